@@ -1,0 +1,163 @@
+#include "libcni/conf.h"
+
+#include <cctype>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace cni {
+
+namespace {
+
+bool same_but_for_case(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::tolower(static_cast<unsigned char>(a[i])) !=
+        std::tolower(static_cast<unsigned char>(b[i]))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+const nlohmann::json* find_key(const nlohmann::json& object, const char* key) {
+  if (const auto exact = object.find(key); exact != object.end()) return &*exact;
+  for (auto it = object.begin(); it != object.end(); ++it) {
+    if (same_but_for_case(it.key(), key)) return &*it;
+  }
+  return nullptr;
+}
+
+// Values are quoted in complaints; a whole config is not.
+std::string shortened(const nlohmann::json& value) {
+  constexpr std::size_t kMost = 120;
+  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  return text;
+}
+
+}  // namespace
+
+Reader::Reader(const nlohmann::json& doc, Code code, std::string at)
+    : value_(doc.is_null() ? nullptr : &doc), code_(code), at_(std::move(at)) {}
+
+Reader Reader::operator[](const char* key) const {
+  static const nlohmann::json kAbsent;
+  std::string path = at_.empty() ? key : cat(at_, ".", key);
+  if (value_ == nullptr) return Reader(kAbsent, code_, std::move(path));
+  if (!value_->is_object()) fail("expected an object");
+  const nlohmann::json* const found = find_key(*value_, key);
+  return Reader(found == nullptr ? kAbsent : *found, code_, std::move(path));
+}
+
+std::vector<Reader> Reader::elements() const {
+  std::vector<Reader> out;
+  if (value_ == nullptr) return out;
+  if (!value_->is_array()) fail("expected a list");
+  std::size_t index = 0;
+  for (const auto& element : *value_) {
+    out.emplace_back(element, code_, cat(at_, "[", index++, "]"));
+  }
+  return out;
+}
+
+bool Reader::as_bool() const {
+  if (value_ == nullptr || !value_->is_boolean()) fail("expected true or false");
+  return value_->get<bool>();
+}
+
+std::string Reader::as_string() const {
+  if (value_ == nullptr || !value_->is_string()) fail("expected a string");
+  return value_->get<std::string>();
+}
+
+std::int64_t Reader::as_int(std::int64_t least, std::int64_t most) const {
+  const bool too_big = value_ != nullptr && value_->is_number_unsigned() &&
+                       value_->get<std::uint64_t>() >
+                           static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (value_ == nullptr || !value_->is_number_integer() || too_big ||
+      value_->get<std::int64_t>() < least || value_->get<std::int64_t>() > most) {
+    fail(cat("expected a whole number from ", least, " to ", most));
+  }
+  return value_->get<std::int64_t>();
+}
+
+Ip Reader::as_ip() const {
+  const auto ip = Ip::parse(as_string());
+  if (!ip) fail("not an IP address");
+  return *ip;
+}
+
+Cidr Reader::as_cidr() const {
+  const auto cidr = Cidr::parse(as_string());
+  if (!cidr) fail("expected an address with prefix length (CIDR notation, as 10.1.2.0/24)");
+  return *cidr;
+}
+
+std::vector<std::string> Reader::as_strings() const {
+  std::vector<std::string> out;
+  for (const Reader& element : elements()) out.push_back(element.as_string());
+  return out;
+}
+
+void Reader::into(const char* key, bool& field) const {
+  if (const Reader value = (*this)[key]; value.present()) field = value.as_bool();
+}
+
+void Reader::into(const char* key, std::string& field) const {
+  if (const Reader value = (*this)[key]; value.present()) field = value.as_string();
+}
+
+void Reader::into(const char* key, std::vector<std::string>& field) const {
+  if (const Reader value = (*this)[key]; value.present()) field = value.as_strings();
+}
+
+void Reader::into(const char* key, std::optional<Ip>& field) const {
+  const Reader value = (*this)[key];
+  if (value.present() && !value.as_string().empty()) field = value.as_ip();
+}
+
+void Reader::into(const char* key, std::optional<Cidr>& field) const {
+  const Reader value = (*this)[key];
+  if (value.present() && !value.as_string().empty()) field = value.as_cidr();
+}
+
+void Reader::fail(std::string_view complaint) const {
+  const std::string_view where = at_.empty() ? std::string_view("config") : std::string_view(at_);
+  if (value_ == nullptr) throw Error(code_, cat(where, ": ", complaint, ": the key is missing"));
+  throw Error(code_, cat(where, ": ", complaint, ": ", shortened(*value_)));
+}
+
+Dns dns_from(const Reader& place) {
+  Dns dns;
+  place.into("nameservers", dns.nameservers);
+  place.into("domain", dns.domain);
+  place.into("search", dns.search);
+  place.into("options", dns.options);
+  return dns;
+}
+
+std::vector<Route> routes_from(const Reader& place) {
+  constexpr std::int64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
+  std::vector<Route> out;
+  for (const Reader& element : place.elements()) {
+    Route route{.dst = element["dst"].as_cidr()};
+    element.into("gw", route.gateway);
+    element.into("mtu", route.mtu, 0, kMost32);
+    element.into("advmss", route.advmss, 0, kMost32);
+    element.into("priority", route.priority, 0, kMost32);
+    if (const Reader table = element["table"]; table.present()) {
+      route.table = static_cast<unsigned>(table.as_int(0, kMost32));
+    }
+    if (const Reader scope = element["scope"]; scope.present()) {
+      route.scope = static_cast<unsigned>(scope.as_int(0, 255));
+    }
+    if (route.gateway && route.gateway->family() != route.dst.ip.family()) {
+      element["gw"].fail(cat("not of the address family of dst ", route.dst.str()));
+    }
+    out.push_back(std::move(route));
+  }
+  return out;
+}
+
+}  // namespace cni

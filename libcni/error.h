@@ -1,0 +1,56 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "netlink/types/error.h"
+
+namespace cni {
+
+using netlink::cat;
+
+/// Codes of CNI 1.1, section "Error". 8 and 999 are the Go library's; 100 and up are the plugin's.
+enum class Code : unsigned {
+  kIncompatibleVersion = 1,
+  kUnsupportedField = 2,
+  kUnknownContainer = 3,
+  kInvalidEnvironment = 4,
+  kIoFailure = 5,
+  kDecodingFailure = 6,
+  kInvalidConfig = 7,
+  kInvalidNetNs = 8,
+  kTryAgainLater = 11,
+  kPluginUnavailable = 50,
+  kLimitedConnectivity = 51,
+  kInternal = 999,
+};
+
+/// The one failure a verb may end in; becomes the error object on stdout.
+class Error : public std::runtime_error {
+ public:
+  Error(Code code, const std::string& msg, std::string details = {})
+      : std::runtime_error(msg), code_(code), details_(std::move(details)) {}
+
+  Code code() const noexcept { return code_; }
+  const std::string& details() const noexcept { return details_; }
+
+ private:
+  Code code_;
+  std::string details_;
+};
+
+/// Runs fn; an error that leaves it gets "what: " in front of its message and keeps type and code.
+template <class Fn>
+std::invoke_result_t<Fn> during(const std::string& what, Fn&& fn) {
+  try {
+    return std::forward<Fn>(fn)();
+  } catch (const Error& e) {
+    throw Error(e.code(), cat(what, ": ", e.what()), e.details());
+  } catch (const netlink::Error& e) {
+    throw netlink::Error(cat(what, ": ", e.operation()), e.error(), e.kernel_text());
+  }
+}
+
+}  // namespace cni

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cni {
+
+/// SHA-512 (FIPS 180-4) in lower-case hexadecimal, 128 characters. Names of chains, rules and
+/// links are cut from it; nothing secret depends on it.
+std::string sha512_hex(std::string_view text);
+
+/// The reference's name of an attachment's chain or device: the first `length` characters of
+/// prefix + SHA-512(network + container_id), without separator.
+std::string attachment_hash(std::size_t length, std::string_view prefix, std::string_view network,
+                            std::string_view container_id);
+
+/// How rules and links say whose they are, in the reference's form:
+/// "<H1>-<H2>, net: NETWORK, if: IFNAME, id: CONTAINER", at most 128 bytes, no double quotes.
+/// H1 is 16 hex digits of SHA-512(network), H2 of SHA-512(ifname + ":" + container_id).
+struct OwnerTag {
+  std::string network_hash;   ///< H1
+  std::string instance_hash;  ///< H2
+  std::string text;           ///< the whole comment
+
+  OwnerTag(std::string_view network, std::string_view container_id, std::string_view ifname);
+  /// "H1-H2": what the comments of one attachment start with.
+  std::string prefix() const { return network_hash + '-' + instance_hash; }
+};
+
+}  // namespace cni

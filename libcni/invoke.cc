@@ -1,0 +1,228 @@
+#include "libcni/invoke.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "netlink/types/fd.h"
+
+namespace cni {
+
+namespace {
+
+using netlink::Fd;
+using Clock = std::chrono::steady_clock;
+
+struct Pipe {
+  Fd read, write;
+};
+
+Pipe make_pipe() {
+  int fds[2];
+  if (::pipe2(fds, O_CLOEXEC) != 0) throw netlink::Error("make a pipe", errno);
+  return {Fd(fds[0]), Fd(fds[1])};
+}
+
+struct Child {
+  const char* file;
+  char* const* argv;
+  char* const* envp;
+  int in, out, err;
+  pid_t parent;
+  int failed_to_exec;  // written by the child: it shares our memory until it runs the program
+};
+
+// dup2 to the same number would leave close-on-exec set.
+bool give(int fd, int as) {
+  if (fd == as) return ::fcntl(fd, F_SETFD, 0) == 0;
+  return ::dup2(fd, as) >= 0;
+}
+
+// Between vfork(2) and execve(2): system calls only.
+[[noreturn]] void become(Child& child) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != child.parent) ::_exit(127);  // it died before the line above
+  ::signal(SIGPIPE, SIG_DFL);
+  if (give(child.in, STDIN_FILENO) && give(child.out, STDOUT_FILENO) &&
+      give(child.err, STDERR_FILENO)) {
+    ::execve(child.file, child.argv, child.envp);
+  }
+  child.failed_to_exec = errno;
+  ::_exit(127);
+}
+
+// vfork(2), not posix_spawn(3): the death signal must be set in the child.
+pid_t spawn(Child& child) {
+  const pid_t pid = ::vfork();
+  if (pid == 0) become(child);
+  if (pid < 0) throw netlink::Error(cat("start '", child.file, "'"), errno);
+  return pid;
+}
+
+int wait_for(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0) {
+    if (errno != EINTR) throw netlink::Error("wait for the plugin", errno);
+  }
+  return status;
+}
+
+/// Kills and reaps the child if an exception leaves execute().
+class Reaper {
+ public:
+  explicit Reaper(pid_t pid) : pid_(pid) {}
+  Reaper(const Reaper&) = delete;
+  Reaper& operator=(const Reaper&) = delete;
+  ~Reaper() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  int wait() {
+    const pid_t pid = pid_;
+    pid_ = 0;
+    return wait_for(pid);
+  }
+
+ private:
+  pid_t pid_;
+};
+
+// Reads what is there; false at the end of the file.
+bool drain(int fd, std::string& into) {
+  char buffer[4096];
+  const ssize_t n = ::read(fd, buffer, sizeof buffer);
+  if (n < 0) {
+    if (errno == EINTR || errno == EAGAIN) return true;
+    throw netlink::Error("read from the plugin", errno);
+  }
+  into.append(buffer, static_cast<std::size_t>(n));
+  return n > 0;
+}
+
+// Writes what fits; false when there is no more to write, or the plugin reads no more.
+bool feed(int fd, std::string_view& input) {
+  const ssize_t n = ::write(fd, input.data(), input.size());
+  if (n < 0) {
+    if (errno == EINTR || errno == EAGAIN) return true;
+    if (errno == EPIPE) return false;  // a plugin need not read its stdin
+    throw netlink::Error("write to the plugin", errno);
+  }
+  input.remove_prefix(static_cast<std::size_t>(n));
+  return !input.empty();
+}
+
+int left_until(Clock::time_point end) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+  return left.count() < 0 ? 0 : static_cast<int>(left.count());
+}
+
+// Both directions at once: neither side may block on a full pipe.
+void talk(Fd in, Fd out, Fd err, std::string_view input, Outcome& outcome, Clock::time_point end) {
+  if (::fcntl(in.get(), F_SETFL, O_NONBLOCK) != 0) throw netlink::Error("set up a pipe", errno);
+  if (input.empty()) in.reset();
+  while (out || err) {
+    std::array<pollfd, 3> set{{{in.get(), POLLOUT, 0}, {out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}}};
+    const int ready = ::poll(set.data(), set.size(), left_until(end));
+    if (ready < 0 && errno != EINTR) throw netlink::Error("wait for the plugin", errno);
+    if (ready == 0) throw Error(Code::kTryAgainLater, "the plugin took too long and was stopped");
+    if (ready < 0) continue;
+    if (set[0].revents != 0 && !feed(in.get(), input)) in.reset();
+    if (set[1].revents != 0 && !drain(out.get(), outcome.out)) out.reset();
+    if (set[2].revents != 0 && !drain(err.get(), outcome.err)) err.reset();
+  }
+}
+
+std::string ended_how(const Outcome& outcome) {
+  if (WIFSIGNALED(outcome.wait_status)) {
+    return cat("killed by signal ", WTERMSIG(outcome.wait_status));
+  }
+  return cat("exit status ", WEXITSTATUS(outcome.wait_status));
+}
+
+}  // namespace
+
+std::string find_plugin(std::string_view type, const std::vector<std::string>& path) {
+  if (type.empty()) throw Error(Code::kInvalidConfig, "no plugin name provided");
+  if (type == "." || type == ".." || type.find('/') != std::string_view::npos ||
+      type.find('\0') != std::string_view::npos) {
+    throw Error(Code::kInvalidConfig, cat("invalid plugin name: ", type),
+                "a plugin's type is a file name without directories");
+  }
+  if (path.empty()) throw Error(Code::kInvalidEnvironment, "no paths provided: CNI_PATH is empty");
+  std::string tried;
+  for (const std::string& directory : path) {
+    std::string file = cat(directory, "/", type);
+    struct stat about {};
+    if (::stat(file.c_str(), &about) == 0 && S_ISREG(about.st_mode)) return file;
+    tried += cat(tried.empty() ? "" : " ", directory);
+  }
+  throw Error(Code::kInvalidConfig, cat("failed to find plugin \"", type, "\" in path [", tried, "]"));
+}
+
+Outcome execute(const std::string& file, const Env& env, std::string_view input,
+                std::chrono::seconds limit) {
+  const auto end = Clock::now() + limit;
+  std::vector<std::string> pairs;
+  for (const auto& [key, value] : env) pairs.push_back(cat(key, "=", value));
+  std::vector<char*> envp;
+  for (std::string& pair : pairs) envp.push_back(pair.data());
+  envp.push_back(nullptr);
+  std::string argv0 = file;
+  char* argv[] = {argv0.data(), nullptr};
+
+  Pipe in = make_pipe();
+  Pipe out = make_pipe();
+  Pipe err = make_pipe();
+  Child child{file.c_str(), argv,         envp.data(), in.read.get(), out.write.get(),
+              err.write.get(), ::getpid(), 0};
+  Reaper reaper(spawn(child));
+  if (child.failed_to_exec != 0) {
+    reaper.wait();
+    throw netlink::Error(cat("run '", file, "'"), child.failed_to_exec);
+  }
+  in.read.reset();
+  out.write.reset();
+  err.write.reset();
+  Outcome outcome;
+  during(cat("plugin '", file, "'"), [&] {
+    talk(std::move(in.write), std::move(out.read), std::move(err.read), input, outcome, end);
+    outcome.wait_status = reaper.wait();
+  });
+  return outcome;
+}
+
+Error error_from(std::string_view type, const Outcome& outcome) {
+  const auto doc = nlohmann::json::parse(outcome.out, nullptr, false);
+  if (doc.is_object()) {
+    try {
+      const Reader root(doc);
+      unsigned code = 0;
+      std::string msg;
+      std::string details;
+      root.into("code", code, 0, 0xffffffff);
+      root.into("msg", msg);
+      root.into("details", details);
+      if (!msg.empty()) return {static_cast<Code>(code), msg, details};
+    } catch (const Error&) {
+      // Not an error object after all: described below.
+    }
+  }
+  std::string why = cat("plugin '", type, "' failed (", ended_how(outcome), ")");
+  if (!outcome.out.empty()) {
+    return {Code::kInternal, cat(why, " with output that is no error object"), outcome.out};
+  }
+  if (outcome.err.empty()) return {Code::kInternal, cat(why, " with no error message")};
+  return {Code::kInternal, cat(why, ": ", outcome.err)};
+}
+
+}  // namespace cni

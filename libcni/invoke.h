@@ -1,0 +1,37 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcni/request.h"
+
+namespace cni {
+
+/// The file of a plugin: the first directory of path that holds a regular file of that name.
+/// \throws Error(kInvalidConfig) for a type that is empty, "." or "..", or has a path separator or
+/// NUL in it (CVE-2021-20206), and where no directory has it.
+std::string find_plugin(std::string_view type, const std::vector<std::string>& path);
+
+/// What a plugin process left behind.
+struct Outcome {
+  int wait_status = 0;  ///< as from waitpid(2)
+  std::string out, err;
+  bool ok() const { return wait_status == 0; }
+};
+
+/// How long a delegate may take. The kubelet gives a sandbox four minutes in all.
+inline constexpr std::chrono::seconds kDelegateLimit{110};
+
+/// Runs file with exactly this environment and stdin, and waits for it. A process that outlives
+/// limit is killed. If this process dies, so does that one, so that nothing goes on to reserve
+/// addresses behind the back of the DEL that follows.
+/// \throws netlink::Error where it cannot be started, Error(kTryAgainLater) when the limit is up.
+Outcome execute(const std::string& file, const Env& env, std::string_view input,
+                std::chrono::seconds limit = kDelegateLimit);
+
+/// What the failure of a plugin means: its own error object if it printed one, else what is known.
+Error error_from(std::string_view type, const Outcome& outcome);
+
+}  // namespace cni

@@ -1,0 +1,66 @@
+#include "libcni/ipam.h"
+
+#include "libcni/invoke.h"
+#include "libcni/undo.h"
+
+namespace cni {
+
+namespace {
+
+Outcome call(const Request& request, const std::string& type, Command command) {
+  Env env = request.env;
+  env.insert_or_assign("CNI_COMMAND", std::string(str(command)));
+  return execute(find_plugin(type, request.path), env, request.input);
+}
+
+void forward_stderr(const Outcome& outcome) {
+  if (!outcome.err.empty()) {
+    std::string text = outcome.err;
+    if (text.back() == '\n') text.pop_back();
+    note(text);
+  }
+}
+
+}  // namespace
+
+std::string ipam_type(const Request& request) {
+  std::string type;
+  request.reader()["ipam"].into("type", type);
+  return type;
+}
+
+Result ipam_add(const Request& request, const std::string& type) {
+  const Outcome outcome = call(request, type, Command::kAdd);
+  forward_stderr(outcome);
+  try {
+    if (!outcome.ok()) throw error_from(type, outcome);
+    const auto doc = nlohmann::json::parse(outcome.out, nullptr, false);
+    if (doc.is_null()) return {};  // as the reference: "null" is an empty result
+    if (!doc.is_object()) {
+      throw Error(Code::kDecodingFailure, cat("IPAM plugin '", type, "' printed no JSON result"),
+                  outcome.out);
+    }
+    std::string text;
+    Reader(doc).into("cniVersion", text);
+    const auto version = text.empty() ? request.version : version_from(text);
+    if (!version) {
+      throw Error(Code::kIncompatibleVersion,
+                  cat("IPAM plugin '", type, "' answered with unknown cniVersion \"", text, "\""));
+    }
+    return during(cat("result of IPAM plugin '", type, "'"),
+                  [&] { return result_from(doc, *version); });
+  } catch (const Error&) {
+    BestEffort each;  // its failure would hide the one that matters
+    each("release", [&] { ipam_forward(request, type, Command::kDel); });
+    throw;
+  }
+}
+
+void ipam_forward(const Request& request, const std::string& type, Command command) {
+  if (type.empty()) return;
+  const Outcome outcome = call(request, type, command);
+  forward_stderr(outcome);
+  if (!outcome.ok()) throw error_from(type, outcome);
+}
+
+}  // namespace cni

@@ -1,0 +1,147 @@
+#include "libcni/plugin.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "netlink/types/fd.h"
+
+namespace cni {
+
+namespace {
+
+std::string versions_json() {
+  nlohmann::ordered_json out;
+  out["cniVersion"] = str(kNewest);
+  out["supportedVersions"] = nlohmann::ordered_json::array();
+  for (const auto v : supported_versions()) out["supportedVersions"].push_back(v);
+  return out.dump() + "\n";
+}
+
+std::string about(const Plugin& plugin) {
+  std::string versions;
+  for (const auto v : supported_versions()) versions += cat(versions.empty() ? "" : ", ", v);
+  return cat("CNI ", plugin.name, " plugin patchbay ", build_version(),
+             "\nCNI protocol versions supported: ", versions);
+}
+
+std::string text_of(const nlohmann::ordered_json& json) {
+  return json.dump(4, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+void write_out(int out, const std::string& text) {
+  try {
+    netlink::write_all(out, text, "stdout");
+  } catch (const netlink::Error& e) {
+    throw Error(Code::kIoFailure, e.what());
+  }
+}
+
+int fail(const World& world, Version version, const Error& e) noexcept try {
+  nlohmann::ordered_json out;
+  out["cniVersion"] = str(version);
+  out["code"] = static_cast<unsigned>(e.code());
+  out["msg"] = e.what();
+  if (!e.details().empty()) out["details"] = e.details();
+  netlink::write_all(world.out, text_of(out), "stdout");
+  return 1;
+} catch (const std::exception&) {
+  note(e.what());  // stdout is lost: say it where it may be seen
+  return 1;
+}
+
+void dispatch(const Plugin& plugin, const Request& request) {
+  const auto call = [&request](void (*verb)(const Request&)) {
+    if (verb != nullptr) verb(request);
+  };
+  switch (request.command) {
+    case Command::kDel:
+      return call(plugin.del);
+    case Command::kCheck:
+      return call(plugin.check);
+    case Command::kGc:
+      return call(plugin.gc);
+    case Command::kStatus:
+      return call(plugin.status);
+    case Command::kAdd:
+    case Command::kVersion:
+      return;
+  }
+}
+
+void add(const Plugin& plugin, const Request& request, int out) {
+  Undo undo;
+  const Result result = plugin.add(request, undo);
+  write_out(out, text_of(to_json(result, request.version)));
+  undo.commit();  // the only commit in the project
+}
+
+void serve(const Plugin& plugin, const World& world, const Request& request) {
+  if (request.command == Command::kVersion) return write_out(world.out, versions_json());
+  require_foreign_netns(request);  // before the verb, not after it
+  if (request.command == Command::kAdd && plugin.add != nullptr) {
+    return add(plugin, request, world.out);
+  }
+  dispatch(plugin, request);
+}
+
+Env environment() {
+  Env env;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view pair = *entry;
+    const auto equals = pair.find('=');
+    if (equals == std::string_view::npos) continue;
+    env.insert_or_assign(std::string(pair.substr(0, equals)), std::string(pair.substr(equals + 1)));
+  }
+  return env;
+}
+
+// Keeps stdout for the result: what was fd 1 is kept under another number, fd 1 becomes stderr.
+// A descriptor of 0 to 2 that the caller left closed is pointed at /dev/null, so that no socket of
+// ours gets its number. Without a stdout the Fd is empty and the write of the result fails.
+netlink::Fd private_stdout() {
+  netlink::Fd out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  for (;;) {
+    const int fd = ::open("/dev/null", O_RDWR);
+    if (fd > STDERR_FILENO || fd < 0) {
+      netlink::Fd spare(fd);
+      break;
+    }
+  }
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  return out;
+}
+
+}  // namespace
+
+std::string_view build_version() { return PATCHBAY_VERSION; }
+
+int run(const Plugin& plugin, const World& world) noexcept {
+  Request request;
+  try {
+    request.read(world.env, world.in);
+    serve(plugin, world, request);
+    return 0;
+  } catch (const Error& e) {  // undo has already run
+    return fail(world, request.stated_version(), e);
+  } catch (const std::exception& e) {  // netlink::Error, bad_alloc, what a library throws
+    return fail(world, request.stated_version(), Error(Code::kInternal, e.what()));
+  }
+}
+
+int plugin_main(const Plugin& plugin) {
+  World world{.env = environment()};
+  const auto command = world.env.find("CNI_COMMAND");
+  if (command == world.env.end() || command->second.empty()) {
+    note(about(plugin));
+    return 0;
+  }
+  ::signal(SIGPIPE, SIG_IGN);  // a closed stdout must undo ADD, not end the process
+  const netlink::Fd out = private_stdout();
+  world.out = out.get();
+  return run(plugin, world);
+}
+
+}  // namespace cni

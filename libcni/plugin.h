@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string_view>
+
+#include "libcni/request.h"
+#include "libcni/result.h"
+#include "libcni/undo.h"
+
+namespace cni {
+
+/// A name and a function per verb; a verb left out succeeds and does nothing, as in the reference.
+struct Plugin {
+  std::string_view name;
+  Result (*add)(const Request&, Undo&) = nullptr;
+  void (*del)(const Request&) = nullptr;
+  void (*check)(const Request&) = nullptr;
+  void (*gc)(const Request&) = nullptr;
+  void (*status)(const Request&) = nullptr;
+};
+
+/// One run's surroundings: plugin_main() takes them from the process, a test makes them up.
+/// in, out and err are file descriptors that stay the caller's.
+struct World {
+  Env env;
+  int in = 0, out = 1, err = 2;
+};
+
+/// Runs the verb that the environment names and writes its outcome: a result, a version object, an
+/// error object, or nothing. Returns the exit status, 0 or 1. ADD is committed after its result is
+/// written; whatever fails before that is taken back.
+int run(const Plugin& plugin, const World& world) noexcept;
+
+/// main() of a plugin. What libraries print to stdout goes to stderr; a closed stdout is an error
+/// like another, not a signal. Without CNI_COMMAND it says on stderr what it is.
+int plugin_main(const Plugin& plugin);
+
+/// The version of this build, as "0.1.0".
+std::string_view build_version();
+
+}  // namespace cni

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcni/conf.h"
+#include "libcni/result.h"
+#include "libcni/version.h"
+
+namespace cni {
+
+/// The environment of one run.
+using Env = std::map<std::string, std::string, std::less<>>;
+
+enum class Command { kAdd, kDel, kCheck, kGc, kStatus, kVersion };
+std::string_view str(Command command);
+
+/// Which interface of which container: what GC is told to keep.
+struct Attachment {
+  std::string container_id, ifname;
+  auto operator<=>(const Attachment&) const = default;
+};
+
+/// Everything the runtime said. A verb never looks at the environment again.
+struct Request {
+  Command command = Command::kVersion;
+  Version version = kNewest;  ///< cniVersion of the config
+  std::string network;        ///< "name" of the config
+  std::string container_id;   ///< empty for GC, STATUS
+  std::string ifname;         ///< empty for GC, STATUS
+  std::string netns;          ///< CNI_NETNS as given; may be empty or dangling for DEL
+  std::string args;           ///< CNI_ARGS as given; see parse_args()
+  std::vector<std::string> path;  ///< CNI_PATH, split
+  Env env;                        ///< as given; a delegate gets it with another CNI_COMMAND
+  std::string input;              ///< stdin as given; a delegate gets it unchanged
+  nlohmann::json conf;            ///< stdin, parsed; null for VERSION
+
+  Reader reader() const { return Reader(conf); }
+  /// The previous plugin's result. \throws Error where it is there but cannot be read.
+  std::optional<Result> prev_result() const;
+  /// GC: cni.dev/valid-attachments, or cni.dev/attachments as older runtimes spell it. null is
+  /// none. \throws Error(kInvalidConfig) where neither key is there or an entry is malformed, so
+  /// that a broken list deletes nothing.
+  std::vector<Attachment> valid_attachments() const;
+
+  /// Fills this in and checks all of it, in the order of the reference (which error wins is
+  /// visible). in is a file descriptor.
+  /// \throws Error: 4 naming every missing variable at once, 5, 6, 7, 1; what was read by then
+  /// stays, so that the error can carry the config's version.
+  void read(const Env& env, int in);
+  /// The config's cniVersion where it is one that this build speaks, else the newest.
+  Version stated_version() const noexcept;
+};
+
+/// For ADD and DEL: refuses a CNI_NETNS that is this process's own network namespace, so that a
+/// runtime's mistake does not reconfigure the node. CNI_NETNS_OVERRIDE=1 (or true) allows it.
+/// \throws Error(kInvalidNetNs).
+void require_foreign_netns(const Request& request);
+
+}  // namespace cni

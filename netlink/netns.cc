@@ -1,0 +1,66 @@
+#include "netlink/netns.h"
+
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+#include "netlink/types/error.h"
+
+namespace netlink {
+
+namespace {
+
+constexpr const char* kOwn = "/proc/thread-self/ns/net";
+
+Fd open_path(const std::string& path) {
+  return Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+}
+
+// ioctl_ns(2): answers only on a namespace file.
+bool is_netns(int fd) { return ::ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWNET; }
+
+}  // namespace
+
+NetNs NetNs::current() { return open(kOwn); }
+
+NetNs NetNs::open(const std::string& path) {
+  Fd fd = open_path(path);
+  if (!fd) throw Error(cat("open network namespace '", path, "'"), errno);
+  if (!is_netns(fd.get())) {
+    throw Error(cat("open network namespace '", path, "'"), EINVAL,
+                "the file is not a network namespace; its mount may be gone or not propagated");
+  }
+  return NetNs(std::move(fd));
+}
+
+std::optional<NetNs> NetNs::find(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  Fd fd = open_path(path);
+  if (!fd || !is_netns(fd.get())) return std::nullopt;
+  return NetNs(std::move(fd));
+}
+
+bool NetNs::is_current(const std::string& path) {
+  struct stat there {};
+  struct stat here {};
+  if (::stat(path.c_str(), &there) != 0) return false;
+  if (::stat(kOwn, &here) != 0) throw Error(cat("stat '", kOwn, "'"), errno);
+  return there.st_dev == here.st_dev && there.st_ino == here.st_ino;
+}
+
+NetNs::Entered::Entered(const NetNs& ns) : back_(current()) {
+  if (::setns(ns.fd(), CLONE_NEWNET) != 0) throw Error("enter the network namespace", errno);
+}
+
+NetNs::Entered::~Entered() {
+  if (::setns(back_.fd(), CLONE_NEWNET) != 0) std::abort();
+}
+
+}  // namespace netlink

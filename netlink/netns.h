@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "netlink/types/fd.h"
+
+namespace netlink {
+
+/// A network namespace: an open handle, cheap to copy, closed with its last copy.
+class NetNs {
+ public:
+  /// The namespace this thread is in.
+  static NetNs current();
+  /// \throws Error: ENOENT where nothing is there, EINVAL where it is not a network namespace (as a
+  /// mount point that lost its mount).
+  static NetNs open(const std::string& path);
+  /// Nothing where path is empty, absent, or no longer a network namespace: for DEL.
+  static std::optional<NetNs> find(const std::string& path);
+  /// True where path can be opened and is the namespace this thread is in.
+  static bool is_current(const std::string& path);
+
+  /// Guard: enters; its destructor goes back or aborts the process, since a process lost in another
+  /// namespace must not go on.
+  class Entered;
+
+  int fd() const { return fd_->get(); }
+
+ private:
+  explicit NetNs(Fd fd) : fd_(std::make_shared<const Fd>(std::move(fd))) {}
+  std::shared_ptr<const Fd> fd_;
+};
+
+class NetNs::Entered {
+ public:
+  explicit Entered(const NetNs& ns);
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+  ~Entered();
+
+ private:
+  NetNs back_;
+};
+
+}  // namespace netlink

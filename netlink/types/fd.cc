@@ -1,0 +1,63 @@
+#include "netlink/types/fd.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "netlink/types/error.h"
+
+namespace netlink {
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+  if (this != &other) {
+    reset();
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+int Fd::release() noexcept {
+  const int fd = fd_;
+  fd_ = -1;
+  return fd;
+}
+
+void Fd::reset() noexcept {
+  // close(2) on Linux frees the descriptor even when it reports EINTR; there is nothing to retry.
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+std::string read_all(int fd, std::string_view name) {
+  std::string out;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t n = ::read(fd, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw Error(cat("read '", name, "'"), errno);
+    if (n == 0) return out;
+    out.append(buffer, static_cast<std::size_t>(n));
+  }
+}
+
+void write_all(int fd, std::string_view data, std::string_view name) {
+  while (!data.empty()) {
+    const ssize_t n = ::write(fd, data.data(), data.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw Error(cat("write '", name, "'"), errno);
+    if (n == 0) throw Error(cat("write '", name, "'"), ENOSPC);
+    data.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+std::optional<std::string> read_file(const std::string& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (!fd) {
+    if (errno == ENOENT) return std::nullopt;
+    throw Error(cat("open '", path, "'"), errno);
+  }
+  return read_all(fd.get(), path);
+}
+
+}  // namespace netlink

@@ -1,0 +1,22 @@
+# cni_flags: what every target of the project is compiled with.
+add_library(cni_flags INTERFACE)
+target_compile_features(cni_flags INTERFACE cxx_std_20)
+target_include_directories(cni_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_definitions(cni_flags INTERFACE PATCHBAY_VERSION="${PROJECT_VERSION}")
+target_compile_options(cni_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast
+  -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual -Wundef -Werror
+  -fstack-protector-strong -fvisibility=hidden -ffunction-sections -fdata-sections)
+target_link_options(cni_flags INTERFACE -Wl,--gc-sections -Wl,-z,relro,-z,now,-z,noexecstack)
+if(CNI_SANITIZE)
+  string(REPLACE ";" "," _sanitize "${CNI_SANITIZE}")
+  target_compile_options(cni_flags INTERFACE
+    -fsanitize=${_sanitize} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(cni_flags INTERFACE -fsanitize=${_sanitize})
+else()
+  target_compile_definitions(cni_flags INTERFACE $<$<CONFIG:Release>:_FORTIFY_SOURCE=2>)
+endif()
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
