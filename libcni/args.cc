@@ -9,9 +9,7 @@ namespace cni {
 
 namespace {
 
-Error bad_args(std::string_view why) {
-  return {Code::kInvalidEnvironment, cat("CNI_ARGS: ", why)};
-}
+Error bad_args(std::string_view why) { return {Code::kInvalidEnvironment, cat("CNI_ARGS: ", why)}; }
 
 bool parse_bool(std::string_view text, std::string_view pair) {
   std::string lower(text);

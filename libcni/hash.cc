@@ -97,8 +97,7 @@ std::string attachment_hash(std::size_t length, std::string_view prefix, std::st
   return cat(prefix, sha512_hex(cat(network, container_id))).substr(0, length);
 }
 
-OwnerTag::OwnerTag(std::string_view network, std::string_view container_id,
-                   std::string_view ifname)
+OwnerTag::OwnerTag(std::string_view network, std::string_view container_id, std::string_view ifname)
     : network_hash(sha512_hex(network).substr(0, 16)),
       instance_hash(sha512_hex(cat(ifname, ":", container_id)).substr(0, 16)),
       text(cat(network_hash, "-", instance_hash, ", net: ", without_quotes(network),

@@ -131,7 +131,8 @@ void talk(Fd in, Fd out, Fd err, std::string_view input, Outcome& outcome, Clock
   if (::fcntl(in.get(), F_SETFL, O_NONBLOCK) != 0) throw netlink::Error("set up a pipe", errno);
   if (input.empty()) in.reset();
   while (out || err) {
-    std::array<pollfd, 3> set{{{in.get(), POLLOUT, 0}, {out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}}};
+    std::array<pollfd, 3> set{
+        {{in.get(), POLLOUT, 0}, {out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}}};
     const int ready = ::poll(set.data(), set.size(), left_until(end));
     if (ready < 0 && errno != EINTR) throw netlink::Error("wait for the plugin", errno);
     if (ready == 0) throw Error(Code::kTryAgainLater, "the plugin took too long and was stopped");
@@ -166,7 +167,8 @@ std::string find_plugin(std::string_view type, const std::vector<std::string>& p
     if (::stat(file.c_str(), &about) == 0 && S_ISREG(about.st_mode)) return file;
     tried += cat(tried.empty() ? "" : " ", directory);
   }
-  throw Error(Code::kInvalidConfig, cat("failed to find plugin \"", type, "\" in path [", tried, "]"));
+  throw Error(Code::kInvalidConfig,
+              cat("failed to find plugin \"", type, "\" in path [", tried, "]"));
 }
 
 Outcome execute(const std::string& file, const Env& env, std::string_view input,
@@ -183,8 +185,8 @@ Outcome execute(const std::string& file, const Env& env, std::string_view input,
   Pipe in = make_pipe();
   Pipe out = make_pipe();
   Pipe err = make_pipe();
-  Child child{file.c_str(), argv,         envp.data(), in.read.get(), out.write.get(),
-              err.write.get(), ::getpid(), 0};
+  Child child{file.c_str(), argv, envp.data(), in.read.get(), out.write.get(), err.write.get(),
+              ::getpid(),   0};
   Reaper reaper(spawn(child));
   if (child.failed_to_exec != 0) {
     reaper.wait();

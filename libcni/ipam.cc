@@ -30,9 +30,9 @@ std::string ipam_type(const Request& request) {
 }
 
 Result ipam_add(const Request& request, const std::string& type) {
-  const Outcome outcome = call(request, type, Command::kAdd);
-  forward_stderr(outcome);
   try {
+    const Outcome outcome = call(request, type, Command::kAdd);
+    forward_stderr(outcome);
     if (!outcome.ok()) throw error_from(type, outcome);
     const auto doc = nlohmann::json::parse(outcome.out, nullptr, false);
     if (doc.is_null()) return {};  // as the reference: "null" is an empty result
@@ -49,7 +49,7 @@ Result ipam_add(const Request& request, const std::string& type) {
     }
     return during(cat("result of IPAM plugin '", type, "'"),
                   [&] { return result_from(doc, *version); });
-  } catch (const Error&) {
+  } catch (...) {
     BestEffort each;  // its failure would hide the one that matters
     each("release", [&] { ipam_forward(request, type, Command::kDel); });
     throw;

@@ -39,9 +39,8 @@ bool is_space_at(std::string_view text, std::size_t i) {
       "\xe2\x80\x82", "\xe2\x80\x83", "\xe2\x80\x84", "\xe2\x80\x85", "\xe2\x80\x86",
       "\xe2\x80\x87", "\xe2\x80\x88", "\xe2\x80\x89", "\xe2\x80\x8a", "\xe2\x80\xa8",
       "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
-  return std::any_of(std::begin(kSpaces), std::end(kSpaces), [&](std::string_view space) {
-    return text.substr(i, space.size()) == space;
-  });
+  return std::any_of(std::begin(kSpaces), std::end(kSpaces),
+                     [&](std::string_view space) { return text.substr(i, space.size()) == space; });
 }
 
 void check_ifname(const std::string& name) {
@@ -149,14 +148,12 @@ Version read_version(const nlohmann::json& conf, Command command) {
   if (first != Version::k0_1_0) {
     const SemVer wanted = SemVer::parse(text);
     if (wanted < SemVer::parse(str(first))) {
-      throw Error(Code::kIncompatibleVersion,
-                  cat("config version does not allow ", str(command)),
-                  cat("cniVersion is \"", text, "\", ", str(command), " needs ", str(first),
-                      " or newer"));
+      throw Error(
+          Code::kIncompatibleVersion, cat("config version does not allow ", str(command)),
+          cat("cniVersion is \"", text, "\", ", str(command), " needs ", str(first), " or newer"));
     }
     if (wanted > SemVer::parse(str(kNewest))) {
-      throw Error(Code::kIncompatibleVersion,
-                  cat("plugin version does not allow ", str(command)),
+      throw Error(Code::kIncompatibleVersion, cat("plugin version does not allow ", str(command)),
                   cat("cniVersion is \"", text, "\", the newest supported is ", str(kNewest)));
     }
   }

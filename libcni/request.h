@@ -28,12 +28,12 @@ struct Attachment {
 /// Everything the runtime said. A verb never looks at the environment again.
 struct Request {
   Command command = Command::kVersion;
-  Version version = kNewest;  ///< cniVersion of the config
-  std::string network;        ///< "name" of the config
-  std::string container_id;   ///< empty for GC, STATUS
-  std::string ifname;         ///< empty for GC, STATUS
-  std::string netns;          ///< CNI_NETNS as given; may be empty or dangling for DEL
-  std::string args;           ///< CNI_ARGS as given; see parse_args()
+  Version version = kNewest;      ///< cniVersion of the config
+  std::string network;            ///< "name" of the config
+  std::string container_id;       ///< empty for GC, STATUS
+  std::string ifname;             ///< empty for GC, STATUS
+  std::string netns;              ///< CNI_NETNS as given; may be empty or dangling for DEL
+  std::string args;               ///< CNI_ARGS as given; see parse_args()
   std::vector<std::string> path;  ///< CNI_PATH, split
   Env env;                        ///< as given; a delegate gets it with another CNI_COMMAND
   std::string input;              ///< stdin as given; a delegate gets it unchanged

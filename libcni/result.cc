@@ -193,9 +193,8 @@ Result result_from(const nlohmann::json& doc, Version assumed) {
   const auto version = version_from(own);
   const Shape shape = shape_of(assumed);
   if (!version || shape_of(*version) != shape) {
-    throw Error(Code::kIncompatibleVersion,
-                cat("result type supports ", family_text(shape), " but unmarshalled CNIVersion is \"",
-                    own, "\""));
+    throw Error(Code::kIncompatibleVersion, cat("result type supports ", family_text(shape),
+                                                " but unmarshalled CNIVersion is \"", own, "\""));
   }
   Result result;
   result.dns = dns_from(root["dns"]);

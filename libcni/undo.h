@@ -14,7 +14,7 @@ namespace cni {
 /// One step back. A value that owns all it needs: it runs after the verb's locals have died.
 template <class S>
 concept UndoStep = std::copyable<S> && requires(const S& step) {
-  { step() };
+  {step()};
   { step.describe() } -> std::convertible_to<std::string>;
 };
 

@@ -1,0 +1,68 @@
+#include "netlink/route/address.h"
+
+#include <linux/if_addr.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "netlink/types/error.h"
+
+namespace netlink {
+
+namespace {
+
+ifaddrmsg head_of(const Link& link, const Cidr& cidr) {
+  ifaddrmsg head{};
+  head.ifa_family = cidr.ip.is_v4() ? AF_INET : AF_INET6;
+  head.ifa_prefixlen = static_cast<std::uint8_t>(cidr.prefix);
+  head.ifa_scope = RT_SCOPE_UNIVERSE;
+  head.ifa_index = static_cast<std::uint32_t>(link.index);
+  return head;
+}
+
+}  // namespace
+
+LinkAddress decode_address(const Reply& reply) {
+  const auto head = reply.fixed<ifaddrmsg>();
+  LinkAddress out;
+  out.link = static_cast<int>(head.ifa_index);
+  std::uint32_t flags = head.ifa_flags;
+  std::optional<Ip> local;
+  std::optional<Ip> address;
+  reply.attributes(sizeof head, [&](std::uint16_t type, const void* data, std::size_t size) {
+    const bool is_ip = size == 4 || size == 16;
+    if (type == IFA_LOCAL && is_ip) local = Ip::from_bytes(data, size);
+    if (type == IFA_ADDRESS && is_ip) address = Ip::from_bytes(data, size);
+    if (type == IFA_FLAGS) flags = get_u32(data, size);
+  });
+  // IFA_ADDRESS is the other end of a point-to-point link; IPv6 has no IFA_LOCAL otherwise.
+  out.cidr = {local.value_or(address.value_or(Ip())), head.ifa_prefixlen};
+  out.tentative = (flags & IFA_F_TENTATIVE) != 0;
+  out.dad_failed = (flags & IFA_F_DADFAILED) != 0;
+  out.permanent = (flags & IFA_F_PERMANENT) != 0;
+  return out;
+}
+
+Request add(const Link& link, const NewAddress& address) {
+  const Cidr& cidr = address.cidr;
+  Message message(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, head_of(link, cidr));
+  message.put(IFA_LOCAL, cidr.ip);
+  message.put(IFA_ADDRESS, cidr.ip);
+  if (cidr.ip.is_v4() && cidr.prefix < 31) {
+    message.put(IFA_BROADCAST, cidr.ip.broadcast(cidr.prefix));
+  }
+  if (address.no_dad && !cidr.ip.is_v4()) message.put_u32(IFA_FLAGS, IFA_F_NODAD);
+  return {cat("add address ", cidr.str(), " to '", link.name, "'"), std::move(message)};
+}
+
+Request remove(const Link& link, const Cidr& address) {
+  Message message(RTM_DELADDR, NLM_F_ACK, head_of(link, address));
+  message.put(IFA_LOCAL, address.ip);
+  message.put(IFA_ADDRESS, address.ip);
+  return {cat("remove address ", address.str(), " from '", link.name, "'"),
+          std::move(message),
+          {EADDRNOTAVAIL}};
+}
+
+}  // namespace netlink

@@ -1,0 +1,74 @@
+#include "netlink/route/bridge_vlan.h"
+
+#include <linux/if_bridge.h>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+
+#include <cstring>
+
+#include "netlink/types/error.h"
+
+namespace netlink {
+
+namespace {
+
+void put_vlan(Message& message, std::uint16_t id, unsigned flags) {
+  bridge_vlan_info info{};
+  info.vid = id;
+  info.flags = static_cast<std::uint16_t>(flags);
+  message.put(IFLA_BRIDGE_VLAN_INFO, &info, sizeof info);
+}
+
+Request vlan_request(std::uint16_t type, const char* verb, const Link& port,
+                     const std::vector<PortVlan>& vlans) {
+  ifinfomsg head{};
+  head.ifi_family = AF_BRIDGE;
+  head.ifi_index = port.index;
+  Message message(type, NLM_F_ACK, head);
+  message.nest(IFLA_AF_SPEC, [&] {
+    message.put_u16(IFLA_BRIDGE_FLAGS, BRIDGE_FLAGS_MASTER);
+    for (const PortVlan& vlan : vlans) {
+      const unsigned flags = (vlan.pvid ? BRIDGE_VLAN_INFO_PVID : 0U) |
+                             (vlan.untagged ? BRIDGE_VLAN_INFO_UNTAGGED : 0U);
+      if (vlan.first == vlan.last) {
+        put_vlan(message, vlan.first, flags);
+      } else {
+        put_vlan(message, vlan.first, flags | BRIDGE_VLAN_INFO_RANGE_BEGIN);
+        put_vlan(message, vlan.last, flags | BRIDGE_VLAN_INFO_RANGE_END);
+      }
+    }
+  });
+  return {cat(verb, " '", port.name, "'"), std::move(message)};
+}
+
+}  // namespace
+
+std::vector<PortVlan> decode_port_vlans(const Reply& reply) {
+  std::vector<PortVlan> out;
+  const auto entry = [&out](std::uint16_t type, const void* data, std::size_t size) {
+    bridge_vlan_info info;
+    if (type == BRIDGE_VLANDB_ENTRY_INFO && size >= sizeof info) {
+      std::memcpy(&info, data, sizeof info);
+      out.push_back({info.vid, info.vid, (info.flags & BRIDGE_VLAN_INFO_PVID) != 0,
+                     (info.flags & BRIDGE_VLAN_INFO_UNTAGGED) != 0});
+    }
+    // The range follows its first ID.
+    if (type == BRIDGE_VLANDB_ENTRY_RANGE && !out.empty()) out.back().last = get_u16(data, size);
+  };
+  reply.attributes(sizeof(br_vlan_msg),
+                   [&](std::uint16_t type, const void* data, std::size_t size) {
+                     if (type == BRIDGE_VLANDB_ENTRY) nested(data, size, entry);
+                   });
+  return out;
+}
+
+Request add_vlans(const Link& port, const std::vector<PortVlan>& vlans) {
+  return vlan_request(RTM_SETLINK, "add VLANs to bridge port", port, vlans);
+}
+
+Request remove_vlans(const Link& port, const std::vector<PortVlan>& vlans) {
+  return vlan_request(RTM_DELLINK, "remove VLANs from bridge port", port, vlans);
+}
+
+}  // namespace netlink

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "netlink/netns.h"
+#include "netlink/route/message.h"
+#include "netlink/types/mac.h"
+
+namespace netlink {
+
+/// Operational states of RFC 2863, as in linux/if.h (IF_OPER_*).
+enum class OperState : std::uint8_t {
+  kUnknown,
+  kNotPresent,
+  kDown,
+  kLowerLayerDown,
+  kTesting,
+  kDormant,
+  kUp
+};
+/// "up", "down", "lower-layer-down", ...
+std::string str(OperState state);
+
+/// A link as the kernel showed it: a snapshot, never updated behind your back.
+struct Link {
+  int index = 0;
+  std::string name;
+  std::string kind;  ///< "veth", "bridge", ...; empty for lo and hardware
+  Mac mac;
+  unsigned mtu = 0;
+  bool up = false;
+  bool loopback = false;
+  bool promiscuous = false;  ///< somebody set IFF_PROMISC from user space
+  OperState oper_state = OperState::kUnknown;
+  int master = 0;      ///< index of the bridge it is a port of; 0 is none
+  int peer_index = 0;  ///< veth: index of the other end, in that end's namespace
+  std::string alias;
+  bool vlan_filtering = false;     ///< bridge only
+  std::uint16_t default_pvid = 0;  ///< bridge only: the VLAN ID that a new port gets; 0 is none
+  bool hairpin = false, isolated = false;  ///< bridge port only
+};
+
+/// Reads an RTM_NEWLINK.
+Link decode_link(const Reply& reply);
+
+/// A bridge to create: down, with its own hardware address, so that it does not follow its ports'.
+struct Bridge {
+  std::string name;
+  Mac mac;
+  unsigned mtu = 0;  ///< bytes; 0 is the kernel's default
+  bool vlan_filtering = false;
+};
+/// Create only: EEXIST where the name is taken.
+Request add(const Bridge& spec);
+
+/// One end of a veth pair to create. Both ends are made down.
+struct VethEnd {
+  std::string name;
+  Mac mac;
+  int master = 0;  ///< only for the end in the sending socket's namespace; 0 is none
+};
+/// A veth pair made in one message: this end in the socket's namespace, the peer born in peer_ns
+/// (veth(4); a link that is moved afterwards costs an RCU grace period). EEXIST where either name
+/// is taken.
+struct Veth {
+  VethEnd end, peer;
+  NetNs peer_ns;
+  unsigned mtu = 0;  ///< bytes, of both ends; 0 is the kernel's default
+};
+Request add(const Veth& spec);
+
+/// What to change of a link; what is absent stays.
+struct LinkChange {
+  std::optional<bool> up = {};
+  std::optional<bool> promiscuous = {};
+  std::optional<int> master = {};
+  std::optional<Mac> mac = {};
+  std::optional<std::string> alias = {};
+  std::optional<bool> arp_notify = {};  ///< net.ipv4.conf.LINK.arp_notify
+};
+Request set_link(const Link& link, const LinkChange& change);
+
+/// Flags of a bridge port (linux/if_link.h, IFLA_BRPORT_*).
+struct PortFlags {
+  std::optional<bool> hairpin = {}, isolated = {};
+};
+Request set_port(const Link& port, const PortFlags& flags);
+
+Request remove_link(const Link& link);
+
+}  // namespace netlink

@@ -1,0 +1,52 @@
+#include "netlink/route/route.h"
+
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+
+#include "netlink/types/error.h"
+
+namespace netlink {
+
+LinkRoute decode_route(const Reply& reply) {
+  const auto head = reply.fixed<rtmsg>();
+  LinkRoute out;
+  out.dst = {Ip::any(head.rtm_family == AF_INET ? Family::kIpv4 : Family::kIpv6), head.rtm_dst_len};
+  out.table = head.rtm_table;
+  out.scope = head.rtm_scope;
+  reply.attributes(sizeof head, [&](std::uint16_t type, const void* data, std::size_t size) {
+    const bool is_ip = size == 4 || size == 16;
+    if (type == RTA_DST && is_ip) out.dst.ip = Ip::from_bytes(data, size);
+    if (type == RTA_GATEWAY && is_ip) out.gateway = Ip::from_bytes(data, size);
+    if (type == RTA_OIF) out.link = static_cast<int>(get_u32(data, size));
+    if (type == RTA_TABLE) out.table = get_u32(data, size);
+    if (type == RTA_PRIORITY) out.priority = get_u32(data, size);
+  });
+  return out;
+}
+
+Request add(const Link& link, const LinkRoute& route) {
+  rtmsg head{};
+  head.rtm_family = route.dst.ip.is_v4() ? AF_INET : AF_INET6;
+  head.rtm_dst_len = static_cast<unsigned char>(route.dst.prefix);
+  head.rtm_table = static_cast<unsigned char>(route.table < 256 ? route.table : RT_TABLE_UNSPEC);
+  head.rtm_protocol = RTPROT_BOOT;
+  head.rtm_scope = route.scope;
+  head.rtm_type = RTN_UNICAST;
+  Message message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_ACK, head);
+  message.put(RTA_DST, route.dst.network().ip);
+  if (route.gateway) message.put(RTA_GATEWAY, *route.gateway);
+  message.put_u32(RTA_OIF, static_cast<std::uint32_t>(link.index));
+  if (route.table >= 256) message.put_u32(RTA_TABLE, route.table);
+  if (route.priority != 0) message.put_u32(RTA_PRIORITY, route.priority);
+  if (route.mtu != 0 || route.advmss != 0) {
+    message.nest(RTA_METRICS, [&] {
+      if (route.mtu != 0) message.put_u32(RTAX_MTU, route.mtu);
+      if (route.advmss != 0) message.put_u32(RTAX_ADVMSS, route.advmss);
+    });
+  }
+  return {cat("add route ", route.dst.str(),
+              route.gateway ? cat(" via ", route.gateway->str()) : "", " on '", link.name, "'"),
+          std::move(message)};
+}
+
+}  // namespace netlink

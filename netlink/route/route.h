@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+
+#include "netlink/route/link.h"
+#include "netlink/route/message.h"
+#include "netlink/types/ip.h"
+
+namespace netlink {
+
+/// A unicast route through a link, to add or as the kernel showed it.
+struct LinkRoute {
+  Cidr dst;
+  std::optional<Ip> gateway = {};
+  int link = 0;
+  std::uint32_t table = 254;   ///< RT_TABLE_MAIN
+  std::uint32_t priority = 0;  ///< the metric; 0 lets the kernel choose
+  std::uint8_t scope = 0;      ///< RT_SCOPE_UNIVERSE
+  unsigned mtu = 0, advmss = 0;
+};
+LinkRoute decode_route(const Reply& reply);
+
+/// Create; the flags and protocol (boot) are those of the reference. EEXIST for a twin.
+Request add(const Link& link, const LinkRoute& route);
+
+}  // namespace netlink

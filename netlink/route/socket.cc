@@ -1,0 +1,292 @@
+#include "netlink/route/socket.h"
+
+#include <linux/if_bridge.h>
+#include <linux/rtnetlink.h>
+#include <netlink/msg.h>
+#include <netlink/netlink.h>
+#include <netlink/socket.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+
+#include "netlink/ack.h"
+#include "netlink/types/error.h"
+
+namespace netlink {
+
+namespace {
+
+constexpr int kAnswerSeconds = 10;
+constexpr std::size_t kReceiveBuffer = std::size_t{64} * 1024;
+constexpr int kMostDumps = 5;
+
+using Socket = std::unique_ptr<nl_sock, void (*)(nl_sock*)>;
+
+void set_option(int fd, int level, int option, const void* value, socklen_t size) {
+  if (::setsockopt(fd, level, option, value, size) != 0) {
+    throw Error("set up a netlink socket", errno);
+  }
+}
+
+// In the namespace of the thread; stays there for life.
+Socket open_socket() {
+  Socket socket(::nl_socket_alloc(), ::nl_socket_free);
+  if (!socket) throw std::bad_alloc();
+  ::nl_socket_set_local_port(socket.get(), 0);  // the kernel chooses: unique in every namespace
+  errno = 0;
+  if (::nl_connect(socket.get(), NETLINK_ROUTE) < 0) {
+    throw Error("open a netlink socket", errno != 0 ? errno : EPROTO);
+  }
+  ::nl_socket_disable_msg_peek(socket.get());
+  if (::nl_socket_set_msg_buf_size(socket.get(), kReceiveBuffer) < 0) throw std::bad_alloc();
+  const int fd = ::nl_socket_get_fd(socket.get());
+  const int on = 1;
+  set_option(fd, SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof on);
+  set_option(fd, SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof on);
+  set_option(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof on);
+  const timeval limit{.tv_sec = kAnswerSeconds, .tv_usec = 0};
+  set_option(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  return socket;
+}
+
+Socket open_socket_in(const NetNs& where) {
+  const NetNs::Entered entered(where);
+  return open_socket();
+}
+
+ifinfomsg link_head(int index) {
+  ifinfomsg head{};
+  head.ifi_index = index;
+  return head;
+}
+
+Message get_link(int index) {
+  Message message(RTM_GETLINK, 0, link_head(index));
+  message.put_u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+  return message;
+}
+
+}  // namespace
+
+RouteSocket::RouteSocket() : ns_(NetNs::current()), socket_(open_socket()) {}
+RouteSocket::RouteSocket(const NetNs& where) : ns_(where), socket_(open_socket_in(where)) {}
+
+void RouteSocket::transmit(const std::vector<Request>& requests) {
+  std::vector<iovec> parts;
+  for (const Request& request : requests) {
+    nlmsghdr* const header = request.message.header();
+    header->nlmsg_seq = sequence_++;
+    header->nlmsg_pid = 0;
+    parts.push_back({header, header->nlmsg_len});
+  }
+  sockaddr_nl kernel{};
+  kernel.nl_family = AF_NETLINK;
+  msghdr datagram{};
+  datagram.msg_name = &kernel;
+  datagram.msg_namelen = sizeof kernel;
+  datagram.msg_iov = parts.data();
+  datagram.msg_iovlen = parts.size();
+  while (::sendmsg(::nl_socket_get_fd(socket_.get()), &datagram, 0) < 0) {
+    if (errno != EINTR) throw Error(requests.front().operation, errno);
+  }
+}
+
+void RouteSocket::receive(const char* operation,
+                          const std::function<void(const nlmsghdr*, std::size_t)>& each) {
+  unsigned char* bytes = nullptr;
+  sockaddr_nl from{};
+  errno = 0;
+  const int size = ::nl_recv(socket_.get(), &from, &bytes, nullptr);
+  const int error = errno;
+  const std::unique_ptr<unsigned char, void (*)(void*)> owner(bytes, std::free);
+  if (size <= 0) throw Error(cat(operation, ": receive the answer"), error != 0 ? error : EAGAIN);
+  if (from.nl_pid != 0) return;  // only the kernel is answered to
+  auto left = static_cast<std::size_t>(size);
+  for (const auto* header = reinterpret_cast<const nlmsghdr*>(bytes); NLMSG_OK(header, left);) {
+    each(header, left);
+    const std::size_t step = NLMSG_ALIGN(static_cast<std::size_t>(header->nlmsg_len));
+    if (step >= left) break;
+    left -= step;
+    header = reinterpret_cast<const nlmsghdr*>(reinterpret_cast<const char*>(header) + step);
+  }
+}
+
+void RouteSocket::collect(const std::vector<Request>& requests, std::uint32_t first) {
+  std::optional<Error> failure;
+  for (std::size_t answered = 0; answered < requests.size();) {
+    receive(requests.front().operation.c_str(), [&](const nlmsghdr* header, std::size_t left) {
+      const auto ack = decode_ack(header, left);
+      if (!ack || ack->sequence - first >= requests.size()) return;
+      ++answered;
+      const Request& request = requests[ack->sequence - first];
+      bool fine = ack->error == 0;
+      for (const int tolerated : request.tolerated) fine = fine || ack->error == tolerated;
+      if (!fine && !failure) failure.emplace(request.operation, ack->error, ack->text);
+    });
+  }
+  if (failure) throw Error(*failure);
+}
+
+void RouteSocket::send(std::vector<Request> requests) {
+  if (requests.empty()) return;
+  const std::uint32_t first = sequence_;
+  transmit(requests);
+  collect(requests, first);
+}
+
+void RouteSocket::send(Request request) {
+  std::vector<Request> one;
+  one.push_back(std::move(request));
+  send(std::move(one));
+}
+
+std::optional<Link> RouteSocket::query(const Message& message, std::string_view what) {
+  const std::string operation = cat("look up link '", what, "'");
+  nlmsghdr* const request = message.header();
+  request->nlmsg_seq = sequence_++;
+  while (::send(::nl_socket_get_fd(socket_.get()), request, request->nlmsg_len, 0) < 0) {
+    if (errno != EINTR) throw Error(operation, errno);
+  }
+  std::optional<Link> link;
+  for (bool answered = false; !answered;) {
+    receive(operation.c_str(), [&](const nlmsghdr* header, std::size_t left) {
+      if (header->nlmsg_seq != request->nlmsg_seq) return;
+      answered = true;
+      if (header->nlmsg_type == RTM_NEWLINK) link = decode_link(Reply(header));
+      const auto ack = decode_ack(header, left);
+      if (ack && ack->error != 0 && ack->error != ENODEV) {
+        throw Error(operation, ack->error, ack->text);
+      }
+    });
+  }
+  return link;
+}
+
+std::optional<Link> RouteSocket::find(std::string_view name) {
+  Message message = get_link(0);
+  message.put(IFLA_IFNAME, name);
+  return query(message, name);
+}
+
+std::optional<Link> RouteSocket::find(int index) { return query(get_link(index), cat("#", index)); }
+
+Link RouteSocket::get(std::string_view name) {
+  auto link = find(name);
+  if (!link) throw Error(cat("look up link '", name, "'"), ENODEV);
+  return *link;
+}
+
+// False where the kernel says that the table changed under the dump.
+bool RouteSocket::dump_once(const char* operation, const Message& message, const Handler& handler) {
+  nlmsghdr* const request = message.header();
+  request->nlmsg_flags |= NLM_F_DUMP;
+  request->nlmsg_seq = sequence_++;
+  while (::send(::nl_socket_get_fd(socket_.get()), request, request->nlmsg_len, 0) < 0) {
+    if (errno != EINTR) throw Error(operation, errno);
+  }
+  bool consistent = true;
+  for (bool done = false; !done;) {
+    receive(operation, [&](const nlmsghdr* header, std::size_t left) {
+      if (header->nlmsg_seq != request->nlmsg_seq) return;
+      if ((header->nlmsg_flags & NLM_F_DUMP_INTR) != 0) consistent = false;
+      if (const auto ack = decode_ack(header, left)) {
+        done = true;
+        if (ack->error != 0) throw Error(operation, ack->error, ack->text);
+      } else {
+        handler(Reply(header));
+      }
+    });
+  }
+  return consistent;
+}
+
+void RouteSocket::dump(const char* operation, const Message& message, const Handler& handler) {
+  std::vector<std::vector<char>> replies;
+  for (int attempt = 0; attempt < kMostDumps; ++attempt) {
+    replies.clear();
+    const bool consistent = dump_once(
+        operation, message, [&replies](const Reply& reply) { replies.push_back(reply.copy()); });
+    if (!consistent) continue;
+    for (const auto& bytes : replies)
+      handler(Reply(reinterpret_cast<const nlmsghdr*>(bytes.data())));
+    return;
+  }
+  throw Error(operation, EAGAIN, "the table kept changing while it was read");
+}
+
+std::vector<LinkAddress> RouteSocket::addresses(const Link& link, std::optional<Family> family) {
+  ifaddrmsg head{};
+  head.ifa_index = static_cast<std::uint32_t>(link.index);
+  if (family) head.ifa_family = *family == Family::kIpv4 ? AF_INET : AF_INET6;
+  std::vector<LinkAddress> out;
+  dump("list addresses", Message(RTM_GETADDR, 0, head), [&](const Reply& reply) {
+    if (reply.type() != RTM_NEWADDR) return;
+    const LinkAddress address = decode_address(reply);
+    if (address.link == link.index) out.push_back(address);
+  });
+  return out;
+}
+
+std::vector<LinkRoute> RouteSocket::routes(Family family) {
+  rtmsg head{};
+  head.rtm_family = family == Family::kIpv4 ? AF_INET : AF_INET6;
+  std::vector<LinkRoute> out;
+  dump("list routes", Message(RTM_GETROUTE, 0, head), [&out](const Reply& reply) {
+    if (reply.type() == RTM_NEWROUTE && reply.fixed<rtmsg>().rtm_type == RTN_UNICAST) {
+      out.push_back(decode_route(reply));
+    }
+  });
+  return out;
+}
+
+std::vector<Link> RouteSocket::ports(const Link& bridge) {
+  Message message = get_link(0);
+  message.put_u32(IFLA_MASTER, static_cast<std::uint32_t>(bridge.index));
+  std::vector<Link> out;
+  dump("list bridge ports", message, [&](const Reply& reply) {
+    if (reply.type() != RTM_NEWLINK) return;
+    const Link link = decode_link(reply);
+    if (link.master == bridge.index) out.push_back(link);
+  });
+  return out;
+}
+
+std::vector<PortVlan> RouteSocket::vlans(const Link& port) {
+  br_vlan_msg head{};
+  head.family = AF_BRIDGE;
+  head.ifindex = static_cast<std::uint32_t>(port.index);
+  std::vector<PortVlan> out;
+  dump("list VLANs of a bridge port", Message(RTM_GETVLAN, 0, head), [&out](const Reply& reply) {
+    for (const PortVlan& vlan : decode_port_vlans(reply)) out.push_back(vlan);
+  });
+  return out;
+}
+
+bool RouteSocket::wait_until(const std::function<bool()>& test, std::chrono::milliseconds limit) {
+  if (test()) return true;
+  const auto end = std::chrono::steady_clock::now() + limit;
+  const Socket monitor = open_socket_in(ns_);
+  if (::nl_socket_add_memberships(monitor.get(), RTNLGRP_LINK, RTNLGRP_IPV6_IFADDR, 0) < 0) {
+    throw Error("listen for changes of links", errno);
+  }
+  for (;;) {
+    if (test()) return true;  // also once after joining: the change may have come before
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    pollfd ready{::nl_socket_get_fd(monitor.get()), POLLIN, 0};
+    if (::poll(&ready, 1, static_cast<int>(left.count())) < 0 && errno != EINTR) {
+      throw Error("wait for changes of links", errno);
+    }
+    char scratch[8192];
+    // What was announced does not matter, that something was does; an overflow is a change too.
+    while (::recv(ready.fd, scratch, sizeof scratch, MSG_DONTWAIT) > 0) {
+    }
+  }
+}
+
+}  // namespace netlink

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "netlink/netns.h"
+#include "netlink/route/address.h"
+#include "netlink/route/bridge_vlan.h"
+#include "netlink/route/link.h"
+#include "netlink/route/message.h"
+#include "netlink/route/route.h"
+
+struct nl_sock;
+
+namespace netlink {
+
+/// A NETLINK_ROUTE socket, in one namespace for life. Everything throws netlink::Error. A kernel
+/// that does not answer within ten seconds is an error (EAGAIN), not a hang.
+class RouteSocket {
+ public:
+  /// In the namespace of the thread, or in another one, which is entered for the moment of opening.
+  RouteSocket();
+  explicit RouteSocket(const NetNs& where);
+
+  std::optional<Link> find(std::string_view name);  ///< absent is an answer
+  std::optional<Link> find(int index);
+  Link get(std::string_view name);  ///< absent is ENODEV
+
+  /// The addresses of one link; the kernel filters.
+  std::vector<LinkAddress> addresses(const Link& link, std::optional<Family> family = {});
+  /// The unicast routes of all tables; for CHECK.
+  std::vector<LinkRoute> routes(Family family);
+  /// The ports of one bridge; for GC.
+  std::vector<Link> ports(const Link& bridge);
+  /// The VLANs of one bridge port.
+  std::vector<PortVlan> vlans(const Link& port);
+
+  /// Sends all requests in one system call; the kernel works through them in order and does not
+  /// stop at a failure. \throws Error of the first that failed with an errno it does not tolerate.
+  void send(std::vector<Request> requests);
+  /// The same for one request.
+  void send(Request request);
+
+  /// Waits until test() is true, which is asked now and after every change that the kernel
+  /// announces of links and addresses here. False when the time is up.
+  bool wait_until(const std::function<bool()>& test, std::chrono::milliseconds limit);
+
+ private:
+  using Handler = std::function<void(const Reply&)>;
+  void transmit(const std::vector<Request>& requests);
+  /// Receives until the last of the sequence numbers was answered; the errors go into errors.
+  void collect(const std::vector<Request>& requests, std::uint32_t first);
+  void dump(const char* operation, const Message& message, const Handler& handler);
+  bool dump_once(const char* operation, const Message& message, const Handler& handler);
+  std::optional<Link> query(const Message& message, std::string_view what);
+  /// One datagram; calls each for every message in it.
+  void receive(const char* operation,
+               const std::function<void(const struct nlmsghdr*, std::size_t)>& each);
+
+  NetNs ns_;
+  std::unique_ptr<nl_sock, void (*)(nl_sock*)> socket_;
+  std::uint32_t sequence_ = 1;
+};
+
+}  // namespace netlink
