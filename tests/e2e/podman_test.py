@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""podman with its CNI backend, on our plugins: a container serves a page to its node."""
+
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import image, suite  # noqa: E402
+from support.plugin import OURS  # noqa: E402
+from support.snapshot import left_by_design, snapshot  # noqa: E402
+from support.world import fetch, remove_cgroups, run  # noqa: E402
+
+PAGE = "patchbay answers\n"
+
+# cgroupfs and runc: no systemd in a node made of namespaces. The limits are ones that a machine
+# with low hard limits allows as well.
+CONTAINERS_CONF = """\
+[containers]
+default_ulimits = ["nofile=20000:20000", "nproc=4096:4096"]
+[engine]
+cgroup_manager = "cgroupfs"
+runtime = "runc"
+events_logger = "none"
+[network]
+network_backend = "cni"
+cni_plugin_dirs = ["{plugins}"]
+network_config_dir = "/etc/cni/net.d"
+default_network = "patchbay"
+"""
+
+STORAGE_CONF = """\
+[storage]
+driver = "vfs"
+runroot = "{work}/runroot"
+graphroot = "{work}/root"
+"""
+
+# What podman itself leaves in /run while its images are there.
+PODMANS_OWN = ("file/run/podman/", "file/run/libpod/", "file/run/lock/", "file/run/runc/",
+               "file/run/containers/", "file/var/lib/cni/results/")
+
+RANGES = {
+    "IPv4": [[{"subnet": "10.89.7.0/24", "gateway": "10.89.7.1"}]],
+    "dual-stack": [[{"subnet": "10.89.7.0/24"}], [{"subnet": "fd00:89:7::/64"}]],
+}
+
+
+def network(ranges, backend=None):
+    bridge = {"type": "bridge", "bridge": "cni-podman7", "isGateway": True, "ipMasq": True,
+              "hairpinMode": True, "capabilities": {"ips": True},
+              "ipam": {"type": "host-local", "ranges": ranges,
+                       "routes": [{"dst": "0.0.0.0/0"}] +
+                       [{"dst": "::/0"}] * (len(ranges) > 1)}}
+    if backend:
+        bridge["ipMasqBackend"] = backend
+    return {"cniVersion": "0.4.0", "name": "patchbay", "plugins": [bridge]}
+
+
+@suite.spread
+class Podman(suite.NodeTest):
+    def setUp(self):
+        super().setUp()
+        os.makedirs("/etc/cni/net.d")
+        self.work = "/run/podman"
+        os.mkdir(self.work)
+        with open(f"{self.work}/containers.conf", "w", encoding="ascii") as file:
+            file.write(CONTAINERS_CONF.format(plugins=OURS))
+        with open(f"{self.work}/storage.conf", "w", encoding="ascii") as file:
+            file.write(STORAGE_CONF.format(work=self.work))
+        with open(f"{self.work}/policy.json", "w", encoding="ascii") as file:
+            json.dump({"default": [{"type": "insecureAcceptAnything"}]}, file)
+        os.environ["CONTAINERS_CONF"] = f"{self.work}/containers.conf"
+        os.environ["CONTAINERS_STORAGE_CONF"] = f"{self.work}/storage.conf"
+        self.cgroup = f"patchbay-podman-{os.getpid()}"
+        self.addCleanup(remove_cgroups, self.cgroup)
+        self.addCleanup(self.podman, "rm", "-f", "-a", "-t", "0", check=False)
+        image.build(f"{self.work}/image.tar", PAGE)
+
+    def podman(self, *arguments, check=True):
+        done = subprocess.run(
+            ["podman", *arguments], capture_output=True, text=True, timeout=120)
+        if check:
+            self.assertEqual(done.returncode, 0, f"podman {arguments}: {done.stderr}")
+        return done
+
+    def start(self, *options, check=True):
+        """A container in the background; the cgroup parent is one that the test removes."""
+        return self.podman("run", "-d", "--cgroup-parent", f"/{self.cgroup}", *options,
+                           image.NAME, check=check)
+
+    def use(self, conflist):
+        with open("/etc/cni/net.d/87-patchbay.conflist", "w", encoding="ascii") as file:
+            json.dump(conflist, file)
+
+    @suite.cases(list(RANGES.items()))
+    def serves_its_page_to_the_node(self, ranges):
+        self.use(network(ranges))
+        self.podman("load", "--signature-policy", f"{self.work}/policy.json",
+                    "-i", f"{self.work}/image.tar")
+        before = snapshot()
+        self.start("--name", "web")
+        state = json.loads(self.podman("inspect", "web").stdout)[0]["NetworkSettings"]
+        found = state["Networks"]["patchbay"]
+        addresses = [found["IPAddress"], found.get("GlobalIPv6Address")]
+        for address in filter(None, addresses):
+            self.assertEqual(fetch(address), PAGE)
+        self.assertEqual(len(list(filter(None, addresses))), len(ranges), str(found))
+        # The container reaches its gateway, and a second container reaches the first.
+        self.podman("exec", "web", "ping", "-c1", "-W2", found["Gateway"])
+        fetched = self.podman("run", "--rm", "--cgroup-parent", f"/{self.cgroup}", image.NAME,
+                              "wget", "-qO-", f"http://{addresses[0]}/")
+        self.assertEqual(fetched.stdout, PAGE)
+        self.podman("rm", "-f", "-t", "0", "web")
+        self.assert_same(before, ignore=lambda place: left_by_design(place, "cni-podman7")
+                         or place.startswith(PODMANS_OWN))
+
+    def test_gives_the_address_and_the_MAC_that_the_user_asks_for(self):
+        self.use(network(RANGES["IPv4"]))
+        self.podman("load", "--signature-policy", f"{self.work}/policy.json",
+                    "-i", f"{self.work}/image.tar")
+        self.start("--name", "web", "--ip", "10.89.7.77", "--mac-address", "92:d0:c6:0a:29:33")
+        shown = self.podman("exec", "web", "ip", "addr", "show", "eth0").stdout
+        self.assertIn("10.89.7.77/24", shown)
+        self.assertIn("92:d0:c6:0a:29:33", shown)
+        again = self.start("--ip", "10.89.7.77", check=False)
+        self.assertNotEqual(again.returncode, 0, "the address is taken")
+
+    def test_a_container_that_restarts_has_one_lease(self):
+        self.use(network(RANGES["IPv4"]))
+        self.podman("load", "--signature-policy", f"{self.work}/policy.json",
+                    "-i", f"{self.work}/image.tar")
+        self.start("--name", "web")
+        for _ in range(3):
+            self.podman("restart", "-t", "0", "web")
+        leases = [name for name in os.listdir("/var/lib/cni/networks/patchbay")
+                  if name[0].isdigit()]
+        self.assertEqual(len(leases), 1, str(leases))
+        links = json.loads(run("ip", "-j", "link", "show", "type", "veth"))
+        self.assertEqual(len(links), 1, str(links))
+
+
+if __name__ == "__main__":
+    suite.main(needs=("podman", "runc", "busybox"))

@@ -1,0 +1,94 @@
+"""Runs one CNI plugin the way libcni does."""
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+#: The plugins under test.
+OURS = os.path.abspath(os.environ.get("PATCHBAY_BIN", os.path.join(ROOT, "build/release/bin")))
+#: The Go plugins to compare with, as Debian's containernetworking-plugins installs them.
+REFERENCE = os.environ.get("PATCHBAY_REFERENCE", "/usr/lib/cni")
+
+VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
+PLUGINS = ("loopback", "bridge", "host-local", "static")
+
+
+def has_reference(plugin="bridge"):
+    """Whether the Go plugin of that name is installed."""
+    return os.access(os.path.join(REFERENCE, plugin), os.X_OK)
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What one run of a plugin left: exit status, stdout and stderr."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self):
+        """stdout as one JSON document; anything else in it is an error."""
+        return json.loads(self.stdout)
+
+    @property
+    def ok(self):
+        return self.status == 0
+
+    def __str__(self):
+        return f"exit {self.status}, stdout {self.stdout!r}, stderr {self.stderr!r}"
+
+
+def environment(command, netns, container, ifname, args, path):
+    """The environment libcni gives a plugin: its own, and six variables."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("CNI_")}
+    env |= {"CNI_COMMAND": command, "CNI_CONTAINERID": container, "CNI_NETNS": netns,
+            "CNI_ARGS": args, "CNI_IFNAME": ifname, "CNI_PATH": path}
+    return env
+
+
+def start(plugin, command, conf, *, netns="", container="pod1", ifname="eth0", args="",
+          directory=None, path=None, env=None, wrap=()):
+    """Starts a plugin and returns the process, its stdin and stdout being pipes.
+
+    conf is a dict, or the text itself. env replaces single variables of the environment, None
+    removes one. wrap goes in front of the command (strace and its options).
+    """
+    directory = directory or OURS
+    if command in ("GC", "STATUS", "VERSION"):
+        container = netns = ifname = args = ""
+    variables = environment(command, netns, container, ifname, args, path or directory)
+    for key, value in (env or {}).items():
+        variables.pop(key, None)
+        if value is not None:
+            variables[key] = value
+    process = subprocess.Popen([*wrap, os.path.join(directory, plugin)], env=variables,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, errors="replace")
+    process.config = conf if isinstance(conf, str) else json.dumps(conf)
+    return process
+
+
+def finish(process, timeout=60):
+    """Feeds the config to a started plugin and waits for its end."""
+    try:
+        stdout, stderr = process.communicate(process.config, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        stdout, stderr = process.communicate()
+        stderr += f"\n(killed: it ran longer than {timeout} s)"
+    return Outcome(process.returncode, stdout, stderr)
+
+
+def cni(plugin, command, conf, **options):
+    """Runs a plugin once: see start()."""
+    return finish(start(plugin, command, conf, **options))
+
+
+def have(*programs):
+    """The first of the programs that is missing, or None."""
+    return next((p for p in programs if shutil.which(p) is None), None)

@@ -1,0 +1,222 @@
+"""Everything a CNI plugin may change on a node, read with tools that are not ours.
+
+A snapshot is a flat dict from a readable place ("link/cni0", "route/...", "file/run/...") to what
+is there, so that two of them compare as text.
+"""
+
+import glob
+import json
+import os
+import subprocess
+
+# Counters and timers that change by themselves.
+_VOLATILE = {"hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "valid_life_time",
+             "preferred_life_time", "handle", "tentative", "optimistic", "metainfo", "expires",
+             "hold_timer", "message_age_timer", "forward_delay_timer", "topology_change",
+             "topology_change_detected", "root_port", "designated_port", "root_path_cost", "packets", "bytes"}
+
+_SYSCTLS = (
+    "ipv4/ip_forward", "ipv4/conf/all/forwarding", "ipv4/conf/all/rp_filter",
+    "ipv4/conf/all/route_localnet", "ipv4/conf/default/forwarding", "ipv6/conf/all/forwarding",
+    "ipv6/conf/all/accept_ra", "ipv6/conf/all/disable_ipv6", "ipv6/conf/default/forwarding",
+    "ipv6/conf/default/accept_ra", "ipv6/conf/default/disable_ipv6")
+_LINK_SYSCTLS = (
+    "ipv4/conf/{}/arp_notify", "ipv4/conf/{}/forwarding", "ipv4/conf/{}/rp_filter",
+    "ipv4/conf/{}/route_localnet", "ipv4/conf/{}/proxy_arp", "ipv6/conf/{}/accept_ra",
+    "ipv6/conf/{}/accept_dad", "ipv6/conf/{}/enhanced_dad", "ipv6/conf/{}/disable_ipv6",
+    "ipv6/conf/{}/keep_addr_on_down", "ipv6/conf/{}/forwarding", "ipv6/conf/{}/ndisc_notify",
+    "ipv6/conf/{}/autoconf", "ipv6/conf/{}/addr_gen_mode")
+
+
+def _call(*command, stdin=""):
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _documents(text):
+    """The JSON documents that follow one another in text."""
+    decoder, at, found = json.JSONDecoder(), 0, []
+    while at < len(text):
+        while at < len(text) and text[at].isspace():
+            at += 1
+        if at < len(text):
+            document, at = decoder.raw_decode(text, at)
+            found.append(document)
+    return found
+
+
+def _stripped(value):
+    if isinstance(value, dict):
+        return {k: _stripped(v) for k, v in value.items() if k not in _VOLATILE}
+    if isinstance(value, list):
+        return [_stripped(v) for v in value]
+    return value
+
+
+def _text(value):
+    return json.dumps(value, sort_keys=True)
+
+
+def _routing(found):
+    # One process of ip per family: batch mode answers several questions.
+    for family in ("-4", "-6"):
+        asked = "route show table all\nrule show\nneigh show nud permanent\n"
+        routes, rules, neighbours = (_documents(_call("ip", "-j", "-d", family, "-batch", "-",
+                                                      stdin=asked)) + [[], [], []])[:3]
+        for route in routes:
+            place = "{} {} via {} dev {} table {} metric {}".format(
+                route.get("type", "unicast"), route["dst"], route.get("gateway", "-"),
+                route.get("dev", "-"), route.get("table", "main"), route.get("metric", 0))
+            found[f"route{family}/{place}"] = _stripped(route)
+        for rule in rules:
+            found[f"rule{family}/{_text(rule)}"] = True
+        for one in neighbours:
+            found[f"neighbour{family}/{one['dst']} dev {one['dev']}"] = _stripped(one)
+
+
+def _links(found):
+    links, addresses = _documents(_call("ip", "-j", "-d", "-batch", "-",
+                                        stdin="link show\naddr show\n"))
+    for link in links:
+        found[f"link/{link['ifname']}"] = _stripped(link)
+        for sysctl in _LINK_SYSCTLS:
+            _sysctl(found, sysctl.format(link["ifname"]))
+    for link in addresses:
+        for address in link["addr_info"]:
+            place = f"{address['local']}/{address['prefixlen']} dev {link['ifname']}"
+            found[f"address/{place}"] = _stripped(address)
+
+
+def _sysctl(found, name):
+    try:
+        with open(f"/proc/sys/net/{name}", encoding="ascii") as file:
+            found[f"sysctl/{name}"] = file.read().strip()
+    except OSError:
+        pass  # no IPv6, or the link has just gone
+
+
+def _firewall(found):
+    tables = set()
+    for item in json.loads(_call("nft", "-j", "list", "ruleset"))["nftables"]:
+        (kind, body), = item.items()
+        if kind == "metainfo" or '"xt"' in _text(body):
+            continue  # a rule of iptables-nft is read as iptables-save prints it
+        place = "/".join(str(body[k]) for k in ("family", "table", "chain", "name") if k in body)
+        if kind == "table":
+            tables.add((body["family"], body["name"]))
+        number = sum(1 for key in found if key.startswith(f"nft/{kind}/{place}#"))
+        found[f"nft/{kind}/{place}#{number}"] = _stripped(body)
+    for family, save, names in (("ip", "iptables", "ip_tables_names"),
+                                ("ip6", "ip6tables", "ip6_tables_names")):
+        if any((family, t) in tables for t in ("nat", "filter", "mangle", "raw")):
+            _saved_rules(found, f"{save}-nft")
+        try:
+            with open(f"/proc/net/{names}", encoding="ascii") as file:
+                legacy = file.read().split()
+        except OSError:
+            legacy = []
+        if legacy:
+            _saved_rules(found, f"{save}-legacy")
+
+
+def _saved_rules(found, tool):
+    table = ""
+    for line in _call(f"{tool}-save").splitlines():
+        line = line.split(" [")[0]  # without the packet counters
+        if line.startswith("*"):
+            table = line[1:]
+        elif not line.startswith("#") and line != "COMMIT":
+            found[f"{tool}/{table}/{line}"] = True
+
+
+def _files(found, roots):
+    for root in roots:
+        for folder, folders, names in os.walk(root):
+            folders.sort()
+            if folder != root:
+                found[f"file{folder}/"] = "directory"
+            for name in names:
+                path = os.path.join(folder, name)
+                try:
+                    if folder == "/run/netns" or not os.path.isfile(path):
+                        found[f"file{path}"] = "special"
+                    else:
+                        with open(path, "rb") as file:
+                            found[f"file{path}"] = file.read(4096).decode(errors="replace")
+                except OSError as error:
+                    found[f"file{path}"] = str(error)
+
+
+def snapshot(roots=("/var/lib/cni", "/run")):
+    """The state of the network namespace this process is in, and all files below roots."""
+    found = {}
+    _links(found)
+    _routing(found)
+    _firewall(found)
+    for qdisc in json.loads(_call("tc", "-j", "qdisc", "show") or "[]"):
+        found[f"qdisc/{qdisc['dev']} {qdisc.get('parent', 'root')} {qdisc['kind']}"] = True
+    for sysctl in _SYSCTLS:
+        _sysctl(found, sysctl)
+    _files(found, roots)
+    return found
+
+
+def pod_snapshot(pod):
+    """The state of a pod's network namespace."""
+    with pod.inside():
+        return snapshot(roots=())
+
+
+def diff(before, after, ignore=lambda place: False):
+    """What differs, one line each; empty when nothing does."""
+    lines = []
+    for place in sorted(before.keys() | after.keys()):
+        if ignore(place):
+            continue
+        if place not in after:
+            lines.append(f"- {place}: {_text(before[place])}")
+        elif place not in before:
+            lines.append(f"+ {place}: {_text(after[place])}")
+        elif before[place] != after[place]:
+            lines.append(f"~ {place}: {_changes(before[place], after[place])}")
+    return "\n".join(lines)
+
+
+def _changes(old, new):
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return f"{_text(old)} -> {_text(new)}"
+    parts = []
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            parts.append(f"{key}: {_changes(old.get(key), new.get(key))}")
+    return "{" + ", ".join(parts) + "}"
+
+
+def left_by_design(place, bridge="cni0"):
+    """Whether the last pod of a network leaves this behind: what pods share and what another pod
+    may use already. That is the bridge with its addresses and routes, forwarding, the store of
+    host-local without any lease, and the firewall's base chains without any pod's rule."""
+    kind, _, rest = place.partition("/")
+    if kind in ("link", "sysctl", "qdisc"):
+        return (bridge in rest.split()[0].split("/") or rest.endswith("/forwarding")
+                or rest == "ipv4/ip_forward")
+    if kind.split("-")[0] in ("address", "route", "rule", "neighbour"):
+        return f"dev {bridge} " in rest + " "
+    if kind == "file":
+        name = os.path.basename(rest.rstrip("/"))
+        return (rest == "run/xtables.lock" or rest.startswith("var/lib/cni/") and (
+            rest.endswith("/") or name == "lock" or name.startswith("last_reserved_ip.")
+            or "/.owners" in rest and rest.endswith("/")))
+    if kind == "nft":
+        is_rule = rest.startswith("rule/")
+        return not is_rule or rest.startswith("rule/inet/cni_plugins_masquerade/postrouting")
+    if kind.startswith(("iptables", "ip6tables")):
+        return rest.split("/")[1].startswith(":") and not rest.split("/")[1].startswith(":CNI-")
+    return False
+
+
+def netns_names():
+    """The pods that are left."""
+    return sorted(os.path.basename(path) for path in glob.glob("/run/netns/*"))

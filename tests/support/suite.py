@@ -1,0 +1,159 @@
+"""unittest, with a world per test and output that says what was proved."""
+
+import os
+import sys
+import time
+import traceback
+import unittest
+
+from support import plugin
+from support.snapshot import diff, snapshot
+from support.world import Pod, World, why_impossible
+
+SKIPPED = 77  # what ctest and automake take for "skipped"
+
+
+class NodeTest(unittest.TestCase):
+    """A test that has a node to itself."""
+
+    maxDiff = None
+
+    def setUp(self):
+        self.node = World()
+        self.pods = 0
+
+    def pod(self, name=None):
+        """A new pod on the node."""
+        self.pods += 1
+        return Pod(name or f"pod{self.pods}")
+
+    def assert_ok(self, outcome):
+        """The plugin succeeded, and its stdout is empty or one JSON document: which is returned."""
+        self.assertEqual(outcome.status, 0, str(outcome))
+        return outcome.json if outcome.stdout else None
+
+    def assert_error(self, outcome, code=None, msg=None):
+        """The plugin failed as the spec says: exit 1 and one error object on stdout, returned."""
+        self.assertEqual(outcome.status, 1, str(outcome))
+        try:
+            error = outcome.json
+        except ValueError as reason:
+            self.fail(f"stdout is not one JSON document ({reason}): {outcome}")
+        self.assertIsInstance(error, dict, str(outcome))
+        self.assertIsInstance(error.get("cniVersion"), str, str(outcome))
+        self.assertIsInstance(error.get("code"), int, str(outcome))
+        self.assertTrue(isinstance(error.get("msg"), str) and error["msg"], str(outcome))
+        if code is not None:
+            self.assertEqual(error["code"], code, str(outcome))
+        if msg is not None:
+            self.assertIn(msg, error["msg"] + " " + error.get("details", ""), str(outcome))
+        return error
+
+    def assert_same(self, before, after=None, ignore=lambda place: False, what=""):
+        """Nothing but what ignore() names differs between two snapshots."""
+        difference = diff(before, snapshot() if after is None else after, ignore)
+        if difference:
+            lines = [line[:300] for line in difference.splitlines()]
+            more = [f"... and {len(lines) - 30} more"] if len(lines) > 30 else []
+            self.fail("\n       ".join([what or "the state differs:", *lines[:30], *more]))
+
+
+def cases(table):
+    """Decorates a test method that is run once per row of table, a list of (name, row)."""
+    def decorate(function):
+        function.cases = table
+        return function
+    return decorate
+
+
+def spread(cls):
+    """Class decorator: makes a test of its own of every case of the methods marked by cases()."""
+    for name, function in list(vars(cls).items()):
+        if not hasattr(function, "cases"):
+            continue
+        delattr(cls, name)
+        for label, row in function.cases:
+            def test(self, function=function, row=row):
+                return function(self, row)
+            test.sentence = label
+            key = "test_" + name + " " + label
+            assert not hasattr(cls, key), f"two cases are called {key}"
+            setattr(cls, key, test)
+    return cls
+
+
+class _Result(unittest.TestResult):
+    def __init__(self):
+        super().__init__()
+        self.passed = 0
+        self.failed = 0
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.begin = time.monotonic()
+
+    def _line(self, word, test, more=""):
+        took = time.monotonic() - getattr(self, "begin", time.monotonic())
+        print(f"{word:4} {_name(test)} ({took:.2f} s){more}", flush=True)
+
+    def addSuccess(self, test):
+        self.passed += 1
+        self._line("ok", test)
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self._line("skip", test, f": {reason}")
+
+    def _failure(self, test, error):
+        self.failed += 1
+        self._line("FAIL", test)
+        kind, value, trace = error
+        if issubclass(kind, AssertionError):
+            frame = [f for f in traceback.extract_tb(trace) if "/unittest/" not in f.filename][-1]
+            print(f"     {frame.filename}:{frame.lineno}: {value}", flush=True)
+        else:
+            print("".join(traceback.format_exception(kind, value, trace)), flush=True)
+
+    def addFailure(self, test, err):
+        self._failure(test, err)
+
+    def addError(self, test, err):
+        self._failure(test, err)
+
+
+def _name(test):
+    method = getattr(test, "_testMethodName", str(test))
+    name = method.removeprefix("test_")
+    return name if " " in name else name.replace("_", " ")
+
+
+def _each(suite):
+    for item in suite:
+        if isinstance(item, unittest.TestSuite):
+            yield from _each(item)
+        else:
+            yield item
+
+
+def main(needs=(), needs_plugins=True):
+    """Runs the tests of the calling file; arguments are words that a test's name must contain."""
+    words = [a for a in sys.argv[1:] if not a.startswith("-")]
+    reason = why_impossible()
+    missing = plugin.have("ip", "nft", "tc", *needs)
+    if missing:
+        reason = f"needs the program {missing}"
+    if needs_plugins and not os.path.isdir(plugin.OURS):
+        reason = f"no plugins in {plugin.OURS}: build them, or set PATCHBAY_BIN"
+    if reason:
+        print(f"skip everything: {reason}\n0 passed, 0 failed, 1 skipped", flush=True)
+        sys.exit(SKIPPED)
+    tests = _each(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]))
+    result = _Result()
+    for test in tests:
+        if all(word in _name(test) for word in words):
+            test(result)
+    print(f"{result.passed} passed, {result.failed} failed, {len(result.skipped)} skipped",
+          flush=True)
+    if result.failed:
+        sys.exit(1)
+    sys.exit(0 if result.passed else SKIPPED)

@@ -1,0 +1,201 @@
+"""A world of its own for a test: network, mount and host-name namespaces that play a node.
+
+Everything a CNI plugin may touch is private in it: links, firewall, sysctls, /run (with /run/netns
+and the xtables lock), /var/lib and /etc/cni. So tests run in parallel, and the machine they run on
+is left as it was.
+"""
+
+import contextlib
+import ctypes
+import glob
+import os
+import subprocess
+import time
+import urllib.request
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWNET = 0x40000000
+
+MS_BIND = 4096
+MS_MOVE = 8192
+MS_REC = 16384
+MS_PRIVATE = 1 << 18
+MNT_DETACH = 2
+
+
+def _check(result, what):
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def mount(source, target, kind="", flags=0, options=""):
+    """mount(2)."""
+    _check(_libc.mount(source.encode(), target.encode(), kind.encode(), flags, options.encode()),
+           f"mount {kind or source} on {target}")
+
+
+def umount(target):
+    """umount2(2), detached."""
+    _check(_libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
+
+
+def unshare(flags):
+    """unshare(2)."""
+    _check(_libc.unshare(flags), "unshare")
+
+
+def setns(path_or_fd, kind):
+    """setns(2) with a path or an open descriptor."""
+    if isinstance(path_or_fd, int):
+        _check(_libc.setns(path_or_fd, kind), "setns")
+        return
+    fd = os.open(path_or_fd, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _check(_libc.setns(fd, kind), f"setns {path_or_fd}")
+    finally:
+        os.close(fd)
+
+
+def run(*command, check=True, stdin=None, timeout=60):
+    """Runs a command and returns its stdout; a failure names the command and what it said."""
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout)
+    if check and done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def wait_for(condition, seconds=5.0, step=0.02):
+    """Waits until condition() is true and returns what it returned; the last answer when it never
+    was."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = condition()
+        if answer or time.monotonic() > end:
+            return answer
+        time.sleep(step)
+
+
+def fetch(address, seconds=10):
+    """The page that a web server at address serves. A server that has just started, or an IPv6
+    address whose node is still looking for duplicates, gets some seconds."""
+    host = f"[{address}]" if ":" in address else address
+
+    def attempt():
+        try:
+            with urllib.request.urlopen(f"http://{host}/", timeout=1) as answer:
+                return answer.read().decode()
+        except OSError:
+            return None
+
+    return wait_for(attempt, seconds)
+
+
+def remove_cgroups(name):
+    """Removes the control groups called name, now empty, of every hierarchy of the machine: the
+    only thing of a container runtime that a world does not hold."""
+    def attempt():
+        for top in glob.glob("/sys/fs/cgroup/*/" + name) + glob.glob("/sys/fs/cgroup/" + name):
+            for folder, _, _ in os.walk(top, topdown=False):
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+        return not glob.glob("/sys/fs/cgroup/*/" + name)
+
+    wait_for(attempt, 2)
+
+
+class World:
+    """The namespaces in which this process plays a node. A process has one at a time; a new one
+    starts from the machine's own namespaces again, so that worlds do not pile up."""
+
+    _home = None  # descriptors of the machine's own mount, network and host-name namespaces
+
+    def __init__(self):
+        kinds = (("mnt", CLONE_NEWNS), ("net", CLONE_NEWNET), ("uts", CLONE_NEWUTS))
+        if World._home is None:
+            World._home = [(os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind)
+                           for name, kind in kinds]
+            World._directory = os.getcwd()
+        else:
+            for fd, kind in World._home:
+                setns(fd, kind)
+        unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS)
+        mount("none", "/", flags=MS_REC | MS_PRIVATE)
+        for path in ("/run", "/var/lib"):
+            mount("tmpfs", path, "tmpfs", options="mode=755")
+        # /sys shows the links of the namespace it was mounted in; the cgroups below it stay.
+        if os.path.isdir("/sys/fs/cgroup"):
+            os.mkdir("/run/cgroup")
+            mount("/sys/fs/cgroup", "/run/cgroup", flags=MS_BIND | MS_REC)
+        mount("sysfs", "/sys", "sysfs")
+        if os.path.isdir("/run/cgroup"):
+            mount("/run/cgroup", "/sys/fs/cgroup", flags=MS_MOVE)
+            os.rmdir("/run/cgroup")
+        if os.path.isdir("/etc/cni"):
+            mount("tmpfs", "/etc/cni", "tmpfs", options="mode=755")
+        for path in ("/run/netns", "/run/lock", "/var/lib/cni"):
+            os.mkdir(path)
+        os.chdir(World._directory)  # setns to a mount namespace goes to its root
+        run("ip", "link", "set", "lo", "up")
+
+    @property
+    def netns(self):
+        """The node's own network namespace."""
+        return "/proc/self/ns/net"
+
+    @staticmethod
+    def private(path):
+        """An empty directory of this world at path, for programs with fixed paths."""
+        at = path
+        while not os.path.isdir(at):
+            at = os.path.dirname(at)
+        mount("tmpfs", at, "tmpfs", options="mode=755")
+        os.makedirs(path, exist_ok=True)
+
+
+class Pod:
+    """A network namespace at /run/netns/NAME, as a runtime makes one for a container."""
+
+    def __init__(self, name):
+        self.name = name
+        self.path = f"/run/netns/{name}"
+        run("ip", "netns", "add", name)
+
+    def remove(self):
+        """Removes the file and with it the namespace, unless a process is left in it."""
+        run("ip", "netns", "del", self.name)
+
+    @contextlib.contextmanager
+    def inside(self):
+        """This process and its children are in the pod for the length of a with statement."""
+        home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        setns(self.path, CLONE_NEWNET)
+        try:
+            yield
+        finally:
+            setns(home, CLONE_NEWNET)
+            os.close(home)
+
+    def run(self, *command, **options):
+        """Runs a command in the pod and returns its stdout."""
+        with self.inside():
+            return run(*command, **options)
+
+
+def why_impossible():
+    """Why no world can be made here, or None."""
+    if os.geteuid() != 0:
+        return "needs root to make namespaces"
+    pid = os.fork()
+    if pid == 0:
+        try:
+            World()
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(pid, 0)[1] != 0:
+        return "this machine does not let us make network and mount namespaces"
+    return None
