@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 
 namespace netlink {
 
@@ -11,7 +12,8 @@ template <class... Part>
 std::string cat(const Part&... part) {
   std::string out;
   const auto one = [&out](const auto& p) {
-    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(p)>>) {
+    using P = std::decay_t<decltype(p)>;
+    if constexpr (std::is_arithmetic_v<P> && !std::is_same_v<P, char>) {
       out += std::to_string(p);
     } else {
       out += p;
