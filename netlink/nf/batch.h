@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "netlink/nf/expr.h"
+#include "netlink/nf/message.h"
+
+/// nf_tables objects, and a transaction of changes to them. linux/netfilter/nf_tables.h.
+namespace netlink::nf {
+
+struct Table {
+  TableFamily family = TableFamily::kInet;
+  std::string name;
+  std::string comment = {};
+  bool operator==(const Table&) const = default;
+};
+
+/// Where a base chain hangs.
+struct Hook {
+  std::string type;  ///< "nat", "filter"
+  std::uint32_t number = 0;  ///< NF_INET_*, NF_BR_*
+  std::int32_t priority = 0;
+  std::optional<std::uint32_t> policy = {};  ///< NF_ACCEPT, NF_DROP; absent: the kernel's, accept
+  bool operator==(const Hook&) const = default;
+};
+
+/// Which chain of which table.
+struct ChainId {
+  TableFamily family = TableFamily::kInet;
+  std::string table;
+  std::string chain;
+  bool operator==(const ChainId&) const = default;
+  /// "inet filter input".
+  std::string str() const;
+};
+
+struct Chain {
+  ChainId id;
+  std::optional<Hook> hook = {};
+  std::string comment = {};
+  bool operator==(const Chain&) const = default;
+};
+
+struct Rule {
+  ChainId chain;
+  Exprs exprs;
+  std::string comment = {};    ///< at most 253 bytes; nft takes 128
+  std::uint64_t handle = 0;    ///< 0: not in the kernel yet
+  bool operator==(const Rule&) const = default;
+};
+
+struct FlushChain {
+  ChainId id;
+};
+struct DeleteRule {
+  ChainId chain;
+  std::uint64_t handle = 0;
+};
+/// Refused by the kernel (EBUSY) while a rule jumps there.
+struct DeleteChain {
+  ChainId id;
+};
+
+using Change = std::variant<Table, Chain, Rule, FlushChain, DeleteRule, DeleteChain>;
+
+/// The message that asks for the change.
+Message encode(const Change& change);
+/// "add rule 'inet filter input'": for errors.
+std::string describe(const Change& change);
+/// The lines `nft --debug=netlink` has for a rule, a line in nft's words for the rest.
+std::string text(const Change& change);
+/// A rule from the attributes of an NFT_MSG_NEWRULE.
+Rule decode_rule(TableFamily family, const Attributes& attributes);
+
+/// A transaction: built without a kernel, then sent whole by NfSocket::commit(), or not at all.
+/// Adding a table or chain that is there is no error; a rule is always added once more, at the end.
+class Batch {
+ public:
+  Batch& add(Table table) { return push(std::move(table)); }
+  Batch& add(Chain chain) { return push(std::move(chain)); }
+  Batch& add(Rule rule) { return push(std::move(rule)); }
+  /// Removes all rules of a chain; a chain that is not there is an error, as for the two below.
+  Batch& flush(ChainId chain) { return push(FlushChain{std::move(chain)}); }
+  Batch& remove(const Rule& seen) { return push(DeleteRule{seen.chain, seen.handle}); }
+  Batch& remove(ChainId chain) { return push(DeleteChain{std::move(chain)}); }
+
+  bool empty() const { return changes_.empty(); }
+  const std::vector<Change>& changes() const { return changes_; }
+  /// text() of every change; what unit tests compare.
+  std::string dump() const;
+
+ private:
+  Batch& push(Change change) {
+    changes_.push_back(std::move(change));
+    return *this;
+  }
+  std::vector<Change> changes_;
+};
+
+}  // namespace netlink::nf

@@ -1,0 +1,242 @@
+#include "netlink/nf/socket.h"
+
+#include <libmnl/libmnl.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "netlink/ack.h"
+#include "netlink/types/error.h"
+
+namespace netlink::nf {
+
+namespace {
+
+constexpr std::size_t kReceiveBuffer = 32768;  // the largest piece the kernel makes of a dump
+constexpr int kMostCommits = 10;
+constexpr int kMostDumps = 5;
+constexpr int kReceiveTimeout = 10;  // seconds
+
+// "try again" in the kernel's words: a signal, a module just loaded, another writer's commit.
+bool worth_retrying(int error) {
+  constexpr int kRestart = 85;  // ERESTART; errno.h of the C library shares the number
+  return error == EINTR || error == EAGAIN || error == kRestart;
+}
+
+// What asking for an nf_tables object gives where there is no such object, or no nf_tables at all.
+bool means_nothing_there(int error) {
+  return error == ENOENT || error == EINVAL || error == EOPNOTSUPP || error == EPROTONOSUPPORT ||
+         error == EAFNOSUPPORT;
+}
+
+void pause_ms(long milliseconds) {
+  const timespec length{0, milliseconds * 1'000'000};
+  ::nanosleep(&length, nullptr);
+}
+
+void append(std::vector<std::uint8_t>& out, Message message, std::uint32_t sequence) {
+  message.set_sequence(sequence);
+  const auto bytes = message.bytes();
+  out.insert(out.end(), bytes.begin(), bytes.end());  // always a multiple of 4 long
+}
+
+Message boundary(std::uint16_t type) {
+  return Message({.type = type, .resource = NFNL_SUBSYS_NFTABLES}, 64);
+}
+
+Message lookup(int message, int flags, TableFamily family) {
+  return Message({.type = static_cast<std::uint16_t>(NFNL_SUBSYS_NFTABLES << 8 | message),
+                  .flags = static_cast<std::uint16_t>(flags),
+                  .family = family});
+}
+
+Attributes attributes_of(const ::nlmsghdr* message) {
+  constexpr std::size_t kBefore = sizeof(::nlmsghdr) + sizeof(nfgenmsg);
+  if (message->nlmsg_len < kBefore) return {};
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(message);
+  return Attributes({bytes + kBefore, message->nlmsg_len - kBefore});
+}
+
+// Hands each message to fn until it says true; true if it did.
+template <class Fn>
+bool any_message(const std::vector<std::uint8_t>& buffer, std::size_t size, Fn&& fn) {
+  const std::uint8_t* at = buffer.data();
+  while (size >= sizeof(::nlmsghdr)) {
+    const auto* const message = reinterpret_cast<const ::nlmsghdr*>(at);
+    if (message->nlmsg_len < sizeof *message || message->nlmsg_len > size) return false;
+    if (fn(message, size)) return true;
+    const std::size_t step = std::min<std::size_t>(size, NLMSG_ALIGN(message->nlmsg_len));
+    at += step;
+    size -= step;
+  }
+  return false;
+}
+
+}  // namespace
+
+void NfSocket::Close::operator()(::mnl_socket* socket) const noexcept {
+  ::mnl_socket_close(socket);
+}
+
+NfSocket::NfSocket()
+    : socket_(::mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC)), buffer_(kReceiveBuffer) {
+  if (!socket_) throw Error("open a netfilter socket", errno);
+  if (::mnl_socket_bind(socket_.get(), 0, MNL_SOCKET_AUTOPID) != 0) {
+    throw Error("bind a netfilter socket", errno);
+  }
+  // Wishes: without them errors carry no text and echo the whole request.
+  int on = 1;
+  ::mnl_socket_setsockopt(socket_.get(), NETLINK_EXT_ACK, &on, sizeof on);
+  ::mnl_socket_setsockopt(socket_.get(), NETLINK_CAP_ACK, &on, sizeof on);
+  const timeval limit{kReceiveTimeout, 0};
+  const int fd = ::mnl_socket_get_fd(socket_.get());
+  if (::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) {
+    throw Error("set up a netfilter socket", errno);
+  }
+}
+
+std::optional<NfSocket> NfSocket::find() try {
+  return NfSocket();
+} catch (const Error& e) {
+  if (e.error() == EPROTONOSUPPORT || e.error() == EAFNOSUPPORT) return std::nullopt;
+  throw;
+}
+
+void NfSocket::transmit(const std::vector<std::uint8_t>& bytes, const std::string& operation) {
+  const int fd = ::mnl_socket_get_fd(socket_.get());
+  constexpr std::size_t kUsualLimit = 200'000;  // below net.core.wmem_default
+  if (bytes.size() > kUsualLimit) {
+    const int wanted = static_cast<int>(std::min<std::size_t>(2 * bytes.size(), 1 << 30));
+    ::setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &wanted, sizeof wanted);
+  }
+  while (::mnl_socket_sendto(socket_.get(), bytes.data(), bytes.size()) < 0) {
+    if (errno != EINTR) throw Error(operation, errno);
+  }
+}
+
+std::size_t NfSocket::receive(const std::string& operation) {
+  while (true) {
+    const ssize_t size = ::mnl_socket_recvfrom(socket_.get(), buffer_.data(), buffer_.size());
+    if (size >= 0) return static_cast<std::size_t>(size);
+    if (errno == EAGAIN) throw Error(operation, ETIMEDOUT);
+    if (errno != EINTR) throw Error(operation, errno);
+  }
+}
+
+void NfSocket::commit(const Batch& batch) {
+  if (batch.empty()) return;
+  for (int attempt = 1;; ++attempt) {
+    const auto refusal = send(batch, Ending::kCommit);
+    if (!refusal) return;
+    if (worth_retrying(refusal->error) && attempt < kMostCommits) {
+      pause_ms(attempt);
+      continue;
+    }
+    const bool whole = refusal->change >= batch.changes().size();
+    throw Error(whole ? "commit to nf_tables" : describe(batch.changes()[refusal->change]),
+                refusal->error, refusal->kernel_text);
+  }
+}
+
+bool NfSocket::accepts(const Batch& batch) {
+  return batch.empty() || !send(batch, Ending::kAbort);
+}
+
+// A batch without its end is checked and taken back: nfnetlink_rcv_batch() in the kernel.
+std::optional<NfSocket::Refusal> NfSocket::send(const Batch& batch, Ending ending) {
+  std::vector<std::uint8_t> bytes;
+  const std::uint32_t first = sequence_ + 1;
+  append(bytes, boundary(NFNL_MSG_BATCH_BEGIN), ++sequence_);
+  for (std::size_t i = 0; i < batch.changes().size(); ++i) {
+    Message message = encode(batch.changes()[i]);
+    // Refusals come for every message, asked for or not; successes need saying only once, and
+    // hundreds of them would not fit into the receive buffer.
+    if (i + 1 == batch.changes().size()) message.add_flags(NLM_F_ACK);
+    append(bytes, std::move(message), ++sequence_);
+  }
+  if (ending == Ending::kCommit) append(bytes, boundary(NFNL_MSG_BATCH_END), ++sequence_);
+  transmit(bytes, "commit to nf_tables");
+  return collect(first, batch.changes().size());
+}
+
+// `first` is the number of the batch's beginning, to which the kernel replies about the whole.
+std::optional<NfSocket::Refusal> NfSocket::collect(std::uint32_t first, std::size_t changes) {
+  std::optional<Refusal> refusal;
+  const auto ends_it = [&](const ::nlmsghdr* message, std::size_t left) {
+    const auto ack = decode_ack(message, left);
+    if (!ack || ack->sequence - first > changes + 1) return false;  // of an earlier batch
+    const std::size_t index = ack->sequence - first;
+    const bool whole = index == 0 || index > changes;
+    if (ack->error != 0 && !refusal) {
+      refusal = Refusal{ack->error, ack->text, whole ? changes : index - 1};
+    }
+    return whole || index == changes;
+  };
+  while (!any_message(buffer_, receive("commit to nf_tables"), ends_it)) {
+  }
+  return refusal;
+}
+
+bool NfSocket::dump(Message request, const std::string& operation,
+                    const std::function<void(const Attributes&)>& on_message) {
+  std::vector<std::uint8_t> bytes;
+  const std::uint32_t sequence = ++sequence_;
+  append(bytes, std::move(request), sequence);
+  transmit(bytes, operation);
+  bool interrupted = false;
+  const auto ends_it = [&](const ::nlmsghdr* message, std::size_t left) {
+    if (message->nlmsg_seq != sequence) return false;
+    interrupted = interrupted || (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
+    const auto ack = decode_ack(message, left);
+    if (!ack) {
+      on_message(attributes_of(message));
+    } else if (ack->error != 0) {
+      throw Error(operation, ack->error, ack->text);
+    }
+    return ack.has_value();
+  };
+  while (!any_message(buffer_, receive(operation), ends_it)) {
+  }
+  return interrupted;
+}
+
+bool NfSocket::has_chain(const ChainId& chain) {
+  Message request = lookup(NFT_MSG_GETCHAIN, NLM_F_ACK, chain.family);
+  request.put(NFTA_CHAIN_TABLE, chain.table);
+  request.put(NFTA_CHAIN_NAME, chain.chain);
+  try {
+    dump(std::move(request), cat("find chain '", chain.str(), "'"), [](const Attributes&) {});
+  } catch (const Error& e) {
+    if (means_nothing_there(e.error())) return false;
+    throw;
+  }
+  return true;
+}
+
+std::vector<Rule> NfSocket::rules(const ChainId& chain) {
+  const std::string operation = cat("list rules '", chain.str(), "'");
+  for (int attempt = 1; attempt <= kMostDumps; ++attempt) {
+    std::vector<Rule> found;
+    Message request = lookup(NFT_MSG_GETRULE, NLM_F_DUMP, chain.family);
+    request.put(NFTA_RULE_TABLE, chain.table);
+    request.put(NFTA_RULE_CHAIN, chain.chain);
+    try {
+      const bool interrupted = dump(std::move(request), operation, [&](const Attributes& rule) {
+        Rule one = decode_rule(chain.family, rule);
+        if (one.chain == chain) found.push_back(std::move(one));
+      });
+      if (!interrupted) return found;
+    } catch (const Error& e) {
+      if (means_nothing_there(e.error())) return {};
+      if (!worth_retrying(e.error())) throw;
+    }
+  }
+  throw Error(operation, EAGAIN, "the rules kept changing while they were read");
+}
+
+}  // namespace netlink::nf

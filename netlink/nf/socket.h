@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "netlink/nf/batch.h"
+
+struct mnl_socket;
+
+namespace netlink::nf {
+
+/// A NETLINK_NETFILTER socket in the network namespace that the thread is in when it is opened.
+/// After a commit that removed something, closing it takes about 10 ms: the kernel waits there for
+/// its deferred destruction. Keep it open across other waiting work (the removal of a link), and the
+/// two waits become one.
+class NfSocket {
+ public:
+  /// \throws Error.
+  NfSocket();
+  /// Nothing where the kernel has no nfnetlink.
+  static std::optional<NfSocket> find();
+
+  /// Makes all changes, or none. A clash with another writer is tried again.
+  /// \throws Error naming the change that was refused and the kernel's reason.
+  void commit(const Batch& batch);
+  /// Whether the kernel would take the changes; nothing is changed. Not cheap (about 10 ms).
+  bool accepts(const Batch& batch);
+
+  /// False also where the kernel has no nf_tables.
+  bool has_chain(const ChainId& chain);
+  /// The rules of a chain in order; none where the chain, the table or nf_tables is missing.
+  /// \throws Error, with EAGAIN where the rules kept changing while they were read.
+  std::vector<Rule> rules(const ChainId& chain);
+
+ private:
+  struct Refusal {
+    int error = 0;
+    std::string kernel_text;
+    std::size_t change = 0;  ///< an index; past the last: the batch as a whole
+  };
+  enum class Ending { kCommit, kAbort };
+
+  std::optional<Refusal> send(const Batch& batch, Ending ending);
+  std::optional<Refusal> collect(std::uint32_t first, std::size_t changes);
+  void transmit(const std::vector<std::uint8_t>& bytes, const std::string& operation);
+  std::size_t receive(const std::string& operation);
+  /// Runs on_message for each answer to `sequence`; true where the kernel says that it changed its
+  /// mind in between.
+  bool dump(Message request, const std::string& operation,
+            const std::function<void(const Attributes&)>& on_message);
+
+  struct Close {
+    void operator()(::mnl_socket* socket) const noexcept;
+  };
+  std::unique_ptr<::mnl_socket, Close> socket_;
+  std::vector<std::uint8_t> buffer_;
+  std::uint32_t sequence_ = 0;
+};
+
+}  // namespace netlink::nf
