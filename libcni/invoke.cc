@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +76,15 @@ int wait_for(pid_t pid) {
   return status;
 }
 
+int left_until(Clock::time_point end) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+  return left.count() < 0 ? 0 : static_cast<int>(left.count());
+}
+
+Error out_of_time() {
+  return {Code::kTryAgainLater, "the plugin took too long and was stopped"};
+}
+
 /// Kills and reaps the child if an exception leaves execute().
 class Reaper {
  public:
@@ -86,6 +96,17 @@ class Reaper {
     ::kill(pid_, SIGKILL);
     while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
+  }
+  /// Waits until end, no longer: a plugin may close its output and go on. Before Linux 5.3, which has
+  /// no pidfd, that has no limit. \throws Error(kTryAgainLater).
+  int wait_until(Clock::time_point end) {
+    const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+    pollfd set{process.get(), POLLIN, 0};
+    int ready = process ? 0 : 1;
+    while (process && (ready = ::poll(&set, 1, left_until(end))) < 0 && errno == EINTR) {
+    }
+    if (ready == 0) throw out_of_time();
+    return wait();
   }
   int wait() {
     const pid_t pid = pid_;
@@ -121,11 +142,6 @@ bool feed(int fd, std::string_view& input) {
   return !input.empty();
 }
 
-int left_until(Clock::time_point end) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-  return left.count() < 0 ? 0 : static_cast<int>(left.count());
-}
-
 // Both directions at once: neither side may block on a full pipe.
 void talk(Fd in, Fd out, Fd err, std::string_view input, Outcome& outcome, Clock::time_point end) {
   if (::fcntl(in.get(), F_SETFL, O_NONBLOCK) != 0) throw netlink::Error("set up a pipe", errno);
@@ -135,7 +151,7 @@ void talk(Fd in, Fd out, Fd err, std::string_view input, Outcome& outcome, Clock
         {{in.get(), POLLOUT, 0}, {out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}}};
     const int ready = ::poll(set.data(), set.size(), left_until(end));
     if (ready < 0 && errno != EINTR) throw netlink::Error("wait for the plugin", errno);
-    if (ready == 0) throw Error(Code::kTryAgainLater, "the plugin took too long and was stopped");
+    if (ready == 0) throw out_of_time();
     if (ready < 0) continue;
     if (set[0].revents != 0 && !feed(in.get(), input)) in.reset();
     if (set[1].revents != 0 && !drain(out.get(), outcome.out)) out.reset();
@@ -198,7 +214,7 @@ Outcome execute(const std::string& file, const Env& env, std::string_view input,
   Outcome outcome;
   during(cat("plugin '", file, "'"), [&] {
     talk(std::move(in.write), std::move(out.read), std::move(err.read), input, outcome, end);
-    outcome.wait_status = reaper.wait();
+    outcome.wait_status = reaper.wait_until(end);
   });
   return outcome;
 }

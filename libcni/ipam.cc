@@ -21,6 +21,27 @@ void forward_stderr(const Outcome& outcome) {
   }
 }
 
+Result add(const Request& request, const std::string& type) {
+  const Outcome outcome = call(request, type, Command::kAdd);
+  forward_stderr(outcome);
+  if (!outcome.ok()) throw error_from(type, outcome);
+  const auto doc = nlohmann::json::parse(outcome.out, nullptr, false);
+  if (doc.is_null()) return {};  // as the reference: "null" is an empty result
+  if (!doc.is_object()) {
+    throw Error(Code::kDecodingFailure, cat("IPAM plugin '", type, "' printed no JSON result"),
+                outcome.out);
+  }
+  std::string text;
+  Reader(doc).into("cniVersion", text);
+  const auto version = text.empty() ? request.version : version_from(text);
+  if (!version) {
+    throw Error(Code::kIncompatibleVersion,
+                cat("IPAM plugin '", type, "' answered with unknown cniVersion \"", text, "\""));
+  }
+  return during(cat("result of IPAM plugin '", type, "'"),
+                [&] { return result_from(doc, *version); });
+}
+
 }  // namespace
 
 std::string ipam_type(const Request& request) {
@@ -30,26 +51,10 @@ std::string ipam_type(const Request& request) {
 }
 
 Result ipam_add(const Request& request, const std::string& type) {
+  find_plugin(type, request.path);  // a plugin that is not there has nothing to release
   try {
-    const Outcome outcome = call(request, type, Command::kAdd);
-    forward_stderr(outcome);
-    if (!outcome.ok()) throw error_from(type, outcome);
-    const auto doc = nlohmann::json::parse(outcome.out, nullptr, false);
-    if (doc.is_null()) return {};  // as the reference: "null" is an empty result
-    if (!doc.is_object()) {
-      throw Error(Code::kDecodingFailure, cat("IPAM plugin '", type, "' printed no JSON result"),
-                  outcome.out);
-    }
-    std::string text;
-    Reader(doc).into("cniVersion", text);
-    const auto version = text.empty() ? request.version : version_from(text);
-    if (!version) {
-      throw Error(Code::kIncompatibleVersion,
-                  cat("IPAM plugin '", type, "' answered with unknown cniVersion \"", text, "\""));
-    }
-    return during(cat("result of IPAM plugin '", type, "'"),
-                  [&] { return result_from(doc, *version); });
-  } catch (...) {
+    return add(request, type);
+  } catch (const Error&) {
     BestEffort each;  // its failure would hide the one that matters
     each("release", [&] { ipam_forward(request, type, Command::kDel); });
     throw;
