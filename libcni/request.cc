@@ -101,7 +101,32 @@ void read_environment(const Env& env, Request& request) {
   }
 }
 
+// Copying and printing JSON recurses as deep as it nests, so what nests deeper than any config does
+// is refused before it is parsed (Go's encoding/json draws the line at 10000).
+bool nests_too_deep(std::string_view json) {
+  constexpr int kMost = 1000;
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMost) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
 nlohmann::json parse_config(const std::string& input) {
+  if (nests_too_deep(input)) {
+    throw Error(Code::kDecodingFailure, "the network config on stdin nests more than 1000 levels");
+  }
   try {
     return nlohmann::json::parse(input);
   } catch (const nlohmann::json::parse_error& e) {
