@@ -188,8 +188,9 @@ nlohmann::ordered_json to_json(const Result& result, Version as) {
 
 Result result_from(const nlohmann::json& doc, Version assumed) {
   const Reader root(doc, Code::kDecodingFailure);
-  std::string own(str(assumed));
+  std::string own;
   root.into("cniVersion", own);
+  if (own.empty()) own = str(assumed);
   const auto version = version_from(own);
   const Shape shape = shape_of(assumed);
   if (!version || shape_of(*version) != shape) {

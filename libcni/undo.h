@@ -63,7 +63,7 @@ class BestEffort {
   Code code_ = Code::kInternal;
 };
 
-/// Writes "patchbay NOTE" lines for the operator: stderr, one line, never throws.
+/// Writes a line for the operator to stderr; never throws.
 void note(std::string_view text) noexcept;
 
 }  // namespace cni
