@@ -136,4 +136,4 @@ class Containerd(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("containerd", "ctr", "runc", "busybox"))
+    suite.main(needs=("containerd", "ctr", "runc", "busybox"), daemons=True)

@@ -142,4 +142,4 @@ class Podman(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("podman", "runc", "busybox"))
+    suite.main(needs=("podman", "runc", "busybox"), daemons=True)

@@ -135,8 +135,18 @@ def _each(suite):
             yield item
 
 
-def main(needs=(), needs_plugins=True):
+def _own_processes():
+    """Starts this program again as the first process of a PID namespace: the daemons that a test
+    starts end with it, however it ends."""
+    if os.getpid() != 1:
+        os.execvp("unshare", ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
+                              "--propagation", "private", sys.executable, *sys.argv])
+
+
+def main(needs=(), needs_plugins=True, daemons=False):
     """Runs the tests of the calling file; arguments are words that a test's name must contain."""
+    if daemons and os.geteuid() == 0:
+        _own_processes()
     words = [a for a in sys.argv[1:] if not a.startswith("-")]
     reason = why_impossible()
     missing = plugin.have("ip", "nft", "tc", *needs)
