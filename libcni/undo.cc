@@ -29,7 +29,7 @@ void BestEffort::keep(const std::string& what, std::string_view cause, Code code
   if (failures_.empty()) code_ = code;
   failures_ += cat(failures_.empty() ? "" : "; ", what, ": ", cause);
 } catch (const std::bad_alloc&) {
-  failures_ = "?";  // fits without an allocation
+  failures_.assign(1, '?');  // fits without an allocation
 }
 
 void BestEffort::finish() const {

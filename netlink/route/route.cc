@@ -13,6 +13,7 @@ LinkRoute decode_route(const Reply& reply) {
   out.dst = {Ip::any(head.rtm_family == AF_INET ? Family::kIpv4 : Family::kIpv6), head.rtm_dst_len};
   out.table = head.rtm_table;
   out.scope = head.rtm_scope;
+  out.protocol = head.rtm_protocol;
   reply.attributes(sizeof head, [&](std::uint16_t type, const void* data, std::size_t size) {
     const bool is_ip = size == 4 || size == 16;
     if (type == RTA_DST && is_ip) out.dst.ip = Ip::from_bytes(data, size);
@@ -29,7 +30,7 @@ Request add(const Link& link, const LinkRoute& route) {
   head.rtm_family = route.dst.ip.is_v4() ? AF_INET : AF_INET6;
   head.rtm_dst_len = static_cast<unsigned char>(route.dst.prefix);
   head.rtm_table = static_cast<unsigned char>(route.table < 256 ? route.table : RT_TABLE_UNSPEC);
-  head.rtm_protocol = RTPROT_BOOT;
+  head.rtm_protocol = route.protocol;
   head.rtm_scope = route.scope;
   head.rtm_type = RTN_UNICAST;
   Message message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_ACK, head);

@@ -17,6 +17,7 @@ struct LinkRoute {
   std::uint32_t priority = 0;  ///< the metric; 0 lets the kernel choose
   std::uint8_t scope = 0;      ///< RT_SCOPE_UNIVERSE
   unsigned mtu = 0, advmss = 0;
+  std::uint8_t protocol = 3;  ///< who made it: RTPROT_BOOT
 };
 LinkRoute decode_route(const Reply& reply);
 

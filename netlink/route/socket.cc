@@ -243,14 +243,14 @@ std::vector<LinkRoute> RouteSocket::routes(Family family) {
   return out;
 }
 
-std::vector<Link> RouteSocket::ports(const Link& bridge) {
+std::vector<Link> RouteSocket::links_of_kind(std::string_view kind) {
   Message message = get_link(0);
-  message.put_u32(IFLA_MASTER, static_cast<std::uint32_t>(bridge.index));
+  message.nest(IFLA_LINKINFO, [&] { message.put(IFLA_INFO_KIND, kind); });
   std::vector<Link> out;
-  dump("list bridge ports", message, [&](const Reply& reply) {
+  dump("list links", message, [&](const Reply& reply) {
     if (reply.type() != RTM_NEWLINK) return;
-    const Link link = decode_link(reply);
-    if (link.master == bridge.index) out.push_back(link);
+    Link link = decode_link(reply);
+    if (link.kind == kind) out.push_back(std::move(link));  // older kernels do not filter
   });
   return out;
 }

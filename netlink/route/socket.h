@@ -34,8 +34,8 @@ class RouteSocket {
   std::vector<LinkAddress> addresses(const Link& link, std::optional<Family> family = {});
   /// The unicast routes of all tables; for CHECK.
   std::vector<LinkRoute> routes(Family family);
-  /// The ports of one bridge; for GC.
-  std::vector<Link> ports(const Link& bridge);
+  /// All links of a kind ("veth"); for GC.
+  std::vector<Link> links_of_kind(std::string_view kind);
   /// The VLANs of one bridge port.
   std::vector<PortVlan> vlans(const Link& port);
 

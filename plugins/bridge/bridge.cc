@@ -1,0 +1,224 @@
+#include "plugins/bridge/bridge.h"
+
+#include <algorithm>
+
+#include "libcni/ipam.h"
+#include "netlink/route/neighbour.h"
+#include "plugins/bridge/check.h"
+#include "plugins/bridge/conf.h"
+#include "plugins/bridge/link.h"
+#include "plugins/bridge/macspoof.h"
+#include "plugins/bridge/port.h"
+#include "plugins/common/gateway.h"
+#include "plugins/common/interface.h"
+
+namespace bridge {
+
+namespace {
+
+using cni::cat;
+using cni::Result;
+using netlink::Link;
+using netlink::NetNs;
+using netlink::RouteSocket;
+
+constexpr std::size_t kInside = 2;  // where the pod's interface stands in the result
+
+Result ask_ipam(const cni::Request& request, const Conf& conf, cni::Undo& undo) {
+  Result result = cni::ipam_add(request, conf.ipam_type);
+  undo.add(cni::ReleaseAddresses{request, conf.ipam_type});
+  if (result.ips.empty()) {
+    throw cni::Error(cni::Code::kInternal, "IPAM plugin returned missing IP config");
+  }
+  for (cni::Address& address : result.ips) address.interface = kInside;
+  return result;
+}
+
+// A route that says "default" but names no gateway gets the first one of its family anyway.
+bool has_default_route(const Result& result, bool v4) {
+  return std::any_of(result.routes.begin(), result.routes.end(), [v4](const cni::Route& route) {
+    return route.dst.is_default() && route.dst.ip.is_v4() == v4;
+  });
+}
+
+// Fills in the gateways that IPAM left open, and the default routes that follow from them.
+void complete_gateways(const Conf& conf, Result& result) {
+  for (cni::Address& address : result.ips) {
+    if (!address.gateway && conf.is_gateway) address.gateway = address.cidr.network().ip.next();
+    const bool v4 = address.cidr.ip.is_v4();
+    if (!conf.is_default_gateway || !address.gateway || has_default_route(result, v4)) continue;
+    const auto any = cni::Ip::any(address.cidr.ip.family());
+    result.routes.push_back({.dst = {any, 0}, .gateway = address.gateway});
+  }
+}
+
+// The gateway's addresses on the bridge, or on the link of the access VLAN; returns that link.
+Link become_gateway(RouteSocket& host, const Link& bridge, const Conf& conf, const Result& result) {
+  const Link device = conf.vlan != 0 ? ensure_vlan_gateway(host, bridge, conf) : bridge;
+  for (const bool v4 : {true, false}) {
+    bool any = false;
+    for (const cni::Address& address : result.ips) {
+      if (address.cidr.ip.is_v4() != v4 || !address.gateway) continue;
+      any = true;
+      const cni::Cidr gateway{*address.gateway, address.cidr.prefix};
+      // A bridge that was here before us may follow its ports' hardware addresses: pin its own.
+      if (plugins::ensure_gateway_address(host, device, gateway, conf.force_address)) {
+        host.send(netlink::set_link(device, {.mac = host.get(device.name).mac}));
+      }
+    }
+    if (any) {
+      plugins::enable_forwarding(host, v4 ? netlink::Family::kIpv4 : netlink::Family::kIpv6);
+    }
+  }
+  return device;
+}
+
+void masquerade(const cni::Request& request, const Conf& conf, const Result& result,
+                cni::Undo& undo) {
+  plugins::Masquerade what{request.network, request.container_id, request.ifname, {}};
+  for (const cni::Address& address : result.ips) what.addresses.push_back(address.cidr);
+  undo.add(plugins::RemoveMasquerade{what});
+  plugins::add_masquerade(
+      conf.ip_masq_backend ? *conf.ip_masq_backend : plugins::choose_backend(""), what);
+}
+
+// The node and the pods that knew the addresses under other hardware addresses learn the new one.
+void tell_neighbours(RouteSocket& host, const Link& device, const plugins::PodInterface& inside,
+                     const Result& result) {
+  std::vector<netlink::Request> requests;
+  for (const cni::Address& address : result.ips) {
+    requests.push_back(netlink::correct_neighbour(device, address.cidr.ip, inside.link.mac));
+  }
+  host.send(std::move(requests));
+  plugins::announce(inside);
+}
+
+NetNs open_pod(const cni::Request& request) {
+  try {
+    return NetNs::open(request.netns);
+  } catch (const netlink::Error& e) {
+    throw cni::Error(cni::Code::kInvalidNetNs, cat("CNI_NETNS: ", e.what()));
+  }
+}
+
+cni::Interface describe(const Link& link, const std::string& sandbox = {}) {
+  return {.name = link.name, .mac = link.mac.str(), .sandbox = sandbox};
+}
+
+// Layer 3: addresses, gateway, masquerading. Returns the link that carries the gateway.
+Link route_pod(const Wiring& wiring, const Link& bridge, const plugins::PodInterface& inside,
+               Result& result, cni::Undo& undo) {
+  const Conf& conf = wiring.conf;
+  auto interfaces = std::move(result.interfaces);
+  result = ask_ipam(wiring.request, conf, undo);
+  result.interfaces = std::move(interfaces);
+  complete_gateways(conf, result);
+  plugins::configure_interface(inside, result, {.enable_dad = conf.enable_dad});
+  Link device = bridge;
+  if (conf.is_gateway) device = become_gateway(wiring.host, bridge, conf, result);
+  if (conf.ip_masq) masquerade(wiring.request, conf, result, undo);
+  return device;
+}
+
+}  // namespace
+
+Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = Conf::parse(request);  // all of the input before any change
+  const NetNs pod_ns = open_pod(request);
+  RouteSocket host;
+  RouteSocket pod(pod_ns);
+  const Wiring wiring{request, conf, host, pod, pod_ns};
+
+  const Link bridge = ensure_bridge(host, conf);
+  const Port port = connect_pod(wiring, bridge, undo);
+  if (conf.mac_spoof_check) {  // before a frame can pass
+    undo.add(RemoveMacspoof{request.container_id, request.ifname});
+    add_macspoof(request.container_id, request.ifname, port.outside.name, port.inside.mac);
+  }
+  open_port(wiring, port, bridge);
+
+  Result result;
+  result.interfaces = {describe(bridge), describe(port.outside),
+                       describe(port.inside, request.netns)};
+  const plugins::PodInterface inside{pod, pod_ns, port.inside};
+  Link device = bridge;
+  if (!conf.ipam_type.empty()) {
+    device = route_pod(wiring, bridge, inside, result, undo);
+  } else if (!conf.disable_container_interface) {
+    pod.send(netlink::set_link(port.inside, {.up = true}));
+  }
+  if (!conf.disable_container_interface) {
+    wait_for_port(host, port.outside);
+    tell_neighbours(host, device, inside, result);
+  }
+
+  result.interfaces[0] = describe(host.get(bridge.name));
+  if (device.index != bridge.index) result.interfaces.push_back(describe(device));
+  if (conf.dns) result.dns = *conf.dns;
+  return result;
+}
+
+void del(const cni::Request& request) {
+  const DelConf conf = DelConf::parse(request);
+  plugins::Masquerade what{request.network, request.container_id, request.ifname, {}};
+  cni::BestEffort each;
+  each("remove the interface", [&] { what.addresses = disconnect_pod(request); });
+  if (conf.mac_spoof_check) {
+    each("remove the hardware address check",
+         [&] { remove_macspoof(request.container_id, request.ifname); });
+  }
+  if (conf.ip_masq) {
+    if (what.addresses.empty()) what.addresses = previous_addresses(request);
+    each("remove the masquerading", [&] { plugins::remove_masquerade(what); });
+  }
+  // Last: whoever gets the addresses next must not meet what belonged to this pod.
+  each("release the addresses",
+       [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kDel); });
+  each.finish();
+}
+
+void check(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  const NetNs pod_ns = open_pod(request);
+  cni::ipam_forward(request, conf.ipam_type, cni::Command::kCheck);
+  const auto result = request.prev_result();
+  if (!result) throw cni::Error(cni::Code::kInvalidConfig, "Required prevResult missing");
+  RouteSocket host;
+  RouteSocket pod(pod_ns);
+  check_attachment({request, conf, host, pod, pod_ns}, *result);
+}
+
+void gc(const cni::Request& request) {
+  const auto valid = request.valid_attachments();  // a malformed list ends here
+  const DelConf conf = DelConf::parse(request);
+  cni::BestEffort each;
+  each("remove bridge ports", [&] { collect_ports(request, valid); });
+  if (conf.mac_spoof_check) each("remove hardware address checks", [] { gc_macspoof(); });
+  each("remove masquerading", [&] { plugins::gc_masquerade(request.network, valid); });
+  each("collect addresses",
+       [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kGc); });
+  each.finish();
+}
+
+void status(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  const auto unavailable = [](const std::string& why) {
+    return cni::Error(cni::Code::kPluginUnavailable, why);
+  };
+  RouteSocket host;
+  if (const auto bridge = host.find(conf.bridge)) {
+    try {
+      require_usable(*bridge, conf);
+    } catch (const cni::Error& e) {
+      throw cni::Error(cni::Code::kPluginUnavailable, e.what(), e.details());
+    }
+  }
+  if (conf.ip_masq) {
+    if (const auto missing = plugins::masquerade_missing(conf.ip_masq_backend)) {
+      throw unavailable(cat("ipMasq: ", *missing));
+    }
+  }
+  cni::ipam_forward(request, conf.ipam_type, cni::Command::kStatus);
+}
+
+}  // namespace bridge

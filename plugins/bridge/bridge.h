@@ -1,0 +1,26 @@
+#pragma once
+
+#include "libcni/request.h"
+#include "libcni/undo.h"
+
+namespace bridge {
+
+/// Connects the pod to the node's bridge by a veth pair, and gives it addresses where the config
+/// has an IPAM plugin.
+cni::Result add(const cni::Request& request, cni::Undo& undo);
+
+/// Takes down what ADD made, from the config alone: with or without namespace, previous result,
+/// bridge; after half an ADD; twice.
+void del(const cni::Request& request);
+
+/// \throws cni::Error naming the first thing that is not as ADD left it.
+void check(const cni::Request& request);
+
+/// Takes down everything of this network whose attachment is not to be kept, and asks the IPAM
+/// plugin for the same.
+void gc(const cni::Request& request);
+
+/// \throws cni::Error(kPluginUnavailable) naming what is missing on this node for an ADD.
+void status(const cni::Request& request);
+
+}  // namespace bridge

@@ -1,0 +1,163 @@
+#include "plugins/bridge/check.h"
+
+#include <algorithm>
+
+#include "netlink/sysctl.h"
+#include "plugins/bridge/link.h"
+#include "plugins/bridge/macspoof.h"
+#include "plugins/common/interface.h"
+
+namespace bridge {
+
+namespace {
+
+using cni::cat;
+using netlink::Link;
+
+cni::Error differs(const std::string& what) { return {cni::Code::kInternal, what}; }
+
+const cni::Interface& entry(const cni::Result& result, const std::string& name,
+                            const std::string& sandbox) {
+  const auto it = std::find_if(
+      result.interfaces.begin(), result.interfaces.end(),
+      [&](const cni::Interface& one) { return one.name == name && one.sandbox == sandbox; });
+  if (it == result.interfaces.end()) {
+    throw differs(
+        cat("prevResult has no interface '", name, "' in ",
+            sandbox.empty() ? std::string("the node's namespace") : cat("sandbox ", sandbox)));
+  }
+  return *it;
+}
+
+void require_mac(const cni::Interface& wanted, const Link& seen) {
+  const auto mac = netlink::Mac::parse(wanted.mac);
+  if (mac && *mac != seen.mac) {
+    throw differs(cat("Interface ", seen.name, " Mac doesn't match: ", seen.mac.str(),
+                      ", prevResult has ", wanted.mac));
+  }
+}
+
+Link check_bridge(const Wiring& wiring, const cni::Result& result) {
+  const Conf& conf = wiring.conf;
+  const auto& wanted = entry(result, conf.bridge, "");
+  const auto bridge = wiring.host.find(conf.bridge);
+  if (!bridge) throw differs(cat("Interface name ", conf.bridge, " not found"));
+  require_usable(*bridge, conf);
+  require_mac(wanted, *bridge);
+  if (!bridge->up) throw differs(cat("bridge '", conf.bridge, "' is down"));
+  if (conf.promisc_mode && !bridge->promiscuous) {
+    throw differs(cat("Bridge interface ", conf.bridge, " is not in promiscuous mode"));
+  }
+  return *bridge;
+}
+
+void check_vlans(const Wiring& wiring, const Link& outside) {
+  const Conf& conf = wiring.conf;
+  if (conf.vlan == 0 && conf.trunk.empty()) return;
+  const auto seen = wiring.host.vlans(outside);
+  const auto has = [&seen](std::uint16_t id, bool untagged) {
+    return std::any_of(seen.begin(), seen.end(), [&](const netlink::PortVlan& one) {
+      return one.first <= id && id <= one.last && (!untagged || (one.pvid && one.untagged));
+    });
+  };
+  if (conf.vlan != 0 && !has(conf.vlan, true)) {
+    throw differs(cat("bridge port '", outside.name, "' is not in VLAN ", conf.vlan));
+  }
+  for (const auto& range : conf.trunk) {
+    for (int id = range.first; id <= range.last; ++id) {
+      if (has(static_cast<std::uint16_t>(id), false)) continue;
+      throw differs(cat("bridge port '", outside.name, "' is not in trunk VLAN ", id));
+    }
+  }
+}
+
+// The other end of the pod's interface: a port of the bridge with the flags of the config.
+Link check_port(const Wiring& wiring, const cni::Result& result, const Link& bridge,
+                const Link& inside) {
+  const auto outside = wiring.host.find(inside.peer_index);
+  if (!outside || outside->kind != "veth" || outside->peer_index != inside.index) {
+    throw differs(cat("CNI veth created for bridge ", bridge.name, " was not found"));
+  }
+  require_mac(entry(result, outside->name, ""), *outside);
+  if (outside->master != bridge.index) {
+    throw differs(cat("'", outside->name, "' is not a port of bridge '", bridge.name, "'"));
+  }
+  if (!outside->up) throw differs(cat("bridge port '", outside->name, "' is down"));
+  if (outside->hairpin != wiring.conf.hairpin_mode) {
+    throw differs(cat("hairpin mode of bridge port '", outside->name, "' is not as configured"));
+  }
+  if (outside->isolated != wiring.conf.port_isolation) {
+    throw differs(cat("isolation of bridge port '", outside->name, "' is not as configured"));
+  }
+  check_vlans(wiring, *outside);
+  return *outside;
+}
+
+Link check_inside(const Wiring& wiring, const cni::Result& result) {
+  const std::string& name = wiring.request.ifname;
+  const auto& wanted = entry(result, name, wiring.request.netns);
+  const auto inside = wiring.pod.find(name);
+  if (!inside) throw differs(cat("Interface name ", name, " not found in the pod"));
+  if (inside->kind != "veth") {
+    throw differs(cat("Error: Container interface ", name, " not of type veth"));
+  }
+  // A later plugin of the chain may have given it another one and says so in the result.
+  require_mac(wanted, *inside);
+  if (!wiring.conf.disable_container_interface && !inside->up) {
+    throw differs(cat("Interface ", name, " is down"));
+  }
+  return *inside;
+}
+
+void check_gateway(const Wiring& wiring, const cni::Result& result) {
+  const Conf& conf = wiring.conf;
+  if (!conf.is_gateway) return;
+  const std::string name = conf.vlan != 0 ? conf.vlan_gateway() : conf.bridge;
+  const auto device = wiring.host.find(name);
+  if (!device) throw differs(cat("Interface name ", name, " not found"));
+  const auto addresses = wiring.host.addresses(*device);
+  for (const cni::Address& address : result.ips) {
+    if (!address.gateway) continue;
+    const cni::Cidr gateway{*address.gateway, address.cidr.prefix};
+    if (std::none_of(addresses.begin(), addresses.end(),
+                     [&](const auto& one) { return one.cidr == gateway; })) {
+      throw differs(cat("gateway address ", gateway.str(), " is not on '", name, "'"));
+    }
+    const char* const key =
+        address.cidr.ip.is_v4() ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding";
+    if (netlink::read_sysctl(key) == "0") throw differs(cat("forwarding is off: ", key, " is 0"));
+  }
+}
+
+}  // namespace
+
+void check_attachment(const Wiring& wiring, const cni::Result& result) {
+  const Conf& conf = wiring.conf;
+  const Link bridge = check_bridge(wiring, result);
+  const Link inside = check_inside(wiring, result);
+  const Link outside = check_port(wiring, result, bridge, inside);
+  if (conf.mac_spoof_check) {
+    check_macspoof(wiring.request.container_id, wiring.request.ifname, outside.name);
+  }
+  if (conf.ipam_type.empty()) return;
+  plugins::check_interface({wiring.pod, wiring.pod_ns, inside}, result);
+  check_gateway(wiring, result);
+  if (!conf.ip_masq) return;
+  plugins::Masquerade what{wiring.request.network, wiring.request.container_id,
+                           wiring.request.ifname, previous_addresses(wiring.request)};
+  plugins::check_masquerade(what);
+}
+
+std::vector<cni::Cidr> previous_addresses(const cni::Request& request) {
+  std::vector<cni::Cidr> out;
+  try {
+    if (const auto result = request.prev_result()) {
+      for (const auto& address : result->ips) out.push_back(address.cidr);
+    }
+  } catch (const cni::Error&) {
+    // DEL goes on without it: everything is found by its owner as well.
+  }
+  return out;
+}
+
+}  // namespace bridge

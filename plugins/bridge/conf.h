@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libcni/request.h"
+#include "netlink/route/bridge_vlan.h"
+#include "netlink/types/mac.h"
+#include "plugins/common/masquerade.h"
+
+namespace bridge {
+
+/// The network config of the bridge plugin; the README's table says what each key means.
+struct Conf {
+  std::string bridge = "cni0";
+  bool is_gateway = false;
+  bool is_default_gateway = false;  ///< implies is_gateway
+  bool force_address = false;
+  bool ip_masq = false;
+  std::optional<plugins::MasqueradeBackend> ip_masq_backend;  ///< absent: what the node has
+  unsigned mtu = 0;                                           ///< bytes; 0 is the kernel's default
+  bool hairpin_mode = false;
+  bool promisc_mode = false;
+  std::uint16_t vlan = 0;  ///< access VLAN ID; 0 is none
+  /// Tagged VLANs in ascending, disjoint ranges, the access VLAN not among them.
+  std::vector<netlink::PortVlan> trunk;
+  bool vlan_filtering = false;  ///< vlan or vlanTrunk was given
+  bool preserve_default_vlan = false;
+  bool mac_spoof_check = false;
+  bool enable_dad = false;
+  bool disable_container_interface = false;
+  bool port_isolation = false;
+  std::string ipam_type;            ///< empty: layer 2 only
+  std::optional<cni::Dns> dns;      ///< replaces what IPAM says
+  std::optional<netlink::Mac> mac;  ///< of the pod's interface
+
+  /// "BRIDGE.VLAN", the link that carries the gateway address where there is an access VLAN.
+  std::string vlan_gateway() const;
+
+  /// \throws cni::Error(kInvalidConfig, kInvalidEnvironment) naming the key.
+  static Conf parse(const cni::Request& request);
+};
+
+/// What DEL and GC need, read so that nothing wrong elsewhere in the config keeps a pod from being
+/// taken down. What cannot be read is taken as "to be cleaned up".
+struct DelConf {
+  bool ip_masq = false;
+  bool mac_spoof_check = false;
+
+  static DelConf parse(const cni::Request& request);
+};
+
+}  // namespace bridge

@@ -1,0 +1,125 @@
+#include "plugins/bridge/link.h"
+
+#include <sys/random.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "libcni/error.h"
+#include "netlink/sysctl.h"
+
+namespace bridge {
+
+namespace {
+
+using cni::cat;
+using netlink::Link;
+using netlink::RouteSocket;
+
+constexpr std::uint16_t kNativeVlan = 1;
+
+Link create_bridge(RouteSocket& host, const Conf& conf) {
+  // Its own hardware address from the start: it neither follows the ports' nor is changed by udev.
+  auto request = netlink::add(netlink::Bridge{.name = conf.bridge,
+                                              .mac = netlink::Mac::random(),
+                                              .mtu = conf.mtu,
+                                              .vlan_filtering = conf.vlan_filtering});
+  request.tolerated = {EEXIST};  // another ADD was quicker
+  host.send(std::move(request));
+  return host.get(conf.bridge);
+}
+
+void create_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf) {
+  auto request = netlink::add(netlink::Veth{
+      .end = {.name = random_veth_name(), .mac = netlink::Mac::random(), .master = bridge.index},
+      .peer = {.name = conf.vlan_gateway(), .mac = netlink::Mac::random()},
+      .peer_ns = netlink::NetNs::current(),
+      .mtu = bridge.mtu});
+  request.tolerated = {EEXIST};
+  host.send(std::move(request));
+}
+
+}  // namespace
+
+std::string random_veth_name() {
+  unsigned number = 0;
+  if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) {
+    throw netlink::Error("choose a random link name", errno);
+  }
+  char name[16];
+  std::snprintf(name, sizeof name, "veth%08x", number);
+  return name;
+}
+
+void ignore_router_advertisements(const std::string& link) {
+  netlink::try_sysctl(cat("net/ipv6/conf/", link, "/accept_ra"), "0");
+}
+
+void require_usable(const Link& bridge, const Conf& conf) {
+  if (bridge.kind != "bridge") {
+    throw cni::Error(cni::Code::kInvalidConfig,
+                     cat("bridge: \"", bridge.name, "\" already exists but is not a bridge",
+                         bridge.kind.empty() ? "" : cat(" but of kind ", bridge.kind)));
+  }
+  if (conf.vlan_filtering && !bridge.vlan_filtering) {
+    throw cni::Error(cni::Code::kInvalidConfig,
+                     cat("vlan: bridge '", bridge.name,
+                         "' exists without VLAN filtering, so VLANs would not be "
+                         "kept apart"),
+                     cat("turn it on (ip link set ", bridge.name,
+                         " type bridge vlan_filtering 1) or name another "
+                         "bridge"));
+  }
+}
+
+Link ensure_bridge(RouteSocket& host, const Conf& conf) {
+  auto found = host.find(conf.bridge);
+  const Link bridge = found ? *found : create_bridge(host, conf);
+  require_usable(bridge, conf);
+  ignore_router_advertisements(bridge.name);  // before it is up
+  netlink::LinkChange change;
+  if (!bridge.up) change.up = true;
+  if (conf.promisc_mode && !bridge.promiscuous) change.promiscuous = true;
+  if (change.up || change.promiscuous) host.send(netlink::set_link(bridge, change));
+  return bridge;
+}
+
+std::vector<netlink::Request> port_vlans(const Link& port, const Link& bridge, const Conf& conf,
+                                         bool with_trunk) {
+  std::vector<netlink::Request> out;
+  const bool trunk = with_trunk && !conf.trunk.empty();
+  if (conf.vlan == 0 && !trunk) return out;
+  if (!conf.preserve_default_vlan && bridge.default_pvid != 0) {
+    auto request =
+        netlink::remove_vlans(port, {{.first = bridge.default_pvid, .last = bridge.default_pvid}});
+    request.tolerated = {ENOENT};
+    out.push_back(std::move(request));
+  }
+  std::vector<netlink::PortVlan> vlans;
+  if (trunk) vlans = conf.trunk;
+  // The untagged one last: it must keep its flags where the trunk's ranges hold it too.
+  const std::uint16_t untagged = conf.vlan != 0 ? conf.vlan : kNativeVlan;
+  vlans.push_back({.first = untagged, .last = untagged, .pvid = true, .untagged = true});
+  out.push_back(netlink::add_vlans(port, vlans));
+  return out;
+}
+
+Link ensure_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf) {
+  const std::string name = conf.vlan_gateway();
+  if (!host.find(name)) create_vlan_gateway(host, bridge, conf);
+  const Link gateway = host.get(name);
+  const auto port = gateway.kind == "veth" ? host.find(gateway.peer_index) : std::nullopt;
+  std::vector<netlink::Request> requests;
+  // Said again each time: who made the pair may have died before it came to this.
+  if (port && port->master == bridge.index) {
+    ignore_router_advertisements(port->name);
+    requests = port_vlans(*port, bridge, conf, false);
+    requests.push_back(netlink::set_link(*port, {.up = true}));
+  }
+  ignore_router_advertisements(name);
+  requests.push_back(netlink::set_link(gateway, {.up = true}));
+  host.send(std::move(requests));
+  return gateway;
+}
+
+}  // namespace bridge

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "netlink/route/socket.h"
+#include "plugins/bridge/conf.h"
+
+namespace bridge {
+
+/// The bridge of the config: made where it is missing, set up, deaf to router advertisements
+/// (CVE-2020-10749). Shared by all pods: one pod never takes it down.
+/// \throws cni::Error where a link of that name is no bridge, or lacks the VLAN filtering that the
+/// config needs.
+netlink::Link ensure_bridge(netlink::RouteSocket& host, const Conf& conf);
+
+/// Complaints of ensure_bridge() about a bridge that is there.
+void require_usable(const netlink::Link& bridge, const Conf& conf);
+
+/// The link that carries the gateway address of an access VLAN, "BRIDGE.VLAN": one end of a veth
+/// pair whose other end is a port of the bridge in that VLAN. Made where it is missing; shared.
+netlink::Link ensure_vlan_gateway(netlink::RouteSocket& host, const netlink::Link& bridge,
+                                  const Conf& conf);
+
+/// The requests that put a port into the VLANs of the config. with_trunk: also the tagged ones.
+std::vector<netlink::Request> port_vlans(const netlink::Link& port, const netlink::Link& bridge,
+                                         const Conf& conf, bool with_trunk);
+
+/// A name like "veth1a2b3c4d" from the system's randomness.
+std::string random_veth_name();
+
+/// Turns router advertisements off on a link of this namespace, as far as the kernel lets us.
+void ignore_router_advertisements(const std::string& link);
+
+}  // namespace bridge

@@ -1,0 +1,156 @@
+#include "plugins/bridge/port.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "libcni/hash.h"
+#include "plugins/bridge/link.h"
+
+namespace bridge {
+
+namespace {
+
+using cni::cat;
+using cni::OwnerTag;
+using netlink::Link;
+using netlink::Mac;
+using netlink::NetNs;
+using netlink::RouteSocket;
+
+OwnerTag tag_of(const cni::Request& request) {
+  return {request.network, request.container_id, request.ifname};
+}
+
+// Stands in undo before the pair is made: an answer of the kernel that got lost must not leave one
+// behind. The hardware address, chosen for this call, tells it from another pod's.
+struct RemoveVeth {
+  std::string name;
+  Mac mac;
+  void operator()() const {
+    RouteSocket host;
+    const auto link = host.find(name);
+    if (link && link->mac == mac) host.send(netlink::remove_link(*link));
+  }
+  std::string describe() const { return cat("remove '", name, "'"); }
+};
+
+bool is_ours(const Link& link, const OwnerTag& tag) {
+  // The alias is missing where ADD ended between making the pair and opening the port.
+  return link.kind == "veth" && (link.alias.empty() || link.alias.starts_with(tag.prefix()));
+}
+
+// False where the outer name is taken.
+bool try_connect(const Wiring& wiring, const Link& bridge, const netlink::Veth& spec,
+                 cni::Undo& undo) {
+  undo.add(RemoveVeth{spec.end.name, spec.end.mac});
+  try {
+    wiring.host.send(netlink::add(spec));
+    return true;
+  } catch (const netlink::Error& e) {
+    if (e.error() == EEXIST) {
+      if (!wiring.pod.find(spec.peer.name)) return false;
+      throw cni::Error(cni::Code::kInternal,
+                       cat("container veth name (\"", spec.peer.name, "\") peer provided (\"",
+                           spec.end.name, "\") already exists"),
+                       "the pod has an interface of that name already");
+    }
+    if (e.error() == EXFULL) {
+      throw netlink::Error(e.operation(), e.error(),
+                           cat("bridge '", bridge.name,
+                               "' has all the ports the kernel allows "
+                               "(1023); use a second bridge"));
+    }
+    throw;
+  }
+}
+
+}  // namespace
+
+std::string port_name(const cni::Request& request) {
+  return cat("veth", cni::sha512_hex(tag_of(request).prefix()).substr(0, 8));
+}
+
+Port connect_pod(const Wiring& wiring, const Link& bridge, cni::Undo& undo) {
+  constexpr int kMostNames = 5;
+  const Conf& conf = wiring.conf;
+  netlink::Veth spec{
+      .end = {.name = port_name(wiring.request), .mac = Mac::random(), .master = bridge.index},
+      .peer = {.name = wiring.request.ifname, .mac = conf.mac ? *conf.mac : Mac::random()},
+      .peer_ns = wiring.pod_ns,
+      .mtu = conf.mtu};
+  for (int attempt = 0; !try_connect(wiring, bridge, spec, undo); ++attempt) {
+    if (attempt == kMostNames) {
+      throw cni::Error(cni::Code::kTryAgainLater, "failed to find a unique veth name");
+    }
+    spec.end.name = random_veth_name();
+  }
+  ignore_router_advertisements(spec.end.name);
+  return {wiring.host.get(spec.end.name), wiring.pod.get(spec.peer.name)};
+}
+
+void open_port(const Wiring& wiring, const Port& port, const Link& bridge) {
+  auto requests = port_vlans(port.outside, bridge, wiring.conf, true);
+  if (wiring.conf.hairpin_mode || wiring.conf.port_isolation) {  // a new port has neither
+    requests.push_back(netlink::set_port(port.outside, {.hairpin = wiring.conf.hairpin_mode,
+                                                        .isolated = wiring.conf.port_isolation}));
+  }
+  requests.push_back(
+      netlink::set_link(port.outside, {.up = true, .alias = tag_of(wiring.request).text}));
+  wiring.host.send(std::move(requests));
+}
+
+void wait_for_port(RouteSocket& host, const Link& outside) {
+  constexpr std::chrono::milliseconds kLimit{2500};
+  auto state = netlink::OperState::kUnknown;
+  const auto is_up = [&] {
+    const auto link = host.find(outside.index);
+    if (!link) throw netlink::Error(cat("look up link '", outside.name, "'"), ENODEV);
+    state = link->oper_state;
+    return state == netlink::OperState::kUp;
+  };
+  if (!host.wait_until(is_up, kLimit)) {
+    throw cni::Error(cni::Code::kInternal, cat("bridge port in error state: ", netlink::str(state)),
+                     cat("link '", outside.name, "'"));
+  }
+}
+
+std::vector<cni::Cidr> disconnect_pod(const cni::Request& request) {
+  std::vector<cni::Cidr> addresses;
+  if (const auto ns = NetNs::find(request.netns)) {
+    RouteSocket pod(*ns);
+    const auto inside = pod.find(request.ifname);
+    if (inside && inside->kind == "veth") {  // anything else is not this plugin's
+      for (const auto& address : pod.addresses(*inside)) {
+        if (!address.cidr.ip.is_link_local()) addresses.push_back(address.cidr);
+      }
+      pod.send(netlink::remove_link(*inside));
+      return addresses;
+    }
+  }
+  RouteSocket host;
+  const auto outside = host.find(port_name(request));
+  if (outside && is_ours(*outside, tag_of(request))) host.send(netlink::remove_link(*outside));
+  return addresses;
+}
+
+void collect_ports(const cni::Request& request, const std::vector<cni::Attachment>& valid) {
+  const std::string network = OwnerTag(request.network, "", "").network_hash + '-';
+  std::vector<std::string> kept;
+  for (const cni::Attachment& one : valid) {
+    kept.push_back(OwnerTag(request.network, one.container_id, one.ifname).prefix());
+  }
+  RouteSocket host;
+  cni::BestEffort each;
+  for (const Link& link : host.links_of_kind("veth")) {
+    if (!link.alias.starts_with(network)) continue;
+    if (std::any_of(kept.begin(), kept.end(),
+                    [&](const std::string& prefix) { return link.alias.starts_with(prefix); })) {
+      continue;
+    }
+    each(cat("remove '", link.name, "'"), [&] { host.send(netlink::remove_link(link)); });
+  }
+  each.finish();
+}
+
+}  // namespace bridge

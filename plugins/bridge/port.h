@@ -1,0 +1,47 @@
+#pragma once
+
+#include "libcni/undo.h"
+#include "netlink/route/socket.h"
+#include "plugins/bridge/conf.h"
+
+namespace bridge {
+
+/// The two ends of a pod's veth pair.
+struct Port {
+  netlink::Link outside;  ///< the bridge's port, in the node's namespace
+  netlink::Link inside;   ///< CNI_IFNAME, in the pod's
+};
+
+/// The node and one pod, for the time of a call: a socket in each namespace.
+struct Wiring {
+  const cni::Request& request;
+  const Conf& conf;
+  netlink::RouteSocket& host;
+  netlink::RouteSocket& pod;
+  const netlink::NetNs& pod_ns;
+};
+
+/// The name that the port of an attachment has on the node, where nobody else has it: DEL finds it
+/// by this name when the pod's namespace cannot be entered any more.
+std::string port_name(const cni::Request& request);
+
+/// Makes the veth pair, both ends down, the outer one a port of bridge that ignores router
+/// advertisements. What removes it again is in undo before it is made.
+/// \throws cni::Error where the pod has an interface of that name already.
+Port connect_pod(const Wiring& wiring, const netlink::Link& bridge, cni::Undo& undo);
+
+/// Puts the port into its VLANs, sets its flags and its alias (whose it is), and sets it up.
+void open_port(const Wiring& wiring, const Port& port, const netlink::Link& bridge);
+
+/// Waits until the bridge forwards the port's frames. \throws cni::Error after 2.5 seconds.
+void wait_for_port(netlink::RouteSocket& host, const netlink::Link& outside);
+
+/// Removes what a request's attachment has: the pod's end by its name, and where the namespace
+/// cannot be entered, the node's end by its name and alias. Returns the global addresses the pod's
+/// end had.
+std::vector<cni::Cidr> disconnect_pod(const cni::Request& request);
+
+/// Removes the ports of this network whose attachments are not to be kept.
+void collect_ports(const cni::Request& request, const std::vector<cni::Attachment>& valid);
+
+}  // namespace bridge

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vector>
+
+#include "libcni/result.h"
+#include "netlink/route/socket.h"
+
+namespace plugins {
+
+/// Lets the node forward packets of the family. Where that turns IPv6 forwarding on, links that
+/// learned a default route from router advertisements are told to go on listening (accept_ra=2):
+/// the kernel would stop, and the node would lose its uplink when the route expires.
+/// \throws netlink::Error.
+void enable_forwarding(netlink::RouteSocket& host, netlink::Family family);
+
+/// Makes sure that the device has the gateway address. Another IPv4 address, or an IPv6 address
+/// whose subnet overlaps, is a conflict: removed with force, else an error. True if it was added
+/// now. \throws cni::Error naming the address in the way; netlink::Error.
+bool ensure_gateway_address(netlink::RouteSocket& host, const netlink::Link& device,
+                            const cni::Cidr& gateway, bool force);
+
+}  // namespace plugins

@@ -1,0 +1,165 @@
+#include "plugins/common/interface.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "libcni/error.h"
+#include "netlink/sysctl.h"
+
+namespace plugins {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using cni::Result;
+
+constexpr std::chrono::seconds kDadLimit{5};
+constexpr unsigned kScopeSite = 200;  // RT_SCOPE_SITE: narrower scopes (link, host) have no gateway
+
+bool is_v6(const cni::Address& address) { return !address.cidr.ip.is_v4(); }
+
+std::vector<cni::Address> addresses_for(const PodInterface& interface, const Result& result) {
+  if (result.interfaces.empty()) throw cni::Error(Code::kInternal, "no interfaces to configure");
+  std::vector<cni::Address> out;
+  for (const cni::Address& address : result.ips) {
+    if (!address.interface) continue;
+    if (*address.interface >= result.interfaces.size() ||
+        result.interfaces[*address.interface].name != interface.link.name) {
+      throw cni::Error(Code::kInternal, cat("failed to add IP addr ", address.cidr.str(), " to '",
+                                            interface.link.name, "': invalid interface index"));
+    }
+    out.push_back(address);
+  }
+  return out;
+}
+
+void enable_ipv6(const std::string& link) {
+  for (const std::string& name : {std::string("lo"), link}) {
+    if (!netlink::ensure_sysctl(cat("net/ipv6/conf/", name, "/disable_ipv6"), "0")) {
+      throw cni::Error(Code::kInternal, cat("enable IPv6 on '", name,
+                                            "': this kernel has IPv6 switched off, but the "
+                                            "IPAM plugin gave the pod an IPv6 address"));
+    }
+  }
+  netlink::ensure_sysctl(cat("net/ipv6/conf/", link, "/keep_addr_on_down"), "1");
+  // Together with announce(): whoever knew the address under another hardware address learns.
+  netlink::try_sysctl(cat("net/ipv6/conf/", link, "/ndisc_notify"), "1");
+}
+
+void set_sysctls(const PodInterface& interface, bool v6, bool enable_dad) {
+  const netlink::NetNs::Entered entered(interface.ns);
+  const std::string conf = cat("net/ipv6/conf/", interface.link.name, "/");
+  if (enable_dad) netlink::try_sysctl(conf + "enhanced_dad", "1");
+  netlink::try_sysctl(conf + "accept_dad", enable_dad ? "1" : "0");
+  if (v6) enable_ipv6(interface.link.name);
+}
+
+std::optional<cni::Ip> first_gateway(const std::vector<cni::Address>& addresses, bool v4) {
+  for (const cni::Address& address : addresses) {
+    if (address.gateway && address.gateway->is_v4() == v4) return address.gateway;
+  }
+  return std::nullopt;
+}
+
+netlink::LinkRoute link_route(const cni::Route& route, const std::vector<cni::Address>& addresses) {
+  netlink::LinkRoute out{.dst = route.dst, .gateway = route.gateway};
+  if (!out.gateway && route.scope.value_or(0) <= kScopeSite) {
+    out.gateway = first_gateway(addresses, route.dst.ip.is_v4());
+  }
+  // 0 is "unspecified", which the kernel takes for main.
+  if (route.table && *route.table != 0) out.table = *route.table;
+  out.scope = static_cast<std::uint8_t>(route.scope.value_or(0));
+  out.priority = route.priority;
+  out.mtu = route.mtu;
+  out.advmss = route.advmss;
+  return out;
+}
+
+void wait_for_dad(const PodInterface& interface) {
+  std::string failed;
+  const auto settled = [&] {
+    bool tentative = false;
+    for (const auto& a : interface.pod.addresses(interface.link, netlink::Family::kIpv6)) {
+      if (a.cidr.ip.is_link_local()) continue;
+      if (a.dad_failed) failed = a.cidr.str();
+      tentative = tentative || a.tentative;
+    }
+    return !tentative || !failed.empty();
+  };
+  const bool done = interface.pod.wait_until(settled, kDadLimit);
+  if (!failed.empty()) {
+    throw cni::Error(Code::kInternal, cat("link '", interface.link.name, "' has address ", failed,
+                                          " in DADFAILED state: another node on the link uses it"));
+  }
+  if (!done) {
+    throw cni::Error(Code::kTryAgainLater,
+                     cat("link '", interface.link.name, "' still has tentative addresses after ",
+                         kDadLimit.count(), " seconds"));
+  }
+}
+
+bool same_route(const netlink::LinkRoute& seen, const netlink::LinkRoute& wanted) {
+  return seen.dst == wanted.dst.network() && seen.table == wanted.table &&
+         (!wanted.gateway || wanted.dst.is_default() || seen.gateway == wanted.gateway);
+}
+
+}  // namespace
+
+void configure_interface(const PodInterface& interface, const Result& result,
+                         const AddressOptions& options) {
+  const auto addresses = addresses_for(interface, result);
+  const bool v6 = std::any_of(addresses.begin(), addresses.end(), is_v6);
+  set_sysctls(interface, v6, options.enable_dad);
+  std::vector<netlink::Request> requests;
+  for (const cni::Address& address : addresses) {
+    requests.push_back(netlink::add(
+        interface.link, netlink::NewAddress{.cidr = address.cidr, .no_dad = !options.enable_dad}));
+  }
+  requests.push_back(netlink::set_link(interface.link, {.up = true, .arp_notify = true}));
+  for (const cni::Route& route : result.routes) {
+    requests.push_back(netlink::add(interface.link, link_route(route, addresses)));
+  }
+  interface.pod.send(std::move(requests));
+  if (v6 && options.enable_dad) wait_for_dad(interface);
+}
+
+void announce(const PodInterface& interface) {
+  // Setting the hardware address, to the one it has, is what makes the kernel announce:
+  // NETDEV_CHANGEADDR in net/ipv4/devinet.c (with arp_notify) and net/ipv6/ndisc.c (ndisc_notify).
+  interface.pod.send(netlink::set_link(interface.link, {.mac = interface.link.mac}));
+}
+
+void check_interface(const PodInterface& interface, const Result& result) {
+  const std::string& name = interface.link.name;
+  const auto present = interface.pod.addresses(interface.link);
+  const auto addresses = addresses_for(interface, result);
+  for (const cni::Address& address : addresses) {
+    if (std::none_of(present.begin(), present.end(),
+                     [&](const auto& one) { return one.cidr == address.cidr; })) {
+      throw cni::Error(Code::kInternal,
+                       cat("Failed to match addr ", address.cidr.str(), " on interface ", name));
+    }
+  }
+  for (const netlink::Family family : {netlink::Family::kIpv4, netlink::Family::kIpv6}) {
+    const bool v4 = family == netlink::Family::kIpv4;
+    if (std::none_of(result.routes.begin(), result.routes.end(),
+                     [v4](const auto& route) { return route.dst.ip.is_v4() == v4; })) {
+      continue;
+    }
+    const auto routes = interface.pod.routes(family);
+    for (const cni::Route& route : result.routes) {
+      if (route.dst.ip.is_v4() != v4) continue;
+      const auto wanted = link_route(route, addresses);
+      if (std::none_of(routes.begin(), routes.end(),
+                       [&](const auto& seen) { return same_route(seen, wanted); })) {
+        throw cni::Error(Code::kInternal, cat("Expected Route ", route.dst.str(),
+                                              " not found in routing table of ", name));
+      }
+    }
+  }
+}
+
+}  // namespace plugins

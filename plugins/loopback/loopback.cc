@@ -1,0 +1,84 @@
+#include "plugins/loopback/loopback.h"
+
+#include "netlink/netns.h"
+#include "netlink/route/socket.h"
+
+namespace loopback {
+
+namespace {
+
+using cni::cat;
+using netlink::NetNs;
+using netlink::RouteSocket;
+
+struct SetDown {
+  NetNs ns;
+  void operator()() const {
+    RouteSocket pod(ns);
+    pod.send(netlink::set_link(pod.get("lo"), {.up = false}));
+  }
+  std::string describe() const { return "set 'lo' down again"; }
+};
+
+NetNs open_pod(const cni::Request& request) {
+  try {
+    return NetNs::open(request.netns);
+  } catch (const netlink::Error& e) {
+    throw cni::Error(cni::Code::kInvalidNetNs, cat("CNI_NETNS: ", e.what()));
+  }
+}
+
+// The first address of each family; the kernel gives them to "lo" when it comes up.
+std::vector<cni::Address> loopback_addresses(RouteSocket& pod, const netlink::Link& lo) {
+  std::vector<cni::Address> out;
+  for (const auto family : {netlink::Family::kIpv4, netlink::Family::kIpv6}) {
+    const auto addresses = pod.addresses(lo, family);
+    for (const auto& address : addresses) {
+      if (address.cidr.ip.is_loopback()) continue;
+      throw cni::Error(
+          cni::Code::kInternal,
+          cat("loopback interface found with non-loopback address \"", address.cidr.str(), "\""));
+    }
+    if (!addresses.empty()) {
+      out.push_back({.cidr = addresses.front().cidr, .gateway = {}, .interface = 0});
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+cni::Result add(const cni::Request& request, cni::Undo& undo) {
+  const auto previous = request.prev_result();
+  const NetNs ns = open_pod(request);
+  RouteSocket pod(ns);
+  const netlink::Link lo = pod.get("lo");
+  if (!lo.up) {
+    undo.add(SetDown{ns});
+    pod.send(netlink::set_link(lo, {.up = true}));
+  }
+  auto addresses = loopback_addresses(pod, lo);
+  if (previous) return *previous;
+  cni::Result result;
+  result.interfaces = {{.name = "lo", .mac = lo.mac.str(), .sandbox = request.netns}};
+  result.ips = std::move(addresses);
+  return result;
+}
+
+void del(const cni::Request& request) {
+  const auto ns = NetNs::find(request.netns);
+  if (!ns) return;
+  RouteSocket pod(*ns);
+  pod.send(netlink::set_link(pod.get("lo"), {.up = false}));
+}
+
+void check(const cni::Request& request) {
+  RouteSocket pod(open_pod(request));
+  if (!pod.get("lo").up) throw cni::Error(cni::Code::kInternal, "loopback interface is down");
+}
+
+void gc(const cni::Request& request) { static_cast<void>(request.valid_attachments()); }
+
+void status(const cni::Request&) {}
+
+}  // namespace loopback

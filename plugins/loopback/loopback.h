@@ -1,0 +1,19 @@
+#pragma once
+
+#include "libcni/request.h"
+#include "libcni/undo.h"
+
+namespace loopback {
+
+/// Sets "lo" of the pod up. Whatever CNI_IFNAME says, the link is "lo".
+cni::Result add(const cni::Request& request, cni::Undo& undo);
+/// Sets it down; a namespace that is gone needs nothing.
+void del(const cni::Request& request);
+/// \throws cni::Error where "lo" is down.
+void check(const cni::Request& request);
+/// There is nothing outside the pod's namespace to collect.
+void gc(const cni::Request& request);
+/// Always ready: every kernel has a loopback device.
+void status(const cni::Request& request);
+
+}  // namespace loopback
