@@ -1,0 +1,176 @@
+#include "plugins/host-local/allocate.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "libcni/undo.h"
+#include "plugins/host-local/heal.h"
+
+namespace host_local {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using cni::Error;
+
+cni::Address address_of(const Cursor::Candidate& found) {
+  return {.cidr = {found.ip, found.range->subnet.prefix}, .gateway = found.range->gateway};
+}
+
+Error duplicate(const Ip& ip, const Owner& owner) {
+  return {Code::kInternal,
+          cat(ip.str(), " has been allocated to ", owner.id, ", duplicate allocation is not allowed"),
+          cat("interface '", owner.ifname, "' has it; DEL frees it")};
+}
+
+// What owner has in this boot. What it had in an earlier one is freed, stale notes are dropped.
+std::vector<Ip> settle(const Store& store, const Owner& owner) {
+  std::vector<Ip> out;
+  const OwnerIndex index = store.index();
+  for (const OwnerIndex::Entry& entry : index.find(owner)) {
+    const auto file = store.read(entry.ip);
+    const bool holds = file && trimmed(file->content) == owner.record();
+    if (holds && !index.is_old(entry)) {
+      out.push_back(entry.ip);
+    } else if (holds) {
+      cni::note(cat("host-local: network '", store.network(), "': ", entry.ip.str(), " was given to ",
+                    owner.str(), " before the last boot; replaced"));
+      store.discard(entry.ip, {&entry, 1});
+    } else {
+      index.remove(entry);
+    }
+  }
+  return out;
+}
+
+cni::Address reserve_requested(const Store& store, const RangeSet& set, const Ip& ip,
+                               const Owner& owner) {
+  const Range& range = *set.find(ip);
+  if (ip == range.gateway) {
+    throw Error(Code::kInvalidConfig, cat("requested ip ", ip.str(), " is subnet's gateway"));
+  }
+  if (store.reserve(ip, owner)) return address_of({ip, &range});
+  const Survey found = reclaim(store, {ip});
+  if (!found.dead.empty() && store.reserve(ip, owner)) return address_of({ip, &range});
+  throw Error(Code::kTryAgainLater,
+              cat("requested IP address ", ip.str(), " is not available in range set ", set.str()),
+              oldest(found));
+}
+
+// The next free address of the set in the order of the cursor; nothing where all are used.
+std::optional<Cursor::Candidate> reserve_free(const Store& store, const RangeSet& set,
+                                              const std::optional<Ip>& last, const Owner& owner) {
+  // One look at a file is quick; after so many used ones in a row all names are read at once.
+  constexpr unsigned kMostProbes = 32;
+  std::optional<std::vector<Ip>> used;
+  unsigned probes = 0;
+  Cursor cursor(set, last);
+  while (const auto candidate = cursor.next()) {
+    if (!used && probes++ == kMostProbes) used = store.used();
+    if (used && std::binary_search(used->begin(), used->end(), candidate->ip)) continue;
+    if (store.reserve(candidate->ip, owner)) return candidate;
+  }
+  return std::nullopt;
+}
+
+cni::Address reserve_any(const Store& store, const RangeSet& set, std::size_t number,
+                         const Owner& owner) {
+  const auto last = store.last_reserved(number);
+  if (const auto found = reserve_free(store, set, last, owner)) return address_of(*found);
+  const auto used = used_of(set, store.used());
+  const Survey survey = reclaim(store, used);
+  if (!survey.dead.empty()) {
+    if (const auto found = reserve_free(store, set, last, owner)) return address_of(*found);
+  }
+  throw Error(Code::kTryAgainLater, cat("no IP addresses available in range set: ", set.str()),
+              cat(share(set, used.size()), " used, longest in use: ", oldest(survey)));
+}
+
+// Takes the first requested address that the set has, as its own may be in another set.
+std::optional<Ip> take_requested(std::vector<Ip>& requested, const RangeSet& set) {
+  const auto it = std::find_if(requested.begin(), requested.end(),
+                               [&set](const Ip& ip) { return set.find(ip) != nullptr; });
+  if (it == requested.end()) return std::nullopt;
+  const Ip ip = *it;
+  requested.erase(it);
+  return ip;
+}
+
+void allocate_into(std::vector<cni::Address>& made, const Store& store, const Conf& conf,
+                   const Owner& owner) {
+  const auto owned = settle(store, owner);
+  std::vector<Ip> requested = conf.requested;
+  for (std::size_t i = 0; i < conf.sets.size(); ++i) {
+    const RangeSet& set = conf.sets[i];
+    made.push_back(cni::during(cat("failed to allocate for range ", i), [&] {
+      const auto wanted = take_requested(requested, set);
+      for (const Ip& ip : owned) {
+        if (set.find(ip) != nullptr) throw duplicate(ip, owner);
+      }
+      return wanted ? reserve_requested(store, set, *wanted, owner)
+                    : reserve_any(store, set, i, owner);
+    }));
+    store.keep_last_reserved(i, made.back().cidr.ip);
+  }
+  if (requested.empty()) return;
+  std::string list;
+  for (const Ip& ip : requested) list += cat(" ", ip.str());
+  throw Error(Code::kInvalidConfig, cat("failed to allocate all requested IPs:", list),
+              "each range set gives one address; these are in none, or in one whose address was "
+              "requested already");
+}
+
+std::vector<Ip> ips_of(const std::vector<cni::Address>& addresses) {
+  std::vector<Ip> out;
+  for (const cni::Address& address : addresses) out.push_back(address.cidr.ip);
+  return out;
+}
+
+}  // namespace
+
+std::vector<cni::Address> allocate(const Store& store, const Conf& conf, const Owner& owner) {
+  std::vector<cni::Address> made;
+  try {
+    allocate_into(made, store, conf, owner);
+  } catch (...) {
+    // Under the same lock: nobody sees half of it.
+    cni::BestEffort each;
+    each("take back", [&] { store.release_only(owner, ips_of(made)); });
+    try {
+      each.finish();
+    } catch (const Error& e) {
+      cni::note(e.what());
+    }
+    throw;
+  }
+  return made;
+}
+
+std::string share(const RangeSet& set, std::size_t used) {
+  const std::uint64_t size = set.size();
+  const bool countless = size == std::numeric_limits<std::uint64_t>::max();
+  return cat(used, " of ", countless ? "2^64" : std::to_string(size));
+}
+
+std::vector<Ip> used_of(const RangeSet& set, const std::vector<Ip>& used) {
+  std::vector<Ip> out;
+  std::copy_if(used.begin(), used.end(), std::back_inserter(out),
+               [&set](const Ip& ip) { return set.gives(ip); });
+  return out;
+}
+
+void ReleaseMade::operator()() const {
+  auto store = Store::open(data_dir, network, host);
+  if (!store) return;
+  store->lock();
+  store->release_only(owner, ips);
+}
+
+std::string ReleaseMade::describe() const {
+  std::string list;
+  for (const Ip& ip : ips) list += cat(" ", ip.str());
+  return cat("release the addresses", list, " of network '", network, "'");
+}
+
+}  // namespace host_local

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcni/request.h"
+#include "plugins/host-local/range.h"
+
+namespace host_local {
+
+inline constexpr std::string_view kDefaultDataDir = "/var/lib/cni/networks";
+
+/// What the config, CNI_ARGS, args and runtimeConfig ask for.
+struct Conf {
+  std::string data_dir;
+  std::vector<RangeSet> sets;      ///< runtimeConfig.ipRanges, then ipam.subnet, then ipam.ranges
+  std::vector<Ip> requested;       ///< CNI_ARGS, then args.cni.ips, then runtimeConfig.ips; no twins
+  std::vector<cni::Route> routes;
+  std::string resolv_conf;         ///< path; empty is none
+
+  /// \throws cni::Error: 7 with the JSON path, 4 for CNI_ARGS.
+  static Conf parse(const cni::Request& request);
+};
+
+/// ipam.dataDir or its default; looks at nothing else. \throws cni::Error(kInvalidConfig).
+std::string data_dir_from(const cni::Request& request);
+
+/// The nameserver, domain, search and options lines of a resolv.conf(5).
+cni::Dns parse_resolv_conf(std::string_view text);
+
+}  // namespace host_local

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <ctime>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "netlink/types/fd.h"
+
+namespace host_local {
+
+/// What a file held when it was read.
+struct File {
+  std::string content;
+  std::time_t modified = 0;  ///< seconds since the epoch
+};
+
+/// An open directory. Names are looked up in it alone and never through a symbolic link, so that
+/// nothing outside of it is read or written, whatever someone put there.
+/// Nothing is fsynced: after a power loss no container is alive that could own an address, and
+/// what a lost write leaves behind (nothing, or an empty file) is reclaimed. Syncing would cost
+/// each ADD some milliseconds under the lock.
+/// Every member throws netlink::Error for what is not an expected answer.
+class Dir {
+ public:
+  /// Nothing where path does not exist. Symbolic links in path are followed.
+  static std::optional<Dir> open(const std::string& path);
+  /// Makes path and its parents with mode 0755, as far as they are not there.
+  static Dir create(const std::string& path);
+  /// A directory in this one; nothing where it does not exist.
+  std::optional<Dir> sub(const std::string& name) const;
+  /// The same, made with mode 0755 where it does not exist.
+  Dir make_sub(const std::string& name) const;
+
+  const std::string& path() const { return path_; }
+  int fd() const { return fd_.get(); }
+  /// What is in it, in no order, without "." and "..".
+  std::vector<std::string> names() const;
+  bool has(const std::string& name) const;
+  /// Nothing where there is no such name or it is not a regular file.
+  std::optional<File> read(const std::string& name) const;
+
+  /// Makes a file of mode 0600 that appears complete or not at all. False: the name is taken.
+  bool publish(const std::string& name, std::string_view content) const;
+  /// publish() for file systems without O_TMPFILE: by way of the file kAside, under the lock.
+  bool publish_aside(const std::string& name, std::string_view content) const;
+  /// Makes or replaces a file of mode 0600, at once, by way of the file aside.
+  void replace(const std::string& name, std::string_view content, const std::string& aside) const;
+  /// False: it was not there.
+  bool remove(const std::string& name) const;
+
+  /// False: the name is taken.
+  bool make_link(const std::string& name, const std::string& target) const;
+  /// The target of a symbolic link; nothing for anything else.
+  std::optional<std::string> read_link(const std::string& name) const;
+  /// Removes a directory if it is empty; false where it is not there or not empty.
+  bool remove_dir(const std::string& name) const;
+
+  static constexpr const char* kAside = ".new";
+
+ private:
+  Dir(netlink::Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  [[noreturn]] void fail(const char* verb, const std::string& name, int error) const;
+  void write_new(const std::string& aside, std::string_view content) const;
+
+  netlink::Fd fd_;
+  std::string path_;
+};
+
+}  // namespace host_local

@@ -1,0 +1,139 @@
+#include "plugins/host-local/heal.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "libcni/undo.h"
+
+namespace host_local {
+
+namespace {
+
+using cni::cat;
+
+// File times and boot time are from clocks that are set while the system comes up.
+constexpr std::time_t kClockSlack = 60;
+
+// Whether a file of libcni's cache names a network namespace that exists. A broken or missing file
+// is no sign of life.
+bool names_a_living_netns(const std::string& path) try {
+  const auto text = netlink::read_file(path);
+  if (!text) return false;
+  const auto doc = nlohmann::json::parse(*text, nullptr, false);
+  if (!doc.is_object()) return false;
+  const auto netns = doc.find("netns");
+  if (netns == doc.end() || !netns->is_string()) return false;
+  return ::access(netns->get_ref<const std::string&>().c_str(), F_OK) == 0;
+} catch (const netlink::Error&) {
+  return false;
+}
+
+class Examiner {
+ public:
+  explicit Examiner(const Store& store) : store_(store), entries_(store.index().all()) {}
+
+  std::span<const OwnerIndex::Entry> entries_of(const Ip& ip) const {
+    return OwnerIndex::of(entries_, ip);
+  }
+
+  bool is_dead(const Ip& ip, const File& file) {
+    const auto owner = Owner::parse(file.content);
+    bool noted_before = false;
+    for (const OwnerIndex::Entry& entry : entries_of(ip)) {
+      // A bare ID may be the beginning of a torn record of whoever is noted.
+      const bool its_own = !owner || owner->ifname.empty() || OwnerIndex::is_of(entry, *owner);
+      if (!its_own) continue;
+      if (!store_.index().is_old(entry)) return false;
+      noted_before = true;
+    }
+    if (!owner) return true;
+    return (noted_before || is_from_before_boot(file)) && !has_living_netns(*owner);
+  }
+
+ private:
+  bool is_from_before_boot(const File& file) {
+    if (!boot_time_read_) boot_time_ = store_.host().boot_time();
+    boot_time_read_ = true;
+    return boot_time_ && file.modified < *boot_time_ - kClockSlack;
+  }
+
+  // libcni's cache names its files NETWORK-ID-IFNAME.
+  bool has_living_netns(const Owner& owner) {
+    const std::string prefix = cat(store_.network(), "-", owner.id, "-");
+    const std::string& cache = store_.host().cache_dir;
+    if (!owner.ifname.empty()) return names_a_living_netns(cat(cache, "/", prefix, owner.ifname));
+    if (!cached_) {
+      const auto dir = Dir::open(cache);
+      cached_ = dir ? dir->names() : std::vector<std::string>();
+    }
+    return std::any_of(cached_->begin(), cached_->end(), [&](const std::string& name) {
+      return name.starts_with(prefix) && names_a_living_netns(cat(cache, "/", name));
+    });
+  }
+
+  const Store& store_;
+  std::vector<OwnerIndex::Entry> entries_;  // sorted by address
+  std::optional<std::time_t> boot_time_;
+  bool boot_time_read_ = false;
+  std::optional<std::vector<std::string>> cached_;
+};
+
+std::string age(std::time_t seconds) {
+  if (seconds < 120) return cat(std::max<std::time_t>(seconds, 0), " s");
+  if (seconds < 2 * 3600) return cat(seconds / 60, " min");
+  return seconds < 2 * 86400 ? cat(seconds / 3600, " h") : cat(seconds / 86400, " days");
+}
+
+std::string owner_text(const File& file) {
+  const auto owner = Owner::parse(file.content);
+  return owner ? owner->str() : "an unreadable record";
+}
+
+}  // namespace
+
+Survey survey(const Store& store, const std::vector<Ip>& ips) {
+  Survey out;
+  Examiner examiner(store);
+  for (const Ip& ip : ips) {
+    const auto file = store.read(ip);
+    if (!file) {
+      // A directory or link of that name: nothing of ours, left alone.
+      if (store.has(ip)) out.living.push_back({ip, "something that is not a file", 0});
+    } else if (examiner.is_dead(ip, *file)) {
+      const auto entries = examiner.entries_of(ip);
+      out.dead.push_back({ip, owner_text(*file), {entries.begin(), entries.end()}});
+    } else {
+      out.living.push_back({ip, owner_text(*file), file->modified});
+    }
+  }
+  std::stable_sort(out.living.begin(), out.living.end(),
+                   [](const Holder& a, const Holder& b) { return a.modified < b.modified; });
+  return out;
+}
+
+Survey reclaim(const Store& store, const std::vector<Ip>& ips) {
+  Survey found = survey(store, ips);
+  for (const Dead& one : found.dead) {
+    cni::note(cat("host-local: network '", store.network(), "': reclaimed ", one.ip.str(),
+                  " from ", one.owner));
+    store.discard(one.ip, one.entries);
+  }
+  if (!found.dead.empty()) store.index().prune();
+  return found;
+}
+
+std::string oldest(const Survey& survey) {
+  constexpr std::size_t kMost = 3;
+  const std::time_t now = std::time(nullptr);
+  std::string out;
+  for (std::size_t i = 0; i < std::min(kMost, survey.living.size()); ++i) {
+    const Holder& one = survey.living[i];
+    out += cat(i == 0 ? "" : "; ", one.ip.str(), ": ", one.owner, " for ",
+               age(now - one.modified));
+  }
+  return out;
+}
+
+}  // namespace host_local

@@ -1,0 +1,144 @@
+#include "plugins/host-local/host_local.h"
+
+#include <algorithm>
+
+#include "plugins/host-local/allocate.h"
+#include "plugins/host-local/conf.h"
+#include "plugins/host-local/heal.h"
+#include "plugins/host-local/store.h"
+
+namespace host_local {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using cni::Error;
+
+Owner owner_of(const cni::Request& request) {
+  return {std::string(trimmed(request.container_id)), request.ifname};
+}
+
+cni::Dns read_resolv_conf(const std::string& path) {
+  if (path.empty()) return {};
+  const auto text = netlink::read_file(path);
+  if (!text) throw Error(Code::kInvalidConfig, cat("ipam.resolvConf: no such file: \"", path, "\""));
+  return parse_resolv_conf(*text);
+}
+
+// A config that ADD would refuse must not keep an address from being freed.
+std::string data_dir_or_default(const cni::Request& request) {
+  try {
+    return data_dir_from(request);
+  } catch (const Error& e) {
+    cni::note(cat("host-local: ", e.what(), "; ", kDefaultDataDir, " is assumed"));
+    return std::string(kDefaultDataDir);
+  }
+}
+
+// Where the runtime says the addresses are: only a hint, hence no reason to fail.
+std::vector<Ip> hints_from(const cni::Request& request) {
+  std::vector<Ip> out;
+  try {
+    const auto previous = request.prev_result();
+    if (!previous) return out;
+    for (const cni::Address& address : previous->ips) out.push_back(address.cidr.ip);
+  } catch (const Error& e) {
+    cni::note(cat("host-local: ", e.what(), "; goes on without it"));
+  }
+  return out;
+}
+
+bool is_kept(const Owner& owner, const std::vector<cni::Attachment>& valid) {
+  return std::any_of(valid.begin(), valid.end(), [&owner](const cni::Attachment& one) {
+    return one.container_id == owner.id && (owner.ifname.empty() || one.ifname == owner.ifname);
+  });
+}
+
+// "ID" + CR LF, the torn record of a container that lives, still keeps its address.
+Owner keeper_of(const File& file) {
+  return Owner::parse(file.content).value_or(Owner{std::string(trimmed(file.content)), {}});
+}
+
+void collect(const Store& store, const std::vector<cni::Attachment>& valid,
+             cni::BestEffort& each) {
+  const auto entries = store.index().all();
+  for (const Ip& ip : store.used()) {
+    each(cat("free ", ip.str()), [&] {
+      const auto file = store.read(ip);
+      if (!file || is_kept(keeper_of(*file), valid)) return;
+      store.discard(ip, OwnerIndex::of(entries, ip));
+    });
+  }
+}
+
+// What kills and power losses have left in the index and beside the reservations.
+void tidy(const Store& store) {
+  for (const OwnerIndex::Entry& entry : store.index().all()) {
+    if (!store.has(entry.ip)) store.index().remove(entry);
+  }
+  store.index().prune();
+  store.remove_left_overs();
+}
+
+}  // namespace
+
+cni::Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = Conf::parse(request);
+  cni::Result result{.routes = conf.routes, .dns = read_resolv_conf(conf.resolv_conf)};
+  ReleaseMade release{conf.data_dir, request.network, Host::current(), owner_of(request), {}};
+
+  Store store = Store::create(conf.data_dir, request.network, release.host);
+  store.lock();
+  result.ips = allocate(store, conf, release.owner);
+  for (const cni::Address& address : result.ips) release.ips.push_back(address.cidr.ip);
+  undo.add(release);
+  return result;
+}
+
+void check(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  const auto store = Store::open(conf.data_dir, request.network, Host::current());
+  const Owner owner = owner_of(request);
+  // Without the lock: reservations appear and go at once.
+  if (store && !store->owned(owner, hints_from(request)).empty()) return;
+  throw Error(Code::kInternal, "host-local: Failed to find address added by container " + owner.id,
+              cat("interface '", owner.ifname, "' in ", conf.data_dir, "/", request.network));
+}
+
+void del(const cni::Request& request) {
+  auto store = Store::open(data_dir_or_default(request), request.network, Host::current());
+  if (!store) return;
+  store->lock();
+  store->release(owner_of(request), hints_from(request));
+}
+
+void gc(const cni::Request& request) {
+  const auto valid = request.valid_attachments();  // first of all: a broken list frees nothing
+  auto store = Store::open(data_dir_from(request), request.network, Host::current());
+  if (!store) return;
+  store->lock();
+  cni::BestEffort each;
+  collect(*store, valid, each);
+  each("tidy up", [&] { tidy(*store); });
+  each.finish();
+}
+
+void status(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  const auto store = Store::open(conf.data_dir, request.network, Host::current());
+  if (!store) return;
+  const auto all_used = store->used();
+  for (const RangeSet& set : conf.sets) {
+    const auto used = used_of(set, all_used);
+    if (used.size() < set.size()) continue;
+    const Survey found = survey(*store, used);
+    if (!found.dead.empty()) continue;  // ADD would reclaim it
+    throw Error(Code::kPluginUnavailable,
+                cat("no IP addresses available in range set: ", set.str(), " (",
+                    share(set, used.size()), " used)"),
+                cat("longest in use: ", oldest(found)));
+  }
+}
+
+}  // namespace host_local

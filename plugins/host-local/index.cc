@@ -1,0 +1,168 @@
+#include "plugins/host-local/index.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "libcni/error.h"
+#include "libcni/hash.h"
+
+namespace host_local {
+
+namespace {
+
+using cni::cat;
+
+constexpr const char* kOwners = ".owners";
+constexpr std::string_view kUp = "../../";
+constexpr std::size_t kHashLength = 32;
+// Numbers are given without gaps, but the reference, killed in the middle of a DEL, leaves some.
+constexpr unsigned kMostGap = 4;
+
+bool is_id_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.' || c == '-';
+}
+
+bool is_id(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_id_char);
+}
+
+bool is_ifname(std::string_view text) {
+  constexpr std::size_t kMostIfname = 15;
+  return !text.empty() && text.size() <= kMostIfname &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return static_cast<unsigned char>(c) > ' ' && c != '/' && c != ':' && c != '\x7f';
+         });
+}
+
+std::string hash_of(const Owner& owner) {
+  return cni::sha512_hex(owner.record()).substr(0, kHashLength);
+}
+
+// Something else than a directory is not ours, and no reason to fail a DEL.
+std::optional<Dir> directory(const Dir& dir, const std::string& name) try {
+  return dir.sub(name);
+} catch (const netlink::Error& e) {
+  if (e.error() == ENOTDIR || e.error() == ELOOP) return std::nullopt;
+  throw;
+}
+
+bool by_ip(const OwnerIndex::Entry& a, const OwnerIndex::Entry& b) { return a.ip < b.ip; }
+
+std::optional<Ip> ip_behind(const Dir& boot_dir, const std::string& name) {
+  const auto target = boot_dir.read_link(name);
+  if (!target || !target->starts_with(kUp)) return std::nullopt;
+  return ip_of(target->substr(kUp.size()));
+}
+
+}  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n\v\f";
+  const auto begin = text.find_first_not_of(kBlank);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+}
+
+std::optional<Owner> Owner::parse(std::string_view content) {
+  const std::string_view text = trimmed(content);
+  const auto line_end = text.find("\r\n");
+  if (line_end == std::string_view::npos) {
+    // "ID" + CR is what a torn write leaves; a bare ID of old has no CR.
+    if (!is_id(text) || content.find('\r') != std::string_view::npos) return std::nullopt;
+    return Owner{std::string(text), {}};
+  }
+  const auto id = text.substr(0, line_end);
+  const auto ifname = text.substr(line_end + 2);
+  if (!is_id(id) || !is_ifname(ifname)) return std::nullopt;
+  return Owner{std::string(id), std::string(ifname)};
+}
+
+std::string Owner::str() const {
+  return ifname.empty() ? cat("'", id, "'") : cat("'", id, "' '", ifname, "'");
+}
+
+std::optional<Ip> ip_of(const std::string& file_name) {
+  const auto ip = Ip::parse(file_name);
+  return ip && ip->str() == file_name ? ip : std::nullopt;
+}
+
+OwnerIndex::OwnerIndex(const Dir& dir, const std::string& boot_id) : dir_(dir), boot_id_(boot_id) {}
+
+void OwnerIndex::find_in(const Dir& boot_dir, const std::string& boot, const std::string& hash,
+                         std::vector<Entry>& out) {
+  unsigned gap = 0;
+  for (unsigned n = 0; gap < kMostGap; ++n) {
+    const std::string name = cat(hash, ".", n);
+    if (const auto ip = ip_behind(boot_dir, name)) {
+      out.push_back({boot, name, *ip});
+      gap = 0;
+    } else {
+      ++gap;
+    }
+  }
+}
+
+std::vector<OwnerIndex::Entry> OwnerIndex::find(const Owner& owner) const {
+  std::vector<Entry> out;
+  const auto owners = directory(dir_, kOwners);
+  if (!owners) return out;
+  const std::string hash = hash_of(owner);
+  for (const std::string& boot : owners->names()) {
+    if (const auto boot_dir = directory(*owners, boot)) find_in(*boot_dir, boot, hash, out);
+  }
+  return out;
+}
+
+std::vector<OwnerIndex::Entry> OwnerIndex::all() const {
+  std::vector<Entry> out;
+  const auto owners = directory(dir_, kOwners);
+  if (!owners) return out;
+  for (const std::string& boot : owners->names()) {
+    const auto boot_dir = directory(*owners, boot);
+    if (!boot_dir) continue;
+    for (const std::string& name : boot_dir->names()) {
+      if (const auto ip = ip_behind(*boot_dir, name)) out.push_back({boot, name, *ip});
+    }
+  }
+  std::sort(out.begin(), out.end(), by_ip);
+  return out;
+}
+
+std::span<const OwnerIndex::Entry> OwnerIndex::of(const std::vector<Entry>& all, const Ip& ip) {
+  const auto [begin, end] = std::equal_range(all.begin(), all.end(), Entry{{}, {}, ip}, by_ip);
+  return {begin, end};
+}
+
+bool OwnerIndex::is_old(const Entry& entry) const {
+  return entry.boot != boot_id_ && entry.boot != kUnknownBoot && boot_id_ != kUnknownBoot;
+}
+
+bool OwnerIndex::is_of(const Entry& entry, const Owner& owner) {
+  return entry.name.starts_with(hash_of(owner));
+}
+
+OwnerIndex::Entry OwnerIndex::add(const Owner& owner, const Ip& ip) const {
+  const Dir boot_dir = dir_.make_sub(kOwners).make_sub(boot_id_);
+  const std::string hash = hash_of(owner);
+  for (unsigned n = 0;; ++n) {
+    std::string name = cat(hash, ".", n);
+    if (boot_dir.make_link(name, cat(kUp, ip.str()))) return {boot_id_, std::move(name), ip};
+  }
+}
+
+void OwnerIndex::remove(const Entry& entry) const {
+  const auto owners = directory(dir_, kOwners);
+  const auto boot_dir = owners ? directory(*owners, entry.boot) : std::nullopt;
+  if (boot_dir) boot_dir->remove(entry.name);
+}
+
+void OwnerIndex::prune() const {
+  const auto owners = directory(dir_, kOwners);
+  if (!owners) return;
+  for (const std::string& boot : owners->names()) {
+    if (boot != boot_id_ && directory(*owners, boot)) owners->remove_dir(boot);
+  }
+}
+
+}  // namespace host_local

@@ -1,0 +1,180 @@
+#include "plugins/host-local/store.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "libcni/error.h"
+#include "libcni/undo.h"
+
+namespace host_local {
+
+namespace {
+
+using cni::cat;
+
+constexpr const char* kLastAside = ".last";
+
+std::string last_name(std::size_t set) { return cat("last_reserved_ip.", set); }
+
+// What a write of record leaves if it is torn: nothing, or the beginning.
+bool is_torn(std::string_view content, std::string_view record) {
+  return content.size() < record.size() && record.starts_with(content);
+}
+
+}  // namespace
+
+Host Host::current() {
+  Host host{.boot_id = std::string(kUnknownBoot)};
+  try {
+    const auto text = netlink::read_file("/proc/sys/kernel/random/boot_id");
+    const auto id = trimmed(text.value_or(""));
+    // It becomes the name of a directory.
+    if (!id.empty() && id.find_first_not_of("0123456789abcdef-") == std::string_view::npos) {
+      host.boot_id = id;
+    }
+  } catch (const netlink::Error&) {
+    // Without /proc nothing is taken for older than the boot.
+  }
+  return host;
+}
+
+std::optional<std::time_t> Host::boot_time() const try {
+  constexpr std::string_view kKey = "\nbtime ";
+  const std::string text = cat("\n", netlink::read_file(stat_file).value_or(""));
+  const auto at = text.find(kKey);
+  std::time_t seconds = 0;
+  if (at == std::string::npos) return std::nullopt;
+  const char* const begin = text.data() + at + kKey.size();
+  const auto parsed = std::from_chars(begin, text.data() + text.size(), seconds);
+  return parsed.ec == std::errc() ? std::optional(seconds) : std::nullopt;
+} catch (const netlink::Error&) {
+  return std::nullopt;
+}
+
+std::optional<Store> Store::open(const std::string& data_dir, const std::string& network,
+                                 Host host) {
+  const auto base = Dir::open(data_dir);
+  auto dir = base ? base->sub(network) : std::nullopt;
+  if (!dir) return std::nullopt;
+  return Store(std::move(*dir), network, std::move(host));
+}
+
+Store Store::create(const std::string& data_dir, const std::string& network, Host host) {
+  return {Dir::create(data_dir).make_sub(network), network, std::move(host)};
+}
+
+void Store::lock(std::chrono::milliseconds deadline) { lock_ = take_lock(dir_, deadline); }
+
+std::vector<Ip> Store::used() const {
+  std::vector<Ip> out;
+  for (const std::string& name : dir_.names()) {
+    if (const auto ip = ip_of(name)) out.push_back(*ip);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+bool Store::holds(const Ip& ip, const Owner& owner) const {
+  const auto file = read(ip);
+  return file && trimmed(file->content) == owner.record();
+}
+
+bool Store::reserve(const Ip& ip, const Owner& owner) const {
+  if (has(ip)) return false;  // spares the common case the index entry and its removal
+  // The index first: a DEL after a kill between the two finds what there is.
+  const OwnerIndex::Entry entry = index().add(owner, ip);
+  try {
+    if (dir_.publish(ip.str(), owner.record())) return true;
+  } catch (...) {
+    index().remove(entry);
+    throw;
+  }
+  index().remove(entry);
+  return false;
+}
+
+void Store::discard(const Ip& ip, std::span<const OwnerIndex::Entry> entries) const {
+  dir_.remove(ip.str());
+  for (const OwnerIndex::Entry& entry : entries) index().remove(entry);
+}
+
+std::vector<Ip> Store::scan(std::string_view content) const {
+  std::vector<Ip> out;
+  for (const Ip& ip : used()) {
+    const auto file = read(ip);
+    if (file && trimmed(file->content) == content) out.push_back(ip);
+  }
+  return out;
+}
+
+std::vector<Ip> Store::owned(const Owner& owner, const std::vector<Ip>& hints) const {
+  std::vector<Ip> out;
+  for (const OwnerIndex::Entry& entry : index().find(owner)) {
+    if (holds(entry.ip, owner)) out.push_back(entry.ip);
+  }
+  for (const Ip& ip : hints) {
+    if (out.empty() && holds(ip, owner)) out.push_back(ip);
+  }
+  if (out.empty()) out = scan(owner.record());
+  if (out.empty()) out = scan(owner.id);
+  return out;
+}
+
+bool Store::release_indexed(const Owner& owner) const {
+  const std::string record = owner.record();
+  const auto entries = index().find(owner);
+  for (const OwnerIndex::Entry& entry : entries) {
+    const auto file = read(entry.ip);
+    const bool mine =
+        file && (trimmed(file->content) == record || is_torn(file->content, record));
+    if (mine) dir_.remove(entry.ip.str());
+    index().remove(entry);
+  }
+  if (!entries.empty()) index().prune();
+  return !entries.empty();
+}
+
+// The reference's two passes: full records, and only where there is none bare container IDs.
+bool Store::release_unindexed(const Owner& owner) const {
+  auto found = scan(owner.record());
+  if (found.empty()) found = scan(owner.id);
+  for (const Ip& ip : found) dir_.remove(ip.str());
+  return !found.empty();
+}
+
+bool Store::release(const Owner& owner, const std::vector<Ip>& hints) const {
+  const bool known = release_indexed(owner);
+  release_only(owner, hints);
+  remove_left_overs();
+  return known || release_unindexed(owner);
+}
+
+void Store::remove_left_overs() const {
+  for (const char* name : {Dir::kAside, kLastAside}) dir_.remove(name);
+}
+
+void Store::release_only(const Owner& owner, const std::vector<Ip>& ips) const {
+  if (ips.empty()) return;
+  for (const Ip& ip : ips) {
+    if (holds(ip, owner)) dir_.remove(ip.str());
+  }
+  for (const OwnerIndex::Entry& entry : index().find(owner)) {
+    if (std::find(ips.begin(), ips.end(), entry.ip) != ips.end()) index().remove(entry);
+  }
+}
+
+std::optional<Ip> Store::last_reserved(std::size_t set) const try {
+  const auto file = dir_.read(last_name(set));
+  return file ? Ip::parse(trimmed(file->content)) : std::nullopt;
+} catch (const netlink::Error& e) {
+  cni::note(cat("host-local: ", e.what(), "; the search begins at the first address"));
+  return std::nullopt;
+}
+
+void Store::keep_last_reserved(std::size_t set, const Ip& ip) const noexcept try {
+  dir_.replace(last_name(set), ip.str(), kLastAside);
+} catch (const std::exception& e) {
+  cni::note(e.what());
+}
+
+}  // namespace host_local

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "libcni/request.h"
+#include "libcni/result.h"
+
+namespace static_ipam {
+
+/// What the config, CNI_ARGS, args and runtimeConfig ask for.
+struct Conf {
+  /// runtimeConfig.ips, else args.cni.ips, else ipam.addresses and CNI_ARGS together.
+  std::vector<cni::Address> addresses;
+  std::vector<cni::Route> routes;
+  cni::Dns dns;
+
+  /// \throws cni::Error: 7 with the JSON path, 4 for CNI_ARGS.
+  static Conf parse(const cni::Request& request);
+};
+
+}  // namespace static_ipam

@@ -1,0 +1,35 @@
+#include "plugins/static/static_ipam.h"
+
+#include <algorithm>
+
+#include "plugins/static/conf.h"
+
+namespace static_ipam {
+
+cni::Result add(const cni::Request& request, cni::Undo&) {
+  Conf conf = Conf::parse(request);
+  return {.ips = std::move(conf.addresses),
+          .routes = std::move(conf.routes),
+          .dns = std::move(conf.dns)};
+}
+
+void check(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  const auto previous = request.prev_result();
+  if (!previous) throw cni::Error(cni::Code::kInvalidConfig, "Required prevResult missing");
+  for (const cni::Address& wanted : conf.addresses) {
+    const bool there =
+        std::any_of(previous->ips.begin(), previous->ips.end(), [&wanted](const cni::Address& ip) {
+          return ip.cidr == wanted.cidr && (!wanted.gateway || ip.gateway == wanted.gateway);
+        });
+    if (there) continue;
+    throw cni::Error(cni::Code::kInternal,
+                     cni::cat("static: Failed to match addr ", wanted.cidr.str(), " on interface ",
+                              request.ifname),
+                     wanted.gateway ? cni::cat("gateway ", wanted.gateway->str()) : "");
+  }
+}
+
+void status(const cni::Request& request) { Conf::parse(request); }
+
+}  // namespace static_ipam
