@@ -7,7 +7,8 @@
 
 #include "netlink/types/fd.h"
 
-/// What a unit test needs around it: descriptors to read from and write to, and a folder of its own.
+/// What a unit test needs around it: descriptors to read from and write to, and a folder of its
+/// own.
 namespace surroundings {
 
 /// A file in memory that holds text, to be read from its start.

@@ -42,8 +42,8 @@ TEST_CASE("keys of CNI_ARGS are case-sensitive") {
 TEST_CASE("a pair that is none is named") {
   const struct {
     const char *text, *piece;
-  } table[] = {{"none", "none"}, {"IP=1;", ""},        {";IP=1", ""},       {"IP=1;;IP=2", ""},
-               {"IP", "IP"},     {"IP=a=b", "IP=a=b"}};
+  } table[] = {{"none", "none"},   {"IP=1;", ""}, {";IP=1", ""},
+               {"IP=1;;IP=2", ""}, {"IP", "IP"},  {"IP=a=b", "IP=a=b"}};
   for (const auto& row : table) {
     CAPTURE(row.text);
     CHECK_THROWS_WITH_AS(

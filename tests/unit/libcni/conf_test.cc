@@ -41,8 +41,10 @@ TEST_CASE("a complaint names the place, what was expected, and the value") {
   CHECK(complaint([&] { root["name"].as_string(); }) == "name: expected a string: 7");
   CHECK(complaint([&] { root["ipam"].elements(); }).starts_with("ipam: expected a list: {"));
   CHECK(complaint([&] { root["dns"]["domain"]; }) == "dns: expected an object: []");
-  CHECK(complaint([&] { root["dns"].elements(); root["nope"].as_string(); }) ==
-        "nope: expected a string: the key is missing");
+  CHECK(complaint([&] {
+          root["dns"].elements();
+          root["nope"].as_string();
+        }) == "nope: expected a string: the key is missing");
 }
 
 TEST_CASE("a complaint about the whole document says config") {
@@ -183,7 +185,8 @@ TEST_CASE("fractions, exponents and quoted numbers are no whole numbers") {
 TEST_CASE("a value of another type is refused, not converted") {
   const json doc = R"({"bool": true, "int": 1, "text": "x", "list": [1], "object": {}})"_json;
   const Reader root(doc);
-  for (const char* key : {"int", "text", "list", "object"}) CHECK_THROWS_AS(root[key].as_bool(), Error);
+  for (const char* key : {"int", "text", "list", "object"})
+    CHECK_THROWS_AS(root[key].as_bool(), Error);
   for (const char* key : {"bool", "int", "list", "object"}) {
     CHECK_THROWS_AS(root[key].as_string(), Error);
     CHECK_THROWS_AS(root[key].as_ip(), Error);
@@ -199,8 +202,10 @@ TEST_CASE("a value of another type is refused, not converted") {
 TEST_CASE("DNS settings are read; an absent place gives none") {
   const json doc = R"({"dns": {"nameservers": ["10.0.0.1"], "domain": "d", "search": ["a", "b"],
                                "options": ["ndots:5"]}})"_json;
-  CHECK(cni::dns_from(Reader(doc)["dns"]) ==
-        cni::Dns{.nameservers = {"10.0.0.1"}, .domain = "d", .search = {"a", "b"}, .options = {"ndots:5"}});
+  CHECK(cni::dns_from(Reader(doc)["dns"]) == cni::Dns{.nameservers = {"10.0.0.1"},
+                                                      .domain = "d",
+                                                      .search = {"a", "b"},
+                                                      .options = {"ndots:5"}});
   CHECK(cni::dns_from(Reader(doc)["nope"]).empty());
 }
 
@@ -230,7 +235,8 @@ TEST_CASE("a route that cannot be is refused with its place") {
        "routes[0].gw: not of the address family of dst 0.0.0.0/0: \"fe80::1\""},
       {R"({"dst": "0.0.0.0/0", "gw": "x"})", "routes[0].gw: not an IP address: \"x\""},
       {R"({"dst": "0.0.0.0/0", "mtu": -1})", "routes[0].mtu: expected a whole number from 0 to"},
-      {R"({"dst": "0.0.0.0/0", "scope": 256})", "routes[0].scope: expected a whole number from 0 to 255"},
+      {R"({"dst": "0.0.0.0/0", "scope": 256})",
+       "routes[0].scope: expected a whole number from 0 to 255"},
   };
   for (const auto& row : table) {
     CAPTURE(row.route);

@@ -38,11 +38,13 @@ Outcome run(const std::string& body, std::string_view input = "") {
 // Gone, or dead and not yet waited for.
 bool is_dead(pid_t pid) {
   const auto stat = netlink::read_file(netlink::cat("/proc/", pid, "/stat"));
-  return !stat || stat->find(") Z ") != std::string::npos || stat->find(") X ") != std::string::npos;
+  return !stat || stat->find(") Z ") != std::string::npos ||
+         stat->find(") X ") != std::string::npos;
 }
 
 bool dies_soon(pid_t pid) {
-  for (int i = 0; i < 200 && !is_dead(pid); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 200 && !is_dead(pid); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   return is_dead(pid);
 }
 
@@ -69,8 +71,8 @@ TEST_CASE("a plugin's type is a file name, never a path (CVE-2021-20206)") {
   const std::vector<std::string> path{folder.path()};
   for (const std::string_view type :
        {std::string_view("../../bin/reboot"), std::string_view("a/b"), std::string_view("/bin/sh"),
-        std::string_view("."), std::string_view(".."), std::string_view("./sh"), std::string_view("sh/"),
-        std::string_view("sh\0x", 4), std::string_view("\0", 1)}) {
+        std::string_view("."), std::string_view(".."), std::string_view("./sh"),
+        std::string_view("sh/"), std::string_view("sh\0x", 4), std::string_view("\0", 1)}) {
     CAPTURE(type);
     try {
       find_plugin(type, path);
@@ -101,8 +103,9 @@ TEST_CASE("a plugin is the first regular file of its name on the path") {
       FAIL("found");
     } catch (const Error& e) {
       CHECK(e.code() == Code::kInvalidConfig);
-      CHECK(std::string(e.what()) == netlink::cat("failed to find plugin \"", type, "\" in path [/nowhere ",
-                                                  one.path(), " ", two.path(), "]"));
+      CHECK(std::string(e.what()) == netlink::cat("failed to find plugin \"", type,
+                                                  "\" in path [/nowhere ", one.path(), " ",
+                                                  two.path(), "]"));
     }
   }
 }
@@ -193,7 +196,8 @@ TEST_CASE("a plugin that takes too long is killed") {
   for (const auto& row : table) {
     CAPTURE(row.how);
     const Folder folder;
-    const std::string file = folder.script("slow", netlink::cat("echo $$ >", folder.file("pid"), "\n", row.body));
+    const std::string file =
+        folder.script("slow", netlink::cat("echo $$ >", folder.file("pid"), "\n", row.body));
     const auto start = steady_clock::now();
     try {
       execute(file, kEnv, "x", seconds(1));
@@ -236,7 +240,8 @@ TEST_CASE("no process is left behind, whatever came of it") {
 }
 
 TEST_CASE("a plugin's error object is adopted") {
-  const Error e = failure(R"({"cniVersion": "0.4.0", "code": 11, "msg": "m", "details": "d"})", "log", 256);
+  const Error e =
+      failure(R"({"cniVersion": "0.4.0", "code": 11, "msg": "m", "details": "d"})", "log", 256);
   CHECK(e.code() == Code::kTryAgainLater);
   CHECK(std::string(e.what()) == "m");
   CHECK(e.details() == "d");
@@ -245,17 +250,21 @@ TEST_CASE("a plugin's error object is adopted") {
 }
 
 TEST_CASE("a plugin that failed without an error object is described by what is known") {
-  CHECK(std::string(failure("", "", 256).what()) == "plugin 'fake' failed (exit status 1) with no error message");
-  CHECK(std::string(failure("", "boom", 512).what()) == "plugin 'fake' failed (exit status 2): boom");
+  CHECK(std::string(failure("", "", 256).what()) ==
+        "plugin 'fake' failed (exit status 1) with no error message");
+  CHECK(std::string(failure("", "boom", 512).what()) ==
+        "plugin 'fake' failed (exit status 2): boom");
   CHECK(std::string(failure("", "", SIGSEGV).what()) ==
         "plugin 'fake' failed (killed by signal 11) with no error message");
   CHECK(failure("", "boom", 256).code() == Code::kInternal);
-  for (const char* out : {"text", "{}", "[]", "null", "{", R"({"code": "x", "msg": "m"})", R"({"code": -1, "msg": "m"})",
-                          R"({"code": 5, "msg": ""})", R"({"msg": 5})"}) {
+  for (const char* out :
+       {"text", "{}", "[]", "null", "{", R"({"code": "x", "msg": "m"})",
+        R"({"code": -1, "msg": "m"})", R"({"code": 5, "msg": ""})", R"({"msg": 5})"}) {
     CAPTURE(out);
     const Error e = failure(out, "", 256);
     CHECK(e.code() == Code::kInternal);
-    CHECK(std::string(e.what()) == "plugin 'fake' failed (exit status 1) with output that is no error object");
+    CHECK(std::string(e.what()) ==
+          "plugin 'fake' failed (exit status 1) with output that is no error object");
     CHECK(e.details() == out);
   }
 }

@@ -23,11 +23,13 @@ class Parent {
   // on_add: what the plugin does on ADD, as shell code; on_del likewise.
   explicit Parent(const std::string& on_add, const std::string& on_del = "") {
     folder_.script("fake", "echo $CNI_COMMAND >>" + folder_.file("log") + "\ncat >" +
-                               folder_.file("stdin") + "\nif [ $CNI_COMMAND = ADD ]; then :; " + on_add +
-                               "\nelse :; " + on_del + "\nfi");
-    request.env = {{"PATH", "/usr/bin:/bin"}, {"CNI_COMMAND", "CHECK"}, {"CNI_PATH", folder_.path()}};
+                               folder_.file("stdin") + "\nif [ $CNI_COMMAND = ADD ]; then :; " +
+                               on_add + "\nelse :; " + on_del + "\nfi");
+    request.env = {
+        {"PATH", "/usr/bin:/bin"}, {"CNI_COMMAND", "CHECK"}, {"CNI_PATH", folder_.path()}};
     request.path = {folder_.path()};
-    request.input = "{ \"cniVersion\":\"1.1.0\",\n\"name\": \"n\", \"ipam\": {\"type\": \"fake\"} }\n";
+    request.input =
+        "{ \"cniVersion\":\"1.1.0\",\n\"name\": \"n\", \"ipam\": {\"type\": \"fake\"} }\n";
     request.conf = nlohmann::json::parse(request.input);
   }
 
@@ -63,7 +65,8 @@ TEST_CASE("the IPAM plugin's type is read from the config") {
   CHECK(type_in(R"({"ipam": {}})") == "");
   CHECK(type_in(R"({"ipam": null})") == "");
   CHECK(type_in("{}") == "");
-  CHECK_THROWS_WITH_AS(type_in(R"({"ipam": {"type": 5}})"), "ipam.type: expected a string: 5", Error);
+  CHECK_THROWS_WITH_AS(type_in(R"({"ipam": {"type": 5}})"), "ipam.type: expected a string: 5",
+                       Error);
   CHECK_THROWS_WITH_AS(type_in(R"({"ipam": []})"), "ipam: expected an object: []", Error);
 }
 
@@ -75,17 +78,23 @@ TEST_CASE("an IPAM plugin gets ADD and the parent's stdin, byte for byte") {
 }
 
 TEST_CASE("an IPAM result is read in the version it states, whatever the config's is") {
-  CHECK(Parent(prints(R"({"cniVersion": "0.4.0", "ips": [{"version": "4", "address": "10.0.0.2/8"}]})"))
-            .add().ips.size() == 1);
+  CHECK(
+      Parent(
+          prints(R"({"cniVersion": "0.4.0", "ips": [{"version": "4", "address": "10.0.0.2/8"}]})"))
+          .add()
+          .ips.size() == 1);
   const Result old = Parent(prints(R"({"cniVersion": "0.2.0", "ip4": {"ip": "10.0.0.2/8",
-      "routes": [{"dst": "0.0.0.0/0"}]}, "ip6": {"ip": "2001:db8::2/64"}})")).add();
+      "routes": [{"dst": "0.0.0.0/0"}]}, "ip6": {"ip": "2001:db8::2/64"}})"))
+                         .add();
   CHECK(old.ips.size() == 2);
   CHECK(old.routes.size() == 1);
 }
 
 TEST_CASE("an IPAM result without a version is of the config's version") {
   CHECK(Parent(prints(R"({"ips": [{"address": "10.0.0.2/8"}]})")).add().ips.size() == 1);
-  CHECK(Parent(prints(R"({"cniVersion": "", "ips": [{"address": "10.0.0.2/8"}]})")).add().ips.size() == 1);
+  CHECK(Parent(prints(R"({"cniVersion": "", "ips": [{"address": "10.0.0.2/8"}]})"))
+            .add()
+            .ips.size() == 1);
   Parent old(prints(R"({"ip4": {"ip": "10.0.0.2/8"}})"));
   old.request.version = Version::k0_2_0;
   CHECK(old.add().ips.size() == 1);
@@ -98,7 +107,8 @@ TEST_CASE("null from an IPAM plugin is an empty result") {
 }
 
 TEST_CASE("an IPAM plugin whose ADD fails is called with DEL, and its error is the parent's") {
-  const Parent parent(prints(R"({"code": 11, "msg": "pool is locked", "details": "d"})") + "; exit 1");
+  const Parent parent(prints(R"({"code": 11, "msg": "pool is locked", "details": "d"})") +
+                      "; exit 1");
   const Error e = parent.failed_add();
   CHECK(e.code() == Code::kTryAgainLater);
   CHECK(std::string(e.what()) == "pool is locked");
@@ -122,8 +132,8 @@ TEST_CASE("an answer that cannot be read is a failed ADD: what it reserved is re
       {"text", "IPAM plugin 'fake' printed no JSON result", Code::kDecodingFailure},
       {"{} {}", "IPAM plugin 'fake' printed no JSON result", Code::kDecodingFailure},
       {"[]", "IPAM plugin 'fake' printed no JSON result", Code::kDecodingFailure},
-      {R"({"cniVersion": "9.9.9"})", "IPAM plugin 'fake' answered with unknown cniVersion \"9.9.9\"",
-       Code::kIncompatibleVersion},
+      {R"({"cniVersion": "9.9.9"})",
+       "IPAM plugin 'fake' answered with unknown cniVersion \"9.9.9\"", Code::kIncompatibleVersion},
       {R"({"ips": [{"address": "10.0.0.2"}]})",
        "result of IPAM plugin 'fake': ips[0].address: expected an address", Code::kDecodingFailure},
   };

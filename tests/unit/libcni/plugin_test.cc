@@ -79,7 +79,8 @@ struct Process {
 };
 
 // fn in a process of its own, with these as its standard streams; an empty out is a closed one.
-Process in_process(const std::string& input, const std::function<int()>& fn, bool close_stdout = false) {
+Process in_process(const std::string& input, const std::function<int()>& fn,
+                   bool close_stdout = false) {
   const Fd in = file_with(input);
   const Fd out = file_with("");
   const Fd err = file_with("");
@@ -186,8 +187,10 @@ TEST_CASE("an error object carries the config's version, or the newest where the
     "msg": "invalid characters found in network name",
     "details": "-"
 })");
-  CHECK(ran(kFake, env_for("ADD"), "").out.starts_with("{\n    \"cniVersion\": \"1.1.0\",\n    \"code\": 6,"));
-  CHECK(ran(kFake, {{"CNI_COMMAND", "ADD"}}).out.starts_with("{\n    \"cniVersion\": \"1.1.0\",\n    \"code\": 4,"));
+  CHECK(ran(kFake, env_for("ADD"), "")
+            .out.starts_with("{\n    \"cniVersion\": \"1.1.0\",\n    \"code\": 6,"));
+  CHECK(ran(kFake, {{"CNI_COMMAND", "ADD"}})
+            .out.starts_with("{\n    \"cniVersion\": \"1.1.0\",\n    \"code\": 4,"));
   CHECK(ran(kFake, env_for("ADD"), R"({"cniVersion": "9.9.9", "name": "n"})")
             .out.starts_with("{\n    \"cniVersion\": \"1.1.0\",\n    \"code\": 1,"));
   CHECK(called.empty());
@@ -214,9 +217,10 @@ TEST_CASE("VERSION prints one line and needs neither stdin nor a variable") {
   called.clear();
   const Fd out = file_with("");
   CHECK(cni::run(kFake, {.env = {{"CNI_COMMAND", "VERSION"}}, .in = -1, .out = out.get()}) == 0);
-  CHECK(content_of(out) ==
-        R"({"cniVersion":"1.1.0","supportedVersions":["0.1.0","0.2.0","0.3.0","0.3.1","0.4.0","1.0.0","1.1.0"]})"
-        "\n");
+  CHECK(
+      content_of(out) ==
+      R"({"cniVersion":"1.1.0","supportedVersions":["0.1.0","0.2.0","0.3.0","0.3.1","0.4.0","1.0.0","1.1.0"]})"
+      "\n");
   CHECK(called.empty());
 }
 
@@ -262,9 +266,10 @@ TEST_CASE("without a command a plugin says on stderr what it is, in two lines") 
     });
     CHECK(got.status == 0);
     CHECK(got.out.empty());
-    CHECK(got.err == cni::cat("CNI fake plugin patchbay ", cni::build_version(),
-                              "\nCNI protocol versions supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, "
-                              "1.0.0, 1.1.0\n"));
+    CHECK(got.err ==
+          cni::cat("CNI fake plugin patchbay ", cni::build_version(),
+                   "\nCNI protocol versions supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, "
+                   "1.0.0, 1.1.0\n"));
   }
 }
 

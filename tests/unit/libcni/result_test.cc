@@ -24,13 +24,23 @@ Cidr cidr(std::string_view text) { return Cidr::parse(text).value(); }
 Result full() {
   return {
       .interfaces = {{.name = "cni0", .mac = "0a:00:00:00:00:01"},
-                     {.name = "eth0", .mac = "0a:00:00:00:00:02", .mtu = 1400, .sandbox = "/run/netns/x",
-                      .socket_path = "/run/s", .pci_id = "0000:00:1f.6"}},
+                     {.name = "eth0",
+                      .mac = "0a:00:00:00:00:02",
+                      .mtu = 1400,
+                      .sandbox = "/run/netns/x",
+                      .socket_path = "/run/s",
+                      .pci_id = "0000:00:1f.6"}},
       .ips = {{.cidr = cidr("10.1.2.3/24"), .gateway = Ip::parse("10.1.2.1"), .interface = 0},
-              {.cidr = cidr("2001:db8::3/64"), .gateway = Ip::parse("2001:db8::1"), .interface = 1}},
+              {.cidr = cidr("2001:db8::3/64"),
+               .gateway = Ip::parse("2001:db8::1"),
+               .interface = 1}},
       .routes = {{.dst = cidr("0.0.0.0/0"), .gateway = Ip::parse("10.1.2.1")},
-                 {.dst = cidr("2001:db8:1::/48"), .mtu = 1400, .advmss = 1360, .priority = 10,
-                  .table = 254, .scope = 0}},
+                 {.dst = cidr("2001:db8:1::/48"),
+                  .mtu = 1400,
+                  .advmss = 1360,
+                  .priority = 10,
+                  .table = 254,
+                  .scope = 0}},
       .dns = {.nameservers = {"10.1.2.1"}, .domain = "d", .search = {"s"}, .options = {"o"}},
   };
 }
@@ -65,30 +75,32 @@ std::string refusal(const json& doc, Version assumed, Code expected) {
 
 TEST_CASE("1.x prints all keys in alphabetical order at every level") {
   for (const Version as : {Version::k1_0_0, Version::k1_1_0}) {
-    CHECK(text(full(), as) ==
-          std::string(R"({"cniVersion":")") + std::string(cni::str(as)) +
-              R"(","dns":{"domain":"d","nameservers":["10.1.2.1"],"options":["o"],"search":["s"]},)"
-              R"("interfaces":[{"mac":"0a:00:00:00:00:01","name":"cni0"},)"
-              R"({"mac":"0a:00:00:00:00:02","mtu":1400,"name":"eth0","pciID":"0000:00:1f.6",)"
-              R"("sandbox":"/run/netns/x","socketPath":"/run/s"}],)"
-              R"("ips":[{"address":"10.1.2.3/24","gateway":"10.1.2.1","interface":0},)"
-              R"({"address":"2001:db8::3/64","gateway":"2001:db8::1","interface":1}],)"
-              R"("routes":[{"dst":"0.0.0.0/0","gw":"10.1.2.1"},)"
-              R"({"advmss":1360,"dst":"2001:db8:1::/48","mtu":1400,"priority":10,"scope":0,"table":254}]})");
+    CHECK(
+        text(full(), as) ==
+        std::string(R"({"cniVersion":")") + std::string(cni::str(as)) +
+            R"(","dns":{"domain":"d","nameservers":["10.1.2.1"],"options":["o"],"search":["s"]},)"
+            R"("interfaces":[{"mac":"0a:00:00:00:00:01","name":"cni0"},)"
+            R"({"mac":"0a:00:00:00:00:02","mtu":1400,"name":"eth0","pciID":"0000:00:1f.6",)"
+            R"("sandbox":"/run/netns/x","socketPath":"/run/s"}],)"
+            R"("ips":[{"address":"10.1.2.3/24","gateway":"10.1.2.1","interface":0},)"
+            R"({"address":"2001:db8::3/64","gateway":"2001:db8::1","interface":1}],)"
+            R"("routes":[{"dst":"0.0.0.0/0","gw":"10.1.2.1"},)"
+            R"({"advmss":1360,"dst":"2001:db8:1::/48","mtu":1400,"priority":10,"scope":0,"table":254}]})");
   }
 }
 
 TEST_CASE("0.3 and 0.4 print the family of an address and not the new interface fields") {
   for (const Version as : {Version::k0_3_0, Version::k0_3_1, Version::k0_4_0}) {
-    CHECK(text(full(), as) ==
-          std::string(R"({"cniVersion":")") + std::string(cni::str(as)) +
-              R"(","interfaces":[{"name":"cni0","mac":"0a:00:00:00:00:01"},)"
-              R"({"name":"eth0","mac":"0a:00:00:00:00:02","sandbox":"/run/netns/x"}],)"
-              R"("ips":[{"version":"4","interface":0,"address":"10.1.2.3/24","gateway":"10.1.2.1"},)"
-              R"({"version":"6","interface":1,"address":"2001:db8::3/64","gateway":"2001:db8::1"}],)"
-              R"("routes":[{"dst":"0.0.0.0/0","gw":"10.1.2.1"},)"
-              R"({"dst":"2001:db8:1::/48","mtu":1400,"advmss":1360,"priority":10,"table":254,"scope":0}],)"
-              R"("dns":{"nameservers":["10.1.2.1"],"domain":"d","search":["s"],"options":["o"]}})");
+    CHECK(
+        text(full(), as) ==
+        std::string(R"({"cniVersion":")") + std::string(cni::str(as)) +
+            R"(","interfaces":[{"name":"cni0","mac":"0a:00:00:00:00:01"},)"
+            R"({"name":"eth0","mac":"0a:00:00:00:00:02","sandbox":"/run/netns/x"}],)"
+            R"("ips":[{"version":"4","interface":0,"address":"10.1.2.3/24","gateway":"10.1.2.1"},)"
+            R"({"version":"6","interface":1,"address":"2001:db8::3/64","gateway":"2001:db8::1"}],)"
+            R"("routes":[{"dst":"0.0.0.0/0","gw":"10.1.2.1"},)"
+            R"({"dst":"2001:db8:1::/48","mtu":1400,"advmss":1360,"priority":10,"table":254,"scope":0}],)"
+            R"("dns":{"nameservers":["10.1.2.1"],"domain":"d","search":["s"],"options":["o"]}})");
   }
 }
 
@@ -120,7 +132,8 @@ TEST_CASE("an empty result is printed from 0.3 on") {
 }
 
 TEST_CASE("interface index 0 is printed, an absent index is not") {
-  const Result with{.interfaces = {{.name = "a"}}, .ips = {{.cidr = cidr("10.0.0.2/8"), .interface = 0}}};
+  const Result with{.interfaces = {{.name = "a"}},
+                    .ips = {{.cidr = cidr("10.0.0.2/8"), .interface = 0}}};
   const Result without{.interfaces = {{.name = "a"}}, .ips = {{.cidr = cidr("10.0.0.2/8")}}};
   for (const Version as : {Version::k0_3_0, Version::k1_1_0}) {
     CHECK(to_json(with, as)["ips"][0]["interface"] == 0);
@@ -169,14 +182,16 @@ TEST_CASE("0.2: a second address of a family and routes without an address are d
   Result result{.ips = {{.cidr = cidr("10.0.0.2/8")}, {.cidr = cidr("10.0.0.3/8")}},
                 .routes = {{.dst = cidr("::/0"), .gateway = Ip::parse("fe80::1")},
                            {.dst = cidr("10.9.0.0/16")}}};
-  CHECK(text(result, Version::k0_2_0) ==
-        R"({"cniVersion":"0.2.0","ip4":{"ip":"10.0.0.2/8","routes":[{"dst":"10.9.0.0/16"}]},"dns":{}})");
+  CHECK(
+      text(result, Version::k0_2_0) ==
+      R"({"cniVersion":"0.2.0","ip4":{"ip":"10.0.0.2/8","routes":[{"dst":"10.9.0.0/16"}]},"dns":{}})");
 }
 
 TEST_CASE("0.2: IPv4 stands before IPv6 whatever their order was") {
   const Result result{.ips = {{.cidr = cidr("2001:db8::2/64")}, {.cidr = cidr("10.0.0.2/8")}}};
-  CHECK(text(result, Version::k0_1_0) ==
-        R"({"cniVersion":"0.1.0","ip4":{"ip":"10.0.0.2/8"},"ip6":{"ip":"2001:db8::2/64"},"dns":{}})");
+  CHECK(
+      text(result, Version::k0_1_0) ==
+      R"({"cniVersion":"0.1.0","ip4":{"ip":"10.0.0.2/8"},"ip6":{"ip":"2001:db8::2/64"},"dns":{}})");
 }
 
 TEST_CASE("0.1 and 0.2 cannot carry a result without addresses") {
@@ -235,7 +250,8 @@ TEST_CASE("a malformed result is refused with the place") {
       {R"({"ips": [{}]})", "ips[0].address: expected a string: the key is missing"},
       {R"({"ips": [{"address": "10.0.0.1"}]})", "ips[0].address: expected an address with prefix"},
       {R"({"ips": [{"address": 10}]})", "ips[0].address: expected a string: 10"},
-      {R"({"ips": [{"address": "10.0.0.1/8", "gateway": "x"}]})", "ips[0].gateway: not an IP address"},
+      {R"({"ips": [{"address": "10.0.0.1/8", "gateway": "x"}]})",
+       "ips[0].gateway: not an IP address"},
       {R"({"interfaces": [{"name": "a"}], "ips": [{"address": "10.0.0.1/8", "interface": 1}]})",
        "ips[0].interface: expected a whole number from 0 to 0: 1"},
       {R"({"ips": [{"address": "10.0.0.1/8", "interface": -1}]})",
@@ -252,6 +268,7 @@ TEST_CASE("a malformed result is refused with the place") {
 }
 
 TEST_CASE("an interface keeps a hardware address that is not Ethernet's") {
-  const json doc = R"({"interfaces":[{"name":"ib0","mac":"80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:11:22:33"}]})"_json;
+  const json doc =
+      R"({"interfaces":[{"name":"ib0","mac":"80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:11:22:33"}]})"_json;
   CHECK(result_from(doc, Version::k1_1_0).interfaces[0].mac.size() == 59);
 }

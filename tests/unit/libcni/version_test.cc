@@ -49,7 +49,8 @@ TEST_CASE("what is no version is refused with the part that is wrong") {
       {"-1", "invalid version \"-1\": the major part '-1' is not a number"},
       {"+1", "invalid version \"+1\": the major part '+1' is not a number"},
       {"1.0 ", "invalid version \"1.0 \": the minor part '0 ' is not a number"},
-      {"99999999999", "invalid version \"99999999999\": the major part '99999999999' is not a number"},
+      {"99999999999",
+       "invalid version \"99999999999\": the major part '99999999999' is not a number"},
   };
   for (const auto& row : table) {
     CAPTURE(row.text);

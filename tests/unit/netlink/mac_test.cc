@@ -17,8 +17,9 @@ TEST_CASE("a hardware address is read in three notations and printed in one") {
 TEST_CASE("what is not an Ethernet address is not taken for one") {
   for (const std::string_view text :
        {"", "0a:58:0a:01:02", "0a:58:0a:01:02:ff:00", "0a:58:0a:01:02:fg", "0a:58-0a:01:02:ff",
-        "0a 58 0a 01 02 ff", "0a58.0a01-02ff", "0a580a.0102ff", "a:58:0a:01:02:ff00", "0a580a0102ff",
-        "0a58:0a01:02ff", "00:00:00:00:fe:80:00:00:00:00:00:00:02:00:5e:10:00:00:00:01"}) {
+        "0a 58 0a 01 02 ff", "0a58.0a01-02ff", "0a580a.0102ff", "a:58:0a:01:02:ff00",
+        "0a580a0102ff", "0a58:0a01:02ff",
+        "00:00:00:00:fe:80:00:00:00:00:00:00:02:00:5e:10:00:00:00:01"}) {
     CAPTURE(text);
     CHECK_FALSE(Mac::parse(text));
   }

@@ -31,8 +31,10 @@ TEST_CASE("cat joins texts, characters and numbers") {
 TEST_CASE("cat prints a character as a character") { CHECK(cat("a", '/', "b") == "a/b"); }
 
 TEST_CASE("an error reads: operation, cause, the kernel's sentence") {
-  CHECK(std::string(Error("find link 'eth0'", ENODEV).what()) == "find link 'eth0': no such device");
-  CHECK(std::string(Error("add route 10.0.0.0/8", ENETUNREACH, "Nexthop has invalid gateway").what()) ==
+  CHECK(std::string(Error("find link 'eth0'", ENODEV).what()) ==
+        "find link 'eth0': no such device");
+  CHECK(std::string(
+            Error("add route 10.0.0.0/8", ENETUNREACH, "Nexthop has invalid gateway").what()) ==
         "add route 10.0.0.0/8: network is unreachable (kernel: Nexthop has invalid gateway)");
   CHECK(Error("x", EEXIST).error() == EEXIST);
   CHECK(Error("x", EEXIST).code() == std::errc::file_exists);
@@ -104,7 +106,7 @@ TEST_CASE("read_file tells an absent file from one that cannot be read") {
   CHECK_FALSE(netlink::read_file(folder.file("absent")));
   netlink::write_all(surroundings::open_for_writing(folder.file("there")).get(), "text", "there");
   CHECK(netlink::read_file(folder.file("there")) == "text");
-  CHECK_THROWS_AS(netlink::read_file(folder.path()), Error);           // a directory
+  CHECK_THROWS_AS(netlink::read_file(folder.path()), Error);            // a directory
   CHECK_THROWS_AS(netlink::read_file(folder.file("there/in")), Error);  // ENOTDIR
 }
 
@@ -119,11 +121,12 @@ TEST_CASE("a file that is no namespace is refused with a reason") {
           "or not propagated)")
           .c_str(),
       Error);
-  CHECK_THROWS_WITH_AS(NetNs::open("/proc/self/ns/uts"), doctest::Contains("not a network namespace"),
-                       Error);
+  CHECK_THROWS_WITH_AS(NetNs::open("/proc/self/ns/uts"),
+                       doctest::Contains("not a network namespace"), Error);
   CHECK_THROWS_WITH_AS(
       NetNs::open(folder.file("absent")),
-      cat("open network namespace '", folder.file("absent"), "': no such file or directory").c_str(),
+      cat("open network namespace '", folder.file("absent"), "': no such file or directory")
+          .c_str(),
       Error);
 }
 

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Who may include whom: every layer knows the ones below it and no others.
+
+Includes in quotes are ours and written from the root; those in angle brackets are others'.
+"""
+
+import re
+import sys
+
+from sources import ROOT, Complaints, files, text
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+LIBRARIES = {
+    "libnl": r"netlink/",  # <netlink/...> is libnl's, "netlink/..." is ours
+    "libmnl": r"libmnl/",
+    "libbpf": r"bpf/",
+    "uapi": r"(linux|asm)/",
+    "nlohmann_json": r"nlohmann/",
+    "CLI11": r"CLI/",
+    "doctest": r"doctest/",
+}
+
+
+def rules(path):
+    """What a file may include of ours (patterns), and which libraries."""
+    folder, name = path.parts[0], path.as_posix()
+    in_source = path.suffix == ".cc"
+    if name.startswith("netlink/types/"):
+        return [r"netlink/types/"], set()
+    if folder == "netlink":
+        return [r"netlink/"], {"libnl", "libmnl", "libbpf", "uapi"} if in_source else set()
+    if folder == "libcni":
+        libraries = {"nlohmann_json"}
+        if name == "libcni/tool/cnitool.cc":
+            libraries.add("CLI11")
+        return [r"libcni/", r"netlink/types/", r"netlink/netns\.h$"], libraries
+    if folder == "plugins":
+        ours = [r"libcni/", r"netlink/", r"plugins/common/"]
+        if path.parts[1] != "common":
+            ours.append(re.escape("/".join(path.parts[:2])) + "/")
+        return ours, {"nlohmann_json", "uapi"} if in_source else {"nlohmann_json"}
+    return [r""], set(LIBRARIES)
+
+
+def main():
+    complaints = Complaints()
+    for path in files(".h", ".cc"):
+        content = text(path)
+        ours, libraries = rules(path)
+        first = True
+        for match in INCLUDE.finditer(content):
+            line = content.count("\n", 0, match.start()) + 1
+            quoted, angled = match.groups()
+            if quoted is not None:
+                if not (ROOT / quoted).is_file():
+                    complaints.add(path, line, f'"{quoted}" is no file when written from the root')
+                elif not any(re.match(rule, quoted) for rule in ours):
+                    complaints.add(path, line, f'"{quoted}" is not for this layer')
+            else:
+                for library, pattern in LIBRARIES.items():
+                    if re.match(pattern, angled) and library not in libraries:
+                        complaints.add(path, line, f"<{angled}>: {library} is not for this file")
+            own = path.with_suffix(".h")
+            if first and path.suffix == ".cc" and (ROOT / own).is_file() and quoted != own.as_posix():
+                complaints.add(path, line, f'the first include is the file\'s own header "{own}"')
+            first = False
+        if path.suffix == ".h" and not content.startswith("#pragma once\n"):
+            complaints.add(path, 1, "a header starts with #pragma once")
+    return complaints.code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
