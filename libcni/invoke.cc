@@ -81,9 +81,7 @@ int left_until(Clock::time_point end) {
   return left.count() < 0 ? 0 : static_cast<int>(left.count());
 }
 
-Error out_of_time() {
-  return {Code::kTryAgainLater, "the plugin took too long and was stopped"};
-}
+Error out_of_time() { return {Code::kTryAgainLater, "the plugin took too long and was stopped"}; }
 
 /// Kills and reaps the child if an exception leaves execute().
 class Reaper {
@@ -97,8 +95,8 @@ class Reaper {
     while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
-  /// Waits until end, no longer: a plugin may close its output and go on. Before Linux 5.3, which has
-  /// no pidfd, that has no limit. \throws Error(kTryAgainLater).
+  /// Waits until end, no longer: a plugin may close its output and go on. Before Linux 5.3, which
+  /// has no pidfd, that has no limit. \throws Error(kTryAgainLater).
   int wait_until(Clock::time_point end) {
     const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
     pollfd set{process.get(), POLLIN, 0};
