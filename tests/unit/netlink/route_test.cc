@@ -1,0 +1,167 @@
+#include "netlink/route/route.h"
+
+#include <doctest/doctest.h>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+
+#include <cerrno>
+#include <stdexcept>
+
+#include "netlink/route/address.h"
+#include "netlink/route/bridge_vlan.h"
+#include "netlink/route/neighbour.h"
+
+using netlink::Cidr;
+using netlink::Ip;
+using netlink::Link;
+using netlink::Mac;
+using netlink::Reply;
+
+namespace {
+
+// The kernel's messages have the form of the requests, so what encode wrote decode must read.
+Reply reply(const netlink::Request& request) { return Reply(request.message.header()); }
+
+Link eth0() {
+  Link link;
+  link.index = 7;
+  link.name = "eth0";
+  return link;
+}
+
+const Mac kMac = Mac::parse("02:00:00:00:00:01").value();
+const Mac kPeerMac = Mac::parse("02:00:00:00:00:02").value();
+
+}  // namespace
+
+TEST_CASE("a bridge is asked for by name, address, MTU and VLAN filtering") {
+  const auto request = netlink::add(
+      netlink::Bridge{.name = "cni0", .mac = kMac, .mtu = 1400, .vlan_filtering = true});
+  CHECK(request.operation == "create bridge 'cni0'");
+  const Link link = netlink::decode_link(reply(request));
+  CHECK(link.name == "cni0");
+  CHECK(link.kind == "bridge");
+  CHECK(link.mac == kMac);
+  CHECK(link.mtu == 1400);
+  CHECK(link.vlan_filtering);
+  CHECK_FALSE(link.up);
+}
+
+TEST_CASE("a veth pair names both ends, the master and the peer's namespace in one message") {
+  const auto ns = netlink::NetNs::current();
+  const auto request =
+      netlink::add(netlink::Veth{.end = {.name = "veth1", .mac = kMac, .master = 5},
+                                 .peer = {.name = "eth0", .mac = kPeerMac},
+                                 .peer_ns = ns,
+                                 .mtu = 1500});
+  const Link outer = netlink::decode_link(reply(request));
+  CHECK(outer.name == "veth1");
+  CHECK(outer.master == 5);
+  CHECK(outer.kind == "veth");
+  std::string peer_name;
+  std::uint32_t peer_ns = 0;
+  const auto in_peer = [&](std::uint16_t type, const void* data, std::size_t size) {
+    if (type == IFLA_IFNAME) peer_name = netlink::get_text(data, size);
+    if (type == IFLA_NET_NS_FD) peer_ns = netlink::get_u32(data, size);
+  };
+  const auto in_data = [&](std::uint16_t type, const void* data, std::size_t size) {
+    if (type != VETH_INFO_PEER) return;
+    REQUIRE(size > sizeof(ifinfomsg));
+    netlink::nested(static_cast<const char*>(data) + sizeof(ifinfomsg), size - sizeof(ifinfomsg),
+                    in_peer);
+  };
+  const auto in_info = [&](std::uint16_t type, const void* data, std::size_t size) {
+    if (type == IFLA_INFO_DATA) netlink::nested(data, size, in_data);
+  };
+  reply(request).attributes(sizeof(ifinfomsg),
+                            [&](std::uint16_t type, const void* data, std::size_t size) {
+                              if (type == IFLA_LINKINFO) netlink::nested(data, size, in_info);
+                            });
+  CHECK(peer_name == "eth0");
+  CHECK(peer_ns == static_cast<std::uint32_t>(ns.fd()));
+}
+
+TEST_CASE("only the flags that are to change are in the change mask") {
+  const auto request = netlink::set_link(eth0(), {.up = true});
+  const auto head = reply(request).fixed<ifinfomsg>();
+  CHECK(head.ifi_index == 7);
+  CHECK(head.ifi_change == 1U);
+  CHECK(head.ifi_flags == 1U);
+  const auto down = netlink::set_link(eth0(), {.up = false});
+  CHECK(reply(down).fixed<ifinfomsg>().ifi_change == 1U);
+  CHECK(reply(down).fixed<ifinfomsg>().ifi_flags == 0U);
+}
+
+TEST_CASE("an IPv4 address has a broadcast address where its prefix leaves room") {
+  const auto broadcast = [](const char* text) {
+    std::string out;
+    const auto request =
+        netlink::add(eth0(), netlink::NewAddress{.cidr = Cidr::parse(text).value()});
+    reply(request).attributes(sizeof(ifaddrmsg),
+                              [&](std::uint16_t type, const void* data, std::size_t size) {
+                                if (type == IFA_BROADCAST) out = Ip::from_bytes(data, size).str();
+                              });
+    return out;
+  };
+  CHECK(broadcast("10.1.2.3/24") == "10.1.2.255");
+  CHECK(broadcast("10.1.2.3/30") == "10.1.2.3");
+  CHECK(broadcast("10.1.2.3/31").empty());
+  CHECK(broadcast("10.1.2.3/32").empty());
+  CHECK(broadcast("fd00::1/64").empty());
+}
+
+TEST_CASE("an address is read back as it was asked for") {
+  for (const char* text : {"10.1.2.3/24", "fd00::1/64", "10.0.0.1/32"}) {
+    const Cidr cidr = Cidr::parse(text).value();
+    const auto request = netlink::add(eth0(), netlink::NewAddress{.cidr = cidr, .no_dad = true});
+    const auto address = netlink::decode_address(reply(request));
+    CHECK(address.cidr == cidr);
+    CHECK(address.link == 7);
+    CHECK_FALSE(address.tentative);
+  }
+}
+
+TEST_CASE("a route is read back as it was asked for, high tables included") {
+  const netlink::LinkRoute table[] = {
+      {.dst = Cidr::parse("0.0.0.0/0").value(), .gateway = Ip::parse("10.0.0.1")},
+      {.dst = Cidr::parse("10.9.0.0/16").value(), .table = 100, .priority = 50, .scope = 253},
+      {.dst = Cidr::parse("fd00:1::/32").value(), .gateway = Ip::parse("fd00::1"), .table = 70000},
+  };
+  for (const auto& wanted : table) {
+    const auto seen = netlink::decode_route(reply(netlink::add(eth0(), wanted)));
+    CHECK(seen.dst == wanted.dst);
+    CHECK(seen.gateway == wanted.gateway);
+    CHECK(seen.table == wanted.table);
+    CHECK(seen.priority == wanted.priority);
+    CHECK(seen.scope == wanted.scope);
+    CHECK(seen.link == 7);
+  }
+}
+
+TEST_CASE("a route's operation says where it goes") {
+  const netlink::LinkRoute route{.dst = Cidr::parse("10.0.0.0/8").value(),
+                                 .gateway = Ip::parse("10.1.0.1")};
+  CHECK(netlink::add(eth0(), route).operation == "add route 10.0.0.0/8 via 10.1.0.1 on 'eth0'");
+}
+
+TEST_CASE("what may be gone already is tolerated where it is removed") {
+  CHECK(netlink::remove_link(eth0()).tolerated == std::vector<int>{ENODEV});
+  CHECK(netlink::remove(eth0(), Cidr::parse("10.0.0.1/8").value()).tolerated ==
+        std::vector<int>{EADDRNOTAVAIL});
+  CHECK(netlink::correct_neighbour(eth0(), Ip::parse("10.0.0.1").value(), kMac).tolerated ==
+        std::vector<int>{ENOENT});
+}
+
+TEST_CASE("a message that is cut short is refused, not read past its end") {
+  auto request = netlink::add(netlink::Bridge{.name = "cni0", .mac = kMac});
+  nlmsghdr* const header = request.message.header();
+  const auto whole = header->nlmsg_len;
+  header->nlmsg_len = NLMSG_HDRLEN + 4;
+  CHECK_THROWS_AS(netlink::decode_link(reply(request)), std::invalid_argument);
+  for (auto length = static_cast<unsigned>(NLMSG_HDRLEN + sizeof(ifinfomsg)); length < whole;
+       ++length) {
+    header->nlmsg_len = length;
+    CHECK_NOTHROW(netlink::decode_link(reply(request)));
+  }
+}
