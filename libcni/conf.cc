@@ -155,7 +155,7 @@ std::vector<Route> routes_from(const Reader& place) {
     if (route.gateway && route.gateway->family() != route.dst.ip.family()) {
       element["gw"].fail(cat("not of the address family of dst ", route.dst.str()));
     }
-    out.push_back(std::move(route));
+    out.push_back(route);
   }
   return out;
 }

@@ -189,8 +189,10 @@ Outcome execute(const std::string& file, const Env& env, std::string_view input,
                 std::chrono::seconds limit) {
   const auto end = Clock::now() + limit;
   std::vector<std::string> pairs;
+  pairs.reserve(env.size());
   for (const auto& [key, value] : env) pairs.push_back(cat(key, "=", value));
   std::vector<char*> envp;
+  envp.reserve(pairs.size() + 1);
   for (std::string& pair : pairs) envp.push_back(pair.data());
   envp.push_back(nullptr);
   std::string argv0 = file;
