@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Every system call of a plugin fails once, and once the plugin is killed at it.
+
+A failed ADD leaves the node as it was and says why; a killed one is cleaned up by DEL; and a DEL
+that was disturbed is completed by the next one. PATCHBAY_SWEEP_STEP=7 takes every seventh call.
+"""
+
+import collections
+import ctypes
+import dataclasses
+import json
+import os
+import re
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.parallel import parallel  # noqa: E402
+from support.plugin import OURS, cni  # noqa: E402
+from support.snapshot import diff, left_by_design, snapshot  # noqa: E402
+from support.world import Pod, World  # noqa: E402
+
+STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
+
+IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/24"}], [{"subnet": "fd00:1::/64"}]],
+        "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}
+BRIDGE = {"cniVersion": "1.0.0", "name": "net1", "type": "bridge", "isGateway": True,
+          "ipMasq": True, "ipMasqBackend": "nftables", "ipam": IPAM}
+CONFIGS = {"bridge": BRIDGE, "bridge iptables": BRIDGE | {"ipMasqBackend": "iptables"},
+           "host-local": {"cniVersion": "1.0.0", "name": "net1", "type": "bridge", "ipam": IPAM}}
+
+# The error that a call may really meet.
+ERRNO = {
+    "ENOBUFS": "sendmsg sendto recvmsg recvfrom",
+    "EIO": "read pread64 readv close fsync fdatasync getdents64 fstat newfstatat stat statx lstat "
+           "statfs fstatfs lseek readlink readlinkat getrandom",
+    "ENOSPC": "write pwrite64 writev mkdir mkdirat link linkat symlink symlinkat rename renameat "
+              "renameat2 ftruncate",
+    "EMFILE": "open openat socket socketpair pipe pipe2 dup dup2 dup3 fcntl eventfd2 pidfd_open "
+              "epoll_create1 timerfd_create",
+    "EPERM": "setns ioctl bind setsockopt getsockopt getsockname unlink unlinkat fchmod fchmodat "
+             "chmod prlimit64 prctl",
+    "ENOMEM": "mmap munmap mprotect brk mremap poll ppoll madvise",
+    "EAGAIN": "clone clone3 vfork fork",
+    "ECHILD": "wait4 waitid",
+    "ENOLCK": "flock",
+    "ENOENT": "execve access faccessat",
+    "EINVAL": "rt_sigaction rt_sigprocmask sigaltstack kill clock_nanosleep nanosleep connect",
+}
+ERRNO_OF = {call: errno for errno, calls in ERRNO.items() for call in calls.split()}
+# Calls that never fail, or where a failure ends the process before anything of ours runs.
+NEVER_FAIL = {"exit_group", "exit", "getpid", "gettid", "getppid", "getuid", "geteuid", "getgid",
+              "getegid", "futex", "set_tid_address", "set_robust_list", "rseq", "arch_prctl",
+              "clock_gettime", "sched_yield", "umask", "rt_sigreturn", "restart_syscall", "alarm"}
+
+
+@dataclasses.dataclass
+class Point:
+    """One call to disturb: the number-th one of its name, in the plugin that is run or in the
+    delegate that it runs. early: before main()."""
+
+    config: str
+    plugin: str
+    verb: str
+    delegate: bool
+    call: str
+    number: int
+    early: bool
+    kill: bool = False
+
+    @property
+    def conf(self):
+        return CONFIGS[self.config]
+
+    @property
+    def effect(self):
+        return "signal=SIGKILL" if self.kill else "error=" + ERRNO_OF.get(self.call, "EIO")
+
+    def __str__(self):
+        return (f"{self.config} {self.verb}: {'host-local: ' * self.delegate}"
+                f"{self.call} #{self.number} {self.effect}")
+
+
+def calls_of(log):
+    """(name, number, whether before main) of every call in strace's log of one process."""
+    with open(log, encoding="utf-8", errors="replace") as file:
+        lines = file.read().splitlines()
+    # plugin_main() begins with ignoring SIGPIPE.
+    main = next((i for i, line in enumerate(lines)
+                 if line.startswith("rt_sigaction(SIGPIPE, {sa_handler=SIG_IGN")), 0)
+    counts = collections.Counter()
+    for index, line in enumerate(lines):
+        name = re.match(r"(\w+)\(", line)
+        if name:
+            counts[name[1]] += 1
+            yield name[1], counts[name[1]], index < main
+
+
+class Stage:
+    """A node with a pod, on which one plugin runs under strace."""
+
+    def __init__(self):
+        World()
+        self.pod = Pod("pod1")
+        os.makedirs("/run/stage/bin")
+
+    def run(self, plugin, verb, conf, delegate=False, inject=None):
+        """Runs the plugin under strace, or the delegate that it runs (for the same verb)."""
+        log = "/run/stage/log"
+        strace = ["strace", "-qq", "-o", log, *(["-e", f"inject={inject}"] if inject else [])]
+        if not delegate:
+            return cni(plugin, verb, conf, netns=self.pod.path, wrap=strace)
+        with open("/run/stage/bin/host-local", "w", encoding="ascii") as script:
+            script.write(f'#!/bin/sh\n[ "$CNI_COMMAND" = {verb} ] && [ ! -e {log} ] || '
+                         f'exec {OURS}/host-local\nexec {" ".join(strace)} {OURS}/host-local\n')
+        os.chmod("/run/stage/bin/host-local", 0o755)
+        return cni(plugin, verb, conf, netns=self.pod.path, path=f"/run/stage/bin:{OURS}")
+
+    def log(self):
+        try:
+            with open("/run/stage/log", encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+
+def ignore(place):
+    return left_by_design(place) or place.startswith("file/run/stage/")
+
+
+def enumerate_calls(config, plugin, verb, delegate=False):
+    """The points of a run that goes well."""
+    stage = Stage()
+    conf = CONFIGS[config]
+    if verb == "DEL":
+        cni(plugin, "ADD", conf, netns=stage.pod.path)
+    outcome = stage.run(plugin, verb, conf, delegate)
+    if not outcome.ok:
+        raise AssertionError(f"{verb} without a fault: {outcome}")
+    for call, number, early in calls_of("/run/stage/log"):
+        if (call, number) != ("execve", 1):  # that one is strace's
+            yield Point(config, plugin, verb, delegate, call, number, early)
+
+
+def reap():
+    """Waits for what a killed plugin left running: this process is their reaper."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.002)
+        except ChildProcessError:
+            return True
+    return False
+
+
+def complaint(outcome, point):
+    """What is wrong with the output of a disturbed run."""
+    if outcome.ok:
+        return None
+    if outcome.stdout == "" and (point.early or point.kill and not point.delegate):
+        return None  # it never came to main(), or to an end
+    try:
+        error = outcome.json
+    except ValueError:
+        return f"stdout is not one error object: {outcome}"
+    if outcome.status != 1 or not {"cniVersion", "code", "msg"} <= error.keys():
+        return f"not an error object: {outcome}"
+    return None
+
+
+def clean_up(stage, point, before):
+    """DEL leaves nothing, and then everything works."""
+    removed = cni(point.plugin, "DEL", point.conf, netns=stage.pod.path)
+    if removed.status != 0 or removed.stdout:
+        return f"DEL afterwards: {removed}"
+    left = diff(before, snapshot(), ignore)
+    if left:
+        return f"DEL afterwards left:\n{left}"
+    if not point.kill:
+        return None
+    for verb in ("ADD", "DEL"):
+        again = cni(point.plugin, verb, point.conf, netns=stage.pod.path)
+        if not again.ok:
+            return f"{verb} after it all: {again}"
+    left = diff(before, snapshot(), ignore)
+    return f"ADD and DEL after it all left:\n{left}" if left else None
+
+
+def disturb(point):
+    """Disturbs one call; returns [reached, what is wrong or None]."""
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+    stage = Stage()
+    before = snapshot()
+    if point.verb == "DEL":
+        cni(point.plugin, "ADD", point.conf, netns=stage.pod.path)
+    outcome = stage.run(point.plugin, point.verb, point.conf, point.delegate,
+                        f"{point.call}:{point.effect}:when={point.number}")
+    if not reap():
+        return [True, "something still runs"]
+    log = stage.log()
+    reached = ("killed by SIGKILL" if point.kill else "(INJECTED)") in log
+    wrong = complaint(outcome, point)
+    if not wrong and not outcome.ok and not (point.kill and not point.delegate):
+        if point.verb == "ADD":
+            left = diff(before, snapshot(), ignore)
+            wrong = f"the failed ADD left:\n{left}" if left else None
+    elif not wrong and outcome.ok and point.verb == "DEL":
+        left = diff(before, snapshot(), ignore)
+        wrong = f"DEL says that it succeeded, and left:\n{left}" if left else None
+    return [reached, wrong or clean_up(stage, point, before)]
+
+
+SWEEPS = [
+    ("bridge ADD", ("bridge", "bridge", "ADD", False)),
+    ("bridge ADD, in its host-local", ("bridge", "bridge", "ADD", True)),
+    ("bridge ADD with iptables", ("bridge iptables", "bridge", "ADD", False)),
+    ("host-local ADD", ("host-local", "host-local", "ADD", False)),
+    ("bridge DEL", ("bridge", "bridge", "DEL", False)),
+    ("host-local DEL", ("host-local", "host-local", "DEL", False)),
+]
+COVERED = collections.Counter()
+
+
+@suite.spread
+class Sweep(suite.NodeTest):
+    def sweep(self, points, what):
+        results = parallel(disturb, points)
+        reached = sum(1 for at, _ in results if at)
+        wrong = [f"{point}: {text}" for point, (_, text) in zip(points, results) if text]
+        COVERED[what] += reached
+        print(f"     {reached} of {len(points)} points reached, {len(wrong)} wrong", flush=True)
+        if wrong:
+            self.fail("\n     ".join([f"{len(wrong)} points:", *(w[:1200] for w in wrong[:12])]))
+        self.assertGreater(reached, 0.9 * len(points) - 3, "the run differs each time")
+
+    @suite.cases(SWEEPS)
+    def each_call_fails_once(self, what):
+        points = [p for p in enumerate_calls(*what) if p.call not in NEVER_FAIL][::STEP]
+        self.sweep(points, "errors")
+
+    @suite.cases(SWEEPS)
+    def killed_at_each_call(self, what):
+        points = [dataclasses.replace(p, kill=True) for p in enumerate_calls(*what)][::STEP]
+        self.sweep(points, "kills")
+
+
+
+def print_coverage():
+    print(f"covered {COVERED['errors']} points (errors), {COVERED['kills']} points (kills)",
+          flush=True)
+
+
+if __name__ == "__main__":
+    import atexit
+    atexit.register(print_coverage)
+    suite.main(needs=("strace", "iptables-restore"))
