@@ -129,7 +129,9 @@ Request add(const Veth& spec) {
     });
   });
   return {cat("create veth pair '", spec.end.name, "' and '", spec.peer.name, "'"),
-          std::move(message)};
+          std::move(message),
+          {},
+          spec.peer_ns};
 }
 
 Request set_link(const Link& link, const LinkChange& change) {

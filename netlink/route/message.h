@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "netlink/netns.h"
 #include "netlink/types/ip.h"
 
 struct nl_msg;
@@ -62,6 +64,7 @@ struct Request {
   std::string operation;  ///< "verb 'object'"
   Message message;
   std::vector<int> tolerated = {};
+  std::optional<NetNs> mentions = {};  ///< kept open until it was sent: the message has its number
 };
 
 /// A received message: attributes are looked up in it without copying.

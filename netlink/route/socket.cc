@@ -32,6 +32,13 @@ void set_option(int fd, int level, int option, const void* value, socklen_t size
   }
 }
 
+// Older kernels than 4.20 do not know it and answer more than was asked; the callers filter again.
+void try_strict_checking(int fd) {
+  const int on = 1;
+  [[maybe_unused]] const int ignored =
+      ::setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof on);
+}
+
 // In the namespace of the thread; stays there for life.
 Socket open_socket() {
   Socket socket(::nl_socket_alloc(), ::nl_socket_free);
@@ -47,7 +54,7 @@ Socket open_socket() {
   const int on = 1;
   set_option(fd, SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof on);
   set_option(fd, SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof on);
-  set_option(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof on);
+  try_strict_checking(fd);
   const timeval limit{.tv_sec = kAnswerSeconds, .tv_usec = 0};
   set_option(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   return socket;
@@ -216,6 +223,18 @@ void RouteSocket::dump(const char* operation, const Message& message, const Hand
     return;
   }
   throw Error(operation, EAGAIN, "the table kept changing while it was read");
+}
+
+bool RouteSocket::knows_kind(std::string_view kind) {
+  Message message(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, ifinfomsg{});
+  message.put(IFLA_IFNAME, "/");  // refused after the kind was looked up
+  message.nest(IFLA_LINKINFO, [&] { message.put(IFLA_INFO_KIND, kind); });
+  try {
+    send(Request{cat("ask for links of kind '", kind, "'"), std::move(message)});
+  } catch (const Error& e) {
+    return e.error() != EOPNOTSUPP;
+  }
+  return true;
 }
 
 std::vector<LinkAddress> RouteSocket::addresses(const Link& link, std::optional<Family> family) {

@@ -30,6 +30,9 @@ class RouteSocket {
   std::optional<Link> find(int index);
   Link get(std::string_view name);  ///< absent is ENODEV
 
+  /// Whether the kernel can make links of a kind ("veth"); loads the module where there is one.
+  bool knows_kind(std::string_view kind);
+
   /// The addresses of one link; the kernel filters.
   std::vector<LinkAddress> addresses(const Link& link, std::optional<Family> family = {});
   /// The unicast routes of all tables; for CHECK.

@@ -202,22 +202,7 @@ void gc(const cni::Request& request) {
 
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  const auto unavailable = [](const std::string& why) {
-    return cni::Error(cni::Code::kPluginUnavailable, why);
-  };
-  RouteSocket host;
-  if (const auto bridge = host.find(conf.bridge)) {
-    try {
-      require_usable(*bridge, conf);
-    } catch (const cni::Error& e) {
-      throw cni::Error(cni::Code::kPluginUnavailable, e.what(), e.details());
-    }
-  }
-  if (conf.ip_masq) {
-    if (const auto missing = plugins::masquerade_missing(conf.ip_masq_backend)) {
-      throw unavailable(cat("ipMasq: ", *missing));
-    }
-  }
+  require_node_support(conf);
   cni::ipam_forward(request, conf.ipam_type, cni::Command::kStatus);
 }
 

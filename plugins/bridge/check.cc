@@ -148,6 +148,27 @@ void check_attachment(const Wiring& wiring, const cni::Result& result) {
   plugins::check_masquerade(what);
 }
 
+void require_node_support(const Conf& conf) {
+  const auto missing = [](const std::string& what, const std::string& details = {}) {
+    return cni::Error(cni::Code::kPluginUnavailable, what, details);
+  };
+  netlink::RouteSocket host;
+  for (const char* kind : {"bridge", "veth"}) {
+    if (!host.knows_kind(kind)) throw missing(cat("the kernel cannot make links of kind ", kind));
+  }
+  if (const auto bridge = host.find(conf.bridge)) {
+    try {
+      require_usable(*bridge, conf);
+    } catch (const cni::Error& e) {
+      throw missing(e.what(), e.details());
+    }
+  }
+  if (!conf.ip_masq) return;
+  if (const auto why = plugins::masquerade_missing(conf.ip_masq_backend)) {
+    throw missing(cat("ipMasq: ", *why));
+  }
+}
+
 std::vector<cni::Cidr> previous_addresses(const cni::Request& request) {
   std::vector<cni::Cidr> out;
   try {

@@ -11,6 +11,10 @@ namespace bridge {
 /// \throws cni::Error naming the first difference.
 void check_attachment(const Wiring& wiring, const cni::Result& result);
 
+/// STATUS: what an ADD needs of this node, IPAM aside.
+/// \throws cni::Error(kPluginUnavailable) naming what is missing.
+void require_node_support(const Conf& conf);
+
 /// The pod's addresses by prevResult; none where it is absent or unreadable.
 std::vector<cni::Cidr> previous_addresses(const cni::Request& request);
 

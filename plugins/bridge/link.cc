@@ -25,7 +25,13 @@ Link create_bridge(RouteSocket& host, const Conf& conf) {
                                               .mtu = conf.mtu,
                                               .vlan_filtering = conf.vlan_filtering});
   request.tolerated = {EEXIST};  // another ADD was quicker
-  host.send(std::move(request));
+  try {
+    host.send(std::move(request));
+  } catch (const netlink::Error& e) {
+    if (e.error() != EOPNOTSUPP || !conf.vlan_filtering) throw;
+    throw cni::Error(cni::Code::kInternal, e.what(),
+                     "vlan and vlanTrunk need a kernel with bridge VLAN filtering");
+  }
   return host.get(conf.bridge);
 }
 

@@ -56,10 +56,9 @@ bool try_connect(const Wiring& wiring, const Link& bridge, const netlink::Veth& 
                        "the pod has an interface of that name already");
     }
     if (e.error() == EXFULL) {
-      throw netlink::Error(e.operation(), e.error(),
-                           cat("bridge '", bridge.name,
-                               "' has all the ports the kernel allows "
-                               "(1023); use a second bridge"));
+      throw cni::Error(cni::Code::kInternal, e.what(),
+                       cat("bridge '", bridge.name,
+                           "' has all the ports the kernel allows (1023); use a second bridge"));
     }
     throw;
   }

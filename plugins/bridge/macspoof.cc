@@ -1,0 +1,177 @@
+#include "plugins/bridge/macspoof.h"
+
+#include <linux/netfilter.h>
+#include <net/if.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "libcni/error.h"
+#include "netlink/nf/match.h"
+#include "netlink/nf/socket.h"
+
+namespace bridge {
+
+namespace {
+
+using netlink::cat;
+using netlink::Mac;
+using netlink::nf::Batch;
+using netlink::nf::Chain;
+using netlink::nf::ChainId;
+using netlink::nf::Exprs;
+using netlink::nf::Hook;
+using netlink::nf::NfSocket;
+using netlink::nf::Rule;
+using netlink::nf::Table;
+using netlink::nf::TableFamily;
+
+constexpr std::string_view kChainPrefix = "cni-br-iface-";
+constexpr std::int32_t kPriority = -300;  // NF_BR_PRI_NAT_DST_BRIDGED
+constexpr std::uint32_t kPrerouting =
+    0;  // NF_BR_PRE_ROUTING; its header clashes with the C library's
+
+std::string id_of(const std::string& container_id, const std::string& ifname) {
+  return cat(container_id, "-", ifname);
+}
+
+std::string comment_of(const std::string& id) { return cat("macspoofchk-", id); }
+
+ChainId prerouting() { return {TableFamily::kBridge, "nat", "PREROUTING"}; }
+ChainId iface_chain(const std::string& id) {
+  return {TableFamily::kBridge, "nat", cat(kChainPrefix, id)};
+}
+ChainId mac_chain(const std::string& id) {
+  return {TableFamily::kBridge, "nat", cat(kChainPrefix, id, "-mac")};
+}
+
+Exprs with(Exprs match, netlink::nf::Verdict verdict) {
+  match.emplace_back(std::move(verdict));
+  return match;
+}
+
+bool is_of(const Rule& rule, const std::string& id) { return rule.comment == comment_of(id); }
+
+// Of the limits that a container ID meets here, nft's for comments is the lowest.
+void require_short(const std::string& id) {
+  constexpr std::size_t kMostComment = 128;
+  if (comment_of(id).size() > kMostComment) {
+    throw cni::Error(cni::Code::kInvalidConfig,
+                     cat("macspoofchk: the container ID is too long: '", id, "'"),
+                     "the comment of an nftables rule is limited to 128 bytes");
+  }
+}
+
+bool has_chains(NfSocket& socket, const std::string& id) {
+  return socket.has_chain(iface_chain(id)) || socket.has_chain(mac_chain(id));
+}
+
+// Of the attachment's rules seen in PREROUTING, and its chains.
+void plan_remove(NfSocket& socket, const std::vector<Rule>& seen, const std::string& id,
+                 Batch& batch) {
+  for (const Rule& rule : seen) {
+    if (is_of(rule, id)) batch.remove(rule);
+  }
+  const bool iface = socket.has_chain(iface_chain(id));
+  const bool mac = socket.has_chain(mac_chain(id));
+  if (iface) batch.flush(iface_chain(id)).remove(iface_chain(id));
+  if (mac) batch.flush(mac_chain(id)).remove(mac_chain(id));
+}
+
+// The attachments whose link is gone: a port's link goes with its pod.
+std::vector<std::string> orphans(const std::vector<Rule>& seen) {
+  std::vector<std::string> out;
+  for (const Rule& rule : seen) {
+    const std::string chain = netlink::nf::target_of(rule.exprs);
+    const std::string link = netlink::nf::iifname_of(rule.exprs);
+    if (!chain.starts_with(kChainPrefix) || link.empty()) continue;
+    const std::string id = chain.substr(kChainPrefix.size());
+    if (is_of(rule, id) && ::if_nametoindex(link.c_str()) == 0) out.push_back(id);
+  }
+  return out;
+}
+
+Rule jump_rule(const std::string& id, const std::string& host_veth) {
+  return {prerouting(),
+          with(netlink::nf::iifname(host_veth), netlink::nf::jump_to(iface_chain(id).chain)),
+          comment_of(id)};
+}
+
+}  // namespace
+
+Batch plan_macspoof(const MacspoofState& seen, const std::string& id, const std::string& host_veth,
+                    const Mac& mac) {
+  Batch batch;
+  batch.add(Table{TableFamily::kBridge, "nat"});
+  batch.add(Chain{prerouting(), Hook{"filter", kPrerouting, kPriority, NF_ACCEPT}});
+  batch.add(Chain{iface_chain(id)}).add(Chain{mac_chain(id)});
+  if (seen.has_chains) batch.flush(iface_chain(id)).flush(mac_chain(id));
+  for (const Rule& rule : seen.prerouting) {
+    if (is_of(rule, id)) batch.remove(rule);
+  }
+  batch.add(jump_rule(id, host_veth));
+  batch.add(Rule{iface_chain(id), {netlink::nf::jump_to(mac_chain(id).chain)}, comment_of(id)});
+  batch.add(Rule{mac_chain(id), with(netlink::nf::ether_source(mac), netlink::nf::return_verdict()),
+                 comment_of(id)});
+  batch.add(Rule{mac_chain(id), {netlink::nf::drop()}, comment_of(id)});
+  return batch;
+}
+
+void add_macspoof(const std::string& container_id, const std::string& ifname,
+                  const std::string& host_veth, const Mac& mac) {
+  const std::string id = id_of(container_id, ifname);
+  require_short(id);
+  NfSocket socket;
+  socket.commit_planned([&](Batch& batch) {
+    // Nothing can jump to chains that are not there: the long list need not be read.
+    MacspoofState seen{{}, has_chains(socket, id)};
+    if (seen.has_chains) seen.prerouting = socket.rules(prerouting());
+    batch = plan_macspoof(seen, id, host_veth, mac);
+  });
+}
+
+void remove_macspoof(const std::string& container_id, const std::string& ifname) {
+  auto socket = NfSocket::find();
+  remove_macspoof(socket ? &*socket : nullptr, container_id, ifname);
+}
+
+void remove_macspoof(NfSocket* socket, const std::string& container_id, const std::string& ifname) {
+  if (socket == nullptr) return;
+  const std::string id = id_of(container_id, ifname);
+  socket->commit_planned([&](Batch& batch) {
+    if (has_chains(*socket, id)) plan_remove(*socket, socket->rules(prerouting()), id, batch);
+  });
+}
+
+void gc_macspoof() {
+  auto socket = NfSocket::find();
+  if (!socket) return;
+  socket->commit_planned([&](Batch& batch) {
+    const auto seen = socket->rules(prerouting());
+    for (const std::string& id : orphans(seen)) plan_remove(*socket, seen, id, batch);
+  });
+}
+
+void check_macspoof(const std::string& container_id, const std::string& ifname,
+                    const std::string& host_veth) {
+  const std::string id = id_of(container_id, ifname);
+  auto socket = NfSocket::find();
+  std::vector<Rule> seen;
+  if (socket) seen = socket->rules(prerouting());
+  const Exprs wanted = jump_rule(id, host_veth).exprs;
+  const bool jumps =
+      std::any_of(seen.begin(), seen.end(), [&](const Rule& rule) { return rule.exprs == wanted; });
+  if (jumps && socket->rules(iface_chain(id)).size() == 1 &&
+      socket->rules(mac_chain(id)).size() == 2) {
+    return;
+  }
+  throw cni::Error(cni::Code::kInternal,
+                   cat("check macspoofchk: the rules of '", id, "' are not all there"));
+}
+
+std::string RemoveMacspoof::describe() const {
+  return cat("remove the hardware address check of '", container_id, "' '", ifname, "'");
+}
+
+}  // namespace bridge

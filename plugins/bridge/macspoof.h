@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "netlink/nf/batch.h"
+#include "netlink/types/mac.h"
+
+namespace netlink::nf {
+class NfSocket;
+}
+
+/// macspoofchk: frames from a pod pass only with the pod's own hardware address. Table bridge nat,
+/// with the reference's names and comments, so that its plugin removes what this one adds, and this
+/// one what it added. Everything acts on the network namespace that the thread is in.
+namespace bridge {
+
+/// Sets up the check, or sets it anew. One transaction; to repeat it changes nothing.
+/// \throws cni::Error(kInvalidConfig) where container_id is too long for the name of a chain.
+void add_macspoof(const std::string& container_id, const std::string& ifname,
+                  const std::string& host_veth, const netlink::Mac& mac);
+
+/// Removes what is there of it; nothing there is no error. \throws netlink::Error.
+void remove_macspoof(const std::string& container_id, const std::string& ifname);
+/// As above, over a socket that the caller keeps open until its other waiting work is done (see
+/// NfSocket); null where the kernel has no nfnetlink.
+void remove_macspoof(netlink::nf::NfSocket* socket, const std::string& container_id,
+                     const std::string& ifname);
+
+/// Removes the checks of links that no longer exist, of all networks: a check does not say which
+/// one it is of.
+void gc_macspoof();
+
+/// \throws cni::Error unless frames from host_veth are checked.
+void check_macspoof(const std::string& container_id, const std::string& ifname,
+                    const std::string& host_veth);
+
+/// What add_macspoof() sends, given the rules of chain PREROUTING and whether the attachment has
+/// chains already.
+struct MacspoofState {
+  std::vector<netlink::nf::Rule> prerouting;
+  bool has_chains = false;
+};
+netlink::nf::Batch plan_macspoof(const MacspoofState& seen, const std::string& id,
+                                 const std::string& host_veth, const netlink::Mac& mac);
+
+/// Undo step of add_macspoof().
+struct RemoveMacspoof {
+  std::string container_id, ifname;
+  void operator()() const { remove_macspoof(container_id, ifname); }
+  std::string describe() const;
+};
+
+}  // namespace bridge
