@@ -175,7 +175,8 @@ Rule decode_rule(TableFamily family, const Attributes& attributes) {
             .handle = attributes.be64(NFTA_RULE_HANDLE)};
   Attributes list = attributes.nested(NFTA_RULE_EXPRESSIONS);
   while (const auto element = list.next()) {
-    if (element->type == NFTA_LIST_ELEM) rule.exprs.push_back(decode_expr(Attributes(element->value)));
+    if (element->type == NFTA_LIST_ELEM)
+      rule.exprs.push_back(decode_expr(Attributes(element->value)));
   }
   return rule;
 }

@@ -21,7 +21,7 @@ struct Table {
 
 /// Where a base chain hangs.
 struct Hook {
-  std::string type;  ///< "nat", "filter"
+  std::string type;          ///< "nat", "filter"
   std::uint32_t number = 0;  ///< NF_INET_*, NF_BR_*
   std::int32_t priority = 0;
   std::optional<std::uint32_t> policy = {};  ///< NF_ACCEPT, NF_DROP; absent: the kernel's, accept
@@ -48,8 +48,8 @@ struct Chain {
 struct Rule {
   ChainId chain;
   Exprs exprs;
-  std::string comment = {};    ///< at most 253 bytes; nft takes 128
-  std::uint64_t handle = 0;    ///< 0: not in the kernel yet
+  std::string comment = {};  ///< at most 253 bytes; nft takes 128
+  std::uint64_t handle = 0;  ///< 0: not in the kernel yet
   bool operator==(const Rule&) const = default;
 };
 

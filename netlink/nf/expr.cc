@@ -179,8 +179,8 @@ Expr decode_expr(const Attributes& element) {
     return Ct{d.be32(NFTA_CT_KEY), d.be32(NFTA_CT_DREG)};
   }
   if (name == "payload" && d.find(NFTA_PAYLOAD_SREG).empty()) {
-    return Payload{d.be32(NFTA_PAYLOAD_BASE), d.be32(NFTA_PAYLOAD_OFFSET),
-                   d.be32(NFTA_PAYLOAD_LEN), d.be32(NFTA_PAYLOAD_DREG)};
+    return Payload{d.be32(NFTA_PAYLOAD_BASE), d.be32(NFTA_PAYLOAD_OFFSET), d.be32(NFTA_PAYLOAD_LEN),
+                   d.be32(NFTA_PAYLOAD_DREG)};
   }
   if (name == "cmp") {
     return Cmp{d.be32(NFTA_CMP_OP), value_of(d, NFTA_CMP_DATA), d.be32(NFTA_CMP_SREG)};

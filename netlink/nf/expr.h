@@ -10,8 +10,8 @@
 #include "netlink/nf/message.h"
 
 /// The expressions a rule is made of: one struct each, with encode(), and text() in the words of
-/// `nft --debug=netlink`. Numbers are those of linux/netfilter/nf_tables.h; registers 1 to 4 hold 16
-/// bytes each, 8 to 23 are the same memory in pieces of 4.
+/// `nft --debug=netlink`. Numbers are those of linux/netfilter/nf_tables.h; registers 1 to 4 hold
+/// 16 bytes each, 8 to 23 are the same memory in pieces of 4.
 namespace netlink::nf {
 
 /// Loads a fact about the packet (NFT_META_*), or sets one from a register.
@@ -90,7 +90,7 @@ struct Nat {
   std::uint32_t family = 0;  ///< NFPROTO_IPV4 or NFPROTO_IPV6
   std::uint32_t address_reg = 1;
   std::uint32_t port_reg = 0;  ///< 0: the port stays
-  std::uint32_t flags = 0;     ///< NF_NAT_RANGE_*; the kernel adds PROTO_SPECIFIED where port_reg is
+  std::uint32_t flags = 0;  ///< NF_NAT_RANGE_*; the kernel adds PROTO_SPECIFIED where port_reg is
   bool operator==(const Nat&) const = default;
 };
 
@@ -116,8 +116,8 @@ struct Unknown {
   bool operator==(const Unknown&) const = default;
 };
 
-using Expr = std::variant<Meta, Ct, Payload, Cmp, Bitwise, Verdict, Immediate, Masq, Counter, Lookup,
-                          Nat, Fib, Xt, Unknown>;
+using Expr = std::variant<Meta, Ct, Payload, Cmp, Bitwise, Verdict, Immediate, Masq, Counter,
+                          Lookup, Nat, Fib, Xt, Unknown>;
 using Exprs = std::vector<Expr>;
 
 /// Puts the expression as one NFTA_LIST_ELEM. \throws std::invalid_argument for Xt and Unknown.

@@ -39,11 +39,11 @@ std::string words(const Bytes& data) {
 }
 
 constexpr std::array kMetaNames{
-    "len"sv,     "protocol"sv,  "priority"sv,   "mark"sv,        "iif"sv,         "oif"sv,
-    "iifname"sv, "oifname"sv,   "iiftype"sv,    "oiftype"sv,     "skuid"sv,       "skgid"sv,
-    "nftrace"sv, "rtclassid"sv, "secmark"sv,    "nfproto"sv,     "l4proto"sv,     "bri_iifname"sv,
-    "bri_oifname"sv, "pkttype"sv, "cpu"sv,      "iifgroup"sv,    "oifgroup"sv,    "cgroup"sv,
-    "prandom"sv};
+    "len"sv,     "protocol"sv, "priority"sv,    "mark"sv,        "iif"sv,
+    "oif"sv,     "iifname"sv,  "oifname"sv,     "iiftype"sv,     "oiftype"sv,
+    "skuid"sv,   "skgid"sv,    "nftrace"sv,     "rtclassid"sv,   "secmark"sv,
+    "nfproto"sv, "l4proto"sv,  "bri_iifname"sv, "bri_oifname"sv, "pkttype"sv,
+    "cpu"sv,     "iifgroup"sv, "oifgroup"sv,    "cgroup"sv,      "prandom"sv};
 constexpr std::array kCtNames{"state"sv, "direction"sv, "status"sv, "mark"sv, "secmark"sv};
 constexpr std::array kBases{"link"sv, "network"sv, "transport"sv, "inner"sv};
 constexpr std::array kCompare{"eq"sv, "neq"sv, "lt"sv, "lte"sv, "gt"sv, "gte"sv};

@@ -20,6 +20,7 @@ namespace {
 constexpr std::size_t kReceiveBuffer = 32768;  // the largest piece the kernel makes of a dump
 constexpr int kMostCommits = 10;
 constexpr int kMostDumps = 5;
+constexpr int kMostPlans = 5;
 constexpr int kReceiveTimeout = 10;  // seconds
 
 // "try again" in the kernel's words: a signal, a module just loaded, another writer's commit.
@@ -100,9 +101,7 @@ NfSocket::NfSocket()
   }
 }
 
-std::optional<NfSocket> NfSocket::find() try {
-  return NfSocket();
-} catch (const Error& e) {
+std::optional<NfSocket> NfSocket::find() try { return NfSocket(); } catch (const Error& e) {
   if (e.error() == EPROTONOSUPPORT || e.error() == EAFNOSUPPORT) return std::nullopt;
   throw;
 }
@@ -143,9 +142,21 @@ void NfSocket::commit(const Batch& batch) {
   }
 }
 
-bool NfSocket::accepts(const Batch& batch) {
-  return batch.empty() || !send(batch, Ending::kAbort);
+void NfSocket::commit_planned(const std::function<void(Batch&)>& plan) {
+  for (int attempt = 1;; ++attempt) {
+    Batch batch;
+    plan(batch);
+    try {
+      commit(batch);
+      return;
+    } catch (const Error& e) {
+      const bool lost_a_race = e.error() == ENOENT || e.error() == EBUSY;
+      if (!lost_a_race || attempt == kMostPlans) throw;
+    }
+  }
 }
+
+bool NfSocket::accepts(const Batch& batch) { return batch.empty() || !send(batch, Ending::kAbort); }
 
 // A batch without its end is checked and taken back: nfnetlink_rcv_batch() in the kernel.
 std::optional<NfSocket::Refusal> NfSocket::send(const Batch& batch, Ending ending) {

@@ -15,8 +15,8 @@ namespace netlink::nf {
 
 /// A NETLINK_NETFILTER socket in the network namespace that the thread is in when it is opened.
 /// After a commit that removed something, closing it takes about 10 ms: the kernel waits there for
-/// its deferred destruction. Keep it open across other waiting work (the removal of a link), and the
-/// two waits become one.
+/// its deferred destruction. Keep it open across other waiting work (the removal of a link), and
+/// the two waits become one.
 class NfSocket {
  public:
   /// \throws Error.
@@ -27,6 +27,9 @@ class NfSocket {
   /// Makes all changes, or none. A clash with another writer is tried again.
   /// \throws Error naming the change that was refused and the kernel's reason.
   void commit(const Batch& batch);
+  /// Commits what plan, which may ask this socket, puts into the batch. Where what it saw is gone
+  /// by then (ENOENT) or is used by another (EBUSY), it plans anew, a few times.
+  void commit_planned(const std::function<void(Batch&)>& plan);
   /// Whether the kernel would take the changes; nothing is changed. Not cheap (about 10 ms).
   bool accepts(const Batch& batch);
 

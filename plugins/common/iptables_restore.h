@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "netlink/types/ip.h"
+
+/// The one program that patchbay runs: iptables-restore, or ip6tables-restore.
+namespace plugins {
+
+/// Which kernel tables a binary works on.
+enum class XtablesVariant { kNft, kLegacy };
+
+struct RestoreTool {
+  std::string file;
+  XtablesVariant variant = XtablesVariant::kNft;
+};
+
+/// The tool that the name means on this node, in PATH, /usr/sbin or /sbin; nothing where there is
+/// none.
+std::optional<RestoreTool> find_restore(netlink::Family family);
+/// The one for the legacy tables, whatever the plain name means.
+std::optional<RestoreTool> find_legacy_restore(netlink::Family family);
+
+/// Applies rules, in the form of iptables-save, all or none and leaving others alone. Waits 10 s
+/// for the xtables lock. \throws cni::Error: kTryAgainLater where the lock is held longer; with the
+/// tool's message.
+void restore(const RestoreTool& tool, const std::string& rules);
+
+}  // namespace plugins

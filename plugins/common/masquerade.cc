@@ -1,0 +1,141 @@
+#include "plugins/common/masquerade.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "libcni/error.h"
+#include "libcni/undo.h"
+#include "netlink/nf/socket.h"
+#include "plugins/common/iptables_restore.h"
+#include "plugins/common/masquerade_iptables.h"
+#include "plugins/common/masquerade_nft.h"
+
+namespace plugins {
+
+namespace {
+
+using cni::Code;
+using netlink::cat;
+using netlink::nf::Batch;
+using netlink::nf::NfSocket;
+
+// nf_tables that others keep changing is a reason to come back, not to give up.
+template <class Fn>
+auto or_again_later(Fn&& fn) {
+  try {
+    return std::forward<Fn>(fn)();
+  } catch (const netlink::Error& e) {
+    if (e.error() == EAGAIN) throw cni::Error(Code::kTryAgainLater, e.what());
+    throw;
+  }
+}
+
+NfSocket* pointer(std::optional<NfSocket>& socket) { return socket ? &*socket : nullptr; }
+
+std::optional<std::string> nftables_missing() {
+  auto socket = NfSocket::find();
+  if (socket && nft::can_masquerade(*socket)) return std::nullopt;
+  return "the kernel has no NAT for nf_tables";
+}
+
+std::optional<std::string> iptables_missing() {
+  if (find_restore(netlink::Family::kIpv4)) return std::nullopt;
+  return "iptables-restore is in none of PATH, /usr/sbin and /sbin";
+}
+
+}  // namespace
+
+std::optional<MasqueradeBackend> backend_from(std::string_view text) {
+  if (text == "nftables") return MasqueradeBackend::kNftables;
+  if (text == "iptables") return MasqueradeBackend::kIptables;
+  return std::nullopt;
+}
+
+MasqueradeBackend choose_backend(const std::string& configured) {
+  if (const auto backend = backend_from(configured)) return *backend;
+  if (!configured.empty()) {
+    throw cni::Error(Code::kInvalidConfig, cat("unknown ipmasq backend \"", configured, "\""));
+  }
+  if (!nftables_missing()) return MasqueradeBackend::kNftables;
+  if (!iptables_missing()) return MasqueradeBackend::kIptables;
+  throw cni::Error(Code::kPluginUnavailable,
+                   cat("choose a backend for ipMasq: ", *masquerade_missing(std::nullopt)));
+}
+
+std::optional<std::string> masquerade_missing(std::optional<MasqueradeBackend> backend) {
+  if (backend == MasqueradeBackend::kIptables) return iptables_missing();
+  const auto nft = nftables_missing();
+  if (backend || !nft) return nft;
+  const auto iptables = iptables_missing();
+  if (!iptables) return std::nullopt;
+  return cat(*nft, ", and ", *iptables);
+}
+
+void add_masquerade(MasqueradeBackend backend, const Masquerade& masquerade) {
+  if (masquerade.addresses.empty()) return;
+  or_again_later([&] {
+    if (backend == MasqueradeBackend::kNftables) {
+      NfSocket socket;
+      nft::add(socket, masquerade);
+    } else {
+      auto socket = NfSocket::find();
+      xt::add(pointer(socket), masquerade);
+    }
+  });
+}
+
+void remove_masquerade(const Masquerade& masquerade) {
+  auto socket = NfSocket::find();
+  remove_masquerade(pointer(socket), masquerade);
+}
+
+void remove_masquerade(NfSocket* socket, const Masquerade& masquerade) {
+  cni::BestEffort each;
+  if (socket != nullptr) {
+    each("nf_tables", [&] {
+      or_again_later([&] {
+        socket->commit_planned([&](Batch& batch) {
+          nft::plan_remove(*socket, masquerade, batch);
+          xt::plan_remove(*socket, masquerade, batch);
+        });
+      });
+    });
+  }
+  each("iptables", [&] { xt::remove_legacy(masquerade); });
+  each.finish();
+}
+
+void gc_masquerade(const std::string& network, const std::vector<cni::Attachment>& valid) {
+  auto socket = NfSocket::find();
+  cni::BestEffort each;
+  if (socket) {
+    each("nf_tables", [&] {
+      or_again_later([&] {
+        socket->commit_planned([&](Batch& batch) { nft::plan_gc(*socket, network, valid, batch); });
+      });
+    });
+  }
+  each("iptables", [&] {
+    for (const Masquerade& one : xt::stale(pointer(socket), network, valid)) {
+      each(one.container_id, [&] { remove_masquerade(pointer(socket), one); });
+    }
+  });
+  each.finish();
+}
+
+void check_masquerade(const Masquerade& masquerade) {
+  auto socket = NfSocket::find();
+  or_again_later([&] {
+    std::optional<std::string> nft = "the kernel has no nf_tables";
+    if (socket) nft = nft::missing(*socket, masquerade);
+    if (!nft || !xt::missing(pointer(socket), masquerade)) return;
+    throw cni::Error(Code::kInternal, cat("check masquerading: ", *nft));
+  });
+}
+
+std::string RemoveMasquerade::describe() const {
+  return cat("remove the masquerading of '", masquerade.container_id, "' '", masquerade.ifname,
+             "'");
+}
+
+}  // namespace plugins

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcni/request.h"
+#include "netlink/types/ip.h"
+
+namespace netlink::nf {
+class NfSocket;
+}
+
+/// Masquerading (ipMasq) of what a pod sends out of its own subnet. The names of all objects are
+/// the reference's, so that its plugins remove what these add, and these what it added. Everything
+/// acts on the network namespace that the thread is in.
+namespace plugins {
+
+enum class MasqueradeBackend { kNftables, kIptables };
+
+/// One attachment, and the addresses that are masqueraded for it, each with its subnet's prefix.
+struct Masquerade {
+  std::string network, container_id, ifname;
+  std::vector<netlink::Cidr> addresses;
+};
+
+/// "nftables" or "iptables"; nothing for other text.
+std::optional<MasqueradeBackend> backend_from(std::string_view text);
+
+/// The configured backend, or for "" what the node has: nftables where the kernel has NAT for
+/// nf_tables, else iptables. Nothing is run to find out.
+/// \throws cni::Error: kInvalidConfig for other text, kPluginUnavailable where there is neither.
+MasqueradeBackend choose_backend(const std::string& configured);
+
+/// What is missing for the backend, or for any where none is given; nothing if all is there.
+std::optional<std::string> masquerade_missing(std::optional<MasqueradeBackend> backend);
+
+/// All of it, or none. The iptables backend runs iptables-restore once per family; nftables runs
+/// nothing and deletes nothing, since that would cost 10 ms.
+/// \throws netlink::Error, cni::Error; kTryAgainLater where another tool holds the xtables lock.
+void add_masquerade(MasqueradeBackend backend, const Masquerade& masquerade);
+
+/// Removes what either backend has for the attachment; with nothing there it is cheap and runs
+/// nothing. Without addresses it removes what it finds under the attachment's names; the names of
+/// the iptables form are shared by all attachments of a container to one network.
+/// \throws cni::Error listing what could not be removed.
+void remove_masquerade(const Masquerade& masquerade);
+/// As above, over a socket that the caller keeps open until its other waiting work is done (see
+/// NfSocket); null where the kernel has no nfnetlink.
+void remove_masquerade(netlink::nf::NfSocket* socket, const Masquerade& masquerade);
+
+/// Removes what any attachment of the network has that is not in valid.
+/// \throws cni::Error listing what could not be removed.
+void gc_masquerade(const std::string& network, const std::vector<cni::Attachment>& valid);
+
+/// \throws cni::Error unless one backend has all that add_masquerade() makes.
+void check_masquerade(const Masquerade& masquerade);
+
+/// Undo step of add_masquerade().
+struct RemoveMasquerade {
+  Masquerade masquerade;
+  void operator()() const { remove_masquerade(masquerade); }
+  std::string describe() const;
+};
+
+}  // namespace plugins

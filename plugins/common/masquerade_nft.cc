@@ -1,0 +1,155 @@
+#include "plugins/common/masquerade_nft.h"
+
+#include <linux/netfilter.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "libcni/hash.h"
+#include "netlink/nf/match.h"
+#include "netlink/types/error.h"
+
+namespace plugins::nft {
+
+namespace {
+
+using netlink::cat;
+using netlink::Cidr;
+using netlink::Family;
+using netlink::nf::Batch;
+using netlink::nf::Chain;
+using netlink::nf::ChainId;
+using netlink::nf::Compare;
+using netlink::nf::Exprs;
+using netlink::nf::Hook;
+using netlink::nf::NfSocket;
+using netlink::nf::Rule;
+using netlink::nf::Side;
+using netlink::nf::Table;
+using netlink::nf::TableFamily;
+
+constexpr const char* kTable = "cni_plugins_masquerade";
+constexpr std::int32_t kSourceNatPriority = 100;  // NF_IP_PRI_NAT_SRC
+
+ChainId checks() { return {TableFamily::kInet, kTable, "masq_checks"}; }
+ChainId postrouting() { return {TableFamily::kInet, kTable, "postrouting"}; }
+
+Exprs join(Exprs first, const Exprs& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+//   ip daddr 224.0.0.0/4 return        ip6 daddr ff00::/8 return
+Rule skip_multicast(const Cidr& group) {
+  Exprs exprs = join(netlink::nf::l3_protocol(group.ip.family()),
+                     netlink::nf::address(Side::kDestination, Compare::kEqual, group));
+  exprs.emplace_back(netlink::nf::return_verdict());
+  return {postrouting(), std::move(exprs)};
+}
+
+std::vector<Rule> postrouting_rules() {
+  return {skip_multicast(*Cidr::parse("224.0.0.0/4")),
+          skip_multicast(*Cidr::parse("ff00::/8")),
+          {postrouting(), {netlink::nf::go_to(checks().chain)}}};
+}
+
+//   ip saddr 10.1.2.3 ip daddr != 10.1.2.0/24 masquerade comment "..."
+Rule address_rule(const Cidr& address, const std::string& comment) {
+  const Cidr only{address.ip, address.ip.bits()};
+  Exprs exprs = join(netlink::nf::l3_protocol(address.ip.family()),
+                     netlink::nf::address(Side::kSource, Compare::kEqual, only));
+  exprs =
+      join(std::move(exprs), netlink::nf::address(Side::kDestination, Compare::kNotEqual, address));
+  exprs.emplace_back(netlink::nf::Masq{});
+  return {checks(), std::move(exprs), comment};
+}
+
+Batch skeleton() {
+  Batch batch;
+  batch.add(Table{TableFamily::kInet, kTable,
+                  "Masquerading for plugins from github.com/containernetworking/plugins"});
+  batch.add(Chain{checks(),
+                  {},
+                  "Masquerade traffic from certain IPs to any (non-multicast) IP outside their "
+                  "subnet"});
+  batch.add(Chain{postrouting(), Hook{"nat", NF_INET_POST_ROUTING, kSourceNatPriority}});
+  return batch;
+}
+
+std::string tag_of(const Masquerade& m) {
+  return cni::OwnerTag(m.network, m.container_id, m.ifname).text;
+}
+
+bool as_wanted(const std::vector<Rule>& seen) {
+  const auto wanted = postrouting_rules();
+  return std::equal(seen.begin(), seen.end(), wanted.begin(), wanted.end(),
+                    [](const Rule& a, const Rule& b) { return a.exprs == b.exprs; });
+}
+
+}  // namespace
+
+bool can_masquerade(NfSocket& socket) {
+  if (socket.has_chain(postrouting())) return true;
+  Batch batch = skeleton();
+  batch.add(address_rule(*Cidr::parse("192.0.2.1/32"), ""));
+  return socket.accepts(batch);
+}
+
+// Flushing in the same transaction is what makes any number of concurrent first ADDs end with one
+// set of rules; but to delete rules costs 10 ms when the socket is closed, so only then.
+Batch plan_add(const std::vector<Rule>& seen, const Masquerade& masquerade) {
+  Batch batch = skeleton();
+  if (!as_wanted(seen)) {
+    batch.flush(postrouting());
+    for (Rule& rule : postrouting_rules()) batch.add(std::move(rule));
+  }
+  for (const Cidr& address : masquerade.addresses) {
+    batch.add(address_rule(address, tag_of(masquerade)));
+  }
+  return batch;
+}
+
+void add(NfSocket& socket, const Masquerade& masquerade) {
+  socket.commit(plan_add(socket.rules(postrouting()), masquerade));
+}
+
+void plan_remove(NfSocket& socket, const Masquerade& m, Batch& batch) {
+  if (!socket.has_chain(checks())) return;
+  const std::string prefix = cni::OwnerTag(m.network, m.container_id, m.ifname).prefix();
+  for (const Rule& rule : socket.rules(checks())) {
+    if (rule.comment.starts_with(prefix)) batch.remove(rule);
+  }
+}
+
+void plan_gc(NfSocket& socket, const std::string& network,
+             const std::vector<cni::Attachment>& valid, Batch& batch) {
+  if (!socket.has_chain(checks())) return;
+  std::set<std::string> keep;
+  for (const auto& a : valid) {
+    keep.insert(cni::OwnerTag(network, a.container_id, a.ifname).prefix());
+  }
+  const cni::OwnerTag any(network, "", "");
+  const std::string ours = cat(any.network_hash, "-");
+  for (const Rule& rule : socket.rules(checks())) {
+    if (!rule.comment.starts_with(ours)) continue;
+    if (!keep.contains(rule.comment.substr(0, any.prefix().size()))) batch.remove(rule);
+  }
+}
+
+std::optional<std::string> missing(NfSocket& socket, const Masquerade& masquerade) {
+  if (!as_wanted(socket.rules(postrouting()))) {
+    return cat("chain '", postrouting().str(), "' is not as it should be");
+  }
+  const auto seen = socket.rules(checks());
+  for (const Cidr& address : masquerade.addresses) {
+    Rule wanted = address_rule(address, tag_of(masquerade));
+    const bool there = std::any_of(seen.begin(), seen.end(), [&](const Rule& rule) {
+      return rule.exprs == wanted.exprs && rule.comment == wanted.comment;
+    });
+    if (!there) return cat("chain '", checks().str(), "' has no rule for ", address.str());
+  }
+  return std::nullopt;
+}
+
+}  // namespace plugins::nft

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "netlink/nf/socket.h"
+#include "plugins/common/masquerade.h"
+
+/// The nftables form of masquerading: table inet cni_plugins_masquerade, one rule per address.
+namespace plugins::nft {
+
+/// Whether the kernel can do it: table, chains and rules.
+bool can_masquerade(netlink::nf::NfSocket& socket);
+
+/// What ADD sends, given the rules of chain postrouting as they are.
+netlink::nf::Batch plan_add(const std::vector<netlink::nf::Rule>& postrouting,
+                            const Masquerade& masquerade);
+void add(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
+
+/// Adds to batch the removal of the attachment's rules.
+void plan_remove(netlink::nf::NfSocket& socket, const Masquerade& masquerade,
+                 netlink::nf::Batch& batch);
+/// Adds to batch the removal of the rules of all attachments of the network but the valid ones.
+void plan_gc(netlink::nf::NfSocket& socket, const std::string& network,
+             const std::vector<cni::Attachment>& valid, netlink::nf::Batch& batch);
+
+/// What is not there of what add() makes; nothing if all is.
+std::optional<std::string> missing(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
+
+}  // namespace plugins::nft
