@@ -71,7 +71,8 @@ Needs needs_of(std::string_view command) {
   return {false, false, false, false};
 }
 
-// The reference's order: each variable in turn, validated where it is required; then what is missing.
+// The reference's order: each variable in turn, validated where it is required; then what is
+// missing.
 void read_environment(const Env& env, Request& request) {
   const std::string command = lookup(env, "CNI_COMMAND");
   const Needs needs = needs_of(command);

@@ -44,7 +44,8 @@ std::optional<Mac> Mac::parse(std::string_view text) {
 
 Mac Mac::random() {
   Mac mac;
-  if (::getrandom(mac.bytes.data(), mac.bytes.size(), 0) != static_cast<ssize_t>(mac.bytes.size())) {
+  if (::getrandom(mac.bytes.data(), mac.bytes.size(), 0) !=
+      static_cast<ssize_t>(mac.bytes.size())) {
     throw Error("choose a random hardware address", errno);
   }
   mac.bytes[0] = static_cast<std::uint8_t>((mac.bytes[0] & 0xfe) | 0x02);

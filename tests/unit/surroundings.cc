@@ -51,7 +51,7 @@ Folder::~Folder() {
 }
 
 std::string Folder::script(std::string_view name, std::string_view body) const {
-  const std::string at = file(name);
+  std::string at = file(name);
   netlink::write_all(open_for_writing(at).get(), netlink::cat("#!/bin/sh\n", body, "\n"), at);
   if (::chmod(at.c_str(), 0755) != 0) throw netlink::Error("chmod", errno);
   return at;
