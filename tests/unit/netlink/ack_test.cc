@@ -86,9 +86,9 @@ TEST_CASE("other messages and short ones are no answer") {
 
 TEST_CASE("malformed attributes do not hide the error") {
   for (std::size_t at = 36; at < 40; ++at) {
-    for (const unsigned char value : {0x00, 0x01, 0x03, 0x7f, 0xff}) {
+    for (const int value : {0x00, 0x01, 0x03, 0x7f, 0xff}) {
       Bytes bytes = kRefusedCapped;
-      bytes[at] = value;
+      bytes[at] = static_cast<unsigned char>(value);
       const auto ack = decode(bytes);
       REQUIRE(ack);
       CHECK(ack->error == 22);
