@@ -19,9 +19,10 @@ cni::Address address_of(const Cursor::Candidate& found) {
 }
 
 Error duplicate(const Ip& ip, const Owner& owner) {
-  return {Code::kInternal,
-          cat(ip.str(), " has been allocated to ", owner.id, ", duplicate allocation is not allowed"),
-          cat("interface '", owner.ifname, "' has it; DEL frees it")};
+  return {
+      Code::kInternal,
+      cat(ip.str(), " has been allocated to ", owner.id, ", duplicate allocation is not allowed"),
+      cat("interface '", owner.ifname, "' has it; DEL frees it")};
 }
 
 // What owner has in this boot. What it had in an earlier one is freed, stale notes are dropped.
@@ -34,8 +35,8 @@ std::vector<Ip> settle(const Store& store, const Owner& owner) {
     if (holds && !index.is_old(entry)) {
       out.push_back(entry.ip);
     } else if (holds) {
-      cni::note(cat("host-local: network '", store.network(), "': ", entry.ip.str(), " was given to ",
-                    owner.str(), " before the last boot; replaced"));
+      cni::note(cat("host-local: network '", store.network(), "': ", entry.ip.str(),
+                    " was given to ", owner.str(), " before the last boot; replaced"));
       store.discard(entry.ip, {&entry, 1});
     } else {
       index.remove(entry);

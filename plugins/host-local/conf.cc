@@ -66,9 +66,8 @@ std::vector<RangeSet> sets_from(const Reader& root) {
 
 void check_together(const std::vector<RangeSet>& sets, cni::Version version) {
   if (sets.empty()) throw Error(Code::kInvalidConfig, "no IP ranges specified (ipam.ranges)");
-  const auto v4 = std::count_if(sets.begin(), sets.end(), [](const RangeSet& set) {
-    return set.ranges[0].start.is_v4();
-  });
+  const auto v4 = std::count_if(sets.begin(), sets.end(),
+                                [](const RangeSet& set) { return set.ranges[0].start.is_v4(); });
   const auto v6 = static_cast<std::ptrdiff_t>(sets.size()) - v4;
   if ((v4 > 1 || v6 > 1) && version < cni::Version::k0_3_0) {
     throw Error(Code::kInvalidConfig, cat("CNI version ", cni::str(version),
@@ -159,7 +158,8 @@ cni::Dns parse_resolv_conf(std::string_view text) {
     if (words[0] == "nameserver") dns.nameservers.emplace_back(words[1]);
     if (words[0] == "domain") dns.domain = words[1];
     if (words[0] == "search") dns.search.insert(dns.search.end(), words.begin() + 1, words.end());
-    if (words[0] == "options") dns.options.insert(dns.options.end(), words.begin() + 1, words.end());
+    if (words[0] == "options")
+      dns.options.insert(dns.options.end(), words.begin() + 1, words.end());
   }
   return dns;
 }

@@ -14,10 +14,10 @@ inline constexpr std::string_view kDefaultDataDir = "/var/lib/cni/networks";
 /// What the config, CNI_ARGS, args and runtimeConfig ask for.
 struct Conf {
   std::string data_dir;
-  std::vector<RangeSet> sets;      ///< runtimeConfig.ipRanges, then ipam.subnet, then ipam.ranges
-  std::vector<Ip> requested;       ///< CNI_ARGS, then args.cni.ips, then runtimeConfig.ips; no twins
+  std::vector<RangeSet> sets;  ///< runtimeConfig.ipRanges, then ipam.subnet, then ipam.ranges
+  std::vector<Ip> requested;   ///< CNI_ARGS, then args.cni.ips, then runtimeConfig.ips; no twins
   std::vector<cni::Route> routes;
-  std::string resolv_conf;         ///< path; empty is none
+  std::string resolv_conf;  ///< path; empty is none
 
   /// \throws cni::Error: 7 with the JSON path, 4 for CNI_ARGS.
   static Conf parse(const cni::Request& request);

@@ -116,8 +116,8 @@ Survey survey(const Store& store, const std::vector<Ip>& ips) {
 Survey reclaim(const Store& store, const std::vector<Ip>& ips) {
   Survey found = survey(store, ips);
   for (const Dead& one : found.dead) {
-    cni::note(cat("host-local: network '", store.network(), "': reclaimed ", one.ip.str(),
-                  " from ", one.owner));
+    cni::note(cat("host-local: network '", store.network(), "': reclaimed ", one.ip.str(), " from ",
+                  one.owner));
     store.discard(one.ip, one.entries);
   }
   if (!found.dead.empty()) store.index().prune();
@@ -130,8 +130,7 @@ std::string oldest(const Survey& survey) {
   std::string out;
   for (std::size_t i = 0; i < std::min(kMost, survey.living.size()); ++i) {
     const Holder& one = survey.living[i];
-    out += cat(i == 0 ? "" : "; ", one.ip.str(), ": ", one.owner, " for ",
-               age(now - one.modified));
+    out += cat(i == 0 ? "" : "; ", one.ip.str(), ": ", one.owner, " for ", age(now - one.modified));
   }
   return out;
 }

@@ -18,8 +18,8 @@ struct Dead {
 /// A reservation that stands in the way.
 struct Holder {
   Ip ip;
-  std::string owner;          ///< for messages
-  std::time_t modified = 0;   ///< seconds since the epoch
+  std::string owner;         ///< for messages
+  std::time_t modified = 0;  ///< seconds since the epoch
 };
 
 /// What a look at reservations found.
@@ -29,7 +29,8 @@ struct Survey {
 };
 
 /// Reads the reservations of ips and tells the dead from the living. Dead are
-/// - files that are no record (empty, torn, garbage), unless an owner of this boot is noted for them;
+/// - files that are no record (empty, torn, garbage), unless an owner of this boot is noted for
+/// them;
 /// - those whose owner was noted in an earlier boot, and not in this one;
 /// - those of which nothing is noted (the reference made them), if they are from more than a minute
 ///   before the boot.

@@ -22,7 +22,8 @@ Owner owner_of(const cni::Request& request) {
 cni::Dns read_resolv_conf(const std::string& path) {
   if (path.empty()) return {};
   const auto text = netlink::read_file(path);
-  if (!text) throw Error(Code::kInvalidConfig, cat("ipam.resolvConf: no such file: \"", path, "\""));
+  if (!text)
+    throw Error(Code::kInvalidConfig, cat("ipam.resolvConf: no such file: \"", path, "\""));
   return parse_resolv_conf(*text);
 }
 
@@ -60,8 +61,7 @@ Owner keeper_of(const File& file) {
   return Owner::parse(file.content).value_or(Owner{std::string(trimmed(file.content)), {}});
 }
 
-void collect(const Store& store, const std::vector<cni::Attachment>& valid,
-             cni::BestEffort& each) {
+void collect(const Store& store, const std::vector<cni::Attachment>& valid, cni::BestEffort& each) {
   const auto entries = store.index().all();
   for (const Ip& ip : store.used()) {
     each(cat("free ", ip.str()), [&] {

@@ -35,13 +35,12 @@ std::optional<Ip> ip_of(const std::string& file_name);
 
 /// Which addresses an owner holds, without reading every reservation, and since which boot.
 ///
-/// In the store's directory, `.owners/<boot id>/<hash>.<n>` is a symbolic link to `../../<address>`;
-/// hash is the first 32 hexadecimal digits of the SHA-512 of the owner's record. A link is made
-/// before the reservation and removed after it: it may point at nothing or at another owner's
-/// address, so a hit is a hint to be checked. The reference reads through a link, takes it for a
-/// reservation of the owner, and removes it on DEL together with the reservation: both can work
-/// on one directory.
-/// Changes need the store's lock.
+/// In the store's directory, `.owners/<boot id>/<hash>.<n>` is a symbolic link to
+/// `../../<address>`; hash is the first 32 hexadecimal digits of the SHA-512 of the owner's record.
+/// A link is made before the reservation and removed after it: it may point at nothing or at
+/// another owner's address, so a hit is a hint to be checked. The reference reads through a link,
+/// takes it for a reservation of the owner, and removes it on DEL together with the reservation:
+/// both can work on one directory. Changes need the store's lock.
 class OwnerIndex {
  public:
   struct Entry {

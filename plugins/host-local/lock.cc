@@ -50,7 +50,8 @@ class Alarm {
   sigset_t old_mask_ = {};
 };
 
-// The process that has the lock, from /proc/locks: "1: FLOCK  ADVISORY  WRITE 812 fe:00:1313 0 EOF".
+// The process that has the lock, from /proc/locks: "1: FLOCK  ADVISORY  WRITE 812 fe:00:1313 0
+// EOF".
 std::string holder_of(int fd) try {
   struct stat info;
   const auto text = netlink::read_file("/proc/locks");

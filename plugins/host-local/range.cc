@@ -113,7 +113,8 @@ void check(const RangeSet& set) {
     }
     for (std::size_t k = 0; k < i; ++k) {
       if (!set.ranges[k].overlaps(set.ranges[i])) continue;
-      throw wrong(cni::cat("subnets ", set.ranges[k].str(), " and ", set.ranges[i].str(), " overlap"));
+      throw wrong(
+          cni::cat("subnets ", set.ranges[k].str(), " and ", set.ranges[i].str(), " overlap"));
     }
   }
 }

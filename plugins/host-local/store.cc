@@ -26,8 +26,8 @@ bool is_torn(std::string_view content, std::string_view record) {
 Host Host::current() {
   Host host{.boot_id = std::string(kUnknownBoot)};
   try {
-    const auto text = netlink::read_file("/proc/sys/kernel/random/boot_id");
-    const auto id = trimmed(text.value_or(""));
+    const auto text = netlink::read_file("/proc/sys/kernel/random/boot_id").value_or("");
+    const std::string_view id = trimmed(text);
     // It becomes the name of a directory.
     if (!id.empty() && id.find_first_not_of("0123456789abcdef-") == std::string_view::npos) {
       host.boot_id = id;
@@ -125,8 +125,7 @@ bool Store::release_indexed(const Owner& owner) const {
   const auto entries = index().find(owner);
   for (const OwnerIndex::Entry& entry : entries) {
     const auto file = read(entry.ip);
-    const bool mine =
-        file && (trimmed(file->content) == record || is_torn(file->content, record));
+    const bool mine = file && (trimmed(file->content) == record || is_torn(file->content, record));
     if (mine) dir_.remove(entry.ip.str());
     index().remove(entry);
   }

@@ -1,0 +1,184 @@
+#include "plugins/host-local/heal.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "plugins/host-local/allocate.h"
+#include "tests/unit/host_local/fixture.h"
+
+namespace host_local {
+
+using test::error_of;
+using test::ip;
+using test::range;
+using test::reserved;
+using test::TempDir;
+namespace fs = test::fs;
+
+namespace {
+
+/// A node in its second boot, at second 2000, with a /30 that has the one address 10.0.0.2.
+class Node {
+ public:
+  Node() { dir.write("stat", "btime 2000\n"); }
+
+  Store boot(const std::string& id) const {
+    Store store = Store::create(
+        dir.path(), "net",
+        Host{.boot_id = id, .cache_dir = dir.path("cache"), .stat_file = dir.path("stat")});
+    store.lock();
+    return store;
+  }
+  /// A file of the reference's, written at a time.
+  void put(const std::string& content, std::time_t when,
+           const std::string& name = "10.0.0.2") const {
+    dir.write("net/" + name, content);
+    const timespec times[2] = {{when, 0}, {when, 0}};
+    REQUIRE(::utimensat(AT_FDCWD, dir.path("net/" + name).c_str(), times, 0) == 0);
+  }
+  /// Whether a new container gets the address; asked for by a request or not.
+  bool gives(bool by_request = false) const {
+    Conf conf;
+    conf.sets = {{{range("10.0.0.0/30")}}};
+    if (by_request) conf.requested = {ip("10.0.0.2")};
+    Store store = boot("boot-2");
+    const std::string error = error_of([&] { allocate(store, conf, {"new", "eth0"}); });
+    if (error.empty()) CHECK(dir.read("net/10.0.0.2") == "new\r\neth0");
+    return error.empty();
+  }
+
+  TempDir dir;
+};
+
+constexpr std::time_t kBefore = 1900, kJustBefore = 1990, kAfter = 2100;
+
+}  // namespace
+
+TEST_CASE("heal: files that are no record are reclaimed, also in this boot") {
+  for (const std::string& content :
+       {std::string(), std::string("\n"), std::string(12, '\0'), std::string("ctr\r\n"),
+        std::string("ctr\r"), std::string("\xff\xfe junk"), std::string("a b c")}) {
+    for (const bool by_request : {false, true}) {
+      const Node node;
+      node.put(content, kAfter);
+      CHECK(node.gives(by_request));
+    }
+  }
+}
+
+TEST_CASE("heal: a file that is no record stays while an owner of this boot is noted for it") {
+  const Node node;
+  node.boot("boot-2").reserve(ip("10.0.0.2"), {"ctr", "eth0"});
+  for (const std::string& content : {std::string(), std::string("ct"), std::string("junk\r\n")}) {
+    node.put(content, kBefore);
+    CHECK_FALSE(node.gives());
+  }
+}
+
+TEST_CASE("heal: a reservation of an earlier boot is reclaimed with its index entry") {
+  for (const bool by_request : {false, true}) {
+    const Node node;
+    node.boot("boot-1").reserve(ip("10.0.0.2"), {"ctr", "eth0"});
+    CHECK(node.gives(by_request));
+    CHECK_FALSE(fs::exists(node.dir.path("net/.owners/boot-1")));
+    CHECK(test::indexed(node.dir) == 1);
+  }
+}
+
+TEST_CASE("heal: a reservation of this boot is never reclaimed") {
+  const Node node;
+  node.boot("boot-1").reserve(ip("10.0.0.2"), {"ctr", "eth0"});
+  Store store = node.boot("boot-2");
+  Conf conf;
+  conf.sets = {{{range("10.0.0.0/30")}}};
+  CHECK(allocate(store, conf, {"ctr", "eth0"}).size() == 1);  // taken over by its owner
+  store.unlock();
+  node.put("ctr\r\neth0", kBefore);  // whatever the clock says
+  CHECK_FALSE(node.gives());
+  CHECK_FALSE(node.gives(true));
+}
+
+TEST_CASE("heal: where boots cannot be told apart nothing is from an earlier one") {
+  const Node node;
+  node.boot("unknown").reserve(ip("10.0.0.2"), {"ctr", "eth0"});
+  CHECK_FALSE(node.gives());
+}
+
+TEST_CASE("heal: of the reference's reservations those from before the boot are reclaimed") {
+  for (const char* content : {"ctr\r\neth0", "ctr"}) {
+    for (const bool by_request : {false, true}) {
+      const Node node;
+      node.put(content, kAfter);
+      CHECK_FALSE(node.gives(by_request));
+      node.put(content, kJustBefore);
+      CHECK_FALSE(node.gives(by_request));
+      node.put(content, kBefore);
+      CHECK(node.gives(by_request));
+    }
+  }
+}
+
+TEST_CASE("heal: without a boot time the reference's reservations stay") {
+  const Node node;
+  node.dir.write("stat", "nothing\n");
+  node.put("ctr\r\neth0", kBefore);
+  CHECK_FALSE(node.gives());
+}
+
+TEST_CASE("heal: a network namespace in libcni's cache that exists is a sign of life") {
+  for (const char* content : {"ctr\r\neth0", "ctr"}) {
+    const Node node;
+    node.put(content, kBefore);
+    node.dir.write("netns", "");
+    node.dir.write("cache/net-ctr-eth0", R"({"netns": ")" + node.dir.path("netns") + "\"}");
+    CHECK_FALSE(node.gives());
+    node.dir.write("cache/net-ctr-eth0", R"({"netns": ")" + node.dir.path("gone") + "\"}");
+    CHECK(node.gives());
+  }
+}
+
+TEST_CASE("heal: a cache file that is broken is no sign of life, at whatever byte it is cut") {
+  const std::string whole = R"({"kind": "cniCacheV1", "netns": "/proc/self/ns/net"})";
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const Node node;
+    node.put("ctr\r\neth0", kBefore);
+    node.dir.write("cache/net-ctr-eth0", whole.substr(0, size));
+    CHECK(node.gives());
+  }
+  for (const char* other : {"[]", "null", "{}", R"({"netns": 3})", R"({"netns": ""})"}) {
+    const Node node;
+    node.put("ctr\r\neth0", kBefore);
+    node.dir.write("cache/net-ctr-eth0", other);
+    CHECK(node.gives());
+  }
+}
+
+TEST_CASE("heal: the oldest holders come first, three of them") {
+  const Node node;
+  const std::time_t now = std::time(nullptr);
+  node.put("a\r\neth0", now - 10, "10.0.0.2");
+  node.put("b\r\neth0", now - 3 * 86400, "10.0.0.3");
+  node.put("c", now - 7200, "10.0.0.4");
+  node.put("d\r\neth0", now - 600, "10.0.0.5");
+  node.dir.write("stat", "btime 0\n");
+  const Store store = node.boot("boot-2");
+  CHECK(oldest(survey(store, store.used())) ==
+        "10.0.0.3: 'b' 'eth0' for 3 days; 10.0.0.4: 'c' for 2 h; 10.0.0.5: 'd' 'eth0' for 10 min");
+}
+
+TEST_CASE("heal: a pool left over from before a reboot serves a whole new generation") {
+  const Node node;
+  Conf conf;
+  conf.sets = {{{range("10.0.0.0/28")}}};
+  {
+    Store store = node.boot("boot-1");
+    for (int i = 0; i < 13; ++i) allocate(store, conf, {cni::cat("old", i), "eth0"});
+  }
+  Store store = node.boot("boot-2");
+  for (int i = 0; i < 13; ++i) allocate(store, conf, {cni::cat("new", i), "eth0"});
+  CHECK(error_of([&] { allocate(store, conf, {"one-too-many", "eth0"}); }) != "");
+  CHECK(survey(store, store.used()).living.size() == 13);
+}
+
+}  // namespace host_local

@@ -1,0 +1,261 @@
+#include "plugins/host-local/host_local.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libcni/plugin.h"
+#include "tests/unit/host_local/fixture.h"
+
+namespace host_local {
+
+using test::conf_of;
+using test::error_of;
+using test::indexed;
+using test::request;
+using test::reserved;
+using test::TempDir;
+namespace fs = test::fs;
+
+namespace {
+
+const std::string kSmall = R"("ranges": [[{"subnet": "10.1.2.0/29"}]])";
+const std::string kDual =
+    R"("ranges": [[{"subnet": "10.1.2.0/24"}, {"subnet": "10.2.2.0/24"}],
+                  [{"subnet": "2001:db8:1::/64"}]],
+       "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0", "gw": "2001:db8::9"}])";
+
+cni::Result run_add(const cni::Request& request) {
+  cni::Undo undo;
+  cni::Result result = add(request, undo);
+  undo.commit();
+  return result;
+}
+
+std::string first_ip(const cni::Request& request) { return run_add(request).ips.at(0).cidr.str(); }
+
+}  // namespace
+
+TEST_CASE("ADD: one address out of each set, with routes and DNS; DEL frees both") {
+  const TempDir dir;
+  dir.write("resolv.conf", "nameserver 192.0.2.3\nsearch example.com\n");
+  const auto req =
+      request(conf_of(dir, kDual + R"(, "resolvConf": ")" + dir.path("resolv.conf") + "\""));
+  const cni::Result result = run_add(req);
+  REQUIRE(result.ips.size() == 2);
+  CHECK(result.ips[0] == cni::Address{*Cidr::parse("10.1.2.2/24"), Ip::parse("10.1.2.1")});
+  CHECK(result.ips[1] ==
+        cni::Address{*Cidr::parse("2001:db8:1::2/64"), Ip::parse("2001:db8:1::1")});
+  CHECK(result.routes.size() == 2);
+  CHECK(result.interfaces.empty());
+  CHECK(result.dns.nameservers == std::vector<std::string>{"192.0.2.3"});
+  CHECK(dir.read("net/10.1.2.2") == "ctr\r\neth0");
+  CHECK(dir.read("net/last_reserved_ip.0") == "10.1.2.2");
+  CHECK(dir.read("net/last_reserved_ip.1") == "2001:db8:1::2");
+  CHECK_NOTHROW(check(req));
+  del(req);
+  CHECK(reserved(dir) == "");
+  CHECK(indexed(dir) == 0);
+  CHECK(dir.has("net/last_reserved_ip.0"));
+  CHECK_NOTHROW(del(req));
+  CHECK(error_of([&] { check(req); }) ==
+        "999 host-local: Failed to find address added by container ctr");
+}
+
+TEST_CASE("ADD: a resolvConf that is not there fails before anything is reserved") {
+  const TempDir dir;
+  const auto req = request(conf_of(dir, kSmall + R"(, "resolvConf": "/none/resolv.conf")"));
+  CHECK(error_of([&] { run_add(req); }) ==
+        "7 ipam.resolvConf: no such file: \"/none/resolv.conf\"");
+  CHECK_FALSE(fs::exists(dir.path("net")));
+}
+
+TEST_CASE("ADD: the reservation is undone when the result cannot be written") {
+  const TempDir dir;
+  const std::string conf = conf_of(dir, kDual);
+  int in[2];
+  REQUIRE(::pipe(in) == 0);
+  REQUIRE(::write(in[1], conf.data(), conf.size()) > 0);
+  ::close(in[1]);
+  const int full = ::open("/dev/full", O_WRONLY);
+  const cni::World world{{{"CNI_COMMAND", "ADD"},
+                          {"CNI_CONTAINERID", "ctr"},
+                          {"CNI_NETNS", "/none"},
+                          {"CNI_IFNAME", "eth0"},
+                          {"CNI_PATH", "/none"}},
+                         in[0],
+                         full,
+                         STDERR_FILENO};
+  CHECK(cni::run({.name = "host-local", .add = add}, world) == 1);
+  CHECK(dir.has("net/last_reserved_ip.1"));  // it was that far
+  CHECK(reserved(dir) == "");
+  CHECK(indexed(dir) == 0);
+  ::close(full);
+  ::close(in[0]);
+}
+
+TEST_CASE("ADD: two networks of one container do not know of each other") {
+  const TempDir dir;
+  auto one = request(conf_of(dir, kSmall));
+  auto two = one;
+  two.network = "net2";
+  CHECK(first_ip(one) == "10.1.2.2/29");
+  CHECK(first_ip(two) == "10.1.2.2/29");
+  del(one);
+  CHECK(reserved(dir, "net") == "");
+  CHECK(reserved(dir, "net2") == "10.1.2.2");
+}
+
+TEST_CASE("ADD: white space around the container ID is trimmed") {
+  const TempDir dir;
+  run_add(request(conf_of(dir, kSmall), " ctr\n"));
+  CHECK(dir.read("net/10.1.2.2") == "ctr\r\neth0");
+  del(request(conf_of(dir, kSmall), "ctr"));
+  CHECK(reserved(dir) == "");
+}
+
+TEST_CASE("ADD: requested addresses come from CNI_ARGS, args and runtimeConfig") {
+  const TempDir dir;
+  CHECK(first_ip(request(conf_of(dir, kSmall), "a", "IP=10.1.2.5")) == "10.1.2.5/29");
+  CHECK(first_ip(request(conf_of(dir, kSmall, R"("args": {"cni": {"ips": ["10.1.2.4"]}}, )"),
+                         "b")) == "10.1.2.4/29");
+  CHECK(first_ip(request(conf_of(dir, kSmall, R"("runtimeConfig": {"ips": ["10.1.2.3/8"]}, )"),
+                         "c")) == "10.1.2.3/29");
+}
+
+TEST_CASE("DEL: needs no valid config and makes no directory") {
+  const TempDir dir;
+  run_add(request(conf_of(dir, kSmall)));
+  SUBCASE("broken range") { del(request(conf_of(dir, R"("subnet": "10.1.2.0/99")"))); }
+  SUBCASE("ranges of the wrong type") { del(request(conf_of(dir, R"("ranges": "x")"))); }
+  SUBCASE("no range") { del(request(conf_of(dir, R"("type": "host-local")"))); }
+  SUBCASE("broken CNI_ARGS") { del(request(conf_of(dir, kSmall), "ctr", "what?")); }
+  SUBCASE("broken prevResult") {
+    del(request(conf_of(dir, kSmall, R"("prevResult": {"ips": "x"}, )")));
+  }
+  SUBCASE("overlapping sets") {
+    del(request(
+        conf_of(dir, R"("subnet": "10.1.2.0/24", "ranges": [[{"subnet": "10.1.2.0/24"}]])")));
+  }
+  CHECK(reserved(dir) == "");
+
+  auto elsewhere = request(conf_of(dir, kSmall));
+  elsewhere.network = "other";
+  del(elsewhere);
+  CHECK_FALSE(fs::exists(dir.path("other")));
+  CHECK(error_of([&] { check(elsewhere); }) != "");
+  CHECK(error_of([&] { status(elsewhere); }) == "");
+  gc(request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments": [], )")));
+  CHECK_FALSE(fs::exists(dir.path("other")));
+}
+
+TEST_CASE("DEL: a config without ipam, or with a wrong dataDir, is no error") {
+  CHECK_NOTHROW(del(request(R"({"cniVersion": "1.1.0", "name": "no-such-net-of-ours"})")));
+  CHECK_NOTHROW(
+      del(request(R"({"cniVersion": "1.1.0", "name": "no-such-net-of-ours", "ipam": 3})")));
+  CHECK_NOTHROW(del(request(
+      R"({"cniVersion": "1.1.0", "name": "no-such-net-of-ours", "ipam": {"dataDir": 7}})")));
+}
+
+TEST_CASE("DEL: prevResult leads to a reservation that the reference made") {
+  const TempDir dir;
+  dir.write("net/10.1.2.2", "ctr\r\neth0");
+  dir.write("net/10.1.2.3", "ctr2\r\neth0");
+  del(request(conf_of(dir, kSmall,
+                      R"("prevResult": {"cniVersion": "1.1.0", "ips": [{"address": "10.1.2.2/29"},
+                          {"address": "10.1.2.3/29"}]}, )")));
+  CHECK(reserved(dir) == "10.1.2.3");
+}
+
+TEST_CASE("state: whatever file is cut at whatever byte, DEL succeeds and the next ADD does") {
+  std::vector<std::pair<std::string, std::size_t>> cuts;
+  {
+    const TempDir dir;
+    run_add(request(conf_of(dir, kDual)));
+    for (const auto& entry : fs::directory_iterator(dir.path("net"))) {
+      if (!entry.is_regular_file()) continue;
+      for (std::size_t size = 0; size <= entry.file_size(); ++size) {
+        cuts.emplace_back(entry.path().filename().string(), size);
+      }
+    }
+  }
+  CHECK(cuts.size() > 40);
+  for (const auto& cut : cuts) {
+    const std::string& name = cut.first;
+    const std::size_t size = cut.second;
+    CAPTURE(name);
+    CAPTURE(size);
+    const TempDir dir;
+    const auto req = request(conf_of(dir, kDual));
+    run_add(req);
+    fs::resize_file(dir.path("net/" + name), size);
+    const auto other = request(conf_of(dir, kDual), "other");
+    CHECK(run_add(other).ips.size() == 2);
+    del(req);
+    CHECK(error_of([&] { check(req); }) != "");
+    CHECK(indexed(dir) == 2);
+    CHECK(run_add(req).ips.size() == 2);
+    del(req);
+    del(other);
+    CHECK(reserved(dir) == "");
+  }
+}
+
+TEST_CASE("GC: frees what no valid attachment has, in this network") {
+  const TempDir dir;
+  for (const char* id : {"a", "b", "c"}) run_add(request(conf_of(dir, kDual), id));
+  auto elsewhere = request(conf_of(dir, kSmall), "a");
+  elsewhere.network = "net2";
+  run_add(elsewhere);
+  dir.write("net/10.1.2.77", "");
+  dir.write("net/10.1.2.78", std::string(3, '\0'));
+  dir.write("net/10.1.2.79", "b");
+  dir.write("net/10.1.2.80", "gone");
+  dir.write("net/10.1.2.81", "b\r\neth1");
+  dir.write("net/.new", "half");
+  gc(request(conf_of(dir, kDual, R"("cni.dev/valid-attachments":
+      [{"containerID": "b", "ifname": "eth0"}], )")));
+  CHECK(reserved(dir) == "10.1.2.3 10.1.2.79 2001:db8:1::3");
+  CHECK(reserved(dir, "net2") == "10.1.2.2");
+  CHECK(indexed(dir) == 2);
+  CHECK_FALSE(dir.has("net/.new"));
+  gc(request(conf_of(dir, "\"x\": 1", R"("cni.dev/attachments": [], )")));
+  CHECK(reserved(dir) == "");
+}
+
+TEST_CASE("GC: a malformed or missing list frees nothing") {
+  const TempDir dir;
+  run_add(request(conf_of(dir, kSmall)));
+  for (const char* list : {"", R"("cni.dev/valid-attachments": "all", )",
+                           R"("cni.dev/valid-attachments": [{"containerID": "x"}], )",
+                           R"("cni.dev/valid-attachments": [null], )"}) {
+    CHECK(error_of([&] { gc(request(conf_of(dir, kSmall, list))); }).starts_with("7 "));
+  }
+  CHECK(reserved(dir) == "10.1.2.2");
+}
+
+TEST_CASE("STATUS: fails with 50 when a set is used up and nothing of it can be reclaimed") {
+  const TempDir dir;
+  const auto req = request(conf_of(dir, kSmall));
+  for (const char* id : {"a", "b", "c", "d"}) run_add(request(conf_of(dir, kSmall), id));
+  CHECK_NOTHROW(status(req));
+  run_add(request(conf_of(dir, kSmall), "e"));
+  CHECK(error_of([&] { status(req); }) ==
+        "50 no IP addresses available in range set: 10.1.2.1-10.1.2.6 (5 of 5 used)");
+  dir.write("net/10.1.2.4", "");
+  CHECK(error_of([&] { status(req); }).starts_with("50 "));  // noted for a living owner
+  del(request(conf_of(dir, kSmall), "c"));
+  dir.write("net/10.1.2.4", "");
+  CHECK_NOTHROW(status(req));
+  CHECK(error_of([&] {
+          status(request(conf_of(dir, R"("subnet": "10.0.0.0/31")")));
+        }).starts_with("7 "));
+}
+
+TEST_CASE("STATUS: two IPv6 sets of 2^64 addresses are not counted through") {
+  const TempDir dir;
+  CHECK_NOTHROW(status(request(conf_of(dir, R"("ranges": [[{"subnet": "2001:db8::/32"}]])"))));
+}
+
+}  // namespace host_local
