@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every verb of every plugin in every version of the spec, and every error of the protocol."""
 
+import copy
 import json
 import os
 import sys
@@ -30,7 +31,8 @@ SUPPORTED = " ".join(f'"{v}"' for v in VERSIONS)
 
 
 def config(plugin, version, **more):
-    return {"cniVersion": version, "name": "net1", "type": plugin, **CONFIGS[plugin], **more}
+    return copy.deepcopy({"cniVersion": version, "name": "net1", "type": plugin,
+                          **CONFIGS[plugin], **more})
 
 
 def number(version):

@@ -166,7 +166,7 @@ class Crowd(suite.NodeTest):
         rules = run("nft", "-a", "list", "ruleset")
         for text in ("hook postrouting", "chain masq_checks", "goto masq_checks"):
             self.assertEqual(rules.count(text), 1, f"{text} once:\n{rules[:2000]}")
-        self.assertEqual(rules.count("masquerade "), 2 * self.COUNT, rules[:2000])
+        self.assertEqual(rules.count("masquerade comment"), 2 * self.COUNT, rules[:2000])
         links = json.loads(run("ip", "-j", "link", "show", "master", "cni0"))
         self.assertEqual(len(links), self.COUNT)
         gateways = json.loads(run("ip", "-j", "addr", "show", "cni0"))[0]["addr_info"]
@@ -226,6 +226,8 @@ class AtOnce(suite.NodeTest):
         """Masquerading: a machine that knows no route to the pod answers it."""
         pod, beyond = self.pod(), self.pod("beyond")
         run("ip", "link", "add", "up0", "type", "veth", "peer", "eth0", "netns", "beyond")
+        # Without a second of DAD, in which the node would not forward to the link.
+        run("sh", "-c", "echo 0 >/proc/sys/net/ipv6/conf/up0/accept_dad")
         for where, name, last in ((None, "up0", 1), ("beyond", "eth0", 2)):
             at = ["ip", *(["-n", where] if where else [])]
             run(*at, "addr", "add", f"192.0.2.{last}/24", "dev", name)

@@ -68,7 +68,7 @@ def start(plugin, command, conf, *, netns="", container="pod1", ifname="eth0", a
             variables[key] = value
     process = subprocess.Popen([*wrap, os.path.join(directory, plugin)], env=variables,
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, errors="replace")
+                               stderr=subprocess.PIPE, text=True, errors="surrogateescape")
     process.config = conf if isinstance(conf, str) else json.dumps(conf)
     return process
 
