@@ -5,6 +5,7 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
@@ -28,9 +29,10 @@ Head head(int message, int flags, TableFamily family) {
 // Type, length, text with its NUL.
 Bytes userdata(const std::string& comment) {
   if (comment.size() > 253) throw Error(cat("set the comment '", comment, "'"), EMSGSIZE);
-  Bytes out{kUdataComment, static_cast<std::uint8_t>(comment.size() + 1)};
-  out.insert(out.end(), comment.begin(), comment.end());
-  out.push_back(0);
+  Bytes out(comment.size() + 3);
+  out[0] = kUdataComment;
+  out[1] = static_cast<std::uint8_t>(comment.size() + 1);
+  std::copy(comment.begin(), comment.end(), out.begin() + 2);
   return out;
 }
 
@@ -168,10 +170,14 @@ std::string text(const Change& change) {
   return out += '\n';
 }
 
+std::string rule_comment(const Attributes& attributes) {
+  return comment_in(attributes.find(NFTA_RULE_USERDATA));
+}
+
 Rule decode_rule(TableFamily family, const Attributes& attributes) {
   Rule rule{.chain = {family, attributes.text(NFTA_RULE_TABLE), attributes.text(NFTA_RULE_CHAIN)},
             .exprs = {},
-            .comment = comment_in(attributes.find(NFTA_RULE_USERDATA)),
+            .comment = rule_comment(attributes),
             .handle = attributes.be64(NFTA_RULE_HANDLE)};
   Attributes list = attributes.nested(NFTA_RULE_EXPRESSIONS);
   while (const auto element = list.next()) {

@@ -75,6 +75,8 @@ std::string describe(const Change& change);
 std::string text(const Change& change);
 /// A rule from the attributes of an NFT_MSG_NEWRULE.
 Rule decode_rule(TableFamily family, const Attributes& attributes);
+/// Its comment alone.
+std::string rule_comment(const Attributes& attributes);
 
 /// A transaction: built without a kernel, then sent whole by NfSocket::commit(), or not at all.
 /// Adding a table or chain that is there is no error; a rule is always added once more, at the end.

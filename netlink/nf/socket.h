@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "netlink/nf/batch.h"
@@ -35,9 +36,17 @@ class NfSocket {
 
   /// False also where the kernel has no nf_tables.
   bool has_chain(const ChainId& chain);
-  /// The rules of a chain in order; none where the chain, the table or nf_tables is missing.
+  /// Which rules of a chain are wanted.
+  struct Filter {
+    std::string_view comment_start = {};  ///< empty: all
+    /// With so many found a listing will do although others changed the chain meanwhile; what makes
+    /// the difference where they never stop.
+    std::size_t enough = SIZE_MAX;
+  };
+  /// In order; none where the chain, the table or nf_tables is missing.
   /// \throws Error, with EAGAIN where the rules kept changing while they were read.
-  std::vector<Rule> rules(const ChainId& chain);
+  std::vector<Rule> rules(const ChainId& chain, const Filter& filter);
+  std::vector<Rule> rules(const ChainId& chain) { return rules(chain, Filter()); }
 
  private:
   struct Refusal {

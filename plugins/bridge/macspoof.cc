@@ -4,6 +4,7 @@
 #include <net/if.h>
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -67,29 +68,38 @@ bool has_chains(NfSocket& socket, const std::string& id) {
   return socket.has_chain(iface_chain(id)) || socket.has_chain(mac_chain(id));
 }
 
-// Of the attachment's rules seen in PREROUTING, and its chains.
-void plan_remove(NfSocket& socket, const std::vector<Rule>& seen, const std::string& id,
-                 Batch& batch) {
-  for (const Rule& rule : seen) {
-    if (is_of(rule, id)) batch.remove(rule);
-  }
+std::vector<Rule> rules_of(NfSocket& socket, const std::string& id) {
+  const std::string comment = comment_of(id);
+  auto rules = socket.rules(prerouting(), {.comment_start = comment});
+  std::erase_if(rules, [&](const Rule& rule) { return !is_of(rule, id); });  // id "a" is not "ab"
+  return rules;
+}
+
+void plan_remove(NfSocket& socket, const std::string& id, Batch& batch) {
   const bool iface = socket.has_chain(iface_chain(id));
   const bool mac = socket.has_chain(mac_chain(id));
-  if (iface) batch.flush(iface_chain(id)).remove(iface_chain(id));
+  if (iface) {
+    for (const Rule& rule : rules_of(socket, id)) batch.remove(rule);
+    batch.flush(iface_chain(id)).remove(iface_chain(id));
+  }
   if (mac) batch.flush(mac_chain(id)).remove(mac_chain(id));
 }
 
-// The attachments whose link is gone: a port's link goes with its pod.
-std::vector<std::string> orphans(const std::vector<Rule>& seen) {
-  std::vector<std::string> out;
+// The attachments of which no link is left: a port's link goes with its pod. One that was set up
+// twice, by another plugin, has two rules, and perhaps only one of the links.
+std::set<std::string> orphans(const std::vector<Rule>& seen) {
+  std::set<std::string> gone;
+  std::set<std::string> alive;
   for (const Rule& rule : seen) {
     const std::string chain = netlink::nf::target_of(rule.exprs);
     const std::string link = netlink::nf::iifname_of(rule.exprs);
     if (!chain.starts_with(kChainPrefix) || link.empty()) continue;
     const std::string id = chain.substr(kChainPrefix.size());
-    if (is_of(rule, id) && ::if_nametoindex(link.c_str()) == 0) out.push_back(id);
+    if (!is_of(rule, id)) continue;
+    (::if_nametoindex(link.c_str()) == 0 ? gone : alive).insert(id);
   }
-  return out;
+  std::erase_if(gone, [&](const std::string& id) { return alive.contains(id); });
+  return gone;
 }
 
 Rule jump_rule(const std::string& id, const std::string& host_veth) {
@@ -104,12 +114,13 @@ Batch plan_macspoof(const MacspoofState& seen, const std::string& id, const std:
                     const Mac& mac) {
   Batch batch;
   batch.add(Table{TableFamily::kBridge, "nat"});
-  batch.add(Chain{prerouting(), Hook{"filter", kPrerouting, kPriority, NF_ACCEPT}});
+  // To add a chain once more is allowed, but makes the closing of the socket wait 10 ms.
+  if (!seen.has_prerouting) {
+    batch.add(Chain{prerouting(), Hook{"filter", kPrerouting, kPriority, NF_ACCEPT}});
+  }
   batch.add(Chain{iface_chain(id)}).add(Chain{mac_chain(id)});
   if (seen.has_chains) batch.flush(iface_chain(id)).flush(mac_chain(id));
-  for (const Rule& rule : seen.prerouting) {
-    if (is_of(rule, id)) batch.remove(rule);
-  }
+  for (const Rule& rule : seen.prerouting) batch.remove(rule);
   batch.add(jump_rule(id, host_veth));
   batch.add(Rule{iface_chain(id), {netlink::nf::jump_to(mac_chain(id).chain)}, comment_of(id)});
   batch.add(Rule{mac_chain(id), with(netlink::nf::ether_source(mac), netlink::nf::return_verdict()),
@@ -125,8 +136,8 @@ void add_macspoof(const std::string& container_id, const std::string& ifname,
   NfSocket socket;
   socket.commit_planned([&](Batch& batch) {
     // Nothing can jump to chains that are not there: the long list need not be read.
-    MacspoofState seen{{}, has_chains(socket, id)};
-    if (seen.has_chains) seen.prerouting = socket.rules(prerouting());
+    MacspoofState seen{socket.has_chain(prerouting()), has_chains(socket, id)};
+    if (seen.has_chains) seen.prerouting = rules_of(socket, id);
     batch = plan_macspoof(seen, id, host_veth, mac);
   });
 }
@@ -139,17 +150,16 @@ void remove_macspoof(const std::string& container_id, const std::string& ifname)
 void remove_macspoof(NfSocket* socket, const std::string& container_id, const std::string& ifname) {
   if (socket == nullptr) return;
   const std::string id = id_of(container_id, ifname);
-  socket->commit_planned([&](Batch& batch) {
-    if (has_chains(*socket, id)) plan_remove(*socket, socket->rules(prerouting()), id, batch);
-  });
+  socket->commit_planned([&](Batch& batch) { plan_remove(*socket, id, batch); });
 }
 
 void gc_macspoof() {
   auto socket = NfSocket::find();
   if (!socket) return;
   socket->commit_planned([&](Batch& batch) {
-    const auto seen = socket->rules(prerouting());
-    for (const std::string& id : orphans(seen)) plan_remove(*socket, seen, id, batch);
+    for (const std::string& id : orphans(socket->rules(prerouting()))) {
+      plan_remove(*socket, id, batch);
+    }
   });
 }
 

@@ -35,12 +35,13 @@ void gc_macspoof();
 void check_macspoof(const std::string& container_id, const std::string& ifname,
                     const std::string& host_veth);
 
-/// What add_macspoof() sends, given the rules of chain PREROUTING and whether the attachment has
-/// chains already.
+/// What is there before add_macspoof().
 struct MacspoofState {
-  std::vector<netlink::nf::Rule> prerouting;
-  bool has_chains = false;
+  bool has_prerouting = false;                     ///< the shared chain
+  bool has_chains = false;                         ///< the attachment's
+  std::vector<netlink::nf::Rule> prerouting = {};  ///< its rules in the shared chain
 };
+/// What add_macspoof() sends.
 netlink::nf::Batch plan_macspoof(const MacspoofState& seen, const std::string& id,
                                  const std::string& host_veth, const netlink::Mac& mac);
 

@@ -97,10 +97,12 @@ bool can_masquerade(NfSocket& socket) {
 }
 
 // Flushing in the same transaction is what makes any number of concurrent first ADDs end with one
-// set of rules; but to delete rules costs 10 ms when the socket is closed, so only then.
+// set of rules. But to delete a rule, or to add a chain once more, costs 10 ms when the socket is
+// closed: only where it is needed. The rule that goes to masq_checks vouches for that chain.
 Batch plan_add(const std::vector<Rule>& seen, const Masquerade& masquerade) {
-  Batch batch = skeleton();
+  Batch batch;
   if (!as_wanted(seen)) {
+    batch = skeleton();
     batch.flush(postrouting());
     for (Rule& rule : postrouting_rules()) batch.add(std::move(rule));
   }
@@ -111,28 +113,26 @@ Batch plan_add(const std::vector<Rule>& seen, const Masquerade& masquerade) {
 }
 
 void add(NfSocket& socket, const Masquerade& masquerade) {
-  socket.commit(plan_add(socket.rules(postrouting()), masquerade));
+  socket.commit_planned(
+      [&](Batch& batch) { batch = plan_add(socket.rules(postrouting()), masquerade); });
 }
 
 void plan_remove(NfSocket& socket, const Masquerade& m, Batch& batch) {
-  if (!socket.has_chain(checks())) return;
   const std::string prefix = cni::OwnerTag(m.network, m.container_id, m.ifname).prefix();
-  for (const Rule& rule : socket.rules(checks())) {
-    if (rule.comment.starts_with(prefix)) batch.remove(rule);
-  }
+  NfSocket::Filter filter{.comment_start = prefix};
+  if (!m.addresses.empty()) filter.enough = m.addresses.size();
+  for (const Rule& rule : socket.rules(checks(), filter)) batch.remove(rule);
 }
 
 void plan_gc(NfSocket& socket, const std::string& network,
              const std::vector<cni::Attachment>& valid, Batch& batch) {
-  if (!socket.has_chain(checks())) return;
   std::set<std::string> keep;
   for (const auto& a : valid) {
     keep.insert(cni::OwnerTag(network, a.container_id, a.ifname).prefix());
   }
   const cni::OwnerTag any(network, "", "");
   const std::string ours = cat(any.network_hash, "-");
-  for (const Rule& rule : socket.rules(checks())) {
-    if (!rule.comment.starts_with(ours)) continue;
+  for (const Rule& rule : socket.rules(checks(), {.comment_start = ours})) {
     if (!keep.contains(rule.comment.substr(0, any.prefix().size()))) batch.remove(rule);
   }
 }

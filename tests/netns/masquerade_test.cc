@@ -1,0 +1,346 @@
+// In a network namespace of its own: what add_masquerade() and add_macspoof() leave in the kernel,
+// as nft and iptables-save see it. Needs root; exits with 77 where it may not unshare.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include "plugins/common/masquerade.h"
+
+#include <doctest/doctest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "libcni/error.h"
+#include "netlink/nf/socket.h"
+#include "plugins/bridge/macspoof.h"
+
+using netlink::Cidr;
+using netlink::Mac;
+using plugins::Masquerade;
+using plugins::MasqueradeBackend;
+
+namespace {
+
+bool enter_own_namespace() { return ::unshare(CLONE_NEWNET) == 0; }
+
+// A fresh namespace per test: the last one is gone with its rules.
+struct Node {
+  Node() { REQUIRE(enter_own_namespace()); }
+};
+
+std::string output_of(const std::string& command) {
+  std::string out;
+  std::FILE* const pipe = ::popen((command + " 2>/dev/null").c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::array<char, 4096> buffer;
+  while (const std::size_t size = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
+    out.append(buffer.data(), size);
+  }
+  ::pclose(pipe);
+  return out;
+}
+
+// The rules alone: no counters, no dates, no built-in chains.
+std::string rules_of(const std::string& tool) {
+  return output_of(tool + "-save | grep -e '^:CNI' -e '^-A'");
+}
+
+std::string ruleset() { return output_of("nft list ruleset"); }
+
+bool run(const std::string& command) { return std::system(command.c_str()) == 0; }
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+Masquerade pod(const std::string& id, std::initializer_list<const char*> addresses,
+               const std::string& ifname = "eth0") {
+  Masquerade m{"mynet", id, ifname, {}};
+  for (const char* const address : addresses) m.addresses.push_back(*Cidr::parse(address));
+  return m;
+}
+
+constexpr auto kNft = MasqueradeBackend::kNftables;
+constexpr auto kIptables = MasqueradeBackend::kIptables;
+constexpr const char* kChain = "CNI-70a29d9dc18bc4d652ea5d59";  // mynet, abc123
+
+const std::string kEmptyTable = R"(table inet cni_plugins_masquerade {
+	comment "Masquerading for plugins from github.com/containernetworking/plugins"
+	chain masq_checks {
+		comment "Masquerade traffic from certain IPs to any (non-multicast) IP outside their subnet"
+	}
+
+	chain postrouting {
+		type nat hook postrouting priority srcnat; policy accept;
+		ip daddr 224.0.0.0/4 return
+		ip6 daddr ff00::/8 return
+		goto masq_checks
+	}
+}
+)";
+
+}  // namespace
+
+TEST_CASE("nftables: nft lists the rules as the reference writes them") {
+  const Node node;
+  plugins::add_masquerade(kNft, pod("abc123", {"10.7.1.2/24", "10.8.1.2/20", "fd07::2/64"}));
+  const std::string listed = ruleset();
+  CHECK(contains(listed, "\t\tip saddr 10.7.1.2 ip daddr != 10.7.1.0/24 masquerade comment \""));
+  CHECK(contains(listed, "\t\tip saddr 10.8.1.2 ip daddr != 10.8.0.0/20 masquerade comment \""));
+  CHECK(contains(listed, "\t\tip6 saddr fd07::2 ip6 daddr != fd07::/64 masquerade comment \""));
+  CHECK(count(listed, ", net: mynet, if: eth0, id: abc123\"") == 3);
+  plugins::check_masquerade(pod("abc123", {"10.7.1.2/24", "10.8.1.2/20", "fd07::2/64"}));
+  plugins::remove_masquerade(pod("abc123", {}));
+  CHECK(ruleset() == kEmptyTable);
+  CHECK_THROWS_AS(plugins::check_masquerade(pod("abc123", {"10.7.1.2/24"})), cni::Error);
+}
+
+TEST_CASE("nftables: the listing is what nft takes back") {
+  const Node node;
+  plugins::add_masquerade(kNft, pod("abc123", {"10.7.1.2/24", "10.1.2.3/32", "fd07::2/61"}));
+  bridge::add_macspoof("abc123", "eth0", "vethabc", *Mac::parse("02:00:00:00:00:01"));
+  const std::string listed = ruleset();
+  REQUIRE(
+      run("nft list ruleset > /tmp/masquerade_test.nft && nft flush ruleset && "
+          "nft -f /tmp/masquerade_test.nft"));
+  CHECK(ruleset() == listed);
+  ::unlink("/tmp/masquerade_test.nft");
+}
+
+TEST_CASE("nftables: an ADD repairs a damaged chain, and twice is once") {
+  const Node node;
+  plugins::add_masquerade(kNft, pod("one", {"10.7.1.2/24"}));
+  REQUIRE(run("nft flush chain inet cni_plugins_masquerade postrouting"));
+  plugins::add_masquerade(kNft, pod("two", {"10.7.1.3/24"}));
+  plugins::add_masquerade(kNft, pod("three", {"10.7.1.4/24"}));
+  CHECK(count(ruleset(), "goto masq_checks") == 1);
+  CHECK(count(ruleset(), "return") == 2);
+}
+
+TEST_CASE("nftables: who takes an address over keeps it when the one before is removed") {
+  const Node node;
+  plugins::add_masquerade(kNft, pod("a", {"10.7.1.2/24"}));
+  plugins::add_masquerade(kNft, pod("b", {"10.7.1.2/24"}));
+  plugins::remove_masquerade(pod("a", {"10.7.1.2/24"}));
+  CHECK(count(ruleset(), "masquerade comment") == 1);
+  CHECK(contains(ruleset(), "id: b\""));
+}
+
+TEST_CASE("nftables: GC keeps the valid and other networks") {
+  const Node node;
+  plugins::add_masquerade(kNft, pod("keep", {"10.7.1.2/24"}));
+  plugins::add_masquerade(kNft, pod("drop", {"10.7.1.3/24"}));
+  plugins::add_masquerade(kNft, {"other", "drop", "eth0", {*Cidr::parse("10.9.1.3/24")}});
+  plugins::gc_masquerade("mynet", {{"keep", "eth0"}});
+  CHECK(count(ruleset(), "masquerade comment") == 2);
+  CHECK(contains(ruleset(), "id: keep\""));
+  CHECK(contains(ruleset(), "net: other, if: eth0, id: drop\""));
+}
+
+TEST_CASE("nftables: 64 first ADDs at once leave one set of shared rules") {
+  const Node node;
+  std::vector<pid_t> children;
+  for (int i = 0; i < 64; ++i) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      try {
+        const std::string address = netlink::cat("10.7.1.", i + 2, "/24");
+        plugins::add_masquerade(kNft, pod(netlink::cat("c", i), {address.c_str()}));
+        if (i % 2 == 0) plugins::remove_masquerade(pod(netlink::cat("c", i), {}));
+        ::_exit(0);
+      } catch (const std::exception& e) {
+        std::fprintf(stderr, "child %d: %s\n", i, e.what());
+        ::_exit(1);
+      }
+    }
+    children.push_back(pid);
+  }
+  for (const pid_t pid : children) {
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    CHECK(status == 0);
+  }
+  const std::string listed = ruleset();
+  CHECK(count(listed, "masquerade comment") == 32);
+  CHECK(count(listed, "goto masq_checks") == 1);
+  CHECK(count(listed, "return") == 2);
+}
+
+TEST_CASE("iptables: the rules are the reference's") {
+  const Node node;
+  plugins::add_masquerade(kIptables, pod("abc123", {"10.7.1.2/24", "fd07::2/64"}));
+  CHECK(rules_of("iptables") ==
+        R"(:CNI-70a29d9dc18bc4d652ea5d59 - [0:0]
+-A POSTROUTING -s 10.7.1.2/32 -m comment --comment "name: \"mynet\" id: \"abc123\"" -j CNI-70a29d9dc18bc4d652ea5d59
+-A CNI-70a29d9dc18bc4d652ea5d59 -d 10.7.1.0/24 -m comment --comment "name: \"mynet\" id: \"abc123\"" -j ACCEPT
+-A CNI-70a29d9dc18bc4d652ea5d59 ! -d 224.0.0.0/4 -m comment --comment "name: \"mynet\" id: \"abc123\"" -j MASQUERADE
+)");
+  CHECK(rules_of("ip6tables") ==
+        R"(:CNI-70a29d9dc18bc4d652ea5d59 - [0:0]
+-A POSTROUTING -s fd07::2/128 -m comment --comment "name: \"mynet\" id: \"abc123\"" -j CNI-70a29d9dc18bc4d652ea5d59
+-A CNI-70a29d9dc18bc4d652ea5d59 -d fd07::/64 -m comment --comment "name: \"mynet\" id: \"abc123\"" -j ACCEPT
+-A CNI-70a29d9dc18bc4d652ea5d59 ! -d ff00::/8 -m comment --comment "name: \"mynet\" id: \"abc123\"" -j MASQUERADE
+)");
+  plugins::check_masquerade(pod("abc123", {"10.7.1.2/24", "fd07::2/64"}));
+  // Again, as after an ADD that was killed.
+  plugins::add_masquerade(kIptables, pod("abc123", {"10.7.1.2/24", "fd07::2/64"}));
+  CHECK(count(rules_of("iptables"), "-A ") == 3);
+  CHECK(count(rules_of("ip6tables"), "-A ") == 3);
+  plugins::remove_masquerade(pod("abc123", {}));
+  CHECK(rules_of("iptables").empty());
+  CHECK(rules_of("ip6tables").empty());
+  plugins::remove_masquerade(pod("abc123", {}));
+}
+
+TEST_CASE("iptables: attachments that share a chain are removed one by one") {
+  const Node node;
+  const auto first = pod("abc123", {"10.7.1.2/24", "10.6.1.2/24"});
+  const auto second = pod("abc123", {"10.7.1.3/24"}, "net1");
+  plugins::add_masquerade(kIptables, first);
+  plugins::add_masquerade(kIptables, second);
+  CHECK(count(rules_of("iptables"), "-A POSTROUTING") == 3);
+  CHECK(count(rules_of("iptables"), "ACCEPT") == 2);
+  plugins::remove_masquerade(first);
+  CHECK(count(rules_of("iptables"), "-A POSTROUTING") == 1);
+  CHECK(contains(rules_of("iptables"), "-d 10.7.1.0/24"));
+  CHECK(!contains(rules_of("iptables"), "-d 10.6.1.0/24"));
+  plugins::check_masquerade(second);
+  plugins::remove_masquerade(second);
+  CHECK(rules_of("iptables").empty());
+}
+
+TEST_CASE("iptables: both forms of the jump are removed, and foreign rules stay") {
+  const Node node;
+  plugins::add_masquerade(kIptables, pod("abc123", {"10.7.1.2/24"}));
+  const std::string chain = kChain;
+  REQUIRE(run("iptables -t nat -A POSTROUTING -s 10.7.1.2/24 -j " + chain));
+  REQUIRE(run("iptables -t nat -A POSTROUTING -s 10.99.0.0/16 -j MASQUERADE"));
+  plugins::remove_masquerade(pod("abc123", {"10.7.1.2/24"}));
+  CHECK(rules_of("iptables") == "-A POSTROUTING -s 10.99.0.0/16 -j MASQUERADE\n");
+}
+
+TEST_CASE("iptables: what the legacy tables hold is removed") {
+  const Node node;
+  const std::string rules =
+      std::string("*nat\n:") + kChain +
+      " - [0:0]\n-A POSTROUTING -s 10.7.1.2 -m comment --comment "
+      R"("name: \"mynet\" id: \"abc123\"")"
+      " -j " +
+      kChain + "\n-A " + kChain + " -d 10.7.1.0/24 -j ACCEPT\n-A " + kChain +
+      " ! -d 224.0.0.0/4 -j MASQUERADE\n-A POSTROUTING -j MASQUERADE\nCOMMIT\n";
+  const std::string command = "printf '%s' \"$RULES\" | iptables-legacy-restore --noflush";
+  ::setenv("RULES", rules.c_str(), 1);
+  if (!run(command)) {
+    MESSAGE("SKIP: no legacy iptables here");
+    return;
+  }
+  plugins::check_masquerade(pod("abc123", {"10.7.1.2/24"}));
+  SUBCASE("by address") { plugins::remove_masquerade(pod("abc123", {"10.7.1.2/24"})); }
+  SUBCASE("by name") { plugins::remove_masquerade(pod("abc123", {})); }
+  SUBCASE("by GC") {
+    plugins::gc_masquerade("mynet", {{"abc123", "eth0"}});
+    CHECK(count(rules_of("iptables-legacy"), "CNI-") == 4);
+    plugins::gc_masquerade("mynet", {});
+  }
+  CHECK(rules_of("iptables-legacy") == "-A POSTROUTING -j MASQUERADE\n");
+}
+
+TEST_CASE("iptables: GC keeps the valid and other networks") {
+  const Node node;
+  plugins::add_masquerade(kIptables, pod("keep", {"10.7.1.2/24"}));
+  plugins::add_masquerade(kIptables, pod("drop", {"10.7.1.3/24", "fd07::3/64"}));
+  plugins::add_masquerade(kIptables, {"other", "drop", "eth0", {*Cidr::parse("10.9.1.3/24")}});
+  plugins::gc_masquerade("mynet", {{"keep", "eth0"}});
+  CHECK(count(rules_of("iptables"), "-A POSTROUTING") == 2);
+  CHECK(rules_of("ip6tables").empty());
+}
+
+TEST_CASE("without iptables-restore the error says so") {
+  const Node node;
+  if (::access("/usr/sbin/iptables-restore", X_OK) == 0) return;  // found wherever PATH points
+  CHECK_THROWS_AS(plugins::add_masquerade(kIptables, pod("a", {"10.7.1.2/24"})), cni::Error);
+}
+
+TEST_CASE("the backend is what the kernel has, and the probe leaves nothing") {
+  const Node node;
+  CHECK(plugins::choose_backend("") == kNft);
+  CHECK(ruleset().empty());
+  CHECK(plugins::choose_backend("iptables") == kIptables);
+  CHECK_THROWS_AS(plugins::choose_backend("ebtables"), cni::Error);
+  CHECK(!plugins::masquerade_missing(kNft));
+}
+
+TEST_CASE("a refusal names the change and leaves nothing") {
+  const Node node;
+  netlink::nf::Batch batch;
+  batch.add(netlink::nf::Table{netlink::nf::TableFamily::kInet, "t"});
+  batch.flush({netlink::nf::TableFamily::kInet, "t", "absent"});
+  netlink::nf::NfSocket socket;
+  try {
+    socket.commit(batch);
+    FAIL("the commit passed");
+  } catch (const netlink::Error& e) {
+    CHECK(e.operation() == "flush chain 'inet t absent'");
+    CHECK(e.error() == ENOENT);
+  }
+  CHECK(ruleset().empty());
+}
+
+TEST_CASE(
+    "macspoofchk: nft lists the rules as the reference writes them, once however often added") {
+  const Node node;
+  for (int i = 0; i < 2; ++i) {
+    bridge::add_macspoof("abc123", "eth0", "vethabc", *Mac::parse("02:00:00:00:00:01"));
+  }
+  CHECK(ruleset() == R"(table bridge nat {
+	chain PREROUTING {
+		type filter hook prerouting priority dstnat; policy accept;
+		iifname "vethabc" jump cni-br-iface-abc123-eth0 comment "macspoofchk-abc123-eth0"
+	}
+
+	chain cni-br-iface-abc123-eth0 {
+		jump cni-br-iface-abc123-eth0-mac comment "macspoofchk-abc123-eth0"
+	}
+
+	chain cni-br-iface-abc123-eth0-mac {
+		ether saddr 02:00:00:00:00:01 return comment "macspoofchk-abc123-eth0"
+		drop comment "macspoofchk-abc123-eth0"
+	}
+}
+)");
+  bridge::check_macspoof("abc123", "eth0", "vethabc");
+  CHECK_THROWS_AS(bridge::check_macspoof("abc123", "eth0", "vethdef"), cni::Error);
+  bridge::remove_macspoof("abc123", "eth0");
+  CHECK(!contains(ruleset(), "abc123"));
+  bridge::remove_macspoof("abc123", "eth0");
+  CHECK_THROWS_AS(bridge::add_macspoof(std::string(200, 'x'), "eth0", "v", Mac{}), cni::Error);
+}
+
+TEST_CASE("macspoofchk: GC removes the checks of links that are gone") {
+  const Node node;
+  REQUIRE(run("ip link add vethabc type veth peer name peer"));
+  bridge::add_macspoof("here", "eth0", "vethabc", *Mac::parse("02:00:00:00:00:01"));
+  bridge::add_macspoof("gone", "eth0", "vethdef", *Mac::parse("02:00:00:00:00:02"));
+  bridge::gc_macspoof();
+  CHECK(contains(ruleset(), "here"));
+  CHECK(!contains(ruleset(), "gone"));
+}
+
+int main(int argc, char** argv) {
+  if (!enter_own_namespace()) {
+    std::puts("SKIP: not allowed to make a network namespace");
+    return 77;
+  }
+  doctest::Context context(argc, argv);
+  return context.run();
+}
