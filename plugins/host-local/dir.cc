@@ -114,8 +114,8 @@ std::optional<File> Dir::read(const std::string& name) const {
     const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("read", name, errno);
-    if (n == 0) break;
     file.content.append(buffer, static_cast<std::size_t>(n));
+    if (static_cast<std::size_t>(n) < sizeof buffer) break;  // a regular file ends here
   }
   return file;
 }

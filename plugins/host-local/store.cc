@@ -98,13 +98,17 @@ void Store::discard(const Ip& ip, std::span<const OwnerIndex::Entry> entries) co
   for (const OwnerIndex::Entry& entry : entries) index().remove(entry);
 }
 
-std::vector<Ip> Store::scan(std::string_view content) const {
-  std::vector<Ip> out;
+// The reference's two passes in one: full records, and only where there is none bare container IDs.
+std::vector<Ip> Store::scan(const Owner& owner) const {
+  const std::string record = owner.record();
+  std::vector<Ip> full, bare;
   for (const Ip& ip : used()) {
     const auto file = read(ip);
-    if (file && trimmed(file->content) == content) out.push_back(ip);
+    const std::string_view content = file ? trimmed(file->content) : std::string_view();
+    if (content == record) full.push_back(ip);
+    if (content == owner.id) bare.push_back(ip);
   }
-  return out;
+  return full.empty() ? bare : full;
 }
 
 std::vector<Ip> Store::owned(const Owner& owner, const std::vector<Ip>& hints) const {
@@ -115,9 +119,7 @@ std::vector<Ip> Store::owned(const Owner& owner, const std::vector<Ip>& hints) c
   for (const Ip& ip : hints) {
     if (out.empty() && holds(ip, owner)) out.push_back(ip);
   }
-  if (out.empty()) out = scan(owner.record());
-  if (out.empty()) out = scan(owner.id);
-  return out;
+  return out.empty() ? scan(owner) : out;
 }
 
 bool Store::release_indexed(const Owner& owner) const {
@@ -133,10 +135,8 @@ bool Store::release_indexed(const Owner& owner) const {
   return !entries.empty();
 }
 
-// The reference's two passes: full records, and only where there is none bare container IDs.
 bool Store::release_unindexed(const Owner& owner) const {
-  auto found = scan(owner.record());
-  if (found.empty()) found = scan(owner.id);
+  const auto found = scan(owner);
   for (const Ip& ip : found) dir_.remove(ip.str());
   return !found.empty();
 }

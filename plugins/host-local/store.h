@@ -74,7 +74,7 @@ class Store {
   bool holds(const Ip& ip, const Owner& owner) const;
   bool release_indexed(const Owner& owner) const;
   bool release_unindexed(const Owner& owner) const;
-  std::vector<Ip> scan(std::string_view content) const;
+  std::vector<Ip> scan(const Owner& owner) const;
 
   Dir dir_;
   std::string network_;
