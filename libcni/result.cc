@@ -41,7 +41,7 @@ Json dns_json(const Dns& dns, bool alphabetical) {
 Json route_json(const Route& route, bool alphabetical) {
   Json out = Json::object();
   if (alphabetical) put_number(out, "advmss", route.advmss);
-  out["dst"] = route.dst.network().str();
+  out["dst"] = route.dst.str();
   if (route.gateway) out["gw"] = route.gateway->str();
   put_number(out, "mtu", route.mtu);
   if (!alphabetical) put_number(out, "advmss", route.advmss);
@@ -119,7 +119,7 @@ Json ancient_json(const Result& result, Version as) {
       for (const Route& route : result.routes) {
         if (route.dst.ip.is_v4() != v4) continue;
         Json one = Json::object();
-        one["dst"] = route.dst.network().str();
+        one["dst"] = route.dst.str();
         if (route.gateway) one["gw"] = route.gateway->str();
         ip["routes"].push_back(std::move(one));
       }

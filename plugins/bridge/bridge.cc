@@ -1,8 +1,11 @@
 #include "plugins/bridge/bridge.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "libcni/invoke.h"
 #include "libcni/ipam.h"
+#include "netlink/nf/socket.h"
 #include "netlink/route/neighbour.h"
 #include "plugins/bridge/check.h"
 #include "plugins/bridge/conf.h"
@@ -124,6 +127,7 @@ Link route_pod(const Wiring& wiring, const Link& bridge, const plugins::PodInter
 
 Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);  // all of the input before any change
+  if (!conf.ipam_type.empty()) cni::find_plugin(conf.ipam_type, request.path);
   const NetNs pod_ns = open_pod(request);
   RouteSocket host;
   RouteSocket pod(pod_ns);
@@ -160,16 +164,26 @@ Result add(const cni::Request& request, cni::Undo& undo) {
 
 void del(const cni::Request& request) {
   const DelConf conf = DelConf::parse(request);
-  plugins::Masquerade what{request.network, request.container_id, request.ifname, {}};
   cni::BestEffort each;
-  each("remove the interface", [&] { what.addresses = disconnect_pod(request); });
-  if (conf.mac_spoof_check) {
-    each("remove the hardware address check",
-         [&] { remove_macspoof(request.container_id, request.ifname); });
-  }
-  if (conf.ip_masq) {
-    if (what.addresses.empty()) what.addresses = previous_addresses(request);
-    each("remove the masquerading", [&] { plugins::remove_masquerade(what); });
+  {
+    // Closing the socket over which rules were removed waits for the kernel to free them, as the
+    // link's removal does: opened first and closed last, it has waited already.
+    std::optional<netlink::nf::NfSocket> nf;
+    if (conf.ip_masq || conf.mac_spoof_check) {
+      each("open nfnetlink", [&] { nf = netlink::nf::NfSocket::find(); });
+    }
+    netlink::nf::NfSocket* const rules = nf ? &*nf : nullptr;
+    if (conf.ip_masq) {
+      each("remove the masquerading", [&] {
+        plugins::remove_masquerade(rules, {request.network, request.container_id, request.ifname,
+                                           known_addresses(request)});
+      });
+    }
+    each("remove the interface", [&] { disconnect_pod(request); });
+    if (conf.mac_spoof_check) {  // not before the pod can send no more
+      each("remove the hardware address check",
+           [&] { remove_macspoof(rules, request.container_id, request.ifname); });
+    }
   }
   // Last: whoever gets the addresses next must not meet what belonged to this pod.
   each("release the addresses",

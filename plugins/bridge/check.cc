@@ -129,6 +129,12 @@ void check_gateway(const Wiring& wiring, const cni::Result& result) {
   }
 }
 
+std::vector<cni::Cidr> addresses_of(const cni::Result& result) {
+  std::vector<cni::Cidr> out;
+  for (const auto& address : result.ips) out.push_back(address.cidr);
+  return out;
+}
+
 }  // namespace
 
 void check_attachment(const Wiring& wiring, const cni::Result& result) {
@@ -144,7 +150,7 @@ void check_attachment(const Wiring& wiring, const cni::Result& result) {
   check_gateway(wiring, result);
   if (!conf.ip_masq) return;
   plugins::Masquerade what{wiring.request.network, wiring.request.container_id,
-                           wiring.request.ifname, previous_addresses(wiring.request)};
+                           wiring.request.ifname, addresses_of(result)};
   plugins::check_masquerade(what);
 }
 
@@ -167,18 +173,6 @@ void require_node_support(const Conf& conf) {
   if (const auto why = plugins::masquerade_missing(conf.ip_masq_backend)) {
     throw missing(cat("ipMasq: ", *why));
   }
-}
-
-std::vector<cni::Cidr> previous_addresses(const cni::Request& request) {
-  std::vector<cni::Cidr> out;
-  try {
-    if (const auto result = request.prev_result()) {
-      for (const auto& address : result->ips) out.push_back(address.cidr);
-    }
-  } catch (const cni::Error&) {
-    // DEL goes on without it: everything is found by its owner as well.
-  }
-  return out;
 }
 
 }  // namespace bridge

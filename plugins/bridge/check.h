@@ -15,7 +15,4 @@ void check_attachment(const Wiring& wiring, const cni::Result& result);
 /// \throws cni::Error(kPluginUnavailable) naming what is missing.
 void require_node_support(const Conf& conf);
 
-/// The pod's addresses by prevResult; none where it is absent or unreadable.
-std::vector<cni::Cidr> previous_addresses(const cni::Request& request);
-
 }  // namespace bridge

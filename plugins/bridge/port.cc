@@ -64,6 +64,19 @@ bool try_connect(const Wiring& wiring, const Link& bridge, const netlink::Veth& 
   }
 }
 
+// DEL goes on without a previous result: everything is found by its owner as well.
+std::vector<cni::Cidr> previous_addresses(const cni::Request& request) {
+  std::vector<cni::Cidr> out;
+  try {
+    if (const auto result = request.prev_result()) {
+      for (const auto& address : result->ips) out.push_back(address.cidr);
+    }
+  } catch (const cni::Error& e) {
+    cni::note(e.what());
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string port_name(const cni::Request& request) {
@@ -114,23 +127,30 @@ void wait_for_port(RouteSocket& host, const Link& outside) {
   }
 }
 
-std::vector<cni::Cidr> disconnect_pod(const cni::Request& request) {
-  std::vector<cni::Cidr> addresses;
+void disconnect_pod(const cni::Request& request) {
   if (const auto ns = NetNs::find(request.netns)) {
     RouteSocket pod(*ns);
     const auto inside = pod.find(request.ifname);
     if (inside && inside->kind == "veth") {  // anything else is not this plugin's
-      for (const auto& address : pod.addresses(*inside)) {
-        if (!address.cidr.ip.is_link_local()) addresses.push_back(address.cidr);
-      }
-      pod.send(netlink::remove_link(*inside));
-      return addresses;
+      return pod.send(netlink::remove_link(*inside));
     }
   }
   RouteSocket host;
   const auto outside = host.find(port_name(request));
   if (outside && is_ours(*outside, tag_of(request))) host.send(netlink::remove_link(*outside));
-  return addresses;
+}
+
+std::vector<cni::Cidr> known_addresses(const cni::Request& request) {
+  std::vector<cni::Cidr> out = previous_addresses(request);
+  const auto ns = out.empty() ? NetNs::find(request.netns) : std::nullopt;
+  if (!ns) return out;
+  RouteSocket pod(*ns);
+  const auto inside = pod.find(request.ifname);
+  if (!inside || inside->kind != "veth") return out;
+  for (const auto& address : pod.addresses(*inside)) {
+    if (!address.cidr.ip.is_link_local()) out.push_back(address.cidr);
+  }
+  return out;
 }
 
 void collect_ports(const cni::Request& request, const std::vector<cni::Attachment>& valid) {

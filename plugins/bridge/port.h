@@ -36,10 +36,13 @@ void open_port(const Wiring& wiring, const Port& port, const netlink::Link& brid
 /// Waits until the bridge forwards the port's frames. \throws cni::Error after 2.5 seconds.
 void wait_for_port(netlink::RouteSocket& host, const netlink::Link& outside);
 
-/// Removes what a request's attachment has: the pod's end by its name, and where the namespace
-/// cannot be entered, the node's end by its name and alias. Returns the global addresses the pod's
-/// end had.
-std::vector<cni::Cidr> disconnect_pod(const cni::Request& request);
+/// Removes the pair of a request's attachment: by the pod's end, and where the namespace cannot be
+/// entered, by the node's end, found by its name and alias. Nothing there is fine.
+void disconnect_pod(const cni::Request& request);
+
+/// The attachment's addresses by prevResult, else as the pod's interface has them; none where both
+/// are gone.
+std::vector<cni::Cidr> known_addresses(const cni::Request& request);
 
 /// Removes the ports of this network whose attachments are not to be kept.
 void collect_ports(const cni::Request& request, const std::vector<cni::Attachment>& valid);
