@@ -226,13 +226,14 @@ class AtOnce(suite.NodeTest):
         """Masquerading: a machine that knows no route to the pod answers it."""
         pod, beyond = self.pod(), self.pod("beyond")
         run("ip", "link", "add", "up0", "type", "veth", "peer", "eth0", "netns", "beyond")
-        # Without a second of DAD, in which the node would not forward to the link.
-        run("sh", "-c", "echo 0 >/proc/sys/net/ipv6/conf/up0/accept_dad")
         for where, name, last in ((None, "up0", 1), ("beyond", "eth0", 2)):
             at = ["ip", *(["-n", where] if where else [])]
             run(*at, "addr", "add", f"192.0.2.{last}/24", "dev", name)
             run(*at, "addr", "add", f"2001:db8::{last}/64", "dev", name, "nodad")
             run(*at, "link", "set", name, "up")
+        # The other machine's kernel is ready some time after its link is up.
+        self.assertTrue(wait_for(lambda: run("ping", "-c1", "-W1", "2001:db8::2", check=False)
+                                 .count(" 0% packet loss")))
         for backend in ("nftables", "iptables"):
             conf = config(backend)
             self.assert_ok(cni("bridge", "ADD", conf, netns=pod.path))

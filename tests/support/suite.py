@@ -143,8 +143,9 @@ def _own_processes():
                               "--propagation", "private", sys.executable, *sys.argv])
 
 
-def main(needs=(), needs_plugins=True, daemons=False):
-    """Runs the tests of the calling file; arguments are words that a test's name must contain."""
+def main(needs=(), needs_plugins=True, daemons=False, summary=lambda: None):
+    """Runs the tests of the calling file; arguments are words that a test's name must contain.
+    summary() is called before the closing line."""
     if daemons and os.geteuid() == 0:
         _own_processes()
     words = [a for a in sys.argv[1:] if not a.startswith("-")]
@@ -162,6 +163,7 @@ def main(needs=(), needs_plugins=True, daemons=False):
     for test in tests:
         if all(word in _name(test) for word in words):
             test(result)
+    summary()
     print(f"{result.passed} passed, {result.failed} failed, {len(result.skipped)} skipped",
           flush=True)
     if result.failed:

@@ -185,6 +185,16 @@ class Pod:
             return run(*command, **options)
 
 
+def vlan_filtering():
+    """Whether the kernel's bridges know VLANs."""
+    try:
+        run("ip", "link", "add", "probe", "type", "bridge", "vlan_filtering", "1")
+    except RuntimeError:
+        return False
+    run("ip", "link", "del", "probe")
+    return True
+
+
 def why_impossible():
     """Why no world can be made here, or None."""
     if os.geteuid() != 0:

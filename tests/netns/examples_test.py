@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Every network of conf-examples/ works: a pod gets it, is checked, and leaves nothing."""
+
+import glob
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.chain import Network  # noqa: E402
+from support.plugin import OURS, REFERENCE, ROOT  # noqa: E402
+from support.snapshot import left_by_design, snapshot  # noqa: E402
+from support.world import run, vlan_filtering  # noqa: E402
+
+FILES = sorted(glob.glob(os.path.join(ROOT, "conf-examples", "*.conflist")))
+
+
+@suite.spread
+class Examples(suite.NodeTest):
+    @suite.cases([(os.path.basename(path), path) for path in FILES])
+    def works(self, path):
+        # Plugins that are not ours yet are the reference's.
+        network = Network(path, (OURS, REFERENCE))
+        if network.missing():
+            self.skipTest(f"there is no plugin {network.missing()}")
+        if "vlan" in json.dumps(network.conflist).lower() and not vlan_filtering():
+            self.skipTest("this kernel has no VLAN filtering of bridges")
+        pod = self.pod()
+        ifname = "lo" if network.conflist["plugins"][0]["type"] == "loopback" else "eth0"
+        bridges = [plugin.get("bridge", "cni0") for plugin in network.conflist["plugins"]
+                   if plugin["type"] == "bridge"]
+        before = snapshot()
+        result, failed = network.add(netns=pod.path, ifname=ifname)
+        self.assertIsNone(failed, str(failed))
+        for ip in result["ips"] if bridges else []:
+            gateway = ip.get("gateway")
+            if gateway and gateway in run("ip", "addr"):  # of this node
+                pod.run("ping", "-c1", "-W2", gateway)
+        self.assertIsNone(network.each("CHECK", result, netns=pod.path, ifname=ifname))
+        for _ in range(2):
+            self.assertIsNone(network.each("DEL", result, netns=pod.path, ifname=ifname))
+        # The firewall plugin of the reference keeps chains that all pods share.
+        self.assert_same(before, ignore=lambda place: any(left_by_design(place, name)
+                                                          for name in bridges) or "CNI-" in place)
+
+    def test_all_of_them_live_on_one_node(self):
+        for number, path in enumerate(FILES):
+            network = Network(path, (OURS, REFERENCE))
+            if network.missing() or "vlan" in path or "loopback" in path:
+                continue
+            result, failed = network.add(netns=self.pod().path, container=f"pod{number}")
+            self.assertIsNone(failed, f"{path}: {failed}")
+
+
+if __name__ == "__main__":
+    suite.main(needs=("ping",))
