@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <new>
 
 #include "netlink/types/fd.h"
@@ -103,6 +104,7 @@ Env environment() {
 // ours gets its number. Without a stdout the Fd is empty and the write of the result fails.
 netlink::Fd private_stdout() {
   netlink::Fd out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  if (!out && errno != EBADF) return netlink::Fd(STDOUT_FILENO);  // unprotected, but there
   for (;;) {
     const int fd = ::open("/dev/null", O_RDWR);
     if (fd > STDERR_FILENO || fd < 0) {
