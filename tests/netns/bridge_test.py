@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+"""What the keys of the bridge plugin do to real frames, what CHECK notices, what GC collects."""
+
+import json
+import os
+import socket
+import struct
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.plugin import cni  # noqa: E402
+from support.snapshot import left_by_design, snapshot  # noqa: E402
+from support.world import run  # noqa: E402
+
+RANGES = [[{"subnet": "10.1.0.0/24"}], [{"subnet": "fd00:1::/64"}]]
+
+
+def config(version="1.0.0", name="net1", **more):
+    return {"cniVersion": version, "name": name, "type": "bridge", "isDefaultGateway": True,
+            "ipam": {"type": "host-local", "ranges": RANGES}} | more
+
+
+def details(name, *namespace):
+    return json.loads(run("ip", *namespace, "-j", "-d", "link", "show", name))[0]
+
+
+def host_end(result):
+    return result["interfaces"][1]["name"]
+
+
+def addresses(result):
+    return [ip["address"].split("/")[0] for ip in result["ips"]]
+
+
+def answers(pod, address):
+    return "1 received" in pod.run("ping", "-c1", "-W1", address, check=False)
+
+
+def mac_bytes(text):
+    return bytes.fromhex(text.replace(":", ""))
+
+
+class Keys(suite.NodeTest):
+    """Each key by its effect."""
+
+    def add(self, pod, conf, **options):
+        return self.assert_ok(cni("bridge", "ADD", conf, netns=pod.path, container=pod.name,
+                                  **options))
+
+    def test_isolated_pods_reach_the_node_but_not_each_other(self):
+        one, two = self.pod(), self.pod()
+        conf = config(portIsolation=True)
+        self.add(one, conf)
+        there = addresses(self.add(two, conf))
+        for address in there:
+            self.assertFalse(answers(one, address), address)
+        for gateway in ("10.1.0.1", "fd00:1::1"):
+            self.assertTrue(answers(one, gateway), gateway)
+
+    def test_a_hairpin_port_sends_frames_back(self):
+        for hairpin in (True, False):
+            pod = self.pod()
+            port = details(host_end(self.add(pod, config(hairpinMode=hairpin))))
+            self.assertEqual(port["linkinfo"]["info_slave_data"]["hairpin"], hairpin)
+
+    def test_the_MTU_is_that_of_both_ends_and_of_a_new_bridge(self):
+        pod = self.pod()
+        result = self.add(pod, config(mtu=1400))
+        for link in (details(host_end(result)), details("eth0", "-n", pod.name), details("cni0")):
+            self.assertEqual(link["mtu"], 1400, link["ifname"])
+
+    def test_a_foreign_hardware_address_does_not_pass_the_check(self):
+        sender, receiver = self.pod(), self.pod()
+        conf = config(macspoofchk=True)
+        own = self.add(sender, conf)["interfaces"][2]["mac"]
+        other = self.add(receiver, conf)["interfaces"][2]["mac"]
+        got = self.frames(sender, receiver, [own, "02:00:00:00:00:99"], other)
+        self.assertEqual(got, [own])
+        self.assertTrue(answers(sender, "10.1.0.1"))
+        for pod in (sender, receiver):
+            self.assert_ok(cni("bridge", "DEL", conf, netns=pod.path, container=pod.name))
+        self.assertNotIn("macspoofchk", run("nft", "list", "ruleset"))
+
+    def test_without_the_check_it_passes(self):
+        sender, receiver = self.pod(), self.pod()
+        self.add(sender, config())
+        other = self.add(receiver, config())["interfaces"][2]["mac"]
+        foreign = "02:00:00:00:00:99"
+        self.assertEqual(self.frames(sender, receiver, [foreign], other), [foreign])
+
+    def frames(self, sender, receiver, sources, destination):
+        """Which of the source addresses arrive, in frames of an experimental protocol."""
+        kind = 0x88b5  # IEEE 802, local experimental
+        with receiver.inside():
+            listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(kind))
+            listener.bind(("eth0", kind))
+        with sender.inside():
+            raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+            raw.bind(("eth0", 0))
+        with listener, raw:
+            for source in sources:
+                raw.send(mac_bytes(destination) + mac_bytes(source) + struct.pack("!H", kind) +
+                         bytes(50))
+            listener.settimeout(0.5)
+            got = []
+            try:
+                while len(got) < len(sources):
+                    got.append(":".join(f"{byte:02x}" for byte in listener.recv(200)[6:12]))
+            except TimeoutError:
+                pass
+        return got
+
+    def test_duplicate_address_detection_finds_the_duplicate(self):
+        first, second = self.pod(), self.pod()
+        static = {"type": "static", "addresses": [{"address": "fd00:1::9/64"}]}
+        self.add(first, config(ipam=static, isGateway=False, isDefaultGateway=False))
+        conf = config(ipam=static, isGateway=False, isDefaultGateway=False, enabledad=True)
+        before = snapshot()
+        refused = cni("bridge", "ADD", conf, netns=second.path, container=second.name)
+        self.assert_error(refused, 999, "DADFAILED")
+        self.assert_same(before)
+
+    def test_duplicate_address_detection_is_waited_for(self):
+        pod = self.pod()
+        self.add(pod, config(enabledad=True))
+        seen = json.loads(pod.run("ip", "-j", "-6", "addr", "show", "eth0"))[0]["addr_info"]
+        mine = [one for one in seen if one["scope"] == "global"]
+        self.assertEqual([one.get("tentative", False) for one in mine], [False])
+
+    def test_a_disabled_interface_stays_down(self):
+        pod = self.pod()
+        conf = {"cniVersion": "1.0.0", "name": "net1", "type": "bridge",
+                "disableContainerInterface": True}
+        self.add(pod, conf)
+        self.assertNotIn("UP", details("eth0", "-n", pod.name)["flags"])
+
+    def test_the_bridge_becomes_promiscuous(self):
+        self.add(self.pod(), config(promiscMode=True))
+        self.assertEqual(details("cni0")["promiscuity"], 1)
+
+    def test_a_gateway_address_in_the_way_is_named_or_replaced(self):
+        run("ip", "link", "add", "cni0", "type", "bridge")
+        run("ip", "addr", "add", "10.9.9.9/16", "dev", "cni0")
+        pod = self.pod()
+        before = snapshot()
+        refused = cni("bridge", "ADD", config(), netns=pod.path)
+        self.assert_error(refused, 7, "10.9.9.9/16")
+        self.assert_same(before, ignore=left_by_design)
+        self.add(pod, config(forceAddress=True))
+        now = [a["local"] for a in json.loads(run("ip", "-j", "-4", "addr", "show", "cni0"))[0]
+               ["addr_info"]]
+        self.assertEqual(now, ["10.1.0.1"])
+
+    def test_routes_have_what_IPAM_says_of_them(self):
+        pod = self.pod()
+        ipam = {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/24"}]],
+                "routes": [{"dst": "192.0.2.0/24", "mtu": 1300, "advmss": 1200, "priority": 50},
+                           {"dst": "198.51.100.0/24", "table": 100},
+                           {"dst": "203.0.113.0/24", "scope": 253}]}
+        conf = config(version="1.1.0", ipam=ipam)
+        result = self.add(pod, conf)
+        routes = {r["dst"]: r for r in json.loads(pod.run("ip", "-j", "route", "show", "table",
+                                                          "all"))}
+        first = routes["192.0.2.0/24"]
+        self.assertEqual((first["metric"], first["gateway"]), (50, "10.1.0.1"))
+        self.assertIn({"mtu": 1300, "advmss": 1200}, first["metrics"])
+        self.assertEqual(routes["198.51.100.0/24"]["table"], "100")
+        self.assertEqual(routes["203.0.113.0/24"]["scope"], "link")
+        self.assertNotIn("gateway", routes["203.0.113.0/24"])
+        checked = cni("bridge", "CHECK", conf | {"prevResult": result}, netns=pod.path,
+                      container=pod.name)
+        self.assert_ok(checked)
+
+    def test_forwarding_does_not_cost_the_node_its_learned_default_route(self):
+        run("ip", "link", "add", "up0", "type", "veth", "peer", "up1")
+        for name in ("up0", "up1"):
+            run("ip", "link", "set", name, "up")
+        run("ip", "-6", "route", "add", "default", "via", "fe80::1", "dev", "up0", "proto", "ra")
+        self.add(self.pod(), config())
+        with open("/proc/sys/net/ipv6/conf/up0/accept_ra", encoding="ascii") as file:
+            self.assertEqual(file.read().strip(), "2")
+
+    def test_the_alias_of_the_port_says_whose_it_is(self):
+        pod = self.pod()
+        alias = details(host_end(self.add(pod, config())))["ifalias"]
+        self.assertIn(f"net: net1, if: eth0, id: {pod.name}", alias)
+
+
+# What somebody breaks, and what CHECK must say about it.
+MUTATIONS = [
+    ("the pod's address", "ip -n {pod} addr del {v4}/24 dev eth0", "10.1.0.2"),
+    ("the pod's IPv6 address", "ip -n {pod} addr del {v6}/64 dev eth0", "fd00:1::2"),
+    ("the default route", "ip -n {pod} route del default", "0.0.0.0/0"),
+    ("the pod's hardware address", "ip -n {pod} link set eth0 address 02:00:00:00:00:77",
+     "Mac doesn't match"),
+    ("the pod's interface down", "ip -n {pod} link set eth0 down", "eth0 is down"),
+    ("the pod's interface", "ip -n {pod} link del eth0", "eth0 not found"),
+    ("the port out of the bridge", "ip link set {port} nomaster", "is not a port of bridge"),
+    ("the port down", "ip link set {port} down", "is down"),
+    ("the port's hairpin mode", "bridge link set dev {port} hairpin off", "hairpin mode"),
+    ("the bridge", "ip link del cni0", "cni0 not found"),
+    ("the bridge down", "ip link set cni0 down", "'cni0' is down"),
+    ("the bridge's hardware address", "ip link set cni0 address 02:00:00:00:00:78",
+     "Mac doesn't match"),
+    ("the gateway's address", "ip addr del 10.1.0.1/24 dev cni0", "gateway address 10.1.0.1/24"),
+    ("forwarding", "sysctl -qw net.ipv4.ip_forward=0", "ip_forward"),
+    ("the masquerading", "nft flush chain inet cni_plugins_masquerade masq_checks", "asquerad"),
+    ("the masquerading's hook", "nft flush chain inet cni_plugins_masquerade postrouting",
+     "asquerad"),
+    ("the hardware address check", "nft flush chain bridge nat PREROUTING", "macspoofchk"),
+    ("the reservation", "rm /var/lib/cni/networks/net1/10.1.0.2 "
+     "/var/lib/cni/networks/net1/fd00:1::2", "host-local"),
+]
+
+
+@suite.spread
+class Check(suite.NodeTest):
+    """CHECK is content after ADD, and names the one thing that is broken."""
+
+    @suite.cases([(name, (command, said)) for name, command, said in MUTATIONS])
+    def notices(self, row):
+        command, said = row
+        pod = self.pod()
+        conf = config(hairpinMode=True, ipMasq=True, macspoofchk=True)
+        result = self.assert_ok(cni("bridge", "ADD", conf, netns=pod.path))
+        again = conf | {"prevResult": result}
+        self.assert_ok(cni("bridge", "CHECK", again, netns=pod.path))
+        v4, v6 = addresses(result)
+        broken = command.format(pod=pod.name, port=host_end(result), v4=v4, v6=v6)
+        run("sh", "-c", broken)
+        self.assert_error(cni("bridge", "CHECK", again, netns=pod.path), None, said)
+        self.assert_ok(cni("bridge", "DEL", again, netns=pod.path))
+
+
+@suite.spread
+class Gc(suite.NodeTest):
+    """GC takes down what is not listed, completely, and nothing else."""
+
+    @suite.cases([(backend, backend) for backend in ("nftables", "iptables")])
+    def leaves_exactly_the_listed(self, backend):
+        conf = config(version="1.1.0", ipMasq=True, ipMasqBackend=backend, macspoofchk=True)
+        other = config(version="1.1.0", name="net2", bridge="cni1", ipMasq=True,
+                       ipMasqBackend=backend, ipam={"type": "host-local", "subnet": "10.2.0.0/24"})
+        keep, lost, elsewhere = self.pod(), self.pod(), self.pod()
+        for pod, which in ((keep, conf), (elsewhere, other)):
+            self.assert_ok(cni("bridge", "ADD", which, netns=pod.path, container=pod.name))
+        # A reference for what is left: the other pod came and went in order.
+        self.assert_ok(cni("bridge", "ADD", conf, netns=lost.path, container=lost.name))
+        self.assert_ok(cni("bridge", "DEL", conf, netns=lost.path, container=lost.name))
+        before = snapshot()
+        self.assert_ok(cni("bridge", "ADD", conf, netns=lost.path, container=lost.name))
+        valid = [{"containerID": keep.name, "ifname": "eth0"}]
+        self.assert_ok(cni("bridge", "GC", conf | {"cni.dev/valid-attachments": valid}))
+        self.assert_same(before, ignore=lambda place: "last_reserved" in place or
+                         ".owners/seen" in place)
+        self.assertTrue(answers(keep, "10.1.0.1"))
+        self.assertTrue(answers(elsewhere, "10.2.0.1"))
+
+    @suite.cases([(name, broken) for name, broken in (
+        ("a word for the list", "all"), ("an entry without name", [{"containerID": "x"}]),
+        ("an entry of null", [None]), ("a number for a name", [{"containerID": 1, "ifname": 2}]))])
+    def deletes_nothing_for(self, broken):
+        pod = self.pod()
+        conf = config(version="1.1.0", ipMasq=True)
+        self.assert_ok(cni("bridge", "ADD", conf, netns=pod.path))
+        before = snapshot()
+        self.assert_error(cni("bridge", "GC", conf | {"cni.dev/valid-attachments": broken}), 7)
+        self.assert_error(cni("bridge", "GC", conf), 7)
+        self.assert_same(before)
+
+
+class Status(suite.NodeTest):
+    """STATUS names what is missing."""
+
+    def status(self, **more):
+        return cni("bridge", "STATUS", config(version="1.1.0", **more))
+
+    def test_of_a_ready_node_is_content_and_changes_nothing(self):
+        before = snapshot()
+        self.assert_ok(self.status(ipMasq=True))
+        self.assert_same(before)
+
+    def test_names_a_link_that_is_no_bridge(self):
+        run("ip", "link", "add", "cni0", "type", "veth", "peer", "x")
+        self.assert_error(self.status(), 50, "not a bridge")
+
+    def test_names_a_bridge_without_VLAN_filtering(self):
+        run("ip", "link", "add", "cni0", "type", "bridge")
+        self.assert_error(self.status(vlan=5), 50, "VLAN filtering")
+
+
+if __name__ == "__main__":
+    suite.main()
