@@ -8,6 +8,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.plugin import OURS, REFERENCE, cni, has_reference  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
+from support.world import run, wait_for  # noqa: E402
 
 V4 = [{"subnet": "10.1.2.0/24"}]
 V6 = [{"subnet": "fd00:1:2::/64"}]
@@ -104,6 +105,7 @@ class Mixed(suite.NodeTest):
         kept = snapshot()
         self.add(REFERENCE, conf, two)
         two.remove()
+        wait_for(lambda: run("ip", "-br", "link", "show", "type", "veth").count("\n") == 1)
         outcome = cni("bridge", "GC", conf | {"cniVersion": "1.1.0", "cni.dev/valid-attachments": [
             {"containerID": "pod1", "ifname": "eth0"}]})
         self.assertEqual((outcome.status, outcome.stdout), (0, ""), str(outcome))
