@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "libcni/undo.h"
+#include "plugins/host-local/census.h"
 #include "plugins/host-local/heal.h"
 
 namespace host_local {
@@ -29,9 +30,11 @@ Error duplicate(const Ip& ip, const Owner& owner) {
 std::vector<Ip> settle(const Store& store, const Owner& owner) {
   std::vector<Ip> out;
   const OwnerIndex index = store.index();
-  for (const OwnerIndex::Entry& entry : index.find(owner)) {
+  for (const OwnerIndex::Entry& entry : index.find({owner, owner.bare()})) {
     const auto file = store.read(entry.ip);
-    const bool holds = file && trimmed(file->content) == owner.record();
+    const std::string record =
+        OwnerIndex::is_of(entry, owner) ? owner.record() : owner.bare().record();
+    const bool holds = file && trimmed(file->content) == record;
     if (holds && !index.is_old(entry)) {
       out.push_back(entry.ip);
     } else if (holds) {
@@ -98,17 +101,22 @@ std::optional<Ip> take_requested(std::vector<Ip>& requested, const RangeSet& set
   return ip;
 }
 
+void refuse_duplicate(const Conf& conf, const Owner& owner, const std::vector<Ip>& owned) {
+  for (std::size_t i = 0; i < conf.sets.size(); ++i) {
+    for (const Ip& ip : owned) {
+      if (conf.sets[i].find(ip) == nullptr) continue;
+      cni::during(cat("failed to allocate for range ", i), [&] { throw duplicate(ip, owner); });
+    }
+  }
+}
+
 void allocate_into(std::vector<cni::Address>& made, const Store& store, const Conf& conf,
                    const Owner& owner) {
-  const auto owned = settle(store, owner);
   std::vector<Ip> requested = conf.requested;
   for (std::size_t i = 0; i < conf.sets.size(); ++i) {
     const RangeSet& set = conf.sets[i];
     made.push_back(cni::during(cat("failed to allocate for range ", i), [&] {
       const auto wanted = take_requested(requested, set);
-      for (const Ip& ip : owned) {
-        if (set.find(ip) != nullptr) throw duplicate(ip, owner);
-      }
       return wanted ? reserve_requested(store, set, *wanted, owner)
                     : reserve_any(store, set, i, owner);
     }));
@@ -130,7 +138,11 @@ std::vector<Ip> ips_of(const std::vector<cni::Address>& addresses) {
 
 }  // namespace
 
-std::vector<cni::Address> allocate(const Store& store, const Conf& conf, const Owner& owner) {
+std::vector<cni::Address> allocate(const Store& store, const Conf& conf, const Owner& owner,
+                                   const std::vector<Ip>& held) {
+  auto owned = settle(store, owner);
+  owned.insert(owned.end(), held.begin(), held.end());
+  refuse_duplicate(conf, owner, owned);
   std::vector<cni::Address> made;
   try {
     allocate_into(made, store, conf, owner);
@@ -165,6 +177,7 @@ void ReleaseMade::operator()() const {
   auto store = Store::open(data_dir, network, host);
   if (!store) return;
   store->lock();
+  const Census census(*store);
   store->release_only(owner, ips);
 }
 

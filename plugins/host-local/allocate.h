@@ -9,10 +9,12 @@
 namespace host_local {
 
 /// Reserves one address out of every set, or none at all. Needs the store's lock.
-/// Reservations that owner had before the last boot are replaced.
+/// Reservations that owner had before the last boot are replaced. held are addresses that owner
+/// has besides those in the index.
 /// \throws cni::Error in the reference's words: 11 where a set is used up or a requested address is
 /// taken, 7 where what is requested is in no set, 999 where owner has an address already.
-std::vector<cni::Address> allocate(const Store& store, const Conf& conf, const Owner& owner);
+std::vector<cni::Address> allocate(const Store& store, const Conf& conf, const Owner& owner,
+                                   const std::vector<Ip>& held = {});
 
 /// How much of a set is used, as "7 of 8"; sets that 64 bits cannot count have "2^64".
 std::string share(const RangeSet& set, std::size_t used);

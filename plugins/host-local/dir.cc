@@ -35,6 +35,8 @@ void make_parents(const std::string& path) {
   }
 }
 
+std::string text_of(const timespec& time) { return cat(time.tv_sec, ".", time.tv_nsec); }
+
 }  // namespace
 
 void Dir::fail(const char* verb, const std::string& name, int error) const {
@@ -96,6 +98,29 @@ bool Dir::has(const std::string& name) const {
   if (::fstatat(fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) return true;
   if (errno == ENOENT) return false;
   fail("look at", name, errno);
+}
+
+std::string Dir::changed() const {
+  struct stat info;
+  if (::fstat(fd_.get(), &info) != 0) fail("look at", ".", errno);
+  return text_of(info.st_mtim);
+}
+
+std::optional<std::string> Dir::changed(const std::string& name) const {
+  struct stat info;
+  if (::fstatat(fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
+    return S_ISDIR(info.st_mode) ? std::optional(text_of(info.st_mtim)) : std::nullopt;
+  }
+  if (errno == ENOENT) return std::nullopt;
+  fail("look at", name, errno);
+}
+
+bool Dir::touch() const noexcept {
+  timespec now;
+  // Not UTIME_NOW: that is as coarse as the time stamps it is to be told from.
+  if (::clock_gettime(CLOCK_REALTIME, &now) != 0) return false;
+  const timespec times[2] = {{0, UTIME_OMIT}, now};
+  return ::futimens(fd_.get(), times) == 0;
 }
 
 std::optional<File> Dir::read(const std::string& name) const {
@@ -183,6 +208,17 @@ std::optional<std::string> Dir::read_link(const std::string& name) const {
   if (n >= 0) return std::string(buffer, static_cast<std::size_t>(n));
   if (errno == ENOENT || errno == EINVAL) return std::nullopt;
   fail("read", name, errno);
+}
+
+void Dir::replace_link(const std::string& name, const std::string& target,
+                       const std::string& aside) const {
+  if (!make_link(aside, target)) {  // left by a kill
+    remove(aside);
+    make_link(aside, target);
+  }
+  if (::renameat(fd_.get(), aside.c_str(), fd_.get(), name.c_str()) != 0) {
+    fail("replace", name, errno);
+  }
 }
 
 bool Dir::remove_dir(const std::string& name) const {

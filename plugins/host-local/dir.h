@@ -38,6 +38,12 @@ class Dir {
   /// What is in it, in no order, without "." and "..".
   std::vector<std::string> names() const;
   bool has(const std::string& name) const;
+  /// When a name in it was made or removed last, "SECONDS.NANOSECONDS".
+  std::string changed() const;
+  /// The same of the directory of that name; nothing where there is none.
+  std::optional<std::string> changed(const std::string& name) const;
+  /// Sets changed() to now, to the nanosecond. False: refused, as on a read-only file system.
+  bool touch() const noexcept;
   /// Nothing where there is no such name or it is not a regular file.
   std::optional<File> read(const std::string& name) const;
 
@@ -54,6 +60,9 @@ class Dir {
   bool make_link(const std::string& name, const std::string& target) const;
   /// The target of a symbolic link; nothing for anything else.
   std::optional<std::string> read_link(const std::string& name) const;
+  /// Makes or replaces a symbolic link, at once, by way of the name aside.
+  void replace_link(const std::string& name, const std::string& target,
+                    const std::string& aside) const;
   /// Removes a directory if it is empty; false where it is not there or not empty.
   bool remove_dir(const std::string& name) const;
 

@@ -100,22 +100,25 @@ Survey survey(const Store& store, const std::vector<Ip>& ips) {
     const auto file = store.read(ip);
     if (!file) {
       // A directory or link of that name: nothing of ours, left alone.
-      if (store.has(ip)) out.living.push_back({ip, "something that is not a file", 0});
-    } else if (examiner.is_dead(ip, *file)) {
-      const auto entries = examiner.entries_of(ip);
-      out.dead.push_back({ip, owner_text(*file), {entries.begin(), entries.end()}});
-    } else {
-      out.living.push_back({ip, owner_text(*file), file->modified});
+      if (store.has(ip)) out.living.push_back({ip, "something that is not a file", {}, 0, {}});
+      continue;
     }
+    const auto entries = examiner.entries_of(ip);
+    auto& list = examiner.is_dead(ip, *file) ? out.dead : out.living;
+    list.push_back({ip,
+                    owner_text(*file),
+                    Owner::named_in(file->content),
+                    file->modified,
+                    {entries.begin(), entries.end()}});
   }
   std::stable_sort(out.living.begin(), out.living.end(),
-                   [](const Holder& a, const Holder& b) { return a.modified < b.modified; });
+                   [](const Found& a, const Found& b) { return a.modified < b.modified; });
   return out;
 }
 
 Survey reclaim(const Store& store, const std::vector<Ip>& ips) {
   Survey found = survey(store, ips);
-  for (const Dead& one : found.dead) {
+  for (const Found& one : found.dead) {
     cni::note(cat("host-local: network '", store.network(), "': reclaimed ", one.ip.str(), " from ",
                   one.owner));
     store.discard(one.ip, one.entries);
@@ -129,7 +132,7 @@ std::string oldest(const Survey& survey) {
   const std::time_t now = std::time(nullptr);
   std::string out;
   for (std::size_t i = 0; i < std::min(kMost, survey.living.size()); ++i) {
-    const Holder& one = survey.living[i];
+    const Found& one = survey.living[i];
     out += cat(i == 0 ? "" : "; ", one.ip.str(), ": ", one.owner, " for ", age(now - one.modified));
   }
   return out;

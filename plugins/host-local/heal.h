@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ctime>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,24 +9,19 @@
 
 namespace host_local {
 
-/// A reservation that holds for nobody.
-struct Dead {
+/// A reservation that was looked at.
+struct Found {
   Ip ip;
-  std::string owner;  ///< for messages
+  std::string owner;           ///< for messages
+  std::optional<Owner> named;  ///< whose DEL frees it
+  std::time_t modified = 0;    ///< seconds since the epoch
   std::vector<OwnerIndex::Entry> entries;
-};
-
-/// A reservation that stands in the way.
-struct Holder {
-  Ip ip;
-  std::string owner;         ///< for messages
-  std::time_t modified = 0;  ///< seconds since the epoch
 };
 
 /// What a look at reservations found.
 struct Survey {
-  std::vector<Dead> dead;      ///< nobody's, or of before the last boot
-  std::vector<Holder> living;  ///< oldest first
+  std::vector<Found> dead;    ///< nobody's, or of before the last boot
+  std::vector<Found> living;  ///< oldest first
 };
 
 /// Reads the reservations of ips and tells the dead from the living. Dead are

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plugins/host-local/allocate.h"
+#include "plugins/host-local/census.h"
 #include "plugins/host-local/conf.h"
 #include "plugins/host-local/heal.h"
 #include "plugins/host-local/store.h"
@@ -90,7 +91,9 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
 
   Store store = Store::create(conf.data_dir, request.network, release.host);
   store.lock();
-  result.ips = allocate(store, conf, release.owner);
+  Census census(store);
+  result.ips = allocate(store, conf, release.owner, census.held_by(release.owner));
+  census.complete();  // not before: what is refused leaves no trace
   for (const cni::Address& address : result.ips) release.ips.push_back(address.cidr.ip);
   undo.add(release);
   return result;
@@ -110,7 +113,8 @@ void del(const cni::Request& request) {
   auto store = Store::open(data_dir_or_default(request), request.network, Host::current());
   if (!store) return;
   store->lock();
-  store->release(owner_of(request), hints_from(request));
+  Census census(*store);
+  store->release(owner_of(request), hints_from(request), [&census] { return census.complete(); });
 }
 
 void gc(const cni::Request& request) {
@@ -118,9 +122,11 @@ void gc(const cni::Request& request) {
   auto store = Store::open(data_dir_from(request), request.network, Host::current());
   if (!store) return;
   store->lock();
+  Census census(*store);
   cni::BestEffort each;
   collect(*store, valid, each);
   each("tidy up", [&] { tidy(*store); });
+  census.complete();
   each.finish();
 }
 

@@ -13,6 +13,8 @@ namespace {
 using cni::cat;
 
 constexpr const char* kOwners = ".owners";
+constexpr const char* kSeen = "seen";
+constexpr const char* kSeenAside = ".seen";
 constexpr std::string_view kUp = "../../";
 constexpr std::size_t kHashLength = 32;
 // Numbers are given without gaps, but the reference, killed in the middle of a DEL, leaves some.
@@ -47,6 +49,12 @@ std::optional<Dir> directory(const Dir& dir, const std::string& name) try {
   throw;
 }
 
+std::vector<std::string> boots_in(const Dir& owners) {
+  auto out = owners.names();
+  std::erase(out, kSeen);
+  return out;
+}
+
 bool by_ip(const OwnerIndex::Entry& a, const OwnerIndex::Entry& b) { return a.ip < b.ip; }
 
 std::optional<Ip> ip_behind(const Dir& boot_dir, const std::string& name) {
@@ -78,6 +86,15 @@ std::optional<Owner> Owner::parse(std::string_view content) {
   return Owner{std::string(id), std::string(ifname)};
 }
 
+std::optional<Owner> Owner::named_in(std::string_view content) {
+  const std::string_view text = trimmed(content);
+  const auto line_end = text.find("\r\n");
+  const auto id = text.substr(0, line_end);
+  if (!is_id(id)) return std::nullopt;
+  const auto rest = line_end == std::string_view::npos ? "" : text.substr(line_end + 2);
+  return Owner{std::string(id), std::string(rest)};
+}
+
 std::string Owner::str() const {
   return ifname.empty() ? cat("'", id, "'") : cat("'", id, "' '", ifname, "'");
 }
@@ -103,13 +120,14 @@ void OwnerIndex::find_in(const Dir& boot_dir, const std::string& boot, const std
   }
 }
 
-std::vector<OwnerIndex::Entry> OwnerIndex::find(const Owner& owner) const {
+std::vector<OwnerIndex::Entry> OwnerIndex::find(std::initializer_list<Owner> owners) const {
   std::vector<Entry> out;
-  const auto owners = directory(dir_, kOwners);
-  if (!owners) return out;
-  const std::string hash = hash_of(owner);
-  for (const std::string& boot : owners->names()) {
-    if (const auto boot_dir = directory(*owners, boot)) find_in(*boot_dir, boot, hash, out);
+  const auto all_owners = directory(dir_, kOwners);
+  if (!all_owners) return out;
+  for (const std::string& boot : boots_in(*all_owners)) {
+    const auto boot_dir = directory(*all_owners, boot);
+    if (!boot_dir) continue;
+    for (const Owner& owner : owners) find_in(*boot_dir, boot, hash_of(owner), out);
   }
   return out;
 }
@@ -118,7 +136,7 @@ std::vector<OwnerIndex::Entry> OwnerIndex::all() const {
   std::vector<Entry> out;
   const auto owners = directory(dir_, kOwners);
   if (!owners) return out;
-  for (const std::string& boot : owners->names()) {
+  for (const std::string& boot : boots_in(*owners)) {
     const auto boot_dir = directory(*owners, boot);
     if (!boot_dir) continue;
     for (const std::string& name : boot_dir->names()) {
@@ -135,6 +153,7 @@ std::span<const OwnerIndex::Entry> OwnerIndex::of(const std::vector<Entry>& all,
 }
 
 bool OwnerIndex::is_old(const Entry& entry) const {
+  if (entry.boot == kEarlierBoot) return true;
   return entry.boot != boot_id_ && entry.boot != kUnknownBoot && boot_id_ != kUnknownBoot;
 }
 
@@ -142,13 +161,18 @@ bool OwnerIndex::is_of(const Entry& entry, const Owner& owner) {
   return entry.name.starts_with(hash_of(owner));
 }
 
-OwnerIndex::Entry OwnerIndex::add(const Owner& owner, const Ip& ip) const {
-  const Dir boot_dir = dir_.make_sub(kOwners).make_sub(boot_id_);
+OwnerIndex::Entry OwnerIndex::add_to(const std::string& boot, const Owner& owner,
+                                     const Ip& ip) const {
+  const Dir boot_dir = dir_.make_sub(kOwners).make_sub(boot);
   const std::string hash = hash_of(owner);
   for (unsigned n = 0;; ++n) {
     std::string name = cat(hash, ".", n);
-    if (boot_dir.make_link(name, cat(kUp, ip.str()))) return {boot_id_, std::move(name), ip};
+    if (boot_dir.make_link(name, cat(kUp, ip.str()))) return {boot, std::move(name), ip};
   }
+}
+
+OwnerIndex::Entry OwnerIndex::adopt(const Owner& owner, const Ip& ip, bool alive) const {
+  return add_to(alive ? boot_id_ : std::string(kEarlierBoot), owner, ip);
 }
 
 void OwnerIndex::remove(const Entry& entry) const {
@@ -160,9 +184,29 @@ void OwnerIndex::remove(const Entry& entry) const {
 void OwnerIndex::prune() const {
   const auto owners = directory(dir_, kOwners);
   if (!owners) return;
-  for (const std::string& boot : owners->names()) {
+  for (const std::string& boot : boots_in(*owners)) {
     if (boot != boot_id_ && directory(*owners, boot)) owners->remove_dir(boot);
   }
+}
+
+std::string OwnerIndex::seen_now(const Dir& owners) const {
+  // Below 60 bytes file systems keep a link in its inode; a block for it takes four times as long.
+  constexpr std::size_t kEnough = 8;
+  return cat(dir_.changed(), " ", owners.changed(boot_id_).value_or("-"), " ",
+             boot_id_.substr(0, kEnough));
+}
+
+bool OwnerIndex::is_complete() const {
+  const auto owners = directory(dir_, kOwners);
+  const auto seen = owners ? owners->read_link(kSeen) : std::nullopt;
+  return seen && *seen == seen_now(*owners);
+}
+
+void OwnerIndex::mark_complete() const {
+  const auto owners = directory(dir_, kOwners);
+  if (!owners || owners->read_link(kSeen) == seen_now(*owners)) return;
+  dir_.touch();  // no need for it: see the class
+  owners->replace_link(kSeen, seen_now(*owners), kSeenAside);
 }
 
 }  // namespace host_local

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,10 +16,16 @@ namespace host_local {
 struct Owner {
   std::string id, ifname;  ///< ifname is empty for a record of before interface names were kept
 
-  /// The content of the reservation: ID CR LF IFNAME, as the reference writes it on every system.
-  std::string record() const { return id + "\r\n" + ifname; }
+  /// The content of the reservation: ID CR LF IFNAME, as the reference writes it on every system;
+  /// without an ifname the ID alone.
+  std::string record() const { return ifname.empty() ? id : id + "\r\n" + ifname; }
   /// Nothing where content is neither a record nor a bare container ID.
   static std::optional<Owner> parse(std::string_view content);
+  /// The same for whatever a DEL may ask for, also what parse() takes for torn: an owner whose
+  /// record is content without the white space around it.
+  static std::optional<Owner> named_in(std::string_view content);
+  /// Who has the records of this container that name no interface.
+  Owner bare() const { return {id, {}}; }
   /// "'ID' 'IFNAME'".
   std::string str() const;
   bool operator==(const Owner&) const = default;
@@ -26,6 +33,8 @@ struct Owner {
 
 /// Stands for the boot where the system does not tell its ID; nothing is ever older than it.
 inline constexpr std::string_view kUnknownBoot = "unknown";
+/// Stands for the boot of a reservation that was found, not made, and is from before this boot.
+inline constexpr std::string_view kEarlierBoot = "earlier";
 
 /// Text without the white space around it.
 std::string_view trimmed(std::string_view text);
@@ -41,6 +50,16 @@ std::optional<Ip> ip_of(const std::string& file_name);
 /// another owner's address, so a hit is a hint to be checked. The reference reads through a link,
 /// takes it for a reservation of the owner, and removes it on DEL together with the reservation:
 /// both can work on one directory. Changes need the store's lock.
+///
+/// What the reference reserves is not noted. The symbolic link `.owners/seen` tells whether there
+/// may be such a reservation: its target is the boot and the times when the store's directory and
+/// that of the boot were changed, as they were when all was noted. The times differ as soon as
+/// anybody else has reserved or freed an address, removed a note, or was killed amid that.
+/// Kernels stamp changes with the time of their last tick (up to 10 ms ago), so a change in the
+/// same tick would leave the time as it was; therefore the time is set by hand, to the nanosecond,
+/// before it is noted. Where that is refused, or the file system cuts the time to seconds, what
+/// the reference does in that span after us goes unnoticed until the next change: ADD does not see
+/// the duplicate, DEL finds the address by prevResult or not at all.
 class OwnerIndex {
  public:
   struct Entry {
@@ -51,8 +70,9 @@ class OwnerIndex {
   /// dir is the store's; both belong to the caller, who must keep them.
   OwnerIndex(const Dir& dir, const std::string& boot_id);
 
-  /// What was noted for the owner, in this boot and in earlier ones.
-  std::vector<Entry> find(const Owner& owner) const;
+  /// What was noted for the owners, in this boot and in earlier ones.
+  std::vector<Entry> find(std::initializer_list<Owner> owners) const;
+  std::vector<Entry> find(const Owner& owner) const { return find({owner}); }
   /// Everything, sorted by address.
   std::vector<Entry> all() const;
   /// The entries for one address among those that all() gave.
@@ -62,12 +82,21 @@ class OwnerIndex {
   /// Whether the entry is one of owner's.
   static bool is_of(const Entry& entry, const Owner& owner);
 
-  Entry add(const Owner& owner, const Ip& ip) const;
+  Entry add(const Owner& owner, const Ip& ip) const { return add_to(boot_id_, owner, ip); }
+  /// Notes what was found: in this boot or, if it is no longer alive, as of an earlier one.
+  Entry adopt(const Owner& owner, const Ip& ip, bool alive) const;
   void remove(const Entry& entry) const;
   /// Removes the directories of earlier boots that have become empty.
   void prune() const;
 
+  /// Whether nothing was changed since mark_complete().
+  bool is_complete() const;
+  /// Keeps in mind that there is no reservation that is not noted. Makes no `.owners`.
+  void mark_complete() const;
+
  private:
+  Entry add_to(const std::string& boot, const Owner& owner, const Ip& ip) const;
+  std::string seen_now(const Dir& owners) const;
   static void find_in(const Dir& boot_dir, const std::string& boot, const std::string& hash,
                       std::vector<Entry>& out);
 

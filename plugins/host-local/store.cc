@@ -127,7 +127,9 @@ bool Store::release_indexed(const Owner& owner) const {
   const auto entries = index().find(owner);
   for (const OwnerIndex::Entry& entry : entries) {
     const auto file = read(entry.ip);
-    const bool mine = file && (trimmed(file->content) == record || is_torn(file->content, record));
+    // The beginning of a bare ID is another's.
+    const bool torn = file && !owner.ifname.empty() && is_torn(file->content, record);
+    const bool mine = torn || (file && trimmed(file->content) == record);
     if (mine) dir_.remove(entry.ip.str());
     index().remove(entry);
   }
@@ -141,15 +143,20 @@ bool Store::release_unindexed(const Owner& owner) const {
   return !found.empty();
 }
 
-bool Store::release(const Owner& owner, const std::vector<Ip>& hints) const {
+bool Store::release(const Owner& owner, const std::vector<Ip>& hints,
+                    const std::function<bool()>& complete_index) const {
   const bool known = release_indexed(owner);
   release_only(owner, hints);
   remove_left_overs();
-  return known || release_unindexed(owner);
+  if (known) return true;
+  if (!complete_index()) return release_unindexed(owner);
+  return release_indexed(owner) || release_indexed(owner.bare());
 }
 
 void Store::remove_left_overs() const {
-  for (const char* name : {Dir::kAside, kLastAside}) dir_.remove(name);
+  for (const char* name : {Dir::kAside, kLastAside}) {
+    if (dir_.has(name)) dir_.remove(name);  // on a read-only disk removing nothing is refused too
+  }
 }
 
 void Store::release_only(const Owner& owner, const std::vector<Ip>& ips) const {

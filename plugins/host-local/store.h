@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <ctime>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -56,8 +57,12 @@ class Store {
   /// The addresses that owner has, from the index, or where that knows nothing from reading all
   /// reservations (the reference notes none). hints are looked at first.
   std::vector<Ip> owned(const Owner& owner, const std::vector<Ip>& hints) const;
-  /// Frees all that owner has. hints are addresses that it may have besides. False: it had none.
-  bool release(const Owner& owner, const std::vector<Ip>& hints) const;
+  /// Frees all that owner has. hints are addresses that it may have besides. complete_index is
+  /// called where the index does not know owner; all reservations are read if it gives false.
+  /// False: owner had none.
+  bool release(
+      const Owner& owner, const std::vector<Ip>& hints,
+      const std::function<bool()>& complete_index = [] { return false; }) const;
   /// Removes the half-written files that a kill can leave.
   void remove_left_overs() const;
   /// Frees those of ips that owner has.

@@ -1,0 +1,73 @@
+#include "plugins/host-local/census.h"
+
+#include <algorithm>
+
+#include "libcni/undo.h"
+
+namespace host_local {
+
+namespace {
+
+// An entry for the address is not enough: it may be left over from who had the address before.
+bool is_noted(const Found& found) {
+  return std::any_of(
+      found.entries.begin(), found.entries.end(),
+      [&found](const OwnerIndex::Entry& entry) { return OwnerIndex::is_of(entry, *found.named); });
+}
+
+template <class Fn>
+bool succeeds(Fn&& fn) noexcept try {
+  fn();
+  return true;
+} catch (const std::exception& e) {
+  cni::note(e.what());
+  return false;
+}
+
+}  // namespace
+
+Census::Census(const Store& store) : store_(store) {
+  succeeds([this] { is_complete_ = store_.index().is_complete(); });
+}
+
+Census::~Census() {
+  if (is_complete_) succeeds([this] { store_.index().mark_complete(); });
+}
+
+void Census::look() {
+  if (!is_complete_ && !survey_) survey_ = survey(store_, store_.used());
+}
+
+std::vector<Ip> Census::held_by(const Owner& owner) noexcept {
+  std::vector<Ip> out;
+  succeeds([&] {
+    look();
+    if (!survey_) return;
+    for (const Found& one : survey_->living) {
+      if (one.named == owner || one.named == owner.bare()) out.push_back(one.ip);
+    }
+  });
+  return out;
+}
+
+void Census::note(const std::vector<Found>& reservations, bool alive) const {
+  for (const Found& one : reservations) {
+    if (!one.named || is_noted(one)) continue;
+    const auto file = store_.read(one.ip);  // may have been freed since
+    if (file && Owner::named_in(file->content) == one.named) {
+      store_.index().adopt(*one.named, one.ip, alive);
+    }
+  }
+}
+
+bool Census::complete() noexcept {
+  if (is_complete_) return true;
+  is_complete_ = succeeds([this] {
+    look();
+    note(survey_->dead, false);
+    note(survey_->living, true);
+  });
+  return is_complete_;
+}
+
+}  // namespace host_local
