@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "netlink/netns.h"
 #include "netlink/types/fd.h"
 
 namespace cni {
@@ -258,6 +257,12 @@ std::vector<Attachment> Request::valid_attachments() const {
   throw Error(Code::kInvalidConfig,
               "cni.dev/valid-attachments: expected the list of attachments to keep: the key is "
               "missing");
+}
+
+netlink::NetNs open_netns(const Request& request) try {
+  return netlink::NetNs::open(request.netns);
+} catch (const netlink::Error& e) {
+  throw Error(Code::kInvalidNetNs, cat("CNI_NETNS: ", e.what()));
 }
 
 void require_foreign_netns(const Request& request) {

@@ -10,6 +10,7 @@
 #include "libcni/conf.h"
 #include "libcni/result.h"
 #include "libcni/version.h"
+#include "netlink/netns.h"
 
 namespace cni {
 
@@ -55,6 +56,10 @@ struct Request {
   /// The config's cniVersion where it is one that this build speaks, else the newest.
   Version stated_version() const noexcept;
 };
+
+/// The pod's namespace, CNI_NETNS. \throws Error(kInvalidNetNs) where it cannot be opened or is
+/// none.
+netlink::NetNs open_netns(const Request& request);
 
 /// For ADD and DEL: refuses a CNI_NETNS that is this process's own network namespace, so that a
 /// runtime's mistake does not reconfigure the node. CNI_NETNS_OVERRIDE=1 (or true) allows it.

@@ -96,14 +96,6 @@ void tell_neighbours(RouteSocket& host, const Link& device, const plugins::PodIn
   plugins::announce(inside);
 }
 
-NetNs open_pod(const cni::Request& request) {
-  try {
-    return NetNs::open(request.netns);
-  } catch (const netlink::Error& e) {
-    throw cni::Error(cni::Code::kInvalidNetNs, cat("CNI_NETNS: ", e.what()));
-  }
-}
-
 cni::Interface describe(const Link& link, const std::string& sandbox = {}) {
   return {.name = link.name, .mac = link.mac.str(), .sandbox = sandbox};
 }
@@ -128,7 +120,7 @@ Link route_pod(const Wiring& wiring, const Link& bridge, const plugins::PodInter
 Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);  // all of the input before any change
   if (!conf.ipam_type.empty()) cni::find_plugin(conf.ipam_type, request.path);
-  const NetNs pod_ns = open_pod(request);
+  const NetNs pod_ns = cni::open_netns(request);
   RouteSocket host;
   RouteSocket pod(pod_ns);
   const Wiring wiring{request, conf, host, pod, pod_ns};
@@ -193,7 +185,7 @@ void del(const cni::Request& request) {
 
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  const NetNs pod_ns = open_pod(request);
+  const NetNs pod_ns = cni::open_netns(request);
   cni::ipam_forward(request, conf.ipam_type, cni::Command::kCheck);
   const auto result = request.prev_result();
   if (!result) throw cni::Error(cni::Code::kInvalidConfig, "Required prevResult missing");

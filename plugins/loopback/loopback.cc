@@ -20,14 +20,6 @@ struct SetDown {
   std::string describe() const { return "set 'lo' down again"; }
 };
 
-NetNs open_pod(const cni::Request& request) {
-  try {
-    return NetNs::open(request.netns);
-  } catch (const netlink::Error& e) {
-    throw cni::Error(cni::Code::kInvalidNetNs, cat("CNI_NETNS: ", e.what()));
-  }
-}
-
 // The first address of each family; the kernel gives them to "lo" when it comes up.
 std::vector<cni::Address> loopback_addresses(RouteSocket& pod, const netlink::Link& lo) {
   std::vector<cni::Address> out;
@@ -50,7 +42,7 @@ std::vector<cni::Address> loopback_addresses(RouteSocket& pod, const netlink::Li
 
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const auto previous = request.prev_result();
-  const NetNs ns = open_pod(request);
+  const NetNs ns = cni::open_netns(request);
   RouteSocket pod(ns);
   const netlink::Link lo = pod.get("lo");
   if (!lo.up) {
@@ -73,7 +65,7 @@ void del(const cni::Request& request) {
 }
 
 void check(const cni::Request& request) {
-  RouteSocket pod(open_pod(request));
+  RouteSocket pod(cni::open_netns(request));
   if (!pod.get("lo").up) throw cni::Error(cni::Code::kInternal, "loopback interface is down");
 }
 
