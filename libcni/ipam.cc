@@ -54,7 +54,7 @@ Result ipam_add(const Request& request, const std::string& type) {
   find_plugin(type, request.path);  // a plugin that is not there has nothing to release
   try {
     return add(request, type);
-  } catch (...) {  // also where only its answer got lost
+  } catch (...) {     // also where only its answer got lost
     BestEffort each;  // its failure would hide the one that matters
     each("release", [&] { ipam_forward(request, type, Command::kDel); });
     throw;

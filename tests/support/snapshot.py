@@ -207,8 +207,8 @@ def left_by_design(place, bridge="cni0"):
     if kind == "file":
         name = os.path.basename(rest.rstrip("/"))
         return (rest == "run/xtables.lock" or rest.startswith("var/lib/cni/") and (
-            rest.endswith("/") or name == "lock" or name.startswith("last_reserved_ip.")
-            or "/.owners" in rest and rest.endswith("/")))
+            rest.endswith(("/", "/.owners/seen")) or name == "lock"
+            or name.startswith("last_reserved_ip.")))
     if kind == "nft":
         is_rule = rest.startswith("rule/")
         return not is_rule or rest.startswith("rule/inet/cni_plugins_masquerade/postrouting")
