@@ -138,7 +138,7 @@ void RouteSocket::collect(const std::vector<Request>& requests, std::uint32_t fi
   if (failure) throw Error(*failure);
 }
 
-void RouteSocket::send(std::vector<Request> requests) {
+void RouteSocket::send(const std::vector<Request>& requests) {
   if (requests.empty()) return;
   const std::uint32_t first = sequence_;
   transmit(requests);
@@ -148,7 +148,7 @@ void RouteSocket::send(std::vector<Request> requests) {
 void RouteSocket::send(Request request) {
   std::vector<Request> one;
   one.push_back(std::move(request));
-  send(std::move(one));
+  send(one);
 }
 
 std::optional<Link> RouteSocket::query(const Message& message, std::string_view what) {

@@ -44,7 +44,7 @@ class RouteSocket {
 
   /// Sends all requests in one system call; the kernel works through them in order and does not
   /// stop at a failure. \throws Error of the first that failed with an errno it does not tolerate.
-  void send(std::vector<Request> requests);
+  void send(const std::vector<Request>& requests);
   /// The same for one request.
   void send(Request request);
 

@@ -19,7 +19,6 @@ namespace bridge {
 
 namespace {
 
-using cni::cat;
 using cni::Result;
 using netlink::Link;
 using netlink::NetNs;
@@ -92,7 +91,7 @@ void tell_neighbours(RouteSocket& host, const Link& device, const plugins::PodIn
   for (const cni::Address& address : result.ips) {
     requests.push_back(netlink::correct_neighbour(device, address.cidr.ip, inside.link.mac));
   }
-  host.send(std::move(requests));
+  host.send(requests);
   plugins::announce(inside);
 }
 

@@ -124,7 +124,7 @@ Link ensure_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf
   }
   ignore_router_advertisements(name);
   requests.push_back(netlink::set_link(gateway, {.up = true}));
-  host.send(std::move(requests));
+  host.send(requests);
   return gateway;
 }
 

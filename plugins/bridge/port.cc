@@ -109,7 +109,7 @@ void open_port(const Wiring& wiring, const Port& port, const Link& bridge) {
   }
   requests.push_back(
       netlink::set_link(port.outside, {.up = true, .alias = tag_of(wiring.request).text}));
-  wiring.host.send(std::move(requests));
+  wiring.host.send(requests);
 }
 
 void wait_for_port(RouteSocket& host, const Link& outside) {

@@ -62,7 +62,7 @@ bool ensure_gateway_address(netlink::RouteSocket& host, const netlink::Link& dev
   auto request = netlink::add(device, netlink::NewAddress{.cidr = gateway, .no_dad = true});
   request.tolerated = {EEXIST};  // another ADD was quicker
   requests.push_back(std::move(request));
-  host.send(std::move(requests));
+  host.send(requests);
   return true;
 }
 

@@ -122,7 +122,7 @@ void configure_interface(const PodInterface& interface, const Result& result,
   for (const cni::Route& route : result.routes) {
     requests.push_back(netlink::add(interface.link, link_route(route, addresses)));
   }
-  interface.pod.send(std::move(requests));
+  interface.pod.send(requests);
   if (v6 && options.enable_dad) wait_for_dad(interface);
 }
 

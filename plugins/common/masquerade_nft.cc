@@ -16,7 +16,6 @@ namespace {
 
 using netlink::cat;
 using netlink::Cidr;
-using netlink::Family;
 using netlink::nf::Batch;
 using netlink::nf::Chain;
 using netlink::nf::ChainId;

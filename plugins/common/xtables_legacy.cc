@@ -142,6 +142,8 @@ class Walk {
     if ((ip.invflags & V::kNotSource) != 0) one.rule.source.reset();
     if ((ip.invflags & V::kNotDestination) != 0) one.rule.destination.reset();
     int verdict = 0;  // a standard target's: an offset to jump to, or -1 - NF_*
+    // The name of the standard target is "".
+    // NOLINTNEXTLINE(readability-container-size-empty)
     if (target.str() == XT_STANDARD_TARGET && fetch(blob_, target_at + sizeof target, verdict)) {
       if (verdict >= 0) one.jump = static_cast<std::size_t>(verdict);
       if (verdict == -NF_ACCEPT - 1) one.rule.target = "ACCEPT";
