@@ -32,6 +32,9 @@ Link create_bridge(RouteSocket& host, const Conf& conf) {
     throw cni::Error(cni::Code::kInternal, e.what(),
                      "vlan and vlanTrunk need a kernel with bridge VLAN filtering");
   }
+  // The address that neighbours are asked from: with detection the first second of what is
+  // forwarded to the first pod would be lost. Nobody else can have it, it follows from the MAC.
+  netlink::try_sysctl(cat("net/ipv6/conf/", conf.bridge, "/accept_dad"), "0");
   return host.get(conf.bridge);
 }
 
@@ -123,6 +126,7 @@ Link ensure_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf
     requests.push_back(netlink::set_link(*port, {.up = true}));
   }
   ignore_router_advertisements(name);
+  if (!gateway.up) netlink::try_sysctl(cat("net/ipv6/conf/", name, "/accept_dad"), "0");
   requests.push_back(netlink::set_link(gateway, {.up = true}));
   host.send(requests);
   return gateway;

@@ -217,7 +217,9 @@ void Dir::replace_link(const std::string& name, const std::string& target,
     make_link(aside, target);
   }
   if (::renameat(fd_.get(), aside.c_str(), fd_.get(), name.c_str()) != 0) {
-    fail("replace", name, errno);
+    const int error = errno;
+    remove(aside);
+    fail("replace", name, error);
   }
 }
 

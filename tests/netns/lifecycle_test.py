@@ -242,6 +242,20 @@ class AtOnce(suite.NodeTest):
             self.assert_ok(cni("bridge", "DEL", conf, netns=pod.path))
         self.assertEqual(beyond.run("ip", "route", "show", "10.1.0.0/24"), "")
 
+    def test_the_first_packet_from_beyond_reaches_the_first_pod(self):
+        """IPv6: a new bridge can ask for the pod's hardware address from its first moment."""
+        pod, beyond = self.pod(), self.pod("beyond")
+        run("ip", "link", "add", "up0", "type", "veth", "peer", "eth0", "netns", "beyond")
+        for where, name, last in ((None, "up0", 1), ("beyond", "eth0", 2)):
+            at = ["ip", *(["-n", where] if where else [])]
+            run(*at, "addr", "add", f"2001:db8::{last}/64", "dev", name, "nodad")
+            run(*at, "link", "set", name, "up")
+        run("ip", "-n", "beyond", "route", "add", "default", "via", "2001:db8::1")
+        wait_for(lambda: beyond.run("ping", "-c1", "-W1", "2001:db8::1", check=False).count(" 0%"))
+        self.assert_ok(cni("bridge", "ADD", plain(), netns=pod.path))
+        said = beyond.run("ping", "-c1", "-W1", "fd00:1::2", check=False)
+        self.assertIn("1 received", said)
+
     def test_a_reused_address_answers_within_100_ms(self):
         sibling, old, new = self.pod(), self.pod(), self.pod()
         conf = plain()
