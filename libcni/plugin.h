@@ -19,10 +19,11 @@ struct Plugin {
 };
 
 /// One run's surroundings: plugin_main() takes them from the process, a test makes them up.
-/// in, out and err are file descriptors that stay the caller's.
+/// in and out are file descriptors that stay the caller's; what is noted goes to the process's
+/// stderr.
 struct World {
   Env env;
-  int in = 0, out = 1, err = 2;
+  int in = 0, out = 1;
 };
 
 /// Runs the verb that the environment names and writes its outcome: a result, a version object, an

@@ -85,8 +85,7 @@ TEST_CASE("ADD: the reservation is undone when the result cannot be written") {
                           {"CNI_IFNAME", "eth0"},
                           {"CNI_PATH", "/none"}},
                          in[0],
-                         full,
-                         STDERR_FILENO};
+                         full};
   CHECK(cni::run({.name = "host-local", .add = add}, world) == 1);
   CHECK(dir.has("net/last_reserved_ip.1"));  // it was that far
   CHECK(reserved(dir) == "");
