@@ -44,7 +44,7 @@ void enable_ipv6(const std::string& link) {
                                             "IPAM plugin gave the pod an IPv6 address"));
     }
   }
-  netlink::ensure_sysctl(cat("net/ipv6/conf/", link, "/keep_addr_on_down"), "1");
+  netlink::try_sysctl(cat("net/ipv6/conf/", link, "/keep_addr_on_down"), "1");
   // Together with announce(): whoever knew the address under another hardware address learns.
   netlink::try_sysctl(cat("net/ipv6/conf/", link, "/ndisc_notify"), "1");
 }

@@ -181,6 +181,36 @@ class Keys(suite.NodeTest):
         with open("/proc/sys/net/ipv6/conf/up0/accept_ra", encoding="ascii") as file:
             self.assertEqual(file.read().strip(), "2")
 
+    def test_a_read_only_proc_sys_is_no_obstacle_where_forwarding_is_on(self):
+        """As in a container that plays a node."""
+        for key in ("net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"):
+            run("sysctl", "-qw", f"{key}=1")
+        run("mount", "--bind", "/proc/sys", "/proc/sys")
+        self.addCleanup(run, "umount", "/proc/sys")
+        run("mount", "-o", "remount,ro,bind", "/proc/sys")
+        pod = self.pod()
+        for address in addresses(self.add(pod, config(ipMasq=True))):
+            self.assertIn("1 received", run("ping", "-c1", "-W2", address, check=False))
+
+    def test_without_forwarding_a_read_only_proc_sys_is_named_and_nothing_stays(self):
+        run("mount", "--bind", "/proc/sys", "/proc/sys")
+        self.addCleanup(run, "umount", "/proc/sys")
+        run("mount", "-o", "remount,ro,bind", "/proc/sys")
+        pod = self.pod()
+        before = snapshot()
+        refused = cni("bridge", "ADD", config(), netns=pod.path)
+        self.assert_error(refused, 999, "set sysctl net/ipv4/ip_forward=1: read-only file system")
+        self.assert_same(before, ignore=left_by_design)
+
+    def test_without_IPv6_on_the_node_an_IPv6_address_is_refused_with_the_reason(self):
+        for scope in ("all", "default"):
+            run("sysctl", "-qw", f"net.ipv6.conf.{scope}.disable_ipv6=1")
+        pod = self.pod()
+        before = snapshot()
+        self.assert_error(cni("bridge", "ADD", config(), netns=pod.path), 999, "IPv6 is disabled")
+        self.assert_same(before, ignore=left_by_design)
+        self.add(pod, config(ipam={"type": "host-local", "subnet": "10.1.0.0/24"}))
+
     def test_the_alias_of_the_port_says_whose_it_is(self):
         pod = self.pod()
         alias = details(host_end(self.add(pod, config())))["ifalias"]
