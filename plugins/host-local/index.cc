@@ -209,4 +209,9 @@ void OwnerIndex::mark_complete() const {
   owners->replace_link(kSeen, seen_now(*owners), kSeenAside);
 }
 
+void OwnerIndex::remove_left_over() const {
+  const auto owners = directory(dir_, kOwners);
+  if (owners && owners->read_link(kSeenAside)) owners->remove(kSeenAside);
+}
+
 }  // namespace host_local

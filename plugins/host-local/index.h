@@ -93,6 +93,8 @@ class OwnerIndex {
   bool is_complete() const;
   /// Keeps in mind that there is no reservation that is not noted. Makes no `.owners`.
   void mark_complete() const;
+  /// Removes the marker that mark_complete(), killed, had not put in its place.
+  void remove_left_over() const;
 
  private:
   Entry add_to(const std::string& boot, const Owner& owner, const Ip& ip) const;

@@ -157,6 +157,7 @@ void Store::remove_left_overs() const {
   for (const char* name : {Dir::kAside, kLastAside}) {
     if (dir_.has(name)) dir_.remove(name);  // on a read-only disk removing nothing is refused too
   }
+  index().remove_left_over();
 }
 
 void Store::release_only(const Owner& owner, const std::vector<Ip>& ips) const {
