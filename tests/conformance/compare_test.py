@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.plugin import OURS, REFERENCE, cni, has_reference  # noqa: E402
 from support.snapshot import pod_snapshot, snapshot  # noqa: E402
-from support.world import Pod, World, run  # noqa: E402
+from support.world import Pod, World, run, wait_for  # noqa: E402
 
 #: What differs on purpose: a pattern for "phase: place key: reference's value -> ours", and why.
 INTENDED = [
@@ -242,6 +242,13 @@ def leaves(reference, ours, place=""):
         yield f"{place}: {json.dumps(reference)} -> {json.dumps(ours)}"
 
 
+def settle(pod):
+    """Gives the kernel's link watch, which works on its own time, the time to say what is up."""
+    def is_settled():
+        return "NO-CARRIER" not in run("ip", "link") + pod.run("ip", "link")
+    wait_for(is_settled, seconds=0.5)  # some links are to stay without a carrier
+
+
 def observe(case, version, directory, deep):
     """Runs ADD, CHECK, DEL on a new node and returns what was seen of each, in plain words."""
     World()
@@ -258,6 +265,7 @@ def observe(case, version, directory, deep):
     if added.status == 0:
         seen["ADD result"] = plain(result)
         if deep:
+            settle(pod)
             seen["node after ADD"] = plain(snapshot())
             seen["pod after ADD"] = plain(pod_snapshot(pod))
         if version not in ("0.1.0", "0.2.0", "0.3.0", "0.3.1"):
