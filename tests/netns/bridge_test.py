@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.plugin import cni  # noqa: E402
+from support.plugin import cni, have  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import run  # noqa: E402
 
@@ -180,6 +180,21 @@ class Keys(suite.NodeTest):
         self.add(self.pod(), config())
         with open("/proc/sys/net/ipv6/conf/up0/accept_ra", encoding="ascii") as file:
             self.assertEqual(file.read().strip(), "2")
+
+    def test_router_advertisements_are_refused_before_a_link_is_up(self):
+        """CVE-2020-10749: not a moment in which the node would listen to the pod's."""
+        if have("strace"):
+            self.skipTest("needs strace")
+        log = "/run/calls"
+        result = self.add(self.pod(), config(), wrap=(
+            "strace", "-y", "-s", "64", "-e", "trace=write,sendmsg", "-o", log))
+        with open(log, encoding="ascii") as file:
+            calls = file.read().splitlines()
+        for name in ("cni0", host_end(result)):
+            refused = [i for i, call in enumerate(calls) if f"/{name}/accept_ra>, \"0\"" in call]
+            up = [i for i, call in enumerate(calls)
+                  if f'if_nametoindex("{name}"), ifi_flags=IFF_UP' in call]
+            self.assertTrue(refused and up and max(refused) < min(up), f"{name}: {refused} {up}")
 
     def test_a_read_only_proc_sys_is_no_obstacle_where_forwarding_is_on(self):
         """As in a container that plays a node."""
