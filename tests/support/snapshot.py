@@ -7,6 +7,7 @@ is there, so that two of them compare as text.
 import glob
 import json
 import os
+import re
 import subprocess
 
 # Counters and timers that change by themselves.
@@ -14,6 +15,8 @@ _VOLATILE = {"hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "v
              "preferred_life_time", "handle", "tentative", "optimistic", "metainfo", "expires",
              "hold_timer", "message_age_timer", "forward_delay_timer", "topology_change",
              "topology_change_detected", "root_port", "designated_port", "root_path_cost", "packets", "bytes"}
+
+_LINK_LOCAL = re.compile(r"(address|route-6)/((local|anycast|unicast) )?fe80:")
 
 _SYSCTLS = (
     "ipv4/ip_forward", "ipv4/conf/all/forwarding", "ipv4/conf/all/rp_filter",
@@ -160,7 +163,9 @@ def snapshot(roots=("/var/lib/cni", "/run")):
     for sysctl in _SYSCTLS:
         _sysctl(found, sysctl)
     _files(found, roots)
-    return found
+    # A second or two after a link went up the kernel gives it a link-local address: with the link
+    # it goes, and when it comes is no plugin's doing.
+    return {place: what for place, what in found.items() if not _LINK_LOCAL.match(place)}
 
 
 def pod_snapshot(pod):
