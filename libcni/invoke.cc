@@ -71,7 +71,7 @@ pid_t spawn(Child& child) {
 int wait_for(pid_t pid) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0) {
-    if (errno != EINTR) throw netlink::Error("wait for the plugin", errno);
+    if (errno != EINTR) throw netlink::Error("wait for its end", errno);
   }
   return status;
 }
@@ -81,7 +81,7 @@ int left_until(Clock::time_point end) {
   return left.count() < 0 ? 0 : static_cast<int>(left.count());
 }
 
-Error out_of_time() { return {Code::kTryAgainLater, "the plugin took too long and was stopped"}; }
+Error out_of_time() { return {Code::kTryAgainLater, "it took too long and was stopped"}; }
 
 /// Kills and reaps the child if an exception leaves execute().
 class Reaper {
@@ -122,7 +122,7 @@ bool drain(int fd, std::string& into) {
   const ssize_t n = ::read(fd, buffer, sizeof buffer);
   if (n < 0) {
     if (errno == EINTR || errno == EAGAIN) return true;
-    throw netlink::Error("read from the plugin", errno);
+    throw netlink::Error("read its output", errno);
   }
   into.append(buffer, static_cast<std::size_t>(n));
   return n > 0;
@@ -134,7 +134,7 @@ bool feed(int fd, std::string_view& input) {
   if (n < 0) {
     if (errno == EINTR || errno == EAGAIN) return true;
     if (errno == EPIPE) return false;  // a plugin need not read its stdin
-    throw netlink::Error("write to the plugin", errno);
+    throw netlink::Error("write its input", errno);
   }
   input.remove_prefix(static_cast<std::size_t>(n));
   return !input.empty();
@@ -148,13 +148,22 @@ void talk(Fd in, Fd out, Fd err, std::string_view input, Outcome& outcome, Clock
     std::array<pollfd, 3> set{
         {{in.get(), POLLOUT, 0}, {out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}}};
     const int ready = ::poll(set.data(), set.size(), left_until(end));
-    if (ready < 0 && errno != EINTR) throw netlink::Error("wait for the plugin", errno);
+    if (ready < 0 && errno != EINTR) throw netlink::Error("wait for its end", errno);
     if (ready == 0) throw out_of_time();
     if (ready < 0) continue;
     if (set[0].revents != 0 && !feed(in.get(), input)) in.reset();
     if (set[1].revents != 0 && !drain(out.get(), outcome.out)) out.reset();
     if (set[2].revents != 0 && !drain(err.get(), outcome.err)) err.reset();
   }
+}
+
+// As execve(2) wants them; they point into texts.
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  out.reserve(texts.size() + 1);
+  for (std::string& text : texts) out.push_back(text.data());
+  out.push_back(nullptr);
+  return out;
 }
 
 std::string ended_how(const Outcome& outcome) {
@@ -185,24 +194,22 @@ std::string find_plugin(std::string_view type, const std::vector<std::string>& p
               cat("failed to find plugin \"", type, "\" in path [", tried, "]"));
 }
 
-Outcome execute(const std::string& file, const Env& env, std::string_view input,
-                std::chrono::seconds limit) {
+Outcome execute(const Program& program, std::string_view input, std::chrono::seconds limit) {
   const auto end = Clock::now() + limit;
+  const std::string& file = program.file;
+  std::vector<std::string> words{file};
+  words.insert(words.end(), program.arguments.begin(), program.arguments.end());
   std::vector<std::string> pairs;
-  pairs.reserve(env.size());
-  for (const auto& [key, value] : env) pairs.push_back(cat(key, "=", value));
-  std::vector<char*> envp;
-  envp.reserve(pairs.size() + 1);
-  for (std::string& pair : pairs) envp.push_back(pair.data());
-  envp.push_back(nullptr);
-  std::string argv0 = file;
-  char* argv[] = {argv0.data(), nullptr};
+  pairs.reserve(program.env.size());
+  for (const auto& [key, value] : program.env) pairs.push_back(cat(key, "=", value));
+  const std::vector<char*> argv = pointers(words);
+  const std::vector<char*> envp = pointers(pairs);
 
   Pipe in = make_pipe();
   Pipe out = make_pipe();
   Pipe err = make_pipe();
-  Child child{file.c_str(), argv, envp.data(), in.read.get(), out.write.get(), err.write.get(),
-              ::getpid(),   0};
+  Child child{file.c_str(),    argv.data(),     envp.data(), in.read.get(),
+              out.write.get(), err.write.get(), ::getpid(),  0};
   Reaper reaper(spawn(child));
   if (child.failed_to_exec != 0) {
     reaper.wait();
@@ -212,7 +219,7 @@ Outcome execute(const std::string& file, const Env& env, std::string_view input,
   out.write.reset();
   err.write.reset();
   Outcome outcome;
-  during(cat("plugin '", file, "'"), [&] {
+  during(cat("run '", file, "'"), [&] {
     talk(std::move(in.write), std::move(out.read), std::move(err.read), input, outcome, end);
     outcome.wait_status = reaper.wait_until(end);
   });

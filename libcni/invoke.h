@@ -24,11 +24,18 @@ struct Outcome {
 /// How long a delegate may take. The kubelet gives a sandbox four minutes in all.
 inline constexpr std::chrono::seconds kDelegateLimit{110};
 
-/// Runs file with exactly this environment and stdin, and waits for it. A process that outlives
-/// limit is killed. If this process dies, so does that one, so that nothing goes on to reserve
-/// addresses behind the back of the DEL that follows.
+/// What to run: a file, the words after its name, and exactly this environment.
+struct Program {
+  std::string file;
+  std::vector<std::string> arguments = {};
+  Env env = {};
+};
+
+/// Runs a program with input on its stdin, and waits for it. A process that outlives limit is
+/// killed. If this process dies, so does that one, so that nothing goes on to reserve addresses or
+/// to install rules behind the back of the DEL that follows. SIGPIPE must be ignored.
 /// \throws netlink::Error where it cannot be started, Error(kTryAgainLater) when the limit is up.
-Outcome execute(const std::string& file, const Env& env, std::string_view input,
+Outcome execute(const Program& program, std::string_view input,
                 std::chrono::seconds limit = kDelegateLimit);
 
 /// What the failure of a plugin means: its own error object if it printed one, else what is known.

@@ -8,9 +8,9 @@ namespace cni {
 namespace {
 
 Outcome call(const Request& request, const std::string& type, Command command) {
-  Env env = request.env;
-  env.insert_or_assign("CNI_COMMAND", std::string(str(command)));
-  return execute(find_plugin(type, request.path), env, request.input);
+  Program plugin{.file = find_plugin(type, request.path), .env = request.env};
+  plugin.env.insert_or_assign("CNI_COMMAND", std::string(str(command)));
+  return execute(plugin, request.input);
 }
 
 void forward_stderr(const Outcome& outcome) {

@@ -88,17 +88,6 @@ void serve(const Plugin& plugin, const World& world, const Request& request) {
   dispatch(plugin, request);
 }
 
-Env environment() {
-  Env env;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view pair = *entry;
-    const auto equals = pair.find('=');
-    if (equals == std::string_view::npos) continue;
-    env.insert_or_assign(std::string(pair.substr(0, equals)), std::string(pair.substr(equals + 1)));
-  }
-  return env;
-}
-
 // Keeps stdout for the result: what was fd 1 is kept under another number, fd 1 becomes stderr.
 // A descriptor of 0 to 2 that the caller left closed is pointed at /dev/null, so that no socket of
 // ours gets its number. Without a stdout the Fd is empty and the write of the result fails.
@@ -134,7 +123,7 @@ int run(const Plugin& plugin, const World& world) noexcept {
 }
 
 int plugin_main(const Plugin& plugin) {
-  World world{.env = environment()};
+  World world{.env = current_environment()};
   const auto command = world.env.find("CNI_COMMAND");
   if (command == world.env.end() || command->second.empty()) {
     note(about(plugin));

@@ -1,5 +1,7 @@
 #include "libcni/request.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -190,6 +192,17 @@ Version read_version(const nlohmann::json& conf, Command command) {
 }
 
 }  // namespace
+
+Env current_environment() {
+  Env env;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view pair = *entry;
+    const auto equals = pair.find('=');
+    if (equals == std::string_view::npos) continue;
+    env.insert_or_assign(std::string(pair.substr(0, equals)), std::string(pair.substr(equals + 1)));
+  }
+  return env;
+}
 
 std::string_view str(Command command) {
   switch (command) {

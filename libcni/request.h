@@ -17,6 +17,9 @@ namespace cni {
 /// The environment of one run.
 using Env = std::map<std::string, std::string, std::less<>>;
 
+/// The environment of this process.
+Env current_environment();
+
 enum class Command { kAdd, kDel, kCheck, kGc, kStatus, kVersion };
 std::string_view str(Command command);
 

@@ -1,22 +1,15 @@
 #include "plugins/common/iptables_restore.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 
-#include "libcni/error.h"
-#include "netlink/types/fd.h"
+#include "libcni/invoke.h"
 
 namespace plugins {
 
@@ -24,8 +17,6 @@ namespace {
 
 using cni::Code;
 using netlink::cat;
-using netlink::Fd;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLimit{30};
 
@@ -49,54 +40,6 @@ XtablesVariant variant_of(const std::string& file) {
   const std::string_view name = std::strrchr(real, '/');
   const bool legacy = name.find("legacy") != std::string_view::npos || name == "/xtables-multi";
   return legacy ? XtablesVariant::kLegacy : XtablesVariant::kNft;
-}
-
-// File actions of posix_spawn(3), freed with their scope.
-struct Actions {
-  ::posix_spawn_file_actions_t list;
-  Actions() { ::posix_spawn_file_actions_init(&list); }
-  Actions(const Actions&) = delete;
-  Actions& operator=(const Actions&) = delete;
-  ~Actions() { ::posix_spawn_file_actions_destroy(&list); }
-  void give(int fd, int as) { ::posix_spawn_file_actions_adddup2(&list, fd, as); }
-};
-
-// A file without a name that holds text, to be read from the start.
-Fd file_with(const std::string& text) {
-  Fd fd(::memfd_create("rules", MFD_CLOEXEC));
-  if (!fd) throw netlink::Error("make a file for iptables", errno);
-  netlink::write_all(fd.get(), text, "rules");
-  if (::lseek(fd.get(), 0, SEEK_SET) != 0) throw netlink::Error("rewind a file", errno);
-  return fd;
-}
-
-pid_t start(const std::string& file, int in, int out) {
-  std::string words[] = {file, "--noflush", "--wait=10"};
-  char* argv[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
-  Actions actions;
-  actions.give(in, STDIN_FILENO);
-  actions.give(out, STDOUT_FILENO);
-  actions.give(out, STDERR_FILENO);
-  pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, file.c_str(), &actions.list, nullptr, argv, environ);
-  if (error != 0) throw netlink::Error(cat("run '", file, "'"), error);
-  return pid;
-}
-
-// What the program says, to its end; false where it goes on for longer than that.
-bool listen(int fd, std::string& said) {
-  const auto end = Clock::now() + kLimit;
-  while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    if (left.count() <= 0) return false;
-    pollfd one{fd, POLLIN, 0};
-    if (::poll(&one, 1, static_cast<int>(left.count())) <= 0) continue;
-    char buffer[1024];
-    const ssize_t size = ::read(fd, buffer, sizeof buffer);
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return true;
-    said.append(buffer, static_cast<std::size_t>(size));
-  }
 }
 
 std::string on_one_line(std::string text) {
@@ -127,26 +70,13 @@ std::optional<RestoreTool> find_legacy_restore(netlink::Family family) {
 }
 
 void restore(const RestoreTool& tool, const std::string& rules) {
-  const Fd input = file_with(rules);
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw netlink::Error("make a pipe", errno);
-  const Fd read(ends[0]);
-  Fd write(ends[1]);
-  const pid_t pid = start(tool.file, input.get(), write.get());
-  write.reset();
-  std::string said;
-  const bool ended = listen(read.get(), said);
-  if (!ended) ::kill(pid, SIGKILL);
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!ended)
-    throw cni::Error(Code::kTryAgainLater, cat("run '", tool.file, "': it took too long"));
-  if (status == 0) return;
+  const cni::Program program{tool.file, {"--noflush", "--wait=10"}, cni::current_environment()};
+  const cni::Outcome outcome = cni::execute(program, rules, kLimit);
+  if (outcome.ok()) return;
   constexpr int kLockHeld = 4;  // RESOURCE_PROBLEM of iptables
-  const bool busy = WIFEXITED(status) && WEXITSTATUS(status) == kLockHeld;
+  const bool busy = WIFEXITED(outcome.wait_status) && WEXITSTATUS(outcome.wait_status) == kLockHeld;
   throw cni::Error(busy ? Code::kTryAgainLater : Code::kInternal,
-                   cat("run '", tool.file, "': ", on_one_line(said)));
+                   cat("run '", tool.file, "': ", on_one_line(outcome.err)));
 }
 
 }  // namespace plugins

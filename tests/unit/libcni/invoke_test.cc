@@ -32,7 +32,7 @@ const Env kEnv{{"PATH", "/usr/bin:/bin"}};
 
 Outcome run(const std::string& body, std::string_view input = "") {
   const Folder folder;
-  return execute(folder.script("plugin", body), kEnv, input, seconds(30));
+  return execute({folder.script("plugin", body), {}, kEnv}, input, seconds(30));
 }
 
 // Gone, or dead and not yet waited for.
@@ -118,9 +118,15 @@ TEST_CASE("a plugin gets stdin and leaves stdout and stderr apart") {
 }
 
 TEST_CASE("a plugin gets exactly the environment it is given") {
-  CHECK(execute("/usr/bin/env", {{"A", "1"}, {"B", ""}, {"C", "x=y"}}, "", seconds(30)).out ==
+  CHECK(execute({"/usr/bin/env", {}, {{"A", "1"}, {"B", ""}, {"C", "x=y"}}}, "", seconds(30)).out ==
         "A=1\nB=\nC=x=y\n");
-  CHECK(execute("/usr/bin/env", {}, "", seconds(30)).out.empty());
+  CHECK(execute({"/usr/bin/env"}, "", seconds(30)).out.empty());
+}
+
+TEST_CASE("execute: a program gets the words after its name, as they are") {
+  const Outcome got = execute({"/usr/bin/printf", {"%s|", "a b", "", "c\\n"}}, "", seconds(30));
+  CHECK(got.ok());
+  CHECK(got.out == "a b||c\\n|");
 }
 
 TEST_CASE("a plugin may echo more than a pipe holds while it reads") {
@@ -168,7 +174,7 @@ TEST_CASE("a plugin that cannot be run is said to be so") {
   netlink::write_all(surroundings::open_for_writing(plain).get(), "no program", plain);
   const auto error_of = [](const std::string& file) {
     try {
-      execute(file, kEnv, "x");
+      execute({file, {}, kEnv}, "x");
     } catch (const netlink::Error& e) {
       return e.error();
     }
@@ -179,7 +185,7 @@ TEST_CASE("a plugin that cannot be run is said to be so") {
   CHECK(::chmod(plain.c_str(), 0755) == 0);
   CHECK(error_of(plain) == ENOEXEC);
   CHECK_THROWS_WITH_AS(
-      execute(folder.file("absent"), kEnv, ""),
+      execute({folder.file("absent"), {}, kEnv}, ""),
       netlink::cat("run '", folder.file("absent"), "': no such file or directory").c_str(),
       netlink::Error);
 }
@@ -200,12 +206,12 @@ TEST_CASE("a plugin that takes too long is killed") {
         folder.script("slow", netlink::cat("echo $$ >", folder.file("pid"), "\n", row.body));
     const auto start = steady_clock::now();
     try {
-      execute(file, kEnv, "x", seconds(1));
+      execute({file, {}, kEnv}, "x", seconds(1));
       FAIL("it was waited for");
     } catch (const Error& e) {
       CHECK(e.code() == Code::kTryAgainLater);
       CHECK(std::string(e.what()) ==
-            netlink::cat("plugin '", file, "': the plugin took too long and was stopped"));
+            netlink::cat("run '", file, "': it took too long and was stopped"));
     }
     CHECK(steady_clock::now() - start < seconds(10));
     CHECK(dies_soon(pid_in(folder.file("pid"))));
@@ -219,7 +225,7 @@ TEST_CASE("a plugin dies with the process that started it") {
   const pid_t middle = ::fork();
   if (middle == 0) {
     try {
-      execute(file, kEnv, "");
+      execute({file, {}, kEnv}, "");
     } catch (const std::exception&) {
     }
     ::_exit(0);
@@ -234,7 +240,7 @@ TEST_CASE("a plugin dies with the process that started it") {
 TEST_CASE("no process is left behind, whatever came of it") {
   run("exit 0");
   run("exit 1");
-  CHECK_THROWS(execute("/nowhere/plugin", kEnv, ""));
+  CHECK_THROWS(execute({"/nowhere/plugin", {}, kEnv}, ""));
   CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
   CHECK(errno == ECHILD);
 }
