@@ -40,7 +40,6 @@ LinkAddress decode_address(const Reply& reply) {
   out.cidr = {local.value_or(address.value_or(Ip())), head.ifa_prefixlen};
   out.tentative = (flags & IFA_F_TENTATIVE) != 0;
   out.dad_failed = (flags & IFA_F_DADFAILED) != 0;
-  out.permanent = (flags & IFA_F_PERMANENT) != 0;
   return out;
 }
 

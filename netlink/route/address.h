@@ -12,7 +12,6 @@ struct LinkAddress {
   Cidr cidr;
   bool tentative = false;   ///< IPv6: duplicate address detection is not done yet
   bool dad_failed = false;  ///< IPv6: somebody else has it
-  bool permanent = false;
 };
 LinkAddress decode_address(const Reply& reply);
 

@@ -1,7 +1,6 @@
 #include "netlink/types/error.h"
 
 #include <cctype>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -21,19 +20,6 @@ Error::Error(std::string operation, int error, std::string kernel_text)
       kernel_text_(std::move(kernel_text)),
       text_(cat(operation_, ": ", errno_text(error))) {
   if (!kernel_text_.empty()) text_ += cat(" (kernel: ", kernel_text_, ")");
-}
-
-bool Error::absent() const noexcept {
-  switch (error()) {
-    case ENOENT:
-    case ENODEV:
-    case ESRCH:
-    case ENXIO:
-    case EADDRNOTAVAIL:
-      return true;
-    default:
-      return false;
-  }
 }
 
 }  // namespace netlink

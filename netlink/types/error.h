@@ -38,9 +38,6 @@ class Error : public std::system_error {
   const std::string& operation() const noexcept { return operation_; }
   const std::string& kernel_text() const noexcept { return kernel_text_; }
 
-  /// True for "the thing is not there": ENOENT, ENODEV, ESRCH, ENXIO, EADDRNOTAVAIL.
-  bool absent() const noexcept;
-
  private:
   std::string operation_, kernel_text_, text_;
 };

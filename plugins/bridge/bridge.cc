@@ -142,10 +142,8 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   } else if (!conf.disable_container_interface) {
     pod.send(netlink::set_link(port.inside, {.up = true}));
   }
-  if (!conf.disable_container_interface) {
-    wait_for_port(host, port.outside);
-    tell_neighbours(host, device, inside, result);
-  }
+  if (!conf.disable_container_interface) wait_for_port(host, port.outside);
+  if (!result.ips.empty()) tell_neighbours(host, device, inside, result);
 
   result.interfaces[0] = describe(host.get(bridge.name));
   if (device.index != bridge.index) result.interfaces.push_back(describe(device));

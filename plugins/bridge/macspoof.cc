@@ -30,8 +30,8 @@ using netlink::nf::TableFamily;
 
 constexpr std::string_view kChainPrefix = "cni-br-iface-";
 constexpr std::int32_t kPriority = -300;  // NF_BR_PRI_NAT_DST_BRIDGED
-constexpr std::uint32_t kPrerouting =
-    0;  // NF_BR_PRE_ROUTING; its header clashes with the C library's
+// NF_BR_PRE_ROUTING; its header clashes with the C library's.
+constexpr std::uint32_t kPrerouting = 0;
 
 std::string id_of(const std::string& container_id, const std::string& ifname) {
   return cat(container_id, "-", ifname);

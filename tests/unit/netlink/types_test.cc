@@ -48,13 +48,6 @@ TEST_CASE("an abbreviation at the start of the system's text stays as it is") {
   CHECK(netlink::errno_text(EDOTDOT).substr(0, 3) == "RFS");
 }
 
-TEST_CASE("absent means that the thing is not there") {
-  for (const int error : {ENOENT, ENODEV, ESRCH, ENXIO, EADDRNOTAVAIL}) {
-    CHECK(Error("x", error).absent());
-  }
-  for (const int error : {EPERM, EEXIST, EINVAL, EBUSY}) CHECK_FALSE(Error("x", error).absent());
-}
-
 TEST_CASE("a descriptor is closed once, with its last owner") {
   auto [reader, writer] = surroundings::make_pipe();
   const int number = reader.get();
