@@ -7,10 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "plugins/host-local/dir.h"
+#include "libcni/dir.h"
 #include "plugins/host-local/range.h"
 
 namespace host_local {
+
+using cni::Dir;
 
 /// Who holds an address: one interface of one container.
 struct Owner {

@@ -63,7 +63,7 @@ Store Store::create(const std::string& data_dir, const std::string& network, Hos
   return {Dir::create(data_dir).make_sub(network), network, std::move(host)};
 }
 
-void Store::lock(std::chrono::milliseconds deadline) { lock_ = take_lock(dir_, deadline); }
+void Store::lock(std::chrono::milliseconds deadline) { lock_ = cni::take_lock(dir_, deadline); }
 
 std::vector<Ip> Store::used() const {
   std::vector<Ip> out;

@@ -8,11 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "plugins/host-local/dir.h"
+#include "libcni/dir.h"
 #include "plugins/host-local/index.h"
-#include "plugins/host-local/lock.h"
+#include "libcni/lock.h"
 
 namespace host_local {
+
+using cni::Dir;
+using cni::File;
+using cni::kLockDeadline;
 
 /// What tells a reservation of this boot from one of an earlier boot.
 struct Host {

@@ -14,7 +14,7 @@ function(cni_plugin name)
   if(CNI_SANITIZE)
     return()
   endif()
-  if(arg_FULLY_STATIC OR CNI_STATIC)
+  if(arg_FULLY_STATIC)
     # libnl's unused name look-ups warn before the linker drops them.
     target_link_options(${name} PRIVATE -static-pie -Wl,--no-warnings)
   else()

@@ -12,7 +12,6 @@ namespace host_local {
 using test::error_of;
 using test::ip;
 using test::range;
-using test::reserved;
 using test::TempDir;
 namespace fs = test::fs;
 

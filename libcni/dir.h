@@ -8,7 +8,7 @@
 
 #include "netlink/types/fd.h"
 
-namespace host_local {
+namespace cni {
 
 /// What a file held when it was read.
 struct File {
@@ -77,4 +77,4 @@ class Dir {
   std::string path_;
 };
 
-}  // namespace host_local
+}  // namespace cni

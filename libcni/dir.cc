@@ -1,4 +1,4 @@
-#include "plugins/host-local/dir.h"
+#include "libcni/dir.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 #include "netlink/types/error.h"
 
-namespace host_local {
+namespace cni {
 
 namespace {
 
@@ -229,4 +229,4 @@ bool Dir::remove_dir(const std::string& name) const {
   fail("remove", name, errno);
 }
 
-}  // namespace host_local
+}  // namespace cni

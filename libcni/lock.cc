@@ -1,4 +1,4 @@
-#include "plugins/host-local/lock.h"
+#include "libcni/lock.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,11 +10,11 @@
 
 #include "libcni/error.h"
 
-namespace host_local {
+namespace cni {
 
 namespace {
 
-using cni::cat;
+using netlink::cat;
 using netlink::Fd;
 
 void wake_up(int) {}
@@ -75,9 +75,9 @@ std::string holder_of(int fd) try {
   return {};  // the complaint is complete without it
 }
 
-cni::Error out_of_time(const std::string& path, int fd, std::chrono::milliseconds waited) {
+Error out_of_time(const std::string& path, int fd, std::chrono::milliseconds waited) {
   const std::string holder = holder_of(fd);
-  return {cni::Code::kTryAgainLater,
+  return {Code::kTryAgainLater,
           cat("lock '", path, "': not free after ", waited.count() / 1000, " s",
               holder.empty() ? "" : cat(", held by process ", holder))};
 }
@@ -100,4 +100,4 @@ Fd take_lock(const Dir& dir, std::chrono::milliseconds deadline) {
   }
 }
 
-}  // namespace host_local
+}  // namespace cni
