@@ -20,8 +20,8 @@ using netlink::Fd;
 
 constexpr mode_t kDirMode = 0755;
 constexpr mode_t kFileMode = 0600;
-// A container ID has no limit of its own, but it came in an environment variable (128 KiB).
-constexpr std::size_t kMostRead = 256 * 1024;
+// More than any state of ours takes; a file that someone else put there is not read whole.
+constexpr std::size_t kMostRead = 4 * 1024 * 1024;
 
 void make_parents(const std::string& path) {
   for (std::size_t end = 1; end != std::string::npos && end < path.size();) {

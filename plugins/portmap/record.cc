@@ -1,0 +1,214 @@
+#include "plugins/portmap/record.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "libcni/error.h"
+#include "libcni/hash.h"
+#include "libcni/lock.h"
+
+namespace portmap {
+
+namespace {
+
+using cni::cat;
+using cni::Dir;
+using nlohmann::json;
+
+constexpr const char* kClaims = "claims";
+constexpr const char* kAside = ".new";
+
+json to_json(const Claim& claim) {
+  return json::array({name_of(claim.key.protocol),
+                      claim.key.address ? claim.key.address->str() : "", claim.key.port,
+                      claim.target.str(), claim.target_port});
+}
+
+Claim claim_from(const json& doc) {
+  const Ip target = Ip::parse(doc.at(3).get<std::string>()).value();
+  const auto address = doc.at(1).get<std::string>();
+  Claim claim{{target.family(), protocol_from(doc.at(0).get<std::string>()).value(),
+               doc.at(2).get<std::uint16_t>()},
+              target,
+              doc.at(4).get<std::uint16_t>()};
+  if (!address.empty()) claim.key.address = Ip::parse(address).value();
+  return claim;
+}
+
+json to_json(const Options& options) {
+  return {{"snat", options.snat},
+          {"masqAll", options.masq_all},
+          {"markMasqBit", options.mark_bit},
+          {"externalSetMarkChain", options.external_set_mark_chain},
+          {"conditionsV4", options.conditions_v4},
+          {"conditionsV6", options.conditions_v6}};
+}
+
+Options options_from(const json& doc) {
+  return {.snat = doc.at("snat"),
+          .masq_all = doc.at("masqAll"),
+          .mark_bit = doc.at("markMasqBit"),
+          .external_set_mark_chain = doc.at("externalSetMarkChain"),
+          .conditions_v4 = doc.at("conditionsV4"),
+          .conditions_v6 = doc.at("conditionsV6")};
+}
+
+json to_json(const Attachment& one) {
+  json claims = json::array();
+  for (const Claim& claim : one.claims) claims.push_back(to_json(claim));
+  return {{"network", one.owner.network},
+          {"ifname", one.owner.ifname},
+          {"netns", one.netns},
+          {"netnsInode", one.netns_inode},
+          {"backend", name_of(one.backend)},
+          {"options", to_json(one.options)},
+          {"claims", std::move(claims)},
+          {"deviceV4", one.device_v4},
+          {"deviceV6", one.device_v6}};
+}
+
+Attachment attachment_from(const json& doc, const std::string& container_id) {
+  Attachment out{
+      .owner = {doc.at("network"), container_id, doc.at("ifname")},
+      .netns = doc.at("netns"),
+      .netns_inode = doc.at("netnsInode"),
+      .backend = doc.at("backend") == "iptables" ? Backend::kIptables : Backend::kNftables,
+      .options = options_from(doc.at("options")),
+      .claims = {},
+      .device_v4 = doc.at("deviceV4"),
+      .device_v6 = doc.at("deviceV6")};
+  for (const json& claim : doc.at("claims")) out.claims.push_back(claim_from(claim));
+  return out;
+}
+
+std::string text_of(const Container& container) {
+  json attachments = json::array();
+  for (const Attachment& one : container) attachments.push_back(to_json(one));
+  return json{{"containerID", container.at(0).owner.container_id},
+              {"attachments", std::move(attachments)}}
+      .dump();
+}
+
+// Nothing where it is not a whole record.
+std::optional<Container> parse(const std::string& text) try {
+  const json doc = json::parse(text);
+  Container out;
+  for (const json& one : doc.at("attachments")) {
+    out.push_back(attachment_from(one, doc.at("containerID")));
+  }
+  if (out.empty()) return std::nullopt;
+  return out;
+} catch (const std::exception&) {
+  return std::nullopt;
+}
+
+std::string file_name(const Key& key) {
+  return cat(key.family == Family::kIpv4 ? "4-" : "6-", name_of(key.protocol), "-", key.port, "-",
+             key.address ? key.address->str() : "any");
+}
+
+std::string without_quotes(std::string text) {
+  std::erase(text, '"');
+  return text;
+}
+
+auto of(const Owner& owner) {
+  return [&owner](const Attachment& one) { return one.owner == owner; };
+}
+
+}  // namespace
+
+std::string Owner::container_hash() const { return cni::sha512_hex(container_id).substr(0, 16); }
+
+std::string Owner::tag() const {
+  return cat(cni::OwnerTag(network, container_id, ifname).prefix(), "-", container_hash());
+}
+
+std::string Owner::comment() const {
+  constexpr std::size_t kMostComment = 128;  // nft's limit for a comment
+  std::string out = cat(tag(), ", net: ", without_quotes(network), ", if: ", without_quotes(ifname),
+                        ", id: ", without_quotes(container_id));
+  if (out.size() > kMostComment) out.resize(kMostComment);
+  return out;
+}
+
+std::string Owner::str() const {
+  return cat("container '", container_id, "' (network '", network, "', interface '", ifname, "')");
+}
+
+std::optional<Records> Records::find() {
+  auto dir = Dir::open(kPath);
+  if (!dir) return std::nullopt;
+  return Records(std::move(*dir));
+}
+
+Records Records::create() { return Records(Dir::create(kPath)); }
+
+netlink::Fd Records::lock() const { return cni::take_lock(dir_); }
+
+Records::Reading Records::read(const std::string& container_hash) const {
+  const auto file = dir_.read(container_hash);
+  if (!file) return {};
+  auto container = parse(file->content);
+  return {.there = true, .attachments = container ? std::move(*container) : Container{}};
+}
+
+std::optional<Attachment> Records::find(const Owner& owner) const {
+  const Container container = read(owner.container_hash()).attachments;
+  const auto it = std::find_if(container.begin(), container.end(), of(owner));
+  if (it == container.end()) return std::nullopt;
+  return *it;
+}
+
+void Records::put(const Attachment& attachment) const {
+  const std::string name = attachment.owner.container_hash();
+  if (dir_.publish(name, text_of({attachment}))) return;
+  Container container = read(name).attachments;
+  const auto it = std::find_if(container.begin(), container.end(), of(attachment.owner));
+  if (it == container.end()) {
+    container.push_back(attachment);
+  } else {
+    *it = attachment;
+  }
+  dir_.replace(name, text_of(container), kAside);
+}
+
+void Records::remove(const Owner& owner) const {
+  const std::string name = owner.container_hash();
+  Container container = read(name).attachments;
+  std::erase_if(container, of(owner));
+  if (container.empty()) {
+    dir_.remove(name);
+  } else {
+    dir_.replace(name, text_of(container), kAside);
+  }
+  dir_.remove(kAside);  // of one that was killed
+}
+
+std::vector<std::string> Records::all() const {
+  std::vector<std::string> out;
+  for (std::string& name : dir_.names()) {
+    constexpr std::size_t kHashLength = 16;
+    const bool is_hash = name.size() == kHashLength &&
+                         name.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (is_hash) out.push_back(std::move(name));
+  }
+  return out;
+}
+
+std::string Records::claimant(const Key& key) const {
+  const auto claims = dir_.sub(kClaims);
+  return claims ? claims->read_link(file_name(key)).value_or("") : "";
+}
+
+void Records::claim(const Key& key, const Owner& owner) const {
+  dir_.make_sub(kClaims).replace_link(file_name(key), owner.tag(), kAside);
+}
+
+void Records::release(const Key& key, const Owner& owner) const {
+  const auto claims = dir_.sub(kClaims);
+  if (!claims) return;
+  if (claims->read_link(file_name(key)) == owner.tag()) claims->remove(file_name(key));
+}
+
+}  // namespace portmap
