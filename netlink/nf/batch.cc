@@ -2,53 +2,17 @@
 
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
-#include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 
-#include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <cstdio>
 
+#include "netlink/nf/userdata.h"
 #include "netlink/types/error.h"
 
 namespace netlink::nf {
 
 namespace {
-
-// The first entry of the userdata of tables, chains and rules (libnftnl/udata.h), the same number
-// for all three.
-constexpr std::uint8_t kUdataComment = 0;
-
-Head head(int message, int flags, TableFamily family) {
-  return {.type = static_cast<std::uint16_t>(NFNL_SUBSYS_NFTABLES << 8 | message),
-          .flags = static_cast<std::uint16_t>(flags),
-          .family = family};
-}
-
-// Type, length, text with its NUL.
-Bytes userdata(const std::string& comment) {
-  if (comment.size() > 253) throw Error(cat("set the comment '", comment, "'"), EMSGSIZE);
-  Bytes out(comment.size() + 3);
-  out[0] = kUdataComment;
-  out[1] = static_cast<std::uint8_t>(comment.size() + 1);
-  std::copy(comment.begin(), comment.end(), out.begin() + 2);
-  return out;
-}
-
-std::string comment_in(Attributes::View userdata) {
-  while (userdata.size() >= 2) {
-    const std::uint8_t type = userdata[0];
-    const std::size_t length = userdata[1];
-    if (length + 2 > userdata.size()) break;
-    const auto value = userdata.subspan(2, length);
-    if (type == kUdataComment) {
-      return {value.begin(), value.end() - (value.empty() || value.back() != 0 ? 0 : 1)};
-    }
-    userdata = userdata.subspan(2 + length);
-  }
-  return {};
-}
 
 void put_chain(Message& m, const ChainId& id) {
   m.put(NFTA_CHAIN_TABLE, id.table);
@@ -60,54 +24,75 @@ void put_rule_place(Message& m, const ChainId& id) {
   m.put(NFTA_RULE_CHAIN, id.chain);
 }
 
-struct Encoder {
-  Message operator()(const Table& table) const {
-    Message m(head(NFT_MSG_NEWTABLE, NLM_F_CREATE, table.family));
-    m.put(NFTA_TABLE_NAME, table.name);
-    m.put_be32(NFTA_TABLE_FLAGS, 0);
-    // Kernels before 5.10 know no comments here and ignore them.
-    if (!table.comment.empty()) m.put(NFTA_TABLE_USERDATA, userdata(table.comment));
-    return m;
-  }
-  Message operator()(const Chain& chain) const {
-    Message m(head(NFT_MSG_NEWCHAIN, NLM_F_CREATE, chain.id.family));
-    put_chain(m, chain.id);
-    if (chain.hook) {
-      if (chain.hook->policy) m.put_be32(NFTA_CHAIN_POLICY, *chain.hook->policy);
-      m.put(NFTA_CHAIN_TYPE, chain.hook->type);
-      m.nest(NFTA_CHAIN_HOOK, [&] {
-        m.put_be32(NFTA_HOOK_HOOKNUM, chain.hook->number);
-        m.put_be32(NFTA_HOOK_PRIORITY, static_cast<std::uint32_t>(chain.hook->priority));
-      });
-    }
-    if (!chain.comment.empty()) m.put(NFTA_CHAIN_USERDATA, userdata(chain.comment));
-    return m;
-  }
-  Message operator()(const Rule& rule) const {
-    Message m(head(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, rule.chain.family));
-    put_rule_place(m, rule.chain);
-    m.nest(NFTA_RULE_EXPRESSIONS, [&] {
-      for (const Expr& expr : rule.exprs) encode(m, expr);
+Message encode_one(const Table& table) {
+  Message m(nf_tables_head(NFT_MSG_NEWTABLE, NLM_F_CREATE, table.family));
+  m.put(NFTA_TABLE_NAME, table.name);
+  m.put_be32(NFTA_TABLE_FLAGS, 0);
+  // Kernels before 5.10 know no comments here and ignore them.
+  if (!table.comment.empty()) m.put(NFTA_TABLE_USERDATA, comment_userdata(table.comment));
+  return m;
+}
+
+Message encode_one(const Chain& chain) {
+  Message m(nf_tables_head(NFT_MSG_NEWCHAIN, NLM_F_CREATE, chain.id.family));
+  put_chain(m, chain.id);
+  if (chain.hook) {
+    if (chain.hook->policy) m.put_be32(NFTA_CHAIN_POLICY, *chain.hook->policy);
+    m.put(NFTA_CHAIN_TYPE, chain.hook->type);
+    m.nest(NFTA_CHAIN_HOOK, [&] {
+      m.put_be32(NFTA_HOOK_HOOKNUM, chain.hook->number);
+      m.put_be32(NFTA_HOOK_PRIORITY, static_cast<std::uint32_t>(chain.hook->priority));
     });
-    if (!rule.comment.empty()) m.put(NFTA_RULE_USERDATA, userdata(rule.comment));
-    return m;
   }
-  Message operator()(const FlushChain& flush) const {
-    Message m(head(NFT_MSG_DELRULE, 0, flush.id.family));
-    put_rule_place(m, flush.id);
-    return m;
+  if (!chain.comment.empty()) m.put(NFTA_CHAIN_USERDATA, comment_userdata(chain.comment));
+  return m;
+}
+
+Message encode_one(const Rule& rule) {
+  Message m(nf_tables_head(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, rule.chain.family));
+  put_rule_place(m, rule.chain);
+  m.nest(NFTA_RULE_EXPRESSIONS, [&] {
+    for (const Expr& expr : rule.exprs) encode(m, expr);
+  });
+  if (!rule.comment.empty()) m.put(NFTA_RULE_USERDATA, comment_userdata(rule.comment));
+  return m;
+}
+
+Message encode_one(const FlushChain& flush) {
+  Message m(nf_tables_head(NFT_MSG_DELRULE, 0, flush.id.family));
+  put_rule_place(m, flush.id);
+  return m;
+}
+
+Message encode_one(const DeleteRule& rule) {
+  Message m(nf_tables_head(NFT_MSG_DELRULE, 0, rule.chain.family));
+  put_rule_place(m, rule.chain);
+  m.put_be64(NFTA_RULE_HANDLE, rule.handle);
+  return m;
+}
+
+Message encode_one(const DeleteChain& chain) {
+  Message m(nf_tables_head(NFT_MSG_DELCHAIN, 0, chain.id.family));
+  put_chain(m, chain.id);
+  return m;
+}
+
+Message encode_one(const DeleteTable& table) {
+  Message m(nf_tables_head(NFT_MSG_DELTABLE, 0, table.family));
+  m.put(NFTA_TABLE_NAME, table.name);
+  return m;
+}
+
+struct Encoder {
+  std::uint32_t number;
+
+  template <class One>
+  std::vector<Message> operator()(const One& change) const {
+    return {encode_one(change)};
   }
-  Message operator()(const DeleteRule& rule) const {
-    Message m(head(NFT_MSG_DELRULE, 0, rule.chain.family));
-    put_rule_place(m, rule.chain);
-    m.put_be64(NFTA_RULE_HANDLE, rule.handle);
-    return m;
-  }
-  Message operator()(const DeleteChain& chain) const {
-    Message m(head(NFT_MSG_DELCHAIN, 0, chain.id.family));
-    put_chain(m, chain.id);
-    return m;
-  }
+  std::vector<Message> operator()(const Set& set) const { return {encode_set(set, number)}; }
+  std::vector<Message> operator()(const AddElements& c) const { return encode_elements(c); }
+  std::vector<Message> operator()(const DeleteElements& c) const { return encode_elements(c); }
 };
 
 struct Describer {
@@ -124,6 +109,18 @@ struct Describer {
   }
   std::string operator()(const DeleteChain& c) const {
     return cat("delete chain '", c.id.str(), "'");
+  }
+  std::string operator()(const DeleteTable& t) const {
+    return cat("delete table '", name_of(t.family), " ", t.name, "'");
+  }
+  std::string operator()(const Set& s) const {
+    return cat("add ", s.data ? "map" : "set", " '", s.id.str(), "'");
+  }
+  std::string operator()(const AddElements& e) const {
+    return cat("add elements '", e.set.str(), "'");
+  }
+  std::string operator()(const DeleteElements& e) const {
+    return cat("delete elements '", e.set.str(), "'");
   }
 };
 
@@ -142,7 +139,7 @@ std::string rule_text(const Rule& rule) {
   for (const Expr& expr : rule.exprs) out += cat("  ", text(expr), "\n");
   if (rule.comment.empty()) return out += '\n';
   out += "  userdata = { ";
-  for (const std::uint8_t byte : userdata(rule.comment)) {
+  for (const std::uint8_t byte : comment_userdata(rule.comment)) {
     char escaped[8];
     std::snprintf(escaped, sizeof escaped, std::isprint(byte) != 0 ? "%c" : "\\x%02x", byte);
     out += escaped;
@@ -154,7 +151,9 @@ std::string rule_text(const Rule& rule) {
 
 std::string ChainId::str() const { return cat(name_of(family), " ", table, " ", chain); }
 
-Message encode(const Change& change) { return std::visit(Encoder{}, change); }
+std::vector<Message> encode(const Change& change, std::uint32_t number) {
+  return std::visit(Encoder{number}, change);
+}
 
 std::string describe(const Change& change) { return std::visit(Describer{}, change); }
 
@@ -167,11 +166,19 @@ std::string text(const Change& change) {
     if (chain->hook) out += hook_text(*chain->hook);
     out += comment_text(chain->comment);
   }
+  if (const auto* const set = std::get_if<Set>(&change)) out = cat("add ", text(*set));
+  if (const auto* const added = std::get_if<AddElements>(&change)) {
+    if (added->exclusive) out += " exclusive";
+    for (const Element& element : added->elements) out += cat("\n  ", text(element));
+  }
+  if (const auto* const deleted = std::get_if<DeleteElements>(&change)) {
+    for (const Bytes& key : deleted->keys) out += cat("\n  ", text(Element{key}));
+  }
   return out += '\n';
 }
 
 std::string rule_comment(const Attributes& attributes) {
-  return comment_in(attributes.find(NFTA_RULE_USERDATA));
+  return text_in(attributes.find(NFTA_RULE_USERDATA), kUserdataComment);
 }
 
 Rule decode_rule(TableFamily family, const Attributes& attributes) {

@@ -8,6 +8,7 @@
 
 #include "netlink/nf/expr.h"
 #include "netlink/nf/message.h"
+#include "netlink/nf/set.h"
 
 /// nf_tables objects, and a transaction of changes to them. linux/netfilter/nf_tables.h.
 namespace netlink::nf {
@@ -65,10 +66,18 @@ struct DeleteChain {
   ChainId id;
 };
 
-using Change = std::variant<Table, Chain, Rule, FlushChain, DeleteRule, DeleteChain>;
+/// With all that is in it.
+struct DeleteTable {
+  TableFamily family = TableFamily::kInet;
+  std::string name;
+};
 
-/// The message that asks for the change.
-Message encode(const Change& change);
+using Change = std::variant<Table, Chain, Rule, FlushChain, DeleteRule, DeleteChain, DeleteTable,
+                            Set, AddElements, DeleteElements>;
+
+/// The messages that ask for the change: one, but for long lists of elements, or empty ones.
+/// number is the change's own in its batch, from 1.
+std::vector<Message> encode(const Change& change, std::uint32_t number = 1);
 /// "add rule 'inet filter input'": for errors.
 std::string describe(const Change& change);
 /// The lines `nft --debug=netlink` has for a rule, a line in nft's words for the rest.
@@ -79,16 +88,30 @@ Rule decode_rule(TableFamily family, const Attributes& attributes);
 std::string rule_comment(const Attributes& attributes);
 
 /// A transaction: built without a kernel, then sent whole by NfSocket::commit(), or not at all.
-/// Adding a table or chain that is there is no error; a rule is always added once more, at the end.
+/// Adding a table, chain or set that is there is no error, unless it differs where it cannot be
+/// changed; a rule is always added once more, at the end.
 class Batch {
  public:
   Batch& add(Table table) { return push(std::move(table)); }
   Batch& add(Chain chain) { return push(std::move(chain)); }
   Batch& add(Rule rule) { return push(std::move(rule)); }
-  /// Removes all rules of a chain; a chain that is not there is an error, as for the two below.
+  Batch& add(Set set) { return push(std::move(set)); }
+  /// A key that is there must have the same data; see AddElements.
+  Batch& add(SetId set, std::vector<Element> elements) {
+    return push(AddElements{std::move(set), std::move(elements)});
+  }
+  /// A key that is there is an error (EEXIST).
+  Batch& add_new(SetId set, std::vector<Element> elements) {
+    return push(AddElements{std::move(set), std::move(elements), true});
+  }
+  /// Removes all rules of a chain; a chain that is not there is an error, as for those below.
   Batch& flush(ChainId chain) { return push(FlushChain{std::move(chain)}); }
   Batch& remove(const Rule& seen) { return push(DeleteRule{seen.chain, seen.handle}); }
   Batch& remove(ChainId chain) { return push(DeleteChain{std::move(chain)}); }
+  Batch& remove(SetId set, std::vector<Bytes> keys) {
+    return push(DeleteElements{std::move(set), std::move(keys)});
+  }
+  Batch& remove(DeleteTable table) { return push(std::move(table)); }
 
   bool empty() const { return changes_.empty(); }
   const std::vector<Change>& changes() const { return changes_; }

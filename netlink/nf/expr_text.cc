@@ -25,19 +25,6 @@ std::string hex(std::uint32_t value, const char* format = "0x%x") {
   return out;
 }
 
-// libnftnl prints data as words of the byte order it runs in, which is what its readers know.
-std::string words(const Bytes& data) {
-  std::string out;
-  for (std::size_t at = 0; at < data.size(); at += 4) {
-    std::uint32_t word = 0;
-    for (std::size_t i = 0; i < 4 && at + i < data.size(); ++i) {
-      word |= static_cast<std::uint32_t>(data[at + i]) << 8 * i;
-    }
-    out += cat(at == 0 ? "" : " ", hex(word, "0x%08x"));
-  }
-  return out;
-}
-
 constexpr std::array kMetaNames{
     "len"sv,     "protocol"sv, "priority"sv,    "mark"sv,        "iif"sv,
     "oif"sv,     "iifname"sv,  "oifname"sv,     "iiftype"sv,     "oiftype"sv,

@@ -6,6 +6,7 @@
 #include <linux/netfilter/nfnetlink.h>
 
 #include <cerrno>
+#include <cstdio>
 
 #include "netlink/types/error.h"
 
@@ -34,6 +35,26 @@ std::string_view name_of(TableFamily family) {
       return "ip6";
   }
   return "unknown";
+}
+
+std::string words(const Bytes& data) {
+  std::string out;
+  for (std::size_t at = 0; at < data.size(); at += 4) {
+    std::uint32_t word = 0;
+    for (std::size_t i = 0; i < 4 && at + i < data.size(); ++i) {
+      word |= static_cast<std::uint32_t>(data[at + i]) << 8 * i;
+    }
+    char text[12];
+    std::snprintf(text, sizeof text, "0x%08x", word);
+    out += cat(at == 0 ? "" : " ", text);
+  }
+  return out;
+}
+
+Head nf_tables_head(int message, int flags, TableFamily family) {
+  return {.type = static_cast<std::uint16_t>(NFNL_SUBSYS_NFTABLES << 8 | message),
+          .flags = static_cast<std::uint16_t>(flags),
+          .family = family};
 }
 
 Message::Message(const Head& head, std::size_t capacity) : buffer_(capacity) {

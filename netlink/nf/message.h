@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,6 +13,9 @@ struct nlmsghdr;
 namespace netlink::nf {
 
 using Bytes = std::vector<std::uint8_t>;
+
+/// "0x00000002 0x00005000": as libnftnl prints data, in words of the byte order it runs in.
+std::string words(const Bytes& data);
 
 /// The protocol family of a table (NFPROTO_*); kUnspec is for messages that belong to no table.
 enum class TableFamily : std::uint8_t { kUnspec = 0, kInet = 1, kIp = 2, kBridge = 7, kIp6 = 10 };
@@ -26,6 +30,9 @@ struct Head {
   TableFamily family = TableFamily::kUnspec;
   std::uint16_t resource = 0;  ///< res_id, in host order
 };
+
+/// What starts a message about nf_tables: message is NFT_MSG_*.
+Head nf_tables_head(int message, int flags, TableFamily family);
 
 /// One message under construction, over libmnl. Throws rather than write past its buffer.
 class Message {

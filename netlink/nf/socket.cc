@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 
 #include "netlink/ack.h"
 #include "netlink/types/error.h"
@@ -48,12 +49,6 @@ void append(std::vector<std::uint8_t>& out, Message message, std::uint32_t seque
 
 Message boundary(std::uint16_t type) {
   return Message({.type = type, .resource = NFNL_SUBSYS_NFTABLES}, 64);
-}
-
-Message lookup(int message, int flags, TableFamily family) {
-  return Message({.type = static_cast<std::uint16_t>(NFNL_SUBSYS_NFTABLES << 8 | message),
-                  .flags = static_cast<std::uint16_t>(flags),
-                  .family = family});
 }
 
 Attributes attributes_of(const ::nlmsghdr* message) {
@@ -160,33 +155,40 @@ bool NfSocket::accepts(const Batch& batch) { return batch.empty() || !send(batch
 
 // A batch without its end is checked and taken back: nfnetlink_rcv_batch() in the kernel.
 std::optional<NfSocket::Refusal> NfSocket::send(const Batch& batch, Ending ending) {
+  std::vector<Message> messages;
+  std::vector<std::size_t> owners;
+  for (std::size_t i = 0; i < batch.changes().size(); ++i) {
+    for (Message& message : encode(batch.changes()[i], static_cast<std::uint32_t>(i + 1))) {
+      messages.push_back(std::move(message));
+      owners.push_back(i);
+    }
+  }
+  if (messages.empty()) return std::nullopt;
+  // Refusals come for every message, asked for or not; successes need saying only once, and
+  // hundreds of them would not fit into the receive buffer.
+  messages.back().add_flags(NLM_F_ACK);
   std::vector<std::uint8_t> bytes;
   const std::uint32_t first = sequence_ + 1;
   append(bytes, boundary(NFNL_MSG_BATCH_BEGIN), ++sequence_);
-  for (std::size_t i = 0; i < batch.changes().size(); ++i) {
-    Message message = encode(batch.changes()[i]);
-    // Refusals come for every message, asked for or not; successes need saying only once, and
-    // hundreds of them would not fit into the receive buffer.
-    if (i + 1 == batch.changes().size()) message.add_flags(NLM_F_ACK);
-    append(bytes, std::move(message), ++sequence_);
-  }
+  for (Message& message : messages) append(bytes, std::move(message), ++sequence_);
   if (ending == Ending::kCommit) append(bytes, boundary(NFNL_MSG_BATCH_END), ++sequence_);
   transmit(bytes, "commit to nf_tables");
-  return collect(first, batch.changes().size());
+  return collect(first, owners);
 }
 
 // `first` is the number of the batch's beginning, to which the kernel replies about the whole.
-std::optional<NfSocket::Refusal> NfSocket::collect(std::uint32_t first, std::size_t changes) {
+std::optional<NfSocket::Refusal> NfSocket::collect(std::uint32_t first,
+                                                   const std::vector<std::size_t>& owners) {
   std::optional<Refusal> refusal;
   const auto ends_it = [&](const ::nlmsghdr* message, std::size_t left) {
     const auto ack = decode_ack(message, left);
-    if (!ack || ack->sequence - first > changes + 1) return false;  // of an earlier batch
+    if (!ack || ack->sequence - first > owners.size() + 1) return false;  // of an earlier batch
     const std::size_t index = ack->sequence - first;
-    const bool whole = index == 0 || index > changes;
+    const bool whole = index == 0 || index > owners.size();
     if (ack->error != 0 && !refusal) {
-      refusal = Refusal{ack->error, ack->text, whole ? changes : index - 1};
+      refusal = Refusal{ack->error, ack->text, whole ? SIZE_MAX : owners[index - 1]};
     }
-    return whole || index == changes;
+    return whole || index == owners.size();
   };
   while (!any_message(buffer_, receive("commit to nf_tables"), ends_it)) {
   }
@@ -216,41 +218,127 @@ bool NfSocket::dump(Message request, const std::string& operation,
   return interrupted;
 }
 
-bool NfSocket::has_chain(const ChainId& chain) {
-  Message request = lookup(NFT_MSG_GETCHAIN, NLM_F_ACK, chain.family);
-  request.put(NFTA_CHAIN_TABLE, chain.table);
-  request.put(NFTA_CHAIN_NAME, chain.chain);
-  try {
-    dump(std::move(request), cat("find chain '", chain.str(), "'"), [](const Attributes&) {});
-  } catch (const Error& e) {
-    if (means_nothing_there(e.error())) return false;
-    throw;
-  }
+bool NfSocket::finds(Message request, const std::string& operation) try {
+  request.add_flags(NLM_F_ACK);
+  dump(std::move(request), operation, [](const Attributes&) {});
   return true;
+} catch (const Error& e) {
+  if (means_nothing_there(e.error())) return false;
+  throw;
 }
 
-std::vector<Rule> NfSocket::rules(const ChainId& chain, const Filter& filter) {
-  const std::string operation = cat("list rules '", chain.str(), "'");
+bool NfSocket::has_chain(const ChainId& chain) {
+  Message request(nf_tables_head(NFT_MSG_GETCHAIN, 0, chain.family));
+  request.put(NFTA_CHAIN_TABLE, chain.table);
+  request.put(NFTA_CHAIN_NAME, chain.chain);
+  return finds(std::move(request), cat("find chain '", chain.str(), "'"));
+}
+
+bool NfSocket::has_table(TableFamily family, std::string_view table) {
+  Message request(nf_tables_head(NFT_MSG_GETTABLE, 0, family));
+  request.put(NFTA_TABLE_NAME, table);
+  return finds(std::move(request), cat("find table '", name_of(family), " ", table, "'"));
+}
+
+struct NfSocket::Listing {
+  std::string operation;
+  const Message& request;
+  std::function<void()> start_over;
+  std::function<void(const Attributes&)> on_message;
+  std::function<bool()> will_do = [] { return false; };  ///< although it was disturbed
+};
+
+void NfSocket::list(const Listing& listing) {
   for (int attempt = 1; attempt <= kMostDumps; ++attempt) {
-    std::vector<Rule> found;
-    Message request = lookup(NFT_MSG_GETRULE, NLM_F_DUMP, chain.family);
-    request.put(NFTA_RULE_TABLE, chain.table);
-    request.put(NFTA_RULE_CHAIN, chain.chain);
+    listing.start_over();
     try {
-      const bool interrupted = dump(std::move(request), operation, [&](const Attributes& rule) {
-        // Decoding all of every rule would double the time for a long chain.
-        const auto& start = filter.comment_start;
-        if (!start.empty() && !rule_comment(rule).starts_with(start)) return;
-        Rule one = decode_rule(chain.family, rule);
-        if (one.chain == chain) found.push_back(std::move(one));
-      });
-      if (!interrupted || found.size() >= filter.enough) return found;
+      const bool interrupted = dump(listing.request, listing.operation, listing.on_message);
+      if (!interrupted || listing.will_do()) return;
     } catch (const Error& e) {
-      if (means_nothing_there(e.error())) return {};
+      if (means_nothing_there(e.error())) return listing.start_over();
       if (!worth_retrying(e.error())) throw;
     }
   }
-  throw Error(operation, EAGAIN, "the rules kept changing while they were read");
+  throw Error(listing.operation, EAGAIN, "they kept changing while they were read");
+}
+
+std::vector<std::string> NfSocket::tables(TableFamily family) {
+  std::vector<std::string> found;
+  const Message request(nf_tables_head(NFT_MSG_GETTABLE, NLM_F_DUMP, family));
+  const auto keep = [&](const Attributes& table) { found.push_back(table.text(NFTA_TABLE_NAME)); };
+  list({cat("list tables '", name_of(family), "'"), request, [&] { found.clear(); }, keep});
+  return found;
+}
+
+std::vector<Rule> NfSocket::rules(const ChainId& chain, const Filter& filter) {
+  std::vector<Rule> found;
+  Message request(nf_tables_head(NFT_MSG_GETRULE, NLM_F_DUMP, chain.family));
+  request.put(NFTA_RULE_TABLE, chain.table);
+  request.put(NFTA_RULE_CHAIN, chain.chain);
+  const auto keep = [&](const Attributes& rule) {
+    // Decoding all of every rule would double the time for a long chain.
+    const auto& start = filter.comment_start;
+    if (!start.empty() && !rule_comment(rule).starts_with(start)) return;
+    Rule one = decode_rule(chain.family, rule);
+    if (one.chain == chain) found.push_back(std::move(one));
+  };
+  list({cat("list rules '", chain.str(), "'"), request, [&] { found.clear(); }, keep,
+        [&] { return found.size() >= filter.enough; }});
+  return found;
+}
+
+std::vector<Rule> NfSocket::table_rules(TableFamily family, std::string_view table) {
+  std::vector<Rule> found;
+  Message request(nf_tables_head(NFT_MSG_GETRULE, NLM_F_DUMP, family));
+  request.put(NFTA_RULE_TABLE, table);
+  const auto keep = [&](const Attributes& rule) {
+    Rule one = decode_rule(family, rule);
+    if (one.chain.table == table) found.push_back(std::move(one));
+  };
+  list({cat("list rules '", name_of(family), " ", table, "'"), request, [&] { found.clear(); },
+        keep});
+  return found;
+}
+
+std::vector<Element> NfSocket::all_elements(const SetId& set) {
+  std::vector<Element> found;
+  const auto keep = [&](const Attributes& attributes) {
+    std::vector<Element> more = decode_elements(attributes);
+    std::move(more.begin(), more.end(), std::back_inserter(found));
+  };
+  const Message request = encode_query(set, std::nullopt);
+  list({cat("list elements '", set.str(), "'"), request, [&] { found.clear(); }, keep});
+  return found;
+}
+
+std::vector<std::optional<Element>> NfSocket::elements(const SetId& set,
+                                                       const std::vector<Bytes>& keys) {
+  constexpr std::size_t kAtOnce = 16;  // so that the answers fit into the receive buffer
+  const std::string operation = cat("find elements '", set.str(), "'");
+  std::vector<std::optional<Element>> found(keys.size());
+  for (std::size_t done = 0; done < keys.size(); done += kAtOnce) {
+    const std::size_t count = std::min(kAtOnce, keys.size() - done);
+    const std::uint32_t first = sequence_ + 1;
+    std::vector<std::uint8_t> bytes;
+    for (std::size_t i = 0; i < count; ++i) {
+      append(bytes, encode_query(set, keys[done + i]), ++sequence_);
+    }
+    transmit(bytes, operation);
+    std::size_t answered = 0;
+    const auto ends_it = [&](const ::nlmsghdr* message, std::size_t left) {
+      const std::size_t index = message->nlmsg_seq - first;
+      if (index >= count) return false;
+      if (const auto ack = decode_ack(message, left)) {
+        if (!means_nothing_there(ack->error)) throw Error(operation, ack->error, ack->text);
+      } else if (auto element = decode_elements(attributes_of(message)); !element.empty()) {
+        found[done + index] = std::move(element.front());
+      }
+      return ++answered == count;
+    };
+    while (!any_message(buffer_, receive(operation), ends_it)) {
+    }
+  }
+  return found;
 }
 
 }  // namespace netlink::nf

@@ -36,6 +36,9 @@ class NfSocket {
 
   /// False also where the kernel has no nf_tables.
   bool has_chain(const ChainId& chain);
+  bool has_table(TableFamily family, std::string_view table);
+  /// The names of all tables of a family.
+  std::vector<std::string> tables(TableFamily family);
   /// Which rules of a chain are wanted.
   struct Filter {
     std::string_view comment_start = {};  ///< empty: all
@@ -47,6 +50,14 @@ class NfSocket {
   /// \throws Error, with EAGAIN where the rules kept changing while they were read.
   std::vector<Rule> rules(const ChainId& chain, const Filter& filter);
   std::vector<Rule> rules(const ChainId& chain) { return rules(chain, Filter()); }
+  /// The rules of all chains of a table, those of a chain in order. As rules() for the rest.
+  std::vector<Rule> table_rules(TableFamily family, std::string_view table);
+
+  /// One element per key, in the order of the keys; nothing where the element, the set, the table
+  /// or nf_tables is missing. The time it takes does not depend on the size of the set.
+  std::vector<std::optional<Element>> elements(const SetId& set, const std::vector<Bytes>& keys);
+  /// In no order; none where the set, the table or nf_tables is missing. Otherwise as rules().
+  std::vector<Element> all_elements(const SetId& set);
 
  private:
   struct Refusal {
@@ -57,13 +68,18 @@ class NfSocket {
   enum class Ending { kCommit, kAbort };
 
   std::optional<Refusal> send(const Batch& batch, Ending ending);
-  std::optional<Refusal> collect(std::uint32_t first, std::size_t changes);
+  /// owners: the index of its change for each message of the batch.
+  std::optional<Refusal> collect(std::uint32_t first, const std::vector<std::size_t>& owners);
   void transmit(const std::vector<std::uint8_t>& bytes, const std::string& operation);
   std::size_t receive(const std::string& operation);
+  bool finds(Message request, const std::string& operation);
   /// Runs on_message for each answer to `sequence`; true where the kernel says that it changed its
   /// mind in between.
   bool dump(Message request, const std::string& operation,
             const std::function<void(const Attributes&)>& on_message);
+  struct Listing;
+  /// Dumps until nothing changed meanwhile, a few times.
+  void list(const Listing& listing);
 
   struct Close {
     void operator()(::mnl_socket* socket) const noexcept;

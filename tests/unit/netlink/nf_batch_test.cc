@@ -34,7 +34,7 @@ Rule masquerade_rule(const char* source, const char* subnet) {
 }
 
 Rule reread(const Rule& rule) {
-  const Message message = encode(rule);
+  const Message message = encode(rule).front();
   constexpr std::size_t kHeaders = 20;  // nlmsghdr and nfgenmsg
   return decode_rule(rule.chain.family, Attributes(message.bytes().subspan(kHeaders)));
 }
