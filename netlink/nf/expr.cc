@@ -1,6 +1,7 @@
 #include "netlink/nf/expr.h"
 
 #include <linux/netfilter.h>
+#include <linux/netfilter/nf_nat.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nf_tables_compat.h>
 
@@ -160,8 +161,15 @@ Expr decode_lookup(const Attributes& data) {
   return e;
 }
 
+Bytes bytes_of(const Attributes& data, std::uint16_t attribute) {
+  const auto view = data.find(attribute);
+  return {view.begin(), view.end()};
+}
+
 Expr decode_match(const Attributes& data) {
   Xt e{false, data.text(NFTA_MATCH_NAME)};
+  e.revision = data.be32(NFTA_MATCH_REV);
+  e.info = bytes_of(data, NFTA_MATCH_INFO);
   // struct xt_comment_info is the text alone.
   if (e.name == "comment") e.comment = data.text(NFTA_MATCH_INFO);
   return e;
@@ -193,14 +201,19 @@ Expr decode_expr(const Attributes& element) {
   if (name == "counter") return Counter{};
   if (name == "lookup") return decode_lookup(d);
   if (name == "nat") {
+    // The kernel itself sets these two where there are registers: nft_nat_init().
+    const std::uint32_t implied = NF_NAT_RANGE_MAP_IPS | NF_NAT_RANGE_PROTO_SPECIFIED;
     return Nat{d.be32(NFTA_NAT_TYPE), d.be32(NFTA_NAT_FAMILY), d.be32(NFTA_NAT_REG_ADDR_MIN),
-               d.be32(NFTA_NAT_REG_PROTO_MIN), d.be32(NFTA_NAT_FLAGS)};
+               d.be32(NFTA_NAT_REG_PROTO_MIN), d.be32(NFTA_NAT_FLAGS) & ~implied};
   }
   if (name == "fib") {
     return Fib{d.be32(NFTA_FIB_RESULT), d.be32(NFTA_FIB_FLAGS), d.be32(NFTA_FIB_DREG)};
   }
   if (name == "match") return decode_match(d);
-  if (name == "target") return Xt{true, d.text(NFTA_TARGET_NAME)};
+  if (name == "target") {
+    return Xt{
+        true, d.text(NFTA_TARGET_NAME), {}, d.be32(NFTA_TARGET_REV), bytes_of(d, NFTA_TARGET_INFO)};
+  }
   return Unknown{name};
 }
 

@@ -90,7 +90,7 @@ struct Nat {
   std::uint32_t family = 0;  ///< NFPROTO_IPV4 or NFPROTO_IPV6
   std::uint32_t address_reg = 1;
   std::uint32_t port_reg = 0;  ///< 0: the port stays
-  std::uint32_t flags = 0;  ///< NF_NAT_RANGE_*; the kernel adds PROTO_SPECIFIED where port_reg is
+  std::uint32_t flags = 0;     ///< NF_NAT_RANGE_*, without those that the registers imply
   bool operator==(const Nat&) const = default;
 };
 
@@ -106,7 +106,9 @@ struct Fib {
 struct Xt {
   bool target = false;
   std::string name;
-  std::string comment = {};  ///< of the match "comment"
+  std::string comment = {};    ///< of the match "comment"
+  std::uint32_t revision = 0;  ///< tells which struct info is
+  Bytes info = {};             ///< the struct of linux/netfilter/xt_NAME.h
   bool operator==(const Xt&) const = default;
 };
 
