@@ -59,6 +59,13 @@ std::optional<RestoreTool> find_restore(netlink::Family family) {
   return RestoreTool{*file, variant_of(*file)};
 }
 
+RestoreTool require_restore(netlink::Family family) {
+  if (auto tool = find_restore(family)) return *tool;
+  const bool v4 = family == netlink::Family::kIpv4;
+  throw cni::Error(Code::kInternal, cat(v4 ? "iptables-restore" : "ip6tables-restore",
+                                        " is in none of PATH, /usr/sbin and /sbin"));
+}
+
 std::optional<RestoreTool> find_legacy_restore(netlink::Family family) {
   const bool v4 = family == netlink::Family::kIpv4;
   if (const auto file = find_program(v4 ? "iptables-legacy-restore" : "ip6tables-legacy-restore")) {

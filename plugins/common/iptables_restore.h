@@ -19,6 +19,8 @@ struct RestoreTool {
 /// The tool that the name means on this node, in PATH, /usr/sbin or /sbin; nothing where there is
 /// none.
 std::optional<RestoreTool> find_restore(netlink::Family family);
+/// \throws cni::Error naming the tool where there is none.
+RestoreTool require_restore(netlink::Family family);
 /// The one for the legacy tables, whatever the plain name means.
 std::optional<RestoreTool> find_legacy_restore(netlink::Family family);
 

@@ -9,7 +9,8 @@
 #include "libcni/hash.h"
 #include "netlink/nf/match.h"
 #include "plugins/common/iptables_restore.h"
-#include "plugins/common/xtables_legacy.h"
+#include "plugins/common/xt_tables.h"
+#include "plugins/common/xt_text.h"
 
 namespace plugins::xt {
 
@@ -23,7 +24,6 @@ using netlink::nf::ChainId;
 using netlink::nf::NfSocket;
 using netlink::nf::Rule;
 using netlink::nf::Side;
-using netlink::nf::TableFamily;
 using Part = ChainState::Part;
 
 constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
@@ -41,21 +41,7 @@ std::string comment_of(const Masquerade& m) {
   return cat(comment_start(m.network), m.container_id, "\"");
 }
 
-// One word of iptables-restore's input.
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out += '"';
-}
-
 Cidr bare(const Cidr& address) { return {address.ip, address.ip.bits()}; }
-
-ChainId nat_chain(Family family, std::string chain) {
-  return {family == Family::kIpv4 ? TableFamily::kIp : TableFamily::kIp6, "nat", std::move(chain)};
-}
 
 bool is_masquerade(const Rule& rule) {
   return std::any_of(rule.exprs.begin(), rule.exprs.end(), [](const netlink::nf::Expr& expr) {
@@ -74,35 +60,27 @@ Part part_of(const Rule& rule, Side side, Family family) {
           rule.handle};
 }
 
-ChainState seen_by_nft(NfSocket& socket, Family family, const std::string& chain) {
-  const ChainId id = nat_chain(family, chain);
-  ChainState state{.exists = socket.has_chain(id), .jumps = {}, .accepts = {}};
+ChainState seen_in(Tables tables, Family family, const std::string& chain) {
+  const ChainId id = nat(family, chain);
+  ChainState state{.exists = tables.has_chain(id), .jumps = {}, .accepts = {}};
   if (!state.exists) return state;  // nor can anything jump to it
-  for (const Rule& rule : socket.rules(nat_chain(family, "POSTROUTING"))) {
+  for (const Rule& rule : tables.rules(nat(family, "POSTROUTING"))) {
     if (netlink::nf::target_of(rule.exprs) != chain) continue;
     state.jumps.push_back(part_of(rule, Side::kSource, family));
   }
-  for (const Rule& rule : socket.rules(id)) {
+  for (const Rule& rule : tables.rules(id)) {
     if (is_masquerade(rule)) state.masquerades = true;
     if (is_accept(rule)) state.accepts.push_back(part_of(rule, Side::kDestination, family));
   }
   return state;
 }
 
+ChainState seen_by_nft(NfSocket& socket, Family family, const std::string& chain) {
+  return seen_in({&socket, XtablesVariant::kNft}, family, chain);
+}
+
 ChainState seen_by_legacy(Family family, const std::string& chain) {
-  ChainState state;
-  const auto nat = read_legacy_nat(family);
-  if (!nat) return state;
-  state.exists = std::count(nat->chains.begin(), nat->chains.end(), chain) != 0;
-  for (const LegacyRule& rule : nat->rules) {
-    if (rule.chain == "POSTROUTING" && rule.target == chain) {
-      state.jumps.push_back({rule.source, rule.comment});
-    }
-    if (rule.chain != chain) continue;
-    if (rule.target == "MASQUERADE") state.masquerades = true;
-    if (rule.target == "ACCEPT") state.accepts.push_back({rule.destination, rule.comment});
-  }
-  return state;
+  return seen_in({nullptr, XtablesVariant::kLegacy}, family, chain);
 }
 
 // Plugins of long ago matched the source with the subnet's prefix.
@@ -139,23 +117,11 @@ bool lacks(const std::vector<Part>& parts, const Cidr& address) {
                       [&](const Part& part) { return part.address == address; });
 }
 
-RestoreTool require_restore(Family family) {
-  if (auto tool = find_restore(family)) return *tool;
-  const bool v4 = family == Family::kIpv4;
-  throw cni::Error(cni::Code::kInternal,
-                   cat("set up masquerading: ", v4 ? "iptables-restore" : "ip6tables-restore",
-                       " is in none of PATH, /usr/sbin and /sbin"));
-}
-
 void add_family(NfSocket* socket, Family family, const Masquerade& m) {
   if (addresses_in(m, family).empty()) return;
-  const RestoreTool tool = require_restore(family);
-  ChainState seen;
-  if (tool.variant == XtablesVariant::kLegacy) {
-    seen = seen_by_legacy(family, chain_of(m));
-  } else if (socket != nullptr) {
-    seen = seen_by_nft(*socket, family, chain_of(m));
-  }
+  const RestoreTool tool =
+      cni::during("set up masquerading", [&] { return require_restore(family); });
+  const ChainState seen = seen_in({socket, tool.variant}, family, chain_of(m));
   restore(tool, rules_to_add(family, m, seen));
 }
 
@@ -181,16 +147,11 @@ struct SeenJump {
 std::vector<SeenJump> all_jumps(NfSocket* socket) {
   std::vector<SeenJump> out;
   for (const Family family : kFamilies) {
-    if (socket != nullptr) {
-      for (const Rule& rule : socket->rules(nat_chain(family, "POSTROUTING"))) {
+    for (const auto variant : {XtablesVariant::kNft, XtablesVariant::kLegacy}) {
+      for (const Rule& rule : Tables(socket, variant).rules(nat(family, "POSTROUTING"))) {
         const auto comment = netlink::nf::xt_comment_of(rule.exprs);
         out.push_back({netlink::nf::target_of(rule.exprs), comment});
       }
-    }
-    const auto legacy = read_legacy_nat(family);
-    if (!legacy) continue;
-    for (const LegacyRule& rule : legacy->rules) {
-      if (rule.chain == "POSTROUTING") out.push_back({rule.target, rule.comment});
     }
   }
   return out;
@@ -273,10 +234,10 @@ void add(NfSocket* socket, const Masquerade& m) {
 void plan_remove(NfSocket& socket, const Masquerade& m, Batch& batch) {
   const std::string chain = chain_of(m);
   for (const Family family : kFamilies) {
-    const ChainId id = nat_chain(family, chain);
+    const ChainId id = nat(family, chain);
     const Removal removal = removal_of(seen_by_nft(socket, family, chain), m);
     for (const Part& jump : removal.jumps) {
-      batch.remove(Rule{nat_chain(family, "POSTROUTING"), {}, {}, jump.handle});
+      batch.remove(Rule{nat(family, "POSTROUTING"), {}, {}, jump.handle});
     }
     for (const Part& accept : removal.accepts) batch.remove(Rule{id, {}, {}, accept.handle});
     if (removal.chain) batch.flush(id).remove(id);

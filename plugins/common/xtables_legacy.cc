@@ -1,5 +1,7 @@
 #include "plugins/common/xtables_legacy.h"
 
+#include <linux/if.h>
+#include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter_ipv4/ip_tables.h>
 #include <linux/netfilter_ipv6/ip6_tables.h>
 #include <sys/socket.h>
@@ -9,9 +11,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <map>
-#include <string_view>
+#include <iterator>
+#include <utility>
 
+#include "netlink/nf/match.h"
 #include "netlink/types/error.h"
 #include "netlink/types/fd.h"
 
@@ -25,7 +28,18 @@ using netlink::Error;
 using netlink::Family;
 using netlink::Fd;
 using netlink::Ip;
+using netlink::nf::Bytes;
+using netlink::nf::Cmp;
+using netlink::nf::Compare;
+using netlink::nf::Exprs;
+using netlink::nf::Meta;
+using netlink::nf::Rule;
+using netlink::nf::Side;
+using netlink::nf::TableFamily;
+using netlink::nf::Unknown;
+using netlink::nf::Xt;
 
+// IP6T_INV_* are the same numbers as IPT_INV_*.
 struct V4 {
   using Entry = ipt_entry;
   using Info = ipt_getinfo;
@@ -33,7 +47,7 @@ struct V4 {
   static constexpr Family kFamily = Family::kIpv4;
   static constexpr int kDomain = AF_INET, kLevel = IPPROTO_IP;
   static constexpr int kGetInfo = IPT_SO_GET_INFO, kGetEntries = IPT_SO_GET_ENTRIES;
-  static constexpr unsigned kNotSource = IPT_INV_SRCIP, kNotDestination = IPT_INV_DSTIP;
+  static constexpr unsigned kPlainFlags = 0, kGoto = IPT_F_GOTO;
   static constexpr const char* kNames = "/proc/net/ip_tables_names";
   static const ipt_ip& match(const Entry& entry) { return entry.ip; }
 };
@@ -45,7 +59,7 @@ struct V6 {
   static constexpr Family kFamily = Family::kIpv6;
   static constexpr int kDomain = AF_INET6, kLevel = IPPROTO_IPV6;
   static constexpr int kGetInfo = IP6T_SO_GET_INFO, kGetEntries = IP6T_SO_GET_ENTRIES;
-  static constexpr unsigned kNotSource = IP6T_INV_SRCIP, kNotDestination = IP6T_INV_DSTIP;
+  static constexpr unsigned kPlainFlags = IP6T_F_PROTO, kGoto = IP6T_F_GOTO;
   static constexpr const char* kNames = "/proc/net/ip6_tables_names";
   static const ip6t_ip6& match(const Entry& entry) { return entry.ipv6; }
 };
@@ -65,15 +79,59 @@ std::string text_at(const Blob& blob, std::size_t at, std::size_t most) {
   return {text, ::strnlen(text, std::min(most, blob.size() - at))};
 }
 
+// What iptables-nft would compare the address with.
 template <class Address>
-std::optional<Cidr> cidr_from(const Address& address, const Address& mask) {
-  unsigned char bytes[sizeof mask];
-  std::memcpy(bytes, &mask, sizeof bytes);
+void put_address(Exprs& out, Side side, Compare compare, const Address (&both)[2]) {
+  const Ip ip = Ip::from_bytes(&both[0], sizeof(Address));
+  const Ip mask = Ip::from_bytes(&both[1], sizeof(Address));
+  if (mask.is_unspecified() && compare == Compare::kEqual) return;
   unsigned prefix = 0;
-  for (const unsigned char byte : bytes) prefix += static_cast<unsigned>(std::popcount(byte));
-  const Ip ip = Ip::from_bytes(&address, sizeof address);
-  if (prefix == 0 || prefix > ip.bits()) return std::nullopt;
-  return Cidr{ip, prefix};
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    prefix += static_cast<unsigned>(std::popcount(mask.data()[i]));
+  }
+  if (Ip::any(ip.family()).broadcast(0).masked(prefix) != mask) {
+    out.emplace_back(Unknown{"mask"});
+    return;
+  }
+  for (auto& expr : netlink::nf::address(side, compare, Cidr{ip, prefix})) {
+    out.push_back(std::move(expr));
+  }
+}
+
+struct LinkName {
+  const char* name;
+  const unsigned char* mask;  // its ones end behind the NUL, or before it where "+" stands
+};
+
+void put_link(Exprs& out, std::uint32_t key, const LinkName& link, bool inverted) {
+  Bytes bytes;
+  for (std::size_t i = 0; i < IFNAMSIZ && link.mask[i] != 0; ++i) {
+    bytes.push_back(static_cast<std::uint8_t>(link.name[i]));
+  }
+  if (bytes.empty()) return;
+  out.emplace_back(Meta{.key = key});
+  out.emplace_back(Cmp{inverted ? NFT_CMP_NEQ : NFT_CMP_EQ, std::move(bytes)});
+}
+
+template <class V>
+void put_header(Exprs& out, const typename V::Entry& entry) {
+  const auto& ip = V::match(entry);
+  const auto compare = [&](unsigned flag) {
+    return (ip.invflags & flag) != 0 ? Compare::kNotEqual : Compare::kEqual;
+  };
+  put_address(out, Side::kSource, compare(IPT_INV_SRCIP), {ip.src, ip.smsk});
+  put_address(out, Side::kDestination, compare(IPT_INV_DSTIP), {ip.dst, ip.dmsk});
+  put_link(out, NFT_META_IIFNAME, {ip.iniface, ip.iniface_mask},
+           (ip.invflags & IPT_INV_VIA_IN) != 0);
+  put_link(out, NFT_META_OIFNAME, {ip.outiface, ip.outiface_mask},
+           (ip.invflags & IPT_INV_VIA_OUT) != 0);
+  if (ip.proto != 0) {
+    const bool inverted = (ip.invflags & IPT_INV_PROTO) != 0;
+    out.emplace_back(Meta{.key = NFT_META_L4PROTO});
+    out.emplace_back(
+        Cmp{inverted ? NFT_CMP_NEQ : NFT_CMP_EQ, Bytes{static_cast<std::uint8_t>(ip.proto)}});
+  }
+  if ((ip.flags & ~(V::kPlainFlags | V::kGoto)) != 0) out.emplace_back(Unknown{"flags"});
 }
 
 // The fixed part of struct xt_entry_match and xt_entry_target: size, name, revision.
@@ -86,119 +144,178 @@ struct Extension {
 static_assert(sizeof(Extension) == sizeof(xt_entry_target));
 static_assert(sizeof(Extension) == sizeof(xt_entry_match));
 
-std::string comment_between(const Blob& blob, std::size_t at, std::size_t end) {
+Xt extension_at(const Blob& blob, std::size_t at, const Extension& head) {
+  Xt out{.name = head.str(), .revision = head.revision};
+  const std::size_t end = std::min(at + head.size, blob.size());
+  if (at + sizeof head >= end) return out;
+  out.info.assign(blob.begin() + static_cast<std::ptrdiff_t>(at + sizeof head),
+                  blob.begin() + static_cast<std::ptrdiff_t>(end));
+  if (out.name == "comment") out.comment = text_at(blob, at + sizeof head, out.info.size());
+  return out;
+}
+
+void put_matches(Exprs& out, const Blob& blob, std::size_t at, std::size_t end) {
   Extension match;
   while (at + sizeof match <= end && fetch(blob, at, match)) {
     if (match.size < sizeof match) break;
-    if (match.str() == "comment")
-      return text_at(blob, at + sizeof match, match.size - sizeof match);
+    out.emplace_back(extension_at(blob, at, match));
     at += match.size;
   }
-  return {};
 }
 
 /// A rule whose jump is not yet given a name: the chain may come later.
 struct Pending {
-  LegacyRule rule;
+  Rule rule;
   std::size_t jump = 0;
+  bool go_to = false;
 };
 
 template <class V>
 class Walk {
  public:
-  Walk(const Blob& blob, std::size_t postrouting) : blob_(blob), postrouting_(postrouting) {}
+  Walk(const LegacyEntries& entries, const std::string& table)
+      : entries_(entries), blob_(entries.bytes), table_(table) {}
 
-  LegacyNat run() {
+  LegacyTable run() {
     typename V::Entry entry;
     while (fetch(blob_, at_, entry) && entry.next_offset >= sizeof entry) {
-      if (at_ == postrouting_) chain_ = "POSTROUTING";
+      if (const auto head = entries_.heads.find(at_); head != entries_.heads.end()) {
+        begin_chain(head->second);
+      }
       read(entry);
       at_ += entry.next_offset;
     }
     for (Pending& one : pending_) {
       if (const auto found = starts_.find(one.jump); found != starts_.end()) {
-        one.rule.target = found->second;
+        one.rule.exprs.emplace_back(one.go_to ? netlink::nf::go_to(found->second)
+                                              : netlink::nf::jump_to(found->second));
       }
-      nat_.rules.push_back(std::move(one.rule));
+      result_.rules.push_back(std::move(one.rule));
     }
-    return std::move(nat_);
+    return std::move(result_);
   }
 
  private:
+  // A chain ends with its policy, a user's with the return.
+  void begin_chain(const std::string& name) {
+    if (!pending_.empty() && pending_.back().rule.chain.chain == chain_) pending_.pop_back();
+    chain_ = name;
+  }
+
   void read(const typename V::Entry& entry) {
     Extension target;
     const std::size_t target_at = at_ + entry.target_offset;
     if (!fetch(blob_, target_at, target)) return;
     if (target.str() == XT_ERROR_TARGET) {  // the head of a user's chain, or the table's end
-      chain_ = text_at(blob_, target_at + sizeof target, XT_FUNCTION_MAXNAMELEN);
-      if (chain_ == XT_ERROR_TARGET) return;
-      starts_[at_ + entry.next_offset] = chain_;
-      nat_.chains.push_back(chain_);
+      const auto name = text_at(blob_, target_at + sizeof target, XT_FUNCTION_MAXNAMELEN);
+      begin_chain(name);
+      if (name == XT_ERROR_TARGET) return;
+      starts_[at_ + entry.next_offset] = name;
+      result_.chains.push_back(name);
       return;
     }
-    const auto& ip = V::match(entry);
-    Pending one{{chain_, cidr_from(ip.src, ip.smsk), cidr_from(ip.dst, ip.dmsk), target.str(),
-                 comment_between(blob_, at_ + sizeof entry, target_at)}};
-    if ((ip.invflags & V::kNotSource) != 0) one.rule.source.reset();
-    if ((ip.invflags & V::kNotDestination) != 0) one.rule.destination.reset();
-    int verdict = 0;  // a standard target's: an offset to jump to, or -1 - NF_*
-    // The name of the standard target is "".
-    // NOLINTNEXTLINE(readability-container-size-empty)
-    if (target.str() == XT_STANDARD_TARGET && fetch(blob_, target_at + sizeof target, verdict)) {
-      if (verdict >= 0) one.jump = static_cast<std::size_t>(verdict);
-      if (verdict == -NF_ACCEPT - 1) one.rule.target = "ACCEPT";
-    }
+    const bool v4 = V::kFamily == Family::kIpv4;
+    Pending one{{{v4 ? TableFamily::kIp : TableFamily::kIp6, table_, chain_}, {}, {}, 0}};
+    put_header<V>(one.rule.exprs, entry);
+    put_matches(one.rule.exprs, blob_, at_ + sizeof entry, target_at);
+    one.go_to = (V::match(entry).flags & V::kGoto) != 0;
+    put_target(one, target_at, target);
     pending_.push_back(std::move(one));
   }
 
+  void put_target(Pending& one, std::size_t at, const Extension& target) {
+    // The name of the standard target is "".
+    // NOLINTNEXTLINE(readability-container-size-empty)
+    if (target.str() != XT_STANDARD_TARGET) {
+      Xt xt = extension_at(blob_, at, target);
+      xt.target = true;
+      one.rule.exprs.emplace_back(std::move(xt));
+      return;
+    }
+    int verdict = 0;  // an offset to jump to, or -1 - NF_*; XT_RETURN is -1 - NF_REPEAT
+    if (!fetch(blob_, at + sizeof target, verdict)) return;
+    if (verdict >= 0) {
+      one.jump = static_cast<std::size_t>(verdict);
+    } else {
+      one.rule.exprs.emplace_back(verdict == XT_RETURN ? netlink::nf::return_verdict()
+                                                       : netlink::nf::Verdict{-verdict - 1});
+    }
+  }
+
+  const LegacyEntries& entries_;
   const Blob& blob_;
-  std::size_t postrouting_, at_ = 0;
+  const std::string& table_;
+  std::size_t at_ = 0;
   std::string chain_;
   std::map<std::size_t, std::string> starts_;
   std::vector<Pending> pending_;
-  LegacyNat nat_;
+  LegacyTable result_;
 };
 
-bool in_use(const char* names) {
+bool in_use(const char* names, const std::string& table) {
   const auto text = netlink::read_file(names);
-  return text && cat("\n", *text).find("\nnat\n") != std::string::npos;
+  return text && cat("\n", *text).find(cat("\n", table, "\n")) != std::string::npos;
+}
+
+template <class Info>
+std::map<std::size_t, std::string> heads_of(const Info& info) {
+  constexpr const char* kChains[NF_INET_NUMHOOKS] = {"PREROUTING", "INPUT", "FORWARD", "OUTPUT",
+                                                     "POSTROUTING"};
+  std::map<std::size_t, std::string> out;
+  for (unsigned hook = 0; hook < NF_INET_NUMHOOKS; ++hook) {
+    if ((info.valid_hooks >> hook & 1U) != 0) out[info.hook_entry[hook]] = kChains[hook];
+  }
+  return out;
 }
 
 template <class V>
-std::optional<LegacyNat> read_nat() {
-  if (!in_use(V::kNames)) return std::nullopt;
+std::optional<LegacyTable> read_table(const std::string& table) {
+  if (!in_use(V::kNames, table)) return std::nullopt;
   const Fd fd(::socket(V::kDomain, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW));
   if (!fd) throw Error("open a socket for iptables", errno);
   // The table may grow between the two questions: EAGAIN.
   for (int attempt = 0;; ++attempt) {
     typename V::Info info{};
-    std::strcpy(info.name, "nat");
+    table.copy(info.name, sizeof info.name - 1);
     ::socklen_t size = sizeof info;
     if (::getsockopt(fd.get(), V::kLevel, V::kGetInfo, &info, &size) != 0) {
       if (errno == ENOENT) return std::nullopt;
-      throw Error("read the legacy table 'nat'", errno);
+      throw Error(cat("read the legacy table '", table, "'"), errno);
     }
     Blob answer(offsetof(typename V::Entries, entrytable) + info.size);
-    std::memcpy(answer.data(), "nat", 4);
+    std::memcpy(answer.data(), info.name, sizeof info.name);
     std::memcpy(answer.data() + offsetof(typename V::Entries, size), &info.size, sizeof info.size);
     size = static_cast<::socklen_t>(answer.size());
     if (::getsockopt(fd.get(), V::kLevel, V::kGetEntries, answer.data(), &size) == 0) {
       answer.erase(answer.begin(), answer.begin() + offsetof(typename V::Entries, entrytable));
-      return decode_legacy_nat(V::kFamily, answer, info.hook_entry[NF_INET_POST_ROUTING]);
+      return decode_legacy(V::kFamily, table, {std::move(answer), heads_of(info)});
     }
-    if (errno != EAGAIN || attempt == 10) throw Error("read the legacy table 'nat'", errno);
+    if (errno != EAGAIN || attempt == 10) {
+      throw Error(cat("read the legacy table '", table, "'"), errno);
+    }
   }
 }
 
 }  // namespace
 
-LegacyNat decode_legacy_nat(Family family, const Blob& entries, std::size_t postrouting) {
-  if (family == Family::kIpv4) return Walk<V4>(entries, postrouting).run();
-  return Walk<V6>(entries, postrouting).run();
+bool LegacyTable::has(const std::string& chain) const {
+  return std::count(chains.begin(), chains.end(), chain) != 0;
 }
 
-std::optional<LegacyNat> read_legacy_nat(Family family) {
-  return family == Family::kIpv4 ? read_nat<V4>() : read_nat<V6>();
+std::vector<Rule> LegacyTable::of(const std::string& chain) const {
+  std::vector<Rule> out;
+  std::copy_if(rules.begin(), rules.end(), std::back_inserter(out),
+               [&](const Rule& rule) { return rule.chain.chain == chain; });
+  return out;
+}
+
+LegacyTable decode_legacy(Family family, const std::string& table, const LegacyEntries& entries) {
+  if (family == Family::kIpv4) return Walk<V4>(entries, table).run();
+  return Walk<V6>(entries, table).run();
+}
+
+std::optional<LegacyTable> read_legacy(Family family, const std::string& table) {
+  return family == Family::kIpv4 ? read_table<V4>(table) : read_table<V6>(table);
 }
 
 }  // namespace plugins

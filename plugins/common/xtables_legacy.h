@@ -1,33 +1,37 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "netlink/nf/batch.h"
 #include "netlink/types/ip.h"
 
-/// The nat table of the legacy iptables, read from the kernel without running iptables.
+/// The tables of the legacy iptables, read from the kernel without running iptables.
 namespace plugins {
 
-struct LegacyRule {
-  std::string chain;
-  std::optional<netlink::Cidr> source, destination;  ///< absent: any, or something not plain
-  std::string target;                                ///< a chain, or "ACCEPT", "MASQUERADE", ...
-  std::string comment;
+/// Rules are given as iptables-nft would have written them: addresses, links and protocols as
+/// nf_tables' own expressions, the rest as netlink::nf::Xt.
+struct LegacyTable {
+  std::vector<std::string> chains;       ///< the users'
+  std::vector<netlink::nf::Rule> rules;  ///< in order, without the chains' policies
+
+  bool has(const std::string& chain) const;
+  std::vector<netlink::nf::Rule> of(const std::string& chain) const;
 };
 
-/// The rules in order; a user's chain without rules is not seen but in chains.
-struct LegacyNat {
-  std::vector<std::string> chains;
-  std::vector<LegacyRule> rules;
-};
-
-/// Nothing where the table is not in use; to ask does not create it.
+/// Nothing where the table ("nat", "filter") is not in use; to ask does not create it.
 /// \throws netlink::Error.
-std::optional<LegacyNat> read_legacy_nat(netlink::Family family);
+std::optional<LegacyTable> read_legacy(netlink::Family family, const std::string& table);
 
-/// Reads what IPT_SO_GET_ENTRIES gave: entries one after the other. Never trusts an offset.
-LegacyNat decode_legacy_nat(netlink::Family family, const std::vector<unsigned char>& entries,
-                            std::size_t postrouting);
+/// What IPT_SO_GET_ENTRIES gave: entries one after the other, and where the built-in chains start.
+struct LegacyEntries {
+  std::vector<unsigned char> bytes;
+  std::map<std::size_t, std::string> heads;
+};
+/// Never trusts an offset.
+LegacyTable decode_legacy(netlink::Family family, const std::string& table,
+                          const LegacyEntries& entries);
 
 }  // namespace plugins
