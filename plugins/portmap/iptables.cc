@@ -1,0 +1,264 @@
+#include "plugins/portmap/iptables.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+#include <map>
+
+#include "libcni/error.h"
+#include "libcni/undo.h"
+#include "netlink/nf/match.h"
+#include "plugins/common/iptables_restore.h"
+#include "plugins/common/xt_tables.h"
+#include "plugins/common/xt_text.h"
+#include "plugins/portmap/iptables_rules.h"
+
+namespace portmap::iptables {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using netlink::nf::Batch;
+using netlink::nf::ChainId;
+using netlink::nf::NfSocket;
+using netlink::nf::Rule;
+using plugins::RestoreTool;
+using plugins::XtablesVariant;
+using plugins::xt::nat;
+using plugins::xt::Tables;
+
+constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
+constexpr XtablesVariant kVariants[] = {XtablesVariant::kNft, XtablesVariant::kLegacy};
+constexpr int kAttempts = 5;
+
+bool has_claims(const Attachment& attachment, Family family) {
+  return std::any_of(attachment.claims.begin(), attachment.claims.end(),
+                     [&](const Claim& claim) { return claim.key.family == family; });
+}
+
+ChainId id_of(Family family, const RuleText& rule) {
+  return rule.table == "nat" ? nat(family, rule.chain) : plugins::xt::filter(family, rule.chain);
+}
+
+// The places, from 1, of the rules that lead to the chain.
+std::vector<std::size_t> places_of(const std::vector<Rule>& rules, const std::string& chain) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (netlink::nf::target_of(rules[i].exprs) == chain) out.push_back(i + 1);
+  }
+  return out;
+}
+
+// Those of the shared rules that are there.
+std::vector<RuleText> shared_in(Tables& tables, Family family, const Options& options) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> texts;
+  std::vector<RuleText> out;
+  for (const RuleText& rule : shared_rules(family, options)) {
+    const auto [chain, is_new] = texts.try_emplace({rule.table, rule.chain});
+    if (is_new) {
+      for (const Rule& seen : tables.rules(id_of(family, rule))) {
+        chain->second.push_back(plugins::xt::text_of(seen));
+      }
+    }
+    if (std::count(chain->second.begin(), chain->second.end(), rule.text) != 0) {
+      out.push_back(rule);
+    }
+  }
+  return out;
+}
+
+Seen look(Tables tables, Family family, const Attachment& attachment) {
+  const std::string chain = chain_of(attachment.owner);
+  Seen seen;
+  for (const std::string& name :
+       {std::string(kDnatChain), std::string(kSetMarkChain), std::string(kMasqChain), chain}) {
+    if (tables.has_chain(nat(family, name))) seen.chains.insert(name);
+  }
+  seen.rules = shared_in(tables, family, attachment.options);
+  // Without the chain nothing can lead there, and the list may be long.
+  if (seen.chains.contains(chain)) {
+    seen.entries = places_of(tables.rules(nat(family, kDnatChain)), chain);
+  }
+  return seen;
+}
+
+// iptables-nft, when another program changes anything while it works, starts over and then empties
+// all chains that it meant to create and that are there by now (nft_refresh_transaction() in its
+// nft.c). Shared ones are therefore never created by it, but so, where existing is no harm.
+void create_shared_chains(NfSocket& socket, Family family, const Options& options) {
+  std::vector<const char*> chains{kDnatChain};
+  if (options.snat && options.external_set_mark_chain.empty()) {
+    chains.insert(chains.end(), {kSetMarkChain, kMasqChain});
+  }
+  Batch batch;
+  for (const char* const chain : chains) {
+    const ChainId id = nat(family, chain);
+    if (socket.has_chain(id)) continue;
+    if (batch.empty()) batch.add(netlink::nf::Table{id.family, id.table});
+    batch.add(netlink::nf::Chain{id});
+  }
+  if (!batch.empty()) socket.commit(batch);
+}
+
+std::vector<Doomed> doomed_in(Tables& tables, Family family, const Owner& owner) {
+  std::vector<Doomed> out;
+  for (Doomed one : {Doomed{kDnatChain, chain_of(owner), {}},
+                     Doomed{kSnatChain, obsolete_chain_of(owner), {}}}) {
+    if (!tables.has_chain(nat(family, one.chain))) continue;
+    one.entries = places_of(tables.rules(nat(family, one.parent)), one.chain);
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+// What make() says, anew as long as it comes to something else than what was refused: then another
+// program was faster.
+template <class Make>
+void restore_planned(const RestoreTool& tool, Make&& make) {
+  std::string last;
+  for (int attempt = 1;; ++attempt) {
+    const std::string input = make();
+    if (input.empty()) return;
+    try {
+      return plugins::restore(tool, input);
+    } catch (const cni::Error& e) {
+      if (e.code() == Code::kTryAgainLater || input == last || attempt == kAttempts) throw;
+    }
+    last = input;
+  }
+}
+
+void plan_remove(NfSocket& socket, Family family, const Owner& owner, Batch& batch) {
+  const std::pair<const char*, std::string> chains[] = {{kDnatChain, chain_of(owner)},
+                                                        {kSnatChain, obsolete_chain_of(owner)}};
+  for (const auto& [parent, chain] : chains) {
+    const ChainId id = nat(family, chain);
+    if (!socket.has_chain(id)) continue;
+    for (const Rule& rule : socket.rules(nat(family, parent))) {
+      if (netlink::nf::target_of(rule.exprs) == chain) batch.remove(rule);
+    }
+    batch.flush(id).remove(id);
+  }
+}
+
+void remove_legacy(Family family, const Owner& owner) {
+  Tables tables(nullptr, XtablesVariant::kLegacy);
+  if (doomed_in(tables, family, owner).empty()) return;
+  const auto tool = plugins::find_legacy_restore(family);
+  if (!tool) {
+    throw cni::Error(Code::kInternal,
+                     cat("remove chain '", chain_of(owner),
+                         "' of the legacy iptables: no legacy iptables-restore is installed"));
+  }
+  restore_planned(*tool, [&]() -> std::string {
+    Tables now(nullptr, XtablesVariant::kLegacy);
+    const auto doomed = doomed_in(now, family, owner);
+    return doomed.empty() ? "" : rules_to_remove(doomed);
+  });
+}
+
+void remove_from(NfSocket* socket, Family family, const Owner& owner) {
+  if (socket != nullptr) {
+    socket->commit_planned([&](Batch& batch) { plan_remove(*socket, family, owner, batch); });
+  }
+  remove_legacy(family, owner);
+}
+
+void require_mark_chain(NfSocket* socket, Family family, const Options& options) {
+  const std::string& chain = options.external_set_mark_chain;
+  if (!options.snat || chain.empty()) return;
+  const auto variant = plugins::require_restore(family).variant;
+  if (Tables(socket, variant).has_chain(nat(family, chain))) return;
+  const char* const tool = family == Family::kIpv4 ? "iptables" : "ip6tables";
+  throw cni::Error(Code::kInvalidConfig,
+                   cat("externalSetMarkChain: ", tool, " has no chain '", chain, "' in table nat"));
+}
+
+void add_family(NfSocket* socket, Family family, const Attachment& attachment,
+                const PodAddresses& pod) {
+  if (!has_claims(attachment, family)) return remove_from(socket, family, attachment.owner);
+  const RestoreTool tool = plugins::require_restore(family);
+  const bool legacy = tool.variant == XtablesVariant::kLegacy;
+  // What the other iptables has, from a time when the tool's name meant that one.
+  if (!legacy) {
+    remove_legacy(family, attachment.owner);
+  } else if (socket != nullptr) {
+    socket->commit_planned(
+        [&](Batch& batch) { plan_remove(*socket, family, attachment.owner, batch); });
+  }
+  restore_planned(tool, [&] {
+    if (!legacy && socket != nullptr) create_shared_chains(*socket, family, attachment.options);
+    const Seen seen = look({socket, tool.variant}, family, attachment);
+    return rules_to_add(family, attachment, pod, seen);
+  });
+}
+
+// nf_tables that others keep changing is a reason to come back, not to give up.
+template <class Fn>
+auto or_again_later(Fn&& fn) {
+  try {
+    return std::forward<Fn>(fn)();
+  } catch (const netlink::Error& e) {
+    if (e.error() == EAGAIN) throw cni::Error(Code::kTryAgainLater, e.what());
+    throw;
+  }
+}
+
+}  // namespace
+
+void add(NfSocket* socket, const Attachment& attachment, const PodAddresses& pod) {
+  or_again_later([&] {
+    for (const Family family : kFamilies) {
+      if (has_claims(attachment, family)) require_mark_chain(socket, family, attachment.options);
+    }
+    try {
+      for (const Family family : kFamilies) add_family(socket, family, attachment, pod);
+    } catch (const std::exception&) {
+      cni::BestEffort()("take back", [&] { remove(socket, attachment.owner); });
+      throw;
+    }
+  });
+}
+
+void remove(NfSocket* socket, const Owner& owner) {
+  cni::BestEffort each;
+  if (socket != nullptr) {
+    each("nf_tables", [&] {
+      or_again_later([&] {
+        socket->commit_planned([&](Batch& batch) {
+          for (const Family family : kFamilies) plan_remove(*socket, family, owner, batch);
+        });
+      });
+    });
+  }
+  for (const Family family : kFamilies) {
+    each("iptables", [&] { remove_legacy(family, owner); });
+  }
+  each.finish();
+}
+
+std::vector<Owner> owners(NfSocket* socket, const std::string& network) {
+  std::vector<Owner> out;
+  for (const XtablesVariant variant : kVariants) {
+    Tables tables(socket, variant);
+    for (const Family family : kFamilies) {
+      for (const Rule& rule : tables.rules(nat(family, kDnatChain))) {
+        const auto comment = netlink::nf::xt_comment_of(rule.exprs);
+        const Owner owner{network, container_in(comment, network), {}};
+        if (owner.container_id.empty()) continue;
+        if (netlink::nf::target_of(rule.exprs) == chain_of(owner)) out.push_back(owner);
+      }
+    }
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+std::optional<std::string> unusable() {
+  if (plugins::find_restore(Family::kIpv4)) return std::nullopt;
+  return "iptables-restore is in none of PATH, /usr/sbin and /sbin";
+}
+
+}  // namespace portmap::iptables

@@ -1,0 +1,248 @@
+#include "plugins/portmap/iptables_rules.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "libcni/error.h"
+#include "libcni/hash.h"
+#include "plugins/common/xt_text.h"
+
+namespace portmap::iptables {
+
+namespace {
+
+using cni::cat;
+using plugins::xt::quoted;
+
+constexpr std::size_t kChainLength = 28;
+constexpr std::size_t kPortsPerRule = 15;  // XT_MULTI_PORTS
+
+std::string comment_start(const std::string& network) {
+  return cat("dnat name: \"", network, "\" id: \"");
+}
+
+// A word of a condition, whatever is in it; a line's end would begin a command of its own.
+std::string condition_word(const std::string& word) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; };
+  if (std::any_of(word.begin(), word.end(), is_control)) {
+    throw cni::Error(cni::Code::kInvalidConfig,
+                     cat("conditionsV4 or conditionsV6: control characters in ", quoted(word)));
+  }
+  return word.find_first_of(" \"'\\") == std::string::npos && !word.empty() ? word : quoted(word);
+}
+
+std::string mark_of(const Options& options) {
+  const std::uint32_t mark = 1U << options.mark_bit;
+  return plugins::xt::mark_text(mark, mark);
+}
+
+// " -d A -p tcp -m tcp --dport N", behind a source.
+std::string match_of(const Claim& claim) {
+  const std::string_view protocol = name_of(claim.key.protocol);
+  std::string out;
+  if (const auto& address = claim.key.address) {
+    out = cat("-d ", address->str(), "/", address->bits(), " ");
+  }
+  return out + cat("-p ", protocol, " -m ", protocol, " --dport ", claim.key.port);
+}
+
+std::string target_of(const Claim& claim) {
+  const std::string address = claim.target.str();
+  return claim.target.is_v4() ? cat(address, ":", claim.target_port)
+                              : cat("[", address, "]:", claim.target_port);
+}
+
+// The pod's whole subnet is masqueraded on its way back into it, since a bridge would let the pod
+// answer its neighbour directly; and what comes from 127.0.0.1, since the pod has one of its own.
+void put_marks(std::vector<std::string>& out, const Claim& claim, const Options& options,
+               const Cidr& pod) {
+  if (!options.snat) return;
+  const std::string& own = options.external_set_mark_chain;
+  const std::string rest = cat(match_of(claim), " -j ", own.empty() ? kSetMarkChain : own);
+  if (options.masq_all) return out.push_back(rest);
+  out.push_back(cat("-s ", pod.network().str(), " ", rest));
+  if (pod.ip.is_v4()) out.push_back(cat("-s 127.0.0.1/32 ", rest));
+}
+
+// What no port of the container is for. IPv6 has no route_localnet: what goes to [::1] would reach
+// the pod with that source and never come back, so it is refused at once. In IPv4, only what the
+// node itself sends may go to or come from 127.0.0.0/8: that alone is on its way out by lo when it
+// comes here, while nothing that comes in has a way out yet.
+std::vector<std::string> exceptions(Family family) {
+  if (family == Family::kIpv6) return {"-d ::1/128 -j RETURN"};
+  return {"-d 127.0.0.0/8 ! -o lo -j RETURN", "-s 127.0.0.0/8 ! -o lo -j RETURN"};
+}
+
+// By name, as the reference sorts them.
+std::map<std::string_view, std::vector<std::uint16_t>> ports_by_protocol(
+    Family family, const std::vector<Claim>& claims) {
+  std::map<std::string_view, std::vector<std::uint16_t>> out;
+  for (const Claim& claim : claims) {
+    if (claim.key.family == family) out[name_of(claim.key.protocol)].push_back(claim.key.port);
+  }
+  return out;
+}
+
+std::string lines_of(std::string_view chain, const std::vector<std::string>& rules) {
+  std::string out;
+  for (const std::string& rule : rules) out += cat("-A ", chain, " ", rule, "\n");
+  return out;
+}
+
+// From the last place to the first, so that the others keep theirs. What another program did
+// meanwhile may have moved them: then a rule that leads to the chain is left, and the chain's
+// removal fails and all of it with it.
+std::string removal_of(const Doomed& doomed) {
+  std::string out;
+  for (auto place = doomed.entries.rbegin(); place != doomed.entries.rend(); ++place) {
+    out += cat("-D ", doomed.parent, " ", *place, "\n");
+  }
+  return out + cat("-F ", doomed.chain, "\n-X ", doomed.chain, "\n");
+}
+
+bool has(const Seen& seen, const RuleText& rule) {
+  return std::find(seen.rules.begin(), seen.rules.end(), rule) != seen.rules.end();
+}
+
+std::vector<RuleText> of_table(const std::vector<RuleText>& rules, std::string_view table) {
+  std::vector<RuleText> out;
+  for (const RuleText& rule : rules) {
+    if (rule.table == table) out.push_back(rule);
+  }
+  return out;
+}
+
+std::string shared_lines(const std::vector<RuleText>& rules, const Seen& seen) {
+  std::string chains, lines;
+  for (const char* const chain : {kDnatChain, kSetMarkChain, kMasqChain}) {
+    const bool named = std::any_of(rules.begin(), rules.end(), [&](const RuleText& rule) {
+      return rule.chain == chain || rule.text.ends_with(cat(" ", chain));
+    });
+    // Not ":CHAIN", which would empty one that another program has just made.
+    if (named && !seen.chains.contains(chain)) chains += cat("-N ", chain, "\n");
+  }
+  for (const RuleText& rule : rules) {
+    if (has(seen, rule)) continue;
+    lines += rule.first ? cat("-I ", rule.chain, " 1 ", rule.text, "\n") : rule.str() + "\n";
+  }
+  return chains + lines;
+}
+
+// The guard is written whole: nobody else has rules there.
+std::string guard_part(const std::vector<RuleText>& rules, const Seen& seen) {
+  const bool complete =
+      std::all_of(rules.begin(), rules.end(), [&](const RuleText& r) { return has(seen, r); });
+  if (complete) return {};
+  std::string out = cat("*filter\n:", kGuardChain, " - [0:0]\n");
+  for (const RuleText& rule : rules) {
+    if (rule.chain == kGuardChain) out += rule.str() + "\n";
+    if (rule.first && !has(seen, rule)) out += cat("-I ", rule.chain, " 1 ", rule.text, "\n");
+  }
+  return out + "COMMIT\n";
+}
+
+}  // namespace
+
+std::string chain_of(const Owner& owner) {
+  return cni::attachment_hash(kChainLength, "CNI-DN-", owner.network, owner.container_id);
+}
+
+std::string obsolete_chain_of(const Owner& owner) {
+  return cni::attachment_hash(kChainLength, "CNI-SN-", owner.network, owner.container_id);
+}
+
+std::string comment_of(const Owner& owner) {
+  const std::string whole = cat(comment_start(owner.network), owner.container_id, "\"");
+  return whole.size() > 255 ? whole.substr(0, 253) + "..." : whole;
+}
+
+std::string container_in(const std::string& comment, const std::string& network) {
+  const std::string start = comment_start(network);
+  if (!comment.starts_with(start) || !comment.ends_with('"')) return {};
+  if (comment.size() <= start.size()) return {};
+  return comment.substr(start.size(), comment.size() - start.size() - 1);
+}
+
+std::string RuleText::str() const { return cat("-A ", chain, " ", text); }
+
+std::vector<RuleText> shared_rules(Family family, const Options& options) {
+  const std::string local = cat("-m addrtype --dst-type LOCAL -j ", kDnatChain);
+  std::vector<RuleText> out{{"nat", "PREROUTING", local}, {"nat", "OUTPUT", local}};
+  if (!options.snat) return out;
+  if (options.external_set_mark_chain.empty()) {
+    const std::string mark = mark_of(options);
+    out.push_back(
+        {"nat", kSetMarkChain,
+         cat("-m comment --comment \"CNI portfwd masquerade mark\" -j MARK --set-xmark ", mark)});
+    out.push_back({"nat", kMasqChain, cat("-m mark --mark ", mark, " -j MASQUERADE")});
+    out.push_back({"nat", "POSTROUTING",
+                   cat("-m comment --comment \"CNI portfwd requiring masquerade\" -j ", kMasqChain),
+                   true});
+  }
+  if (family == Family::kIpv6) return out;
+  for (const char* const side : {"-d", "-s"}) {
+    out.push_back({"filter", kGuardChain,
+                   cat(side,
+                       " 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate "
+                       "RELATED,ESTABLISHED,DNAT -j DROP")});
+  }
+  out.push_back({"filter", "INPUT", cat("-j ", kGuardChain), true});
+  return out;
+}
+
+std::vector<std::string> chain_rules(Family family, const Attachment& attachment,
+                                     const PodAddresses& pod) {
+  std::vector<std::string> out = exceptions(family);
+  for (const Claim& claim : attachment.claims) {
+    if (claim.key.family != family) continue;
+    const Cidr source = pod.of(family).value_or(Cidr{claim.target, claim.target.bits()});
+    put_marks(out, claim, attachment.options, source);
+    out.push_back(cat(match_of(claim), " -j DNAT --to-destination ", target_of(claim)));
+  }
+  return out;
+}
+
+std::vector<std::string> entry_rules(Family family, const Attachment& attachment) {
+  std::string conditions;
+  for (const std::string& word : attachment.options.conditions(family)) {
+    conditions += cat(" ", condition_word(word));
+  }
+  const std::string comment = quoted(comment_of(attachment.owner));
+  std::vector<std::string> out;
+  for (const auto& [protocol, ports] : ports_by_protocol(family, attachment.claims)) {
+    for (std::size_t at = 0; at < ports.size(); at += kPortsPerRule) {
+      std::string list;
+      for (std::size_t i = at; i < std::min(at + kPortsPerRule, ports.size()); ++i) {
+        list += cat(list.empty() ? "" : ",", ports[i]);
+      }
+      out.push_back(cat("-p ", protocol, " -m comment --comment ", comment,
+                        " -m multiport --dports ", list, conditions, " -j ",
+                        chain_of(attachment.owner)));
+    }
+  }
+  return out;
+}
+
+// The guard comes first: each table is a transaction of its own, and without the guard nothing may
+// be there that needs it.
+std::string rules_to_add(Family family, const Attachment& attachment, const PodAddresses& pod,
+                         const Seen& seen) {
+  const auto shared = shared_rules(family, attachment.options);
+  const std::string chain = chain_of(attachment.owner);
+  std::string out = guard_part(of_table(shared, "filter"), seen) + "*nat\n";
+  out += shared_lines(of_table(shared, "nat"), seen);
+  if (seen.chains.contains(chain)) out += removal_of({kDnatChain, chain, seen.entries});
+  out += cat(":", chain, " - [0:0]\n");
+  out += lines_of(chain, chain_rules(family, attachment, pod));
+  out += lines_of(kDnatChain, entry_rules(family, attachment));
+  return out + "COMMIT\n";
+}
+
+std::string rules_to_remove(const std::vector<Doomed>& all) {
+  std::string out = "*nat\n";
+  for (const Doomed& doomed : all) out += removal_of(doomed);
+  return out + "COMMIT\n";
+}
+
+}  // namespace portmap::iptables

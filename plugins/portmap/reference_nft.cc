@@ -1,0 +1,31 @@
+#include "plugins/portmap/iptables.h"
+
+namespace portmap::reference_nft {
+
+namespace {
+
+using netlink::nf::ChainId;
+using netlink::nf::Rule;
+using netlink::nf::TableFamily;
+
+constexpr const char* kTable = "cni_hostport";
+/// The second one is of older releases; masquerading is there only with snat.
+constexpr const char* kChains[] = {"hostports", "hostip_hostports", "masquerading"};
+
+}  // namespace
+
+void plan_remove(netlink::nf::NfSocket& socket, const std::string& container_id,
+                 netlink::nf::Batch& batch) {
+  for (const TableFamily family : {TableFamily::kIp, TableFamily::kIp6}) {
+    // All of its releases make this chain with the table.
+    if (!socket.has_chain({family, kTable, kChains[0]})) continue;
+    for (const char* const chain : kChains) {
+      // A comment that only begins so is another container's.
+      for (const Rule& rule : socket.rules({family, kTable, chain}, {container_id})) {
+        if (rule.comment == container_id) batch.remove(rule);
+      }
+    }
+  }
+}
+
+}  // namespace portmap::reference_nft
