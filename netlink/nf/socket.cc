@@ -22,6 +22,7 @@ constexpr std::size_t kReceiveBuffer = 32768;  // the largest piece the kernel m
 constexpr int kMostCommits = 10;
 constexpr int kMostDumps = 5;
 constexpr int kMostPlans = 5;
+constexpr int kGrowing = 5;          // milliseconds
 constexpr int kReceiveTimeout = 10;  // seconds
 
 // "try again" in the kernel's words: a signal, a module just loaded, another writer's commit.
@@ -71,6 +72,16 @@ bool any_message(const std::vector<std::uint8_t>& buffer, std::size_t size, Fn&&
     size -= step;
   }
   return false;
+}
+
+// While the kernel makes room for thousands of new elements, a dump goes on in another order than
+// it began (nft_rhash_walk() counts). What is left out then has something else come twice.
+bool any_twice(const std::vector<Element>& elements) {
+  std::vector<const Bytes*> keys;
+  for (const Element& element : elements) keys.push_back(&element.key);
+  std::sort(keys.begin(), keys.end(), [](const Bytes* a, const Bytes* b) { return *a < *b; });
+  return std::adjacent_find(keys.begin(), keys.end(),
+                            [](const Bytes* a, const Bytes* b) { return *a == *b; }) != keys.end();
 }
 
 }  // namespace
@@ -245,7 +256,7 @@ struct NfSocket::Listing {
   const Message& request;
   std::function<void()> start_over;
   std::function<void(const Attributes&)> on_message;
-  std::function<bool()> will_do = [] { return false; };  ///< although it was disturbed
+  std::function<bool(bool interrupted)> will_do = [](bool interrupted) { return !interrupted; };
 };
 
 void NfSocket::list(const Listing& listing) {
@@ -253,7 +264,7 @@ void NfSocket::list(const Listing& listing) {
     listing.start_over();
     try {
       const bool interrupted = dump(listing.request, listing.operation, listing.on_message);
-      if (!interrupted || listing.will_do()) return;
+      if (listing.will_do(interrupted)) return;
     } catch (const Error& e) {
       if (means_nothing_there(e.error())) return listing.start_over();
       if (!worth_retrying(e.error())) throw;
@@ -283,7 +294,7 @@ std::vector<Rule> NfSocket::rules(const ChainId& chain, const Filter& filter) {
     if (one.chain == chain) found.push_back(std::move(one));
   };
   list({cat("list rules '", chain.str(), "'"), request, [&] { found.clear(); }, keep,
-        [&] { return found.size() >= filter.enough; }});
+        [&](bool interrupted) { return !interrupted || found.size() >= filter.enough; }});
   return found;
 }
 
@@ -307,7 +318,13 @@ std::vector<Element> NfSocket::all_elements(const SetId& set) {
     std::move(more.begin(), more.end(), std::back_inserter(found));
   };
   const Message request = encode_query(set, std::nullopt);
-  list({cat("list elements '", set.str(), "'"), request, [&] { found.clear(); }, keep});
+  const auto is_whole = [&](bool interrupted) {
+    if (interrupted) return false;
+    if (!any_twice(found)) return true;
+    pause_ms(kGrowing);
+    return false;
+  };
+  list({cat("list elements '", set.str(), "'"), request, [&] { found.clear(); }, keep, is_whole});
   return found;
 }
 
@@ -316,29 +333,38 @@ std::vector<std::optional<Element>> NfSocket::elements(const SetId& set,
   constexpr std::size_t kAtOnce = 16;  // so that the answers fit into the receive buffer
   const std::string operation = cat("find elements '", set.str(), "'");
   std::vector<std::optional<Element>> found(keys.size());
-  for (std::size_t done = 0; done < keys.size(); done += kAtOnce) {
-    const std::size_t count = std::min(kAtOnce, keys.size() - done);
-    const std::uint32_t first = sequence_ + 1;
-    std::vector<std::uint8_t> bytes;
-    for (std::size_t i = 0; i < count; ++i) {
-      append(bytes, encode_query(set, keys[done + i]), ++sequence_);
+  for (std::size_t start = 0; start < keys.size(); start += kAtOnce) {
+    std::vector<Message> requests;
+    for (std::size_t i = start; i < std::min(start + kAtOnce, keys.size()); ++i) {
+      requests.push_back(encode_query(set, keys[i]));
     }
-    transmit(bytes, operation);
-    std::size_t answered = 0;
-    const auto ends_it = [&](const ::nlmsghdr* message, std::size_t left) {
-      const std::size_t index = message->nlmsg_seq - first;
-      if (index >= count) return false;
-      if (const auto ack = decode_ack(message, left)) {
-        if (!means_nothing_there(ack->error)) throw Error(operation, ack->error, ack->text);
-      } else if (auto element = decode_elements(attributes_of(message)); !element.empty()) {
-        found[done + index] = std::move(element.front());
-      }
-      return ++answered == count;
-    };
-    while (!any_message(buffer_, receive(operation), ends_it)) {
-    }
+    ask(std::move(requests), operation, [&](std::size_t index, const Attributes& answer) {
+      auto element = decode_elements(answer);
+      if (!element.empty()) found[start + index] = std::move(element.front());
+    });
   }
   return found;
+}
+
+void NfSocket::ask(std::vector<Message> requests, const std::string& operation,
+                   const std::function<void(std::size_t, const Attributes&)>& on_answer) {
+  const std::uint32_t first = sequence_ + 1;
+  std::vector<std::uint8_t> bytes;
+  for (Message& request : requests) append(bytes, std::move(request), ++sequence_);
+  transmit(bytes, operation);
+  std::size_t answered = 0;
+  const auto ends_it = [&](const ::nlmsghdr* message, std::size_t left) {
+    const std::size_t index = message->nlmsg_seq - first;
+    if (index >= requests.size()) return false;
+    if (const auto ack = decode_ack(message, left)) {
+      if (!means_nothing_there(ack->error)) throw Error(operation, ack->error, ack->text);
+    } else {
+      on_answer(index, attributes_of(message));
+    }
+    return ++answered == requests.size();
+  };
+  while (!any_message(buffer_, receive(operation), ends_it)) {
+  }
 }
 
 }  // namespace netlink::nf

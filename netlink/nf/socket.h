@@ -77,6 +77,10 @@ class NfSocket {
   /// mind in between.
   bool dump(Message request, const std::string& operation,
             const std::function<void(const Attributes&)>& on_message);
+  /// Sends requests that have one answer each, an object or that it is not there, and hands over
+  /// the objects with the index of their request.
+  void ask(std::vector<Message> requests, const std::string& operation,
+           const std::function<void(std::size_t, const Attributes&)>& on_answer);
   struct Listing;
   /// Dumps until nothing changed meanwhile, a few times.
   void list(const Listing& listing);

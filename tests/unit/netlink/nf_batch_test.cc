@@ -157,7 +157,7 @@ delete chain inet t c
 TEST_CASE("every expression reads back as it was written") {
   Rule rule = masquerade_rule("10.1.2.3/32", "10.1.0.0/20");
   for (const Expr& expr : {Expr(Counter{}), Expr(Lookup{"m", 1, 9}), Expr(Lookup{"s", 1, {}, true}),
-                           Expr(Nat{NFT_NAT_DNAT, NFPROTO_IPV6, 1, 2, 2}), Expr(Masq{0x10}),
+                           Expr(Nat{NFT_NAT_DNAT, NFPROTO_IPV6, 1, 2, 4}), Expr(Masq{0x10}),
                            Expr(Fib{NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_DADDR, 3}),
                            Expr(Meta{NFT_META_MARK, 1, true}), Expr(Ct{NFT_CT_STATUS, 2}),
                            Expr(Immediate{{1, 2, 3, 4}, 2}), Expr(jump_to("x")), Expr(drop())}) {
