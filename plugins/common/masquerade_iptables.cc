@@ -100,7 +100,7 @@ bool still_needed(const Cidr& subnet, const std::vector<Part>& other_jumps) {
 
 std::string rule_line(std::string_view command, std::string_view match, std::string_view comment,
                       std::string_view target) {
-  const std::string why = comment.empty() ? "" : cat(" -m comment --comment ", quoted(comment));
+  const std::string why = comment.empty() ? "" : cat(" -m comment --comment ", in_quotes(comment));
   return cat(command, match.empty() ? "" : " ", match, why, " -j ", target, "\n");
 }
 

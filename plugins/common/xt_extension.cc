@@ -36,7 +36,7 @@ std::optional<T> info_as(const Xt& xt) {
   return info;
 }
 
-Text comment(const Xt& xt, Family) { return cat("-m comment --comment ", quoted(xt.comment)); }
+Text comment(const Xt& xt, Family) { return cat("-m comment --comment ", in_quotes(xt.comment)); }
 
 Text addrtype(const Xt& xt, Family) {
   const auto info = info_as<xt_addrtype_info_v1>(xt);

@@ -9,7 +9,7 @@
 namespace plugins::xt {
 
 /// One word of iptables-restore's input.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 /// "0x2000/0x2000".
 std::string mark_text(std::uint32_t value, std::uint32_t mask);

@@ -13,7 +13,7 @@ namespace portmap::iptables {
 namespace {
 
 using cni::cat;
-using plugins::xt::quoted;
+using plugins::xt::in_quotes;
 
 constexpr std::size_t kChainLength = 28;
 constexpr std::size_t kPortsPerRule = 15;  // XT_MULTI_PORTS
@@ -27,9 +27,10 @@ std::string condition_word(const std::string& word) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; };
   if (std::any_of(word.begin(), word.end(), is_control)) {
     throw cni::Error(cni::Code::kInvalidConfig,
-                     cat("conditionsV4 or conditionsV6: control characters in ", quoted(word)));
+                     cat("conditionsV4 or conditionsV6: control characters in ", in_quotes(word)));
   }
-  return word.find_first_of(" \"'\\") == std::string::npos && !word.empty() ? word : quoted(word);
+  return word.find_first_of(" \"'\\") == std::string::npos && !word.empty() ? word
+                                                                            : in_quotes(word);
 }
 
 std::string mark_of(const Options& options) {
@@ -208,7 +209,7 @@ std::vector<std::string> entry_rules(Family family, const Attachment& attachment
   for (const std::string& word : attachment.options.conditions(family)) {
     conditions += cat(" ", condition_word(word));
   }
-  const std::string comment = quoted(comment_of(attachment.owner));
+  const std::string comment = in_quotes(comment_of(attachment.owner));
   std::vector<std::string> out;
   for (const auto& [protocol, ports] : ports_by_protocol(family, attachment.claims)) {
     for (std::size_t at = 0; at < ports.size(); at += kPortsPerRule) {
