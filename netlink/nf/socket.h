@@ -59,6 +59,12 @@ class NfSocket {
   /// In no order; none where the set, the table or nf_tables is missing. Otherwise as rules().
   std::vector<Element> all_elements(const SetId& set);
 
+  /// For objects with functions of their own (conntrack.h). The request has NLM_F_DUMP or
+  /// NLM_F_ACK; on_message runs for each answer but the last, which says that there are no more.
+  /// True where the kernel says that it changed its mind in between. \throws Error.
+  bool dump(Message request, const std::string& operation,
+            const std::function<void(const Attributes&)>& on_message);
+
  private:
   struct Refusal {
     int error = 0;
@@ -73,10 +79,6 @@ class NfSocket {
   void transmit(const std::vector<std::uint8_t>& bytes, const std::string& operation);
   std::size_t receive(const std::string& operation);
   bool finds(Message request, const std::string& operation);
-  /// Runs on_message for each answer to `sequence`; true where the kernel says that it changed its
-  /// mind in between.
-  bool dump(Message request, const std::string& operation,
-            const std::function<void(const Attributes&)>& on_message);
   /// Sends requests that have one answer each, an object or that it is not there, and hands over
   /// the objects with the index of their request.
   void ask(std::vector<Message> requests, const std::string& operation,

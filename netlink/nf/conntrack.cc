@@ -1,0 +1,189 @@
+#include "netlink/nf/conntrack.h"
+
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
+#include <linux/netlink.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "netlink/types/error.h"
+
+namespace netlink::nf {
+
+namespace {
+
+// Which parts of a tuple a filter looks at: net/netfilter/nf_internals.h, CTA_FILTER_F_*.
+constexpr std::uint32_t kBySource = 1 << 0;
+constexpr std::uint32_t kByDestination = 1 << 1;
+constexpr std::uint32_t kByProtocol = 1 << 3;
+constexpr std::uint32_t kByDestinationPort = 1 << 5;
+
+Head head(int message, int flags, Family family) {
+  return {.type = static_cast<std::uint16_t>(NFNL_SUBSYS_CTNETLINK << 8 | message),
+          .flags = static_cast<std::uint16_t>(flags),
+          .family = family == Family::kIpv4 ? TableFamily::kIp : TableFamily::kIp6};
+}
+
+void put_be16(Message& m, std::uint16_t attribute, std::uint16_t value) {
+  m.put(attribute,
+        Bytes{static_cast<std::uint8_t>(value >> 8), static_cast<std::uint8_t>(value & 0xff)});
+}
+
+std::uint16_t be16(Attributes::View value) {
+  return value.size() == 2 ? static_cast<std::uint16_t>(value[0] << 8 | value[1]) : 0;
+}
+
+enum class End { kSource, kDestination };
+
+void put_ip(Message& m, End end, const Ip& ip) {
+  const std::uint16_t v4 = end == End::kSource ? CTA_IP_V4_SRC : CTA_IP_V4_DST;
+  const std::uint16_t v6 = end == End::kSource ? CTA_IP_V6_SRC : CTA_IP_V6_DST;
+  m.put(ip.is_v4() ? v4 : v6, std::span(ip.data(), ip.size()));
+}
+
+std::optional<Ip> ip_in(const Attributes& ips, std::uint16_t v4, std::uint16_t v6) {
+  if (const auto value = ips.find(v4); value.size() == 4) return Ip::from_bytes(value.data(), 4);
+  if (const auto value = ips.find(v6); value.size() == 16) return Ip::from_bytes(value.data(), 16);
+  return std::nullopt;
+}
+
+// Unlike all other numbers of this protocol the flags are in the machine's own byte order.
+void put_flags(Message& m, std::uint16_t attribute, std::uint32_t flags) {
+  Bytes value(sizeof flags);
+  std::memcpy(value.data(), &flags, sizeof flags);
+  m.put(attribute, value);
+}
+
+void put_filter(Message& m, const FlowFilter& filter) {
+  std::uint32_t flags = kByProtocol;
+  if (filter.original_destination) flags |= kByDestination;
+  if (filter.original_port) flags |= kByDestinationPort;
+  m.nest(CTA_TUPLE_ORIG, [&] {
+    m.nest(CTA_TUPLE_IP, [&] {
+      if (filter.original_destination) put_ip(m, End::kDestination, *filter.original_destination);
+    });
+    m.nest(CTA_TUPLE_PROTO, [&] {
+      m.put(CTA_PROTO_NUM, Bytes{filter.protocol});
+      if (filter.original_port) put_be16(m, CTA_PROTO_DST_PORT, *filter.original_port);
+    });
+  });
+  if (filter.reply_source) {
+    m.nest(CTA_TUPLE_REPLY,
+           [&] { m.nest(CTA_TUPLE_IP, [&] { put_ip(m, End::kSource, *filter.reply_source); }); });
+  }
+  m.nest(CTA_FILTER, [&] {
+    put_flags(m, CTA_FILTER_ORIG_FLAGS, flags);
+    if (filter.reply_source) put_flags(m, CTA_FILTER_REPLY_FLAGS, kBySource);
+  });
+}
+
+struct ReadTuple {
+  Tuple tuple;
+  std::uint8_t protocol = 0;
+  std::uint16_t zone = 0;
+};
+
+std::optional<ReadTuple> decode_tuple(const Attributes& attributes) {
+  const Attributes ips = attributes.nested(CTA_TUPLE_IP);
+  const Attributes protocol = attributes.nested(CTA_TUPLE_PROTO);
+  const auto source = ip_in(ips, CTA_IP_V4_SRC, CTA_IP_V6_SRC);
+  const auto destination = ip_in(ips, CTA_IP_V4_DST, CTA_IP_V6_DST);
+  const auto number = protocol.find(CTA_PROTO_NUM);
+  const auto source_port = protocol.find(CTA_PROTO_SRC_PORT);
+  const auto destination_port = protocol.find(CTA_PROTO_DST_PORT);
+  if (!source || !destination || source->family() != destination->family()) return std::nullopt;
+  if (number.size() != 1 || source_port.size() != 2 || destination_port.size() != 2) {
+    return std::nullopt;
+  }
+  return ReadTuple{{*source, *destination, be16(source_port), be16(destination_port)},
+                   number[0],
+                   be16(attributes.find(CTA_TUPLE_ZONE))};
+}
+
+// No conntrack, no nfnetlink for it, or one that does not know what was asked.
+bool means_unknown(const Error& e) {
+  return e.error() == EINVAL || e.error() == EOPNOTSUPP || e.error() == EPROTONOSUPPORT ||
+         e.error() == EAFNOSUPPORT;
+}
+
+}  // namespace
+
+std::string Flow::str() const {
+  return cat(protocol, " ", original.source.str(), ":", original.source_port, " -> ",
+             original.destination.str(), ":", original.destination_port);
+}
+
+bool FlowFilter::matches(const Flow& flow) const {
+  if (flow.original.source.family() != family || flow.protocol != protocol) return false;
+  if (original_port && flow.original.destination_port != *original_port) return false;
+  if (original_destination && flow.original.destination != *original_destination) return false;
+  return !reply_source || flow.reply.source == *reply_source;
+}
+
+Message encode_flow_query(const FlowFilter& filter, bool in_kernel) {
+  Message m(head(IPCTNL_MSG_CT_GET, NLM_F_DUMP, filter.family), 512);
+  if (in_kernel) put_filter(m, filter);
+  return m;
+}
+
+Message encode_removal(const Flow& flow) {
+  const Tuple& tuple = flow.original;
+  Message m(head(IPCTNL_MSG_CT_DELETE, NLM_F_ACK, tuple.source.family()), 512);
+  m.nest(CTA_TUPLE_ORIG, [&] {
+    m.nest(CTA_TUPLE_IP, [&] {
+      put_ip(m, End::kSource, tuple.source);
+      put_ip(m, End::kDestination, tuple.destination);
+    });
+    m.nest(CTA_TUPLE_PROTO, [&] {
+      m.put(CTA_PROTO_NUM, Bytes{flow.protocol});
+      put_be16(m, CTA_PROTO_SRC_PORT, tuple.source_port);
+      put_be16(m, CTA_PROTO_DST_PORT, tuple.destination_port);
+    });
+    if (flow.original_zone != 0) put_be16(m, CTA_TUPLE_ZONE, flow.original_zone);
+  });
+  m.put_be32(CTA_ID, flow.id);
+  if (flow.zone != 0) put_be16(m, CTA_ZONE, flow.zone);
+  return m;
+}
+
+std::optional<Flow> decode_flow(const Attributes& attributes) {
+  const auto original = decode_tuple(attributes.nested(CTA_TUPLE_ORIG));
+  const auto reply = decode_tuple(attributes.nested(CTA_TUPLE_REPLY));
+  if (!original || !reply) return std::nullopt;
+  return Flow{.protocol = original->protocol,
+              .original = original->tuple,
+              .reply = reply->tuple,
+              .id = attributes.be32(CTA_ID),
+              .status = attributes.be32(CTA_STATUS),
+              .zone = be16(attributes.find(CTA_ZONE)),
+              .original_zone = original->zone};
+}
+
+std::vector<Flow> flows(NfSocket& socket, const FlowFilter& filter) {
+  for (const bool in_kernel : {true, false}) {
+    std::vector<Flow> found;
+    try {
+      socket.dump(encode_flow_query(filter, in_kernel), "list connections",
+                  [&](const Attributes& attributes) {
+                    const auto flow = decode_flow(attributes);
+                    if (flow && filter.matches(*flow)) found.push_back(*flow);
+                  });
+      return found;
+    } catch (const Error& e) {
+      if (!means_unknown(e)) throw;
+    }
+  }
+  return {};
+}
+
+bool remove(NfSocket& socket, const Flow& flow) try {
+  socket.dump(encode_removal(flow), cat("remove connection '", flow.str(), "'"),
+              [](const Attributes&) {});
+  return true;
+} catch (const Error& e) {
+  if (e.error() == ENOENT) return false;
+  throw;
+}
+
+}  // namespace netlink::nf
