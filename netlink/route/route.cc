@@ -3,6 +3,8 @@
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
 
+#include <cerrno>
+
 #include "netlink/types/error.h"
 
 namespace netlink {
@@ -48,6 +50,33 @@ Request add(const Link& link, const LinkRoute& route) {
   return {cat("add route ", route.dst.str(),
               route.gateway ? cat(" via ", route.gateway->str()) : "", " on '", link.name, "'"),
           std::move(message)};
+}
+
+Request path_query(const Ip& destination) {
+  rtmsg head{};
+  head.rtm_family = destination.is_v4() ? AF_INET : AF_INET6;
+  head.rtm_dst_len = static_cast<unsigned char>(destination.bits());
+  Message message(RTM_GETROUTE, 0, head);
+  message.put(RTA_DST, destination);
+  // No route, and the errors of the routes "unreachable", "blackhole" and "prohibit":
+  // fib_props in net/ipv4/fib_semantics.c.
+  return {cat("look up the route to ", destination.str()),
+          std::move(message),
+          {ENETUNREACH, EHOSTUNREACH, EINVAL, EACCES, EAFNOSUPPORT, EOPNOTSUPP}};
+}
+
+std::optional<Path> decode_path(const Reply& reply) {
+  const auto head = reply.fixed<rtmsg>();
+  const int type = head.rtm_type;
+  if (type == RTN_BLACKHOLE || type == RTN_UNREACHABLE || type == RTN_PROHIBIT) return std::nullopt;
+  Path out{.link = 0, .local = type == RTN_LOCAL};
+  reply.attributes(sizeof head, [&](std::uint16_t attribute, const void* data, std::size_t size) {
+    const bool is_ip = size == 4 || size == 16;
+    if (attribute == RTA_OIF) out.link = static_cast<int>(get_u32(data, size));
+    if (attribute == RTA_GATEWAY && is_ip) out.gateway = Ip::from_bytes(data, size);
+    if (attribute == RTA_PREFSRC && is_ip) out.source = Ip::from_bytes(data, size);
+  });
+  return out;
 }
 
 }  // namespace netlink

@@ -24,4 +24,17 @@ LinkRoute decode_route(const Reply& reply);
 /// Create; the flags and protocol (boot) are those of the reference. EEXIST for a twin.
 Request add(const Link& link, const LinkRoute& route);
 
+/// Where the routing of the node sends what it makes itself for one address.
+struct Path {
+  int link = 0;        ///< lo for the node's own addresses
+  bool local = false;  ///< the address is the node's own (RTN_LOCAL)
+  std::optional<Ip> gateway = {};
+  std::optional<Ip> source =
+      {};  ///< the address that it has as its source, if nothing else is said
+};
+/// Asks for it. Answers of the kernel that there is no way are tolerated.
+Request path_query(const Ip& destination);
+/// Nothing where the route leads nowhere (blackhole, unreachable, prohibit).
+std::optional<Path> decode_path(const Reply& reply);
+
 }  // namespace netlink

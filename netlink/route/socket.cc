@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <new>
@@ -77,6 +78,15 @@ Message get_link(int index) {
   return message;
 }
 
+Request link_query(int index, std::string_view what) {
+  return {cat("look up link '", what, "'"), get_link(index), {ENODEV}};
+}
+
+bool tolerates(const Request& request, int error) {
+  return error == 0 || std::find(request.tolerated.begin(), request.tolerated.end(), error) !=
+                           request.tolerated.end();
+}
+
 }  // namespace
 
 RouteSocket::RouteSocket() : ns_(NetNs::current()), socket_(open_socket()) {}
@@ -130,9 +140,8 @@ void RouteSocket::collect(const std::vector<Request>& requests, std::uint32_t fi
       if (!ack || ack->sequence - first >= requests.size()) return;
       ++answered;
       const Request& request = requests[ack->sequence - first];
-      bool fine = ack->error == 0;
-      for (const int tolerated : request.tolerated) fine = fine || ack->error == tolerated;
-      if (!fine && !failure) failure.emplace(request.operation, ack->error, ack->text);
+      if (!tolerates(request, ack->error) && !failure)
+        failure.emplace(request.operation, ack->error, ack->text);
     });
   }
   if (failure) throw Error(*failure);
@@ -151,35 +160,50 @@ void RouteSocket::send(Request request) {
   send(one);
 }
 
-std::optional<Link> RouteSocket::query(const Message& message, std::string_view what) {
-  const std::string operation = cat("look up link '", what, "'");
-  nlmsghdr* const request = message.header();
-  request->nlmsg_seq = sequence_++;
-  while (::send(::nl_socket_get_fd(socket_.get()), request, request->nlmsg_len, 0) < 0) {
-    if (errno != EINTR) throw Error(operation, errno);
+void RouteSocket::ask(const Request& request, const Handler& handler) {
+  nlmsghdr* const message = request.message.header();
+  message->nlmsg_seq = sequence_++;
+  while (::send(::nl_socket_get_fd(socket_.get()), message, message->nlmsg_len, 0) < 0) {
+    if (errno != EINTR) throw Error(request.operation, errno);
   }
-  std::optional<Link> link;
   for (bool answered = false; !answered;) {
-    receive(operation.c_str(), [&](const nlmsghdr* header, std::size_t left) {
-      if (header->nlmsg_seq != request->nlmsg_seq) return;
+    receive(request.operation.c_str(), [&](const nlmsghdr* header, std::size_t left) {
+      if (header->nlmsg_seq != message->nlmsg_seq) return;
       answered = true;
-      if (header->nlmsg_type == RTM_NEWLINK) link = decode_link(Reply(header));
-      const auto ack = decode_ack(header, left);
-      if (ack && ack->error != 0 && ack->error != ENODEV) {
-        throw Error(operation, ack->error, ack->text);
+      if (const auto ack = decode_ack(header, left)) {
+        if (!tolerates(request, ack->error)) throw Error(request.operation, ack->error, ack->text);
+      } else {
+        handler(Reply(header));
       }
     });
   }
-  return link;
 }
 
 std::optional<Link> RouteSocket::find(std::string_view name) {
-  Message message = get_link(0);
-  message.put(IFLA_IFNAME, name);
-  return query(message, name);
+  Request request = link_query(0, name);
+  request.message.put(IFLA_IFNAME, name);
+  return find(request);
 }
 
-std::optional<Link> RouteSocket::find(int index) { return query(get_link(index), cat("#", index)); }
+std::optional<Link> RouteSocket::find(int index) {
+  return find(link_query(index, cat("#", index)));
+}
+
+std::optional<Link> RouteSocket::find(const Request& request) {
+  std::optional<Link> link;
+  ask(request, [&](const Reply& reply) {
+    if (reply.type() == RTM_NEWLINK) link = decode_link(reply);
+  });
+  return link;
+}
+
+std::optional<Path> RouteSocket::path_to(const Ip& destination) {
+  std::optional<Path> path;
+  ask(path_query(destination), [&](const Reply& reply) {
+    if (reply.type() == RTM_NEWROUTE) path = decode_path(reply);
+  });
+  return path;
+}
 
 Link RouteSocket::get(std::string_view name) {
   auto link = find(name);

@@ -37,6 +37,9 @@ class RouteSocket {
   std::vector<LinkAddress> addresses(const Link& link, std::optional<Family> family = {});
   /// The unicast routes of all tables; for CHECK.
   std::vector<LinkRoute> routes(Family family);
+  /// What the node would do with a packet of its own to that address; nothing where no route leads
+  /// there. The link is 0 where there is no single one.
+  std::optional<Path> path_to(const Ip& destination);
   /// All links of a kind ("veth"); for GC.
   std::vector<Link> links_of_kind(std::string_view kind);
   /// The VLANs of one bridge port.
@@ -59,7 +62,9 @@ class RouteSocket {
   void collect(const std::vector<Request>& requests, std::uint32_t first);
   void dump(const char* operation, const Message& message, const Handler& handler);
   bool dump_once(const char* operation, const Message& message, const Handler& handler);
-  std::optional<Link> query(const Message& message, std::string_view what);
+  std::optional<Link> find(const Request& request);
+  /// One request, one answer: hands it over, or tolerates that there is none.
+  void ask(const Request& request, const Handler& handler);
   /// One datagram; calls each for every message in it.
   void receive(const char* operation,
                const std::function<void(const struct nlmsghdr*, std::size_t)>& each);

@@ -1,0 +1,96 @@
+// In a network namespace of its own: where the node's routing leads. Needs root; exits with 77
+// where it may not unshare.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include "netlink/route/route.h"
+
+#include <doctest/doctest.h>
+#include <sched.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "netlink/route/socket.h"
+
+using namespace netlink;
+
+namespace {
+
+bool enter_own_namespace() { return ::unshare(CLONE_NEWNET) == 0; }
+
+bool run(const char* command) { return std::system(command) == 0; }
+
+Ip ip(const char* text) { return *Ip::parse(text); }
+
+struct Node {
+  Node() {
+    REQUIRE(enter_own_namespace());
+    REQUIRE(
+        run("ip link set lo up && ip link add name bridge0 type bridge && ip link set bridge0 up &&"
+            "ip addr add 10.1.0.1/16 dev bridge0 && ip -6 addr add fd01::1/64 dev bridge0 nodad &&"
+            "ip route add 192.0.2.0/24 via 10.1.0.9 &&"
+            "ip -6 route add 2001:db8::/64 via fd01::9 &&"
+            "ip route add unreachable 198.51.100.1 && ip route add blackhole 198.51.100.2 &&"
+            "ip route add prohibit 198.51.100.3 && ip -6 route add unreachable fd02::1 &&"
+            "ip -6 route add blackhole fd02::2 && ip -6 route add prohibit fd02::3"));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a route leads to a link, and perhaps a gateway") {
+  const Node node;
+  RouteSocket socket;
+  const int bridge = socket.get("bridge0").index;
+  for (const char* const neighbour : {"10.1.2.3", "fd01::2"}) {
+    const auto path = socket.path_to(ip(neighbour));
+    REQUIRE(path);
+    CHECK(path->link == bridge);
+    CHECK(!path->local);
+    CHECK(!path->gateway);
+  }
+  CHECK(socket.path_to(ip("10.1.2.3"))->source == ip("10.1.0.1"));
+  CHECK(socket.path_to(ip("192.0.2.7"))->gateway == ip("10.1.0.9"));
+  CHECK(socket.path_to(ip("2001:db8::7"))->gateway == ip("fd01::9"));
+}
+
+TEST_CASE("the node's own addresses are local") {
+  const Node node;
+  RouteSocket socket;
+  const int lo = socket.get("lo").index;
+  for (const char* const own : {"10.1.0.1", "127.0.0.1", "127.5.5.5", "::1", "fd01::1"}) {
+    const auto path = socket.path_to(ip(own));
+    REQUIRE(path);
+    CHECK(path->local);
+    CHECK(path->link == lo);
+  }
+  CHECK(!socket.path_to(ip("10.1.255.255"))->local);
+}
+
+TEST_CASE("what leads nowhere has no path") {
+  const Node node;
+  RouteSocket socket;
+  for (const char* const nowhere : {"203.0.113.1", "198.51.100.1", "198.51.100.2", "198.51.100.3",
+                                    "2001:db8:1::1", "fd02::1", "fd02::2", "fd02::3"}) {
+    CAPTURE(nowhere);
+    CHECK(!socket.path_to(ip(nowhere)));
+  }
+  CHECK(socket.path_to(ip("10.1.2.3")));  // the answers did not get mixed up
+}
+
+TEST_CASE("a link that is not there has no index, and takes no other's answer") {
+  const Node node;
+  RouteSocket socket;
+  CHECK(!socket.find("nothing"));
+  CHECK(!socket.find(4711));
+  CHECK(socket.find("bridge0")->name == "bridge0");
+  CHECK(socket.find(socket.get("bridge0").index)->name == "bridge0");
+}
+
+int main(int argc, char** argv) {
+  if (!enter_own_namespace()) {
+    std::fprintf(stderr, "SKIP: needs root\n");
+    return 77;
+  }
+  doctest::Context context(argc, argv);
+  return context.run();
+}
