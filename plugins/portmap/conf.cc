@@ -137,7 +137,7 @@ std::optional<std::uint16_t> port_from(std::string_view text) {
 // 22, "22", "10250-10259", "53/udp".
 DeniedPorts read_denied(const Reader& entry) {
   DeniedPorts out;
-  if (entry.json().is_number()) {
+  if (entry.present() && entry.json().is_number()) {
     out.first = out.last = static_cast<std::uint16_t>(entry.as_int(1, kMostPort));
     return out;
   }

@@ -83,9 +83,10 @@ Seen look(Tables tables, Family family, const Attachment& attachment) {
   return seen;
 }
 
-// iptables-nft, when another program changes anything while it works, starts over and then empties
-// all chains that it meant to create and that are there by now (nft_refresh_transaction() in its
-// nft.c). Shared ones are therefore never created by it, but so, where existing is no harm.
+// iptables-nft, when another program changes anything while it works, starts over and then takes
+// chains that it was to create and that are there by now for its own; before 1.8.6 it even emptied
+// them ("nft: Fix for concurrent noflush restore calls"). Shared ones are therefore created so,
+// where one that exists is no harm.
 void create_shared_chains(NfSocket& socket, Family family, const Options& options) {
   std::vector<const char*> chains{kDnatChain};
   if (options.snat && options.external_set_mark_chain.empty()) {

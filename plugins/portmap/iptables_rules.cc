@@ -68,8 +68,10 @@ void put_marks(std::vector<std::string>& out, const Claim& claim, const Options&
 
 // What no port of the container is for. IPv6 has no route_localnet: what goes to [::1] would reach
 // the pod with that source and never come back, so it is refused at once. In IPv4, only what the
-// node itself sends may go to or come from 127.0.0.0/8: that alone is on its way out by lo when it
-// comes here, while nothing that comes in has a way out yet.
+// node itself sends may go to or come from 127.0.0.0/8, else a neighbour would reach a port of
+// 127.0.0.1 by way of route_localnet. Both come through this chain; what the node sends is on its
+// way out by lo already, while what comes in has no way out yet ("! -o lo" holds without any since
+// kernel commit cb81572e8cb5 in iptables-nft, and always in legacy). "! -i lo" would hold for both.
 std::vector<std::string> exceptions(Family family) {
   if (family == Family::kIpv6) return {"-d ::1/128 -j RETURN"};
   return {"-d 127.0.0.0/8 ! -o lo -j RETURN", "-s 127.0.0.0/8 ! -o lo -j RETURN"};

@@ -58,6 +58,7 @@ struct Claim {
 struct PodAddresses {
   std::optional<Cidr> v4, v6;
   const std::optional<Cidr>& of(Family family) const { return family == Family::kIpv4 ? v4 : v6; }
+  bool operator==(const PodAddresses&) const = default;
 };
 
 /// The first address of each family that may be the pod's: those whose interface is known to be

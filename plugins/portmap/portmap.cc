@@ -1,9 +1,173 @@
 #include "plugins/portmap/portmap.h"
 
+#include <algorithm>
+
+#include "netlink/netns.h"
+#include "netlink/route/socket.h"
+#include "netlink/sysctl.h"
+#include "plugins/portmap/conf.h"
+#include "plugins/portmap/conflict.h"
+#include "plugins/portmap/flush.h"
+#include "plugins/portmap/iptables.h"
+#include "plugins/portmap/nftables.h"
+#include "plugins/portmap/setup.h"
+
 namespace portmap {
-cni::Result add(const cni::Request&, cni::Undo&) { return {}; }
-void del(const cni::Request&) {}
-void check(const cni::Request&) {}
-void gc(const cni::Request&) {}
-void status(const cni::Request&) {}
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using netlink::RouteSocket;
+using netlink::nf::NfSocket;
+
+constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
+
+Owner owner_of(const cni::Request& request) {
+  return {request.network, request.container_id, request.ifname};
+}
+
+// A mapping for one address of the node, to a pod that has no address of that family.
+void refuse_unreachable(const std::vector<Mapping>& mappings, const PodAddresses& pod) {
+  for (const Mapping& mapping : mappings) {
+    if (!mapping.host_ip || mapping.host_ip->is_unspecified()) continue;
+    const Family family = mapping.host_ip->family();
+    if (pod.of(family)) continue;
+    throw cni::Error(Code::kInvalidConfig,
+                     cat("runtimeConfig.portMappings: hostIP ", mapping.host_ip->str(),
+                         " cannot lead to the pod, which has no IPv",
+                         family == Family::kIpv4 ? "4" : "6", " address"));
+  }
+}
+
+// The link that leads to the pod.
+std::string device_to(RouteSocket& host, const Ip& pod) {
+  const auto path = host.path_to(pod);
+  const auto link = path ? host.find(path->link) : std::nullopt;
+  return link ? link->name : "";
+}
+
+Attachment wanted(const cni::Request& request, const Conf& conf, const cni::Result& result) {
+  const PodAddresses pod = pod_addresses(result, request.ifname);
+  if (pod.v4 || pod.v6) refuse_unreachable(conf.mappings, pod);
+  return {.owner = owner_of(request),
+          .netns = request.netns,
+          .netns_inode = inode_of_netns(request.netns),
+          .backend = conf.backend.value_or(Backend::kNftables),
+          .options = conf.options,
+          .pod = pod,
+          .claims = claims_of(conf.mappings, pod),
+          .device_v4 = {},
+          .device_v6 = {}};
+}
+
+void find_devices(RouteSocket& host, Attachment& attachment) {
+  for (const Claim& claim : attachment.claims) {
+    std::string& device =
+        claim.key.family == Family::kIpv4 ? attachment.device_v4 : attachment.device_v6;
+    if (device.empty()) device = device_to(host, claim.target);
+  }
+}
+
+// Whether the node reaches one of the ports at 127.0.0.0/8.
+bool uses_loopback(const Attachment& attachment) {
+  return attachment.options.snat &&
+         std::any_of(attachment.claims.begin(), attachment.claims.end(), [](const Claim& claim) {
+           return claim.key.family == Family::kIpv4 &&
+                  (!claim.key.address || claim.key.address->is_loopback());
+         });
+}
+
+std::string route_localnet(const Attachment& attachment) {
+  return cat("net/ipv4/conf/", attachment.device_v4, "/route_localnet");
+}
+
+const cni::Result& require(const std::optional<cni::Result>& result, const char* complaint) {
+  if (!result) throw cni::Error(Code::kInvalidConfig, complaint);
+  return *result;
+}
+
+std::optional<std::string> missing(NfSocket* socket, const Attachment& attachment) {
+  if (attachment.backend == Backend::kIptables) {
+    const auto records = Records::find();
+    Container container;
+    if (records) container = records->read(attachment.owner.container_hash()).attachments;
+    return iptables::missing(socket, with_siblings(attachment, container), attachment.pod);
+  }
+  if (socket == nullptr) return "the kernel has no nf_tables";
+  return nft::missing(*socket, attachment);
+}
+
+}  // namespace
+
+cni::Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = Conf::parse(request);
+  const auto previous = request.prev_result();
+  const cni::Result& result = require(previous, "must be called as chained plugin");
+  Attachment attachment = wanted(request, conf, result);
+  if (attachment.claims.empty()) {
+    take_down(attachment.owner, {});  // what an earlier ADD may have mapped
+    return result;
+  }
+  refuse_denied(conf.denied, conf.mappings);
+  if (conf.on_conflict == OnConflict::kRefuse) {
+    refuse_listeners(attachment.claims, request.container_id);
+  }
+  RouteSocket host;
+  if (conf.options.snat) find_devices(host, attachment);
+
+  auto socket = NfSocket::find();
+  undo.add(TakeDown{attachment.owner, conf.mappings});  // already half of it is to be taken back
+  const auto taken =
+      set_up(socket ? &*socket : nullptr, attachment, conf.backend, conf.on_conflict);
+  if (uses_loopback(attachment) && !attachment.device_v4.empty()) {
+    netlink::ensure_sysctl(route_localnet(attachment), "1");
+  }
+  if (socket) {
+    forget_redirected(*socket, taken);
+    forget_before(*socket, host, attachment.claims);
+  }
+  return result;
+}
+
+void del(const cni::Request& request) { take_down(owner_of(request), readable_mappings(request)); }
+
+void check(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  const auto previous = request.prev_result();
+  const cni::Result& result = require(previous, "Required prevResult missing");
+  Attachment attachment = wanted(request, conf, result);
+  if (attachment.claims.empty()) return;
+  RouteSocket host;
+  if (conf.options.snat) find_devices(host, attachment);
+  auto socket = NfSocket::find();
+  NfSocket* const rules = socket ? &*socket : nullptr;
+
+  const auto records = Records::find();
+  const auto known = records ? records->find(attachment.owner) : std::nullopt;
+  attachment.backend = known ? known->backend : choose_backend(conf.backend, rules);
+  if (const auto flaw = missing(rules, attachment)) {
+    throw cni::Error(Code::kInternal, cat("check port mappings: ", *flaw));
+  }
+  if (!uses_loopback(attachment) || attachment.device_v4.empty()) return;
+  if (netlink::read_sysctl(route_localnet(attachment)) != "1") {
+    throw cni::Error(Code::kInternal, cat("check port mappings: ", route_localnet(attachment),
+                                          " is not 1, 127.0.0.1 does not lead to the pod"));
+  }
+}
+
+void gc(const cni::Request& request) {
+  collect_garbage(request.network, request.valid_attachments());
+}
+
+void status(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  auto socket = NfSocket::find();
+  NfSocket* const rules = socket ? &*socket : nullptr;
+  const Backend backend = choose_backend(conf.backend, rules);
+  if (backend == Backend::kNftables && !nft::usable(*rules)) {
+    throw cni::Error(Code::kPluginUnavailable, "the kernel has no NAT for nf_tables");
+  }
+}
+
 }  // namespace portmap

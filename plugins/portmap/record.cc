@@ -53,6 +53,23 @@ Options options_from(const json& doc) {
           .conditions_v6 = doc.at("conditionsV6")};
 }
 
+json to_json(const PodAddresses& pod) {
+  json out = json::array();
+  for (const auto& address : {pod.v4, pod.v6}) {
+    if (address) out.push_back(address->str());
+  }
+  return out;
+}
+
+PodAddresses pod_from(const json& doc) {
+  PodAddresses out;
+  for (const json& text : doc) {
+    const Cidr address = Cidr::parse(text.get<std::string>()).value();
+    (address.ip.is_v4() ? out.v4 : out.v6) = address;
+  }
+  return out;
+}
+
 json to_json(const Attachment& one) {
   json claims = json::array();
   for (const Claim& claim : one.claims) claims.push_back(to_json(claim));
@@ -62,6 +79,7 @@ json to_json(const Attachment& one) {
           {"netnsInode", one.netns_inode},
           {"backend", name_of(one.backend)},
           {"options", to_json(one.options)},
+          {"pod", to_json(one.pod)},
           {"claims", std::move(claims)},
           {"deviceV4", one.device_v4},
           {"deviceV6", one.device_v6}};
@@ -74,6 +92,7 @@ Attachment attachment_from(const json& doc, const std::string& container_id) {
       .netns_inode = doc.at("netnsInode"),
       .backend = doc.at("backend") == "iptables" ? Backend::kIptables : Backend::kNftables,
       .options = options_from(doc.at("options")),
+      .pod = pod_from(doc.at("pod")),
       .claims = {},
       .device_v4 = doc.at("deviceV4"),
       .device_v6 = doc.at("deviceV6")};
@@ -136,13 +155,13 @@ std::string Owner::str() const {
   return cat("container '", container_id, "' (network '", network, "', interface '", ifname, "')");
 }
 
-std::optional<Records> Records::find() {
-  auto dir = Dir::open(kPath);
+std::optional<Records> Records::find(const std::string& path) {
+  auto dir = Dir::open(path);
   if (!dir) return std::nullopt;
   return Records(std::move(*dir));
 }
 
-Records Records::create() { return Records(Dir::create(kPath)); }
+Records Records::create(const std::string& path) { return Records(Dir::create(path)); }
 
 netlink::Fd Records::lock() const { return cni::take_lock(dir_); }
 

@@ -37,6 +37,7 @@ struct Attachment {
   std::string netns_inode;  ///< "DEVICE:INODE" of it at the time, since paths are used again
   Backend backend = Backend::kNftables;
   Options options;
+  PodAddresses pod;
   std::vector<Claim> claims;
   /// nftables: the link that leads to the pod per family, where its neighbours come from; empty
   /// where nothing is masqueraded.
@@ -55,8 +56,8 @@ class Records {
   static constexpr const char* kPath = "/run/cni/portmap";
 
   /// Nothing where the directory does not exist.
-  static std::optional<Records> find();
-  static Records create();
+  static std::optional<Records> find(const std::string& path = kPath);
+  static Records create(const std::string& path = kPath);
 
   /// Held until the result is closed. \throws cni::Error(kTryAgainLater).
   netlink::Fd lock() const;
@@ -66,6 +67,7 @@ class Records {
     Container attachments;
   };
   Reading read(const std::string& container_hash) const;
+  bool has(const std::string& container_hash) const { return dir_.has(container_hash); }
   /// What is known of one attachment.
   std::optional<Attachment> find(const Owner& owner) const;
   /// Adds or replaces one attachment of its container.

@@ -31,15 +31,19 @@ class Examples(suite.NodeTest):
         bridges = [plugin.get("bridge", "cni0") for plugin in network.conflist["plugins"]
                    if plugin["type"] == "bridge"]
         before = snapshot()
-        result, failed = network.add(netns=pod.path, ifname=ifname)
+        if "KUBE-MARK-MASQ" in json.dumps(network.conflist):
+            run("iptables", "-t", "nat", "-N", "KUBE-MARK-MASQ")  # kube-proxy's
+            before = snapshot()
+        ports = {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}
+        result, failed = network.add(ports, netns=pod.path, ifname=ifname)
         self.assertIsNone(failed, str(failed))
         for ip in result["ips"] if bridges else []:
             gateway = ip.get("gateway")
             if gateway and gateway in run("ip", "addr"):  # of this node
                 pod.run("ping", "-c1", "-W2", gateway)
-        self.assertIsNone(network.each("CHECK", result, netns=pod.path, ifname=ifname))
+        self.assertIsNone(network.each("CHECK", result, ports, netns=pod.path, ifname=ifname))
         for _ in range(2):
-            self.assertIsNone(network.each("DEL", result, netns=pod.path, ifname=ifname))
+            self.assertIsNone(network.each("DEL", result, ports, netns=pod.path, ifname=ifname))
         # The firewall plugin of the reference keeps chains that all pods share.
         self.assert_same(before, ignore=lambda place: any(left_by_design(place, name)
                                                           for name in bridges) or "CNI-" in place)

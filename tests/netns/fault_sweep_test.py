@@ -20,7 +20,7 @@ from support import suite  # noqa: E402
 from support.parallel import parallel  # noqa: E402
 from support.plugin import OURS, cni  # noqa: E402
 from support.snapshot import diff, left_by_design, snapshot  # noqa: E402
-from support.world import Pod, World  # noqa: E402
+from support.world import Pod, World, run  # noqa: E402
 
 STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
 
@@ -30,6 +30,15 @@ BRIDGE = {"cniVersion": "1.0.0", "name": "net1", "type": "bridge", "isGateway": 
           "ipMasq": True, "ipMasqBackend": "nftables", "ipam": IPAM}
 CONFIGS = {"bridge": BRIDGE, "bridge iptables": BRIDGE | {"ipMasqBackend": "iptables"},
            "host-local": {"cniVersion": "1.0.0", "name": "net1", "type": "bridge", "ipam": IPAM}}
+PORTMAP = {"cniVersion": "1.0.0", "name": "net1", "type": "portmap", "backend": "nftables",
+           "runtimeConfig": {"portMappings": [
+               {"hostPort": 8080, "containerPort": 80, "protocol": "tcp"},
+               {"hostPort": 53, "containerPort": 53, "protocol": "udp", "hostIP": "127.0.0.1"}]},
+           "prevResult": {"cniVersion": "1.0.0",
+                          "interfaces": [{"name": "eth0", "sandbox": "/run/netns/pod1"}],
+                          "ips": [{"address": "10.1.0.5/24", "interface": 0},
+                                  {"address": "fd00:1::5/64", "interface": 0}]}}
+CONFIGS |= {"portmap": PORTMAP, "portmap iptables": PORTMAP | {"backend": "iptables"}}
 
 # The error that a call may really meet.
 ERRNO = {
@@ -107,9 +116,14 @@ def calls_of(log):
 class Stage:
     """A node with a pod, on which one plugin runs under strace."""
 
-    def __init__(self):
+    def __init__(self, plugin):
         World()
         self.pod = Pod("pod1")
+        if plugin == "portmap":  # what the plugin before it would have left
+            run("ip", "link", "add", "cni0", "type", "veth", "peer", "name", "eth0", "netns", "pod1")
+            run("ip", "link", "set", "cni0", "up", "addrgenmode", "none")
+            run("ip", "addr", "add", "10.1.0.1/24", "dev", "cni0")
+            run("ip", "addr", "add", "fd00:1::1/64", "dev", "cni0", "nodad")
         os.makedirs("/run/stage/bin")
 
     def run(self, plugin, verb, conf, delegate=False, inject=None):
@@ -138,7 +152,7 @@ def ignore(place):
 
 def enumerate_calls(config, plugin, verb, delegate=False):
     """The points of a run that goes well."""
-    stage = Stage()
+    stage = Stage(plugin)
     conf = CONFIGS[config]
     if verb == "DEL":
         cni(plugin, "ADD", conf, netns=stage.pod.path)
@@ -203,7 +217,7 @@ def clean_up(stage, point, before):
 def disturb(point):
     """Disturbs one call; returns [reached, what is wrong or None]."""
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-    stage = Stage()
+    stage = Stage(point.plugin)
     before = snapshot()
     if point.verb == "DEL":
         cni(point.plugin, "ADD", point.conf, netns=stage.pod.path)
@@ -230,6 +244,10 @@ SWEEPS = [
     ("host-local ADD", ("host-local", "host-local", "ADD", False)),
     ("bridge DEL", ("bridge", "bridge", "DEL", False)),
     ("host-local DEL", ("host-local", "host-local", "DEL", False)),
+    ("portmap ADD", ("portmap", "portmap", "ADD", False)),
+    ("portmap ADD with iptables", ("portmap iptables", "portmap", "ADD", False)),
+    ("portmap DEL", ("portmap", "portmap", "DEL", False)),
+    ("portmap DEL with iptables", ("portmap iptables", "portmap", "DEL", False)),
 ]
 COVERED = collections.Counter()
 

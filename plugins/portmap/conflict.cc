@@ -1,0 +1,141 @@
+#include "plugins/portmap/conflict.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "netlink/diag.h"
+#include "netlink/netns.h"
+#include "netlink/route/socket.h"
+
+namespace portmap {
+
+namespace {
+
+using cni::cat;
+
+std::string inode_of(int fd) {
+  struct stat info;
+  if (::fstat(fd, &info) != 0) return {};
+  return cat(info.st_dev, ":", info.st_ino);
+}
+
+struct Process {
+  std::string pid, name, command_line;  ///< its arguments, each with a NUL behind it
+};
+
+bool has_socket(const std::string& pid, const std::string& link) {
+  const std::string folder = cat("/proc/", pid, "/fd");
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(folder.c_str()), ::closedir);
+  if (!stream) return false;  // it has ended
+  while (const dirent* const entry = ::readdir(stream.get())) {
+    char target[64];
+    const ssize_t n = ::readlinkat(::dirfd(stream.get()), entry->d_name, target, sizeof target);
+    if (n > 0 && std::string_view(target, static_cast<std::size_t>(n)) == link) return true;
+  }
+  return false;
+}
+
+std::string content_of(const std::string& path) try {
+  return netlink::read_file(path).value_or("");
+} catch (const netlink::Error&) {
+  return {};
+}
+
+// All processes that have the socket open.
+std::vector<Process> processes_with(std::uint64_t inode) {
+  std::vector<Process> out;
+  const std::string link = cat("socket:[", inode, "]");
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir("/proc"), ::closedir);
+  if (!stream) return out;
+  while (const dirent* const entry = ::readdir(stream.get())) {
+    const std::string pid = entry->d_name;
+    if (pid.find_first_not_of("0123456789") != std::string::npos || !has_socket(pid, link))
+      continue;
+    std::string name = content_of(cat("/proc/", pid, "/comm"));
+    while (!name.empty() && name.back() == '\n') name.pop_back();
+    out.push_back({pid, name, content_of(cat("/proc/", pid, "/cmdline"))});
+  }
+  return out;
+}
+
+bool overlaps(const netlink::Holder& holder, const Key& key) {
+  return holder.address.is_unspecified() || !key.address || holder.address == *key.address;
+}
+
+std::string describe(const netlink::Holder& holder, const std::vector<Process>& processes) {
+  const std::string socket = cat("a socket of the node on ", holder.address.str());
+  if (processes.empty()) return socket;
+  return cat("process '", processes[0].name, "' (pid ", processes[0].pid, ") by ", socket);
+}
+
+void refuse_holder(const Key& key, const netlink::Holder& holder, const std::string& container_id) {
+  const auto processes = processes_with(holder.inode);
+  const bool own = std::any_of(processes.begin(), processes.end(), [&](const Process& process) {
+    return process.command_line.find(container_id) != std::string::npos;
+  });
+  if (own) return;
+  throw cni::Error(kPortInUse, cat("map ", key.str(), ": in use by ", describe(holder, processes)));
+}
+
+}  // namespace
+
+std::string inode_of_netns(const std::string& path) {
+  const auto ns = netlink::NetNs::find(path);
+  return ns ? inode_of(ns->fd()) : "";
+}
+
+bool is_alive(const Attachment& attachment) {
+  const auto ns = netlink::NetNs::find(attachment.netns);
+  if (!ns || inode_of(ns->fd()) != attachment.netns_inode) return false;
+  return netlink::RouteSocket(*ns).find(attachment.owner.ifname).has_value();
+}
+
+nft::Answer judge(const Records& records, OnConflict policy, const Attachment& wanted,
+                  const nft::Held& held) {
+  if (held.tag.ends_with(cat("-", wanted.owner.container_hash()))) return nft::Answer::kLeave;
+  if (policy == OnConflict::kReplace) return nft::Answer::kTake;
+  const auto dash = held.tag.rfind('-');
+  if (dash == std::string::npos) return nft::Answer::kTake;  // not set up by a plugin
+  for (const Attachment& owner : records.read(held.tag.substr(dash + 1)).attachments) {
+    if (owner.owner.tag() != held.tag) continue;
+    const bool same_address =
+        std::any_of(wanted.claims.begin(), wanted.claims.end(), [&](const Claim& claim) {
+          return claim.target == held.claim.target;  // released, since IPAM gave it to this pod
+        });
+    if (same_address || !is_alive(owner)) return nft::Answer::kTake;
+    throw cni::Error(kPortInUse, cat("map ", held.claim.key.str(), ": mapped already to port ",
+                                     held.claim.target_port, " of ", held.claim.target.str(), ", ",
+                                     owner.owner.str()));
+  }
+  return nft::Answer::kTake;  // without a record: its DEL came half way
+}
+
+void refuse_listeners(const std::vector<Claim>& claims, const std::string& container_id) {
+  for (const Claim& claim : claims) {
+    const Key& key = claim.key;
+    const int protocol = static_cast<int>(key.protocol);
+    if (netlink::can_bind(key.family, protocol, key.address, key.port)) continue;
+    for (const netlink::Holder& holder : netlink::port_holders(key.family, protocol, key.port)) {
+      if (overlaps(holder, key)) refuse_holder(key, holder, container_id);
+    }
+  }
+}
+
+void refuse_denied(const std::vector<DeniedPorts>& denied, const std::vector<Mapping>& mappings) {
+  for (const Mapping& mapping : mappings) {
+    for (const DeniedPorts& range : denied) {
+      if (range.protocol && *range.protocol != mapping.protocol) continue;
+      if (mapping.host_port < range.first || mapping.host_port > range.last) continue;
+      throw cni::Error(kPortDenied,
+                       cat("map ", name_of(mapping.protocol), " port ", mapping.host_port,
+                           ": denied to pods on this node by deniedHostPorts"));
+    }
+  }
+}
+
+}  // namespace portmap

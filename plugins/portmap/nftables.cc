@@ -1,0 +1,339 @@
+#include "plugins/portmap/nftables.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <set>
+
+#include "libcni/error.h"
+#include "plugins/portmap/table.h"
+
+namespace portmap::nft {
+
+namespace {
+
+using cni::cat;
+using netlink::nf::Batch;
+using netlink::nf::Bytes;
+using netlink::nf::Element;
+using netlink::nf::NfSocket;
+using netlink::nf::SetId;
+
+constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
+constexpr const char* kLoopback = "lo";
+constexpr int kMostAttempts = 5;
+
+/// Elements by the set they belong to, in the order in which the sets came up first.
+using Groups = std::vector<std::pair<SetId, std::vector<Element>>>;
+
+void put(Groups& groups, const SetId& set, Element element) {
+  for (auto& [id, elements] : groups) {
+    if (id == set) {
+      elements.push_back(std::move(element));
+      return;
+    }
+  }
+  groups.push_back({set, {std::move(element)}});
+}
+
+std::vector<Bytes> keys_of(const std::vector<Element>& elements) {
+  std::vector<Bytes> out;
+  for (const Element& element : elements) out.push_back(element.key);
+  return out;
+}
+
+// The links whose traffic to the key must be masqueraded: the pod's own and that of its neighbours,
+// who are answered past the node; and the node's from 127.0.0.1.
+std::vector<std::string> hairpin_links(const Attachment& attachment, const Key& key) {
+  std::vector<std::string> out;
+  const std::string& device = attachment.device(key.family);
+  if (!device.empty()) out.push_back(device);
+  if (key.family == Family::kIpv4) out.emplace_back(kLoopback);
+  return out;
+}
+
+void put_claim(Groups& groups, const Attachment& attachment, const Claim& claim) {
+  const std::string table = table_of(attachment.options);
+  const std::string comment = attachment.owner.comment();
+  const Key& key = claim.key;
+  put(groups, set_of(Kind::kPorts, key, table), {ports_key(key), ports_data(claim), comment});
+  if (!attachment.options.snat) return;
+  if (attachment.options.masq_all) {
+    put(groups, set_of(Kind::kMasqAll, key, table), {ports_key(key), {}, comment});
+    return;
+  }
+  for (const std::string& link : hairpin_links(attachment, key)) {
+    put(groups, set_of(Kind::kHairpin, key, table), {hairpin_key(key, link), {}, comment});
+  }
+}
+
+Groups elements_of(const Attachment& attachment, const std::vector<Claim>& claims) {
+  Groups out;
+  for (const Claim& claim : claims) put_claim(out, attachment, claim);
+  return out;
+}
+
+std::string tag_in(const std::string& comment) {
+  constexpr std::size_t kTagLength = 50;
+  return comment.substr(0, std::min(comment.find(','), kTagLength));
+}
+
+Ip address_in(const Bytes& bytes, std::size_t at, Family family) {
+  return Ip::from_bytes(bytes.data() + at, family == Family::kIpv4 ? 4 : 16);
+}
+
+std::uint16_t port_in(const Bytes& bytes, std::size_t at) {
+  return static_cast<std::uint16_t>(bytes[at] << 8 | bytes[at + 1]);
+}
+
+// The reverse of ports_key() and ports_data(); nothing where the element is of another form.
+std::optional<Claim> claim_from(Family family, const Element& element) {
+  const std::size_t address = family == Family::kIpv4 ? 4 : 16;
+  const bool hostip = element.key.size() == address + 8;
+  if ((!hostip && element.key.size() != 8) || element.data.size() != address + 4) {
+    return std::nullopt;
+  }
+  const std::size_t at = hostip ? address : 0;
+  Claim out{{family, static_cast<Protocol>(element.key[at]), port_in(element.key, at + 4)},
+            address_in(element.data, 0, family),
+            port_in(element.data, address)};
+  if (hostip) out.key.address = address_in(element.key, 0, family);
+  return out;
+}
+
+Family family_of(const SetId& set) {
+  return set.family == table_family(Family::kIpv4) ? Family::kIpv4 : Family::kIpv6;
+}
+
+bool is_ports(const SetId& set) { return set.set.starts_with("ports"); }
+
+/// Keys to be deleted; each once, since to delete what is not there fails the transaction.
+class Going {
+ public:
+  void put(const SetId& set, const Bytes& key) { keys_[set].insert({key.begin(), key.end()}); }
+  void plan(Batch& batch) const {
+    for (const auto& [set, keys] : keys_) {
+      std::vector<Bytes> all;
+      for (const std::string& key : keys) all.emplace_back(key.begin(), key.end());
+      batch.remove(set, std::move(all));
+    }
+  }
+
+ private:
+  std::map<SetId, std::set<std::string>> keys_;
+};
+
+// Whether the key of a hairpin or masq_all set is about the key.
+bool is_about(const Bytes& element, const Key& key) {
+  const Bytes port = ports_key({key.family, key.protocol, key.port});
+  if (element.size() < port.size()) return false;
+  if (!std::equal(port.rbegin(), port.rend(), element.rbegin())) return false;
+  return !key.address || address_in(element, 0, key.family) == *key.address;
+}
+
+// A key that is taken may have been masqueraded for another link, known from its owner's comment.
+void drop_hairpins_of(NfSocket& socket, const SetId& ports, const Key& key, const std::string& tag,
+                      Going& going) {
+  for (const Kind kind : {Kind::kHairpin, Kind::kMasqAll}) {
+    const SetId set = set_of(kind, key, ports.table);
+    for (const Element& element : socket.all_elements(set)) {
+      if (tag_in(element.comment) == tag && is_about(element.key, key)) {
+        going.put(set, element.key);
+      }
+    }
+  }
+}
+
+// What the attachment really has; the claims among it.
+std::vector<Claim> collect(NfSocket& socket, const Attachment& attachment, Going& going) {
+  const std::string tag = attachment.owner.tag();
+  std::vector<Claim> out;
+  for (const auto& [set, elements] : elements_of(attachment, attachment.claims)) {
+    for (const auto& found : socket.elements(set, keys_of(elements))) {
+      if (!found || tag_in(found->comment) != tag) continue;
+      going.put(set, found->key);
+      if (!is_ports(set)) continue;
+      if (const auto claim = claim_from(family_of(set), *found)) out.push_back(*claim);
+    }
+  }
+  return out;
+}
+
+/// A transaction that puts an attachment's elements where others may have some.
+class Takeover {
+ public:
+  Takeover(NfSocket& socket, const Attachment& attachment, const Judge& judge)
+      : socket_(socket), attachment_(attachment), judge_(judge) {}
+
+  void plan(const std::optional<Attachment>& before, Batch& batch) {
+    if (before) collect(socket_, *before, going_);
+    std::vector<Claim> ours;
+    for (const Claim& claim : attachment_.claims) {
+      if (may_have(claim)) ours.push_back(claim);
+    }
+    const Groups wanted = elements_of(attachment_, ours);
+    for (const auto& [set, elements] : wanted) {
+      const auto found = socket_.elements(set, keys_of(elements));
+      for (const auto& element : found) {
+        if (element) going_.put(set, element->key);
+      }
+    }
+    going_.plan(batch);
+    for (const auto& [set, elements] : wanted) batch.add(set, elements);
+  }
+
+  std::vector<Claim> taken() { return std::move(taken_); }
+
+ private:
+  bool may_have(const Claim& claim) {
+    const SetId set = set_of(Kind::kPorts, claim.key, table_of(attachment_.options));
+    const auto found = socket_.elements(set, {ports_key(claim.key)}).at(0);
+    if (!found) return true;
+    const std::string tag = tag_in(found->comment);
+    if (tag == attachment_.owner.tag()) return true;
+    const auto held = claim_from(claim.key.family, *found);
+    if (held && judge_({*held, tag}) == Answer::kLeave) return false;
+    if (held) taken_.push_back(*held);
+    drop_hairpins_of(socket_, set, claim.key, tag, going_);
+    return true;
+  }
+
+  NfSocket& socket_;
+  const Attachment& attachment_;
+  const Judge& judge_;
+  Going going_;
+  std::vector<Claim> taken_;
+};
+
+void ensure_tables(NfSocket& socket, const Attachment& attachment, Batch& batch) {
+  for (const Family family : kFamilies) {
+    const bool used = std::any_of(attachment.claims.begin(), attachment.claims.end(),
+                                  [&](const Claim& claim) { return claim.key.family == family; });
+    if (used) ensure(socket, family, attachment.options, batch);
+  }
+}
+
+// The usual case: nobody has any of the keys, which the kernel knows without being asked before.
+bool add_fresh(NfSocket& socket, const Attachment& attachment) try {
+  Batch batch;
+  ensure_tables(socket, attachment, batch);
+  for (const auto& [set, elements] : elements_of(attachment, attachment.claims)) {
+    batch.add_new(set, elements);
+  }
+  socket.commit(batch);
+  return true;
+} catch (const netlink::Error& e) {
+  if (e.error() == EEXIST || e.error() == ENOENT) return false;
+  throw;
+}
+
+std::string claimant(NfSocket& socket, const Key& key, const Options& options) {
+  const SetId set = set_of(Kind::kPorts, key, table_of(options));
+  const auto found = socket.elements(set, {ports_key(key)}).at(0);
+  return found ? tag_in(found->comment) : "";
+}
+
+// Whether another attachment of the same container has the port.
+bool is_anothers(const std::string& tag, const Owner& owner) {
+  return tag != owner.tag() && tag.ends_with(cat("-", owner.container_hash()));
+}
+
+std::optional<std::string> flaw_of(NfSocket& socket, const Attachment& attachment,
+                                   const Claim& claim) {
+  for (const auto& [set, elements] : elements_of(attachment, {claim})) {
+    const auto found = socket.elements(set, keys_of(elements));
+    const std::string what = cat("'", set.str(), "' ");
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      if (!found[i]) return cat(what, "has nothing for ", claim.key.str());
+      if (found[i]->data != elements[i].data) {
+        return cat(what, "sends ", claim.key.str(), " elsewhere than to port ", claim.target_port,
+                   " of ", claim.target.str());
+      }
+      if (tag_in(found[i]->comment) != attachment.owner.tag()) {
+        return cat(what, "has ", claim.key.str(), " for another: ", found[i]->comment);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool usable(NfSocket& socket) {
+  const Options usual;
+  if (socket.has_table(table_family(Family::kIpv4), table_of(usual))) return true;
+  Batch batch;
+  put_skeleton(Family::kIpv4, usual, batch);
+  return socket.accepts(batch);
+}
+
+std::vector<Claim> add(NfSocket& socket, const Attachment& attachment,
+                       const std::optional<Attachment>& before, const Judge& judge) {
+  if (!before && add_fresh(socket, attachment)) return {};
+  for (int attempt = 1;; ++attempt) {
+    Batch batch;
+    ensure_tables(socket, attachment, batch);
+    Takeover takeover(socket, attachment, judge);
+    takeover.plan(before, batch);
+    try {
+      socket.commit(batch);
+      return takeover.taken();
+    } catch (const netlink::Error& e) {
+      // Someone without the lock was at the table: look again.
+      const bool lost_a_race = e.error() == EEXIST || e.error() == ENOENT || e.error() == EBUSY;
+      if (!lost_a_race || attempt == kMostAttempts) throw;
+    }
+  }
+}
+
+std::vector<Claim> plan_remove(NfSocket& socket, const Attachment& attachment, Batch& batch) {
+  Going going;
+  std::vector<Claim> gone = collect(socket, attachment, going);
+  going.plan(batch);
+  return gone;
+}
+
+void plan_inherit(const Attachment& heir, const std::vector<Claim>& claims, Batch& batch) {
+  for (const auto& [set, elements] : elements_of(heir, claims)) batch.add(set, elements);
+}
+
+std::vector<Claim> plan_sweep(NfSocket& socket,
+                              const std::function<bool(const std::string& tag)>& is_to_go,
+                              Batch& batch) {
+  std::vector<Claim> gone;
+  Going going;
+  for (const Family family : kFamilies) {
+    for (const std::string& table : socket.tables(table_family(family))) {
+      if (!table.starts_with(kTablePrefix)) continue;
+      for (const SetId& set : all_sets(family, table)) {
+        for (const Element& element : socket.all_elements(set)) {
+          if (!is_to_go(tag_in(element.comment))) continue;
+          going.put(set, element.key);
+          if (!is_ports(set)) continue;
+          if (const auto claim = claim_from(family, element)) gone.push_back(*claim);
+        }
+      }
+    }
+  }
+  going.plan(batch);
+  return gone;
+}
+
+std::string claimant(NfSocket& socket, const Key& key) { return claimant(socket, key, Options{}); }
+
+std::optional<std::string> missing(NfSocket& socket, const Attachment& attachment) {
+  for (const Family family : kFamilies) {
+    const bool used = std::any_of(attachment.claims.begin(), attachment.claims.end(),
+                                  [&](const Claim& claim) { return claim.key.family == family; });
+    if (!used) continue;
+    std::string flaw = flaw_in(socket, family, attachment.options);
+    if (!flaw.empty()) return flaw;
+  }
+  for (const Claim& claim : attachment.claims) {
+    if (is_anothers(claimant(socket, claim.key, attachment.options), attachment.owner)) continue;
+    if (auto flaw = flaw_of(socket, attachment, claim)) return flaw;
+  }
+  return std::nullopt;
+}
+
+}  // namespace portmap::nft

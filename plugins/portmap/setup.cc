@@ -1,0 +1,324 @@
+#include "plugins/portmap/setup.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "libcni/error.h"
+#include "libcni/hash.h"
+#include "libcni/undo.h"
+#include "plugins/portmap/conflict.h"
+#include "plugins/portmap/flush.h"
+#include "plugins/portmap/iptables.h"
+#include "plugins/portmap/nftables.h"
+
+namespace portmap {
+
+namespace {
+
+using cni::cat;
+using netlink::nf::Batch;
+using netlink::nf::NfSocket;
+
+constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
+
+std::set<Key> keys_of(const std::vector<Claim>& claims) {
+  std::set<Key> out;
+  for (const Claim& claim : claims) out.insert(claim.key);
+  return out;
+}
+
+std::vector<Claim> claims_with(const std::vector<Claim>& claims, const std::set<Key>& keys) {
+  std::vector<Claim> out;
+  std::copy_if(claims.begin(), claims.end(), std::back_inserter(out),
+               [&](const Claim& claim) { return keys.contains(claim.key); });
+  return out;
+}
+
+std::optional<Attachment> attachment_with(const Container& container, const std::string& tag) {
+  for (const Attachment& one : container) {
+    if (one.owner.tag() == tag) return one;
+  }
+  return std::nullopt;
+}
+
+/// One transaction at the ports of a node: what every step needs to know.
+struct Site {
+  NfSocket* socket;
+  const Records& records;
+};
+
+void remove_iptables(const Site& site, const Attachment& attachment, const Container& container) {
+  iptables::remove(site.socket, attachment.owner);
+  for (const Claim& claim : attachment.claims) site.records.release(claim.key, attachment.owner);
+  for (const Attachment& other : container) {  // had a part of the chain
+    if (other.owner == attachment.owner || other.backend != Backend::kIptables ||
+        other.owner.network != attachment.owner.network) {
+      continue;
+    }
+    iptables::add(site.socket, other, other.pod);
+  }
+}
+
+std::vector<Claim> remove_nftables(const Site& site, const Attachment& attachment) {
+  std::vector<Claim> gone;
+  if (site.socket == nullptr) return gone;
+  site.socket->commit_planned(
+      [&](Batch& batch) { gone = nft::plan_remove(*site.socket, attachment, batch); });
+  return gone;
+}
+
+// Gives up one claim of an attachment whose owner keeps the others, if it lives.
+void evict(const Site& site, Attachment owner, const Claim& claim) {
+  if (owner.backend == Backend::kNftables) {
+    owner.claims = {claim};
+    remove_nftables(site, owner);
+    return;
+  }
+  remove_iptables(site, owner, {});
+  std::erase_if(owner.claims, [&](const Claim& other) { return other.key == claim.key; });
+  if (owner.claims.empty() || !is_alive(owner)) return;
+  iptables::add(site.socket, owner, owner.pod);
+  for (const Claim& kept : owner.claims) site.records.claim(kept.key, owner.owner);
+}
+
+// Settles who has the key, where the kernel's own answer will not: the iptables backend lets any
+// number of claims in, and each backend does not know of the other.
+void settle(const Site& site, const Attachment& wanted, const Claim& claim, OnConflict policy,
+            const std::string& tag, std::vector<Claim>& taken) {
+  if (tag.empty() || tag == wanted.owner.tag()) return;
+  const auto dash = tag.rfind('-');
+  const std::string hash = dash == std::string::npos ? "" : tag.substr(dash + 1);
+  const auto owner = attachment_with(site.records.read(hash).attachments, tag);
+  nft::Held held{claim, tag};
+  if (owner) {
+    const auto theirs = claims_with(owner->claims, {claim.key});
+    if (!theirs.empty()) held.claim = theirs[0];
+  }
+  if (judge(site.records, policy, wanted, held) == nft::Answer::kLeave || !owner) return;
+  taken.push_back(held.claim);
+  evict(site, *owner, held.claim);
+}
+
+std::vector<Claim> set_up_nftables(const Site& site, const Attachment& wanted,
+                                   const std::optional<Attachment>& before, OnConflict policy) {
+  std::vector<Claim> taken;
+  for (const Claim& claim : wanted.claims) {
+    settle(site, wanted, claim, policy, site.records.claimant(claim.key), taken);
+  }
+  const bool same_backend = before && before->backend == Backend::kNftables;
+  const auto more =
+      nft::add(*site.socket, wanted, same_backend ? before : std::nullopt,
+               [&](const nft::Held& held) { return judge(site.records, policy, wanted, held); });
+  taken.insert(taken.end(), more.begin(), more.end());
+  if (before && !same_backend) remove_iptables(site, *before, {});
+  return taken;
+}
+
+std::vector<Claim> set_up_iptables(const Site& site, const Attachment& wanted,
+                                   const std::optional<Attachment>& before, OnConflict policy) {
+  std::vector<Claim> taken;
+  for (const Claim& claim : wanted.claims) {
+    if (site.socket != nullptr) {
+      settle(site, wanted, claim, policy, nft::claimant(*site.socket, claim.key), taken);
+    }
+    settle(site, wanted, claim, policy, site.records.claimant(claim.key), taken);
+  }
+  if (before) {
+    for (const Claim& claim : before->claims) site.records.release(claim.key, wanted.owner);
+  }
+  for (const Claim& claim : wanted.claims) {
+    if (site.records.claimant(claim.key).empty()) site.records.claim(claim.key, wanted.owner);
+  }
+  const Container all = site.records.read(wanted.owner.container_hash()).attachments;
+  iptables::add(site.socket, with_siblings(wanted, all), wanted.pod);
+  if (before && before->backend == Backend::kNftables) remove_nftables(site, *before);
+  return taken;
+}
+
+// The container's other attachments get the ports that they asked for in vain.
+void pass_on(const Site& site, const std::vector<Claim>& gone, const Container& others) {
+  std::set<Key> open = keys_of(gone);
+  Batch batch;
+  for (const Attachment& heir : others) {
+    const auto inherited = claims_with(heir.claims, open);
+    for (const Claim& claim : inherited) {
+      open.erase(claim.key);
+      if (heir.backend == Backend::kIptables) site.records.claim(claim.key, heir.owner);
+    }
+    if (heir.backend == Backend::kNftables) nft::plan_inherit(heir, inherited, batch);
+  }
+  if (site.socket != nullptr) site.socket->commit(batch);
+}
+
+std::vector<Claim> take_down_known(const Site& site, const Attachment& own, Container others) {
+  std::erase(others, own);
+  std::vector<Claim> gone;
+  if (own.backend == Backend::kNftables) {
+    gone = remove_nftables(site, own);
+  } else {
+    gone = own.claims;
+    remove_iptables(site, own, others);
+  }
+  if (!others.empty()) pass_on(site, gone, others);
+  return gone;
+}
+
+bool has_any(NfSocket& socket, const Owner& owner, const std::vector<Mapping>& mappings) {
+  // The pod's addresses do not matter for keys.
+  const PodAddresses any{Cidr{Ip::any(Family::kIpv4), 32}, Cidr{Ip::any(Family::kIpv6), 128}};
+  const auto claims = claims_of(mappings, any);
+  return std::any_of(claims.begin(), claims.end(), [&](const Claim& claim) {
+    return nft::claimant(socket, claim.key) == owner.tag();
+  });
+}
+
+// What the reference set up, or what lost its record.
+std::vector<Claim> take_down_unknown(NfSocket* socket, const Owner& owner,
+                                     const std::vector<Mapping>& mappings, bool lost_record) {
+  std::vector<Claim> gone;
+  cni::BestEffort each;
+  if (socket != nullptr) {
+    each("nf_tables", [&] {
+      const bool sweep = lost_record || has_any(*socket, owner, mappings);
+      socket->commit_planned([&](Batch& batch) {
+        const std::string tag = owner.tag();
+        if (sweep) {
+          gone = nft::plan_sweep(
+              *socket, [&](const std::string& one) { return one == tag; }, batch);
+        }
+        reference_nft::plan_remove(*socket, owner.container_id, batch);
+      });
+    });
+  }
+  each("iptables", [&] { iptables::remove(socket, owner); });
+  each.finish();
+  return gone;
+}
+
+std::vector<Claim> take_down_locked(NfSocket* socket, const std::optional<Records>& records,
+                                    const Owner& owner, const std::vector<Mapping>& mappings) {
+  Records::Reading reading;
+  if (records) reading = records->read(owner.container_hash());
+  std::vector<Claim> gone;
+  if (const auto own = attachment_with(reading.attachments, owner.tag())) {
+    gone = take_down_known({socket, *records}, *own, reading.attachments);
+  } else {
+    const bool lost_record = reading.there && reading.attachments.empty();
+    if (!lost_record && mappings.empty()) return gone;
+    gone = take_down_unknown(socket, owner, mappings, lost_record);
+  }
+  if (records) records->remove(owner);
+  return gone;
+}
+
+NfSocket* pointer(std::optional<NfSocket>& socket) { return socket ? &*socket : nullptr; }
+
+void sweep_network(NfSocket& socket, const std::string& network,
+                   const std::set<std::string>& keep) {
+  const std::string ours = cat(cni::OwnerTag(network, "", "").network_hash, "-");
+  std::vector<Claim> gone;
+  socket.commit_planned([&](Batch& batch) {
+    gone = nft::plan_sweep(
+        socket,
+        [&](const std::string& tag) { return tag.starts_with(ours) && !keep.contains(tag); },
+        batch);
+  });
+  forget_redirected(socket, gone);
+}
+
+}  // namespace
+
+Backend choose_backend(std::optional<Backend> configured, NfSocket* socket) {
+  std::string missing;
+  if (configured != Backend::kIptables) {
+    if (socket != nullptr && (configured || nft::usable(*socket))) return Backend::kNftables;
+    missing = "the kernel has no NAT for nf_tables";
+  }
+  if (configured != Backend::kNftables) {
+    const auto unusable = iptables::unusable();
+    if (!unusable) return Backend::kIptables;
+    missing += cat(missing.empty() ? "" : ", and ", *unusable);
+  }
+  throw cni::Error(cni::Code::kPluginUnavailable, cat("choose a backend for hostPorts: ", missing));
+}
+
+Attachment with_siblings(const Attachment& attachment, const Container& container) {
+  Attachment out = attachment;
+  out.claims.clear();
+  std::set<Key> taken;
+  const auto append = [&](const Attachment& one) {
+    for (const Claim& claim : one.claims) {
+      if (taken.insert(claim.key).second) out.claims.push_back(claim);
+    }
+  };
+  for (const Attachment& other : container) {
+    if (other.owner.network == attachment.owner.network && other.backend == Backend::kIptables &&
+        other.owner != attachment.owner) {
+      append(other);
+    }
+  }
+  append(attachment);
+  return out;
+}
+
+std::vector<Claim> set_up(NfSocket* socket, Attachment& attachment,
+                          std::optional<Backend> configured, OnConflict policy) {
+  attachment.backend = choose_backend(configured, socket);
+  const Records records = Records::create();
+  const netlink::Fd lock = records.lock();
+  const auto before = records.find(attachment.owner);
+  records.put(attachment);
+  const Site site{socket, records};
+  if (attachment.backend == Backend::kNftables) {
+    return set_up_nftables(site, attachment, before, policy);
+  }
+  return set_up_iptables(site, attachment, before, policy);
+}
+
+void take_down(const Owner& owner, const std::vector<Mapping>& mappings) {
+  const auto records = Records::find();
+  const bool known = records && records->has(owner.container_hash());
+  if (!known && mappings.empty()) return;
+  // Closing the socket waits for the kernel to free what was deleted: without the lock.
+  auto socket = NfSocket::find();
+  std::vector<Claim> gone;
+  {
+    netlink::Fd lock;
+    if (records) lock = records->lock();
+    gone = take_down_locked(pointer(socket), records, owner, mappings);
+  }
+  if (socket) forget_redirected(*socket, gone);
+}
+
+void collect_garbage(const std::string& network, const std::vector<cni::Attachment>& valid) {
+  std::set<std::string> keep;
+  std::set<std::string> containers;
+  for (const cni::Attachment& one : valid) {
+    keep.insert(Owner{network, one.container_id, one.ifname}.tag());
+    containers.insert(one.container_id);
+  }
+  cni::BestEffort each;
+  const auto records = Records::find();
+  if (records) {
+    for (const std::string& hash : records->all()) {
+      for (const Attachment& one : records->read(hash).attachments) {
+        if (one.owner.network != network || keep.contains(one.owner.tag())) continue;
+        each(one.owner.str(), [&] { take_down(one.owner, {}); });
+      }
+    }
+  }
+  auto socket = NfSocket::find();
+  netlink::Fd lock;
+  if (records) each("lock the records", [&] { lock = records->lock(); });
+  if (socket) each("nf_tables", [&] { sweep_network(*socket, network, keep); });
+  each("iptables", [&] {
+    for (const Owner& owner : iptables::owners(pointer(socket), network)) {
+      if (containers.contains(owner.container_id)) continue;
+      each(owner.str(), [&] { iptables::remove(pointer(socket), owner); });
+    }
+  });
+  each.finish();
+}
+
+}  // namespace portmap

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "netlink/nf/batch.h"
+#include "netlink/nf/socket.h"
+#include "plugins/portmap/record.h"
+
+/// The nf_tables objects of the nftables backend: a table per family, all pods' ports in its maps.
+///
+///   map ports             protocol . port            -> pod address . port
+///   map ports_hostip      address . protocol . port  -> pod address . port
+///   set hairpin           link . protocol . port     whose traffic to the port is masqueraded
+///   set hairpin_hostip    address . link . protocol . port
+///   set masq_all          protocol . port            masqueraded wherever it comes from
+///   set masq_all_hostip   address . protocol . port
+///
+/// Traffic to a local address (fib) is looked up once per connection, whatever the number of pods;
+/// other traffic is never touched (CVE-2025-67499). Networks with conditions or a mark of their own
+/// have tables of their own.
+namespace portmap::nft {
+
+/// What all tables' names start with; the default options' table is called just that.
+inline constexpr const char* kTablePrefix = "patchbay_hostport";
+std::string table_of(const Options& options);
+
+netlink::nf::TableFamily table_family(Family family);
+
+/// Which of the sets.
+enum class Kind { kPorts, kHairpin, kMasqAll };
+netlink::nf::SetId set_of(Kind kind, const Key& key, const std::string& table);
+/// All six sets of a table.
+std::vector<netlink::nf::SetId> all_sets(Family family, const std::string& table);
+
+/// Keys and data of elements; link is the name of one.
+netlink::nf::Bytes ports_key(const Key& key);
+netlink::nf::Bytes hairpin_key(const Key& key, const std::string& link);
+netlink::nf::Bytes ports_data(const Claim& claim);
+
+/// Adds to batch the table, its sets and chains, and all rules but those with the options'
+/// conditions.
+void put_skeleton(Family family, const Options& options, netlink::nf::Batch& batch);
+/// What of the table is not as put_skeleton() makes it; empty if all is.
+std::string flaw_in(netlink::nf::NfSocket& socket, Family family, const Options& options);
+
+/// Makes the table, or makes it whole again; elements stay. Without conditions this only adds to
+/// batch, else it needs transactions of its own: nft's library compiles them.
+/// \throws cni::Error(kInvalidConfig) with nft's words about a condition.
+void ensure(netlink::nf::NfSocket& socket, Family family, const Options& options,
+            netlink::nf::Batch& batch);
+
+}  // namespace portmap::nft

@@ -1,0 +1,140 @@
+#include "plugins/portmap/conf.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "libcni/error.h"
+
+using portmap::Backend;
+using portmap::Conf;
+using portmap::OnConflict;
+using portmap::Protocol;
+
+namespace {
+
+cni::Request request(const std::string& keys) {
+  cni::Request out;
+  out.network = "net";
+  out.conf = nlohmann::json::parse("{" + keys + "}");
+  return out;
+}
+
+Conf parse(const std::string& keys) { return Conf::parse(request(keys)); }
+
+std::string complaint(const std::string& keys) {
+  try {
+    parse(keys);
+  } catch (const cni::Error& e) {
+    return cni::cat(static_cast<unsigned>(e.code()), " ", e.what());
+  }
+  return "";
+}
+
+std::string mappings(const std::string& entries) {
+  return R"("runtimeConfig": {"portMappings": [)" + entries + "]}";
+}
+
+}  // namespace
+
+TEST_CASE("without keys the defaults are the reference's, but for the backend") {
+  const Conf conf = parse("");
+  CHECK_FALSE(conf.backend);
+  CHECK(conf.options == portmap::Options{});
+  CHECK(conf.options.snat);
+  CHECK(conf.options.mark_bit == 13);
+  CHECK(conf.on_conflict == OnConflict::kRefuse);
+  CHECK(conf.mappings.empty());
+}
+
+TEST_CASE("a mapping has ports, a protocol in any case, and perhaps an address") {
+  const Conf conf = parse(mappings(R"({"hostPort": 8080, "containerPort": 80, "protocol": "TCP"},
+      {"HostPort": 53, "containerPort": 5353, "protocol": "udp", "hostIP": "192.0.2.1"},
+      {"hostPort": 9, "containerPort": 9, "protocol": "sctp", "hostIP": ""},
+      {"hostPort": 8081, "containerPort": 80, "protocol": "tcp", "hostIP": "::ffff:192.0.2.1"})"));
+  REQUIRE(conf.mappings.size() == 4);
+  CHECK(conf.mappings[0] == portmap::Mapping{8080, 80, Protocol::kTcp, {}});
+  CHECK(conf.mappings[1].host_ip == netlink::Ip::parse("192.0.2.1"));
+  CHECK(conf.mappings[2].protocol == Protocol::kSctp);
+  CHECK_FALSE(conf.mappings[2].host_ip);
+  CHECK(conf.mappings[3].host_ip == netlink::Ip::parse("192.0.2.1"));
+}
+
+TEST_CASE("a wrong mapping is refused with its place, its value and what was expected") {
+  CHECK(complaint(mappings(R"({"hostPort": 0, "containerPort": 80, "protocol": "tcp"})")) ==
+        "7 runtimeConfig.portMappings[0].hostPort: Invalid host port number: 0");
+  CHECK(complaint(mappings(R"({"hostPort": 0, "containerPort": -1, "protocol": "tcp"})")) ==
+        "7 runtimeConfig.portMappings[0].containerPort: Invalid container port number: -1");
+  CHECK(complaint(mappings(R"({"hostPort": 65536, "containerPort": 80, "protocol": "tcp"})")) ==
+        "7 runtimeConfig.portMappings[0].hostPort: expected a port number from 1 to 65535: 65536");
+  CHECK(complaint(mappings(R"({"hostPort": 1, "containerPort": 80, "protocol": "icmp"})")) ==
+        "7 runtimeConfig.portMappings[0].protocol: expected \"tcp\", \"udp\" or \"sctp\": "
+        "\"icmp\"");
+  CHECK(complaint(mappings(R"({"hostPort": 1, "containerPort": 80, "protocol": "tcp",
+                               "hostIP": "1.2.3"})")) ==
+        "7 runtimeConfig.portMappings[0].hostIP: not an IP address: \"1.2.3\"");
+  CHECK(complaint(mappings(R"({"hostPort": 1, "containerPort": 80, "protocol": "tcp"},
+                              {"hostPort": 1, "containerPort": 81, "protocol": "tcp"})")) ==
+        "7 runtimeConfig.portMappings[1].hostPort: mapped to another container port already: 1");
+}
+
+TEST_CASE("the backend follows from the options unless it is given") {
+  CHECK(parse(R"("backend": "nftables")").backend == Backend::kNftables);
+  CHECK(parse(R"("externalSetMarkChain": "KUBE-MARK-MASQ")").backend == Backend::kIptables);
+  CHECK(parse(R"("conditionsV6": ["!", "-s", "fd00::/8"])").backend == Backend::kIptables);
+  CHECK(parse(R"("conditionsV4": ["ip", "saddr", "192.0.2.0/24"])").backend == Backend::kNftables);
+  CHECK_FALSE(parse(R"("conditionsV4": [])").backend);
+  CHECK_FALSE(parse(R"("conditionsV4": [""])").backend);
+}
+
+TEST_CASE("options for the other backend are refused in the reference's words") {
+  CHECK(complaint(R"("backend": "iptables", "conditionsV4": ["ip saddr 192.0.2.1"],
+                     "conditionsV6": ["ip6 saddr ::1"])") ==
+        "7 iptables backend was requested but configuration contains nftables-specific options "
+        "[conditionsV4 conditionsV6]");
+  CHECK(
+      complaint(R"("backend": "nftables", "externalSetMarkChain": "X", "conditionsV4": ["-s", "a"],
+                     "conditionsV6": ["!", "-s", "b"])") ==
+      "7 nftables backend was requested but configuration contains iptables-specific options "
+      "[externalSetMarkChain conditionsV4 conditionsV6]");
+  CHECK(complaint(R"("conditionsV4": ["-s", "a"], "conditionsV6": ["ip6 saddr ::1"])") ==
+        "7 iptables backend was requested but configuration contains nftables-specific options "
+        "[conditionsV6]");
+  CHECK(complaint(R"("backend": "x")") ==
+        "7 backend: unrecognized backend \"x\", expected \"nftables\" or \"iptables\": \"x\"");
+}
+
+TEST_CASE("options that contradict each other or make no sense are refused") {
+  CHECK(complaint(R"("markMasqBit": 32)") ==
+        "7 markMasqBit: MasqMarkBit must be between 0 and 31: 32");
+  CHECK(complaint(R"("markMasqBit": 5, "externalSetMarkChain": "X")") ==
+        "7 markMasqBit: Cannot specify externalSetMarkChain and markMasqBit: 5");
+  CHECK(complaint(R"("snat": false, "masqAll": true)") ==
+        "7 masqAll: cannot masquerade without snat: true");
+  CHECK(complaint(R"("hostPortConflict": "ignore")") ==
+        "7 hostPortConflict: expected \"refuse\", \"refuse-claimed\" or \"replace\": \"ignore\"");
+}
+
+TEST_CASE("denied ports are single, ranges, and of one protocol or all") {
+  const Conf conf = parse(R"("deniedHostPorts": [22, "443", "10250-10259", "53/udp"])");
+  REQUIRE(conf.denied.size() == 4);
+  CHECK((conf.denied[0].first == 22 && conf.denied[0].last == 22 && !conf.denied[0].protocol));
+  CHECK(conf.denied[1].last == 443);
+  CHECK((conf.denied[2].first == 10250 && conf.denied[2].last == 10259));
+  CHECK((conf.denied[3].first == 53 && conf.denied[3].protocol == Protocol::kUdp));
+  for (const char* wrong : {"\"x\"", "0", "65536", "\"0\"", "\"9-8\"", "\"1-\"", "\"1/icmp\"",
+                            "\"1/\"", "\"1 \"", "null", "1.5"}) {
+    CAPTURE(wrong);
+    CHECK(complaint(cni::cat("\"deniedHostPorts\": [", wrong, "]"))
+              .starts_with("7 deniedHostPorts[0]: expected"));
+  }
+}
+
+TEST_CASE("DEL makes out what it can") {
+  using portmap::readable_mappings;
+  const std::string good = R"({"hostPort": 80, "containerPort": 80, "protocol": "tcp"})";
+  CHECK(readable_mappings(request(mappings(good + R"(, {"hostPort": "x"}, 7)"))).size() == 1);
+  CHECK(readable_mappings(request(R"("runtimeConfig": {"portMappings": 7})")).empty());
+  CHECK(readable_mappings(request(R"("runtimeConfig": "x")")).empty());
+  CHECK(readable_mappings(request("\"backend\": 7, " + mappings(good))).size() == 1);
+}

@@ -1,0 +1,115 @@
+#include "plugins/portmap/record.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/unit/surroundings.h"
+
+using portmap::Attachment;
+using portmap::Owner;
+using portmap::Records;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const Owner kOne{"net1", "c1", "eth0"};
+
+Attachment attachment(const Owner& owner = kOne) {
+  Attachment out;
+  out.owner = owner;
+  out.netns = "/run/netns/pod";
+  out.netns_inode = "4:4711";
+  out.backend = portmap::Backend::kIptables;
+  out.options.conditions_v4 = {"!", "-s", "192.0.2.0/24"};
+  out.options.mark_bit = 7;
+  out.pod = {netlink::Cidr::parse("10.1.2.3/24"), netlink::Cidr::parse("fd00::3/64")};
+  out.claims =
+      portmap::claims_of({{8080, 80, portmap::Protocol::kTcp, {}},
+                          {53, 53, portmap::Protocol::kUdp, netlink::Ip::parse("192.0.2.1")}},
+                         out.pod);
+  out.device_v4 = "cni0";
+  return out;
+}
+
+std::string content(const fs::path& path) {
+  std::ostringstream out;
+  out << std::ifstream(path).rdbuf();
+  return out.str();
+}
+
+}  // namespace
+
+TEST_CASE("a record comes back as it was put") {
+  const surroundings::Folder dir;
+  const Records records = Records::create(dir.path());
+  records.put(attachment());
+  CHECK(records.find(kOne) == attachment());
+  CHECK(records.has(kOne.container_hash()));
+  CHECK_FALSE(records.find({"net2", "c1", "eth0"}));
+  CHECK(records.all() == std::vector{kOne.container_hash()});
+}
+
+TEST_CASE("a container's attachments share a file, which goes with the last") {
+  const surroundings::Folder dir;
+  const Records records = Records::create(dir.path());
+  const Owner two{"net2", "c1", "eth1"};
+  records.put(attachment());
+  records.put(attachment(two));
+  Attachment changed = attachment();
+  changed.claims.clear();
+  records.put(changed);
+  CHECK(records.read(kOne.container_hash()).attachments ==
+        portmap::Container{changed, attachment(two)});
+  records.remove(kOne);
+  CHECK(records.find(two) == attachment(two));
+  records.remove(two);
+  records.remove(two);
+  CHECK(fs::is_empty(dir.path()));
+}
+
+TEST_CASE("a record cut anywhere is there, but empty, and can be put anew and removed") {
+  const surroundings::Folder dir;
+  const Records records = Records::create(dir.path());
+  const fs::path file = fs::path(dir.path()) / kOne.container_hash();
+  records.put(attachment());
+  const std::string whole = content(file);
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    std::ofstream(file) << whole.substr(0, length);
+    const auto reading = records.read(kOne.container_hash());
+    CHECK(reading.there);
+    CHECK(reading.attachments.empty());
+  }
+  records.put(attachment());
+  CHECK(records.find(kOne) == attachment());
+  std::ofstream(file) << "[]";
+  records.remove(kOne);
+  CHECK_FALSE(records.has(kOne.container_hash()));
+}
+
+TEST_CASE("a claim is released only by its owner") {
+  const surroundings::Folder dir;
+  const Records records = Records::create(dir.path());
+  const portmap::Key key = attachment().claims[0].key;
+  const Owner other{"net1", "c2", "eth0"};
+  CHECK(records.claimant(key).empty());
+  records.claim(key, kOne);
+  records.release(key, other);
+  CHECK(records.claimant(key) == kOne.tag());
+  records.claim(key, other);
+  CHECK(records.claimant(key) == other.tag());
+  records.release(key, other);
+  CHECK(records.claimant(key).empty());
+}
+
+TEST_CASE("a tag is fifty characters, and the comment begins with it and fits nft") {
+  CHECK(kOne.tag() == "8e48f37d5de60467-f4d01f2ef4b92245-bcfe21e6280bf11b");
+  const Owner owner{std::string(60, 'n'), std::string(64, 'c') + "\"", "eth0"};
+  CHECK(owner.comment().starts_with(owner.tag() + ", net: nnn"));
+  CHECK(owner.comment().size() == 128);
+  CHECK(owner.comment().find('"') == std::string::npos);
+  CHECK(kOne.str() == "container 'c1' (network 'net1', interface 'eth0')");
+}
