@@ -55,14 +55,23 @@ void put_flags(Message& m, std::uint16_t attribute, std::uint32_t flags) {
   m.put(attribute, value);
 }
 
+// Of IPv6 addresses the kernel (to 6.18 at least) keeps out those that are equal, and lets all
+// others through: ctnetlink_filter_match_tuple(). So only ports are its business there.
+FlowFilter left_to_kernel(FlowFilter filter) {
+  if (filter.family == Family::kIpv4) return filter;
+  filter.original_destination.reset();
+  filter.reply_source.reset();
+  return filter;
+}
+
 void put_filter(Message& m, const FlowFilter& filter) {
   std::uint32_t flags = kByProtocol;
   if (filter.original_destination) flags |= kByDestination;
   if (filter.original_port) flags |= kByDestinationPort;
   m.nest(CTA_TUPLE_ORIG, [&] {
-    m.nest(CTA_TUPLE_IP, [&] {
-      if (filter.original_destination) put_ip(m, End::kDestination, *filter.original_destination);
-    });
+    if (filter.original_destination) {
+      m.nest(CTA_TUPLE_IP, [&] { put_ip(m, End::kDestination, *filter.original_destination); });
+    }
     m.nest(CTA_TUPLE_PROTO, [&] {
       m.put(CTA_PROTO_NUM, Bytes{filter.protocol});
       if (filter.original_port) put_be16(m, CTA_PROTO_DST_PORT, *filter.original_port);
@@ -123,7 +132,7 @@ bool FlowFilter::matches(const Flow& flow) const {
 
 Message encode_flow_query(const FlowFilter& filter, bool in_kernel) {
   Message m(head(IPCTNL_MSG_CT_GET, NLM_F_DUMP, filter.family), 512);
-  if (in_kernel) put_filter(m, filter);
+  if (in_kernel) put_filter(m, left_to_kernel(filter));
   return m;
 }
 

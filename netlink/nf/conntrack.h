@@ -46,8 +46,8 @@ struct FlowFilter {
 };
 
 /// The connections of the socket's namespace that the filter asks for; none where the kernel has no
-/// conntrack. Kernels from 5.8 on filter themselves; others hand over all that they have.
-/// \throws Error.
+/// conntrack. Kernels from 5.8 on filter themselves, IPv6 by port alone; others hand over all that
+/// they have. \throws Error.
 std::vector<Flow> flows(NfSocket& socket, const FlowFilter& filter);
 
 /// Removes exactly this connection; false where it is gone. \throws Error.

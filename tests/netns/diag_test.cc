@@ -4,30 +4,22 @@
 #include "netlink/diag.h"
 
 #include <arpa/inet.h>
-#include <doctest/doctest.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "netlink/types/fd.h"
+#include "tests/netns/node.h"
 
 using namespace netlink;
 
 namespace {
 
-// A fresh namespace with lo up.
-bool enter_own_namespace() {
-  return ::unshare(CLONE_NEWNET) == 0 && std::system("ip link set lo up") == 0;
-}
-
-struct Node {
-  Node() { REQUIRE(enter_own_namespace()); }
+struct Node : node::Fresh {
+  Node() { REQUIRE(node::run("ip link set lo up")); }
 };
 
 struct Where {
@@ -185,11 +177,4 @@ TEST_CASE("a protocol without diagnosis has no holders") {
   CHECK(port_holders(kV6, IPPROTO_SCTP, 80).empty());
 }
 
-int main(int argc, char** argv) {
-  if (!enter_own_namespace()) {
-    std::fprintf(stderr, "SKIP: needs root\n");
-    return 77;
-  }
-  doctest::Context context(argc, argv);
-  return context.run();
-}
+int main(int argc, char** argv) { return node::run_tests(argc, argv, "ip link set lo up"); }

@@ -3,35 +3,25 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "netlink/route/route.h"
 
-#include <doctest/doctest.h>
-#include <sched.h>
-
-#include <cstdio>
-#include <cstdlib>
-
 #include "netlink/route/socket.h"
+#include "tests/netns/node.h"
 
 using namespace netlink;
 
 namespace {
 
-bool enter_own_namespace() { return ::unshare(CLONE_NEWNET) == 0; }
-
-bool run(const char* command) { return std::system(command) == 0; }
-
 Ip ip(const char* text) { return *Ip::parse(text); }
 
-struct Node {
+struct Node : node::Fresh {
   Node() {
-    REQUIRE(enter_own_namespace());
-    REQUIRE(
-        run("ip link set lo up && ip link add name bridge0 type bridge && ip link set bridge0 up &&"
-            "ip addr add 10.1.0.1/16 dev bridge0 && ip -6 addr add fd01::1/64 dev bridge0 nodad &&"
-            "ip route add 192.0.2.0/24 via 10.1.0.9 &&"
-            "ip -6 route add 2001:db8::/64 via fd01::9 &&"
-            "ip route add unreachable 198.51.100.1 && ip route add blackhole 198.51.100.2 &&"
-            "ip route add prohibit 198.51.100.3 && ip -6 route add unreachable fd02::1 &&"
-            "ip -6 route add blackhole fd02::2 && ip -6 route add prohibit fd02::3"));
+    REQUIRE(node::run(
+        "ip link set lo up && ip link add name bridge0 type bridge && ip link set bridge0 up &&"
+        "ip addr add 10.1.0.1/16 dev bridge0 && ip -6 addr add fd01::1/64 dev bridge0 nodad &&"
+        "ip route add 192.0.2.0/24 via 10.1.0.9 &&"
+        "ip -6 route add 2001:db8::/64 via fd01::9 &&"
+        "ip route add unreachable 198.51.100.1 && ip route add blackhole 198.51.100.2 &&"
+        "ip route add prohibit 198.51.100.3 && ip -6 route add unreachable fd02::1 &&"
+        "ip -6 route add blackhole fd02::2 && ip -6 route add prohibit fd02::3"));
   }
 };
 
@@ -86,11 +76,4 @@ TEST_CASE("a link that is not there has no index, and takes no other's answer") 
   CHECK(socket.find(socket.get("bridge0").index)->name == "bridge0");
 }
 
-int main(int argc, char** argv) {
-  if (!enter_own_namespace()) {
-    std::fprintf(stderr, "SKIP: needs root\n");
-    return 77;
-  }
-  doctest::Context context(argc, argv);
-  return context.run();
-}
+int main(int argc, char** argv) { return node::run_tests(argc, argv, "ip link show >/dev/null"); }

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <doctest/doctest.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+/// What tests on the kernel have in common: a network namespace of their own, and the programs that
+/// see it.
+namespace node {
+
+inline bool enter_own_namespace() { return ::unshare(CLONE_NEWNET) == 0; }
+
+inline bool run(const std::string& command) { return std::system(command.c_str()) == 0; }
+
+/// A fresh namespace per test: the last one is gone with what was in it.
+struct Fresh {
+  Fresh() { REQUIRE(enter_own_namespace()); }
+};
+
+/// Both outputs of a command.
+inline std::string output_of(const std::string& command) {
+  std::string out;
+  std::FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::array<char, 4096> buffer;
+  while (const std::size_t size = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
+    out.append(buffer.data(), size);
+  }
+  ::pclose(pipe);
+  return out;
+}
+
+/// A file that is gone with its owner.
+struct TextFile {
+  explicit TextFile(const std::string& text) {
+    const int fd = ::mkstemp(path.data());
+    REQUIRE(fd >= 0);
+    REQUIRE(::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+    ::close(fd);
+  }
+  TextFile(const TextFile&) = delete;
+  TextFile& operator=(const TextFile&) = delete;
+  ~TextFile() { ::unlink(path.c_str()); }
+  std::string path = "/tmp/patchbay_test.XXXXXX";
+};
+
+/// The main() of a test that needs root and perhaps a program; 77 is "could not run here".
+inline int run_tests(int argc, char** argv, const char* needed_command) {
+  if (!enter_own_namespace() || !run(needed_command)) {
+    std::fprintf(stderr, "SKIP: needs root, and that this works: %s\n", needed_command);
+    return 77;
+  }
+  doctest::Context context(argc, argv);
+  return context.run();
+}
+
+}  // namespace node
