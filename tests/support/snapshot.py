@@ -16,6 +16,7 @@ _VOLATILE = {"hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "v
              "hold_timer", "message_age_timer", "forward_delay_timer", "topology_change",
              "topology_change_detected", "root_port", "designated_port", "root_path_cost", "packets", "bytes"}
 
+_OF_IPTABLES = re.compile(r'"xt"|"target": "CNI-HOSTPORT-')
 _LINK_LOCAL = re.compile(r"(address|route-6)/((local|anycast|unicast) )?fe80:")
 
 _SYSCTLS = (
@@ -104,12 +105,15 @@ def _firewall(found):
     tables = set()
     for item in json.loads(_call("nft", "-j", "list", "ruleset"))["nftables"]:
         (kind, body), = item.items()
-        if kind == "metainfo" or '"xt"' in _text(body):
+        if kind == "metainfo" or _OF_IPTABLES.search(_text(body)):
             continue  # a rule of iptables-nft is read as iptables-save prints it
         place = "/".join(str(body[k]) for k in ("family", "table", "chain", "name") if k in body)
         if kind == "table":
             tables.add((body["family"], body["name"]))
         number = sum(1 for key in found if key.startswith(f"nft/{kind}/{place}#"))
+        # An element is a thing of its own: it may come and go while its set stays.
+        for element in body.pop("elem", ()):
+            found[f"nft/elem/{place}/{_text(_stripped(element))}"] = True
         found[f"nft/{kind}/{place}#{number}"] = _stripped(body)
     for family, save, names in (("ip", "iptables", "ip_tables_names"),
                                 ("ip6", "ip6tables", "ip6_tables_names")):
@@ -127,7 +131,8 @@ def _firewall(found):
 def _saved_rules(found, tool):
     table = ""
     for line in _call(f"{tool}-save").splitlines():
-        line = line.split(" [")[0]  # without the packet counters
+        if line.startswith(":"):
+            line = line.split(" [")[0]  # without the packet counters
         if line.startswith("*"):
             table = line[1:]
         elif not line.startswith("#") and line != "COMMIT":
@@ -202,7 +207,8 @@ def _changes(old, new):
 def left_by_design(place, bridge="cni0"):
     """Whether the last pod of a network leaves this behind: what pods share and what another pod
     may use already. That is the bridge with its addresses and routes, forwarding, the store of
-    host-local without any lease, and the firewall's base chains without any pod's rule."""
+    host-local without any lease, portmap's directory without any record, and the firewall's base
+    chains and sets without any pod's rule or element."""
     kind, _, rest = place.partition("/")
     if kind in ("link", "sysctl", "qdisc"):
         return (bridge in rest.split()[0].split("/") or rest.endswith("/forwarding")
@@ -211,15 +217,27 @@ def left_by_design(place, bridge="cni0"):
         return f"dev {bridge} " in rest + " "
     if kind == "file":
         name = os.path.basename(rest.rstrip("/"))
-        return (rest == "run/xtables.lock" or rest.startswith("var/lib/cni/") and (
+        return (rest in ("run/xtables.lock", "run/cni/", "run/cni/portmap/",
+                         "run/cni/portmap/lock", "run/cni/portmap/claims/") or rest.startswith("var/lib/cni/") and (
             rest.endswith(("/", "/.owners/seen")) or name == "lock"
             or name.startswith("last_reserved_ip.")))
     if kind == "nft":
-        is_rule = rest.startswith("rule/")
-        return not is_rule or rest.startswith("rule/inet/cni_plugins_masquerade/postrouting")
+        return not rest.startswith(("rule/", "elem/")) or rest.startswith(
+            ("rule/inet/cni_plugins_masquerade/postrouting", "rule/ip/patchbay_hostport",
+             "rule/ip6/patchbay_hostport"))
     if kind.startswith(("iptables", "ip6tables")):
-        return rest.split("/")[1].startswith(":") and not rest.split("/")[1].startswith(":CNI-")
+        return _shared_in_iptables(rest.split("/", 1)[1])
     return False
+
+
+def _shared_in_iptables(line):
+    """Whether a line of iptables-save is a chain or rule of all pods together."""
+    if line.startswith(":"):
+        return not line.startswith(":CNI-") or line.startswith(":CNI-HOSTPORT-")
+    words = line.split()  # -A CHAIN ... -j TARGET
+    chains = words[1], words[-1]
+    return (any(name.startswith("CNI-HOSTPORT-") for name in chains)
+            and not any(name.startswith(("CNI-DN-", "CNI-SN-")) for name in chains))
 
 
 def netns_names():

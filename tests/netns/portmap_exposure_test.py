@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""What mapped ports leave alone, and whom they let in nowhere else: traffic that only passes the
+node, Services with the same port, and what listens on the node's own 127.0.0.1."""
+
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import hostport, suite  # noqa: E402
+from support.hostport import (BEYOND, NODE, OUTSIDE, PROTOCOLS, Probe, Server, Site,  # noqa: E402
+                              ask, ask_one, mapping)
+from support.world import run  # noqa: E402
+
+BACKENDS = [("nftables", ("nftables", None)), ("iptables-nft", ("iptables", "nft")),
+            ("iptables-legacy", ("iptables", "legacy"))]
+
+
+class Node(suite.NodeTest):
+    def start(self, backend, before=lambda: None):
+        self.backend, variant = backend
+        if variant and (reason := hostport.select_iptables(variant)):
+            self.skipTest(reason)
+        self.site = Site()
+        before()
+
+    def add(self, pod, mappings=None):
+        network = hostport.network(self.backend)
+        result, failed = network.add({"portMappings": mappings} if mappings else None,
+                                     netns=pod.path, container=pod.name)
+        self.assertIsNone(failed, str(failed))
+        return result
+
+    def web(self, *mappings):
+        """A pod with these mappings, which serves what they lead to."""
+        web = self.pod("web")
+        self.add(web, list(mappings))
+        Server(self, "web", sorted({one["containerPort"] for one in mappings}), web)
+        return web
+
+
+@suite.spread
+class Passing(Node):
+    """Packets to other hosts are none of hostPort's business (CVE-2025-67499)."""
+
+    @suite.cases(BACKENDS)
+    def traffic_to_the_same_port_of_another_host(self, backend):
+        self.start(backend)
+        web = self.web(*(mapping(8080, 80, protocol) for protocol in PROTOCOLS))
+        Server(self, "beyond", (8080,), self.site.beyond)
+        # The node was asked too, so that the mappings are known to work.
+        self.assertEqual(ask_one(self.site.outside, "tcp", NODE[4], 8080), f"web 80 {OUTSIDE[4]}")
+        probes = [Probe(origin, protocol, address, 8080)
+                  for origin in (self.site.outside, None, web)
+                  for protocol in PROTOCOLS for address in BEYOND.values()]
+        for probe, answer in zip(probes, ask(probes)):
+            self.assertEqual(answer.split()[:2], ["beyond", "8080"], f"{probe}: {answer}")
+
+    @suite.cases(BACKENDS)
+    def a_mapping_of_an_address_that_the_node_has_not(self, backend):
+        """Else a pod could catch what others send to any address of the world."""
+        self.start(backend)
+        web = self.web(*(mapping(8080, 80, protocol, address) for protocol in PROTOCOLS
+                         for address in BEYOND.values()))
+        Server(self, "beyond", (8080,), self.site.beyond)
+        probes = [Probe(origin, protocol, address, 8080)
+                  for origin in (self.site.outside, None, web)
+                  for protocol in PROTOCOLS for address in BEYOND.values()]
+        for probe, answer in zip(probes, ask(probes)):
+            self.assertEqual(answer.split()[:2], ["beyond", "8080"], f"{probe}: {answer}")
+        # It works from the moment that the address is the node's.
+        for address, length in ((BEYOND[4], 32), (BEYOND[6], 128)):
+            run("ip", "addr", "add", f"{address}/{length}", "dev", "up0",
+                *(["nodad"] if ":" in address else []))
+            self.assertEqual(ask_one(self.site.outside, "tcp", address, 8080).split()[:2],
+                             ["web", "80"])
+
+    @suite.cases([("of nft, nftables", (BACKENDS[0][1], "nft")),
+                  ("of iptables, nftables", (BACKENDS[0][1], "iptables")),
+                  ("of iptables, iptables-nft", (BACKENDS[1][1], "iptables")),
+                  ("of iptables, iptables-legacy", (BACKENDS[2][1], "iptables"))])
+    def a_Service_with_the_same_port_wins(self, row):
+        """As kube-proxy's rules do; the reference's fix is of CVE-2019-9946."""
+        backend, kind = row
+
+        def service():
+            if kind == "nft":
+                run("nft", "-f", "-", stdin="".join(
+                    f"add table {family} service\n"
+                    f"add chain {family} service {hook} {{ type nat hook {hook} priority -100; }}\n"
+                    f"add rule {family} service {hook} {family} daddr {here} tcp dport 8080 "
+                    f"dnat to {there}\n" for hook in ("prerouting", "output")
+                    for family, here, there in (
+                        ("ip", NODE[4], f"{BEYOND[4]}:9090"),
+                        ("ip6", NODE[6], f"[{BEYOND[6]}]:9090"))))
+                return
+            for tool, here, there in (("iptables", NODE[4], f"{BEYOND[4]}:9090"),
+                                      ("ip6tables", NODE[6], f"[{BEYOND[6]}]:9090")):
+                for chain in ("PREROUTING", "OUTPUT"):
+                    run(tool, "-w", "-t", "nat", "-A", chain, "-d", here, "-p", "tcp", "--dport",
+                        "8080", "-j", "DNAT", "--to-destination", there)
+        self.start(backend, service)
+        self.web(mapping(8080, 80))
+        Server(self, "beyond", (9090,), self.site.beyond, protocols=("tcp",))
+        probes = [Probe(origin, "tcp", address, 8080) for origin in (self.site.outside, None)
+                  for address in NODE.values()]
+        for probe, answer in zip(probes, ask(probes)):
+            self.assertEqual(answer.split()[:2], ["beyond", "9090"], f"{probe}: {answer}")
+        # What the Service does not catch is the pod's.
+        self.assertEqual(ask_one(self.site.outside, "tcp", "192.0.2.10", 8080),
+                         f"web 80 {OUTSIDE[4]}")
+
+
+def attack_from(pod, gateway):
+    """Makes the pod send to 127.0.0.1 by way of the gateway, as whoever is root in it can."""
+    pod.run("sh", "-ec", "ip addr flush dev lo; ip route add 127.0.0.1/32 via " + gateway + "; "
+            "sysctl -qw net.ipv4.conf.all.route_localnet=1 net.ipv4.conf.eth0.route_localnet=1")
+
+
+@suite.spread
+class Loopback(Node):
+    """127.0.0.1 of the node is the node's alone, although route_localnet is on (CVE-2020-8558)."""
+
+    def remove_guard(self):
+        if self.backend == "nftables":
+            run("nft", "flush", "chain", "ip", "patchbay_hostport", "guard")
+        else:
+            run("iptables", "-w", "-F", "CNI-HOSTPORT-GUARD")
+
+    def redirect_loopback(self):
+        """Removes what spares packets from outside to 127.0.0.1 from being redirected."""
+        if self.backend == "nftables":
+            run("nft", "-f", "-", stdin="flush chain ip patchbay_hostport prerouting\n"
+                "add rule ip patchbay_hostport prerouting fib daddr type local jump hostports\n")
+            return
+        spared = [line for line in run("iptables-save", "-t", "nat").splitlines()
+                  if line.startswith("-A CNI-") and line.endswith("-j RETURN")]
+        self.assertTrue(spared)
+        for line in spared:
+            run("iptables", "-w", "-t", "nat", "-D", *line.split()[1:])
+
+    def start_attack(self, backend, *mappings):
+        self.start(backend)
+        self.web(*mappings)
+        self.neighbour = self.pod("neighbour")
+        self.add(self.neighbour)
+        attack_from(self.neighbour, "10.1.2.1")
+        attack_from(self.site.outside, NODE[4])
+
+    @suite.cases(BACKENDS)
+    def neighbours_do_not_reach_a_service_of_the_node(self, backend):
+        self.start_attack(backend, mapping(8080, 80))
+        Server(self, "node", (9000,), protocols=("tcp", "udp"), addresses=("127.0.0.1",))
+        with open("/proc/sys/net/ipv4/conf/cni0/route_localnet", encoding="ascii") as file:
+            self.assertEqual(file.read().strip(), "1")
+        probes = [Probe(origin, protocol, "127.0.0.1", 9000)
+                  for origin in (self.neighbour, self.site.outside) for protocol in ("tcp", "udp")]
+        self.assertEqual(set(ask(probes, 1)), {"nothing"})
+        # The node itself is served all the while.
+        self.assertEqual(ask_one(None, "tcp", "127.0.0.1", 9000), "node 9000 127.0.0.1")
+        self.assertEqual(ask_one(None, "tcp", "127.0.0.1", 8080), "web 80 10.1.2.1")
+        # The attack is a real one: without the guard it succeeds.
+        self.remove_guard()
+        for protocol in ("tcp", "udp"):
+            answer = ask_one(self.neighbour, protocol, "127.0.0.1", 9000)
+            self.assertEqual(answer.split()[0], "node")
+
+    @suite.cases(BACKENDS)
+    def answers_to_forged_sources_do_not_arise(self, backend):
+        """Packets that claim to come from 127.0.0.2: services that trust 127.0.0.0/8 must not see
+        them. (Those from 127.0.0.1 itself the kernel drops.)"""
+        self.start_attack(backend, mapping(8080, 80))
+        Server(self, "node", (9000,), protocols=("udp",), addresses=("0.0.0.0",))
+        before = self.datagrams()
+        self.send_as_loopback()
+        self.assertEqual(self.datagrams(), before)
+        self.remove_guard()
+        self.send_as_loopback()
+        self.assertGreater(self.datagrams(), before)
+
+    def send_as_loopback(self):
+        """A datagram from 127.0.0.2, by a packet socket: no kernel of ours would let it out."""
+        source = """
+import socket, struct, sys
+to = bytes.fromhex(sys.argv[1].replace(":", ""))
+udp = struct.pack("!HHHH", 5555, 9000, 12, 0) + b"ping"
+ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 32, 1, 0, 64, 17, 0, socket.inet_aton("127.0.0.2"),
+                 socket.inet_aton("10.1.2.1"))
+total = sum(struct.unpack("!10H", ip))
+total = (total & 0xffff) + (total >> 16)
+ip = ip[:10] + struct.pack("!H", ~total & 0xffff) + ip[12:]
+raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+raw.bind(("eth0", 0))
+raw.send(to + raw.getsockname()[4] + struct.pack("!H", 0x0800) + ip + udp)
+"""
+        mac = json.loads(run("ip", "-j", "link", "show", "cni0"))[0]["address"]
+        self.neighbour.run(sys.executable, "-c", source, mac)
+
+    @staticmethod
+    def datagrams():
+        """How many datagrams sockets of the node got so far."""
+        with open("/proc/net/snmp", encoding="ascii") as file:
+            names, numbers = (line.split() for line in file if line.startswith("Udp:"))
+        return int(numbers[names.index("InDatagrams")])
+
+    @suite.cases(BACKENDS)
+    def neighbours_do_not_reach_a_hostPort_of_127_0_0_1(self, backend):
+        self.start_attack(backend, mapping(8080, 80, "tcp", "127.0.0.1"),
+                          mapping(8080, 80, "udp", "127.0.0.1"))
+        self.assertEqual(ask_one(None, "tcp", "127.0.0.1", 8080), "web 80 10.1.2.1")
+        probes = [Probe(origin, protocol, "127.0.0.1", 8080)
+                  for origin in (self.neighbour, self.site.outside) for protocol in ("tcp", "udp")]
+        answers = dict(zip(map(str, probes), ask(probes, 1)))
+        self.assertEqual(set(answers.values()), {"nothing"}, str(answers))
+        self.redirect_loopback()
+        self.assertEqual(ask_one(self.neighbour, "tcp", "127.0.0.1", 8080).split()[0], "web")
+        self.assertEqual(ask_one(self.site.outside, "tcp", "127.0.0.1", 8080).split()[0], "web")
+
+
+if __name__ == "__main__":
+    suite.main()
