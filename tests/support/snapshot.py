@@ -217,10 +217,12 @@ def left_by_design(place, bridge="cni0"):
         return f"dev {bridge} " in rest + " "
     if kind == "file":
         name = os.path.basename(rest.rstrip("/"))
-        return (rest in ("run/xtables.lock", "run/cni/", "run/cni/portmap/",
-                         "run/cni/portmap/lock", "run/cni/portmap/claims/") or rest.startswith("var/lib/cni/") and (
+        if rest.startswith("run/"):
+            return rest in ("run/xtables.lock", "run/cni/", "run/cni/portmap/",
+                            "run/cni/portmap/lock", "run/cni/portmap/claims/")
+        return rest.startswith("var/lib/cni/") and (
             rest.endswith(("/", "/.owners/seen")) or name == "lock"
-            or name.startswith("last_reserved_ip.")))
+            or name.startswith("last_reserved_ip."))
     if kind == "nft":
         return not rest.startswith(("rule/", "elem/")) or rest.startswith(
             ("rule/inet/cni_plugins_masquerade/postrouting", "rule/ip/patchbay_hostport",
