@@ -124,7 +124,10 @@ void Reader::into(const char* key, std::optional<Cidr>& field) const {
 
 void Reader::fail(std::string_view complaint) const {
   const std::string_view where = at_.empty() ? std::string_view("config") : std::string_view(at_);
-  if (value_ == nullptr) throw Error(code_, cat(where, ": ", complaint, ": the key is missing"));
+  if (value_ == nullptr) {  // an element of a list is there, and null
+    const char* const value = where.ends_with(']') ? ": null" : ": the key is missing";
+    throw Error(code_, cat(where, ": ", complaint, value));
+  }
   throw Error(code_, cat(where, ": ", complaint, ": ", shortened(*value_)));
 }
 

@@ -26,7 +26,8 @@ Mapping read_mapping(const Reader& entry) {
   mapping.container_port = read_port(entry, "containerPort", "Invalid container port number");
   mapping.host_port = read_port(entry, "hostPort", "Invalid host port number");
   const Reader protocol = entry["protocol"];
-  const auto known = protocol_from(protocol.as_string());
+  const bool is_text = protocol.present() && protocol.json().is_string();
+  const auto known = is_text ? protocol_from(protocol.as_string()) : std::nullopt;
   if (!known) protocol.fail("expected \"tcp\", \"udp\" or \"sctp\"");
   mapping.protocol = *known;
   entry.into("hostIP", mapping.host_ip);
@@ -79,12 +80,18 @@ void read_backend(const Reader& root, Conf& conf) {
           iptables ? "nftables" : "iptables", "-specific options [", wrong, "]"));
 }
 
+// Whether some pod could get the same port of the same address by both.
+bool overlap(const Mapping& a, const Mapping& b) {
+  if (a.protocol != b.protocol || a.host_port != b.host_port) return false;
+  if (a.host_ip && b.host_ip) return a.host_ip == b.host_ip;
+  const auto& one = a.host_ip ? a.host_ip : b.host_ip;
+  return !one || one->is_unspecified();
+}
+
 // One port cannot lead to two places.
 void refuse_contradiction(const std::vector<Mapping>& mappings, const Reader& newest) {
-  Mapping last = mappings.back();
   for (const Mapping& other : mappings) {
-    last.container_port = other.container_port;
-    if (last == other && other.container_port != mappings.back().container_port) {
+    if (other.container_port != mappings.back().container_port && overlap(other, mappings.back())) {
       newest["hostPort"].fail("mapped to another container port already");
     }
   }
@@ -92,7 +99,13 @@ void refuse_contradiction(const std::vector<Mapping>& mappings, const Reader& ne
 
 std::vector<std::string> read_conditions(const Reader& root, const char* key) {
   std::vector<std::string> out;
-  root.into(key, out);
+  for (const Reader& element : root[key].elements()) {
+    out.push_back(element.as_string());
+    // Neither tool has them in a condition, and both would begin something else there.
+    if (out.back().find_first_of(";\n\r") != std::string::npos) {
+      element.fail("expected one condition, without semicolon and line break");
+    }
+  }
   if (out.size() > 1 && style_of(out) == Style::kNone) {
     root[key].elements()[0].fail("expected a condition in the words of iptables or of nft");
   }

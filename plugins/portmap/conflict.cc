@@ -97,11 +97,13 @@ bool is_alive(const Attachment& attachment) {
 
 nft::Answer judge(const Records& records, OnConflict policy, const Attachment& wanted,
                   const nft::Held& held) {
-  if (held.tag.ends_with(cat("-", wanted.owner.container_hash()))) return nft::Answer::kLeave;
+  if (Owner::container_hash_in(held.tag) == wanted.owner.container_hash()) {
+    return nft::Answer::kLeave;
+  }
   if (policy == OnConflict::kReplace) return nft::Answer::kTake;
-  const auto dash = held.tag.rfind('-');
-  if (dash == std::string::npos) return nft::Answer::kTake;  // not set up by a plugin
-  for (const Attachment& owner : records.read(held.tag.substr(dash + 1)).attachments) {
+  const std::string container = Owner::container_hash_in(held.tag);
+  if (container.empty()) return nft::Answer::kTake;  // not set up by a plugin
+  for (const Attachment& owner : records.read(container).attachments) {
     if (owner.owner.tag() != held.tag) continue;
     const bool same_address =
         std::any_of(wanted.claims.begin(), wanted.claims.end(), [&](const Claim& claim) {

@@ -8,6 +8,7 @@
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
+#include "plugins/portmap/garbage.h"
 #include "plugins/portmap/iptables.h"
 #include "plugins/portmap/nftables.h"
 #include "plugins/portmap/setup.h"

@@ -151,6 +151,11 @@ std::string Owner::comment() const {
   return out;
 }
 
+std::string Owner::container_hash_in(const std::string& tag) {
+  const auto dash = tag.rfind('-');
+  return dash == std::string::npos ? "" : tag.substr(dash + 1);
+}
+
 std::string Owner::str() const {
   return cat("container '", container_id, "' (network '", network, "', interface '", ifname, "')");
 }
@@ -228,6 +233,15 @@ void Records::release(const Key& key, const Owner& owner) const {
   const auto claims = dir_.sub(kClaims);
   if (!claims) return;
   if (claims->read_link(file_name(key)) == owner.tag()) claims->remove(file_name(key));
+}
+
+void Records::release_if(const std::function<bool(const std::string& tag)>& is_to_go) const {
+  const auto claims = dir_.sub(kClaims);
+  if (!claims) return;
+  for (const std::string& name : claims->names()) {
+    const std::string tag = claims->read_link(name).value_or("");
+    if (tag.empty() || is_to_go(tag)) claims->remove(name);
+  }
 }
 
 }  // namespace portmap

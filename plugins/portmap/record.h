@@ -1,6 +1,7 @@
 #pragma once
 
 #include <compare>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ struct Owner {
   std::string tag() const;
   /// tag() and, for people, the names in clear; at most 128 bytes, no double quotes.
   std::string comment() const;
+  /// The container_hash() in a tag; empty where it is none.
+  static std::string container_hash_in(const std::string& tag);
   /// "container 'c1' (network 'net1', interface 'eth0')".
   std::string str() const;
 };
@@ -74,6 +77,8 @@ class Records {
   void put(const Attachment& attachment) const;
   /// Removes one attachment, and the file with the last one or where it is unreadable.
   void remove(const Owner& owner) const;
+  /// Removes the file of a container, whatever it holds.
+  void discard(const std::string& container_hash) const { dir_.remove(container_hash); }
   /// All containers' hashes: for GC.
   std::vector<std::string> all() const;
 
@@ -83,6 +88,8 @@ class Records {
   void claim(const Key& key, const Owner& owner) const;
   /// Only where the owner has it.
   void release(const Key& key, const Owner& owner) const;
+  /// All claims whose tag is to go: a listing.
+  void release_if(const std::function<bool(const std::string& tag)>& is_to_go) const;
 
  private:
   explicit Records(cni::Dir dir) : dir_(std::move(dir)) {}

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "libcni/error.h"
-#include "libcni/hash.h"
 #include "libcni/undo.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
@@ -77,6 +76,7 @@ void evict(const Site& site, Attachment owner, const Claim& claim) {
   }
   remove_iptables(site, owner, {});
   std::erase_if(owner.claims, [&](const Claim& other) { return other.key == claim.key; });
+  site.records.put(owner);
   if (owner.claims.empty() || !is_alive(owner)) return;
   iptables::add(site.socket, owner, owner.pod);
   for (const Claim& kept : owner.claims) site.records.claim(kept.key, owner.owner);
@@ -87,9 +87,8 @@ void evict(const Site& site, Attachment owner, const Claim& claim) {
 void settle(const Site& site, const Attachment& wanted, const Claim& claim, OnConflict policy,
             const std::string& tag, std::vector<Claim>& taken) {
   if (tag.empty() || tag == wanted.owner.tag()) return;
-  const auto dash = tag.rfind('-');
-  const std::string hash = dash == std::string::npos ? "" : tag.substr(dash + 1);
-  const auto owner = attachment_with(site.records.read(hash).attachments, tag);
+  const std::string container = Owner::container_hash_in(tag);
+  const auto owner = attachment_with(site.records.read(container).attachments, tag);
   nft::Held held{claim, tag};
   if (owner) {
     const auto theirs = claims_with(owner->claims, {claim.key});
@@ -164,13 +163,18 @@ std::vector<Claim> take_down_known(const Site& site, const Attachment& own, Cont
   return gone;
 }
 
-bool has_any(NfSocket& socket, const Owner& owner, const std::vector<Mapping>& mappings) {
-  // The pod's addresses do not matter for keys.
+// The keys that mappings may have asked for, whatever addresses the pod had.
+std::vector<Key> possible_keys(const std::vector<Mapping>& mappings) {
   const PodAddresses any{Cidr{Ip::any(Family::kIpv4), 32}, Cidr{Ip::any(Family::kIpv6), 128}};
-  const auto claims = claims_of(mappings, any);
-  return std::any_of(claims.begin(), claims.end(), [&](const Claim& claim) {
-    return nft::claimant(socket, claim.key) == owner.tag();
-  });
+  std::vector<Key> out;
+  for (const Claim& claim : claims_of(mappings, any)) out.push_back(claim.key);
+  return out;
+}
+
+bool has_any(NfSocket& socket, const Owner& owner, const std::vector<Mapping>& mappings) {
+  const auto keys = possible_keys(mappings);
+  return std::any_of(keys.begin(), keys.end(),
+                     [&](const Key& key) { return nft::claimant(socket, key) == owner.tag(); });
 }
 
 // What the reference set up, or what lost its record.
@@ -196,6 +200,15 @@ std::vector<Claim> take_down_unknown(NfSocket* socket, const Owner& owner,
   return gone;
 }
 
+void release_unknown(const Records& records, const Owner& owner,
+                     const std::vector<Mapping>& mappings, bool lost_record) {
+  if (lost_record) {
+    records.release_if([&](const std::string& tag) { return tag == owner.tag(); });
+    return;
+  }
+  for (const Key& key : possible_keys(mappings)) records.release(key, owner);
+}
+
 std::vector<Claim> take_down_locked(NfSocket* socket, const std::optional<Records>& records,
                                     const Owner& owner, const std::vector<Mapping>& mappings) {
   Records::Reading reading;
@@ -207,25 +220,13 @@ std::vector<Claim> take_down_locked(NfSocket* socket, const std::optional<Record
     const bool lost_record = reading.there && reading.attachments.empty();
     if (!lost_record && mappings.empty()) return gone;
     gone = take_down_unknown(socket, owner, mappings, lost_record);
+    if (records) release_unknown(*records, owner, mappings, lost_record);
   }
   if (records) records->remove(owner);
   return gone;
 }
 
 NfSocket* pointer(std::optional<NfSocket>& socket) { return socket ? &*socket : nullptr; }
-
-void sweep_network(NfSocket& socket, const std::string& network,
-                   const std::set<std::string>& keep) {
-  const std::string ours = cat(cni::OwnerTag(network, "", "").network_hash, "-");
-  std::vector<Claim> gone;
-  socket.commit_planned([&](Batch& batch) {
-    gone = nft::plan_sweep(
-        socket,
-        [&](const std::string& tag) { return tag.starts_with(ours) && !keep.contains(tag); },
-        batch);
-  });
-  forget_redirected(socket, gone);
-}
 
 }  // namespace
 
@@ -289,36 +290,6 @@ void take_down(const Owner& owner, const std::vector<Mapping>& mappings) {
     gone = take_down_locked(pointer(socket), records, owner, mappings);
   }
   if (socket) forget_redirected(*socket, gone);
-}
-
-void collect_garbage(const std::string& network, const std::vector<cni::Attachment>& valid) {
-  std::set<std::string> keep;
-  std::set<std::string> containers;
-  for (const cni::Attachment& one : valid) {
-    keep.insert(Owner{network, one.container_id, one.ifname}.tag());
-    containers.insert(one.container_id);
-  }
-  cni::BestEffort each;
-  const auto records = Records::find();
-  if (records) {
-    for (const std::string& hash : records->all()) {
-      for (const Attachment& one : records->read(hash).attachments) {
-        if (one.owner.network != network || keep.contains(one.owner.tag())) continue;
-        each(one.owner.str(), [&] { take_down(one.owner, {}); });
-      }
-    }
-  }
-  auto socket = NfSocket::find();
-  netlink::Fd lock;
-  if (records) each("lock the records", [&] { lock = records->lock(); });
-  if (socket) each("nf_tables", [&] { sweep_network(*socket, network, keep); });
-  each("iptables", [&] {
-    for (const Owner& owner : iptables::owners(pointer(socket), network)) {
-      if (containers.contains(owner.container_id)) continue;
-      each(owner.str(), [&] { iptables::remove(pointer(socket), owner); });
-    }
-  });
-  each.finish();
 }
 
 }  // namespace portmap

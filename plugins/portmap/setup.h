@@ -26,9 +26,6 @@ std::vector<Claim> set_up(netlink::nf::NfSocket* socket, Attachment& attachment,
 /// neither it asks nothing of the kernel. \throws cni::Error listing what could not be removed.
 void take_down(const Owner& owner, const std::vector<Mapping>& mappings);
 
-/// Takes down everything of a network but what is valid. \throws as take_down().
-void collect_garbage(const std::string& network, const std::vector<cni::Attachment>& valid);
-
 /// The attachment's claims together with those that other attachments of its container and network
 /// made before, since all of them share one chain of the iptables backend.
 Attachment with_siblings(const Attachment& attachment, const Container& container);
