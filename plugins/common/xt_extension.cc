@@ -155,11 +155,10 @@ Text dnat(const Xt& xt, Family family) {
   const auto info = info_as<nf_nat_range>(xt);
   constexpr unsigned kPlain = NF_NAT_RANGE_MAP_IPS | NF_NAT_RANGE_PROTO_SPECIFIED;
   if (!info || (info->flags & ~kPlain) != 0) return std::nullopt;
-  if (std::memcmp(&info->min_addr, &info->max_addr, sizeof info->min_addr) != 0 ||
-      info->min_proto.all != info->max_proto.all) {
-    return std::nullopt;
-  }
-  const Ip address = Ip::from_bytes(&info->min_addr, Ip::any(family).size());
+  const std::size_t size = Ip::any(family).size();
+  const Ip address = Ip::from_bytes(&info->min_addr, size);
+  const bool one = address == Ip::from_bytes(&info->max_addr, size);
+  if (!one || info->min_proto.all != info->max_proto.all) return std::nullopt;
   return cat("-j DNAT --to-destination ", endpoint(address, info->min_proto.all));
 }
 

@@ -199,7 +199,10 @@ std::vector<std::string> chain_rules(Family family, const Attachment& attachment
   std::vector<std::string> out = exceptions(family);
   for (const Claim& claim : attachment.claims) {
     if (claim.key.family != family) continue;
-    const Cidr source = pod.of(family).value_or(Cidr{claim.target, claim.target.bits()});
+    // Another attachment's claim, in a subnet that is not known here, has only its own address.
+    const auto& own = pod.of(family);
+    const Cidr source =
+        own && own->contains(claim.target) ? *own : Cidr{claim.target, claim.target.bits()};
     put_marks(out, claim, attachment.options, source);
     out.push_back(cat(match_of(claim), " -j DNAT --to-destination ", target_of(claim)));
   }

@@ -4,7 +4,6 @@ namespace portmap::reference_nft {
 
 namespace {
 
-using netlink::nf::ChainId;
 using netlink::nf::Rule;
 using netlink::nf::TableFamily;
 

@@ -146,6 +146,13 @@ TEST_CASE("IPv6: [::1] is no way to the pod, and there is no mark for it") {
         });
 }
 
+TEST_CASE("another attachment's port, which leads out of the pod's subnet, has its own source") {
+  Attachment a = one_port();
+  a.claims[0].target = *Ip::parse("10.2.2.2");
+  CHECK(iptables::chain_rules(Family::kIpv4, a, pod())[2] ==
+        "-s 10.2.2.2/32 -p tcp -m tcp --dport 8000 -j CNI-HOSTPORT-SETMARK");
+}
+
 TEST_CASE("masqAll marks every source; snat false none; a chain of others is jumped to") {
   Attachment a = one_port();
   const auto rules = [&] {
