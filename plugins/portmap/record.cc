@@ -207,6 +207,7 @@ void Records::remove(const Owner& owner) const {
     dir_.replace(name, text_of(container), kAside);
   }
   dir_.remove(kAside);  // of one that was killed
+  if (const auto claims = dir_.sub(kClaims)) claims->remove(kAside);
 }
 
 std::vector<std::string> Records::all() const {
@@ -226,7 +227,9 @@ std::string Records::claimant(const Key& key) const {
 }
 
 void Records::claim(const Key& key, const Owner& owner) const {
-  dir_.make_sub(kClaims).replace_link(file_name(key), owner.tag(), kAside);
+  const Dir claims = dir_.make_sub(kClaims);
+  if (claims.make_link(file_name(key), owner.tag())) return;
+  claims.replace_link(file_name(key), owner.tag(), kAside);
 }
 
 void Records::release(const Key& key, const Owner& owner) const {
