@@ -47,7 +47,7 @@ RANGES = {
 }
 
 
-def network(ranges, backend=None):
+def network(ranges, backend=None, portmap=None):
     bridge = {"type": "bridge", "bridge": "cni-podman7", "isGateway": True, "ipMasq": True,
               "hairpinMode": True, "capabilities": {"ips": True},
               "ipam": {"type": "host-local", "ranges": ranges,
@@ -55,7 +55,8 @@ def network(ranges, backend=None):
                        [{"dst": "::/0"}] * (len(ranges) > 1)}}
     if backend:
         bridge["ipMasqBackend"] = backend
-    return {"cniVersion": "0.4.0", "name": "patchbay", "plugins": [bridge]}
+    ports = {"type": "portmap", "capabilities": {"portMappings": True}} | (portmap or {})
+    return {"cniVersion": "0.4.0", "name": "patchbay", "plugins": [bridge, ports]}
 
 
 @suite.spread
@@ -113,6 +114,37 @@ class Podman(suite.NodeTest):
                               "wget", "-qO-", f"http://{addresses[0]}/")
         self.assertEqual(fetched.stdout, PAGE)
         self.podman("rm", "-f", "-t", "0", "web")
+        self.assert_same(before, ignore=lambda place: left_by_design(place, "cni-podman7")
+                         or place.startswith(PODMANS_OWN))
+
+    @suite.cases([(name, {"backend": name}) for name in ("nftables", "iptables")])
+    def publishes_ports(self, portmap):
+        self.use(network(RANGES["dual-stack"], portmap=portmap))
+        self.podman("load", "--signature-policy", f"{self.work}/policy.json",
+                    "-i", f"{self.work}/image.tar")
+        run("ip", "link", "add", "out", "type", "veth", "peer", "name", "far")
+        run("ip", "addr", "add", "192.0.2.1/24", "dev", "out")
+        run("ip", "addr", "add", "2001:db8::1/64", "dev", "out", "nodad")
+        run("ip", "link", "set", "out", "up", "addrgenmode", "none")
+        run("ip", "link", "set", "far", "up", "addrgenmode", "none")
+        run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")  # or `out` changes when bridge does it
+        before = snapshot()
+        self.start("--name", "web", "-p", "8080:80", "-p", "192.0.2.1:8081:80",
+                   "-p", "9000-9009:80-89", "-p", "5353:53/udp")
+        for place in ("192.0.2.1:8080", "127.0.0.1:8080", "[2001:db8::1]:8080", "192.0.2.1:8081",
+                      "192.0.2.1:9000"):
+            self.assertEqual(fetch(place), PAGE, place)
+        self.assertIsNone(fetch("127.0.0.1:8081", 0.5), "8081 is for one address")
+        again = self.start("-p", "8080:80", check=False)
+        self.assertNotEqual(again.returncode, 0)
+        self.assertIn("8080", again.stderr)
+        self.assertEqual(fetch("192.0.2.1:8080"), PAGE, "the first one goes on")
+        self.podman("restart", "-t", "0", "web")
+        self.assertEqual(fetch("192.0.2.1:8080"), PAGE, "after a restart")
+        run("nft", "flush", "ruleset")
+        self.podman("network", "reload", "web")
+        self.assertEqual(fetch("192.0.2.1:8080"), PAGE, "after a reload of the firewall")
+        self.podman("rm", "-f", "-a", "-t", "0")
         self.assert_same(before, ignore=lambda place: left_by_design(place, "cni-podman7")
                          or place.startswith(PODMANS_OWN))
 

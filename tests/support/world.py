@@ -80,9 +80,10 @@ def wait_for(condition, seconds=5.0, step=0.02):
 
 
 def fetch(address, seconds=10):
-    """The page that a web server at address serves. A server that has just started, or an IPv6
+    """The page that a web server at address (an IP address, or ADDRESS:PORT with IPv6 in brackets)
+    serves. A server that has just started, or an IPv6
     address whose node is still looking for duplicates, gets some seconds."""
-    host = f"[{address}]" if ":" in address else address
+    host = f"[{address}]" if address.count(":") > 1 and "[" not in address else address
 
     def attempt():
         try:
