@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import hostport, suite  # noqa: E402
 from support.hostport import (BEYOND, NODE, OUTSIDE, PROTOCOLS, Probe, Server, Site,  # noqa: E402
                               ask, ask_one, mapping)
-from support.world import run  # noqa: E402
+from support.world import run, wait_for  # noqa: E402
 
 BACKENDS = [("nftables", ("nftables", None)), ("iptables-nft", ("iptables", "nft")),
             ("iptables-legacy", ("iptables", "legacy"))]
@@ -72,8 +72,10 @@ class Passing(Node):
         for address, length in ((BEYOND[4], 32), (BEYOND[6], 128)):
             run("ip", "addr", "add", f"{address}/{length}", "dev", "up0",
                 *(["nodad"] if ":" in address else []))
-            self.assertEqual(ask_one(self.site.outside, "tcp", address, 8080).split()[:2],
-                             ["web", "80"])
+            # The kernel makes an IPv6 address its own a moment later.
+            wait_for(lambda: run("ip", "route", "get", address).startswith("local"))
+            answer = ask_one(self.site.outside, "tcp", address, 8080)
+            self.assertEqual(answer.split()[:2], ["web", "80"], address)
 
     @suite.cases([("of nft, nftables", (BACKENDS[0][1], "nft")),
                   ("of iptables, nftables", (BACKENDS[0][1], "iptables")),
