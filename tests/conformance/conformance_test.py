@@ -1,44 +1,18 @@
 #!/usr/bin/env python3
 """Every verb of every plugin in every version of the spec, and every error of the protocol."""
 
-import copy
 import json
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.plugin import PLUGINS, REFERENCE, VERSIONS, cni, has_reference  # noqa: E402
-
-#: The least that each plugin can be given.
-CONFIGS = {
-    "loopback": {},
-    "bridge": {"isGateway": True,
-               "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}]],
-                        "routes": [{"dst": "0.0.0.0/0"}]},
-               "dns": {"nameservers": ["10.1.2.53"]}},
-    "host-local": {"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}]],
-                            "routes": [{"dst": "0.0.0.0/0", "gw": "10.1.2.1"}]}},
-    "static": {"ipam": {"type": "static",
-                        "addresses": [{"address": "10.1.2.9/24", "gateway": "10.1.2.1"}],
-                        "routes": [{"dst": "0.0.0.0/0", "gw": "10.1.2.1"}],
-                        "dns": {"nameservers": ["10.1.2.53"]}}},
-}
-IFNAMES = {"loopback": "lo"}
-GC = {"cni.dev/valid-attachments": []}
+from support.least import GC, IFNAMES, config, number, previous  # noqa: E402
+from support.plugin import PLUGINS, REFERENCE, VERSIONS, cni, has_reference, have  # noqa: E402
+from support.world import run  # noqa: E402
 
 SUPPORTED = " ".join(f'"{v}"' for v in VERSIONS)
-
-
-def config(plugin, version, **more):
-    return copy.deepcopy({"cniVersion": version, "name": "net1", "type": plugin,
-                          **CONFIGS[plugin], **more})
-
-
-def number(version):
-    return tuple(int(part) for part in version.split("."))
-
-
 MATRIX = [(f"{plugin} {version}", (plugin, version)) for plugin in PLUGINS for version in VERSIONS]
 EACH = [(plugin, plugin) for plugin in PLUGINS]
 
@@ -189,6 +163,8 @@ class Conformance(suite.NodeTest):
                              [None, None, self.box.path])
             self.assertEqual(result["ips"][0]["interface"], 2)
             self.assertEqual(result["dns"], {"nameservers": ["10.1.2.53"]})
+        elif plugin == "portmap":
+            self.assertEqual(result, previous(version), "passed on as it came")
         else:
             self.assertNotIn("interfaces", result)
             self.assertNotIn("interface", result["ips"][0])
@@ -203,7 +179,7 @@ class Conformance(suite.NodeTest):
             self.assertEqual(result["ip4"], {"ip": "127.0.0.1/8"})
             self.assertEqual(result["ip6"], {"ip": "::1/128"})
         else:
-            address = {"static": "10.1.2.9/24"}.get(plugin, "10.1.2.2/24")
+            address = "10.1.2.9/24" if plugin in ("static", "portmap") else "10.1.2.2/24"
             self.assertEqual(result["ip4"]["ip"], address)
             self.assertEqual(result["ip4"]["gateway"], "10.1.2.1")
             self.assertEqual(result["ip4"]["routes"][0]["dst"], "0.0.0.0/0")
@@ -294,8 +270,13 @@ class Conformance(suite.NodeTest):
         conf = config(plugin, "1.0.0")
         if "ipam" in conf:
             conf["IPAM"] = conf.pop("ipam")
+        if "runtimeConfig" in conf:
+            conf["RUNTIMECONFIG"] = {"portmappings": [
+                {key.upper(): value for key, value in entry.items()}
+                for entry in conf.pop("runtimeConfig")["portMappings"]]}
         conf |= {"capabilities": {"mac": True}, "cni.dev/future": {"a": [1]}, "unheard-of": 0}
         self.assert_ok(self.call(plugin, "ADD", conf))
+        self.assertEqual(self.ports(), {"8080"} if plugin == "portmap" else set())
 
     def test_gc_removes_what_is_not_listed_and_keeps_what_is(self):
         other = self.pod()
@@ -312,21 +293,68 @@ class Conformance(suite.NodeTest):
                                    netns=other.path, container="pod2"))
         self.assertIsNone(again)
 
+    @suite.cases([(backend, backend) for backend in ("nftables", "iptables")])
+    def portmap_gc_removes_what_is_not_listed_and_keeps_what_is(self, backend):
+        if backend == "iptables" and have("iptables-restore", "iptables-save"):
+            self.skipTest("iptables is not installed")
+        conf = config("portmap", "1.1.0", backend=backend)
+        self.assert_ok(self.call("portmap", "ADD", conf))
+        self.assert_ok(cni("portmap", "ADD", self.second_port(conf), netns=self.pod().path,
+                           container="pod2"))
+        self.assertEqual(self.ports(), {"8080", "8081"})
+        keep = {"cni.dev/valid-attachments": [{"containerID": "pod2", "ifname": "eth0"}]}
+        self.assert_ok(self.call("portmap", "GC", conf | keep | {"name": "net2"}))
+        self.assertEqual(self.ports(), {"8080", "8081"}, "of another network")
+        self.assert_ok(self.call("portmap", "GC", conf | keep))
+        self.assertEqual(self.ports(), {"8081"})
+        self.assert_ok(self.call("portmap", "GC", conf | GC))
+        self.assertEqual(self.ports(), set())
+
+    @staticmethod
+    def second_port(conf):
+        mappings = [{"hostPort": 8081, "containerPort": 80, "protocol": "tcp"}]
+        return conf | {"prevResult": previous("1.1.0", "10.1.2.10"),
+                       "runtimeConfig": {"portMappings": mappings}}
+
+    @staticmethod
+    def ports():
+        """The host ports that lead to a pod."""
+        found = set(re.findall(r"tcp \. (\d+) (?:comment \"[^\"]*\" )?: 10\.1\.2\.",
+                               run("nft", "list", "ruleset")))
+        if not have("iptables-save"):
+            found |= set(re.findall(r"--dport (\d+) -j DNAT", run("iptables-save", "-t", "nat")))
+        return found
+
     def test_gc_reads_the_list_under_its_historical_name_too(self):
         conf = config("host-local", "1.1.0")
         self.assert_ok(self.call("host-local", "ADD", conf))
         self.assert_ok(self.call("host-local", "GC", conf | {"cni.dev/attachments": []}))
         self.assertEqual(leases(), [])
 
-    @suite.cases([("no list", {}), ("a list of numbers", {"cni.dev/valid-attachments": [1]}),
-                  ("an entry without ifname",
-                   {"cni.dev/valid-attachments": [{"containerID": "pod2"}]})])
-    def gc_with_a_broken_list_removes_nothing(self, more):
-        conf = config("host-local", "1.1.0")
-        self.assert_ok(self.call("host-local", "ADD", conf))
-        self.assert_error(self.call("host-local", "GC", conf | more), 7,
-                          "cni.dev/valid-attachments")
-        self.assertEqual(leases(), ["10.1.2.2"])
+    @suite.cases([(f"{plugin}, {what}", (plugin, more)) for plugin in ("host-local", "portmap")
+                  for what, more in (
+                      ("no list", {}),
+                      ("a list of numbers", {"cni.dev/valid-attachments": [1]}),
+                      ("no list but an object", {"cni.dev/valid-attachments": {}}),
+                      ("an entry without ifname",
+                       {"cni.dev/valid-attachments": [{"containerID": "pod2"}]}))])
+    def gc_with_a_broken_list_removes_nothing(self, row):
+        plugin, more = row
+        conf = config(plugin, "1.1.0")
+        self.assert_ok(self.call(plugin, "ADD", conf))
+        self.assert_error(self.call(plugin, "GC", conf | more), 7, "cni.dev/valid-attachments")
+        if plugin == "portmap":
+            self.assertEqual(self.ports(), {"8080"})
+        else:
+            self.assertEqual(leases(), ["10.1.2.2"])
+
+    @suite.cases([("ADD", ("ADD", "must be called as chained plugin")),
+                  ("CHECK", ("CHECK", "Required prevResult missing"))])
+    def portmap_needs_a_previous_result_for(self, row):
+        verb, msg = row
+        conf = config("portmap", "1.0.0")
+        del conf["prevResult"]
+        self.assert_error(self.call("portmap", verb, conf), 7, msg)
 
     def test_status_says_that_the_range_is_used_up(self):
         conf = config("host-local", "1.1.0")
