@@ -30,6 +30,15 @@ std::vector<Owner> owners(netlink::nf::NfSocket* socket, const std::string& netw
 std::optional<std::string> missing(netlink::nf::NfSocket* socket, const Attachment& attachment,
                                    const PodAddresses& pod);
 
+/// The same of an attachment without a record, which the reference may have made: then it has
+/// neither exceptions nor a guard, and each entry of a protocol names all ports of mappings.
+std::optional<std::string> missing_unrecorded(netlink::nf::NfSocket* socket,
+                                              const Attachment& attachment,
+                                              const std::vector<Mapping>& mappings);
+
+/// Whether either iptables has a chain for the container and network.
+bool has_chain(netlink::nf::NfSocket* socket, const Owner& owner);
+
 /// What the node lacks for this backend; nothing if it is usable.
 std::optional<std::string> unusable();
 

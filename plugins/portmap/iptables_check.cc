@@ -21,6 +21,39 @@ using plugins::xt::Tables;
 
 using Texts = std::vector<std::string>;
 
+constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
+constexpr XtablesVariant kVariants[] = {XtablesVariant::kNft, XtablesVariant::kLegacy};
+
+/// All that is to be there of one family.
+struct Wanted {
+  Family family = Family::kIpv4;
+  const Attachment& attachment;
+  Texts chain, entries;
+  std::vector<RuleText> shared;
+};
+
+Wanted wanted_of(Family family, const Attachment& attachment, const PodAddresses& pod) {
+  return {family, attachment, chain_rules(family, attachment, pod), entry_rules(family, attachment),
+          shared_rules(family, attachment.options)};
+}
+
+// The same as the reference makes it.
+Wanted wanted_of_reference(Family family, const Attachment& attachment,
+                           const std::vector<Mapping>& mappings) {
+  Wanted out = wanted_of(family, attachment, attachment.pod);
+  const auto extra = static_cast<std::ptrdiff_t>(exceptions(family).size());
+  out.chain.erase(out.chain.begin(), out.chain.begin() + extra);
+  std::erase_if(out.shared, [](const RuleText& rule) { return rule.table == "filter"; });
+  Attachment all = attachment;  // also the ports that are of another family
+  all.claims.clear();
+  for (const Mapping& one : mappings) {
+    all.claims.push_back(
+        {{family, one.protocol, one.host_port}, Ip::any(family), one.container_port});
+  }
+  out.entries = entry_rules(family, all);
+  return out;
+}
+
 Texts texts_in(Tables& tables, const ChainId& chain, const std::string& target = {}) {
   Texts out;
   for (const Rule& rule : tables.rules(chain)) {
@@ -40,11 +73,11 @@ bool contains(const Texts& texts, const std::string& text) {
   return std::find(texts.begin(), texts.end(), text) != texts.end();
 }
 
-std::optional<std::string> missing_shared(Tables& tables, Family family, const Options& options) {
-  for (const RuleText& rule : shared_rules(family, options)) {
-    const auto id =
-        rule.table == "nat" ? nat(family, rule.chain) : plugins::xt::filter(family, rule.chain);
-    if (!contains(texts_in(tables, id), rule.text)) return missing_rule(family, rule);
+std::optional<std::string> missing_shared(Tables& tables, const Wanted& wanted) {
+  for (const RuleText& rule : wanted.shared) {
+    const auto id = rule.table == "nat" ? nat(wanted.family, rule.chain)
+                                        : plugins::xt::filter(wanted.family, rule.chain);
+    if (!contains(texts_in(tables, id), rule.text)) return missing_rule(wanted.family, rule);
   }
   return std::nullopt;
 }
@@ -60,59 +93,93 @@ bool is_entry(const std::string& seen, const std::string& wanted, const Options&
          seen.find(wanted.substr(comment, ports - comment) + " ") != std::string::npos;
 }
 
-std::optional<std::string> missing_entry(Tables& tables, Family family,
-                                         const Attachment& attachment) {
+std::optional<std::string> missing_entry(Tables& tables, const Wanted& wanted) {
+  const Attachment& attachment = wanted.attachment;
   const std::string chain = chain_of(attachment.owner);
-  const Texts seen = texts_in(tables, nat(family, kDnatChain), chain);
-  const Texts wanted = entry_rules(family, attachment);
-  for (const std::string& rule : wanted) {
+  const Texts seen = texts_in(tables, nat(wanted.family, kDnatChain), chain);
+  for (const std::string& rule : wanted.entries) {
     const bool there = std::any_of(seen.begin(), seen.end(), [&](const std::string& text) {
-      return is_entry(text, rule, attachment.options, family);
+      return is_entry(text, rule, attachment.options, wanted.family);
     });
-    if (!there) return missing_rule(family, {"nat", kDnatChain, rule});
+    if (!there) return missing_rule(wanted.family, {"nat", kDnatChain, rule});
   }
-  if (seen.size() == wanted.size()) return std::nullopt;
+  if (seen.size() == wanted.entries.size()) return std::nullopt;
   return cat("chain '", kDnatChain, "' has rules for '", chain, "' that are not the container's");
 }
 
-std::optional<std::string> missing_in_chain(Tables& tables, Family family,
-                                            const Attachment& attachment, const PodAddresses& pod) {
-  const std::string chain = chain_of(attachment.owner);
-  const Texts seen = texts_in(tables, nat(family, chain));
-  const Texts wanted = chain_rules(family, attachment, pod);
-  if (seen == wanted) return std::nullopt;
-  for (const std::string& rule : wanted) {
-    if (!contains(seen, rule)) return missing_rule(family, {"nat", chain, rule});
+std::optional<std::string> missing_in_chain(Tables& tables, const Wanted& wanted) {
+  const std::string chain = chain_of(wanted.attachment.owner);
+  const Texts seen = texts_in(tables, nat(wanted.family, chain));
+  if (seen == wanted.chain) return std::nullopt;
+  for (const std::string& rule : wanted.chain) {
+    if (!contains(seen, rule)) return missing_rule(wanted.family, {"nat", chain, rule});
   }
   return cat("chain '", chain, "' has other rules than the container's, or in another order");
 }
 
-std::optional<std::string> missing_of(NfSocket* socket, Family family, const Attachment& attachment,
-                                      const PodAddresses& pod) {
-  const ChainId chain = nat(family, chain_of(attachment.owner));
-  for (const auto variant : {XtablesVariant::kNft, XtablesVariant::kLegacy}) {
-    Tables tables(socket, variant);
-    if (!tables.has_chain(chain)) continue;
-    auto why = missing_in_chain(tables, family, attachment, pod);
-    if (!why) why = missing_entry(tables, family, attachment);
-    if (!why) why = missing_shared(tables, family, attachment.options);
-    return why;
+std::optional<std::string> missing_of(Tables& tables, const Wanted& wanted) {
+  auto why = missing_in_chain(tables, wanted);
+  if (!why) why = missing_entry(tables, wanted);
+  if (!why) why = missing_shared(tables, wanted);
+  return why;
+}
+
+bool has_exceptions(Tables& tables, Family family, const Owner& owner) {
+  const Texts seen = texts_in(tables, nat(family, chain_of(owner)));
+  const Texts ours = exceptions(family);
+  return std::any_of(ours.begin(), ours.end(),
+                     [&](const std::string& rule) { return contains(seen, rule); });
+}
+
+// What look_in() finds missing in the iptables that has the attachment's chain, in each family.
+template <class LookIn>
+std::optional<std::string> missing_anywhere(NfSocket* socket, const Attachment& attachment,
+                                            LookIn&& look_in) {
+  const std::string chain = chain_of(attachment.owner);
+  for (const Family family : kFamilies) {
+    const bool wanted = std::any_of(attachment.claims.begin(), attachment.claims.end(),
+                                    [&](const Claim& claim) { return claim.key.family == family; });
+    if (!wanted) continue;
+    auto why = std::optional(cat("chain '", chain, "' of ",
+                                 family == Family::kIpv4 ? "iptables'" : "ip6tables'",
+                                 " table nat is missing"));
+    for (const auto variant : kVariants) {
+      Tables tables(socket, variant);
+      if (!tables.has_chain(nat(family, chain))) continue;
+      why = look_in(tables, family);
+      break;
+    }
+    if (why) return why;
   }
-  return cat("chain '", chain.chain, "' of ", family == Family::kIpv4 ? "iptables'" : "ip6tables'",
-             " table nat is missing");
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<std::string> missing(NfSocket* socket, const Attachment& attachment,
                                    const PodAddresses& pod) {
-  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
-    const bool wanted = std::any_of(attachment.claims.begin(), attachment.claims.end(),
-                                    [&](const Claim& claim) { return claim.key.family == family; });
-    if (!wanted) continue;
-    if (auto why = missing_of(socket, family, attachment, pod)) return why;
+  return missing_anywhere(socket, attachment, [&](Tables& tables, Family family) {
+    return missing_of(tables, wanted_of(family, attachment, pod));
+  });
+}
+
+std::optional<std::string> missing_unrecorded(NfSocket* socket, const Attachment& attachment,
+                                              const std::vector<Mapping>& mappings) {
+  return missing_anywhere(socket, attachment, [&](Tables& tables, Family family) {
+    return missing_of(tables, has_exceptions(tables, family, attachment.owner)
+                                  ? wanted_of(family, attachment, attachment.pod)
+                                  : wanted_of_reference(family, attachment, mappings));
+  });
+}
+
+bool has_chain(NfSocket* socket, const Owner& owner) {
+  for (const auto variant : kVariants) {
+    Tables tables(socket, variant);
+    for (const Family family : kFamilies) {
+      if (tables.has_chain(nat(family, chain_of(owner)))) return true;
+    }
   }
-  return std::nullopt;
+  return false;
 }
 
 }  // namespace portmap::iptables

@@ -66,17 +66,6 @@ void put_marks(std::vector<std::string>& out, const Claim& claim, const Options&
   if (pod.ip.is_v4()) out.push_back(cat("-s 127.0.0.1/32 ", rest));
 }
 
-// What no port of the container is for. IPv6 has no route_localnet: what goes to [::1] would reach
-// the pod with that source and never come back, so it is refused at once. In IPv4, only what the
-// node itself sends may go to or come from 127.0.0.0/8, else a neighbour would reach a port of
-// 127.0.0.1 by way of route_localnet. Both come through this chain; what the node sends is on its
-// way out by lo already, while what comes in has no way out yet ("! -o lo" holds without any since
-// kernel commit cb81572e8cb5 in iptables-nft, and always in legacy). "! -i lo" would hold for both.
-std::vector<std::string> exceptions(Family family) {
-  if (family == Family::kIpv6) return {"-d ::1/128 -j RETURN"};
-  return {"-d 127.0.0.0/8 ! -o lo -j RETURN", "-s 127.0.0.0/8 ! -o lo -j RETURN"};
-}
-
 // By name, as the reference sorts them.
 std::map<std::string_view, std::vector<std::uint16_t>> ports_by_protocol(
     Family family, const std::vector<Claim>& claims) {
@@ -157,7 +146,8 @@ std::string obsolete_chain_of(const Owner& owner) {
 
 std::string comment_of(const Owner& owner) {
   const std::string whole = cat(comment_start(owner.network), owner.container_id, "\"");
-  return whole.size() > 255 ? whole.substr(0, 253) + "..." : whole;
+  // The reference puts three dots, of which iptables leaves two: 255 bytes (XT_MAX_COMMENT_LEN).
+  return whole.size() > 255 ? whole.substr(0, 253) + ".." : whole;
 }
 
 std::string container_in(const std::string& comment, const std::string& network) {
@@ -192,6 +182,17 @@ std::vector<RuleText> shared_rules(Family family, const Options& options) {
   }
   out.push_back({"filter", "INPUT", cat("-j ", kGuardChain), true});
   return out;
+}
+
+// What no port of the container is for. IPv6 has no route_localnet: what goes to [::1] would reach
+// the pod with that source and never come back, so it is refused at once. In IPv4, only what the
+// node itself sends may go to or come from 127.0.0.0/8, else a neighbour would reach a port of
+// 127.0.0.1 by way of route_localnet. Both come through this chain; what the node sends is on its
+// way out by lo already, while what comes in has no way out yet ("! -o lo" holds without any since
+// kernel commit cb81572e8cb5 in iptables-nft, and always in legacy). "! -i lo" would hold for both.
+std::vector<std::string> exceptions(Family family) {
+  if (family == Family::kIpv6) return {"-d ::1/128 -j RETURN"};
+  return {"-d 127.0.0.0/8 ! -o lo -j RETURN", "-s 127.0.0.0/8 ! -o lo -j RETURN"};
 }
 
 std::vector<std::string> chain_rules(Family family, const Attachment& attachment,

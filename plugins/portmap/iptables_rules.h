@@ -24,7 +24,7 @@ constexpr const char* kGuardChain = "CNI-HOSTPORT-GUARD";
 std::string chain_of(const Owner& owner);
 /// CNI-SN-<hash>.
 std::string obsolete_chain_of(const Owner& owner);
-/// `dnat name: "net1" id: "c1"`, cut as the reference cuts it.
+/// `dnat name: "net1" id: "c1"`, cut as the reference and iptables cut it.
 std::string comment_of(const Owner& owner);
 /// The container ID in such a comment; empty where it is not one of the network's, or was cut.
 std::string container_in(const std::string& comment, const std::string& network);
@@ -40,6 +40,9 @@ struct RuleText {
 
 /// What all containers of a family share, and nobody removes.
 std::vector<RuleText> shared_rules(Family family, const Options& options);
+/// What a container's chain begins with: what none of its ports is for. The reference has nothing
+/// of it.
+std::vector<std::string> exceptions(Family family);
 /// What the container's chain holds, and the rules of CNI-HOSTPORT-DNAT that lead there.
 /// \throws cni::Error(kInvalidConfig) for conditions that are no words.
 std::vector<std::string> chain_rules(Family family, const Attachment& attachment,

@@ -99,6 +99,16 @@ std::optional<std::string> missing(NfSocket* socket, const Attachment& attachmen
   return nft::missing(*socket, attachment);
 }
 
+// Without a record it is the reference's, whose first choice is iptables, or lost its record.
+std::optional<std::string> missing_unrecorded(NfSocket* socket, const Conf& conf,
+                                              Attachment& attachment) {
+  const bool is_iptables = conf.backend ? conf.backend == Backend::kIptables
+                                        : iptables::has_chain(socket, attachment.owner);
+  if (is_iptables) return iptables::missing_unrecorded(socket, attachment, conf.mappings);
+  attachment.backend = choose_backend(conf.backend, socket);
+  return missing(socket, attachment);
+}
+
 }  // namespace
 
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
@@ -146,8 +156,10 @@ void check(const cni::Request& request) {
 
   const auto records = Records::find();
   const auto known = records ? records->find(attachment.owner) : std::nullopt;
-  attachment.backend = known ? known->backend : choose_backend(conf.backend, rules);
-  if (const auto flaw = missing(rules, attachment)) {
+  if (known) attachment.backend = known->backend;
+  const auto flaw =
+      known ? missing(rules, attachment) : missing_unrecorded(rules, conf, attachment);
+  if (flaw) {
     throw cni::Error(Code::kInternal, cat("check port mappings: ", *flaw));
   }
   if (!uses_loopback(attachment) || attachment.device_v4.empty()) return;

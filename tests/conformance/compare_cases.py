@@ -1,0 +1,251 @@
+"""What is given to our plugins and to the Go reference, to compare what they make of it."""
+
+import dataclasses
+
+V4 = {"subnet": "10.1.2.0/24"}
+V6 = {"subnet": "fd00:1:2::/64"}
+DEFAULT4, DEFAULT6 = {"dst": "0.0.0.0/0"}, {"dst": "::/0"}
+MASQ = {"isGateway": True, "ipMasq": True, "ipMasqBackend": "iptables"}
+
+
+def host_local(*ranges, **more):
+    return {"ipam": {"type": "host-local", "ranges": [[r] for r in ranges], **more}}
+
+
+def static(*addresses, **more):
+    return {"ipam": {"type": "static", "addresses": list(addresses), **more}}
+
+
+def ports(first, count=1, protocol="tcp", host_ip=None):
+    return [{"hostPort": first + i, "containerPort": 80 + i, "protocol": protocol} |
+            ({"hostIP": host_ip} if host_ip else {}) for i in range(count)]
+
+
+def portmap(mappings, addresses=("10.1.2.9/24", "fd00:1:2::9/64"), **more):
+    """Of a pod that another plugin gave the addresses; the first interface is the node's."""
+    def conf(version):
+        old = version < "1.0.0"
+        ips = [{"address": address, "interface": 0 if address.startswith("10.9.") else 1}
+               | ({"version": "6" if ":" in address else "4"} if old else {})
+               for address in addresses]
+        interfaces = [{"name": "cni0"}, {"name": "eth0", "sandbox": "/run/netns/pod1"}]
+        return {"backend": "iptables", "runtimeConfig": {"portMappings": mappings},
+                "prevResult": {"cniVersion": version, "interfaces": interfaces, "ips": ips,
+                               "dns": {}}} | more
+    return conf
+
+
+@dataclasses.dataclass
+class Case:
+    """One input of a plugin; setup runs on the node before it."""
+
+    name: str
+    conf: dict  # or what gives one for a version
+    plugin: str = "bridge"
+    args: str = ""
+    ifname: str = "eth0"
+    setup: list = dataclasses.field(default_factory=list)
+    fails: bool = False
+    versions: tuple = ("1.0.0", "0.4.0")
+    says: str = ""  # in the errors of both
+    intended: tuple = ()  # differences of this case alone, like those of INTENDED
+
+
+FOREIGN_BRIDGE = ["ip link add cni0 address 0a:00:00:00:00:01 type bridge",
+                  "ip addr add 10.1.9.1/24 dev cni0", "ip link set cni0 up"]
+RESOLV_CONF = ["printf 'nameserver 10.9.9.9\\n; no\\nsearch a.test b.test\\ndomain c.test\\n"
+               "options ndots:5 rotate\\nsearch d.test\\n' >/run/resolv.conf"]
+MAC = "02:11:22:33:44:55"
+ALL = ("1.0.0", "0.4.0", "0.3.1", "0.2.0", "0.1.0")
+
+CASES = [
+    Case("L2", {}),
+    Case("L2 in version 0.2.0, whose result needs an address", {}, versions=("0.2.0",),
+         fails=True),
+    Case("L2 with mtu, hairpin", {"mtu": 1400, "hairpinMode": True}),
+    Case("L2 promiscuous", {"promiscMode": True}),
+    Case("L2 on a bridge of another name and with a dot", {"bridge": "br.one"}),
+    Case("no gateway", host_local(V4)),
+    Case("isGateway", {"isGateway": True} | host_local(V4, routes=[DEFAULT4]), versions=ALL),
+    Case("isGateway with a gateway of its own",
+         {"isGateway": True} | host_local(V4 | {"gateway": "10.1.2.99"}, routes=[DEFAULT4])),
+    Case("isDefaultGateway", {"isDefaultGateway": True} | host_local(V4), versions=ALL),
+    Case("isDefaultGateway beside a default route with a gateway",
+         {"isDefaultGateway": True} |
+         host_local(V4, routes=[{"dst": "0.0.0.0/0", "gw": "10.1.2.7"}])),
+    Case("IPv6 alone", {"isDefaultGateway": True} | host_local(V6), versions=ALL),
+    Case("dual-stack", {"isDefaultGateway": True} | host_local(V4, V6), versions=ALL),
+    Case("three subnets", {"isGateway": True} | host_local(
+        V4, V6, {"subnet": "fd00:1:3::/64"}, routes=[DEFAULT4, DEFAULT6])),
+    Case("ipMasq with iptables", MASQ | host_local(V4, routes=[DEFAULT4])),
+    Case("ipMasq with iptables, dual-stack", MASQ | host_local(V4, V6)),
+    Case("ipMasq without a gateway", {"ipMasq": True, "ipMasqBackend": "iptables"} |
+         host_local(V4)),
+    Case("mac from CNI_ARGS", host_local(V4), args=f"IgnoreUnknown=1;MAC={MAC}"),
+    Case("mac from args", {"args": {"cni": {"mac": MAC}}} | host_local(V4),
+         args="IgnoreUnknown=1;MAC=02:00:00:00:00:01"),
+    Case("mac from runtimeConfig", {"runtimeConfig": {"mac": MAC},
+                                    "args": {"cni": {"mac": "02:00:00:00:00:02"}}} |
+         host_local(V4), args="IgnoreUnknown=1;MAC=02:00:00:00:00:01"),
+    Case("mac from RuntimeConfig in podman's spelling", {"RuntimeConfig": {"mac": MAC}} |
+         host_local(V4)),
+    Case("dns override", {"dns": {"nameservers": ["10.1.2.3"], "domain": "x.test"}} |
+         host_local(V4, resolvConf="/run/resolv.conf"), setup=RESOLV_CONF),
+    Case("dns wiped", {"dns": {"nameservers": []}} |
+         host_local(V4, resolvConf="/run/resolv.conf"), setup=RESOLV_CONF),
+    Case("dns from resolvConf", host_local(V4, resolvConf="/run/resolv.conf"), setup=RESOLV_CONF,
+         versions=ALL),
+    Case("bridge is there already", {"isGateway": True} | host_local({"subnet": "10.1.9.0/24"}),
+         setup=FOREIGN_BRIDGE),
+    Case("bridge has another address", {"isGateway": True} | host_local(V4), setup=FOREIGN_BRIDGE,
+         fails=True),
+    Case("bridge has another address, forceAddress", {"isGateway": True, "forceAddress": True} |
+         host_local(V4), setup=FOREIGN_BRIDGE),
+    Case("bridge has another IPv6 address", {"isGateway": True} | host_local(V6),
+         setup=["ip link add cni0 address 0a:00:00:00:00:01 type bridge",
+                "ip addr add fd00:9::1/64 dev cni0 nodad"]),
+    Case("bridge is no bridge", host_local(V4), setup=["ip link add cni0 type veth"], fails=True),
+    Case("static", {"isGateway": True} | static(
+        {"address": "10.1.2.9/24", "gateway": "10.1.2.1"}, {"address": "fd00:1:2::9/64"},
+        routes=[DEFAULT4, {"dst": "10.7.0.0/16", "gw": "10.1.2.77"},
+                {"dst": "fd00:7::/64", "gw": "fd00:1:2::77"}],
+        dns={"nameservers": ["10.1.2.53"]})),
+    Case("static of one address in every version", static(
+        {"address": "10.1.2.9/24", "gateway": "10.1.2.1"}, routes=[DEFAULT4]), versions=ALL),
+    Case("static /32 and /31", static({"address": "10.1.2.9/32"}, {"address": "10.1.3.8/31"})),
+    Case("static without an address", static(), fails=True),
+    Case("static given an address twice", static({"address": "10.1.2.9/24"},
+                                                 {"address": "10.1.2.9/24"}), fails=True),
+    Case("a route that cannot be", host_local(V4, routes=[{"dst": "10.9.0.0/16", "gw": "10.8.8.8"}]),
+         fails=True),
+    Case("IPAM plugin is absent", {"ipam": {"type": "absent"}}, fails=True),
+    Case("host-local, old style", {"ipam": {"type": "host-local", "subnet": "10.1.2.0/24",
+                                            "rangeStart": "10.1.2.20", "rangeEnd": "10.1.2.30",
+                                            "gateway": "10.1.2.254", "routes": [DEFAULT4]}},
+         "host-local", versions=ALL),
+    Case("host-local, one set of several ranges", {"ipam": {
+        "type": "host-local", "ranges": [[{"subnet": "10.1.2.0/30"}, {"subnet": "10.1.3.0/30"}],
+                                         [V6 | {"rangeStart": "fd00:1:2::10"}]]}}, "host-local"),
+    Case("host-local with routes and a gateway outside",
+         host_local(V4 | {"gateway": "10.9.9.9"},
+                    routes=[DEFAULT4, {"dst": "10.5.0.0/16", "gw": "10.1.2.5"}]), "host-local"),
+    Case("host-local, address from CNI_ARGS", host_local(V4), "host-local", args="IP=10.1.2.77"),
+    Case("host-local, address with prefix from CNI_ARGS", host_local(V4), "host-local",
+         args="IP=10.1.2.77/16"),
+    Case("host-local, addresses from args", host_local(V4, V6) |
+         {"args": {"cni": {"ips": ["fd00:1:2::42", "10.1.2.42/24"]}}}, "host-local"),
+    Case("host-local, addresses from runtimeConfig", host_local(V4, V6) |
+         {"runtimeConfig": {"ips": ["10.1.2.43", "fd00:1:2::43/64"]}}, "host-local"),
+    Case("host-local, ranges from runtimeConfig", host_local(V4) |
+         {"runtimeConfig": {"ipRanges": [[{"subnet": "10.3.0.0/24"}]]}}, "host-local"),
+    Case("host-local, asked for the gateway", host_local(V4), "host-local", args="IP=10.1.2.1",
+         fails=True),
+    Case("host-local, asked for an address of no range", host_local(V4), "host-local",
+         args="IP=10.9.2.1", fails=True),
+    Case("host-local, asked for two addresses of one set", host_local(V4) |
+         {"args": {"cni": {"ips": ["10.1.2.3", "10.1.2.4"]}}}, "host-local", fails=True),
+    Case("host-local, two IPv4 sets in 0.2.0", host_local(V4, {"subnet": "10.1.3.0/24"}),
+         "host-local", versions=("0.2.0",), fails=True),
+    Case("host-local goes on after the last address", host_local(V4), "host-local",
+         setup=["mkdir -p /var/lib/cni/networks/net1",
+                "printf 10.1.2.77 >/var/lib/cni/networks/net1/last_reserved_ip.0"]),
+    Case("host-local wraps round", host_local(V4), "host-local",
+         setup=["mkdir -p /var/lib/cni/networks/net1",
+                "printf 10.1.2.254 >/var/lib/cni/networks/net1/last_reserved_ip.0"]),
+    Case("host-local passes over what is taken", host_local(V4), "host-local",
+         setup=["mkdir -p /var/lib/cni/networks/net1",
+                "printf 'a\\r\\neth0' >/var/lib/cni/networks/net1/10.1.2.2",
+                "printf 'old' >/var/lib/cni/networks/net1/10.1.2.3"]),
+    Case("host-local, range is used up", host_local({"subnet": "10.1.2.0/30"}), "host-local",
+         setup=["mkdir -p /var/lib/cni/networks/net1",
+                "printf 'a\\r\\neth0' >/var/lib/cni/networks/net1/10.1.2.2"], fails=True),
+    Case("host-local, has an address already", host_local(V4), "host-local",
+         setup=["mkdir -p /var/lib/cni/networks/net1",
+                "printf 'pod1\\r\\neth0' >/var/lib/cni/networks/net1/10.1.2.2"], fails=True),
+    Case("host-local in a dataDir", host_local(V4, dataDir="/run/leases"), "host-local"),
+    Case("static alone", static({"address": "10.1.2.9/24"}), "static", versions=ALL),
+    Case("static, address and gateway from CNI_ARGS", static({"address": "10.1.2.9/24"}),
+         "static", args="IP=10.2.2.42/24,fd00::42/64;GATEWAY=10.2.2.1"),
+    Case("static, addresses from args", static({"address": "10.1.2.9/24"}) |
+         {"args": {"cni": {"ips": ["10.4.4.4/24"]}}}, "static", args="IP=10.2.2.42/24"),
+    Case("static, addresses from runtimeConfig", static({"address": "10.1.2.9/24"}) |
+         {"runtimeConfig": {"ips": ["10.5.5.5/24"]}, "args": {"cni": {"ips": ["10.4.4.4/24"]}}},
+         "static", args="IP=10.2.2.42/24"),
+    Case("static, no prefix", static({"address": "10.1.2.9"}), "static", fails=True),
+    Case("loopback", {}, "loopback", ifname="lo", versions=("1.0.0",)),
+    Case("loopback after another plugin", {"prevResult": {
+        "interfaces": [{"name": "eth0", "sandbox": "/x"}],
+        "ips": [{"address": "10.1.2.3/24", "interface": 0}], "dns": {}}}, "loopback", ifname="lo",
+        versions=("1.0.0",)),
+]
+
+POD = ["ip link add cni0 type bridge", "ip addr add 10.1.2.1/24 dev cni0",
+       "ip addr add fd00:1:2::1/64 dev cni0 nodad", "ip link set cni0 up"]
+MARK_CHAIN = ["iptables -t nat -N KUBE-MARK-MASQ", "ip6tables -t nat -N KUBE-MARK-MASQ"]
+IPV4, IPV6 = ("10.1.2.9/24",), ("fd00:1:2::9/64",)
+TO_IPV4, TO_IPV6 = ports(9001, host_ip="192.0.2.1"), ports(9002, host_ip="2001:db8::1")
+EVERY = ports(8000) + ports(8001, 2, "udp") + ports(8003, 1, "sctp")
+NO_LOOPBACK = (r"sysctl/ipv4/conf/cni0/route_localnet: \"1\" -> \"0\"",
+               "ours turns it on where a port is asked for at 127.0.0.1, the reference always")
+NOWHERE = "the reference leads the port of a family that the mapping is not for to an empty chain"
+
+
+def hostport(name, conf, setup=(), **more):
+    return Case(f"portmap {name}", conf, "portmap", setup=POD + list(setup),
+                **{"versions": ("1.0.0",)} | more)
+
+
+CASES += [
+    hostport("dual-stack", portmap(EVERY), versions=("1.0.0", "0.4.0", "0.3.1")),
+    hostport("IPv4", portmap(EVERY, IPV4)),
+    hostport("IPv6", portmap(EVERY, IPV6)),
+    hostport("tcp and udp of one number", portmap(ports(53) + ports(53, 1, "udp"))),
+    hostport("15 ports", portmap(ports(8000, 15))),
+    hostport("16 ports, and 31 of another protocol",
+             portmap(ports(8000, 16) + ports(9100, 31, "udp"))),
+    hostport("not in order", portmap(ports(8005) + ports(7000, 1, "udp") + ports(80) + ports(443))),
+    hostport("of no port", portmap([])),
+    hostport("of a pod without addresses", portmap(EVERY, ())),
+    hostport("of a pod with addresses of the node and several of its own", portmap(
+        EVERY, ("10.9.9.9/24", "10.1.2.9/24", "10.1.2.10/24", "fd00:1:2::9/64", "fd00::9/64"))),
+    hostport("of an address with a prefix of its own", portmap(EVERY, ("10.1.2.9/32",))),
+    hostport("at an IPv4 address", portmap(TO_IPV4 + ports(80, host_ip="192.0.2.1"), IPV4),
+             intended=(NO_LOOPBACK,)),
+    hostport("at an IPv6 address", portmap(TO_IPV6 + ports(80, host_ip="2001:db8::1"), IPV6)),
+    hostport("at 0.0.0.0", portmap(ports(80, 2, host_ip="0.0.0.0"), IPV4)),
+    hostport("at ::", portmap(ports(80, 2, host_ip="::"), IPV6)),
+    hostport("at 127.0.0.1", portmap(ports(80, host_ip="127.0.0.1"), IPV4)),
+    hostport("at addresses of both families", portmap(ports(9000) + TO_IPV4 + TO_IPV6), intended=(
+        (r"CNI-HOSTPORT-DNAT\b.* --dports 90[0-9,]+ -j CNI-DN-", NOWHERE),)),
+    hostport("at 0.0.0.0 and ::", portmap(
+        ports(9000) + ports(9003, host_ip="0.0.0.0") + ports(9004, host_ip="::")), intended=(
+            (r"CNI-HOSTPORT-DNAT\b.* --dports 90[0-9,]+ -j CNI-DN-", NOWHERE),)),
+    hostport("at an IPv4 address alone, dual-stack", portmap(TO_IPV4), intended=(
+        NO_LOOPBACK, (r"(ip6tables-nft/nat|nft/(table|chain)/ip6/nat|rules after ADD ip6tables).* -> null",
+         NOWHERE),)),
+    hostport("without snat", portmap(EVERY, snat=False)),
+    hostport("with markMasqBit", portmap(EVERY, markMasqBit=5)),
+    hostport("with markMasqBit 31", portmap(EVERY, markMasqBit=31)),
+    hostport("with externalSetMarkChain", portmap(EVERY, externalSetMarkChain="KUBE-MARK-MASQ"),
+             MARK_CHAIN),
+    hostport("with externalSetMarkChain, which is not there",
+             portmap(EVERY, externalSetMarkChain="KUBE-MARK-MASQ"), fails=True),
+    hostport("with conditions", portmap(
+        EVERY, conditionsV4=["!", "-s", "192.0.2.0/24", "-i", "eth7"],
+        conditionsV6=["-m", "mark", "--mark", "0x7/0xff"])),
+    hostport("with conditions for IPv4", portmap(EVERY, conditionsV4=["-s", "192.0.2.0/24"])),
+    hostport("with names too long for the comment", portmap(EVERY, name="n" * 250)),
+    hostport("with a name of strange characters", portmap(EVERY, name="a.b_c-d")),
+    hostport("host port 0", portmap(ports(0)), fails=True, says="Invalid host port number"),
+    hostport("container port 0", portmap([EVERY[0] | {"containerPort": 0}]), fails=True,
+             says="Invalid container port number"),
+    hostport("markMasqBit 32", portmap(EVERY, markMasqBit=32), fails=True,
+             says="MasqMarkBit must be between 0 and 31"),
+    hostport("markMasqBit -1", portmap(EVERY, markMasqBit=-1), fails=True,
+             says="MasqMarkBit must be between 0 and 31"),
+    hostport("markMasqBit and externalSetMarkChain", portmap(
+        EVERY, markMasqBit=5, externalSetMarkChain="KUBE-MARK-MASQ"), fails=True,
+        says="Cannot specify externalSetMarkChain and markMasqBit"),
+    hostport("without a previous result", {"backend": "iptables"}, fails=True,
+             says="must be called as chained plugin"),
+]
