@@ -77,9 +77,8 @@ std::string holder_of(int fd) try {
 
 Error out_of_time(const std::string& path, int fd, std::chrono::milliseconds waited) {
   const std::string holder = holder_of(fd);
-  return {Code::kTryAgainLater,
-          cat("lock '", path, "': not free after ", waited.count() / 1000, " s",
-              holder.empty() ? "" : cat(", held by process ", holder))};
+  return {Code::kTryAgainLater, cat("lock '", path, "': not free after ", waited.count() / 1000,
+                                    " s", holder.empty() ? "" : cat(", held by process ", holder))};
 }
 
 }  // namespace

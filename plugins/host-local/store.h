@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "libcni/dir.h"
-#include "plugins/host-local/index.h"
 #include "libcni/lock.h"
+#include "plugins/host-local/index.h"
 
 namespace host_local {
 

@@ -63,6 +63,10 @@ std::vector<Process> processes_with(std::uint64_t inode) {
   return out;
 }
 
+bool has_argument(const Process& process, const std::string& argument) {
+  return cat('\0', process.command_line).find(cat('\0', argument, '\0')) != std::string::npos;
+}
+
 bool overlaps(const netlink::Holder& holder, const Key& key) {
   return holder.address.is_unspecified() || !key.address || holder.address == *key.address;
 }
@@ -76,7 +80,7 @@ std::string describe(const netlink::Holder& holder, const std::vector<Process>& 
 void refuse_holder(const Key& key, const netlink::Holder& holder, const std::string& container_id) {
   const auto processes = processes_with(holder.inode);
   const bool own = std::any_of(processes.begin(), processes.end(), [&](const Process& process) {
-    return process.command_line.find(container_id) != std::string::npos;
+    return has_argument(process, container_id);
   });
   if (own) return;
   throw cni::Error(kPortInUse, cat("map ", key.str(), ": in use by ", describe(holder, processes)));

@@ -47,16 +47,22 @@ struct Site {
   const Records& records;
 };
 
-void remove_iptables(const Site& site, const Attachment& attachment, const Container& container) {
+// The attachments that share the chain of a container and network.
+Container sharing(const Container& container, const std::string& network) {
+  Container out;
+  std::copy_if(container.begin(), container.end(), std::back_inserter(out),
+               [&](const Attachment& one) {
+                 return one.backend == Backend::kIptables && one.owner.network == network;
+               });
+  return out;
+}
+
+// `others`: what stays of the container.
+void remove_iptables(const Site& site, const Attachment& attachment, const Container& others) {
   iptables::remove(site.socket, attachment.owner);
   for (const Claim& claim : attachment.claims) site.records.release(claim.key, attachment.owner);
-  for (const Attachment& other : container) {  // had a part of the chain
-    if (other.owner == attachment.owner || other.backend != Backend::kIptables ||
-        other.owner.network != attachment.owner.network) {
-      continue;
-    }
-    iptables::add(site.socket, other, other.pod);
-  }
+  const Container rest = sharing(others, attachment.owner.network);
+  if (!rest.empty()) iptables::add(site.socket, with_siblings(rest[0], rest), rest[0].pod);
 }
 
 std::vector<Claim> remove_nftables(const Site& site, const Attachment& attachment) {
@@ -74,12 +80,17 @@ void evict(const Site& site, Attachment owner, const Claim& claim) {
     remove_nftables(site, owner);
     return;
   }
-  remove_iptables(site, owner, {});
+  Container others = site.records.read(owner.owner.container_hash()).attachments;
+  std::erase(others, owner);
+  site.records.release(claim.key, owner.owner);
   std::erase_if(owner.claims, [&](const Claim& other) { return other.key == claim.key; });
   site.records.put(owner);
-  if (owner.claims.empty() || !is_alive(owner)) return;
-  iptables::add(site.socket, owner, owner.pod);
-  for (const Claim& kept : owner.claims) site.records.claim(kept.key, owner.owner);
+  if (owner.claims.empty() || !is_alive(owner)) {
+    remove_iptables(site, owner, others);
+  } else {
+    others.push_back(owner);
+    iptables::add(site.socket, with_siblings(owner, others), owner.pod);
+  }
 }
 
 // Settles who has the key, where the kernel's own answer will not: the iptables backend lets any
@@ -253,13 +264,13 @@ Attachment with_siblings(const Attachment& attachment, const Container& containe
       if (taken.insert(claim.key).second) out.claims.push_back(claim);
     }
   };
-  for (const Attachment& other : container) {
-    if (other.owner.network == attachment.owner.network && other.backend == Backend::kIptables &&
-        other.owner != attachment.owner) {
-      append(other);
-    }
+  bool is_there = false;
+  for (const Attachment& other : sharing(container, attachment.owner.network)) {
+    const bool itself = other.owner == attachment.owner;
+    is_there = is_there || itself;
+    append(itself ? attachment : other);
   }
-  append(attachment);
+  if (!is_there) append(attachment);
   return out;
 }
 

@@ -26,8 +26,8 @@ std::vector<Claim> set_up(netlink::nf::NfSocket* socket, Attachment& attachment,
 /// neither it asks nothing of the kernel. \throws cni::Error listing what could not be removed.
 void take_down(const Owner& owner, const std::vector<Mapping>& mappings);
 
-/// The attachment's claims together with those that other attachments of its container and network
-/// made before, since all of them share one chain of the iptables backend.
+/// The attachment's claims together with those of the container's others on the same network, the
+/// oldest first, since all of them share one chain of the iptables backend.
 Attachment with_siblings(const Attachment& attachment, const Container& container);
 
 /// Undo step of set_up().

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """A node is upgraded while pods run: what the Go plugins added, ours remove, and the reverse."""
 
+import json
 import os
+import shutil
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import hostport, suite  # noqa: E402
+from support.hostport import mapping  # noqa: E402
 from support.plugin import OURS, REFERENCE, cni, has_reference  # noqa: E402
+from support.portmap import RECORDS, PortmapTest  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import run, wait_for  # noqa: E402
 
@@ -111,6 +115,216 @@ class Mixed(suite.NodeTest):
         self.assertEqual((outcome.status, outcome.stdout), (0, ""), str(outcome))
         self.assert_same(kept, ignore=lambda place: "last_reserved_ip" in place
                          or place == "file/run/netns/pod2" or "/.owners" in place)
+
+
+EVERY = [mapping(8000, 80), mapping(8001, 81, "udp"), mapping(8002, 82, "sctp")]
+AT = [mapping(8000, 80), mapping(8001, 81, host_ip="192.0.2.1"), mapping(8003, 83, host_ip="::"),
+      mapping(8002, 82, host_ip="2001:db8::1"), mapping(8004, 84, "udp", "0.0.0.0")]
+# Name: mappings, whether the pod has IPv6 too, and what else the config has.
+PORTS = {
+    "one port": (EVERY[:1], False, {}),
+    "dual-stack": (EVERY, True, {}),
+    "40 ports": ([mapping(8000 + i, 80) for i in range(40)], True, {}),
+    "at addresses": (AT, True, {}),
+    "without snat": (EVERY, True, {"snat": False}),
+    "markMasqBit": (EVERY, True, {"markMasqBit": 5}),
+    "externalSetMarkChain": (EVERY, True, {"externalSetMarkChain": "KUBE-MARK-MASQ"}),
+    "conditions": (EVERY, True, {"conditionsV4": ["!", "-s", "192.0.2.0/24"],
+                                 "conditionsV6": ["-i", "eth7"]}),
+}
+VARIANTS = [(variant, ("iptables", variant)) for variant in ("nft", "legacy")]
+PORT_CASES = [(f"{way}: {name}, iptables-{variant}, {others}, {with_prev} prevResult",
+               (first, second, name, backend, others, with_prev == "with"))
+              for way, (first, second) in WAYS.items() for name in PORTS
+              for variant, backend in VARIANTS if variant == "nft" or name == "dual-stack"
+              for others, with_prev in (("alone", "with"), ("between others", "without"))]
+
+# What releases 1.6 to 1.9 of the reference leave in nftables, the rules of three containers mixed.
+HOSTPORT_NFT = """
+table FAMILY cni_hostport {
+  comment "CNI portmap plugin";
+  chain hostports {
+    tcp dport 8000 dnat to TO1:80 comment "ONE"
+    tcp dport 8000 dnat to TO2:80 comment "TWO"
+    FAMILY daddr NODE udp dport 8001 dnat to TO1:81 comment "ONE"
+    tcp dport 9000 dnat to TO1:80 comment "ONE1"
+    tcp dport 9001 dnat to TO1:80
+  }
+  chain hostip_hostports {
+    FAMILY daddr NODE tcp dport 8002 dnat to TO1:82 comment "ONE"
+    FAMILY daddr NODE tcp dport 8002 dnat to TO2:82 comment "TWO"
+  }
+  chain hostports_all { jump hostip_hostports; jump hostports; }
+  chain prerouting {
+    type nat hook prerouting priority -100;
+    fib daddr type local jump hostports_all
+  }
+  chain output { type nat hook output priority -100; fib daddr type local jump hostports_all; }
+  chain masquerading {
+    type nat hook postrouting priority 100;
+    FAMILY saddr POD1 FAMILY daddr POD1 masquerade comment "ONE"
+    FAMILY saddr LOOPBACK FAMILY daddr POD1 masquerade comment "ONE"
+    FAMILY saddr POD2 FAMILY daddr POD2 masquerade comment "TWO"
+  }
+}
+"""
+
+
+def ruleset():
+    return run("nft", "list", "ruleset").splitlines()
+
+
+@suite.spread
+class MixedPortmap(PortmapTest):
+    def setUp(self):
+        super().setUp()
+        if not has_reference("portmap"):
+            self.skipTest(f"the Go plugins are not in {REFERENCE}")
+
+    def use(self, backend):
+        super().use(backend)
+        for tool in ("iptables", "ip6tables"):
+            run(tool, "-t", "nat", "-N", "KUBE-MARK-MASQ")
+
+    def by(self, directory, verb, one, ports, **more):
+        """One run of the plugin in directory, for the pod and that row of PORTS."""
+        mappings, dual, options = PORTS[ports]
+        prev = hostport.result(one, one.v4, one.v6 if dual else None)
+        return self.assert_ok(self.call(verb, one, mappings, {"directory": directory},
+                                        **{"prevResult": prev} | options | more))
+
+    def add_other(self, directory, ports):
+        other = self.container(f"other{ports}")
+        added = self.call("ADD", other, [mapping(ports + i, 80) for i in range(3)],
+                          {"directory": directory})
+        self.assert_ok(added)
+
+    @suite.cases(PORT_CASES)
+    def no_port_is_left_when(self, case):
+        first, second, name, backend, others, prev = case
+        self.use(backend)
+        one = self.container()
+        if others != "alone":
+            self.add_other(first, 7000)
+            self.add_other(second, 7010)
+        before = snapshot()
+        self.assertNotIn("8000", str(self.rules()))
+        self.by(first, "ADD", one, name)
+        if others != "alone":
+            self.add_other(first, 7020)
+            with_all = snapshot()
+            self.by(first, "DEL", one, name)
+            before = snapshot()  # with those that were added behind
+            self.by(first, "ADD", one, name)
+            self.assert_same(with_all)
+        self.assertIn("8000", str(self.rules()))
+        if first == REFERENCE:
+            self.by(OURS, "CHECK", one, name)
+        self.by(second, "DEL", one, name, **{} if prev else {"prevResult": None})
+        # Of our record the reference knows nothing; our own DEL, whenever it comes, removes it.
+        self.assertNotIn("8000", str(self.rules()))
+        self.by(OURS, "DEL", one, name)
+        self.assert_same(before, ignore=lambda place: others == "alone" and left_by_design(place))
+
+    @suite.cases([(f"{name}, iptables-{variant}", (name, backend)) for name in PORTS
+                  for variant, backend in VARIANTS if variant == "nft" or name == "dual-stack"])
+    def check_without_a_backend_finds_what_the_reference_added(self, row):
+        name, backend = row
+        self.use(backend)
+        one = self.container()
+        self.by(REFERENCE, "ADD", one, name)
+        self.by(OURS, "CHECK", one, name, backend=None)
+
+    @suite.cases([(what, (rule, says)) for what, rule, says in (
+        ("a port", "-A CNI-DN-{} -p tcp --dport 8000 -j DNAT --to-destination {}:80", "DNAT"),
+        ("the marking of a port", "-A CNI-DN-{} -s 127.0.0.1 -p tcp --dport 8000 "
+         "-j CNI-HOSTPORT-SETMARK", "SETMARK"),
+        ("the hook", "-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT",
+         "PREROUTING"),
+        ("the way into the pod's chain", "-F CNI-HOSTPORT-DNAT", "CNI-HOSTPORT-DNAT"),
+        ("all", "-F", "CNI-"))])
+    def check_of_what_the_reference_added_notices_the_loss_of(self, row):
+        rule, says = row
+        self.use(("iptables", "nft"))
+        one = self.container()
+        self.by(REFERENCE, "ADD", one, "dual-stack")
+        chain = next(chain for chain, _ in self.rules() if chain.startswith("CNI-DN-"))
+        words = rule.replace("-A ", "-D ").format(chain.removeprefix("CNI-DN-"), one.v4).split()
+        run("iptables", "-t", "nat", *words)
+        checked = self.call("CHECK", one, PORTS["dual-stack"][0])
+        self.assertIn(says, self.assert_error(checked, 999)["msg"])
+
+    def test_check_of_ours_without_its_record_demands_all_that_ours_makes(self):
+        self.use(("iptables", "nft"))
+        one = self.container()
+        self.by(OURS, "ADD", one, "at addresses")
+        shutil.rmtree(RECORDS)
+        self.by(OURS, "CHECK", one, "at addresses", backend=None)
+        run("iptables", "-D", "INPUT", "-j", "CNI-HOSTPORT-GUARD")
+        self.assert_error(self.call("CHECK", one, PORTS["at addresses"][0]), 999, "GUARD")
+
+    @suite.cases(VARIANTS)
+    def gc_removes_ports_that_the_reference_added_and_nobody_lists_iptables(self, backend):
+        self.use(backend)
+        one, two, three = (self.container(name) for name in ("one", "two", "three"))
+        self.by(REFERENCE, "ADD", two, "40 ports")
+        self.by(REFERENCE, "ADD", three, "conditions", name="net2")
+        kept = snapshot()
+        self.by(REFERENCE, "ADD", one, "at addresses")
+        valid = {"version": "1.1.0", "cni.dev/valid-attachments": [
+            {"containerID": two.name, "ifname": "eth0"}]}
+        self.assert_ok(self.call("GC", one, **valid))
+        self.assert_same(kept)
+        self.assert_ok(self.call("GC", one, **valid | {"name": "net2"}))
+        self.assertEqual({port for _, _, port in self.targets()}, set(range(8000, 8040)))
+        self.by(OURS, "CHECK", two, "40 ports")
+
+    def nft_of_the_reference(self, one, two):
+        """Loads what the reference has for both pods, and returns the ruleset as nft lists it."""
+        words = {"ip": {"POD1": one.v4, "POD2": two.v4, "TO1": one.v4, "TO2": two.v4,
+                        "NODE": "192.0.2.1", "LOOPBACK": "127.0.0.1"},
+                 "ip6": {"POD1": one.v6, "POD2": two.v6, "TO1": f"[{one.v6}]",
+                         "TO2": f"[{two.v6}]", "NODE": "2001:db8::1", "LOOPBACK": "::1"}}
+        for family, meanings in words.items():
+            text = HOSTPORT_NFT
+            for word, value in (meanings | {"FAMILY": family, "ONE": one.name,
+                                            "TWO": two.name}).items():
+                text = text.replace(word, value)
+            run("nft", "-f", "-", stdin=text)
+        return ruleset()
+
+    @suite.cases([(f"{what}, {with_prev} prevResult", (backend, with_prev == "with"))
+                  for what, backend in (("no backend given", None), ("nftables", "nftables"),
+                                        ("iptables", "iptables"))
+                  for with_prev in ("with", "without")])
+    def ours_removes_what_the_reference_has_in_nftables(self, row):
+        backend, prev = row
+        one, two = self.container("one"), self.container("two")
+        text = self.nft_of_the_reference(one, two)
+        kept = [line for line in text if f'"{one.name}"' not in line]
+        self.assertEqual(len(text) - len(kept), 10)
+        before = snapshot()
+        other = self.container("three")
+        more = {} if prev else {"prevResult": None}
+        self.assert_ok(self.call("DEL", other, EVERY, backend=backend, **more))
+        self.assert_same(before, ignore=lambda place: "three" in place)
+        for _ in range(2):
+            self.assert_ok(self.call("DEL", one, EVERY, backend=backend, **more))
+            self.assertEqual(ruleset(), kept)
+
+    def test_adds_beside_what_the_reference_has_in_nftables_leave_it(self):
+        one, two = self.container("one"), self.container("two")
+        text = self.nft_of_the_reference(one, two)
+        three = self.container("three")
+        self.add(three, mapping(8500, 80), backend=None)
+        self.assertIn(("tcp", None, 8500), self.targets())
+        listed = json.dumps(ruleset())
+        self.assertIn("patchbay_hostport", listed)
+        self.delete(three, backend=None, prevResult=None)
+        self.assertEqual([line for line in ruleset() if "cni_hostport" in line],
+                         [line for line in text if "cni_hostport" in line])
+        self.assertTrue(set(text) <= set(ruleset()))
+        self.assertNotIn(("tcp", None, 8500), self.targets())
 
 
 if __name__ == "__main__":
