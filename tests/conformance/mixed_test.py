@@ -132,6 +132,8 @@ PORTS = {
     "conditions": (EVERY, True, {"conditionsV4": ["!", "-s", "192.0.2.0/24"],
                                  "conditionsV6": ["-i", "eth7"]}),
 }
+# With ip6tables-legacy the reference loses all but the first port of a protocol, since that tool's
+# -C takes one for the other: only the rows without a second one are for both.
 VARIANTS = [(variant, ("iptables", variant)) for variant in ("nft", "legacy")]
 PORT_CASES = [(f"{way}: {name}, iptables-{variant}, {others}, {with_prev} prevResult",
                (first, second, name, backend, others, with_prev == "with"))
@@ -264,10 +266,10 @@ class MixedPortmap(PortmapTest):
         self.assert_error(self.call("CHECK", one, PORTS["at addresses"][0]), 999, "GUARD")
 
     @suite.cases(VARIANTS)
-    def gc_removes_ports_that_the_reference_added_and_nobody_lists_iptables(self, backend):
+    def gc_removes_ports_that_the_reference_added_and_nobody_lists_with_iptables(self, backend):
         self.use(backend)
         one, two, three = (self.container(name) for name in ("one", "two", "three"))
-        self.by(REFERENCE, "ADD", two, "40 ports")
+        self.by(REFERENCE, "ADD", two, "dual-stack")
         self.by(REFERENCE, "ADD", three, "conditions", name="net2")
         kept = snapshot()
         self.by(REFERENCE, "ADD", one, "at addresses")
@@ -276,8 +278,8 @@ class MixedPortmap(PortmapTest):
         self.assert_ok(self.call("GC", one, **valid))
         self.assert_same(kept)
         self.assert_ok(self.call("GC", one, **valid | {"name": "net2"}))
-        self.assertEqual({port for _, _, port in self.targets()}, set(range(8000, 8040)))
-        self.by(OURS, "CHECK", two, "40 ports")
+        self.assertEqual({port for _, _, port in self.targets()}, {8000, 8001, 8002})
+        self.by(OURS, "CHECK", two, "dual-stack")
 
     def nft_of_the_reference(self, one, two):
         """Loads what the reference has for both pods, and returns the ruleset as nft lists it."""
