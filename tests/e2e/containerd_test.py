@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""containerd with its CNI library, on our plugins: containers serve a page to their node."""
+"""containerd with its CNI library, on our plugins: containers and the pods of its Container Runtime
+Interface serve a page to their node."""
 
 import json
 import os
@@ -7,7 +8,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import image, suite  # noqa: E402
+from support import cri, image, suite  # noqa: E402
+from support.hostport import NODE, Site, mapping  # noqa: E402
 from support.plugin import OURS, PLUGINS  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import World, fetch, remove_cgroups, run, wait_for  # noqa: E402
@@ -26,6 +28,7 @@ state = "/run/c8d/state"
 address = "/run/c8d/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
 restrict_oom_score_adj = true
+sandbox_image = "localhost/busybox:test"
 [plugins."io.containerd.grpc.v1.cri".containerd]
 snapshotter = "native"
 """
@@ -43,9 +46,18 @@ NETWORKS = [(f"{version} {name}", conflist(version, ranges))
             for version, name, ranges in (("0.3.1", "IPv4", IPV4), ("0.4.0", "dual-stack", DUAL),
                                           ("1.0.0", "dual-stack", DUAL))]
 
+def with_ports(**more):
+    """A network for pods with ports of the node."""
+    out = conflist("1.0.0", DUAL)
+    out["plugins"][0]["isDefaultGateway"] = True
+    del out["plugins"][0]["ipam"]["routes"]
+    out["plugins"].append({"type": "portmap", "capabilities": {"portMappings": True}} | more)
+    return out
 
-@suite.spread
-class Containerd(suite.NodeTest):
+
+class ContainerdTest(suite.NodeTest):
+    """A node with containerd on it, which has the test's image."""
+
     def setUp(self):
         super().setUp()
         os.mkdir("/run/c8d")
@@ -66,7 +78,9 @@ class Containerd(suite.NodeTest):
             with open("/run/c8d/log", encoding="utf-8") as log:
                 self.fail("containerd does not answer: " + log.read())
         image.build("/run/c8d/image.tar", PAGE)
-        self.ctr("image", "import", "--snapshotter", "native", "/run/c8d/image.tar")
+        for namespace in ("default", "k8s.io"):
+            self.ctr("--namespace", namespace, "image", "import", "--snapshotter", "native",
+                     "/run/c8d/image.tar")
 
     def stop(self):
         self.daemon.terminate()
@@ -79,6 +93,18 @@ class Containerd(suite.NodeTest):
             self.assertEqual(done.returncode, 0, f"ctr {arguments}: {done.stderr}{done.stdout}")
         return done
 
+    @staticmethod
+    def use(network):
+        with open("/etc/cni/net.d/10-patchbay.conflist", "w", encoding="ascii") as file:
+            json.dump(network, file)
+
+    def assert_left_by_design(self, before):
+        self.assert_same(before, ignore=lambda place: left_by_design(place, "cni-c8d")
+                         or place.startswith(CONTAINERDS_OWN))
+
+
+@suite.spread
+class Containerd(ContainerdTest):
     def start(self, name):
         # In the foreground: a detached ctr never removes what its CNI library added.
         process = subprocess.Popen(["ctr", "--address", SOCKET, "run", "--rm", "--cni",
@@ -112,8 +138,7 @@ class Containerd(suite.NodeTest):
 
     @suite.cases(NETWORKS)
     def serves_its_page_to_the_node(self, network):
-        with open("/etc/cni/net.d/10-patchbay.conflist", "w", encoding="ascii") as file:
-            json.dump(network, file)
+        self.use(network)
         before = snapshot()
         running = {name: self.start(name) for name in ("web1", "web2")}
         families = len(network["plugins"][0]["ipam"]["ranges"])
@@ -131,8 +156,74 @@ class Containerd(suite.NodeTest):
         self.assertEqual(fetch(addresses[families]), PAGE, "the other container goes on")
         self.end("web2", running["web2"])
         wait_for(lambda: run("ip", "-j", "link", "show", "type", "veth").strip() in ("", "[]"))
-        self.assert_same(before, ignore=lambda place: left_by_design(place, "cni-c8d")
+        self.assert_left_by_design(before)
+
+
+@suite.spread
+class Pods(ContainerdTest):
+    """What a kubelet asks of containerd."""
+
+    def setUp(self):
+        reason = cri.why_impossible()
+        if reason:
+            self.skipTest(reason)
+        super().setUp()
+        self.cri = cri.Cri(SOCKET)
+        self.outside = Site().outside
+        self.running = set()
+        run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")  # the node's links have more routes
+
+    def use(self, network):
+        super().use(network)
+        self.assertTrue(wait_for(self.cri.is_ready, 20, 0.1), "containerd takes the network")
+
+    def run_pod(self, name, *port_mappings, **options):
+        sandbox = self.cri.run_pod(name, port_mappings,
+                                   cgroup_parent=f"/{self.cgroup}", **options)
+        self.running.add(sandbox)
+        self.addCleanup(lambda: sandbox in self.running and self.end(sandbox))
+        return sandbox
+
+    def end(self, sandbox):
+        """What a kubelet does with a pod that is to go; it asks for the first step twice."""
+        self.running.discard(sandbox)
+        self.cri.stop_pod(sandbox)
+        self.cri.stop_pod(sandbox)
+        self.cri.remove_pod(sandbox)
+
+    @suite.cases([("nftables", {}), ("iptables", {"backend": "iptables"})])
+    def ports_of_the_node_lead_to_a_pod(self, more):
+        self.use(with_ports(**more))
+        before = snapshot()
+        one = self.run_pod("one", mapping(8080, 80), mapping(8081, 80, host_ip=NODE[4]),
+                           annotations={"example.org/note": "no matter to the network"})
+        two = self.run_pod("two", mapping(8082, 80, host_ip="0.0.0.0"))
+        everywhere = [f"{NODE[4]}:8080", f"[{NODE[6]}]:8080", f"{NODE[4]}:8081", f"{NODE[4]}:8082"]
+        for place in everywhere + ["127.0.0.1:8080", "127.0.0.1:8082"]:
+            self.assertEqual(fetch(place), PAGE, place)
+        for place in ("127.0.0.1:8081", f"[{NODE[6]}]:8082", f"{NODE[4]}:80", "[::1]:8080"):
+            self.assertIsNone(fetch(place, seconds=0), place)
+        with self.outside.inside():
+            for place in everywhere:
+                self.assertEqual(fetch(place), PAGE, f"{place} from outside")
+        self.end(one)
+        self.assertIsNone(fetch(f"{NODE[4]}:8080", seconds=0))
+        self.assertEqual(fetch(f"{NODE[4]}:8082"), PAGE, "the other pod goes on")
+        self.end(two)
+        self.assert_left_by_design(before)
+
+    def test_a_port_that_another_pod_has_is_refused_and_free_after_it(self):
+        self.use(with_ports())
+        before = snapshot()
+        one = self.run_pod("one", mapping(8080, 80))
+        with_one = snapshot()
+        with self.assertRaisesRegex(RuntimeError, "8080.*" + one):
+            self.run_pod("two", mapping(8080, 80))
+        self.assert_same(with_one, ignore=lambda place: "/last_reserved_ip." in place
                          or place.startswith(CONTAINERDS_OWN))
+        self.end(one)
+        self.end(self.run_pod("two", mapping(8080, 80)))
+        self.assert_left_by_design(before)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,136 @@
+"""A client of the Container Runtime Interface with what a kubelet does for a pod's network.
+
+It runs as a program of its own, since gRPC is there for Debian's Python and maybe not for the one
+that runs the tests. The few messages of runtime.v1's api.proto are put together here by hand.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+PYTHON = "/usr/bin/python3"
+_PROTOCOLS = {"tcp": 0, "udp": 1, "sctp": 2}
+
+
+def why_impossible():
+    """Why there is no client here, or None."""
+    tried = subprocess.run([PYTHON, "-c", "import grpc"], capture_output=True, check=False)
+    return None if tried.returncode == 0 else f"{PYTHON} has no module grpc (python3-grpcio)"
+
+
+class Cri:
+    """The runtime behind a socket."""
+
+    def __init__(self, socket):
+        self.socket = socket
+
+    def run_pod(self, name, port_mappings=(), annotations=None, cgroup_parent=""):
+        """Starts a sandbox and returns its ID. port_mappings are entries of portMappings."""
+        pod = {"name": name, "port_mappings": list(port_mappings), "cgroup_parent": cgroup_parent,
+               "annotations": annotations or {}}
+        return self._call("run", json.dumps(pod))
+
+    def stop_pod(self, sandbox):
+        """Takes the sandbox's network down and ends its process."""
+        self._call("stop", sandbox)
+
+    def remove_pod(self, sandbox):
+        """Forgets the sandbox."""
+        self._call("remove", sandbox)
+
+    def is_ready(self):
+        """Whether the runtime answers and has a network for pods."""
+        return self._call("status", "") == "ready"
+
+    def _call(self, verb, argument):
+        done = subprocess.run([PYTHON, os.path.abspath(__file__), self.socket, verb],
+                              input=argument, capture_output=True, text=True, timeout=120,
+                              check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"CRI {verb}: {done.stderr.strip().splitlines()[-1:]}")
+        return done.stdout
+
+
+def _varint(number):
+    out = b""
+    while number > 0x7f:
+        out += bytes([number & 0x7f | 0x80])
+        number >>= 7
+    return out + bytes([number])
+
+
+def _field(number, value):
+    """A field of a message: a number, or bytes or text behind their length. What is empty is left
+    out, as proto3 has it."""
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value) if value else b""
+    data = value.encode() if isinstance(value, str) else value
+    return _varint(number << 3 | 2) + _varint(len(data)) + data if data else b""
+
+
+def _number(data, at):
+    value, shift = 0, 0
+    while True:
+        byte = data[at]
+        value, shift, at = value | (byte & 0x7f) << shift, shift + 7, at + 1
+        if byte < 0x80:
+            return value, at
+
+
+def _fields(data):
+    """(number, value) of all fields of a message; it has numbers, texts and messages only."""
+    at = 0
+    while at < len(data):
+        key, at = _number(data, at)
+        value, at = _number(data, at)
+        if key & 7 == 2:
+            value, at = data[at:at + value], at + value
+        yield key >> 3, value
+
+
+def _sandbox_config(pod):
+    """PodSandboxConfig."""
+    metadata = _field(1, pod["name"]) + _field(2, pod["name"] + "-uid") + _field(3, "default")
+    out = _field(1, metadata) + _field(2, pod["name"])
+    for entry in pod["port_mappings"]:
+        out += _field(5, _field(1, _PROTOCOLS[entry["protocol"]])
+                      + _field(2, entry["containerPort"]) + _field(3, entry["hostPort"])
+                      + _field(4, entry.get("hostIP", "")))
+    for key, value in pod["annotations"].items():
+        out += _field(7, _field(1, key) + _field(2, value))
+    return out + _field(8, _field(1, pod["cgroup_parent"]))
+
+
+def _is_network_ready(status):
+    """Whether StatusResponse has the condition NetworkReady."""
+    for number, runtime_status in _fields(status):
+        for _, condition in _fields(runtime_status) if number == 1 else ():
+            if (1, b"NetworkReady") in (found := list(_fields(condition))):
+                return (2, 1) in found
+    return False
+
+
+def _main(socket, verb):
+    import grpc  # not for the Python of the tests
+    argument = sys.stdin.read()
+    with grpc.insecure_channel(f"unix://{socket}") as channel:
+        def call(method, request):
+            return channel.unary_unary(f"/runtime.v1.RuntimeService/{method}")(request, timeout=60)
+
+        if verb == "run":
+            config = _sandbox_config(json.loads(argument))
+            answer = dict(_fields(call("RunPodSandbox", _field(1, config))))
+            sys.stdout.write(answer[1].decode())
+        elif verb == "status":
+            sys.stdout.write("ready" if _is_network_ready(call("Status", b"")) else "not ready")
+        else:
+            method = {"stop": "StopPodSandbox", "remove": "RemovePodSandbox"}[verb]
+            call(method, _field(1, argument))
+
+
+if __name__ == "__main__":
+    try:
+        _main(*sys.argv[1:])
+    except Exception as error:  # whatever gRPC has; its text names the cause
+        sys.exit(" ".join(str(error).split()))
