@@ -178,7 +178,7 @@ void status(const cni::Request& request) {
   auto socket = NfSocket::find();
   NfSocket* const rules = socket ? &*socket : nullptr;
   const Backend backend = choose_backend(conf.backend, rules);
-  if (backend == Backend::kNftables && !nft::usable(*rules)) {
+  if (backend == Backend::kNftables && (rules == nullptr || !nft::usable(*rules))) {
     throw cni::Error(Code::kPluginUnavailable, "the kernel has no NAT for nf_tables");
   }
 }
