@@ -1,6 +1,9 @@
 #include "plugins/portmap/flush.h"
 
+#include <algorithm>
+#include <functional>
 #include <map>
+#include <utility>
 
 #include "libcni/error.h"
 #include "libcni/undo.h"
@@ -44,15 +47,49 @@ class LocalAddresses {
   std::map<Ip, bool> known_;
 };
 
+bool is_redirected(const Flow& flow, const Claim& claim) {
+  return flow.reply.source == claim.target && flow.reply.source_port == claim.target_port;
+}
+
 // A flow to the port that does not go to the claim's target. What leaves the node, or passes it, to
 // the same port of others is none.
 bool went_elsewhere(const Flow& flow, const Claim& claim, LocalAddresses& local) {
-  if (flow.original.destination_port != claim.key.port) return false;
-  if (flow.reply.source == claim.target && flow.reply.source_port == claim.target_port) {
-    return false;
-  }
+  if (is_redirected(flow, claim)) return false;
   return claim.key.address ? flow.original.destination == *claim.key.address
                            : local.has(flow.original.destination);
+}
+
+// Removes the flows to a claim's port of which is_stale() says so. The kernel walks all its
+// connections for every question: a few ports are asked for one by one, so that it hands over
+// little, many at once.
+void forget(NfSocket& socket, const std::vector<Claim>& claims,
+            const std::function<bool(const Flow&, const Claim&)>& is_stale) {
+  constexpr std::size_t kFew = 4;
+  std::map<std::pair<Family, Protocol>, std::multimap<std::uint16_t, Claim>> groups;
+  for (const Claim& claim : claims) {
+    if (!is_remembered(claim)) continue;
+    groups[{claim.key.family, claim.key.protocol}].emplace(claim.key.port, claim);
+  }
+  for (const auto& [kind, by_port] : groups) {
+    const FlowFilter all{.family = kind.first, .protocol = static_cast<std::uint8_t>(kind.second)};
+    const auto ask = [&, &by_port = by_port](const FlowFilter& filter) {
+      for (const Flow& flow : netlink::nf::flows(socket, filter)) {
+        const auto [first, last] = by_port.equal_range(flow.original.destination_port);
+        const bool stale = std::any_of(
+            first, last, [&](const auto& entry) { return is_stale(flow, entry.second); });
+        if (stale) netlink::nf::remove(socket, flow);
+      }
+    };
+    if (by_port.size() > kFew) {
+      ask(all);
+      continue;
+    }
+    for (const auto& [port, claim] : by_port) {
+      FlowFilter one = all;
+      one.original_port = port;
+      ask(one);
+    }
+  }
 }
 
 }  // namespace
@@ -61,34 +98,14 @@ void forget_before(NfSocket& socket, netlink::RouteSocket& host,
                    const std::vector<Claim>& claims) noexcept {
   or_note([&] {
     LocalAddresses local(host);
-    for (const Claim& claim : claims) {
-      if (!is_remembered(claim)) continue;
-      FlowFilter filter{.family = claim.key.family,
-                        .protocol = static_cast<std::uint8_t>(claim.key.protocol),
-                        .original_port = claim.key.port,
-                        .original_destination = claim.key.address,
-                        .reply_source = {}};
-      for (const Flow& flow : netlink::nf::flows(socket, filter)) {
-        if (went_elsewhere(flow, claim, local)) netlink::nf::remove(socket, flow);
-      }
-    }
+    forget(socket, claims, [&](const Flow& flow, const Claim& claim) {
+      return went_elsewhere(flow, claim, local);
+    });
   });
 }
 
 void forget_redirected(NfSocket& socket, const std::vector<Claim>& claims) noexcept {
-  or_note([&] {
-    for (const Claim& claim : claims) {
-      if (!is_remembered(claim)) continue;
-      FlowFilter filter{.family = claim.key.family,
-                        .protocol = static_cast<std::uint8_t>(claim.key.protocol),
-                        .original_port = claim.key.port,
-                        .original_destination = {},
-                        .reply_source = claim.target};
-      for (const Flow& flow : netlink::nf::flows(socket, filter)) {
-        if (flow.reply.source_port == claim.target_port) netlink::nf::remove(socket, flow);
-      }
-    }
-  });
+  or_note([&] { forget(socket, claims, is_redirected); });
 }
 
 }  // namespace portmap
