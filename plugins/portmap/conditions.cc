@@ -26,10 +26,8 @@ class Library {
  public:
   Library() : handle_(::dlopen("libnftables.so.1", RTLD_NOW | RTLD_LOCAL)) {
     if (handle_ == nullptr) {
-      throw cni::Error(
-          Code::kPluginUnavailable,
-          cat("conditionsV4 and conditionsV6 in nft's language need libnftables.so.1: ",
-              ::dlerror()));
+      throw cni::Error(Code::kPluginUnavailable,
+                       cat("conditions in nft's language need libnftables.so.1: ", ::dlerror()));
     }
   }
   // Never closed: the process ends soon, and the library has destructors of its own.
@@ -64,8 +62,7 @@ void run_nft(const std::string& commands) {
   if (status == 0) return;
   const char* const text = library.symbol<ErrorText>("nft_ctx_get_error_buffer")(context.get());
   throw cni::Error(Code::kInvalidConfig,
-                   cat("conditionsV4 or conditionsV6: nft says: ",
-                       first_line(text == nullptr ? "nothing" : text), " (in: ", commands, ")"));
+                   cat("nft says: ", first_line(text == nullptr ? "nothing" : text)));
 }
 
 }  // namespace portmap

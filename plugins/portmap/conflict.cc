@@ -72,9 +72,9 @@ bool overlaps(const netlink::Holder& holder, const Key& key) {
 }
 
 std::string describe(const netlink::Holder& holder, const std::vector<Process>& processes) {
-  const std::string socket = cat("a socket of the node on ", holder.address.str());
-  if (processes.empty()) return socket;
-  return cat("process '", processes[0].name, "' (pid ", processes[0].pid, ") by ", socket);
+  const std::string socket = cat("a socket on ", holder.address.str(), " port ", holder.port);
+  if (processes.empty()) return cat("the node by ", socket);
+  return cat("process '", processes[0].name, "' (pid ", processes[0].pid, "), ", socket);
 }
 
 void refuse_holder(const Key& key, const netlink::Holder& holder, const std::string& container_id) {

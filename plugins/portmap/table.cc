@@ -247,15 +247,40 @@ bool as_wanted(const StaticChain& chain, const std::vector<Rule>& seen, bool con
                     [](const Rule& rule, const Exprs& wanted) { return rule.exprs == wanted; });
 }
 
+std::string text_of(const std::vector<std::string>& conditions) {
+  std::string out;
+  for (const std::string& one : conditions) out += cat(out.empty() ? "" : " ", one);
+  return out;
+}
+
 std::string nft_text(Family family, const Options& options) {
   std::string out;
-  std::string condition;
-  for (const std::string& one : options.conditions(family)) condition += one + " ";
   for (const char* chain : {"prerouting", "output"}) {
-    out += cat("add rule ", v4(family) ? "ip " : "ip6 ", table_of(options), " ", chain, " ",
-               condition, "fib daddr type local jump ", kHostports, "\n");
+    out +=
+        cat("add rule ", v4(family) ? "ip " : "ip6 ", table_of(options), " ", chain, " ",
+            text_of(options.conditions(family)), " fib daddr type local jump ", kHostports, "\n");
   }
   return out;
+}
+
+// The table first, then the rules with conditions; a new table does not stay where nft refuses
+// them.
+void add_conditions(NfSocket& socket, Family family, const Options& options) {
+  const auto in = table_family(family);
+  const bool is_new = !socket.has_table(in, table_of(options));
+  Batch batch;
+  put_skeleton(family, options, batch);
+  socket.commit(batch);
+  try {
+    cni::during(cat(v4(family) ? "conditionsV4" : "conditionsV6", ": '",
+                    text_of(options.conditions(family)), "'"),
+                [&] { run_nft(nft_text(family, options)); });
+  } catch (const cni::Error&) {
+    Batch removal;
+    removal.remove(netlink::nf::DeleteTable{in, table_of(options)});
+    if (is_new) socket.commit(removal);
+    throw;
+  }
 }
 
 }  // namespace
@@ -348,10 +373,7 @@ void ensure(NfSocket& socket, Family family, const Options& options, Batch& batc
     put_skeleton(family, options, batch);
     return;
   }
-  Batch first;
-  put_skeleton(family, options, first);
-  socket.commit(first);
-  run_nft(nft_text(family, options));
+  add_conditions(socket, family, options);
 }
 
 }  // namespace portmap::nft
