@@ -67,7 +67,7 @@ class Stage:
 
 
 def kills(arguments):
-    """Kills so many plugins on one node; returns [killed before their end, what is wrong]."""
+    """Kills so many plugins on one node before their end; returns [killed before their end, what is wrong]."""
     row, seed, count = arguments
     chance = random.Random(seed)
     cleanups = []
@@ -81,10 +81,10 @@ def kills(arguments):
             usual.append(time.monotonic() - begin)
             stage.call("DEL", one, 2)
             one.remove()
-        before, killed, wrong = snapshot(), 0, []
-        for n in range(count):
+        before, killed, n, wrong = snapshot(), 0, 0, []
+        while killed < count and n < 3 * count:  # some come too late
             said = one_kill(stage, chance, statistics.median(usual))
-            killed += said[0]
+            killed, n = killed + said[0], n + 1
             if said[1]:
                 wrong.append(f"seed {seed}, round {n}: {said[1]}")
                 if len(wrong) > 3:
@@ -144,10 +144,10 @@ class Killed(suite.NodeTest):
         results = parallel(kills, [(row, 1000 + n, -(-count // parts)) for n in range(parts)])
         killed = sum(number for number, _ in results)
         wrong = [text for _, texts in results for text in texts]
-        print(f"     {killed} of {-(-count // parts) * parts} were killed in time", flush=True)
+        print(f"     {killed} were killed before their end", flush=True)
         if wrong:
             self.fail("\n     ".join([f"{len(wrong)} wrong:", *(w[:1500] for w in wrong[:8])]))
-        self.assertGreater(killed, count // 3)
+        self.assertGreaterEqual(killed, count)
 
 
 if __name__ == "__main__":
