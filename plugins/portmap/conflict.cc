@@ -72,9 +72,9 @@ bool overlaps(const netlink::Holder& holder, const Key& key) {
 }
 
 std::string describe(const netlink::Holder& holder, const std::vector<Process>& processes) {
-  const std::string socket = cat("a socket on ", holder.address.str(), " port ", holder.port);
-  if (processes.empty()) return cat("the node by ", socket);
-  return cat("process '", processes[0].name, "' (pid ", processes[0].pid, "), ", socket);
+  const std::string where = cat(holder.address.str(), " port ", holder.port);
+  if (processes.empty()) return cat("a socket of the node on ", where);
+  return cat("process '", processes[0].name, "' (pid ", processes[0].pid, ") on ", where);
 }
 
 void refuse_holder(const Key& key, const netlink::Holder& holder, const std::string& container_id) {
@@ -101,11 +101,9 @@ bool is_alive(const Attachment& attachment) {
 
 nft::Answer judge(const Records& records, OnConflict policy, const Attachment& wanted,
                   const nft::Held& held) {
-  if (Owner::container_hash_in(held.tag) == wanted.owner.container_hash()) {
-    return nft::Answer::kLeave;
-  }
-  if (policy == OnConflict::kReplace) return nft::Answer::kTake;
   const std::string container = Owner::container_hash_in(held.tag);
+  if (container == wanted.owner.container_hash()) return nft::Answer::kLeave;
+  if (policy == OnConflict::kReplace) return nft::Answer::kTake;
   if (container.empty()) return nft::Answer::kTake;  // not set up by a plugin
   for (const Attachment& owner : records.read(container).attachments) {
     if (owner.owner.tag() != held.tag) continue;

@@ -22,8 +22,6 @@ using cni::Code;
 using netlink::RouteSocket;
 using netlink::nf::NfSocket;
 
-constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
-
 Owner owner_of(const cni::Request& request) {
   return {request.network, request.container_id, request.ifname};
 }
@@ -63,11 +61,8 @@ Attachment wanted(const cni::Request& request, const Conf& conf, const cni::Resu
 }
 
 void find_devices(RouteSocket& host, Attachment& attachment) {
-  for (const Claim& claim : attachment.claims) {
-    std::string& device =
-        claim.key.family == Family::kIpv4 ? attachment.device_v4 : attachment.device_v6;
-    if (device.empty()) device = device_to(host, claim.target);
-  }
+  if (const auto& v4 = attachment.pod.v4) attachment.device_v4 = device_to(host, v4->ip);
+  if (const auto& v6 = attachment.pod.v6) attachment.device_v6 = device_to(host, v6->ip);
 }
 
 // Whether the node reaches one of the ports at 127.0.0.0/8.
@@ -177,8 +172,9 @@ void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   auto socket = NfSocket::find();
   NfSocket* const rules = socket ? &*socket : nullptr;
-  const Backend backend = choose_backend(conf.backend, rules);
-  if (backend == Backend::kNftables && (rules == nullptr || !nft::usable(*rules))) {
+  choose_backend(conf.backend, rules);  // tries nftables unless it is configured
+  const bool nftables = conf.backend == Backend::kNftables;
+  if (nftables && (rules == nullptr || !nft::usable(*rules))) {
     throw cni::Error(Code::kPluginUnavailable, "the kernel has no NAT for nf_tables");
   }
 }

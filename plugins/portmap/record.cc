@@ -232,10 +232,10 @@ void Records::claim(const Key& key, const Owner& owner) const {
   claims.replace_link(file_name(key), owner.tag(), kAside);
 }
 
-void Records::release(const Key& key, const Owner& owner) const {
+bool Records::release(const Key& key, const Owner& owner) const {
   const auto claims = dir_.sub(kClaims);
-  if (!claims) return;
-  if (claims->read_link(file_name(key)) == owner.tag()) claims->remove(file_name(key));
+  if (!claims || claims->read_link(file_name(key)) != owner.tag()) return false;
+  return claims->remove(file_name(key));
 }
 
 void Records::release_if(const std::function<bool(const std::string& tag)>& is_to_go) const {

@@ -86,8 +86,8 @@ class Records {
   /// The owner's tag; empty where nobody has the key.
   std::string claimant(const Key& key) const;
   void claim(const Key& key, const Owner& owner) const;
-  /// Only where the owner has it.
-  void release(const Key& key, const Owner& owner) const;
+  /// False: the owner has it not, and it stays.
+  bool release(const Key& key, const Owner& owner) const;
   /// All claims whose tag is to go: a listing.
   void release_if(const std::function<bool(const std::string& tag)>& is_to_go) const;
 

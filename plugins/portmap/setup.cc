@@ -1,7 +1,6 @@
 #include "plugins/portmap/setup.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "libcni/error.h"
@@ -18,8 +17,6 @@ namespace {
 using cni::cat;
 using netlink::nf::Batch;
 using netlink::nf::NfSocket;
-
-constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
 
 std::set<Key> keys_of(const std::vector<Claim>& claims) {
   std::set<Key> out;
@@ -57,12 +54,23 @@ Container sharing(const Container& container, const std::string& network) {
   return out;
 }
 
-// `others`: what stays of the container.
-void remove_iptables(const Site& site, const Attachment& attachment, const Container& others) {
+// The container's attachments but this one.
+Container others_of(const Site& site, const Owner& owner) {
+  Container out = site.records.read(owner.container_hash()).attachments;
+  std::erase_if(out, [&](const Attachment& one) { return one.owner == owner; });
+  return out;
+}
+
+// Returns the claims that it really had.
+std::vector<Claim> remove_iptables(const Site& site, const Attachment& attachment) {
   iptables::remove(site.socket, attachment.owner);
-  for (const Claim& claim : attachment.claims) site.records.release(claim.key, attachment.owner);
-  const Container rest = sharing(others, attachment.owner.network);
+  std::vector<Claim> gone;
+  for (const Claim& claim : attachment.claims) {
+    if (site.records.release(claim.key, attachment.owner)) gone.push_back(claim);
+  }
+  const Container rest = sharing(others_of(site, attachment.owner), attachment.owner.network);
   if (!rest.empty()) iptables::add(site.socket, with_siblings(rest[0], rest), rest[0].pod);
+  return gone;
 }
 
 std::vector<Claim> remove_nftables(const Site& site, const Attachment& attachment) {
@@ -73,23 +81,30 @@ std::vector<Claim> remove_nftables(const Site& site, const Attachment& attachmen
   return gone;
 }
 
-// Gives up one claim of an attachment whose owner keeps the others, if it lives.
-void evict(const Site& site, Attachment owner, const Claim& claim) {
+// Takes one claim from an attachment, which keeps its others if it lives.
+void evict_one(const Site& site, Attachment owner, const Claim& claim) {
   if (owner.backend == Backend::kNftables) {
     owner.claims = {claim};
     remove_nftables(site, owner);
     return;
   }
-  Container others = site.records.read(owner.owner.container_hash()).attachments;
-  std::erase(others, owner);
   site.records.release(claim.key, owner.owner);
   std::erase_if(owner.claims, [&](const Claim& other) { return other.key == claim.key; });
   site.records.put(owner);
   if (owner.claims.empty() || !is_alive(owner)) {
-    remove_iptables(site, owner, others);
-  } else {
-    others.push_back(owner);
-    iptables::add(site.socket, with_siblings(owner, others), owner.pod);
+    remove_iptables(site, owner);
+    return;
+  }
+  Container all = others_of(site, owner.owner);
+  all.push_back(owner);
+  iptables::add(site.socket, with_siblings(owner, all), owner.pod);
+}
+
+// Takes a key from a container: the rules of its other networks would have it next.
+void evict(const Site& site, const std::string& container, const Key& key) {
+  for (const Attachment& one : site.records.read(container).attachments) {
+    const auto theirs = claims_with(one.claims, {key});
+    if (!theirs.empty()) evict_one(site, one, theirs[0]);
   }
 }
 
@@ -107,7 +122,7 @@ void settle(const Site& site, const Attachment& wanted, const Claim& claim, OnCo
   }
   if (judge(site.records, policy, wanted, held) == nft::Answer::kLeave || !owner) return;
   taken.push_back(held.claim);
-  evict(site, *owner, held.claim);
+  evict(site, container, claim.key);
 }
 
 std::vector<Claim> set_up_nftables(const Site& site, const Attachment& wanted,
@@ -121,7 +136,7 @@ std::vector<Claim> set_up_nftables(const Site& site, const Attachment& wanted,
       nft::add(*site.socket, wanted, same_backend ? before : std::nullopt,
                [&](const nft::Held& held) { return judge(site.records, policy, wanted, held); });
   taken.insert(taken.end(), more.begin(), more.end());
-  if (before && !same_backend) remove_iptables(site, *before, {});
+  if (before && !same_backend) remove_iptables(site, *before);
   return taken;
 }
 
@@ -161,15 +176,10 @@ void pass_on(const Site& site, const std::vector<Claim>& gone, const Container& 
   if (site.socket != nullptr) site.socket->commit(batch);
 }
 
-std::vector<Claim> take_down_known(const Site& site, const Attachment& own, Container others) {
-  std::erase(others, own);
-  std::vector<Claim> gone;
-  if (own.backend == Backend::kNftables) {
-    gone = remove_nftables(site, own);
-  } else {
-    gone = own.claims;
-    remove_iptables(site, own, others);
-  }
+std::vector<Claim> take_down_known(const Site& site, const Attachment& own) {
+  const auto gone =
+      own.backend == Backend::kNftables ? remove_nftables(site, own) : remove_iptables(site, own);
+  const Container others = others_of(site, own.owner);
   if (!others.empty()) pass_on(site, gone, others);
   return gone;
 }
@@ -226,7 +236,7 @@ std::vector<Claim> take_down_locked(NfSocket* socket, const std::optional<Record
   if (records) reading = records->read(owner.container_hash());
   std::vector<Claim> gone;
   if (const auto own = attachment_with(reading.attachments, owner.tag())) {
-    gone = take_down_known({socket, *records}, *own, reading.attachments);
+    gone = take_down_known({socket, *records}, *own);
   } else {
     const bool lost_record = reading.there && reading.attachments.empty();
     if (!lost_record && mappings.empty()) return gone;

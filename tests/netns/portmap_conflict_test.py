@@ -108,6 +108,27 @@ class Pods(PortmapTest):
         self.assert_same(empty, ignore=lambda place: left_by_design(place) or one.name in place)
 
     @suite.cases(BACKENDS)
+    def whose_owner_of_two_networks_is_gone_goes_to_the_next(self, backend):
+        """The rules of its second network are not to have the port then."""
+        self.use(backend)
+        one, two = self.container("one"), self.container("two")
+        empty = snapshot()
+        for network in ("net1", "net2"):
+            self.add(one, mapping(80, 8080), name=network)
+        one.remove()
+        self.add(two, mapping(80, 8080))
+        wanted = {("tcp", None, 80): {f"{two.v4}:8080", f"[{two.v6}]:8080"}}
+        self.assertEqual(self.targets(), wanted)
+        for network in ("net1", "net2"):
+            self.delete(one, mapping(80, 8080), name=network)
+            self.assertEqual(self.targets(), wanted)
+            three = self.container("three" + network)
+            self.assert_error(self.call("ADD", three, [mapping(80, 1)]), 100, two.name)
+        self.delete(two, mapping(80, 8080))
+        self.assert_same(empty, ignore=lambda place: left_by_design(place)
+                         or place.startswith("file/run/netns/"))
+
+    @suite.cases(BACKENDS)
     def whose_owner_lost_its_address_to_the_next(self, backend):
         """IPAM gave the address away, so the old claim is void even if its namespace lingers."""
         self.use(backend)
