@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cerrno>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -40,6 +41,12 @@ class Error : public std::runtime_error {
   Code code_;
   std::string details_;
 };
+
+/// What a kernel's refusal is to the runtime: EAGAIN, as where others keep changing what is read or
+/// committed, is a reason to come back and not to give up.
+inline Code code_of(const netlink::Error& e) noexcept {
+  return e.error() == EAGAIN ? Code::kTryAgainLater : Code::kInternal;
+}
 
 /// Runs fn; an error that leaves it gets "what: " in front of its message and keeps type and code.
 template <class Fn>

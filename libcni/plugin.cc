@@ -117,7 +117,9 @@ int run(const Plugin& plugin, const World& world) noexcept {
     return 0;
   } catch (const Error& e) {  // undo has already run
     return fail(world, request.stated_version(), e);
-  } catch (const std::exception& e) {  // netlink::Error, bad_alloc, what a library throws
+  } catch (const netlink::Error& e) {
+    return fail(world, request.stated_version(), Error(code_of(e), e.what()));
+  } catch (const std::exception& e) {  // bad_alloc, what a library throws
     return fail(world, request.stated_version(), Error(Code::kInternal, e.what()));
   }
 }

@@ -50,6 +50,8 @@ class BestEffort {
       std::forward<Fn>(step)();
     } catch (const Error& e) {
       keep(what, e.what(), e.code());
+    } catch (const netlink::Error& e) {
+      keep(what, e.what(), code_of(e));
     } catch (const std::exception& e) {
       keep(what, e.what(), Code::kInternal);
     }

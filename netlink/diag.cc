@@ -88,7 +88,6 @@ std::optional<Holder> decode_holder(const std::uint8_t* message, std::size_t siz
   return Holder{.address = address_in(info),
                 .port = ntohs(info.id.idiag_sport),
                 .inode = info.idiag_inode,
-                .uid = info.idiag_uid,
                 .v6_only = flag_in(message + kFixed, size - kFixed, INET_DIAG_SKV6ONLY)};
 }
 

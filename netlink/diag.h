@@ -14,8 +14,7 @@ struct Holder {
   Ip address;  ///< unspecified: all addresses
   std::uint16_t port = 0;
   std::uint64_t inode = 0;  ///< as in /proc/PID/fd: "socket:[INODE]"
-  std::uint32_t uid = 0;
-  bool v6_only = false;  ///< of IPv6 sockets: not also those of IPv4
+  bool v6_only = false;     ///< of IPv6 sockets: not also those of IPv4
   bool operator==(const Holder&) const = default;
 };
 

@@ -164,7 +164,6 @@ std::optional<Flow> decode_flow(const Attributes& attributes) {
               .original = original->tuple,
               .reply = reply->tuple,
               .id = attributes.be32(CTA_ID),
-              .status = attributes.be32(CTA_STATUS),
               .zone = be16(attributes.find(CTA_ZONE)),
               .original_zone = original->zone};
 }

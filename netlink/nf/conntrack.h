@@ -25,8 +25,7 @@ struct Tuple {
 struct Flow {
   std::uint8_t protocol = 0;  ///< IPPROTO_*
   Tuple original, reply;
-  std::uint32_t id = 0;      ///< two connections that follow each other differ in it
-  std::uint32_t status = 0;  ///< IPS_*
+  std::uint32_t id = 0;  ///< two connections that follow each other differ in it
   /// The zone of both directions, or of the original one alone; 0 is the usual.
   std::uint16_t zone = 0, original_zone = 0;
   bool operator==(const Flow&) const = default;

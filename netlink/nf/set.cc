@@ -144,18 +144,6 @@ Bytes concatenate(std::initializer_list<Bytes> parts) {
   return out;
 }
 
-std::optional<std::vector<Bytes>> parts_of(const KeyType& type, const Bytes& bytes) {
-  if (bytes.size() != type.length()) return std::nullopt;
-  std::vector<Bytes> out;
-  auto at = bytes.begin();
-  for (const Type part : type.parts()) {
-    const std::uint32_t length = info_of(part).length;
-    out.emplace_back(at, at + length);
-    at += type.parts().size() == 1 ? length : padded(length);
-  }
-  return out;
-}
-
 std::string SetId::str() const { return cat(name_of(family), " ", table, " ", set); }
 
 Message encode_set(const Set& set, std::uint32_t number) {

@@ -56,9 +56,6 @@ Bytes value_of_port(std::uint16_t port);
 Bytes value_of_ifname(std::string_view name);
 /// Each part padded with zeros to a multiple of 4 bytes, as in a key with more than one part.
 Bytes concatenate(std::initializer_list<Bytes> parts);
-/// The parts of a concatenation, without their padding; nothing where the length is not the type's.
-std::optional<std::vector<Bytes>> parts_of(const KeyType& type, const Bytes& bytes);
-
 /// Which set of which table; sets and maps share their names. A name that is a word of nft's
 /// language ("dnat", "hash") works in the kernel, but `nft -f` does not read its listing back.
 struct SetId {

@@ -71,10 +71,7 @@ std::optional<Path> decode_path(const Reply& reply) {
   if (type == RTN_BLACKHOLE || type == RTN_UNREACHABLE || type == RTN_PROHIBIT) return std::nullopt;
   Path out{.link = 0, .local = type == RTN_LOCAL};
   reply.attributes(sizeof head, [&](std::uint16_t attribute, const void* data, std::size_t size) {
-    const bool is_ip = size == 4 || size == 16;
     if (attribute == RTA_OIF) out.link = static_cast<int>(get_u32(data, size));
-    if (attribute == RTA_GATEWAY && is_ip) out.gateway = Ip::from_bytes(data, size);
-    if (attribute == RTA_PREFSRC && is_ip) out.source = Ip::from_bytes(data, size);
   });
   return out;
 }

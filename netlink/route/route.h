@@ -28,9 +28,6 @@ Request add(const Link& link, const LinkRoute& route);
 struct Path {
   int link = 0;        ///< lo for the node's own addresses
   bool local = false;  ///< the address is the node's own (RTN_LOCAL)
-  std::optional<Ip> gateway = {};
-  std::optional<Ip> source =
-      {};  ///< the address that it has as its source, if nothing else is said
 };
 /// Asks for it. Answers of the kernel that there is no way are tolerated.
 Request path_query(const Ip& destination);

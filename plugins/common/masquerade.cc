@@ -1,6 +1,5 @@
 #include "plugins/common/masquerade.h"
 
-#include <cerrno>
 #include <utility>
 
 #include "libcni/error.h"
@@ -18,17 +17,6 @@ using cni::Code;
 using netlink::cat;
 using netlink::nf::Batch;
 using netlink::nf::NfSocket;
-
-// nf_tables that others keep changing is a reason to come back, not to give up.
-template <class Fn>
-auto or_again_later(Fn&& fn) {
-  try {
-    return std::forward<Fn>(fn)();
-  } catch (const netlink::Error& e) {
-    if (e.error() == EAGAIN) throw cni::Error(Code::kTryAgainLater, e.what());
-    throw;
-  }
-}
 
 NfSocket* pointer(std::optional<NfSocket>& socket) { return socket ? &*socket : nullptr; }
 
@@ -73,15 +61,13 @@ std::optional<std::string> masquerade_missing(std::optional<MasqueradeBackend> b
 
 void add_masquerade(MasqueradeBackend backend, const Masquerade& masquerade) {
   if (masquerade.addresses.empty()) return;
-  or_again_later([&] {
-    if (backend == MasqueradeBackend::kNftables) {
-      NfSocket socket;
-      nft::add(socket, masquerade);
-    } else {
-      auto socket = NfSocket::find();
-      xt::add(pointer(socket), masquerade);
-    }
-  });
+  if (backend == MasqueradeBackend::kNftables) {
+    NfSocket socket;
+    nft::add(socket, masquerade);
+  } else {
+    auto socket = NfSocket::find();
+    xt::add(pointer(socket), masquerade);
+  }
 }
 
 void remove_masquerade(const Masquerade& masquerade) {
@@ -93,11 +79,9 @@ void remove_masquerade(NfSocket* socket, const Masquerade& masquerade) {
   cni::BestEffort each;
   if (socket != nullptr) {
     each("nf_tables", [&] {
-      or_again_later([&] {
-        socket->commit_planned([&](Batch& batch) {
-          nft::plan_remove(*socket, masquerade, batch);
-          xt::plan_remove(*socket, masquerade, batch);
-        });
+      socket->commit_planned([&](Batch& batch) {
+        nft::plan_remove(*socket, masquerade, batch);
+        xt::plan_remove(*socket, masquerade, batch);
       });
     });
   }
@@ -110,9 +94,7 @@ void gc_masquerade(const std::string& network, const std::vector<cni::Attachment
   cni::BestEffort each;
   if (socket) {
     each("nf_tables", [&] {
-      or_again_later([&] {
-        socket->commit_planned([&](Batch& batch) { nft::plan_gc(*socket, network, valid, batch); });
-      });
+      socket->commit_planned([&](Batch& batch) { nft::plan_gc(*socket, network, valid, batch); });
     });
   }
   each("iptables", [&] {
@@ -125,12 +107,10 @@ void gc_masquerade(const std::string& network, const std::vector<cni::Attachment
 
 void check_masquerade(const Masquerade& masquerade) {
   auto socket = NfSocket::find();
-  or_again_later([&] {
-    std::optional<std::string> nft = "the kernel has no nf_tables";
-    if (socket) nft = nft::missing(*socket, masquerade);
-    if (!nft || !xt::missing(pointer(socket), masquerade)) return;
-    throw cni::Error(Code::kInternal, cat("check masquerading: ", *nft));
-  });
+  std::optional<std::string> nft = "the kernel has no nf_tables";
+  if (socket) nft = nft::missing(*socket, masquerade);
+  if (!nft || !xt::missing(pointer(socket), masquerade)) return;
+  throw cni::Error(Code::kInternal, cat("check masquerading: ", *nft));
 }
 
 std::string RemoveMasquerade::describe() const {

@@ -1,7 +1,6 @@
 #include "plugins/portmap/iptables.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <iterator>
 #include <map>
 
@@ -195,41 +194,26 @@ void add_family(NfSocket* socket, Family family, const Attachment& attachment,
   });
 }
 
-// nf_tables that others keep changing is a reason to come back, not to give up.
-template <class Fn>
-auto or_again_later(Fn&& fn) {
-  try {
-    return std::forward<Fn>(fn)();
-  } catch (const netlink::Error& e) {
-    if (e.error() == EAGAIN) throw cni::Error(Code::kTryAgainLater, e.what());
-    throw;
-  }
-}
-
 }  // namespace
 
 void add(NfSocket* socket, const Attachment& attachment, const PodAddresses& pod) {
-  or_again_later([&] {
-    for (const Family family : kFamilies) {
-      if (has_claims(attachment, family)) require_mark_chain(socket, family, attachment.options);
-    }
-    try {
-      for (const Family family : kFamilies) add_family(socket, family, attachment, pod);
-    } catch (const std::exception&) {
-      cni::BestEffort()("take back", [&] { remove(socket, attachment.owner); });
-      throw;
-    }
-  });
+  for (const Family family : kFamilies) {
+    if (has_claims(attachment, family)) require_mark_chain(socket, family, attachment.options);
+  }
+  try {
+    for (const Family family : kFamilies) add_family(socket, family, attachment, pod);
+  } catch (const std::exception&) {
+    cni::BestEffort()("take back", [&] { remove(socket, attachment.owner); });
+    throw;
+  }
 }
 
 void remove(NfSocket* socket, const Owner& owner) {
   cni::BestEffort each;
   if (socket != nullptr) {
     each("nf_tables", [&] {
-      or_again_later([&] {
-        socket->commit_planned([&](Batch& batch) {
-          for (const Family family : kFamilies) plan_remove(*socket, family, owner, batch);
-        });
+      socket->commit_planned([&](Batch& batch) {
+        for (const Family family : kFamilies) plan_remove(*socket, family, owner, batch);
       });
     });
   }

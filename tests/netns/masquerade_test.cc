@@ -4,54 +4,34 @@
 #include "plugins/common/masquerade.h"
 
 #include <doctest/doctest.h>
-#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "libcni/error.h"
 #include "netlink/nf/socket.h"
 #include "plugins/bridge/macspoof.h"
+#include "tests/netns/node.h"
 
 using netlink::Cidr;
 using netlink::Mac;
+using node::output_of;
+using node::run;
 using plugins::Masquerade;
 using plugins::MasqueradeBackend;
 
+using Node = node::Fresh;
+
 namespace {
-
-bool enter_own_namespace() { return ::unshare(CLONE_NEWNET) == 0; }
-
-// A fresh namespace per test: the last one is gone with its rules.
-struct Node {
-  Node() { REQUIRE(enter_own_namespace()); }
-};
-
-std::string output_of(const std::string& command) {
-  std::string out;
-  std::FILE* const pipe = ::popen((command + " 2>/dev/null").c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::array<char, 4096> buffer;
-  while (const std::size_t size = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
-    out.append(buffer.data(), size);
-  }
-  ::pclose(pipe);
-  return out;
-}
 
 // The rules alone: no counters, no dates, no built-in chains.
 std::string rules_of(const std::string& tool) {
-  return output_of(tool + "-save | grep -e '^:CNI' -e '^-A'");
+  return output_of(tool + "-save 2>/dev/null | grep -e '^:CNI' -e '^-A'");
 }
 
 std::string ruleset() { return output_of("nft list ruleset"); }
-
-bool run(const std::string& command) { return std::system(command.c_str()) == 0; }
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -336,11 +316,4 @@ TEST_CASE("macspoofchk: GC removes the checks of links that are gone") {
   CHECK(!contains(ruleset(), "gone"));
 }
 
-int main(int argc, char** argv) {
-  if (!enter_own_namespace()) {
-    std::puts("SKIP: not allowed to make a network namespace");
-    return 77;
-  }
-  doctest::Context context(argc, argv);
-  return context.run();
-}
+int main(int argc, char** argv) { return node::run_tests(argc, argv, "nft list ruleset"); }

@@ -34,7 +34,6 @@ const Flow kFlow{.protocol = 17,
                  .original = {*Ip::parse("10.9.0.2"), *Ip::parse("10.9.0.1"), 4000, 53},
                  .reply = {*Ip::parse("10.9.5.5"), *Ip::parse("10.9.0.2"), 5353, 4000},
                  .id = 0x01020304,
-                 .status = 0x28,
                  .zone = 7};
 
 }  // namespace
