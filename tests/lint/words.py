@@ -40,7 +40,8 @@ def complaints_of(path, content, names):
 def main():
     complaints = Complaints()
     here = pathlib.Path(__file__).resolve().relative_to(ROOT)
-    paths = files() + [p.relative_to(ROOT) for p in sorted(ROOT.iterdir()) if p.is_file()]
+    paths = files() + [p.relative_to(ROOT) for p in sorted(ROOT.iterdir())
+                       if p.is_file() and p.name != ".git"]  # a file in a linked work tree
     names = {path.name for path in paths}
     for path in paths:
         if path == here or path.name == "LICENSE":
