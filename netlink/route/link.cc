@@ -72,6 +72,9 @@ void decode_attribute(Link& link, std::uint16_t type, const void* data, std::siz
     case IFLA_IFALIAS:
       link.alias = get_text(data, size);
       break;
+    case IFLA_TXQLEN:
+      link.tx_queue_length = get_u32(data, size);
+      break;
     case IFLA_LINKINFO:
       decode_link_info(link, data, size);
       break;
@@ -132,6 +135,17 @@ Request add(const Veth& spec) {
           std::move(message),
           {},
           spec.peer_ns};
+}
+
+Request add(const Ifb& spec) {
+  ifinfomsg head{};
+  head.ifi_change = head.ifi_flags = spec.up ? IFF_UP : 0;
+  Message message(RTM_NEWLINK, kNewLinkFlags, head);
+  message.put(IFLA_IFNAME, spec.name);
+  if (spec.mtu != 0) message.put_u32(IFLA_MTU, spec.mtu);
+  message.put_u32(IFLA_TXQLEN, spec.tx_queue_length);
+  message.nest(IFLA_LINKINFO, [&] { message.put(IFLA_INFO_KIND, "ifb"); });
+  return {cat("create ifb '", spec.name, "'"), std::move(message)};
 }
 
 Request set_link(const Link& link, const LinkChange& change) {

@@ -30,6 +30,7 @@ struct Link {
   std::string kind;  ///< "veth", "bridge", ...; empty for lo and hardware
   Mac mac;
   unsigned mtu = 0;
+  std::uint32_t tx_queue_length = 0;  ///< packets
   bool up = false;
   bool loopback = false;
   bool promiscuous = false;  ///< somebody set IFF_PROMISC from user space
@@ -70,6 +71,17 @@ struct Veth {
   unsigned mtu = 0;  ///< bytes, of both ends; 0 is the kernel's default
 };
 Request add(const Veth& spec);
+
+/// An intermediate functional block to create: what is redirected to it goes through its qdisc and
+/// back to where it came from. Its hardware address is the kernel's choice.
+struct Ifb {
+  std::string name;
+  unsigned mtu = 0;                   ///< bytes; 0 is the kernel's default
+  std::uint32_t tx_queue_length = 0;  ///< packets
+  bool up = true;
+};
+/// Create only: EEXIST where the name is taken.
+Request add(const Ifb& spec);
 
 /// What to change of a link; what is absent stays.
 struct LinkChange {

@@ -55,16 +55,19 @@ class RouteSocket {
   /// announces of links and addresses here. False when the time is up.
   bool wait_until(const std::function<bool()>& test, std::chrono::milliseconds limit);
 
- private:
+  /// What the look-ups here are made of, for those of other layers.
   using Handler = std::function<void(const Reply&)>;
+  /// One request, one answer: hands it over, or tolerates that there is none.
+  void ask(const Request& request, const Handler& handler);
+  /// Hands over every answer to the message, to which it adds NLM_F_DUMP; all of one state.
+  void dump(const char* operation, const Message& message, const Handler& handler);
+
+ private:
   void transmit(const std::vector<Request>& requests);
   /// Receives until the last of the sequence numbers was answered; the errors go into errors.
   void collect(const std::vector<Request>& requests, std::uint32_t first);
-  void dump(const char* operation, const Message& message, const Handler& handler);
   bool dump_once(const char* operation, const Message& message, const Handler& handler);
   std::optional<Link> find(const Request& request);
-  /// One request, one answer: hands it over, or tolerates that there is none.
-  void ask(const Request& request, const Handler& handler);
   /// One datagram; calls each for every message in it.
   void receive(const char* operation,
                const std::function<void(const struct nlmsghdr*, std::size_t)>& each);

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+#include "netlink/route/link.h"
+#include "netlink/route/message.h"
+#include "netlink/tc/handle.h"
+
+namespace netlink::tc {
+
+/// A class of an HTB qdisc, to make or as the kernel showed it.
+struct HtbClass {
+  Handle parent = kNone;  ///< the qdisc, or the class it borrows from
+  Handle id = kNone;
+  std::uint64_t rate = 0, ceil = 0;       ///< bytes/s
+  std::uint32_t buffer = 0, cbuffer = 0;  ///< the buckets, in Ticks of rate and ceil
+  bool operator==(const HtbClass&) const = default;
+};
+
+/// Creates it, or changes what is there without losing a packet.
+Request replace(const Link& link, const HtbClass& wanted);
+/// Tolerates that there is none. EBUSY while it has classes or filters.
+Request remove(const Link& link, const HtbClass& wanted);
+
+/// Reads an RTM_NEWTCLASS of HTB.
+HtbClass decode_htb_class(const Reply& reply);
+
+}  // namespace netlink::tc

@@ -1,0 +1,65 @@
+#include "netlink/tc/list.h"
+
+#include <linux/rtnetlink.h>
+
+#include <cerrno>
+
+#include "netlink/types/error.h"
+
+namespace netlink::tc {
+
+namespace {
+
+tcmsg head_of(const Link& link, Handle parent) {
+  tcmsg head{};
+  head.tcm_ifindex = link.index;
+  head.tcm_parent = static_cast<std::uint32_t>(parent);
+  return head;
+}
+
+}  // namespace
+
+std::optional<QdiscState> qdisc(RouteSocket& socket, const Link& link, Handle parent) {
+  // Before Linux 6.8 only those who ask for an echo get an answer; a qdisc that is not shown has
+  // none, but the acknowledgement always comes (qdisc_notify() in net/sched/sch_api.c).
+  const Request request{cat("look up the qdisc of '", link.name, "'"),
+                        Message(RTM_GETQDISC, NLM_F_ECHO | NLM_F_ACK, head_of(link, parent)),
+                        {ENOENT}};
+  std::optional<QdiscState> out;
+  socket.ask(request, [&out](const Reply& reply) {
+    if (reply.type() == RTM_NEWQDISC) out = decode_qdisc(reply);
+  });
+  return out;
+}
+
+std::vector<QdiscState> qdiscs(RouteSocket& socket, const Link& link) {
+  std::vector<QdiscState> out;
+  const Message message(RTM_GETQDISC, 0, head_of(link, kNone));
+  socket.dump("list qdiscs", message, [&](const Reply& reply) {
+    if (reply.type() != RTM_NEWQDISC) return;
+    QdiscState state = decode_qdisc(reply);
+    if (state.link == link.index) out.push_back(std::move(state));
+  });
+  return out;
+}
+
+std::vector<FilterState> filters(RouteSocket& socket, const Link& link, Handle parent) {
+  std::vector<FilterState> out;
+  const Message message(RTM_GETTFILTER, 0, head_of(link, parent));
+  socket.dump("list filters", message, [&out](const Reply& reply) {
+    if (reply.type() != RTM_NEWTFILTER) return;
+    if (auto filter = decode_filter(reply)) out.push_back(std::move(*filter));
+  });
+  return out;
+}
+
+std::vector<HtbClass> htb_classes(RouteSocket& socket, const Link& link) {
+  std::vector<HtbClass> out;
+  const Message message(RTM_GETTCLASS, 0, head_of(link, kNone));
+  socket.dump("list classes", message, [&out](const Reply& reply) {
+    if (reply.type() == RTM_NEWTCLASS) out.push_back(decode_htb_class(reply));
+  });
+  return out;
+}
+
+}  // namespace netlink::tc
