@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "libcni/json.h"
+#include "libcni/names.h"
 #include "netlink/types/fd.h"
 
 namespace cni {
@@ -14,51 +16,6 @@ namespace {
 std::string lookup(const Env& env, std::string_view name) {
   const auto it = env.find(name);
   return it == env.end() ? std::string() : it->second;
-}
-
-bool is_name_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '.' || c == '-';
-}
-
-// [A-Za-z0-9][A-Za-z0-9_.-]*, for container IDs and network names: both become file names.
-bool is_name(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_name_char) && text[0] != '_' &&
-         text[0] != '.' && text[0] != '-';
-}
-
-void check_container_id(const std::string& id) {
-  if (!is_name(id)) throw Error(Code::kInvalidEnvironment, "invalid characters in containerID", id);
-}
-
-bool is_space_at(std::string_view text, std::size_t i) {
-  const auto c = static_cast<unsigned char>(text[i]);
-  if (c == ' ' || (c >= '\t' && c <= '\r')) return true;
-  // The Unicode white space that Go's unicode.IsSpace knows, as UTF-8.
-  constexpr std::string_view kSpaces[] = {
-      "\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\x80", "\xe2\x80\x81",
-      "\xe2\x80\x82", "\xe2\x80\x83", "\xe2\x80\x84", "\xe2\x80\x85", "\xe2\x80\x86",
-      "\xe2\x80\x87", "\xe2\x80\x88", "\xe2\x80\x89", "\xe2\x80\x8a", "\xe2\x80\xa8",
-      "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
-  return std::any_of(std::begin(kSpaces), std::end(kSpaces),
-                     [&](std::string_view space) { return text.substr(i, space.size()) == space; });
-}
-
-void check_ifname(const std::string& name) {
-  constexpr std::size_t kMostIfname = 15;  // IFNAMSIZ - 1
-  if (name.size() > kMostIfname) {
-    throw Error(Code::kInvalidEnvironment, "interface name is too long",
-                "interface name should be less than 16 characters");
-  }
-  if (name == "." || name == "..") {
-    throw Error(Code::kInvalidEnvironment, "interface name is . or ..");
-  }
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    if (name[i] == '/' || name[i] == ':' || is_space_at(name, i)) {
-      throw Error(Code::kInvalidEnvironment,
-                  "interface name contains / or : or whitespace characters", name);
-    }
-  }
 }
 
 struct Needs {
@@ -103,53 +60,13 @@ void read_environment(const Env& env, Request& request) {
   }
 }
 
-// Copying and printing JSON recurses as deep as it nests, so what nests deeper than any config does
-// is refused before it is parsed (Go's encoding/json draws the line at 10000).
-bool nests_too_deep(std::string_view json) {
-  constexpr int kMost = 1000;
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      if (c == '"') quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > kMost) return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return false;
-}
-
-nlohmann::json parse_config(const std::string& input) {
-  if (nests_too_deep(input)) {
-    throw Error(Code::kDecodingFailure, "the network config on stdin nests more than 1000 levels");
-  }
-  try {
-    return nlohmann::json::parse(input);
-  } catch (const nlohmann::json::parse_error& e) {
-    const std::string_view what = e.what();  // "[json.exception...] parse error at line 1, ..."
-    const auto close = what.find("] ");
-    throw Error(Code::kDecodingFailure,
-                cat("the network config on stdin is not JSON: ",
-                    close == std::string_view::npos ? what : what.substr(close + 2)));
-  }
-}
-
 std::string read_name(const nlohmann::json& conf) {
   if (!conf.is_object()) {
     throw Error(Code::kDecodingFailure, "the network config on stdin is not a JSON object");
   }
   std::string name;
   Reader(conf, Code::kDecodingFailure).into("name", name);
-  if (name.empty()) throw Error(Code::kInvalidConfig, "missing network name");
-  if (!is_name(name)) {
-    throw Error(Code::kInvalidConfig, "invalid characters found in network name", name);
-  }
+  check_network_name(name);
   return name;
 }
 
@@ -232,7 +149,7 @@ void Request::read(const Env& from, int in) {
   } catch (const netlink::Error& e) {
     throw Error(Code::kIoFailure, cat("error reading from stdin: ", e.what()));
   }
-  conf = parse_config(input);
+  conf = parse_json(input, "the network config on stdin");
   network = read_name(conf);
   command = read_command(verb);
   version = read_version(conf, command);
