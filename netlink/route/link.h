@@ -27,8 +27,8 @@ std::string str(OperState state);
 struct Link {
   int index = 0;
   std::string name;
-  std::string kind;  ///< "veth", "bridge", ...; empty for lo and hardware
-  Mac mac;
+  std::string kind = {};  ///< "veth", "bridge", ...; empty for lo and hardware
+  Mac mac = {};
   unsigned mtu = 0;
   std::uint32_t tx_queue_length = 0;  ///< packets
   bool up = false;
@@ -37,7 +37,7 @@ struct Link {
   OperState oper_state = OperState::kUnknown;
   int master = 0;      ///< index of the bridge it is a port of; 0 is none
   int peer_index = 0;  ///< veth: index of the other end, in that end's namespace
-  std::string alias;
+  std::string alias = {};
   bool vlan_filtering = false;     ///< bridge only
   std::uint16_t default_pvid = 0;  ///< bridge only: the VLAN ID that a new port gets; 0 is none
   bool hairpin = false, isolated = false;  ///< bridge port only
@@ -92,6 +92,7 @@ struct LinkChange {
   std::optional<std::string> alias = {};
   std::optional<bool> arp_notify = {};  ///< net.ipv4.conf.LINK.arp_notify
 };
+/// Of a link without index it is the name that counts: a link that the same send() makes.
 Request set_link(const Link& link, const LinkChange& change);
 
 /// Flags of a bridge port (linux/if_link.h, IFLA_BRPORT_*).

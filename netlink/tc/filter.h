@@ -12,17 +12,18 @@
 
 namespace netlink::tc {
 
-/// The handle that the kernel gives the first u32 filter of a block.
-inline constexpr Handle kFirstU32{0x80000800};
+/// A handle of u32 filters that is not another's: the kernel itself numbers from 800::800. There is
+/// such a table only where no u32 filter of another priority came first.
+inline constexpr Handle kOwnU32{0x800000CB};
 
 /// A u32 filter that matches every packet, and sends it out of another link instead.
 struct Redirect {
   Handle parent = kIngress;
   std::uint16_t priority = 1;
   int to_link = 0;
-  /// Makes it replaceable. kNone lets the kernel choose, and add() then adds another one each time;
-  /// needed where u32 filters of another priority were there first (EINVAL).
-  Handle handle = kFirstU32;
+  /// Makes it replaceable; EINVAL where there is no such table. kNone lets the kernel choose, and
+  /// add() then adds another one each time; FilterState has the handle to replace that one.
+  Handle handle = kOwnU32;
 };
 /// EEXIST where its handle is taken.
 Request add(const Link& link, const Redirect& redirect);

@@ -73,8 +73,8 @@ Request replace(const Link& link, const HtbClass& wanted) {
   message.put(TCA_KIND, "htb");
   message.nest(TCA_OPTIONS, [&] {
     message.put(TCA_HTB_PARMS, &parameters, sizeof parameters);
-    if (wanted.rate >= kMost32) message.put(TCA_HTB_RATE64, &wanted.rate, sizeof wanted.rate);
-    if (wanted.ceil >= kMost32) message.put(TCA_HTB_CEIL64, &wanted.ceil, sizeof wanted.ceil);
+    if (wanted.rate > kMost32) message.put(TCA_HTB_RATE64, &wanted.rate, sizeof wanted.rate);
+    if (wanted.ceil > kMost32) message.put(TCA_HTB_CEIL64, &wanted.ceil, sizeof wanted.ceil);
   });
   return {cat("replace class ", str(wanted.id), " of '", link.name, "'"), std::move(message)};
 }
@@ -86,12 +86,15 @@ Request remove(const Link& link, const HtbClass& wanted) {
           {ENOENT, EINVAL, ENODEV}};
 }
 
-HtbClass decode_htb_class(const Reply& reply) {
+std::optional<HtbClass> decode_htb_class(const Reply& reply) {
   const auto head = reply.fixed<tcmsg>();
   HtbClass out{.parent = Handle{head.tcm_parent}, .id = Handle{head.tcm_handle}};
-  reply.attributes(sizeof head, [&out](std::uint16_t type, const void* data, std::size_t size) {
+  bool is_htb = false;
+  reply.attributes(sizeof head, [&](std::uint16_t type, const void* data, std::size_t size) {
+    if (type == TCA_KIND) is_htb = get_text(data, size) == "htb";
     if (type == TCA_OPTIONS) decode_options(out, data, size);
   });
+  if (!is_htb) return std::nullopt;
   return out;
 }
 

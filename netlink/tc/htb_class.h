@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "netlink/route/link.h"
 #include "netlink/route/message.h"
@@ -10,7 +11,7 @@ namespace netlink::tc {
 
 /// A class of an HTB qdisc, to make or as the kernel showed it.
 struct HtbClass {
-  Handle parent = kNone;  ///< the qdisc, or the class it borrows from
+  Handle parent = kNone;  ///< kRoot, or the class it borrows from
   Handle id = kNone;
   std::uint64_t rate = 0, ceil = 0;       ///< bytes/s
   std::uint32_t buffer = 0, cbuffer = 0;  ///< the buckets, in Ticks of rate and ceil
@@ -22,7 +23,7 @@ Request replace(const Link& link, const HtbClass& wanted);
 /// Tolerates that there is none. EBUSY while it has classes or filters.
 Request remove(const Link& link, const HtbClass& wanted);
 
-/// Reads an RTM_NEWTCLASS of HTB.
-HtbClass decode_htb_class(const Reply& reply);
+/// Reads an RTM_NEWTCLASS. Nothing for the classes of other qdiscs.
+std::optional<HtbClass> decode_htb_class(const Reply& reply);
 
 }  // namespace netlink::tc

@@ -27,7 +27,9 @@ std::optional<QdiscState> qdisc(RouteSocket& socket, const Link& link, Handle pa
                         {ENOENT}};
   std::optional<QdiscState> out;
   socket.ask(request, [&out](const Reply& reply) {
-    if (reply.type() == RTM_NEWQDISC) out = decode_qdisc(reply);
+    if (reply.type() != RTM_NEWQDISC) return;
+    QdiscState state = decode_qdisc(reply);
+    if (state.handle != kNone) out = std::move(state);
   });
   return out;
 }
@@ -38,7 +40,7 @@ std::vector<QdiscState> qdiscs(RouteSocket& socket, const Link& link) {
   socket.dump("list qdiscs", message, [&](const Reply& reply) {
     if (reply.type() != RTM_NEWQDISC) return;
     QdiscState state = decode_qdisc(reply);
-    if (state.link == link.index) out.push_back(std::move(state));
+    if (state.link == link.index && state.handle != kNone) out.push_back(std::move(state));
   });
   return out;
 }
@@ -57,7 +59,8 @@ std::vector<HtbClass> htb_classes(RouteSocket& socket, const Link& link) {
   std::vector<HtbClass> out;
   const Message message(RTM_GETTCLASS, 0, head_of(link, kNone));
   socket.dump("list classes", message, [&out](const Reply& reply) {
-    if (reply.type() == RTM_NEWTCLASS) out.push_back(decode_htb_class(reply));
+    if (reply.type() != RTM_NEWTCLASS) return;
+    if (const auto found = decode_htb_class(reply)) out.push_back(*found);
   });
   return out;
 }

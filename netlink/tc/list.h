@@ -11,10 +11,10 @@
 /// What is on a link. Everything throws netlink::Error.
 namespace netlink::tc {
 
-/// The qdisc at a parent of the link: kRoot, kHook, or a class. Nothing where there is none, or
-/// only the one that the kernel put there itself and does not show (noqueue).
+/// The qdisc at a parent of the link: kRoot, kHook, or a class. Nothing where there is none but the
+/// one that the kernel puts there itself, which has no handle.
 std::optional<QdiscState> qdisc(RouteSocket& socket, const Link& link, Handle parent);
-/// All of a link. The kernel shows those of all links, which costs time where there are many.
+/// All that somebody made on a link. The kernel goes through those of all links for it.
 std::vector<QdiscState> qdiscs(RouteSocket& socket, const Link& link);
 /// The filters of a qdisc, or of kIngress or kEgress. None where there is no such qdisc.
 std::vector<FilterState> filters(RouteSocket& socket, const Link& link, Handle parent);

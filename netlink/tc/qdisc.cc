@@ -48,7 +48,7 @@ void put_options(Message& message, const Tbf& tbf) {
   parameters.limit = tbf.limit;
   message.nest(TCA_OPTIONS, [&] {
     message.put(TCA_TBF_PARMS, &parameters, sizeof parameters);
-    if (tbf.rate >= kMost32) message.put(TCA_TBF_RATE64, &tbf.rate, sizeof tbf.rate);
+    if (tbf.rate > kMost32) message.put(TCA_TBF_RATE64, &tbf.rate, sizeof tbf.rate);
   });
 }
 
