@@ -64,9 +64,9 @@ std::optional<Dir> Dir::sub(const std::string& name) const {
   fail("open", name, errno);
 }
 
-Dir Dir::make_sub(const std::string& name) const {
+Dir Dir::make_sub(const std::string& name, unsigned mode) const {
   if (auto there = sub(name)) return std::move(*there);
-  if (::mkdirat(fd_.get(), name.c_str(), kDirMode) != 0 && errno != EEXIST) {
+  if (::mkdirat(fd_.get(), name.c_str(), mode) != 0 && errno != EEXIST) {
     fail("make", name, errno);
   }
   if (auto made = sub(name)) return std::move(*made);
@@ -133,7 +133,9 @@ std::optional<File> Dir::read(const std::string& name) const {
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) fail("look at", name, errno);
   if (!S_ISREG(info.st_mode)) return std::nullopt;
-  File file{.content = {}, .modified = info.st_mtime};
+  File file{.content = {},
+            .modified = info.st_mtime,
+            .stamp = cat(info.st_ino, "@", text_of(info.st_mtim))};
   char buffer[4096];
   while (file.content.size() < kMostRead) {
     const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
@@ -145,11 +147,12 @@ std::optional<File> Dir::read(const std::string& name) const {
   return file;
 }
 
-bool Dir::publish(const std::string& name, std::string_view content) const {
+bool Dir::publish(const std::string& name, std::string_view content,
+                  const std::string& aside) const {
   const Fd fd(::openat(fd_.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, kFileMode));
   // EOPNOTSUPP is the file system's answer, EISDIR that of a kernel that ignores the flag.
   if (!fd && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-    return publish_aside(name, content);
+    return publish_aside(name, content, aside);
   }
   if (!fd) fail("make", name, errno);
   netlink::write_all(fd.get(), content, cat(path_, "/", name));
@@ -159,7 +162,7 @@ bool Dir::publish(const std::string& name, std::string_view content) const {
     return true;
   }
   if (errno == EEXIST) return false;
-  if (errno == ENOENT) return publish_aside(name, content);  // no /proc
+  if (errno == ENOENT) return publish_aside(name, content, aside);  // no /proc
   fail("make", name, errno);
 }
 
@@ -170,14 +173,16 @@ void Dir::write_new(const std::string& aside, std::string_view content) const {
   netlink::write_all(fd.get(), content, cat(path_, "/", aside));
 }
 
-bool Dir::publish_aside(const std::string& name, std::string_view content) const {
-  write_new(kAside, content);
-  if (::renameat2(fd_.get(), kAside, fd_.get(), name.c_str(), RENAME_NOREPLACE) == 0) return true;
+bool Dir::publish_aside(const std::string& name, std::string_view content,
+                        const std::string& aside) const {
+  write_new(aside, content);
+  if (::renameat2(fd_.get(), aside.c_str(), fd_.get(), name.c_str(), RENAME_NOREPLACE) == 0)
+    return true;
   int error = errno;
   if (error == EINVAL || error == ENOSYS) {  // NFS knows no flags, but it has hard links
-    error = ::linkat(fd_.get(), kAside, fd_.get(), name.c_str(), 0) == 0 ? 0 : errno;
+    error = ::linkat(fd_.get(), aside.c_str(), fd_.get(), name.c_str(), 0) == 0 ? 0 : errno;
   }
-  remove(kAside);
+  remove(aside);
   if (error != 0 && error != EEXIST) fail("make", name, error);
   return error == 0;
 }

@@ -14,6 +14,7 @@ namespace cni {
 struct File {
   std::string content;
   std::time_t modified = 0;  ///< seconds since the epoch
+  std::string stamp = {};    ///< another one after every replace() and publish()
 };
 
 /// An open directory. Names are looked up in it alone and never through a symbolic link, so that
@@ -30,8 +31,8 @@ class Dir {
   static Dir create(const std::string& path);
   /// A directory in this one; nothing where it does not exist.
   std::optional<Dir> sub(const std::string& name) const;
-  /// The same, made with mode 0755 where it does not exist.
-  Dir make_sub(const std::string& name) const;
+  /// The same, made where it does not exist.
+  Dir make_sub(const std::string& name, unsigned mode = 0755) const;
 
   const std::string& path() const { return path_; }
   int fd() const { return fd_.get(); }
@@ -47,10 +48,13 @@ class Dir {
   /// Nothing where there is no such name or it is not a regular file.
   std::optional<File> read(const std::string& name) const;
 
-  /// Makes a file of mode 0600 that appears complete or not at all. False: the name is taken.
-  bool publish(const std::string& name, std::string_view content) const;
-  /// publish() for file systems without O_TMPFILE: by way of the file kAside, under the lock.
-  bool publish_aside(const std::string& name, std::string_view content) const;
+  /// Makes a file of mode 0600 that appears complete or not at all. False: the name is taken. On
+  /// file systems without O_TMPFILE it is written to aside first, which needs a lock.
+  bool publish(const std::string& name, std::string_view content,
+               const std::string& aside = kAside) const;
+  /// publish() for file systems without O_TMPFILE.
+  bool publish_aside(const std::string& name, std::string_view content,
+                     const std::string& aside = kAside) const;
   /// Makes or replaces a file of mode 0600, at once, by way of the file aside.
   void replace(const std::string& name, std::string_view content, const std::string& aside) const;
   /// False: it was not there.

@@ -9,9 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <limits>
+#include <span>
+#include <thread>
 
 #include "netlink/types/fd.h"
 
@@ -38,6 +42,7 @@ struct Child {
   char* const* envp;
   int in, out, err;
   pid_t parent;
+  bool own_group;
   int failed_to_exec;  // written by the child: it shares our memory until it runs the program
 };
 
@@ -52,6 +57,10 @@ bool give(int fd, int as) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != child.parent) ::_exit(127);  // it died before the line above
   ::signal(SIGPIPE, SIG_DFL);
+  sigset_t none;  // who waits for signals by descriptor has blocked them, which would be inherited
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (child.own_group) ::setpgid(0, 0);
   if (give(child.in, STDIN_FILENO) && give(child.out, STDOUT_FILENO) &&
       give(child.err, STDERR_FILENO)) {
     ::execve(child.file, child.argv, child.envp);
@@ -76,34 +85,73 @@ int wait_for(pid_t pid) {
   return status;
 }
 
-int left_until(Clock::time_point end) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-  return left.count() < 0 ? 0 : static_cast<int>(left.count());
+// spawn(), until it runs the program. A file that is open for writing cannot be run: somebody
+// installs the plugin by copying it over the old one.
+pid_t start(Child& child) {
+  constexpr int kMostTries = 50;
+  for (int tries = 1;; ++tries) {
+    const pid_t pid = spawn(child);
+    if (child.failed_to_exec == 0) return pid;
+    wait_for(pid);
+    if (child.failed_to_exec != ETXTBSY || tries == kMostTries) {
+      throw netlink::Error(cat("run '", child.file, "'"), child.failed_to_exec);
+    }
+    child.failed_to_exec = 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
 }
 
-Error out_of_time() { return {Code::kTryAgainLater, "it took too long and was stopped"}; }
+/// Until when to wait, and for what besides.
+struct Patience {
+  Clock::time_point end;
+  int stop_fd;
+
+  static Patience from(std::chrono::seconds limit, int stop_fd) {
+    const auto now = Clock::now();
+    const auto most =
+        std::chrono::duration_cast<std::chrono::seconds>(Clock::time_point::max() - now);
+    return {limit < most ? now + limit : Clock::time_point::max(), stop_fd};
+  }
+  /// poll(2) on all of set, of which the last is filled in here. False: a signal came.
+  /// \throws Error(kTryAgainLater) when it is over.
+  bool poll(std::span<pollfd> set) const {
+    set.back() = {stop_fd, POLLIN, 0};
+    const int ready = ::poll(set.data(), set.size(), left());
+    if (ready < 0 && errno != EINTR) throw netlink::Error("wait for its end", errno);
+    if (ready == 0) throw Error(Code::kTryAgainLater, "it took too long and was stopped");
+    if (ready > 0 && set.back().revents != 0) {
+      throw Error(Code::kTryAgainLater, "it was stopped before its end");
+    }
+    return ready > 0;
+  }
+
+ private:
+  int left() const {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    return static_cast<int>(
+        std::clamp<decltype(left.count())>(left.count(), 0, std::numeric_limits<int>::max()));
+  }
+};
 
 /// Kills and reaps the child if an exception leaves execute().
 class Reaper {
  public:
-  explicit Reaper(pid_t pid) : pid_(pid) {}
+  Reaper(pid_t pid, bool group) : pid_(pid), group_(group) {}
   Reaper(const Reaper&) = delete;
   Reaper& operator=(const Reaper&) = delete;
   ~Reaper() {
     if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
+    ::kill(group_ ? -pid_ : pid_, SIGKILL);
     while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
-  /// Waits until end, no longer: a plugin may close its output and go on. Before Linux 5.3, which
-  /// has no pidfd, that has no limit. \throws Error(kTryAgainLater).
-  int wait_until(Clock::time_point end) {
+  /// Waits, with patience: a plugin may close its output and go on. Before Linux 5.3, which has no
+  /// pidfd, that has no limit.
+  int wait(const Patience& patience) {
     const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
-    pollfd set{process.get(), POLLIN, 0};
-    int ready = process ? 0 : 1;
-    while (process && (ready = ::poll(&set, 1, left_until(end))) < 0 && errno == EINTR) {
+    std::array<pollfd, 2> set{{{process.get(), POLLIN, 0}, {}}};
+    while (process && !patience.poll(set)) {
     }
-    if (ready == 0) throw out_of_time();
     return wait();
   }
   int wait() {
@@ -114,6 +162,7 @@ class Reaper {
 
  private:
   pid_t pid_;
+  bool group_;
 };
 
 // Reads what is there; false at the end of the file.
@@ -141,16 +190,14 @@ bool feed(int fd, std::string_view& input) {
 }
 
 // Both directions at once: neither side may block on a full pipe.
-void talk(Fd in, Fd out, Fd err, std::string_view input, Outcome& outcome, Clock::time_point end) {
+void talk(Fd in, Fd out, Fd err, std::string_view input, Outcome& outcome,
+          const Patience& patience) {
   if (::fcntl(in.get(), F_SETFL, O_NONBLOCK) != 0) throw netlink::Error("set up a pipe", errno);
   if (input.empty()) in.reset();
   while (out || err) {
-    std::array<pollfd, 3> set{
-        {{in.get(), POLLOUT, 0}, {out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}}};
-    const int ready = ::poll(set.data(), set.size(), left_until(end));
-    if (ready < 0 && errno != EINTR) throw netlink::Error("wait for its end", errno);
-    if (ready == 0) throw out_of_time();
-    if (ready < 0) continue;
+    std::array<pollfd, 4> set{
+        {{in.get(), POLLOUT, 0}, {out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}, {}}};
+    if (!patience.poll(set)) continue;
     if (set[0].revents != 0 && !feed(in.get(), input)) in.reset();
     if (set[1].revents != 0 && !drain(out.get(), outcome.out)) out.reset();
     if (set[2].revents != 0 && !drain(err.get(), outcome.err)) err.reset();
@@ -175,6 +222,16 @@ std::string ended_how(const Outcome& outcome) {
 
 }  // namespace
 
+std::vector<std::string> split_path(std::string_view text) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto colon = std::min(text.find(':', at), text.size());
+    if (colon > at) out.emplace_back(text.substr(at, colon - at));
+    at = colon + 1;
+  }
+  return out;
+}
+
 std::string find_plugin(std::string_view type, const std::vector<std::string>& path) {
   if (type.empty()) throw Error(Code::kInvalidConfig, "no plugin name provided");
   if (type == "." || type == ".." || type.find('/') != std::string_view::npos ||
@@ -195,7 +252,7 @@ std::string find_plugin(std::string_view type, const std::vector<std::string>& p
 }
 
 Outcome execute(const Program& program, std::string_view input, std::chrono::seconds limit) {
-  const auto end = Clock::now() + limit;
+  const Patience patience = Patience::from(limit, program.stop_fd);
   const std::string& file = program.file;
   std::vector<std::string> words{file};
   words.insert(words.end(), program.arguments.begin(), program.arguments.end());
@@ -208,20 +265,17 @@ Outcome execute(const Program& program, std::string_view input, std::chrono::sec
   Pipe in = make_pipe();
   Pipe out = make_pipe();
   Pipe err = make_pipe();
-  Child child{file.c_str(),    argv.data(),     envp.data(), in.read.get(),
-              out.write.get(), err.write.get(), ::getpid(),  0};
-  Reaper reaper(spawn(child));
-  if (child.failed_to_exec != 0) {
-    reaper.wait();
-    throw netlink::Error(cat("run '", file, "'"), child.failed_to_exec);
-  }
+  Child child{file.c_str(),  argv.data(),       envp.data(),
+              in.read.get(), out.write.get(),   err.write.get(),
+              ::getpid(),    program.own_group, 0};
+  Reaper reaper(start(child), program.own_group);
   in.read.reset();
   out.write.reset();
   err.write.reset();
   Outcome outcome;
   during(cat("run '", file, "'"), [&] {
-    talk(std::move(in.write), std::move(out.read), std::move(err.read), input, outcome, end);
-    outcome.wait_status = reaper.wait_until(end);
+    talk(std::move(in.write), std::move(out.read), std::move(err.read), input, outcome, patience);
+    outcome.wait_status = reaper.wait(patience);
   });
   return outcome;
 }

@@ -2,9 +2,9 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cctype>
 
+#include "libcni/invoke.h"
 #include "libcni/json.h"
 #include "libcni/names.h"
 #include "netlink/types/fd.h"
@@ -47,17 +47,13 @@ void read_environment(const Env& env, Request& request) {
   request.ifname = take("CNI_IFNAME", needs.ifname);
   if (needs.ifname && !request.ifname.empty()) check_ifname(request.ifname);
   request.args = take("CNI_ARGS", false);
-  std::string path = take("CNI_PATH", needs.path);
+  const std::string path = take("CNI_PATH", needs.path);
   if (!missing.empty()) {
     throw Error(Code::kInvalidEnvironment, cat("required env variables [", missing, "] missing"));
   }
   if (!needs.id) request.container_id.clear();
   if (!needs.ifname) request.ifname.clear();
-  for (std::size_t at = 0; !path.empty() && at <= path.size();) {
-    const auto colon = std::min(path.find(':', at), path.size());
-    if (colon > at) request.path.push_back(path.substr(at, colon - at));
-    at = colon + 1;
-  }
+  request.path = split_path(path);
 }
 
 std::string read_name(const nlohmann::json& conf) {

@@ -218,6 +218,75 @@ TEST_CASE("a plugin that takes too long is killed") {
   }
 }
 
+TEST_CASE("what a plugin of a group of its own has started is killed with it") {
+  const Folder folder;
+  const std::string file = folder.script(
+      "slow", netlink::cat("sleep 60 & echo $! >", folder.file("pid"), "\nexec sleep 60"));
+  CHECK_THROWS_AS(execute({.file = file, .env = kEnv, .own_group = true}, "", seconds(1)), Error);
+  CHECK(dies_soon(pid_in(folder.file("pid"))));
+}
+
+TEST_CASE("what a plugin that has ended left running is killed when it takes too long") {
+  const Folder folder;
+  const std::string file =
+      folder.script("slow", netlink::cat("sleep 60 & echo $! >", folder.file("pid"), "\nexit 0"));
+  CHECK_THROWS_AS(execute({.file = file, .env = kEnv, .own_group = true}, "", seconds(1)), Error);
+  CHECK(dies_soon(pid_in(folder.file("pid"))));
+}
+
+TEST_CASE("a plugin is stopped when a descriptor says so") {
+  const Folder folder;
+  const std::string file =
+      folder.script("slow", netlink::cat("echo $$ >", folder.file("pid"), "\nexec sleep 60"));
+  auto [reads, writes] = surroundings::make_pipe();
+  std::thread stopper([&folder, &writes = writes] {
+    pid_in(folder.file("pid"));
+    netlink::write_all(writes.get(), "x", "a pipe");
+  });
+  const auto start = steady_clock::now();
+  CHECK_THROWS_WITH_AS(
+      execute({.file = file, .env = kEnv, .stop_fd = reads.get()}, "", cni::kNoLimit),
+      netlink::cat("run '", file, "': it was stopped before its end").c_str(), Error);
+  stopper.join();
+  CHECK(steady_clock::now() - start < seconds(10));
+  CHECK(dies_soon(pid_in(folder.file("pid"))));
+}
+
+TEST_CASE("a plugin may take its time where there is no limit") {
+  const Folder folder;
+  const std::string file = folder.script("plugin", "sleep 0.1; echo done");
+  CHECK(execute({file, {}, kEnv}, "", cni::kNoLimit).out == "done\n");
+  CHECK(execute({file, {}, kEnv}, "", seconds(100'000'000)).out == "done\n");
+}
+
+TEST_CASE("a plugin that is being installed is waited for") {
+  const Folder folder;
+  const std::string file = folder.file("printf");
+  std::filesystem::copy_file("/usr/bin/printf", file);
+  std::thread installer([fd = surroundings::open_for_writing(file)] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  });
+  CHECK(execute({file, {"x"}, kEnv}, "", seconds(30)).out == "x");
+  installer.join();
+}
+
+TEST_CASE("a plugin's signals are not blocked, although they are here") {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_BLOCK, &all, &before);
+  const Outcome got = run("grep SigBlk /proc/self/status");
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  CHECK(got.out == "SigBlk:\t0000000000000000\n");
+}
+
+TEST_CASE("a path is a list of directories") {
+  using cni::split_path;
+  CHECK(split_path("") == std::vector<std::string>{});
+  CHECK(split_path("/a") == std::vector<std::string>{"/a"});
+  CHECK(split_path(":/a b::/c:") == std::vector<std::string>{"/a b", "/c"});
+}
+
 TEST_CASE("a plugin dies with the process that started it") {
   const Folder folder;
   const std::string file =
