@@ -44,7 +44,7 @@ def main():
                        if p.is_file() and p.name != ".git"]  # a file in a linked work tree
     names = {path.name for path in paths}
     for path in paths:
-        if path == here or path.name in ("LICENSE", ".git"):  # .git is a file in a work tree
+        if path == here or path.name == "LICENSE":
             continue
         for line, complaint in complaints_of(path, text(path), names):
             complaints.add(path, line, complaint)
