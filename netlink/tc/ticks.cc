@@ -3,20 +3,29 @@
 #include <cerrno>
 #include <cstdio>
 #include <limits>
-#include <memory>
 
 #include "netlink/types/error.h"
+#include "netlink/types/fd.h"
 
 namespace netlink::tc {
 
+namespace {
+
+constexpr const char* kFile = "/proc/net/psched";
+
+}  // namespace
+
 Ticks Ticks::read() {
-  constexpr const char* kFile = "/proc/net/psched";
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(kFile, "re"), std::fclose);
-  if (!file) throw Error(cat("read '", kFile, "'"), errno);
+  const auto text = read_file(kFile);
+  if (!text) throw Error(cat("read '", kFile, "'"), ENOENT);
+  return parse(*text);
+}
+
+Ticks Ticks::parse(const std::string& text) {
   // psched_show() in net/sched/sch_api.c: nanoseconds in a microsecond and in a tick, then a factor
   // that is a million.
   unsigned numerator = 0, denominator = 0, factor = 0;
-  if (std::fscanf(file.get(), "%8x %8x %8x", &numerator, &denominator, &factor) != 3 ||
+  if (std::sscanf(text.c_str(), "%8x %8x %8x", &numerator, &denominator, &factor) != 3 ||
       numerator == 0 || denominator == 0 || factor == 0) {
     throw Error(cat("read '", kFile, "'"), EPROTO);
   }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 namespace netlink::tc {
 
@@ -11,6 +12,8 @@ struct Ticks {
 
   /// From /proc/net/psched. \throws netlink::Error.
   static Ticks read();
+  /// The text of that file. \throws netlink::Error.
+  static Ticks parse(const std::string& text);
 
   /// Rounded down; what does not fit is the most that does.
   std::uint32_t of(std::chrono::microseconds time) const;

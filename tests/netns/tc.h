@@ -63,7 +63,7 @@ inline int run_tests(int argc, char** argv) {
         node::run("tc qdisc replace dev w root " + kind + " 2>/dev/null")) {
       continue;
     }
-    std::printf("SKIP: the kernel has no %s; see netns.tc_guest\n", kind.c_str());
+    std::printf("SKIP: the kernel has no %s; see netns.cc.tc_guest\n", kind.c_str());
     context.addFilter("test-case-exclude", ("*(" + kind + ")").c_str());
   }
   return context.run();

@@ -1,0 +1,178 @@
+#include <doctest/doctest.h>
+#include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "netlink/tc/qdisc.h"
+#include "tests/unit/netlink/any_bytes.h"
+
+namespace tc = netlink::tc;
+using netlink::Link;
+using netlink::Reply;
+using netlink::Request;
+using namespace std::chrono_literals;
+
+namespace {
+
+// The kernel's messages have the form of the requests, so what encode wrote decode must read.
+Reply reply(const Request& request) { return Reply(request.message.header()); }
+
+const Link kEth0{.index = 7, .name = "eth0"};
+const tc::Qdisc kHooks[] = {{tc::kHook, tc::kHookHandle, tc::Ingress{}},
+                            {tc::kHook, tc::kHookHandle, tc::Clsact{}}};
+
+tc::Qdisc root(const tc::Kind& kind) { return {tc::kRoot, tc::handle(1), kind}; }
+
+const tc::Kind kKinds[] = {
+    tc::Tbf{1000, 2000, 3000},
+    tc::Htb{0x30},
+    tc::Fifo{12345},
+    tc::FqCodel{5ms, 100ms, 1024, 64, 1514, 1 << 20, true},
+    tc::Fq{1000, 100, 2s, true},
+    tc::Ingress{},
+    tc::Clsact{},
+};
+
+/// The payload of TCA_OPTIONS; nothing where there is none.
+std::optional<std::vector<char>> options_of(const Request& request) {
+  std::optional<std::vector<char>> out;
+  reply(request).attributes(sizeof(tcmsg),
+                            [&out](std::uint16_t type, const void* data, std::size_t size) {
+                              const auto* const bytes = static_cast<const char*>(data);
+                              if (type == TCA_OPTIONS) out.emplace(bytes, bytes + size);
+                            });
+  return out;
+}
+
+/// A struct that is an option of its own.
+template <class T>
+std::optional<T> option(const Request& request, std::uint16_t wanted) {
+  std::optional<T> out;
+  const auto options = options_of(request);
+  REQUIRE(options);
+  netlink::nested(options->data(), options->size(),
+                  [&](std::uint16_t type, const void* data, std::size_t size) {
+                    if (type != wanted) return;
+                    REQUIRE(size == sizeof(T));
+                    std::memcpy(&out.emplace(), data, size);
+                  });
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("every kind is read back as it was asked for") {
+  for (const tc::Kind& kind : kKinds) {
+    CAPTURE(tc::name(kind));
+    for (const auto& request : {add(kEth0, root(kind)), replace(kEth0, root(kind))}) {
+      const auto seen = tc::decode_qdisc(reply(request));
+      CHECK(seen.link == 7);
+      CHECK(seen.parent == tc::kRoot);
+      CHECK(seen.handle == tc::handle(1));
+      CHECK(seen.kind == tc::name(kind));
+      CHECK(seen.options == kind);
+    }
+  }
+}
+
+TEST_CASE("the flags say whether one may be there already") {
+  const auto flags = [](const Request& request) { return request.message.header()->nlmsg_flags; };
+  constexpr unsigned kBase = NLM_F_REQUEST | NLM_F_ACK;
+  const auto added = add(kEth0, root(tc::Tbf{}));
+  CHECK(added.message.header()->nlmsg_type == RTM_NEWQDISC);
+  CHECK(flags(added) == (kBase | NLM_F_CREATE | NLM_F_EXCL));
+  CHECK(flags(replace(kEth0, root(tc::Tbf{}))) == (kBase | NLM_F_CREATE | NLM_F_REPLACE));
+  const auto removed = remove(kEth0, root(tc::Tbf{}));
+  CHECK(removed.message.header()->nlmsg_type == RTM_DELQDISC);
+  CHECK(flags(removed) == kBase);
+  CHECK(removed.tolerated == std::vector<int>{ENOENT, EINVAL, ENODEV});
+  CHECK(added.tolerated.empty());
+}
+
+TEST_CASE("what is removed has to be of the kind and handle") {
+  const auto request = remove(kEth0, root(tc::Tbf{1000, 2000, 3000}));
+  const auto seen = tc::decode_qdisc(reply(request));
+  CHECK(seen.kind == "tbf");
+  CHECK(seen.handle == tc::handle(1));
+  CHECK(seen.parent == tc::kRoot);
+  CHECK_FALSE(options_of(request));
+}
+
+TEST_CASE("operations say what is done to which link") {
+  CHECK(add(kEth0, root(tc::Tbf{})).operation == "add qdisc tbf 1: of 'eth0'");
+  CHECK(replace(kEth0, root(tc::Fq{})).operation == "replace qdisc fq 1: of 'eth0'");
+  CHECK(remove(kEth0, kHooks[0]).operation == "remove qdisc ingress ffff: of 'eth0'");
+}
+
+TEST_CASE("a token bucket of less than 2^32 bytes/s has no second rate") {
+  for (const std::uint64_t rate : {1ULL, 0xFFFFFFFFULL}) {
+    const auto request = add(kEth0, root(tc::Tbf{rate, 2000, 3000}));
+    const auto parameters = option<tc_tbf_qopt>(request, TCA_TBF_PARMS);
+    REQUIRE(parameters);
+    CHECK(parameters->rate.rate == rate);
+    CHECK(parameters->rate.linklayer == TC_LINKLAYER_ETHERNET);
+    CHECK(parameters->buffer == 2000);
+    CHECK(parameters->limit == 3000);
+    CHECK(parameters->peakrate.rate == 0);
+    CHECK(parameters->mtu == 0);
+    CHECK_FALSE(option<std::uint64_t>(request, TCA_TBF_RATE64));
+  }
+}
+
+TEST_CASE("a token bucket of more has the most of 32 bits and the whole") {
+  const auto request = add(kEth0, root(tc::Tbf{0x100000000, 1, 2}));
+  CHECK(option<tc_tbf_qopt>(request, TCA_TBF_PARMS)->rate.rate == 0xFFFFFFFF);
+  CHECK(option<std::uint64_t>(request, TCA_TBF_RATE64) == 0x100000000);
+}
+
+TEST_CASE("an HTB is of the version that kernels take") {
+  const auto parameters = option<tc_htb_glob>(add(kEth0, root(tc::Htb{0x30})), TCA_HTB_INIT);
+  REQUIRE(parameters);
+  CHECK(parameters->version == 3);
+  CHECK(parameters->rate2quantum == 10);
+  CHECK(parameters->defcls == 0x30);
+}
+
+TEST_CASE("what is absent is not sent, so that the kernel's default or what was there stays") {
+  for (const tc::Kind& kind : {tc::Kind(tc::FqCodel{}), tc::Kind(tc::Fq{})}) {
+    const auto options = options_of(replace(kEth0, root(kind)));
+    CHECK((!options || options->empty()));
+  }
+  for (const tc::Qdisc& hook : kHooks) CHECK_FALSE(options_of(replace(kEth0, hook)));
+}
+
+TEST_CASE("a time that does not fit is the most that does") {
+  const auto request =
+      add(kEth0, root(tc::Fq{.horizon = std::chrono::hours(2), .horizon_drop = {}}));
+  CHECK(option<std::uint32_t>(request, TCA_FQ_HORIZON) == 0xFFFFFFFF);
+  const auto negative = add(kEth0, root(tc::FqCodel{.target = -1us}));
+  CHECK(option<std::uint32_t>(negative, TCA_FQ_CODEL_TARGET) == 0);
+}
+
+TEST_CASE("a kind that is not made here has a name only") {
+  netlink::Message message(RTM_NEWQDISC, 0, tcmsg{});
+  message.put(TCA_KIND, "pfifo_fast");
+  message.put(TCA_OPTIONS, "xyz");
+  const auto seen = tc::decode_qdisc(Reply(message.header()));
+  CHECK(seen.kind == "pfifo_fast");
+  CHECK_FALSE(seen.options);
+  CHECK(seen.as<tc::Tbf>() == nullptr);
+}
+
+TEST_CASE("a qdisc that says nothing of itself has no options") {
+  netlink::Message message(RTM_NEWQDISC, 0, tcmsg{});
+  CHECK_FALSE(tc::decode_qdisc(Reply(message.header())).options);
+  message.put(TCA_KIND, "tbf");
+  CHECK(tc::decode_qdisc(Reply(message.header())).options == tc::Kind(tc::Tbf{}));
+}
+
+TEST_CASE("any bytes are harmless as a qdisc") {
+  for (const tc::Kind& kind : kKinds) {
+    harmless_for_any_bytes(add(kEth0, root(kind)).message,
+                           [](const Reply& bytes) { tc::decode_qdisc(bytes); });
+  }
+}
