@@ -198,6 +198,16 @@ Request replace(const Link& link, const Program& program) {
   return put(link, program, "replace", NLM_F_REPLACE);
 }
 
+Request remove(const Link& link, const Program& program) {
+  tcmsg head = head_of(link, {program.parent, program.priority}, ETH_P_ALL);
+  head.tcm_handle = static_cast<std::uint32_t>(program.handle);
+  Message message(RTM_DELTFILTER, NLM_F_ACK, head);
+  message.put(TCA_KIND, "bpf");
+  return {cat("remove program '", program.name, "' of '", link.name, "'"),
+          std::move(message),
+          {ENOENT, EINVAL, ENODEV}};
+}
+
 Request remove(const Link& link, const FilterGroup& group) {
   // EINVAL is a link without such a qdisc (__tcf_qdisc_find() in net/sched/cls_api.c).
   return {cat("remove filters of '", link.name, "'"),

@@ -52,6 +52,8 @@ struct Program {
 Request add(const Link& link, const Program& program);
 /// Creates it, or puts the program in place of the other one without letting a packet by.
 Request replace(const Link& link, const Program& program);
+/// Only the one with this handle; tolerates that there is none.
+Request remove(const Link& link, const Program& program);
 
 /// Filters of one parent: of a priority, or all.
 struct FilterGroup {

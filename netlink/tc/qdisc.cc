@@ -83,6 +83,7 @@ void put_options(Message& message, const Fq& fq) {
     put_u32_if(message, TCA_FQ_FLOW_PLIMIT, fq.flow_limit);
     put_us_if(message, TCA_FQ_HORIZON, fq.horizon);
     if (fq.horizon_drop) message.put_u8(TCA_FQ_HORIZON_DROP, *fq.horizon_drop ? 1 : 0);
+    if (fq.pacing) message.put_u32(TCA_FQ_RATE_ENABLE, *fq.pacing ? 1 : 0);
   });
 }
 
@@ -136,6 +137,7 @@ Fq decode_fq(const void* data, std::size_t size) {
     if (type == TCA_FQ_FLOW_PLIMIT) out.flow_limit = get_u32(value, length);
     if (type == TCA_FQ_HORIZON) out.horizon = microseconds(get_u32(value, length));
     if (type == TCA_FQ_HORIZON_DROP) out.horizon_drop = get_u8(value, length) != 0;
+    if (type == TCA_FQ_RATE_ENABLE) out.pacing = get_u32(value, length) != 0;
   });
   return out;
 }

@@ -52,6 +52,8 @@ struct Fq {
   /// What would leave later is dropped, or leaves at the horizon. Linux 5.8.
   std::optional<std::chrono::microseconds> horizon = {};
   std::optional<bool> horizon_drop = {};
+  /// Whether it paces sockets that ask for a rate; else TCP does so itself.
+  std::optional<bool> pacing = {};
   bool operator==(const Fq&) const = default;
 };
 
