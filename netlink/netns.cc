@@ -47,6 +47,12 @@ std::optional<NetNs> NetNs::find(const std::string& path) {
   return NetNs(std::move(fd));
 }
 
+NetNs NetNs::create() {
+  const Entered back_again(current());
+  if (::unshare(CLONE_NEWNET) != 0) throw Error("make a network namespace", errno);
+  return current();
+}
+
 bool NetNs::is_current(const std::string& path) {
   struct stat there {};
   struct stat here {};

@@ -18,6 +18,9 @@ class NetNs {
   static NetNs open(const std::string& path);
   /// Nothing where path is empty, absent, or no longer a network namespace: for DEL.
   static std::optional<NetNs> find(const std::string& path);
+  /// A new one, with nothing but a loopback link that is down; gone with its last handle and
+  /// socket.
+  static NetNs create();
   /// True where path can be opened and is the namespace this thread is in.
   static bool is_current(const std::string& path);
 
