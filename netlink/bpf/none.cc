@@ -1,0 +1,36 @@
+// In place of object.cc and loaded.cc in a build without libbpf.
+#include <cerrno>
+
+#include "netlink/bpf/loaded.h"
+#include "netlink/bpf/object.h"
+#include "netlink/types/error.h"
+
+struct bpf_object {};
+
+namespace netlink::bpf {
+
+namespace {
+
+[[noreturn]] void refuse() {
+  throw Error("load a program into the kernel", EOPNOTSUPP,
+              "this build is without eBPF: CMake's option CNI_BPF was off");
+}
+
+}  // namespace
+
+bool is_built_in() noexcept { return false; }
+
+Object::Object(std::string name, std::span<const std::byte> /*file*/)
+    : name_(std::move(name)), object_(nullptr, [](bpf_object*) {}) {
+  refuse();
+}
+void Object::set_constants(std::span<const std::byte> /*values*/) { refuse(); }
+void Object::reuse_map(const std::string& /*name*/, const Fd& /*map*/) { refuse(); }
+void Object::load() { refuse(); }
+int Object::program(const std::string& /*name*/) const { refuse(); }
+int Object::map(const std::string& /*name*/) const { refuse(); }
+
+std::optional<std::vector<LoadedMap>> maps_of(std::uint32_t /*program_id*/) { refuse(); }
+std::vector<std::byte> element(const LoadedMap& /*array*/, std::uint32_t /*index*/) { refuse(); }
+
+}  // namespace netlink::bpf
