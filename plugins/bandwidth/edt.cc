@@ -1,0 +1,186 @@
+#include "plugins/bandwidth/edt.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "libcni/error.h"
+#include "netlink/bpf/loaded.h"
+#include "netlink/bpf/object.h"
+#include "netlink/netns.h"
+#include "netlink/tc/filter.h"
+#include "netlink/tc/list.h"
+#include "netlink/tc/qdisc.h"
+#include "plugins/bandwidth/edt_program.h"
+
+namespace bandwidth::edt {
+
+namespace {
+
+namespace bpf = netlink::bpf;
+namespace tc = netlink::tc;
+
+using netlink::cat;
+using netlink::Link;
+using netlink::RouteSocket;
+
+constexpr const char* kNotBuiltIn = "this build is without eBPF (CMake's option CNI_BPF was off)";
+// By these others see whose they are, and so does remove().
+constexpr const char* kProgramName = "patchbay_edt";
+constexpr tc::Handle kQueueHandle = tc::handle(0xED7), kProgramHandle{0xED7};
+
+tc::Qdisc queue(const Limit& limit) {
+  return {.parent = tc::kRoot, .handle = kQueueHandle, .kind = queue_of(limit)};
+}
+
+tc::Qdisc hook() { return {.parent = tc::kHook, .handle = tc::kHookHandle, .kind = tc::Clsact{}}; }
+
+// The first of all filters: another one may end the list.
+tc::Program filter(int program) {
+  return {.parent = tc::kEgress,
+          .priority = 1,
+          .handle = kProgramHandle,
+          .fd = program,
+          .name = kProgramName};
+}
+
+bool is_ours(const tc::FilterState& seen) {
+  return seen.kind == "bpf" && seen.handle == kProgramHandle && seen.program == kProgramName;
+}
+
+bool is_ours(const std::optional<tc::QdiscState>& root) {
+  return root && root->kind == "fq" && root->handle == kQueueHandle;
+}
+
+std::optional<tc::FilterState> find_filter(RouteSocket& pod, const Link& inside) {
+  const auto seen = tc::filters(pod, inside, tc::kEgress);
+  const auto ours =
+      std::find_if(seen.begin(), seen.end(), [](const auto& f) { return is_ours(f); });
+  if (ours == seen.end()) return std::nullopt;
+  return *ours;
+}
+
+std::vector<bpf::LoadedMap> maps_of(const std::optional<tc::FilterState>& seen) {
+  if (!seen) return {};
+  auto maps = bpf::maps_of(seen->program_id);
+  if (!maps) return {};
+  return std::move(*maps);
+}
+
+template <class Value>
+const bpf::LoadedMap* find_map(const std::vector<bpf::LoadedMap>& maps, std::string_view name) {
+  const auto map = std::find_if(maps.begin(), maps.end(), [&](const bpf::LoadedMap& one) {
+    return one.name.ends_with(name) && one.value_size == sizeof(Value) && one.max_entries == 1;
+  });
+  return map == maps.end() ? nullptr : &*map;
+}
+
+std::string described(const EdtConstants& constants) {
+  return cat(constants.rate, " bytes/s, a burst of ", constants.credit, " ns and a horizon of ",
+             constants.horizon, " ns");
+}
+
+std::string described(const std::optional<tc::QdiscState>& root) {
+  if (!root || root->handle == tc::kNone) return root ? root->kind : "none";
+  return cat(root->kind, " ", tc::str(root->handle));
+}
+
+bool operator==(const EdtConstants& a, const EdtConstants& b) {
+  return a.rate == b.rate && a.credit == b.credit && a.horizon == b.horizon && a.latest == b.latest;
+}
+
+void require_built_in() {
+  if (bpf::is_built_in()) return;
+  throw cni::Error(cni::Code::kInvalidConfig,
+                   cat("egressMode: \"edt\" is not for this plugin: ", kNotBuiltIn));
+}
+
+// Nothing where the kernel did it, else what it lacks for it.
+std::string lacks(RouteSocket& socket, netlink::Request request, const char* what) {
+  try {
+    socket.send(std::move(request));
+  } catch (const netlink::Error& e) {
+    return e.error() == ENOENT ? cat("the kernel has no ", what) : e.what();
+  }
+  return {};
+}
+
+}  // namespace
+
+void add(RouteSocket& pod, const Link& inside, const Limit& limit) {
+  require_built_in();
+  const auto before = maps_of(find_filter(pod, inside));
+  const auto* const departures = find_map<EdtDepartures>(before, kDepartures);
+  const bpf::Object program = load(limit, departures != nullptr ? &departures->fd : nullptr);
+
+  auto make_hook = tc::add(inside, hook());
+  make_hook.tolerated = {EEXIST};
+  std::vector<netlink::Request> requests;
+  requests.push_back(tc::replace(inside, queue(limit)));
+  requests.push_back(std::move(make_hook));
+  pod.send(requests);
+  // Not before there is a queue: without one the departure times would mean nothing.
+  pod.send(tc::replace(inside, filter(program.program(kFunction))));
+}
+
+bool remove(RouteSocket& pod, const Link& inside) {
+  const bool has_queue = is_ours(tc::qdisc(pod, inside, tc::kRoot));
+  const auto program = find_filter(pod, inside);
+  if (!has_queue && !program) return false;
+  // The queue last: as long as it is there, another remove() goes on from where this one was
+  // killed.
+  if (program) pod.send(tc::remove(inside, filter(-1)));
+  const bool used = !tc::filters(pod, inside, tc::kEgress).empty() ||
+                    !tc::filters(pod, inside, tc::kIngress).empty();
+  if (!used) pod.send(tc::remove(inside, hook()));
+  if (has_queue) pod.send(tc::remove(inside, {tc::kRoot, kQueueHandle, tc::Fq{}}));
+  return true;
+}
+
+std::optional<std::string> missing(RouteSocket& pod, const Link& inside, const Limit& limit) {
+  require_built_in();
+  const auto root = tc::qdisc(pod, inside, tc::kRoot);
+  if (!is_ours(root)) {
+    return cat("the root qdisc of '", inside.name, "' is not fq ", tc::str(kQueueHandle), " but ",
+               described(root));
+  }
+  const auto* const fq = root->as<tc::Fq>();
+  const tc::Fq wanted = queue_of(limit);
+  if (fq == nullptr || fq->limit != wanted.limit || fq->flow_limit != wanted.flow_limit) {
+    return cat("fq ", tc::str(kQueueHandle), " of '", inside.name, "' has other limits");
+  }
+  const auto seen = find_filter(pod, inside);
+  if (!seen || !seen->direct_action) {
+    return cat("the program '", kProgramName, "' is not at the egress of '", inside.name, "'");
+  }
+  const auto maps = maps_of(seen);
+  const auto* const map = find_map<EdtConstants>(maps, ".rodata");
+  const auto has = map != nullptr ? bpf::element_as<EdtConstants>(*map, 0) : std::nullopt;
+  if (!has) return cat("the program of '", inside.name, "' is another version's");
+  if (!(*has == constants_of(limit))) {
+    return cat("the program of '", inside.name, "' keeps to ", described(*has), ", not ",
+               described(constants_of(limit)));
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> unusable() try {
+  if (!bpf::is_built_in()) return kNotBuiltIn;
+  const Limit limit{.rate = 1'000'000, .burst = 10'000, .horizon = std::chrono::seconds(1)};
+  const bpf::Object program = load(limit);
+  RouteSocket socket(netlink::NetNs::create());
+  const Link lo = socket.get("lo");
+  auto lacking = lacks(socket, tc::replace(lo, queue(limit)), "qdisc fq (sch_fq)");
+  if (lacking.empty()) lacking = lacks(socket, tc::add(lo, hook()), "clsact (sch_ingress)");
+  if (lacking.empty()) {
+    lacking = lacks(socket, tc::replace(lo, filter(program.program(kFunction))),
+                    "programs as filters (cls_bpf)");
+  }
+  if (lacking.empty()) return std::nullopt;
+  return lacking;
+} catch (const netlink::Error& e) {
+  return e.what();
+}
+
+}  // namespace bandwidth::edt

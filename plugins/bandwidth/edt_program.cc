@@ -1,0 +1,76 @@
+#include "plugins/bandwidth/edt_program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+namespace bandwidth::edt {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr nanoseconds kLongestHorizon = std::chrono::hours(1);
+// A large packet (64 KiB, of 45 segments) is not cut up as by tbf, and may take longer than the
+// horizon on its own: to drop it again and again would stop its sender for good.
+constexpr nanoseconds kOwnTime = std::chrono::seconds(1);
+// What the program and fq read from the clock differs; and the machine may have been busy between.
+constexpr nanoseconds kSlack = std::chrono::seconds(1);
+
+constexpr std::uint64_t kMostRate = std::uint64_t{1} << 62, kMostCredit = std::uint64_t{1} << 61;
+// Packets: the queue is full of bytes before it is full of packets, unless these are shorter than
+// this on average. A million of them take the kernel 1 GB.
+constexpr std::uint64_t kShortPacket = 256, kFewestPackets = 1000, kMostPackets = 1'000'000;
+
+nanoseconds horizon_of(const Limit& limit) {
+  return std::clamp(limit.horizon, nanoseconds(0), kLongestHorizon);
+}
+
+// The nanoseconds that so many bytes take.
+std::uint64_t time_of(std::uint64_t bytes, std::uint64_t rate) {
+  const std::uint64_t seconds = bytes / rate;
+  const std::uint64_t rest = bytes % rate;
+  if (seconds >= kMostCredit / kSecond) return kMostCredit;
+  constexpr std::uint64_t kExact = ~std::uint64_t{0} / kSecond;
+  const std::uint64_t fraction = rest <= kExact ? rest * kSecond / rate : rest / (rate / kSecond);
+  return seconds * kSecond + fraction;
+}
+
+}  // namespace
+
+EdtConstants constants_of(const Limit& limit) {
+  const std::uint64_t rate = std::clamp<std::uint64_t>(limit.rate, 1, kMostRate);
+  const nanoseconds horizon = horizon_of(limit);
+  return {.rate = rate,
+          .credit = time_of(limit.burst, rate),
+          .horizon = static_cast<std::uint64_t>(horizon.count()),
+          .latest = static_cast<std::uint64_t>((horizon + kOwnTime).count())};
+}
+
+netlink::tc::Fq queue_of(const Limit& limit) {
+  using std::chrono::microseconds;
+  using std::chrono::milliseconds;
+  const nanoseconds latest = horizon_of(limit) + kOwnTime;
+  const auto ms = static_cast<std::uint64_t>(std::chrono::ceil<milliseconds>(latest).count());
+  // The clamp before the product keeps it in range.
+  const std::uint64_t per_second = std::min(limit.rate / kShortPacket, kMostPackets);
+  const auto packets =
+      static_cast<std::uint32_t>(std::clamp(per_second * ms / 1000, kFewestPackets, kMostPackets));
+  return {.limit = packets,
+          .flow_limit = packets,
+          .horizon = std::chrono::ceil<microseconds>(latest + kSlack),
+          .horizon_drop = true,
+          .pacing = false};  // every packet has a departure time already
+}
+
+netlink::bpf::Object load(const Limit& limit, const netlink::Fd* departures) {
+  netlink::bpf::Object program("edt", object());
+  const EdtConstants constants = constants_of(limit);
+  program.set_constants(std::as_bytes(std::span(&constants, 1)));
+  if (departures != nullptr) program.reuse_map(kDepartures, *departures);
+  program.load();
+  return program;
+}
+
+}  // namespace bandwidth::edt
