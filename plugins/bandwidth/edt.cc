@@ -81,11 +81,6 @@ std::string described(const EdtConstants& constants) {
              constants.horizon, " ns");
 }
 
-std::string described(const std::optional<tc::QdiscState>& root) {
-  if (!root || root->handle == tc::kNone) return root ? root->kind : "none";
-  return cat(root->kind, " ", tc::str(root->handle));
-}
-
 bool operator==(const EdtConstants& a, const EdtConstants& b) {
   return a.rate == b.rate && a.credit == b.credit && a.horizon == b.horizon && a.latest == b.latest;
 }
@@ -142,8 +137,8 @@ std::optional<std::string> missing(RouteSocket& pod, const Link& inside, const L
   require_built_in();
   const auto root = tc::qdisc(pod, inside, tc::kRoot);
   if (!is_ours(root)) {
-    return cat("the root qdisc of '", inside.name, "' is not fq ", tc::str(kQueueHandle), " but ",
-               described(root));
+    return cat("the root qdisc of '", inside.name, "' is not fq ", tc::str(kQueueHandle),
+               root ? cat(" but ", root->kind, " ", tc::str(root->handle)) : "");
   }
   const auto* const fq = root->as<tc::Fq>();
   const tc::Fq wanted = queue_of(limit);

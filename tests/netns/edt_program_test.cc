@@ -356,8 +356,12 @@ TEST_CASE("without fq nothing is set, without this plugin's things nothing is re
   const Link eth0 = link.link();
   const edt::Limit limit{.rate = 1'000'000, .burst = 10'000, .horizon = 1s};
   CHECK(!edt::remove(link.inside, eth0));
-  const std::string flaw = edt::missing(link.inside, eth0, limit).value_or("");
-  CHECK(flaw == "the root qdisc of 'eth0' is not fq ed7: but noqueue");
+  std::string flaw = edt::missing(link.inside, eth0, limit).value_or("");
+  CHECK(flaw == "the root qdisc of 'eth0' is not fq ed7:");
+  REQUIRE(link.tc("qdisc add dev eth0 root handle 7: bfifo").empty());
+  flaw = edt::missing(link.inside, eth0, limit).value_or("");
+  CHECK(flaw == "the root qdisc of 'eth0' is not fq ed7: but bfifo 7:");
+  REQUIRE(link.tc("qdisc del dev eth0 root").empty());
   REQUIRE(link.tc("qdisc add dev eth0 clsact").empty());
   REQUIRE(link.tc("filter add dev eth0 egress prio 1 handle 9 bpf bytecode '1,6 0 0 0'").empty());
   const std::string before = link.tc("-j filter show dev eth0 egress");
