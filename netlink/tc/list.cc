@@ -20,8 +20,8 @@ tcmsg head_of(const Link& link, Handle parent) {
 }  // namespace
 
 std::optional<QdiscState> qdisc(RouteSocket& socket, const Link& link, Handle parent) {
-  // Before Linux 6.8 only those who ask for an echo get an answer; a qdisc that is not shown has
-  // none, but the acknowledgement always comes (qdisc_notify() in net/sched/sch_api.c).
+  // Only who asks for an echo is answered; for a qdisc that is not shown the acknowledgement is all
+  // that comes (qdisc_get_notify() in net/sched/sch_api.c).
   const Request request{cat("look up the qdisc of '", link.name, "'"),
                         Message(RTM_GETQDISC, NLM_F_ECHO | NLM_F_ACK, head_of(link, parent)),
                         {ENOENT}};

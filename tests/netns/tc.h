@@ -58,6 +58,7 @@ inline int run_tests(int argc, char** argv) {
     return 77;
   }
   doctest::Context context(argc, argv);
+  context.setOption("no-colors", true);
   for (const std::string kind : {"fq", "fq_codel"}) {
     if (std::getenv("PATCHBAY_GUEST") != nullptr ||
         node::run("tc qdisc replace dev w root " + kind + " 2>/dev/null")) {

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "netlink/tc/list.h"
+#include "netlink/tc/probe.h"
 #include "netlink/tc/ticks.h"
 
 using namespace netlink;
@@ -325,6 +326,33 @@ TEST_CASE("departure times are kept by a root qdisc with a horizon (fq)") {
   CHECK(*state->as<tc::Fq>() == tc::Fq{2000, 300, 1s, false});
   socket.send(remove(v, root(tc::Fq{})));
   CHECK(on_v().empty());
+}
+
+TEST_CASE("what the kernel knows is told without a trace") {
+  const Node node;
+  RouteSocket socket;
+  const std::string before = node::output_of("tc qdisc show; tc actions list action mirred");
+  for (const char* const kind : {"tbf", "htb", "bfifo", "ingress", "clsact"}) {
+    CAPTURE(kind);
+    CHECK(tc::knows_qdisc(socket, kind));
+  }
+  for (const char* const kind : {"", "nonsense", "mirred"}) {
+    CAPTURE(kind);
+    CHECK_FALSE(tc::knows_qdisc(socket, kind));
+  }
+  CHECK(tc::knows_action(socket, "mirred"));
+  CHECK_FALSE(tc::knows_action(socket, "nonsense"));
+  REQUIRE(node::run("tc qdisc add dev lo root handle 7afd: pfifo"));  // not even where one is
+  CHECK(tc::knows_qdisc(socket, "tbf"));
+  CHECK_FALSE(tc::knows_qdisc(socket, "nonsense"));
+  CHECK(shown("qdisc show dev lo")[0]["kind"] == "pfifo");
+  REQUIRE(node::run("tc qdisc del dev lo root"));
+  for (const std::string kind : {"fq", "fq_codel"}) {
+    CAPTURE(kind);
+    CHECK(tc::knows_qdisc(socket, kind) ==
+          node::run("tc qdisc add dev w root " + kind + " 2>/dev/null && tc qdisc del dev w root"));
+  }
+  CHECK(node::output_of("tc qdisc show; tc actions list action mirred") == before);
 }
 
 int main(int argc, char** argv) { return tc_test::run_tests(argc, argv); }
