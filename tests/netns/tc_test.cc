@@ -311,7 +311,8 @@ TEST_CASE("departure times are kept by a root qdisc with a horizon (fq)") {
   const Node node;
   RouteSocket socket;
   const Link v = socket.get("v");
-  const tc::Fq wanted{.limit = 2000, .flow_limit = 300, .horizon = 2s, .horizon_drop = true};
+  const tc::Fq wanted{
+      .limit = 2000, .flow_limit = 300, .horizon = 2s, .horizon_drop = true, .pacing = false};
   socket.send(add(v, root(wanted)));
   const json seen = shown("qdisc show dev v")[0];
   CHECK(seen["kind"] == "fq");
@@ -319,11 +320,12 @@ TEST_CASE("departure times are kept by a root qdisc with a horizon (fq)") {
   CHECK(seen["options"]["flow_limit"] == 300);
   CHECK(seen["options"]["horizon"] == 2000000);
   CHECK(seen["options"].contains("horizon_drop"));
+  CHECK(node::output_of("tc qdisc show dev v").find(" nopacing ") != std::string::npos);
   socket.send(replace(v, root(tc::Fq{.horizon = 1s, .horizon_drop = false})));
   const auto state = tc::qdisc(socket, v, tc::kRoot);
   REQUIRE(state);
   REQUIRE(state->as<tc::Fq>() != nullptr);
-  CHECK(*state->as<tc::Fq>() == tc::Fq{2000, 300, 1s, false});
+  CHECK(*state->as<tc::Fq>() == tc::Fq{2000, 300, 1s, false, false});
   socket.send(remove(v, root(tc::Fq{})));
   CHECK(on_v().empty());
 }
