@@ -196,10 +196,4 @@ Cache::Listing Cache::list() const {
   return out;
 }
 
-void Cache::remove(const Broken& broken) const {
-  const auto results = open();
-  const auto file = results ? results->read(broken.name) : std::nullopt;
-  if (file && file->stamp == broken.stamp) results->remove(broken.name);
-}
-
 }  // namespace cni

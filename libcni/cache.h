@@ -66,6 +66,7 @@ class Cache {
     std::string name;  ///< in dir/results
     std::string why;
     std::string stamp;  ///< File::stamp
+    auto operator<=>(const Broken&) const = default;
   };
   struct Listing {
     std::vector<CachedAttachment> attachments;  ///< by file name
@@ -73,8 +74,6 @@ class Cache {
   };
   /// Everything there is. \throws netlink::Error where the directory cannot be read.
   Listing list() const;
-  /// Removes a broken file, if it is still the same.
-  void remove(const Broken& broken) const;
 
  private:
   std::optional<Dir> open() const { return Dir::open(dir_ + "/results"); }

@@ -140,7 +140,7 @@ Dns dns_from(const Reader& place) {
   return dns;
 }
 
-std::vector<Route> routes_from(const Reader& place) {
+std::vector<Route> routes_from(const Reader& place, GatewayFamily family) {
   constexpr std::int64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
   std::vector<Route> out;
   for (const Reader& element : place.elements()) {
@@ -155,7 +155,8 @@ std::vector<Route> routes_from(const Reader& place) {
     if (const Reader scope = element["scope"]; scope.present()) {
       route.scope = static_cast<unsigned>(scope.as_int(0, 255));
     }
-    if (route.gateway && route.gateway->family() != route.dst.ip.family()) {
+    if (family == GatewayFamily::kOfDestination && route.gateway &&
+        route.gateway->family() != route.dst.ip.family()) {
       element["gw"].fail(cat("not of the address family of dst ", route.dst.str()));
     }
     out.push_back(route);

@@ -66,7 +66,12 @@ class Reader {
 
 /// "dns": nameservers, domain, search, options. An absent place gives an empty Dns.
 Dns dns_from(const Reader& place);
+/// Whether a route's gateway must be of the address family of its destination. In a config anything
+/// else is a slip; a result may tell of IPv4 by way of IPv6 (RFC 5549), which others set up.
+enum class GatewayFamily { kOfDestination, kAny };
+
 /// A list of routes {dst, gw, mtu, advmss, priority, table, scope}.
-std::vector<Route> routes_from(const Reader& place);
+std::vector<Route> routes_from(const Reader& place,
+                               GatewayFamily family = GatewayFamily::kOfDestination);
 
 }  // namespace cni

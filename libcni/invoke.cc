@@ -274,8 +274,12 @@ Outcome execute(const Program& program, std::string_view input, std::chrono::sec
   err.write.reset();
   Outcome outcome;
   during(cat("run '", file, "'"), [&] {
-    talk(std::move(in.write), std::move(out.read), std::move(err.read), input, outcome, patience);
-    outcome.wait_status = reaper.wait(patience);
+    try {
+      talk(std::move(in.write), std::move(out.read), std::move(err.read), input, outcome, patience);
+      outcome.wait_status = reaper.wait(patience);
+    } catch (const Error& e) {  // what it said until then may tell why
+      throw Error(e.code(), e.what(), outcome.err);
+    }
   });
   return outcome;
 }

@@ -210,7 +210,7 @@ Result result_from(const nlohmann::json& doc, Version assumed) {
   for (const Reader& one : root["ips"].elements()) {
     result.ips.push_back(address_from(one, result.interfaces.size()));
   }
-  result.routes = routes_from(root["routes"]);
+  result.routes = routes_from(root["routes"], GatewayFamily::kAny);
   return result;
 }
 

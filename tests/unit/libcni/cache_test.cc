@@ -219,18 +219,6 @@ TEST_CASE("cache: a broken file is replaced by the next one") {
   CHECK(at.names() == "net-c1-eth0 ");
 }
 
-TEST_CASE("cache: a broken file that has been written anew is not removed") {
-  const Cached at;
-  at.write("{");
-  const auto listing = at.cache.list();
-  at.cache.put(full());
-  at.cache.remove(listing.broken.at(0));
-  CHECK(at.has());
-  at.write("{");
-  at.cache.remove(at.cache.list().broken.at(0));
-  CHECK_FALSE(at.has());
-}
-
 TEST_CASE("cache: two attachments may share a file's name; none takes the other's") {
   const Cached at;
   const AttachmentKey one{"a-b", "c", "eth0"};

@@ -218,6 +218,17 @@ TEST_CASE("a plugin that takes too long is killed") {
   }
 }
 
+TEST_CASE("what a plugin said before it took too long is in the error's details") {
+  const Folder folder;
+  const std::string file = folder.script("slow", "echo waiting for a lock >&2; exec sleep 60");
+  try {
+    execute({file, {}, kEnv}, "", seconds(1));
+    FAIL("it was waited for");
+  } catch (const Error& e) {
+    CHECK(e.details() == "waiting for a lock\n");
+  }
+}
+
 TEST_CASE("what a plugin of a group of its own has started is killed with it") {
   const Folder folder;
   const std::string file = folder.script(

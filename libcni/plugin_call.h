@@ -1,0 +1,47 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "libcni/runtime.h"
+
+/// How a runtime calls one plugin.
+namespace cni {
+
+/// What a call says beside the plugin's own config.
+struct Call {
+  Command command = Command::kVersion;
+  const Target* target = nullptr;              ///< none for GC and STATUS
+  nlohmann::json prev_result = nullptr;        ///< null: none
+  nlohmann::json valid_attachments = nullptr;  ///< for GC
+};
+
+class PluginCaller {
+ public:
+  PluginCaller(const RuntimeOptions& options, const NetworkList& list)
+      : options_(options), list_(list) {}
+
+  /// Runs the plugin and gives what it printed. Its stderr is passed on.
+  /// \throws Error: `plugin type="T" failed (add): ...`, with the plugin's code and details.
+  std::string call(const PluginConf& plugin, const Call& call) const;
+
+  /// call() for ADD; what it printed is a result.
+  nlohmann::ordered_json add(const PluginConf& plugin, const Call& call) const;
+
+  /// \throws Error as call() where one of the plugins is not there.
+  void require_plugins(Command command) const;
+
+  Runtime::PluginVersions versions(const PluginConf& plugin) const;
+
+ private:
+  std::string input(const PluginConf& plugin, const Call& call) const;
+  std::string run(const PluginConf& plugin, Command command, const Program& program,
+                  const std::string& input) const;
+
+  const RuntimeOptions& options_;
+  const NetworkList& list_;
+};
+
+}  // namespace cni
