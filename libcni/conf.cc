@@ -50,6 +50,12 @@ Reader Reader::operator[](const char* key) const {
   return Reader(found == nullptr ? kAbsent : *found, code_, std::move(path));
 }
 
+bool Reader::has(const char* key) const {
+  if (value_ == nullptr) return false;
+  if (!value_->is_object()) fail("expected an object");
+  return find_key(*value_, key) != nullptr;
+}
+
 std::vector<Reader> Reader::elements() const {
   std::vector<Reader> out;
   if (value_ == nullptr) return out;

@@ -24,6 +24,8 @@ class Reader {
   /// The value of a key; an absent Reader where there is none.
   /// \throws Error where this place holds something other than an object.
   Reader operator[](const char* key) const;
+  /// Whether the key is there, even as null. \throws Error where this place holds no object.
+  bool has(const char* key) const;
   /// The elements of a list; none where absent. \throws Error where it is not a list.
   std::vector<Reader> elements() const;
 

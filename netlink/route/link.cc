@@ -163,6 +163,7 @@ Request set_link(const Link& link, const LinkChange& change) {
   if (change.master) message.put_u32(IFLA_MASTER, static_cast<std::uint32_t>(*change.master));
   if (change.mac) message.put(IFLA_ADDRESS, change.mac->bytes.data(), change.mac->bytes.size());
   if (change.alias) message.put(IFLA_IFALIAS, *change.alias);
+  if (change.mtu) message.put_u32(IFLA_MTU, *change.mtu);
   if (change.arp_notify) {
     message.nest(IFLA_AF_SPEC, [&] {
       message.nest(AF_INET, [&] {

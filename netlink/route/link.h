@@ -90,6 +90,7 @@ struct LinkChange {
   std::optional<int> master = {};
   std::optional<Mac> mac = {};
   std::optional<std::string> alias = {};
+  std::optional<unsigned> mtu = {};     ///< bytes
   std::optional<bool> arp_notify = {};  ///< net.ipv4.conf.LINK.arp_notify
 };
 /// Of a link without index it is the name that counts: a link that the same send() makes.

@@ -16,8 +16,11 @@ namespace netlink::tc {
 
 namespace {
 
-// Where the destination is in the headers of RFC 791 and RFC 8200.
-constexpr int kDestination4 = 16, kDestination6 = 24;
+// Where the addresses are in the headers of RFC 791 and RFC 8200.
+int offset_of(End end, bool is_v4) {
+  if (end == End::kSource) return is_v4 ? 12 : 8;
+  return is_v4 ? 16 : 24;
+}
 
 tcmsg head_of(const Link& link, const FilterGroup& group, std::uint16_t protocol) {
   tcmsg head{};
@@ -154,19 +157,19 @@ void decode_program(FilterState& out, const void* data, std::size_t size) {
 
 }  // namespace
 
-std::vector<Key> keys_to(const Cidr& destination) {
-  const Ip network = destination.network().ip;
-  const Ip mask = Ip::any(network.family()).broadcast(0).masked(destination.prefix);
+std::vector<Key> keys_of(const Cidr& network, End end) {
+  const Ip first = network.network().ip;
+  const Ip mask = Ip::any(first.family()).broadcast(0).masked(network.prefix);
   const auto word = [](const Ip& ip, std::size_t i) {
     std::uint32_t out;
     std::memcpy(&out, ip.data() + i, sizeof out);
     return ::ntohl(out);
   };
-  const int start = network.is_v4() ? kDestination4 : kDestination6;
+  const int start = offset_of(end, first.is_v4());
   std::vector<Key> out;
-  for (std::size_t i = 0; i < network.size(); i += 4) {
+  for (std::size_t i = 0; i < first.size(); i += 4) {
     const std::uint32_t bits = word(mask, i);
-    if (bits != 0) out.push_back({word(network, i), bits, start + static_cast<int>(i)});
+    if (bits != 0) out.push_back({word(first, i), bits, start + static_cast<int>(i)});
   }
   if (out.empty()) out.emplace_back();  // a filter has a key; this one matches everything
   return out;
@@ -180,13 +183,13 @@ Request replace(const Link& link, const Redirect& redirect) {
 }
 
 Request add(const Link& link, const ToClass& filter) {
-  const std::uint16_t protocol = filter.destination.ip.is_v4() ? ETH_P_IP : ETH_P_IPV6;
+  const std::uint16_t protocol = filter.network.ip.is_v4() ? ETH_P_IP : ETH_P_IPV6;
   Message message(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK,
                   head_of(link, {filter.parent, filter.priority}, protocol));
   message.put(TCA_KIND, "u32");
   message.nest(TCA_OPTIONS,
-               [&] { put_u32_filter(message, keys_to(filter.destination), filter.flow); });
-  return {cat("add filter ", filter.destination.str(), " to class ", str(filter.flow), " of '",
+               [&] { put_u32_filter(message, keys_of(filter.network, filter.end), filter.flow); });
+  return {cat("add filter ", filter.network.str(), " to class ", str(filter.flow), " of '",
               link.name, "'"),
           std::move(message)};
 }

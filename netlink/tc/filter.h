@@ -30,13 +30,17 @@ Request add(const Link& link, const Redirect& redirect);
 /// Creates it, or changes only where it leads.
 Request replace(const Link& link, const Redirect& redirect);
 
-/// A u32 filter that sends what goes to a network through a class. All of one priority have one
-/// family. Adding it again adds another one; they are removed by their priority.
+/// Which address of a packet is compared.
+enum class End { kDestination, kSource };
+
+/// A u32 filter that sends what goes to a network, or comes from it, through a class. All of one
+/// priority have one family. Adding it again adds another one; they are removed by their priority.
 struct ToClass {
   Handle parent = kNone;  ///< the classful qdisc
   Handle flow = kNone;    ///< the class
   std::uint16_t priority = 0;
-  Cidr destination;
+  Cidr network;
+  End end = End::kDestination;
 };
 Request add(const Link& link, const ToClass& filter);
 
@@ -70,8 +74,8 @@ struct Key {
   int offset = 0;
   bool operator==(const Key&) const = default;
 };
-/// The keys that match what goes to the network.
-std::vector<Key> keys_to(const Cidr& destination);
+/// The keys that match what goes to the network, or comes from it.
+std::vector<Key> keys_of(const Cidr& network, End end);
 
 /// An action that hands packets to another link (act_mirred).
 struct Mirred {

@@ -14,6 +14,7 @@
 #include "plugins/bridge/port.h"
 #include "plugins/common/gateway.h"
 #include "plugins/common/interface.h"
+#include "plugins/common/owned_links.h"
 
 namespace bridge {
 
@@ -195,7 +196,7 @@ void gc(const cni::Request& request) {
   const auto valid = request.valid_attachments();  // a malformed list ends here
   const DelConf conf = DelConf::parse(request);
   cni::BestEffort each;
-  each("remove bridge ports", [&] { collect_ports(request, valid); });
+  each("remove bridge ports", [&] { plugins::collect_links(request, valid, "veth"); });
   if (conf.mac_spoof_check) each("remove hardware address checks", [] { gc_macspoof(); });
   each("remove masquerading", [&] { plugins::gc_masquerade(request.network, valid); });
   each("collect addresses",

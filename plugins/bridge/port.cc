@@ -1,11 +1,10 @@
 #include "plugins/bridge/port.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 
-#include "libcni/hash.h"
 #include "plugins/bridge/link.h"
+#include "plugins/common/owned_links.h"
 
 namespace bridge {
 
@@ -17,10 +16,6 @@ using netlink::Link;
 using netlink::Mac;
 using netlink::NetNs;
 using netlink::RouteSocket;
-
-OwnerTag tag_of(const cni::Request& request) {
-  return {request.network, request.container_id, request.ifname};
-}
 
 // Stands in undo before the pair is made: an answer of the kernel that got lost must not leave one
 // behind. The hardware address, chosen for this call, tells it from another pod's.
@@ -80,7 +75,7 @@ std::vector<cni::Cidr> previous_addresses(const cni::Request& request) {
 }  // namespace
 
 std::string port_name(const cni::Request& request) {
-  return cat("veth", cni::sha512_hex(tag_of(request).prefix()).substr(0, 8));
+  return cat("veth", cni::sha512_hex(plugins::owner_of(request).prefix()).substr(0, 8));
 }
 
 Port connect_pod(const Wiring& wiring, const Link& bridge, cni::Undo& undo) {
@@ -107,8 +102,8 @@ void open_port(const Wiring& wiring, const Port& port, const Link& bridge) {
     requests.push_back(netlink::set_port(port.outside, {.hairpin = wiring.conf.hairpin_mode,
                                                         .isolated = wiring.conf.port_isolation}));
   }
-  requests.push_back(
-      netlink::set_link(port.outside, {.up = true, .alias = tag_of(wiring.request).text}));
+  requests.push_back(netlink::set_link(
+      port.outside, {.up = true, .alias = plugins::owner_of(wiring.request).text}));
   wiring.host.send(requests);
 }
 
@@ -137,7 +132,8 @@ void disconnect_pod(const cni::Request& request) {
   }
   RouteSocket host;
   const auto outside = host.find(port_name(request));
-  if (outside && is_ours(*outside, tag_of(request))) host.send(netlink::remove_link(*outside));
+  if (outside && is_ours(*outside, plugins::owner_of(request)))
+    host.send(netlink::remove_link(*outside));
 }
 
 std::vector<cni::Cidr> known_addresses(const cni::Request& request) {
@@ -151,25 +147,6 @@ std::vector<cni::Cidr> known_addresses(const cni::Request& request) {
     if (!address.cidr.ip.is_link_local()) out.push_back(address.cidr);
   }
   return out;
-}
-
-void collect_ports(const cni::Request& request, const std::vector<cni::Attachment>& valid) {
-  const std::string network = OwnerTag(request.network, "", "").network_hash + '-';
-  std::vector<std::string> kept;
-  for (const cni::Attachment& one : valid) {
-    kept.push_back(OwnerTag(request.network, one.container_id, one.ifname).prefix());
-  }
-  RouteSocket host;
-  cni::BestEffort each;
-  for (const Link& link : host.links_of_kind("veth")) {
-    if (!link.alias.starts_with(network)) continue;
-    if (std::any_of(kept.begin(), kept.end(),
-                    [&](const std::string& prefix) { return link.alias.starts_with(prefix); })) {
-      continue;
-    }
-    each(cat("remove '", link.name, "'"), [&] { host.send(netlink::remove_link(link)); });
-  }
-  each.finish();
 }
 
 }  // namespace bridge

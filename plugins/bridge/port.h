@@ -44,7 +44,4 @@ void disconnect_pod(const cni::Request& request);
 /// are gone.
 std::vector<cni::Cidr> known_addresses(const cni::Request& request);
 
-/// Removes the ports of this network whose attachments are not to be kept.
-void collect_ports(const cni::Request& request, const std::vector<cni::Attachment>& valid);
-
 }  // namespace bridge

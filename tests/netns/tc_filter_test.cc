@@ -239,10 +239,11 @@ TEST_CASE("what goes to a network goes through its class") {
   REQUIRE(seen.size() == 4);
   CHECK(seen[0].protocol == 0x86DD);
   CHECK(seen[0].priority == 15);
-  CHECK(seen[0].keys == tc::keys_to(Cidr::parse("2001:db8:1:2::/64").value()));
+  CHECK(seen[0].keys ==
+        tc::keys_of(Cidr::parse("2001:db8:1:2::/64").value(), tc::End::kDestination));
   CHECK(seen[0].flow == tc::handle(1, 2));
   CHECK(seen[3].protocol == 0x0800);
-  CHECK(seen[3].keys == tc::keys_to(Cidr::parse("198.51.100.7/32").value()));
+  CHECK(seen[3].keys == tc::keys_of(Cidr::parse("198.51.100.7/32").value(), tc::End::kDestination));
   CHECK(seen[3].flow == tc::handle(1, 3));
   socket.send(remove(v, tc::FilterGroup{.parent = tc::handle(1), .priority = 15}));
   CHECK(tc::filters(socket, v, tc::handle(1)).size() == 2);

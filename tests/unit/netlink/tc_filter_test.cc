@@ -30,7 +30,9 @@ std::optional<tc::FilterState> decoded(const Request& request) {
 const Link kEth0{.index = 7, .name = "eth0"};
 const tc::Redirect kRedirect{.to_link = 9};
 
-Keys keys_to(const char* network) { return tc::keys_to(Cidr::parse(network).value()); }
+Keys keys_to(const char* network) {
+  return tc::keys_of(Cidr::parse(network).value(), tc::End::kDestination);
+}
 
 unsigned flags(const Request& request) { return request.message.header()->nlmsg_flags; }
 
@@ -86,6 +88,15 @@ TEST_CASE("the keys of an IPv6 network are the words that its length covers") {
                                              {0, 0xFFFFFFFF, 28},
                                              {0, 0xFFFFFFFF, 32},
                                              {0x00010002, 0xFFFFFFFF, 36}});
+}
+
+TEST_CASE("the keys of what comes from a network look at its source") {
+  const auto keys_from = [](const char* network) {
+    return tc::keys_of(Cidr::parse(network).value(), tc::End::kSource);
+  };
+  CHECK(keys_from("10.1.2.3/8") == Keys{{0x0A000000, 0xFF000000, 12}});
+  CHECK(keys_from("2001:db8::1/33") == Keys{{0x20010DB8, 0xFFFFFFFF, 8}, {0, 0x80000000, 12}});
+  CHECK(keys_from("::/0") == Keys{{0, 0, 0}});
 }
 
 TEST_CASE("a network of length 0 has one key that matches everything") {
@@ -155,7 +166,7 @@ TEST_CASE("a filter to a class has its family's protocol and the keys of the net
     CHECK(seen->flow == tc::handle(1, 0x30));
     CHECK(seen->priority == 16);
     CHECK(seen->protocol == (network.ip.is_v4() ? ETH_P_IP : ETH_P_IPV6));
-    CHECK(seen->keys == tc::keys_to(network));
+    CHECK(seen->keys == tc::keys_of(network, tc::End::kDestination));
     CHECK(seen->mirreds.empty());
   }
   CHECK(

@@ -1,0 +1,60 @@
+#include "plugins/bandwidth/bandwidth.h"
+
+#include "libcni/error.h"
+#include "plugins/bandwidth/conf.h"
+#include "plugins/bandwidth/limits.h"
+#include "plugins/common/owned_links.h"
+
+namespace bandwidth {
+
+namespace {
+
+using cni::Code;
+using netlink::RouteSocket;
+
+cni::Result require(std::optional<cni::Result> result, const char* complaint) {
+  if (!result) throw cni::Error(Code::kInvalidConfig, complaint);
+  return *std::move(result);
+}
+
+}  // namespace
+
+cni::Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = Conf::parse(request);
+  cni::Result result = require(request.prev_result(), "must be called as chained plugin");
+  if (conf.asks_for_none) remove_limits(request, DelConf{});
+  if (!conf.limits()) return result;
+  const netlink::NetNs pod_ns = cni::open_netns(request);
+  RouteSocket host;
+  RouteSocket pod(pod_ns);
+  const Site site = look_at(request, conf, host, pod);
+  undo.add(RemoveLimits{request});  // already half of them are to be taken back
+  set_limits(site, result);
+  return result;
+}
+
+void del(const cni::Request& request) { remove_limits(request, DelConf::parse(request)); }
+
+void check(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  require(request.prev_result(), "must be called as a chained plugin");
+  if (!conf.limits()) return;
+  const netlink::NetNs pod_ns = cni::open_netns(request);
+  RouteSocket host;
+  RouteSocket pod(pod_ns);
+  check_limits(look_at(request, conf, host, pod));
+}
+
+void gc(const cni::Request& request) {
+  plugins::collect_links(request, request.valid_attachments(), "ifb");
+}
+
+void status(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  RouteSocket host;
+  if (conf.egress_mode == EgressMode::kIfb && !host.knows_kind("ifb")) {
+    throw cni::Error(Code::kPluginUnavailable, "the kernel cannot make links of kind ifb");
+  }
+}
+
+}  // namespace bandwidth

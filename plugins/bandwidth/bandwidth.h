@@ -1,0 +1,18 @@
+#pragma once
+
+#include "libcni/request.h"
+#include "libcni/result.h"
+#include "libcni/undo.h"
+
+/// The verbs of the bandwidth plugin: limits what a pod sends and receives.
+namespace bandwidth {
+
+/// Returns the previous plugin's result, and with a device on the node (egressMode "ifb") that too.
+/// An attachment that has limits gets the new ones without losing a connection.
+cni::Result add(const cni::Request& request, cni::Undo& undo);
+void del(const cni::Request& request);
+void check(const cni::Request& request);
+void gc(const cni::Request& request);
+void status(const cni::Request& request);
+
+}  // namespace bandwidth

@@ -1,0 +1,136 @@
+#include "plugins/bandwidth/ifb.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "libcni/error.h"
+#include "libcni/hash.h"
+#include "netlink/tc/filter.h"
+#include "netlink/tc/list.h"
+#include "netlink/tc/qdisc.h"
+#include "plugins/common/owned_links.h"
+
+namespace bandwidth {
+
+namespace {
+
+using cni::cat;
+using netlink::Link;
+using netlink::RouteSocket;
+using netlink::tc::FilterState;
+namespace tc = netlink::tc;
+
+// The names that the attachment's device may have, the reference's first.
+std::vector<std::string> names_of(const cni::Request& request) {
+  const auto name = [&request](const std::string& who) {
+    constexpr std::size_t kMost = 15;  // IFNAMSIZ - 1
+    return cni::attachment_hash(kMost, "bwp", request.network, who);
+  };
+  return {name(request.container_id), name(cat(request.container_id, ":", request.ifname))};
+}
+
+struct Place {
+  std::string free_name;  ///< empty where there is none
+  std::optional<Link> link;
+};
+
+Place look(RouteSocket& host, const cni::Request& request) {
+  Place out;
+  for (const std::string& name : names_of(request)) {
+    auto link = host.find(name);
+    if (!link) {
+      if (out.free_name.empty()) out.free_name = name;
+    } else if (link->kind == "ifb" &&
+               (link->alias.empty() ||
+                link->alias.starts_with(plugins::owner_of(request).prefix()))) {
+      out.link = std::move(link);
+      return out;
+    }
+  }
+  return out;
+}
+
+const tc::Qdisc kIngressQdisc{
+    .parent = tc::kHook, .handle = tc::kHookHandle, .kind = tc::Ingress{}};
+
+// One whose device is gone shows an index of 0.
+bool is_ours(const FilterState& filter, const Link& ifb) {
+  return filter.redirects_all_to(ifb.index) || filter.redirects_all_to(0);
+}
+
+// What is there is made by an ADD before, of ours or of the reference's, or nobody's.
+void clear_old_redirect(RouteSocket& host, const Link& outside, const Link& ifb) {
+  const auto hook = tc::qdisc(host, outside, tc::kHook);
+  const auto filters = tc::filters(host, outside, tc::kHookHandle);
+  const bool only_ours = std::all_of(filters.begin(), filters.end(),
+                                     [&](const FilterState& one) { return is_ours(one, ifb); });
+  if (!only_ours || (hook && hook->as<tc::Ingress>() == nullptr)) {
+    throw cni::Error(
+        cni::Code::kInternal,
+        cat("redirect what '", outside.name, "' receives: somebody else filters there already"),
+        "egressMode \"pod\" does not need to");
+  }
+  if (!filters.empty()) host.send(tc::remove(outside, tc::FilterGroup{.parent = tc::kHookHandle}));
+}
+
+}  // namespace
+
+std::optional<Link> find_ifb(RouteSocket& host, const cni::Request& request) {
+  return look(host, request).link;
+}
+
+Link ensure_ifb(RouteSocket& host, const cni::Request& request, unsigned mtu) {
+  const Place place = look(host, request);
+  netlink::LinkChange change{.up = true, .alias = plugins::owner_of(request).text};
+  if (place.link) {
+    change.mtu = mtu;
+    host.send(netlink::set_link(*place.link, change));
+    return *place.link;
+  }
+  if (place.free_name.empty()) {
+    throw cni::Error(cni::Code::kInternal, cat("create ifb '", names_of(request).front(),
+                                               "': another link has the name"));
+  }
+  Link made;
+  made.name = place.free_name;
+  std::vector<netlink::Request> requests;
+  requests.push_back(netlink::add(netlink::Ifb{.name = made.name, .mtu = mtu, .up = false}));
+  requests.push_back(netlink::set_link(made, change));
+  host.send(requests);
+  return host.get(made.name);
+}
+
+void redirect(RouteSocket& host, const Link& outside, const Link& ifb) {
+  try {
+    host.send(tc::add(outside, kIngressQdisc));
+  } catch (const netlink::Error& e) {
+    if (e.error() != EEXIST) throw;
+    if (!redirect_missing(host, outside, ifb)) return;
+    clear_old_redirect(host, outside, ifb);
+  }
+  host.send(tc::add(
+      outside, tc::Redirect{.parent = tc::kHookHandle, .to_link = ifb.index, .handle = tc::kNone}));
+}
+
+void remove_redirect(RouteSocket& host, const Link& outside, const Link& ifb) {
+  const auto filters = tc::filters(host, outside, tc::kHookHandle);
+  const auto ours = std::find_if(filters.begin(), filters.end(),
+                                 [&](const FilterState& one) { return is_ours(one, ifb); });
+  if (static_cast<std::size_t>(std::count_if(
+          filters.begin(), filters.end(),
+          [&](const FilterState& one) { return is_ours(one, ifb); })) == filters.size()) {
+    host.send(tc::remove(outside, kIngressQdisc));
+  } else if (ours != filters.end()) {
+    host.send(tc::remove(outside, tc::FilterGroup{tc::kHookHandle, ours->priority}));
+  }
+}
+
+std::optional<std::string> redirect_missing(RouteSocket& host, const Link& outside,
+                                            const Link& ifb) {
+  const auto filters = tc::filters(host, outside, tc::kHookHandle);
+  if (filters.empty()) return cat("what '", outside.name, "' receives is not redirected");
+  if (filters.front().redirects_all_to(ifb.index)) return std::nullopt;
+  return cat("what '", outside.name, "' receives does not go to '", ifb.name, "'");
+}
+
+}  // namespace bandwidth

@@ -1,0 +1,153 @@
+#include "plugins/bandwidth/limits.h"
+
+#include <algorithm>
+
+#include "libcni/error.h"
+#include "libcni/undo.h"
+#include "plugins/bandwidth/edt.h"
+#include "plugins/bandwidth/host_end.h"
+#include "plugins/bandwidth/ifb.h"
+#include "plugins/bandwidth/queue.h"
+
+namespace bandwidth {
+
+namespace {
+
+using cni::cat;
+using netlink::Link;
+using netlink::NetNs;
+using netlink::RouteSocket;
+
+Plan plan_for(const Site& site, Direction direction, const Link& link) {
+  return plan_for(site.conf, direction, link.mtu, site.ticks);
+}
+
+edt::Limit edt_limit(const Site& site) {
+  const Shape shape = plan_for(site, Direction::kEgress, site.inside).shape;
+  return {.rate = shape.rate, .burst = shape.burst, .horizon = shape.horizon()};
+}
+
+void remove_device(const Site& site) {
+  const auto ifb = find_ifb(site.host, site.request);
+  if (!ifb) return;
+  if (site.outside) remove_redirect(site.host, *site.outside, *ifb);
+  site.host.send(netlink::remove_link(*ifb));
+}
+
+// From the device to what is redirected to it, so that nothing passes without the limit.
+void limit_in_device(const Site& site, cni::Result& result) {
+  const Link ifb = ensure_ifb(site.host, site.request, site.outside->mtu);
+  put(site.host, ifb, plan_for(site, Direction::kEgress, *site.outside));
+  redirect(site.host, *site.outside, ifb);
+  auto& all = result.interfaces;
+  std::erase_if(all, [&](const cni::Interface& one) {  // of an ADD before
+    return one.name == ifb.name && one.sandbox.empty();
+  });
+  all.push_back({.name = ifb.name, .mac = ifb.mac.str()});
+}
+
+// DEL goes on without it: the kernel knows the other end as well.
+std::optional<cni::Result> readable_result(const cni::Request& request) {
+  try {
+    return request.prev_result();
+  } catch (const cni::Error& e) {
+    cni::note(e.what());
+    return std::nullopt;
+  }
+}
+
+// What can still be reached of an attachment.
+struct Remains {
+  std::optional<RouteSocket> pod;
+  std::optional<Link> inside, outside, ifb;
+};
+
+void look_into_pod(RouteSocket& host, const cni::Request& request, Remains& out) {
+  const auto ns = NetNs::find(request.netns);
+  if (!ns) return;
+  out.pod.emplace(*ns);
+  out.inside = out.pod->find(request.ifname);
+  if (!out.inside) return;
+  const auto result = readable_result(request);
+  out.outside = find_host_end(host, *out.inside, result ? &*result : nullptr);
+}
+
+}  // namespace
+
+Site look_at(const cni::Request& request, const Conf& conf, RouteSocket& host, RouteSocket& pod) {
+  const auto result = request.prev_result();
+  const Link inside = pod.get(request.ifname);
+  const bool needs_host = conf.ingress || (conf.egress && conf.egress_mode == EgressMode::kIfb);
+  auto outside = needs_host ? std::optional(host_end(host, inside, *result))
+                            : find_host_end(host, inside, &*result);
+  return {request, conf, host, pod, inside, std::move(outside), netlink::tc::Ticks::read()};
+}
+
+void set_limits(const Site& site, cni::Result& result) {
+  const Conf& conf = site.conf;
+  if (conf.ingress) {
+    put(site.host, *site.outside, plan_for(site, Direction::kIngress, *site.outside));
+  } else if (site.outside) {
+    remove_queue(site.host, *site.outside);
+  }
+  const std::optional<EgressMode> mode =
+      conf.egress ? std::optional(conf.egress_mode) : std::nullopt;
+  if (mode == EgressMode::kIfb) limit_in_device(site, result);
+  if (mode != EgressMode::kEdt) edt::remove(site.pod, site.inside);
+  if (mode == EgressMode::kPod) {
+    put(site.pod, site.inside, plan_for(site, Direction::kEgress, site.inside));
+  } else {
+    remove_queue(site.pod, site.inside);
+  }
+  if (mode == EgressMode::kEdt) edt::add(site.pod, site.inside, edt_limit(site));
+  if (mode != EgressMode::kIfb) remove_device(site);
+}
+
+void check_limits(const Site& site) {
+  const Conf& conf = site.conf;
+  const auto refuse = [](const std::optional<std::string>& flaw) {
+    if (flaw) throw cni::Error(cni::Code::kInternal, cat("check limits: ", *flaw));
+  };
+  if (conf.ingress) {
+    refuse(missing(site.host, *site.outside, plan_for(site, Direction::kIngress, *site.outside)));
+  }
+  if (!conf.egress) return;
+  if (conf.egress_mode == EgressMode::kPod) {
+    refuse(missing(site.pod, site.inside, plan_for(site, Direction::kEgress, site.inside)));
+    return;
+  }
+  if (conf.egress_mode == EgressMode::kEdt) {
+    refuse(edt::missing(site.pod, site.inside, edt_limit(site)));
+    return;
+  }
+  const auto ifb = find_ifb(site.host, site.request);
+  if (!ifb) refuse("get ifb device: it is not there");
+  if (!ifb->up) refuse(cat("the ifb device '", ifb->name, "' is down"));
+  refuse(missing(site.host, *ifb, plan_for(site, Direction::kEgress, *site.outside)));
+  refuse(redirect_missing(site.host, *site.outside, *ifb));
+}
+
+void remove_limits(const cni::Request& request, const DelConf& conf) {
+  RouteSocket host;
+  Remains all;
+  all.ifb = find_ifb(host, request);
+  if (!conf.limits && !all.ifb) return;
+  cni::BestEffort each;
+  each("look into the pod", [&] { look_into_pod(host, request, all); });
+  if (all.inside) {
+    each("remove the limit in the pod", [&] {
+      if (conf.edt) edt::remove(*all.pod, *all.inside);
+      remove_queue(*all.pod, *all.inside);
+    });
+  }
+  if (all.outside) {
+    each("remove the limit on the node", [&] { remove_queue(host, *all.outside); });
+  }
+  if (all.ifb && all.outside) {
+    each("remove the redirection", [&] { remove_redirect(host, *all.outside, *all.ifb); });
+  }
+  if (all.ifb) each("remove the ifb device", [&] { host.send(netlink::remove_link(*all.ifb)); });
+  each.finish();
+}
+
+}  // namespace bandwidth

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "libcni/result.h"
+#include "netlink/netns.h"
+#include "netlink/route/socket.h"
+#include "netlink/tc/ticks.h"
+#include "plugins/bandwidth/conf.h"
+
+namespace bandwidth {
+
+/// A pod's interface and its other end, for the time of a call: a socket in each namespace.
+struct Site {
+  const cni::Request& request;
+  const Conf& conf;
+  netlink::RouteSocket& host;
+  netlink::RouteSocket& pod;
+  netlink::Link inside;                  ///< CNI_IFNAME, in the pod's namespace
+  std::optional<netlink::Link> outside;  ///< on the node; always there where it is needed
+  netlink::tc::Ticks ticks;
+};
+
+/// Finds both ends. \throws cni::Error where one is missing that the limits need.
+Site look_at(const cni::Request& request, const Conf& conf, netlink::RouteSocket& host,
+             netlink::RouteSocket& pod);
+
+/// Sets the limits of the config, and removes those that it does not have. Where it makes a device
+/// on the node it adds that to result.
+void set_limits(const Site& site, cni::Result& result);
+
+/// \throws cni::Error naming the first difference to what set_limits() makes.
+void check_limits(const Site& site);
+
+/// Removes all limits of an attachment, from wherever they can still be reached. Also what half an
+/// ADD made, in another mode. \throws cni::Error listing what could not be removed.
+void remove_limits(const cni::Request& request, const DelConf& conf);
+
+/// Of an ADD that fails.
+struct RemoveLimits {
+  cni::Request request;
+  void operator()() const { remove_limits(request, DelConf{}); }
+  std::string describe() const { return "remove the bandwidth limits"; }
+};
+
+}  // namespace bandwidth

@@ -1,0 +1,252 @@
+#include "plugins/bandwidth/queue.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "libcni/error.h"
+#include "netlink/tc/list.h"
+
+namespace bandwidth {
+
+namespace {
+
+using cni::cat;
+using netlink::Link;
+using netlink::Request;
+using netlink::RouteSocket;
+using netlink::tc::Fifo;
+using netlink::tc::Handle;
+using netlink::tc::Htb;
+using netlink::tc::HtbClass;
+using netlink::tc::Qdisc;
+using netlink::tc::QdiscState;
+using netlink::tc::Tbf;
+using netlink::tc::ToClass;
+namespace tc = netlink::tc;
+
+// The handles of the reference, and those of what waits below.
+constexpr Handle kOurs = tc::handle(1), kFifo = tc::handle(2), kFair = tc::handle(3),
+                 kUnshapedFifo = tc::handle(4);
+constexpr std::uint16_t kShapedMinor = 0x30, kUnshapedMinor = 1;
+constexpr Handle kShaped = tc::handle(1, kShapedMinor), kUnshaped = tc::handle(1, kUnshapedMinor);
+constexpr std::uint16_t kPriority4 = 16, kPriority6 = 15;
+
+Qdisc root_of(const Plan& plan) {
+  if (plan.subnets.list.empty()) return {.handle = kOurs, .kind = tbf_of(plan.shape)};
+  return {.handle = kOurs, .kind = Htb{plan.subnets.shaped ? kUnshapedMinor : kShapedMinor}};
+}
+
+// Below the bucket, or below the class with the limit.
+Handle waiting_place(const Plan& plan) {
+  return plan.subnets.list.empty() ? tc::handle(1, 1) : kShaped;
+}
+
+std::vector<HtbClass> classes_of(const Plan& plan) {
+  constexpr std::uint64_t kUnlimited = 100'000'000'000;  // bytes/s
+  constexpr std::uint32_t kSome = 156'250;               // 10 ms
+  const Shape& shape = plan.shape;
+  return {{tc::kRoot, kShaped, shape.rate, shape.rate * 2, shape.buffer, shape.buffer},
+          {tc::kRoot, kUnshaped, kUnlimited, kUnlimited, kSome, kSome}};
+}
+
+std::vector<ToClass> filters_of(const Plan& plan) {
+  std::vector<ToClass> out;
+  for (const netlink::Cidr& network : plan.subnets.list) {
+    out.push_back({.parent = kOurs,
+                   .flow = plan.subnets.shaped ? kShaped : kUnshaped,
+                   .priority = network.ip.is_v4() ? kPriority4 : kPriority6,
+                   .network = network,
+                   .end = plan.remote});
+  }
+  return out;
+}
+
+// What HTB does not cut up must fit.
+Fifo fifo_of(const Plan& plan) {
+  if (plan.subnets.list.empty()) return {plan.shape.limit};
+  return {std::max(plan.shape.limit, kLargestPacket)};
+}
+
+bool is_ours(const QdiscState& state) {
+  return state.handle == kOurs && (state.as<Tbf>() != nullptr || state.as<Htb>() != nullptr);
+}
+
+void refuse_foreign(const Link& link, const QdiscState& state) {
+  if (is_ours(state)) return;
+  throw cni::Error(cni::Code::kInternal,
+                   cat("limit '", link.name, "': its root queue is '", state.kind, "' with handle ",
+                       str(state.handle), ", which is somebody else's"));
+}
+
+// What may be there has the right kind and, being a tree, the right default.
+bool can_change(const QdiscState& state, const Qdisc& wanted) {
+  if (const Htb* const htb = state.as<Htb>()) return wanted.kind == tc::Kind(*htb);
+  return state.as<Tbf>() != nullptr && std::holds_alternative<Tbf>(wanted.kind);
+}
+
+std::vector<Request> removals(const Link& link) {
+  std::vector<Request> out;
+  out.push_back(tc::remove(link, {.handle = kOurs, .kind = Tbf{}}));
+  out.push_back(tc::remove(link, {.handle = kOurs, .kind = Htb{}}));
+  return out;
+}
+
+// The root; true where it was there before.
+bool put_root(RouteSocket& socket, const Link& link, const Qdisc& wanted) {
+  try {
+    socket.send(tc::add(link, wanted));
+    return false;
+  } catch (const netlink::Error& e) {
+    if (e.error() != EEXIST) throw;
+  }
+  const auto there = tc::qdisc(socket, link, tc::kRoot);
+  if (there) refuse_foreign(link, *there);
+  if (!there || !can_change(*there, wanted)) {
+    auto requests = removals(link);
+    requests.push_back(tc::add(link, wanted));
+    socket.send(requests);
+    return false;
+  }
+  // There is nothing to be changed about the root of a tree.
+  if (std::holds_alternative<Tbf>(wanted.kind)) socket.send(tc::replace(link, wanted));
+  return true;
+}
+
+void add_tree(const Link& link, const Plan& plan, bool was_there, std::vector<Request>& out) {
+  constexpr std::uint32_t kPlenty = 16U << 20;
+  for (const HtbClass& one : classes_of(plan)) out.push_back(tc::replace(link, one));
+  out.push_back(
+      tc::replace(link, {.parent = kUnshaped, .handle = kUnshapedFifo, .kind = Fifo{kPlenty}}));
+  if (was_there) {
+    for (const auto priority : {kPriority4, kPriority6}) {
+      out.push_back(tc::remove(link, tc::FilterGroup{kOurs, priority}));
+    }
+  }
+  for (const ToClass& filter : filters_of(plan)) out.push_back(tc::add(link, filter));
+}
+
+// In parts: the answers to all of them must fit into the socket's buffer.
+void send_in_parts(RouteSocket& socket, std::vector<Request> requests) {
+  constexpr std::size_t kMost = 64;
+  for (std::size_t i = 0; i < requests.size(); i += kMost) {
+    const auto from = requests.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto count = static_cast<std::ptrdiff_t>(std::min(kMost, requests.size() - i));
+    socket.send(
+        std::vector<Request>(std::make_move_iterator(from), std::make_move_iterator(from + count)));
+  }
+}
+
+void put_fair(RouteSocket& socket, const Link& link, const Plan& plan) {
+  auto request =
+      tc::replace(link, {.parent = waiting_place(plan), .handle = kFair, .kind = plan.fair});
+  if (!plan.queue) request.tolerated = {ENOENT};
+  try {
+    socket.send(std::move(request));
+  } catch (const netlink::Error& e) {
+    if (e.error() != ENOENT) throw;
+    throw cni::Error(cni::Code::kInvalidConfig,
+                     "queue: \"fair\" needs fq_codel, which this kernel does not have", e.what());
+  }
+}
+
+template <class Number>
+std::optional<std::string> differs(const char* complaint, Number seen, Number wanted) {
+  if (seen == wanted) return std::nullopt;
+  return cat(complaint, ": ", seen, ", and not ", wanted);
+}
+
+std::optional<std::string> flaw_of_bucket(const Tbf& seen, const Plan& plan) {
+  const Tbf wanted = tbf_of(plan.shape);
+  if (plan.reference && seen == tbf_of(*plan.reference)) return std::nullopt;
+  if (auto flaw = differs("Rate doesn't match", seen.rate, wanted.rate)) return flaw;
+  if (auto flaw = differs("Limit doesn't match", seen.limit, wanted.limit)) return flaw;
+  return differs("Buffer doesn't match", seen.buffer, wanted.buffer);
+}
+
+bool same(const HtbClass& seen, const HtbClass& wanted) {
+  return seen.id == wanted.id && seen.rate == wanted.rate && seen.ceil == wanted.ceil &&
+         seen.buffer == wanted.buffer;
+}
+
+std::optional<std::string> flaw_of_tree(RouteSocket& socket, const Link& link, const Plan& plan) {
+  const auto classes = tc::htb_classes(socket, link);
+  for (const HtbClass& wanted : classes_of(plan)) {
+    if (std::none_of(classes.begin(), classes.end(),
+                     [&wanted](const HtbClass& seen) { return same(seen, wanted); })) {
+      return cat("Rate doesn't match: class ", str(wanted.id));
+    }
+  }
+  const auto filters = tc::filters(socket, link, kOurs);
+  for (const ToClass& wanted : filters_of(plan)) {
+    const auto keys = tc::keys_of(wanted.network, wanted.end);
+    if (std::none_of(filters.begin(), filters.end(), [&](const tc::FilterState& seen) {
+          return seen.keys == keys && seen.flow == wanted.flow;
+        })) {
+      return cat("no filter for the subnet ", wanted.network.str());
+    }
+  }
+  return std::nullopt;
+}
+
+// The bucket's own fifo is not shown.
+std::optional<std::string> flaw_of_waiting(RouteSocket& socket, const Link& link,
+                                           const Plan& plan) {
+  const auto seen = tc::qdisc(socket, link, waiting_place(plan));
+  const std::string kind = seen ? seen->kind : "bfifo";
+  if (kind == "bfifo" ? plan.queue != Queue::kFair
+                      : kind == "fq_codel" && plan.queue != Queue::kFifo) {
+    return std::nullopt;
+  }
+  return cat("the queue of '", link.name, "' is ", kind);
+}
+
+}  // namespace
+
+Plan plan_for(const Conf& conf, Direction direction, unsigned mtu, const tc::Ticks& ticks) {
+  const bool egress = direction == Direction::kEgress;
+  const Limit& limit = *(egress ? conf.egress : conf.ingress);
+  Plan out{.shape = shape_of(limit, conf, mtu, ticks),
+           .queue = conf.queue,
+           .subnets = conf.subnets,
+           .remote = egress ? tc::End::kDestination : tc::End::kSource};
+  if (!conf.latency && !conf.burst_time) out.reference = wrapped_shape_of(limit, ticks);
+  out.fair = fq_codel_of(out.shape, conf, mtu);
+  return out;
+}
+
+void put(RouteSocket& socket, const Link& link, const Plan& plan) {
+  const Qdisc root = root_of(plan);
+  const bool was_there = put_root(socket, link, root);
+  const bool is_tree = std::holds_alternative<Htb>(root.kind);
+  std::vector<Request> requests;
+  if (is_tree) add_tree(link, plan, was_there, requests);
+  // A new bucket has its fifo, a class has one of a single packet.
+  const Qdisc fifo{waiting_place(plan), kFifo, fifo_of(plan)};
+  const auto waiting = was_there ? tc::qdisc(socket, link, fifo.parent) : std::nullopt;
+  const bool is_fair = waiting && waiting->handle == kFair;
+  if (is_fair ? plan.queue == Queue::kFifo : is_tree) requests.push_back(tc::replace(link, fifo));
+  send_in_parts(socket, std::move(requests));
+  if (plan.queue != Queue::kFifo) put_fair(socket, link, plan);
+}
+
+void remove_queue(RouteSocket& socket, const Link& link) { socket.send(removals(link)); }
+
+std::optional<std::string> missing(RouteSocket& socket, const Link& link, const Plan& plan) {
+  const Qdisc wanted = root_of(plan);
+  const auto root = tc::qdisc(socket, link, tc::kRoot);
+  if (!root) return cat("Failed to find qdisc: '", link.name, "' has no limit");
+  if (root->handle != kOurs || root->kind != tc::name(wanted.kind)) {
+    return cat("the root queue of '", link.name, "' is ", root->kind, " ", str(root->handle),
+               " instead of ", tc::name(wanted.kind), " ", str(kOurs));
+  }
+  if (const Tbf* const tbf = root->as<Tbf>()) {
+    if (auto flaw = flaw_of_bucket(*tbf, plan)) return cat(*flaw, " of '", link.name, "'");
+  } else if (root->options != wanted.kind) {
+    return cat("the tree of '", link.name, "' sends what no filter matches to another class");
+  } else if (auto flaw = flaw_of_tree(socket, link, plan)) {
+    return cat(*flaw, " of '", link.name, "'");
+  }
+  return flaw_of_waiting(socket, link, plan);
+}
+
+}  // namespace bandwidth
