@@ -2,6 +2,7 @@
 //
 //   traffic receive tcp|udp ADDRESS PORT from=T to=T
 //   traffic send    tcp|udp ADDRESS PORT from=T to=T [begin=T] [rate=BITS] [congestion=NAME]
+//                   [buffer=BYTES]
 //   traffic echo    udp     ADDRESS PORT to=T
 //   traffic ask     udp     ADDRESS PORT from=T to=T every=SECONDS
 //
@@ -272,6 +273,10 @@ void send_udp(const Arguments& arguments) {
   const Socket socket = open(arguments);
   checked(::connect(socket.fd(), arguments.to(), arguments.address_size), "connect");
   socket.set(SOL_UDP, UDP_SEGMENT, static_cast<int>(kDatagram));
+  // With a large one it is the queue that ends it, else the socket waits.
+  if (const double size = arguments.number("buffer", 0); size > 0) {
+    socket.set(SOL_SOCKET, SO_SNDBUFFORCE, static_cast<int>(size));
+  }
   const double rate = arguments.number("rate", 0) / 8;
   if (rate <= 0) throw std::runtime_error("udp needs rate=BITS");
   const auto each = static_cast<double>(kDatagram + kUdp + kEthernet + arguments.ip_header());
