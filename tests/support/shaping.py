@@ -3,9 +3,14 @@
     outside --- up0 node cni0 --- pods, each behind a limit of the plugin bandwidth
 """
 
+import dataclasses
+import re
+import time
+
 from support.chain import Network
 from support.hostport import BRIDGE_CONF, OUTSIDE, Site
 from support.plugin import OURS, cni
+from support.traffic import Echo, Flow
 from support.world import Pod, run, wait_for
 
 #: What containerd and CRI-O give as the burst of every limit, in bits.
@@ -62,3 +67,79 @@ def reachable(pod, family):
     """Whether the pod and the host outside can talk, after some time if need be."""
     return wait_for(lambda: " 0% packet loss" in pod.run("ping", "-c1", "-W1", OUTSIDE[family],
                                                          check=False), 10)
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """What fills a limit: a flow of tcp or udp in one direction of a pod."""
+
+    pod: ShapedPod
+    direction: str
+    protocol: str
+    rate: int
+
+
+@dataclasses.dataclass(frozen=True)
+class RoundTrips:
+    """Of a small datagram to the outside and back while a limit is full. share is what the flow
+    that fills it had of it."""
+
+    share: float
+    asked: int
+    milliseconds: list
+
+    def at(self, quantile):
+        """The time that this share of all was back in; infinite where they were not."""
+        index = min(int(self.asked * quantile), self.asked - 1)
+        return self.milliseconds[index] if index < len(self.milliseconds) else float("inf")
+
+    @property
+    def lost(self):
+        return self.asked - len(self.milliseconds)
+
+
+def flow(site, load, port, moments, rate=None, **options):
+    """The flow of a load, which wants more than the limit: rate where it is UDP."""
+    ends, address = (site.outside, load.pod.pod), load.pod.addresses[4]
+    if load.direction == "egress":
+        ends, address = ends[::-1], OUTSIDE[4]
+    rate = (rate or 2 * load.rate) if load.protocol == "udp" else None
+    return Flow(load.protocol, *ends, address, port, moments, rate, **options)
+
+
+def _is_idle(pod):
+    """Whether nothing of the pod's is queued: a ping is back at once."""
+    answer = pod.run("ping", "-c1", "-W1", OUTSIDE[4], check=False)
+    took = re.search(r"time=([\d.]+)", answer)
+    return took is not None and float(took.group(1)) < 5
+
+
+def empty_buckets(site, loads, patience=30):
+    """Uses up the bursts of the loads, of any size, and waits until nothing of that is queued."""
+    left = list(loads)
+    for _ in range(patience):
+        begin = time.monotonic() + 1
+        burning = [flow(site, dataclasses.replace(load, protocol="tcp"), 7000 + i,
+                        (begin, begin + 1)) for i, load in enumerate(left)]
+        shares = [one.finish()[0].rate / load.rate for one, load in zip(burning, left)]
+        for load in loads:
+            assert wait_for(lambda load=load: _is_idle(load.pod.pod), patience, 0.1), "a queue stays"
+        # What was let through is at least a bucket's fill of these seconds.
+        left = [load for load, share in zip(left, shares) if share > 10]
+        if not left:
+            return
+    raise AssertionError("a bucket is never empty")
+
+
+def round_trips(site, loads, warm_up=3, seconds=5):
+    """RoundTrips of each load, all at the same time, after the seconds of warming up."""
+    begin = time.monotonic() + warm_up
+    moments = (begin, begin + seconds)
+    flows = [flow(site, load, 5000 + i, moments) for i, load in enumerate(loads)]
+    echoes = [Echo(load.pod.pod, site.outside, OUTSIDE[4], 6000 + i, moments)
+              for i, load in enumerate(loads)]
+    out = []
+    for load, one, echo in zip(loads, flows, echoes):
+        asked, milliseconds = echo.finish()
+        out.append(RoundTrips(one.finish()[0].rate / load.rate, asked, milliseconds))
+    return out

@@ -315,16 +315,17 @@ void echo(const Arguments& arguments) {
   }
 }
 
-/// Echoes are awaited for two seconds after the last question.
+/// Echoes are awaited until the last question's is back, or for some seconds.
 void ask(const Arguments& arguments) {
-  constexpr double kPatience = 2;
+  constexpr double kPatience = 12;
   const Socket socket = open(arguments);
   checked(::connect(socket.fd(), arguments.to(), arguments.address_size), "connect");
   const double every = arguments.number("every", 0.01);
   std::vector<double> asked, took;
   double due = std::max(arguments.from(), now());
   const double end = arguments.until() + kPatience;
-  while (now() < end && (due < arguments.until() || took.size() < asked.size())) {
+  bool last_is_back = false;
+  while (now() < end && (due < arguments.until() || !last_is_back)) {
     if (due < arguments.until() && now() >= due) {
       const std::uint64_t number = asked.size();
       asked.push_back(now());
@@ -336,6 +337,7 @@ void ask(const Arguments& arguments) {
     if (::recv(socket.fd(), &number, sizeof(number), MSG_DONTWAIT) == sizeof(number) &&
         number < asked.size()) {
       took.push_back((now() - asked[number]) * 1000);
+      last_is_back = number + 1 == asked.size();
     }
   }
   std::printf("{\"asked\": %zu, \"milliseconds\": [", asked.size());

@@ -73,12 +73,13 @@ class Echo:
 
     def __init__(self, origin, target, address, port, moments, every=0.01):
         begin, end = moments
-        self._echo = start(target, "echo", "udp", address, port, to=end + 3)
+        self._echo = start(target, "echo", "udp", address, port, to=end + 12)
         self._ask = start(origin, "ask", "udp", address, port, every=every,
                           **{"from": begin, "to": end})
 
     def finish(self):
         """(how many were sent, sorted milliseconds of those that came back)."""
         answer = finish(self._ask)
-        finish(self._echo)
+        self._echo.terminate()
+        self._echo.communicate()
         return answer["asked"], sorted(answer["milliseconds"])
