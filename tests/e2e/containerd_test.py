@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import cri, image, suite  # noqa: E402
-from support.hostport import NODE, Site, mapping  # noqa: E402
-from support.plugin import OURS, PLUGINS  # noqa: E402
+from support import cri, image, suite, traffic  # noqa: E402
+from support.hostport import NODE, OUTSIDE, Site, mapping  # noqa: E402
+from support.plugin import OURS, PLUGINS, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
-from support.world import World, fetch, remove_cgroups, run, wait_for  # noqa: E402
+from support.world import Pod, World, fetch, remove_cgroups, run, wait_for  # noqa: E402
 
 PAGE = "patchbay answers\n"
 # What containerd itself keeps in /run, and its cache of results.
@@ -53,6 +54,12 @@ def with_ports(**more):
     del out["plugins"][0]["ipam"]["routes"]
     out["plugins"].append({"type": "portmap", "capabilities": {"portMappings": True}} | more)
     return out
+
+
+def global_address(pod):
+    """The IPv4 address of a pod, or None."""
+    link, = json.loads(pod.run("ip", "-j", "-4", "addr", "show", "dev", "eth0"))
+    return next((a["local"] for a in link["addr_info"] if a["scope"] == "global"), None)
 
 
 class ContainerdTest(suite.NodeTest):
@@ -98,8 +105,8 @@ class ContainerdTest(suite.NodeTest):
         with open("/etc/cni/net.d/10-patchbay.conflist", "w", encoding="ascii") as file:
             json.dump(network, file)
 
-    def assert_left_by_design(self, before):
-        self.assert_same(before, ignore=lambda place: left_by_design(place, "cni-c8d")
+    def assert_left_by_design(self, before, bridge="cni-c8d"):
+        self.assert_same(before, ignore=lambda place: left_by_design(place, bridge)
                          or place.startswith(CONTAINERDS_OWN))
 
 
@@ -159,8 +166,7 @@ class Containerd(ContainerdTest):
         self.assert_left_by_design(before)
 
 
-@suite.spread
-class Pods(ContainerdTest):
+class PodsTest(ContainerdTest):
     """What a kubelet asks of containerd."""
 
     def setUp(self):
@@ -191,6 +197,9 @@ class Pods(ContainerdTest):
         self.cri.stop_pod(sandbox)
         self.cri.remove_pod(sandbox)
 
+
+@suite.spread
+class Ports(PodsTest):
     @suite.cases([("nftables", {}), ("iptables", {"backend": "iptables"})])
     def ports_of_the_node_lead_to_a_pod(self, more):
         self.use(with_ports(**more))
@@ -224,6 +233,73 @@ class Pods(ContainerdTest):
         self.end(one)
         self.end(self.run_pod("two", mapping(8080, 80)))
         self.assert_left_by_design(before)
+
+
+class Limits(PodsTest):
+    """The annotations of a pod that limit its traffic."""
+
+    INGRESS, EGRESS = 10_000_000, 5_000_000
+    ANNOTATIONS = {"kubernetes.io/ingress-bandwidth": "10M",
+                   "kubernetes.io/egress-bandwidth": "5M"}
+
+    def setUp(self):
+        if "bandwidth" not in PLUGINS:
+            self.skipTest("the plugin bandwidth is not built")
+        super().setUp()
+
+    def example(self, **more):
+        """The Kubernetes example with more keys for bandwidth."""
+        with open(os.path.join(ROOT, "conf-examples/10-kubernetes.conflist"),
+                  encoding="utf-8") as file:
+            out = json.load(file)
+        bandwidth, = (p for p in out["plugins"] if p["type"] == "bandwidth")
+        self.assertEqual(bandwidth["capabilities"], {"bandwidth": True})
+        bandwidth |= more
+        return out
+
+    def rates(self):
+        """{kind of link that a token bucket is the root of: its rate in bits/s}."""
+        links = {link["ifname"]: link.get("linkinfo", {}).get("info_kind")
+                 for link in json.loads(run("ip", "-j", "-d", "link", "show"))}
+        return {links[qdisc["dev"]]: 8 * qdisc["options"]["rate"]
+                for qdisc in json.loads(run("tc", "-j", "qdisc", "show"))
+                if qdisc["kind"] == "tbf" and qdisc.get("root")}
+
+    def test_the_annotations_of_a_pod_are_its_limits(self):
+        self.use(self.example())
+        before = snapshot()
+        free = self.run_pod("free")
+        self.assertEqual(self.rates(), {}, "a pod without annotations has no limit")
+        limited = self.run_pod("limited", mapping(8080, 80), annotations=self.ANNOTATIONS)
+        self.assertEqual(self.rates(), {"veth": self.INGRESS, "ifb": self.EGRESS})
+        self.assertEqual(fetch(f"{NODE[4]}:8080"), PAGE)
+        self.end(limited)
+        self.assertEqual(self.rates(), {})
+        self.end(free)
+        self.assert_left_by_design(before, "cni-k8s0")
+
+    def test_traffic_is_limited_from_the_first_second_with_burstTime(self):
+        reason = traffic.why_impossible()
+        if reason:
+            self.skipTest(reason)
+        # Without it the burst that containerd asks for, 4294967295 bits, goes first.
+        self.use(self.example(burstTime=20))
+        before = snapshot()
+        others = set(os.listdir("/run/netns"))
+        sandbox = self.run_pod("limited", annotations=self.ANNOTATIONS)
+        name, = set(os.listdir("/run/netns")) - others
+        pod = Pod.existing(name)
+        self.assertTrue(wait_for(lambda: global_address(pod)))
+        begin = time.monotonic() + 1
+        moments = (begin, begin + 3)
+        flows = {self.INGRESS: traffic.Flow("udp", None, pod, global_address(pod), 5000, moments,
+                                            3 * self.INGRESS),
+                 self.EGRESS: traffic.Flow("udp", pod, self.outside, OUTSIDE[4], 5000, moments,
+                                           3 * self.EGRESS)}
+        for rate, flow in flows.items():
+            self.assertAlmostEqual(flow.finish()[0].rate / rate, 1, delta=0.1)
+        self.end(sandbox)
+        self.assert_left_by_design(before, "cni-k8s0")
 
 
 if __name__ == "__main__":

@@ -165,6 +165,13 @@ class Pod:
         self.path = f"/run/netns/{name}"
         run("ip", "netns", "add", name)
 
+    @classmethod
+    def existing(cls, name):
+        """One that a runtime made."""
+        pod = cls.__new__(cls)
+        pod.name, pod.path = name, f"/run/netns/{name}"
+        return pod
+
     def remove(self):
         """Removes the file and with it the namespace, unless a process is left in it."""
         run("ip", "netns", "del", self.name)
