@@ -214,4 +214,5 @@ class FirstSecond(RateTest):
 
 
 if __name__ == "__main__":
+    traffic.ahead_of_others()
     suite.main(needs=("ping",))

@@ -7,15 +7,14 @@ Where the kernel's bridges know no VLANs, this runs under another kernel: script
 import json
 import os
 import socket
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import guest, suite  # noqa: E402
 from support.chain import Network  # noqa: E402
 from support.plugin import ROOT, cni, has_reference, REFERENCE  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
-from support.world import World, run, vlan_filtering, wait_for, why_impossible  # noqa: E402
+from support.world import World, run, vlan_filtering, wait_for  # noqa: E402
 
 PVID = ["PVID", "Egress Untagged"]
 
@@ -211,22 +210,6 @@ class Vlan(suite.NodeTest):
                           place} - before.keys(), set())
 
 
-def main():
-    if why_impossible() is None and not os.environ.get("PATCHBAY_GUEST"):
-        # In a process of its own: this one stays on the machine.
-        probe = os.fork()
-        if probe == 0:
-            World()
-            os._exit(0 if vlan_filtering() else 1)
-        if os.waitpid(probe, 0)[1] != 0:
-            print("the kernel's bridges know no VLANs: under User-Mode-Linux", flush=True)
-            os.environ["PATCHBAY_GUEST"] = "1"
-            done = subprocess.run([os.path.join(ROOT, "scripts/uml"), sys.executable, *sys.argv])
-            if done.returncode == suite.SKIPPED:
-                print("0 passed, 0 failed, 1 skipped")
-            sys.exit(done.returncode)
-    suite.main(needs=("bridge", "ping"))
-
-
 if __name__ == "__main__":
-    main()
+    guest.enter_unless(vlan_filtering, "the kernel's bridges know no VLANs")
+    suite.main(needs=("bridge", "ping"))

@@ -89,9 +89,11 @@ class RoundTrips:
     milliseconds: list
 
     def at(self, quantile):
-        """The time that this share of all was back in; infinite where they were not."""
-        index = min(int(self.asked * quantile), self.asked - 1)
-        return self.milliseconds[index] if index < len(self.milliseconds) else float("inf")
+        """The time that this share of those that came back was back in."""
+        if not self.milliseconds:
+            return float("inf")
+        return self.milliseconds[min(int(len(self.milliseconds) * quantile),
+                                     len(self.milliseconds) - 1)]
 
     @property
     def lost(self):

@@ -83,3 +83,9 @@ class Echo:
         self._echo.terminate()
         self._echo.communicate()
         return answer["asked"], sorted(answer["milliseconds"])
+
+
+def ahead_of_others():
+    """What this process starts runs before the machine's other work, where that may be asked for."""
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(50))

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""The default queue behind a limit: a small flow does not wait behind a big one, as it does with the
+reference.
+
+Where the kernel has no fq_codel, this runs under another kernel: scripts/uml.
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import guest, shaping, suite, traffic  # noqa: E402
+from support.plugin import OURS, REFERENCE, has_reference  # noqa: E402
+from support.shaping import KUBERNETES_BURST, MBIT, Load, ShapedPod, limits  # noqa: E402
+
+RATE = 10 * MBIT
+#: Milliseconds that the slow guest may take for 95 of 100 round trips.
+MOST = 10
+WAYS = [("ingress", "ifb"), ("egress", "ifb"), ("egress", "pod")]
+
+
+@suite.spread
+class Fair(suite.NodeTest):
+    def setUp(self):
+        reason = traffic.why_impossible()
+        if reason:
+            self.skipTest(reason)
+        if not os.access(os.path.join(OURS, "bandwidth"), os.X_OK):
+            self.skipTest("the plugin bandwidth is not built")
+        super().setUp()
+        self.site = shaping.surroundings()
+
+    def round_trips(self, way, protocol, burst, directory=OURS):
+        """RoundTrips beside a flow that fills the limit."""
+        direction, mode = way
+        keys = limits(RATE, burst, (direction,)) | {"egressMode": mode}
+        pod = ShapedPod("pod-" + os.path.basename(directory), keys, directory)
+        self.assertTrue(shaping.reachable(pod.pod, 4))
+        load = Load(pod, direction, protocol, RATE)
+        if burst == KUBERNETES_BURST:
+            shaping.empty_buckets(self.site, [load])
+        for attempt in (1, 2):
+            found, = shaping.round_trips(self.site, [load], warm_up=2, seconds=4)
+            print(f"     {directory}: median {found.at(0.5):.2f}, 95 % {found.at(0.95):.2f} ms, "
+                  f"{found.lost} lost, {found.share:.2f} of the limit used", flush=True)
+            if found.share > 0.9 and (directory == REFERENCE or found.at(0.95) < MOST):
+                break
+        return found
+
+    @suite.cases([(f"{' '.join(way)} {protocol}", (way, protocol))
+                  for way in WAYS for protocol in ("tcp", "udp")])
+    def a_small_flow_does_not_wait_behind(self, row):
+        way, protocol = row
+        found = self.round_trips(way, protocol, RATE // 10)
+        self.assertGreater(found.share, 0.9)
+        self.assertLess(found.at(0.95), MOST)
+
+    def test_nor_does_it_when_the_burst_of_Kubernetes_is_used_up(self):
+        found = self.round_trips(("ingress", "ifb"), "tcp", KUBERNETES_BURST)
+        self.assertLess(found.at(0.95), MOST)
+
+    @suite.cases([("100 ms", RATE // 10), ("Kubernetes", KUBERNETES_BURST)])
+    def with_the_reference_it_waits_after_a_burst_of(self, burst):
+        if not has_reference("bandwidth"):
+            self.skipTest("the Go plugins are not installed")
+        found = self.round_trips(("ingress", "ifb"), "tcp", burst, REFERENCE)
+        self.assertGreater(found.at(0.5), 5 * MOST)
+
+
+if __name__ == "__main__":
+    traffic.ahead_of_others()
+    guest.enter_unless(lambda: guest.has_qdisc("fq_codel"), "the kernel has no fq_codel")
+    suite.main(needs=("ping",))

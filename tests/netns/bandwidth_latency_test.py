@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""How long packets wait behind a limit of bandwidth that is full: not longer than `latency` says.
+
+A small datagram goes to the host outside and back every 10 ms. What it takes has 5 ms for all that
+is not the queue.
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import shaping, suite, traffic  # noqa: E402
+from support.plugin import OURS  # noqa: E402
+from support.shaping import KUBERNETES_BURST, MBIT, Load, ShapedPod, limits  # noqa: E402
+
+ELSE = 5  # milliseconds
+WAYS = [("ingress", "ifb"), ("egress", "ifb"), ("egress", "pod")]
+# Every flow of a row is there at the same time, behind a limit of its own.
+ROWS = [
+    ("1 Mbit and 50 ms", (1 * MBIT, 100_000, 50)),
+    ("10 Mbit and 10 ms", (10 * MBIT, 1 * MBIT, 10)),
+    ("10 Mbit, 10 ms and the burst of Kubernetes", (10 * MBIT, KUBERNETES_BURST, 10)),
+    ("100 Mbit and 2 ms", (100 * MBIT, 10 * MBIT, 2)),
+    ("100 Mbit and 10 ms", (100 * MBIT, 10 * MBIT, 10)),
+]
+
+
+@suite.spread
+class Latency(suite.NodeTest):
+    def setUp(self):
+        reason = traffic.why_impossible()
+        if reason:
+            self.skipTest(reason)
+        if not os.access(os.path.join(OURS, "bandwidth"), os.X_OK):
+            self.skipTest("the plugin bandwidth is not built")
+        super().setUp()
+
+    def loads(self, rate, burst, latency):
+        out = []
+        for direction, mode in WAYS:
+            for protocol in ("tcp", "udp"):
+                keys = limits(rate, burst, (direction,)) | {"latency": latency, "egressMode": mode,
+                                                            "queue": "fifo"}
+                pod = ShapedPod(f"{direction}-{mode}-{protocol}", keys)
+                self.assertTrue(shaping.reachable(pod.pod, 4))
+                out.append(Load(pod, direction, protocol, rate))
+        return out
+
+    @suite.cases(ROWS)
+    def no_longer_than_asked_for_with(self, row):
+        rate, burst, latency = row
+        site = shaping.surroundings()
+        loads = self.loads(rate, burst, latency)
+        for attempt in (1, 2):
+            found = shaping.round_trips(site, loads, warm_up=2, seconds=3)
+            for load, one in zip(loads, found):
+                print(f"     {load.pod.pod.name:15} median {one.at(0.5):6.2f}, 95 % "
+                      f"{one.at(0.95):6.2f} ms, {one.lost} lost, {one.share:.2f} of the limit used",
+                      flush=True)
+            late = {load.pod.pod.name: one.at(0.95) for load, one in zip(loads, found)
+                    if one.at(0.95) >= latency + ELSE}
+            idle = {load.pod.pod.name: one.share for load, one in zip(loads, found)
+                    if one.share < 0.9}
+            if not late and not idle:
+                return
+            if attempt == 1:
+                print("     once more: a busy machine is late, too", flush=True)
+        self.fail(f"late: {late}, limits not used: {idle}")
+
+
+if __name__ == "__main__":
+    traffic.ahead_of_others()
+    suite.main(needs=("ping",))

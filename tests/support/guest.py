@@ -1,0 +1,41 @@
+"""Tests of what this machine's kernel lacks run under another one: scripts/uml."""
+
+import os
+import subprocess
+import sys
+
+from support.plugin import ROOT
+from support.suite import SKIPPED
+from support.world import World, run, why_impossible
+
+
+def has_qdisc(kind):
+    """Whether the kernel knows a queueing discipline; asked in a world."""
+    run("ip", "link", "add", "probe0", "type", "veth", "peer", "probe1")
+    try:
+        run("tc", "qdisc", "add", "dev", "probe0", "root", kind)
+        return True
+    except RuntimeError:
+        return False
+    finally:
+        run("ip", "link", "del", "probe0")
+
+
+def enter_unless(able, lack):
+    """Runs the calling program again in the guest and ends with what that ended with, unless
+    able(), asked in a world of its own, finds that this kernel will do. lack is a sentence."""
+    if why_impossible() is not None or os.environ.get("PATCHBAY_GUEST"):
+        return
+    probe = os.fork()  # a process of its own: this one stays on the machine
+    if probe == 0:
+        World()
+        os._exit(0 if able() else 1)
+    if os.waitpid(probe, 0)[1] == 0:
+        return
+    print(f"{lack}: under User-Mode-Linux", flush=True)
+    os.environ["PATCHBAY_GUEST"] = "1"
+    done = subprocess.run([os.path.join(ROOT, "scripts/uml"), sys.executable, *sys.argv],
+                          check=False)
+    if done.returncode == SKIPPED:
+        print("0 passed, 0 failed, 1 skipped")
+    sys.exit(done.returncode)
