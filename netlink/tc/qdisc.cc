@@ -18,6 +18,8 @@ namespace {
 using std::chrono::microseconds;
 
 constexpr std::uint32_t kMost32 = std::numeric_limits<std::uint32_t>::max();
+// A tick is 64 ns (PSCHED_SHIFT in net/pkt_sched.h).
+constexpr std::uint64_t kTicksPerSecond = 15'625'000;
 constexpr std::uint32_t kHtbVersion = 3, kHtbRateToQuantum = 10;
 
 template <class T>
@@ -40,15 +42,24 @@ void put_us_if(Message& message, std::uint16_t attribute, const std::optional<mi
 
 // One per kind: the attribute TCA_OPTIONS.
 
+// tbf_enqueue() cuts up what a second bucket, of a peak rate, does not hold. This one holds the
+// largest packet and is full again after a tick: it never keeps a packet waiting.
+std::uint64_t peak_rate_of(const Tbf& tbf) { return tbf.largest * kTicksPerSecond; }
+
 void put_options(Message& message, const Tbf& tbf) {
   tc_tbf_qopt parameters{};
   parameters.rate.rate = static_cast<std::uint32_t>(std::min<std::uint64_t>(tbf.rate, kMost32));
   parameters.rate.linklayer = TC_LINKLAYER_ETHERNET;  // a link layer of 0 asks for a rate table
   parameters.buffer = tbf.buffer;
   parameters.limit = tbf.limit;
+  const std::uint64_t peak = peak_rate_of(tbf);
+  parameters.peakrate.rate = static_cast<std::uint32_t>(std::min<std::uint64_t>(peak, kMost32));
+  parameters.peakrate.linklayer = TC_LINKLAYER_ETHERNET;
+  parameters.mtu = peak == 0 ? 0 : 1;
   message.nest(TCA_OPTIONS, [&] {
     message.put(TCA_TBF_PARMS, &parameters, sizeof parameters);
     if (tbf.rate > kMost32) message.put(TCA_TBF_RATE64, &tbf.rate, sizeof tbf.rate);
+    if (peak > kMost32) message.put(TCA_TBF_PRATE64, &peak, sizeof peak);
   });
 }
 
@@ -92,16 +103,20 @@ void put_options(Message& /*message*/, const Ingress& /*ingress*/) {}
 void put_options(Message& /*message*/, const Clsact& /*clsact*/) {}
 
 Tbf decode_tbf(const void* data, std::size_t size) {
-  Tbf out;
-  std::uint64_t rate64 = 0;
+  tc_tbf_qopt parameters{};
+  std::uint64_t rate = 0, peak = 0;
   nested(data, size, [&](std::uint16_t type, const void* value, std::size_t length) {
-    if (type == TCA_TBF_PARMS) {
-      const auto parameters = read_struct<tc_tbf_qopt>(value, length);
-      out = {parameters.rate.rate, parameters.buffer, parameters.limit};
-    }
-    if (type == TCA_TBF_RATE64) rate64 = read_struct<std::uint64_t>(value, length);
+    if (type == TCA_TBF_PARMS) parameters = read_struct<tc_tbf_qopt>(value, length);
+    if (type == TCA_TBF_RATE64) rate = read_struct<std::uint64_t>(value, length);
+    if (type == TCA_TBF_PRATE64) peak = read_struct<std::uint64_t>(value, length);
   });
-  if (rate64 != 0) out.rate = rate64;
+  Tbf out{.rate = rate != 0 ? rate : parameters.rate.rate,
+          .buffer = parameters.buffer,
+          .limit = parameters.limit};
+  if (peak == 0) peak = parameters.peakrate.rate;
+  const std::uint64_t in_a_tick = peak / kTicksPerSecond;
+  out.largest = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+      std::min<std::uint64_t>(in_a_tick, kMost32) * parameters.mtu, kMost32));
   return out;
 }
 

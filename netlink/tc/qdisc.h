@@ -18,6 +18,10 @@ struct Tbf {
   std::uint64_t rate = 0;    ///< bytes/s
   std::uint32_t buffer = 0;  ///< the bucket, in Ticks of the rate
   std::uint32_t limit = 0;   ///< bytes that may wait
+  /// Packets of more bytes, put together by TCP or a network card, are cut up before they wait: one
+  /// would keep all others waiting for as long as it takes. 0: only those that the bucket does not
+  /// hold. Less than a frame of the link loses what cannot be cut.
+  std::uint32_t largest = 0;
   bool operator==(const Tbf&) const = default;
 };
 

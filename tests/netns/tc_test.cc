@@ -124,6 +124,37 @@ TEST_CASE("rates of 32 bits and more arrive whole") {
   }
 }
 
+TEST_CASE("packets larger than asked for are cut up before they wait") {
+  const Node node;
+  RouteSocket socket;
+  const Link v = socket.get("v");
+  // 64 KiB of datagrams in one packet, through a bucket that holds them.
+  REQUIRE(
+      node::run("ip addr add 10.1.0.1/24 dev v && "
+                "ip neigh add 10.1.0.2 lladdr 02:00:00:00:00:02 dev v"));
+  const auto received = [] {
+    return parsed("ip -s -j link show w")[0]["stats64"]["rx"]["packets"].get<int>();
+  };
+  constexpr const char* kSend =
+      "python3 -c 'import socket as s; o = s.socket(s.AF_INET, s.SOCK_DGRAM); "
+      "o.setsockopt(17, 103, 1400); "  // UDP_SEGMENT, linux/udp.h
+      "o.sendto(bytes(40 * 1400), (\"10.1.0.2\", 9))'";
+  tc::Tbf wanted{.rate = 1000000, .buffer = 1562500 /* 100 ms */, .limit = 200000};
+  for (const std::uint32_t largest : {1514U, 30000U, 60000U, 0U}) {
+    CAPTURE(largest);
+    wanted.largest = largest;
+    socket.send(replace(v, root(wanted)));
+    CHECK(*tc::qdisc(socket, v, tc::kRoot)->as<tc::Tbf>() == wanted);
+    const bool has_peak =
+        node::output_of("tc qdisc show dev v").find("peakrate") != std::string::npos;
+    CHECK(has_peak == (largest != 0));
+    const int before = received();
+    REQUIRE(node::run(kSend));
+    const bool cut = received() - before >= 40;
+    CHECK(cut == (largest == 1514 || largest == 30000));
+  }
+}
+
 TEST_CASE("a bfifo below a token bucket is what waits there") {
   const Node node;
   RouteSocket socket;

@@ -29,6 +29,8 @@ tc::Qdisc root(const tc::Kind& kind) { return {tc::kRoot, tc::handle(1), kind}; 
 
 const tc::Kind kKinds[] = {
     tc::Tbf{1000, 2000, 3000},
+    tc::Tbf{1000, 2000, 3000, 1514},
+    tc::Tbf{0x100000000, 2000, 3000, 65550},
     tc::Htb{0x30},
     tc::Fifo{12345},
     tc::FqCodel{5ms, 100ms, 1024, 64, 1514, 1 << 20, true},
@@ -127,6 +129,21 @@ TEST_CASE("a token bucket of more has the most of 32 bits and the whole") {
   const auto request = add(kEth0, root(tc::Tbf{0x100000000, 1, 2}));
   CHECK(option<tc_tbf_qopt>(request, TCA_TBF_PARMS)->rate.rate == 0xFFFFFFFF);
   CHECK(option<std::uint64_t>(request, TCA_TBF_RATE64) == 0x100000000);
+}
+
+TEST_CASE("what cuts large packets up is a peak rate that a tick earns them back at") {
+  const auto request = add(kEth0, root(tc::Tbf{1000, 2000, 3000, 1514}));
+  const auto parameters = option<tc_tbf_qopt>(request, TCA_TBF_PARMS);
+  REQUIRE(parameters);
+  CHECK(parameters->rate.rate == 1000);
+  CHECK(parameters->mtu == 1);
+  CHECK(parameters->peakrate.rate == 0xFFFFFFFF);
+  CHECK(parameters->peakrate.linklayer == TC_LINKLAYER_ETHERNET);
+  CHECK(option<std::uint64_t>(request, TCA_TBF_PRATE64) == 1514ULL * 15'625'000);
+  // Small ones fit into 32 bits.
+  const auto small = add(kEth0, root(tc::Tbf{1000, 2000, 3000, 100}));
+  CHECK(option<tc_tbf_qopt>(small, TCA_TBF_PARMS)->peakrate.rate == 100 * 15'625'000);
+  CHECK_FALSE(option<std::uint64_t>(small, TCA_TBF_PRATE64));
 }
 
 TEST_CASE("an HTB is of the version that kernels take") {
