@@ -185,7 +185,18 @@ Request put(const Link& link, const Qdisc& qdisc, const char* verb, unsigned fla
           std::move(message)};
 }
 
+// Bytes.
+double bucket_of(const Tbf& tbf) {
+  return static_cast<double>(tbf.buffer) / kTicksPerSecond * static_cast<double>(tbf.rate);
+}
+
 }  // namespace
+
+bool can_become(const Tbf& there, const Tbf& wanted) {
+  double waiting = bucket_of(there);
+  if (there.largest != 0) waiting = std::min(waiting, static_cast<double>(there.largest));
+  return bucket_of(wanted) >= waiting;
+}
 
 std::string_view name(const Kind& kind) {
   constexpr std::string_view kNames[] = {"tbf", "htb",     "bfifo", "fq_codel",

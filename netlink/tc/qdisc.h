@@ -24,6 +24,9 @@ struct Tbf {
   std::uint32_t largest = 0;
   bool operator==(const Tbf&) const = default;
 };
+/// Whether replace() may change one into another: a packet that waits and is larger than the new
+/// bucket would wait for ever, and all others behind it.
+bool can_become(const Tbf& there, const Tbf& wanted);
 
 /// Hierarchical token bucket, tc-htb(8); its classes are HtbClass. The kernel cannot change one:
 /// replace() of one that is there is EINVAL.

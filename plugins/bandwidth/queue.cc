@@ -78,10 +78,13 @@ void refuse_foreign(const Link& link, const QdiscState& state) {
                        str(state.handle), ", which is somebody else's"));
 }
 
-// What may be there has the right kind and, being a tree, the right default.
+// What may be there has the right kind: a tree with the right default, a bucket that is not too
+// large for the packets that wait to fit into the new one.
 bool can_change(const QdiscState& state, const Qdisc& wanted) {
   if (const Htb* const htb = state.as<Htb>()) return wanted.kind == tc::Kind(*htb);
-  return state.as<Tbf>() != nullptr && std::holds_alternative<Tbf>(wanted.kind);
+  const Tbf* const there = state.as<Tbf>();
+  const Tbf* const bucket = std::get_if<Tbf>(&wanted.kind);
+  return there != nullptr && bucket != nullptr && tc::can_become(*there, *bucket);
 }
 
 std::vector<Request> removals(const Link& link) {
@@ -160,7 +163,10 @@ std::optional<std::string> flaw_of_bucket(const Tbf& seen, const Plan& plan) {
   if (plan.reference && seen == tbf_of(*plan.reference)) return std::nullopt;
   if (auto flaw = differs("Rate doesn't match", seen.rate, wanted.rate)) return flaw;
   if (auto flaw = differs("Limit doesn't match", seen.limit, wanted.limit)) return flaw;
-  return differs("Buffer doesn't match", seen.buffer, wanted.buffer);
+  if (auto flaw = differs("Buffer doesn't match", seen.buffer, wanted.buffer)) return flaw;
+  // The reference's cuts nothing up.
+  if (!plan.queue && seen.largest == 0) return std::nullopt;
+  return differs("The largest packet doesn't match", seen.largest, wanted.largest);
 }
 
 bool same(const HtbClass& seen, const HtbClass& wanted) {

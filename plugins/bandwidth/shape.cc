@@ -48,6 +48,13 @@ std::uint32_t burst_of(const Limit& limit, const Conf& conf, std::uint64_t rate,
   return std::max(stated == 0 ? earned : std::min(stated, earned), least_of(mtu));
 }
 
+// A packet of 64 KiB takes a slow link longer than all that the turns of the flows save.
+std::uint32_t largest_of(std::uint64_t rate, unsigned mtu) {
+  constexpr milliseconds kTurn{1};
+  const std::uint32_t out = std::max(clamped(bytes_in(kTurn, rate)), least_of(mtu));
+  return out < kLargestPacket ? out : 0;
+}
+
 }  // namespace
 
 nanoseconds Shape::horizon() const {
@@ -70,6 +77,7 @@ Shape shape_of(const Limit& limit, const Conf& conf, unsigned mtu, const Ticks& 
   if (out.burst >= least_of(mtu)) {  // whole microseconds may be too coarse for a fast link
     out.buffer = std::max(out.buffer, ticks_that_hold(least_of(mtu), out.rate, ticks));
   }
+  if (conf.queue != Queue::kFifo) out.largest = largest_of(out.rate, mtu);
   return out;
 }
 
@@ -82,7 +90,8 @@ Shape wrapped_shape_of(const Limit& limit, const Ticks& ticks) {
 }
 
 netlink::tc::Tbf tbf_of(const Shape& shape) {
-  return {.rate = shape.rate, .buffer = shape.buffer, .limit = shape.limit};
+  return {
+      .rate = shape.rate, .buffer = shape.buffer, .limit = shape.limit, .largest = shape.largest};
 }
 
 netlink::tc::FqCodel fq_codel_of(const Shape& shape, const Conf& conf, unsigned mtu) {

@@ -17,6 +17,8 @@ struct Shape {
   std::uint32_t burst = 0;   ///< bytes that may leave at once
   std::uint32_t buffer = 0;  ///< the same in netlink::tc::Ticks: the time in which they are earned
   std::uint32_t limit = 0;   ///< bytes that may wait
+  /// Bytes; larger packets are cut up before they wait. 0: only what the bucket does not hold.
+  std::uint32_t largest = 0;
   bool operator==(const Shape&) const = default;
 
   /// The time in which what may wait has left.
@@ -29,7 +31,8 @@ inline constexpr std::uint32_t kLargestPacket = 65536 + 14;
 
 /// The limit for a link. Without latency and burst_time the reference's arithmetic: the bucket
 /// holds the burst, 25 ms of the rate may wait behind it. What does not fit into the kernel's 32
-/// bits is the most that does.
+/// bits is the most that does. Where flows take turns (queue is not fifo), none takes more than a
+/// millisecond, or a frame.
 Shape shape_of(const Limit& limit, const Conf& conf, unsigned mtu, const netlink::tc::Ticks& ticks);
 
 /// The same where the reference's arithmetic wrapped around at 32 bits: what the reference may have

@@ -7,7 +7,7 @@ Each figure is the median of the whole process, spawn to end, in milliseconds. "
 left of it without the start of a process: the median of the same program's VERSION. In a round all
 cases come one after the other, so that the machine's moods meet all of them. The pod has been there
 before and stays; what the reference's DEL leaves on its link is removed, untimed. Modes that the
-kernel lacks are left out; scripts/uml has fq for egressMode edt, but no clock to time this with.
+kernel lacks are left out: egressMode edt needs fq.
 """
 
 import argparse

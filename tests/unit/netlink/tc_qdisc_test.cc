@@ -146,6 +146,27 @@ TEST_CASE("what cuts large packets up is a peak rate that a tick earns them back
   CHECK_FALSE(option<std::uint64_t>(small, TCA_TBF_PRATE64));
 }
 
+TEST_CASE("a bucket becomes another that holds what may wait in it") {
+  const tc::Tbf there{.rate = 1000000, .buffer = 156250 /* 10 ms */};
+  tc::Tbf wanted = there;
+  CHECK(tc::can_become(there, wanted));
+  wanted.limit = 1;
+  CHECK(tc::can_become(there, wanted));
+  wanted.buffer -= 1;
+  CHECK_FALSE(tc::can_become(there, wanted));
+  wanted.rate *= 2;
+  CHECK(tc::can_become(there, wanted));
+  wanted.buffer = 156250 / 2;
+  CHECK(tc::can_become(there, wanted));
+  wanted.largest = 1514;  // what waits there already is not cut up
+  wanted.rate -= 1;
+  CHECK_FALSE(tc::can_become(there, wanted));
+  const tc::Tbf cutting{.rate = 1000000, .buffer = 156250, .largest = 1514};
+  CHECK(tc::can_become(cutting, {.rate = 1000000, .buffer = 15625 * 2}));
+  CHECK_FALSE(tc::can_become(cutting, {.rate = 1000000, .buffer = 15625}));
+  CHECK(tc::can_become({.rate = ~0ULL, .buffer = ~0U}, {.rate = ~0ULL, .buffer = ~0U}));
+}
+
 TEST_CASE("an HTB is of the version that kernels take") {
   const auto parameters = option<tc_htb_glob>(add(kEth0, root(tc::Htb{0x30})), TCA_HTB_INIT);
   REQUIRE(parameters);
