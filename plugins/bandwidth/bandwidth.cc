@@ -3,6 +3,7 @@
 #include "libcni/error.h"
 #include "plugins/bandwidth/conf.h"
 #include "plugins/bandwidth/limits.h"
+#include "plugins/bandwidth/trial.h"
 #include "plugins/common/owned_links.h"
 
 namespace bandwidth {
@@ -49,12 +50,6 @@ void gc(const cni::Request& request) {
   plugins::collect_links(request, request.valid_attachments(), "ifb");
 }
 
-void status(const cni::Request& request) {
-  const Conf conf = Conf::parse(request);
-  RouteSocket host;
-  if (conf.egress_mode == EgressMode::kIfb && !host.knows_kind("ifb")) {
-    throw cni::Error(Code::kPluginUnavailable, "the kernel cannot make links of kind ifb");
-  }
-}
+void status(const cni::Request& request) { try_limits(Conf::parse(request)); }
 
 }  // namespace bandwidth

@@ -244,3 +244,13 @@ TEST_CASE("a route that cannot be is refused with its place") {
     CHECK(complaint([&] { cni::routes_from(Reader(doc)["routes"]); }).starts_with(row.msg));
   }
 }
+
+TEST_CASE("a key that is there as null is not present, but there") {
+  const json doc = R"({"Rate": null, "list": []})"_json;
+  const Reader root(doc);
+  CHECK(root.has("rate"));
+  CHECK_FALSE(root["rate"].present());
+  CHECK_FALSE(root.has("burst"));
+  CHECK_FALSE(root["absent"].has("rate"));
+  CHECK(complaint([&] { (void)root["list"].has("rate"); }) == "list: expected an object: []");
+}
