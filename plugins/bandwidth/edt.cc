@@ -109,12 +109,11 @@ void add(RouteSocket& pod, const Link& inside, const Limit& limit) {
   const auto* const departures = find_map<EdtDepartures>(before, kDepartures);
   const bpf::Object program = load(limit, departures != nullptr ? &departures->fd : nullptr);
 
+  // Alone: what is sent with it is done even where the kernel has no fq.
+  pod.send(tc::replace(inside, queue(limit)));
   auto make_hook = tc::add(inside, hook());
   make_hook.tolerated = {EEXIST};
-  std::vector<netlink::Request> requests;
-  requests.push_back(tc::replace(inside, queue(limit)));
-  requests.push_back(std::move(make_hook));
-  pod.send(requests);
+  pod.send(std::move(make_hook));
   // Not before there is a queue: without one the departure times would mean nothing.
   pod.send(tc::replace(inside, filter(program.program(kFunction))));
 }

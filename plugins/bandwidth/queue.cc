@@ -61,10 +61,10 @@ std::vector<ToClass> filters_of(const Plan& plan) {
   return out;
 }
 
-// What HTB does not cut up must fit.
+// A tree does not cut up large packets, and a sender needs some of them under way.
 Fifo fifo_of(const Plan& plan) {
   if (plan.subnets.list.empty()) return {plan.shape.limit};
-  return {std::max(plan.shape.limit, kLargestPacket)};
+  return {std::max(plan.shape.limit, 4 * kLargestPacket)};
 }
 
 bool is_ours(const QdiscState& state) {
