@@ -29,6 +29,7 @@ constexpr Handle kOurs = tc::handle(1), kFifo = tc::handle(2), kFair = tc::handl
                  kUnshapedFifo = tc::handle(4);
 constexpr std::uint16_t kShapedMinor = 0x30, kUnshapedMinor = 1;
 constexpr Handle kShaped = tc::handle(1, kShapedMinor), kUnshaped = tc::handle(1, kUnshapedMinor);
+constexpr std::string_view kFifoKind = "bfifo", kFairKind = "fq_codel";
 constexpr std::uint16_t kPriority4 = 16, kPriority6 = 15;
 
 Qdisc root_of(const Plan& plan) {
@@ -198,9 +199,9 @@ std::optional<std::string> flaw_of_tree(RouteSocket& socket, const Link& link, c
 std::optional<std::string> flaw_of_waiting(RouteSocket& socket, const Link& link,
                                            const Plan& plan) {
   const auto seen = tc::qdisc(socket, link, waiting_place(plan));
-  const std::string kind = seen ? seen->kind : "bfifo";
-  if (kind == "bfifo" ? plan.queue != Queue::kFair
-                      : kind == "fq_codel" && plan.queue != Queue::kFifo) {
+  const std::string_view kind = seen ? std::string_view(seen->kind) : kFifoKind;
+  if (kind == kFifoKind ? plan.queue != Queue::kFair
+                        : kind == kFairKind && plan.queue != Queue::kFifo) {
     return std::nullopt;
   }
   return cat("the queue of '", link.name, "' is ", kind);
@@ -226,11 +227,13 @@ void put(RouteSocket& socket, const Link& link, const Plan& plan) {
   const bool is_tree = std::holds_alternative<Htb>(root.kind);
   std::vector<Request> requests;
   if (is_tree) add_tree(link, plan, was_there, requests);
-  // A new bucket has its fifo, a class has one of a single packet.
   const Qdisc fifo{waiting_place(plan), kFifo, fifo_of(plan)};
   const auto waiting = was_there ? tc::qdisc(socket, link, fifo.parent) : std::nullopt;
-  const bool is_fair = waiting && waiting->handle == kFair;
-  if (is_fair ? plan.queue == Queue::kFifo : is_tree) requests.push_back(tc::replace(link, fifo));
+  const std::string kind = waiting ? waiting->kind : "";
+  // A bucket has a fifo of its own, which is not shown; a class has one of a single packet.
+  const bool may_stay = kind == kFairKind ? plan.queue != Queue::kFifo
+                                          : !is_tree && (kind.empty() || kind == kFifoKind);
+  if (!may_stay) requests.push_back(tc::replace(link, fifo));
   send_in_parts(socket, std::move(requests));
   if (plan.queue != Queue::kFifo) put_fair(socket, link, plan);
 }

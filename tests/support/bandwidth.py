@@ -16,6 +16,13 @@ BOTH = INGRESS | EGRESS
 POD = {"egressMode": "pod"}
 EDT = {"egressMode": "edt"}
 NETWORK = "net1"
+#: Where the config can have its limits on this kernel, and for whom.
+MODES = [("ifb", {}), ("pod", POD), ("ifb with subnets", {"shapedSubnets": ["10.0.0.0/8", "::/0"]}),
+         ("pod with subnets", POD | {"unshapedSubnets": ["10.0.0.0/8"]})]
+#: Where a limit is found, and what BOTH is there: see bucket().
+TO_POD, ON_NODE, IN_POD = "to the pod", "from the pod, on the node", "from the pod, in it"
+SLOW_TO = (1_000_000, 100_000, 25_000)
+SLOW_FROM = (500_000, 50_000, 25_000)
 
 
 def ifb_name(container, network=NETWORK, ifname=None):
@@ -77,6 +84,22 @@ def ifbs():
     """{name: alias} of the ifb devices on the node."""
     return {link["ifname"]: link.get("ifalias", "")
             for link in json.loads(run("ip", "-j", "-d", "link", "show", "type", "ifb"))}
+
+
+def everything(one):
+    """What the limits of a pod are in the kernel, in tc's words."""
+    found = {}
+    for dev in (one.outside, *ifbs()):
+        words = run("tc", "-d", "qdisc", "show", "dev", dev) + run("tc", "class", "show", "dev", dev)
+        found[dev] = sorted(words.splitlines())
+        for parent in ("1:", "ffff:"):
+            listed = run("tc", "filter", "show", "dev", dev, "parent", parent)
+            found[dev].append([line for line in listed.splitlines() if "index" not in line])
+    return found | {"pod": one.run("tc", "-d", "qdisc", "show", "dev", "eth0")}
+
+
+def runtime(**keys):
+    return {"runtimeConfig": {"bandwidth": keys}}
 
 
 class Container(Pod):
@@ -143,11 +166,10 @@ class BandwidthTest(suite.NodeTest):
         return self.assert_ok(self.call("DEL", one, options, **more))
 
     def limits(self, one):
-        """{"to the pod", "from the pod, on the node", "from the pod, in it": bucket()}, of those
-        that there are."""
+        """{where: bucket()} of the limits that there are."""
         device = next((name for name, _ in redirections(one.outside)), None)
         with one.inside():
             inside = bucket("eth0")
-        found = {"to the pod": bucket(one.outside), "from the pod, in it": inside,
-                 "from the pod, on the node": bucket(device) if device else None}
+        found = {TO_POD: bucket(one.outside), IN_POD: inside,
+                 ON_NODE: bucket(device) if device else None}
         return {where: what for where, what in found.items() if what}
