@@ -32,7 +32,7 @@ ASKED = [
      {TO_POD: SLOW_TO, ON_NODE: SLOW_FROM}),
     ("of zero by the config", {"egressRate": 0} | runtime(**BOTH), {}),
     ("of Kubernetes", runtime(ingressRate=20_000_000, ingressBurst=KUBERNETES_BURST),
-     {TO_POD: (2_500_000, 512 << 20, 25_001)}),
+     {TO_POD: (2_500_000, 512 << 20, 25_000)}),
     ("of the fastest link", {"ingressRate": 400_000_000_000, "ingressBurst": 80_000_000},
      {TO_POD: (50_000_000_000, 10_000_000, 25_000)}),
     ("with a burst time", BOTH | {"burstTime": 50},

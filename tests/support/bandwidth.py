@@ -43,11 +43,11 @@ def qdiscs(dev):
 
 
 def bucket(dev):
-    """(rate in bytes/s, burst in bytes, latency in microseconds) of a root TBF, or None."""
+    """(rate in bytes/s, burst in bytes, latency in some 10 microseconds) of a root TBF, or None."""
     kind, handle, options = qdiscs(dev).get("root", (None, None, {}))
     if (kind, handle) != ("tbf", "1:"):
         return None
-    return options["rate"], _bytes(options["burst"]), options["lat"]
+    return options["rate"], _bytes(options["burst"]), round(options["lat"], -1)
 
 
 def _bytes(text):

@@ -17,7 +17,9 @@ constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
 constexpr unsigned kMtu = 1500, kPacket = 1514;
 constexpr Limit kKubernetes{1'000'000, 4294967295};
 
-Shape shape(const Limit& limit, const Conf& conf = {}) {
+// With the reference's queue.
+Shape shape(const Limit& limit, Conf conf = {}) {
+  conf.queue = bandwidth::Queue::kFifo;
   return shape_of(limit, conf, kMtu, Ticks{});
 }
 
@@ -120,6 +122,23 @@ TEST_CASE("latency and burst time together") {
   const Shape both = shape({100'000'000, 4294967295}, conf);
   CHECK(both.burst == 125'000);
   CHECK(both.limit == 625'000);
+}
+
+TEST_CASE("where flows take turns, a turn is a millisecond or a frame") {
+  for (const auto queue :
+       {std::optional<bandwidth::Queue>(), std::optional(bandwidth::Queue::kFair)}) {
+    Conf conf;
+    conf.queue = queue;
+    const auto largest = [&conf](std::uint64_t rate) {
+      return shape_of({rate, 80'000}, conf, kMtu, Ticks{}).largest;
+    };
+    CHECK(largest(1'000'000) == kPacket);
+    CHECK(largest(100'000'000) == 12'500);
+    CHECK(largest(520'000'000) == 65'000);
+    CHECK(largest(530'000'000) == 0);
+    CHECK(largest(10'000'000'000) == 0);
+  }
+  CHECK(shape({1'000'000, 80'000}).largest == 0);
 }
 
 TEST_CASE("the horizon is the time that the queue takes") {
