@@ -1,0 +1,225 @@
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+
+#include "libcni/plugin.h"
+#include "libcni/tool/attachments.h"
+#include "libcni/tool/operate.h"
+#include "libcni/tool/trace.h"
+#include "libcni/undo.h"
+
+// The command line: what can be said, and which function it is for.
+namespace {
+
+using tool::cat;
+
+constexpr const char* kEnvironment = R"(Environment:
+  NETCONFPATH, CNI_PATH, CNI_IFNAME, CNI_ARGS, CAP_ARGS
+                              as --conf-dir, --path, --ifname, --args, --cap-args
+  TRACEPARENT and all others  are passed on to the plugins
+  NO_COLOR                    no colours on a terminal
+
+A network is a file of --conf-dir, a namespace a path like /run/netns/NAME. The container is named
+after the namespace's path unless --container-id names it. What an add was given is remembered, so
+that del and check need not be told again.)";
+
+struct CommandLine {
+  explicit CommandLine(const cni::Env& env) : settings(tool::Settings::from(env)) {}
+
+  tool::Settings settings;
+  tool::Operation operation;
+  std::vector<std::string> keep;
+  std::string keep_json;
+  bool json = false;
+  bool no_undo = false;
+  std::string command;
+};
+
+void add_options(CLI::App& app, CommandLine& line) {
+  tool::Settings& settings = line.settings;
+  app.add_option("-i,--ifname", settings.ifname, "the interface's name in the container")
+      ->capture_default_str();
+  app.add_option("--conf-dir", settings.conf_dir, "the directory of networks")
+      ->capture_default_str();
+  app.add_option("--path", settings.path, "the directories of plugins, ':' between them")
+      ->capture_default_str();
+  app.add_option("--container-id", settings.container_id, "the container's name");
+  app.add_option("--args", settings.args, "CNI_ARGS: KEY=VALUE;KEY=VALUE");
+  app.add_option("--cap-args", settings.capabilities, "capability arguments, a JSON object");
+  app.add_option("--cache-dir", settings.cache_dir, "where results are remembered")
+      ->capture_default_str();
+  app.add_option("--timeout", settings.limit, "seconds for each plugin; 0 is no limit")
+      ->capture_default_str();
+  app.add_flag("--json", line.json, "JSON on stdout, errors too");
+}
+
+CLI::App* add_command(CLI::App& app, CommandLine& line, const char* name, const char* what) {
+  CLI::App* const command = app.add_subcommand(name, what);
+  command->callback([&line, name] { line.command = name; });
+  return command;
+}
+
+void add_network(CLI::App& command, CommandLine& line) {
+  command.add_option("network", line.operation.network, "the network's name")->required();
+}
+
+CLI::Option* add_netns(CLI::App& command, CommandLine& line) {
+  return command.add_option("netns", line.operation.netns, "the network namespace's path");
+}
+
+void add_keep(CLI::App& command, CommandLine& line) {
+  command.add_option("--keep", line.keep, "CONTAINER[:IFNAME] that stays; any number of times")
+      ->allow_extra_args(false);
+  command.add_option("--keep-json", line.keep_json,
+                     R"(what stays, as [{"containerID": "c", "ifname": "eth0"}])");
+  command.add_flag("--keep-alive", line.operation.keep_alive,
+                   "every attachment whose interface is there stays");
+}
+
+void add_verbs(CLI::App& app, CommandLine& line) {
+  const struct {
+    const char *name, *what;
+    bool needs_netns;
+  } verbs[] = {{"add", "attach a network namespace to a network", true},
+               {"del", "detach it", true},
+               {"check", "check that it is attached as it was", true},
+               {"gc", "remove all attachments of a network but those to keep", false},
+               {"status", "ask the plugins of a network whether they are ready", false}};
+  for (const auto& [name, what, needs_netns] : verbs) {
+    CLI::App& command = *add_command(app, line, name, what);
+    add_network(command, line);
+    add_netns(command, line)->required(needs_netns);
+    if (name == std::string_view("gc")) add_keep(command, line);
+    if (name == std::string_view("add")) {
+      command.add_flag("--no-undo", line.no_undo, "leave what a failed add has made");
+    }
+  }
+}
+
+void add_views(CLI::App& app, CommandLine& line) {
+  CLI::App& list = *add_command(app, line, "list", "show all attachments that are remembered");
+  list.add_option("network", line.operation.network, "only of this network");
+
+  CLI::App& show = *add_command(app, line, "show", "show one attachment: config and result");
+  add_network(show, line);
+  add_netns(show, line);
+
+  CLI::App& trace =
+      *add_command(app, line, "trace", "do it, and show each plugin's time, input and output");
+  trace.add_option("operation", line.operation.verb, "add, del, check, gc or status")
+      ->required()
+      ->check(CLI::IsMember({"add", "del", "check", "gc", "status"}));
+  add_network(trace, line);
+  add_netns(trace, line);
+  trace.add_flag("--no-undo", line.no_undo, "leave what a failed add has made");
+  add_keep(trace, line);
+}
+
+// What the options say beyond what CLI11 can check.
+void complete(CommandLine& line) {
+  tool::Operation& operation = line.operation;
+  if (operation.verb.empty()) operation.verb = line.command;
+  line.settings.undo = !line.no_undo;
+  for (const std::string& one : line.keep) operation.keep.push_back(tool::attachment_from(one));
+  if (!line.keep_json.empty()) {
+    for (auto& one : tool::attachments_from(line.keep_json)) operation.keep.push_back(one);
+  }
+  const bool whole_network = operation.verb == "gc" || operation.verb == "status";
+  const bool named = line.command == "show" && !line.settings.container_id.empty();
+  if (operation.netns.empty() && !whole_network && !named && line.command != "list") {
+    throw cni::Error(cni::Code::kInvalidEnvironment,
+                     cat(operation.verb, ": the path of a network namespace is missing"));
+  }
+}
+
+// A descriptor that becomes readable when the user or the system wants an end: the plugin that runs
+// is stopped and ADD undone, instead of half a network being left.
+int signals_to_stop() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals, signal);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return ::signalfd(-1, &signals, SFD_CLOEXEC);
+}
+
+int execute(CommandLine& line, const cni::Env& env, const tool::Output& output) {
+  complete(line);
+  const tool::Operation& operation = line.operation;
+  if (line.command == "list") {
+    tool::list(operation.network, line.settings, output);
+    return 0;
+  }
+  if (line.command == "show") {
+    tool::show(tool::key_of(line.settings, operation.network, operation.netns), line.settings,
+               output);
+    return 0;
+  }
+  cni::RuntimeOptions options = tool::runtime_options(line.settings, env);
+  options.stop_fd = signals_to_stop();
+  if (line.command == "trace") {
+    return tool::trace(operation, line.settings, std::move(options), output) ? 0 : 1;
+  }
+  tool::operate(operation, line.settings, options, output);
+  return 0;
+}
+
+int fail(const cni::Error& error, const CommandLine& line, const tool::Output& output) {
+  const std::string hint = tool::hint_for(error, line.operation, line.settings);
+  if (output.json) {
+    auto doc = tool::json_of(error);
+    if (!hint.empty()) doc["hint"] = hint;
+    output.print(doc);
+    return 1;
+  }
+  cni::note(tool::text_of(error));
+  if (!hint.empty()) cni::note(cat("hint: ", hint));
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ::signal(SIGPIPE, SIG_IGN);
+  const cni::Env env = cni::current_environment();
+  CommandLine line(env);
+  CLI::App app("Runs the plugins of CNI networks by hand.", "cnitool");
+  app.set_version_flag("--version", cat("cnitool patchbay ", cni::build_version()));
+  app.require_subcommand(0, 1);  // none is said below, in better words
+  app.fallthrough();             // options of all commands may stand after the command
+  app.footer(kEnvironment);
+  add_options(app, line);
+  add_verbs(app, line);
+  add_views(app, line);
+  try {
+    app.parse(argc, argv);
+    if (line.command.empty())
+      throw CLI::RequiredError("which command?", CLI::ExitCodes::RequiredError);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 1;  // of CLI11's many codes the reference knows one
+  }
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  const tool::Output output{.out = std::cout,
+                            .json = line.json,
+                            .colours = terminal && !env.contains("NO_COLOR"),
+                            .terminal = terminal};
+  int status = 1;
+  try {
+    status = execute(line, env, output);
+  } catch (const cni::Error& e) {
+    status = fail(e, line, output);
+  } catch (const netlink::Error& e) {
+    status = fail(cni::Error(cni::code_of(e), e.what()), line, output);
+  } catch (const std::exception& e) {
+    status = fail(cni::Error(cni::Code::kInternal, e.what()), line, output);
+  }
+  if (!std::cout.flush()) {
+    cni::note("write stdout: it is closed or full");
+    return 1;
+  }
+  return status;
+}

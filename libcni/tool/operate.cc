@@ -1,0 +1,87 @@
+#include "libcni/tool/operate.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "libcni/liveness.h"
+#include "netlink/netns.h"
+
+namespace tool {
+
+namespace {
+
+using cni::Attachment;
+using nlohmann::ordered_json;
+
+// The attachments of a network that are alive, as far as one may look.
+void add_living(const std::string& network, const std::string& cache_dir,
+                std::vector<Attachment>& keep) {
+  for (const cni::CachedAttachment& one : cni::Cache(cache_dir).list().attachments) {
+    if (one.key.network != network) continue;
+    const cni::Liveness liveness = cni::liveness_of(one.netns, one.key.ifname);
+    if (liveness == cni::Liveness::kAlive || liveness == cni::Liveness::kUnknown) {
+      keep.push_back({one.key.container_id, one.key.ifname});
+    }
+  }
+}
+
+}  // namespace
+
+ordered_json run(const Operation& operation, const Settings& settings,
+                 const cni::RuntimeOptions& options) {
+  const cni::Runtime runtime(options);
+  const cni::NetworkList list = find_network(settings, operation.network);
+  const std::string& verb = operation.verb;
+  if (verb == "gc") {
+    std::vector<Attachment> keep = operation.keep;
+    if (operation.keep_alive) add_living(list.name, settings.cache_dir, keep);
+    runtime.gc(list, keep);
+  } else if (verb == "status") {
+    runtime.status(list);
+  } else {
+    const cni::Target target = target_of(settings, operation.netns);
+    if (verb == "add") return runtime.add(list, target);
+    verb == "del" ? runtime.del(list, target) : runtime.check(list, target);
+  }
+  return ordered_json::object();
+}
+
+void operate(const Operation& operation, const Settings& settings,
+             const cni::RuntimeOptions& options, const Output& output) {
+  const ordered_json result = run(operation, settings, options);
+  if (operation.verb == "add") {
+    // Without a line break, as plugins print it and the reference does.
+    output.out << result.dump(4, ' ', false, ordered_json::error_handler_t::replace);
+    if (output.terminal) output.out << '\n';
+  } else if (output.json) {
+    output.print({{"operation", operation.verb}, {"network", operation.network}, {"ok", true}});
+  }
+}
+
+std::string hint_for(const cni::Error& error, const Operation& operation,
+                     const Settings& settings) {
+  const std::string_view what = error.what();
+  const auto says = [&what](std::string_view text) { return what.find(text) != what.npos; };
+  if (says("no net configuration")) {
+    return cat("networks are read from ", settings.conf_dir,
+               ": set NETCONFPATH or --conf-dir for another directory");
+  }
+  if (says("failed to find plugin")) {
+    return "set CNI_PATH or --path to the directories that plugins are in, with ':' between them";
+  }
+  if (operation.verb == "add" && !netlink::NetNs::find(operation.netns)) {
+    const std::string named = cat("/run/netns/", operation.netns);
+    if (operation.netns.find('/') == std::string::npos && netlink::NetNs::find(named)) {
+      return cat("a network namespace is given by its path: ", named);
+    }
+    return cat("there is no network namespace at '", operation.netns,
+               "'; `ip netns add NAME` makes one at /run/netns/NAME");
+  }
+  if (::geteuid() != 0 && (says("ermission denied") || says("not permitted"))) {
+    return "networks of containers are set up by root";
+  }
+  return {};
+}
+
+}  // namespace tool

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <ctime>
+#include <nlohmann/json_fwd.hpp>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcni/error.h"
+
+namespace tool {
+
+using cni::cat;
+
+enum class Colour { kPlain, kBold, kDim, kRed, kGreen, kYellow };
+
+/// Where a command writes, and how.
+struct Output {
+  std::ostream& out;
+  bool json = false;      ///< for programs
+  bool colours = false;   ///< a terminal that shows them
+  bool terminal = false;  ///< a terminal: text ends with a line break
+
+  std::string painted(Colour colour, std::string_view text) const;
+  /// The document with four spaces of indentation, and a line break.
+  void print(const nlohmann::ordered_json& doc) const;
+};
+
+struct Cell {
+  std::string text;
+  Colour colour = Colour::kPlain;
+};
+
+/// Rows in columns, each as wide as its widest cell. The first row is the heading.
+void print_table(const Output& output, const std::vector<std::vector<Cell>>& rows);
+
+/// "12s", "5m", "3h", "9d"; "0s" for what is in the future.
+std::string age_text(std::time_t seconds);
+
+/// An error as one line: message; details.
+std::string text_of(const cni::Error& error);
+/// An error as an object: code, msg, details.
+nlohmann::ordered_json json_of(const cni::Error& error);
+
+/// Text indented by two spaces for each level, every line of it.
+std::string indented(std::string_view text, int levels);
+
+/// JSON in several lines where text is JSON, else text as it is; without a line break at its end.
+std::string pretty(const std::string& text);
+
+}  // namespace tool

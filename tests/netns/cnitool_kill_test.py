@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""cnitool is killed in the middle of its work, and a collection of garbage afterwards leaves the
+attachments that are valid, and nothing else. PATCHBAY_SWEEP_STEP=N kills one Nth as often."""
+
+import os
+import random
+import signal
+import statistics
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.cnitool import cache_names, cnitool, container_of, finish, start, use  # noqa: E402
+from support.parallel import parallel  # noqa: E402
+from support.snapshot import diff, left_by_design, snapshot  # noqa: E402
+from support.world import Pod, World  # noqa: E402
+
+STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
+
+NETWORK = {"name": "net", "plugins": [
+    {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipMasq": True,
+     "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}],
+                                               [{"subnet": "fd00:1:2::/64"}]]}},
+    {"type": "portmap", "capabilities": {"portMappings": True}},
+    {"type": "bandwidth", "capabilities": {"bandwidth": True}}]}
+CAPABILITIES = {
+    "portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"},
+                     {"hostPort": 8081, "containerPort": 81, "protocol": "udp"}],
+    "bandwidth": {"ingressRate": 8000000, "ingressBurst": 800000,
+                  "egressRate": 4000000, "egressBurst": 400000}}
+
+
+class Stage:
+    """A node with one pod that stays."""
+
+    def __init__(self, version):
+        World()
+        use(NETWORK | {"cniVersion": version})
+        self.stays = Pod("stays")
+        self.used = 0
+        self.ok(cnitool("add", "net", self.stays.path))
+        self.usual = {"add": [], "del": [], "gc": []}
+        for _ in range(5):  # the first of them makes what all share
+            pod = self.pod()
+            self.timed("add", "net", pod.path)
+            self.timed("del", "net", pod.path)
+            self.timed("gc", "net", "--keep", container_of(self.stays.path))
+            pod.remove()
+        self.usual = {verb: statistics.median(times) for verb, times in self.usual.items()}
+        self.before = snapshot()
+
+    @staticmethod
+    def ok(outcome):
+        if not outcome.ok:
+            raise AssertionError(str(outcome))
+
+    def timed(self, *arguments):
+        begin = time.monotonic()
+        self.ok(cnitool(*arguments, CAP_ARGS=CAPABILITIES))
+        self.usual[arguments[0]].append(time.monotonic() - begin)
+
+    def pod(self):
+        self.used += 1
+        return Pod(f"pod{self.used}")
+
+    def kill(self, chance):
+        """Kills one operation on a new pod. [whether it was in time, the pod, what was done]"""
+        pod, verb = self.pod(), chance.choice(("add", "add", "add", "del", "gc"))
+        if verb != "add":
+            self.ok(cnitool("add", "net", pod.path, CAP_ARGS=CAPABILITIES))
+        last = ["--keep", container_of(self.stays.path)] if verb == "gc" else [pod.path]
+        process = start(verb, "net", *last, CAP_ARGS=CAPABILITIES)
+        after = chance.uniform(0, 1.2 * self.usual[verb])
+        time.sleep(after)
+        process.kill()
+        in_time = finish(process).status == -signal.SIGKILL
+        if chance.random() < 0.3:
+            pod.remove()
+            pod = None
+        return in_time, pod, f"{verb} killed after {1000 * after:.1f} ms"
+
+
+def kills(arguments):
+    """Kills so many on one node; returns [killed before their end, what is wrong]."""
+    version, seed, count = arguments
+    chance = random.Random(seed)
+    stage, killed, wrong = Stage(version), 0, []
+    for n in range(2 * count):
+        if killed >= count or len(wrong) > 3:
+            break
+        in_time, pod, what = stage.kill(chance)
+        killed += in_time
+        collected = cnitool("gc", "net", "--keep", container_of(stage.stays.path))
+        left = diff(stage.before, snapshot(), lambda place: left_by_design(place)
+                    or place.startswith("file/run/netns/"))
+        inside = pod.run("ip", "-br", "link") if pod else ""
+        checked = cnitool("check", "net", stage.stays.path)
+        if (not collected.ok or left or "eth0" in inside or not checked.ok
+                or cache_names() != [f"net-{container_of(stage.stays.path)}-eth0"]):
+            wrong.append(f"seed {seed}, round {n}, {what}: gc: {collected}, check: {checked}, "
+                         f"cache: {cache_names()}, pod: {inside!r}, left:\n{left[:2000]}")
+        if pod:
+            pod.remove()
+    return [killed, wrong]
+
+
+@suite.spread
+class Killed(suite.NodeTest):
+    @suite.cases([(f"300 times with a network of {version}", version)
+                  for version in ("1.1.0", "1.0.0")])
+    def at_random_points(self, version):
+        """The seed is fixed; where the plugins are by then is not. Before 1.1.0 plugins have no GC:
+        there it is DEL alone, from what the cache knows."""
+        count = max(300 // STEP // 10, 1)
+        results = parallel(kills, [(version, seed, count) for seed in range(10)])
+        wrong = [text for _, texts in results for text in texts]
+        self.assertEqual(wrong, [], "\n".join(wrong[:5]))
+        killed = sum(number for number, _ in results)
+        self.assertGreaterEqual(killed, 10 * count * 0.8, "kills that came before the end")
+
+
+if __name__ == "__main__":
+    suite.main()

@@ -1,0 +1,78 @@
+"""Runs cnitool, and reads what it leaves in the results cache."""
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+
+from support.plugin import OURS, Outcome
+
+CONF_DIR = "/run/net.d"  # in the world of a test
+RESULTS = "/var/lib/cni/results"
+
+
+def environment(**more):
+    """What cnitool reads: our plugins, networks of CONF_DIR. None removes a variable."""
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith("CNI_") and k not in ("CAP_ARGS", "NETCONFPATH", "NO_COLOR")}
+    env |= {"CNI_PATH": OURS, "NETCONFPATH": CONF_DIR}
+    for key, value in more.items():
+        env.pop(key, None)
+        if value is not None:
+            env[key] = value if isinstance(value, str) else json.dumps(value)
+    return env
+
+
+def start(*arguments, **env):
+    """A running cnitool, its stdout and stderr being pipes."""
+    return subprocess.Popen([os.path.join(OURS, "cnitool"), *arguments], env=environment(**env),
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, errors="surrogateescape")
+
+
+def finish(process, timeout=120):
+    """Waits for its end."""
+    try:
+        stdout, stderr = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        stdout, stderr = process.communicate()
+        stderr += f"\n(killed: it ran longer than {timeout} s)"
+    return Outcome(process.returncode, stdout, stderr)
+
+
+def cnitool(*arguments, **env):
+    """Runs cnitool once."""
+    return finish(start(*arguments, **env))
+
+
+def use(conflist, name="10-test.conflist"):
+    """Writes a network to CONF_DIR; returns the text of the file."""
+    os.makedirs(CONF_DIR, exist_ok=True)
+    text = json.dumps(conflist, indent=1)
+    with open(os.path.join(CONF_DIR, name), "w", encoding="utf-8") as file:
+        file.write(text)
+    return text
+
+
+def container_of(netns):
+    """The name that the reference's cnitool gives the container of a namespace."""
+    return "cnitool-" + hashlib.sha512(netns.encode()).hexdigest()[:20]
+
+
+def cache_file(network, container, ifname="eth0"):
+    return os.path.join(RESULTS, f"{network}-{container}-{ifname}")
+
+
+def cached(network, container, ifname="eth0"):
+    """The cache file of an attachment, its config decoded."""
+    with open(cache_file(network, container, ifname), encoding="utf-8") as file:
+        doc = json.load(file)
+    doc["config"] = base64.b64decode(doc["config"], validate=True).decode()
+    return doc
+
+
+def cache_names():
+    """The names of all files in the cache, those that begin with a dot too."""
+    return sorted(os.listdir(RESULTS)) if os.path.isdir(RESULTS) else []
