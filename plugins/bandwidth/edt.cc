@@ -91,6 +91,17 @@ void require_built_in() {
                    cat("egressMode: \"edt\" is not for this plugin: ", kNotBuiltIn));
 }
 
+// Whether clsact is there. The qdisc ingress has the same place, but would take a filter of the
+// egress for one of what comes in (ingress_tcf_block() in net/sched/sch_ingress.c).
+bool has_hook(RouteSocket& pod, const Link& inside) {
+  const auto seen = tc::qdisc(pod, inside, tc::kHook);
+  if (seen && seen->kind != "clsact") {
+    throw cni::Error(cni::Code::kInternal, cat("limit '", inside.name, "': it has a qdisc ",
+                                               seen->kind, ", which leaves no place for clsact"));
+  }
+  return seen.has_value();
+}
+
 // Nothing where the kernel did it, else what it lacks for it.
 std::string lacks(RouteSocket& socket, netlink::Request request, const char* what) {
   try {
@@ -105,15 +116,14 @@ std::string lacks(RouteSocket& socket, netlink::Request request, const char* wha
 
 void add(RouteSocket& pod, const Link& inside, const Limit& limit) {
   require_built_in();
-  const auto before = maps_of(find_filter(pod, inside));
+  const bool hooked = has_hook(pod, inside);
+  const auto before = maps_of(hooked ? find_filter(pod, inside) : std::nullopt);
   const auto* const departures = find_map<EdtDepartures>(before, kDepartures);
   const bpf::Object program = load(limit, departures != nullptr ? &departures->fd : nullptr);
 
   // Alone: what is sent with it is done even where the kernel has no fq.
   pod.send(tc::replace(inside, queue(limit)));
-  auto make_hook = tc::add(inside, hook());
-  make_hook.tolerated = {EEXIST};
-  pod.send(std::move(make_hook));
+  if (!hooked) pod.send(tc::add(inside, hook()));
   // Not before there is a queue: without one the departure times would mean nothing.
   pod.send(tc::replace(inside, filter(program.program(kFunction))));
 }
@@ -139,11 +149,6 @@ std::optional<std::string> missing(RouteSocket& pod, const Link& inside, const L
     return cat("the root qdisc of '", inside.name, "' is not fq ", tc::str(kQueueHandle),
                root ? cat(" but ", root->kind, " ", tc::str(root->handle)) : "");
   }
-  const auto* const fq = root->as<tc::Fq>();
-  const tc::Fq wanted = queue_of(limit);
-  if (fq == nullptr || fq->limit != wanted.limit || fq->flow_limit != wanted.flow_limit) {
-    return cat("fq ", tc::str(kQueueHandle), " of '", inside.name, "' has other limits");
-  }
   const auto seen = find_filter(pod, inside);
   if (!seen || !seen->direct_action) {
     return cat("the program '", kProgramName, "' is not at the egress of '", inside.name, "'");
@@ -155,6 +160,11 @@ std::optional<std::string> missing(RouteSocket& pod, const Link& inside, const L
   if (!(*has == constants_of(limit))) {
     return cat("the program of '", inside.name, "' keeps to ", described(*has), ", not ",
                described(constants_of(limit)));
+  }
+  const auto* const fq = root->as<tc::Fq>();
+  const tc::Fq wanted = queue_of(limit);
+  if (fq == nullptr || fq->limit != wanted.limit || fq->flow_limit != wanted.flow_limit) {
+    return cat("fq ", tc::str(kQueueHandle), " of '", inside.name, "' has other limits");
   }
   return std::nullopt;
 }

@@ -226,7 +226,7 @@ void receive_datagrams(const Socket& socket, Count& count) {
 
 void receive_udp(const Arguments& arguments) {
   const Socket socket = open(arguments);
-  socket.set(SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20);
+  socket.set(SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20);
   socket.set(SOL_UDP, UDP_GRO, 1);
   checked(::bind(socket.fd(), arguments.to(), arguments.address_size), "bind");
   ready();
