@@ -45,6 +45,7 @@ class Case:
     args: str = ""
     ifname: str = "eth0"
     setup: list = dataclasses.field(default_factory=list)
+    with_pod: list = dataclasses.field(default_factory=list)  # the same, once the pod is there
     fails: bool = False
     versions: tuple = ("1.0.0", "0.4.0")
     says: str = ""  # in the errors of both
@@ -248,4 +249,78 @@ CASES += [
         says="Cannot specify externalSetMarkChain and markMasqBit"),
     hostport("without a previous result", {"backend": "iptables"}, fails=True,
              says="must be called as chained plugin"),
+]
+
+CONNECTED = ["ip link add host1 mtu 1400 type veth peer name eth0 mtu 1400 netns pod1",
+             "ip link set host1 up addrgenmode none", "ip -n pod1 link set eth0 up addrgenmode none"]
+TO_POD = {"ingressRate": 8000000, "ingressBurst": 800000}
+FROM_POD = {"egressRate": 4000000, "egressBurst": 400000}
+# What containerd and CRI-O always give.
+KUBERNETES = {"ingressRate": 1000000, "ingressBurst": 4294967295,
+              "egressRate": 2000000, "egressBurst": 4294967295}
+WRAPPED = (r"limits after ADD .* burst \d+|^CHECK said: .*Buffer doesn't match|^CHECK status",
+           "a burst that takes longer than 274 seconds is cut to that, and does not wrap around")
+
+
+def bandwidth(*interfaces, **more):
+    """After a plugin that made these interfaces; those of the node are text, the pod's None."""
+    def conf(version):
+        old = version < "1.0.0"
+        names = [{"name": name} if name else {"name": "eth0", "sandbox": "/run/netns/pod1"}
+                 for name in interfaces or ("host1", None)]
+        return {"queue": "fifo",  # our default takes what the kernel has
+                "prevResult": {"cniVersion": version, "interfaces": names, "dns": {}, "ips": [
+                    {"address": "10.1.2.9/24", "interface": len(names) - 1}
+                    | ({"version": "4"} if old else {})]}} | more
+    return conf
+
+
+def limits(name, conf, **more):
+    return Case(f"bandwidth {name}", conf, "bandwidth",
+                **{"versions": ("1.0.0",), "with_pod": CONNECTED} | more)
+
+
+CASES += [
+    limits("both ways", bandwidth(**TO_POD, **FROM_POD), versions=("1.0.0", "0.4.0", "0.3.1")),
+    limits("to the pod", bandwidth(**TO_POD)),
+    limits("from the pod", bandwidth(**FROM_POD)),
+    limits("from the runtime", bandwidth(runtimeConfig={"bandwidth": TO_POD | FROM_POD})),
+    limits("from the runtime, in another spelling",
+           bandwidth(runtimeConfig={"bandWidth": TO_POD | FROM_POD})),
+    limits("from the config, and not from the runtime",
+           bandwidth(**TO_POD, runtimeConfig={"bandwidth": FROM_POD})),
+    limits("null in the config, and not from the runtime",
+           bandwidth(egressRate=None, runtimeConfig={"bandwidth": FROM_POD})),
+    limits("zero", bandwidth(ingressRate=0, ingressBurst=0, egressRate=0, egressBurst=0)),
+    limits("none", bandwidth(), versions=("1.0.0", "0.4.0", "0.3.1")),
+    limits("of a byte per second", bandwidth(ingressRate=8, ingressBurst=8)),
+    limits("of two bytes per second", bandwidth(ingressRate=16, ingressBurst=8)),
+    limits("of odd bits", bandwidth(ingressRate=12345677, ingressBurst=765433)),
+    limits("of 100 Gbit/s", bandwidth(ingressRate=100000000000, ingressBurst=100000000)),
+    limits("of more than 32 bits", bandwidth(egressRate=800000000000, egressBurst=8000000000)),
+    limits("with Kubernetes' bursts", bandwidth(**KUBERNETES), intended=(WRAPPED,)),
+    limits("with Kubernetes' bursts at rates that they are right for",
+           bandwidth(**{k: v * 20 if "Rate" in k else v for k, v in KUBERNETES.items()})),
+    limits("with the largest burst", bandwidth(ingressRate=10 ** 9, ingressBurst=8 * (2 ** 32 - 2))),
+    limits("with several links of the node", bandwidth("cni0", "absent", "host1", None, **TO_POD,
+                                                       **FROM_POD)),
+    limits("without interfaces", bandwidth(**FROM_POD, prevResult={
+        "cniVersion": "1.0.0", "ips": [{"address": "10.1.2.9/24"}], "dns": {}}), fails=True,
+        says="no interfaces provided"),
+    limits("with another name for the veth", bandwidth("other", None, **FROM_POD), fails=True,
+           says="no veth peer of container interface found in host ns"),
+    limits("of a macvlan", bandwidth(None, **FROM_POD), fails=True, says="no veth peer", with_pod=[
+        "ip link add host1 type veth", "ip link set host1 up",
+        "ip link add eth0 netns pod1 link host1 type macvlan"]),
+    limits("of an interface that is not there", bandwidth(**FROM_POD), ifname="eth7", fails=True),
+    limits("a rate without burst", bandwidth(ingressRate=8000), fails=True,
+           says="if rate is set, burst must also be set"),
+    limits("a burst without rate", bandwidth(egressBurst=8000), fails=True,
+           says="if burst is set, rate must also be set"),
+    limits("a burst of 4 GB", bandwidth(ingressRate=8, ingressBurst=8 * (2 ** 32 - 1)), fails=True,
+           says="burst cannot be more than 4GB"),
+    limits("a negative rate", bandwidth(ingressRate=-1, ingressBurst=8), fails=True),
+    limits("a fraction", bandwidth(ingressRate=1.5, ingressBurst=8), fails=True),
+    limits("without a previous result", {"prevResult": None, **FROM_POD}, fails=True,
+           says="must be called as chained plugin"),
 ]

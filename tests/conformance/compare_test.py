@@ -59,6 +59,19 @@ INTENDED = [
      "the DEL of the reference makes the table nat of a family that the pod has no port in"),
     (r"^CHECK said: .*could not check ipv[46] dnat: .* -> \"\"",
      "the CHECK of the reference looks in both families for rules of either"),
+    (r"limits after ADD .* linklayer unspec\b.* linklayer ethernet\b",
+     "the kernel is not asked for a table of an unknown link layer, which it would not find"),
+    (r"limits after ADD host1 filter \d+: \"(action order 2: mirred .* pass|index 2 ref 1 bind 1|)\" -> null",
+     "the reference's second action comes after one that takes the packet, and does nothing"),
+    (r"link/bwp\w+ ifalias: null -> ",
+     "the device says whose it is"),
+    (r"node after DEL qdisc/host1 (root tbf|ffff:fff1 ingress)\b: true -> null"
+     r"|node after DEL qdisc/host1 root noqueue: null -> true",
+     "a link that outlives the limits is without them, and not mute"),
+    (r"node after DEL .*host1.* qdisc: \"tbf\" -> \"noqueue\"",
+     "the same as ip(8) tells it"),
+    (r"^CHECK (status: 2 -> 0|said: .*panic)",
+     "the CHECK of the reference crashes without limits"),
     (r"file/run/cni/", "portmap's records: a DEL needs no portMappings and no previous result"),
 ]
 
@@ -118,12 +131,28 @@ def rules_in_order():
     return found
 
 
+def limits_in_words():
+    """{link and what: tc's words}."""
+    found = {}
+    for link in json.loads(run("ip", "-j", "link")):
+        for what in ("qdisc", "class", "filter"):
+            place = ["parent", "ffff:"] if what == "filter" else []
+            listed = run("tc", "-d", what, "show", "dev", link["ifname"], *place)
+            for number, line in enumerate(listed.splitlines()):
+                found[f"{link['ifname']} {what} {number}"] = line.strip()
+    return found
+
+
 def observe(case, version, directory, deep):
     """Runs ADD, CHECK, DEL on a new node and returns what was seen of each, in plain words."""
     World()
     for command in case.setup:
         run("sh", "-c", command)
     pod = Pod("pod1")
+    for command in case.with_pod:
+        run(*command.split())
+    if case.with_pod:
+        settle(pod)
     more = case.conf(version) if callable(case.conf) else case.conf
     conf = {"cniVersion": version, "name": "net1", "type": case.plugin, **more}
     options = {"netns": pod.path, "ifname": case.ifname, "args": case.args,
@@ -141,6 +170,7 @@ def observe(case, version, directory, deep):
             seen["node after ADD"] = plain(snapshot())
             seen["pod after ADD"] = plain(pod_snapshot(pod))
             seen["rules after ADD"] = rules_in_order() if case.plugin == "portmap" else {}
+            seen["limits after ADD"] = limits_in_words() if case.plugin == "bandwidth" else {}
         if version not in ("0.1.0", "0.2.0", "0.3.0", "0.3.1"):
             prev = {k: v for k, v in conf.items() if k != "prevResult"} | {"prevResult": result}
             checked = cni(case.plugin, "CHECK", prev, **options)

@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.least import GC, IFNAMES, config, number, previous  # noqa: E402
+from support.least import CHAINED, GC, IFNAMES, config, number, previous  # noqa: E402
 from support.plugin import PLUGINS, REFERENCE, VERSIONS, cni, has_reference, have  # noqa: E402
 from support.world import run  # noqa: E402
 
@@ -163,7 +163,7 @@ class Conformance(suite.NodeTest):
                              [None, None, self.box.path])
             self.assertEqual(result["ips"][0]["interface"], 2)
             self.assertEqual(result["dns"], {"nameservers": ["10.1.2.53"]})
-        elif plugin == "portmap":
+        elif plugin in CHAINED:
             self.assertEqual(result, previous(version), "passed on as it came")
         else:
             self.assertNotIn("interfaces", result)
@@ -179,7 +179,7 @@ class Conformance(suite.NodeTest):
             self.assertEqual(result["ip4"], {"ip": "127.0.0.1/8"})
             self.assertEqual(result["ip6"], {"ip": "::1/128"})
         else:
-            address = "10.1.2.9/24" if plugin in ("static", "portmap") else "10.1.2.2/24"
+            address = "10.1.2.9/24" if plugin in ("static", *CHAINED) else "10.1.2.2/24"
             self.assertEqual(result["ip4"]["ip"], address)
             self.assertEqual(result["ip4"]["gateway"], "10.1.2.1")
             self.assertEqual(result["ip4"]["routes"][0]["dst"], "0.0.0.0/0")
@@ -274,9 +274,13 @@ class Conformance(suite.NodeTest):
             conf["RUNTIMECONFIG"] = {"portmappings": [
                 {key.upper(): value for key, value in entry.items()}
                 for entry in conf.pop("runtimeConfig")["portMappings"]]}
+        if plugin == "bandwidth":
+            conf = {key.upper() if "gress" in key else key: value for key, value in conf.items()}
         conf |= {"capabilities": {"mac": True}, "cni.dev/future": {"a": [1]}, "unheard-of": 0}
         self.assert_ok(self.call(plugin, "ADD", conf))
         self.assertEqual(self.ports(), {"8080"} if plugin == "portmap" else set())
+        limited = "qdisc tbf 1:" in self.box.run("tc", "qdisc", "show", "dev", "lo")
+        self.assertEqual(limited, plugin == "bandwidth")
 
     def test_gc_removes_what_is_not_listed_and_keeps_what_is(self):
         other = self.pod()
@@ -348,13 +352,16 @@ class Conformance(suite.NodeTest):
         else:
             self.assertEqual(leases(), ["10.1.2.2"])
 
-    @suite.cases([("ADD", ("ADD", "must be called as chained plugin")),
-                  ("CHECK", ("CHECK", "Required prevResult missing"))])
-    def portmap_needs_a_previous_result_for(self, row):
-        verb, msg = row
-        conf = config("portmap", "1.0.0")
+    @suite.cases([(f"{plugin} {verb}", (plugin, verb, msg)) for plugin, verb, msg in (
+        ("portmap", "ADD", "must be called as chained plugin"),
+        ("portmap", "CHECK", "Required prevResult missing"),
+        ("bandwidth", "ADD", "must be called as chained plugin"),
+        ("bandwidth", "CHECK", "must be called as a chained plugin"))])
+    def a_previous_result_is_needed_for(self, row):
+        plugin, verb, msg = row
+        conf = config(plugin, "1.0.0")
         del conf["prevResult"]
-        self.assert_error(self.call("portmap", verb, conf), 7, msg)
+        self.assert_error(self.call(plugin, verb, conf), 7, msg)
 
     def test_status_says_that_the_range_is_used_up(self):
         conf = config("host-local", "1.1.0")

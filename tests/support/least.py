@@ -16,9 +16,13 @@ CONFIGS = {
                         "dns": {"nameservers": ["10.1.2.53"]}}},
     "portmap": {"runtimeConfig": {"portMappings": [
         {"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}},
+    # Needs no other end on the node, which old results do not name.
+    "bandwidth": {"egressMode": "pod", "egressRate": 8000000, "egressBurst": 800000},
 }
 #: Where a plugin is not for eth0.
-IFNAMES = {"loopback": "lo"}
+IFNAMES = {"loopback": "lo", "bandwidth": "lo"}
+#: Those that need a plugin before them.
+CHAINED = ("portmap", "bandwidth")
 #: GC without any attachment that is valid.
 GC = {"cni.dev/valid-attachments": []}
 
@@ -44,6 +48,6 @@ def previous(version, address="10.1.2.9"):
 
 def config(plugin, version, **more):
     """The config, with more laid over it."""
-    chained = {"prevResult": previous(version)} if plugin == "portmap" else {}
+    chained = {"prevResult": previous(version)} if plugin in CHAINED else {}
     return copy.deepcopy({"cniVersion": version, "name": "net1", "type": plugin,
                           **CONFIGS[plugin], **chained, **more})

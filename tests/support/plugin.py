@@ -14,7 +14,7 @@ OURS = os.path.abspath(os.environ.get("PATCHBAY_BIN", os.path.join(ROOT, "build/
 REFERENCE = os.environ.get("PATCHBAY_REFERENCE", "/usr/lib/cni")
 
 VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
-PLUGINS = ("loopback", "bridge", "host-local", "static", "portmap")
+PLUGINS = ("loopback", "bridge", "host-local", "static", "portmap", "bandwidth")
 
 
 def has_reference(plugin="bridge"):
