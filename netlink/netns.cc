@@ -42,9 +42,14 @@ NetNs NetNs::open(const std::string& path) {
 
 std::optional<NetNs> NetNs::find(const std::string& path) {
   if (path.empty()) return std::nullopt;
+  errno = 0;  // stays so for a namespace of another type
   Fd fd = open_path(path);
-  if (!fd || !is_netns(fd.get())) return std::nullopt;
-  return NetNs(std::move(fd));
+  if (fd && is_netns(fd.get())) return NetNs(std::move(fd));
+  // These say nothing about what is there.
+  if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EPERM) {
+    throw Error(cat("open network namespace '", path, "'"), errno);
+  }
+  return std::nullopt;
 }
 
 NetNs NetNs::create() {

@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.parallel import parallel  # noqa: E402
 from support.plugin import OURS, cni  # noqa: E402
-from support.snapshot import diff, left_by_design, snapshot  # noqa: E402
+from support.snapshot import diff, left_by_design, pod_snapshot, snapshot  # noqa: E402
 from support.world import Pod, World, run  # noqa: E402
 
 STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
@@ -39,6 +39,17 @@ PORTMAP = {"cniVersion": "1.0.0", "name": "net1", "type": "portmap", "backend": 
                           "ips": [{"address": "10.1.0.5/24", "interface": 0},
                                   {"address": "fd00:1::5/64", "interface": 0}]}}
 CONFIGS |= {"portmap": PORTMAP, "portmap iptables": PORTMAP | {"backend": "iptables"}}
+BANDWIDTH = {"cniVersion": "1.0.0", "name": "net1", "type": "bandwidth",
+             "ingressRate": 8000000, "ingressBurst": 800000,
+             "egressRate": 8000000, "egressBurst": 800000,
+             "prevResult": {"cniVersion": "1.0.0",
+                            "interfaces": [{"name": "cni0"},
+                                           {"name": "eth0", "sandbox": "/run/netns/pod1"}],
+                            "ips": [{"address": "10.1.0.5/24", "interface": 1}]}}
+SUBNETS = {"unshapedSubnets": ["10.0.0.0/8", "fd00::/8"]}
+CONFIGS |= {"bandwidth": BANDWIDTH, "bandwidth subnets": BANDWIDTH | SUBNETS,
+            "bandwidth pod": BANDWIDTH | {"egressMode": "pod"},
+            "bandwidth edt": BANDWIDTH | {"egressMode": "edt"}}
 
 # The error that a call may really meet.
 ERRNO = {
@@ -118,8 +129,9 @@ class Stage:
 
     def __init__(self, plugin):
         World()
+        self.plugin = plugin
         self.pod = Pod("pod1")
-        if plugin == "portmap":  # what the plugin before it would have left
+        if plugin in ("portmap", "bandwidth"):  # what the plugin before it would have left
             run("ip", "link", "add", "cni0", "type", "veth", "peer", "name", "eth0", "netns", "pod1")
             run("ip", "link", "set", "cni0", "up", "addrgenmode", "none")
             run("ip", "addr", "add", "10.1.0.1/24", "dev", "cni0")
@@ -137,6 +149,13 @@ class Stage:
                          f'exec {OURS}/host-local\nexec {" ".join(strace)} {OURS}/host-local\n')
         os.chmod("/run/stage/bin/host-local", 0o755)
         return cni(plugin, verb, conf, netns=self.pod.path, path=f"/run/stage/bin:{OURS}")
+
+    def state(self):
+        """Of the node, and where a plugin works in it, of the pod."""
+        if self.plugin != "bandwidth":
+            return snapshot()
+        inside = pod_snapshot(self.pod)
+        return snapshot() | {f"pod {place}": what for place, what in inside.items()}
 
     def log(self):
         try:
@@ -201,7 +220,7 @@ def clean_up(stage, point, before):
         return f"DEL afterwards: {removed}"
     if not reap():
         return "something still runs"
-    left = diff(before, snapshot(), ignore)
+    left = diff(before, stage.state(), ignore)
     if left:
         return f"DEL afterwards left:\n{left}"
     if not point.kill:
@@ -210,7 +229,7 @@ def clean_up(stage, point, before):
         again = cni(point.plugin, verb, point.conf, netns=stage.pod.path)
         if not again.ok:
             return f"{verb} after it all: {again}"
-    left = diff(before, snapshot(), ignore)
+    left = diff(before, stage.state(), ignore)
     return f"ADD and DEL after it all left:\n{left}" if left else None
 
 
@@ -218,7 +237,7 @@ def disturb(point):
     """Disturbs one call; returns [reached, what is wrong or None]."""
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     stage = Stage(point.plugin)
-    before = snapshot()
+    before = stage.state()
     if point.verb == "DEL":
         cni(point.plugin, "ADD", point.conf, netns=stage.pod.path)
     outcome = stage.run(point.plugin, point.verb, point.conf, point.delegate,
@@ -229,12 +248,22 @@ def disturb(point):
     killed = outcome.status < 0 and (not point.kill or not point.delegate)
     if not wrong and not outcome.ok and not killed:
         if point.verb == "ADD":
-            left = diff(before, snapshot(), ignore)
+            left = diff(before, stage.state(), ignore)
             wrong = f"the failed ADD left:\n{left}" if left else None
     elif not wrong and outcome.ok and point.verb == "DEL":
-        left = diff(before, snapshot(), ignore)
+        left = diff(before, stage.state(), ignore)
         wrong = f"DEL says that it succeeded, and left:\n{left}" if left else None
     return [reached, wrong or clean_up(stage, point, before)]
+
+
+def has_fq():
+    """Whether the kernel can hold packets until they are to leave."""
+    World()
+    try:
+        run("tc", "qdisc", "add", "dev", "lo", "root", "fq")
+    except RuntimeError:
+        return False
+    return True
 
 
 SWEEPS = [
@@ -248,12 +277,20 @@ SWEEPS = [
     ("portmap ADD with iptables", ("portmap iptables", "portmap", "ADD", False)),
     ("portmap DEL", ("portmap", "portmap", "DEL", False)),
     ("portmap DEL with iptables", ("portmap iptables", "portmap", "DEL", False)),
+    *((f"{config} {verb}", (config, "bandwidth", verb, False))
+      for config in CONFIGS if config.startswith("bandwidth") for verb in ("ADD", "DEL")),
 ]
 COVERED = collections.Counter()
 
 
 @suite.spread
 class Sweep(suite.NodeTest):
+    def points(self, what):
+        """Of a run that goes well."""
+        if what[0] == "bandwidth edt" and not has_fq():
+            self.skipTest("this kernel has no fq")
+        return list(enumerate_calls(*what))
+
     def sweep(self, points, what):
         results = parallel(disturb, points)
         reached = sum(1 for at, _ in results if at)
@@ -266,12 +303,12 @@ class Sweep(suite.NodeTest):
 
     @suite.cases(SWEEPS)
     def each_call_fails_once(self, what):
-        points = [p for p in enumerate_calls(*what) if p.call not in NEVER_FAIL][::STEP]
+        points = [p for p in self.points(what) if p.call not in NEVER_FAIL][::STEP]
         self.sweep(points, "errors")
 
     @suite.cases(SWEEPS)
     def killed_at_each_call(self, what):
-        points = [dataclasses.replace(p, kill=True) for p in enumerate_calls(*what)][::STEP]
+        points = [dataclasses.replace(p, kill=True) for p in self.points(what)][::STEP]
         self.sweep(points, "kills")
 
 

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -131,6 +132,21 @@ TEST_CASE("find gives nothing for a namespace that is gone") {
   CHECK_FALSE(NetNs::find(file));
   CHECK_FALSE(NetNs::find(folder.file("absent")));
   CHECK(NetNs::find("/proc/self/ns/net"));
+}
+
+TEST_CASE("find gives nothing for a namespace of another type, whatever failed before") {
+  errno = EMFILE;
+  CHECK_FALSE(NetNs::find("/proc/self/ns/mnt"));
+}
+
+TEST_CASE("find does not take a namespace for gone because the process has too many files") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  CHECK_THROWS_WITH_AS(NetNs::find("/proc/self/ns/net"),
+                       "open network namespace '/proc/self/ns/net': too many open files", Error);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
 }
 
 TEST_CASE("a FIFO in the place of a namespace does not block") {
