@@ -8,6 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
+from support.bandwidth import BOTH, ifbs  # noqa: E402
 from support.chain import Network  # noqa: E402
 from support.plugin import OURS, REFERENCE, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
@@ -34,16 +35,19 @@ class Examples(suite.NodeTest):
         if "KUBE-MARK-MASQ" in json.dumps(network.conflist):
             run("iptables", "-t", "nat", "-N", "KUBE-MARK-MASQ")  # kube-proxy's
             before = snapshot()
-        ports = {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}
-        result, failed = network.add(ports, netns=pod.path, ifname=ifname)
+        asked = {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}],
+                 "bandwidth": BOTH}
+        result, failed = network.add(asked, netns=pod.path, ifname=ifname)
         self.assertIsNone(failed, str(failed))
+        if "bandwidth" in [plugin["type"] for plugin in network.conflist["plugins"]]:
+            self.assertEqual(len(ifbs()), 1, "the runtime's limit")
         for ip in result["ips"] if bridges else []:
             gateway = ip.get("gateway")
             if gateway and gateway in run("ip", "addr"):  # of this node
                 pod.run("ping", "-c1", "-W2", gateway)
-        self.assertIsNone(network.each("CHECK", result, ports, netns=pod.path, ifname=ifname))
+        self.assertIsNone(network.each("CHECK", result, asked, netns=pod.path, ifname=ifname))
         for _ in range(2):
-            self.assertIsNone(network.each("DEL", result, ports, netns=pod.path, ifname=ifname))
+            self.assertIsNone(network.each("DEL", result, asked, netns=pod.path, ifname=ifname))
         # The firewall plugin of the reference keeps chains that all pods share.
         self.assert_same(before, ignore=lambda place: any(left_by_design(place, name)
                                                           for name in bridges or ["cni0"])

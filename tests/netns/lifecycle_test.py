@@ -379,8 +379,8 @@ class Executed(suite.NodeTest):
             self.assertNotIn("NETLINK_NETFILTER", text, verb)
         self.assertEqual(run("nft", "list", "ruleset"), before)
 
-    def test_loopback_host_local_static_are_single_files(self):
-        for plugin in ("loopback", "host-local", "static"):
+    def test_loopback_host_local_static_bandwidth_are_single_files(self):
+        for plugin in ("loopback", "host-local", "static", "bandwidth"):
             path = os.path.join(OURS, plugin)
             with open(path, "rb") as file:
                 if b"__asan_init" in file.read():
