@@ -18,8 +18,6 @@ namespace {
 using std::chrono::microseconds;
 
 constexpr std::uint32_t kMost32 = std::numeric_limits<std::uint32_t>::max();
-// A tick is 64 ns (PSCHED_SHIFT in net/pkt_sched.h).
-constexpr std::uint64_t kTicksPerSecond = 15'625'000;
 constexpr std::uint32_t kHtbVersion = 3, kHtbRateToQuantum = 10;
 
 template <class T>
@@ -43,8 +41,10 @@ void put_us_if(Message& message, std::uint16_t attribute, const std::optional<mi
 // One per kind: the attribute TCA_OPTIONS.
 
 // tbf_enqueue() cuts up what a second bucket, of a peak rate, does not hold. This one holds the
-// largest packet and is full again after a tick: it never keeps a packet waiting.
-std::uint64_t peak_rate_of(const Tbf& tbf) { return tbf.largest * kTicksPerSecond; }
+// largest packet, and its rate is one that the kernel, which counts in nanoseconds, takes no time
+// for: it never keeps a packet waiting. The size itself is not shown by the kernel, but the rate
+// is.
+constexpr std::uint64_t kPeakPerByte = 2'000'000'000;
 
 void put_options(Message& message, const Tbf& tbf) {
   tc_tbf_qopt parameters{};
@@ -52,14 +52,15 @@ void put_options(Message& message, const Tbf& tbf) {
   parameters.rate.linklayer = TC_LINKLAYER_ETHERNET;  // a link layer of 0 asks for a rate table
   parameters.buffer = tbf.buffer;
   parameters.limit = tbf.limit;
-  const std::uint64_t peak = peak_rate_of(tbf);
+  const std::uint64_t peak = tbf.largest * kPeakPerByte;
   parameters.peakrate.rate = static_cast<std::uint32_t>(std::min<std::uint64_t>(peak, kMost32));
   parameters.peakrate.linklayer = TC_LINKLAYER_ETHERNET;
-  parameters.mtu = peak == 0 ? 0 : 1;
   message.nest(TCA_OPTIONS, [&] {
     message.put(TCA_TBF_PARMS, &parameters, sizeof parameters);
     if (tbf.rate > kMost32) message.put(TCA_TBF_RATE64, &tbf.rate, sizeof tbf.rate);
-    if (peak > kMost32) message.put(TCA_TBF_PRATE64, &peak, sizeof peak);
+    if (peak == 0) return;
+    message.put(TCA_TBF_PRATE64, &peak, sizeof peak);
+    message.put_u32(TCA_TBF_PBURST, tbf.largest);
   });
 }
 
@@ -113,10 +114,7 @@ Tbf decode_tbf(const void* data, std::size_t size) {
   Tbf out{.rate = rate != 0 ? rate : parameters.rate.rate,
           .buffer = parameters.buffer,
           .limit = parameters.limit};
-  if (peak == 0) peak = parameters.peakrate.rate;
-  const std::uint64_t in_a_tick = peak / kTicksPerSecond;
-  out.largest = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-      std::min<std::uint64_t>(in_a_tick, kMost32) * parameters.mtu, kMost32));
+  out.largest = static_cast<std::uint32_t>(std::min<std::uint64_t>(peak / kPeakPerByte, kMost32));
   return out;
 }
 
@@ -185,8 +183,9 @@ Request put(const Link& link, const Qdisc& qdisc, const char* verb, unsigned fla
           std::move(message)};
 }
 
-// Bytes.
+// Bytes. A tick is 64 ns (PSCHED_SHIFT in net/pkt_sched.h).
 double bucket_of(const Tbf& tbf) {
+  constexpr double kTicksPerSecond = 15'625'000;
   return static_cast<double>(tbf.buffer) / kTicksPerSecond * static_cast<double>(tbf.rate);
 }
 

@@ -140,14 +140,15 @@ void send_in_parts(RouteSocket& socket, std::vector<Request> requests) {
   }
 }
 
-void put_fair(RouteSocket& socket, const Link& link, const Plan& plan) {
-  auto request =
-      tc::replace(link, {.parent = waiting_place(plan), .handle = kFair, .kind = plan.fair});
-  if (!plan.queue) request.tolerated = {ENOENT};
+// False where the kernel does not have it and the config does not insist.
+bool put_fair(RouteSocket& socket, const Link& link, const Plan& plan) {
   try {
-    socket.send(std::move(request));
+    socket.send(
+        tc::replace(link, {.parent = waiting_place(plan), .handle = kFair, .kind = plan.fair}));
+    return true;
   } catch (const netlink::Error& e) {
     if (e.error() != ENOENT) throw;
+    if (!plan.queue) return false;
     throw cni::Error(cni::Code::kInvalidConfig,
                      "queue: \"fair\" needs fq_codel, which this kernel does not have", e.what());
   }
@@ -222,7 +223,7 @@ Plan plan_for(const Conf& conf, Direction direction, unsigned mtu, const tc::Tic
 }
 
 void put(RouteSocket& socket, const Link& link, const Plan& plan) {
-  const Qdisc root = root_of(plan);
+  Qdisc root = root_of(plan);
   const bool was_there = put_root(socket, link, root);
   const bool is_tree = std::holds_alternative<Htb>(root.kind);
   std::vector<Request> requests;
@@ -235,7 +236,13 @@ void put(RouteSocket& socket, const Link& link, const Plan& plan) {
                                           : !is_tree && (kind.empty() || kind == kFifoKind);
   if (!may_stay) requests.push_back(tc::replace(link, fifo));
   send_in_parts(socket, std::move(requests));
-  if (plan.queue != Queue::kFifo) put_fair(socket, link, plan);
+  if (plan.queue == Queue::kFifo || put_fair(socket, link, plan)) return;
+  // Without turns there is no reason to cut them short.
+  Tbf* const bucket = std::get_if<Tbf>(&root.kind);
+  if (bucket != nullptr && bucket->largest != 0) {
+    bucket->largest = 0;
+    socket.send(tc::replace(link, root));
+  }
 }
 
 void remove_queue(RouteSocket& socket, const Link& link) { socket.send(removals(link)); }

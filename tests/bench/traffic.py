@@ -2,7 +2,7 @@
 """What limits do to the traffic of a pod, ours beside the reference's.
 
     scripts/bench traffic [--rate MBIT] [--together N] [--only WORD] [--json]
-    scripts/uml scripts/bench traffic --together 1      on a kernel with fq_codel
+    scripts/uml scripts/bench traffic --together 1      on a kernel with fq_codel, and fq for edt
 
 First the round trips of small datagrams while a flow fills the limit: milliseconds, median, the 95th
 of a hundred, and the longest. A share of 1.00 says that the flow had the whole limit. Then what the
@@ -18,7 +18,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import shaping, traffic  # noqa: E402
+from support import guest, shaping, traffic  # noqa: E402
 from support.plugin import OURS, REFERENCE, has_reference  # noqa: E402
 from support.shaping import KUBERNETES_BURST, MBIT, Load, ShapedPod, limits  # noqa: E402
 from support.world import World, why_impossible  # noqa: E402
@@ -29,7 +29,7 @@ class Subject:
     name: str
     directory: str
     keys: dict
-    modes: tuple = ("ifb", "pod")
+    modes: tuple = ("ifb", "pod", "edt")
 
 
 REFERENCES = Subject("reference", REFERENCE, {}, ("ifb",))
@@ -56,12 +56,15 @@ class Case:
 
 def cases(only):
     """All that is possible here and has the word."""
+    World()
+    lacking = () if guest.has_qdisc("fq") else ("edt",)
     out = []
     for burst, subjects in SUBJECTS.items():
         for subject in subjects:
             if not os.access(os.path.join(subject.directory, "bandwidth"), os.X_OK):
                 continue
-            ways = [("ingress", "ifb"), *(("egress", mode) for mode in subject.modes)]
+            ways = [("ingress", "ifb"),
+                    *(("egress", mode) for mode in subject.modes if mode not in lacking)]
             out += [Case(burst, subject, direction, mode, protocol)
                     for direction, mode in ways for protocol in ("tcp", "udp")]
     return [case for case in out if only in str(case)]

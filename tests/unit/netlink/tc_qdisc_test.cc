@@ -131,19 +131,18 @@ TEST_CASE("a token bucket of more has the most of 32 bits and the whole") {
   CHECK(option<std::uint64_t>(request, TCA_TBF_RATE64) == 0x100000000);
 }
 
-TEST_CASE("what cuts large packets up is a peak rate that a tick earns them back at") {
+TEST_CASE("what cuts large packets up is a peak rate that takes no time for them") {
   const auto request = add(kEth0, root(tc::Tbf{1000, 2000, 3000, 1514}));
   const auto parameters = option<tc_tbf_qopt>(request, TCA_TBF_PARMS);
   REQUIRE(parameters);
   CHECK(parameters->rate.rate == 1000);
-  CHECK(parameters->mtu == 1);
   CHECK(parameters->peakrate.rate == 0xFFFFFFFF);
   CHECK(parameters->peakrate.linklayer == TC_LINKLAYER_ETHERNET);
-  CHECK(option<std::uint64_t>(request, TCA_TBF_PRATE64) == 1514ULL * 15'625'000);
-  // Small ones fit into 32 bits.
-  const auto small = add(kEth0, root(tc::Tbf{1000, 2000, 3000, 100}));
-  CHECK(option<tc_tbf_qopt>(small, TCA_TBF_PARMS)->peakrate.rate == 100 * 15'625'000);
-  CHECK_FALSE(option<std::uint64_t>(small, TCA_TBF_PRATE64));
+  CHECK(option<std::uint64_t>(request, TCA_TBF_PRATE64) == 1514ULL * 2'000'000'000);
+  CHECK(option<std::uint32_t>(request, TCA_TBF_PBURST) == 1514);
+  const auto without = add(kEth0, root(tc::Tbf{1000, 2000, 3000}));
+  CHECK_FALSE(option<std::uint64_t>(without, TCA_TBF_PRATE64));
+  CHECK_FALSE(option<std::uint32_t>(without, TCA_TBF_PBURST));
 }
 
 TEST_CASE("a bucket becomes another that holds what may wait in it") {
