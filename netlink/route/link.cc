@@ -60,6 +60,9 @@ void decode_attribute(Link& link, std::uint16_t type, const void* data, std::siz
     case IFLA_MTU:
       link.mtu = get_u32(data, size);
       break;
+    case IFLA_GSO_MAX_SIZE:
+      link.gso_max_size = get_u32(data, size);
+      break;
     case IFLA_OPERSTATE:
       link.oper_state = static_cast<OperState>(get_u8(data, size));
       break;
@@ -164,6 +167,7 @@ Request set_link(const Link& link, const LinkChange& change) {
   if (change.mac) message.put(IFLA_ADDRESS, change.mac->bytes.data(), change.mac->bytes.size());
   if (change.alias) message.put(IFLA_IFALIAS, *change.alias);
   if (change.mtu) message.put_u32(IFLA_MTU, *change.mtu);
+  if (change.gso_max_size) message.put_u32(IFLA_GSO_MAX_SIZE, *change.gso_max_size);
   if (change.arp_notify) {
     message.nest(IFLA_AF_SPEC, [&] {
       message.nest(AF_INET, [&] {

@@ -31,6 +31,8 @@ struct Link {
   Mac mac = {};
   unsigned mtu = 0;
   std::uint32_t tx_queue_length = 0;  ///< packets
+  /// Bytes of the largest packet that the stack hands over to be cut into frames (GSO).
+  unsigned gso_max_size = 0;
   bool up = false;
   bool loopback = false;
   bool promiscuous = false;  ///< somebody set IFF_PROMISC from user space
@@ -90,8 +92,9 @@ struct LinkChange {
   std::optional<int> master = {};
   std::optional<Mac> mac = {};
   std::optional<std::string> alias = {};
-  std::optional<unsigned> mtu = {};     ///< bytes
-  std::optional<bool> arp_notify = {};  ///< net.ipv4.conf.LINK.arp_notify
+  std::optional<unsigned> gso_max_size = {};  ///< for connections made from now on
+  std::optional<unsigned> mtu = {};           ///< bytes
+  std::optional<bool> arp_notify = {};        ///< net.ipv4.conf.LINK.arp_notify
 };
 /// Of a link without index it is the name that counts: a link that the same send() makes.
 Request set_link(const Link& link, const LinkChange& change);

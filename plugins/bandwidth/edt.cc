@@ -62,7 +62,7 @@ std::optional<tc::FilterState> find_filter(RouteSocket& pod, const Link& inside)
 }
 
 std::vector<bpf::LoadedMap> maps_of(const std::optional<tc::FilterState>& seen) {
-  if (!seen) return {};
+  if (!seen || !bpf::is_built_in()) return {};
   auto maps = bpf::maps_of(seen->program_id);
   if (!maps) return {};
   return std::move(*maps);
@@ -74,6 +74,20 @@ const bpf::LoadedMap* find_map(const std::vector<bpf::LoadedMap>& maps, std::str
     return one.name.ends_with(name) && one.value_size == sizeof(Value) && one.max_entries == 1;
   });
   return map == maps.end() ? nullptr : &*map;
+}
+
+// Nothing where the program is another version's.
+std::optional<EdtConstants> constants_in(const std::vector<bpf::LoadedMap>& maps) {
+  const auto* const map = find_map<EdtConstants>(maps, ".rodata");
+  return map != nullptr ? bpf::element_as<EdtConstants>(*map, 0) : std::nullopt;
+}
+
+// It makes the queue short, not the limit: a link that cannot is limited without.
+void set_packet_size(RouteSocket& pod, const Link& inside, unsigned size) {
+  if (size == 0) return;  // the kernel did not say
+  auto request = netlink::set_link(inside, {.gso_max_size = size});
+  request.tolerated = {EINVAL, EOPNOTSUPP};
+  pod.send(std::move(request));
 }
 
 std::string described(const EdtConstants& constants) {
@@ -119,19 +133,28 @@ void add(RouteSocket& pod, const Link& inside, const Limit& limit) {
   const bool hooked = has_hook(pod, inside);
   const auto before = maps_of(hooked ? find_filter(pod, inside) : std::nullopt);
   const auto* const departures = find_map<EdtDepartures>(before, kDepartures);
-  const bpf::Object program = load(limit, departures != nullptr ? &departures->fd : nullptr);
+  const auto constants = constants_in(before);
+  const unsigned size_before =
+      constants ? static_cast<unsigned>(constants->packet_size_before) : inside.gso_max_size;
+  const bpf::Object program =
+      load(limit, {departures != nullptr ? &departures->fd : nullptr, size_before});
 
   // Alone: what is sent with it is done even where the kernel has no fq.
   pod.send(tc::replace(inside, queue(limit)));
   if (!hooked) pod.send(tc::add(inside, hook()));
   // Not before there is a queue: without one the departure times would mean nothing.
   pod.send(tc::replace(inside, filter(program.program(kFunction))));
+  const unsigned size = packet_size_of(limit, inside.mtu, size_before);
+  if (constants || size != size_before) set_packet_size(pod, inside, size);
 }
 
 bool remove(RouteSocket& pod, const Link& inside) {
   const bool has_queue = is_ours(tc::qdisc(pod, inside, tc::kRoot));
   const auto program = find_filter(pod, inside);
   if (!has_queue && !program) return false;
+  if (const auto constants = constants_in(maps_of(program))) {
+    set_packet_size(pod, inside, static_cast<unsigned>(constants->packet_size_before));
+  }
   // The queue last: as long as it is there, another remove() goes on from where this one was
   // killed.
   if (program) pod.send(tc::remove(inside, filter(-1)));
@@ -153,9 +176,7 @@ std::optional<std::string> missing(RouteSocket& pod, const Link& inside, const L
   if (!seen || !seen->direct_action) {
     return cat("the program '", kProgramName, "' is not at the egress of '", inside.name, "'");
   }
-  const auto maps = maps_of(seen);
-  const auto* const map = find_map<EdtConstants>(maps, ".rodata");
-  const auto has = map != nullptr ? bpf::element_as<EdtConstants>(*map, 0) : std::nullopt;
+  const auto has = constants_in(maps_of(seen));
   if (!has) return cat("the program of '", inside.name, "' is another version's");
   if (!(*has == constants_of(limit))) {
     return cat("the program of '", inside.name, "' keeps to ", described(*has), ", not ",

@@ -8,6 +8,8 @@ struct EdtConstants {
   unsigned long long credit;   ///< what an idle pod saves up: the time that its burst takes; < 2^62
   unsigned long long horizon;  ///< a packet that would begin to leave later is dropped,
   unsigned long long latest;   ///< and so is one that would have left later
+  /// Not for the program but for who takes it away: the link's gso_max_size before.
+  unsigned long long packet_size_before;
 };
 
 /// The one element of the map "departures". The kernel owns the first member: the map's lock.

@@ -45,7 +45,8 @@ EdtConstants constants_of(const Limit& limit) {
   return {.rate = rate,
           .credit = time_of(limit.burst, rate),
           .horizon = static_cast<std::uint64_t>(horizon.count()),
-          .latest = static_cast<std::uint64_t>((horizon + kOwnTime).count())};
+          .latest = static_cast<std::uint64_t>((horizon + kOwnTime).count()),
+          .packet_size_before = 0};
 }
 
 netlink::tc::Fq queue_of(const Limit& limit) {
@@ -64,11 +65,22 @@ netlink::tc::Fq queue_of(const Limit& limit) {
           .pacing = false};  // every packet has a departure time already
 }
 
-netlink::bpf::Object load(const Limit& limit, const netlink::Fd* departures) {
+unsigned packet_size_of(const Limit& limit, unsigned mtu, unsigned before) {
+  // More than this is not the kernel's default but somebody's choice (BIG TCP). Much of what is
+  // allowed TCP leaves for headers (MAX_TCP_HEADER in include/net/tcp.h).
+  constexpr unsigned kDefault = 65536, kHeaders = 512;
+  if (before > kDefault) return before;
+  const std::uint64_t frames = 2 * std::uint64_t{mtu} + kHeaders;
+  return static_cast<unsigned>(
+      std::min<std::uint64_t>(before, std::max(limit.rate / 1000, frames)));
+}
+
+netlink::bpf::Object load(const Limit& limit, const Heritage& heritage) {
   netlink::bpf::Object program("edt", object());
-  const EdtConstants constants = constants_of(limit);
+  EdtConstants constants = constants_of(limit);
+  constants.packet_size_before = heritage.packet_size_before;
   program.set_constants(std::as_bytes(std::span(&constants, 1)));
-  if (departures != nullptr) program.reuse_map(kDepartures, *departures);
+  if (heritage.departures != nullptr) program.reuse_map(kDepartures, *heritage.departures);
   program.load();
   return program;
 }

@@ -25,7 +25,16 @@ EdtConstants constants_of(const Limit& limit);
 /// taken for sent.
 netlink::tc::Fq queue_of(const Limit& limit);
 
-/// Loads the program. It goes on with the departure times in a map of an earlier one, if given.
-netlink::bpf::Object load(const Limit& limit, const netlink::Fd* departures = nullptr);
+/// How large the packets of a link may be that the stack hands over, where they were as large as
+/// before: what the rate sends in a millisecond, at least two frames. Unlike tbf, fq does not cut
+/// them: a connection's 64 KiB would keep others waiting for 50 ms at 10 Mbit/s.
+unsigned packet_size_of(const Limit& limit, unsigned mtu, unsigned before);
+
+/// What an earlier program leaves to the next one.
+struct Heritage {
+  const netlink::Fd* departures = nullptr;  ///< its map: the next one goes on with these
+  unsigned packet_size_before = 0;
+};
+netlink::bpf::Object load(const Limit& limit, const Heritage& heritage = {});
 
 }  // namespace bandwidth::edt

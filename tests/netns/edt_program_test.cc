@@ -84,7 +84,8 @@ Verdict run(int program, const Packet& packet) {
 
 struct Shaper {
   explicit Shaper(const edt::Limit& limit, const Fd* departures = nullptr)
-      : object(edt::load(limit, departures)), program(object.program(edt::kFunction)) {}
+      : object(edt::load(limit, {.departures = departures})),
+        program(object.program(edt::kFunction)) {}
   Verdict send(const Packet& packet = {}) const { return run(program, packet); }
   EdtDepartures departures() const {
     const std::uint32_t first = 0;
