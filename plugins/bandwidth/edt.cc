@@ -105,13 +105,33 @@ void require_built_in() {
                    cat("egressMode: \"edt\" is not for this plugin: ", kNotBuiltIn));
 }
 
+[[noreturn]] void refuse(const Link& inside, const std::string& why) {
+  throw cni::Error(cni::Code::kInternal, cat("limit '", inside.name, "': ", why));
+}
+
+// Makes the queue, or changes it. Alone in its send(): what is sent with it is done even where the
+// kernel has no fq.
+void put_queue(RouteSocket& pod, const Link& inside, const Limit& limit) {
+  try {
+    pod.send(tc::add(inside, queue(limit)));
+    return;
+  } catch (const netlink::Error& e) {
+    if (e.error() != EEXIST) throw;
+  }
+  const auto there = tc::qdisc(pod, inside, tc::kRoot);
+  if (there && !is_ours(there)) {
+    refuse(inside, cat("its root queue is '", there->kind, "' with handle ", tc::str(there->handle),
+                       ", which is somebody else's"));
+  }
+  pod.send(tc::replace(inside, queue(limit)));
+}
+
 // Whether clsact is there. The qdisc ingress has the same place, but would take a filter of the
 // egress for one of what comes in (ingress_tcf_block() in net/sched/sch_ingress.c).
 bool has_hook(RouteSocket& pod, const Link& inside) {
   const auto seen = tc::qdisc(pod, inside, tc::kHook);
   if (seen && seen->kind != "clsact") {
-    throw cni::Error(cni::Code::kInternal, cat("limit '", inside.name, "': it has a qdisc ",
-                                               seen->kind, ", which leaves no place for clsact"));
+    refuse(inside, cat("it has a qdisc ", seen->kind, ", which leaves no place for clsact"));
   }
   return seen.has_value();
 }
@@ -139,8 +159,7 @@ void add(RouteSocket& pod, const Link& inside, const Limit& limit) {
   const bpf::Object program =
       load(limit, {departures != nullptr ? &departures->fd : nullptr, size_before});
 
-  // Alone: what is sent with it is done even where the kernel has no fq.
-  pod.send(tc::replace(inside, queue(limit)));
+  put_queue(pod, inside, limit);
   if (!hooked) pod.send(tc::add(inside, hook()));
   // Not before there is a queue: without one the departure times would mean nothing.
   pod.send(tc::replace(inside, filter(program.program(kFunction))));
@@ -196,7 +215,7 @@ std::optional<std::string> unusable() try {
   const bpf::Object program = load(limit);
   RouteSocket socket(netlink::NetNs::create());
   const Link lo = socket.get("lo");
-  auto lacking = lacks(socket, tc::replace(lo, queue(limit)), "qdisc fq (sch_fq)");
+  auto lacking = lacks(socket, tc::add(lo, queue(limit)), "qdisc fq (sch_fq)");
   if (lacking.empty()) lacking = lacks(socket, tc::add(lo, hook()), "clsact (sch_ingress)");
   if (lacking.empty()) {
     lacking = lacks(socket, tc::replace(lo, filter(program.program(kFunction))),

@@ -373,7 +373,7 @@ TEST_CASE("without fq nothing is set, without this plugin's things nothing is re
     CAPTURE(*reason);
     CHECK(*reason == "the kernel has no qdisc fq (sch_fq)");
     CHECK_THROWS_WITH_AS(edt::add(link.inside, eth0, limit),
-                         "replace qdisc fq ed7: of 'eth0': no such file or directory (kernel: "
+                         "add qdisc fq ed7: of 'eth0': no such file or directory (kernel: "
                          "Specified qdisc kind is unknown)",
                          Error);
   } else {

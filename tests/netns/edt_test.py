@@ -105,9 +105,10 @@ class EdtTest(suite.NodeTest):
 
 @suite.spread
 class Rates(EdtTest):
+    # Each rate with both protocols, each protocol with both families.
     @suite.cases([(f"{rate} Mbit {protocol} IPv{family}", (rate * MBIT, protocol, family))
-                  for rate in (1, 10, 100, 300) for protocol in ("tcp", "udp")
-                  for family in (4, 6)])
+                  for rate, flip in ((1, 0), (10, 2), (100, 0), (300, 2))
+                  for protocol, family in (("tcp", 4 + flip), ("udp", 6 - flip))])
     def what_is_sent_is_the_limit_of(self, row):
         rate, protocol, family = row
         pod = self.shaped(rate=rate, latency=1000)
@@ -143,6 +144,7 @@ class Rates(EdtTest):
         self.assertGreater(share, 0.7)
 
 
+@suite.spread
 class Queue(EdtTest):
     def test_a_datagram_socket_waits_for_the_limit_and_loses_nothing(self):
         rate = 10 * MBIT
@@ -153,6 +155,23 @@ class Queue(EdtTest):
         self.assertGreater(share, 0.7)  # a busy machine wakes it late
         self.assertEqual(self.qdisc(pod.pod, "clsact")["drops"], 0)
         self.assertEqual(self.qdisc(pod.pod, "fq")["drops"], 0)
+
+    @suite.cases([("1 Mbit", (MBIT, 100)), ("10 Mbit", (10 * MBIT, 30))])
+    def a_transfer_does_not_keep_others_waiting_at(self, row):
+        """TCP alone knows how little it may queue, if its packets are small: with those of 64 KiB
+        the middle is 400 and 80 ms."""
+        rate, most = row
+        pod = self.shaped(rate=rate)
+        begin = time.monotonic() + 2
+        flow = self.start(pod, "tcp", warm_up=2)
+        echo = traffic.Echo(pod.pod, self.outside, OUTSIDE[4], 6000, (begin, begin + SECONDS), 0.02)
+        asked, took = echo.finish()
+        share = flow.finish()[0].rate / rate
+        middle = took[len(took) // 2]
+        print(f"     {share:.4f} of the limit, waited {middle:.1f} ms (middle of {len(took)} of "
+              f"{asked})", flush=True)
+        self.assertGreater(share, 0.85)
+        self.assertLess(middle, most)
 
     def test_nothing_waits_longer_than_the_horizon(self):
         rate = 4 * MBIT
@@ -210,6 +229,7 @@ class Changes(EdtTest):
         self.assertIsNone(self.qdisc(pod.pod, "clsact"))
 
 
+@suite.spread
 class Lifecycle(EdtTest):
     def test_CHECK_names_what_is_missing(self):
         pod = self.shaped(rate=10 * MBIT)
@@ -268,17 +288,22 @@ class Lifecycle(EdtTest):
         pod.pod.remove()
         self.assertTrue(wait_for(lambda: not program_exists(number)))
 
-    def test_an_interface_whose_hook_is_taken_is_refused_and_left_as_it_was(self):
+    @suite.cases([
+        ("root queue", (("root", "handle", "7:", "bfifo"),
+                        "its root queue is 'bfifo' with handle 7:, which is somebody else's")),
+        ("hook", (("ingress",), "it has a qdisc ingress, which leaves no place for clsact"))])
+    def an_interface_is_refused_and_left_as_it_was_with_anothers(self, row):
+        qdisc, reason = row
         pod = Pod("taken")
         run("ip", "link", "add", "veth1", "up", "type", "veth", "peer", "eth0", "netns", pod.name)
         pod.run("ip", "link", "set", "eth0", "up")
-        pod.run("tc", "qdisc", "add", "dev", "eth0", "ingress")
+        pod.run("tc", "qdisc", "add", "dev", "eth0", *qdisc)
         self.assertTrue(wait_for(lambda: "state UP" in pod.run("ip", "link", "show", "eth0")))
         before = pod_snapshot(pod)
         result = {"cniVersion": "1.0.0", "interfaces": [{"name": "veth1"},
                                                         {"name": "eth0", "sandbox": pod.path}]}
         self.assert_error(self.run_bandwidth("ADD", pod, result, rate=MBIT),
-                          msg="'eth0': it has a qdisc ingress, which leaves no place for clsact")
+                          msg=f"limit 'eth0': {reason}")
         self.assertEqual(diff(before, pod_snapshot(pod)), "")
 
 

@@ -83,11 +83,12 @@ TEST_CASE("a veth pair names both ends, the master and the peer's namespace in o
 }
 
 TEST_CASE("only the flags that are to change are in the change mask") {
-  const auto request = netlink::set_link(eth0(), {.up = true});
+  const auto request = netlink::set_link(eth0(), {.up = true, .gso_max_size = 3512});
   const auto head = reply(request).fixed<ifinfomsg>();
   CHECK(head.ifi_index == 7);
   CHECK(head.ifi_change == 1U);
   CHECK(head.ifi_flags == 1U);
+  CHECK(netlink::decode_link(reply(request)).gso_max_size == 3512);
   const auto down = netlink::set_link(eth0(), {.up = false});
   CHECK(reply(down).fixed<ifinfomsg>().ifi_change == 1U);
   CHECK(reply(down).fixed<ifinfomsg>().ifi_flags == 0U);
