@@ -11,7 +11,6 @@ namespace bandwidth {
 namespace {
 
 using cni::Code;
-using netlink::RouteSocket;
 
 cni::Result require(std::optional<cni::Result> result, const char* complaint) {
   if (!result) throw cni::Error(Code::kInvalidConfig, complaint);
@@ -25,10 +24,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   cni::Result result = require(request.prev_result(), "must be called as chained plugin");
   if (conf.asks_for_none) remove_limits(request, DelConf{});
   if (!conf.limits()) return result;
-  const netlink::NetNs pod_ns = cni::open_netns(request);
-  RouteSocket host;
-  RouteSocket pod(pod_ns);
-  const Site site = look_at(request, conf, host, pod);
+  Site site = look_at(request, conf, result);
   undo.add(RemoveLimits{request});  // already half of them are to be taken back
   set_limits(site, result);
   return result;
@@ -38,12 +34,10 @@ void del(const cni::Request& request) { remove_limits(request, DelConf::parse(re
 
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  require(request.prev_result(), "must be called as a chained plugin");
+  const cni::Result result = require(request.prev_result(), "must be called as a chained plugin");
   if (!conf.limits()) return;
-  const netlink::NetNs pod_ns = cni::open_netns(request);
-  RouteSocket host;
-  RouteSocket pod(pod_ns);
-  check_limits(look_at(request, conf, host, pod));
+  Site site = look_at(request, conf, result);
+  check_limits(site);
 }
 
 void gc(const cni::Request& request) {

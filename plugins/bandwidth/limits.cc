@@ -27,7 +27,7 @@ edt::Limit edt_limit(const Site& site) {
   return {.rate = shape.rate, .burst = shape.burst, .horizon = shape.horizon()};
 }
 
-void remove_device(const Site& site) {
+void remove_device(Site& site) {
   const auto ifb = find_ifb(site.host, site.request);
   if (!ifb) return;
   if (site.outside) remove_redirect(site.host, *site.outside, *ifb);
@@ -35,7 +35,7 @@ void remove_device(const Site& site) {
 }
 
 // From the device to what is redirected to it, so that nothing passes without the limit.
-void limit_in_device(const Site& site, cni::Result& result) {
+void limit_in_device(Site& site, cni::Result& result) {
   const Link ifb = ensure_ifb(site.host, site.request, site.outside->mtu);
   put(site.host, ifb, plan_for(site, Direction::kEgress, *site.outside));
   redirect(site.host, *site.outside, ifb);
@@ -74,16 +74,24 @@ void look_into_pod(RouteSocket& host, const cni::Request& request, Remains& out)
 
 }  // namespace
 
-Site look_at(const cni::Request& request, const Conf& conf, RouteSocket& host, RouteSocket& pod) {
-  const auto result = request.prev_result();
+Site look_at(const cni::Request& request, const Conf& conf, const cni::Result& result) {
+  const NetNs pod_ns = cni::open_netns(request);
+  RouteSocket host;
+  RouteSocket pod(pod_ns);
   const Link inside = pod.get(request.ifname);
   const bool needs_host = conf.ingress || (conf.egress && conf.egress_mode == EgressMode::kIfb);
-  auto outside = needs_host ? std::optional(host_end(host, inside, *result))
-                            : find_host_end(host, inside, &*result);
-  return {request, conf, host, pod, inside, std::move(outside), netlink::tc::Ticks::read()};
+  auto outside = needs_host ? std::optional(host_end(host, inside, result))
+                            : find_host_end(host, inside, &result);
+  return {request,
+          conf,
+          std::move(host),
+          std::move(pod),
+          inside,
+          std::move(outside),
+          netlink::tc::Ticks::read()};
 }
 
-void set_limits(const Site& site, cni::Result& result) {
+void set_limits(Site& site, cni::Result& result) {
   const Conf& conf = site.conf;
   if (conf.ingress) {
     put(site.host, *site.outside, plan_for(site, Direction::kIngress, *site.outside));
@@ -103,7 +111,7 @@ void set_limits(const Site& site, cni::Result& result) {
   if (mode != EgressMode::kIfb) remove_device(site);
 }
 
-void check_limits(const Site& site) {
+void check_limits(Site& site) {
   const Conf& conf = site.conf;
   const auto refuse = [](const std::optional<std::string>& flaw) {
     if (flaw) throw cni::Error(cni::Code::kInternal, cat("check limits: ", *flaw));

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "libcni/result.h"
-#include "netlink/netns.h"
 #include "netlink/route/socket.h"
 #include "netlink/tc/ticks.h"
 #include "plugins/bandwidth/conf.h"
@@ -12,23 +11,22 @@ namespace bandwidth {
 struct Site {
   const cni::Request& request;
   const Conf& conf;
-  netlink::RouteSocket& host;
-  netlink::RouteSocket& pod;
+  netlink::RouteSocket host, pod;
   netlink::Link inside;                  ///< CNI_IFNAME, in the pod's namespace
   std::optional<netlink::Link> outside;  ///< on the node; always there where it is needed
   netlink::tc::Ticks ticks;
 };
 
-/// Finds both ends. \throws cni::Error where one is missing that the limits need.
-Site look_at(const cni::Request& request, const Conf& conf, netlink::RouteSocket& host,
-             netlink::RouteSocket& pod);
+/// Finds both ends; result is the previous plugin's. \throws cni::Error where one is missing that
+/// the limits need.
+Site look_at(const cni::Request& request, const Conf& conf, const cni::Result& result);
 
 /// Sets the limits of the config, and removes those that it does not have. Where it makes a device
 /// on the node it adds that to result.
-void set_limits(const Site& site, cni::Result& result);
+void set_limits(Site& site, cni::Result& result);
 
 /// \throws cni::Error naming the first difference to what set_limits() makes.
-void check_limits(const Site& site);
+void check_limits(Site& site);
 
 /// Removes all limits of an attachment, from wherever they can still be reached. Also what half an
 /// ADD made, in another mode. \throws cni::Error listing what could not be removed.
