@@ -44,7 +44,7 @@ class Fair(GuestTest):
             self.assertEqual(options["memory_limit"], 32 << 20)
         self.check(one, **BOTH)
         self.check(one, queue="fair", **BOTH)
-        self.assert_error(self.call("CHECK", one, queue="fifo", **BOTH), 999, "fq_codel")
+        self.assert_error(self.call("CHECK", one, queue="fifo", **BOTH), 999, one.outside)
         for _ in range(2):
             self.delete(one, **BOTH)
         self.assert_nothing_left()

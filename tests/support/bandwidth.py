@@ -91,11 +91,13 @@ def everything(one):
     found = {}
     for dev in (one.outside, *ifbs()):
         words = run("tc", "-d", "qdisc", "show", "dev", dev) + run("tc", "class", "show", "dev", dev)
+        words = re.sub(r"direct_packets_stat \d+ |^class fq_codel .*\n", "", words, flags=re.M)
         found[dev] = sorted(words.splitlines())
         for parent in ("1:", "ffff:"):
             listed = run("tc", "filter", "show", "dev", dev, "parent", parent)
             found[dev].append([line for line in listed.splitlines() if "index" not in line])
-    return found | {"pod": one.run("tc", "-d", "qdisc", "show", "dev", "eth0")}
+    inside = one.run("tc", "-d", "qdisc", "show", "dev", "eth0")
+    return found | {"pod": re.sub(r"direct_packets_stat \d+ ", "", inside)}
 
 
 def runtime(**keys):

@@ -70,9 +70,9 @@ TEST_CASE("packets are as large as a millisecond of the rate") {
   CHECK(size(1'250'000) == 3512);  // two frames, and what TCP leaves for headers
   CHECK(size(1, 9000) == 18'512);
   CHECK(size(1, 65535) == kDefault);
-  CHECK(size(12'500'000, kMtu, 8000) == 8000);      // never larger than it was
+  CHECK(size(12'500'000, kMtu, 8000) == 8000);        // never larger than it was
   CHECK(size(12'500'000, kMtu, 200'000) == 200'000);  // somebody's choice
-  CHECK(size(12'500'000, kMtu, 0) == 0);            // the kernel did not say
+  CHECK(size(12'500'000, kMtu, 0) == 0);              // the kernel did not say
 }
 
 TEST_CASE("a build without eBPF says so, one with it has a program") {
