@@ -4,6 +4,7 @@
 
 #include "libcni/base64.h"
 #include "libcni/conf.h"
+#include "libcni/dir.h"
 #include "libcni/json.h"
 #include "libcni/undo.h"
 #include "libcni/version.h"
@@ -15,6 +16,8 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kKind = "cniCacheV1";
+
+std::optional<Dir> results_in(const std::string& dir) { return Dir::open(dir + "/results"); }
 
 std::string aside_of(const std::string& name) { return cat(".", name, ".new"); }
 
@@ -153,7 +156,7 @@ std::optional<CachedAttachment> Cache::find(const AttachmentKey& key) const {
   const std::string name = key.file_name();
   Content content;
   try {
-    const auto results = open();
+    const auto results = results_in(dir_);
     const auto file = results ? results->read(name) : std::nullopt;
     if (!file) return std::nullopt;
     content = content_of(name, *file, &key);
@@ -168,7 +171,7 @@ std::optional<CachedAttachment> Cache::find(const AttachmentKey& key) const {
 
 void Cache::remove(const AttachmentKey& key) const {
   const std::string name = key.file_name();
-  const auto results = open();
+  const auto results = results_in(dir_);
   if (!results) return;
   results->remove(aside_of(name));
   const auto file = results->read(name);
@@ -178,7 +181,7 @@ void Cache::remove(const AttachmentKey& key) const {
 
 Cache::Listing Cache::list() const {
   Listing out;
-  const auto results = open();
+  const auto results = results_in(dir_);
   if (!results) return out;
   auto names = results->names();
   std::sort(names.begin(), names.end());

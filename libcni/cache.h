@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "libcni/dir.h"
-
 namespace cni {
 
 /// Which interface of which container in which network.
@@ -36,7 +34,7 @@ struct CachedAttachment {
   std::string config;           ///< the network list, as text
   nlohmann::json result;        ///< of the last plugin; null: that ADD did not come to its end
   std::time_t modified = 0;     ///< seconds since the epoch; set by reading
-  std::string stamp = {};       ///< File::stamp; set by reading
+  std::string stamp = {};       ///< another one after every put(); set by reading
 };
 
 /// The results cache, in the reference's place and format ("cniCacheV1"), so that runtimes built on
@@ -65,7 +63,7 @@ class Cache {
   struct Broken {
     std::string name;  ///< in dir/results
     std::string why;
-    std::string stamp;  ///< File::stamp
+    std::string stamp;  ///< as CachedAttachment::stamp
     auto operator<=>(const Broken&) const = default;
   };
   struct Listing {
@@ -76,8 +74,6 @@ class Cache {
   Listing list() const;
 
  private:
-  std::optional<Dir> open() const { return Dir::open(dir_ + "/results"); }
-
   std::string dir_;
 };
 

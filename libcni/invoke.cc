@@ -125,6 +125,12 @@ struct Patience {
     return ready > 0;
   }
 
+  /// Whether it was over from the start.
+  bool is_over() const {
+    pollfd stop{stop_fd, POLLIN, 0};
+    return ::poll(&stop, 1, 0) > 0;
+  }
+
  private:
   int left() const {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
@@ -253,6 +259,7 @@ std::string find_plugin(std::string_view type, const std::vector<std::string>& p
 
 Outcome execute(const Program& program, std::string_view input, std::chrono::seconds limit) {
   const Patience patience = Patience::from(limit, program.stop_fd);
+  if (patience.is_over()) throw Error(Code::kTryAgainLater, "it was stopped before its start");
   const std::string& file = program.file;
   std::vector<std::string> words{file};
   words.insert(words.end(), program.arguments.begin(), program.arguments.end());

@@ -22,13 +22,12 @@ json in_version(const json& result, const std::string& version) {
   std::string own;
   Reader(result, Code::kDecodingFailure).into("cniVersion", own);
   if (own.empty() || own == version) return result;
-  const auto from = version_from(own);
   const auto to = version_from(version);
-  if (!from || !to) {
+  if (!to) {
     throw Error(Code::kIncompatibleVersion,
                 cat("cannot convert the result of version \"", own, "\" to \"", version, "\""));
   }
-  return to_json(result_from(result, *from), *to);
+  return to_json(result_from(result), *to);
 }
 
 Error with_details(const Error& e, const std::string& more) {
@@ -95,8 +94,22 @@ void Operation::undo(const Target& target, std::size_t called, const json& resul
   if (undone) forget(key_of(target));
 }
 
+// A note without a result, under the lock: whoever was about that ADD has died of it.
+void Operation::undo_unfinished(const AttachmentKey& key) const {
+  const auto cached = cache_.find(key);
+  if (!cached || !cached->result.is_null()) return;
+  note(cat("an earlier ADD of ", key.str(), " did not come to its end, and is undone"));
+  const Target target{.container_id = key.container_id,
+                      .netns = cached->netns,
+                      .ifname = key.ifname,
+                      .args = cached->args,
+                      .capabilities = cached->capabilities};
+  undo(target, list_.plugins.size(), nullptr);
+}
+
 nlohmann::ordered_json Operation::add(const Target& target) const {
   caller_.require_plugins(Command::kAdd);
+  if (options_.undo_failed_add) undo_unfinished(key_of(target));
   const bool there = was_there(target);
   if (!there) remember(target, nullptr);
   Call call{.command = Command::kAdd, .target = &target};

@@ -34,6 +34,7 @@ class Operation {
   void remember(const Target& target, const nlohmann::json& result) const;
   void forget(const AttachmentKey& key) const noexcept;
   void undo(const Target& target, std::size_t called, const nlohmann::json& result) const;
+  void undo_unfinished(const AttachmentKey& key) const;
   bool was_there(const Target& target) const;
 
   const RuntimeOptions& options_;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "libcni/dir.h"
 #include "libcni/error.h"
 #include "libcni/hash.h"
 

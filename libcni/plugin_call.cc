@@ -105,9 +105,8 @@ std::vector<std::string> versions_in(const json& doc) {
 void require_result(const json& doc, std::string& version) {
   if (doc.is_null()) return;
   if (!doc.is_object()) throw Error(Code::kDecodingFailure, "it is not a JSON object");
-  const Reader root(doc, Code::kDecodingFailure);
   std::string own;
-  root.into("cniVersion", own);
+  Reader(doc, Code::kDecodingFailure).into("cniVersion", own);
   if (!own.empty()) version = own;
   const auto known = version_from(version);
   if (!known) {

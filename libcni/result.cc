@@ -214,4 +214,15 @@ Result result_from(const nlohmann::json& doc, Version assumed) {
   return result;
 }
 
+Result result_from(const nlohmann::json& doc) {
+  if (doc.is_null()) return {};
+  std::string own;
+  Reader(doc, Code::kDecodingFailure).into("cniVersion", own);
+  const auto version = version_from(own);
+  if (!version) {
+    throw Error(Code::kIncompatibleVersion, cat("unsupported CNI result version \"", own, "\""));
+  }
+  return result_from(doc, *version);
+}
+
 }  // namespace cni

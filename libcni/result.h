@@ -72,4 +72,8 @@ nlohmann::ordered_json to_json(const Result& result, Version as);
 /// family than assumed's (0.1/0.2, 0.3/0.4, 1.x), as in the reference.
 Result result_from(const nlohmann::json& doc, Version assumed);
 
+/// Reads a result of whatever version it says it is of; "" is 0.1.0. null is an empty result.
+/// \throws Error as above.
+Result result_from(const nlohmann::json& doc);
+
 }  // namespace cni

@@ -70,8 +70,8 @@ class Runtime {
 
   /// ADD of every plugin in order, each with the result of the one before. Gives the last result,
   /// as it was printed. Before the first plugin is called the attachment is noted in the cache, so
-  /// that DEL and GC know of it whatever happens to this process. Undone when it fails, unless the
-  /// interface was there before: DEL would take it from whoever has it.
+  /// that DEL, GC and the next ADD know of it whatever happens to this process. Undone when it
+  /// fails, unless the interface was there before: DEL would take it from whoever has it.
   nlohmann::ordered_json add(const NetworkList& list, const Target& target) const;
 
   /// DEL of every plugin in reverse order, with the final result of ADD. Arguments that target has

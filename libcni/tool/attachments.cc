@@ -29,12 +29,7 @@ Cell state_of(const CachedAttachment& one) {
 std::vector<std::string> addresses_of(const CachedAttachment& one) {
   std::vector<std::string> out;
   try {
-    std::string version;
-    const cni::Reader root(one.result);
-    root.into("cniVersion", version);
-    const auto known = cni::version_from(version);
-    if (one.result.is_null() || !known) return out;
-    for (const auto& ip : cni::result_from(one.result, *known).ips) out.push_back(ip.cidr.str());
+    for (const auto& ip : cni::result_from(one.result).ips) out.push_back(ip.cidr.str());
   } catch (const cni::Error&) {
   }
   return out;

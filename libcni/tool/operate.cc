@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
-#include <filesystem>
+#include <ctime>
+#include <optional>
 
 #include "libcni/liveness.h"
+#include "libcni/undo.h"
 #include "netlink/netns.h"
 
 namespace tool {
@@ -14,15 +16,51 @@ namespace {
 using cni::Attachment;
 using nlohmann::ordered_json;
 
-// The attachments of a network that are alive, as far as one may look.
+// The attachments of a network that are alive, as far as one may look. One that is unfinished is
+// not: where its ADD goes on, the collection waits for it and lets it stay.
 void add_living(const std::string& network, const std::string& cache_dir,
                 std::vector<Attachment>& keep) {
   for (const cni::CachedAttachment& one : cni::Cache(cache_dir).list().attachments) {
-    if (one.key.network != network) continue;
+    if (one.key.network != network || one.result.is_null()) continue;
     const cni::Liveness liveness = cni::liveness_of(one.netns, one.key.ifname);
     if (liveness == cni::Liveness::kAlive || liveness == cni::Liveness::kUnknown) {
       keep.push_back({one.key.container_id, one.key.ifname});
     }
+  }
+}
+
+// What the cache has of the config of a network: that of one attachment, or else of the newest.
+std::string remembered_config(const std::string& network,
+                              const std::optional<cni::AttachmentKey>& key,
+                              const std::string& cache_dir) {
+  const cni::Cache cache(cache_dir);
+  if (key) {
+    const auto cached = cache.find(*key);
+    return cached ? cached->config : "";
+  }
+  std::string config;
+  std::time_t newest = 0;
+  for (const cni::CachedAttachment& one : cache.list().attachments) {
+    if (one.key.network != network || one.modified < newest) continue;
+    config = one.config;
+    newest = one.modified;
+  }
+  return config;
+}
+
+// What is to be removed can be removed although its network was taken out of the directory, or
+// broken.
+cni::NetworkList network_of(const Operation& operation, const Settings& settings) {
+  try {
+    return find_network(settings, operation.network);
+  } catch (const cni::Error& e) {
+    if (operation.verb != "del" && operation.verb != "gc") throw;
+    std::optional<cni::AttachmentKey> key;
+    if (operation.verb == "del") key = key_of(settings, operation.network, operation.netns);
+    const std::string config = remembered_config(operation.network, key, settings.cache_dir);
+    if (config.empty()) throw;
+    cni::note(cat(text_of(e), "; going on with the config that ADD had"));
+    return cni::list_from(config);
   }
 }
 
@@ -31,7 +69,7 @@ void add_living(const std::string& network, const std::string& cache_dir,
 ordered_json run(const Operation& operation, const Settings& settings,
                  const cni::RuntimeOptions& options) {
   const cni::Runtime runtime(options);
-  const cni::NetworkList list = find_network(settings, operation.network);
+  const cni::NetworkList list = network_of(operation, settings);
   const std::string& verb = operation.verb;
   if (verb == "gc") {
     std::vector<Attachment> keep = operation.keep;

@@ -8,6 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import image, suite  # noqa: E402
+from support.cnitool import cache_names, cached, cnitool  # noqa: E402
 from support.plugin import OURS  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import fetch, remove_cgroups, run  # noqa: E402
@@ -158,6 +159,40 @@ class Podman(suite.NodeTest):
         self.assertIn("92:d0:c6:0a:29:33", shown)
         again = self.start("--ip", "10.89.7.77", check=False)
         self.assertNotEqual(again.returncode, 0, "the address is taken")
+
+    def test_cnitool_goes_on_with_what_podman_noted(self):
+        """podman's cache is written by the reference's library."""
+        self.use(network(RANGES["IPv4"]))
+        self.podman("load", "--signature-policy", f"{self.work}/policy.json",
+                    "-i", f"{self.work}/image.tar")
+        self.start("--name", "web", "-p", "8080:80", "--mac-address", "92:d0:c6:0a:29:33")
+        web = json.loads(self.podman("inspect", "web").stdout)[0]
+        container, netns = web["Id"], web["NetworkSettings"]["SandboxKey"]
+        where = {"NETCONFPATH": "/etc/cni/net.d"}
+        self.assertEqual(cache_names(), [f"patchbay-{container}-eth0"])
+        theirs = cached("patchbay", container)
+        listed, = cnitool("list", "--json", **where).json["attachments"]
+        self.assertEqual((listed["containerID"], listed["addresses"]),
+                         (container, [theirs["result"]["ips"][0]["address"]]))
+        here = ["patchbay", netns, "--container-id", container]
+        self.assert_ok(cnitool("check", *here, **where))
+        # Ours, of another container, has the same keys in the same order, with the same meaning.
+        pod = self.pod()
+        args = ";".join("=".join(pair) for pair in theirs["cniArgs"] if pair[0] != "MAC")
+        self.assert_ok(cnitool("add", "patchbay", pod.path, "--container-id", "c1", **where, CNI_ARGS=args,
+                               CAP_ARGS={"portMappings": [{"hostPort": 8081, "containerPort": 80,
+                                                           "protocol": "tcp"}]}))
+        ours = cached("patchbay", "c1")
+        self.assertEqual([key for key in ours if key != "netns"],
+                         [key for key in theirs if key != "netns"])
+        for key in ("kind", "config", "ifName", "networkName"):
+            self.assertEqual(ours[key], theirs[key])
+        self.assertEqual(ours["capabilityArgs"].keys(), theirs["capabilityArgs"].keys())
+        self.assertEqual(ours["result"].keys(), theirs["result"].keys())
+        # What podman has is taken down by ours, and podman does not mind.
+        self.assert_ok(cnitool("del", *here, **where))
+        self.assertEqual(cache_names(), ["patchbay-c1-eth0"])
+        self.podman("rm", "-f", "-t", "0", "web")
 
     def test_a_container_that_restarts_has_one_lease(self):
         self.use(network(RANGES["IPv4"]))

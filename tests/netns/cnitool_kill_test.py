@@ -11,7 +11,8 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.cnitool import cache_names, cnitool, container_of, finish, start, use  # noqa: E402
+from support.cnitool import (cache_names, cached, cnitool, container_of, finish,  # noqa: E402
+                             start, use)
 from support.parallel import parallel  # noqa: E402
 from support.snapshot import diff, left_by_design, snapshot  # noqa: E402
 from support.world import Pod, World  # noqa: E402
@@ -81,6 +82,17 @@ class Stage:
         return in_time, pod, f"{verb} killed after {1000 * after:.1f} ms"
 
 
+def go_on(pod, what):
+    """Somebody tries again by hand, and is done with it; what is wrong."""
+    container, verbs = container_of(pod.path), ["del"]
+    if what.startswith("add"):
+        finished = (f"net-{container}-eth0" in cache_names()
+                    and "result" in cached("net", container))
+        verbs = ["check", "del"] if finished else ["add", "check", "del"]
+    outcomes = [(verb, cnitool(verb, "net", pod.path, CAP_ARGS=CAPABILITIES)) for verb in verbs]
+    return [f"then {verb}: {outcome}" for verb, outcome in outcomes if not outcome.ok]
+
+
 def kills(arguments):
     """Kills so many on one node; returns [killed before their end, what is wrong]."""
     version, seed, count = arguments
@@ -91,6 +103,8 @@ def kills(arguments):
             break
         in_time, pod, what = stage.kill(chance)
         killed += in_time
+        if pod and chance.random() < 0.3:
+            wrong += [f"seed {seed}, round {n}, {what}, {said}" for said in go_on(pod, what)]
         collected = cnitool("gc", "net", "--keep", container_of(stage.stays.path))
         left = diff(stage.before, snapshot(), lambda place: left_by_design(place)
                     or place.startswith("file/run/netns/"))

@@ -149,6 +149,19 @@ class Life(ToolTest):
         self.assert_tool_ok(cnitool("del", "net", pod.path))
         self.assert_nothing_left(before, f"file{pod.path}")
 
+    def test_del_and_gc_work_when_the_network_is_gone(self):
+        use(chain())
+        pod, other = self.pod(), self.pod()
+        before = snapshot()
+        for one in (pod, other):
+            self.assert_tool_ok(cnitool("add", "net", one.path))
+        os.unlink(f"{CONF_DIR}/10-test.conflist")
+        self.assert_tool_fails(cnitool("check", "net", pod.path), "no net configurations found")
+        self.assert_tool_ok(cnitool("del", "net", pod.path), noted="the config that ADD had")
+        self.assert_tool_fails(cnitool("del", "net", pod.path), "no net configurations found")
+        self.assert_tool_ok(cnitool("gc", "net"), noted="the config that ADD had")
+        self.assert_nothing_left(before, f"file{CONF_DIR}/10-test.conflist")
+
     def test_plugins_of_the_directory_beside_a_list_are_called_too(self):
         use(chain(plugins=[BRIDGE]))
         os.mkdir(f"{CONF_DIR}/net")
@@ -298,7 +311,7 @@ class Failing(ToolTest):
         self.assertIn("eth0", two.run("ip", "link"))
         found = self.assert_tool_ok(cnitool("list", "--json"))["attachments"]
         self.assertEqual(sorted(one["state"] for one in found), ["alive", "unfinished"])
-        self.assert_tool_ok(cnitool("gc", "net", "--keep", container_of(one.path)))
+        self.assert_tool_ok(cnitool("gc", "net", "--keep-alive"))
         self.assert_same(before, ignore=left_by_design)
 
     def test_what_somebody_else_has_in_the_namespace_is_not_taken_down(self):

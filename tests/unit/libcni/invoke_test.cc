@@ -263,6 +263,16 @@ TEST_CASE("a plugin is stopped when a descriptor says so") {
   CHECK(dies_soon(pid_in(folder.file("pid"))));
 }
 
+TEST_CASE("a plugin is not started where a descriptor says stop already") {
+  const Folder folder;
+  auto [reads, writes] = surroundings::make_pipe();
+  netlink::write_all(writes.get(), "x", "a pipe");
+  const std::string file = folder.script("plugin", netlink::cat("touch ", folder.file("ran")));
+  CHECK_THROWS_AS(execute({.file = file, .env = kEnv, .stop_fd = reads.get()}, "", seconds(30)),
+                  Error);
+  CHECK_FALSE(std::filesystem::exists(folder.file("ran")));
+}
+
 TEST_CASE("a plugin may take its time where there is no limit") {
   const Folder folder;
   const std::string file = folder.script("plugin", "sleep 0.1; echo done");

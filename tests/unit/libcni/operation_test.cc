@@ -1,6 +1,8 @@
 #include "libcni/operation.h"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/unit/libcni/runtime_node.h"
 #include "tests/unit/libcni/stderr.h"
@@ -71,6 +73,31 @@ TEST_CASE("ADD: what cannot be undone is said, and the cache goes on to know of 
   node.gc();
   CHECK(node.log().starts_with("DEL:three DEL:two DEL:one "));
   CHECK_FALSE(node.has_cached());
+}
+
+TEST_CASE("ADD: an earlier one that did not come to its end is undone first") {
+  Node node;
+  node.target.args = {{"A", "old"}};
+  node.plugin("two", "[ $CNI_COMMAND != ADD ] || kill -9 $PPID");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    node.add();
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  CHECK(node.log() == "ADD:one ADD:two ");
+  REQUIRE(node.find());
+  node.plugin("two");
+  node.target.args = {{"A", "new"}};
+  const StderrKept kept;
+  node.add();
+  CHECK(node.log() == "DEL:three DEL:two DEL:one ADD:one ADD:two ADD:three ");
+  CHECK(node.variable("one", "DEL", "CNI_ARGS") == "A=old");
+  CHECK(node.variable("one", "ADD", "CNI_ARGS") == "A=new");
+  CHECK(kept.text() ==
+        "an earlier ADD of interface 'eth0' of container 'c1' in network 'net' did "
+        "not come to its end, and is undone\n");
+  CHECK(node.find()->result == json::parse(kResult));
 }
 
 TEST_CASE("ADD: nothing is undone where that is not wanted") {
@@ -193,12 +220,11 @@ TEST_CASE("DEL: goes on without a result that cannot be said, CHECK does not") {
   node.write_cached(R"({"kind": "cniCacheV1", "networkName": "net", "containerId": "c1",
       "ifName": "eth0", "result": {"cniVersion": "9.9.9"}})");
   CHECK(std::string(error_of([&] { node.check(); }).what()) ==
-        "failed to get network \"net\" cached result: cannot convert the result of version "
-        "\"9.9.9\" to \"1.1.0\"");
+        "failed to get network \"net\" cached result: unsupported CNI result version \"9.9.9\"");
   const StderrKept kept;
   node.del();
   CHECK_FALSE(node.input("one", "DEL").contains("prevResult"));
-  CHECK(kept.text().find("cannot convert the result of version \"9.9.9\"") != std::string::npos);
+  CHECK(kept.text().find("unsupported CNI result version \"9.9.9\"") != std::string::npos);
   CHECK_FALSE(node.has_cached());
 }
 

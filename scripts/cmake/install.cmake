@@ -1,0 +1,59 @@
+# cmake --install: three components. `library` is libcni with the headers that a program needs which is
+# a runtime or a plugin, for find_package(patchbay) and pkg-config; `tool` is cnitool, `plugins` the
+# plugins (see cni_plugin).
+include(CMakePackageConfigHelpers)
+
+set(public_headers
+  libcni/args.h libcni/cache.h libcni/conf.h libcni/conflist.h libcni/error.h libcni/invoke.h
+  libcni/ipam.h libcni/liveness.h libcni/plugin.h libcni/request.h libcni/result.h libcni/runtime.h
+  libcni/undo.h libcni/version.h
+  netlink/netns.h netlink/types/error.h netlink/types/fd.h netlink/types/ip.h netlink/types/mac.h)
+set(include_dir ${CMAKE_INSTALL_INCLUDEDIR}/patchbay)
+foreach(header IN LISTS public_headers)
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${CMAKE_SOURCE_DIR}/${header} DESTINATION ${include_dir}/${folder}
+          COMPONENT library)
+endforeach()
+
+set_target_properties(libcni PROPERTIES EXPORT_NAME cni)
+set_target_properties(netlink_types PROPERTIES EXPORT_NAME types OUTPUT_NAME cni_types)
+foreach(target libcni netlink_types)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} INTERFACE $<INSTALL_INTERFACE:${include_dir}>)
+  if(CMAKE_INTERPROCEDURAL_OPTIMIZATION AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # The archives must be of use to a linker that does no link-time optimization.
+    target_compile_options(${target} PRIVATE -ffat-lto-objects)
+  endif()
+endforeach()
+install(TARGETS libcni netlink_types EXPORT patchbay
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/patchbay)
+install(EXPORT patchbay NAMESPACE patchbay:: FILE patchbay-targets.cmake
+        DESTINATION ${package_dir} COMPONENT library)
+file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/patchbay-config.cmake CONTENT [[
+include(CMakeFindDependencyMacro)
+find_dependency(nlohmann_json 3.11)
+include(${CMAKE_CURRENT_LIST_DIR}/patchbay-targets.cmake)
+]] @ONLY)
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/patchbay-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/patchbay-config.cmake
+              ${CMAKE_CURRENT_BINARY_DIR}/patchbay-config-version.cmake
+        DESTINATION ${package_dir} COMPONENT library)
+
+# ${pcfiledir}: found wherever the prefix is moved to.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR
+           BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE pc_include)
+file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/libcni.pc CONTENT [[
+Name: libcni
+Description: The Container Network Interface for C++: runtimes and plugins
+Version: @PROJECT_VERSION@
+Requires: nlohmann_json
+Cflags: -I${pcfiledir}/@pc_include@/patchbay
+Libs: -L${pcfiledir}/.. -lcni -lcni_types
+]] @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/libcni.pc
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
+
+install(TARGETS cnitool RUNTIME COMPONENT tool)
