@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <vector>
 
 #include "libcni/error.h"
 
@@ -19,11 +20,8 @@ bool parse_bool(std::string_view text, std::string_view pair) {
   throw bad_args(cat("pair \"", pair, "\": expected 1, 0, true or false"));
 }
 
-}  // namespace
-
-std::map<std::string, std::string, std::less<>> parse_args(
-    std::string_view text, std::initializer_list<std::string_view> known) {
-  std::map<std::string, std::string, std::less<>> out;
+Args parse(std::string_view text, const std::vector<std::string_view>& known) {
+  Args out;
   std::string unknown;
   bool ignore_unknown = false;
   for (bool more = !text.empty(); more;) {
@@ -49,6 +47,18 @@ std::map<std::string, std::string, std::less<>> parse_args(
     throw bad_args(cat("unknown args [", unknown, "]; IgnoreUnknown=1 would pass them over"));
   }
   return out;
+}
+
+}  // namespace
+
+Args parse_args(std::string_view text, std::initializer_list<std::string_view> known) {
+  return parse(text, known);
+}
+
+Args parse_args(std::string_view text, KeyList known) {
+  std::vector<std::string_view> names;
+  for (const Key& key : known) names.emplace_back(key.name);
+  return parse(text, names);
 }
 
 }  // namespace cni

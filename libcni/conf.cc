@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "libcni/common_keys.h"
+
 namespace cni {
 
 namespace {
@@ -26,14 +28,6 @@ const nlohmann::json* find_key(const nlohmann::json& object, const char* key) {
     if (same_but_for_case(it.key(), key)) return &*it;
   }
   return nullptr;
-}
-
-// Values are quoted in complaints; a whole config is not.
-std::string shortened(const nlohmann::json& value) {
-  constexpr std::size_t kMost = 120;
-  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
-  return text;
 }
 
 }  // namespace
@@ -137,30 +131,24 @@ void Reader::fail(std::string_view complaint) const {
   throw Error(code_, cat(where, ": ", complaint, ": ", shortened(*value_)));
 }
 
+std::string shortened(const nlohmann::json& value) {
+  constexpr std::size_t kMost = 120;
+  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  return text;
+}
+
 Dns dns_from(const Reader& place) {
   Dns dns;
-  place.into("nameservers", dns.nameservers);
-  place.into("domain", dns.domain);
-  place.into("search", dns.search);
-  place.into("options", dns.options);
+  read_keys(place, kDnsKeys, dns);
   return dns;
 }
 
 std::vector<Route> routes_from(const Reader& place, GatewayFamily family) {
-  constexpr std::int64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
   std::vector<Route> out;
   for (const Reader& element : place.elements()) {
-    Route route{.dst = element["dst"].as_cidr()};
-    element.into("gw", route.gateway);
-    element.into("mtu", route.mtu, 0, kMost32);
-    element.into("advmss", route.advmss, 0, kMost32);
-    element.into("priority", route.priority, 0, kMost32);
-    if (const Reader table = element["table"]; table.present()) {
-      route.table = static_cast<unsigned>(table.as_int(0, kMost32));
-    }
-    if (const Reader scope = element["scope"]; scope.present()) {
-      route.scope = static_cast<unsigned>(scope.as_int(0, 255));
-    }
+    Route route;
+    read_keys(element, kRouteKeys, route);
     if (family == GatewayFamily::kOfDestination && route.gateway &&
         route.gateway->family() != route.dst.ip.family()) {
       element["gw"].fail(cat("not of the address family of dst ", route.dst.str()));

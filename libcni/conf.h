@@ -66,6 +66,9 @@ class Reader {
   std::string at_;
 };
 
+/// The value as JSON, as complaints quote it: cut off where it is long.
+std::string shortened(const nlohmann::json& value);
+
 /// "dns": nameservers, domain, search, options. An absent place gives an empty Dns.
 Dns dns_from(const Reader& place);
 /// Whether a route's gateway must be of the address family of its destination. In a config anything

@@ -6,7 +6,9 @@
 
 #include <cerrno>
 #include <new>
+#include <stdexcept>
 
+#include "libcni/manual.h"
 #include "netlink/types/fd.h"
 
 namespace cni {
@@ -19,13 +21,6 @@ std::string versions_json() {
   out["supportedVersions"] = nlohmann::ordered_json::array();
   for (const auto v : supported_versions()) out["supportedVersions"].push_back(v);
   return out.dump() + "\n";
-}
-
-std::string about(const Plugin& plugin) {
-  std::string versions;
-  for (const auto v : supported_versions()) versions += cat(versions.empty() ? "" : ", ", v);
-  return cat("CNI ", plugin.name, " plugin patchbay ", build_version(),
-             "\nCNI protocol versions supported: ", versions);
 }
 
 std::string text_of(const nlohmann::ordered_json& json) {
@@ -88,6 +83,18 @@ void serve(const Plugin& plugin, const World& world, const Request& request) {
   dispatch(plugin, request);
 }
 
+int answer(const Plugin& plugin, int argc, char** argv) try {
+  if (argc > 2) throw std::invalid_argument(cat("one option at a time, not '", argv[2], "' too"));
+  netlink::write_all(STDOUT_FILENO, answer_to(plugin, argv[1]), "stdout");
+  return 0;
+} catch (const std::invalid_argument& e) {
+  note(cat(plugin.name, ": ", e.what()));
+  return 2;
+} catch (const std::exception& e) {
+  note(cat(plugin.name, ": ", e.what()));
+  return 1;
+}
+
 // Keeps stdout for the result: what was fd 1 is kept under another number, fd 1 becomes stderr.
 // A descriptor of 0 to 2 that the caller left closed is pointed at /dev/null, so that no socket of
 // ours gets its number. Without a stdout the Fd is empty and the write of the result fails.
@@ -124,7 +131,8 @@ int run(const Plugin& plugin, const World& world) noexcept {
   }
 }
 
-int plugin_main(const Plugin& plugin) {
+int plugin_main(const Plugin& plugin, int argc, char** argv) {
+  if (argc > 1) return answer(plugin, argc, argv);
   World world{.env = current_environment()};
   const auto command = world.env.find("CNI_COMMAND");
   if (command == world.env.end() || command->second.empty()) {

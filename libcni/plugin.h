@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "libcni/key.h"
 #include "libcni/request.h"
 #include "libcni/result.h"
 #include "libcni/undo.h"
@@ -16,6 +17,7 @@ struct Plugin {
   void (*check)(const Request&) = nullptr;
   void (*gc)(const Request&) = nullptr;
   void (*status)(const Request&) = nullptr;
+  const Manual* manual = nullptr;
 };
 
 /// One run's surroundings: plugin_main() takes them from the process, a test makes them up.
@@ -32,8 +34,10 @@ struct World {
 int run(const Plugin& plugin, const World& world) noexcept;
 
 /// main() of a plugin. What libraries print to stdout goes to stderr; a closed stdout is an error
-/// like another, not a signal. Without CNI_COMMAND it says on stderr what it is.
-int plugin_main(const Plugin& plugin);
+/// like another, not a signal. An argument, which no runtime gives, asks for --help, --version,
+/// --schema or --keys; exit status 2 where it is another. Without arguments and CNI_COMMAND it says
+/// on stderr what it is.
+int plugin_main(const Plugin& plugin, int argc = 0, char** argv = nullptr);
 
 /// The version of this build, as "0.1.0".
 std::string_view build_version();

@@ -7,20 +7,13 @@
 
 namespace cni {
 
-namespace {
-
-constexpr std::array<std::string_view, 7> kVersions{"0.1.0", "0.2.0", "0.3.0", "0.3.1",
-                                                    "0.4.0", "1.0.0", "1.1.0"};
-
-}  // namespace
-
 std::span<const std::string_view> supported_versions() { return kVersions; }
 
 std::string_view str(Version version) { return kVersions[static_cast<std::size_t>(version)]; }
 
 std::optional<Version> version_from(std::string_view text) {
   if (text.empty()) return Version::k0_1_0;
-  for (std::size_t i = 0; i < kVersions.size(); ++i) {
+  for (std::size_t i = 0; i < std::size(kVersions); ++i) {
     if (kVersions[i] == text) return static_cast<Version>(i);
   }
   return std::nullopt;

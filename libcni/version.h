@@ -11,6 +11,8 @@ namespace cni {
 /// The spec versions this build speaks, oldest first.
 enum class Version { k0_1_0, k0_2_0, k0_3_0, k0_3_1, k0_4_0, k1_0_0, k1_1_0 };
 
+inline constexpr std::string_view kVersions[] = {"0.1.0", "0.2.0", "0.3.0", "0.3.1",
+                                                 "0.4.0", "1.0.0", "1.1.0"};
 inline constexpr Version kNewest = Version::k1_1_0;
 
 std::span<const std::string_view> supported_versions();

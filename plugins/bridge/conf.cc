@@ -3,7 +3,7 @@
 #include <bitset>
 
 #include "libcni/args.h"
-#include "libcni/ipam.h"
+#include "libcni/common_keys.h"
 
 namespace bridge {
 
@@ -11,6 +11,7 @@ namespace {
 
 using cni::cat;
 using cni::Reader;
+using cni::Type;
 
 constexpr int kMostVlan = 4094;
 using VlanSet = std::bitset<kMostVlan + 1>;
@@ -21,30 +22,61 @@ bool is_link_name(const std::string& name) {
          name.find_first_of("/: \t\n\v\f\r") == std::string::npos;
 }
 
-void read_trunk_item(const Reader& item, VlanSet& vlans) {
-  if (!item.present() || !item.json().is_object()) {
-    item.fail("expected {\"id\": N} or {\"minID\": N, \"maxID\": N}");
+// An entry of vlanTrunk; 0 is absent.
+struct TrunkItem {
+  int least = 0, most = 0, id = 0;
+};
+
+int vlan_id(const Reader& place, const char* complaint) {
+  const auto id = place.as_int(INT32_MIN, INT32_MAX);
+  if (id < 1 || id > kMostVlan) place.fail(cat(complaint, ", expected 1 to ", kMostVlan));
+  return static_cast<int>(id);
+}
+
+void read_min_id(const Reader& place, TrunkItem& item) {
+  item.least = vlan_id(place, "incorrect trunk minID parameter");
+}
+void read_max_id(const Reader& place, TrunkItem& item) {
+  item.most = vlan_id(place, "incorrect trunk maxID parameter");
+}
+void read_id(const Reader& place, TrunkItem& item) {
+  item.id = vlan_id(place, "incorrect trunk id parameter");
+}
+
+constexpr auto kTrunkKeys =
+    cni::keys(cni::custom<read_min_id>({.name = "minID",
+                                        .meaning = "the first of a range of VLANs",
+                                        .type = Type::kWhole,
+                                        .least = 1,
+                                        .most = kMostVlan}),
+              cni::custom<read_max_id>({.name = "maxID",
+                                        .meaning = "the last of it",
+                                        .type = Type::kWhole,
+                                        .least = 1,
+                                        .most = kMostVlan}),
+              cni::custom<read_id>({.name = "id",
+                                    .meaning = "a single VLAN; may stand beside a range",
+                                    .type = Type::kWhole,
+                                    .least = 1,
+                                    .most = kMostVlan}));
+
+void read_trunk_item(const Reader& place, VlanSet& vlans) {
+  if (!place.present() || !place.json().is_object()) {
+    place.fail("expected {\"id\": N} or {\"minID\": N, \"maxID\": N}");
   }
-  const auto id_at = [&item](const char* key, const char* complaint) -> int {
-    const Reader place = item[key];
-    if (!place.present()) return 0;
-    const auto id = place.as_int(INT32_MIN, INT32_MAX);
-    if (id < 1 || id > kMostVlan) place.fail(cat(complaint, ", expected 1 to ", kMostVlan));
-    return static_cast<int>(id);
-  };
-  const int least = id_at("minID", "incorrect trunk minID parameter");
-  const int most = id_at("maxID", "incorrect trunk maxID parameter");
-  const int id = id_at("id", "incorrect trunk id parameter");
-  if (least == 0 && most != 0) {
-    item.fail("minID and maxID should be configured simultaneously, minID is missing");
+  TrunkItem item;
+  cni::read_keys(place, kTrunkKeys, item);
+  if (item.least == 0 && item.most != 0) {
+    place.fail("minID and maxID should be configured simultaneously, minID is missing");
   }
-  if (least != 0 && most == 0) {
-    item.fail("minID and maxID should be configured simultaneously, maxID is missing");
+  if (item.least != 0 && item.most == 0) {
+    place.fail("minID and maxID should be configured simultaneously, maxID is missing");
   }
-  if (least > most) item.fail("minID is greater than maxID in trunk parameter");
-  for (int vlan = least; vlan != 0 && vlan <= most; ++vlan)
+  if (item.least > item.most) place.fail("minID is greater than maxID in trunk parameter");
+  for (int vlan = item.least; vlan != 0 && vlan <= item.most; ++vlan) {
     vlans.set(static_cast<std::size_t>(vlan));
-  if (id != 0) vlans.set(static_cast<std::size_t>(id));
+  }
+  if (item.id != 0) vlans.set(static_cast<std::size_t>(item.id));
 }
 
 std::vector<netlink::PortVlan> ranges_of(const VlanSet& vlans) {
@@ -60,27 +92,25 @@ std::vector<netlink::PortVlan> ranges_of(const VlanSet& vlans) {
   return out;
 }
 
-void read_vlans(const Reader& root, Conf& conf) {
-  if (const Reader vlan = root["vlan"]; vlan.present()) {
-    const auto id = vlan.as_int(INT32_MIN, INT32_MAX);
-    if (id < 0 || id > kMostVlan) {
-      vlan.fail(cat("invalid VLAN ID ", id, " (must be between 0 and ", kMostVlan, ")"));
-    }
-    conf.vlan = static_cast<std::uint16_t>(id);
+void read_vlan(const Reader& place, Conf& conf) {
+  const auto id = place.as_int(INT32_MIN, INT32_MAX);
+  if (id < 0 || id > kMostVlan) {
+    place.fail(cat("invalid VLAN ID ", id, " (must be between 0 and ", kMostVlan, ")"));
   }
-  const Reader trunk = root["vlanTrunk"];
+  conf.vlan = static_cast<std::uint16_t>(id);
+  conf.vlan_filtering = id != 0;
+}
+
+void read_trunk(const Reader& place, Conf& conf) {
   VlanSet vlans;
-  for (const Reader& item : trunk.elements()) read_trunk_item(item, vlans);
+  for (const Reader& item : place.elements()) read_trunk_item(item, vlans);
   vlans.reset(conf.vlan);  // the trunk's "tagged" would take the access VLAN's PVID away
   conf.trunk = ranges_of(vlans);
-  conf.vlan_filtering = conf.vlan != 0 || trunk.present();
-  root.into("preserveDefaultVlan", conf.preserve_default_vlan);
+  conf.vlan_filtering = true;
 }
 
 // "dns" counts where one of its lists is there, even an empty one, or a domain.
-void read_dns(const Reader& root, Conf& conf) {
-  const Reader place = root["dns"];
-  if (!place.present()) return;
+void read_dns(const Reader& place, Conf& conf) {
   cni::Dns dns = cni::dns_from(place);
   if (place["nameservers"].present() || place["search"].present() || place["options"].present() ||
       !dns.domain.empty()) {
@@ -88,66 +118,149 @@ void read_dns(const Reader& root, Conf& conf) {
   }
 }
 
-std::optional<netlink::Mac> mac_from(const std::string& text, const std::string& where,
-                                     cni::Code code) {
-  if (text.empty()) return std::nullopt;
-  const auto mac = netlink::Mac::parse(text);
-  if (!mac || mac->is_zero() || mac->is_multicast()) {
-    throw cni::Error(code, cat(where,
-                               ": expected the hardware address of one Ethernet interface, as "
-                               "02:00:5e:10:20:30: \"",
-                               text, "\""));
-  }
-  return mac;
-}
-
-// runtimeConfig beats args, which beats CNI_ARGS.
-void read_mac(const cni::Request& request, Conf& conf) {
-  const auto args = cni::parse_args(request.args, {"MAC"});
-  const Reader root = request.reader();
-  const Reader runtime = root["runtimeConfig"];
-  const Reader cni_args = root["args"]["cni"];
-  std::string from_runtime;
-  std::string from_args;
-  runtime.into("mac", from_runtime);
-  cni_args.into("mac", from_args);
-  if (const auto it = args.find("MAC"); it != args.end()) {
-    conf.mac = mac_from(it->second, "CNI_ARGS: MAC", cni::Code::kInvalidEnvironment);
-  }
-  const auto code = cni::Code::kInvalidConfig;
-  if (auto mac = mac_from(from_args, "args.cni.mac", code)) conf.mac = mac;
-  if (auto mac = mac_from(from_runtime, "runtimeConfig.mac", code)) conf.mac = mac;
-}
-
-void read_flags(const Reader& root, Conf& conf) {
-  root.into("isGateway", conf.is_gateway);
-  root.into("isDefaultGateway", conf.is_default_gateway);
-  conf.is_gateway = conf.is_gateway || conf.is_default_gateway;
-  root.into("forceAddress", conf.force_address);
-  root.into("hairpinMode", conf.hairpin_mode);
-  root.into("promiscMode", conf.promisc_mode);
-  root.into("macspoofchk", conf.mac_spoof_check);
-  root.into("enabledad", conf.enable_dad);
-  root.into("disableContainerInterface", conf.disable_container_interface);
-  root.into("portIsolation", conf.port_isolation);
-}
-
-void read_masquerade(const Reader& root, Conf& conf) {
-  root.into("ipMasq", conf.ip_masq);
-  std::string backend;
-  root.into("ipMasqBackend", backend);
-  if (backend.empty()) return;
-  conf.ip_masq_backend = plugins::backend_from(backend);
+void read_masquerade_backend(const Reader& place, Conf& conf) {
+  const std::string text = place.as_string();
+  if (text.empty()) return;
+  conf.ip_masq_backend = plugins::backend_from(text);
   if (!conf.ip_masq_backend) {
-    root["ipMasqBackend"].fail("unknown ipmasq backend, expected \"nftables\" or \"iptables\"");
+    place.fail("unknown ipmasq backend, expected \"nftables\" or \"iptables\"");
   }
 }
+
+constexpr const char* kOneMac =
+    "the hardware address of one Ethernet interface, as 02:00:5e:10:20:30";
+
+std::optional<netlink::Mac> mac_from(const std::string& text) {
+  const auto mac = netlink::Mac::parse(text);
+  return mac && !mac->is_zero() && !mac->is_multicast() ? mac : std::nullopt;
+}
+
+void read_mac(const Reader& place, Conf& conf) {
+  const std::string text = place.as_string();
+  if (text.empty()) return;
+  conf.mac = mac_from(text);
+  if (!conf.mac) place.fail(cat("expected ", kOneMac));
+}
+
+constexpr cni::Key kArgs[] = {{.name = "MAC",
+                               .meaning = "hardware address of the pod's interface; the `mac` of "
+                                          "`args` and of `runtimeConfig` beat it",
+                               .type = Type::kMac}};
+
+void read_mac_of_args(const std::string& text, Conf& conf) {
+  for (const auto& [name, value] : cni::parse_args(text, kArgs)) {
+    if (value.empty()) continue;
+    conf.mac = mac_from(value);
+    if (conf.mac) continue;
+    throw cni::Error(cni::Code::kInvalidEnvironment,
+                     cat("CNI_ARGS: ", name, ": expected ", kOneMac, ": \"", value, "\""));
+  }
+}
+
+constexpr std::string_view kBackends[] = {"nftables", "iptables"};
+
+constexpr auto kIpamKeys = cni::keys(cni::key<&Conf::ipam_type>(
+    {.name = "type", .meaning = "the IPAM plugin, which reads the rest of `ipam`"}));
+
+constexpr auto kCniArgsKeys =
+    cni::keys(cni::custom<read_mac>({.name = "mac",
+                                     .meaning = "hardware address of the pod's interface; that of "
+                                                "`runtimeConfig` beats it",
+                                     .type = Type::kMac,
+                                     .or_empty = true}));
+constexpr auto kArgsKeys = cni::keys(cni::part<kCniArgsKeys>({.name = "cni", .open = true}));
+
+constexpr auto kRuntimeKeys =
+    cni::keys(cni::custom<read_mac>({.name = "mac",
+                                     .meaning = "hardware address of the pod's interface",
+                                     .type = Type::kMac,
+                                     .or_empty = true}));
+
+constexpr auto kKeys = cni::keys(
+    cni::key<&Conf::bridge>({.name = "bridge",
+                             .meaning = "name of the bridge; it is made where it is missing",
+                             .otherwise = "`cni0`",
+                             .pattern = "^[^/: \\t\\n\\v\\f\\r]{1,15}$",
+                             .expected = "a link name of 1 to 15 bytes without slash, colon and "
+                                         "white space"}),
+    cni::key<&Conf::is_gateway>(
+        {.name = "isGateway",
+         .meaning = "gives the bridge the gateway address of every address that IPAM hands out, "
+                    "and turns forwarding on"}),
+    cni::key<&Conf::is_default_gateway>(
+        {.name = "isDefaultGateway",
+         .meaning = "the same, and a default route in the pod for each address family that has "
+                    "none from IPAM"}),
+    cni::key<&Conf::force_address>(
+        {.name = "forceAddress",
+         .meaning = "replaces another address of the bridge that is in the gateway's way; "
+                    "otherwise that is an error which names the address"}),
+    cni::key<&Conf::ip_masq>(
+        {.name = "ipMasq",
+         .meaning = "masquerades what pods send out of their subnet (multicast excepted)"}),
+    cni::custom<read_masquerade_backend>(
+        {.name = "ipMasqBackend",
+         .meaning = "what masquerades; without the key nftables where the kernel has it with NAT, "
+                    "else iptables. DEL removes what either left",
+         .otherwise = "what the node has",
+         .type = Type::kWord,
+         .words = kBackends,
+         .or_empty = true}),
+    cni::key<&Conf::mtu>({.name = "mtu",
+                          .meaning = "in bytes, of both ends of the veth pair, and of the bridge "
+                                     "when it is made; 0 is the kernel's default",
+                          .otherwise = "0",
+                          .least = 68,  // RFC 791; the kernel's ETH_MIN_MTU
+                          .most = 65535,
+                          .expected = "0 (the kernel's default) or 68 to 65535",
+                          .or_zero = true}),
+    cni::key<&Conf::hairpin_mode>(
+        {.name = "hairpinMode",
+         .meaning = "lets a pod reach itself through its own hostPort or Service address. Not with "
+                    "`promiscMode`"}),
+    cni::key<&Conf::promisc_mode>(
+        {.name = "promiscMode", .meaning = "sets the bridge promiscuous. Never taken back"}),
+    cni::custom<read_vlan>({.name = "vlan",
+                            .meaning = "access VLAN; 0 is none. With `isGateway` the gateway "
+                                       "address sits on the link `BRIDGE.VLAN`",
+                            .otherwise = "0",
+                            .type = Type::kWhole,
+                            .most = kMostVlan}),
+    cni::custom<read_trunk>({.name = "vlanTrunk",  // after vlan
+                             .meaning = "tagged VLANs of the port",
+                             .type = Type::kObject,
+                             .lists = 1,
+                             .keys = kTrunkKeys}),
+    cni::key<&Conf::preserve_default_vlan>(
+        {.name = "preserveDefaultVlan",
+         .meaning = "leaves the bridge's default VLAN on the port beside `vlan` and `vlanTrunk`"}),
+    cni::key<&Conf::mac_spoof_check>(
+        {.name = "macspoofchk",
+         .meaning = "drops frames from the pod whose hardware address is not the pod's own"}),
+    cni::key<&Conf::enable_dad>(
+        {.name = "enabledad",
+         .meaning = "duplicate address detection in the pod, waited for. Off, an IPv6 address is "
+                    "usable at once"}),
+    cni::key<&Conf::disable_container_interface>(
+        {.name = "disableContainerInterface",
+         .meaning = "leaves the pod's end down. Not with `ipam`"}),
+    cni::key<&Conf::port_isolation>(
+        {.name = "portIsolation",
+         .meaning = "pods with it cannot reach each other over the bridge, only the others"}),
+    cni::part<kIpamKeys>({.name = "ipam",
+                          .meaning = "`type` names the IPAM plugin, which reads the rest",
+                          .open = true,
+                          .folded = true}),
+    cni::custom<read_dns>({.name = "dns",
+                           .meaning = "`nameservers`, `domain`, `search`, `options`: replaces the "
+                                      "IPAM plugin's DNS as a whole",
+                           .type = Type::kObject,
+                           .keys = cni::kDnsKeys,
+                           .folded = true}),
+    cni::part<kArgsKeys>({.name = "args", .open = true}),
+    cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}));  // beats args
 
 void refuse_contradictions(const Reader& root, const Conf& conf) {
-  constexpr unsigned kLeastMtu = 68;  // RFC 791; the kernel's ETH_MIN_MTU
-  if (conf.mtu != 0 && conf.mtu < kLeastMtu) {
-    root["mtu"].fail(cat("expected 0 (the kernel's default) or ", kLeastMtu, " to 65535"));
-  }
   if (!is_link_name(conf.bridge)) {
     root["bridge"].fail(
         "expected a link name of 1 to 15 bytes without slash, colon and white space");
@@ -180,17 +293,17 @@ bool read_or_true(const Reader& root, const char* key) {
 
 std::string Conf::vlan_gateway() const { return cat(bridge, ".", vlan); }
 
+constinit const cni::Manual kManual{
+    .purpose = "connects pods to a Linux bridge on the node, by a veth pair per pod",
+    .keys = kKeys,
+    .args = kArgs};
+
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();
   Conf conf;
-  root.into("bridge", conf.bridge);
-  root.into("mtu", conf.mtu, 0, 65535);
-  read_flags(root, conf);
-  read_masquerade(root, conf);
-  read_vlans(root, conf);
-  read_dns(root, conf);
-  read_mac(request, conf);
-  conf.ipam_type = cni::ipam_type(request);
+  read_mac_of_args(request.args, conf);
+  cni::read_keys(root, kKeys, conf);
+  conf.is_gateway = conf.is_gateway || conf.is_default_gateway;
   refuse_contradictions(root, conf);
   return conf;
 }

@@ -5,12 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "libcni/key.h"
 #include "libcni/request.h"
 #include "netlink/route/bridge_vlan.h"
 #include "netlink/types/mac.h"
 #include "plugins/common/masquerade.h"
 
 namespace bridge {
+
+extern const cni::Manual kManual;
 
 /// The network config of the bridge plugin; the README's table says what each key means.
 struct Conf {

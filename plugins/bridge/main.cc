@@ -1,11 +1,14 @@
 #include "libcni/plugin.h"
 #include "plugins/bridge/bridge.h"
+#include "plugins/bridge/conf.h"
 
-int main() {
+int main(int argc, char** argv) {
   return cni::plugin_main({.name = "bridge",
                            .add = bridge::add,
                            .del = bridge::del,
                            .check = bridge::check,
                            .gc = bridge::gc,
-                           .status = bridge::status});
+                           .status = bridge::status,
+                           .manual = &bridge::kManual},
+                          argc, argv);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libcni/args.h"
+#include "libcni/common_keys.h"
 
 namespace host_local {
 
@@ -12,56 +13,63 @@ using cni::cat;
 using cni::Code;
 using cni::Error;
 using cni::Reader;
+using cni::Type;
 
-Range range_from(const Reader& place) {
+// A range as it is written.
+struct Written {
   std::optional<Cidr> subnet;
   std::optional<Ip> start, end, gateway;
-  place.into("subnet", subnet);
-  place.into("rangeStart", start);
-  place.into("rangeEnd", end);
-  place.into("gateway", gateway);
-  if (!subnet) place["subnet"].fail("expected the subnet of the range, as 10.1.2.0/24");
-  if (subnet->ip.is_v4() && place["subnet"].as_string().find(':') != std::string::npos) {
-    place["subnet"].fail("IPNet IP and Mask version mismatch");
+};
+
+void read_subnet(const Reader& place, Written& range) {
+  if (!place.present() || place.as_string().empty()) {
+    place.fail("expected the subnet of the range, as 10.1.2.0/24");
   }
+  range.subnet = place.as_cidr();
+  if (range.subnet->ip.is_v4() && place.as_string().find(':') != std::string::npos) {
+    place.fail("IPNet IP and Mask version mismatch");
+  }
+}
+
+constexpr auto kRangeKeys = cni::keys(
+    cni::custom<read_subnet>({.name = "subnet",
+                              .meaning = "the network address, at least four addresses",
+                              .type = Type::kCidr,
+                              .required = true}),
+    cni::key<&Written::start>({.name = "rangeStart",
+                               .meaning = "first address given, included",
+                               .otherwise = "network + 1"}),
+    cni::key<&Written::end>({.name = "rangeEnd",
+                             .meaning = "last address given, included",
+                             .otherwise = "IPv4: broadcast - 1; IPv6: the last"}),
+    cni::key<&Written::gateway>({.name = "gateway",
+                                 .meaning = "reported with the address, never given out of this "
+                                            "range; may lie outside of the subnet",
+                                 .otherwise = "network + 1"}));
+
+Range range_from(const Reader& place) {
+  Written range;
+  cni::read_keys(place, kRangeKeys, range);
   try {
-    return Range::make(*subnet, start, end, gateway);
+    return Range::make(*range.subnet, range.start, range.end, range.gateway);
   } catch (const Error& e) {
     throw Error(e.code(), cat(e.what(), " (", place.path().empty() ? "config" : place.path(), ")"));
   }
 }
 
-class SetReader {
- public:
-  // Numbered in the order of the result, as in the names last_reserved_ip.N.
-  template <class Ranges>
-  void add(const Ranges& places) {
-    const auto read = [&places] {
-      RangeSet set;
-      for (const Reader& place : places) set.ranges.push_back(range_from(place));
-      check(set);
-      return set;
-    };
-    sets_.push_back(cni::during(cat("invalid range set ", sets_.size()), read));
-  }
-  void add_all(const Reader& list) {
-    for (const Reader& set : list.elements()) add(set.elements());
-  }
-  std::vector<RangeSet> take() { return std::move(sets_); }
+// Numbered in the order of the result, as in the names last_reserved_ip.N.
+void add_set(const std::vector<Reader>& places, Conf& conf) {
+  const auto read = [&places] {
+    RangeSet set;
+    for (const Reader& place : places) set.ranges.push_back(range_from(place));
+    check(set);
+    return set;
+  };
+  conf.sets.push_back(cni::during(cat("invalid range set ", conf.sets.size()), read));
+}
 
- private:
-  std::vector<RangeSet> sets_;
-};
-
-std::vector<RangeSet> sets_from(const Reader& root) {
-  const Reader ipam = root["ipam"];
-  SetReader sets;
-  sets.add_all(root["runtimeConfig"]["ipRanges"]);
-  if (ipam["subnet"].present() && !ipam["subnet"].as_string().empty()) {
-    sets.add(std::vector<Reader>{ipam});
-  }
-  sets.add_all(ipam["ranges"]);
-  return sets.take();
+void read_sets(const Reader& list, Conf& conf) {
+  for (const Reader& set : list.elements()) add_set(set.elements(), conf);
 }
 
 void check_together(const std::vector<RangeSet>& sets, cni::Version version) {
@@ -89,29 +97,106 @@ std::optional<Ip> ip_in(const std::string& text) {
   return cidr ? std::optional<Ip>(cidr->ip) : std::nullopt;
 }
 
-std::vector<Ip> requested_from(const cni::Request& request, const Reader& root) {
-  std::vector<Ip> out;
-  const auto keep = [&out](const Ip& ip) {
-    if (std::find(out.begin(), out.end(), ip) == out.end()) out.push_back(ip);
-  };
-  const auto args = cni::parse_args(request.args, {"IP"});
-  if (const auto it = args.find("IP"); it != args.end() && !it->second.empty()) {
-    const auto ip = ip_in(it->second);
+void request_ip(const Ip& ip, Conf& conf) {
+  auto& list = conf.requested;
+  if (std::find(list.begin(), list.end(), ip) == list.end()) list.push_back(ip);
+}
+
+void read_requested(const Reader& list, Conf& conf) {
+  for (const Reader& place : list.elements()) {
+    const auto ip = ip_in(place.as_string());
+    if (!ip) place.fail("not an IP address");
+    request_ip(*ip, conf);
+  }
+}
+
+constexpr cni::Key kArgs[] = {{.name = "IP",
+                               .meaning = "one more requested address, the first of all",
+                               .type = Type::kIpOrCidr}};
+
+void read_cni_args(const std::string& text, Conf& conf) {
+  for (const auto& [name, value] : cni::parse_args(text, kArgs)) {
+    if (value.empty()) continue;
+    const auto ip = ip_in(value);
     if (!ip) {
       throw Error(Code::kInvalidEnvironment,
-                  cat("CNI_ARGS: IP: not an IP address: \"", it->second, "\""));
+                  cat("CNI_ARGS: ", name, ": not an IP address: \"", value, "\""));
     }
-    keep(*ip);
+    request_ip(*ip, conf);
   }
-  for (const Reader& list : {root["args"]["cni"]["ips"], root["runtimeConfig"]["ips"]}) {
-    for (const Reader& place : list.elements()) {
-      const auto ip = ip_in(place.as_string());
-      if (!ip) place.fail("not an IP address");
-      keep(*ip);
-    }
-  }
-  return out;
 }
+
+void read_routes(const Reader& list, Conf& conf) { conf.routes = cni::routes_from(list); }
+
+constexpr cni::Key of_old_style(const char* name, Type type, const char* meaning) {
+  return {.name = name, .meaning = meaning, .type = type, .or_empty = true};
+}
+
+constexpr auto kIpamKeys = cni::keys(
+    cni::described<Conf>({.name = "type"}),
+    cni::custom<read_sets>({.name = "ranges",
+                            .meaning = "range sets: an attachment gets **one address out of each "
+                                       "set**; the ranges of a set form one pool",
+                            .type = Type::kObject,
+                            .lists = 2,
+                            .keys = kRangeKeys}),
+    cni::described<Conf>(of_old_style("subnet", Type::kCidr,
+                                      "the old style: a set of one range, before those of "
+                                      "`ranges`. Without it the next three are passed over")),
+    cni::described<Conf>(of_old_style("rangeStart", Type::kIp, "as in a range")),
+    cni::described<Conf>(of_old_style("rangeEnd", Type::kIp, "as in a range")),
+    cni::described<Conf>(of_old_style("gateway", Type::kIp, "as in a range")),
+    cni::custom<read_routes>({.name = "routes",
+                              .meaning = "handed to the result: `dst`, `gw`, `mtu`, `advmss`, "
+                                         "`priority`, `table`, `scope`",
+                              .type = Type::kObject,
+                              .lists = 1,
+                              .keys = cni::kRouteKeys,
+                              .folded = true}),
+    cni::key<&Conf::data_dir>({.name = "dataDir",
+                               .meaning = "the network's directory is made below it",
+                               .otherwise = "`/var/lib/cni/networks`"}),
+    cni::key<&Conf::resolv_conf>({.name = "resolvConf",
+                                  .meaning = "path of a resolv.conf(5) whose `nameserver`, "
+                                             "`domain`, `search` and `options` become the "
+                                             "result's DNS"}));
+
+void read_ipam(const Reader& ipam, Conf& conf) {
+  if (const Reader subnet = ipam["subnet"]; subnet.present() && !subnet.as_string().empty()) {
+    add_set({ipam}, conf);
+  }
+  cni::read_keys(ipam, kIpamKeys, conf);
+}
+
+constexpr auto kArgsCniKeys =
+    cni::keys(cni::custom<read_requested>({.name = "ips",
+                                           .meaning = "requested addresses; a prefix length is "
+                                                      "passed over",
+                                           .type = Type::kIpOrCidr,
+                                           .lists = 1}));
+constexpr auto kArgsKeys = cni::keys(cni::part<kArgsCniKeys>({.name = "cni", .open = true}));
+
+constexpr auto kRuntimeKeys = cni::keys(
+    cni::custom<read_requested>({.name = "ips",
+                                 .meaning = "requested addresses, after those of `args`",
+                                 .type = Type::kIpOrCidr,
+                                 .lists = 1}),
+    cni::custom<read_sets>({.name = "ipRanges",
+                            .meaning = "range sets as in `ipam.ranges`, before all others",
+                            .type = Type::kObject,
+                            .lists = 2,
+                            .keys = kRangeKeys,
+                            .folded = true}));
+
+constexpr auto kKeys = cni::keys(
+    cni::described<Conf>(
+        {.name = "name", .meaning = "the network; names the directory", .otherwise = "required"}),
+    cni::part<kArgsKeys>({.name = "args", .open = true}),
+    cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}),
+    cni::custom<read_ipam>({.name = "ipam",  // its sets come after those of the runtime
+                            .type = Type::kObject,
+                            .keys = kIpamKeys,
+                            .required = true}));
 
 std::vector<std::string_view> words_of(std::string_view line) {
   constexpr std::string_view kBlank = " \t\r\v\f";
@@ -127,6 +212,14 @@ std::vector<std::string_view> words_of(std::string_view line) {
 
 }  // namespace
 
+constinit const cni::Manual kManual{
+    .purpose =
+        "is an IPAM plugin: gives addresses out of ranges, and remembers on the node's disk "
+        "who has which",
+    .keys = kKeys,
+    .args = kArgs,
+    .ipam = true};
+
 std::string data_dir_from(const cni::Request& request) {
   std::string dir;
   const Reader root = request.reader();  // outlives the places below it
@@ -136,15 +229,12 @@ std::string data_dir_from(const cni::Request& request) {
 
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();
-  const Reader ipam = root["ipam"];
-  if (!ipam.present()) throw Error(Code::kInvalidConfig, "IPAM config missing 'ipam' key");
+  if (!root["ipam"].present()) throw Error(Code::kInvalidConfig, "IPAM config missing 'ipam' key");
   Conf conf;
-  conf.data_dir = data_dir_from(request);
-  conf.requested = requested_from(request, root);
-  conf.sets = sets_from(root);
+  read_cni_args(request.args, conf);
+  cni::read_keys(root, kKeys, conf);
+  if (conf.data_dir.empty()) conf.data_dir = kDefaultDataDir;
   check_together(conf.sets, request.version);
-  conf.routes = cni::routes_from(ipam["routes"]);
-  ipam.into("resolvConf", conf.resolv_conf);
   return conf;
 }
 

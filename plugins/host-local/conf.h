@@ -4,12 +4,15 @@
 #include <string_view>
 #include <vector>
 
+#include "libcni/key.h"
 #include "libcni/request.h"
 #include "plugins/host-local/range.h"
 
 namespace host_local {
 
 inline constexpr std::string_view kDefaultDataDir = "/var/lib/cni/networks";
+
+extern const cni::Manual kManual;
 
 /// What the config, CNI_ARGS, args and runtimeConfig ask for.
 struct Conf {

@@ -38,7 +38,17 @@ std::vector<cni::Address> loopback_addresses(RouteSocket& pod, const netlink::Li
   return out;
 }
 
+constexpr cni::Key kKeys[] = {
+    {.name = "prevResult",
+     .meaning = "from a plugin before it in the chain: passed on as the result, in the version of "
+                "the config",
+     .type = cni::Type::kObject,
+     .open = true}};
+
 }  // namespace
+
+constinit const cni::Manual kManual{.purpose = "sets `lo` of the pod's network namespace up",
+                                    .keys = kKeys};
 
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const auto previous = request.prev_result();

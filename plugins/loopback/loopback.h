@@ -1,9 +1,12 @@
 #pragma once
 
+#include "libcni/key.h"
 #include "libcni/request.h"
 #include "libcni/undo.h"
 
 namespace loopback {
+
+extern const cni::Manual kManual;
 
 /// Sets "lo" of the pod up. Whatever CNI_IFNAME says, the link is "lo".
 cni::Result add(const cni::Request& request, cni::Undo& undo);

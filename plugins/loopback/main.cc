@@ -1,11 +1,13 @@
 #include "libcni/plugin.h"
 #include "plugins/loopback/loopback.h"
 
-int main() {
+int main(int argc, char** argv) {
   return cni::plugin_main({.name = "loopback",
                            .add = loopback::add,
                            .del = loopback::del,
                            .check = loopback::check,
                            .gc = loopback::gc,
-                           .status = loopback::status});
+                           .status = loopback::status,
+                           .manual = &loopback::kManual},
+                          argc, argv);
 }

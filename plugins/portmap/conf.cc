@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "libcni/error.h"
+#include "libcni/keys.h"
 
 namespace portmap {
 
@@ -10,30 +10,69 @@ namespace {
 
 using cni::cat;
 using cni::Reader;
+using cni::Type;
 
 constexpr std::int64_t kMostPort = 65535;
+constexpr std::int64_t kMostMarkBit = 31;
 
-std::uint16_t read_port(const Reader& entry, const char* key, const char* complaint) {
-  const Reader place = entry[key];
+std::uint16_t port_at(const Reader& place, const char* complaint) {
   const auto port = place.as_int(INT32_MIN, INT32_MAX);
   if (port < 1) place.fail(complaint);
   if (port > kMostPort) place.fail(cat("expected a port number from 1 to ", kMostPort));
   return static_cast<std::uint16_t>(port);
 }
 
+void read_container_port(const Reader& place, Mapping& mapping) {
+  mapping.container_port = port_at(place, "Invalid container port number");
+}
+
+void read_host_port(const Reader& place, Mapping& mapping) {
+  mapping.host_port = port_at(place, "Invalid host port number");
+}
+
+constexpr const char* kProtocols = "\"tcp\", \"udp\" or \"sctp\"";
+
+void read_protocol(const Reader& place, Mapping& mapping) {
+  const bool is_text = place.present() && place.json().is_string();
+  const auto known = is_text ? protocol_from(place.as_string()) : std::nullopt;
+  if (!known) place.fail(cat("expected ", kProtocols));
+  mapping.protocol = *known;
+}
+
+void read_host_ip(const Reader& place, Mapping& mapping) {
+  if (place.as_string().empty()) return;
+  mapping.host_ip = place.as_ip();
+  if (mapping.host_ip->is_multicast()) place.fail("expected an address of the node, not a group's");
+}
+
+constexpr auto kMappingKeys = cni::keys(
+    cni::custom<read_container_port>({.name = "containerPort",
+                                      .meaning = "the port in the pod",
+                                      .type = Type::kWhole,
+                                      .least = 1,
+                                      .most = kMostPort,
+                                      .required = true}),
+    cni::custom<read_host_port>({.name = "hostPort",
+                                 .meaning = "the port of the node",
+                                 .type = Type::kWhole,
+                                 .least = 1,
+                                 .most = kMostPort,
+                                 .required = true}),
+    cni::custom<read_protocol>({.name = "protocol",
+                                .meaning = "`tcp`, `udp` or `sctp`",
+                                .pattern = "^([Tt][Cc][Pp]|[Uu][Dd][Pp]|[Ss][Cc][Tt][Pp])$",
+                                .expected = kProtocols,
+                                .required = true}),
+    cni::custom<read_host_ip>({.name = "hostIP",
+                               .meaning = "one address of the node; `0.0.0.0` is every IPv4 "
+                                          "address, `::` every IPv6 address",
+                               .otherwise = "every local address",
+                               .type = Type::kIp,
+                               .or_empty = true}));
+
 Mapping read_mapping(const Reader& entry) {
   Mapping mapping;
-  mapping.container_port = read_port(entry, "containerPort", "Invalid container port number");
-  mapping.host_port = read_port(entry, "hostPort", "Invalid host port number");
-  const Reader protocol = entry["protocol"];
-  const bool is_text = protocol.present() && protocol.json().is_string();
-  const auto known = is_text ? protocol_from(protocol.as_string()) : std::nullopt;
-  if (!known) protocol.fail("expected \"tcp\", \"udp\" or \"sctp\"");
-  mapping.protocol = *known;
-  entry.into("hostIP", mapping.host_ip);
-  if (mapping.host_ip && mapping.host_ip->is_multicast()) {
-    entry["hostIP"].fail("expected an address of the node, not a group's");
-  }
+  cni::read_keys(entry, kMappingKeys, mapping);
   return mapping;
 }
 
@@ -56,21 +95,20 @@ std::string options_in(const Options& options, Style style) {
   return out;
 }
 
-void read_backend(const Reader& root, Conf& conf) {
+void read_backend(const Reader& place, Conf& conf) {
+  const std::string text = place.as_string();
+  if (text != "iptables" && text != "nftables") {
+    place.fail(cat("unrecognized backend \"", text, "\", expected \"nftables\" or \"iptables\""));
+  }
+  conf.backend = text == "iptables" ? Backend::kIptables : Backend::kNftables;
+}
+
+// Options that only one backend has choose it, or contradict the one that was chosen.
+void settle_backend(Conf& conf) {
   const std::string for_iptables = options_in(conf.options, Style::kIptables);
   const std::string for_nftables = options_in(conf.options, Style::kNftables);
-  const Reader place = root["backend"];
-  if (place.present()) {
-    const std::string text = place.as_string();
-    if (text != "iptables" && text != "nftables") {
-      place.fail(cat("unrecognized backend \"", text, "\", expected \"nftables\" or \"iptables\""));
-    }
-    conf.backend = text == "iptables" ? Backend::kIptables : Backend::kNftables;
-  } else if (!for_iptables.empty()) {
-    conf.backend = Backend::kIptables;
-  } else if (!for_nftables.empty()) {
-    conf.backend = Backend::kNftables;
-  }
+  if (!conf.backend && !for_iptables.empty()) conf.backend = Backend::kIptables;
+  if (!conf.backend && !for_nftables.empty()) conf.backend = Backend::kNftables;
   const bool iptables = conf.backend == Backend::kIptables;
   const std::string& wrong = iptables ? for_nftables : for_iptables;
   if (!conf.backend || wrong.empty()) return;
@@ -97,9 +135,16 @@ void refuse_contradiction(const std::vector<Mapping>& mappings, const Reader& ne
   }
 }
 
-std::vector<std::string> read_conditions(const Reader& root, const char* key) {
+void read_mappings(const Reader& list, Conf& conf) {
+  for (const Reader& entry : list.elements()) {
+    conf.mappings.push_back(read_mapping(entry));
+    refuse_contradiction(conf.mappings, entry);
+  }
+}
+
+std::vector<std::string> conditions_at(const Reader& list) {
   std::vector<std::string> out;
-  for (const Reader& element : root[key].elements()) {
+  for (const Reader& element : list.elements()) {
     out.push_back(element.as_string());
     // Neither tool has them in a condition, and both would begin something else there.
     if (out.back().find_first_of(";\n\r") != std::string::npos) {
@@ -107,37 +152,27 @@ std::vector<std::string> read_conditions(const Reader& root, const char* key) {
     }
   }
   if (out.size() > 1 && style_of(out) == Style::kNone) {
-    root[key].elements()[0].fail("expected a condition in the words of iptables or of nft");
+    list.elements()[0].fail("expected a condition in the words of iptables or of nft");
   }
   if (style_of(out) == Style::kNone) out.clear();
   return out;
 }
 
-void read_options(const Reader& root, Options& options) {
-  root.into("snat", options.snat);
-  root.into("masqAll", options.masq_all);
-  if (options.masq_all && !options.snat) root["masqAll"].fail("cannot masquerade without snat");
-  root.into("externalSetMarkChain", options.external_set_mark_chain);
-  if (const Reader bit = root["markMasqBit"]; bit.present()) {
-    if (!options.external_set_mark_chain.empty()) {
-      bit.fail("Cannot specify externalSetMarkChain and markMasqBit");
-    }
-    const auto number = bit.as_int(INT32_MIN, INT32_MAX);
-    if (number < 0 || number > 31) bit.fail("MasqMarkBit must be between 0 and 31");
-    options.mark_bit = static_cast<unsigned>(number);
-  }
-  options.conditions_v4 = read_conditions(root, "conditionsV4");
-  options.conditions_v6 = read_conditions(root, "conditionsV6");
+void read_conditions_v4(const Reader& list, Conf& conf) {
+  conf.options.conditions_v4 = conditions_at(list);
 }
 
-OnConflict read_on_conflict(const Reader& root) {
-  const Reader place = root["hostPortConflict"];
-  if (!place.present()) return OnConflict::kRefuse;
-  const std::string text = place.as_string();
-  if (text == "refuse") return OnConflict::kRefuse;
-  if (text == "refuse-claimed") return OnConflict::kRefuseClaimed;
-  if (text == "replace") return OnConflict::kReplace;
-  place.fail("expected \"refuse\", \"refuse-claimed\" or \"replace\"");
+void read_conditions_v6(const Reader& list, Conf& conf) {
+  conf.options.conditions_v6 = conditions_at(list);
+}
+
+void read_mark_bit(const Reader& place, Conf& conf) {
+  if (!conf.options.external_set_mark_chain.empty()) {
+    place.fail("Cannot specify externalSetMarkChain and markMasqBit");
+  }
+  const auto number = place.as_int(INT32_MIN, INT32_MAX);
+  if (number < 0 || number > kMostMarkBit) place.fail("MasqMarkBit must be between 0 and 31");
+  conf.options.mark_bit = static_cast<unsigned>(number);
 }
 
 std::optional<std::uint16_t> port_from(std::string_view text) {
@@ -147,8 +182,10 @@ std::optional<std::uint16_t> port_from(std::string_view text) {
   return port;
 }
 
-// 22, "22", "10250-10259", "53/udp".
-DeniedPorts read_denied(const Reader& entry) {
+constexpr const char* kPorts =
+    "a port, a range or either with a protocol, as 22, \"6000-6100\", \"53/udp\"";
+
+DeniedPorts denied_at(const Reader& entry) {
   DeniedPorts out;
   if (entry.present() && entry.json().is_number()) {
     out.first = out.last = static_cast<std::uint16_t>(entry.as_int(1, kMostPort));
@@ -162,15 +199,89 @@ DeniedPorts read_denied(const Reader& entry) {
   const auto last = dash == std::string::npos ? first : port_from(ports.substr(dash + 1));
   if (slash != std::string::npos) out.protocol = protocol_from(text.substr(slash + 1));
   if (!first || !last || *last < *first || (slash != std::string::npos && !out.protocol)) {
-    entry.fail(
-        "expected a port, a range or either with a protocol, as 22, \"6000-6100\", \"53/udp\"");
+    entry.fail(cat("expected ", kPorts));
   }
   out.first = *first;
   out.last = *last;
   return out;
 }
 
+void read_denied(const Reader& list, Conf& conf) {
+  for (const Reader& entry : list.elements()) conf.denied.push_back(denied_at(entry));
+}
+
+constexpr std::string_view kBackends[] = {"nftables", "iptables"};
+constexpr std::string_view kOnConflict[] = {"refuse", "refuse-claimed", "replace"};
+
+constexpr auto kRuntimeKeys =
+    cni::keys(cni::custom<read_mappings>({.name = "portMappings",
+                                          .meaning = "the ports of the node that lead to the pod",
+                                          .type = Type::kObject,
+                                          .lists = 1,
+                                          .keys = kMappingKeys}));
+
+constexpr auto kKeys = cni::keys(
+    cni::custom<read_backend>(
+        {.name = "backend",
+         .meaning = "without the key `iptables` if `externalSetMarkChain` or conditions in the "
+                    "words of iptables are given, else `nftables` where the kernel has it with "
+                    "NAT, else `iptables`",
+         .otherwise = "what the node has",
+         .type = Type::kWord,
+         .words = kBackends}),
+    cni::key<&Conf::options, &Options::snat>(
+        {.name = "snat",
+         .meaning = "masquerades what the pod could not answer otherwise: traffic to the port from "
+                    "the pod itself, from pods on the same link, and from 127.0.0.1",
+         .otherwise = "true"}),
+    cni::key<&Conf::options, &Options::masq_all>(
+        {.name = "masqAll",
+         .meaning = "masquerades all traffic to the ports, so that the pod sees no client's "
+                    "address. Needs `snat`"}),
+    cni::key<&Conf::options, &Options::external_set_mark_chain>(
+        {.name = "externalSetMarkChain",
+         .meaning = "chain of table `nat` that marks instead of portmap, and whose owner "
+                    "masquerades (`KUBE-MARK-MASQ`). iptables only; not with `markMasqBit`"}),
+    cni::custom<read_mark_bit>(
+        {.name = "markMasqBit",  // after externalSetMarkChain
+         .meaning = "the bit of the packet mark that says \"to be masqueraded\"",
+         .otherwise = "13",
+         .type = Type::kWhole,
+         .most = kMostMarkBit}),
+    cni::custom<read_conditions_v4>(
+        {.name = "conditionsV4",
+         .meaning = "more conditions for IPv4 traffic to be redirected, in the words of the "
+                    "backend: `[\"!\", \"-s\", \"192.0.2.0/24\"]` or `[\"ip\", \"saddr\", "
+                    "\"!=\", \"192.0.2.0/24\"]`. In nft's words they need libnftables on the node",
+         .lists = 1,
+         .pattern = "^[^;\\n\\r]*$",
+         .expected = "one condition, without semicolon and line break"}),
+    cni::custom<read_conditions_v6>(
+        {.name = "conditionsV6",
+         .meaning = "the same for IPv6",
+         .lists = 1,
+         .pattern = "^[^;\\n\\r]*$",
+         .expected = "one condition, without semicolon and line break"}),
+    cni::key<&Conf::on_conflict>({.name = "hostPortConflict",
+                                  .meaning = "what happens to a port that is in use, see below",
+                                  .otherwise = "`refuse`",
+                                  .words = kOnConflict}),
+    cni::custom<read_denied>(
+        {.name = "deniedHostPorts",
+         .meaning = "ports that no pod may have: `22`, `\"10250-10259\"`, `\"53/udp\"`",
+         .type = Type::kWholeOrText,
+         .lists = 1,
+         .least = 1,
+         .most = kMostPort,
+         .pattern = "^[0-9]{1,5}(-[0-9]{1,5})?(/([Tt][Cc][Pp]|[Uu][Dd][Pp]|[Ss][Cc][Tt][Pp]))?$",
+         .expected = kPorts}),
+    cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}));
+
 }  // namespace
+
+constinit const cni::Manual kManual{
+    .purpose = "makes ports of a pod reachable at the node's addresses (`hostPort`)",
+    .keys = kKeys};
 
 std::string_view name_of(Backend backend) {
   return backend == Backend::kNftables ? "nftables" : "iptables";
@@ -179,16 +290,10 @@ std::string_view name_of(Backend backend) {
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();
   Conf conf;
-  read_options(root, conf.options);
-  read_backend(root, conf);
-  conf.on_conflict = read_on_conflict(root);
-  for (const Reader& entry : root["deniedHostPorts"].elements()) {
-    conf.denied.push_back(read_denied(entry));
-  }
-  for (const Reader& entry : root["runtimeConfig"]["portMappings"].elements()) {
-    conf.mappings.push_back(read_mapping(entry));
-    refuse_contradiction(conf.mappings, entry);
-  }
+  cni::read_keys(root, kKeys, conf);
+  const Options& options = conf.options;
+  if (options.masq_all && !options.snat) root["masqAll"].fail("cannot masquerade without snat");
+  settle_backend(conf);
   return conf;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "libcni/key.h"
 #include "libcni/request.h"
 #include "plugins/portmap/mapping.h"
 
@@ -39,6 +40,8 @@ struct Options {
   }
   bool operator==(const Options&) const = default;
 };
+
+extern const cni::Manual kManual;
 
 /// The network config of portmap; the README's table says what each key means.
 struct Conf {

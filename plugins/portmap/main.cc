@@ -1,11 +1,14 @@
 #include "libcni/plugin.h"
+#include "plugins/portmap/conf.h"
 #include "plugins/portmap/portmap.h"
 
-int main() {
+int main(int argc, char** argv) {
   return cni::plugin_main({.name = "portmap",
                            .add = portmap::add,
                            .del = portmap::del,
                            .check = portmap::check,
                            .gc = portmap::gc,
-                           .status = portmap::status});
+                           .status = portmap::status,
+                           .manual = &portmap::kManual},
+                          argc, argv);
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "libcni/args.h"
+#include "libcni/common_keys.h"
 
 namespace static_ipam {
 
@@ -17,6 +18,7 @@ using cni::Code;
 using cni::Error;
 using cni::Ip;
 using cni::Reader;
+using cni::Type;
 
 std::vector<std::string> items_of(std::string_view list) {
   constexpr std::string_view kBlank = " \t\r\n\v\f";
@@ -44,9 +46,17 @@ void assign_gateway(std::vector<Address>& addresses, const std::string& text) {
   }
 }
 
+constexpr cni::Key kArgs[] = {
+    {.name = "IP",
+     .meaning = "more addresses, after those of `ipam.addresses`, each with its prefix length; "
+                "with commas between them"},
+    {.name = "GATEWAY",
+     .meaning = "addresses with commas between them, each for the addresses of `IP` whose network "
+                "has it; of two the last wins"}};
+
 std::vector<Address> from_args(const std::string& text) {
   std::vector<Address> out;
-  const auto args = cni::parse_args(text, {"IP", "GATEWAY"});
+  const auto args = cni::parse_args(text, kArgs);
   if (const auto it = args.find("IP"); it != args.end() && !it->second.empty()) {
     for (const std::string& item : items_of(it->second)) {
       const auto cidr = Cidr::parse(item);
@@ -71,6 +81,13 @@ Cidr cidr_at(const Reader& place, std::string_view complaint) {
   throw Error(Code::kInvalidConfig, cat(complaint, ", got: '", text, "' (", place.path(), ")"));
 }
 
+// What the config says, before it is decided what counts.
+struct Given {
+  std::vector<Address> by_config, by_args, by_runtime;
+  std::vector<cni::Route> routes;
+  cni::Dns dns;
+};
+
 std::vector<Address> from_ips(const Reader& list) {
   std::vector<Address> out;
   for (const Reader& place : list.elements()) {
@@ -79,38 +96,93 @@ std::vector<Address> from_ips(const Reader& list) {
   return out;
 }
 
-std::vector<Address> from_config(const Reader& list) {
-  std::vector<Address> out;
-  for (const Reader& place : list.elements()) {
-    Address address{.cidr = cidr_at(place["address"],
-                                    "the 'address' field is expected to be in CIDR notation")};
-    place.into("gateway", address.gateway);
-    out.push_back(address);
-  }
-  return out;
+void read_ips_of_args(const Reader& list, Given& given) { given.by_args = from_ips(list); }
+void read_ips_of_runtime(const Reader& list, Given& given) { given.by_runtime = from_ips(list); }
+
+void read_address(const Reader& place, Address& address) {
+  address.cidr = cidr_at(place, "the 'address' field is expected to be in CIDR notation");
 }
 
-// Every list is parsed, and may fail, even where another one wins; only ipam.addresses is not.
-std::vector<Address> addresses_from(const cni::Request& request, const Reader& root) {
-  auto by_args = from_args(request.args);
-  auto by_args_cni = from_ips(root["args"]["cni"]["ips"]);
-  auto by_runtime = from_ips(root["runtimeConfig"]["ips"]);
-  if (!by_runtime.empty()) return by_runtime;
-  if (!by_args_cni.empty()) return by_args_cni;
-  auto out = from_config(root["ipam"]["addresses"]);
-  out.insert(out.end(), by_args.begin(), by_args.end());
+constexpr auto kAddressKeys = cni::keys(
+    cni::custom<read_address>({.name = "address",
+                               .meaning = "the address with its prefix length; host bits are kept",
+                               .type = Type::kCidr,
+                               .required = true}),
+    cni::key<&Address::gateway>({.name = "gateway", .meaning = "reported with the address"}));
+
+// Every list is parsed, and may fail, even where another one wins; only this one is not.
+void read_addresses(const Reader& list, Given& given) {
+  if (!given.by_args.empty() || !given.by_runtime.empty()) return;
+  for (const Reader& place : list.elements()) {
+    cni::read_keys(place, kAddressKeys, given.by_config.emplace_back());
+  }
+}
+
+void read_routes(const Reader& list, Given& given) { given.routes = cni::routes_from(list); }
+
+constexpr auto kArgsCniKeys = cni::keys(cni::custom<read_ips_of_args>(
+    {.name = "ips",
+     .meaning = "addresses with their prefix length, in place of those of `ipam` and "
+                "`CNI_ARGS`",
+     .type = Type::kCidr,
+     .lists = 1}));
+constexpr auto kArgsKeys = cni::keys(cni::part<kArgsCniKeys>({.name = "cni", .open = true}));
+
+constexpr auto kRuntimeKeys = cni::keys(cni::custom<read_ips_of_runtime>(
+    {.name = "ips",
+     .meaning = "addresses with their prefix length, in place of all others",
+     .type = Type::kCidr,
+     .lists = 1}));
+
+constexpr auto kIpamKeys = cni::keys(
+    cni::described<Given>({.name = "type"}),
+    cni::custom<read_addresses>({.name = "addresses",
+                                 .meaning = "the addresses",
+                                 .type = Type::kObject,
+                                 .lists = 1,
+                                 .keys = kAddressKeys}),
+    cni::custom<read_routes>({.name = "routes",
+                              .meaning = "handed to the result: `dst`, `gw`, `mtu`, `advmss`, "
+                                         "`priority`, `table`, `scope`",
+                              .type = Type::kObject,
+                              .lists = 1,
+                              .keys = cni::kRouteKeys,
+                              .folded = true}),
+    cni::part<cni::kDnsKeys, &Given::dns>(
+        {.name = "dns",
+         .meaning = "handed to the result: `nameservers`, `domain`, `search`, `options`",
+         .folded = true}));
+
+constexpr auto kKeys =
+    cni::keys(cni::part<kArgsKeys>({.name = "args", .open = true}),
+              cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}),
+              cni::part<kIpamKeys>({.name = "ipam", .required = true}));  // after the two
+
+std::vector<Address> addresses_of(const Given& given, std::vector<Address> by_cni_args) {
+  if (!given.by_runtime.empty()) return given.by_runtime;
+  if (!given.by_args.empty()) return given.by_args;
+  auto out = given.by_config;
+  out.insert(out.end(), by_cni_args.begin(), by_cni_args.end());
   return out;
 }
 
 }  // namespace
 
+constinit const cni::Manual kManual{
+    .purpose = "is an IPAM plugin: gives the addresses, routes and DNS that the config names",
+    .keys = kKeys,
+    .args = kArgs,
+    .ipam = true};
+
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();
-  const Reader ipam = root["ipam"];
-  if (!ipam.present()) throw Error(Code::kInvalidConfig, "IPAM config missing 'ipam' key");
-  Conf conf{.addresses = addresses_from(request, root),
-            .routes = cni::routes_from(ipam["routes"]),
-            .dns = cni::dns_from(ipam["dns"])};
+  if (!root["ipam"].present()) throw Error(Code::kInvalidConfig, "IPAM config missing 'ipam' key");
+  const auto by_cni_args = from_args(request.args);
+  Given given;
+  cni::read_keys(root, kKeys, given);
+  Conf conf{.addresses = addresses_of(given, by_cni_args),
+            .routes = std::move(given.routes),
+            .dns = std::move(given.dns)};
   const auto v4 = std::count_if(conf.addresses.begin(), conf.addresses.end(),
                                 [](const Address& address) { return address.cidr.ip.is_v4(); });
   const auto v6 = static_cast<std::ptrdiff_t>(conf.addresses.size()) - v4;

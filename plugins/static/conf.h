@@ -2,10 +2,13 @@
 
 #include <vector>
 
+#include "libcni/key.h"
 #include "libcni/request.h"
 #include "libcni/result.h"
 
 namespace static_ipam {
+
+extern const cni::Manual kManual;
 
 /// What the config, CNI_ARGS, args and runtimeConfig ask for.
 struct Conf {

@@ -20,7 +20,7 @@ URL = re.compile(r"https?://([\w.-]+)")
 CITED = {"SPEC.md", "CONVENTIONS.md"}
 HOSTS = re.compile(
     r"(?:.*\.)?(?:github\.com|apache\.org|kernel\.org|rfc-editor\.org|cni\.dev|netfilter\.org|man7\.org"
-    r"|kubernetes\.io|example\.(?:com|net|org)|localhost|127\.0\.0\.1)$")
+    r"|kubernetes\.io|json-schema\.org|example\.(?:com|net|org)|localhost|127\.0\.0\.1)$")
 
 
 def complaints_of(path, content, names):

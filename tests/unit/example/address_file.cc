@@ -1,14 +1,24 @@
 #include <filesystem>
 #include <fstream>
 
+#include "libcni/keys.h"
 #include "libcni/plugin.h"
 
 namespace {
 
-std::string file_of(const cni::Request& request) {
+struct Conf {
   std::string dir = "/run/addresses";
-  request.reader().into("dir", dir);
-  return cni::cat(dir, "/", request.container_id, "-", request.ifname);
+};
+
+constexpr auto kKeys = cni::keys(cni::key<&Conf::dir>(
+    {.name = "dir", .meaning = "the folder of the files", .otherwise = "`/run/addresses`"}));
+
+constexpr cni::Manual kManual{.purpose = "writes the pod's addresses to a file", .keys = kKeys};
+
+std::string file_of(const cni::Request& request) {
+  Conf conf;
+  cni::read_keys(request.reader(), kKeys, conf);
+  return cni::cat(conf.dir, "/", request.container_id, "-", request.ifname);
 }
 
 struct RemoveFile {
@@ -32,4 +42,7 @@ void del(const cni::Request& request) { RemoveFile{file_of(request)}(); }
 
 }  // namespace
 
-int main() { return cni::plugin_main({.name = "address-file", .add = add, .del = del}); }
+int main(int argc, char** argv) {
+  return cni::plugin_main({.name = "address-file", .add = add, .del = del, .manual = &kManual},
+                          argc, argv);
+}

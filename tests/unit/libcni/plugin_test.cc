@@ -273,6 +273,27 @@ TEST_CASE("without a command a plugin says on stderr what it is, in two lines") 
   }
 }
 
+TEST_CASE("an argument asks for something other than a verb, whatever the environment says") {
+  const auto ran_with = [](std::vector<std::string> args) {
+    return in_process("{}", [&args] {
+      set_environment(env_for("ADD"));
+      std::vector<char*> argv;
+      for (std::string& arg : args) argv.push_back(arg.data());
+      return cni::plugin_main(kFake, static_cast<int>(argv.size()), argv.data());
+    });
+  };
+  const Process version = ran_with({"fake", "--version"});
+  CHECK(version.status == 0);
+  CHECK(version.out.starts_with("CNI fake plugin patchbay "));
+  CHECK(version.err.empty());
+  const Process unknown = ran_with({"fake", "--what"});
+  CHECK(unknown.status == 2);
+  CHECK(unknown.out.empty());
+  CHECK(unknown.err ==
+        "fake: unknown option '--what', expected --help, --version, --schema or --keys\n");
+  CHECK(ran_with({"fake", "--help", "--help"}).status == 2);
+}
+
 TEST_CASE("what a library prints to stdout does not spoil the result") {
   const Plugin chatty{.name = "chatty", .add = [](const Request&, Undo&) -> Result {
                         std::puts("chatter");

@@ -1,0 +1,70 @@
+#include "libcni/common_keys.h"
+
+namespace cni {
+
+namespace {
+
+struct Anything {};
+
+constexpr Key kAttachments{.name = "cni.dev/valid-attachments",
+                           .meaning = "with GC, from the runtime: the attachments to keep",
+                           .type = Type::kObject,
+                           .lists = 1,
+                           .keys = kAttachmentKeys,
+                           .folded = true};
+
+constexpr Key attachments_as(const char* name) {
+  Key key = kAttachments;
+  key.name = name;
+  return key;
+}
+
+constexpr auto kIpamKeys =
+    keys(described<Anything>({.name = "type", .meaning = "the IPAM plugin"}));
+
+constexpr Key kCommon[] = {
+    {.name = "cniVersion",
+     .meaning = "version of the spec that the config and the result are written in",
+     .otherwise = "`0.1.0`",
+     .type = Type::kWord,
+     .words = kVersions,
+     .or_empty = true},
+    {.name = "name",
+     .meaning = "the network; in a list it stands beside `plugins`",
+     .pattern = "^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+     .expected = "a name of letters, digits, '_', '.' and '-' that begins with a letter or digit"},
+    {.name = "type",
+     .meaning = "the plugin: the name of its executable",
+     .pattern = "^[^/]+$",
+     .expected = "the name of an executable, without a slash"},
+    {.name = "capabilities",
+     .meaning = "what the runtime is to hand over in `runtimeConfig`, each with `true`",
+     .type = Type::kObject,
+     .open = true},
+    {.name = "args",
+     .meaning = "arguments from the runtime or the administrator; those of the spec are in `cni`",
+     .type = Type::kObject,
+     .open = true},
+    {.name = "dns", .meaning = "the network's DNS", .type = Type::kObject, .keys = kDnsKeys},
+    {.name = "ipam",
+     .meaning = "`type` names the IPAM plugin, which reads the rest",
+     .type = Type::kObject,
+     .keys = kIpamKeys,
+     .open = true},
+    {.name = "prevResult",
+     .meaning = "from the runtime: the result of the plugin before this one in the list",
+     .type = Type::kObject,
+     .open = true},
+    {.name = "runtimeConfig",
+     .meaning = "from the runtime: what `capabilities` asked for",
+     .type = Type::kObject,
+     .open = true},
+    kAttachments,
+    attachments_as("cni.dev/attachments"),
+};
+
+}  // namespace
+
+KeyList common_keys() { return kCommon; }
+
+}  // namespace cni
