@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 
+from support import schema
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 #: The plugins under test.
@@ -72,17 +74,21 @@ def start(plugin, command, conf, *, netns="", container="pod1", ifname="eth0", a
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, errors="surrogateescape")
     process.config = conf if isinstance(conf, str) else json.dumps(conf)
+    process.ours = directory == OURS and command == "ADD" and os.path.join(directory, plugin)
     return process
 
 
 def finish(process, timeout=60):
-    """Feeds the config to a started plugin and waits for its end."""
+    """Feeds the config to a started plugin and waits for its end. What ADD of a plugin of ours
+    accepts its --schema must allow."""
     try:
         stdout, stderr = process.communicate(process.config, timeout=timeout)
     except subprocess.TimeoutExpired:
         process.kill()
         stdout, stderr = process.communicate()
         stderr += f"\n(killed: it ran longer than {timeout} s)"
+    if process.ours and process.returncode == 0:
+        schema.check_accepted(process.ours, process.config)
     return Outcome(process.returncode, stdout, stderr)
 
 

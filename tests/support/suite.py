@@ -114,6 +114,10 @@ class _Result(unittest.TestResult):
         else:
             print("".join(traceback.format_exception(kind, value, trace)), flush=True)
 
+    def addSubTest(self, test, subtest, err):
+        if err:
+            self._failure(subtest, err)
+
     def addFailure(self, test, err):
         self._failure(test, err)
 

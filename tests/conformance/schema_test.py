@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+"""A plugin's --schema says what the plugin does: an independent validator and the plugin agree on
+what is right and on the place of what is wrong. The schema's own table of properties makes the
+mistakes, so that no key is left out."""
+
+import copy
+import glob
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.plugin import OURS, PLUGINS, ROOT, cni  # noqa: E402
+from support.schema import errors, jsonschema, schema_of, text_of  # noqa: E402
+
+MAPPING = {"containerPort": 80, "hostPort": 8080, "protocol": "tcp", "hostIP": "192.0.2.1"}
+ROUTE = {"dst": "0.0.0.0/0", "gw": "10.1.2.1", "mtu": 1400, "advmss": 1360, "priority": 1,
+         "table": 254, "scope": 0}
+RANGE = {"subnet": "10.1.2.0/24", "rangeStart": "10.1.2.9", "rangeEnd": "10.1.2.20",
+         "gateway": "10.1.2.1"}
+DNS = {"nameservers": ["192.0.2.53"], "domain": "a.test", "search": ["a.test"],
+       "options": ["ndots:5"]}
+MAC = "02:00:5e:10:20:30"
+# With every key that is in the plugin's table.
+FULL = {
+    "loopback": {},
+    "bridge": {
+        "bridge": "br0", "isGateway": True, "isDefaultGateway": True, "forceAddress": True,
+        "ipMasq": True, "ipMasqBackend": "iptables", "mtu": 1400, "hairpinMode": True,
+        "promiscMode": False, "vlan": 0, "vlanTrunk": [{"id": 5}, {"minID": 7, "maxID": 9}],
+        "preserveDefaultVlan": True, "macspoofchk": True, "enabledad": True,
+        "disableContainerInterface": False, "portIsolation": True,
+        "ipam": {"type": "static"}, "dns": DNS, "args": {"cni": {"mac": MAC}},
+        "runtimeConfig": {"mac": MAC}},
+    "portmap": {
+        "backend": "nftables", "snat": True, "masqAll": True, "markMasqBit": 5,
+        "externalSetMarkChain": "", "conditionsV4": ["ip saddr 192.0.2.1"],
+        "conditionsV6": ["ip6 saddr ::1"], "hostPortConflict": "replace",
+        "deniedHostPorts": [22, "443", "6000-6100/tcp", "53/UDP"],
+        "runtimeConfig": {"portMappings": [MAPPING]}},
+    "host-local": {
+        "ipam": {"type": "host-local", **RANGE, "subnet": "10.9.0.0/24", "rangeStart": "10.9.0.9",
+                 "rangeEnd": "10.9.0.20", "gateway": "10.9.0.1", "ranges": [[RANGE]],
+                 "routes": [ROUTE], "dataDir": "/run/none", "resolvConf": "/etc/resolv.conf"},
+        "args": {"cni": {"ips": ["10.1.2.9", "10.9.0.10/24"]}},
+        "runtimeConfig": {"ips": ["10.1.2.10"],
+                          "ipRanges": [[RANGE | {"subnet": "fd00::/64", "rangeStart": "fd00::1",
+                                                 "rangeEnd": "fd00::9", "gateway": "fd00::1"}]]}},
+    "static": {
+        "ipam": {"type": "static", "addresses": [{"address": "10.1.2.3/24",
+                                                  "gateway": "10.1.2.1"}],
+                 "routes": [ROUTE], "dns": DNS},
+        "args": {"cni": {"ips": []}}, "runtimeConfig": {"ips": []}},
+}
+# In place of those above; ipam.addresses is not looked at then.
+LISTS = {"static": {"args": {"cni": {"ips": ["10.1.2.3/24"]}},
+                    "runtimeConfig": {"ips": ["fd00::1/64"]}}}
+# What every config may have and this plugin does not look at.
+COMMON = {"cniVersion", "name", "type", "capabilities", "prevResult", "args", "dns", "ipam",
+          "runtimeConfig", "cni.dev/valid-attachments", "cni.dev/attachments"}
+# Read by ADD alone: CHECK and STATUS take no offence.
+NOT_SEEN = {"host-local": {"ipam.type"}, "static": {"ipam.type"}}
+
+
+def schema(plugin):
+    return schema_of(os.path.join(OURS, plugin))
+
+
+def conf_of(plugin, keys):
+    return {"cniVersion": "1.1.0", "name": "net", "type": plugin, **keys}
+
+
+def said_by(plugin, conf):
+    """The plugin's complaint about its config; "" if it has none."""
+    # STATUS reads the config as ADD does, and changes nothing.
+    outcome = cni(plugin, "STATUS", conf)
+    error = outcome.json if outcome.stdout else {}
+    return error.get("msg", "") if error.get("code") in (6, 7) else ""
+
+
+def resolved(part, root):
+    """The schema of a value that is there: what $ref leads to, and of alternatives the first."""
+    if "$ref" in part:
+        return resolved(root["$defs"][part["$ref"].rsplit("/", 1)[1]], root)
+    if "anyOf" in part and "type" not in part:
+        return resolved(part["anyOf"][0], root) | {"alternatives": part["anyOf"]}
+    return part
+
+
+def places(value, part, root, path=()):
+    """(path, schema) of every value in a config that its schema describes."""
+    part = resolved(part, root)
+    if path:
+        yield path, part
+    if isinstance(value, dict):
+        for key, below in part.get("properties", {}).items():
+            if key in value:
+                yield from places(value[key], below, root, (*path, key))
+    if isinstance(value, list) and "items" in part:
+        for index, item in enumerate(value):
+            yield from places(item, part["items"], root, (*path, index))
+
+
+def mistakes(part):
+    """Values that a schema rules out."""
+    types = part.get("type", [])
+    types = [types] if isinstance(types, str) else types
+    yield {"no": "value"} if "object" not in types else "no object"
+    if "boolean" not in types:
+        yield True
+    if "string" not in types and not part.get("alternatives"):
+        yield "1"
+    if "integer" in types:
+        yield 1.5
+    for limits in [part, *part.get("anyOf", [])]:
+        if "minimum" in limits and "alternatives" not in part:
+            yield limits["minimum"] - 1
+        if "maximum" in limits and "alternatives" not in part:
+            yield limits["maximum"] + 1
+    if "enum" in part:
+        yield "no such word"
+    if "string" in types and ("pattern" in part or "format" in part or "anyOf" in part):
+        yield "no, ;\n"
+
+
+def edges(part):
+    """The outermost values that a schema allows."""
+    for limits in [part, *part.get("anyOf", [])]:
+        yield from (limits[bound] for bound in ("minimum", "maximum", "const") if bound in limits)
+    yield from part.get("enum", [])
+
+
+def changed(conf, path, value):
+    """A copy of the config with another value at a place; Ellipsis takes the key away."""
+    out = copy.deepcopy(conf)
+    inner = out
+    for step in path[:-1]:
+        inner = inner[step]
+    if value is Ellipsis:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = value
+    return out
+
+
+@suite.spread
+class Schema(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        if jsonschema is None:
+            self.skipTest("needs the Python module jsonschema")
+
+    def own_places(self, plugin):
+        """(config, path, schema) of every key that the plugin reads."""
+        root = schema(plugin)
+        for keys in (FULL[plugin], LISTS.get(plugin, {})):
+            conf = conf_of(plugin, FULL[plugin] | keys)
+            for path, part in places(conf, root, root):
+                if path[0] not in keys:
+                    continue
+                if text_of(path) not in NOT_SEEN.get(plugin, ()):
+                    yield conf, path, part
+
+    @suite.cases([(plugin, plugin) for plugin in PLUGINS])
+    def is_a_schema_of_draft_2020_12_for(self, plugin):
+        jsonschema.Draft202012Validator.check_schema(schema(plugin))
+        self.assertEqual(schema(plugin)["title"], plugin)
+
+    @suite.cases([(plugin, plugin) for plugin in PLUGINS])
+    def a_config_with_every_key_is_right_for(self, plugin):
+        for keys in (FULL[plugin], FULL[plugin] | LISTS.get(plugin, {}), dict.fromkeys(
+                (key for key in FULL[plugin] if key != "ipam"), None) | (
+                    {"ipam": FULL[plugin]["ipam"]} if "ipam" in FULL[plugin] else {})):
+            conf = conf_of(plugin, keys)
+            self.assertEqual(errors(conf, schema(plugin)), [])
+            self.assertEqual(said_by(plugin, conf), "")
+
+    @suite.cases([(plugin, plugin) for plugin in PLUGINS])
+    def the_config_above_has_all_keys_of(self, plugin):
+        def keys(part, path=()):
+            part = resolved(part, root)
+            for key, below in part.get("properties", {}).items():
+                yield (*path, key)
+                yield from keys(below, (*path, key))
+            if "items" in part:
+                yield from keys(part["items"], path)
+
+        root = schema(plugin)
+        tried = {tuple(step for step in path if isinstance(step, str))
+                 for _, path, _ in self.own_places(plugin)}
+        tried |= {tuple(place.split(".")) for place in NOT_SEEN.get(plugin, ())}
+        missing = {path for path in keys(root)
+                   if path[0] not in COMMON or path[0] in FULL[plugin]} - tried
+        self.assertEqual(missing - {("name",), ("cniVersion",), ("type",)}, set())
+
+    @suite.cases([(plugin, plugin) for plugin in PLUGINS])
+    def what_is_wrong_is_wrong_at_the_same_place_for(self, plugin):
+        tried, differ = 0, []
+        for conf, path, part in self.own_places(plugin):
+            for value in mistakes(part):
+                wrong, place = changed(conf, path, value), text_of(path)
+                found = [where for where, _ in errors(wrong, schema(plugin))]
+                said = said_by(plugin, wrong)
+                tried += 1
+                if place not in found or place not in said:
+                    differ.append(f"{place} = {value!r}: the validator {found}, {plugin} {said!r}")
+        self.assertEqual(differ, [])
+        if FULL[plugin]:
+            self.assertGreater(tried, 50)
+
+    @suite.cases([(plugin, plugin) for plugin in PLUGINS])
+    def what_is_just_right_is_right_for(self, plugin):
+        differ = []
+        for conf, path, part in self.own_places(plugin):
+            for value in edges(part):
+                right, place = changed(conf, path, value), text_of(path)
+                found = [where for where, _ in errors(right, schema(plugin))]
+                said = said_by(plugin, right)
+                if place in found or said.startswith(f"{place}:"):
+                    differ.append(f"{place} = {value!r}: the validator {found}, {plugin} {said!r}")
+        self.assertEqual(differ, [])
+
+    @suite.cases([(plugin, plugin) for plugin in PLUGINS])
+    def what_is_missing_is_missing_for(self, plugin):
+        root = schema(plugin)
+        conf = conf_of(plugin, FULL[plugin])
+        for path, part in [((), root), *places(conf, root, root)]:
+            for key in part.get("required", []):
+                if (path or (key,))[0] in COMMON and (path or (key,))[0] not in FULL[plugin]:
+                    continue
+                less = changed(conf, (*path, key), Ellipsis)
+                self.assertIn(text_of(path), [where for where, _ in errors(less, root)])
+                self.assertIn(key, said_by(plugin, less))
+
+    @suite.cases([(plugin, plugin) for plugin in PLUGINS])
+    def an_unknown_key_is_a_mistake_in_writing_only_for(self, plugin):
+        root = schema(plugin)
+        conf = conf_of(plugin, FULL[plugin])
+        for path, part in [((), root), *places(conf, root, root)]:
+            if part.get("additionalProperties") is False:
+                more = changed(conf, (*path, "noSuchKey"), 1)
+                self.assertIn(text_of(path), [where for where, _ in errors(more, root)])
+                self.assertEqual(said_by(plugin, more), "")
+
+    def test_every_example_is_right_by_the_schemas_of_its_plugins(self):
+        tried = 0
+        for path in glob.glob(os.path.join(ROOT, "conf-examples", "*.conflist")):
+            with open(path, encoding="utf-8") as file:
+                conflist = json.load(file)
+            for conf in conflist["plugins"]:
+                conf |= {"name": conflist["name"], "cniVersion": conflist["cniVersion"]}
+                for plugin in (conf["type"], conf.get("ipam", {}).get("type")):
+                    if plugin in PLUGINS:
+                        self.assertEqual(errors(conf, schema(plugin)), [], path)
+                        tried += 1
+        self.assertGreater(tried, 10)
+
+    @suite.cases([(plugin, plugin) for plugin in PLUGINS])
+    def options_are_answered_by(self, plugin):
+        for option, says in (("--help", "\nCapabilities: "), ("--version", f"CNI {plugin} plugin"),
+                             ("--keys", "| key | type |")):
+            got = subprocess.run([os.path.join(OURS, plugin), option], stdin=subprocess.DEVNULL,
+                                 capture_output=True, text=True)
+            self.assertEqual((got.returncode, got.stderr), (0, ""))
+            self.assertIn(says, got.stdout)
+        got = subprocess.run([os.path.join(OURS, plugin), "--no-such-option"],
+                             capture_output=True, text=True)
+        self.assertEqual((got.returncode, got.stdout), (2, ""))
+        self.assertIn("unknown option '--no-such-option'", got.stderr)
+
+
+if __name__ == "__main__":
+    suite.main()
