@@ -45,7 +45,7 @@ enum class Type : std::uint8_t {
 /// A key of a config: how it is read, and all that is said of it. Texts are Markdown within a line,
 /// without full stop; what stands in backticks is written so in a config.
 struct Key {
-  const char* name;
+  const char* name = "";
   const char* meaning = "";         ///< none: the keys of the object speak for themselves
   const char* otherwise = nullptr;  ///< what holds without the key; none: nothing does
   Type type = Type::kText;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <concepts>
 #include <optional>
 #include <string>
@@ -60,6 +61,14 @@ struct Value<std::string> {
   static constexpr void describe(Key& key) { key.type = Type::kText; }
   static void read(const Reader& place, const Key&, std::string& field) {
     field = place.as_string();
+  }
+};
+
+template <>
+struct Value<std::chrono::milliseconds> {
+  static constexpr void describe(Key& key) { key.type = Type::kWhole; }
+  static void read(const Reader& place, const Key& key, std::chrono::milliseconds& field) {
+    field = std::chrono::milliseconds(read_whole(place, key));
   }
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 
@@ -126,6 +127,15 @@ constexpr KeyOf<ConfOf<First>> list(Key key) {
 template <class Conf>
 constexpr KeyOf<Conf> described(Key key) {
   return {key};
+}
+
+/// The keys of several tables that are read from one object, for a Manual: each is read by its own.
+template <class... Conf, std::size_t... N>
+constexpr KeysOf<void, (N + ...)> joined(const KeysOf<Conf, N>&... tables) {
+  KeysOf<void, (N + ...)> out{};
+  auto at = out.list.begin();
+  ((at = std::copy(tables.list.begin(), tables.list.end(), at)), ...);
+  return out;
 }
 
 }  // namespace cni

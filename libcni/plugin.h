@@ -37,7 +37,7 @@ int run(const Plugin& plugin, const World& world) noexcept;
 /// like another, not a signal. An argument, which no runtime gives, asks for --help, --version,
 /// --schema or --keys; exit status 2 where it is another. Without arguments and CNI_COMMAND it says
 /// on stderr what it is.
-int plugin_main(const Plugin& plugin, int argc = 0, char** argv = nullptr);
+int plugin_main(const Plugin& plugin, int argc, char** argv);
 
 /// The version of this build, as "0.1.0".
 std::string_view build_version();

@@ -17,6 +17,10 @@ struct Complaint {
   std::string str() const;
 };
 
+/// A plugin of patchbay is asked for its schema by --schema (libcni/key_schema.h). Another's is
+/// asked in vain, and without CNI_COMMAND in its environment it only says what it is; for its
+/// config there is common_schema().
+///
 /// Everything that a JSON Schema has against a config. Keys match as a plugin matches them: in any
 /// case, and null is an absent key. Of the schema language it knows what a patchbay plugin's
 /// --schema uses (libcni/key_schema.h): the keywords of allows() in libcni/schema_keywords.h,

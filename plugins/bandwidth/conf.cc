@@ -3,34 +3,125 @@
 #include <limits>
 #include <string>
 
-#include "libcni/error.h"
+#include "libcni/keys.h"
 
 namespace bandwidth {
 
 namespace {
 
 using cni::Reader;
+using cni::Type;
 using std::chrono::milliseconds;
 
-constexpr std::uint64_t kBitsPerByte = 8;
+// The kernel counts in bytes.
+constexpr std::uint32_t kBitsPerByte = 8;
+constexpr std::uint32_t kMostBurst = std::numeric_limits<std::uint32_t>::max();
 constexpr std::int64_t kMostMilliseconds = 10'000;
 
-std::uint64_t bits(const Reader& place) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  return place.present() ? static_cast<std::uint64_t>(place.as_int(0, kMost)) : 0;
+// What the config and the runtime both may ask for.
+struct Asked {
+  std::uint64_t ingress_rate = 0, ingress_burst = 0, egress_rate = 0, egress_burst = 0;
+  std::vector<netlink::Cidr> shaped, unshaped;
+};
+
+template <auto kField>
+void read_bits(const Reader& place, Asked& asked) {
+  asked.*kField =
+      static_cast<std::uint64_t>(place.as_int(0, std::numeric_limits<std::int64_t>::max()));
 }
 
-// The kernel counts in bytes.
-std::optional<Limit> read_limit(const Reader& rate, const Reader& burst, const Conf& conf) {
-  constexpr std::uint64_t kMostBurst = std::numeric_limits<std::uint32_t>::max();
-  const Limit limit{bits(rate), bits(burst)};
-  if (limit == Limit{}) return std::nullopt;
+constexpr cni::Key rate_key(const char* name, const char* meaning) {
+  return {.name = name,
+          .meaning = meaning,
+          .otherwise = "0",
+          .type = Type::kWhole,
+          .least = kBitsPerByte,
+          .expected = "0 or at least 8 bits per second",
+          .or_zero = true};
+}
+
+constexpr cni::Key burst_key(const char* name, const char* meaning) {
+  return {.name = name,
+          .meaning = meaning,
+          .otherwise = "0",
+          .type = Type::kWhole,
+          .least = kBitsPerByte,
+          .most = std::int64_t{kMostBurst} * kBitsPerByte - 1,
+          .expected = "0 or 8 bits to less than 4 GB",
+          .or_zero = true};
+}
+
+constexpr auto kLimitKeys = cni::keys(
+    cni::custom<read_bits<&Asked::ingress_rate>>(
+        rate_key("ingressRate", "bits per second that may go to the pod; 0 is no limit")),
+    cni::custom<read_bits<&Asked::ingress_burst>>(burst_key(
+        "ingressBurst",
+        "bits that may go to a pod at once that received little before. To be given with the rate, "
+        "unless there is `burstTime`. Less than a frame lets no full frame pass")),
+    cni::custom<read_bits<&Asked::egress_rate>>(
+        rate_key("egressRate", "as `ingressRate`, of what comes from the pod")),
+    cni::custom<read_bits<&Asked::egress_burst>>(
+        burst_key("egressBurst", "as `ingressBurst`, of what comes from the pod")));
+
+constexpr auto kSubnetKeys = cni::keys(
+    cni::key<&Asked::shaped>({.name = "shapedSubnets",
+                              .meaning = "the limits are for traffic with these networks alone (to "
+                                         "them from the pod, from them to the pod)"}),
+    cni::key<&Asked::unshaped>({.name = "unshapedSubnets",
+                                .meaning =
+                                    "the limits are for traffic with all others. Not together with "
+                                    "`shapedSubnets`; neither with `egressMode` `edt`"}));
+
+constexpr std::string_view kModes[] = {"ifb", "pod", "edt"};
+constexpr std::string_view kQueues[] = {"fair", "fifo"};
+
+constexpr auto kModeKeys = cni::keys(
+    cni::key<&Conf::egress_mode>({.name = "egressMode",
+                                  .meaning = "where what the pod sends waits, see below",
+                                  .otherwise = "`ifb`",
+                                  .words = kModes}),
+    cni::key<&Conf::queue>(
+        {.name = "queue",
+         .meaning =
+             "what waits: `fair` (fq_codel: a small flow does not wait behind a big one; nor "
+             "behind a big packet, since what would take longer than a millisecond is cut "
+             "into frames) or `fifo` (one after the other, as the reference's). Without the "
+             "key `fair` where the kernel has fq_codel, else `fifo`",
+         .otherwise = "what the kernel has",
+         .words = kQueues}),
+    cni::key<&Conf::latency>(
+        {.name = "latency",
+         .meaning = "the most that a packet waits, in ms. Absent: 25 ms, and as long as the burst "
+                    "takes at the rate. The queue always holds a frame, and with subnets 256 KiB",
+         .least = 1,
+         .most = kMostMilliseconds}),
+    cni::key<&Conf::burst_time>(
+        {.name = "burstTime",
+         .meaning = "in ms: the burst is at most what the rate gives in this time, and that where "
+                    "none is given; but a frame. Cuts the bursts of containerd and CRI-O, which "
+                    "always are 4 Gbit",
+         .least = 1,
+         .most = kMostMilliseconds}));
+
+constexpr auto kBandwidthKeys = cni::joined(kLimitKeys, kSubnetKeys);
+constexpr auto kRuntimeKeys = cni::keys(cni::described<Conf>(
+    {.name = "bandwidth",
+     .meaning = "the four from the runtime, for one pod. They count only where none of the four "
+                "stands in the config itself; the two lists likewise",
+     .type = Type::kObject,
+     .keys = kBandwidthKeys,
+     .folded = true}));
+constexpr auto kRuntime = cni::keys(cni::described<Conf>(
+    {.name = "runtimeConfig", .type = Type::kObject, .keys = kRuntimeKeys, .open = true}));
+
+constexpr auto kKeys = cni::joined(kLimitKeys, kSubnetKeys, kModeKeys, kRuntime);
+
+void check(const Limit& limit, const Reader& rate, const Reader& burst, const Conf& conf) {
   if (limit.rate == 0) burst.fail("if burst is set, rate must also be set");
   if (limit.burst == 0 && !conf.burst_time) rate.fail("if rate is set, burst must also be set");
   if (limit.rate < kBitsPerByte) rate.fail("expected at least 8 bits per second");
   if (limit.burst != 0 && limit.burst < kBitsPerByte) burst.fail("expected at least 8 bits");
   if (limit.burst / kBitsPerByte >= kMostBurst) burst.fail("burst cannot be more than 4GB");
-  return limit;
 }
 
 bool has_limit_keys(const Reader& place) {
@@ -39,60 +130,47 @@ bool has_limit_keys(const Reader& place) {
 }
 
 void read_limits(const Reader& place, Conf& conf) {
-  conf.ingress = read_limit(place["ingressRate"], place["ingressBurst"], conf);
-  conf.egress = read_limit(place["egressRate"], place["egressBurst"], conf);
-}
-
-std::vector<netlink::Cidr> read_networks(const Reader& place) {
-  std::vector<netlink::Cidr> out;
-  for (const Reader& element : place.elements()) out.push_back(element.as_cidr().network());
-  return out;
+  Asked asked;
+  cni::read_keys(place, kLimitKeys, asked);
+  const Limit ingress{asked.ingress_rate, asked.ingress_burst};
+  const Limit egress{asked.egress_rate, asked.egress_burst};
+  if (ingress != Limit{}) {
+    check(ingress, place["ingressRate"], place["ingressBurst"], conf);
+    conf.ingress = ingress;
+  }
+  if (egress != Limit{}) {
+    check(egress, place["egressRate"], place["egressBurst"], conf);
+    conf.egress = egress;
+  }
 }
 
 Subnets read_subnets(const Reader& place) {
-  auto shaped = read_networks(place["shapedSubnets"]);
-  auto unshaped = read_networks(place["unshapedSubnets"]);
-  if (!shaped.empty() && !unshaped.empty()) {
+  Asked asked;
+  cni::read_keys(place, kSubnetKeys, asked);
+  if (!asked.shaped.empty() && !asked.unshaped.empty()) {
     place["shapedSubnets"].fail(
         "unshapedSubnets and shapedSubnets cannot be both specified, one of them should be "
         "discarded");
   }
-  if (!shaped.empty()) return {true, std::move(shaped)};
-  return {false, std::move(unshaped)};
-}
-
-EgressMode read_egress_mode(const Reader& place) {
-  if (!place.present()) return EgressMode::kIfb;
-  const std::string text = place.as_string();
-  if (text == "ifb") return EgressMode::kIfb;
-  if (text == "pod") return EgressMode::kPod;
-  if (text == "edt") return EgressMode::kEdt;
-  place.fail("expected \"ifb\", \"pod\" or \"edt\"");
-}
-
-std::optional<Queue> read_queue(const Reader& place) {
-  if (!place.present()) return std::nullopt;
-  const std::string text = place.as_string();
-  if (text == "fair") return Queue::kFair;
-  if (text == "fifo") return Queue::kFifo;
-  place.fail("expected \"fair\" or \"fifo\"");
-}
-
-std::optional<milliseconds> read_time(const Reader& place) {
-  if (!place.present()) return std::nullopt;
-  return milliseconds(place.as_int(1, kMostMilliseconds));
+  Subnets out{!asked.shaped.empty(),
+              std::move(asked.shaped.empty() ? asked.unshaped : asked.shaped)};
+  for (netlink::Cidr& subnet : out.list) subnet = subnet.network();
+  return out;
 }
 
 }  // namespace
+
+constinit const cni::Manual kManual{
+    .purpose =
+        "limits what a pod sends and receives, chained after the plugin that made its "
+        "interface",
+    .keys = kKeys};
 
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();
   const Reader runtime = root["runtimeConfig"]["bandwidth"];
   Conf conf;
-  conf.egress_mode = read_egress_mode(root["egressMode"]);
-  conf.queue = read_queue(root["queue"]);
-  conf.latency = read_time(root["latency"]);
-  conf.burst_time = read_time(root["burstTime"]);
+  cni::read_keys(root, kModeKeys, conf);
   const bool is_static = has_limit_keys(root);
   read_limits(is_static ? root : runtime, conf);
   conf.asks_for_none = !is_static && !conf.limits() && runtime.present() && has_limit_keys(runtime);

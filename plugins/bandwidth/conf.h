@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "libcni/key.h"
 #include "libcni/request.h"
 #include "netlink/types/ip.h"
 
@@ -37,6 +38,8 @@ struct Subnets {
   bool operator==(const Subnets&) const = default;
 };
 
+extern const cni::Manual kManual;
+
 /// The network config of the bandwidth plugin; the README's table says what each key means.
 struct Conf {
   std::optional<Limit> ingress, egress;  ///< to the pod, from the pod
@@ -49,6 +52,7 @@ struct Conf {
   Subnets subnets = {};                                      ///< none: all
 
   bool limits() const { return ingress || egress; }
+  bool operator==(const Conf&) const = default;
 
   /// \throws cni::Error(kInvalidConfig) naming the key.
   static Conf parse(const cni::Request& request);

@@ -1,11 +1,14 @@
 #include "libcni/plugin.h"
 #include "plugins/bandwidth/bandwidth.h"
+#include "plugins/bandwidth/conf.h"
 
-int main() {
+int main(int argc, char** argv) {
   return cni::plugin_main({.name = "bandwidth",
                            .add = bandwidth::add,
                            .del = bandwidth::del,
                            .check = bandwidth::check,
                            .gc = bandwidth::gc,
-                           .status = bandwidth::status});
+                           .status = bandwidth::status,
+                           .manual = &bandwidth::kManual},
+                          argc, argv);
 }

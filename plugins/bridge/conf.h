@@ -39,6 +39,8 @@ struct Conf {
   std::optional<cni::Dns> dns;      ///< replaces what IPAM says
   std::optional<netlink::Mac> mac;  ///< of the pod's interface
 
+  bool operator==(const Conf&) const = default;
+
   /// "BRIDGE.VLAN", the link that carries the gateway address where there is an access VLAN.
   std::string vlan_gateway() const;
 

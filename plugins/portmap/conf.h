@@ -26,6 +26,7 @@ enum class OnConflict {
 struct DeniedPorts {
   std::optional<Protocol> protocol;  ///< absent: all
   std::uint16_t first = 0, last = 0;
+  bool operator==(const DeniedPorts&) const = default;
 };
 
 /// How the traffic is to be treated; the same for all of a network's pods.
@@ -50,6 +51,7 @@ struct Conf {
   OnConflict on_conflict = OnConflict::kRefuse;
   std::vector<DeniedPorts> denied;
   std::vector<Mapping> mappings;
+  bool operator==(const Conf&) const = default;
 
   /// \throws cni::Error(kInvalidConfig) naming the key.
   static Conf parse(const cni::Request& request);

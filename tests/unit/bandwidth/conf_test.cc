@@ -5,6 +5,7 @@
 #include <string>
 
 #include "libcni/error.h"
+#include "tests/unit/defaults.h"
 
 using bandwidth::Conf;
 using bandwidth::DelConf;
@@ -54,6 +55,13 @@ TEST_CASE("without keys nothing is limited, and the defaults are the reference's
   CHECK_FALSE(conf.latency);
   CHECK_FALSE(conf.burst_time);
   CHECK(conf.subnets.list.empty());
+}
+
+TEST_CASE("what the table calls the default is what holds without the key") {
+  cni::Request with = request("");
+  with.conf = with_defaults(with.conf, bandwidth::kManual);
+  CHECK(with.conf.size() > 4);
+  CHECK(Conf::parse(with) == Conf::parse(request("")));
 }
 
 TEST_CASE("limits come from the config, else from the runtime, in any spelling") {

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "tests/unit/defaults.h"
+
 using bridge::Conf;
 using bridge::DelConf;
 
@@ -54,6 +56,13 @@ TEST_CASE("an empty config has the reference's defaults") {
   CHECK_FALSE(conf.dns);
   CHECK_FALSE(conf.mac);
   CHECK(conf.ipam_type.empty());
+}
+
+TEST_CASE("what the table calls the default is what holds without the key") {
+  cni::Request with = request("");
+  with.conf = with_defaults(with.conf, bridge::kManual);
+  CHECK(with.conf.size() > 10);
+  CHECK(Conf::parse(with) == Conf::parse(request("")));
 }
 
 TEST_CASE("isDefaultGateway implies isGateway") {

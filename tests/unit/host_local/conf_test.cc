@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/unit/defaults.h"
 #include "tests/unit/host_local/fixture.h"
 
 namespace host_local {
@@ -36,6 +37,13 @@ std::string requested_of(const std::string& text, const std::string& args = "") 
 const std::string kSubnet = R"("subnet": "10.1.2.0/24")";
 
 }  // namespace
+
+TEST_CASE("conf: what the table calls the default is what holds without the key") {
+  auto with = request(conf(kSubnet));
+  with.conf = with_defaults(with.conf, kManual);
+  CHECK(with.conf["ipam"].contains("dataDir"));
+  CHECK(Conf::parse(with).data_dir == Conf::parse(request(conf(kSubnet))).data_dir);
+}
 
 TEST_CASE("conf: the old style is a set of one range") {
   const auto c = Conf::parse(request(conf(

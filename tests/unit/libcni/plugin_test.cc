@@ -45,6 +45,8 @@ void status(const Request&) { called += "STATUS "; }
 constexpr Plugin kFake{
     .name = "fake", .add = add, .del = del, .check = check, .gc = gc, .status = status};
 constexpr const char* kConf = R"({"cniVersion": "1.1.0", "name": "n", "type": "fake"})";
+char program[] = "fake";
+char* no_arguments[] = {program, nullptr};
 
 Env env_for(const std::string& command) {
   return {{"CNI_COMMAND", command},
@@ -262,7 +264,7 @@ TEST_CASE("without a command a plugin says on stderr what it is, in two lines") 
   for (const Env& env : {Env{}, Env{{"CNI_COMMAND", ""}}}) {
     const Process got = in_process("{}", [&env] {
       set_environment(env);
-      return cni::plugin_main(kFake);
+      return cni::plugin_main(kFake, 1, no_arguments);
     });
     CHECK(got.status == 0);
     CHECK(got.out.empty());
@@ -302,7 +304,7 @@ TEST_CASE("what a library prints to stdout does not spoil the result") {
                       }};
   const Process got = in_process(kConf, [&chatty] {
     set_environment(env_for("ADD"));
-    return cni::plugin_main(chatty);
+    return cni::plugin_main(chatty, 1, no_arguments);
   });
   CHECK(got.status == 0);
   CHECK(got.out == "{\n    \"cniVersion\": \"1.1.0\"\n}");
@@ -322,7 +324,7 @@ TEST_CASE("a plugin that was started without a stdout undoes ADD and says so") {
       kConf,
       [&plugin] {
         set_environment(env_for("ADD"));
-        return cni::plugin_main(plugin);
+        return cni::plugin_main(plugin, 1, no_arguments);
       },
       true);
   CHECK(got.status == 1);

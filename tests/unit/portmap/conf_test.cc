@@ -5,6 +5,7 @@
 #include <string>
 
 #include "libcni/error.h"
+#include "tests/unit/defaults.h"
 
 using portmap::Backend;
 using portmap::Conf;
@@ -45,6 +46,13 @@ TEST_CASE("without keys the defaults are the reference's, but for the backend") 
   CHECK(conf.options.mark_bit == 13);
   CHECK(conf.on_conflict == OnConflict::kRefuse);
   CHECK(conf.mappings.empty());
+}
+
+TEST_CASE("what the table calls the default is what holds without the key") {
+  cni::Request with = request("");
+  with.conf = with_defaults(with.conf, portmap::kManual);
+  CHECK(with.conf.size() > 3);
+  CHECK(Conf::parse(with) == Conf::parse(request("")));
 }
 
 TEST_CASE("a mapping has ports, a protocol in any case, and perhaps an address") {
