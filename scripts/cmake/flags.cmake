@@ -16,6 +16,11 @@ if(CNI_SANITIZE)
 else()
   target_compile_definitions(cni_flags INTERFACE $<$<CONFIG:Release>:_FORTIFY_SOURCE=2>)
 endif()
+if(CMAKE_INTERPROCEDURAL_OPTIMIZATION AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # The archives are also of use to a linker that does no link-time optimization: that of the tests,
+  # and that of whoever has the library installed.
+  target_compile_options(cni_flags INTERFACE -ffat-lto-objects)
+endif()
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)

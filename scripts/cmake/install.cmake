@@ -20,10 +20,6 @@ set_target_properties(netlink_types PROPERTIES EXPORT_NAME types OUTPUT_NAME cni
 foreach(target libcni netlink_types)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} INTERFACE $<INSTALL_INTERFACE:${include_dir}>)
-  if(CMAKE_INTERPROCEDURAL_OPTIMIZATION AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # The archives must be of use to a linker that does no link-time optimization.
-    target_compile_options(${target} PRIVATE -ffat-lto-objects)
-  endif()
 endforeach()
 install(TARGETS libcni netlink_types EXPORT patchbay
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
