@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <optional>
 
 #include "libcni/plugin.h"
 #include "libcni/tool/attachments.h"
@@ -34,7 +35,7 @@ struct CommandLine {
   tool::Settings settings;
   tool::Operation operation;
   std::vector<std::string> keep;
-  std::string keep_json;
+  std::optional<std::string> keep_json;
   bool json = false;
   bool no_undo = false;
   std::string command;
@@ -126,8 +127,8 @@ void complete(CommandLine& line) {
   if (operation.verb.empty()) operation.verb = line.command;
   line.settings.undo = !line.no_undo;
   for (const std::string& one : line.keep) operation.keep.push_back(tool::attachment_from(one));
-  if (!line.keep_json.empty()) {
-    for (auto& one : tool::attachments_from(line.keep_json)) operation.keep.push_back(one);
+  if (line.keep_json) {  // an empty text is no list: a script had nothing to say
+    for (auto& one : tool::attachments_from(*line.keep_json)) operation.keep.push_back(one);
   }
   const bool whole_network = operation.verb == "gc" || operation.verb == "status";
   const bool named = line.command == "show" && !line.settings.container_id.empty();

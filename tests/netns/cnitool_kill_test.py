@@ -134,5 +134,65 @@ class Killed(suite.NodeTest):
         self.assertGreaterEqual(killed, 10 * count * 0.8, "kills that came before the end")
 
 
+class Lost(suite.NodeTest):
+    """Of 20 attachments 8 are valid; the other 12 were lost with whoever made or removed them."""
+
+    BROKEN = ("", "{", "[5]", '[{"containerID": "c"}]', '[{"containerID": "../c", "ifname": "eth0"}]')
+
+    @staticmethod
+    def arguments(number):
+        return CAPABILITIES | {"portMappings": [
+            port | {"hostPort": port["hostPort"] + 10 * number}
+            for port in CAPABILITIES["portMappings"]]}
+
+    def lose(self, pods, chance):
+        """All at once, as when a runtime dies. How many were killed before their end."""
+        running = []
+        for number, pod in enumerate(pods):
+            verb = chance.choice(("add", "add", "del"))
+            if verb == "del":
+                self.assertTrue(cnitool("add", "net", pod.path, CAP_ARGS=self.arguments(20 + number)).ok)
+            running.append((start(verb, "net", pod.path, CAP_ARGS=self.arguments(20 + number)),
+                            chance.uniform(0, 0.15)))
+        begin, killed = time.monotonic(), 0
+        for process, after in sorted(running, key=lambda one: one[1]):
+            time.sleep(max(0.0, begin + after - time.monotonic()))
+            process.kill()
+        for process, _ in running:
+            killed += finish(process).status == -signal.SIGKILL
+        return killed
+
+    @suite.cases([(f"{backend}, {version}", (backend, version))
+                  for backend in ("nftables", "iptables") for version in ("1.1.0", "1.0.0")])
+    def twelve_go_and_eight_stay(self, row):
+        backend, version = row
+        chance = random.Random(f"{backend} {version}")
+        bridge, portmap, bandwidth = NETWORK["plugins"]
+        use(NETWORK | {"cniVersion": version,
+                       "plugins": [bridge, portmap | {"backend": backend}, bandwidth]})
+        pods = [Pod(f"pod{n}") for n in range(20)]
+        valid, lost = pods[:8], pods[8:]
+        for number, pod in enumerate(valid):
+            self.assertTrue(cnitool("add", "net", pod.path, CAP_ARGS=self.arguments(number)).ok)
+        wanted = snapshot()
+        killed = self.lose(lost, chance)
+        self.assertGreaterEqual(killed, 4, "kills that came before the end")
+        for pod in lost[::3]:
+            pod.remove()
+        everything = snapshot()
+        for text in self.BROKEN:
+            self.assertFalse(cnitool("gc", "net", "--keep-json", text).ok, text)
+            self.assertEqual(diff(everything, snapshot()), "", f"gc with {text!r}")
+        keep = [word for pod in valid for word in ("--keep", container_of(pod.path))]
+        collected = cnitool("gc", "net", *keep)
+        self.assertTrue(collected.ok, str(collected))
+        self.assertEqual(diff(wanted, snapshot(), lambda place: left_by_design(place)
+                              or place.startswith("file/run/netns/")), "")
+        self.assertEqual(cache_names(), sorted(f"net-{container_of(pod.path)}-eth0" for pod in valid))
+        for pod in valid:
+            checked = cnitool("check", "net", pod.path)
+            self.assertTrue(checked.ok, str(checked))
+
+
 if __name__ == "__main__":
     suite.main()

@@ -535,7 +535,7 @@ class Garbage(ToolTest):
                     {"hostPort": 8080 + n, "containerPort": 80, "protocol": "tcp"}]}))
             keep = [{"containerID": container_of(pod.path), "ifname": "eth0"} for pod in pods[:2]]
             everything = snapshot()
-            for broken in ("[", "{}", "5", '"x"', "[5]", '[{"containerID": "c"}]',
+            for broken in ("", "[", "{}", "5", '"x"', "[5]", '[{"containerID": "c"}]',
                            json.dumps(keep + [{"containerID": "", "ifname": "eth0"}]),
                            json.dumps(keep + [{"containerID": "../c", "ifname": "eth0"}])):
                 self.assert_tool_fails(cnitool("gc", "net", "--keep-json", broken))
