@@ -109,21 +109,23 @@ void require_built_in() {
   throw cni::Error(cni::Code::kInternal, cat("limit '", inside.name, "': ", why));
 }
 
-// Makes the queue, or changes it. Alone in its send(): what is sent with it is done even where the
-// kernel has no fq.
-void put_queue(RouteSocket& pod, const Link& inside, const Limit& limit) {
-  try {
-    pod.send(tc::add(inside, queue(limit)));
-    return;
-  } catch (const netlink::Error& e) {
-    if (e.error() != EEXIST) throw;
-  }
+// Whether our queue is there. \throws cni::Error where somebody else's is.
+bool has_queue(RouteSocket& pod, const Link& inside) {
   const auto there = tc::qdisc(pod, inside, tc::kRoot);
-  if (there && !is_ours(there)) {
+  if (there && there->handle != tc::Handle{} && !is_ours(there)) {
     refuse(inside, cat("its root queue is '", there->kind, "' with handle ", tc::str(there->handle),
                        ", which is somebody else's"));
   }
-  pod.send(tc::replace(inside, queue(limit)));
+  return is_ours(there);
+}
+
+// A link's gso_max_size before it was limited. Where the program that knows is gone from our queue,
+// it is what the kernel gives every link.
+unsigned packet_size_before(const std::optional<EdtConstants>& constants, bool queued,
+                            const Link& inside) {
+  if (constants) return static_cast<unsigned>(constants->packet_size_before);
+  if (queued && inside.gso_max_size != 0) return std::max(inside.gso_max_size, kUsualPacketSize);
+  return inside.gso_max_size;
 }
 
 // Whether clsact is there. The qdisc ingress has the same place, but would take a filter of the
@@ -150,37 +152,35 @@ std::string lacks(RouteSocket& socket, netlink::Request request, const char* wha
 
 void add(RouteSocket& pod, const Link& inside, const Limit& limit) {
   require_built_in();
-  const bool hooked = has_hook(pod, inside);
+  const bool queued = has_queue(pod, inside), hooked = has_hook(pod, inside);
   const auto before = maps_of(hooked ? find_filter(pod, inside) : std::nullopt);
   const auto* const departures = find_map<EdtDepartures>(before, kDepartures);
-  const auto constants = constants_in(before);
-  const unsigned size_before =
-      constants ? static_cast<unsigned>(constants->packet_size_before) : inside.gso_max_size;
+  const unsigned size_before = packet_size_before(constants_in(before), queued, inside);
   const bpf::Object program =
       load(limit, {departures != nullptr ? &departures->fd : nullptr, size_before});
 
-  put_queue(pod, inside, limit);
+  // Alone: what is sent with it is done even where the kernel has no fq.
+  pod.send(queued ? tc::replace(inside, queue(limit)) : tc::add(inside, queue(limit)));
   if (!hooked) pod.send(tc::add(inside, hook()));
   // Not before there is a queue: without one the departure times would mean nothing.
   pod.send(tc::replace(inside, filter(program.program(kFunction))));
   const unsigned size = packet_size_of(limit, inside.mtu, size_before);
-  if (constants || size != size_before) set_packet_size(pod, inside, size);
+  if (size != inside.gso_max_size) set_packet_size(pod, inside, size);
 }
 
 bool remove(RouteSocket& pod, const Link& inside) {
-  const bool has_queue = is_ours(tc::qdisc(pod, inside, tc::kRoot));
+  const bool queued = is_ours(tc::qdisc(pod, inside, tc::kRoot));
   const auto program = find_filter(pod, inside);
-  if (!has_queue && !program) return false;
-  if (const auto constants = constants_in(maps_of(program))) {
-    set_packet_size(pod, inside, static_cast<unsigned>(constants->packet_size_before));
-  }
+  if (!queued && !program) return false;
+  const unsigned size = packet_size_before(constants_in(maps_of(program)), queued, inside);
+  if (size != inside.gso_max_size) set_packet_size(pod, inside, size);
   // The queue last: as long as it is there, another remove() goes on from where this one was
   // killed.
   if (program) pod.send(tc::remove(inside, filter(-1)));
   const bool used = !tc::filters(pod, inside, tc::kEgress).empty() ||
                     !tc::filters(pod, inside, tc::kIngress).empty();
   if (!used) pod.send(tc::remove(inside, hook()));
-  if (has_queue) pod.send(tc::remove(inside, {tc::kRoot, kQueueHandle, tc::Fq{}}));
+  if (queued) pod.send(tc::remove(inside, {tc::kRoot, kQueueHandle, tc::Fq{}}));
   return true;
 }
 

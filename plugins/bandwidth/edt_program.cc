@@ -68,8 +68,8 @@ netlink::tc::Fq queue_of(const Limit& limit) {
 unsigned packet_size_of(const Limit& limit, unsigned mtu, unsigned before) {
   // More than this is not the kernel's default but somebody's choice (BIG TCP). Much of what is
   // allowed TCP leaves for headers (MAX_TCP_HEADER in include/net/tcp.h).
-  constexpr unsigned kDefault = 65536, kHeaders = 512;
-  if (before > kDefault) return before;
+  constexpr unsigned kHeaders = 512;
+  if (before > kUsualPacketSize) return before;
   const std::uint64_t frames = 2 * std::uint64_t{mtu} + kHeaders;
   return static_cast<unsigned>(
       std::min<std::uint64_t>(before, std::max(limit.rate / 1000, frames)));

@@ -25,6 +25,10 @@ EdtConstants constants_of(const Limit& limit);
 /// taken for sent.
 netlink::tc::Fq queue_of(const Limit& limit);
 
+/// What the kernel gives every link as its gso_max_size: bytes (GSO_LEGACY_MAX_SIZE of
+/// linux/netdevice.h).
+inline constexpr unsigned kUsualPacketSize = 65536;
+
 /// How large the packets of a link may be that the stack hands over, where they were as large as
 /// before: what the rate sends in a millisecond, at least two frames. Unlike tbf, fq does not cut
 /// them: a connection's 64 KiB would keep others waiting for 50 ms at 10 Mbit/s.

@@ -43,8 +43,8 @@ FULL = {
         "deniedHostPorts": [22, "443", "6000-6100/tcp", "53/UDP"],
         "runtimeConfig": {"portMappings": [MAPPING]}}],
     "bandwidth": [
-        {"egressMode": "pod", "queue": "fifo", "latency": 30, "burstTime": 20,
-         "unshapedSubnets": ["192.0.2.0/24"], **LIMITS},
+        {"egressMode": "pod", "queue": "fifo", "latency": 30, "burstTime": 20, **LIMITS},
+        {"unshapedSubnets": ["192.0.2.0/24"], **LIMITS},
         {"shapedSubnets": ["fd00::/8"], "runtimeConfig": {"bandwidth": LIMITS}},
         {"runtimeConfig": {"bandwidth": LIMITS | {"shapedSubnets": ["fd00::/8"]}}},
         {"runtimeConfig": {"bandwidth": LIMITS | {"unshapedSubnets": ["fd00::/8"]}}}],

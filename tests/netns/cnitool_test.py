@@ -221,7 +221,8 @@ class ResultsCache(ToolTest):
             self.assert_tool_ok(cnitool("del", "net", pod.path), noted="is passed over: ")
             self.assert_nothing_left(before)
             spoil(content)
-            self.assert_tool_ok(cnitool("add", "net", pod.path, CAP_ARGS=CAPABILITIES))
+            self.assert_tool_ok(cnitool("add", "net", pod.path, CAP_ARGS=CAPABILITIES),
+                                noted="is passed over: ")
             self.assert_tool_ok(cnitool("check", "net", pod.path))
             self.assert_tool_ok(cnitool("add", "net", other.path))
             spoil(content)

@@ -7,6 +7,7 @@ Where the kernel has no fq, this runs under another kernel: scripts/uml.
 """
 
 import ctypes
+import functools
 import json
 import os
 import platform
@@ -52,6 +53,24 @@ def program_exists(number):
     return fd >= 0
 
 
+def measured(function):
+    """Decorates a test that measures. The clock of a guest stands still while its machine is busy, and
+    then leaps: another look is taken, up to three. A limit that is wrong is so each time."""
+    @functools.wraps(function)
+    def looked_at(self, *row):
+        for last in (False, False, True):
+            try:
+                return function(self, *row)
+            except AssertionError as error:
+                if last:
+                    raise
+                print(f"     once more: {str(error).splitlines()[0]}", flush=True)
+                for pod in self.limited:
+                    pod.remove()
+                self.limited.clear()
+    return looked_at
+
+
 class EdtTest(suite.NodeTest):
     def setUp(self):
         reason = traffic.why_impossible()
@@ -60,6 +79,7 @@ class EdtTest(suite.NodeTest):
         if reason:
             self.skipTest(reason)
         super().setUp()
+        self.limited = []
         status = cni("bandwidth", "STATUS", {"cniVersion": "1.1.0", "name": "shaped",
                                              "type": "bandwidth", "egressMode": "edt"})
         if "without eBPF" in status.stdout:
@@ -71,6 +91,7 @@ class EdtTest(suite.NodeTest):
         if not hasattr(self, "outside"):
             self.outside = shaping.surroundings().outside
         pod = ShapedPod(name, keys(**conf))
+        self.limited.append(pod)
         for family in (4, 6):
             self.assertTrue(reachable(pod.pod, family), f"IPv{family} is connected")
         return pod
@@ -109,24 +130,21 @@ class Rates(EdtTest):
     @suite.cases([(f"{rate} Mbit {protocol} IPv{family}", (rate * MBIT, protocol, family))
                   for rate, flip in ((1, 0), (10, 2), (100, 0), (300, 2))
                   for protocol, family in (("tcp", 4 + flip), ("udp", 6 - flip))])
+    @measured
     def what_is_sent_is_the_limit_of(self, row):
         rate, protocol, family = row
         pod = self.shaped(rate=rate, latency=1000)
         wish = {"rate": 1.7 * rate, "buffer": LARGE_BUFFER} if protocol == "udp" else {}
-        # The clock of a guest stands still while its machine is busy, and then leaps. A limit that
-        # is wrong is so each time.
-        for _ in range(3):
-            flow = self.start(pod, protocol, family, warm_up=3, **wish)
-            share = flow.finish()[0].rate / rate
-            print(f"     {share:.4f} of the limit", flush=True)
-            if abs(1 - share) < TOLERANCE:
-                break
+        flow = self.start(pod, protocol, family, warm_up=3, **wish)
+        share = flow.finish()[0].rate / rate
+        print(f"     {share:.4f} of the limit", flush=True)
         self.assertLess(share, 1 + TOLERANCE)
         self.assertGreater(share, 1 - TOLERANCE)
         self.assertEqual(self.qdisc(pod.pod, "fq")["drops"], 0, "it is the program that drops")
 
     @suite.cases([("horizon", {"latency": 20}), ("horizon and burst", {"latency": 20,
                                                                       "burst": 8000})])
+    @measured
     def large_packets_of_TCP_get_through_a_short(self, conf):
         rate = 10 * MBIT
         pod = self.shaped(rate=rate, **conf)
@@ -135,6 +153,7 @@ class Rates(EdtTest):
         self.assertLess(share, 1 + TOLERANCE)
         self.assertGreater(share, 0.85)
 
+    @measured
     def test_a_slow_pod_is_slow_and_not_cut_off(self):
         rate = 64 * KBIT
         pod = self.shaped(rate=rate, burst=24_000, latency=2000)
@@ -146,6 +165,7 @@ class Rates(EdtTest):
 
 @suite.spread
 class Queue(EdtTest):
+    @measured
     def test_a_datagram_socket_waits_for_the_limit_and_loses_nothing(self):
         rate = 10 * MBIT
         pod = self.shaped(rate=rate, latency=1000)
@@ -157,6 +177,7 @@ class Queue(EdtTest):
         self.assertEqual(self.qdisc(pod.pod, "fq")["drops"], 0)
 
     @suite.cases([("1 Mbit", (MBIT, 100)), ("10 Mbit", (10 * MBIT, 30))])
+    @measured
     def a_transfer_does_not_keep_others_waiting_at(self, row):
         """TCP alone knows how little it may queue, if its packets are small: with those of 64 KiB
         the middle is 400 and 80 ms."""
@@ -173,6 +194,7 @@ class Queue(EdtTest):
         self.assertGreater(share, 0.85)
         self.assertLess(middle, most)
 
+    @measured
     def test_nothing_waits_longer_than_the_horizon(self):
         rate = 4 * MBIT
         pod = self.shaped(rate=rate, latency=100)
@@ -191,6 +213,7 @@ class Queue(EdtTest):
 
 
 class Changes(EdtTest):
+    @measured
     def test_a_connection_lives_on_with_another_rate(self):
         pod = self.shaped(rate=20 * MBIT)
         for rate in (5 * MBIT, 40 * MBIT):
@@ -204,11 +227,12 @@ class Changes(EdtTest):
             print(f"     {share:.4f} of the limit", flush=True)
             self.assertAlmostEqual(share, 1, delta=TOLERANCE)
 
+    @measured
     def test_an_ADD_again_gives_no_second_burst(self):
         rate = 10 * MBIT
         pod = self.shaped(rate=rate, burst=rate)  # a second of it
-        flow = self.start(pod, "udp", rate=3 * rate, buffer=LARGE_BUFFER, warm_up=2)
-        programs, end = set(), time.monotonic() + 2 + SECONDS
+        flow = self.start(pod, "udp", rate=3 * rate, buffer=LARGE_BUFFER, warm_up=4)
+        programs, end = set(), time.monotonic() + 4 + SECONDS
         while time.monotonic() < end:
             pod.change(keys(rate, burst=rate))
             programs.add(self.program(pod.pod))

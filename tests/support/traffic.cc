@@ -268,7 +268,7 @@ void send_tcp(const Arguments& arguments) {
   ::setsockopt(connection.fd(), SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 }
 
-/// Datagrams at a rate, about a millisecond's worth in a system call.
+/// Datagrams at a rate, about half a millisecond's worth in a system call.
 void send_udp(const Arguments& arguments) {
   const Socket socket = open(arguments);
   checked(::connect(socket.fd(), arguments.to(), arguments.address_size), "connect");
@@ -281,7 +281,7 @@ void send_udp(const Arguments& arguments) {
   if (rate <= 0) throw std::runtime_error("udp needs rate=BITS");
   const auto each = static_cast<double>(kDatagram + kUdp + kEthernet + arguments.ip_header());
   const auto batch =
-      std::clamp<std::size_t>(static_cast<std::size_t>(rate * 1e-3 / each), 1, kMostDatagrams);
+      std::clamp<std::size_t>(static_cast<std::size_t>(rate * 5e-4 / each), 1, kMostDatagrams);
   const std::vector<char> data(batch * kDatagram);
   double due = std::max(arguments.number("begin", 0), now());
   const auto counts = between(
