@@ -60,7 +60,7 @@ ERRNO = {
               "renameat2 ftruncate",
     "EMFILE": "open openat socket socketpair pipe pipe2 dup dup2 dup3 fcntl eventfd2 pidfd_open "
               "epoll_create1 timerfd_create",
-    "EPERM": "setns ioctl bind setsockopt getsockopt getsockname unlink unlinkat fchmod fchmodat "
+    "EPERM": "bpf setns ioctl bind setsockopt getsockopt getsockname unlink unlinkat fchmod fchmodat "
              "chmod prlimit64 prctl",
     "ENOMEM": "mmap munmap mprotect brk mremap poll ppoll madvise",
     "EAGAIN": "clone clone3 vfork fork",
