@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import guest, shaping, suite, traffic  # noqa: E402
 from support.plugin import OURS, REFERENCE, has_reference  # noqa: E402
-from support.shaping import KUBERNETES_BURST, MBIT, Load, ShapedPod, limits  # noqa: E402
+from support.shaping import KUBERNETES_BURST, MBIT, Load, ShapedPod, ShapingTest, limits  # noqa: E402
 
 RATE = 10 * MBIT
 #: Milliseconds that the slow guest may take for 95 of 100 round trips.
@@ -20,13 +20,8 @@ WAYS = [("ingress", "ifb"), ("egress", "ifb"), ("egress", "pod")]
 
 
 @suite.spread
-class Fair(suite.NodeTest):
+class Fair(ShapingTest):
     def setUp(self):
-        reason = traffic.why_impossible()
-        if reason:
-            self.skipTest(reason)
-        if not os.access(os.path.join(OURS, "bandwidth"), os.X_OK):
-            self.skipTest("the plugin bandwidth is not built")
         super().setUp()
         self.site = shaping.surroundings()
 

@@ -10,8 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import shaping, suite, traffic  # noqa: E402
-from support.plugin import OURS  # noqa: E402
-from support.shaping import KUBERNETES_BURST, MBIT, Load, ShapedPod, limits  # noqa: E402
+from support.shaping import KUBERNETES_BURST, MBIT, Load, ShapedPod, ShapingTest, limits  # noqa: E402
 
 ELSE = 5  # milliseconds
 WAYS = [("ingress", "ifb"), ("egress", "ifb"), ("egress", "pod")]
@@ -26,15 +25,7 @@ ROWS = [
 
 
 @suite.spread
-class Latency(suite.NodeTest):
-    def setUp(self):
-        reason = traffic.why_impossible()
-        if reason:
-            self.skipTest(reason)
-        if not os.access(os.path.join(OURS, "bandwidth"), os.X_OK):
-            self.skipTest("the plugin bandwidth is not built")
-        super().setUp()
-
+class Latency(ShapingTest):
     def loads(self, rate, burst, latency):
         out = []
         for direction, mode in WAYS:

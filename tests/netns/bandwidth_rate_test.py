@@ -14,7 +14,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import shaping, suite, traffic  # noqa: E402
 from support.hostport import BEYOND, OUTSIDE  # noqa: E402
 from support.plugin import OURS, REFERENCE, has_reference  # noqa: E402
-from support.shaping import GBIT, KUBERNETES_BURST, MBIT, ShapedPod, limits, reachable  # noqa: E402
+from support.shaping import (GBIT, KUBERNETES_BURST, MBIT, ShapedPod, ShapingTest,  # noqa: E402
+                             limits, reachable)
 
 SECONDS = 5  # of measurement
 SLOW_SECONDS = 15  # where a packet of 64 KiB, which comes as a whole, is some per cent of 5 seconds
@@ -52,13 +53,8 @@ def lanes(protocols=("tcp", "udp"), modes=MODES, directory=OURS):
             for mode, direction in ways for protocol in protocols for family in (4, 6)]
 
 
-class RateTest(suite.NodeTest):
+class RateTest(ShapingTest):
     def setUp(self):
-        reason = traffic.why_impossible()
-        if reason:
-            self.skipTest(reason)
-        if not os.access(os.path.join(OURS, "bandwidth"), os.X_OK):
-            self.skipTest("the plugin bandwidth is not built")
         super().setUp()
         site = shaping.surroundings()
         self.outside, self.beyond = site.outside, site.beyond

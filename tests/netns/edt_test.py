@@ -12,17 +12,16 @@ import json
 import os
 import platform
 import re
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import shaping, suite, traffic  # noqa: E402
+from support import guest, shaping, suite, traffic  # noqa: E402
 from support.hostport import OUTSIDE  # noqa: E402
-from support.plugin import OURS, ROOT, cni  # noqa: E402
-from support.shaping import KBIT, MBIT, ShapedPod, limits, reachable  # noqa: E402
+from support.plugin import cni  # noqa: E402
+from support.shaping import KBIT, MBIT, ShapedPod, ShapingTest, limits, reachable  # noqa: E402
 from support.snapshot import diff, pod_snapshot  # noqa: E402
-from support.world import Pod, World, run, wait_for, why_impossible  # noqa: E402
+from support.world import Pod, run, wait_for  # noqa: E402
 
 SECONDS = 3  # of measurement
 WARM_UP = 1  # the bucket is empty and TCP has found its window
@@ -35,12 +34,6 @@ def keys(rate, burst=None, latency=500, **more):
     """The keys of a limit in bits/s and bits (20 ms of the rate, but ten frames), and ms."""
     burst = burst or max(rate // 50, 120_000)
     return limits(rate, burst, ("egress",)) | {"egressMode": "edt", "latency": latency} | more
-
-
-def knows_fq():
-    """Whether the kernel has the qdisc."""
-    return subprocess.run(("tc", "qdisc", "add", "dev", "lo", "root", "fq"),
-                          capture_output=True).returncode == 0
 
 
 def program_exists(number):
@@ -71,13 +64,8 @@ def measured(function):
     return looked_at
 
 
-class EdtTest(suite.NodeTest):
+class EdtTest(ShapingTest):
     def setUp(self):
-        reason = traffic.why_impossible()
-        if not os.access(os.path.join(OURS, "bandwidth"), os.X_OK):
-            reason = "the plugin bandwidth is not built"
-        if reason:
-            self.skipTest(reason)
         super().setUp()
         self.limited = []
         status = cni("bandwidth", "STATUS", {"cniVersion": "1.1.0", "name": "shaped",
@@ -331,23 +319,7 @@ class Lifecycle(EdtTest):
         self.assertEqual(diff(before, pod_snapshot(pod)), "")
 
 
-def main():
-    if why_impossible() is None and not os.environ.get("PATCHBAY_GUEST"):
-        # In a process of its own: this one stays on the machine.
-        probe = os.fork()
-        if probe == 0:
-            World()
-            os._exit(0 if knows_fq() else 1)
-        if os.waitpid(probe, 0)[1] != 0:
-            print("the kernel has no qdisc fq: under User-Mode-Linux", flush=True)
-            os.environ["PATCHBAY_GUEST"] = "1"
-            os.environ.setdefault("UML_TIMEOUT", "550")
-            done = subprocess.run([os.path.join(ROOT, "scripts/uml"), sys.executable, *sys.argv])
-            if done.returncode == suite.SKIPPED:
-                print("0 passed, 0 failed, 1 skipped")
-            sys.exit(done.returncode)
-    suite.main(needs=("bridge", "ping"))
-
-
 if __name__ == "__main__":
-    main()
+    os.environ.setdefault("UML_TIMEOUT", "550")
+    guest.enter_unless(lambda: guest.has_qdisc("fq"), "the kernel has no qdisc fq")
+    suite.main(needs=("bridge", "ping"))

@@ -16,7 +16,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import guest, suite  # noqa: E402
 from support.parallel import parallel  # noqa: E402
 from support.plugin import OURS, cni  # noqa: E402
 from support.snapshot import diff, left_by_design, pod_snapshot, snapshot  # noqa: E402
@@ -256,16 +256,6 @@ def disturb(point):
     return [reached, wrong or clean_up(stage, point, before)]
 
 
-def has_fq():
-    """Whether the kernel can hold packets until they are to leave."""
-    World()
-    try:
-        run("tc", "qdisc", "add", "dev", "lo", "root", "fq")
-    except RuntimeError:
-        return False
-    return True
-
-
 SWEEPS = [
     ("bridge ADD", ("bridge", "bridge", "ADD", False)),
     ("bridge ADD, in its host-local", ("bridge", "bridge", "ADD", True)),
@@ -287,7 +277,7 @@ COVERED = collections.Counter()
 class Sweep(suite.NodeTest):
     def points(self, what):
         """Of a run that goes well."""
-        if what[0] == "bandwidth edt" and not has_fq():
+        if what[0] == "bandwidth edt" and not guest.has_qdisc("fq"):
             self.skipTest("this kernel has no fq")
         return list(enumerate_calls(*what))
 

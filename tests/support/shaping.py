@@ -4,9 +4,11 @@
 """
 
 import dataclasses
+import os
 import re
 import time
 
+from support import suite, traffic
 from support.chain import Network
 from support.hostport import BRIDGE_CONF, OUTSIDE, Site
 from support.plugin import OURS, cni
@@ -17,6 +19,18 @@ from support.world import Pod, run, wait_for
 KUBERNETES_BURST = 4294967295
 
 KBIT, MBIT, GBIT = 1000, 1000 ** 2, 1000 ** 3
+
+
+class ShapingTest(suite.NodeTest):
+    """A test on a node of its own that measures what limits do to traffic."""
+
+    def setUp(self):
+        reason = traffic.why_impossible()
+        if not os.access(os.path.join(OURS, "bandwidth"), os.X_OK):
+            reason = "the plugin bandwidth is not built"
+        if reason:
+            self.skipTest(reason)
+        super().setUp()
 
 
 def limits(rate, burst, directions=("ingress", "egress")):
