@@ -24,11 +24,11 @@ std::string word_list(const Key& key) {
 }
 
 std::string range_of(const Key& key) {
-  const char* const zero = key.or_zero ? "0 or " : "";
   if (key.most < std::numeric_limits<std::uint32_t>::max()) {
-    return cat(" ", zero, key.least, " to ", key.most);
+    return cat(key.or_zero ? " 0 or " : " ", key.least, " to ", key.most);
   }
-  return key.least > 0 ? cat(" of at least ", key.least) : "";
+  if (key.least <= 0) return "";
+  return cat(key.or_zero ? " 0 or at least " : " of at least ", key.least);
 }
 
 struct Noun {
