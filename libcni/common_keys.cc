@@ -59,6 +59,13 @@ constexpr Key kCommon[] = {
      .meaning = "from the runtime: what `capabilities` asked for",
      .type = Type::kObject,
      .open = true},
+    {.name = "patchbayLog",
+     .meaning = "where the plugin writes a line about each call: the absolute path of a file, or "
+                "`stderr`; the variable `PATCHBAY_LOG` comes first",
+     .otherwise = "nowhere",
+     .pattern = "^(/.*|stderr)$",
+     .expected = "the absolute path of a file, or \"stderr\"",
+     .or_empty = true},
     kAttachments,
     attachments_as("cni.dev/attachments"),
 };

@@ -1,6 +1,7 @@
 #include "libcni/ipam.h"
 
 #include "libcni/invoke.h"
+#include "libcni/phase.h"
 #include "libcni/undo.h"
 
 namespace cni {
@@ -8,6 +9,7 @@ namespace cni {
 namespace {
 
 Outcome call(const Request& request, const std::string& type, Command command) {
+  const Phase phase("ipam");
   Program plugin{.file = find_plugin(type, request.path), .env = request.env};
   plugin.env.insert_or_assign("CNI_COMMAND", std::string(str(command)));
   return execute(plugin, request.input);

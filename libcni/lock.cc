@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "libcni/error.h"
+#include "libcni/phase.h"
 
 namespace cni {
 
@@ -84,6 +85,7 @@ Error out_of_time(const std::string& path, int fd, std::chrono::milliseconds wai
 }  // namespace
 
 Fd take_lock(const Dir& dir, std::chrono::milliseconds deadline) {
+  const Phase phase("lock");
   const std::string path = cat(dir.path(), "/lock");
   // Flags and mode are the reference's; a lock file left by it is as good.
   Fd fd(::openat(dir.fd(), "lock", O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0750));

@@ -1,6 +1,7 @@
 #include "libcni/operation.h"
 
 #include "libcni/liveness.h"
+#include "libcni/phase.h"
 #include "libcni/undo.h"
 
 namespace cni {
@@ -46,6 +47,7 @@ Error with_details(const Error& e, const std::string& more) {
 }  // namespace
 
 void Operation::remember(const Target& target, const json& result) const {
+  const Phase phase("cache");
   try {
     cache_.put({.key = key_of(target),
                 .netns = target.netns,
@@ -77,6 +79,7 @@ bool Operation::was_there(const Target& target) const {
 // DEL of the plugins that were called with ADD, also of the one that failed. All of them, whatever
 // fails; where something does, the cache goes on to know of the attachment for a later DEL or GC.
 void Operation::undo(const Target& target, std::size_t called, const json& result) const {
+  const Phase phase("undo");
   RuntimeOptions options = options_;
   options.stop_fd = -1;  // whoever gave up the ADD does not mean this
   const PluginCaller caller(options, list_);

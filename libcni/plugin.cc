@@ -8,6 +8,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "libcni/log.h"
 #include "libcni/manual.h"
 #include "netlink/types/fd.h"
 
@@ -48,6 +49,11 @@ int fail(const World& world, Version version, const Error& e) noexcept try {
   return 1;
 }
 
+void read(const World& world, Request& request) {
+  const Phase phase("read");
+  request.read(world.env, world.in);
+}
+
 void dispatch(const Plugin& plugin, const Request& request) {
   const auto call = [&request](void (*verb)(const Request&)) {
     if (verb != nullptr) verb(request);
@@ -70,6 +76,7 @@ void dispatch(const Plugin& plugin, const Request& request) {
 void add(const Plugin& plugin, const Request& request, int out) {
   Undo undo;
   const Result result = plugin.add(request, undo);
+  const Phase phase("answer");
   write_out(out, text_of(to_json(result, request.version)));
   undo.commit();  // the only commit in the project
 }
@@ -118,16 +125,24 @@ std::string_view build_version() { return PATCHBAY_VERSION; }
 
 int run(const Plugin& plugin, const World& world) noexcept {
   Request request;
+  CallLog log(plugin.name, world.env);
+  const auto failed = [&](const Error& e) {
+    const int status = fail(world, request.stated_version(), e);
+    log.finish(request, &e);
+    return status;
+  };
   try {
-    request.read(world.env, world.in);
+    read(world, request);
+    log.has_read(request);
     serve(plugin, world, request);
+    log.finish(request, nullptr);
     return 0;
   } catch (const Error& e) {  // undo has already run
-    return fail(world, request.stated_version(), e);
+    return failed(e);
   } catch (const netlink::Error& e) {
-    return fail(world, request.stated_version(), Error(code_of(e), e.what()));
+    return failed(Error(code_of(e), e.what()));
   } catch (const std::exception& e) {  // bad_alloc, what a library throws
-    return fail(world, request.stated_version(), Error(Code::kInternal, e.what()));
+    return failed(Error(Code::kInternal, e.what()));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "libcni/plugin_call.h"
 
 #include "libcni/json.h"
+#include "libcni/log.h"
 #include "libcni/undo.h"
 
 namespace cni {
@@ -70,11 +71,6 @@ void set_variables(Env& env, Command command, const Target& target, std::string 
   env.insert_or_assign("CNI_PATH", std::move(path));
 }
 
-const Target& nobody() {
-  static const Target kNobody{.container_id = "", .netns = "", .ifname = ""};
-  return kNobody;
-}
-
 // The capability arguments that the plugin declares; the others are not for it.
 json declared(const PluginConf& plugin, const json& arguments) {
   json out = json::object();
@@ -118,6 +114,13 @@ void require_result(const json& doc, std::string& version) {
 
 }  // namespace
 
+Env environment_for(const RuntimeOptions& options, Command command, const Target* target) {
+  const Target nobody{.container_id = "", .netns = "", .ifname = ""};
+  Env env = options.env;
+  set_variables(env, command, target == nullptr ? nobody : *target, joined(options.path));
+  return env;
+}
+
 std::string PluginCaller::input(const PluginConf& plugin, const Call& call) const {
   json conf = plugin.conf;
   conf["name"] = list_.name;
@@ -136,6 +139,16 @@ std::string PluginCaller::input(const PluginConf& plugin, const Call& call) cons
 
 std::string PluginCaller::run(const PluginConf& plugin, Command command, const Program& program,
                               const std::string& input) const {
+  const LogEntry entry{.kind = "call",
+                       .plugin = plugin.type,
+                       .env = program.env,
+                       .network = list_.name,
+                       .cni_version = list_.version};
+  return logged(entry, [&] { return run_unlogged(plugin, command, program, input); });
+}
+
+std::string PluginCaller::run_unlogged(const PluginConf& plugin, Command command,
+                                       const Program& program, const std::string& input) const {
   Outcome outcome;
   std::optional<Error> error;
   const auto start = Clock::now();
@@ -160,12 +173,10 @@ std::string PluginCaller::run(const PluginConf& plugin, Command command, const P
 
 std::string PluginCaller::call(const PluginConf& plugin, const Call& call) const {
   return naming(plugin, call.command, [&] {
-    Program program{.file = find_plugin(plugin.type, options_.path),
-                    .env = options_.env,
-                    .own_group = true,
-                    .stop_fd = options_.stop_fd};
-    set_variables(program.env, call.command, call.target == nullptr ? nobody() : *call.target,
-                  joined(options_.path));
+    const Program program{.file = find_plugin(plugin.type, options_.path),
+                          .env = environment_for(options_, call.command, call.target),
+                          .own_group = true,
+                          .stop_fd = options_.stop_fd};
     return run(plugin, call.command, program, input(plugin, call));
   });
 }

@@ -18,6 +18,9 @@ struct Call {
   nlohmann::json valid_attachments = nullptr;  ///< for GC
 };
 
+/// What a plugin finds in its environment. Without target it is about no attachment.
+Env environment_for(const RuntimeOptions& options, Command command, const Target* target);
+
 class PluginCaller {
  public:
   PluginCaller(const RuntimeOptions& options, const NetworkList& list)
@@ -39,6 +42,8 @@ class PluginCaller {
   std::string input(const PluginConf& plugin, const Call& call) const;
   std::string run(const PluginConf& plugin, Command command, const Program& program,
                   const std::string& input) const;
+  std::string run_unlogged(const PluginConf& plugin, Command command, const Program& program,
+                           const std::string& input) const;
 
   const RuntimeOptions& options_;
   const NetworkList& list_;

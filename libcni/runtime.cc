@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "libcni/log.h"
 #include "libcni/names.h"
 #include "libcni/operation.h"
 #include "libcni/undo.h"
@@ -18,6 +19,26 @@ void require_names(const NetworkList& list, const Target& target) {
   check_ifname(target.ifname);
 }
 
+/// One operation, for the log.
+struct Subject {
+  const RuntimeOptions& options;
+  const NetworkList& list;
+  Command command;
+  const Target* target = nullptr;
+};
+
+template <class Fn>
+std::invoke_result_t<Fn> logged(const Subject& what, Fn&& fn) {
+  if (log_place(what.options.env) == nullptr) return fn();
+  const Env env = environment_for(what.options, what.command, what.target);
+  return cni::logged({.kind = "operation",
+                      .plugin = {},
+                      .env = env,
+                      .network = what.list.name,
+                      .cni_version = what.list.version},
+                     std::forward<Fn>(fn));
+}
+
 // What the system refuses is an Error like the others here.
 template <class Fn>
 auto as_error(Fn&& fn) {
@@ -29,6 +50,7 @@ auto as_error(Fn&& fn) {
 }
 
 OperationLock lock(const Operation& operation, const Target& target) {
+  const Phase phase("lock");
   return as_error([&] {
     return OperationLock::of_attachment(operation.cache(), operation.key_of(target),
                                         operation.wait());
@@ -38,6 +60,7 @@ OperationLock lock(const Operation& operation, const Target& target) {
 // DEL and CHECK go on without a lock where there can be none, as on a disk that has become
 // read-only.
 std::optional<OperationLock> lock_if_possible(const Operation& operation, const Target& target) {
+  const Phase phase("lock");
   try {
     return OperationLock::of_attachment(operation.cache(), operation.key_of(target),
                                         operation.wait());
@@ -45,6 +68,11 @@ std::optional<OperationLock> lock_if_possible(const Operation& operation, const 
     note(cat("going on without a lock: ", e.what()));
     return std::nullopt;
   }
+}
+
+OperationLock lock_network(const Operation& operation, const std::string& network) {
+  const Phase phase("lock");
+  return OperationLock::of_network(operation.cache(), network, operation.wait());
 }
 
 std::set<Attachment> checked(const std::vector<Attachment>& valid) {
@@ -158,45 +186,12 @@ class Failures {
   std::vector<Error> all_;
 };
 
-}  // namespace
-
-nlohmann::ordered_json Runtime::add(const NetworkList& list, const Target& target) const {
-  require_names(list, target);
-  const Operation operation(options_, list);
-  (void)operation.key_of(target).file_name();  // it will be needed
-  const auto held = lock(operation, target);
-  return operation.add(target);
-}
-
-void Runtime::del(const NetworkList& list, const Target& target) const {
-  require_names(list, target);
-  const Operation operation(options_, list);
-  const auto held = lock_if_possible(operation, target);
-  operation.del(target, operation.cache().find(operation.key_of(target)));
-}
-
-void Runtime::check(const NetworkList& list, const Target& target) const {
-  require_names(list, target);
-  if (!list.is_at_least("0.4.0")) {
-    throw Error(Code::kIncompatibleVersion, cat("configuration version \"", list.version,
-                                                "\" does not support the CHECK command"));
-  }
-  if (list.disable_check) return;
-  const Operation operation(options_, list);
-  const auto held = lock_if_possible(operation, target);
-  operation.check(target);
-}
-
-void Runtime::gc(const NetworkList& list, const std::vector<Attachment>& valid) const {
-  check_network_name(list.name);
-  std::set<Attachment> keep = checked(valid);
-  if (list.disable_gc) return;
-  const Operation operation(options_, list);
+void collect(const Operation& operation, const NetworkList& list, std::set<Attachment>& keep) {
   const Cache& cache = operation.cache();
   Failures each;
   each([&] {
     const Cache::Listing before = cache.list();
-    const auto held = OperationLock::of_network(cache, list.name, operation.wait());
+    const auto held = lock_network(operation, list.name);
     for (const Stale& one : stale_in(cache, list.name, before, keep)) {
       each([&] { delete_stale(operation, one); });
     }
@@ -209,14 +204,59 @@ void Runtime::gc(const NetworkList& list, const std::vector<Attachment>& valid) 
   each.finish();
 }
 
+}  // namespace
+
+nlohmann::ordered_json Runtime::add(const NetworkList& list, const Target& target) const {
+  return logged({options_, list, Command::kAdd, &target}, [&] {
+    require_names(list, target);
+    const Operation operation(options_, list);
+    (void)operation.key_of(target).file_name();  // it will be needed
+    const auto held = lock(operation, target);
+    return operation.add(target);
+  });
+}
+
+void Runtime::del(const NetworkList& list, const Target& target) const {
+  logged({options_, list, Command::kDel, &target}, [&] {
+    require_names(list, target);
+    const Operation operation(options_, list);
+    const auto held = lock_if_possible(operation, target);
+    operation.del(target, operation.cache().find(operation.key_of(target)));
+  });
+}
+
+void Runtime::check(const NetworkList& list, const Target& target) const {
+  logged({options_, list, Command::kCheck, &target}, [&] {
+    require_names(list, target);
+    if (!list.is_at_least("0.4.0")) {
+      throw Error(Code::kIncompatibleVersion, cat("configuration version \"", list.version,
+                                                  "\" does not support the CHECK command"));
+    }
+    if (list.disable_check) return;
+    const Operation operation(options_, list);
+    const auto held = lock_if_possible(operation, target);
+    operation.check(target);
+  });
+}
+
+void Runtime::gc(const NetworkList& list, const std::vector<Attachment>& valid) const {
+  logged({options_, list, Command::kGc}, [&] {
+    check_network_name(list.name);
+    std::set<Attachment> keep = checked(valid);
+    if (!list.disable_gc) collect(Operation(options_, list), list, keep);
+  });
+}
+
 void Runtime::status(const NetworkList& list) const {
   if (!list.is_at_least("1.1.0")) return;
-  const PluginCaller caller(options_, list);
-  Failures each;
-  for (const PluginConf& plugin : list.plugins) {
-    each([&] { caller.call(plugin, {.command = Command::kStatus}); });
-  }
-  each.finish();
+  logged({options_, list, Command::kStatus}, [&] {
+    const PluginCaller caller(options_, list);
+    Failures each;
+    for (const PluginConf& plugin : list.plugins) {
+      each([&] { caller.call(plugin, {.command = Command::kStatus}); });
+    }
+    each.finish();
+  });
 }
 
 std::vector<Runtime::PluginVersions> Runtime::versions(const NetworkList& list) const {

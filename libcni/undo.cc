@@ -2,9 +2,12 @@
 
 #include <unistd.h>
 
+#include "libcni/phase.h"
+
 namespace cni {
 
 void note(std::string_view text) noexcept try {
+  if (current_record != nullptr) current_record->note(text);
   const std::string line = cat(text, "\n");
   // stderr may be closed or full; there is nowhere left to say so.
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
@@ -13,6 +16,8 @@ void note(std::string_view text) noexcept try {
 }
 
 void Undo::roll_back() noexcept {
+  if (steps_.empty()) return;
+  const Phase phase("undo");
   while (!steps_.empty()) {
     auto& [what, step] = steps_.back();
     try {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libcni/error.h"
+#include "libcni/phase.h"
 #include "libcni/undo.h"
 #include "plugins/bandwidth/edt.h"
 #include "plugins/bandwidth/host_end.h"
@@ -92,6 +93,7 @@ Site look_at(const cni::Request& request, const Conf& conf, const cni::Result& r
 }
 
 void set_limits(Site& site, cni::Result& result) {
+  const cni::Phase phase("limits");
   const Conf& conf = site.conf;
   if (conf.ingress) {
     put(site.host, *site.outside, plan_for(site, Direction::kIngress, *site.outside));
@@ -136,6 +138,7 @@ void check_limits(Site& site) {
 }
 
 void remove_limits(const cni::Request& request, const DelConf& conf) {
+  const cni::Phase phase("limits");
   RouteSocket host;
   Remains all;
   all.ifb = find_ifb(host, request);

@@ -5,6 +5,7 @@
 
 #include "libcni/invoke.h"
 #include "libcni/ipam.h"
+#include "libcni/phase.h"
 #include "netlink/nf/socket.h"
 #include "netlink/route/neighbour.h"
 #include "plugins/bridge/check.h"
@@ -57,6 +58,7 @@ void complete_gateways(const Conf& conf, Result& result) {
 
 // The gateway's addresses on the bridge, or on the link of the access VLAN; returns that link.
 Link become_gateway(RouteSocket& host, const Link& bridge, const Conf& conf, const Result& result) {
+  const cni::Phase phase("gateway");
   const Link device = conf.vlan != 0 ? ensure_vlan_gateway(host, bridge, conf) : bridge;
   for (const bool v4 : {true, false}) {
     bool any = false;
@@ -88,6 +90,7 @@ void masquerade(const cni::Request& request, const Conf& conf, const Result& res
 // The node and the pods that knew the addresses under other hardware addresses learn the new one.
 void tell_neighbours(RouteSocket& host, const Link& device, const plugins::PodInterface& inside,
                      const Result& result) {
+  const cni::Phase phase("announce");
   std::vector<netlink::Request> requests;
   for (const cni::Address& address : result.ips) {
     requests.push_back(netlink::correct_neighbour(device, address.cidr.ip, inside.link.mac));

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "libcni/error.h"
+#include "libcni/phase.h"
 #include "netlink/sysctl.h"
 
 namespace bridge {
@@ -82,6 +83,7 @@ void require_usable(const Link& bridge, const Conf& conf) {
 }
 
 Link ensure_bridge(RouteSocket& host, const Conf& conf) {
+  const cni::Phase phase("bridge");
   auto found = host.find(conf.bridge);
   const Link bridge = found ? *found : create_bridge(host, conf);
   require_usable(bridge, conf);

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "libcni/phase.h"
 #include "plugins/bridge/link.h"
 #include "plugins/common/owned_links.h"
 
@@ -79,6 +80,7 @@ std::string port_name(const cni::Request& request) {
 }
 
 Port connect_pod(const Wiring& wiring, const Link& bridge, cni::Undo& undo) {
+  const cni::Phase phase("veth");
   constexpr int kMostNames = 5;
   const Conf& conf = wiring.conf;
   netlink::Veth spec{
@@ -108,6 +110,7 @@ void open_port(const Wiring& wiring, const Port& port, const Link& bridge) {
 }
 
 void wait_for_port(RouteSocket& host, const Link& outside) {
+  const cni::Phase phase("wait");
   constexpr std::chrono::milliseconds kLimit{2500};
   auto state = netlink::OperState::kUnknown;
   const auto is_up = [&] {
@@ -123,6 +126,7 @@ void wait_for_port(RouteSocket& host, const Link& outside) {
 }
 
 void disconnect_pod(const cni::Request& request) {
+  const cni::Phase phase("veth");
   if (const auto ns = NetNs::find(request.netns)) {
     RouteSocket pod(*ns);
     const auto inside = pod.find(request.ifname);

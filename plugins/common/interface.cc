@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "libcni/error.h"
+#include "libcni/phase.h"
 #include "netlink/sysctl.h"
 
 namespace plugins {
@@ -110,6 +111,7 @@ bool same_route(const netlink::LinkRoute& seen, const netlink::LinkRoute& wanted
 
 void configure_interface(const PodInterface& interface, const Result& result,
                          const AddressOptions& options) {
+  const cni::Phase phase("addresses");
   const auto addresses = addresses_for(interface, result);
   const bool v6 = std::any_of(addresses.begin(), addresses.end(), is_v6);
   set_sysctls(interface, v6, options.enable_dad);

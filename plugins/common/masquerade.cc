@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "libcni/error.h"
+#include "libcni/phase.h"
 #include "libcni/undo.h"
 #include "netlink/nf/socket.h"
 #include "plugins/common/iptables_restore.h"
@@ -60,6 +61,7 @@ std::optional<std::string> masquerade_missing(std::optional<MasqueradeBackend> b
 }
 
 void add_masquerade(MasqueradeBackend backend, const Masquerade& masquerade) {
+  const cni::Phase phase("masquerade");
   if (masquerade.addresses.empty()) return;
   if (backend == MasqueradeBackend::kNftables) {
     NfSocket socket;
@@ -76,6 +78,7 @@ void remove_masquerade(const Masquerade& masquerade) {
 }
 
 void remove_masquerade(NfSocket* socket, const Masquerade& masquerade) {
+  const cni::Phase phase("masquerade");
   cni::BestEffort each;
   if (socket != nullptr) {
     each("nf_tables", [&] {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "libcni/phase.h"
 #include "libcni/undo.h"
 #include "plugins/host-local/census.h"
 #include "plugins/host-local/heal.h"
@@ -140,6 +141,7 @@ std::vector<Ip> ips_of(const std::vector<cni::Address>& addresses) {
 
 std::vector<cni::Address> allocate(const Store& store, const Conf& conf, const Owner& owner,
                                    const std::vector<Ip>& held) {
+  const cni::Phase phase("allocate");
   auto owned = settle(store, owner);
   owned.insert(owned.end(), held.begin(), held.end());
   refuse_duplicate(conf, owner, owned);

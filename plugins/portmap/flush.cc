@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "libcni/error.h"
+#include "libcni/phase.h"
 #include "libcni/undo.h"
 #include "netlink/nf/conntrack.h"
 
@@ -96,6 +97,7 @@ void forget(NfSocket& socket, const std::vector<Claim>& claims,
 
 void forget_before(NfSocket& socket, netlink::RouteSocket& host,
                    const std::vector<Claim>& claims) noexcept {
+  const cni::Phase phase("conntrack");
   or_note([&] {
     LocalAddresses local(host);
     forget(socket, claims, [&](const Flow& flow, const Claim& claim) {

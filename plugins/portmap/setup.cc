@@ -4,6 +4,7 @@
 #include <set>
 
 #include "libcni/error.h"
+#include "libcni/phase.h"
 #include "libcni/undo.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
@@ -286,6 +287,7 @@ Attachment with_siblings(const Attachment& attachment, const Container& containe
 
 std::vector<Claim> set_up(NfSocket* socket, Attachment& attachment,
                           std::optional<Backend> configured, OnConflict policy) {
+  const cni::Phase phase("ports");
   attachment.backend = choose_backend(configured, socket);
   const Records records = Records::create();
   const netlink::Fd lock = records.lock();
@@ -299,6 +301,7 @@ std::vector<Claim> set_up(NfSocket* socket, Attachment& attachment,
 }
 
 void take_down(const Owner& owner, const std::vector<Mapping>& mappings) {
+  const cni::Phase phase("ports");
   const auto records = Records::find();
   const bool known = records && records->has(owner.container_hash());
   if (!known && mappings.empty()) return;

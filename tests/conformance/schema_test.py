@@ -65,7 +65,7 @@ FULL = {
 }
 # What every config may have, and the plugin need not look at.
 COMMON = {"cniVersion", "name", "type", "capabilities", "prevResult", "args", "dns", "ipam",
-          "runtimeConfig", "cni.dev/valid-attachments", "cni.dev/attachments"}
+          "runtimeConfig", "cni.dev/valid-attachments", "cni.dev/attachments", "patchbayLog"}
 # Read by ADD alone: CHECK and STATUS take no offence.
 NOT_SEEN = {"host-local": {"ipam.type"}, "static": {"ipam.type"}}
 
