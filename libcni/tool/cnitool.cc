@@ -10,6 +10,7 @@
 
 #include "libcni/plugin.h"
 #include "libcni/tool/attachments.h"
+#include "libcni/tool/doctor/diagnose.h"
 #include "libcni/tool/operate.h"
 #include "libcni/tool/trace.h"
 #include "libcni/undo.h"
@@ -106,6 +107,9 @@ void add_views(CLI::App& app, CommandLine& line) {
   CLI::App& list = *add_command(app, line, "list", "show all attachments that are remembered");
   list.add_option("network", line.operation.network, "only of this network");
 
+  add_command(app, line, "doctor",
+              "look for what keeps pods from their networks on this node, and say what to do");
+
   CLI::App& show = *add_command(app, line, "show", "show one attachment: config and result");
   add_network(show, line);
   add_netns(show, line);
@@ -132,7 +136,8 @@ void complete(CommandLine& line) {
   }
   const bool whole_network = operation.verb == "gc" || operation.verb == "status";
   const bool named = line.command == "show" && !line.settings.container_id.empty();
-  if (operation.netns.empty() && !whole_network && !named && line.command != "list") {
+  if (operation.netns.empty() && !whole_network && !named && line.command != "list" &&
+      line.command != "doctor") {
     throw cni::Error(cni::Code::kInvalidEnvironment,
                      cat(operation.verb, ": the path of a network namespace is missing"));
   }
@@ -155,6 +160,7 @@ int execute(CommandLine& line, const cni::Env& env, const tool::Output& output) 
     tool::list(operation.network, line.settings, output);
     return 0;
   }
+  if (line.command == "doctor") return tool::doctor::diagnose(line.settings, env, output) ? 0 : 1;
   if (line.command == "show") {
     tool::show(tool::key_of(line.settings, operation.network, operation.netns), line.settings,
                output);

@@ -194,6 +194,19 @@ Rule decode_rule(TableFamily family, const Attributes& attributes) {
   return rule;
 }
 
+Chain decode_chain(TableFamily family, const Attributes& attributes) {
+  Chain chain{.id = {family, attributes.text(NFTA_CHAIN_TABLE), attributes.text(NFTA_CHAIN_NAME)}};
+  const Attributes hook = attributes.nested(NFTA_CHAIN_HOOK);
+  if (hook.find(NFTA_HOOK_HOOKNUM).empty()) return chain;
+  chain.hook = Hook{.type = attributes.text(NFTA_CHAIN_TYPE),
+                    .number = hook.be32(NFTA_HOOK_HOOKNUM),
+                    .priority = static_cast<std::int32_t>(hook.be32(NFTA_HOOK_PRIORITY))};
+  if (!attributes.find(NFTA_CHAIN_POLICY).empty()) {
+    chain.hook->policy = attributes.be32(NFTA_CHAIN_POLICY);
+  }
+  return chain;
+}
+
 std::string Batch::dump() const {
   std::string out;
   for (const Change& change : changes_) out += text(change);

@@ -284,6 +284,14 @@ std::vector<std::string> NfSocket::tables(TableFamily family) {
   return found;
 }
 
+std::vector<Chain> NfSocket::chains(TableFamily family) {
+  std::vector<Chain> found;
+  const Message request(nf_tables_head(NFT_MSG_GETCHAIN, NLM_F_DUMP, family));
+  const auto keep = [&](const Attributes& chain) { found.push_back(decode_chain(family, chain)); };
+  list({cat("list chains '", name_of(family), "'"), request, [&] { found.clear(); }, keep});
+  return found;
+}
+
 std::vector<Rule> NfSocket::rules(const ChainId& chain, const Filter& filter) {
   std::vector<Rule> found;
   Message request(nf_tables_head(NFT_MSG_GETRULE, NLM_F_DUMP, chain.family));

@@ -39,6 +39,8 @@ class NfSocket {
   bool has_table(TableFamily family, std::string_view table);
   /// The names of all tables of a family.
   std::vector<std::string> tables(TableFamily family);
+  /// All chains of a family, without their comments.
+  std::vector<Chain> chains(TableFamily family);
   /// Which rules of a chain are wanted.
   struct Filter {
     std::string_view comment_start = {};  ///< empty: all

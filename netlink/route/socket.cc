@@ -274,6 +274,14 @@ std::vector<LinkAddress> RouteSocket::addresses(const Link& link, std::optional<
   return out;
 }
 
+std::vector<LinkAddress> RouteSocket::addresses() {
+  std::vector<LinkAddress> out;
+  dump("list addresses", Message(RTM_GETADDR, 0, ifaddrmsg{}), [&](const Reply& reply) {
+    if (reply.type() == RTM_NEWADDR) out.push_back(decode_address(reply));
+  });
+  return out;
+}
+
 std::vector<LinkRoute> RouteSocket::routes(Family family) {
   rtmsg head{};
   head.rtm_family = family == Family::kIpv4 ? AF_INET : AF_INET6;
@@ -294,6 +302,14 @@ std::vector<Link> RouteSocket::links_of_kind(std::string_view kind) {
     if (reply.type() != RTM_NEWLINK) return;
     Link link = decode_link(reply);
     if (link.kind == kind) out.push_back(std::move(link));  // older kernels do not filter
+  });
+  return out;
+}
+
+std::vector<Link> RouteSocket::links() {
+  std::vector<Link> out;
+  dump("list links", get_link(0), [&](const Reply& reply) {
+    if (reply.type() == RTM_NEWLINK) out.push_back(decode_link(reply));
   });
   return out;
 }

@@ -35,6 +35,8 @@ class RouteSocket {
 
   /// The addresses of one link; the kernel filters.
   std::vector<LinkAddress> addresses(const Link& link, std::optional<Family> family = {});
+  /// The addresses of all links.
+  std::vector<LinkAddress> addresses();
   /// The unicast routes of all tables; for CHECK.
   std::vector<LinkRoute> routes(Family family);
   /// What the node would do with a packet of its own to that address; nothing where no route leads
@@ -42,6 +44,8 @@ class RouteSocket {
   std::optional<Path> path_to(const Ip& destination);
   /// All links of a kind ("veth"); for GC.
   std::vector<Link> links_of_kind(std::string_view kind);
+  /// All links.
+  std::vector<Link> links();
   /// The VLANs of one bridge port.
   std::vector<PortVlan> vlans(const Link& port);
 

@@ -33,7 +33,10 @@ def rules(path):
         libraries = {"nlohmann_json"}
         if name == "libcni/tool/cnitool.cc":
             libraries.add("CLI11")
-        return [r"libcni/", r"netlink/types/", r"netlink/netns\.h$"], libraries
+        ours = [r"libcni/", r"netlink/types/", r"netlink/netns\.h$"]
+        if name.startswith("libcni/tool/"):
+            ours.append(r"netlink/")  # it shows what is on the node
+        return ours, libraries
     if folder == "plugins":
         ours = [r"libcni/", r"netlink/", r"plugins/common/"]
         if path.parts[1] != "common":

@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "libcni/tool/doctor/checks.h"
+#include "libcni/tool/doctor/facts.h"
+
+namespace tool::doctor {
+
+namespace {
+
+using netlink::Cidr;
+using netlink::Ip;
+
+constexpr std::uint64_t kMany = std::numeric_limits<std::uint64_t>::max();
+
+std::uint64_t size_of(const std::vector<Span>& set) {
+  std::uint64_t sum = 0;
+  for (const Span& span : set) {
+    const std::uint64_t one = span.size();
+    sum = one > kMany - sum ? kMany : sum + one;
+  }
+  return sum;
+}
+
+std::uint64_t used_of(const Pool& pool, const std::vector<Span>& set) {
+  return static_cast<std::uint64_t>(std::count_if(
+      pool.reservations.begin(), pool.reservations.end(), [&](const Reservation& one) {
+        return std::any_of(set.begin(), set.end(),
+                           [&](const Span& span) { return span.contains(one.ip); });
+      }));
+}
+
+std::string subnets_of(const std::vector<Span>& set) {
+  std::vector<std::string> out;
+  for (const Span& span : set) out.push_back(span.subnet.str());
+  return some_of(out);
+}
+
+bool is_reserved(const Pool& pool, const Ip& ip) {
+  return std::any_of(pool.reservations.begin(), pool.reservations.end(),
+                     [&](const Reservation& one) { return one.ip == ip; });
+}
+
+bool gives(const Pool& pool, const Ip& ip) {
+  return std::any_of(pool.sets.begin(), pool.sets.end(), [&](const auto& set) {
+    return std::any_of(set.begin(), set.end(), [&](const Span& span) { return span.contains(ip); });
+  });
+}
+
+// The links that the network itself routes its subnet through.
+std::set<int> own_links(const Node& node, const std::string& network) {
+  std::set<int> out;
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    if (one.list->name != network) continue;
+    for (const std::string& name : {one.bridge, cat(one.bridge, ".", one.vlan)}) {
+      if (const netlink::Link* const link = node.link(name)) out.insert(link->index);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Findings check_pools(const Node& node) {
+  constexpr double kNearlyFull = 0.9;
+  Findings out;
+  for (const Pool& pool : node.pools) {
+    for (const auto& set : pool.sets) {
+      const std::uint64_t all = size_of(set);
+      const std::uint64_t used = used_of(pool, set);
+      if (static_cast<double>(used) < kNearlyFull * static_cast<double>(all)) continue;
+      out.push_back({used >= all ? Level::kError : Level::kWarning,
+                     cat("network '", pool.network, "': ", used, " of ", all, " addresses of ",
+                         subnets_of(set), " are used"),
+                     "a pod that gets none does not start; those of pods that are gone can be "
+                     "collected, or the network gets another range",
+                     collect(node, pool.network, cat("ls ", pool.dir))});
+    }
+  }
+  return out;
+}
+
+// A directory of reservations that was emptied by hand, or two runtimes that do not share it.
+Findings check_held(const Node& node) {
+  Findings out;
+  std::map<Ip, const Attachment*> holders;
+  for (const Attachment& one : node.attachments) {
+    if (!one.is_alive()) continue;
+    for (const cni::Address& address : one.result.ips) {
+      const Ip& ip = address.cidr.ip;
+      const auto [it, is_new] = holders.emplace(ip, &one);
+      if (is_new) continue;
+      out.push_back(
+          {Level::kError,
+           cat("address ", ip.str(), " is of ", it->second->key.str(), " and of ", one.key.str()),
+           "packets reach the one or the other; restart one of the pods",
+           cat("cnitool list ", one.key.network)});
+    }
+    for (const Pool& pool : node.pools) {
+      if (pool.network != one.key.network) continue;
+      for (const cni::Address& address : one.result.ips) {
+        const Ip& ip = address.cidr.ip;
+        if (!gives(pool, ip) || is_reserved(pool, ip)) continue;
+        out.push_back({Level::kError,
+                       cat("address ", ip.str(), " of ", one.key.str(), " is not reserved"),
+                       "another pod will get it too",
+                       cat("mkdir -p ", pool.dir, " && printf '", one.key.container_id, "\\r\\n",
+                           one.key.ifname, "' > ", pool.dir, "/", ip.str())});
+      }
+    }
+  }
+  return out;
+}
+
+Findings check_subnets(const Node& node) {
+  Findings out;
+  const auto all = subnets(node);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      if (all[i].network == all[k].network || !overlap(all[i].cidr, all[k].cidr)) continue;
+      out.push_back({Level::kError,
+                     cat("subnet ", all[i].cidr.str(), " of network '", all[i].network,
+                         "' overlaps ", all[k].cidr.str(), " of network '", all[k].network, "'"),
+                     "two pods get one address, and the node has two ways to it",
+                     cat("mv ", all[i].file, " ", all[i].file, ".off")});
+    }
+  }
+  return out;
+}
+
+Findings check_routes(const Node& node) {
+  constexpr std::uint32_t kMain = 254;
+  Findings out;
+  std::set<std::string> said;
+  for (const Subnet& subnet : subnets(node)) {
+    const auto own = own_links(node, subnet.network);
+    for (const netlink::LinkRoute& route : node.routes) {
+      const netlink::Link* const link = node.link(route.link);
+      if (link == nullptr || link->loopback || own.contains(route.link)) continue;
+      if (route.table != kMain || route.dst.is_default() || !overlap(route.dst, subnet.cidr)) {
+        continue;
+      }
+      const std::string text = cat(route.dst.str(), " dev ", link->name);
+      if (!said.insert(cat(subnet.network, text)).second) continue;
+      const bool wider = route.dst.prefix < subnet.cidr.prefix;
+      const std::string what = cat("subnet ", subnet.cidr.str(), " of network '", subnet.network,
+                                   "' overlaps the node's route ", text);
+      out.push_back({wider ? Level::kWarning : Level::kError, what,
+                     wider ? "pods and node do not reach those who have these addresses there"
+                           : "what is sent to pods goes there instead",
+                     cat("ip route del ", text)});
+    }
+  }
+  return out;
+}
+
+}  // namespace tool::doctor

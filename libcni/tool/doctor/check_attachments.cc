@@ -1,0 +1,171 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "libcni/tool/doctor/checks.h"
+#include "libcni/tool/doctor/facts.h"
+
+// Whether those that live have what they need, and who is dead.
+namespace tool::doctor {
+
+namespace {
+
+using netlink::Link;
+
+constexpr std::time_t kLongestAdd = 600;  // seconds; no runtime waits longer
+
+std::string name_of(const Attachment& one) {
+  return cat(one.key.container_id.substr(0, 12), " (", one.key.ifname, ")");
+}
+
+// The attachments of a network that have an interface on its bridge.
+std::vector<const Attachment*> living(const Node& node, const std::string& network) {
+  std::vector<const Attachment*> out;
+  for (const Attachment& one : node.attachments) {
+    if (one.is_alive() && one.key.network == network) out.push_back(&one);
+  }
+  return out;
+}
+
+bool has_address(const Node& node, const Link& link, const netlink::Ip& ip) {
+  return std::any_of(node.addresses.begin(), node.addresses.end(), [&](const auto& address) {
+    return address.link == link.index && address.cidr.ip == ip;
+  });
+}
+
+std::string repair(const std::string& network) { return cat("cnitool repair ", network); }
+
+// The gateways that pods were given and the bridge has not.
+std::vector<std::string> missing_gateways(const Node& node, const Link& link,
+                                          const std::vector<const Attachment*>& pods) {
+  std::set<std::string> out;
+  for (const Attachment* pod : pods) {
+    for (const cni::Address& address : pod->result.ips) {
+      if (address.gateway && !has_address(node, link, *address.gateway)) {
+        out.insert(address.gateway->str());
+      }
+    }
+  }
+  return {out.begin(), out.end()};
+}
+
+}  // namespace
+
+Findings check_dead(const Node& node) {
+  Findings out;
+  std::map<std::string, std::vector<std::string>> dead, unfinished;
+  for (const Attachment& one : node.attachments) {
+    const bool gone =
+        one.liveness == cni::Liveness::kNoNamespace || one.liveness == cni::Liveness::kNoInterface;
+    if (one.is_finished && gone) {
+      dead[one.key.network].push_back(cat(name_of(one), ", ", str(one.liveness)));
+    } else if (!one.is_finished && node.now - one.modified > kLongestAdd) {
+      unfinished[one.key.network].push_back(name_of(one));
+    }
+  }
+  constexpr const char* kWhy = "it keeps its address, and its hostPorts from others";
+  const auto say = [&](const auto& found, const char* what) {
+    for (const auto& [network, names] : found) {
+      out.push_back(
+          {Level::kWarning,
+           cat("network '", network, "' has ", names.size(), " ", what, ": ", some_of(names)), kWhy,
+           cat("cnitool gc ", network, " --keep-alive")});
+    }
+  };
+  say(dead, "attachments of pods that are gone");
+  say(unfinished, "attachments whose ADD did not come to its end");
+  for (const cni::Cache::Broken& one : node.broken) {
+    const std::string file = cat(node.cache_dir, "/results/", one.name);
+    out.push_back({Level::kWarning, cat("cache file '", file, "' is broken: ", one.why),
+                   "DEL goes on without what ADD was given", cat("rm ", file)});
+  }
+  return out;
+}
+
+Findings check_bridges(const Node& node) {
+  Findings out;
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    const auto pods = living(node, one.list->name);
+    if (pods.empty()) continue;  // ADD makes it
+    const std::string why =
+        cat(pods.size(), " pods of network '", one.list->name, "' reach nobody by it");
+    const Link* const bridge = node.link(one.bridge);
+    if (bridge == nullptr) {
+      out.push_back(
+          {Level::kError, cat("bridge '", one.bridge, "' is gone"), why, repair(one.list->name)});
+      continue;
+    }
+    if (!bridge->up) {
+      out.push_back({Level::kError, cat("bridge '", one.bridge, "' is down"), why,
+                     cat("ip link set ", one.bridge, " up")});
+    }
+    const std::string device = one.vlan == 0 ? one.bridge : cat(one.bridge, ".", one.vlan);
+    const Link* const gateway = node.link(device);
+    if (!one.is_gateway || gateway == nullptr) continue;
+    for (const std::string& ip : missing_gateways(node, *gateway, pods)) {
+      out.push_back({Level::kError, cat("'", device, "' has lost the gateway's address ", ip), why,
+                     repair(one.list->name)});
+    }
+  }
+  return out;
+}
+
+Findings check_ports(const Node& node) {
+  Findings out;
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    const Link* const bridge = node.link(one.bridge);
+    std::vector<std::string> lost;
+    for (const Attachment* pod : living(node, one.list->name)) {
+      const std::string tag = tag_of(pod->key);
+      for (const Link& link : node.links) {
+        if (link.kind != "veth" || !link.alias.starts_with(tag)) continue;
+        const bool connected = bridge != nullptr && link.master == bridge->index && link.up;
+        if (!connected) lost.push_back(cat(name_of(*pod), " by '", link.name, "'"));
+      }
+    }
+    if (lost.empty() || bridge == nullptr) continue;
+    out.push_back(
+        {Level::kError,
+         cat(lost.size(), " pods are not connected to bridge '", one.bridge, "': ", some_of(lost)),
+         "somebody took their interfaces from it, or set them down", repair(one.list->name)});
+  }
+  return out;
+}
+
+// Only what is kept under the owner's tag can be missed: not what iptables rules are for.
+Findings check_rules(const Node& node) {
+  Findings out;
+  std::set<std::string> masqueraded, mapped;
+  for (const Owned& one : node.firewall.owned) {
+    constexpr std::size_t kPrefix = 33;
+    (one.what == "masquerading" ? masqueraded : mapped).insert(one.tag.substr(0, kPrefix));
+  }
+  const bool iptables =
+      node.firewall.has_chain("CNI-HOSTPORT-DNAT") || node.firewall.has_legacy_rules;
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    std::vector<std::string> unmasked, unmapped;
+    for (const Attachment* pod : living(node, one.list->name)) {
+      const std::string tag = tag_of(pod->key);
+      const bool chain = node.firewall.has_chain(masquerade_chain(pod->key));
+      if (one.masquerades && !pod->result.ips.empty() && !masqueraded.contains(tag) && !chain &&
+          !node.firewall.has_legacy_rules) {
+        unmasked.push_back(name_of(*pod));
+      }
+      if (one.has_ports && pod->has_ports && !iptables && !mapped.contains(tag)) {
+        unmapped.push_back(name_of(*pod));
+      }
+    }
+    const auto say = [&](const std::vector<std::string>& pods, const char* what, const char* why) {
+      if (pods.empty()) return;
+      out.push_back({Level::kError,
+                     cat("network '", one.list->name, "': the rules for the ", what, " of ",
+                         some_of(pods), " are gone"),
+                     cat(why, "; somebody flushed the node's rules"), repair(one.list->name)});
+    };
+    say(unmasked, "masquerading", "answers do not find the way back to the pods");
+    say(unmapped, "hostPorts", "nobody reaches the pods' ports");
+  }
+  return out;
+}
+
+}  // namespace tool::doctor

@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "libcni/tool/doctor/checks.h"
+#include "libcni/tool/doctor/facts.h"
+
+namespace tool::doctor {
+
+namespace {
+
+constexpr unsigned kOthersWrite = 0022;
+
+std::string octal(unsigned mode) {
+  std::string out;
+  for (; mode != 0; mode /= 8) out.insert(out.begin(), static_cast<char>('0' + mode % 8));
+  return "0" + out;
+}
+
+}  // namespace
+
+Findings check_networks(const Node& node) {
+  Findings out;
+  for (const cni::BrokenFile& one : node.networks.broken) {
+    out.push_back({Level::kError, one.error.what(), "runtimes pass the file over, or fail with it",
+                   cat("cnitool validate ", one.file)});
+  }
+  if (node.networks.lists.empty() && out.empty()) {
+    out.push_back({Level::kError, cat("there is no network in ", node.networks.dir),
+                   "runtimes say that the network plugin is not initialized, and start no pod",
+                   cat("cp NETWORK.conflist ", node.networks.dir, "/")});
+  }
+  return out;
+}
+
+// Lists come first and then single configs, each by file name: the first of a name counts.
+// containerd sorts all of them by name and takes one.
+Findings check_names(const Node& node) {
+  Findings out;
+  std::map<std::string, std::string> first;
+  std::vector<std::string> files;
+  for (const cni::NetworkList& list : node.networks.lists) {
+    files.push_back(list.file);
+    const auto [it, is_new] = first.emplace(list.name, list.file);
+    if (is_new) continue;
+    out.push_back({Level::kWarning,
+                   cat("network '", list.name, "' is in ", it->second, " and again in ", list.file),
+                   "which of them counts is not the same for all runtimes",
+                   cat("mv ", list.file, " ", list.file, ".off")});
+  }
+  if (files.size() > 1) {
+    const auto by_name = std::min_element(files.begin(), files.end());
+    out.push_back(
+        {Level::kNote,
+         cat("of ", files.size(), " networks containerd takes one only, that of ", *by_name),
+         "the file whose name is the first by the alphabet is the pods' network there"});
+  }
+  return out;
+}
+
+Findings check_permissions(const Node& node) {
+  Findings out;
+  for (const Place& place : node.places) {
+    if (!place.is_there) continue;
+    if ((place.mode & kOthersWrite) != 0) {
+      out.push_back({Level::kError,
+                     cat("'", place.path, "' can be written by others than its owner (mode ",
+                         octal(place.mode), ")"),
+                     "who writes there runs programs as root", cat("chmod go-w ", place.path)});
+    }
+    if (place.uid != 0) {
+      out.push_back({Level::kWarning,
+                     cat("'", place.path, "' belongs to user ", place.uid, ", not to root"),
+                     "that user can have programs run as root", cat("chown root ", place.path)});
+    }
+  }
+  return out;
+}
+
+}  // namespace tool::doctor

@@ -1,0 +1,108 @@
+#include <algorithm>
+
+#include "libcni/tool/doctor/checks.h"
+#include "libcni/tool/doctor/facts.h"
+
+namespace tool::doctor {
+
+namespace {
+
+using netlink::Family;
+
+// Rules like those of ufw's and docker's chains are not followed: what they jump to may accept.
+bool may_accept(const ForwardChain& chain, const std::string& bridge, bool incoming) {
+  return std::any_of(chain.rules.begin(), chain.rules.end(), [&](const ForwardRule& rule) {
+    const std::string& its = incoming ? rule.in : rule.out;
+    const std::string& other = incoming ? rule.out : rule.in;
+    if (!other.empty()) return false;
+    if (!its.empty() && its != bridge) return false;
+    return rule.accepts && !rule.is_narrow;
+  });
+}
+
+// What comes in reply is often accepted by its state, which is one narrow rule for all.
+bool accepts_some(const ForwardChain& chain) {
+  return std::any_of(chain.rules.begin(), chain.rules.end(),
+                     [](const ForwardRule& rule) { return rule.accepts || !rule.goes_to.empty(); });
+}
+
+std::string accept_command(const Node& node, const ForwardChain& chain, const std::string& bridge) {
+  if (node.firewall.has_chain("ufw-user-forward")) {
+    return cat("ufw route allow in on ", bridge, " && ufw route allow out on ", bridge);
+  }
+  if (chain.of_iptables) {
+    const std::string tool =
+        cat(chain.v4 ? "iptables" : "ip6tables", chain.legacy ? "-legacy" : "");
+    return cat(tool, " -I FORWARD -i ", bridge, " -j ACCEPT && ", tool, " -I FORWARD -o ", bridge,
+               " -j ACCEPT");
+  }
+  return cat("nft insert rule ", chain.name, " iifname ", bridge, " accept && nft insert rule ",
+             chain.name, " oifname ", bridge, " accept");
+}
+
+bool concerns(const Node& node, const ForwardChain& chain) {
+  return (chain.v4 && uses(node, Family::kIpv4)) || (chain.v6 && uses(node, Family::kIpv6));
+}
+
+bool has_plugin(const cni::NetworkList& list, const char* type) {
+  return std::any_of(list.plugins.begin(), list.plugins.end(),
+                     [type](const auto& plugin) { return plugin.type == type; });
+}
+
+}  // namespace
+
+Findings check_forward_policy(const Node& node) {
+  Findings out;
+  for (const ForwardChain& chain : node.firewall.forward) {
+    if (!chain.drops || !concerns(node, chain)) continue;
+    for (const BridgeNetwork& one : bridge_networks(node)) {
+      if (has_plugin(*one.list, "firewall")) continue;
+      if (may_accept(chain, one.bridge, true) && may_accept(chain, one.bridge, false)) continue;
+      const bool unclear = accepts_some(chain);
+      out.push_back({unclear ? Level::kWarning : Level::kError,
+                     cat("chain '", chain.name, "' drops what it does not accept, and ",
+                         unclear ? "no rule of it plainly accepts " : "it does not accept ",
+                         "what comes from and goes to '", one.bridge, "'"),
+                     cat("packets that pods of network '", one.list->name,
+                         "' send to others are dropped, and those for hostPorts"),
+                     accept_command(node, chain, one.bridge)});
+    }
+  }
+  return out;
+}
+
+// firewalld refuses what is forwarded between links of no zone of its own.
+Findings check_firewalld(const Node& node) {
+  Findings out;
+  if (!node.firewall.has_table("firewalld")) return out;
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    const bool known = std::any_of(node.firewall.forward.begin(), node.firewall.forward.end(),
+                                   [&](const auto& chain) {
+                                     return chain.name.find("firewalld") != std::string::npos &&
+                                            may_accept(chain, one.bridge, true);
+                                   });
+    if (known) continue;
+    out.push_back(
+        {Level::kWarning,
+         cat("firewalld runs, and does not plainly accept what '", one.bridge, "' forwards"),
+         cat("packets of pods of network '", one.list->name, "' may be refused"),
+         cat("firewall-cmd --zone=trusted --change-interface=", one.bridge)});
+  }
+  return out;
+}
+
+Findings check_backends(const Node& node) {
+  const bool of_nft =
+      std::any_of(node.firewall.chains.begin(), node.firewall.chains.end(), [](const auto& chain) {
+        const std::string& name = chain.chain;
+        const bool built_in = name == "FORWARD" || name == "POSTROUTING" || name == "PREROUTING" ||
+                              name == "INPUT" || name == "OUTPUT";
+        return built_in && (chain.table == "nat" || chain.table == "filter");
+      });
+  if (!of_nft || !node.firewall.has_legacy_rules) return {};
+  return {{Level::kWarning, "there are rules of iptables-legacy and of iptables-nft",
+           "each of them shows its own alone, and a packet has to pass both",
+           "iptables-legacy-save; iptables-nft-save"}};
+}
+
+}  // namespace tool::doctor

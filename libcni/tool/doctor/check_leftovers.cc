@@ -1,0 +1,150 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "libcni/hash.h"
+#include "libcni/tool/doctor/checks.h"
+#include "libcni/tool/doctor/facts.h"
+
+// What nobody has who is in the cache. Another runtime may keep another cache, so that nothing here
+// is more than a warning.
+namespace tool::doctor {
+
+namespace {
+
+using netlink::Link;
+
+constexpr std::size_t kTag = 33;  // "H1-H2" of cni::OwnerTag
+constexpr const char* kOthers =
+    "; unless another runtime, with a cache of its own, has containers there";
+
+bool is_tag(const std::string& text) {
+  if (text.size() < kTag || text[16] != '-') return false;
+  return text.substr(0, kTag).find_first_not_of("0123456789abcdef-") == text.npos;
+}
+
+// What the tags of attachments begin with, and those of whole networks.
+struct Tags {
+  std::set<std::string> attachments;
+  std::map<std::string, std::string> networks;  // by the hash
+
+  explicit Tags(const Node& node) {
+    const auto add = [this](const std::string& network) {
+      networks.emplace(cni::OwnerTag(network, "", "").network_hash, network);
+    };
+    for (const cni::NetworkList& list : node.networks.lists) add(list.name);
+    for (const Attachment& one : node.attachments) {
+      add(one.key.network);
+      attachments.insert(tag_of(one.key));
+    }
+  }
+  bool is_left(const std::string& tag) const {
+    return is_tag(tag) && !attachments.contains(tag.substr(0, kTag));
+  }
+  // Whose it was; empty where that network is not known.
+  std::string network_of(const std::string& tag) const {
+    const auto it = networks.find(tag.substr(0, 16));
+    return it == networks.end() ? "" : it->second;
+  }
+};
+
+// The ifbs of the reference, which have no tag, bear names that follow from the attachment.
+std::set<std::string> ifb_names(const Node& node) {
+  constexpr std::size_t kLength = 15;
+  std::set<std::string> out;
+  for (const Attachment& one : node.attachments) {
+    const auto& [network, id, ifname] = one.key;
+    out.insert(cni::attachment_hash(kLength, "bwp", network, id));
+    out.insert(cni::attachment_hash(kLength, "bwp", network, cat(id, ":", ifname)));
+  }
+  return out;
+}
+
+}  // namespace
+
+Findings check_reservations(const Node& node) {
+  Findings out;
+  std::set<std::string> known;
+  for (const Attachment& one : node.attachments) {
+    const auto& [network, id, ifname] = one.key;
+    known.insert(cat(network, " ", id, " ", ifname));
+    known.insert(cat(network, " ", id, " "));
+  }
+  std::set<std::string> seen;
+  for (const Pool& pool : node.pools) {
+    if (!seen.insert(pool.dir).second) continue;
+    std::vector<std::string> left;
+    std::string files;
+    for (const Reservation& one : pool.reservations) {
+      if (known.contains(cat(pool.network, " ", one.container_id, " ", one.ifname))) continue;
+      left.push_back(cat(one.ip.str(), " of ", one.container_id.substr(0, 12)));
+      if (left.size() <= 20) files += cat(" ", pool.dir, "/", one.ip.str());
+    }
+    if (left.empty()) continue;
+    out.push_back({Level::kWarning,
+                   cat("network '", pool.network, "': ", left.size(),
+                       " addresses are reserved for nobody: ", some_of(left)),
+                   cat("nobody else gets them", kOthers),
+                   collect(node, pool.network, cat("rm", files))});
+  }
+  return out;
+}
+
+Findings check_links(const Node& node) {
+  Findings out;
+  const Tags tags(node);
+  const auto ifbs = ifb_names(node);
+  for (const Link& link : node.links) {
+    const bool unnamed = link.kind == "ifb" && link.name.starts_with("bwp") && link.alias.empty() &&
+                         !ifbs.contains(link.name);
+    if (!tags.is_left(link.alias) && !unnamed) continue;
+    const std::string network = unnamed ? "" : tags.network_of(link.alias);
+    const std::string remove = cat("ip link del ", link.name);
+    out.push_back(
+        {Level::kWarning,
+         cat("link '", link.name, "' (", link.kind, ") ",
+             network.empty() ? "" : cat("of network '", network, "' "), "belongs to no pod"),
+         cat("a DEL did not come to its end, or never came", kOthers),
+         network.empty() ? remove : collect(node, network, remove)});
+  }
+  return out;
+}
+
+Findings check_owned(const Node& node) {
+  Findings out;
+  const Tags tags(node);
+  std::map<std::string, std::vector<std::string>> left;  // by network
+  for (const Owned& one : node.firewall.owned) {
+    if (tags.is_left(one.tag)) left[tags.network_of(one.tag)].push_back(one.what);
+  }
+  for (const auto& [network, what] : left) {
+    out.push_back(
+        {Level::kWarning,
+         cat("rules of no pod ",
+             network.empty() ? "of networks that are no more" : cat("of network '", network, "'"),
+             ": ", some_of(what)),
+         cat("they lead away what is meant for others", kOthers),
+         network.empty()
+             ? "nft list ruleset"
+             : collect(node, network, cat("nft list ruleset | grep 'net: ", network, ",'"))});
+  }
+  std::set<std::string> chains;
+  for (const Attachment& one : node.attachments) {
+    chains.insert(masquerade_chain(one.key));
+    chains.insert(host_port_chain(one.key));
+  }
+  for (const auto& chain : node.firewall.chains) {
+    constexpr std::size_t kChainLength = 28;
+    const std::string& name = chain.chain;
+    if (!name.starts_with("CNI-") || name.starts_with("CNI-SN-") || name.size() != kChainLength ||
+        chains.contains(name)) {
+      continue;
+    }
+    out.push_back({Level::kWarning, cat("chain '", chain.str(), "' of iptables is of no pod"),
+                   cat("it leads away what is meant for others", kOthers),
+                   cat("iptables-save -t ", chain.table, " | grep ", name)});
+  }
+  return out;
+}
+
+}  // namespace tool::doctor

@@ -1,0 +1,125 @@
+#include "libcni/tool/doctor/facts.h"
+
+#include <algorithm>
+
+#include "libcni/hash.h"
+
+namespace tool::doctor {
+
+namespace {
+
+using netlink::Cidr;
+using netlink::Family;
+using nlohmann::json;
+
+constexpr std::size_t kChainLength = 28;  // of iptables
+
+bool is_true(const json& conf, const char* key) {
+  const auto it = conf.find(key);
+  return it != conf.end() && it->is_boolean() && it->get<bool>();
+}
+
+unsigned number(const json& conf, const char* key) {
+  const auto it = conf.find(key);
+  return it != conf.end() && it->is_number_unsigned() ? it->get<unsigned>() : 0;
+}
+
+std::string text(const json& conf, const char* key, const char* otherwise) {
+  const auto it = conf.find(key);
+  if (it == conf.end() || !it->is_string()) return otherwise;
+  const auto value = it->get<std::string>();
+  return value.empty() ? otherwise : value;
+}
+
+}  // namespace
+
+std::vector<BridgeNetwork> bridge_networks(const Node& node) {
+  std::vector<BridgeNetwork> out;
+  for (const cni::NetworkList& list : node.networks.lists) {
+    const bool has_ports = std::any_of(list.plugins.begin(), list.plugins.end(),
+                                       [](const auto& plugin) { return plugin.type == "portmap"; });
+    for (const cni::PluginConf& plugin : list.plugins) {
+      if (plugin.type != "bridge" || !plugin.conf.is_object()) continue;
+      out.push_back({.list = &list,
+                     .bridge = text(plugin.conf, "bridge", "cni0"),
+                     .is_gateway = is_true(plugin.conf, "isGateway") ||
+                                   is_true(plugin.conf, "isDefaultGateway"),
+                     .masquerades = is_true(plugin.conf, "ipMasq"),
+                     .hairpin = is_true(plugin.conf, "hairpinMode"),
+                     .mtu = number(plugin.conf, "mtu"),
+                     .vlan = number(plugin.conf, "vlan"),
+                     .has_ports = has_ports});
+    }
+  }
+  return out;
+}
+
+std::vector<Subnet> subnets(const Node& node) {
+  std::vector<Subnet> out;
+  for (const Pool& pool : node.pools) {
+    for (const auto& set : pool.sets) {
+      for (const Span& span : set) out.push_back({pool.network, pool.file, span.subnet});
+    }
+  }
+  return out;
+}
+
+bool overlap(const Cidr& a, const Cidr& b) { return a.contains(b.ip) || b.contains(a.ip); }
+
+bool uses(const Node& node, Family family) {
+  const auto all = subnets(node);
+  const auto is_it = [family](const auto& one) { return one.cidr.ip.family() == family; };
+  return std::any_of(all.begin(), all.end(), is_it) ||
+         std::any_of(node.attachments.begin(), node.attachments.end(), [&](const auto& one) {
+           const auto& ips = one.result.ips;
+           return one.is_alive() && std::any_of(ips.begin(), ips.end(), is_it);
+         });
+}
+
+std::vector<std::string> uplinks(const Node& node, Family family) {
+  constexpr std::uint32_t kMain = 254;
+  std::vector<std::string> out;
+  for (const netlink::LinkRoute& route : node.routes) {
+    if (!route.dst.is_default() || route.dst.ip.family() != family || route.table != kMain)
+      continue;
+    const netlink::Link* const link = node.link(route.link);
+    if (link != nullptr && std::find(out.begin(), out.end(), link->name) == out.end()) {
+      out.push_back(link->name);
+    }
+  }
+  return out;
+}
+
+std::string collect(const Node& node, const std::string& network, const std::string& instead) {
+  const cni::NetworkList* const list = node.network(network);
+  bool knows_gc = false;
+  try {
+    knows_gc = list != nullptr && list->is_at_least("1.1.0") && !list->disable_gc;
+  } catch (const cni::Error&) {
+    // No version that is known: said elsewhere.
+  }
+  return knows_gc ? cat("cnitool gc ", network, " --keep-alive") : instead;
+}
+
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 3;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(kMost, names.size()); ++i) {
+    out += cat(i == 0 ? "" : ", ", names[i]);
+  }
+  return names.size() > kMost ? cat(out, " and ", names.size() - kMost, " more") : out;
+}
+
+std::string tag_of(const cni::AttachmentKey& key) {
+  return cni::OwnerTag(key.network, key.container_id, key.ifname).prefix();
+}
+
+std::string masquerade_chain(const cni::AttachmentKey& key) {
+  return cni::attachment_hash(kChainLength, "CNI-", key.network, key.container_id);
+}
+
+std::string host_port_chain(const cni::AttachmentKey& key) {
+  return cni::attachment_hash(kChainLength, "CNI-DN-", key.network, key.container_id);
+}
+
+}  // namespace tool::doctor

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libcni/tool/doctor/node.h"
+
+/// What several checks want to know.
+namespace tool::doctor {
+
+/// A network whose pods are on a bridge of the node.
+struct BridgeNetwork {
+  const cni::NetworkList* list = nullptr;
+  std::string bridge;
+  bool is_gateway = false, masquerades = false, hairpin = false;
+  unsigned mtu = 0;        ///< 0: the kernel's
+  unsigned vlan = 0;       ///< then the gateway's address is on another link
+  bool has_ports = false;  ///< portmap is in the list
+};
+std::vector<BridgeNetwork> bridge_networks(const Node& node);
+
+/// A subnet that a network gives addresses out of.
+struct Subnet {
+  std::string network, file;
+  netlink::Cidr cidr;
+};
+std::vector<Subnet> subnets(const Node& node);
+bool overlap(const netlink::Cidr& a, const netlink::Cidr& b);
+
+/// Whether a network or a pod has addresses of the family.
+bool uses(const Node& node, netlink::Family family);
+
+/// Whose packets leave the node: links with a default route of the family.
+std::vector<std::string> uplinks(const Node& node, netlink::Family family);
+
+/// The command that removes what no living pod has; for networks before 1.1.0, whose plugins know
+/// no GC, instead.
+std::string collect(const Node& node, const std::string& network, const std::string& instead);
+
+/// "a, b, c and 4 more".
+std::string some_of(const std::vector<std::string>& names);
+
+/// What the tags of our links and rules begin with for the attachment.
+std::string tag_of(const cni::AttachmentKey& key);
+
+/// The chain of iptables that the attachment has for masquerading, and for hostPorts.
+std::string masquerade_chain(const cni::AttachmentKey& key);
+std::string host_port_chain(const cni::AttachmentKey& key);
+
+}  // namespace tool::doctor

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tool::doctor {
+
+/// How bad it is, the least first.
+enum class Level {
+  kOk,
+  kNote,     ///< worth knowing
+  kUnknown,  ///< it could not be looked at
+  kWarning,  ///< pods work, or not all is as it should be
+  kError,    ///< pods do not get a network, or have none
+};
+/// "ok", "note", "unknown", "warning", "error".
+std::string_view str(Level level);
+
+/// What a check has to say.
+struct Finding {
+  Level level = Level::kOk;
+  std::string what;
+  std::string why = {};     ///< why it matters
+  std::string remedy = {};  ///< a command
+};
+using Findings = std::vector<Finding>;
+
+}  // namespace tool::doctor

@@ -1,0 +1,164 @@
+#include "libcni/tool/doctor/firewall.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "netlink/nf/legacy_forward.h"
+#include "netlink/nf/socket.h"
+#include "netlink/types/error.h"
+
+namespace tool::doctor {
+
+namespace {
+
+using netlink::cat;
+using netlink::Family;
+using netlink::nf::Bytes;
+using netlink::nf::Chain;
+using netlink::nf::Cmp;
+using netlink::nf::Element;
+using netlink::nf::Meta;
+using netlink::nf::NfSocket;
+using netlink::nf::Rule;
+using netlink::nf::SetId;
+using netlink::nf::TableFamily;
+using netlink::nf::Verdict;
+
+constexpr TableFamily kFamilies[] = {TableFamily::kInet, TableFamily::kIp, TableFamily::kIp6};
+// linux/netfilter.h and linux/netfilter/nf_tables.h
+constexpr std::uint32_t kForwardHook = 2, kDrop = 0, kIncomingName = 6, kOutgoingName = 7;
+constexpr std::int32_t kAccept = 1, kJump = -3, kGoto = -4;
+constexpr std::uint32_t kEqual = 0;
+
+std::string link_in(const Bytes& bytes) {
+  std::string out;
+  for (const std::uint8_t byte : bytes) {
+    if (byte == 0) break;
+    out += static_cast<char>(byte);
+  }
+  return out;
+}
+
+// Meta and Cmp in turn are a comparison; whatever is not about the links makes a rule narrow.
+ForwardRule rule_of(const Rule& rule) {
+  ForwardRule out;
+  std::string* compared = nullptr;
+  for (const auto& expr : rule.exprs) {
+    if (const auto* const meta = std::get_if<Meta>(&expr)) {
+      compared = meta->key == kIncomingName   ? &out.in
+                 : meta->key == kOutgoingName ? &out.out
+                                              : nullptr;
+      if (compared == nullptr) out.is_narrow = true;
+    } else if (const auto* const cmp = std::get_if<Cmp>(&expr)) {
+      if (compared != nullptr && cmp->op == kEqual)
+        *compared = link_in(cmp->data);
+      else
+        out.is_narrow = true;
+    } else if (const auto* const verdict = std::get_if<Verdict>(&expr)) {
+      out.accepts = verdict->code == kAccept;
+      if (verdict->code == kJump || verdict->code == kGoto) out.goes_to = verdict->chain;
+    } else if (!std::holds_alternative<netlink::nf::Counter>(expr)) {
+      out.is_narrow = true;
+    }
+  }
+  return out;
+}
+
+void add_forward(NfSocket& socket, const Chain& chain, Firewall& into) {
+  ForwardChain out{.name = chain.id.str(),
+                   .of_iptables = chain.id.chain == "FORWARD" && chain.id.table == "filter",
+                   .v4 = chain.id.family != TableFamily::kIp6,
+                   .v6 = chain.id.family != TableFamily::kIp,
+                   .drops = chain.hook->policy == kDrop,
+                   .rules = {}};
+  for (const Rule& rule : socket.rules(chain.id)) out.rules.push_back(rule_of(rule));
+  into.forward.push_back(std::move(out));
+}
+
+std::string port_text(const Bytes& key) {
+  // Protocol and port are the last two parts, each padded to four bytes.
+  if (key.size() < 8) return "hostPort";
+  const std::uint8_t protocol = key[key.size() - 8];
+  const unsigned port = key[key.size() - 4] * 256U + key[key.size() - 3];
+  const char* const name = protocol == 6     ? "/tcp"
+                           : protocol == 17  ? "/udp"
+                           : protocol == 132 ? "/sctp"
+                                             : "";
+  return cat("hostPort ", port, name);
+}
+
+// What portmap keeps for its pods, in the maps of each of its tables.
+void add_host_ports(NfSocket& socket, Firewall& into) {
+  for (const TableFamily family : {TableFamily::kIp, TableFamily::kIp6}) {
+    for (const std::string& table : socket.tables(family)) {
+      if (!table.starts_with("patchbay_hostport")) continue;
+      for (const char* map : {"ports", "ports_hostip"}) {
+        for (const Element& one : socket.all_elements(SetId{family, table, map})) {
+          into.owned.push_back({port_text(one.key), one.comment});
+        }
+      }
+    }
+  }
+}
+
+void add_masquerading(NfSocket& socket, Firewall& into) {
+  for (const Rule& rule :
+       socket.rules({TableFamily::kInet, "cni_plugins_masquerade", "masq_checks"})) {
+    into.owned.push_back({"masquerading", rule.comment});
+  }
+}
+
+void add_legacy(Firewall& into) {
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    const bool v4 = family == Family::kIpv4;
+    for (const char* table : {"nat", "filter"}) {
+      into.has_legacy_rules |= netlink::nf::has_legacy_rules(family, table);
+    }
+    const auto legacy = netlink::nf::read_legacy_forward(family);
+    if (!legacy) continue;
+    ForwardChain out{
+        .name = v4 ? "iptables-legacy filter FORWARD" : "ip6tables-legacy filter FORWARD",
+        .of_iptables = true,
+        .legacy = true,
+        .v4 = v4,
+        .v6 = !v4,
+        .drops = legacy->drops,
+        .rules = {}};
+    for (const auto& rule : legacy->rules) {
+      out.rules.push_back({rule.in, rule.out, rule.is_narrow, rule.accepts});
+    }
+    into.forward.push_back(std::move(out));
+  }
+}
+
+}  // namespace
+
+bool Firewall::has_table(const std::string& name) const {
+  return std::any_of(chains.begin(), chains.end(),
+                     [&](const auto& chain) { return chain.table == name; });
+}
+
+bool Firewall::has_chain(const std::string& name) const {
+  return std::any_of(chains.begin(), chains.end(),
+                     [&](const auto& chain) { return chain.chain == name; });
+}
+
+Firewall read_firewall() {
+  Firewall out;
+  add_legacy(out);
+  auto socket = NfSocket::find();
+  if (!socket) return out;
+  for (const TableFamily family : kFamilies) {
+    for (const Chain& chain : socket->chains(family)) {
+      out.chains.push_back(chain.id);
+      if (chain.hook && chain.hook->type == "filter" && chain.hook->number == kForwardHook) {
+        add_forward(*socket, chain, out);
+      }
+    }
+  }
+  add_host_ports(*socket, out);
+  add_masquerading(*socket, out);
+  return out;
+}
+
+}  // namespace tool::doctor

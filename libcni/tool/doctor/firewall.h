@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "netlink/nf/batch.h"
+#include "netlink/types/ip.h"
+
+namespace tool::doctor {
+
+/// A rule about packets on their way through the node.
+struct ForwardRule {
+  std::string in, out;     ///< names of links; empty: any
+  bool is_narrow = false;  ///< it looks at more than that
+  bool accepts = false;
+  std::string goes_to = {};  ///< the chain that it jumps to
+};
+
+/// A chain that every forwarded packet goes through.
+struct ForwardChain {
+  std::string name;  ///< "ip filter FORWARD", "iptables-legacy filter FORWARD"
+  bool of_iptables = false, legacy = false;
+  bool v4 = true, v6 = true;
+  bool drops = false;  ///< its policy
+  std::vector<ForwardRule> rules;
+};
+
+/// What one of our tables has for an attachment: whose it is, in the words of cni::OwnerTag.
+struct Owned {
+  std::string what;  ///< "hostPort 8080/tcp", "masquerading"
+  std::string tag;
+};
+
+struct Firewall {
+  std::vector<netlink::nf::ChainId> chains;  ///< of nf_tables, which iptables-nft uses
+  std::vector<ForwardChain> forward;
+  std::vector<Owned> owned;
+  bool has_legacy_rules = false;
+  bool has_table(const std::string& name) const;
+  bool has_chain(const std::string& name) const;
+};
+
+/// Lists it. \throws netlink::Error.
+Firewall read_firewall();
+
+}  // namespace tool::doctor

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "libcni/request.h"
+#include "libcni/tool/doctor/node.h"
+#include "libcni/tool/settings.h"
+
+namespace tool::doctor {
+
+/// Reads all that there is to know, and changes nothing. Of plugins VERSION and STATUS are called.
+Node look_at_node(const Settings& settings, const cni::Env& env);
+
+}  // namespace tool::doctor

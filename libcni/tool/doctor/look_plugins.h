@@ -1,0 +1,20 @@
+#pragma once
+
+#include "libcni/runtime.h"
+#include "libcni/tool/doctor/node.h"
+
+/// What is known of the plugins, from their files and their answers.
+namespace tool::doctor {
+
+/// All that the networks name, IPAM plugins too.
+std::vector<Program> programs_of(const cni::Networks& networks, const cni::RuntimeOptions& options);
+
+/// Asks STATUS of every plugin that knows it, whatever the version of its network is.
+std::vector<Complaint> complaints_of(const cni::Networks& networks,
+                                     const std::vector<Program>& programs,
+                                     const cni::RuntimeOptions& options);
+
+/// The type of the IPAM plugin; empty where there is none.
+std::string ipam_type_of(const cni::PluginConf& plugin);
+
+}  // namespace tool::doctor

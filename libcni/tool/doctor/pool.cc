@@ -1,0 +1,95 @@
+#include "libcni/tool/doctor/pool.h"
+
+#include <limits>
+
+#include "libcni/dir.h"
+
+namespace tool::doctor {
+
+namespace {
+
+using cni::Reader;
+using netlink::Cidr;
+using netlink::Ip;
+
+constexpr std::uint64_t kMany = std::numeric_limits<std::uint64_t>::max();
+
+struct Number {
+  std::uint64_t high = 0, low = 0;
+};
+
+Number number(const Ip& ip) {
+  Number out;
+  for (std::size_t i = 0; i < ip.size(); ++i) {
+    out.high = out.high << 8 | out.low >> 56;
+    out.low = out.low << 8 | ip.data()[i];
+  }
+  return out;
+}
+
+std::optional<Ip> ip_at(const Reader& place, const char* key) {
+  std::optional<Ip> out;
+  place.into(key, out);
+  return out;
+}
+
+// The defaults are host-local's.
+Span span_in(const Reader& place) {
+  const Cidr subnet = place["subnet"].as_cidr().network();
+  const Ip first = subnet.ip.next().value_or(subnet.ip);
+  const Ip broadcast = subnet.ip.broadcast(subnet.prefix);
+  const Ip last = subnet.ip.is_v4() ? broadcast.prev().value_or(broadcast) : broadcast;
+  return {.subnet = subnet,
+          .start = ip_at(place, "rangeStart").value_or(first),
+          .end = ip_at(place, "rangeEnd").value_or(last),
+          .gateway = ip_at(place, "gateway").value_or(first)};
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr const char* kSpace = " \t\r\n";
+  const auto first = text.find_first_not_of(kSpace);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+}  // namespace
+
+std::uint64_t Span::size() const {
+  const Number a = number(start);
+  const Number b = number(end);
+  const std::uint64_t low = b.low - a.low;
+  const std::uint64_t high = b.high - a.high - (b.low < a.low ? 1 : 0);
+  if (high != 0 || low == kMany) return kMany;
+  return gateway && contains(*gateway) ? low : low + 1;
+}
+
+std::vector<std::vector<Span>> sets_in(const Reader& ipam) {
+  std::vector<std::vector<Span>> out;
+  std::string subnet;
+  ipam.into("subnet", subnet);
+  if (!subnet.empty()) out.push_back({span_in(ipam)});
+  for (const Reader& set : ipam["ranges"].elements()) {
+    auto& spans = out.emplace_back();
+    for (const Reader& span : set.elements()) spans.push_back(span_in(span));
+  }
+  return out;
+}
+
+std::vector<Reservation> reservations_in(const std::string& path) {
+  std::vector<Reservation> out;
+  const auto dir = cni::Dir::open(path);
+  if (!dir) return out;
+  for (const std::string& name : dir->names()) {
+    const auto ip = Ip::parse(name);
+    const auto file = ip ? dir->read(name) : std::nullopt;
+    if (!file) continue;
+    // ID CR LF IFNAME, as the reference writes it on every system.
+    const std::string_view text = file->content;
+    const auto end = text.find("\r\n");
+    const auto rest = end == text.npos ? std::string_view() : text.substr(end + 2);
+    out.push_back({*ip, std::string(trimmed(text.substr(0, end))), std::string(trimmed(rest))});
+  }
+  return out;
+}
+
+}  // namespace tool::doctor

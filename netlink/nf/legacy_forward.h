@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "netlink/types/ip.h"
+
+/// The legacy iptables, as far as it decides over what the node forwards.
+namespace netlink::nf {
+
+/// The built-in chain FORWARD of the table filter.
+struct LegacyForward {
+  struct Rule {
+    std::string in, out;     ///< names of links; empty: any
+    bool is_narrow = false;  ///< it looks at more than that
+    bool accepts = false;
+  };
+  bool drops = false;  ///< its policy
+  std::vector<Rule> rules;
+};
+
+/// Nothing where the table is not in use; to ask does not create it. \throws Error.
+std::optional<LegacyForward> read_legacy_forward(Family family);
+
+/// Whether the legacy table ("nat") has a rule. \throws Error.
+bool has_legacy_rules(Family family, const std::string& table);
+
+}  // namespace netlink::nf

@@ -1,0 +1,454 @@
+#!/usr/bin/env python3
+"""cnitool doctor: a healthy node has no complaint, every planted fault is named with its remedy, and
+the remedy makes the node healthy again. Nothing is changed by looking."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.cnitool import (CONF_DIR, cache_file, cnitool, container_of, environment,  # noqa: E402
+                             finish, start, use)
+from support.plugin import OURS  # noqa: E402
+from support.snapshot import snapshot  # noqa: E402
+from support.world import Pod, run, wait_for  # noqa: E402
+
+BIN = "/run/bin"
+NETWORKS = "/var/lib/cni/networks"
+BRIDGE = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipMasq": True,
+          "hairpinMode": True,
+          "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/28"}],
+                                                    [{"subnet": "fd00:1:2::/64"}]],
+                   "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}}
+PORTMAP = {"type": "portmap", "capabilities": {"portMappings": True}}
+BANDWIDTH = {"type": "bandwidth", "capabilities": {"bandwidth": True}}
+FILE = f"{CONF_DIR}/10-test.conflist"
+#: An interpreter of verbs that says nothing but which versions it speaks.
+FOREIGN = """#!/bin/sh
+[ "$CNI_COMMAND" = VERSION ] &&
+  echo '{"cniVersion": "0.4.0", "supportedVersions": ["0.3.1", "0.4.0"]}'
+exit 0
+"""
+
+
+def chain(*plugins, **more):
+    return {"cniVersion": "1.1.0", "name": "net", **more,
+            "plugins": list(plugins or (BRIDGE, PORTMAP, BANDWIDTH))}
+
+
+def shell(command):
+    """What a person would do with a remedy."""
+    env = environment(CNI_PATH=BIN)
+    env["PATH"] = f"{OURS}:{env['PATH']}:/usr/sbin:/sbin"
+    done = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert done.returncode == 0, f"{command}: {done.stderr}"
+
+
+def write(path, text, mode=0o644):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+    os.chmod(path, mode)
+
+
+def reserve(address, owner="somebody"):
+    write(f"{NETWORKS}/net/{address}", f"{owner}\r\neth0")
+
+
+def config():
+    with open(FILE, encoding="utf-8") as file:
+        return json.load(file)
+
+
+class DoctorTest(suite.NodeTest):
+    def setUp(self):
+        super().setUp()
+        os.makedirs(BIN)
+        for name in ("bridge", "host-local", "portmap", "bandwidth"):
+            shutil.copy(os.path.join(OURS, name), BIN)
+        outside = Pod("outside")
+        run("ip", "link", "add", "up0", "type", "veth", "peer", "name", "eth0", "netns", "outside")
+        run("ip", "addr", "add", "192.0.2.1/24", "dev", "up0")
+        run("ip", "-6", "addr", "add", "2001:db8::1/64", "dev", "up0", "nodad")
+        outside.run("ip", "addr", "add", "192.0.2.2/24", "dev", "eth0")
+        outside.run("ip", "link", "set", "eth0", "up")
+        run("ip", "link", "set", "up0", "up")
+        run("ip", "route", "add", "default", "via", "192.0.2.2")
+        run("ip", "-6", "route", "add", "default", "via", "2001:db8::2")
+        wait_for(lambda: json.loads(run("ip", "-j", "link", "show", "up0"))[0]["operstate"] == "UP")
+        use(chain())
+        self.pods = [Pod(name) for name in ("a", "b")]
+        for n, pod in enumerate(self.pods):
+            self.add(pod, 8080 + n)
+
+    def add(self, pod, port, *more):
+        self.assert_ok(cnitool("add", "net", pod.path, *more, CNI_PATH=BIN, CAP_ARGS={
+            "portMappings": [{"hostPort": port, "containerPort": 80, "protocol": "tcp"}]}))
+
+    def doctor(self):
+        """Exit status, and what is more than a note."""
+        outcome = cnitool("doctor", "--json", CNI_PATH=BIN)
+        self.assertEqual(outcome.stderr, "")
+        answer = outcome.json
+        found = [one for one in answer["findings"] if one["level"] not in ("ok", "note")]
+        errors = [one for one in found if one["level"] == "error"]
+        self.assertEqual(outcome.status, 1 if errors else 0, str(outcome))
+        self.assertEqual(answer["ok"], not errors)
+        return outcome.status, found
+
+    def assert_healthy(self):
+        self.assertEqual(self.doctor(), (0, []))
+
+    def assert_finds(self, level, check, *words, besides=()):
+        """One finding of the check, at least; the others are of the checks in besides."""
+        _, found = self.doctor()
+        mine = [one for one in found if one["check"] == check]
+        self.assertTrue(mine, f"nothing of {check}: {found}")
+        text = mine[0]["what"]
+        self.assertEqual(mine[0]["level"], level, str(mine))
+        for word in words:
+            self.assertIn(word, text)
+        self.assertTrue(mine[0]["why"] and mine[0]["remedy"], str(mine))
+        others = {one["check"] for one in found} - {check}
+        self.assertEqual(others - set(besides), set(), str(found))
+        return mine[0]["remedy"]
+
+    def cured(self, remedy):
+        shell(remedy)
+        self.assert_healthy()
+
+
+class Health(DoctorTest):
+    def test_a_healthy_node_has_no_complaint_and_is_left_as_it_is(self):
+        roots = ("/var/lib/cni", "/run")
+        before = snapshot(roots)
+        self.assert_healthy()
+        outcome = cnitool("doctor", CNI_PATH=BIN, PATCHBAY_LOG="/run/log")
+        self.assertEqual((outcome.status, outcome.stderr), (0, ""))
+        self.assertTrue(outcome.stdout.endswith("\n0 errors, 0 warnings\n"), outcome.stdout)
+        self.assertNotIn("remedy", outcome.stdout)
+        self.assert_same(before, snapshot(roots))
+
+    def test_a_node_without_pods_is_healthy_too(self):
+        for pod in self.pods:
+            self.assertEqual(cnitool("del", "net", pod.path, CNI_PATH=BIN).status, 0)
+        self.assert_healthy()
+
+    def test_who_is_not_root_is_told_what_could_not_be_looked_at(self):
+        done = subprocess.run([os.path.join(OURS, "cnitool"), "doctor", "--json"],
+                              env=environment(CNI_PATH=BIN), capture_output=True, text=True,
+                              user=65534, group=65534, extra_groups=(), check=False)
+        found = json.loads(done.stdout)["findings"]
+        unknown = {one["check"] for one in found if one["level"] == "unknown"}
+        self.assertLessEqual({"status", "attachments", "rules"}, unknown)
+        self.assertNotIn("error", {one["level"] for one in found}, str(found))
+        self.assertEqual(done.returncode, 0)
+
+    def test_100_pods_are_looked_at_in_less_than_a_second(self):
+        use(chain(BRIDGE | {"ipam": BRIDGE["ipam"] | {"ranges": [[{"subnet": "10.1.0.0/16"}]]}},
+                  PORTMAP, BANDWIDTH))
+        for pod in self.pods:
+            self.assertEqual(cnitool("del", "net", pod.path, CNI_PATH=BIN).status, 0)
+        run("ip", "link", "del", "cni0")
+        pods = [Pod(f"many{n}") for n in range(100)]
+        for begin in range(0, 100, 20):
+            running = [start("add", "net", pod.path, CNI_PATH=BIN, CAP_ARGS={"portMappings": [
+                {"hostPort": 9000 + n, "containerPort": 80, "protocol": "tcp"}]})
+                       for n, pod in enumerate(pods[begin:begin + 20], begin)]
+            for process in running:
+                self.assert_ok(finish(process))
+        times = []
+        for _ in range(3):
+            begin = time.monotonic()
+            self.assert_healthy()
+            times.append(time.monotonic() - begin)
+        self.assertLess(min(times), 1.0)
+        print(f"     100 pods: {min(times) * 1000:.0f} ms")
+
+
+class Configs(DoctorTest):
+    def test_a_config_that_cannot_be_read(self):
+        write(f"{CONF_DIR}/05-broken.conflist", '{"name": "x",}')
+        remedy = self.assert_finds("error", "networks", "05-broken.conflist")
+        self.assertIn("05-broken.conflist", remedy)
+        os.unlink(f"{CONF_DIR}/05-broken.conflist")
+        self.assert_healthy()
+
+    def test_no_network_at_all(self):
+        os.rename(FILE, "/run/aside")
+        self.assert_finds("error", "networks", CONF_DIR)
+        os.rename("/run/aside", FILE)
+        self.assert_healthy()
+
+    def test_two_files_with_one_name(self):
+        shutil.copy(FILE, f"{CONF_DIR}/20-again.conflist")
+        self.cured(self.assert_finds("warning", "network names", "'net'", "20-again.conflist"))
+
+    def test_a_directory_that_all_may_write_to(self):
+        os.chmod(CONF_DIR, 0o777)
+        self.cured(self.assert_finds("error", "permissions", CONF_DIR, "0777"))
+
+    def test_a_plugin_of_another_user(self):
+        os.chown(f"{BIN}/bridge", 1000, 0)
+        self.cured(self.assert_finds("warning", "permissions", f"{BIN}/bridge", "1000"))
+
+    def test_a_plugin_that_is_not_executable(self):
+        os.chmod(f"{BIN}/host-local", 0o644)
+        self.cured(self.assert_finds("error", "plugins", f"{BIN}/host-local", besides=["status"]))
+
+    def test_a_plugin_that_is_not_there(self):
+        os.rename(f"{BIN}/portmap", "/run/portmap")
+        remedy = self.assert_finds("error", "plugins", "'portmap'", BIN, besides=["status"])
+        os.chdir("/run")
+        self.cured(remedy)
+
+    def test_a_plugin_that_does_not_speak_the_version_of_its_network(self):
+        write(f"{BIN}/foreign", FOREIGN, 0o755)
+        use(chain(BRIDGE, PORTMAP, BANDWIDTH, {"type": "foreign"}))
+        self.cured(self.assert_finds("error", "spec versions", "1.1.0", "'foreign'"))
+        self.assertEqual(config()["cniVersion"], "0.4.0")
+
+    def test_a_plugin_of_another_release(self):
+        with open(f"{BIN}/portmap", "rb") as file:
+            shutil.copy(f"{BIN}/portmap", "/run/real")
+            self.assertIn(b" plugin patchbay ", file.read())
+        write(f"{BIN}/portmap", "#!/bin/sh\n# CNI portmap plugin patchbay \n"
+              "[ $# = 0 ] && exec /run/real\n"
+              "echo 'CNI portmap plugin patchbay 0.0.1'\n", 0o755)
+        self.assert_finds("warning", "releases", f"{BIN}/portmap", "0.0.1")
+
+
+class Settings(DoctorTest):
+    def test_forwarding_that_somebody_turned_off(self):
+        for family, key in (("4", "net.ipv4.ip_forward"), ("6", "net.ipv6.conf.all.forwarding")):
+            run("sysctl", "-w", f"{key}=0")
+            self.cured(self.assert_finds("error", "forwarding", key.replace(".", "/")))
+
+    def test_IPv6_that_is_off_on_the_bridge(self):
+        run("sysctl", "-w", "net.ipv6.conf.cni0.disable_ipv6=1")
+        remedy = self.assert_finds("error", "IPv6", "cni0", besides=["bridges"])
+        shell(remedy)
+        run("ip", "-6", "addr", "add", "fd00:1:2::1/64", "dev", "cni0", "nodad")
+        self.assert_healthy()
+
+    def test_a_strict_reverse_path_filter_with_two_uplinks(self):
+        run("ip", "link", "add", "up1", "type", "veth", "peer", "name", "eth1", "netns", "outside")
+        run("ip", "addr", "add", "198.51.100.1/24", "dev", "up1")
+        run("ip", "link", "set", "up1", "up")
+        run("ip", "route", "add", "default", "via", "198.51.100.2", "metric", "200")
+        for link in ("all", "up0", "up1"):
+            run("sysctl", "-w", f"net.ipv4.conf.{link}.rp_filter=0")
+        self.assert_healthy()
+        run("sysctl", "-w", "net.ipv4.conf.up1.rp_filter=1")
+        self.cured(self.assert_finds("warning", "reverse path", "up1"))
+
+    def test_bridge_netfilter_without_hairpin_mode(self):
+        key = "/proc/sys/net/bridge/bridge-nf-call-iptables"
+        if not os.path.exists(key):
+            self.skipTest("the kernel has no br_netfilter")
+        use(chain({k: v for k, v in BRIDGE.items() if k != "hairpinMode"}, PORTMAP))
+        run("sysctl", "-w", "net.bridge.bridge-nf-call-iptables=1")
+        self.cured(self.assert_finds("warning", "bridge netfilter", "hairpinMode"))
+        self.assertTrue(config()["plugins"][0]["hairpinMode"])
+
+
+class Leftovers(DoctorTest):
+    def test_a_pod_that_is_gone(self):
+        self.pods[0].remove()
+        self.cured(self.assert_finds("warning", "attachments", "no namespace", "1 attachments"))
+        self.assertFalse(os.path.exists(cache_file("net", container_of(self.pods[0].path))))
+
+    def test_an_ADD_that_was_killed(self):
+        file = cache_file("net", "killed")
+        with open(cache_file("net", container_of(self.pods[0].path)), encoding="utf-8") as real:
+            doc = json.load(real)
+        del doc["result"]
+        write(file, json.dumps(doc | {"containerId": "killed", "netns": "/run/netns/never"}), 0o600)
+        self.assert_healthy()  # it may be going on
+        os.utime(file, (time.time() - 3600, time.time() - 3600))
+        self.cured(self.assert_finds("warning", "attachments", "did not come to its end"))
+
+    def test_a_cache_file_that_is_broken(self):
+        write(cache_file("net", "torn"), '{"kind": "cniC', 0o600)
+        self.cured(self.assert_finds("warning", "attachments", "net-torn-eth0", "broken"))
+
+    def test_an_address_that_is_reserved_for_nobody(self):
+        reserve("10.1.2.9")
+        self.cured(self.assert_finds("warning", "reservations", "10.1.2.9", "somebody"))
+
+    def test_the_same_where_plugins_know_no_GC(self):
+        use(chain(cniVersion="0.4.0"))
+        reserve("10.1.2.9")
+        remedy = self.assert_finds("warning", "reservations", "10.1.2.9")
+        self.assertIn("rm ", remedy)
+        self.cured(remedy)
+
+    def test_a_pod_whose_attachment_the_cache_lost(self):
+        os.unlink(cache_file("net", container_of(self.pods[1].path)))
+        self.pods[1].remove()
+        _, found = self.doctor()
+        self.assertEqual({one["check"] for one in found}, {"reservations", "rules"})
+        self.assertIn("hostPort 8081/tcp", str(found))
+        self.assertIn("masquerading", str(found))
+        self.cured(self.assert_finds("warning", "rules", "'net'", besides=["reservations"]))
+
+    def test_a_link_that_was_left_behind(self):
+        alias = json.loads(run("ip", "-j", "link", "show", "type", "veth"))
+        mine = next(link for link in alias if "net: net" in link.get("ifalias", ""))
+        left = mine["ifalias"][:17] + "0123456789abcdef" + ", net: net, if: eth0, id: gone"
+        run("ip", "link", "add", "left0", "type", "veth", "peer", "name", "left1")
+        run("ip", "link", "set", "left0", "alias", left)
+        self.cured(self.assert_finds("warning", "links", "left0", "'net'"))
+
+    def test_an_ifb_that_the_reference_left_behind(self):
+        run("ip", "link", "add", "bwp0123456789ab", "type", "ifb")
+        self.cured(self.assert_finds("warning", "links", "bwp0123456789ab"))
+
+
+class Pods(DoctorTest):
+    def test_a_bridge_that_is_down(self):
+        run("ip", "link", "set", "cni0", "down")
+        remedy = self.assert_finds("error", "bridges", "'cni0' is down", besides=["bridges"])
+        shell(remedy)
+        # The kernel removed the IPv6 addresses with it.
+        run("ip", "-6", "addr", "replace", "fd00:1:2::1/64", "dev", "cni0", "nodad")
+        self.assert_healthy()
+
+    def test_rules_that_were_flushed(self):
+        run("nft", "flush", "ruleset")
+        _, found = self.doctor()
+        self.assertEqual({(one["level"], one["check"]) for one in found},
+                         {("error", "rules of pods")})
+        self.assertEqual(len(found), 2)
+        self.assertIn("masquerading", found[0]["what"])
+        self.assertIn("hostPorts", found[1]["what"])
+        self.repaired(found[0]["remedy"])
+
+    def test_a_bridge_that_was_deleted(self):
+        run("ip", "link", "del", "cni0")
+        self.repaired(self.assert_finds("error", "bridges", "'cni0' is gone"))
+
+    def test_a_pod_that_was_taken_from_its_bridge(self):
+        ports = json.loads(run("ip", "-j", "link", "show", "master", "cni0"))
+        run("ip", "link", "set", ports[0]["ifname"], "nomaster")
+        self.repaired(self.assert_finds("error", "bridge ports", ports[0]["ifname"]))
+
+    def test_a_gateway_address_that_was_removed(self):
+        run("ip", "addr", "del", "10.1.2.1/28", "dev", "cni0")
+        self.repaired(self.assert_finds("error", "bridges", "10.1.2.1"))
+
+    def test_an_address_that_is_not_reserved_any_more(self):
+        with open(cache_file("net", container_of(self.pods[0].path)), encoding="utf-8") as file:
+            address = json.load(file)["result"]["ips"][0]["address"].split("/")[0]
+        os.unlink(f"{NETWORKS}/net/{address}")
+        self.cured(self.assert_finds("error", "addresses", address, "not reserved"))
+
+    def repaired(self, remedy):
+        self.assertEqual(remedy, "cnitool repair net")
+        if "repair" in cnitool("--help").stdout:
+            self.cured(remedy)
+
+
+class Addresses(DoctorTest):
+    def test_a_pool_that_is_nearly_and_then_quite_full(self):
+        for n in range(4, 14):
+            reserve(f"10.1.2.{n}")
+        self.assert_finds("warning", "address pools", "'net': 12 of 13 addresses", "10.1.2.0/28",
+                          besides=["reservations"])
+        reserve("10.1.2.14")
+        remedy = self.assert_finds("error", "address pools", "13 of 13",
+                                   besides=["reservations", "status"])
+        self.cured(remedy)
+
+    def test_two_networks_with_one_subnet(self):
+        use(chain(BRIDGE | {"bridge": "cni1", "ipMasq": False}, name="other"), "20-other.conflist")
+        self.cured(self.assert_finds("error", "subnets", "10.1.2.0/28", "'other'", "'net'",
+                                     besides=["routes"]))
+
+    def test_a_route_of_the_node_into_the_subnet(self):
+        run("ip", "route", "add", "10.1.2.8/29", "dev", "up0")
+        self.cured(self.assert_finds("error", "routes", "10.1.2.8/29 dev up0"))
+        run("ip", "route", "add", "10.1.0.0/16", "dev", "up0")
+        self.cured(self.assert_finds("warning", "routes", "10.1.0.0/16 dev up0"))
+
+
+class Firewall(DoctorTest):
+    def test_a_chain_of_nftables_that_drops_what_is_forwarded(self):
+        run("nft", "add", "table", "inet", "filter")
+        run("nft", "add", "chain", "inet", "filter", "forward",
+            "{ type filter hook forward priority 0; policy drop; }")
+        self.cured(self.assert_finds("error", "forward policy", "'inet filter forward'", "'cni0'"))
+
+    def test_a_policy_of_iptables_that_drops_what_is_forwarded(self):
+        for tool in ("iptables-nft", "iptables-legacy"):
+            try:
+                run(tool, "-P", "FORWARD", "DROP")
+            except (RuntimeError, OSError):
+                continue
+            remedy = self.assert_finds("error", "forward policy", "filter FORWARD", "'cni0'")
+            # The tool that the remedy names is whichever the node's iptables is.
+            self.cured(remedy.replace("iptables ", f"{tool} "))
+            run(tool, "-P", "FORWARD", "ACCEPT")
+            run(tool, "-F", "FORWARD")
+            if tool == "iptables-nft":
+                run("nft", "delete", "table", "ip", "filter")
+
+    def test_a_policy_behind_rules_that_may_accept_is_a_warning(self):
+        run("nft", "add", "table", "inet", "filter")
+        run("nft", "add", "chain", "inet", "filter", "forward",
+            "{ type filter hook forward priority 0; policy drop; }")
+        run("nft", "add", "rule", "inet", "filter", "forward", "ct", "state", "established",
+            "accept")
+        self.cured(self.assert_finds("warning", "forward policy", "plainly"))
+
+    def test_rules_of_both_iptables(self):
+        try:
+            run("iptables-legacy", "-A", "INPUT", "-i", "none", "-j", "DROP")
+            run("iptables-nft", "-A", "INPUT", "-i", "none", "-j", "DROP")
+        except (RuntimeError, OSError) as reason:
+            self.skipTest(str(reason))
+        self.assert_finds("warning", "iptables", "iptables-legacy")
+        run("iptables-legacy", "-F", "INPUT")
+        self.assert_healthy()
+
+    def test_firewalld(self):
+        run("nft", "add", "table", "inet", "firewalld")
+        run("nft", "add", "chain", "inet", "firewalld", "filter_FORWARD",
+            "{ type filter hook forward priority 10; policy accept; }")
+        run("nft", "add", "rule", "inet", "firewalld", "filter_FORWARD", "reject")
+        self.assert_finds("warning", "firewalld", "'cni0'")
+
+
+class Surroundings(DoctorTest):
+    def test_no_default_route(self):
+        run("ip", "route", "del", "default")
+        remedy = self.assert_finds("warning", "uplink", "IPv4")
+        self.cured(remedy.replace("GATEWAY", "192.0.2.2").replace("LINK", "up0"))
+
+    def test_a_bridge_with_a_larger_MTU_than_the_uplink(self):
+        run("ip", "link", "set", "up0", "mtu", "1400")
+        self.cured(self.assert_finds("warning", "MTU", "'cni0' has MTU 1500", "'up0' 1400"))
+
+    def test_a_file_system_that_is_read_only(self):
+        run("mount", "-o", "remount,ro", "/var/lib")
+        self.cured(self.assert_finds("error", "disks", "read-only"))
+
+    def test_a_file_system_that_is_full(self):
+        run("mount", "-o", "remount,size=4M", "/var/lib")
+        with open("/var/lib/large", "wb") as file:
+            try:
+                file.write(b"x" * (8 << 20))
+            except OSError:
+                pass
+        self.assert_finds("error", "disks", "0 % of its space")
+        os.unlink("/var/lib/large")
+        self.assert_healthy()
+
+
+if __name__ == "__main__":
+    suite.main(needs=("sysctl", "mount"))
