@@ -153,7 +153,8 @@ constexpr std::string_view kOptions =
     "  --help      this text\n"
     "  --version   the version of patchbay, and those of the CNI spec\n"
     "  --schema    the JSON Schema of the config\n"
-    "  --keys      the keys as a Markdown table\n";
+    "  --keys      the keys as a Markdown table\n"
+    "  --validate  what ADD would refuse in the config on stdin; nothing is changed\n";
 
 const Manual& manual_of(const Plugin& plugin) {
   if (plugin.manual != nullptr) return *plugin.manual;
@@ -203,7 +204,7 @@ std::string answer_to(const Plugin& plugin, std::string_view option) {
     return schema_of(std::string(plugin.name), manual_of(plugin)).dump(2) + "\n";
   }
   throw std::invalid_argument(
-      cat("unknown option '", option, "', expected --help, --version, --schema or --keys"));
+      cat("unknown option '", option, "', expected --help, --version, --schema, --keys or --validate"));
 }
 
 }  // namespace cni

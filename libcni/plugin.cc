@@ -90,8 +90,37 @@ void serve(const Plugin& plugin, const World& world, const Request& request) {
   dispatch(plugin, request);
 }
 
+// What ADD says of the container, where there is none.
+Env for_no_container(const Env& env) {
+  Env out{{"CNI_COMMAND", "ADD"},
+          {"CNI_CONTAINERID", "none"},
+          {"CNI_NETNS", "/none"},
+          {"CNI_IFNAME", "eth0"},
+          {"CNI_PATH", "/none"}};
+  if (const auto args = env.find("CNI_ARGS"); args != env.end()) out.insert(*args);
+  return out;
+}
+
+// Runs fn; failed tells of what it throws. The exit status.
+template <class Fn, class Failed>
+int reporting(Fn&& fn, Failed&& failed) noexcept {
+  try {
+    fn();
+    return 0;
+  } catch (const Error& e) {  // undo has already run
+    return failed(e);
+  } catch (const netlink::Error& e) {
+    return failed(Error(code_of(e), e.what()));
+  } catch (const std::exception& e) {  // bad_alloc, what a library throws
+    return failed(Error(Code::kInternal, e.what()));
+  }
+}
+
 int answer(const Plugin& plugin, int argc, char** argv) try {
   if (argc > 2) throw std::invalid_argument(cat("one option at a time, not '", argv[2], "' too"));
+  if (argv[1] == std::string_view("--validate")) {
+    return validate(plugin, {.env = current_environment()});
+  }
   netlink::write_all(STDOUT_FILENO, answer_to(plugin, argv[1]), "stdout");
   return 0;
 } catch (const std::invalid_argument& e) {
@@ -126,24 +155,26 @@ std::string_view build_version() { return PATCHBAY_VERSION; }
 int run(const Plugin& plugin, const World& world) noexcept {
   Request request;
   CallLog log(plugin.name, world.env);
-  const auto failed = [&](const Error& e) {
-    const int status = fail(world, request.stated_version(), e);
-    log.finish(request, &e);
-    return status;
-  };
-  try {
+  const auto serve_all = [&] {
     read(world, request);
     log.has_read(request);
     serve(plugin, world, request);
     log.finish(request, nullptr);
-    return 0;
-  } catch (const Error& e) {  // undo has already run
-    return failed(e);
-  } catch (const netlink::Error& e) {
-    return failed(Error(code_of(e), e.what()));
-  } catch (const std::exception& e) {  // bad_alloc, what a library throws
-    return failed(Error(Code::kInternal, e.what()));
-  }
+  };
+  return reporting(serve_all, [&](const Error& e) {
+    const int status = fail(world, request.stated_version(), e);
+    log.finish(request, &e);
+    return status;
+  });
+}
+
+int validate(const Plugin& plugin, const World& world) noexcept {
+  Request request;
+  const auto look = [&] {
+    request.read(for_no_container(world.env), world.in);
+    if (plugin.validate != nullptr) plugin.validate(request);
+  };
+  return reporting(look, [&](const Error& e) { return fail(world, request.stated_version(), e); });
 }
 
 int plugin_main(const Plugin& plugin, int argc, char** argv) {

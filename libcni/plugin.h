@@ -17,6 +17,8 @@ struct Plugin {
   void (*check)(const Request&) = nullptr;
   void (*gc)(const Request&) = nullptr;
   void (*status)(const Request&) = nullptr;
+  /// For --validate: throws what ADD would throw for its input alone, and looks at nothing else.
+  void (*validate)(const Request&) = nullptr;
   const Manual* manual = nullptr;
 };
 
@@ -33,10 +35,15 @@ struct World {
 /// written; whatever fails before that is taken back.
 int run(const Plugin& plugin, const World& world) noexcept;
 
+/// Reads a config as ADD would and lets the plugin refuse it, without a namespace and without any
+/// change: writes the error object and returns 1, or writes nothing and returns 0. Of the
+/// environment only CNI_ARGS counts.
+int validate(const Plugin& plugin, const World& world) noexcept;
+
 /// main() of a plugin. What libraries print to stdout goes to stderr; a closed stdout is an error
 /// like another, not a signal. An argument, which no runtime gives, asks for --help, --version,
-/// --schema or --keys; exit status 2 where it is another. Without arguments and CNI_COMMAND it says
-/// on stderr what it is.
+/// --schema, --keys or --validate; exit status 2 where it is another. Without arguments and
+/// CNI_COMMAND it says on stderr what it is.
 int plugin_main(const Plugin& plugin, int argc, char** argv);
 
 /// The version of this build, as "0.1.0".

@@ -13,6 +13,7 @@
 #include "libcni/tool/doctor/diagnose.h"
 #include "libcni/tool/operate.h"
 #include "libcni/tool/trace.h"
+#include "libcni/tool/validate/validate.h"
 #include "libcni/undo.h"
 
 // The command line: what can be said, and which function it is for.
@@ -39,6 +40,7 @@ struct CommandLine {
   std::optional<std::string> keep_json;
   bool json = false;
   bool no_undo = false;
+  tool::Validation validation;
   std::string command;
 };
 
@@ -125,6 +127,16 @@ void add_views(CLI::App& app, CommandLine& line) {
   add_keep(trace, line);
 }
 
+void add_validate(CLI::App& app, CommandLine& line) {
+  CLI::App& command =
+      *add_command(app, line, "validate", "say all that is wrong with networks, line by line");
+  command
+      .add_option("file", line.validation.files,
+                  "networks, directories of them, or - for stdin; without any --conf-dir")
+      ->option_text("FILE...");
+  command.add_flag("--strict", line.validation.strict, "fail for a warning too");
+}
+
 // What the options say beyond what CLI11 can check.
 void complete(CommandLine& line) {
   tool::Operation& operation = line.operation;
@@ -154,6 +166,10 @@ int signals_to_stop() {
 }
 
 int execute(CommandLine& line, const cni::Env& env, const tool::Output& output) {
+  if (line.command == "validate") {
+    if (line.validation.files.empty()) line.validation.files = {line.settings.conf_dir};
+    return tool::validate(line.validation, line.settings, env, output) ? 0 : 1;
+  }
   complete(line);
   const tool::Operation& operation = line.operation;
   if (line.command == "list") {
@@ -202,6 +218,7 @@ int main(int argc, char** argv) {
   add_options(app, line);
   add_verbs(app, line);
   add_views(app, line);
+  add_validate(app, line);
   try {
     app.parse(argc, argv);
     if (line.command.empty())

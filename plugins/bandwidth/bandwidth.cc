@@ -12,6 +12,8 @@ namespace {
 
 using cni::Code;
 
+constexpr const char* kChained = "must be called as chained plugin";
+
 cni::Result require(std::optional<cni::Result> result, const char* complaint) {
   if (!result) throw cni::Error(Code::kInvalidConfig, complaint);
   return *std::move(result);
@@ -21,7 +23,7 @@ cni::Result require(std::optional<cni::Result> result, const char* complaint) {
 
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
-  cni::Result result = require(request.prev_result(), "must be called as chained plugin");
+  cni::Result result = require(request.prev_result(), kChained);
   if (conf.asks_for_none) remove_limits(request, DelConf{});
   if (!conf.limits()) return result;
   Site site = look_at(request, conf, result);
@@ -45,5 +47,10 @@ void gc(const cni::Request& request) {
 }
 
 void status(const cni::Request& request) { try_limits(Conf::parse(request)); }
+
+void validate(const cni::Request& request) {
+  Conf::parse(request);
+  require(request.prev_result(), kChained);
+}
 
 }  // namespace bandwidth

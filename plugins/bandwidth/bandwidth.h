@@ -14,5 +14,7 @@ void del(const cni::Request& request);
 void check(const cni::Request& request);
 void gc(const cni::Request& request);
 void status(const cni::Request& request);
+/// \throws cni::Error where ADD would refuse the input, whatever the node is like.
+void validate(const cni::Request& request);
 
 }  // namespace bandwidth

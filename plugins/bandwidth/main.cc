@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
                            .check = bandwidth::check,
                            .gc = bandwidth::gc,
                            .status = bandwidth::status,
+                           .validate = bandwidth::validate,
                            .manual = &bandwidth::kManual},
                           argc, argv);
 }

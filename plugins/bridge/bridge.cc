@@ -213,4 +213,6 @@ void status(const cni::Request& request) {
   cni::ipam_forward(request, conf.ipam_type, cni::Command::kStatus);
 }
 
+void validate(const cni::Request& request) { Conf::parse(request); }
+
 }  // namespace bridge

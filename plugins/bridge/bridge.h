@@ -23,4 +23,7 @@ void gc(const cni::Request& request);
 /// \throws cni::Error(kPluginUnavailable) naming what is missing on this node for an ADD.
 void status(const cni::Request& request);
 
+/// \throws cni::Error where ADD would refuse the input, whatever the node is like.
+void validate(const cni::Request& request);
+
 }  // namespace bridge

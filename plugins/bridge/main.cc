@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
                            .check = bridge::check,
                            .gc = bridge::gc,
                            .status = bridge::status,
+                           .validate = bridge::validate,
                            .manual = &bridge::kManual},
                           argc, argv);
 }

@@ -73,7 +73,6 @@ void read_sets(const Reader& list, Conf& conf) {
 }
 
 void check_together(const std::vector<RangeSet>& sets, cni::Version version) {
-  if (sets.empty()) throw Error(Code::kInvalidConfig, "no IP ranges specified (ipam.ranges)");
   const auto v4 = std::count_if(sets.begin(), sets.end(),
                                 [](const RangeSet& set) { return set.ranges[0].start.is_v4(); });
   const auto v6 = static_cast<std::ptrdiff_t>(sets.size()) - v4;
@@ -198,6 +197,20 @@ constexpr auto kKeys = cni::keys(
                             .keys = kIpamKeys,
                             .required = true}));
 
+Conf read_conf(const cni::Request& request) {
+  const Reader root = request.reader();
+  if (!root["ipam"].present()) throw Error(Code::kInvalidConfig, "IPAM config missing 'ipam' key");
+  Conf conf;
+  read_cni_args(request.args, conf);
+  cni::read_keys(root, kKeys, conf);
+  if (conf.data_dir.empty()) conf.data_dir = kDefaultDataDir;
+  return conf;
+}
+
+void require_ranges(const Conf& conf) {
+  if (conf.sets.empty()) throw Error(Code::kInvalidConfig, "no IP ranges specified (ipam.ranges)");
+}
+
 std::vector<std::string_view> words_of(std::string_view line) {
   constexpr std::string_view kBlank = " \t\r\v\f";
   std::vector<std::string_view> out;
@@ -228,14 +241,19 @@ std::string data_dir_from(const cni::Request& request) {
 }
 
 Conf Conf::parse(const cni::Request& request) {
-  const Reader root = request.reader();
-  if (!root["ipam"].present()) throw Error(Code::kInvalidConfig, "IPAM config missing 'ipam' key");
-  Conf conf;
-  read_cni_args(request.args, conf);
-  cni::read_keys(root, kKeys, conf);
-  if (conf.data_dir.empty()) conf.data_dir = kDefaultDataDir;
+  Conf conf = read_conf(request);
+  require_ranges(conf);
   check_together(conf.sets, request.version);
   return conf;
+}
+
+void Conf::validate(const cni::Request& request) {
+  const Conf conf = read_conf(request);
+  const Reader root = request.reader();
+  bool promised = false;
+  root["capabilities"].into("ipRanges", promised);
+  if (!promised) require_ranges(conf);
+  check_together(conf.sets, request.version);
 }
 
 cni::Dns parse_resolv_conf(std::string_view text) {

@@ -147,4 +147,6 @@ void status(const cni::Request& request) {
   }
 }
 
+void validate(const cni::Request& request) { Conf::validate(request); }
+
 }  // namespace host_local

@@ -16,5 +16,7 @@ void del(const cni::Request& request);
 void gc(const cni::Request& request);
 /// \throws cni::Error: 7 for a wrong config, 50 where a range set has no address left.
 void status(const cni::Request& request);
+/// \throws cni::Error where ADD would refuse the input, whatever the node is like.
+void validate(const cni::Request& request);
 
 }  // namespace host_local

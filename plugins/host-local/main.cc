@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
                            .check = host_local::check,
                            .gc = host_local::gc,
                            .status = host_local::status,
+                           .validate = host_local::validate,
                            .manual = &host_local::kManual},
                           argc, argv);
 }

@@ -83,4 +83,6 @@ void gc(const cni::Request& request) { static_cast<void>(request.valid_attachmen
 
 void status(const cni::Request&) {}
 
+void validate(const cni::Request& request) { request.prev_result(); }
+
 }  // namespace loopback

@@ -18,5 +18,7 @@ void check(const cni::Request& request);
 void gc(const cni::Request& request);
 /// Always ready: every kernel has a loopback device.
 void status(const cni::Request& request);
+/// \throws cni::Error where ADD would refuse the input, whatever the node is like.
+void validate(const cni::Request& request);
 
 }  // namespace loopback

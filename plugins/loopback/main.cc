@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
                            .check = loopback::check,
                            .gc = loopback::gc,
                            .status = loopback::status,
+                           .validate = loopback::validate,
                            .manual = &loopback::kManual},
                           argc, argv);
 }

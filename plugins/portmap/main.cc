@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
                            .check = portmap::check,
                            .gc = portmap::gc,
                            .status = portmap::status,
+                           .validate = portmap::validate,
                            .manual = &portmap::kManual},
                           argc, argv);
 }

@@ -78,6 +78,8 @@ std::string route_localnet(const Attachment& attachment) {
   return cat("net/ipv4/conf/", attachment.device_v4, "/route_localnet");
 }
 
+constexpr const char* kChained = "must be called as chained plugin";
+
 const cni::Result& require(const std::optional<cni::Result>& result, const char* complaint) {
   if (!result) throw cni::Error(Code::kInvalidConfig, complaint);
   return *result;
@@ -109,7 +111,7 @@ std::optional<std::string> missing_unrecorded(NfSocket* socket, const Conf& conf
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
   const auto previous = request.prev_result();
-  const cni::Result& result = require(previous, "must be called as chained plugin");
+  const cni::Result& result = require(previous, kChained);
   Attachment attachment = wanted(request, conf, result);
   if (attachment.claims.empty()) {
     take_down(attachment.owner, {});  // what an earlier ADD may have mapped
@@ -177,6 +179,12 @@ void status(const cni::Request& request) {
   if (nftables && (rules == nullptr || !nft::usable(*rules))) {
     throw cni::Error(Code::kPluginUnavailable, "the kernel has no NAT for nf_tables");
   }
+}
+
+void validate(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  require(request.prev_result(), kChained);
+  refuse_denied(conf.denied, conf.mappings);
 }
 
 }  // namespace portmap

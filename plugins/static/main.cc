@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
                            .add = static_ipam::add,
                            .check = static_ipam::check,
                            .status = static_ipam::status,
+                           .validate = static_ipam::validate,
                            .manual = &static_ipam::kManual},
                           argc, argv);
 }

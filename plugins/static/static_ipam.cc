@@ -32,4 +32,6 @@ void check(const cni::Request& request) {
 
 void status(const cni::Request& request) { Conf::parse(request); }
 
+void validate(const cni::Request& request) { Conf::parse(request); }
+
 }  // namespace static_ipam

@@ -14,5 +14,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo);
 void check(const cni::Request& request);
 /// \throws cni::Error(kInvalidConfig) for a config that ADD would refuse.
 void status(const cni::Request& request);
+/// \throws cni::Error where ADD would refuse the input, whatever the node is like.
+void validate(const cni::Request& request);
 
 }  // namespace static_ipam

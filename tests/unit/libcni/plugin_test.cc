@@ -292,7 +292,8 @@ TEST_CASE("an argument asks for something other than a verb, whatever the enviro
   CHECK(unknown.status == 2);
   CHECK(unknown.out.empty());
   CHECK(unknown.err ==
-        "fake: unknown option '--what', expected --help, --version, --schema or --keys\n");
+        "fake: unknown option '--what', expected --help, --version, --schema, --keys or "
+        "--validate\n");
   CHECK(ran_with({"fake", "--help", "--help"}).status == 2);
 }
 

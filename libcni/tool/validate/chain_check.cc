@@ -1,0 +1,205 @@
+#include "libcni/tool/validate/chain_check.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "libcni/tool/validate/addressing.h"
+#include "libcni/tool/validate/plugin_check.h"
+
+namespace tool {
+
+namespace {
+
+using nlohmann::json;
+
+// Of the reference, for plugins that cannot be asked (--validate).
+constexpr std::string_view kChained[] = {"bandwidth", "firewall", "portmap",
+                                         "sbr",       "tuning",   "vrf"};
+constexpr std::string_view kMakers[] = {"bridge",  "dummy", "host-device", "ipvlan",
+                                        "macvlan", "ptp",   "tap",         "vlan"};
+
+template <std::size_t N>
+bool is_in(const std::string_view (&words)[N], std::string_view word) {
+  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
+
+void warn(const PluginText& plugin, const std::string& key, const std::string& what,
+          Findings& findings) {
+  findings.add(*plugin.document, plugin.at(key), {Severity::kWarning, what});
+}
+
+void check_order(const NetworkText& network, Plugins& plugins, Findings& findings) {
+  const PluginText* maker = nullptr;
+  const PluginText* gateway = nullptr;
+  for (const PluginText& plugin : network.plugins) {
+    const bool first = &plugin == &network.plugins[0];
+    const bool asked = !plugin.type.empty() && !plugins.of(plugin.type).schema.is_null();
+    if (first && is_in(kChained, plugin.type) && !asked) {
+      findings.add(*plugin.document, plugin.at("type"),
+                   {.what = cat(plugin.type,
+                                " is chained after a plugin that makes the "
+                                "interface: it cannot be the first")});
+    }
+    if (is_in(kMakers, plugin.type)) {
+      if (maker != nullptr) {
+        findings.add(*plugin.document, plugin.at("type"),
+                     {.what = cat("a second plugin that makes the pod's interface, after ",
+                                  maker->at("type"), ": ADD fails, as it is there")});
+      } else {
+        maker = &plugin;
+      }
+    }
+    if (!is_true(plugin.conf(), "isDefaultGateway")) continue;
+    if (gateway != nullptr) {
+      warn(plugin, "isDefaultGateway",
+           cat("a second default gateway, after ", gateway->at("isDefaultGateway")), findings);
+    }
+    gateway = &plugin;
+  }
+}
+
+bool declares(const PluginText& plugin, const char* capability) {
+  const json* const declared = member(plugin.conf(), "capabilities");
+  return declared != nullptr && is_true(*declared, capability);
+}
+
+bool has_runtime(const PluginText& plugin, const char* capability) {
+  const json* const runtime = member(plugin.conf(), "runtimeConfig");
+  return runtime != nullptr && member(*runtime, capability) != nullptr;
+}
+
+void check_capabilities(const PluginText& plugin, Findings& findings) {
+  const auto lacks = [&plugin](const char* capability) {
+    return !declares(plugin, capability) && !has_runtime(plugin, capability);
+  };
+  if (plugin.type == "portmap" && lacks("portMappings")) {
+    warn(plugin, "type",
+         R"(the runtime hands over no ports without "capabilities": {"portMappings": true})",
+         findings);
+  }
+  if (plugin.type != "bandwidth" || !lacks("bandwidth")) return;
+  for (const char* const key : {"ingressRate", "ingressBurst", "egressRate", "egressBurst"}) {
+    if (member(plugin.conf(), key) != nullptr) return;
+  }
+  warn(plugin, "type",
+       R"(no limits: neither rates nor "capabilities": {"bandwidth": true} are given)", findings);
+}
+
+// Keys of a bridge that do nothing without addresses.
+void check_layer2(const PluginText& plugin, Findings& findings) {
+  const json* const ipam = member(plugin.conf(), "ipam");
+  if (plugin.type != "bridge" || (ipam != nullptr && !text_at(*ipam, "type").empty())) return;
+  if (ipam != nullptr && ipam->is_object() && !ipam->empty()) {
+    return warn(plugin, "ipam",
+                "without \"type\" no IPAM plugin reads it: the pod gets no addresses", findings);
+  }
+  for (const char* const key : {"isGateway", "isDefaultGateway", "ipMasq"}) {
+    if (is_true(plugin.conf(), key)) {
+      warn(plugin, key, "has no effect without \"ipam\": there are no addresses", findings);
+    }
+  }
+}
+
+void check_addresses(const PluginText& plugin, Findings& findings) {
+  const Addressing addressing = addressing_of(plugin);
+  if (!addressing.known) return;
+  const bool promised = declares(plugin, "ips") || declares(plugin, "ipRanges");
+  if (addressing.subnets.empty()) {
+    if (!promised && addressing.is_static) {
+      warn(plugin, "ipam", "no addresses: ADD fails unless CNI_ARGS or args give some", findings);
+    }
+    return;
+  }
+  for (const Subnet& one : addressing.subnets) {
+    if (!one.gateway || one.cidr.contains(*one.gateway)) continue;
+    warn(
+        plugin, one.gateway_path,
+        cat("the gateway ", one.gateway->str(), " is not in the subnet ", one.cidr.network().str()),
+        findings);
+  }
+  for (const Hop& hop : addressing.hops) {
+    const auto holds = [&hop](const Subnet& one) { return one.cidr.contains(hop.gateway); };
+    if (promised || hop.gateway.is_link_local() ||
+        std::any_of(addressing.subnets.begin(), addressing.subnets.end(), holds)) {
+      continue;
+    }
+    warn(plugin, hop.path, cat("the next hop ", hop.gateway.str(), " is in no subnet of the pod"),
+         findings);
+  }
+}
+
+/// A subnet out of which a network gives addresses, and where it remembers which.
+struct Pool {
+  const NetworkText* network;
+  const PluginText* plugin;
+  Subnet subnet;
+  std::string store;
+};
+
+std::vector<Pool> pools_of(const NetworkText& network) {
+  std::vector<Pool> out;
+  for (const PluginText& plugin : network.plugins) {
+    const Addressing addressing = addressing_of(plugin);
+    if (!addressing.known || addressing.is_static) continue;
+    for (const Subnet& one : addressing.subnets) {
+      out.push_back({&network, &plugin, one, cat(addressing.data_dir, "/", network.name)});
+    }
+  }
+  return out;
+}
+
+bool overlap(const netlink::Cidr& a, const netlink::Cidr& b) {
+  return a.contains(b.network().ip) || b.contains(a.network().ip);
+}
+
+std::string place_of(const Document& document, const std::string& path) {
+  const auto at = cni::position_in(document.text, document.json.nearest(path).value.begin);
+  return cat(document.file, ":", at.line);
+}
+
+void check_names(const std::list<NetworkText>& networks, Findings& findings) {
+  for (auto it = networks.begin(); it != networks.end(); ++it) {
+    const auto same = std::find_if(networks.begin(), it, [&it](const NetworkText& other) {
+      return !it->name.empty() && other.name == it->name;
+    });
+    if (same == it) continue;
+    findings.add(
+        *it->document, "name",
+        {Severity::kWarning, cat("a network of this name comes before, in ",
+                                 place_of(*same->document, "name"), ": runtimes use that one")});
+  }
+}
+
+}  // namespace
+
+void check_chain(const NetworkText& network, Plugins& plugins, Findings& findings) {
+  check_order(network, plugins, findings);
+  for (const PluginText& plugin : network.plugins) {
+    check_capabilities(plugin, findings);
+    check_layer2(plugin, findings);
+    if (passes_ipam_on(plugin, plugins)) check_addresses(plugin, findings);
+  }
+}
+
+void check_together(const std::list<NetworkText>& networks, Findings& findings) {
+  check_names(networks, findings);
+  std::vector<Pool> before;
+  for (const NetworkText& network : networks) {
+    const std::vector<Pool> pools = pools_of(network);
+    for (const Pool& pool : pools) {
+      const auto clash = std::find_if(before.begin(), before.end(), [&pool](const Pool& other) {
+        return other.store != pool.store && overlap(other.subnet.cidr, pool.subnet.cidr);
+      });
+      if (clash == before.end()) continue;
+      warn(*pool.plugin, pool.subnet.path,
+           cat("overlaps with ", clash->subnet.cidr.network().str(), " of network ",
+               clash->network->name, " in ",
+               place_of(*clash->plugin->document, clash->plugin->at(clash->subnet.path)),
+               ": both may give the same address, as neither sees what the other gave"),
+           findings);
+    }
+    before.insert(before.end(), pools.begin(), pools.end());
+  }
+}
+
+}  // namespace tool

@@ -1,0 +1,163 @@
+#include "libcni/tool/validate/findings.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace tool {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
+
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
+}
+
+std::string_view line_at(std::string_view text, std::size_t offset) {
+  const auto before = offset == 0 ? std::string_view::npos : text.rfind('\n', offset - 1);
+  const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
+  const std::string_view rest = text.substr(begin);
+  std::string_view line = rest.substr(0, rest.find('\n'));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+// A line with the place in it, cut where it is too long to be looked at: what cuts stands for
+// itself.
+struct Excerpt {
+  std::string text, marks;
+};
+
+Excerpt excerpt_of(const Finding& finding) {
+  constexpr std::size_t kColumns = 100;
+  const std::size_t place = finding.at.column - 1;
+  const std::size_t from = place < kColumns * 3 / 4 ? 0 : place - kColumns / 2;
+  Excerpt out;
+  std::size_t column = 0;
+  for (const char c : finding.line) {
+    if (begins_character(c)) ++column;
+    if (column <= from || column > from + kColumns) continue;
+    const bool control = static_cast<unsigned char>(c) < 0x20 && c != '\t';
+    out.text += control ? ' ' : c;
+    if (column <= place && begins_character(c)) out.marks += c == '\t' ? '\t' : ' ';
+  }
+  const std::size_t most = std::max<std::size_t>(from + kColumns, place + 1) - place;
+  const std::size_t rest = std::max<std::size_t>(column, place + 1) - place;
+  const std::size_t width = std::min({std::max<std::size_t>(finding.width, 1), most, rest});
+  out.marks += cat("^", std::string(width - 1, '~'));
+  return out;
+}
+
+Colour colour_of(Severity severity) {
+  return severity == Severity::kError     ? Colour::kRed
+         : severity == Severity::kWarning ? Colour::kYellow
+                                          : Colour::kDim;
+}
+
+std::string place_of(const Finding& finding) {
+  if (finding.at.line == 0) return finding.file;
+  return cat(finding.file, ":", finding.at.line, ":", finding.at.column);
+}
+
+std::string message_of(const Finding& finding) {
+  const std::string& meant = finding.remark.suggestion;
+  return cat(finding.path, finding.path.empty() ? "" : ": ", finding.remark.what,
+             meant.empty() ? "" : cat(" (did you mean ", meant, "?)"));
+}
+
+ordered_json json_of(const Finding& finding) {
+  ordered_json out{{"file", finding.file}};
+  if (finding.at.line != 0) {
+    out["line"] = finding.at.line;
+    out["column"] = finding.at.column;
+  }
+  out["severity"] = str(finding.remark.severity);
+  out["path"] = finding.path;
+  out["message"] = finding.remark.what;
+  if (!finding.remark.suggestion.empty()) out["suggestion"] = finding.remark.suggestion;
+  return out;
+}
+
+}  // namespace
+
+Document Document::from(std::string file, std::string text) {
+  cni::JsonText json = cni::read_json_text(text);
+  return {std::move(file), std::move(text), std::move(json)};
+}
+
+std::string_view str(Severity severity) {
+  return severity == Severity::kError     ? "error"
+         : severity == Severity::kWarning ? "warning"
+                                          : "note";
+}
+
+std::string Finding::str() const {
+  return cat(place_of(*this), ": ", tool::str(remark.severity), ": ", message_of(*this));
+}
+
+void Findings::insert(const Document& document, cni::Span span, Finding finding) {
+  finding.file = document.file;
+  finding.at = cni::position_in(document.text, span.begin);
+  finding.line = line_at(document.text, span.begin);
+  const auto stretch = std::string_view(document.text).substr(span.begin, span.end - span.begin);
+  finding.width = characters(stretch.substr(0, stretch.find('\n')));
+  const auto covered = [&finding](const Finding& one) {
+    return one.file == finding.file && one.at == finding.at &&
+           (one.remark.severity == Severity::kError || one.str() == finding.str());
+  };
+  if (std::none_of(all_.begin(), all_.end(), covered)) all_.push_back(std::move(finding));
+}
+
+void Findings::add(const Document& document, const std::string& path, Remark remark, At at) {
+  const cni::TextPlace& place = document.json.nearest(path);
+  const bool key = at == At::kKey && place.key.end != 0 && document.json.find(path) != nullptr;
+  insert(document, key ? place.key : place.value, {.path = path, .remark = std::move(remark)});
+}
+
+void Findings::add(const Document& document, cni::Span span, Remark remark) {
+  insert(document, span, {.remark = std::move(remark)});
+}
+
+void Findings::add(const std::string& file, Remark remark) {
+  all_.push_back({.file = file, .remark = std::move(remark)});
+}
+
+std::size_t Findings::count(Severity severity) const {
+  return static_cast<std::size_t>(
+      std::count_if(all_.begin(), all_.end(),
+                    [severity](const Finding& one) { return one.remark.severity == severity; }));
+}
+
+void Findings::sort() {
+  std::vector<std::string> files;
+  for (const Finding& one : all_) {
+    if (std::find(files.begin(), files.end(), one.file) == files.end()) files.push_back(one.file);
+  }
+  const auto rank = [&files](const Finding& one) {
+    return std::tuple(std::find(files.begin(), files.end(), one.file), one.at.line, one.at.column);
+  };
+  std::stable_sort(all_.begin(), all_.end(),
+                   [&rank](const Finding& a, const Finding& b) { return rank(a) < rank(b); });
+}
+
+void print(const Findings& findings, const Output& output) {
+  if (output.json) {
+    ordered_json out = ordered_json::array();
+    for (const Finding& one : findings.all()) out.push_back(json_of(one));
+    return output.print(out);
+  }
+  for (const Finding& one : findings.all()) {
+    const Severity severity = one.remark.severity;
+    output.out << output.painted(Colour::kBold, cat(place_of(one), ": "))
+               << output.painted(colour_of(severity), cat(str(severity), ": "))
+               << output.painted(Colour::kBold, message_of(one)) << '\n';
+    if (one.at.line == 0) continue;
+    const Excerpt excerpt = excerpt_of(one);
+    output.out << "  " << excerpt.text << "\n  " << output.painted(Colour::kGreen, excerpt.marks)
+               << '\n';
+  }
+}
+
+}  // namespace tool

@@ -1,0 +1,253 @@
+#include "libcni/tool/validate/network_text.h"
+
+#include <filesystem>
+
+#include "libcni/conf.h"
+#include "libcni/nearest.h"
+#include "libcni/schema.h"
+#include "libcni/version.h"
+
+namespace tool {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kNamePattern = "^[A-Za-z0-9][A-Za-z0-9_.-]*$";
+constexpr const char* kName =
+    "a name of letters, digits, '_', '.' and '-' that begins with a letter or digit";
+
+json name_schema() {
+  return {{"type", "string"}, {"pattern", kNamePattern}, {"errorMessage", kName}};
+}
+
+json type_schema() {
+  return {{"type", "string"},
+          {"pattern", "^[^/]+$"},
+          {"errorMessage", "the name of a plugin's executable, without a slash"}};
+}
+
+json version_schema() {
+  json known = json::array({""});
+  for (const auto version : cni::supported_versions()) known.push_back(version);
+  known.push_back(nullptr);
+  return {{"enum", known}};
+}
+
+// The reference takes true and "true" in any case of letters.
+json flag_schema() {
+  const json word = {{"type", "string"}, {"pattern", "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"}};
+  return {{"anyOf", {{{"type", {"boolean", "null"}}}, word}}, {"errorMessage", "true or false"}};
+}
+
+json plugin_schema() {
+  return {{"type", "object"},
+          {"errorMessage", "a plugin's config, an object"},
+          {"required", {"type"}},
+          {"properties",
+           {{"type", type_schema()},
+            {"capabilities",
+             {{"type", {"object", "null"}},
+              {"additionalProperties", {{"type", {"boolean", "null"}}}}}}}}};
+}
+
+json list_schema() {
+  return {{"type", "object"},
+          {"required", {"name"}},
+          {"additionalProperties", false},
+          {"properties",
+           {{"cniVersion", version_schema()},
+            {"cniVersions", {{"type", {"array", "null"}}, {"items", {{"type", "string"}}}}},
+            {"name", name_schema()},
+            {"disableCheck", flag_schema()},
+            {"disableGC", flag_schema()},
+            {"loadOnlyInlinedPlugins", flag_schema()},
+            {"plugins", {{"type", {"array", "null"}}, {"items", plugin_schema()}}},
+            {"args", {{"type", {"object", "null"}}}}}}};  // what podman writes its labels to
+}
+
+json single_schema() {
+  json out = plugin_schema();
+  out["required"] = {"name", "type"};
+  out["properties"]["name"] = name_schema();
+  out["properties"]["cniVersion"] = version_schema();
+  return out;
+}
+
+std::string below(const std::string& path, const std::string& key) {
+  return path.empty() ? key : cat(path, ".", key);
+}
+
+// Gives a key that is missing to the object if it has one that looks like it, and says so.
+void respell(Document& document, const std::string& path, const char* missing, Findings& findings) {
+  const json* const object = document.json.at(path);
+  if (object == nullptr || !object->is_object() || member(*object, missing) != nullptr) return;
+  for (const auto& [key, value] : object->items()) {
+    if (cni::nearest(key, {missing}) != missing) continue;
+    const std::string place = below(path, key);
+    findings.add(document, place, {.what = "unknown key", .suggestion = missing}, At::kKey);
+    document.json.respell(place, missing);
+    return;
+  }
+}
+
+void add_complaints(const Document& document, const std::vector<cni::Complaint>& complaints,
+                    Findings& findings) {
+  for (const cni::Complaint& one : complaints) {
+    if (one.what != "unknown key") {
+      findings.add(document, one.path, {.what = one.what, .suggestion = one.suggestion});
+    } else if (!one.suggestion.empty()) {
+      findings.add(document, one.path, {.what = one.what, .suggestion = one.suggestion}, At::kKey);
+    } else {
+      findings.add(document, one.path,
+                   {Severity::kWarning, "no key of a list: no plugin gets to see it"}, At::kKey);
+    }
+  }
+}
+
+// The highest version that both know, out of cniVersion and cniVersions (spec 1.1, section 1).
+void read_version(NetworkText& network, Findings& findings) {
+  const Document& document = *network.document;
+  const json& root = document.json.value;
+  network.version = text_at(root, "cniVersion");
+  const json* const all = member(root, "cniVersions");
+  std::optional<cni::Version> best =
+      network.version.empty() ? std::nullopt : cni::version_from(network.version);
+  if (all != nullptr && all->is_array()) {
+    for (const json& one : *all) {
+      const auto version =
+          one.is_string() ? cni::version_from(one.get<std::string>()) : std::nullopt;
+      if (version && one != "" && (!best || *version > *best)) best = version;
+    }
+  }
+  network.version_known = best || network.version.empty();
+  if (best) network.version = cni::str(*best);
+  if (best) return;
+  if (all != nullptr && all->is_array() && !all->empty()) {
+    network.version_known = false;
+    findings.add(document, "cniVersions", {.what = "no version of the spec that is known here"});
+  } else if (network.version.empty() && member(root, "cniVersion") == nullptr) {
+    findings.add(document, "cniVersion",
+                 {Severity::kWarning,
+                  "the key is missing, which means 0.1.0: no CHECK, one address "
+                  "of each family",
+                  ""});
+  }
+}
+
+void read_plugin(Document& document, const std::string& path, NetworkText& network) {
+  const json& conf = *document.json.at(path);
+  if (!conf.is_object()) return;
+  std::string type = text_at(conf, "type");
+  if (type.find('/') != std::string::npos) type.clear();
+  network.plugins.push_back({&document, path, type});
+}
+
+void read_list(NetworkText& network, Findings& findings) {
+  Document& document = *network.document;
+  const json& root = document.json.value;
+  respell(document, "", "plugins", findings);
+  const json* const plugins = member(root, "plugins");
+  const std::size_t count = plugins != nullptr && plugins->is_array() ? plugins->size() : 0;
+  const auto path_of = [](std::size_t i) { return cat("plugins[", i, "]"); };
+  for (std::size_t i = 0; i < count; ++i) respell(document, path_of(i), "type", findings);
+  if (plugins == nullptr && member(root, "type") != nullptr) {
+    findings.add(document, "type",
+                 {.what = "the config of one plugin; a *.conflist has a list of them: {\"name\": "
+                          "..., \"plugins\": [{\"type\": ...}]}"},
+                 At::kKey);
+  }
+  add_complaints(document, cni::complaints(list_schema(), root), findings);
+  if (plugins != nullptr && plugins->is_array() && count == 0) {
+    findings.add(document, "plugins", {.what = "no plugins in list"});
+  }
+  for (std::size_t i = 0; i < count; ++i) read_plugin(document, path_of(i), network);
+}
+
+void read_single(NetworkText& network, Findings& findings) {
+  Document& document = *network.document;
+  const json& root = document.json.value;
+  if (member(root, "type") == nullptr && member(root, "plugins") != nullptr) {
+    findings.add(document, "plugins",
+                 {.what = "a list of plugins stands in a file *.conflist, this is read as one "
+                          "plugin"},
+                 At::kKey);
+    return;
+  }
+  respell(document, "", "type", findings);
+  add_complaints(document, cni::complaints(single_schema(), root), findings);
+  read_plugin(document, "", network);
+}
+
+}  // namespace
+
+const json* member(const json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const cni::Reader place = cni::Reader(object)[key];
+  return place.present() ? &place.json() : nullptr;
+}
+
+std::string text_at(const json& object, const char* key) {
+  const json* const value = member(object, key);
+  return value != nullptr && value->is_string() ? value->get<std::string>() : "";
+}
+
+bool is_true(const json& object, const char* key) {
+  const json* const value = member(object, key);
+  return value != nullptr && *value == true;
+}
+
+std::string PluginText::at(const std::string& key) const { return below(path, key); }
+
+Form form_of(const std::string& file) {
+  return std::filesystem::path(file).extension() == ".conflist" ? Form::kList : Form::kPlugin;
+}
+
+NetworkText read_network(Document& document, Form form, Findings& findings) {
+  NetworkText network{.document = &document};
+  const json& root = document.json.value;
+  if (!root.is_object()) {
+    findings.add(document, "", {.what = "expected a JSON object"});
+    return network;
+  }
+  const bool has_plugins = member(root, "plugins") != nullptr;
+  if (form == Form::kEither)
+    form = !has_plugins && member(root, "type") != nullptr ? Form::kPlugin : Form::kList;
+  respell(document, "", "name", findings);
+  network.name = text_at(root, "name");
+  read_version(network, findings);
+  form == Form::kList ? read_list(network, findings) : read_single(network, findings);
+  return network;
+}
+
+std::string more_plugins_dir(const NetworkText& network, const std::string& beside) {
+  const json& root = network.document->json.value;
+  const json* const only = member(root, "loadOnlyInlinedPlugins");
+  const bool inlined =
+      only != nullptr && (*only == true || (only->is_string() && *only != "" &&
+                                            cni::lower(only->get<std::string>()) == "true"));
+  const bool is_list = network.plugins.empty() || !network.plugins[0].path.empty();
+  if (inlined || !is_list || network.name.empty()) return "";
+  if (network.name.find('/') != std::string::npos) return "";
+  return (std::filesystem::path(beside) / network.name).string();
+}
+
+void add_plugin(Document& document, NetworkText& network, Findings& findings) {
+  const json& root = document.json.value;
+  if (!root.is_object()) return findings.add(document, "", {.what = "expected a JSON object"});
+  respell(document, "", "type", findings);
+  add_complaints(document, cni::complaints(plugin_schema(), root), findings);
+  read_plugin(document, "", network);
+}
+
+void require_plugins(const NetworkText& network, Findings& findings) {
+  const json& root = network.document->json.value;
+  if (!network.plugins.empty() || !root.is_object() || member(root, "plugins") != nullptr ||
+      member(root, "type") != nullptr) {
+    return;
+  }
+  findings.add(*network.document, "plugins",
+               {.what = "expected a list of plugins: the key is missing"});
+}
+
+}  // namespace tool

@@ -1,0 +1,247 @@
+#include "libcni/tool/validate/plugin_check.h"
+
+#include <algorithm>
+#include <set>
+
+#include "libcni/key_schema.h"
+#include "libcni/nearest.h"
+#include "libcni/schema.h"
+#include "libcni/version.h"
+
+namespace tool {
+
+namespace {
+
+using nlohmann::json;
+
+// Plugins of the reference that call an IPAM plugin with the config that they got.
+constexpr std::string_view kReferenceMain[] = {"bridge",  "dummy", "host-device", "ipvlan",
+                                               "macvlan", "ptp",   "tap",         "vlan"};
+
+/// One plugin while it is checked.
+struct Checked {
+  NetworkText& network;
+  std::size_t index;
+  Plugins& plugins;
+  Findings& findings;
+
+  PluginText& plugin() const { return network.plugins[index]; }
+  Document& document() const { return *plugin().document; }
+  std::string at(const std::string& path) const {
+    return path.empty() ? plugin().path : plugin().at(path);
+  }
+};
+
+std::string listed(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) out += cat(out.empty() ? "" : ", ", text);
+  return out;
+}
+
+// Whether the executable is there and speaks the network's version. \param key where it is named.
+bool is_usable(const Checked& in, const std::string& type, const std::string& key) {
+  const PluginFacts& facts = in.plugins.of(type);
+  if (facts.file.empty()) {
+    in.findings.add(in.document(), in.at(key),
+                    {.what = facts.failure, .suggestion = in.plugins.similar(type)});
+    return false;
+  }
+  if (!facts.failure.empty()) {
+    in.findings.add(in.document(), in.at(key), {.what = facts.failure});
+    return false;
+  }
+  const std::string& version = in.network.version;
+  const std::string wanted = version.empty() ? "0.1.0" : version;
+  if (in.network.version_known &&
+      std::find(facts.versions.begin(), facts.versions.end(), wanted) == facts.versions.end()) {
+    in.findings.add(in.document(), in.at(key),
+                    {.what = cat("plugin ", type, " does not support cniVersion ", wanted,
+                                 ", it supports ", listed(facts.versions))});
+  }
+  return true;
+}
+
+void add(const Checked& in, const cni::Complaint& complaint) {
+  const bool of_key = complaint.what == "unknown key" || complaint.what.starts_with("the key is");
+  in.findings.add(in.document(), in.at(complaint.path),
+                  {.what = complaint.what, .suggestion = complaint.suggestion},
+                  of_key ? At::kKey : At::kValue);
+}
+
+// A key that is meant by an unknown one beside it: with its name the rest is seen.
+bool respell(const Checked& in, const cni::Complaint& complaint) {
+  if (complaint.what != "unknown key" || complaint.suggestion.empty()) return false;
+  if (complaint.suggestion.find_first_of(".[") != std::string::npos) return false;
+  return in.document().json.respell(in.at(complaint.path), complaint.suggestion);
+}
+
+// What a schema has against the config, and whether that leaves something for a parser to say.
+bool check_schema(const Checked& in, const json& schema) {
+  constexpr int kMostRounds = 100;
+  bool respelled = true;
+  for (int i = 0; respelled && i < kMostRounds; ++i) {
+    respelled = false;
+    for (const cni::Complaint& one : cni::complaints(schema, in.plugin().conf())) {
+      if (one.what != "unknown key") continue;
+      add(in, one);
+      respelled = respell(in, one) || respelled;
+    }
+  }
+  bool is_right = true;
+  for (const cni::Complaint& one : cni::complaints(schema, in.plugin().conf())) {
+    if (one.what == "unknown key") continue;
+    add(in, one);
+    is_right = false;
+  }
+  return is_right;
+}
+
+void check_common(const Checked& in) {
+  const auto schema = json::parse(cni::common_schema().dump());
+  for (const cni::Complaint& one : cni::complaints(schema, in.plugin().conf())) {
+    const bool unknown = one.what == "unknown key";  // a plugin may have its own idea of "dns"
+    in.findings.add(in.document(), in.at(one.path),
+                    {unknown ? Severity::kWarning : Severity::kError, one.what, one.suggestion},
+                    unknown ? At::kKey : At::kValue);
+  }
+}
+
+// The capabilities that a plugin's schema knows.
+std::vector<std::string> capabilities_of(const json& schema) {
+  std::vector<std::string> out;
+  const auto known = json::json_pointer("/properties/capabilities/properties");
+  if (!schema.contains(known)) return out;
+  for (const auto& [name, ignored] : schema[known].items()) out.push_back(name);
+  return out;
+}
+
+// One that neither the plugin nor its IPAM plugin takes. Their schemas alone cannot tell: each
+// leaves room for what is the other's.
+void check_capabilities(const Checked& in, const std::vector<std::string>& known) {
+  const json* const declared = member(in.plugin().conf(), "capabilities");
+  if (declared == nullptr || !declared->is_object()) return;
+  for (const auto& [name, ignored] : declared->items()) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    in.findings.add(in.document(), in.at(cat("capabilities.", name)),
+                    {.what = cat("no capability of ", in.plugin().type,
+                                 known.empty() ? "" : cat(", which has ", listed(known))),
+                     .suggestion = cni::nearest(name, known)},
+                    At::kKey);
+  }
+}
+
+// What the plugin gets with ADD. A plugin after the first gets a result, of which nothing is known.
+json input_of(const Checked& in) {
+  const bool known = in.network.version_known;
+  const std::string version = known ? in.network.version : std::string(cni::str(cni::kNewest));
+  json conf = in.plugin().conf();
+  conf["name"] = in.network.name.empty() ? "unnamed" : in.network.name;
+  conf["cniVersion"] = version;
+  if (in.index > 0) conf["prevResult"] = {{"cniVersion", version.empty() ? "0.1.0" : version}};
+  return conf;
+}
+
+bool is_path(std::string_view text) {
+  return !text.empty() && text != "config" &&  // Reader's word for the whole of it
+         text.find_first_of(" '\"") == std::string_view::npos;
+}
+
+// The place that a parser's complaint names, at its begin or in parentheses at its end; and the
+// rest of it.
+std::pair<std::string, std::string> split(const std::string& message,
+                                          const std::string& otherwise) {
+  const auto colon = message.find(": ");
+  if (colon != std::string::npos && is_path(message.substr(0, colon))) {
+    return {message.substr(0, colon), message.substr(colon + 2)};
+  }
+  const auto open = message.rfind(" (");
+  if (open != std::string::npos && message.ends_with(')')) {
+    const std::string path = message.substr(open + 2, message.size() - open - 3);
+    if (is_path(path)) return {path, message.substr(0, open)};
+  }
+  return {otherwise, message};
+}
+
+// Takes what was complained about out of the config. False where it is not there.
+bool remove(json& conf, const std::string& path) {
+  cni::JsonText text;
+  text.value = std::move(conf);
+  const auto end = path.find_last_of(".[");
+  json* const object = text.at(end == std::string::npos ? "" : path.substr(0, end));
+  bool gone = false;
+  if (object != nullptr && object->is_object()) {
+    gone = object->erase(path.substr(end == std::string::npos ? 0 : end + 1)) > 0;
+  }
+  conf = std::move(text.value);
+  return gone;
+}
+
+// What the parser of a plugin refuses. It stops at the first mistake: without the key that it names
+// it is asked again.
+void ask_parser(const Checked& in, const std::string& type, const std::string& otherwise) {
+  constexpr int kMost = 20;
+  json conf = input_of(in);
+  std::set<std::string> said;
+  for (int i = 0; i < kMost; ++i) {
+    const auto refused = in.plugins.refusal(type, conf);
+    if (!refused || refused->code() == cni::Code::kIncompatibleVersion) return;
+    auto [path, what] = split(refused->what(), otherwise);
+    if (!said.insert(path).second) return;
+    if (!refused->details().empty()) what += cat("; ", refused->details());
+    in.findings.add(in.document(), in.at(path), {.what = what});
+    if (!remove(conf, path)) return;
+  }
+}
+
+void note_foreign(const Checked& in, const std::string& type, const std::string& key) {
+  const std::string text =
+      cat("plugin ", type, " does not describe its keys: only those of the spec are checked");
+  const auto same = [&text](const Finding& one) { return one.remark.what == text; };
+  const auto& all = in.findings.all();
+  if (std::any_of(all.begin(), all.end(), same)) return;
+  in.findings.add(in.document(), in.at(key), {Severity::kNote, text});
+}
+
+// The IPAM plugin reads the same config as the plugin that calls it.
+void check_ipam(const Checked& in, std::vector<std::string> capabilities) {
+  const json* const ipam = member(in.plugin().conf(), "ipam");
+  const std::string type = ipam != nullptr ? text_at(*ipam, "type") : "";
+  if (type.empty()) return check_capabilities(in, capabilities);
+  if (!is_usable(in, type, "ipam.type")) return;
+  const PluginFacts& facts = in.plugins.of(type);
+  if (facts.schema.is_null()) return note_foreign(in, type, "ipam.type");
+  for (const std::string& one : capabilities_of(facts.schema)) capabilities.push_back(one);
+  if (!in.plugins.of(in.plugin().type).schema.is_null()) check_capabilities(in, capabilities);
+  if (check_schema(in, facts.schema)) ask_parser(in, type, "ipam");
+}
+
+void check_plugin(const Checked& in) {
+  const std::string& type = in.plugin().type;
+  if (type.empty() || !is_usable(in, type, "type")) return check_common(in);
+  const PluginFacts& facts = in.plugins.of(type);
+  if (facts.schema.is_null()) {
+    note_foreign(in, type, "type");
+    check_common(in);
+    if (passes_ipam_on(in.plugin(), in.plugins)) check_ipam(in, {});
+    return;
+  }
+  const bool is_right = check_schema(in, facts.schema);
+  check_ipam(in, capabilities_of(facts.schema));
+  if (is_right) ask_parser(in, type, "");
+}
+
+}  // namespace
+
+bool passes_ipam_on(const PluginText& plugin, Plugins& plugins) {
+  return std::find(std::begin(kReferenceMain), std::end(kReferenceMain), plugin.type) !=
+             std::end(kReferenceMain) ||
+         (!plugin.type.empty() && !plugins.of(plugin.type).schema.is_null());
+}
+
+void check_plugins(NetworkText& network, Plugins& plugins, Findings& findings) {
+  for (std::size_t i = 0; i < network.plugins.size(); ++i) {
+    check_plugin({network, i, plugins, findings});
+  }
+}
+
+}  // namespace tool

@@ -1,0 +1,155 @@
+#include "libcni/tool/validate/validate.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <list>
+
+#include "libcni/tool/validate/chain_check.h"
+#include "libcni/tool/validate/plugin_check.h"
+#include "netlink/types/fd.h"
+
+namespace tool {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Everything that is looked at together. Documents and networks stay where they are.
+class Validator {
+ public:
+  Validator(const Settings& settings, const cni::Env& env) : plugins_(settings.path, env) {}
+
+  void look_at(const std::string& name);
+  const Findings& finish();
+  std::size_t files() const { return files_; }
+
+ private:
+  void look_at_directory(const std::string& dir);
+  void look_at_file(const std::string& file);
+  void look_at_network(Document& document, Form form, const std::string& beside);
+  void look_at_plugins_beside(NetworkText& network, const std::string& dir);
+  Document* read(const std::string& file);
+  Document* understood(Document document);
+
+  Plugins plugins_;
+  Findings findings_;
+  std::list<Document> documents_;
+  std::list<NetworkText> networks_;
+  std::size_t files_ = 0;
+};
+
+// The files of a directory with one of these endings, by name; as load_networks() takes them.
+std::vector<std::string> files_in(const std::string& dir,
+                                  std::initializer_list<std::string_view> endings) {
+  std::vector<std::string> out;
+  std::error_code error;
+  for (fs::directory_iterator it(dir, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    const std::string ending = it->path().extension().string();
+    std::error_code unreadable;
+    if (std::find(endings.begin(), endings.end(), ending) != endings.end() &&
+        !it->is_directory(unreadable)) {
+      out.push_back(it->path().string());
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// Notes what is wrong with the text itself. Null where it cannot be understood for that.
+Document* Validator::understood(Document document) {
+  documents_.push_back(std::move(document));
+  Document& kept = documents_.back();
+  ++files_;
+  for (const cni::TextMistake& one : kept.json.mistakes) {
+    findings_.add(kept, one.at, {.what = one.what, .suggestion = one.suggestion});
+  }
+  return kept.json.readable ? &kept : nullptr;
+}
+
+Document* Validator::read(const std::string& file) {
+  try {
+    auto text = netlink::read_file(file);
+    if (text) return understood(Document::from(file, std::move(*text)));
+    findings_.add(file, {.what = "no such file or directory"});
+  } catch (const netlink::Error& e) {
+    findings_.add(file, {.what = e.what()});
+  }
+  return nullptr;
+}
+
+void Validator::look_at_plugins_beside(NetworkText& network, const std::string& dir) {
+  if (dir.empty()) return;
+  for (const std::string& file : files_in(dir, {".conf"})) {
+    if (Document* const document = read(file)) add_plugin(*document, network, findings_);
+  }
+}
+
+void Validator::look_at_network(Document& document, Form form, const std::string& beside) {
+  networks_.push_back(read_network(document, form, findings_));
+  NetworkText& network = networks_.back();
+  if (!beside.empty()) look_at_plugins_beside(network, more_plugins_dir(network, beside));
+  require_plugins(network, findings_);
+  check_plugins(network, plugins_, findings_);
+  check_chain(network, plugins_, findings_);
+}
+
+void Validator::look_at_file(const std::string& file) {
+  const fs::path dir = fs::path(file).parent_path();
+  if (Document* const document = read(file)) {
+    look_at_network(*document, form_of(file), dir.empty() ? "." : dir.string());
+  }
+}
+
+void Validator::look_at_directory(const std::string& dir) {
+  std::vector<std::string> files = files_in(dir, {".conflist"});
+  for (const std::string& file : files_in(dir, {".conf", ".json"})) files.push_back(file);
+  for (const std::string& file : files) look_at_file(file);
+  if (files.empty()) {
+    findings_.add(dir, {Severity::kWarning, "no networks: no *.conflist, *.conf or *.json in it"});
+  }
+}
+
+void Validator::look_at(const std::string& name) {
+  std::error_code error;
+  if (name == "-") {
+    Document* const document =
+        understood(Document::from("<stdin>", netlink::read_all(STDIN_FILENO, "stdin")));
+    if (document != nullptr) look_at_network(*document, Form::kEither, "");
+  } else if (fs::is_directory(name, error)) {
+    look_at_directory(name);
+  } else {
+    look_at_file(name);
+  }
+}
+
+const Findings& Validator::finish() {
+  check_together(networks_, findings_);
+  findings_.sort();
+  return findings_;
+}
+
+std::string counted(std::size_t count, const std::string& noun) {
+  return cat(count, " ", noun, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+bool validate(const Validation& asked, const Settings& settings, const cni::Env& env,
+              const Output& output) {
+  Validator validator(settings, env);
+  for (const std::string& file : asked.files) validator.look_at(file);
+  const Findings& findings = validator.finish();
+  print(findings, output);
+  const std::size_t errors = findings.count(Severity::kError);
+  const std::size_t warnings = findings.count(Severity::kWarning);
+  if (!output.json) {
+    output.out << cat(counted(validator.files(), "file"), ": ", counted(errors, "error"), ", ",
+                      counted(warnings, "warning"), "\n");
+  }
+  return errors == 0 && (!asked.strict || warnings == 0);
+}
+
+}  // namespace tool
