@@ -102,7 +102,8 @@ void Findings::insert(const Document& document, cni::Span span, Finding finding)
   finding.at = cni::position_in(document.text, span.begin);
   finding.line = line_at(document.text, span.begin);
   const auto stretch = std::string_view(document.text).substr(span.begin, span.end - span.begin);
-  finding.width = characters(stretch.substr(0, stretch.find('\n')));
+  const bool whole = stretch.starts_with('{') || stretch.starts_with('[');
+  finding.width = whole ? 1 : characters(stretch.substr(0, stretch.find('\n')));
   const auto covered = [&finding](const Finding& one) {
     return one.file == finding.file && one.at == finding.at &&
            (one.remark.severity == Severity::kError || one.str() == finding.str());
@@ -130,11 +131,7 @@ std::size_t Findings::count(Severity severity) const {
                     [severity](const Finding& one) { return one.remark.severity == severity; }));
 }
 
-void Findings::sort() {
-  std::vector<std::string> files;
-  for (const Finding& one : all_) {
-    if (std::find(files.begin(), files.end(), one.file) == files.end()) files.push_back(one.file);
-  }
+void Findings::sort(const std::vector<std::string>& files) {
   const auto rank = [&files](const Finding& one) {
     return std::tuple(std::find(files.begin(), files.end(), one.file), one.at.line, one.at.column);
   };

@@ -60,8 +60,8 @@ class Findings {
   void add(const std::string& file, Remark remark);
 
   std::size_t count(Severity severity) const;
-  /// Those of a file in the order of their places.
-  void sort();
+  /// Orders them by files as they are in the list, and in each by place.
+  void sort(const std::vector<std::string>& files);
   const std::vector<Finding>& all() const { return all_; }
 
  private:

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "libcni/key_schema.h"
+#include "libcni/names.h"
 #include "libcni/nearest.h"
 #include "libcni/schema.h"
 #include "libcni/version.h"
@@ -130,12 +131,19 @@ void check_capabilities(const Checked& in, const std::vector<std::string>& known
   }
 }
 
+bool is_network_name(const std::string& name) try {
+  cni::check_network_name(name);
+  return true;
+} catch (const cni::Error&) {  // which was said already
+  return false;
+}
+
 // What the plugin gets with ADD. A plugin after the first gets a result, of which nothing is known.
 json input_of(const Checked& in) {
   const bool known = in.network.version_known;
   const std::string version = known ? in.network.version : std::string(cni::str(cni::kNewest));
   json conf = in.plugin().conf();
-  conf["name"] = in.network.name.empty() ? "unnamed" : in.network.name;
+  conf["name"] = is_network_name(in.network.name) ? in.network.name : "unnamed";
   conf["cniVersion"] = version;
   if (in.index > 0) conf["prevResult"] = {{"cniVersion", version.empty() ? "0.1.0" : version}};
   return conf;

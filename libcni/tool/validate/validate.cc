@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <list>
 
+#include "libcni/conflist.h"
 #include "libcni/tool/validate/chain_check.h"
 #include "libcni/tool/validate/plugin_check.h"
 #include "netlink/types/fd.h"
@@ -23,12 +24,13 @@ class Validator {
 
   void look_at(const std::string& name);
   const Findings& finish();
-  std::size_t files() const { return files_; }
+  std::size_t files() const { return documents_.size(); }
 
  private:
   void look_at_directory(const std::string& dir);
   void look_at_file(const std::string& file);
-  void look_at_network(Document& document, Form form, const std::string& beside);
+  void look_at_network(Document& document, Form form, const std::string& file);
+  void load_as_runtimes_do(const Document& document, const std::string& file);
   void look_at_plugins_beside(NetworkText& network, const std::string& dir);
   Document* read(const std::string& file);
   Document* understood(Document document);
@@ -37,7 +39,7 @@ class Validator {
   Findings findings_;
   std::list<Document> documents_;
   std::list<NetworkText> networks_;
-  std::size_t files_ = 0;
+  std::vector<std::string> names_;  // in the order in which they are looked at
 };
 
 // The files of a directory with one of these endings, by name; as load_networks() takes them.
@@ -62,7 +64,7 @@ std::vector<std::string> files_in(const std::string& dir,
 Document* Validator::understood(Document document) {
   documents_.push_back(std::move(document));
   Document& kept = documents_.back();
-  ++files_;
+  names_.push_back(kept.file);
   for (const cni::TextMistake& one : kept.json.mistakes) {
     findings_.add(kept, one.at, {.what = one.what, .suggestion = one.suggestion});
   }
@@ -70,6 +72,7 @@ Document* Validator::understood(Document document) {
 }
 
 Document* Validator::read(const std::string& file) {
+  names_.push_back(file);
   try {
     auto text = netlink::read_file(file);
     if (text) return understood(Document::from(file, std::move(*text)));
@@ -87,20 +90,34 @@ void Validator::look_at_plugins_beside(NetworkText& network, const std::string& 
   }
 }
 
-void Validator::look_at_network(Document& document, Form form, const std::string& beside) {
+// What was not found before is what the runtime's side of this library says.
+void Validator::load_as_runtimes_do(const Document& document, const std::string& file) try {
+  if (file.empty()) {
+    if (member(document.json.value, "plugins") != nullptr) cni::list_from(document.text);
+  } else {
+    cni::load_list(file);
+  }
+} catch (const cni::Error& e) {
+  findings_.add(document, "", {.what = e.what()});
+}
+
+void Validator::look_at_network(Document& document, Form form, const std::string& file) {
+  const std::size_t before = findings_.count(Severity::kError);
   networks_.push_back(read_network(document, form, findings_));
   NetworkText& network = networks_.back();
-  if (!beside.empty()) look_at_plugins_beside(network, more_plugins_dir(network, beside));
+  if (!file.empty()) {
+    const std::string dir = fs::path(file).parent_path().string();
+    look_at_plugins_beside(network, more_plugins_dir(network, dir.empty() ? "." : dir));
+  }
   require_plugins(network, findings_);
   check_plugins(network, plugins_, findings_);
   check_chain(network, plugins_, findings_);
+  const bool right = document.json.mistakes.empty() && before == findings_.count(Severity::kError);
+  if (right) load_as_runtimes_do(document, file);
 }
 
 void Validator::look_at_file(const std::string& file) {
-  const fs::path dir = fs::path(file).parent_path();
-  if (Document* const document = read(file)) {
-    look_at_network(*document, form_of(file), dir.empty() ? "." : dir.string());
-  }
+  if (Document* const document = read(file)) look_at_network(*document, form_of(file), file);
 }
 
 void Validator::look_at_directory(const std::string& dir) {
@@ -108,6 +125,7 @@ void Validator::look_at_directory(const std::string& dir) {
   for (const std::string& file : files_in(dir, {".conf", ".json"})) files.push_back(file);
   for (const std::string& file : files) look_at_file(file);
   if (files.empty()) {
+    names_.push_back(dir);
     findings_.add(dir, {Severity::kWarning, "no networks: no *.conflist, *.conf or *.json in it"});
   }
 }
@@ -127,7 +145,7 @@ void Validator::look_at(const std::string& name) {
 
 const Findings& Validator::finish() {
   check_together(networks_, findings_);
-  findings_.sort();
+  findings_.sort(names_);
   return findings_;
 }
 

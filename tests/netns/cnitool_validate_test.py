@@ -1,0 +1,538 @@
+#!/usr/bin/env python3
+"""cnitool validate names what is wrong with networks: each mistake at its line and column, all of them
+at once, and nothing where all is right."""
+
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.cnitool import environment, finish  # noqa: E402
+from support.plugin import OURS, REFERENCE, ROOT, cni, has_reference  # noqa: E402
+from support.snapshot import snapshot  # noqa: E402
+
+EXAMPLES = sorted(glob.glob(os.path.join(ROOT, "conf-examples", "*.conflist")))
+LINE = re.compile(r"^(?P<file>\S+?):(?P<line>\d+):(?P<column>\d+): "
+                  r"(?P<severity>error|warning|note): (?P<what>.*)$")
+MARK = "§"  # stands before what is to be complained about
+
+
+def network(plugins, head='"cniVersion": "1.1.0", "name": "net"'):
+    return "{" + head + ', "plugins": [\n  ' + plugins + "\n]}\n"
+
+
+def bridge(more, ipam=', "ipam": {"type": "host-local", "subnet": "10.1.2.0/24"}'):
+    return network('{"type": "bridge", ' + more + ipam + "}")
+
+
+def ipam(more):
+    return network('{"type": "bridge", "ipam": {"type": ' + more + "}}")
+
+
+def chained(plugin):
+    return network('{"type": "bridge"},\n  ' + plugin)
+
+
+def two(plugin):
+    return chained(plugin).replace('{"type": "bridge"}', '{"type": "bridge", "isDefaultGateway": true, '
+                                   '"ipam": {"type": "host-local", "subnet": "10.1.2.0/24"}}')
+
+
+# (what it shows, the text, the complaint at each mark in turn). Nothing else may be found.
+TEXT = [
+    ("a comma too many in an object", bridge('"mtu": 1400').replace('24"}', '24"§,}'),
+     ["error: a comma before the closing '}'"]),
+    ("a comma too many in a list", bridge('"vlanTrunk": [{"id": 5}§,\n ]'),
+     ["error: a comma before the closing ']'"]),
+    ("a comma too few", bridge('"mtu": 140§0\n   "isGateway": true'),
+     ["error: a comma is missing after this"]),
+    ("two commas", bridge('"mtu": 1400,§, "isGateway": true'),
+     ["error: a comma with nothing before it"]),
+    ("comments of three kinds", bridge('§// one\n §/* two\n */ §# three\n "mtu": 1400'),
+     ["error: a comment, which JSON does not have"] * 3),
+    ("a byte order mark", "§\ufeff" + bridge('"mtu": 1400'),
+     ["error: a byte order mark, which runtimes refuse; save the file without it"]),
+    ("single quotes", bridge("\"bridge\": §'cni0'"),
+     ['error: a text in single quotes; JSON has double quotes (did you mean "cni0"?)']),
+    ("no quotes about a key", bridge('§mtu: 1400'),
+     ['error: a key without quotes: mtu (did you mean "mtu"?)']),
+    ("no quotes about a text", bridge('"bridge": §cni0'),
+     ['error: a text without quotes: cni0 (did you mean "cni0"?)']),
+    ("a word of Python", bridge('"isGateway": §True'),
+     ["error: an unknown word: True (did you mean true?)"]),
+    ("a number that begins with 0", bridge('"vlan": §0100'),
+     ["error: a number that begins with 0: 0100 (did you mean 100?)"]),
+    ("no closing quote", bridge('"bridge": §"cni0,\n  "mtu": 1400'),
+     ["error: the closing quote of this text is missing on its line"]),
+    ("no closing quote of a key", bridge('§"bridge: "cni0"'),
+     ["error: expected ':' after the key \"bridge: \", found 'c'; "
+      "the closing quote of the key may be missing"]),
+    ("no colon", bridge('§"bridge" "cni0"'),
+     ["error: expected ':' after the key \"bridge\", found '\"'"]),
+    ("an equals sign", bridge('§"bridge" = "cni0"'),
+     ["error: expected ':' after the key \"bridge\", found '='"]),
+    ("no value", bridge('"bridge": §, "mtu": 1400'), ["error: expected a value, found ','"]),
+    ("the wrong bracket", bridge('"vlanTrunk": [{"id": 5}§}'),
+     ["error: expected ']' for the '[' of line 2, found '}'"]),
+    ("a bracket that is never closed", '{"name": "net", "plugins": §[\n{"type": "bridge"}\n',
+     ["error: the '[' is never closed with ']'"]),
+    ("more after the end", bridge('"mtu": 1400') + "§}",
+     ["error: expected the end of the file, found '}'"]),
+    ("nothing", "§", ["error: the file has nothing in it"]),
+    ("an escape that there is not", bridge(r'"bridge": §"a\d"'),
+     [r"error: an escape that JSON does not have (it has \" \\ \/ \b \f \n \r \t \uXXXX)"]),
+    ("a key twice", bridge('"mtu": 1400,\n  §"mtu": 1500'),
+     ["error: the key is there already, in line 2; the last counts"]),
+]
+NAME = ("a name of letters, digits, '_', '.' and '-' that begins with a letter or digit")
+VERSIONS = '"0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0" or "1.1.0"'
+LIST = [
+    ("a list that is none", "§[]", ["error: expected a JSON object"]),
+    ("an unknown version", network('{"type": "bridge"}', '"cniVersion": §"1.1", "name": "net"'),
+     [f'error: cniVersion: expected {VERSIONS}: "1.1" (did you mean "1.1.0"?)']),
+    ("versions, none of which is known",
+     network('{"type": "bridge"}', '"cniVersions": §["9.0.0"], "name": "net"'),
+     ["error: cniVersions: no version of the spec that is known here"]),
+    ("no version", network('{"type": "bridge"}', '"name": "net"').replace("{", "§{", 1),
+     ["warning: cniVersion: the key is missing, which means 0.1.0: no CHECK, one address of each "
+      "family"]),
+    ("a bad name", network('{"type": "bridge"}', '"cniVersion": "1.0.0", "name": §"my net"'),
+     [f'error: name: expected {NAME}: "my net"']),
+    ("no name", network('{"type": "bridge"}', '"cniVersion": "1.0.0"').replace("{", "§{", 1),
+     [f"error: name: expected {NAME}: the key is missing"]),
+    ("a misspelt list", bridge('"mtu": §10').replace('"plugins"', '§"plugin"'),
+     ["error: plugin: unknown key (did you mean plugins?)",
+      "error: plugins[0].mtu: expected 0 (the kernel's default) or 68 to 65535: 10"]),
+    ("no list", '§{"cniVersion": "1.0.0", "name": "net"}',
+     ["error: plugins: expected a list of plugins: the key is missing"]),
+    ("an empty list", '{"cniVersion": "1.0.0", "name": "net", "plugins": §[]}',
+     ["error: plugins: no plugins in list"]),
+    ("a plugin that is no object", network('{"type": "bridge"}, §"portmap"'),
+     ['error: plugins[1]: expected a plugin\'s config, an object: "portmap"']),
+    ("flags that are none",
+     network('{"type": "bridge"}', '"cniVersion": "1.1.0", "name": "net", "disableCheck": §"yes", '
+             '"disableGC": §1, "loadOnlyInlinedPlugins": "true"'),
+     ['error: disableCheck: expected true or false: "yes" (did you mean true?)',
+      "error: disableGC: expected true or false: 1 (did you mean true?)"]),
+    ("a misspelt flag",
+     network('{"type": "bridge"}', '"cniVersion": "1.1.0", "name": "net", §"disableChek": true'),
+     ["error: disableChek: unknown key (did you mean disableCheck?)"]),
+    ("a plugin's key beside the plugins",
+     network('{"type": "bridge"}', '"cniVersion": "1.1.0", "name": "net", §"isGateway": true'),
+     ["warning: isGateway: no key of a list: no plugin gets to see it"]),
+    ("no type", network('§{"bridge": "cni0"}'),
+     ["error: plugins[0].type: expected the name of a plugin's executable, without a slash: "
+      "the key is missing"]),
+    ("a misspelt type", network('{§"typ": "bridge", "mtu": §1}'),
+     ["error: plugins[0].typ: unknown key (did you mean type?)",
+      "error: plugins[0].mtu: expected 0 (the kernel's default) or 68 to 65535: 1"]),
+    ("a path for a type", network('{"type": §"../bridge"}'),
+     ["error: plugins[0].type: expected the name of a plugin's executable, without a slash: "
+      '"../bridge"']),
+    ("one plugin's config as a list", '§{"cniVersion": "1.0.0", "name": "net", §"type": "bridge"}',
+     ["error: plugins: expected a list of plugins: the key is missing",
+      'error: type: the config of one plugin; a *.conflist has a list of them: {"name": ..., '
+      '"plugins": [{"type": ...}]}']),
+]
+KEYS = [
+    ("a misspelt key and its value", bridge('§"isGatway": §"yes"'),
+     ["error: plugins[0].isGatway: unknown key (did you mean isGateway?)",
+      'error: plugins[0].isGateway: expected true or false: "yes" (did you mean true?)']),
+    ("a key that is unknown here", bridge('§"colour": 1'),
+     ["error: plugins[0].colour: unknown key"]),
+    ("a key that stands elsewhere", bridge('§"subnet": "10.1.2.0/24"'),
+     ["error: plugins[0].subnet: unknown key"]),
+    ("a key in two ways to write it", bridge('"isGateway": true, §"ISGATEWAY": false'),
+     ["error: plugins[0].ISGATEWAY: the key is there already, as isGateway"]),
+    ("a wrong type, deep in a list", bridge('"vlanTrunk": [{"id": 5}, {"id": §"6"}]'),
+     ['error: plugins[0].vlanTrunk[1].id: expected a whole number from 1 to 4094: "6" '
+      "(did you mean 6?)"]),
+    ("a wrong word", bridge('"ipMasqBackend": §"nft"'),
+     ['error: plugins[0].ipMasqBackend: expected "nftables" or "iptables": "nft"']),
+    ("a plugin that is not there", network('{"type": §"brigde"}'),
+     ['error: plugins[0].type: failed to find plugin "brigde" in path [BIN] (did you mean bridge?)']),
+    ("a capability that nobody has", bridge('"capabilities": {"ips": true, §"mak": true}'),
+     ["error: plugins[0].capabilities.mak: no capability of bridge, which has mac, ipRanges, ips "
+      "(did you mean mac?)"]),
+    ("a capability that portmap has not",
+     chained('{"type": "portmap", "capabilities": {"portMappings": true, §"ips": true}}'),
+     ["error: plugins[1].capabilities.ips: unknown key"]),
+    ("an IPAM plugin that is not there", ipam('§"hostlocal"'),
+     ['error: plugins[0].ipam.type: failed to find plugin "hostlocal" in path [BIN] '
+      "(did you mean host-local?)"]),
+    ("a misspelt key of the IPAM plugin", ipam('"host-local", §"subnett": "10.1.2.0/24"'),
+     ["error: plugins[0].ipam.subnett: unknown key (did you mean subnet?)"]),
+    ("a subnet that is none", ipam('"host-local", "ranges": [[{"subnet": §"10.1.2.0"}]]'),
+     ["error: plugins[0].ipam.ranges[0][0].subnet: expected an address with prefix length (CIDR "
+      'notation, as 10.1.2.0/24): "10.1.2.0"']),
+    ("a required key that is missing", ipam('"static", "addresses": [§{"gateway": "10.1.2.1"}]'),
+     ["error: plugins[0].ipam.addresses[0].address: expected an address with prefix length (CIDR "
+      "notation, as 10.1.2.0/24): the key is missing"]),
+]
+PARSERS = [
+    ("host bits in a subnet", ipam('"host-local", "ranges": [[§{"subnet": "10.1.2.3/24"}]]'),
+     ["error: plugins[0].ipam.ranges[0][0]: invalid range set 0: Network has host bits set. For a "
+      "subnet mask of length 24 the network address is 10.1.2.0"]),
+    ("a range outside of its subnet",
+     ipam('"host-local", "ranges": [[§{"subnet": "10.1.2.0/24", "rangeEnd": "10.1.3.9"}]]'),
+     ["error: plugins[0].ipam.ranges[0][0]: invalid range set 0: RangeEnd 10.1.3.9 not in network "
+      "10.1.2.0/24"]),
+    ("two ranges that overlap",
+     network('{"type": "bridge", "ipam": §{"type": "host-local", "ranges": '
+             '[[{"subnet": "10.1.2.0/24"}], [{"subnet": "10.1.2.0/25"}]]}}'),
+     ["error: plugins[0].ipam: range set 0 overlaps with 1; 10.1.2.1-10.1.2.254 and "
+      "10.1.2.1-10.1.2.126"]),
+    ("no ranges", network('{"type": "bridge", "ipam": §{"type": "host-local"}}'),
+     ["error: plugins[0].ipam: no IP ranges specified (ipam.ranges)"]),
+    ("two contradictions of one plugin",
+     bridge('"hairpinMode": true, "promiscMode": §true, "bridge": "abcdefghijkl", "vlan": 100, '
+            '"isGateway": true').replace('"abc', '§"abc'),
+     ["error: plugins[0].promiscMode: cannot set hairpin mode and promiscuous mode at the same time: "
+      "true",
+      "error: plugins[0].bridge: too long for the VLAN's gateway link 'abcdefghijkl.100' (15 bytes "
+      'at the most): "abcdefghijkl"']),
+    ("options of two backends",
+     chained('§{"type": "portmap", "capabilities": {"portMappings": true}, '
+             '"externalSetMarkChain": "X", "conditionsV4": ["ip saddr 192.0.2.1"]}'),
+     ["error: plugins[1]: iptables backend was requested but configuration contains "
+      "nftables-specific options [conditionsV4]"]),
+    ("a rate without a burst",
+     chained('{"type": "bandwidth", "ingressRate": §8000}'),
+     ["error: plugins[1].ingressRate: if rate is set, burst must also be set: 8000"]),
+    ("a chained plugin that is the first",
+     network('§{"type": "portmap", "capabilities": {"portMappings": true}}'),
+     ["error: plugins[0]: must be called as chained plugin"]),
+    ("two addresses of a family in 0.2.0",
+     ipam('"static", "addresses": [{"address": "10.1.2.3/24"}, {"address": "10.1.2.4/24"}]')
+     .replace("1.1.0", "0.2.0").replace('"ipam": {', '"ipam": §{'),
+     ["error: plugins[0].ipam: CNI version 0.2.0 does not support more than 1 address per family"]),
+]
+REGRETS = [
+    ("portmap without its capability", chained('{"type": §"portmap"}'),
+     ['warning: plugins[1].type: the runtime hands over no ports without "capabilities": '
+      '{"portMappings": true}']),
+    ("bandwidth without anything to limit", chained('{"type": §"bandwidth"}'),
+     ['warning: plugins[1].type: no limits: neither rates nor "capabilities": {"bandwidth": true} '
+      "are given"]),
+    ("a gateway outside of the subnet",
+     ipam('"host-local", "subnet": "10.1.2.0/24", "gateway": §"10.2.2.1"'),
+     ["warning: plugins[0].ipam.gateway: the gateway 10.2.2.1 is not in the subnet 10.1.2.0/24"]),
+    ("a gateway outside of a static address's subnet",
+     ipam('"static", "addresses": [{"address": "10.1.2.3/24", "gateway": §"10.1.3.1"}]'),
+     ["warning: plugins[0].ipam.addresses[0].gateway: the gateway 10.1.3.1 is not in the subnet "
+      "10.1.2.0/24"]),
+    ("a next hop that is nowhere",
+     ipam('"host-local", "subnet": "10.1.2.0/24", "routes": [{"dst": "0.0.0.0/0", "gw": §"10.9.0.1"}]'),
+     ["warning: plugins[0].ipam.routes[0].gw: the next hop 10.9.0.1 is in no subnet of the pod"]),
+    ("no addresses", network('{"type": "bridge", "ipam": §{"type": "static"}}'),
+     ["warning: plugins[0].ipam: no addresses: ADD fails unless CNI_ARGS or args give some"]),
+    ("an IPAM config without a type", bridge('"mtu": 1400', ', "ipam": §{"subnet": "10.1.2.0/24"}'),
+     ['warning: plugins[0].ipam: without "type" no IPAM plugin reads it: the pod gets no addresses']),
+    ("a gateway without addresses", bridge('"isGateway": §true', ""),
+     ['warning: plugins[0].isGateway: has no effect without "ipam": there are no addresses']),
+    ("two default gateways",
+     two('{"type": §"bridge", "bridge": "cni1", "isDefaultGateway": §true, '
+         '"ipam": {"type": "host-local", "subnet": "10.1.3.0/24"}}'),
+     ["error: plugins[1].type: a second plugin that makes the pod's interface, after "
+      "plugins[0].type: ADD fails, as it is there",
+      "warning: plugins[1].isDefaultGateway: a second default gateway, after "
+      "plugins[0].isDefaultGateway"]),
+]
+ALL = TEXT + LIST + KEYS + PARSERS + REGRETS
+
+
+def without_marks(text):
+    """The text, and the line and column of each mark: counted here, not by the tool."""
+    places, out, line, column = [], "", 1, 1
+    for char in text:
+        if char == MARK:
+            places.append((line, column))
+            continue
+        out += char
+        line, column = (line + 1, 1) if char == "\n" else (line, column + 1)
+    return out, places
+
+
+def write(folder, name, text):
+    path = os.path.join(folder, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def validate(*arguments, stdin=None, **env):
+    process = subprocess.Popen([os.path.join(OURS, "cnitool"), "validate", *arguments],
+                               env=environment(**env), stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if stdin is not None:
+        process.stdin.write(stdin)
+    process.stdin.close()
+    process.stdin = None
+    return finish(process)
+
+
+class Validate(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="patchbay-validate-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def found(self, *arguments, status=1, **options):
+        """[(line, column, "severity: message")], the tool having ended with status."""
+        got = validate(*arguments, **options)
+        self.assertEqual((got.status, got.stderr), (status, ""), str(got))
+        return [(int(m["line"]), int(m["column"]), f'{m["severity"]}: {m["what"]}')
+                for m in map(LINE.match, got.stdout.splitlines()) if m]
+
+    def assert_clean(self, *files, **options):
+        self.assertEqual(self.found("--strict", *files, status=0, **options), [])
+
+    def plugin(self, name, script):
+        """The directories of plugins, with one more plugin in them: a shell script."""
+        path = write(self.folder, f"bin/{name}", "#!/bin/sh\n" + script)
+        os.chmod(path, 0o755)
+        return f"{OURS}:{os.path.dirname(path)}"
+
+
+@suite.spread
+class Mistakes(Validate):
+    @suite.cases([(name, (text, said)) for name, text, said in ALL])
+    def is_found_where_it_stands(self, row):
+        text, said = row
+        text, places = without_marks(text)
+        path = write(self.folder, "a.conflist", text)
+        expected = [(*place, what.replace("BIN", OURS)) for place, what in zip(places, said)]
+        self.assertEqual(len(places), len(said), "the test itself")
+        failed = any(what.startswith("error") for _, _, what in expected)
+        self.assertEqual(self.found(path, status=1 if failed else 0), sorted(expected))
+
+
+class Output(Validate):
+    def test_all_mistakes_of_a_file_are_said_at_once_in_the_order_of_their_places(self):
+        # Every mistake that does not end the text, one plugin after the other.
+        plugins, said = [], []
+        for _, text, complaints in KEYS + PARSERS[:5]:
+            body = text[text.index("\n") + 1:text.rindex("\n")].strip()
+            if body.startswith('{"type": "bridge"},'):
+                body = body.split("\n", 1)[1].strip()
+            if "0.2.0" not in text:
+                number = len(plugins)
+                plugins.append(body)
+                said += [re.sub(r"plugins\[[01]\]", f"plugins[{number}]", one).replace("BIN", OURS)
+                         for one in complaints]
+        text, places = without_marks(network(",\n  ".join(plugins)))
+        found = self.found(write(self.folder, "a.conflist", text))
+        more = "a second plugin that makes the pod's interface"
+        found = [one for one in found if more not in one[2]]
+        self.assertGreaterEqual(len(said), 20)
+        self.assertEqual(found, sorted((*place, what) for place, what in zip(places, said)))
+
+    def test_below_each_its_line_is_shown_with_the_place_marked(self):
+        path = write(self.folder, "a.conflist", bridge('\t"mtü": 1, "isGatway":\ttrue'))
+        got = validate(path)
+        self.assertIn(':2:33: error: plugins[0].isGatway: unknown key (did you mean isGateway?)\n'
+                      '    {"type": "bridge", \t"mtü": 1, "isGatway":\ttrue, "ipam": {"type": '
+                      '"host-local", "subnet": "10.1.2.0/24"}}\n'
+                      '                     \t          ^~~~~~~~~~\n', got.stdout)
+        self.assertTrue(got.stdout.endswith("1 file: 2 errors, 0 warnings\n"), got.stdout)
+
+    def test_a_long_line_is_cut_about_the_place(self):
+        one_line = json.dumps(json.loads(bridge('"mtu": 1400'))).replace(
+            '"bridge",', '"bridge",' + " " * 500 + '"isGatway": true,')
+        got = validate(write(self.folder, "a.conflist", one_line))
+        _, excerpt, marks = got.stdout.splitlines()[:3]
+        self.assertLess(len(excerpt), 110)
+        place = marks.index("^")
+        self.assertEqual(excerpt[place:place + 10], '"isGatway"')
+
+    def test_programs_get_a_list_of_objects(self):
+        path = write(self.folder, "a.conflist", bridge('"isGatway": true'))
+        got = validate("--json", path)
+        self.assertEqual(got.status, 1)
+        self.assertEqual(got.json, [{
+            "file": path, "line": 2, "column": 22, "severity": "error",
+            "path": "plugins[0].isGatway", "message": "unknown key", "suggestion": "isGateway"}])
+        got = validate("--json", EXAMPLES[0])
+        self.assertEqual((got.status, got.json), (0, []))
+
+    def test_a_warning_is_no_failure_unless_it_is_strict(self):
+        path = write(self.folder, "a.conflist", chained('{"type": "portmap"}'))
+        self.assertEqual(len(self.found(path, status=0)), 1)
+        self.assertEqual(len(self.found("--strict", path, status=1)), 1)
+
+    def test_stdin_is_a_list_or_one_plugin(self):
+        text, _ = without_marks(bridge('"mtu": 1'))
+        self.assertEqual(self.found("-", stdin=text)[0][2],
+                         "error: plugins[0].mtu: expected 0 (the kernel's default) or 68 to 65535: 1")
+        one = '{"cniVersion": "1.0.0", "name": "n", "type": "bridge", "mtu": 1}'
+        self.assertEqual(self.found("-", stdin=one)[0][2],
+                         "error: mtu: expected 0 (the kernel's default) or 68 to 65535: 1")
+
+    def test_a_file_that_is_not_there(self):
+        got = validate("/none.conflist")
+        self.assertEqual(got.status, 1)
+        self.assertIn("/none.conflist: error: no such file or directory\n", got.stdout)
+
+
+class Files(Validate):
+    def test_a_single_plugin_stands_in_a_file_of_another_name(self):
+        one = '{"cniVersion": "1.0.0", "name": "n", "type": "loopback"}'
+        self.assert_clean(write(self.folder, "a.conf", one))
+        found = self.found(write(self.folder, "b.conf", network('{"type": "bridge"}')))
+        self.assertEqual(found[0][2], "error: plugins: a list of plugins stands in a file *.conflist, "
+                         "this is read as one plugin")
+
+    def test_plugins_from_the_directory_beside_a_list_are_plugins_of_it(self):
+        path = write(self.folder, "a.conflist", network('{"type": "bridge"}'))
+        more = write(self.folder, "net/10-portmap.conf", '{"type": "portmap",\n "snat": 1}')
+        got = validate(path)
+        self.assertIn(f"{more}:2:10: error: snat: expected true or false: 1", got.stdout)
+        self.assertNotIn("chained", got.stdout)
+
+    def test_a_directory_is_all_of_its_networks(self):
+        write(self.folder, "net.d/10-a.conflist", bridge('"bridge": "a"').replace('"net"', '"a"'))
+        write(self.folder, "net.d/20-b.conf", '{"cniVersion": "1.0.0", "name": "b", "type": "bridge", '
+              '"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/16"}]]}}')
+        write(self.folder, "net.d/30-c.json", '{"cniVersion": "1.0.0", "name": "a", "type": "bridge"}')
+        write(self.folder, "net.d/README", "no network")
+        folder = os.path.join(self.folder, "net.d")
+        self.assertEqual([what for _, _, what in self.found(folder, status=0)], [
+            f"warning: ipam.ranges[0][0].subnet: overlaps with 10.1.2.0/24 of network a in "
+            f"{folder}/10-a.conflist:2: both may give the same address, as neither sees what the "
+            "other gave",
+            f"warning: name: a network of this name comes before, in {folder}/10-a.conflist:1: "
+            "runtimes use that one"])
+        # The directory of networks is what is looked at where nothing is named.
+        self.assertEqual(self.found(status=0, NETCONFPATH=folder), self.found(folder, status=0))
+
+    def test_networks_that_share_what_they_gave_may_share_a_subnet(self):
+        for name in ("a", "b"):
+            write(self.folder, f"{name}/x.conflist", bridge('"mtu": 1400'))
+        found = self.found(f"{self.folder}/a/x.conflist", f"{self.folder}/b/x.conflist", status=0)
+        self.assertEqual([what.split(":")[1] for _, _, what in found], [" name"])
+
+    def test_an_empty_directory_has_no_networks(self):
+        got = validate(self.folder)
+        self.assertEqual(got.status, 0)
+        self.assertIn("warning: no networks", got.stdout)
+
+
+@suite.spread
+class Right(Validate):
+    @suite.cases([(os.path.basename(path), path) for path in EXAMPLES])
+    def is_accepted(self, path):
+        if '"ptp"' in open(path, encoding="utf-8").read() and not has_reference("ptp"):
+            self.skipTest("there is no plugin ptp")
+        got = validate("--strict", path, CNI_PATH=f"{OURS}:{REFERENCE}")
+        self.assertEqual((got.status, got.stderr), (0, ""), str(got))
+        self.assertTrue(got.stdout.endswith("1 file: 0 errors, 0 warnings\n"), got.stdout)
+
+    # A main plugin of others with keys of its own, and what Kubernetes needs chained after it: see
+    # https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/network-plugins/
+    @suite.cases([
+        ("portmap", {"type": "portmap", "capabilities": {"portMappings": True},
+                     "externalSetMarkChain": "KUBE-MARK-MASQ"}),
+        ("bandwidth", {"type": "bandwidth", "capabilities": {"bandwidth": True}})])
+    def after_a_plugin_of_others_is_accepted(self, chained_plugin):
+        path = self.plugin("calico", 'echo \'{"cniVersion": "1.0.0", '
+                           '"supportedVersions": ["0.3.1", "0.4.0", "1.0.0"]}\'\n')
+        calico = {"type": "calico", "log_level": "warning", "datastore_type": "kubernetes",
+                  "nodename": "node1", "mtu": 1440, "policy": {"type": "k8s"},
+                  "ipam": {"type": "host-local", "subnet": "usePodCidr"},
+                  "kubernetes": {"kubeconfig": "/etc/cni/net.d/kubeconfig"}}
+        conflist = write(self.folder, "10-calico.conflist", json.dumps(
+            {"name": "pods", "cniVersion": "0.4.0", "plugins": [calico, chained_plugin]}, indent=2))
+        found = self.found("--strict", conflist, status=0, CNI_PATH=path)
+        self.assertEqual([what for _, _, what in found], [
+            "note: plugins[0].type: plugin calico does not describe its keys: only those of the spec "
+            "are checked"])
+        # The keys of the spec are checked all the same.
+        calico["capabilities"] = {"portMappings": "yes"}
+        write(self.folder, "10-calico.conflist", json.dumps(
+            {"name": "pods", "cniVersion": "1.1.0", "plugins": [calico, chained_plugin]}, indent=2))
+        self.assertEqual([what for _, _, what in self.found(conflist, CNI_PATH=path)], [
+            "error: plugins[0].type: plugin calico does not support cniVersion 1.1.0, it supports "
+            "0.3.1, 0.4.0, 1.0.0",
+            'error: plugins[0].capabilities.portMappings: expected true or false: "yes" '
+            "(did you mean true?)"])
+
+    def test_ranges_that_the_runtime_is_to_give_are_not_missed(self):
+        self.assert_clean(write(self.folder, "a.conflist", bridge(
+            '"capabilities": {"ipRanges": true}', ', "ipam": {"type": "host-local"}')))
+
+    def test_what_podman_writes_is_accepted(self):
+        self.assert_clean(write(self.folder, "a.conflist", network(
+            '{"type": "bridge", "bridge": "cni-podman1", "isGateway": true, "ipMasq": true, '
+            '"hairpinMode": true, "ipam": {"type": "host-local", "routes": [{"dst": "0.0.0.0/0"}], '
+            '"ranges": [[{"subnet": "10.89.0.0/24", "gateway": "10.89.0.1"}]]}, '
+            '"capabilities": {"ips": true}},\n'
+            '{"type": "portmap", "capabilities": {"portMappings": true}}',
+            '"args": {"podman_labels": {"a": "b"}}, "cniVersion": "0.4.0", "name": "net"')))
+
+
+class Plugins(Validate):
+    def test_a_plugin_of_the_reference_that_cannot_be_the_first(self):
+        if not has_reference("tuning"):
+            self.skipTest("there is no plugin tuning")
+        path = write(self.folder, "a.conflist", network('{"type": "tuning"}').replace("1.1.0", "1.0.0"))
+        self.assertIn("error: plugins[0].type: tuning is chained after a plugin that makes the "
+                      "interface: it cannot be the first",
+                      [what for _, _, what in self.found(path, CNI_PATH=REFERENCE)])
+
+    def test_the_ipam_of_a_plugin_of_the_reference_is_checked(self):
+        if not has_reference("ptp"):
+            self.skipTest("there is no plugin ptp")
+        path = write(self.folder, "a.conflist", ipam('"host-local", "subnett": "10.1.2.0/24"')
+                     .replace('"bridge"', '"ptp"').replace("1.1.0", "1.0.0"))
+        self.assertIn("error: plugins[0].ipam.subnett: unknown key (did you mean subnet?)",
+                      [what for _, _, what in self.found(path, CNI_PATH=f"{OURS}:{REFERENCE}")])
+
+    def test_a_plugin_that_does_not_end_is_an_error_and_no_wait(self):
+        path = self.plugin("stuck", "exec sleep 1000\n")
+        conflist = write(self.folder, "a.conflist", network('{"type": "stuck"}'))
+        (_, _, what), = self.found(conflist, CNI_PATH=path)
+        self.assertRegex(what, r'plugin type="stuck" failed \(version\): .*10 s')
+
+    def test_what_validate_accepts_add_does_not_refuse_for_its_input(self):
+        # ADD in a namespace that is not there: the config is read first, and is no reason.
+        for path in EXAMPLES:
+            with open(path, encoding="utf-8") as file:
+                conflist = json.load(file)
+            for index, conf in enumerate(conflist["plugins"]):
+                if not os.access(os.path.join(OURS, conf["type"]), os.X_OK):
+                    continue
+                conf |= {"name": conflist["name"], "cniVersion": conflist["cniVersion"]}
+                if index:
+                    conf["prevResult"] = {"cniVersion": conf["cniVersion"]}
+                got = cni(conf["type"], "ADD", conf, netns="/run/netns/none")
+                self.assertNotIn((got.json or {}).get("code") if got.stdout else 0, (6, 7), str(got))
+
+
+class Node(suite.NodeTest):
+    def test_nothing_is_changed_by_it(self):
+        before = snapshot()
+        for path in EXAMPLES:
+            validate(path)
+        self.assert_same(before)
+
+
+class Robust(Validate):
+    def test_every_truncation_of_an_example_is_an_error_and_no_crash(self):
+        # The scanner itself is given every byte in the unit tests; here the whole tool.
+        text = open(EXAMPLES[0], encoding="utf-8").read().rstrip()
+        for end in range(0, len(text), 23):
+            got = validate("-", stdin=text[:end])
+            self.assertEqual((got.status, got.stderr), (1, ""), f"{end}: {got}")
+
+
+if __name__ == "__main__":
+    suite.main()
