@@ -203,8 +203,8 @@ std::string answer_to(const Plugin& plugin, std::string_view option) {
   if (option == "--schema") {
     return schema_of(std::string(plugin.name), manual_of(plugin)).dump(2) + "\n";
   }
-  throw std::invalid_argument(
-      cat("unknown option '", option, "', expected --help, --version, --schema, --keys or --validate"));
+  throw std::invalid_argument(cat("unknown option '", option,
+                                  "', expected --help, --version, --schema, --keys or --validate"));
 }
 
 }  // namespace cni

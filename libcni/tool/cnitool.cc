@@ -10,7 +10,9 @@
 
 #include "libcni/plugin.h"
 #include "libcni/tool/attachments.h"
+#include "libcni/tool/completion.h"
 #include "libcni/tool/doctor/diagnose.h"
+#include "libcni/tool/manual_page.h"
 #include "libcni/tool/operate.h"
 #include "libcni/tool/trace.h"
 #include "libcni/tool/validate/validate.h"
@@ -21,6 +23,7 @@ namespace {
 
 using tool::cat;
 
+constexpr const char* kPurpose = "Runs the plugins of CNI networks by hand.";
 constexpr const char* kEnvironment = R"(Environment:
   NETCONFPATH, CNI_PATH, CNI_IFNAME, CNI_ARGS, CAP_ARGS
                               as --conf-dir, --path, --ifname, --args, --cap-args
@@ -41,6 +44,7 @@ struct CommandLine {
   bool json = false;
   bool no_undo = false;
   tool::Validation validation;
+  std::string shell;
   std::string command;
 };
 
@@ -137,6 +141,16 @@ void add_validate(CLI::App& app, CommandLine& line) {
   command.add_flag("--strict", line.validation.strict, "fail for a warning too");
 }
 
+// What packages install: made of the table that all others are in, and not in it themselves.
+void add_documents(CLI::App& app, CommandLine& line) {
+  add_command(app, line, "man", "print the manual page")->group("");
+  add_command(app, line, "completion", "print what a shell completes with")
+      ->group("")
+      ->add_option("shell", line.shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+}
+
 // What the options say beyond what CLI11 can check.
 void complete(CommandLine& line) {
   tool::Operation& operation = line.operation;
@@ -155,6 +169,20 @@ void complete(CommandLine& line) {
   }
 }
 
+std::string version_text() { return cat("patchbay ", cni::build_version()); }
+
+void define(CLI::App& app, CommandLine& line) {
+  app.set_version_flag("--version", cat("cnitool ", version_text()));
+  app.require_subcommand(0, 1);  // none is said in main(), in better words
+  app.fallthrough();             // options of all commands may stand after the command
+  app.footer(kEnvironment);
+  add_options(app, line);
+  add_verbs(app, line);
+  add_views(app, line);
+  add_validate(app, line);
+  add_documents(app, line);
+}
+
 // A descriptor that becomes readable when the user or the system wants an end: the plugin that runs
 // is stopped and ADD undone, instead of half a network being left.
 int signals_to_stop() {
@@ -165,7 +193,23 @@ int signals_to_stop() {
   return ::signalfd(-1, &signals, SFD_CLOEXEC);
 }
 
+// The same for every user: the defaults are those of an empty environment.
+void print_manual(const tool::Output& output) {
+  CommandLine line({});
+  CLI::App app(kPurpose, "cnitool");
+  define(app, line);
+  output.out << tool::manual_page(tool::program_of(app, version_text()));
+}
+
 int execute(CommandLine& line, const cni::Env& env, const tool::Output& output) {
+  if (line.command == "man") {
+    print_manual(output);
+    return 0;
+  }
+  if (line.command == "completion") {
+    output.out << tool::completion_script(line.shell);
+    return 0;
+  }
   if (line.command == "validate") {
     if (line.validation.files.empty()) line.validation.files = {line.settings.conf_dir};
     return tool::validate(line.validation, line.settings, env, output) ? 0 : 1;
@@ -210,15 +254,13 @@ int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
   const cni::Env env = cni::current_environment();
   CommandLine line(env);
-  CLI::App app("Runs the plugins of CNI networks by hand.", "cnitool");
-  app.set_version_flag("--version", cat("cnitool patchbay ", cni::build_version()));
-  app.require_subcommand(0, 1);  // none is said below, in better words
-  app.fallthrough();             // options of all commands may stand after the command
-  app.footer(kEnvironment);
-  add_options(app, line);
-  add_verbs(app, line);
-  add_views(app, line);
-  add_validate(app, line);
+  CLI::App app(kPurpose, "cnitool");
+  define(app, line);
+  if (argc > 2 && argv[1] == std::string_view("complete") && argv[2] == std::string_view("--")) {
+    const auto program = tool::program_of(app, version_text());
+    std::cout << str(tool::completions(program, {argv + 3, argv + argc}, line.settings));
+    return 0;
+  }
   try {
     app.parse(argc, argv);
     if (line.command.empty())

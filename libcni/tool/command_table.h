@@ -13,8 +13,8 @@ namespace tool {
 
 /// An option, a flag or a positional argument.
 struct Argument {
-  std::vector<std::string> names;  ///< "--ifname", "-i"; of a positional argument its one name
-  std::string value = {};          ///< what stands for its value: "TEXT"; empty: a flag
+  std::vector<std::string> names = {};  ///< "--ifname", "-i"; of a positional argument its one name
+  std::string value = {};               ///< what stands for its value: "TEXT"; empty: a flag
   std::vector<std::string> choices = {};  ///< the values that are allowed; empty: any
   std::string what = {};
   std::string otherwise = {};  ///< its default; may be empty

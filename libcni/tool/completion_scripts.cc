@@ -7,7 +7,7 @@ namespace {
 
 // A colon breaks words in bash (COMP_WORDBREAKS): they are put together again for the program, and
 // only what follows the last colon is put into the line.
-constexpr const char* kBash = R"(# Completion for cnitool in bash.
+constexpr const char* kBash = R"sh(# Completion for cnitool in bash.
 _cnitool() {
   local -a words=()
   local word joined='' line before=''
@@ -36,9 +36,9 @@ _cnitool() {
   done < <("${1/#\~/$HOME}" complete -- "${words[@]}" 2>/dev/null)
 }
 complete -F _cnitool cnitool
-)";
+)sh";
 
-constexpr const char* kZsh = R"(#compdef cnitool
+constexpr const char* kZsh = R"sh(#compdef cnitool
 # Completion for cnitool in zsh.
 _cnitool() {
   local -a found
@@ -58,9 +58,9 @@ _cnitool() {
         [[$funcstack [1] == _cnitool]];
       then _cnitool "$@";
       else compdef _cnitool cnitool; fi
-)";
+)sh";
 
-constexpr const char* kFish = R"(# Completion for cnitool in fish.
+constexpr const char* kFish = R"sh(# Completion for cnitool in fish.
 function __cnitool_complete
     set -l words (commandline -opc) (commandline -ct)
     for line in (cnitool complete -- $words[2..-1] 2>/dev/null)
@@ -75,16 +75,16 @@ function __cnitool_complete
     end
 end
 complete -c cnitool -f -a '(__cnitool_complete)'
-)";
+)sh";
 
-      }  // namespace
+}  // namespace
 
-      std::string completion_script(const std::string& shell) {
-        if (shell == "bash") return kBash;
-        if (shell == "zsh") return kZsh;
-        if (shell == "fish") return kFish;
-        throw cni::Error(cni::Code::kInvalidEnvironment,
-                         cni::cat("completion: expected bash, zsh or fish: \"", shell, "\""));
-      }
+std::string completion_script(const std::string& shell) {
+  if (shell == "bash") return kBash;
+  if (shell == "zsh") return kZsh;
+  if (shell == "fish") return kFish;
+  throw cni::Error(cni::Code::kInvalidEnvironment,
+                   cni::cat("completion: expected bash, zsh or fish: \"", shell, "\""));
+}
 
-      }  // namespace tool
+}  // namespace tool

@@ -1,6 +1,7 @@
 #include "libcni/tool/manual_page.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "libcni/error.h"
 
@@ -60,6 +61,11 @@ std::string sentence(const std::string& text) {
   return text.ends_with('.') ? text : text + ".";
 }
 
+std::string capital(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
 std::string list(const std::vector<Argument>& arguments, bool positional) {
   std::string out;
   for (const Argument& one : arguments) {
@@ -87,7 +93,8 @@ std::string commands(const ProgramInfo& program) {
     std::vector<Argument> options = one.options;
     std::erase_if(options, [](const Argument& option) { return option.names.at(0) == "--help"; });
     out += cat(".SS ", roff(one.name), "\n", usage(program, one), "\n.PP\n",
-               roff(sentence(one.what)), "\n", list(one.positionals, true), list(options, false));
+               roff(capital(sentence(one.what))), "\n", list(one.positionals, true),
+               list(options, false));
   }
   return out;
 }

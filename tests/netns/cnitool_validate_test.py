@@ -95,7 +95,7 @@ VERSIONS = '"0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0" or "1.1.0"'
 LIST = [
     ("a list that is none", "§[]", ["error: expected a JSON object"]),
     ("an unknown version", network('{"type": "bridge"}', '"cniVersion": §"1.1", "name": "net"'),
-     [f'error: cniVersion: expected {VERSIONS}: "1.1" (did you mean "1.1.0"?)']),
+     [f'error: cniVersion: expected {VERSIONS}: "1.1"']),
     ("versions, none of which is known",
      network('{"type": "bridge"}', '"cniVersions": §["9.0.0"], "name": "net"'),
      ["error: cniVersions: no version of the spec that is known here"]),
@@ -135,9 +135,8 @@ LIST = [
     ("a path for a type", network('{"type": §"../bridge"}'),
      ["error: plugins[0].type: expected the name of a plugin's executable, without a slash: "
       '"../bridge"']),
-    ("one plugin's config as a list", '§{"cniVersion": "1.0.0", "name": "net", §"type": "bridge"}',
-     ["error: plugins: expected a list of plugins: the key is missing",
-      'error: type: the config of one plugin; a *.conflist has a list of them: {"name": ..., '
+    ("one plugin's config as a list", '{"cniVersion": "1.0.0", "name": "net", §"type": "bridge"}',
+     ['error: type: the config of one plugin; a *.conflist has a list of them: {"name": ..., '
       '"plugins": [{"type": ...}]}']),
 ]
 KEYS = [
@@ -189,7 +188,7 @@ PARSERS = [
      ["error: plugins[0].ipam: range set 0 overlaps with 1; 10.1.2.1-10.1.2.254 and "
       "10.1.2.1-10.1.2.126"]),
     ("no ranges", network('{"type": "bridge", "ipam": §{"type": "host-local"}}'),
-     ["error: plugins[0].ipam: no IP ranges specified (ipam.ranges)"]),
+     ["error: plugins[0].ipam.ranges: no IP ranges specified"]),
     ("two contradictions of one plugin",
      bridge('"hairpinMode": true, "promiscMode": §true, "bridge": "abcdefghijkl", "vlan": 100, '
             '"isGateway": true').replace('"abc', '§"abc'),
@@ -321,7 +320,7 @@ class Output(Validate):
         # Every mistake that does not end the text, one plugin after the other.
         plugins, said = [], []
         for _, text, complaints in KEYS + PARSERS[:5]:
-            body = text[text.index("\n") + 1:text.rindex("\n")].strip()
+            body = text[text.index("\n") + 1:text.rindex("\n]}")].strip()
             if body.startswith('{"type": "bridge"},'):
                 body = body.split("\n", 1)[1].strip()
             if "0.2.0" not in text:
@@ -339,11 +338,13 @@ class Output(Validate):
     def test_below_each_its_line_is_shown_with_the_place_marked(self):
         path = write(self.folder, "a.conflist", bridge('\t"mtü": 1, "isGatway":\ttrue'))
         got = validate(path)
-        self.assertIn(':2:33: error: plugins[0].isGatway: unknown key (did you mean isGateway?)\n'
-                      '    {"type": "bridge", \t"mtü": 1, "isGatway":\ttrue, "ipam": {"type": '
-                      '"host-local", "subnet": "10.1.2.0/24"}}\n'
-                      '                     \t          ^~~~~~~~~~\n', got.stdout)
-        self.assertTrue(got.stdout.endswith("1 file: 2 errors, 0 warnings\n"), got.stdout)
+        said, excerpt, marks, last = got.stdout.splitlines()[3:]
+        self.assertIn(":2:33: error: plugins[0].isGatway: unknown key (did you mean isGateway?)", said)
+        # Tabs are as wide in both lines, and a letter of two bytes is one.
+        excerpt, marks = excerpt.expandtabs(), marks.expandtabs()
+        self.assertEqual(excerpt[marks.index("^"):len(marks)], '"isGatway"')
+        self.assertEqual(marks.strip(), "^~~~~~~~~~")
+        self.assertEqual(last, "1 file: 2 errors, 0 warnings")
 
     def test_a_long_line_is_cut_about_the_place(self):
         one_line = json.dumps(json.loads(bridge('"mtu": 1400'))).replace(
@@ -500,7 +501,7 @@ class Plugins(Validate):
         path = self.plugin("stuck", "exec sleep 1000\n")
         conflist = write(self.folder, "a.conflist", network('{"type": "stuck"}'))
         (_, _, what), = self.found(conflist, CNI_PATH=path)
-        self.assertRegex(what, r'plugin type="stuck" failed \(version\): .*10 s')
+        self.assertRegex(what, r'plugin type="stuck" failed \(version\): .*took too long')
 
     def test_what_validate_accepts_add_does_not_refuse_for_its_input(self):
         # ADD in a namespace that is not there: the config is read first, and is no reason.

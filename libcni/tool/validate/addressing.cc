@@ -47,6 +47,7 @@ Addressing addressing_of(const PluginText& plugin) {
   if (out.is_static) {
     each(*ipam, "addresses", [&out](const json& one, const std::string& at) {
       add_subnet(one, cat("ipam.addresses", at), "address", out);
+      ++out.entries;
     });
   } else {
     add_ranges(*ipam, out);

@@ -28,6 +28,7 @@ struct Addressing {
   bool known = false;      ///< it is host-local's or static's
   bool is_static = false;  ///< static's
   std::vector<Subnet> subnets = {};
+  std::size_t entries = 0;  ///< of static's list of addresses, read or not
   std::vector<Hop> hops = {};
   std::string data_dir = {};  ///< host-local's
 };

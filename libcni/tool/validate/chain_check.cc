@@ -105,7 +105,7 @@ void check_addresses(const PluginText& plugin, Findings& findings) {
   if (!addressing.known) return;
   const bool promised = declares(plugin, "ips") || declares(plugin, "ipRanges");
   if (addressing.subnets.empty()) {
-    if (!promised && addressing.is_static) {
+    if (!promised && addressing.is_static && addressing.entries == 0) {
       warn(plugin, "ipam", "no addresses: ADD fails unless CNI_ARGS or args give some", findings);
     }
     return;

@@ -33,7 +33,7 @@ void check_any(const std::string& text) {
   });
   if (!repeated) CHECK_MESSAGE(got.mistakes.empty() != other.is_discarded(), text);
   if (got.mistakes.empty()) CHECK(got.value == other);
-  CHECK(got.readable == (got.readable && !got.places.empty()));
+  CHECK_FALSE(got.places.empty());
   for (const auto& one : got.mistakes) {
     CHECK(one.at.begin <= text.size());
     CHECK(!one.what.empty());
@@ -116,7 +116,7 @@ TEST_CASE("json text: truncations of every example at every byte are mistakes, n
 
 TEST_CASE("json text: any damage to an example is found where another parser finds any") {
   std::mt19937 random(7);
-  const std::string bytes("{}[]\",:'\\/#*x019-+.tfn \n\t\x01\xC3\xFF\0", 31);
+  const std::string bytes("{}[]\",:'\\/#*x019-+.tfn \n\t\x01\xC3\xFF");
   for (const std::string& text : examples()) {
     for (int i = 0; i < 2000; ++i) {
       std::string damaged = text;

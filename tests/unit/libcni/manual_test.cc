@@ -73,9 +73,10 @@ TEST_CASE("options are answered, others refused") {
   CHECK(cni::answer_to(kSample, "--version") == cni::about(kSample) + "\n");
   CHECK(cni::answer_to(kSample, "--keys") == cni::key_table(sample::kManual));
   CHECK(nlohmann::json::parse(cni::answer_to(kSample, "--schema"))["title"] == "sample");
-  CHECK_THROWS_WITH_AS(cni::answer_to(kSample, "--shema"),
-                       "unknown option '--shema', expected --help, --version, --schema, --keys or --validate",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      cni::answer_to(kSample, "--shema"),
+      "unknown option '--shema', expected --help, --version, --schema, --keys or --validate",
+      std::invalid_argument);
   CHECK_THROWS_AS(cni::answer_to(kSample, ""), std::invalid_argument);
 }
 
