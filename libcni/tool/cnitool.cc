@@ -10,6 +10,7 @@
 
 #include "libcni/plugin.h"
 #include "libcni/tool/attachments.h"
+#include "libcni/tool/command_line.h"
 #include "libcni/tool/completion.h"
 #include "libcni/tool/doctor/diagnose.h"
 #include "libcni/tool/manual_page.h"

@@ -3,12 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
-/// What can be said to a program, read from its command line's own definition, so that what is made
-/// of it (completion, the manual page) cannot be out of date.
+/// What can be said to a program; completion and the manual page are made of it.
 namespace tool {
 
 /// An option, a flag or a positional argument.
@@ -35,8 +30,5 @@ struct ProgramInfo {
   /// Null where there is no such command.
   const CommandInfo* find(const std::string& command) const;
 };
-
-/// Commands and options without a group are left out: they are not for people.
-ProgramInfo program_of(const CLI::App& app, const std::string& version);
 
 }  // namespace tool

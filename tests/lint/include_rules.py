@@ -31,7 +31,7 @@ def rules(path):
         return [r"netlink/"], {"libnl", "libmnl", "libbpf", "uapi"} if in_source else set()
     if folder == "libcni":
         libraries = {"nlohmann_json"}
-        if name in ("libcni/tool/cnitool.cc", "libcni/tool/command_table.cc"):
+        if name in ("libcni/tool/cnitool.cc", "libcni/tool/command_line.cc"):
             libraries.add("CLI11")
         ours = [r"libcni/", r"netlink/types/", r"netlink/netns\.h$"]
         if name.startswith("libcni/tool/"):

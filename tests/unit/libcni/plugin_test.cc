@@ -297,6 +297,39 @@ TEST_CASE("an argument asks for something other than a verb, whatever the enviro
   CHECK(ran_with({"fake", "--help", "--help"}).status == 2);
 }
 
+TEST_CASE("a plugin is asked what it would refuse, and does nothing else") {
+  const Plugin strict{.name = "strict",
+                      .add = [](const Request&, Undo&) -> Result {
+                        std::puts("this is no add");
+                        return {};
+                      },
+                      .validate =
+                          [](const Request& request) {
+                            if (!request.prev_result()) {
+                              throw cni::Error(cni::Code::kInvalidConfig, "no result", "more");
+                            }
+                          }};
+  const auto asked = [](const Plugin& plugin, const std::string& conf) {
+    return in_process(conf, [&plugin] {
+      set_environment({});  // of a runtime nothing is there
+      std::string arguments[] = {"strict", "--validate"};
+      char* argv[] = {arguments[0].data(), arguments[1].data()};
+      return cni::plugin_main(plugin, 2, argv);
+    });
+  };
+  const Process refused = asked(strict, kConf);
+  CHECK(refused.status == 1);
+  CHECK(nlohmann::json::parse(refused.out) ==
+        nlohmann::json::parse(
+            R"({"cniVersion": "1.1.0", "code": 7, "msg": "no result", "details": "more"})"));
+  const Process right = asked(strict, R"({"cniVersion": "1.1.0", "name": "n", "type": "strict",
+                                          "prevResult": {"cniVersion": "1.1.0"}})");
+  CHECK(right.status == 0);
+  CHECK(right.out.empty());
+  CHECK(nlohmann::json::parse(asked(strict, "{").out)["code"] == 6);
+  CHECK(asked({.name = "lax"}, kConf).status == 0);
+}
+
 TEST_CASE("what a library prints to stdout does not spoil the result") {
   const Plugin chatty{.name = "chatty", .add = [](const Request&, Undo&) -> Result {
                         std::puts("chatter");
