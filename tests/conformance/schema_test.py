@@ -86,6 +86,15 @@ def said_by(plugin, conf):
     return error.get("msg", "") if error.get("code") in (6, 7) else ""
 
 
+def refused_by(plugin, conf):
+    """What --validate says of a config: of a plugin that is chained, after a plugin."""
+    conf = conf | {"prevResult": {"cniVersion": "1.1.0"}} if "prevResult" not in conf else conf
+    got = subprocess.run([os.path.join(OURS, plugin), "--validate"], input=json.dumps(conf),
+                         capture_output=True, text=True)
+    assert got.stderr == "" and got.returncode == (1 if got.stdout else 0), got
+    return json.loads(got.stdout)["msg"] if got.stdout else ""
+
+
 def resolved(part, root):
     """The schema of a value that is there: what $ref leads to, and of alternatives the first."""
     if "$ref" in part:
@@ -212,6 +221,14 @@ class Schema(unittest.TestCase):
                     differ.append(f"{place} = {value!r}: the validator {found}, {plugin} {said!r}")
         self.assertEqual(differ, [])
         self.assertGreater(tried, 50 if plugin != "loopback" else -1)
+
+    @suite.cases([(plugin, plugin) for plugin in PLUGINS])
+    def validate_refuses_what_a_verb_refuses_for(self, plugin):
+        tried = confs_of(plugin)
+        for conf, path, part in self.own_places(plugin):
+            tried += [changed(conf, path, value) for value in mistakes(part)]
+        for conf in tried:
+            self.assertEqual(refused_by(plugin, conf), said_by(plugin, conf), conf)
 
     @suite.cases([(plugin, plugin) for plugin in PLUGINS])
     def what_is_just_right_is_right_for(self, plugin):

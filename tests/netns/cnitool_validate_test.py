@@ -526,13 +526,43 @@ class Node(suite.NodeTest):
         self.assert_same(before)
 
 
+def places(value, path=()):
+    """The path of every value in a document."""
+    yield path
+    items = value.items() if isinstance(value, dict) else \
+        enumerate(value) if isinstance(value, list) else ()
+    for key, below in items:
+        yield from places(below, (*path, key))
+
+
+def changed(value, path, new):
+    """The document with another value at a path."""
+    if not path:
+        return new
+    out = dict(value) if isinstance(value, dict) else list(value)
+    out[path[0]] = changed(value[path[0]], path[1:], new)
+    return out
+
+
+@suite.spread
 class Robust(Validate):
-    def test_every_truncation_of_an_example_is_an_error_and_no_crash(self):
-        # The scanner itself is given every byte in the unit tests; here the whole tool.
-        text = open(EXAMPLES[0], encoding="utf-8").read().rstrip()
-        for end in range(0, len(text), 23):
+    @suite.cases([(os.path.basename(path), path) for path in EXAMPLES])
+    def is_an_error_and_no_crash_wherever_it_is_cut_off(self, path):
+        with open(path, encoding="utf-8") as file:
+            text = file.read().rstrip()
+        for end in range(len(text)):
             got = validate("-", stdin=text[:end])
             self.assertEqual((got.status, got.stderr), (1, ""), f"{end}: {got}")
+
+    def test_any_value_in_the_place_of_another_is_no_crash(self):
+        with open(EXAMPLES[0], encoding="utf-8") as file:
+            example = json.load(file)
+        for path in places(example):
+            for value in (None, True, -1, "", "x", "10.1.2.3/24", [], [[]], {}, {"a": [None]}):
+                got = validate("--json", "-", stdin=json.dumps(changed(example, path, value)))
+                self.assertIn(got.status, (0, 1), got)
+                self.assertEqual(got.stderr, "", f"{path} = {value}")
+                self.assertIsInstance(got.json, list)
 
 
 if __name__ == "__main__":
