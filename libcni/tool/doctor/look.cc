@@ -141,7 +141,10 @@ void look_at_places(Node& node, const std::string& conf_dir) {
     state.insert(pool.dir);
   }
   for (const std::string& path : paths) node.places.push_back(place_of(path));
+  std::set<dev_t> seen;
   for (const std::string& path : state) {
+    struct stat about {};
+    if (::stat(nearest(path).c_str(), &about) != 0 || !seen.insert(about.st_dev).second) continue;
     if (const auto found = file_system_of(path)) node.file_systems.push_back(*found);
   }
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "libcni/log.h"
 #include "libcni/plugin_call.h"
@@ -21,12 +22,27 @@ bool is_file(const std::string& path) {
   return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode);
 }
 
+// Reads no more of the file than it has to.
+bool mentions(const std::string& file, std::string_view text) {
+  constexpr std::size_t kChunk = std::size_t{256} * 1024;
+  std::ifstream in(file, std::ios::binary);
+  std::string buffer;
+  std::string chunk(kChunk, '\0');
+  while (in) {
+    in.read(chunk.data(), kChunk);
+    buffer.append(chunk, 0, static_cast<std::size_t>(in.gcount()));
+    if (buffer.find(text) != std::string::npos) return true;
+    if (buffer.size() > text.size()) buffer.erase(0, buffer.size() - text.size());
+  }
+  return false;
+}
+
 // What a plugin of this project says of itself, found in its file: others are not run for it.
 std::string patchbay_version(const std::string& file, const cni::Env& env) {
-  const auto bytes = netlink::read_file(file);
   constexpr std::string_view kMark = " plugin patchbay ";
-  if (!bytes || bytes->find(kMark) == std::string::npos) return {};
-  cni::Program program{.file = file, .arguments = {"--version"}, .env = env, .own_group = true};
+  if (!mentions(file, kMark)) return {};
+  const cni::Program program{
+      .file = file, .arguments = {"--version"}, .env = env, .own_group = true};
   const cni::Outcome outcome = cni::execute(program, "", std::chrono::seconds(2));
   const auto at = outcome.out.find(kMark);
   if (at == std::string::npos) return {};
