@@ -40,7 +40,8 @@ void add_ranges(const json& ipam, Addressing& out) {
 Addressing addressing_of(const PluginText& plugin) {
   Addressing out;
   const json* const ipam = member(plugin.conf(), "ipam");
-  const std::string type = ipam == nullptr ? "" : text_at(*ipam, "type");
+  if (ipam == nullptr) return out;
+  const std::string type = text_at(*ipam, "type");
   out.is_static = type == "static";
   out.known = out.is_static || type == "host-local";
   if (!out.known) return out;

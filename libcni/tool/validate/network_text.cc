@@ -115,9 +115,9 @@ void read_version(NetworkText& network, Findings& findings) {
       network.version.empty() ? std::nullopt : cni::version_from(network.version);
   if (all != nullptr && all->is_array()) {
     for (const json& one : *all) {
-      const auto version =
-          one.is_string() ? cni::version_from(one.get<std::string>()) : std::nullopt;
-      if (version && one != "" && (!best || *version > *best)) best = version;
+      const std::string text = one.is_string() ? one.get<std::string>() : "";
+      const auto version = text.empty() ? std::nullopt : cni::version_from(text);
+      if (version && (!best || *version > *best)) best = version;
     }
   }
   network.version_known = best || network.version.empty();
@@ -129,9 +129,7 @@ void read_version(NetworkText& network, Findings& findings) {
   } else if (network.version.empty() && member(root, "cniVersion") == nullptr) {
     findings.add(document, "cniVersion",
                  {Severity::kWarning,
-                  "the key is missing, which means 0.1.0: no CHECK, one address "
-                  "of each family",
-                  ""});
+                  "the key is missing, which means 0.1.0: no CHECK, one address of each family"});
   }
 }
 
@@ -222,14 +220,13 @@ NetworkText read_network(Document& document, Form form, Findings& findings) {
 
 std::string more_plugins_dir(const NetworkText& network, const std::string& beside) {
   const json& root = network.document->json.value;
-  const json* const only = member(root, "loadOnlyInlinedPlugins");
-  const bool inlined =
-      only != nullptr && (*only == true || (only->is_string() && *only != "" &&
-                                            cni::lower(only->get<std::string>()) == "true"));
+  const bool inlined = is_true(root, "loadOnlyInlinedPlugins") ||
+                       cni::lower(text_at(root, "loadOnlyInlinedPlugins")) == "true";
   const bool is_list = network.plugins.empty() || !network.plugins[0].path.empty();
-  if (inlined || !is_list || network.name.empty()) return "";
-  if (network.name.find('/') != std::string::npos) return "";
-  return (std::filesystem::path(beside) / network.name).string();
+  const std::string& name = network.name;
+  if (inlined || !is_list || name.empty() || name[0] == '.') return "";
+  if (name.find('/') != std::string::npos) return "";
+  return (std::filesystem::path(beside) / name).string();
 }
 
 void add_plugin(Document& document, NetworkText& network, Findings& findings) {

@@ -11,7 +11,6 @@ namespace tool {
 
 namespace {
 
-using cni::cat;
 using nlohmann::json;
 namespace fs = std::filesystem;
 

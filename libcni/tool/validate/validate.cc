@@ -44,9 +44,9 @@ class Validator {
 
 // The files of a directory with one of these endings, by name; as load_networks() takes them.
 std::vector<std::string> files_in(const std::string& dir,
-                                  std::initializer_list<std::string_view> endings) {
+                                  std::initializer_list<std::string_view> endings,
+                                  std::error_code& error) {
   std::vector<std::string> out;
-  std::error_code error;
   for (fs::directory_iterator it(dir, error); !error && it != fs::directory_iterator();
        it.increment(error)) {
     const std::string ending = it->path().extension().string();
@@ -85,7 +85,8 @@ Document* Validator::read(const std::string& file) {
 
 void Validator::look_at_plugins_beside(NetworkText& network, const std::string& dir) {
   if (dir.empty()) return;
-  for (const std::string& file : files_in(dir, {".conf"})) {
+  std::error_code none;  // the directory need not be there
+  for (const std::string& file : files_in(dir, {".conf"}, none)) {
     if (Document* const document = read(file)) add_plugin(*document, network, findings_);
   }
 }
@@ -121,13 +122,14 @@ void Validator::look_at_file(const std::string& file) {
 }
 
 void Validator::look_at_directory(const std::string& dir) {
-  std::vector<std::string> files = files_in(dir, {".conflist"});
-  for (const std::string& file : files_in(dir, {".conf", ".json"})) files.push_back(file);
+  std::error_code error;
+  std::vector<std::string> files = files_in(dir, {".conflist"}, error);
+  for (const std::string& file : files_in(dir, {".conf", ".json"}, error)) files.push_back(file);
   for (const std::string& file : files) look_at_file(file);
-  if (files.empty()) {
-    names_.push_back(dir);
-    findings_.add(dir, {Severity::kWarning, "no networks: no *.conflist, *.conf or *.json in it"});
-  }
+  if (!files.empty() && !error) return;
+  names_.push_back(dir);
+  if (error) return findings_.add(dir, {.what = error.message()});
+  findings_.add(dir, {Severity::kWarning, "no networks: no *.conflist, *.conf or *.json in it"});
 }
 
 void Validator::look_at(const std::string& name) {
