@@ -6,6 +6,7 @@
 #include "libcni/conf.h"
 #include "libcni/dir.h"
 #include "libcni/json.h"
+#include "libcni/result.h"
 #include "libcni/undo.h"
 #include "libcni/version.h"
 
@@ -71,6 +72,17 @@ json parse(const std::string& content) {
   return doc;
 }
 
+// Runtimes of before CNI 1.1 did not write it down; but the interface's entry in the result has it.
+std::string sandbox_in(const CachedAttachment& one) {
+  try {
+    for (const Interface& interface : result_from(one.result).interfaces) {
+      if (interface.name == one.key.ifname && !interface.sandbox.empty()) return interface.sandbox;
+    }
+  } catch (const Error&) {  // it says nothing about the rest
+  }
+  return {};
+}
+
 CachedAttachment attachment_from(const json& doc) {
   const Reader root(doc, Code::kDecodingFailure);
   if (root["kind"].as_string() != kKind) root["kind"].fail(cat("expected \"", kKind, "\""));
@@ -82,6 +94,7 @@ CachedAttachment attachment_from(const json& doc) {
                        .config = config_in(root["config"]),
                        .result = object_in(root["result"])};
   root.into("netns", out.netns);
+  if (out.netns.empty() && !out.result.is_null()) out.netns = sandbox_in(out);
   for (const std::string* part : {&out.key.network, &out.key.container_id, &out.key.ifname}) {
     if (part->empty()) throw Error(Code::kDecodingFailure, "it does not say whose it is");
   }

@@ -28,7 +28,7 @@ using Args = std::vector<std::pair<std::string, std::string>>;
 /// What is remembered of an ADD, for the CHECK, DEL and GC that follow.
 struct CachedAttachment {
   AttachmentKey key;
-  std::string netns;
+  std::string netns;  ///< a file of an older runtime without it: the sandbox of the result
   Args args;
   nlohmann::json capabilities;  ///< capability arguments, an object; null: none
   std::string config;           ///< the network list, as text

@@ -17,20 +17,6 @@ Target completed(Target target, const CachedAttachment& cached) {
   return target;
 }
 
-// A result in the words of another version of the spec: the list may have been edited since.
-// \throws Error where it cannot be said in them.
-json in_version(const json& result, const std::string& version) {
-  std::string own;
-  Reader(result, Code::kDecodingFailure).into("cniVersion", own);
-  if (own.empty() || own == version) return result;
-  const auto to = version_from(version);
-  if (!to) {
-    throw Error(Code::kIncompatibleVersion,
-                cat("cannot convert the result of version \"", own, "\" to \"", version, "\""));
-  }
-  return to_json(result_from(result), *to);
-}
-
 Error with_details(const Error& e, const std::string& more) {
   return {e.code(), e.what(), cat(e.details(), e.details().empty() ? "" : "; ", more)};
 }
@@ -45,6 +31,18 @@ Error with_details(const Error& e, const std::string& more) {
 }
 
 }  // namespace
+
+json in_version(const json& result, const std::string& version) {
+  std::string own;
+  Reader(result, Code::kDecodingFailure).into("cniVersion", own);
+  if (own.empty() || own == version) return result;
+  const auto to = version_from(version);
+  if (!to) {
+    throw Error(Code::kIncompatibleVersion,
+                cat("cannot convert the result of version \"", own, "\" to \"", version, "\""));
+  }
+  return to_json(result_from(result), *to);
+}
 
 void Operation::remember(const Target& target, const json& result) const {
   const Phase phase("cache");

@@ -10,6 +10,10 @@
 
 namespace cni {
 
+/// A result in the words of another version of the spec: the list may have been edited since.
+/// \throws Error where it cannot be said in them.
+nlohmann::json in_version(const nlohmann::json& result, const std::string& version);
+
 /// What Runtime does with one network once it has the locks: which plugins are called in what order
 /// and with which result, and what the cache keeps of it. Borrows options and list.
 class Operation {
@@ -29,6 +33,7 @@ class Operation {
   nlohmann::ordered_json add(const Target& target) const;
   void del(Target target, const std::optional<CachedAttachment>& cached) const;
   void check(Target target) const;
+  Runtime::RepairReport repair(const CachedAttachment& cached, bool only_look) const;
 
  private:
   void remember(const Target& target, const nlohmann::json& result) const;

@@ -16,11 +16,13 @@ namespace cni {
 
 namespace {
 
-std::string versions_json() {
+// Names the verbs beyond the spec to those who ask for them.
+std::string versions_json(const Plugin& plugin, const Env& env) {
   nlohmann::ordered_json out;
   out["cniVersion"] = str(kNewest);
   out["supportedVersions"] = nlohmann::ordered_json::array();
   for (const auto v : supported_versions()) out["supportedVersions"].push_back(v);
+  if (plugin.repair != nullptr && env.contains(Repair::kAsk)) out[Repair::kVerbsKey] = {"REPAIR"};
   return out.dump() + "\n";
 }
 
@@ -68,6 +70,7 @@ void dispatch(const Plugin& plugin, const Request& request) {
     case Command::kStatus:
       return call(plugin.status);
     case Command::kAdd:
+    case Command::kRepair:
     case Command::kVersion:
       return;
   }
@@ -81,12 +84,30 @@ void add(const Plugin& plugin, const Request& request, int out) {
   undo.commit();  // the only commit in the project
 }
 
+void repair(const Plugin& plugin, const Request& request, int out) {
+  if (plugin.repair == nullptr) {
+    throw Error(Code::kInvalidEnvironment, "unknown CNI_COMMAND: REPAIR");
+  }
+  bool only_look = false;
+  request.reader().into(Repair::kLookKey, only_look);
+  Repair repair(only_look);
+  const Result result = plugin.repair(request, repair);
+  nlohmann::ordered_json answer;
+  answer["cniVersion"] = str(request.version);
+  answer["found"] = repair.found();
+  answer["result"] = to_json(result, request.version);
+  write_out(out, text_of(answer));
+}
+
 void serve(const Plugin& plugin, const World& world, const Request& request) {
-  if (request.command == Command::kVersion) return write_out(world.out, versions_json());
+  if (request.command == Command::kVersion) {
+    return write_out(world.out, versions_json(plugin, world.env));
+  }
   require_foreign_netns(request);  // before the verb, not after it
   if (request.command == Command::kAdd && plugin.add != nullptr) {
     return add(plugin, request, world.out);
   }
+  if (request.command == Command::kRepair) return repair(plugin, request, world.out);
   dispatch(plugin, request);
 }
 

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "libcni/key.h"
+#include "libcni/repair.h"
 #include "libcni/request.h"
 #include "libcni/result.h"
 #include "libcni/undo.h"
@@ -20,6 +21,9 @@ struct Plugin {
   /// For --validate: throws what ADD would throw for its input alone, and looks at nothing else.
   void (*validate)(const Request&) = nullptr;
   const Manual* manual = nullptr;
+  /// What is not as ADD left it on the node is made again; neither the pod nor IPAM is touched.
+  /// Gives the result of ADD as it is now. Left out, the verb is unknown.
+  Result (*repair)(const Request&, Repair&) = nullptr;
 };
 
 /// One run's surroundings: plugin_main() takes them from the process, a test makes them up.

@@ -2,6 +2,7 @@
 
 #include "libcni/json.h"
 #include "libcni/log.h"
+#include "libcni/repair.h"
 #include "libcni/undo.h"
 
 namespace cni {
@@ -25,6 +26,8 @@ std::string_view word_for(Command command) {
       return "status";
     case Command::kVersion:
       return "version";
+    case Command::kRepair:
+      return "repair";
   }
   return "?";
 }
@@ -96,6 +99,17 @@ std::vector<std::string> versions_in(const json& doc) {
   return out;
 }
 
+// What is anything else than a list of texts is no announcement of ours.
+std::vector<std::string> verbs_in(const json& doc) {
+  std::vector<std::string> out;
+  const auto found = doc.find(Repair::kVerbsKey);
+  if (found == doc.end() || !found->is_array()) return out;
+  for (const json& one : *found) {
+    if (one.is_string()) out.push_back(one.get<std::string>());
+  }
+  return out;
+}
+
 // Complains about what is no result. version is the list's, and becomes the result's own if it has
 // one. null is an empty result, as in the reference.
 void require_result(const json& doc, std::string& version) {
@@ -134,6 +148,7 @@ std::string PluginCaller::input(const PluginConf& plugin, const Call& call) cons
     conf["cni.dev/valid-attachments"] = call.valid_attachments;
     conf["cni.dev/attachments"] = call.valid_attachments;  // as libcni spelled it before the spec
   }
+  if (call.only_look) conf[Repair::kLookKey] = true;
   return conf.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -181,21 +196,38 @@ std::string PluginCaller::call(const PluginConf& plugin, const Call& call) const
   });
 }
 
+nlohmann::ordered_json PluginCaller::result_in(const std::string& printed) const {
+  std::string version = list_.version.empty() ? "0.1.0" : list_.version;
+  try {
+    if (printed.find_first_not_of(" \t\r\n") == std::string::npos) {
+      throw Error(Code::kDecodingFailure, "it printed nothing");
+    }
+    require_result(parse_json(printed, "it"), version);
+  } catch (const Error& e) {
+    throw Error(e.code(), cat("read its result: ", e.what()), printed);
+  }
+  auto out = nlohmann::ordered_json::parse(printed);  // with its keys in the order it gave them
+  if (!out.is_object()) out = nlohmann::ordered_json::object();
+  out["cniVersion"] = version;
+  return out;
+}
+
 nlohmann::ordered_json PluginCaller::add(const PluginConf& plugin, const Call& call) const {
   const std::string printed = this->call(plugin, call);
-  return naming(plugin, call.command, [&]() -> nlohmann::ordered_json {
-    std::string version = list_.version.empty() ? "0.1.0" : list_.version;
-    try {
-      if (printed.find_first_not_of(" \t\r\n") == std::string::npos) {
-        throw Error(Code::kDecodingFailure, "it printed nothing");
-      }
-      require_result(parse_json(printed, "it"), version);
-    } catch (const Error& e) {
-      throw Error(e.code(), cat("read its result: ", e.what()), printed);
+  return naming(plugin, call.command, [&] { return result_in(printed); });
+}
+
+PluginCaller::Repaired PluginCaller::repair(const PluginConf& plugin, const Call& call) const {
+  const std::string printed = this->call(plugin, call);
+  return naming(plugin, call.command, [&]() -> Repaired {
+    const auto doc = nlohmann::ordered_json::parse(printed, nullptr, false);
+    if (!doc.is_object() || !doc.contains("result")) {
+      throw Error(Code::kDecodingFailure, "read its answer: it has no result", printed);
     }
-    auto out = nlohmann::ordered_json::parse(printed);  // with its keys in the order it gave them
-    if (!out.is_object()) out = nlohmann::ordered_json::object();
-    out["cniVersion"] = version;
+    Repaired out;
+    const json answer = doc;
+    Reader(answer, Code::kDecodingFailure).into("found", out.found);
+    out.result = result_in(doc["result"].dump());
     return out;
   });
 }
@@ -215,14 +247,15 @@ Runtime::PluginVersions PluginCaller::versions(const PluginConf& plugin) const {
                     .own_group = true,
                     .stop_fd = options_.stop_fd};
     set_variables(program.env, Command::kVersion, dummy, "dummy");
+    program.env.insert_or_assign(Repair::kAsk, "1");
     try {
       const json doc = parse_json(
           run(plugin, Command::kVersion, program, cat(R"({"cniVersion":")", str(kNewest), R"("})")),
           "what it printed");
-      return {plugin.type, program.file, versions_in(doc)};
+      return {plugin.type, program.file, versions_in(doc), verbs_in(doc)};
     } catch (const Error& e) {
       if (e.what() != std::string_view("unknown CNI_COMMAND: VERSION")) throw;
-      return {plugin.type, program.file, {"0.1.0"}};
+      return {plugin.type, program.file, {"0.1.0"}, {}};
     }
   });
 }

@@ -16,6 +16,7 @@ struct Call {
   const Target* target = nullptr;              ///< none for GC and STATUS
   nlohmann::json prev_result = nullptr;        ///< null: none
   nlohmann::json valid_attachments = nullptr;  ///< for GC
+  bool only_look = false;                      ///< for REPAIR
 };
 
 /// What a plugin finds in its environment. Without target it is about no attachment.
@@ -33,12 +34,21 @@ class PluginCaller {
   /// call() for ADD; what it printed is a result.
   nlohmann::ordered_json add(const PluginConf& plugin, const Call& call) const;
 
+  /// What a plugin said to REPAIR: what was wrong, and the result of ADD as it is now.
+  struct Repaired {
+    std::vector<std::string> found;
+    nlohmann::ordered_json result;
+  };
+  /// call() for REPAIR.
+  Repaired repair(const PluginConf& plugin, const Call& call) const;
+
   /// \throws Error as call() where one of the plugins is not there.
   void require_plugins(Command command) const;
 
   Runtime::PluginVersions versions(const PluginConf& plugin) const;
 
  private:
+  nlohmann::ordered_json result_in(const std::string& printed) const;
   std::string input(const PluginConf& plugin, const Call& call) const;
   std::string run(const PluginConf& plugin, Command command, const Program& program,
                   const std::string& input) const;

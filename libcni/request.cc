@@ -23,7 +23,8 @@ struct Needs {
 };
 
 Needs needs_of(std::string_view command) {
-  if (command == "ADD" || command == "CHECK") return {true, true, true, true};
+  if (command == "ADD" || command == "CHECK" || command == "REPAIR")
+    return {true, true, true, true};
   if (command == "DEL") return {true, false, true, true};
   if (command == "GC" || command == "STATUS") return {false, false, false, true};
   return {false, false, false, false};
@@ -68,7 +69,7 @@ std::string read_name(const nlohmann::json& conf) {
 
 Command read_command(const std::string& text) {
   for (const Command c : {Command::kAdd, Command::kDel, Command::kCheck, Command::kGc,
-                          Command::kStatus, Command::kVersion}) {
+                          Command::kStatus, Command::kVersion, Command::kRepair}) {
     if (str(c) == text) return c;
   }
   throw Error(Code::kInvalidEnvironment, cat("unknown CNI_COMMAND: ", text));
@@ -76,7 +77,7 @@ Command read_command(const std::string& text) {
 
 // The oldest version that has the verb.
 Version first_version_of(Command command) {
-  if (command == Command::kCheck) return Version::k0_4_0;
+  if (command == Command::kCheck || command == Command::kRepair) return Version::k0_4_0;
   if (command == Command::kGc || command == Command::kStatus) return Version::k1_1_0;
   return Version::k0_1_0;
 }
@@ -131,6 +132,8 @@ std::string_view str(Command command) {
       return "STATUS";
     case Command::kVersion:
       return "VERSION";
+    case Command::kRepair:
+      return "REPAIR";
   }
   return "?";
 }
@@ -192,7 +195,8 @@ netlink::NetNs open_netns(const Request& request) try {
 }
 
 void require_foreign_netns(const Request& request) {
-  if (request.command != Command::kAdd && request.command != Command::kDel) return;
+  const Command command = request.command;
+  if (command != Command::kAdd && command != Command::kDel && command != Command::kRepair) return;
   std::string override_value = lookup(request.env, "CNI_NETNS_OVERRIDE");
   for (char& c : override_value) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (override_value == "1" || override_value == "true" || request.netns.empty()) return;

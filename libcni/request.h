@@ -20,7 +20,8 @@ using Env = std::map<std::string, std::string, std::less<>>;
 /// The environment of this process.
 Env current_environment();
 
-enum class Command { kAdd, kDel, kCheck, kGc, kStatus, kVersion };
+/// The spec's verbs, and REPAIR (see Repair), which only plugins that announce it are asked for.
+enum class Command { kAdd, kDel, kCheck, kGc, kStatus, kVersion, kRepair };
 std::string_view str(Command command);
 
 /// Which interface of which container: what GC is told to keep.
@@ -64,9 +65,9 @@ struct Request {
 /// none.
 netlink::NetNs open_netns(const Request& request);
 
-/// For ADD and DEL: refuses a CNI_NETNS that is this process's own network namespace, so that a
-/// runtime's mistake does not reconfigure the node. CNI_NETNS_OVERRIDE=1 (or true) allows it.
-/// \throws Error(kInvalidNetNs).
+/// For ADD, DEL and REPAIR: refuses a CNI_NETNS that is this process's own network namespace, so
+/// that a runtime's mistake does not reconfigure the node. CNI_NETNS_OVERRIDE=1 (or true) allows
+/// it. \throws Error(kInvalidNetNs).
 void require_foreign_netns(const Request& request);
 
 }  // namespace cni

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "libcni/liveness.h"
 #include "libcni/log.h"
 #include "libcni/names.h"
 #include "libcni/operation.h"
@@ -57,7 +58,7 @@ OperationLock lock(const Operation& operation, const Target& target) {
   });
 }
 
-// DEL and CHECK go on without a lock where there can be none, as on a disk that has become
+// DEL, CHECK and REPAIR go on without a lock where there can be none, as on a disk that has become
 // read-only.
 std::optional<OperationLock> lock_if_possible(const Operation& operation, const Target& target) {
   const Phase phase("lock");
@@ -236,6 +237,31 @@ void Runtime::check(const NetworkList& list, const Target& target) const {
     const Operation operation(options_, list);
     const auto held = lock_if_possible(operation, target);
     operation.check(target);
+  });
+}
+
+std::optional<Runtime::RepairReport> Runtime::repair(const NetworkList& list,
+                                                     const Attachment& whose,
+                                                     bool only_look) const {
+  const Target target{.container_id = whose.container_id, .netns = {}, .ifname = whose.ifname};
+  return logged({options_, list, Command::kRepair, &target}, [&]() -> std::optional<RepairReport> {
+    require_names(list, target);
+    if (!list.is_at_least("0.4.0")) {
+      throw Error(Code::kIncompatibleVersion,
+                  cat("configuration version \"", list.version, "\" does not support repairing"));
+    }
+    const Operation operation(options_, list);
+    const auto held = lock_if_possible(operation, target);
+    const auto cached = operation.cache().find(operation.key_of(target));
+    if (!cached || cached->result.is_null()) return std::nullopt;
+    // Not before: a DEL of others may have been in the middle of it.
+    if (liveness_of(cached->netns, whose.ifname) == Liveness::kNoInterface) {
+      return RepairReport{
+          .found = {},
+          .foreign = {},
+          .error = Error(Code::kUnknownContainer, "the pod's interface is gone: restart the pod")};
+    }
+    return as_error([&] { return operation.repair(*cached, only_look); });
   });
 }
 

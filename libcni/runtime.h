@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -91,9 +92,27 @@ class Runtime {
   /// STATUS of every plugin, from 1.1.0 on; goes on past failures. The code is the first failure's.
   void status(const NetworkList& list) const;
 
+  struct Finding {
+    std::string plugin;  ///< its type
+    std::string what;
+  };
+  struct RepairReport {
+    std::vector<Finding> found;    ///< what was wrong and is whole again, or would be
+    std::vector<Finding> foreign;  ///< what CHECK of plugins says that cannot be repaired
+    std::optional<Error> error;    ///< what could not be repaired, or is not right all the same
+    bool ok() const { return foreign.empty() && !error; }
+  };
+  /// Makes again what ADD made on the node and others removed, with what the cache has of that ADD:
+  /// REPAIR of the plugins that have it, in order, CHECK of the others and at the end of all. No
+  /// plugin gets an ADD. Stops at a plugin that fails, on whose work the next ones stand.
+  /// only_look: nothing is changed. Nothing where the cache has no finished ADD (any more).
+  std::optional<RepairReport> repair(const NetworkList& list, const Attachment& whose,
+                                     bool only_look = false) const;
+
   struct PluginVersions {
     std::string type, file;
     std::vector<std::string> versions;  ///< as it printed them
+    std::vector<std::string> verbs;     ///< that it has beyond the spec: REPAIR
   };
   /// VERSION of every plugin in order.
   std::vector<PluginVersions> versions(const NetworkList& list) const;

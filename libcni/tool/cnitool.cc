@@ -15,6 +15,7 @@
 #include "libcni/tool/doctor/diagnose.h"
 #include "libcni/tool/manual_page.h"
 #include "libcni/tool/operate.h"
+#include "libcni/tool/repair.h"
 #include "libcni/tool/trace.h"
 #include "libcni/tool/validate/validate.h"
 #include "libcni/undo.h"
@@ -46,6 +47,7 @@ struct CommandLine {
   bool no_undo = false;
   tool::Validation validation;
   std::string shell;
+  bool dry_run = false;
   std::string command;
 };
 
@@ -110,6 +112,15 @@ void add_verbs(CLI::App& app, CommandLine& line) {
   }
 }
 
+void add_repair(CLI::App& app, CommandLine& line) {
+  CLI::App& repair = *add_command(app, line, "repair",
+                                  "make again what others removed from the node: bridge, ports, "
+                                  "masquerading, hostPorts, limits");
+  repair.add_option("network", line.operation.network, "only of this network");
+  repair.add_option("--container", line.settings.container_id, "only of this container");
+  repair.add_flag("--dry-run", line.dry_run, "only say what is wrong");
+}
+
 void add_views(CLI::App& app, CommandLine& line) {
   CLI::App& list = *add_command(app, line, "list", "show all attachments that are remembered");
   list.add_option("network", line.operation.network, "only of this network");
@@ -163,8 +174,9 @@ void complete(CommandLine& line) {
   }
   const bool whole_network = operation.verb == "gc" || operation.verb == "status";
   const bool named = line.command == "show" && !line.settings.container_id.empty();
-  if (operation.netns.empty() && !whole_network && !named && line.command != "list" &&
-      line.command != "doctor") {
+  const bool of_all =
+      line.command == "list" || line.command == "repair" || line.command == "doctor";
+  if (operation.netns.empty() && !whole_network && !named && !of_all) {
     throw cni::Error(cni::Code::kInvalidEnvironment,
                      cat(operation.verb, ": the path of a network namespace is missing"));
   }
@@ -179,6 +191,7 @@ void define(CLI::App& app, CommandLine& line) {
   app.footer(kEnvironment);
   add_options(app, line);
   add_verbs(app, line);
+  add_repair(app, line);
   add_views(app, line);
   add_validate(app, line);
   add_documents(app, line);
@@ -231,6 +244,10 @@ int execute(CommandLine& line, const cni::Env& env, const tool::Output& output) 
   options.stop_fd = signals_to_stop();
   if (line.command == "trace") {
     return tool::trace(operation, line.settings, std::move(options), output) ? 0 : 1;
+  }
+  if (line.command == "repair") {
+    const tool::Selection which{operation.network, line.settings.container_id};
+    return tool::repair(which, line.dry_run, options, output) ? 0 : 1;
   }
   tool::operate(operation, line.settings, options, output);
   return 0;

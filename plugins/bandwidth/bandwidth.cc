@@ -53,4 +53,13 @@ void validate(const cni::Request& request) {
   require(request.prev_result(), kChained);
 }
 
+cni::Result repair(const cni::Request& request, cni::Repair& repair) {
+  const Conf conf = Conf::parse(request);
+  cni::Result result = require(request.prev_result(), "must be called as a chained plugin");
+  if (!conf.limits()) return result;
+  Site site = look_at(request, conf, result);
+  repair.part([&] { check_limits(site); }, [&] { set_limits(site, result); });
+  return result;
+}
+
 }  // namespace bandwidth

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "libcni/repair.h"
 #include "libcni/request.h"
 #include "libcni/result.h"
 #include "libcni/undo.h"
@@ -16,5 +17,8 @@ void gc(const cni::Request& request);
 void status(const cni::Request& request);
 /// \throws cni::Error where ADD would refuse the input, whatever the node is like.
 void validate(const cni::Request& request);
+
+/// Sets the limits again where one of them is not as the config says.
+cni::Result repair(const cni::Request& request, cni::Repair& repair);
 
 }  // namespace bandwidth

@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
                            .gc = bandwidth::gc,
                            .status = bandwidth::status,
                            .validate = bandwidth::validate,
-                           .manual = &bandwidth::kManual},
+                           .manual = &bandwidth::kManual,
+                           .repair = bandwidth::repair},
                           argc, argv);
 }

@@ -13,7 +13,6 @@
 #include "plugins/bridge/link.h"
 #include "plugins/bridge/macspoof.h"
 #include "plugins/bridge/port.h"
-#include "plugins/common/gateway.h"
 #include "plugins/common/interface.h"
 #include "plugins/common/owned_links.h"
 
@@ -56,28 +55,6 @@ void complete_gateways(const Conf& conf, Result& result) {
   }
 }
 
-// The gateway's addresses on the bridge, or on the link of the access VLAN; returns that link.
-Link become_gateway(RouteSocket& host, const Link& bridge, const Conf& conf, const Result& result) {
-  const cni::Phase phase("gateway");
-  const Link device = conf.vlan != 0 ? ensure_vlan_gateway(host, bridge, conf) : bridge;
-  for (const bool v4 : {true, false}) {
-    bool any = false;
-    for (const cni::Address& address : result.ips) {
-      if (address.cidr.ip.is_v4() != v4 || !address.gateway) continue;
-      any = true;
-      const cni::Cidr gateway{*address.gateway, address.cidr.prefix};
-      // A bridge that was here before us may follow its ports' hardware addresses: pin its own.
-      if (plugins::ensure_gateway_address(host, device, gateway, conf.force_address)) {
-        host.send(netlink::set_link(device, {.mac = host.get(device.name).mac}));
-      }
-    }
-    if (any) {
-      plugins::enable_forwarding(host, v4 ? netlink::Family::kIpv4 : netlink::Family::kIpv6);
-    }
-  }
-  return device;
-}
-
 void masquerade(const cni::Request& request, const Conf& conf, const Result& result,
                 cni::Undo& undo) {
   plugins::Masquerade what{request.network, request.container_id, request.ifname, {}};
@@ -113,7 +90,7 @@ Link route_pod(const Wiring& wiring, const Link& bridge, const plugins::PodInter
   complete_gateways(conf, result);
   plugins::configure_interface(inside, result, {.enable_dad = conf.enable_dad});
   Link device = bridge;
-  if (conf.is_gateway) device = become_gateway(wiring.host, bridge, conf, result);
+  if (conf.is_gateway) device = ensure_gateway(wiring.host, bridge, conf, result);
   if (conf.ip_masq) masquerade(wiring.request, conf, result, undo);
   return device;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "libcni/repair.h"
 #include "libcni/request.h"
 #include "libcni/undo.h"
 
@@ -25,5 +26,10 @@ void status(const cni::Request& request);
 
 /// \throws cni::Error where ADD would refuse the input, whatever the node is like.
 void validate(const cni::Request& request);
+
+/// Makes again what is not on the node any more of what ADD made: the bridge with its hardware
+/// address of then, the port, gateway, masquerading, hardware address check. The pod's interface
+/// has to be there, and stays as it is; IPAM is not asked.
+cni::Result repair(const cni::Request& request, cni::Repair& repair);
 
 }  // namespace bridge

@@ -37,20 +37,6 @@ void require_mac(const cni::Interface& wanted, const Link& seen) {
   }
 }
 
-Link check_bridge(const Wiring& wiring, const cni::Result& result) {
-  const Conf& conf = wiring.conf;
-  const auto& wanted = entry(result, conf.bridge, "");
-  const auto bridge = wiring.host.find(conf.bridge);
-  if (!bridge) throw differs(cat("Interface name ", conf.bridge, " not found"));
-  require_usable(*bridge, conf);
-  require_mac(wanted, *bridge);
-  if (!bridge->up) throw differs(cat("bridge '", conf.bridge, "' is down"));
-  if (conf.promisc_mode && !bridge->promiscuous) {
-    throw differs(cat("Bridge interface ", conf.bridge, " is not in promiscuous mode"));
-  }
-  return *bridge;
-}
-
 void check_vlans(const Wiring& wiring, const Link& outside) {
   const Conf& conf = wiring.conf;
   if (conf.vlan == 0 && conf.trunk.empty()) return;
@@ -71,29 +57,69 @@ void check_vlans(const Wiring& wiring, const Link& outside) {
   }
 }
 
-// The other end of the pod's interface: a port of the bridge with the flags of the config.
-Link check_port(const Wiring& wiring, const cni::Result& result, const Link& bridge,
-                const Link& inside) {
+// The pair whose other end puts the gateway of an access VLAN into the bridge.
+void check_vlan_gateway(const Wiring& wiring, const Link& gateway) {
+  if (!gateway.up) throw differs(cat("'", gateway.name, "' is down"));
+  if (gateway.kind != "veth") return;  // somebody else's way to do it
+  const auto port = wiring.host.find(gateway.peer_index);
+  const auto bridge = wiring.host.find(wiring.conf.bridge);
+  if (!port || !bridge) return;
+  if (port->master == 0) {
+    throw differs(cat("'", port->name, "', the other end of '", gateway.name,
+                      "', is not a port of bridge '", bridge->name, "'"));
+  }
+  if (!port->up) throw differs(cat("bridge port '", port->name, "' is down"));
+}
+
+std::vector<cni::Cidr> addresses_of(const cni::Result& result) {
+  std::vector<cni::Cidr> out;
+  for (const auto& address : result.ips) out.push_back(address.cidr);
+  return out;
+}
+
+}  // namespace
+
+Link check_bridge(const Wiring& wiring, const cni::Result& result) {
+  const Conf& conf = wiring.conf;
+  const auto& wanted = entry(result, conf.bridge, "");
+  const auto bridge = wiring.host.find(conf.bridge);
+  if (!bridge) throw differs(cat("Interface name ", conf.bridge, " not found"));
+  require_usable(*bridge, conf);
+  require_mac(wanted, *bridge);
+  if (!bridge->up) throw differs(cat("bridge '", conf.bridge, "' is down"));
+  if (conf.promisc_mode && !bridge->promiscuous) {
+    throw differs(cat("Bridge interface ", conf.bridge, " is not in promiscuous mode"));
+  }
+  return *bridge;
+}
+
+Link find_outside(const Wiring& wiring, const Link& inside) {
   const auto outside = wiring.host.find(inside.peer_index);
   if (!outside || outside->kind != "veth" || outside->peer_index != inside.index) {
-    throw differs(cat("CNI veth created for bridge ", bridge.name, " was not found"));
+    throw differs(cat("CNI veth created for bridge ", wiring.conf.bridge, " was not found"));
   }
-  require_mac(entry(result, outside->name, ""), *outside);
-  if (outside->master != bridge.index) {
-    throw differs(cat("'", outside->name, "' is not a port of bridge '", bridge.name, "'"));
-  }
-  if (!outside->up) throw differs(cat("bridge port '", outside->name, "' is down"));
-  if (outside->hairpin != wiring.conf.hairpin_mode) {
-    throw differs(cat("hairpin mode of bridge port '", outside->name, "' is not as configured"));
-  }
-  if (outside->isolated != wiring.conf.port_isolation) {
-    throw differs(cat("isolation of bridge port '", outside->name, "' is not as configured"));
-  }
-  check_vlans(wiring, *outside);
   return *outside;
 }
 
-Link check_inside(const Wiring& wiring, const cni::Result& result) {
+// A port of the bridge with the flags of the config.
+void check_port(const Wiring& wiring, const cni::Result& result, const Port& port) {
+  const Link& outside = port.outside;
+  require_mac(entry(result, outside.name, ""), outside);
+  const auto bridge = wiring.host.find(wiring.conf.bridge);
+  if (!bridge || outside.master != bridge->index) {
+    throw differs(cat("'", outside.name, "' is not a port of bridge '", wiring.conf.bridge, "'"));
+  }
+  if (!outside.up) throw differs(cat("bridge port '", outside.name, "' is down"));
+  if (outside.hairpin != wiring.conf.hairpin_mode) {
+    throw differs(cat("hairpin mode of bridge port '", outside.name, "' is not as configured"));
+  }
+  if (outside.isolated != wiring.conf.port_isolation) {
+    throw differs(cat("isolation of bridge port '", outside.name, "' is not as configured"));
+  }
+  check_vlans(wiring, outside);
+}
+
+Link find_inside(const Wiring& wiring, const cni::Result& result) {
   const std::string& name = wiring.request.ifname;
   const auto& wanted = entry(result, name, wiring.request.netns);
   const auto inside = wiring.pod.find(name);
@@ -103,9 +129,6 @@ Link check_inside(const Wiring& wiring, const cni::Result& result) {
   }
   // A later plugin of the chain may have given it another one and says so in the result.
   require_mac(wanted, *inside);
-  if (!wiring.conf.disable_container_interface && !inside->up) {
-    throw differs(cat("Interface ", name, " is down"));
-  }
   return *inside;
 }
 
@@ -115,6 +138,7 @@ void check_gateway(const Wiring& wiring, const cni::Result& result) {
   const std::string name = conf.vlan != 0 ? conf.vlan_gateway() : conf.bridge;
   const auto device = wiring.host.find(name);
   if (!device) throw differs(cat("Interface name ", name, " not found"));
+  if (conf.vlan != 0) check_vlan_gateway(wiring, *device);
   const auto addresses = wiring.host.addresses(*device);
   for (const cni::Address& address : result.ips) {
     if (!address.gateway) continue;
@@ -129,19 +153,15 @@ void check_gateway(const Wiring& wiring, const cni::Result& result) {
   }
 }
 
-std::vector<cni::Cidr> addresses_of(const cni::Result& result) {
-  std::vector<cni::Cidr> out;
-  for (const auto& address : result.ips) out.push_back(address.cidr);
-  return out;
-}
-
-}  // namespace
-
 void check_attachment(const Wiring& wiring, const cni::Result& result) {
   const Conf& conf = wiring.conf;
-  const Link bridge = check_bridge(wiring, result);
-  const Link inside = check_inside(wiring, result);
-  const Link outside = check_port(wiring, result, bridge, inside);
+  check_bridge(wiring, result);
+  const Link inside = find_inside(wiring, result);
+  if (!conf.disable_container_interface && !inside.up) {
+    throw differs(cat("Interface ", inside.name, " is down"));
+  }
+  const Link outside = find_outside(wiring, inside);
+  check_port(wiring, result, {outside, inside});
   if (conf.mac_spoof_check) {
     check_macspoof(wiring.request.container_id, wiring.request.ifname, outside.name);
   }

@@ -8,6 +8,7 @@
 #include "libcni/error.h"
 #include "libcni/phase.h"
 #include "netlink/sysctl.h"
+#include "plugins/common/gateway.h"
 
 namespace bridge {
 
@@ -19,10 +20,10 @@ using netlink::RouteSocket;
 
 constexpr std::uint16_t kNativeVlan = 1;
 
-Link create_bridge(RouteSocket& host, const Conf& conf) {
+Link create_bridge(RouteSocket& host, const Conf& conf, const std::optional<netlink::Mac>& mac) {
   // Its own hardware address from the start: it neither follows the ports' nor is changed by udev.
   auto request = netlink::add(netlink::Bridge{.name = conf.bridge,
-                                              .mac = netlink::Mac::random(),
+                                              .mac = mac ? *mac : netlink::Mac::random(),
                                               .mtu = conf.mtu,
                                               .vlan_filtering = conf.vlan_filtering});
   request.tolerated = {EEXIST};  // another ADD was quicker
@@ -82,10 +83,10 @@ void require_usable(const Link& bridge, const Conf& conf) {
   }
 }
 
-Link ensure_bridge(RouteSocket& host, const Conf& conf) {
+Link ensure_bridge(RouteSocket& host, const Conf& conf, const std::optional<netlink::Mac>& mac) {
   const cni::Phase phase("bridge");
   auto found = host.find(conf.bridge);
-  const Link bridge = found ? *found : create_bridge(host, conf);
+  const Link bridge = found ? *found : create_bridge(host, conf, mac);
   require_usable(bridge, conf);
   ignore_router_advertisements(bridge.name);  // before it is up
   netlink::LinkChange change;
@@ -122,9 +123,14 @@ Link ensure_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf
   const auto port = gateway.kind == "veth" ? host.find(gateway.peer_index) : std::nullopt;
   std::vector<netlink::Request> requests;
   // Said again each time: who made the pair may have died before it came to this.
-  if (port && port->master == bridge.index) {
+  if (port && (port->master == bridge.index || port->master == 0)) {
     ignore_router_advertisements(port->name);
-    requests = port_vlans(*port, bridge, conf, false);
+    if (port->master == 0) {  // a bridge that is deleted lets go of its ports
+      requests.push_back(netlink::set_link(*port, {.master = bridge.index}));
+    }
+    for (auto& request : port_vlans(*port, bridge, conf, false)) {
+      requests.push_back(std::move(request));
+    }
     requests.push_back(netlink::set_link(*port, {.up = true}));
   }
   ignore_router_advertisements(name);
@@ -132,6 +138,28 @@ Link ensure_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf
   requests.push_back(netlink::set_link(gateway, {.up = true}));
   host.send(requests);
   return gateway;
+}
+
+Link ensure_gateway(RouteSocket& host, const Link& bridge, const Conf& conf,
+                    const cni::Result& result) {
+  const cni::Phase phase("gateway");
+  const Link device = conf.vlan != 0 ? ensure_vlan_gateway(host, bridge, conf) : bridge;
+  for (const bool v4 : {true, false}) {
+    bool any = false;
+    for (const cni::Address& address : result.ips) {
+      if (address.cidr.ip.is_v4() != v4 || !address.gateway) continue;
+      any = true;
+      const cni::Cidr gateway{*address.gateway, address.cidr.prefix};
+      // A bridge that was here before us may follow its ports' hardware addresses: pin its own.
+      if (plugins::ensure_gateway_address(host, device, gateway, conf.force_address)) {
+        host.send(netlink::set_link(device, {.mac = host.get(device.name).mac}));
+      }
+    }
+    if (any) {
+      plugins::enable_forwarding(host, v4 ? netlink::Family::kIpv4 : netlink::Family::kIpv6);
+    }
+  }
+  return device;
 }
 
 }  // namespace bridge

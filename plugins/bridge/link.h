@@ -1,5 +1,6 @@
 #pragma once
 
+#include "libcni/result.h"
 #include "netlink/route/socket.h"
 #include "plugins/bridge/conf.h"
 
@@ -9,15 +10,23 @@ namespace bridge {
 /// (CVE-2020-10749). Shared by all pods: one pod never takes it down.
 /// \throws cni::Error where a link of that name is no bridge, or lacks the VLAN filtering that the
 /// config needs.
-netlink::Link ensure_bridge(netlink::RouteSocket& host, const Conf& conf);
+/// mac: of a bridge that is made; absent: a random one.
+netlink::Link ensure_bridge(netlink::RouteSocket& host, const Conf& conf,
+                            const std::optional<netlink::Mac>& mac = {});
 
 /// Complaints of ensure_bridge() about a bridge that is there.
 void require_usable(const netlink::Link& bridge, const Conf& conf);
 
 /// The link that carries the gateway address of an access VLAN, "BRIDGE.VLAN": one end of a veth
-/// pair whose other end is a port of the bridge in that VLAN. Made where it is missing; shared.
+/// pair whose other end is a port of the bridge in that VLAN. Made where it is missing, put into
+/// the bridge again where that was deleted meanwhile; shared.
 netlink::Link ensure_vlan_gateway(netlink::RouteSocket& host, const netlink::Link& bridge,
                                   const Conf& conf);
+
+/// The gateway's addresses on the bridge, or on the link of the access VLAN, and forwarding turned
+/// on. Returns the link that carries them.
+netlink::Link ensure_gateway(netlink::RouteSocket& host, const netlink::Link& bridge,
+                             const Conf& conf, const cni::Result& result);
 
 /// The requests that put a port into the VLANs of the config. with_trunk: also the tagged ones.
 std::vector<netlink::Request> port_vlans(const netlink::Link& port, const netlink::Link& bridge,

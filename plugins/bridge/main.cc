@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
                            .gc = bridge::gc,
                            .status = bridge::status,
                            .validate = bridge::validate,
-                           .manual = &bridge::kManual},
+                           .manual = &bridge::kManual,
+                           .repair = bridge::repair},
                           argc, argv);
 }

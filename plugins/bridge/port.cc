@@ -109,6 +109,26 @@ void open_port(const Wiring& wiring, const Port& port, const Link& bridge) {
   wiring.host.send(requests);
 }
 
+void restore_port(const Wiring& wiring, const Port& port, const Link& bridge) {
+  const Conf& conf = wiring.conf;
+  const Link& outside = port.outside;
+  ignore_router_advertisements(outside.name);
+  std::vector<netlink::Request> requests;
+  if (outside.master != bridge.index) {
+    requests.push_back(netlink::set_link(outside, {.master = bridge.index}));
+  }
+  // The flags before the VLANs: an isolated port is not to see its neighbours first.
+  requests.push_back(
+      netlink::set_port(outside, {.hairpin = conf.hairpin_mode, .isolated = conf.port_isolation}));
+  for (auto& request : port_vlans(outside, bridge, conf, true)) {
+    requests.push_back(std::move(request));
+  }
+  requests.push_back(
+      netlink::set_link(outside, {.up = true, .alias = plugins::owner_of(wiring.request).text}));
+  wiring.host.send(requests);
+  if (!conf.disable_container_interface) wait_for_port(wiring.host, outside);
+}
+
 void wait_for_port(RouteSocket& host, const Link& outside) {
   const cni::Phase phase("wait");
   constexpr std::chrono::milliseconds kLimit{2500};

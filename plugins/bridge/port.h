@@ -33,6 +33,10 @@ Port connect_pod(const Wiring& wiring, const netlink::Link& bridge, cni::Undo& u
 /// Puts the port into its VLANs, sets its flags and its alias (whose it is), and sets it up.
 void open_port(const Wiring& wiring, const Port& port, const netlink::Link& bridge);
 
+/// Makes the outer end, of which the inner one is in use, what connect_pod() and open_port() made
+/// of it: a port of bridge with the config's VLANs and flags, up.
+void restore_port(const Wiring& wiring, const Port& port, const netlink::Link& bridge);
+
 /// Waits until the bridge forwards the port's frames. \throws cni::Error after 2.5 seconds.
 void wait_for_port(netlink::RouteSocket& host, const netlink::Link& outside);
 

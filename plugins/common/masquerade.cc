@@ -72,6 +72,13 @@ void add_masquerade(MasqueradeBackend backend, const Masquerade& masquerade) {
   }
 }
 
+void restore_masquerade(MasqueradeBackend backend, const Masquerade& masquerade) {
+  auto socket = NfSocket::find();
+  if (backend == MasqueradeBackend::kIptables) return xt::restore(pointer(socket), masquerade);
+  if (!socket) throw cni::Error(Code::kPluginUnavailable, "the kernel has no nf_tables");
+  nft::restore(*socket, masquerade);
+}
+
 void remove_masquerade(const Masquerade& masquerade) {
   auto socket = NfSocket::find();
   remove_masquerade(pointer(socket), masquerade);

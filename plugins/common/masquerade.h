@@ -41,6 +41,10 @@ std::optional<std::string> masquerade_missing(std::optional<MasqueradeBackend> b
 /// \throws netlink::Error, cni::Error; kTryAgainLater where another tool holds the xtables lock.
 void add_masquerade(MasqueradeBackend backend, const Masquerade& masquerade);
 
+/// Adds what is missing of an attachment whose ADD made it; nothing that is there is removed.
+/// \throws as add_masquerade().
+void restore_masquerade(MasqueradeBackend backend, const Masquerade& masquerade);
+
 /// Removes what either backend has for the attachment; with nothing there it is cheap and runs
 /// nothing. Without addresses it removes what it finds under the attachment's names; the names of
 /// the iptables form are shared by all attachments of a container to one network.

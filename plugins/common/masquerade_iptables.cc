@@ -231,6 +231,10 @@ void add(NfSocket* socket, const Masquerade& m) {
   }
 }
 
+void restore(NfSocket* socket, const Masquerade& m) {
+  for (const Family family : kFamilies) add_family(socket, family, m);
+}
+
 void plan_remove(NfSocket& socket, const Masquerade& m, Batch& batch) {
   const std::string chain = chain_of(m);
   for (const Family family : kFamilies) {

@@ -42,6 +42,9 @@ std::string rules_to_remove(const Masquerade& masquerade, const Removal& removal
 /// Adds for every family among the addresses. \throws as add_masquerade().
 void add(netlink::nf::NfSocket* socket, const Masquerade& masquerade);
 
+/// Adds what of it is missing.
+void restore(netlink::nf::NfSocket* socket, const Masquerade& masquerade);
+
 /// Adds to batch the removal of what iptables-nft made.
 void plan_remove(netlink::nf::NfSocket& socket, const Masquerade& masquerade,
                  netlink::nf::Batch& batch);

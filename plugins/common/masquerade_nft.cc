@@ -80,6 +80,13 @@ std::string tag_of(const Masquerade& m) {
   return cni::OwnerTag(m.network, m.container_id, m.ifname).text;
 }
 
+bool has_rule(const std::vector<Rule>& seen, const Masquerade& m, const Cidr& address) {
+  const Rule wanted = address_rule(address, tag_of(m));
+  return std::any_of(seen.begin(), seen.end(), [&](const Rule& rule) {
+    return rule.exprs == wanted.exprs && rule.comment == wanted.comment;
+  });
+}
+
 bool as_wanted(const std::vector<Rule>& seen) {
   const auto wanted = postrouting_rules();
   return std::equal(seen.begin(), seen.end(), wanted.begin(), wanted.end(),
@@ -116,6 +123,16 @@ void add(NfSocket& socket, const Masquerade& masquerade) {
       [&](Batch& batch) { batch = plan_add(socket.rules(postrouting()), masquerade); });
 }
 
+void restore(NfSocket& socket, const Masquerade& masquerade) {
+  socket.commit_planned([&](Batch& batch) {
+    Masquerade lacking = masquerade;
+    const auto seen = socket.rules(checks());
+    std::erase_if(lacking.addresses,
+                  [&](const Cidr& address) { return has_rule(seen, masquerade, address); });
+    batch = plan_add(socket.rules(postrouting()), lacking);
+  });
+}
+
 void plan_remove(NfSocket& socket, const Masquerade& m, Batch& batch) {
   const std::string prefix = cni::OwnerTag(m.network, m.container_id, m.ifname).prefix();
   NfSocket::Filter filter{.comment_start = prefix};
@@ -142,11 +159,8 @@ std::optional<std::string> missing(NfSocket& socket, const Masquerade& masquerad
   }
   const auto seen = socket.rules(checks());
   for (const Cidr& address : masquerade.addresses) {
-    Rule wanted = address_rule(address, tag_of(masquerade));
-    const bool there = std::any_of(seen.begin(), seen.end(), [&](const Rule& rule) {
-      return rule.exprs == wanted.exprs && rule.comment == wanted.comment;
-    });
-    if (!there) return cat("chain '", checks().str(), "' has no rule for ", address.str());
+    if (has_rule(seen, masquerade, address)) continue;
+    return cat("chain '", checks().str(), "' has no rule for ", address.str());
   }
   return std::nullopt;
 }

@@ -18,6 +18,9 @@ netlink::nf::Batch plan_add(const std::vector<netlink::nf::Rule>& postrouting,
                             const Masquerade& masquerade);
 void add(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
 
+/// Adds what of it is missing, and no rule twice.
+void restore(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
+
 /// Adds to batch the removal of the attachment's rules.
 void plan_remove(netlink::nf::NfSocket& socket, const Masquerade& masquerade,
                  netlink::nf::Batch& batch);

@@ -85,4 +85,11 @@ void status(const cni::Request&) {}
 
 void validate(const cni::Request& request) { request.prev_result(); }
 
+cni::Result repair(const cni::Request& request, cni::Repair& repair) {
+  RouteSocket pod(cni::open_netns(request));
+  repair.part([&] { check(request); },
+              [&] { pod.send(netlink::set_link(pod.get("lo"), {.up = true})); });
+  return request.prev_result().value_or(cni::Result{});
+}
+
 }  // namespace loopback

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "libcni/key.h"
+#include "libcni/repair.h"
 #include "libcni/request.h"
 #include "libcni/undo.h"
 
@@ -20,5 +21,8 @@ void gc(const cni::Request& request);
 void status(const cni::Request& request);
 /// \throws cni::Error where ADD would refuse the input, whatever the node is like.
 void validate(const cni::Request& request);
+
+/// Sets "lo" up where it is down.
+cni::Result repair(const cni::Request& request, cni::Repair& repair);
 
 }  // namespace loopback

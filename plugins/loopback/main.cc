@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
                            .gc = loopback::gc,
                            .status = loopback::status,
                            .validate = loopback::validate,
-                           .manual = &loopback::kManual},
+                           .manual = &loopback::kManual,
+                           .repair = loopback::repair},
                           argc, argv);
 }

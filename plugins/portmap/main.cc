@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
                            .gc = portmap::gc,
                            .status = portmap::status,
                            .validate = portmap::validate,
-                           .manual = &portmap::kManual},
+                           .manual = &portmap::kManual,
+                           .repair = portmap::repair},
                           argc, argv);
 }

@@ -106,6 +106,61 @@ std::optional<std::string> missing_unrecorded(NfSocket* socket, const Conf& conf
   return missing(socket, attachment);
 }
 
+// Of how it was set up, as far as that is known.
+std::optional<Attachment> recorded(const Owner& owner) {
+  const auto records = Records::find();
+  return records ? records->find(owner) : std::nullopt;
+}
+
+void require_mapped(NfSocket* socket, const Conf& conf, Attachment attachment) {
+  const auto known = recorded(attachment.owner);
+  if (known) attachment.backend = known->backend;
+  const auto flaw =
+      known ? missing(socket, attachment) : missing_unrecorded(socket, conf, attachment);
+  if (flaw) throw cni::Error(Code::kInternal, cat("check port mappings: ", *flaw));
+}
+
+void require_loopback(const Attachment& attachment) {
+  if (!uses_loopback(attachment) || attachment.device_v4.empty()) return;
+  if (netlink::read_sysctl(route_localnet(attachment)) == "1") return;
+  throw cni::Error(Code::kInternal, cat("check port mappings: ", route_localnet(attachment),
+                                        " is not 1, 127.0.0.1 does not lead to the pod"));
+}
+
+void open_loopback(const Attachment& attachment) {
+  if (!uses_loopback(attachment) || attachment.device_v4.empty()) return;
+  netlink::ensure_sysctl(route_localnet(attachment), "1");
+}
+
+void refuse_others(const cni::Request& request, const Conf& conf, const Attachment& attachment) {
+  refuse_denied(conf.denied, conf.mappings);
+  if (conf.on_conflict == OnConflict::kRefuse) {
+    refuse_listeners(attachment.claims, request.container_id);
+  }
+}
+
+/// Where the mappings are made, for the time of a call.
+struct Site {
+  RouteSocket& host;
+  NfSocket* socket;
+};
+
+void map_again(const Site& site, const cni::Request& request, const Conf& conf,
+               Attachment attachment) {
+  refuse_others(request, conf, attachment);
+  std::optional<Backend> backend = conf.backend;
+  const auto known = recorded(attachment.owner);
+  if (known) {
+    backend = known->backend;
+  } else if (!backend && iptables::has_chain(site.socket, attachment.owner)) {
+    backend = Backend::kIptables;
+  }
+  const auto taken = set_up(site.socket, attachment, backend, conf.on_conflict);
+  if (site.socket == nullptr) return;
+  forget_redirected(*site.socket, taken);
+  forget_before(*site.socket, site.host, attachment.claims);
+}
+
 }  // namespace
 
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
@@ -117,10 +172,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
     take_down(attachment.owner, {});  // what an earlier ADD may have mapped
     return result;
   }
-  refuse_denied(conf.denied, conf.mappings);
-  if (conf.on_conflict == OnConflict::kRefuse) {
-    refuse_listeners(attachment.claims, request.container_id);
-  }
+  refuse_others(request, conf, attachment);
   RouteSocket host;
   if (conf.options.snat) find_devices(host, attachment);
 
@@ -128,9 +180,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   undo.add(TakeDown{attachment.owner, conf.mappings});  // already half of it is to be taken back
   const auto taken =
       set_up(socket ? &*socket : nullptr, attachment, conf.backend, conf.on_conflict);
-  if (uses_loopback(attachment) && !attachment.device_v4.empty()) {
-    netlink::ensure_sysctl(route_localnet(attachment), "1");
-  }
+  open_loopback(attachment);
   if (socket) {
     forget_redirected(*socket, taken);
     forget_before(*socket, host, attachment.claims);
@@ -149,21 +199,8 @@ void check(const cni::Request& request) {
   RouteSocket host;
   if (conf.options.snat) find_devices(host, attachment);
   auto socket = NfSocket::find();
-  NfSocket* const rules = socket ? &*socket : nullptr;
-
-  const auto records = Records::find();
-  const auto known = records ? records->find(attachment.owner) : std::nullopt;
-  if (known) attachment.backend = known->backend;
-  const auto flaw =
-      known ? missing(rules, attachment) : missing_unrecorded(rules, conf, attachment);
-  if (flaw) {
-    throw cni::Error(Code::kInternal, cat("check port mappings: ", *flaw));
-  }
-  if (!uses_loopback(attachment) || attachment.device_v4.empty()) return;
-  if (netlink::read_sysctl(route_localnet(attachment)) != "1") {
-    throw cni::Error(Code::kInternal, cat("check port mappings: ", route_localnet(attachment),
-                                          " is not 1, 127.0.0.1 does not lead to the pod"));
-  }
+  require_mapped(socket ? &*socket : nullptr, conf, attachment);
+  require_loopback(attachment);
 }
 
 void gc(const cni::Request& request) {
@@ -185,6 +222,22 @@ void validate(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   require(request.prev_result(), kChained);
   refuse_denied(conf.denied, conf.mappings);
+}
+
+cni::Result repair(const cni::Request& request, cni::Repair& repair) {
+  const Conf conf = Conf::parse(request);
+  const auto previous = request.prev_result();
+  const cni::Result& result = require(previous, "Required prevResult missing");
+  Attachment attachment = wanted(request, conf, result);
+  if (attachment.claims.empty()) return result;
+  RouteSocket host;
+  if (conf.options.snat) find_devices(host, attachment);
+  auto socket = NfSocket::find();
+  const Site site{host, socket ? &*socket : nullptr};
+  repair.part([&] { require_mapped(site.socket, conf, attachment); },
+              [&] { map_again(site, request, conf, attachment); });
+  repair.part([&] { require_loopback(attachment); }, [&] { open_loopback(attachment); });
+  return result;
 }
 
 }  // namespace portmap

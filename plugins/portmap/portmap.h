@@ -1,5 +1,6 @@
 #pragma once
 
+#include "libcni/repair.h"
 #include "libcni/request.h"
 #include "libcni/result.h"
 #include "libcni/undo.h"
@@ -27,5 +28,9 @@ void status(const cni::Request& request);
 
 /// \throws cni::Error where ADD would refuse the input, whatever the node is like.
 void validate(const cni::Request& request);
+
+/// Maps again what is not mapped any more, with the backend that had it.
+/// \throws as add().
+cni::Result repair(const cni::Request& request, cni::Repair& repair);
 
 }  // namespace portmap

@@ -194,6 +194,41 @@ class Podman(suite.NodeTest):
         self.assertEqual(cache_names(), ["patchbay-c1-eth0"])
         self.podman("rm", "-f", "-t", "0", "web")
 
+    def test_what_others_removed_is_repaired_under_a_running_container(self):
+        self.use(network(RANGES["dual-stack"]))
+        self.podman("load", "--signature-policy", f"{self.work}/policy.json",
+                    "-i", f"{self.work}/image.tar")
+        before = snapshot()
+        self.start("--name", "web", "-p", "8080:80")
+        web = json.loads(self.podman("inspect", "web").stdout)[0]
+        found = web["NetworkSettings"]["Networks"]["patchbay"]
+        places = [found["IPAddress"], found["GlobalIPv6Address"], "127.0.0.1:8080"]
+
+        def seen():
+            return (self.podman("exec", "web", "ip", "addr", "show", "eth0").stdout,
+                    self.podman("exec", "web", "ip", "route").stdout)
+
+        for place in places:
+            self.assertEqual(fetch(place), PAGE, place)
+        inside = seen()
+        run("nft", "flush", "ruleset")
+        run("ip", "link", "del", "cni-podman7")
+        for place in places:
+            self.assertIsNone(fetch(place, 0.5), place)
+        done = self.assert_ok(cnitool("repair", "--json"))
+        one, = done["attachments"]
+        self.assertEqual((one["containerID"], one["outcome"]), (web["Id"], "repaired"))
+        for place in places:
+            self.assertEqual(fetch(place), PAGE, place)
+        self.assertEqual(seen(), inside)
+        self.podman("exec", "web", "ping", "-c1", "-W2", found["Gateway"])
+        again = json.loads(self.podman("inspect", "web").stdout)[0]
+        self.assertEqual(again["State"]["Pid"], web["State"]["Pid"])
+        self.assertEqual(cnitool("repair").stdout, f"patchbay  {web['Id']}  eth0  ok\n")
+        self.podman("rm", "-f", "-t", "0", "web")
+        self.assert_same(before, ignore=lambda place: left_by_design(place, "cni-podman7")
+                         or place.startswith(PODMANS_OWN) or place == "file/var/lib/cni/lock")
+
     def test_a_container_that_restarts_has_one_lease(self):
         self.use(network(RANGES["IPv4"]))
         self.podman("load", "--signature-policy", f"{self.work}/policy.json",

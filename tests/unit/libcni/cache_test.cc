@@ -279,6 +279,19 @@ TEST_CASE("cache: what was half written goes with the attachment") {
   CHECK(at.names() == "net-c1-eth0 ");
 }
 
+TEST_CASE("cache: a file of an older runtime has the namespace in its result") {
+  const Cached at;
+  at.write(R"({"kind": "cniCacheV1", "containerId": "c1", "config": "", "ifName": "eth0",
+      "networkName": "net", "result": {"cniVersion": "0.4.0", "interfaces": [{"name": "cni0"},
+          {"name": "eth0", "sandbox": "/run/netns/x"}]}})",
+           "net-c1-eth0");
+  CHECK(at.cache.find(kKey)->netns == "/run/netns/x");
+  at.write(R"({"kind": "cniCacheV1", "containerId": "c1", "config": "", "ifName": "eth0",
+      "networkName": "net", "result": {"cniVersion": "9"}})",
+           "net-c1-eth0");
+  CHECK(at.cache.find(kKey)->netns.empty());
+}
+
 TEST_CASE("cache: the stamp tells whether a file was written since") {
   const Cached at;
   at.cache.put(full());

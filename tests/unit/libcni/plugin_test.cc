@@ -237,6 +237,34 @@ TEST_CASE("a verb that a plugin leaves out is checked as ever, then succeeds") {
   }
 }
 
+TEST_CASE("REPAIR answers with what was wrong and the result, and is announced to those who ask") {
+  Plugin plugin = kFake;
+  CHECK(ran(plugin, env_for("REPAIR")).status == 1);  // it has no such verb
+  CHECK(called.empty());
+  plugin.repair = [](const Request&, cni::Repair& repair) {
+    repair.part([] { throw Error(Code::kInternal, "no port"); }, [] { called += "mended "; });
+    return Result{.interfaces = {{.name = "eth0", .sandbox = "/x"}}};
+  };
+  const Ran got = ran(plugin, env_for("REPAIR"));
+  CHECK(got.status == 0);
+  CHECK(called == "mended ");
+  CHECK(got.out.find("\"found\": [\n        \"no port\"\n    ]") != std::string::npos);
+  CHECK(got.out.find("\"sandbox\": \"/x\"") != std::string::npos);
+  const char* const look =
+      R"({"cniVersion": "1.1.0", "name": "n", "type": "fake", "patchbay/onlyLook": true})";
+  CHECK(ran(plugin, env_for("REPAIR"), look).status == 0);
+  CHECK(called.empty());
+  CHECK(ran(plugin, env_for("REPAIR"), R"({"cniVersion": "0.3.1", "name": "n"})").status == 1);
+
+  const auto announces = [](const Plugin& one, const Env& env) {
+    return ran(one, env).out.find(R"("patchbay/verbs":["REPAIR"])") != std::string::npos;
+  };
+  const Env asking{{"CNI_COMMAND", "VERSION"}, {"PATCHBAY_VERBS", "1"}};
+  CHECK(announces(plugin, asking));
+  CHECK_FALSE(announces(plugin, {{"CNI_COMMAND", "VERSION"}}));
+  CHECK_FALSE(announces(kFake, asking));
+}
+
 TEST_CASE("the plugin's own namespace is refused before the verb runs") {
   for (const char* command : {"ADD", "DEL"}) {
     CAPTURE(command);

@@ -1,0 +1,166 @@
+#include "libcni/tool/repair.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "libcni/liveness.h"
+#include "libcni/undo.h"
+
+namespace tool {
+
+namespace {
+
+using cni::CachedAttachment;
+using cni::Liveness;
+using cni::Runtime;
+using nlohmann::ordered_json;
+
+enum class Outcome { kOk, kRepaired, kBroken, kFailed, kSkipped };
+
+std::string_view str(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kOk:
+      return "ok";
+    case Outcome::kRepaired:
+      return "repaired";
+    case Outcome::kBroken:
+      return "broken";  // and to be repaired, if that were not a dry run
+    case Outcome::kFailed:
+      return "failed";
+    case Outcome::kSkipped:
+      return "skipped";
+  }
+  return "?";
+}
+
+Colour colour_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kOk:
+      return Colour::kGreen;
+    case Outcome::kSkipped:
+      return Colour::kDim;
+    case Outcome::kFailed:
+      return Colour::kRed;
+    case Outcome::kRepaired:
+    case Outcome::kBroken:
+      return Colour::kYellow;
+  }
+  return Colour::kPlain;
+}
+
+/// What was done about one attachment.
+struct Done {
+  cni::AttachmentKey key;
+  Outcome outcome = Outcome::kOk;
+  Runtime::RepairReport report;
+  std::string why;  ///< skipped or failed without a plugin having been called
+};
+
+std::string foreign_text(const Runtime::Finding& one) {
+  return cat("cannot be repaired: '", one.plugin, "' is not patchbay's: ", one.what);
+}
+
+// What keeps the attachment from being looked at.
+std::optional<Done> obstacle(const CachedAttachment& one) {
+  if (one.result.is_null()) {
+    return Done{one.key, Outcome::kSkipped, {}, "its ADD did not come to its end"};
+  }
+  switch (cni::liveness_of(one.netns, one.key.ifname)) {
+    case Liveness::kAlive:
+    case Liveness::kNoInterface:  // which is looked at again under the lock
+      return std::nullopt;
+    case Liveness::kNoNamespace:
+      return Done{one.key, Outcome::kSkipped, {}, "its pod is gone"};
+    case Liveness::kUnknown:
+      break;
+  }
+  return Done{one.key, Outcome::kFailed, {}, cat("namespace '", one.netns, "' cannot be entered")};
+}
+
+Outcome outcome_of(const Runtime::RepairReport& report, bool dry_run) {
+  if (!report.ok()) return Outcome::kFailed;
+  if (report.found.empty()) return Outcome::kOk;
+  return dry_run ? Outcome::kBroken : Outcome::kRepaired;
+}
+
+Done repair_one(const CachedAttachment& one, const Runtime& runtime, bool dry_run) {
+  if (auto done = obstacle(one)) return *std::move(done);
+  Done done{one.key, Outcome::kOk, {}, {}};
+  try {
+    // The config of then, as the network may have been edited or removed since.
+    const cni::NetworkList list = cni::list_from(one.config);
+    auto report = runtime.repair(list, {one.key.container_id, one.key.ifname}, dry_run);
+    if (!report) return {one.key, Outcome::kSkipped, {}, "it was removed meanwhile"};
+    done.report = *std::move(report);
+    done.outcome = outcome_of(done.report, dry_run);
+  } catch (const cni::Error& e) {
+    done.outcome = Outcome::kFailed;
+    done.report.error = e;
+  }
+  return done;
+}
+
+ordered_json json_of(const Done& done) {
+  ordered_json out;
+  out["network"] = done.key.network;
+  out["containerID"] = done.key.container_id;
+  out["ifname"] = done.key.ifname;
+  out["outcome"] = str(done.outcome);
+  const auto list = [&out](const char* key, const std::vector<Runtime::Finding>& all) {
+    out[key] = ordered_json::array();
+    for (const auto& one : all) out[key].push_back({{"plugin", one.plugin}, {"what", one.what}});
+  };
+  list("found", done.report.found);
+  list("foreign", done.report.foreign);
+  if (!done.why.empty()) out["why"] = done.why;
+  if (done.report.error) out["error"] = tool::json_of(*done.report.error);
+  return out;
+}
+
+void print_text(const Done& done, const Output& output) {
+  const auto& [network, container, ifname] = done.key;
+  output.out << network << "  " << container << "  " << ifname << "  "
+             << output.painted(colour_of(done.outcome), str(done.outcome));
+  if (!done.why.empty()) output.out << ": " << done.why;
+  const bool is_all = done.report.found.empty() && done.report.foreign.empty();
+  if (done.report.error) {
+    output.out << (is_all ? ": " : "\n  ") << text_of(*done.report.error);
+  }
+  output.out << '\n';
+  for (const auto& one : done.report.found) {
+    output.out << "  " << one.plugin << ": " << one.what << '\n';
+  }
+  for (const auto& one : done.report.foreign) output.out << "  " << foreign_text(one) << '\n';
+  output.out << std::flush;
+}
+
+bool is_meant(const Selection& which, const std::string& network, const std::string& container) {
+  return (which.network.empty() || which.network == network) &&
+         (which.container_id.empty() || which.container_id == container);
+}
+
+}  // namespace
+
+bool repair(const Selection& which, bool dry_run, const cni::RuntimeOptions& options,
+            const Output& output) {
+  const Runtime runtime(options);
+  const cni::Cache cache(options.cache_dir);
+  const cni::Cache::Listing found = cache.list();
+  bool all_well = true;
+  ordered_json out{{"attachments", ordered_json::array()}, {"broken", ordered_json::array()}};
+  for (const auto& one : found.broken) {
+    cni::note(cat("cache file '", cache.dir(), "/results/", one.name, "' is broken: ", one.why));
+    out["broken"].push_back({{"file", one.name}, {"why", one.why}});
+  }
+  for (const CachedAttachment& one : found.attachments) {
+    if (!is_meant(which, one.key.network, one.key.container_id)) continue;
+    const Done done = repair_one(one, runtime, dry_run);
+    if (done.outcome == Outcome::kFailed || done.outcome == Outcome::kBroken) all_well = false;
+    output.json ? out["attachments"].push_back(json_of(done)) : print_text(done, output);
+  }
+  out["ok"] = all_well;
+  if (output.json) output.print(out);
+  return all_well;
+}
+
+}  // namespace tool

@@ -1,0 +1,112 @@
+#include "libcni/repair.h"
+
+#include <algorithm>
+
+#include "netlink/route/neighbour.h"
+#include "plugins/bridge/bridge.h"
+#include "plugins/bridge/check.h"
+#include "plugins/bridge/link.h"
+#include "plugins/bridge/macspoof.h"
+
+namespace bridge {
+
+namespace {
+
+using cni::Repair;
+using cni::Result;
+using netlink::Link;
+using netlink::Mac;
+using netlink::RouteSocket;
+
+// The pod goes on with what it has, or not at all: its interface goes with either end.
+Port find_port(const Wiring& wiring, const Result& result) {
+  try {
+    const Link inside = find_inside(wiring, result);
+    return {find_outside(wiring, inside), inside};
+  } catch (const cni::Error& e) {
+    throw cni::Error(e.code(), e.what(), "the pod has to be restarted");
+  }
+}
+
+cni::Interface* bridge_in(Result& result, const Conf& conf) {
+  const auto it =
+      std::find_if(result.interfaces.begin(), result.interfaces.end(),
+                   [&](const auto& one) { return one.name == conf.bridge && one.sandbox.empty(); });
+  return it == result.interfaces.end() ? nullptr : &*it;
+}
+
+// The address that the pods know their gateway under.
+std::optional<Mac> mac_of(const cni::Interface* known) {
+  const auto mac = known == nullptr ? std::nullopt : Mac::parse(known->mac);
+  return mac && !mac->is_zero() && !mac->is_multicast() ? mac : std::nullopt;
+}
+
+// The bridge that is there by now may be another one, made for a new pod: it stays as it is, and
+// this pod learns its address.
+void restore_bridge(const Wiring& wiring, const Link& inside, Result& result) {
+  const Conf& conf = wiring.conf;
+  cni::Interface* const known = bridge_in(result, conf);
+  const auto before = mac_of(known);
+  ensure_bridge(wiring.host, conf, before);
+  const Link bridge = wiring.host.get(conf.bridge);
+  if (known != nullptr) known->mac = bridge.mac.str();
+  if (!conf.is_gateway || conf.vlan != 0 || before == bridge.mac) return;
+  std::vector<netlink::Request> requests;
+  for (const cni::Address& address : result.ips) {
+    if (!address.gateway) continue;
+    requests.push_back(netlink::correct_neighbour(inside, *address.gateway, bridge.mac));
+  }
+  wiring.pod.send(requests);
+}
+
+plugins::Masquerade masquerade_of(const cni::Request& request, const Result& result) {
+  plugins::Masquerade out{request.network, request.container_id, request.ifname, {}};
+  for (const cni::Address& address : result.ips) out.addresses.push_back(address.cidr);
+  return out;
+}
+
+// From the bridge to what stands on it.
+void repair_links(const Wiring& wiring, const Port& port, Result& result, Repair& repair) {
+  const Conf& conf = wiring.conf;
+  const cni::Request& request = wiring.request;
+  const bool has_bridge = repair.part([&] { check_bridge(wiring, result); },
+                                      [&] { restore_bridge(wiring, port.inside, result); });
+  if (conf.mac_spoof_check) {  // before a frame can pass
+    const std::string& outside = port.outside.name;
+    repair.part(
+        [&] { check_macspoof(request.container_id, request.ifname, outside); },
+        [&] { add_macspoof(request.container_id, request.ifname, outside, port.inside.mac); });
+  }
+  if (!has_bridge) return;  // only looking: what is missing of the rest follows from that
+  const auto bridge = [&] { return wiring.host.get(conf.bridge); };
+  repair.part([&] { check_port(wiring, result, port); },
+              [&] { restore_port(wiring, port, bridge()); });
+  if (conf.ipam_type.empty()) return;
+  repair.part([&] { check_gateway(wiring, result); },
+              [&] { ensure_gateway(wiring.host, bridge(), conf, result); });
+}
+
+}  // namespace
+
+Result repair(const cni::Request& request, Repair& repair) {
+  const Conf conf = Conf::parse(request);
+  auto known = request.prev_result();
+  if (!known) throw cni::Error(cni::Code::kInvalidConfig, "Required prevResult missing");
+  Result result = *std::move(known);
+  const netlink::NetNs pod_ns = cni::open_netns(request);
+  RouteSocket host;
+  RouteSocket pod(pod_ns);
+  const Wiring wiring{request, conf, host, pod, pod_ns};
+  repair_links(wiring, find_port(wiring, result), result, repair);
+  if (conf.ipam_type.empty() || !conf.ip_masq) return result;
+  const auto masquerade = masquerade_of(request, result);
+  repair.part([&] { plugins::check_masquerade(masquerade); },
+              [&] {
+                plugins::restore_masquerade(
+                    conf.ip_masq_backend ? *conf.ip_masq_backend : plugins::choose_backend(""),
+                    masquerade);
+              });
+  return result;
+}
+
+}  // namespace bridge
