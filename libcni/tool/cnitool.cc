@@ -13,6 +13,7 @@
 #include "libcni/tool/command_line.h"
 #include "libcni/tool/completion.h"
 #include "libcni/tool/doctor/diagnose.h"
+#include "libcni/tool/graph.h"
 #include "libcni/tool/manual_page.h"
 #include "libcni/tool/operate.h"
 #include "libcni/tool/repair.h"
@@ -41,6 +42,7 @@ struct CommandLine {
 
   tool::Settings settings;
   tool::Operation operation;
+  tool::GraphOptions graph;
   std::vector<std::string> keep;
   std::optional<std::string> keep_json;
   bool json = false;
@@ -132,6 +134,12 @@ void add_views(CLI::App& app, CommandLine& line) {
   add_network(show, line);
   add_netns(show, line);
 
+  CLI::App& graph = *add_command(app, line, "graph", "draw the network of the node");
+  graph.add_option("--format", line.graph.format, "text, dot or svg")
+      ->check(CLI::IsMember({"text", "dot", "svg"}))
+      ->capture_default_str();
+  graph.add_option("--output", line.graph.file, "the file to write; stdout otherwise");
+
   CLI::App& trace =
       *add_command(app, line, "trace", "do it, and show each plugin's time, input and output");
   trace.add_option("operation", line.operation.verb, "add, del, check, gc or status")
@@ -174,8 +182,8 @@ void complete(CommandLine& line) {
   }
   const bool whole_network = operation.verb == "gc" || operation.verb == "status";
   const bool named = line.command == "show" && !line.settings.container_id.empty();
-  const bool of_all =
-      line.command == "list" || line.command == "repair" || line.command == "doctor";
+  const bool of_all = line.command == "list" || line.command == "repair" ||
+                      line.command == "graph" || line.command == "doctor";
   if (operation.netns.empty() && !whole_network && !named && !of_all) {
     throw cni::Error(cni::Code::kInvalidEnvironment,
                      cat(operation.verb, ": the path of a network namespace is missing"));
@@ -235,6 +243,10 @@ int execute(CommandLine& line, const cni::Env& env, const tool::Output& output) 
     return 0;
   }
   if (line.command == "doctor") return tool::doctor::diagnose(line.settings, env, output) ? 0 : 1;
+  if (line.command == "graph") {
+    tool::graph(line.graph, line.settings, output);
+    return 0;
+  }
   if (line.command == "show") {
     tool::show(tool::key_of(line.settings, operation.network, operation.netns), line.settings,
                output);

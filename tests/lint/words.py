@@ -19,7 +19,7 @@ URL = re.compile(r"https?://([\w.-]+)")
 # Documents of others that ours cite.
 CITED = {"SPEC.md", "CONVENTIONS.md"}
 HOSTS = re.compile(
-    r"(?:.*\.)?(?:github\.com|apache\.org|kernel\.org|rfc-editor\.org|cni\.dev|netfilter\.org|man7\.org"
+    r"(?:.*\.)?(?:github\.com|apache\.org|kernel\.org|rfc-editor\.org|cni\.dev|netfilter\.org|w3\.org|man7\.org"
     r"|kubernetes\.io|json-schema\.org|example\.(?:com|net|org)|localhost|127\.0\.0\.1)$")
 
 
