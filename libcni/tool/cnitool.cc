@@ -31,6 +31,7 @@ constexpr const char* kEnvironment = R"(Environment:
   NETCONFPATH, CNI_PATH, CNI_IFNAME, CNI_ARGS, CAP_ARGS
                               as --conf-dir, --path, --ifname, --args, --cap-args
   TRACEPARENT and all others  are passed on to the plugins
+  PATCHBAY_LOG                a file, or stderr: one line of JSON for each call
   NO_COLOR                    no colours on a terminal
 
 A network is a file of --conf-dir, a namespace a path like /run/netns/NAME. The container is named

@@ -114,40 +114,52 @@ Findings check_held(const Node& node) {
   return out;
 }
 
+// Networks of one bridge may share a subnet, but no address of it.
 Findings check_subnets(const Node& node) {
   Findings out;
   const auto all = subnets(node);
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) {
-      if (all[i].network == all[k].network || !overlap(all[i].cidr, all[k].cidr)) continue;
-      out.push_back({Level::kError,
-                     cat("subnet ", all[i].cidr.str(), " of network '", all[i].network,
-                         "' overlaps ", all[k].cidr.str(), " of network '", all[k].network, "'"),
-                     "two pods get one address, and the node has two ways to it",
-                     cat("mv ", all[i].file, " ", all[i].file, ".off")});
+      const Subnet& one = all[i];
+      const Subnet& other = all[k];
+      if (one.network == other.network || !overlap(one.span.subnet, other.span.subnet)) continue;
+      const bool addresses = one.span.start <= other.span.end && other.span.start <= one.span.end;
+      if (!addresses && own_links(node, one.network) == own_links(node, other.network)) continue;
+      out.push_back(
+          {Level::kError,
+           cat("subnet ", one.span.subnet.str(), " of network '", one.network, "' overlaps ",
+               other.span.subnet.str(), " of network '", other.network, "'"),
+           addresses ? "two pods get one address"
+                     : "the node has two ways to the addresses, and takes one",
+           cat("mv ", one.file, " ", one.file, ".off")});
     }
   }
   return out;
 }
 
+// Of networks whose bridge has the gateway, so that the node has a route to it of its own.
 Findings check_routes(const Node& node) {
   constexpr std::uint32_t kMain = 254;
   Findings out;
   std::set<std::string> said;
+  std::set<std::string> routed;
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    if (one.is_gateway) routed.insert(one.list->name);
+  }
   for (const Subnet& subnet : subnets(node)) {
+    if (!routed.contains(subnet.network)) continue;
+    const netlink::Cidr& cidr = subnet.span.subnet;
     const auto own = own_links(node, subnet.network);
     for (const netlink::LinkRoute& route : node.routes) {
       const netlink::Link* const link = node.link(route.link);
       if (link == nullptr || link->loopback || own.contains(route.link)) continue;
-      if (route.table != kMain || route.dst.is_default() || !overlap(route.dst, subnet.cidr)) {
-        continue;
-      }
+      if (route.table != kMain || route.dst.is_default() || !overlap(route.dst, cidr)) continue;
       const std::string text = cat(route.dst.str(), " dev ", link->name);
-      if (!said.insert(cat(subnet.network, text)).second) continue;
-      const bool wider = route.dst.prefix < subnet.cidr.prefix;
-      const std::string what = cat("subnet ", subnet.cidr.str(), " of network '", subnet.network,
-                                   "' overlaps the node's route ", text);
-      out.push_back({wider ? Level::kWarning : Level::kError, what,
+      if (!said.insert(cat(subnet.network, " ", text)).second) continue;
+      const bool wider = route.dst.prefix < cidr.prefix;
+      out.push_back({wider ? Level::kWarning : Level::kError,
+                     cat("subnet ", cidr.str(), " of network '", subnet.network,
+                         "' overlaps the node's route ", text),
                      wider ? "pods and node do not reach those who have these addresses there"
                            : "what is sent to pods goes there instead",
                      cat("ip route del ", text)});

@@ -58,7 +58,7 @@ Findings check_ipv6(const Node& node) {
   if (!uses(node, Family::kIpv6)) return out;
   std::vector<std::string> keys{"net/ipv6/conf/all/disable_ipv6"};
   for (const BridgeNetwork& one : bridge_networks(node)) {
-    if (node.link(one.bridge) != nullptr) {
+    if (node.link(one.bridge) != nullptr && uses(node, Family::kIpv6, one.list->name)) {
       keys.push_back(cat("net/ipv6/conf/", one.bridge, "/disable_ipv6"));
     }
   }

@@ -1,6 +1,7 @@
 #include "libcni/tool/doctor/facts.h"
 
 #include <algorithm>
+#include <set>
 
 #include "libcni/hash.h"
 
@@ -54,11 +55,18 @@ std::vector<BridgeNetwork> bridge_networks(const Node& node) {
   return out;
 }
 
+bool is_routed(const cni::NetworkList& list) {
+  const std::string& type = list.plugins.front().type;
+  return type == "bridge" || type == "ptp";
+}
+
 std::vector<Subnet> subnets(const Node& node) {
   std::vector<Subnet> out;
   for (const Pool& pool : node.pools) {
+    const cni::NetworkList* const list = node.network(pool.network);
+    if (list != nullptr && !is_routed(*list)) continue;
     for (const auto& set : pool.sets) {
-      for (const Span& span : set) out.push_back({pool.network, pool.file, span.subnet});
+      for (const Span& span : set) out.push_back({pool.network, pool.file, span});
     }
   }
   return out;
@@ -66,14 +74,26 @@ std::vector<Subnet> subnets(const Node& node) {
 
 bool overlap(const Cidr& a, const Cidr& b) { return a.contains(b.ip) || b.contains(a.ip); }
 
+bool uses(const Node& node, Family family, const std::string& network) {
+  for (const Subnet& one : subnets(node)) {
+    if (one.network == network && one.span.start.family() == family) return true;
+  }
+  const cni::NetworkList* const list = node.network(network);
+  if (list != nullptr && !is_routed(*list)) return false;
+  return std::any_of(node.attachments.begin(), node.attachments.end(), [&](const auto& one) {
+    const auto& ips = one.result.ips;
+    return one.is_alive() && one.key.network == network &&
+           std::any_of(ips.begin(), ips.end(),
+                       [&](const auto& ip) { return ip.cidr.ip.family() == family; });
+  });
+}
+
 bool uses(const Node& node, Family family) {
-  const auto all = subnets(node);
-  const auto is_it = [family](const auto& one) { return one.cidr.ip.family() == family; };
-  return std::any_of(all.begin(), all.end(), is_it) ||
-         std::any_of(node.attachments.begin(), node.attachments.end(), [&](const auto& one) {
-           const auto& ips = one.result.ips;
-           return one.is_alive() && std::any_of(ips.begin(), ips.end(), is_it);
-         });
+  std::set<std::string> networks;
+  for (const Subnet& one : subnets(node)) networks.insert(one.network);
+  for (const Attachment& one : node.attachments) networks.insert(one.key.network);
+  return std::any_of(networks.begin(), networks.end(),
+                     [&](const std::string& network) { return uses(node, family, network); });
 }
 
 std::vector<std::string> uplinks(const Node& node, Family family) {

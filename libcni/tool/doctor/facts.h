@@ -19,16 +19,22 @@ struct BridgeNetwork {
 };
 std::vector<BridgeNetwork> bridge_networks(const Node& node);
 
-/// A subnet that a network gives addresses out of.
+/// Whether the node itself forwards what the pods of the network send: not where they are, as with
+/// macvlan, on the wire of an uplink.
+bool is_routed(const cni::NetworkList& list);
+
+/// Addresses that a network gives out; of networks that are routed.
 struct Subnet {
   std::string network, file;
-  netlink::Cidr cidr;
+  Span span;
 };
 std::vector<Subnet> subnets(const Node& node);
 bool overlap(const netlink::Cidr& a, const netlink::Cidr& b);
 
-/// Whether a network or a pod has addresses of the family.
+/// Whether a network that is routed, or one of its pods, has addresses of the family.
 bool uses(const Node& node, netlink::Family family);
+/// The same of one network.
+bool uses(const Node& node, netlink::Family family, const std::string& network);
 
 /// Whose packets leave the node: links with a default route of the family.
 std::vector<std::string> uplinks(const Node& node, netlink::Family family);

@@ -215,3 +215,32 @@ TEST_CASE("doctor: names are counted where there are many") {
   CHECK(some_of({"a", "b", "c"}) == "a, b, c");
   CHECK(some_of({"a", "b", "c", "d", "e"}) == "a, b, c and 2 more");
 }
+
+TEST_CASE("doctor: networks that are no way of the node's share its subnets as they like") {
+  Node node = node_with(settings_of_a_node());
+  add_network(node, R"({"cniVersion": "1.1.0", "name": "lan", "plugins": [{"type": "macvlan"}]})");
+  node.links.push_back({.index = 1, .name = "up0"});
+  node.routes.push_back({.dst = *Cidr::parse("10.0.0.0/24"), .link = 1});
+  const Span lan = span("10.0.0.0/24", "10.0.0.100", "10.0.0.199", "10.0.0.1");
+  node.pools.push_back({"lan", "f", "d", {{lan}}, {}});
+  CHECK(check_routes(node).empty());
+  CHECK(check_uplink(node).empty());
+  add_network(node, R"({"cniVersion": "1.1.0", "name": "net", "plugins": [
+                        {"type": "bridge", "isGateway": true}]})");
+  node.pools.push_back({"net", "f", "d", {{lan}}, {}});
+  CHECK(check_subnets(node).empty());
+  REQUIRE(check_routes(node).size() == 1);
+  CHECK(check_routes(node)[0].level == Level::kError);
+}
+
+TEST_CASE("doctor: networks of one bridge share a subnet, but no address") {
+  Node node = node_with(settings_of_a_node());
+  node.pools.push_back(
+      {"a", "f", "d", {{span("10.0.0.0/24", "10.0.0.2", "10.0.0.99", "10.0.0.1")}}, {}});
+  node.pools.push_back(
+      {"b", "f", "d", {{span("10.0.0.0/24", "10.0.0.100", "10.0.0.199", "10.0.0.1")}}, {}});
+  CHECK(check_subnets(node).empty());
+  node.pools[1].sets[0][0].start = *Ip::parse("10.0.0.99");
+  REQUIRE(check_subnets(node).size() == 1);
+  CHECK(check_subnets(node)[0].why == "two pods get one address");
+}
