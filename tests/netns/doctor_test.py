@@ -350,8 +350,7 @@ class Pods(DoctorTest):
 
     def repaired(self, remedy):
         self.assertEqual(remedy, "cnitool repair net")
-        if "repair" in cnitool("--help").stdout:
-            self.cured(remedy)
+        self.cured(remedy)
 
 
 class Addresses(DoctorTest):
