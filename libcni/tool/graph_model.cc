@@ -275,7 +275,7 @@ KernelState KernelState::read() {
   netlink::RouteSocket socket;
   KernelState out{.links = socket.links(), .addresses = socket.addresses(), .routes = {}};
   for (const auto family : {netlink::Family::kIpv4, netlink::Family::kIpv6}) {
-    for (auto& route : socket.routes(family)) out.routes.push_back(std::move(route));
+    for (const auto& route : socket.routes(family)) out.routes.push_back(route);
   }
   return out;
 }

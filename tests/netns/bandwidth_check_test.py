@@ -112,9 +112,10 @@ DAMAGE = [
 
 @suite.spread
 class Check(BandwidthTest):
-    @suite.cases([(name, (keys, commands, says)) for name, keys, commands, says in DAMAGE])
+    @suite.cases([(f"{name}, before {verb}", (keys, commands, says, verb))
+                  for name, keys, commands, says in DAMAGE for verb in ("ADD", "REPAIR")])
     def notices(self, row):
-        keys, commands, says = row
+        keys, commands, says, verb = row
         one = self.container()
         names = {"dev": one.outside, "ifb": ifb_name("pod1")}
         self.add(one, **keys)
@@ -124,13 +125,15 @@ class Check(BandwidthTest):
             (one.run if words[0] == "IN" else run)(*words[words[0] == "IN":])
         self.assert_error(self.call("CHECK", one, **keys), 999, says.format(**names))
         if "ip link del {dev}" not in commands:
-            self.repairs(one, keys)
+            self.repairs(one, keys, verb)
 
-    def repairs(self, one, keys):
-        """An ADD makes it right again, or says whose it is; a DEL cleans up."""
-        outcome = self.call("ADD", one, **keys)
+    def repairs(self, one, keys, verb):
+        """The verb makes it right again, or says whose it is; a DEL cleans up."""
+        outcome = self.call(verb, one, **keys)
         if outcome.ok:
             self.check(one, **keys)
+            again = self.assert_ok(self.call("REPAIR", one, **keys))
+            self.assertEqual(again["found"], [])
         else:
             self.assert_error(outcome, 999)
         self.delete(one, **keys)

@@ -201,6 +201,29 @@ class Damaged(RepairTest):
                            for backend, row in BACKENDS])(damaged)
 
 
+class Settings(RepairTest):
+    def test_all_that_a_bridge_and_its_ports_are_set_to(self):
+        conf = network("net", "cni0", 2, "nftables")
+        conf["plugins"] = [conf["plugins"][0] | {"hairpinMode": False, "promiscMode": True, "mtu": 1400,
+                                                 "portIsolation": True, "macspoofchk": True}]
+        use(conf)
+        pods = [self.pod() for _ in range(2)]
+        results = [self.assert_ok(cnitool("add", "net", pod.path, "--container-id", pod.name))
+                   for pod in pods]
+        before = damage.comparable(snapshot())
+        damage.everything()
+        self.assert_repaired()
+        for pod in pods:
+            self.assert_ok(cnitool("check", "net", pod.path, "--container-id", pod.name))
+            self.assertIn(" 0% packet loss", pod.run("ping", "-c1", "-W2", "10.1.2.1"))
+        self.assertEqual(diff(before, damage.comparable(snapshot())), "")
+        bridge, = json.loads(run("ip", "-j", "-d", "link", "show", "cni0"))
+        self.assertEqual((bridge["mtu"], bridge["promiscuity"]), (1400, 1))
+        other = results[1]["ips"][0]["address"].split("/")[0]
+        self.assertIn("100% packet loss", pods[0].run("ping", "-c1", "-W1", other, check=False),
+                      "the ports are isolated")
+
+
 class Limited(RepairTest):
     def setUp(self):
         super().setUp()

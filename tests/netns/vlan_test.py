@@ -101,6 +101,28 @@ class Vlan(suite.NodeTest):
         link, = json.loads(run("ip", "-j", "-d", "link", "show", "cni0"))
         self.assertEqual(link["linkinfo"]["info_data"]["vlan_filtering"], 0)
 
+    def test_a_deleted_bridge_is_repaired_with_its_VLANs_and_their_gateway(self):
+        conf = {"vlan": 100, "vlanTrunk": TRUNK, "isGateway": True}
+        ipam = {"type": "static", "addresses": [{"address": "10.9.0.2/24", "gateway": "10.9.0.1"}]}
+        conf = config(**conf) | {"ipam": ipam}
+        pod, result = self.add(conf)
+        port, mac = result["interfaces"][1]["name"], result["interfaces"][0]["mac"]
+        self.assertIn(" 0% packet loss", pod.run("ping", "-c1", "-W2", "10.9.0.1"))
+        run("ip", "link", "del", "cni0")
+        call = {"netns": pod.path, "container": "pod1"}
+        self.assert_error(cni("bridge", "CHECK", conf | {"prevResult": result}, **call))
+        answer = self.assert_ok(cni("bridge", "REPAIR", conf | {"prevResult": result}, **call))
+        self.assertEqual(answer["result"], result)
+        self.assertTrue(answer["found"])
+        self.assert_ok(cni("bridge", "CHECK", conf | {"prevResult": result}, **call))
+        self.assertEqual(vlans_of(port), {100: PVID} | TRUNKED)
+        link, = json.loads(run("ip", "-j", "-d", "link", "show", "cni0"))
+        self.assertEqual((link["linkinfo"]["info_data"]["vlan_filtering"], link["address"]), (1, mac))
+        self.assertTrue(wait_for(lambda: " 0% packet loss" in pod.run(
+            "ping", "-c1", "-W1", "10.9.0.1", check=False)))
+        again = self.assert_ok(cni("bridge", "REPAIR", conf | {"prevResult": result}, **call))
+        self.assertEqual(again["found"], [])
+
     def test_a_bridge_that_does_not_filter_is_refused_with_a_reason(self):
         run("ip", "link", "add", "cni0", "type", "bridge")
         pod = self.pod()
