@@ -124,6 +124,21 @@ class Edt(GuestTest):
         self.assert_nothing_left()
         one.run("ping", "-c1", "-W5", one.gateway)
 
+    def test_is_repaired_wherever_it_was_taken_away(self):
+        one, keys = self.one, BOTH | EDT
+        self.add(one, **keys)
+        for what in (["filter", "del", "dev", "eth0", "egress"], ["qdisc", "del", "dev", "eth0", "clsact"],
+                     ["qdisc", "del", "dev", "eth0", "root"]):
+            one.run("tc", *what)
+            run("tc", "qdisc", "del", "dev", one.outside, "root")
+            self.assert_error(self.call("CHECK", one, **keys), 999)
+            self.assertEqual(len(self.assert_ok(self.call("REPAIR", one, **keys))["found"]), 1)
+            self.assert_shaped()
+            self.check(one, **keys)
+            self.assertEqual(self.assert_ok(self.call("REPAIR", one, **keys))["found"], [])
+        self.delete(one, **keys)
+        self.assert_nothing_left()
+
     def test_takes_the_place_of_other_modes_and_gives_it_back(self):
         one = self.one
         for mode in ({}, EDT, POD, EDT, {}, POD):
