@@ -277,7 +277,7 @@ class Conformance(suite.NodeTest):
         if plugin == "bandwidth":
             conf = {key.upper() if "gress" in key else key: value for key, value in conf.items()}
         conf |= {"capabilities": {"mac": True}, "cni.dev/future": {"a": [1]}, "unheard-of": 0}
-        self.assert_ok(self.call(plugin, "ADD", conf))
+        self.assert_ok(self.call(plugin, "ADD", conf, documented=False))
         self.assertEqual(self.ports(), {"8080"} if plugin == "portmap" else set())
         limited = "qdisc tbf 1:" in self.box.run("tc", "qdisc", "show", "dev", "lo")
         self.assertEqual(limited, plugin == "bandwidth")

@@ -54,11 +54,12 @@ def environment(command, netns, container, ifname, args, path):
 
 
 def start(plugin, command, conf, *, netns="", container="pod1", ifname="eth0", args="",
-          directory=None, path=None, env=None, wrap=()):
+          directory=None, path=None, env=None, wrap=(), documented=True):
     """Starts a plugin and returns the process, its stdin and stdout being pipes.
 
     conf is a dict, or the text itself. env replaces single variables of the environment, None
-    removes one. wrap goes in front of the command (strace and its options).
+    removes one. wrap goes in front of the command (strace and its options). A conf that is not
+    documented may have keys that --schema does not know.
     """
     directory = directory or OURS
     if command in ("GC", "STATUS", "VERSION"):
@@ -74,7 +75,8 @@ def start(plugin, command, conf, *, netns="", container="pod1", ifname="eth0", a
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, errors="surrogateescape")
     process.config = conf if isinstance(conf, str) else json.dumps(conf)
-    process.ours = directory == OURS and command == "ADD" and os.path.join(directory, plugin)
+    adds = documented and directory == OURS and variables.get("CNI_COMMAND") == "ADD"
+    process.ours = adds and os.path.join(directory, plugin)
     return process
 
 
