@@ -179,9 +179,10 @@ class Podman(suite.NodeTest):
         # Ours, of another container, has the same keys in the same order, with the same meaning.
         pod = self.pod()
         args = ";".join("=".join(pair) for pair in theirs["cniArgs"] if pair[0] != "MAC")
-        self.assert_ok(cnitool("add", "patchbay", pod.path, "--container-id", "c1", **where, CNI_ARGS=args,
-                               CAP_ARGS={"portMappings": [{"hostPort": 8081, "containerPort": 80,
-                                                           "protocol": "tcp"}]}))
+        self.assert_ok(cnitool("add", "patchbay", pod.path, "--container-id", "c1", **where,
+                               CNI_ARGS=args, CAP_ARGS=theirs["capabilityArgs"] | {
+                                   "portMappings": [{"hostPort": 8081, "containerPort": 80,
+                                                     "protocol": "tcp"}]}))
         ours = cached("patchbay", "c1")
         self.assertEqual([key for key in ours if key != "netns"],
                          [key for key in theirs if key != "netns"])
