@@ -38,6 +38,8 @@ _cnitool() {
 complete -F _cnitool cnitool
 )sh";
 
+// clang-format takes what is in it for C++.
+// clang-format off
 constexpr const char* kZsh = R"sh(#compdef cnitool
 # Completion for cnitool in zsh.
 _cnitool() {
@@ -45,20 +47,23 @@ _cnitool() {
   local line files
   for line in ${(f)"$("$words[1]" complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)"}; do
     case $line in
-      :files) files=files ;
-;
-      :dirs) files=dirs ;
-      ;
-      *) found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}") ;
-      ;
-      esac done(($ #found)) && _describe - V cnitool found [[$files == files]] &&
-          _files [[$files == dirs]] && _files - / return 0
-      }
-      if
-        [[$funcstack [1] == _cnitool]];
-      then _cnitool "$@";
-      else compdef _cnitool cnitool; fi
+      :files) files=files ;;
+      :dirs) files=dirs ;;
+      *) found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}") ;;
+    esac
+  done
+  (( $#found )) && _describe -V cnitool found
+  [[ $files == files ]] && _files
+  [[ $files == dirs ]] && _files -/
+  return 0
+}
+if [[ $funcstack[1] == _cnitool ]]; then
+  _cnitool "$@"
+else
+  compdef _cnitool cnitool
+fi
 )sh";
+// clang-format on
 
 constexpr const char* kFish = R"sh(# Completion for cnitool in fish.
 function __cnitool_complete

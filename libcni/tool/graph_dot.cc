@@ -62,7 +62,7 @@ std::string part_of(const GraphBridge& bridge) {
 
 std::string graph_dot(const Graph& graph) {
   std::string out =
-      "graph node {\n  rankdir=LR;\n  node [fontname=monospace, fontsize=10];\n"
+      "graph {\n  rankdir=LR;\n  node [fontname=monospace, fontsize=10];\n"
       "  edge [fontname=monospace, fontsize=9];\n";
   for (const Uplink& one : graph.uplinks) {
     std::vector<std::string> lines{cat("uplink ", one.name)};
