@@ -170,7 +170,9 @@ std::string Walk::suggestion(const json& schema, const json& value) {
     std::vector<std::string> words;
     if (const json* const list = keyword(schema, "enum")) {
       for (const json& word : *list) {
-        if (word.is_string() && word != "") words.push_back(word.get<std::string>());
+        if (!word.is_string()) continue;
+        const auto& text = word.get_ref<const std::string&>();
+        if (!text.empty()) words.push_back(text);
       }
     }
     const std::string word = nearest(value.get<std::string>(), words);

@@ -10,7 +10,6 @@ namespace tool::doctor {
 
 namespace {
 
-using netlink::Cidr;
 using netlink::Ip;
 
 constexpr std::uint64_t kMany = std::numeric_limits<std::uint64_t>::max();
