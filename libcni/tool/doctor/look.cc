@@ -80,7 +80,7 @@ void look_at_routes(Node& node) {
   node.links = socket.links();
   node.addresses = socket.addresses();
   for (const Family family : {Family::kIpv4, Family::kIpv6}) {
-    for (auto& route : socket.routes(family)) node.routes.push_back(std::move(route));
+    for (const auto& route : socket.routes(family)) node.routes.push_back(route);
   }
 }
 
