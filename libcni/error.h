@@ -43,9 +43,9 @@ class Error : public std::runtime_error {
 };
 
 /// What a kernel's refusal is to the runtime: EAGAIN, as where others keep changing what is read or
-/// committed, is a reason to come back and not to give up.
+/// committed, and no answer in time are reasons to come back and not to give up.
 inline Code code_of(const netlink::Error& e) noexcept {
-  return e.error() == EAGAIN ? Code::kTryAgainLater : Code::kInternal;
+  return e.error() == EAGAIN || e.error() == ETIMEDOUT ? Code::kTryAgainLater : Code::kInternal;
 }
 
 /// Runs fn; an error that leaves it gets "what: " in front of its message and keeps type and code.

@@ -131,14 +131,14 @@ bool FlowFilter::matches(const Flow& flow) const {
 }
 
 Message encode_flow_query(const FlowFilter& filter, bool in_kernel) {
-  Message m(head(IPCTNL_MSG_CT_GET, NLM_F_DUMP, filter.family), 512);
+  Message m(head(IPCTNL_MSG_CT_GET, NLM_F_DUMP, filter.family));
   if (in_kernel) put_filter(m, left_to_kernel(filter));
   return m;
 }
 
 Message encode_removal(const Flow& flow) {
   const Tuple& tuple = flow.original;
-  Message m(head(IPCTNL_MSG_CT_DELETE, NLM_F_ACK, tuple.source.family()), 512);
+  Message m(head(IPCTNL_MSG_CT_DELETE, NLM_F_ACK, tuple.source.family()));
   m.nest(CTA_TUPLE_ORIG, [&] {
     m.nest(CTA_TUPLE_IP, [&] {
       put_ip(m, End::kSource, tuple.source);

@@ -2,10 +2,9 @@
 
 #include <arpa/inet.h>
 #include <endian.h>
-#include <libmnl/libmnl.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/netlink.h>
 
-#include <cerrno>
 #include <cstdio>
 
 #include "netlink/types/error.h"
@@ -14,10 +13,7 @@ namespace netlink::nf {
 
 namespace {
 
-// A caller's fault, but one that input can cause (a name too long): never an overflow.
-void require(bool fits) {
-  if (!fits) throw Error("build a netfilter message", EMSGSIZE);
-}
+constexpr std::size_t kLargest = 65536;  // the longest that an attribute, as of many elements, can be
 
 }  // namespace
 
@@ -57,53 +53,38 @@ Head nf_tables_head(int message, int flags, TableFamily family) {
           .family = family};
 }
 
-Message::Message(const Head& head, std::size_t capacity) : buffer_(capacity) {
-  require(capacity >= sizeof(::nlmsghdr) + sizeof(nfgenmsg));
-  ::nlmsghdr* const nlh = ::mnl_nlmsg_put_header(buffer_.data());
-  nlh->nlmsg_type = head.type;
-  nlh->nlmsg_flags = static_cast<std::uint16_t>(NLM_F_REQUEST | head.flags);
-  auto* const generic = static_cast<nfgenmsg*>(::mnl_nlmsg_put_extra_header(nlh, sizeof(nfgenmsg)));
-  generic->nfgen_family = static_cast<std::uint8_t>(head.family);
-  generic->version = NFNETLINK_V0;
-  generic->res_id = ::htons(head.resource);
+Message::Message(const Head& head)
+    : encoder_(head.type, head.flags, kLargest) {
+  const nfgenmsg generic{.nfgen_family = static_cast<std::uint8_t>(head.family),
+                         .version = NFNETLINK_V0,
+                         .res_id = ::htons(head.resource)};
+  encoder_.append(&generic, sizeof generic);
 }
-
-::nlmsghdr* Message::header() { return reinterpret_cast<::nlmsghdr*>(buffer_.data()); }
 
 void Message::put(std::uint16_t attribute, std::string_view text) {
   const std::string terminated(text);
-  require(::mnl_attr_put_strz_check(header(), buffer_.size(), attribute, terminated.c_str()));
+  encoder_.put(attribute, terminated.c_str(), terminated.size() + 1);
 }
 
 void Message::put(std::uint16_t attribute, std::span<const std::uint8_t> bytes) {
-  require(::mnl_attr_put_check(header(), buffer_.size(), attribute, bytes.size(), bytes.data()));
+  encoder_.put(attribute, bytes.data(), bytes.size());
 }
 
 void Message::put_be32(std::uint16_t attribute, std::uint32_t value) {
-  require(::mnl_attr_put_u32_check(header(), buffer_.size(), attribute, ::htonl(value)));
+  const std::uint32_t wire = ::htonl(value);
+  encoder_.put(attribute, &wire, sizeof wire);
 }
 
 void Message::put_be64(std::uint16_t attribute, std::uint64_t value) {
-  require(::mnl_attr_put_u64_check(header(), buffer_.size(), attribute, htobe64(value)));
+  const std::uint64_t wire = htobe64(value);
+  encoder_.put(attribute, &wire, sizeof wire);
 }
 
-::nlattr* Message::begin(std::uint16_t attribute) {
-  ::nlattr* const open = ::mnl_attr_nest_start_check(header(), buffer_.size(), attribute);
-  require(open != nullptr);
-  return open;
-}
-
-void Message::end(::nlattr* open) { ::mnl_attr_nest_end(header(), open); }
-
-void Message::set_sequence(std::uint32_t sequence) { header()->nlmsg_seq = sequence; }
+void Message::set_sequence(std::uint32_t sequence) { encoder_.header()->nlmsg_seq = sequence; }
 
 void Message::add_flags(std::uint16_t flags) {
-  header()->nlmsg_flags = static_cast<std::uint16_t>(header()->nlmsg_flags | flags);
-}
-
-std::span<const std::uint8_t> Message::bytes() const {
-  const auto* const nlh = reinterpret_cast<const ::nlmsghdr*>(buffer_.data());
-  return {buffer_.data(), nlh->nlmsg_len};
+  nlmsghdr* const header = encoder_.header();
+  header->nlmsg_flags = static_cast<std::uint16_t>(header->nlmsg_flags | flags);
 }
 
 }  // namespace netlink::nf

@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-struct nlattr;
-struct nlmsghdr;
+#include "netlink/encoder.h"
 
 namespace netlink::nf {
 
@@ -34,11 +33,10 @@ struct Head {
 /// What starts a message about nf_tables: message is NFT_MSG_*.
 Head nf_tables_head(int message, int flags, TableFamily family);
 
-/// One message under construction, over libmnl. Throws rather than write past its buffer.
+/// One message under construction. What does not fit is an error (EMSGSIZE).
 class Message {
  public:
-  /// capacity in bytes, header included.
-  explicit Message(const Head& head, std::size_t capacity = 8192);
+  explicit Message(const Head& head);
 
   /// Text is NUL-terminated on the wire, integers are big-endian, as nfnetlink wants them.
   void put(std::uint16_t attribute, std::string_view text);
@@ -49,21 +47,18 @@ class Message {
   /// What fill() puts lands inside the attribute.
   template <class Fill>
   void nest(std::uint16_t attribute, Fill&& fill) {
-    ::nlattr* const open = begin(attribute);
+    const std::size_t open = encoder_.begin(attribute);
     std::forward<Fill>(fill)();
-    end(open);
+    encoder_.end(open);
   }
 
   void set_sequence(std::uint32_t sequence);
   void add_flags(std::uint16_t flags);
   /// The message so far.
-  std::span<const std::uint8_t> bytes() const;
+  std::span<const std::uint8_t> bytes() const { return encoder_.bytes(); }
 
  private:
-  ::nlmsghdr* header();
-  ::nlattr* begin(std::uint16_t attribute);
-  void end(::nlattr* open);
-  std::vector<std::uint8_t> buffer_;
+  Encoder encoder_;
 };
 
 }  // namespace netlink::nf

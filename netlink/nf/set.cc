@@ -74,11 +74,9 @@ void put_place(Message& m, const SetId& id) {
 template <class Item>
 std::vector<Message> split(const Head& head, const SetId& set, const std::vector<Item>& items) {
   constexpr std::size_t kFull = 32768;  // bytes; half of what an attribute can hold
-  constexpr std::size_t kRoom = 1024;   // the names, and one element at its longest
   std::vector<Message> out;
   for (auto at = items.begin(); at != items.end();) {
-    const auto left = static_cast<std::size_t>(items.end() - at);
-    Message m(head, std::min(kFull, left * kRoom) + 2 * kRoom);
+    Message m(head);
     put_place(m, set);
     m.nest(NFTA_SET_ELEM_LIST_ELEMENTS, [&] {
       while (at != items.end() && m.bytes().size() < kFull) put_element(m, *at++);
@@ -178,7 +176,7 @@ std::vector<Message> encode_elements(const DeleteElements& change) {
 }
 
 Message encode_query(const SetId& set, const std::optional<Bytes>& key) {
-  Message m(nf_tables_head(NFT_MSG_GETSETELEM, key ? 0 : NLM_F_DUMP, set.family), 1024);
+  Message m(nf_tables_head(NFT_MSG_GETSETELEM, key ? 0 : NLM_F_DUMP, set.family));
   put_place(m, set);
   if (key) m.nest(NFTA_SET_ELEM_LIST_ELEMENTS, [&] { put_element(m, *key); });
   return m;

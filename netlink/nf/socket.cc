@@ -1,10 +1,8 @@
 #include "netlink/nf/socket.h"
 
-#include <libmnl/libmnl.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
-#include <sys/socket.h>
-#include <sys/time.h>
+#include <linux/netlink.h>
 #include <time.h>
 
 #include <algorithm>
@@ -18,12 +16,10 @@ namespace netlink::nf {
 
 namespace {
 
-constexpr std::size_t kReceiveBuffer = 32768;  // the largest piece the kernel makes of a dump
 constexpr int kMostCommits = 10;
 constexpr int kMostDumps = 5;
 constexpr int kMostPlans = 5;
-constexpr int kGrowing = 5;          // milliseconds
-constexpr int kReceiveTimeout = 10;  // seconds
+constexpr int kGrowing = 5;  // milliseconds
 
 // "try again" in the kernel's words: a signal, a module just loaded, another writer's commit.
 bool worth_retrying(int error) {
@@ -49,7 +45,7 @@ void append(std::vector<std::uint8_t>& out, Message message, std::uint32_t seque
 }
 
 Message boundary(std::uint16_t type) {
-  return Message({.type = type, .resource = NFNL_SUBSYS_NFTABLES}, 64);
+  return Message({.type = type, .resource = NFNL_SUBSYS_NFTABLES});
 }
 
 Attributes attributes_of(const ::nlmsghdr* message) {
@@ -61,8 +57,9 @@ Attributes attributes_of(const ::nlmsghdr* message) {
 
 // Hands each message to fn until it says true; true if it did.
 template <class Fn>
-bool any_message(const std::vector<std::uint8_t>& buffer, std::size_t size, Fn&& fn) {
-  const std::uint8_t* at = buffer.data();
+bool any_message(std::span<const std::uint8_t> datagram, Fn&& fn) {
+  const std::uint8_t* at = datagram.data();
+  std::size_t size = datagram.size();
   while (size >= sizeof(::nlmsghdr)) {
     const auto* const message = reinterpret_cast<const ::nlmsghdr*>(at);
     if (message->nlmsg_len < sizeof *message || message->nlmsg_len > size) return false;
@@ -89,51 +86,15 @@ bool any_twice(const std::vector<Element>& elements) {
 
 }  // namespace
 
-void NfSocket::Close::operator()(::mnl_socket* socket) const noexcept {
-  ::mnl_socket_close(socket);
-}
-
-NfSocket::NfSocket()
-    : socket_(::mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC)), buffer_(kReceiveBuffer) {
-  if (!socket_) throw Error("open a netfilter socket", errno);
-  if (::mnl_socket_bind(socket_.get(), 0, MNL_SOCKET_AUTOPID) != 0) {
-    throw Error("bind a netfilter socket", errno);
-  }
-  // Wishes: without them errors carry no text and echo the whole request.
-  int on = 1;
-  ::mnl_socket_setsockopt(socket_.get(), NETLINK_EXT_ACK, &on, sizeof on);
-  ::mnl_socket_setsockopt(socket_.get(), NETLINK_CAP_ACK, &on, sizeof on);
-  const timeval limit{kReceiveTimeout, 0};
-  const int fd = ::mnl_socket_get_fd(socket_.get());
-  if (::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) {
-    throw Error("set up a netfilter socket", errno);
-  }
-}
+NfSocket::NfSocket() : channel_(NETLINK_NETFILTER) {}
 
 std::optional<NfSocket> NfSocket::find() try { return NfSocket(); } catch (const Error& e) {
   if (e.error() == EPROTONOSUPPORT || e.error() == EAFNOSUPPORT) return std::nullopt;
   throw;
 }
 
-void NfSocket::transmit(const std::vector<std::uint8_t>& bytes, const std::string& operation) {
-  const int fd = ::mnl_socket_get_fd(socket_.get());
-  constexpr std::size_t kUsualLimit = 200'000;  // below net.core.wmem_default
-  if (bytes.size() > kUsualLimit) {
-    const int wanted = static_cast<int>(std::min<std::size_t>(2 * bytes.size(), 1 << 30));
-    ::setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &wanted, sizeof wanted);
-  }
-  while (::mnl_socket_sendto(socket_.get(), bytes.data(), bytes.size()) < 0) {
-    if (errno != EINTR) throw Error(operation, errno);
-  }
-}
-
-std::size_t NfSocket::receive(const std::string& operation) {
-  while (true) {
-    const ssize_t size = ::mnl_socket_recvfrom(socket_.get(), buffer_.data(), buffer_.size());
-    if (size >= 0) return static_cast<std::size_t>(size);
-    if (errno == EAGAIN) throw Error(operation, ETIMEDOUT);
-    if (errno != EINTR) throw Error(operation, errno);
-  }
+void NfSocket::transmit(std::vector<std::uint8_t>& bytes, const std::string& operation) {
+  channel_.send({{bytes.data(), bytes.size()}}, operation);
 }
 
 void NfSocket::commit(const Batch& batch) {
@@ -204,7 +165,7 @@ std::optional<NfSocket::Refusal> NfSocket::collect(std::uint32_t first,
     }
     return whole || index == owners.size();
   };
-  while (!any_message(buffer_, receive("commit to nf_tables"), ends_it)) {
+  while (!any_message(channel_.receive("commit to nf_tables"), ends_it)) {
   }
   return refusal;
 }
@@ -227,7 +188,7 @@ bool NfSocket::dump(Message request, const std::string& operation,
     }
     return ack.has_value();
   };
-  while (!any_message(buffer_, receive(operation), ends_it)) {
+  while (!any_message(channel_.receive(operation), ends_it)) {
   }
   return interrupted;
 }
@@ -374,7 +335,7 @@ void NfSocket::ask(std::vector<Message> requests, const std::string& operation,
     }
     return ++answered == requests.size();
   };
-  while (!any_message(buffer_, receive(operation), ends_it)) {
+  while (!any_message(channel_.receive(operation), ends_it)) {
   }
 }
 

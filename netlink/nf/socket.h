@@ -2,15 +2,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "netlink/channel.h"
 #include "netlink/nf/batch.h"
-
-struct mnl_socket;
 
 namespace netlink::nf {
 
@@ -78,8 +76,7 @@ class NfSocket {
   std::optional<Refusal> send(const Batch& batch, Ending ending);
   /// owners: the index of its change for each message of the batch.
   std::optional<Refusal> collect(std::uint32_t first, const std::vector<std::size_t>& owners);
-  void transmit(const std::vector<std::uint8_t>& bytes, const std::string& operation);
-  std::size_t receive(const std::string& operation);
+  void transmit(std::vector<std::uint8_t>& bytes, const std::string& operation);
   bool finds(Message request, const std::string& operation);
   /// Sends requests that have one answer each, an object or that it is not there, and hands over
   /// the objects with the index of their request.
@@ -89,11 +86,7 @@ class NfSocket {
   /// Dumps until nothing changed meanwhile, a few times.
   void list(const Listing& listing);
 
-  struct Close {
-    void operator()(::mnl_socket* socket) const noexcept;
-  };
-  std::unique_ptr<::mnl_socket, Close> socket_;
-  std::vector<std::uint8_t> buffer_;
+  Channel channel_;
   std::uint32_t sequence_ = 0;
 };
 

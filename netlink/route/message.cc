@@ -1,14 +1,9 @@
 #include "netlink/route/message.h"
 
-#include <netlink/attr.h>
-#include <netlink/msg.h>
+#include <linux/netlink.h>
 
-#include <cerrno>
 #include <cstring>
-#include <new>
 #include <stdexcept>
-
-#include "netlink/types/error.h"
 
 namespace netlink {
 
@@ -17,9 +12,7 @@ namespace {
 // NLA_TYPE_MASK of linux/netlink.h is signed.
 constexpr unsigned kTypeMask = 0xffffU & ~unsigned{NLA_F_NESTED | NLA_F_NET_BYTEORDER};
 
-void check(int status) {
-  if (status < 0) throw Error("build a netlink message", EMSGSIZE);
-}
+constexpr std::size_t kLargest = 4096;
 
 template <class T>
 T get(const void* data, std::size_t size) {
@@ -31,18 +24,12 @@ T get(const void* data, std::size_t size) {
 }  // namespace
 
 Message::Message(std::uint16_t type, std::uint16_t flags, const void* header, std::size_t size)
-    : message_(::nlmsg_alloc_simple(type, flags | NLM_F_REQUEST), ::nlmsg_free) {
-  if (!message_) throw std::bad_alloc();
-  append_bytes(header, size);
-}
-
-void Message::append_bytes(const void* data, std::size_t size) {
-  // libnl declares the source non-const but only reads it.
-  check(::nlmsg_append(message_.get(), const_cast<void*>(data), size, NLMSG_ALIGNTO));
+    : encoder_(type, flags, kLargest) {
+  encoder_.append(header, size);
 }
 
 void Message::put(std::uint16_t attribute, const void* data, std::size_t size) {
-  check(::nla_put(message_.get(), attribute, static_cast<int>(size), data));
+  encoder_.put(attribute, data, size);
 }
 
 void Message::put(std::uint16_t attribute, std::string_view text) {
@@ -63,16 +50,6 @@ void Message::put_u16(std::uint16_t attribute, std::uint16_t value) {
 void Message::put_u32(std::uint16_t attribute, std::uint32_t value) {
   put(attribute, &value, sizeof value);
 }
-
-nlattr* Message::begin(std::uint16_t attribute) {
-  nlattr* const open = ::nla_nest_start(message_.get(), attribute);
-  if (open == nullptr) check(-1);
-  return open;
-}
-
-void Message::end(nlattr* open) { ::nla_nest_end(message_.get(), open); }
-
-nlmsghdr* Message::header() const { return ::nlmsg_hdr(message_.get()); }
 
 std::uint16_t Reply::type() const { return header_->nlmsg_type; }
 

@@ -3,24 +3,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "netlink/encoder.h"
 #include "netlink/netns.h"
 #include "netlink/types/ip.h"
 
-struct nl_msg;
-struct nlattr;
 struct nlmsghdr;
 
 namespace netlink {
 
-/// One rtnetlink request under construction, over libnl. It grows nowhere: what does not fit into a
-/// page is an error, not a write past the end.
+/// One rtnetlink request under construction. What does not fit into a page is an error.
 class Message {
  public:
   /// header is the family's fixed struct (ifinfomsg, ifaddrmsg, rtmsg, ...). flags are added to
@@ -38,24 +36,21 @@ class Message {
   /// A fixed struct without attribute header, inside a nest (VETH_INFO_PEER starts with one).
   template <class Header>
   void append(const Header& header) {
-    append_bytes(&header, sizeof header);
+    encoder_.append(&header, sizeof header);
   }
   template <class Fill>
   void nest(std::uint16_t attribute, Fill&& fill) {
-    nlattr* const open = begin(attribute);
+    const std::size_t open = encoder_.begin(attribute);
     std::forward<Fill>(fill)();
-    end(open);
+    encoder_.end(open);
   }
 
-  nlmsghdr* header() const;
+  nlmsghdr* header() { return encoder_.header(); }
+  std::span<const std::uint8_t> bytes() const { return encoder_.bytes(); }
 
  private:
   Message(std::uint16_t type, std::uint16_t flags, const void* header, std::size_t size);
-  void append_bytes(const void* data, std::size_t size);
-  nlattr* begin(std::uint16_t attribute);
-  void end(nlattr* open);
-
-  std::unique_ptr<nl_msg, void (*)(nl_msg*)> message_;
+  Encoder encoder_;
 };
 
 /// A request and what it is, for the error message. Values of errno in tolerated count as success:

@@ -2,17 +2,11 @@
 
 #include <linux/if_bridge.h>
 #include <linux/rtnetlink.h>
-#include <netlink/msg.h>
-#include <netlink/netlink.h>
-#include <netlink/socket.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <new>
 
 #include "netlink/ack.h"
 #include "netlink/types/error.h"
@@ -21,49 +15,11 @@ namespace netlink {
 
 namespace {
 
-constexpr int kAnswerSeconds = 10;
-constexpr std::size_t kReceiveBuffer = std::size_t{64} * 1024;
 constexpr int kMostDumps = 5;
 
-using Socket = std::unique_ptr<nl_sock, void (*)(nl_sock*)>;
-
-void set_option(int fd, int level, int option, const void* value, socklen_t size) {
-  if (::setsockopt(fd, level, option, value, size) != 0) {
-    throw Error("set up a netlink socket", errno);
-  }
-}
-
-// Older kernels than 4.20 do not know it and answer more than was asked; the callers filter again.
-void try_strict_checking(int fd) {
-  const int on = 1;
-  [[maybe_unused]] const int ignored =
-      ::setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof on);
-}
-
-// In the namespace of the thread; stays there for life.
-Socket open_socket() {
-  Socket socket(::nl_socket_alloc(), ::nl_socket_free);
-  if (!socket) throw std::bad_alloc();
-  ::nl_socket_set_local_port(socket.get(), 0);  // the kernel chooses: unique in every namespace
-  errno = 0;
-  if (::nl_connect(socket.get(), NETLINK_ROUTE) < 0) {
-    throw Error("open a netlink socket", errno != 0 ? errno : EPROTO);
-  }
-  ::nl_socket_disable_msg_peek(socket.get());
-  if (::nl_socket_set_msg_buf_size(socket.get(), kReceiveBuffer) < 0) throw std::bad_alloc();
-  const int fd = ::nl_socket_get_fd(socket.get());
-  const int on = 1;
-  set_option(fd, SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof on);
-  set_option(fd, SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof on);
-  try_strict_checking(fd);
-  const timeval limit{.tv_sec = kAnswerSeconds, .tv_usec = 0};
-  set_option(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  return socket;
-}
-
-Socket open_socket_in(const NetNs& where) {
+Channel channel_in(const NetNs& where) {
   const NetNs::Entered entered(where);
-  return open_socket();
+  return Channel(NETLINK_ROUTE);
 }
 
 ifinfomsg link_head(int index) {
@@ -89,41 +45,32 @@ bool tolerates(const Request& request, int error) {
 
 }  // namespace
 
-RouteSocket::RouteSocket() : ns_(NetNs::current()), socket_(open_socket()) {}
-RouteSocket::RouteSocket(const NetNs& where) : ns_(where), socket_(open_socket_in(where)) {}
+RouteSocket::RouteSocket() : ns_(NetNs::current()), channel_(NETLINK_ROUTE) {}
+RouteSocket::RouteSocket(const NetNs& where) : ns_(where), channel_(channel_in(where)) {}
 
-void RouteSocket::transmit(const std::vector<Request>& requests) {
+void RouteSocket::transmit(std::vector<Request>& requests) {
   std::vector<iovec> parts;
-  for (const Request& request : requests) {
+  for (Request& request : requests) {
     nlmsghdr* const header = request.message.header();
     header->nlmsg_seq = sequence_++;
-    header->nlmsg_pid = 0;
     parts.push_back({header, header->nlmsg_len});
   }
-  sockaddr_nl kernel{};
-  kernel.nl_family = AF_NETLINK;
-  msghdr datagram{};
-  datagram.msg_name = &kernel;
-  datagram.msg_namelen = sizeof kernel;
-  datagram.msg_iov = parts.data();
-  datagram.msg_iovlen = parts.size();
-  while (::sendmsg(::nl_socket_get_fd(socket_.get()), &datagram, 0) < 0) {
-    if (errno != EINTR) throw Error(requests.front().operation, errno);
-  }
+  channel_.send(std::move(parts), requests.front().operation);
 }
 
-void RouteSocket::receive(const char* operation,
+std::uint32_t RouteSocket::transmit(Message& message, const std::string& operation) {
+  nlmsghdr* const header = message.header();
+  header->nlmsg_seq = sequence_++;
+  channel_.send({{header, header->nlmsg_len}}, operation);
+  return header->nlmsg_seq;
+}
+
+void RouteSocket::receive(const std::string& operation,
                           const std::function<void(const nlmsghdr*, std::size_t)>& each) {
-  unsigned char* bytes = nullptr;
-  sockaddr_nl from{};
-  errno = 0;
-  const int size = ::nl_recv(socket_.get(), &from, &bytes, nullptr);
-  const int error = errno;
-  const std::unique_ptr<unsigned char, void (*)(void*)> owner(bytes, std::free);
-  if (size <= 0) throw Error(cat(operation, ": receive the answer"), error != 0 ? error : EAGAIN);
-  if (from.nl_pid != 0) return;  // only the kernel is answered to
-  auto left = static_cast<std::size_t>(size);
-  for (const auto* header = reinterpret_cast<const nlmsghdr*>(bytes); NLMSG_OK(header, left);) {
+  const auto datagram = channel_.receive(operation);
+  std::size_t left = datagram.size();
+  for (const auto* header = reinterpret_cast<const nlmsghdr*>(datagram.data());
+       NLMSG_OK(header, left);) {
     each(header, left);
     const std::size_t step = NLMSG_ALIGN(static_cast<std::size_t>(header->nlmsg_len));
     if (step >= left) break;
@@ -135,7 +82,7 @@ void RouteSocket::receive(const char* operation,
 void RouteSocket::collect(const std::vector<Request>& requests, std::uint32_t first) {
   std::optional<Error> failure;
   for (std::size_t answered = 0; answered < requests.size();) {
-    receive(requests.front().operation.c_str(), [&](const nlmsghdr* header, std::size_t left) {
+    receive(requests.front().operation, [&](const nlmsghdr* header, std::size_t left) {
       const auto ack = decode_ack(header, left);
       if (!ack || ack->sequence - first >= requests.size()) return;
       ++answered;
@@ -147,7 +94,7 @@ void RouteSocket::collect(const std::vector<Request>& requests, std::uint32_t fi
   if (failure) throw Error(*failure);
 }
 
-void RouteSocket::send(const std::vector<Request>& requests) {
+void RouteSocket::send(std::vector<Request> requests) {
   if (requests.empty()) return;
   const std::uint32_t first = sequence_;
   transmit(requests);
@@ -157,18 +104,14 @@ void RouteSocket::send(const std::vector<Request>& requests) {
 void RouteSocket::send(Request request) {
   std::vector<Request> one;
   one.push_back(std::move(request));
-  send(one);
+  send(std::move(one));
 }
 
-void RouteSocket::ask(const Request& request, const Handler& handler) {
-  nlmsghdr* const message = request.message.header();
-  message->nlmsg_seq = sequence_++;
-  while (::send(::nl_socket_get_fd(socket_.get()), message, message->nlmsg_len, 0) < 0) {
-    if (errno != EINTR) throw Error(request.operation, errno);
-  }
+void RouteSocket::ask(Request request, const Handler& handler) {
+  const std::uint32_t sequence = transmit(request.message, request.operation);
   for (bool answered = false; !answered;) {
-    receive(request.operation.c_str(), [&](const nlmsghdr* header, std::size_t left) {
-      if (header->nlmsg_seq != message->nlmsg_seq) return;
+    receive(request.operation, [&](const nlmsghdr* header, std::size_t left) {
+      if (header->nlmsg_seq != sequence) return;
       answered = true;
       if (const auto ack = decode_ack(header, left)) {
         if (!tolerates(request, ack->error)) throw Error(request.operation, ack->error, ack->text);
@@ -182,16 +125,16 @@ void RouteSocket::ask(const Request& request, const Handler& handler) {
 std::optional<Link> RouteSocket::find(std::string_view name) {
   Request request = link_query(0, name);
   request.message.put(IFLA_IFNAME, name);
-  return find(request);
+  return find(std::move(request));
 }
 
 std::optional<Link> RouteSocket::find(int index) {
   return find(link_query(index, cat("#", index)));
 }
 
-std::optional<Link> RouteSocket::find(const Request& request) {
+std::optional<Link> RouteSocket::find(Request request) {
   std::optional<Link> link;
-  ask(request, [&](const Reply& reply) {
+  ask(std::move(request), [&](const Reply& reply) {
     if (reply.type() == RTM_NEWLINK) link = decode_link(reply);
   });
   return link;
@@ -212,17 +155,12 @@ Link RouteSocket::get(std::string_view name) {
 }
 
 // False where the kernel says that the table changed under the dump.
-bool RouteSocket::dump_once(const char* operation, const Message& message, const Handler& handler) {
-  nlmsghdr* const request = message.header();
-  request->nlmsg_flags |= NLM_F_DUMP;
-  request->nlmsg_seq = sequence_++;
-  while (::send(::nl_socket_get_fd(socket_.get()), request, request->nlmsg_len, 0) < 0) {
-    if (errno != EINTR) throw Error(operation, errno);
-  }
+bool RouteSocket::dump_once(const char* operation, Message& message, const Handler& handler) {
+  const std::uint32_t sequence = transmit(message, operation);
   bool consistent = true;
   for (bool done = false; !done;) {
     receive(operation, [&](const nlmsghdr* header, std::size_t left) {
-      if (header->nlmsg_seq != request->nlmsg_seq) return;
+      if (header->nlmsg_seq != sequence) return;
       if ((header->nlmsg_flags & NLM_F_DUMP_INTR) != 0) consistent = false;
       if (const auto ack = decode_ack(header, left)) {
         done = true;
@@ -235,7 +173,8 @@ bool RouteSocket::dump_once(const char* operation, const Message& message, const
   return consistent;
 }
 
-void RouteSocket::dump(const char* operation, const Message& message, const Handler& handler) {
+void RouteSocket::dump(const char* operation, Message message, const Handler& handler) {
+  message.header()->nlmsg_flags |= NLM_F_DUMP;
   std::vector<std::vector<char>> replies;
   for (int attempt = 0; attempt < kMostDumps; ++attempt) {
     replies.clear();
@@ -298,7 +237,7 @@ std::vector<Link> RouteSocket::links_of_kind(std::string_view kind) {
   Message message = get_link(0);
   message.nest(IFLA_LINKINFO, [&] { message.put(IFLA_INFO_KIND, kind); });
   std::vector<Link> out;
-  dump("list links", message, [&](const Reply& reply) {
+  dump("list links", std::move(message), [&](const Reply& reply) {
     if (reply.type() != RTM_NEWLINK) return;
     Link link = decode_link(reply);
     if (link.kind == kind) out.push_back(std::move(link));  // older kernels do not filter
@@ -328,16 +267,15 @@ std::vector<PortVlan> RouteSocket::vlans(const Link& port) {
 bool RouteSocket::wait_until(const std::function<bool()>& test, std::chrono::milliseconds limit) {
   if (test()) return true;
   const auto end = std::chrono::steady_clock::now() + limit;
-  const Socket monitor = open_socket_in(ns_);
-  if (::nl_socket_add_memberships(monitor.get(), RTNLGRP_LINK, RTNLGRP_IPV6_IFADDR, 0) < 0) {
-    throw Error("listen for changes of links", errno);
-  }
+  Channel monitor = channel_in(ns_);
+  monitor.join(RTNLGRP_LINK);
+  monitor.join(RTNLGRP_IPV6_IFADDR);
   for (;;) {
     if (test()) return true;  // also once after joining: the change may have come before
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         end - std::chrono::steady_clock::now());
     if (left.count() <= 0) return false;
-    pollfd ready{::nl_socket_get_fd(monitor.get()), POLLIN, 0};
+    pollfd ready{monitor.fd(), POLLIN, 0};
     if (::poll(&ready, 1, static_cast<int>(left.count())) < 0 && errno != EINTR) {
       throw Error("wait for changes of links", errno);
     }

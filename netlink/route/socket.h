@@ -2,11 +2,11 @@
 
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "netlink/channel.h"
 #include "netlink/netns.h"
 #include "netlink/route/address.h"
 #include "netlink/route/bridge_vlan.h"
@@ -14,12 +14,9 @@
 #include "netlink/route/message.h"
 #include "netlink/route/route.h"
 
-struct nl_sock;
-
 namespace netlink {
 
-/// A NETLINK_ROUTE socket, in one namespace for life. Everything throws netlink::Error. A kernel
-/// that does not answer within ten seconds is an error (EAGAIN), not a hang.
+/// A NETLINK_ROUTE socket, in one namespace for life. Everything throws netlink::Error.
 class RouteSocket {
  public:
   /// In the namespace of the thread, or in another one, which is entered for the moment of opening.
@@ -51,7 +48,7 @@ class RouteSocket {
 
   /// Sends all requests in one system call; the kernel works through them in order and does not
   /// stop at a failure. \throws Error of the first that failed with an errno it does not tolerate.
-  void send(const std::vector<Request>& requests);
+  void send(std::vector<Request> requests);
   /// The same for one request.
   void send(Request request);
 
@@ -62,22 +59,24 @@ class RouteSocket {
   /// What the look-ups here are made of, for those of other layers.
   using Handler = std::function<void(const Reply&)>;
   /// One request, one answer: hands it over, or tolerates that there is none.
-  void ask(const Request& request, const Handler& handler);
+  void ask(Request request, const Handler& handler);
   /// Hands over every answer to the message, to which it adds NLM_F_DUMP; all of one state.
-  void dump(const char* operation, const Message& message, const Handler& handler);
+  void dump(const char* operation, Message message, const Handler& handler);
 
  private:
-  void transmit(const std::vector<Request>& requests);
+  void transmit(std::vector<Request>& requests);
   /// Receives until the last of the sequence numbers was answered; the errors go into errors.
   void collect(const std::vector<Request>& requests, std::uint32_t first);
-  bool dump_once(const char* operation, const Message& message, const Handler& handler);
-  std::optional<Link> find(const Request& request);
+  bool dump_once(const char* operation, Message& message, const Handler& handler);
+  std::optional<Link> find(Request request);
+  /// One message alone, under the next sequence number, which it returns.
+  std::uint32_t transmit(Message& message, const std::string& operation);
   /// One datagram; calls each for every message in it.
-  void receive(const char* operation,
+  void receive(const std::string& operation,
                const std::function<void(const struct nlmsghdr*, std::size_t)>& each);
 
   NetNs ns_;
-  std::unique_ptr<nl_sock, void (*)(nl_sock*)> socket_;
+  Channel channel_;
   std::uint32_t sequence_ = 1;
 };
 

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "netlink/types/fd.h"
+
+namespace netlink {
+
+/// A netlink(7) socket between this process and the kernel, in the network namespace that the
+/// thread is in when it is opened. A kernel that does not answer within ten seconds is an error
+/// (ETIMEDOUT), not a hang.
+class Channel {
+ public:
+  /// protocol is NETLINK_*. Errors of the kernel come with its own sentence where it has one.
+  /// \throws Error; EPROTONOSUPPORT where the kernel lacks the protocol.
+  explicit Channel(int protocol);
+
+  int fd() const { return fd_.get(); }
+  /// One datagram of those parts. \throws Error with that operation.
+  void send(std::vector<iovec> parts, const std::string& operation);
+  /// Of the next datagram of the kernel's; valid until the next call. \throws Error.
+  std::span<const std::uint8_t> receive(const std::string& operation);
+  /// Hears what a multicast group (RTNLGRP_*) announces. \throws Error.
+  void join(unsigned group);
+
+ private:
+  Fd fd_;
+  std::unique_ptr<std::uint8_t[]> buffer_;
+};
+
+}  // namespace netlink
