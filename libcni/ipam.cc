@@ -2,17 +2,25 @@
 
 #include "libcni/invoke.h"
 #include "libcni/phase.h"
+#include "libcni/suite.h"
 #include "libcni/undo.h"
 
 namespace cni {
 
 namespace {
 
-Outcome call(const Request& request, const std::string& type, Command command) {
-  const Phase phase("ipam");
-  Program plugin{.file = find_plugin(type, request.path), .env = request.env};
+Outcome run(const Request& request, const std::string& file, Command command) {
+  Program plugin{.file = file, .env = request.env};
   plugin.env.insert_or_assign("CNI_COMMAND", std::string(str(command)));
   return execute(plugin, request.input);
+}
+
+// What the delegate would read of its environment and stdin.
+Request as_delegate(const Request& request, Command command) {
+  Request out = request;
+  out.command = command;
+  out.env.insert_or_assign("CNI_COMMAND", std::string(str(command)));
+  return out;
 }
 
 void forward_stderr(const Outcome& outcome) {
@@ -24,7 +32,12 @@ void forward_stderr(const Outcome& outcome) {
 }
 
 Result add(const Request& request, const std::string& type) {
-  const Outcome outcome = call(request, type, Command::kAdd);
+  const Phase phase("ipam");
+  const std::string file = find_plugin(type, request.path);
+  if (const Plugin* const plugin = linked_plugin(type, file)) {
+    return call(*plugin, as_delegate(request, Command::kAdd));
+  }
+  const Outcome outcome = run(request, file, Command::kAdd);
   forward_stderr(outcome);
   if (!outcome.ok()) throw error_from(type, outcome);
   const auto doc = nlohmann::json::parse(outcome.out, nullptr, false);
@@ -65,7 +78,13 @@ Result ipam_add(const Request& request, const std::string& type) {
 
 void ipam_forward(const Request& request, const std::string& type, Command command) {
   if (type.empty()) return;
-  const Outcome outcome = call(request, type, command);
+  const Phase phase("ipam");
+  const std::string file = find_plugin(type, request.path);
+  if (const Plugin* const plugin = linked_plugin(type, file)) {
+    call(*plugin, as_delegate(request, command));
+    return;
+  }
+  const Outcome outcome = run(request, file, command);
   forward_stderr(outcome);
   if (!outcome.ok()) throw error_from(type, outcome);
 }

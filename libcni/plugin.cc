@@ -56,32 +56,12 @@ void read(const World& world, Request& request) {
   request.read(world.env, world.in);
 }
 
-void dispatch(const Plugin& plugin, const Request& request) {
-  const auto call = [&request](void (*verb)(const Request&)) {
-    if (verb != nullptr) verb(request);
-  };
-  switch (request.command) {
-    case Command::kDel:
-      return call(plugin.del);
-    case Command::kCheck:
-      return call(plugin.check);
-    case Command::kGc:
-      return call(plugin.gc);
-    case Command::kStatus:
-      return call(plugin.status);
-    case Command::kAdd:
-    case Command::kRepair:
-    case Command::kVersion:
-      return;
-  }
-}
-
 void add(const Plugin& plugin, const Request& request, int out) {
   Undo undo;
   const Result result = plugin.add(request, undo);
   const Phase phase("answer");
   write_out(out, text_of(to_json(result, request.version)));
-  undo.commit();  // the only commit in the project
+  undo.commit();
 }
 
 void repair(const Plugin& plugin, const Request& request, int out) {
@@ -172,6 +152,26 @@ netlink::Fd private_stdout() {
 }  // namespace
 
 std::string_view build_version() { return PATCHBAY_VERSION; }
+
+void dispatch(const Plugin& plugin, const Request& request) {
+  const auto call = [&request](void (*verb)(const Request&)) {
+    if (verb != nullptr) verb(request);
+  };
+  switch (request.command) {
+    case Command::kDel:
+      return call(plugin.del);
+    case Command::kCheck:
+      return call(plugin.check);
+    case Command::kGc:
+      return call(plugin.gc);
+    case Command::kStatus:
+      return call(plugin.status);
+    case Command::kAdd:
+    case Command::kRepair:
+    case Command::kVersion:
+      return;
+  }
+}
 
 int run(const Plugin& plugin, const World& world) noexcept {
   Request request;

@@ -39,6 +39,9 @@ struct World {
 /// written; whatever fails before that is taken back.
 int run(const Plugin& plugin, const World& world) noexcept;
 
+/// Runs DEL, CHECK, GC or STATUS. \throws what the verb throws.
+void dispatch(const Plugin& plugin, const Request& request);
+
 /// Reads a config as ADD would and lets the plugin refuse it, without a namespace and without any
 /// change: writes the error object and returns 1, or writes nothing and returns 0. Of the
 /// environment only CNI_ARGS counts.

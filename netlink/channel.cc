@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <utility>
 
 #include "netlink/types/error.h"
 
@@ -22,6 +24,38 @@ constexpr std::size_t kUsualLimit = 200'000;   // below net.core.wmem_default
 void try_option(int fd, int option) {
   const int on = 1;
   [[maybe_unused]] const int ignored = ::setsockopt(fd, SOL_NETLINK, option, &on, sizeof on);
+}
+
+// Sends both descriptors over the first one to the second: it is then in its own queue.
+bool enclose(int sender, int receiver, int enclosed) {
+  const int both[] = {receiver, enclosed};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof both)] = {};
+  char byte = 0;
+  iovec part{&byte, 1};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof both);
+  std::memcpy(CMSG_DATA(head), both, sizeof both);
+  return ::sendmsg(sender, &message, MSG_NOSIGNAL) >= 0;
+}
+
+// A socket of unix(7) that lies in its own queue and nowhere else is garbage, which a worker of the
+// kernel's collects, with all that lies there too (net/unix/garbage.c): nobody waits for what
+// closing takes. Kernels before 6.9 collect at once and in the process that closes a socket of
+// unix(7), as after any failure here: that is a wait like that of close(2).
+void leave_to_kernel(Fd fd) noexcept {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) != 0) return;
+  const Fd sender(pair[0]);
+  const Fd receiver(pair[1]);
+  // Where it cannot be sent, as among too many open files, it is closed here and now.
+  if (!enclose(sender.get(), receiver.get(), fd.get())) return;
 }
 
 std::size_t size_of(const std::vector<iovec>& parts) {
@@ -44,6 +78,17 @@ Channel::Channel(int protocol)
   if (::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) {
     throw Error("set up a netlink socket", errno);
   }
+}
+
+Channel& Channel::operator=(Channel&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(buffer_, other.buffer_);
+  std::swap(later_, other.later_);
+  return *this;
+}
+
+Channel::~Channel() {
+  if (later_ && fd_) leave_to_kernel(std::move(fd_));
 }
 
 void Channel::send(std::vector<iovec> parts, const std::string& operation) {

@@ -21,6 +21,9 @@ class Channel {
   /// protocol is NETLINK_*. Errors of the kernel come with its own sentence where it has one.
   /// \throws Error; EPROTONOSUPPORT where the kernel lacks the protocol.
   explicit Channel(int protocol);
+  Channel(Channel&&) noexcept = default;
+  Channel& operator=(Channel&& other) noexcept;
+  ~Channel();
 
   int fd() const { return fd_.get(); }
   /// One datagram of those parts. \throws Error with that operation.
@@ -29,10 +32,14 @@ class Channel {
   std::span<const std::uint8_t> receive(const std::string& operation);
   /// Hears what a multicast group (RTNLGRP_*) announces. \throws Error.
   void join(unsigned group);
+  /// Closing is going to wait for work of the kernel's (after nf_tables removed something, for
+  /// 10 ms): at the end of its life the socket is left to the kernel, which closes it by itself.
+  void close_later() noexcept { later_ = true; }
 
  private:
   Fd fd_;
   std::unique_ptr<std::uint8_t[]> buffer_;
+  bool later_ = false;
 };
 
 }  // namespace netlink

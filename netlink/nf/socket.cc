@@ -44,6 +44,14 @@ void append(std::vector<std::uint8_t>& out, Message message, std::uint32_t seque
   out.insert(out.end(), bytes.begin(), bytes.end());  // always a multiple of 4 long
 }
 
+bool removes(const Batch& batch) {
+  return std::any_of(batch.changes().begin(), batch.changes().end(), [](const Change& change) {
+    return !std::holds_alternative<Table>(change) && !std::holds_alternative<Chain>(change) &&
+           !std::holds_alternative<Rule>(change) && !std::holds_alternative<Set>(change) &&
+           !std::holds_alternative<AddElements>(change);
+  });
+}
+
 Message boundary(std::uint16_t type) {
   return Message({.type = type, .resource = NFNL_SUBSYS_NFTABLES});
 }
@@ -101,7 +109,10 @@ void NfSocket::commit(const Batch& batch) {
   if (batch.empty()) return;
   for (int attempt = 1;; ++attempt) {
     const auto refusal = send(batch, Ending::kCommit);
-    if (!refusal) return;
+    if (!refusal) {
+      if (removes(batch)) channel_.close_later();
+      return;
+    }
     if (worth_retrying(refusal->error) && attempt < kMostCommits) {
       pause_ms(attempt);
       continue;

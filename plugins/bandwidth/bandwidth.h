@@ -1,5 +1,6 @@
 #pragma once
 
+#include "libcni/plugin.h"
 #include "libcni/repair.h"
 #include "libcni/request.h"
 #include "libcni/result.h"
@@ -7,6 +8,9 @@
 
 /// The verbs of the bandwidth plugin: limits what a pod sends and receives.
 namespace bandwidth {
+
+/// The plugin as a program has it: its name and its verbs.
+extern const cni::Plugin kPlugin;
 
 /// Returns the previous plugin's result, and with a device on the node (egressMode "ifb") that too.
 /// An attachment that has limits gets the new ones without losing a connection.

@@ -1,10 +1,14 @@
 #pragma once
 
+#include "libcni/plugin.h"
 #include "libcni/repair.h"
 #include "libcni/request.h"
 #include "libcni/undo.h"
 
 namespace bridge {
+
+/// The plugin as a program has it: its name and its verbs.
+extern const cni::Plugin kPlugin;
 
 /// Connects the pod to the node's bridge by a veth pair, and gives it addresses where the config
 /// has an IPAM plugin.

@@ -1,10 +1,14 @@
 #pragma once
 
+#include "libcni/plugin.h"
 #include "libcni/request.h"
 #include "libcni/result.h"
 #include "libcni/undo.h"
 
 namespace host_local {
+
+/// The plugin as a program has it: its name and its verbs.
+extern const cni::Plugin kPlugin;
 
 /// Reserves one address out of every range set. \throws as allocate(), Conf::parse(), take_lock().
 cni::Result add(const cni::Request& request, cni::Undo& undo);

@@ -1,11 +1,15 @@
 #pragma once
 
+#include "libcni/plugin.h"
 #include "libcni/key.h"
 #include "libcni/repair.h"
 #include "libcni/request.h"
 #include "libcni/undo.h"
 
 namespace loopback {
+
+/// The plugin as a program has it: its name and its verbs.
+extern const cni::Plugin kPlugin;
 
 extern const cni::Manual kManual;
 

@@ -1,16 +1,5 @@
 #include "libcni/plugin.h"
-#include "plugins/portmap/conf.h"
 #include "plugins/portmap/portmap.h"
 
-int main(int argc, char** argv) {
-  return cni::plugin_main({.name = "portmap",
-                           .add = portmap::add,
-                           .del = portmap::del,
-                           .check = portmap::check,
-                           .gc = portmap::gc,
-                           .status = portmap::status,
-                           .validate = portmap::validate,
-                           .manual = &portmap::kManual,
-                           .repair = portmap::repair},
-                          argc, argv);
-}
+// A program of its own: libnftables, which it may load, needs the host's libc.
+int main(int argc, char** argv) { return cni::plugin_main(portmap::kPlugin, argc, argv); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "libcni/plugin.h"
 #include "libcni/repair.h"
 #include "libcni/request.h"
 #include "libcni/result.h"
@@ -8,6 +9,9 @@
 /// Makes ports of a pod reachable at the node's addresses (hostPort). Chained after the plugin that
 /// gave the pod its addresses; the result is passed on as it came.
 namespace portmap {
+
+/// The plugin as a program has it: its name and its verbs.
+extern const cni::Plugin kPlugin;
 
 /// Maps what runtimeConfig.portMappings names; without any it asks nothing of the kernel.
 /// \throws cni::Error: kPortInUse, kPortDenied; kInvalidConfig.

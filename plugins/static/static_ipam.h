@@ -1,10 +1,14 @@
 #pragma once
 
+#include "libcni/plugin.h"
 #include "libcni/request.h"
 #include "libcni/result.h"
 #include "libcni/undo.h"
 
 namespace static_ipam {
+
+/// The plugin as a program has it: its name and its verbs.
+extern const cni::Plugin kPlugin;
 
 /// Gives the addresses, routes and DNS of the config as the result. Nothing is kept, hence there
 /// is nothing to undo, and nothing for DEL and GC to do. \throws cni::Error: 4, 7.

@@ -1,23 +1,36 @@
-# cni_plugin(NAME LINK libraries...): the executable of plugins/NAME, and the object library
-# plugin_NAME of all but its main.cc, which the unit tests link.
-# A plugin without dynamic needs (FULLY_STATIC) is one static-pie file; the others link libstdc++
-# and libgcc statically and need only libc and libmnl of the host.
+# cni_plugin(NAME [LINK libraries...]): the library plugin_NAME of all that is in plugins/NAME but a
+# main.cc, which the unit tests link.
 function(cni_plugin name)
-  cmake_parse_arguments(arg "FULLY_STATIC" "" "LINK" ${ARGN})
+  cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/plugins/${name}/*.cc)
-  list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/plugins/${name}/main.cc)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
   string(REPLACE "-" "_" target plugin_${name})
   add_library(${target} STATIC ${sources})
   target_link_libraries(${target} PUBLIC libcni ${arg_LINK})
-  add_executable(${name} ${CMAKE_SOURCE_DIR}/plugins/${name}/main.cc)
-  target_link_libraries(${name} PRIVATE ${target})
+endfunction()
+
+# cni_program(NAME SOURCE source [STATIC] PLUGINS names...): the executable of some plugins. STATIC is
+# one static-pie file that needs nothing of the host; otherwise libc is the host's.
+function(cni_program name)
+  cmake_parse_arguments(arg "STATIC" "SOURCE" "PLUGINS" ${ARGN})
+  add_executable(${name} ${arg_SOURCE})
+  foreach(plugin IN LISTS arg_PLUGINS)
+    string(REPLACE "-" "_" target plugin_${plugin})
+    target_link_libraries(${name} PRIVATE ${target})
+    if(NOT plugin STREQUAL name)
+      # Called by the plugin's name it is the plugin.
+      set(link ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${plugin})
+      add_custom_command(TARGET ${name} POST_BUILD
+                         COMMAND ${CMAKE_COMMAND} -E create_symlink ${name} ${link} VERBATIM)
+      install(FILES ${link} DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/cni COMPONENT plugins)
+    endif()
+  endforeach()
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/cni COMPONENT plugins)
   if(CNI_SANITIZE)
     return()
   endif()
-  if(arg_FULLY_STATIC)
-    # libnl's unused name look-ups warn before the linker drops them.
-    target_link_options(${name} PRIVATE -static-pie -Wl,--no-warnings)
+  if(arg_STATIC)
+    target_link_options(${name} PRIVATE -static-pie)
   else()
     target_link_options(${name} PRIVATE -pie -static-libstdc++ -static-libgcc)
   endif()

@@ -11,8 +11,6 @@ from sources import ROOT, Complaints, files, text
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 LIBRARIES = {
-    "libnl": r"netlink/",  # <netlink/...> is libnl's, "netlink/..." is ours
-    "libmnl": r"libmnl/",
     "libbpf": r"bpf/",
     "uapi": r"(linux|asm)/",
     "nlohmann_json": r"nlohmann/",
@@ -28,7 +26,7 @@ def rules(path):
     if name.startswith("netlink/types/"):
         return [r"netlink/types/"], set()
     if folder == "netlink":
-        return [r"netlink/"], {"libnl", "libmnl", "libbpf", "uapi"} if in_source else set()
+        return [r"netlink/"], {"libbpf", "uapi"} if in_source else set()
     if folder == "libcni":
         libraries = {"nlohmann_json"}
         if name in ("libcni/tool/cnitool.cc", "libcni/tool/command_line.cc"):
@@ -39,7 +37,9 @@ def rules(path):
         return ours, libraries
     if folder == "plugins":
         ours = [r"libcni/", r"netlink/", r"plugins/common/"]
-        if path.parts[1] != "common":
+        if name == "plugins/main.cc":  # it has all of them
+            ours.append(r"plugins/")
+        elif path.parts[1] != "common":
             ours.append(re.escape("/".join(path.parts[:2])) + "/")
         return ours, {"nlohmann_json", "uapi"} if in_source else {"nlohmann_json"}
     return [r""], set(LIBRARIES)

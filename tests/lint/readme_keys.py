@@ -28,17 +28,17 @@ def names_in(schema):
 
 def main():
     complaints = Complaints()
-    for main_file in files(".cc", folders=["plugins"]):
-        if main_file.name != "main.cc":
+    for plugin_file in files(".cc", folders=["plugins"]):
+        if plugin_file.name != "plugin.cc":
             continue
-        folder = main_file.parent
+        folder = plugin_file.parent
         plugin = os.path.join(BIN, folder.name)
         if not os.access(plugin, os.X_OK):
             print(f"{plugin} is not built", file=sys.stderr)
             return 77
         asked = subprocess.run([plugin, "--schema"], stdout=subprocess.PIPE, text=True)
         if asked.returncode:
-            complaints.add(main_file, 1, "the plugin has no table of its keys")
+            complaints.add(plugin_file, 1, "the plugin has no table of its keys")
             continue
         known = set(names_in(json.loads(asked.stdout)))
         for path in files(".cc", folders=[folder]):

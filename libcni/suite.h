@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "libcni/plugin.h"
+
+namespace cni {
+
+/// main() of an executable that is several plugins: the name that it is called by says which, or
+/// else its first argument. plugins lasts as long as the process.
+int suite_main(std::span<const Plugin* const> plugins, int argc, char** argv);
+
+/// The plugin of that type where file is the executable that runs now, by whatever name: it can be
+/// called without another process. Null otherwise.
+const Plugin* linked_plugin(std::string_view type, const std::string& file) noexcept;
+
+/// Runs a verb of a plugin in this process, as a delegate of the one that runs. request is what the
+/// delegate would have been given. The result is that of ADD, else empty. \throws Error as the
+/// delegate would have printed it.
+Result call(const Plugin& plugin, const Request& request);
+
+}  // namespace cni

@@ -1,0 +1,17 @@
+#include "libcni/plugin.h"
+#include "plugins/portmap/conf.h"
+#include "plugins/portmap/portmap.h"
+
+namespace portmap {
+
+extern constinit const cni::Plugin kPlugin{.name = "portmap",
+    .add = add,
+    .del = del,
+    .check = check,
+    .gc = gc,
+    .status = status,
+    .validate = validate,
+    .manual = &kManual,
+    .repair = repair};
+
+}  // namespace portmap
