@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -79,11 +80,35 @@ void repair(const Plugin& plugin, const Request& request, int out) {
   write_out(out, text_of(answer));
 }
 
+// Becomes the other executable, which begins the call anew with the same input.
+[[noreturn]] void hand_over(std::string_view name, const World& world, const Request& request) {
+  std::string own(4096, '\0');
+  const ssize_t size = ::readlink("/proc/self/exe", own.data(), own.size());
+  own.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+  std::string program = cat(own.substr(0, own.rfind('/') + 1), name);
+  const netlink::Fd input(::memfd_create("stdin", MFD_CLOEXEC));
+  if (!input) throw netlink::Error("keep the network config", errno);
+  netlink::write_all(input.get(), request.input, "a copy of the network config");
+  const bool given = ::lseek(input.get(), 0, SEEK_SET) == 0 &&
+                     ::dup2(input.get(), STDIN_FILENO) >= 0 &&
+                     ::dup2(world.out, STDOUT_FILENO) >= 0;
+  char* const arguments[] = {program.data(), nullptr};
+  if (given) ::execve(program.c_str(), arguments, environ);
+  const int error = errno;
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  throw Error(Code::kPluginUnavailable,
+              cat(netlink::Error(cat("run '", program, "'"), error).what(),
+                  ", which this network needs"));
+}
+
 void serve(const Plugin& plugin, const World& world, const Request& request) {
   if (request.command == Command::kVersion) {
     return write_out(world.out, versions_json(plugin, world.env));
   }
   require_foreign_netns(request);  // before the verb, not after it
+  if (plugin.elsewhere != nullptr) {
+    if (const auto name = plugin.elsewhere(request); !name.empty()) hand_over(name, world, request);
+  }
   if (request.command == Command::kAdd && plugin.add != nullptr) {
     return add(plugin, request, world.out);
   }

@@ -39,6 +39,12 @@ bool ensure_sysctl(const std::string& key, std::string_view value) {
   return true;
 }
 
+void try_write_sysctl(const std::string& key, std::string_view value) noexcept try {
+  write_sysctl(key, value);
+} catch (const std::exception&) {
+  return;
+}
+
 bool try_sysctl(const std::string& key, std::string_view value) noexcept try {
   return ensure_sysctl(key, value);
 } catch (const std::exception&) {

@@ -20,6 +20,9 @@ void write_sysctl(const std::string& key, std::string_view value);
 /// will do. False where the key does not exist. \throws Error where it cannot be written.
 bool ensure_sysctl(const std::string& key, std::string_view value);
 
+/// As write_sysctl, for settings that are a wish: a failure is ignored.
+void try_write_sysctl(const std::string& key, std::string_view value) noexcept;
+
 /// As ensure_sysctl, for settings that are a wish: a failure is ignored. True if the value holds.
 bool try_sysctl(const std::string& key, std::string_view value) noexcept;
 

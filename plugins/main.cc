@@ -3,11 +3,12 @@
 #include "plugins/bridge/bridge.h"
 #include "plugins/host-local/host_local.h"
 #include "plugins/loopback/loopback.h"
+#include "plugins/portmap/portmap.h"
 #include "plugins/static/static_ipam.h"
 
 int main(int argc, char** argv) {
   static constexpr const cni::Plugin* kPlugins[] = {&bandwidth::kPlugin, &bridge::kPlugin,
                                                     &host_local::kPlugin, &loopback::kPlugin,
-                                                    &static_ipam::kPlugin};
+                                                    &portmap::kPlugin, &static_ipam::kPlugin};
   return cni::suite_main(kPlugins, argc, argv);
 }

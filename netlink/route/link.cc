@@ -3,6 +3,7 @@
 #include <linux/if_bridge.h>
 #include <linux/if_link.h>
 #include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
@@ -49,6 +50,30 @@ void decode_link_info(Link& link, const void* data, std::size_t size) {
   });
 }
 
+Ipv6Settings decode_ipv6(const void* data, std::size_t size) {
+  const auto setting = [&](std::size_t which) {
+    int value = 0;
+    if ((which + 1) * sizeof value <= size) {
+      std::memcpy(&value, static_cast<const char*>(data) + which * sizeof value, sizeof value);
+    }
+    return value;
+  };
+  return {.accept_ra = setting(DEVCONF_ACCEPT_RA),
+          .accept_dad = setting(DEVCONF_ACCEPT_DAD),
+          .disable_ipv6 = setting(DEVCONF_DISABLE_IPV6),
+          .keep_addr_on_down = setting(DEVCONF_KEEP_ADDR_ON_DOWN),
+          .ndisc_notify = setting(DEVCONF_NDISC_NOTIFY)};
+}
+
+void decode_families(Link& link, const void* data, std::size_t size) {
+  nested(data, size, [&link](std::uint16_t family, const void* value, std::size_t length) {
+    if (family != AF_INET6) return;
+    nested(value, length, [&link](std::uint16_t type, const void* settings, std::size_t bytes) {
+      if (type == IFLA_INET6_CONF) link.ipv6 = decode_ipv6(settings, bytes);
+    });
+  });
+}
+
 void decode_attribute(Link& link, std::uint16_t type, const void* data, std::size_t size) {
   switch (type) {
     case IFLA_IFNAME:
@@ -77,6 +102,9 @@ void decode_attribute(Link& link, std::uint16_t type, const void* data, std::siz
       break;
     case IFLA_TXQLEN:
       link.tx_queue_length = get_u32(data, size);
+      break;
+    case IFLA_AF_SPEC:
+      decode_families(link, data, size);
       break;
     case IFLA_LINKINFO:
       decode_link_info(link, data, size);

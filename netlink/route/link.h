@@ -23,6 +23,16 @@ enum class OperState : std::uint8_t {
 /// "up", "down", "lower-layer-down", ...
 std::string str(OperState state);
 
+/// What stands in /proc/sys/net/ipv6/conf/LINK, of what matters here: it comes with the link, where
+/// opening those files takes longer the more network namespaces there are (they share one directory).
+struct Ipv6Settings {
+  int accept_ra = 0;
+  int accept_dad = 0;
+  int disable_ipv6 = 0;
+  int keep_addr_on_down = 0;
+  int ndisc_notify = 0;
+};
+
 /// A link as the kernel showed it: a snapshot, never updated behind your back.
 struct Link {
   int index = 0;
@@ -43,6 +53,7 @@ struct Link {
   bool vlan_filtering = false;     ///< bridge only
   std::uint16_t default_pvid = 0;  ///< bridge only: the VLAN ID that a new port gets; 0 is none
   bool hairpin = false, isolated = false;  ///< bridge port only
+  std::optional<Ipv6Settings> ipv6 = {};   ///< nothing where the kernel has no IPv6
 };
 
 /// Reads an RTM_NEWLINK.

@@ -1,6 +1,7 @@
 #include "netlink/route/socket.h"
 
 #include <linux/if_bridge.h>
+#include <linux/netconf.h>
 #include <linux/rtnetlink.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -146,6 +147,21 @@ std::optional<Path> RouteSocket::path_to(const Ip& destination) {
     if (reply.type() == RTM_NEWROUTE) path = decode_path(reply);
   });
   return path;
+}
+
+std::optional<bool> RouteSocket::forwards(Family family) {
+  const netconfmsg head{.ncm_family =
+                            static_cast<std::uint8_t>(family == Family::kIpv4 ? AF_INET : AF_INET6)};
+  Message message(RTM_GETNETCONF, 0, head);
+  message.put_u32(NETCONFA_IFINDEX, static_cast<std::uint32_t>(NETCONFA_IFINDEX_ALL));
+  std::optional<bool> out;
+  ask({"ask whether packets are forwarded", std::move(message), {EOPNOTSUPP, EINVAL, ENODEV}},
+      [&](const Reply& reply) {
+        reply.attributes(sizeof head, [&](std::uint16_t type, const void* data, std::size_t size) {
+          if (type == NETCONFA_FORWARDING) out = get_u32(data, size) != 0;
+        });
+      });
+  return out;
 }
 
 Link RouteSocket::get(std::string_view name) {

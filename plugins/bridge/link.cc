@@ -62,8 +62,9 @@ std::string random_veth_name() {
   return name;
 }
 
-void ignore_router_advertisements(const std::string& link) {
-  netlink::try_sysctl(cat("net/ipv6/conf/", link, "/accept_ra"), "0");
+void ignore_router_advertisements(const Link& link) {
+  if (!link.ipv6 || link.ipv6->accept_ra == 0) return;
+  netlink::try_write_sysctl(cat("net/ipv6/conf/", link.name, "/accept_ra"), "0");
 }
 
 void require_usable(const Link& bridge, const Conf& conf) {
@@ -88,7 +89,7 @@ Link ensure_bridge(RouteSocket& host, const Conf& conf, const std::optional<netl
   auto found = host.find(conf.bridge);
   const Link bridge = found ? *found : create_bridge(host, conf, mac);
   require_usable(bridge, conf);
-  ignore_router_advertisements(bridge.name);  // before it is up
+  ignore_router_advertisements(bridge);  // before it is up
   netlink::LinkChange change;
   if (!bridge.up) change.up = true;
   if (conf.promisc_mode && !bridge.promiscuous) change.promiscuous = true;
@@ -124,7 +125,7 @@ Link ensure_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf
   std::vector<netlink::Request> requests;
   // Said again each time: who made the pair may have died before it came to this.
   if (port && (port->master == bridge.index || port->master == 0)) {
-    ignore_router_advertisements(port->name);
+    ignore_router_advertisements(*port);
     if (port->master == 0) {  // a bridge that is deleted lets go of its ports
       requests.push_back(netlink::set_link(*port, {.master = bridge.index}));
     }
@@ -133,7 +134,7 @@ Link ensure_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf
     }
     requests.push_back(netlink::set_link(*port, {.up = true}));
   }
-  ignore_router_advertisements(name);
+  ignore_router_advertisements(gateway);
   if (!gateway.up) netlink::try_sysctl(cat("net/ipv6/conf/", name, "/accept_dad"), "0");
   requests.push_back(netlink::set_link(gateway, {.up = true}));
   host.send(requests);

@@ -36,6 +36,6 @@ std::vector<netlink::Request> port_vlans(const netlink::Link& port, const netlin
 std::string random_veth_name();
 
 /// Turns router advertisements off on a link of this namespace, as far as the kernel lets us.
-void ignore_router_advertisements(const std::string& link);
+void ignore_router_advertisements(const netlink::Link& link);
 
 }  // namespace bridge

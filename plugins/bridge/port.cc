@@ -94,8 +94,9 @@ Port connect_pod(const Wiring& wiring, const Link& bridge, cni::Undo& undo) {
     }
     spec.end.name = random_veth_name();
   }
-  ignore_router_advertisements(spec.end.name);
-  return {wiring.host.get(spec.end.name), wiring.pod.get(spec.peer.name)};
+  Port port{wiring.host.get(spec.end.name), wiring.pod.get(spec.peer.name)};
+  ignore_router_advertisements(port.outside);
+  return port;
 }
 
 void open_port(const Wiring& wiring, const Port& port, const Link& bridge) {
@@ -112,7 +113,7 @@ void open_port(const Wiring& wiring, const Port& port, const Link& bridge) {
 void restore_port(const Wiring& wiring, const Port& port, const Link& bridge) {
   const Conf& conf = wiring.conf;
   const Link& outside = port.outside;
-  ignore_router_advertisements(outside.name);
+  ignore_router_advertisements(outside);
   std::vector<netlink::Request> requests;
   if (outside.master != bridge.index) {
     requests.push_back(netlink::set_link(outside, {.master = bridge.index}));

@@ -32,10 +32,9 @@ bool conflicts(const cni::Cidr& present, const cni::Cidr& wanted) {
 
 void enable_forwarding(netlink::RouteSocket& host, netlink::Family family) {
   const bool v4 = family == netlink::Family::kIpv4;
-  const std::string key = v4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding";
-  if (netlink::read_sysctl(key) == "1") return;
+  if (host.forwards(family) == true) return;
   if (!v4) keep_learned_uplinks(host);
-  netlink::write_sysctl(key, "1");
+  netlink::write_sysctl(v4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding", "1");
 }
 
 bool ensure_gateway_address(netlink::RouteSocket& host, const netlink::Link& device,

@@ -37,25 +37,39 @@ std::vector<cni::Address> addresses_for(const PodInterface& interface, const Res
   return out;
 }
 
-void enable_ipv6(const std::string& link) {
-  for (const std::string& name : {std::string("lo"), link}) {
-    if (!netlink::ensure_sysctl(cat("net/ipv6/conf/", name, "/disable_ipv6"), "0")) {
-      throw cni::Error(Code::kInternal, cat("enable IPv6 on '", name,
+std::string setting(const std::string& link, const char* name) {
+  return cat("net/ipv6/conf/", link, "/", name);
+}
+
+// In the pod's namespace.
+void enable_ipv6(const PodInterface& interface) {
+  for (const netlink::Link& link : {interface.pod.get("lo"), interface.link}) {
+    if (!link.ipv6) {
+      throw cni::Error(Code::kInternal, cat("enable IPv6 on '", link.name,
                                             "': this kernel has IPv6 switched off, but the "
                                             "IPAM plugin gave the pod an IPv6 address"));
     }
+    if (link.ipv6->disable_ipv6 != 0) netlink::write_sysctl(setting(link.name, "disable_ipv6"), "0");
   }
-  netlink::try_sysctl(cat("net/ipv6/conf/", link, "/keep_addr_on_down"), "1");
+  const netlink::Link& link = interface.link;
+  if (link.ipv6->keep_addr_on_down != 1) {
+    netlink::try_write_sysctl(setting(link.name, "keep_addr_on_down"), "1");
+  }
   // Together with announce(): whoever knew the address under another hardware address learns.
-  netlink::try_sysctl(cat("net/ipv6/conf/", link, "/ndisc_notify"), "1");
+  if (link.ipv6->ndisc_notify != 1) {
+    netlink::try_write_sysctl(setting(link.name, "ndisc_notify"), "1");
+  }
 }
 
 void set_sysctls(const PodInterface& interface, bool v6, bool enable_dad) {
   const netlink::NetNs::Entered entered(interface.ns);
-  const std::string conf = cat("net/ipv6/conf/", interface.link.name, "/");
-  if (enable_dad) netlink::try_sysctl(conf + "enhanced_dad", "1");
-  netlink::try_sysctl(conf + "accept_dad", enable_dad ? "1" : "0");
-  if (v6) enable_ipv6(interface.link.name);
+  const netlink::Link& link = interface.link;
+  const int detection = enable_dad ? 1 : 0;
+  if (enable_dad) netlink::try_sysctl(setting(link.name, "enhanced_dad"), "1");
+  if (link.ipv6 && link.ipv6->accept_dad != detection) {
+    netlink::try_write_sysctl(setting(link.name, "accept_dad"), detection == 1 ? "1" : "0");
+  }
+  if (v6) enable_ipv6(interface);
 }
 
 std::optional<cni::Ip> first_gateway(const std::vector<cni::Address>& addresses, bool v4) {

@@ -1,5 +1,6 @@
 #include "libcni/plugin.h"
 #include "plugins/portmap/portmap.h"
 
-// A program of its own: libnftables, which it may load, needs the host's libc.
+// portmap-nft: what portmap becomes where conditions in nft's words need libnftables, and that the
+// host's libc.
 int main(int argc, char** argv) { return cni::plugin_main(portmap::kPlugin, argc, argv); }

@@ -1,4 +1,5 @@
 #include "libcni/plugin.h"
+#include "plugins/portmap/conditions.h"
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/portmap.h"
 
@@ -12,6 +13,7 @@ extern constinit const cni::Plugin kPlugin{.name = "portmap",
     .status = status,
     .validate = validate,
     .manual = &kManual,
+    .elsewhere = elsewhere,
     .repair = repair};
 
 }  // namespace portmap

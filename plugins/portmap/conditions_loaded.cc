@@ -50,6 +50,8 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 }  // namespace
 
+std::string_view elsewhere(const cni::Request&) { return {}; }
+
 void run_nft(const std::string& commands) {
   const Library library;
   const std::unique_ptr<Context, ContextFree> context(library.symbol<ContextNew>("nft_ctx_new")(0),
