@@ -96,9 +96,9 @@ void repair(const Plugin& plugin, const Request& request, int out) {
   if (given) ::execve(program.c_str(), arguments, environ);
   const int error = errno;
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  throw Error(Code::kPluginUnavailable,
-              cat(netlink::Error(cat("run '", program, "'"), error).what(),
-                  ", which this network needs"));
+  throw Error(
+      Code::kPluginUnavailable,
+      cat(netlink::Error(cat("run '", program, "'"), error).what(), ", which this network needs"));
 }
 
 void serve(const Plugin& plugin, const World& world, const Request& request) {

@@ -24,8 +24,8 @@ std::string_view base_name(std::string_view path) { return path.substr(path.rfin
 std::string usage() {
   std::string names;
   for (const Plugin* plugin : linked_plugins) names += cat(names.empty() ? "" : " ", plugin->name);
-  return cat("CNI plugins of patchbay ", build_version(), ", each to be called by its own name: ",
-             names);
+  return cat("CNI plugins of patchbay ", build_version(),
+             ", each to be called by its own name: ", names);
 }
 
 // The results of old versions say less than a plugin knows; a delegate's is no exception.
@@ -70,22 +70,21 @@ const Plugin* linked_plugin(std::string_view type, const std::string& file) noex
 Result call(const Plugin& plugin, const Request& request) {
   CallLog log(plugin.name, request.env);
   log.has_read(request);
-  const auto failed = [&](const Error& e) {
+  const auto failure = [&](const Error& e) {
     log.finish(request, &e);
-    throw e;
+    return e;
   };
   try {
     Result result = run_verb(plugin, request);
     log.finish(request, nullptr);
     return result;
   } catch (const Error& e) {
-    failed(e);
+    throw failure(e);
   } catch (const netlink::Error& e) {
-    failed(Error(code_of(e), e.what()));
+    throw failure(Error(code_of(e), e.what()));
   } catch (const std::exception& e) {
-    failed(Error(Code::kInternal, e.what()));
+    throw failure(Error(Code::kInternal, e.what()));
   }
-  __builtin_unreachable();
 }
 
 }  // namespace cni

@@ -7,8 +7,8 @@
 #include "plugins/static/static_ipam.h"
 
 int main(int argc, char** argv) {
-  static constexpr const cni::Plugin* kPlugins[] = {&bandwidth::kPlugin, &bridge::kPlugin,
+  static constexpr const cni::Plugin* kPlugins[] = {&bandwidth::kPlugin,  &bridge::kPlugin,
                                                     &host_local::kPlugin, &loopback::kPlugin,
-                                                    &portmap::kPlugin, &static_ipam::kPlugin};
+                                                    &portmap::kPlugin,    &static_ipam::kPlugin};
   return cni::suite_main(kPlugins, argc, argv);
 }

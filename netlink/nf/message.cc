@@ -13,7 +13,8 @@ namespace netlink::nf {
 
 namespace {
 
-constexpr std::size_t kLargest = 65536;  // the longest that an attribute, as of many elements, can be
+constexpr std::size_t kLargest =
+    65536;  // the longest that an attribute, as of many elements, can be
 
 }  // namespace
 
@@ -53,8 +54,7 @@ Head nf_tables_head(int message, int flags, TableFamily family) {
           .family = family};
 }
 
-Message::Message(const Head& head)
-    : encoder_(head.type, head.flags, kLargest) {
+Message::Message(const Head& head) : encoder_(head.type, head.flags, kLargest) {
   const nfgenmsg generic{.nfgen_family = static_cast<std::uint8_t>(head.family),
                          .version = NFNETLINK_V0,
                          .res_id = ::htons(head.resource)};

@@ -15,8 +15,8 @@ namespace netlink::nf {
 /// A NETLINK_NETFILTER socket in the network namespace that the thread is in when it is opened.
 /// After a commit that removed something, closing it would take about 10 ms, in which the kernel
 /// waits for its deferred destruction: it is left to the kernel (see Channel::close_later()). Where
-/// the kernel is too old for that, the socket should be closed after other waiting work (the removal
-/// of a link), so that the two waits are one.
+/// the kernel is too old for that, the socket should be closed after other waiting work (the
+/// removal of a link), so that the two waits are one.
 class NfSocket {
  public:
   /// \throws Error.

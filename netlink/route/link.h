@@ -24,7 +24,8 @@ enum class OperState : std::uint8_t {
 std::string str(OperState state);
 
 /// What stands in /proc/sys/net/ipv6/conf/LINK, of what matters here: it comes with the link, where
-/// opening those files takes longer the more network namespaces there are (they share one directory).
+/// opening those files takes longer the more network namespaces there are (they share one
+/// directory).
 struct Ipv6Settings {
   int accept_ra = 0;
   int accept_dad = 0;

@@ -150,8 +150,8 @@ std::optional<Path> RouteSocket::path_to(const Ip& destination) {
 }
 
 std::optional<bool> RouteSocket::forwards(Family family) {
-  const netconfmsg head{.ncm_family =
-                            static_cast<std::uint8_t>(family == Family::kIpv4 ? AF_INET : AF_INET6)};
+  const netconfmsg head{
+      .ncm_family = static_cast<std::uint8_t>(family == Family::kIpv4 ? AF_INET : AF_INET6)};
   Message message(RTM_GETNETCONF, 0, head);
   message.put_u32(NETCONFA_IFINDEX, static_cast<std::uint32_t>(NETCONFA_IFINDEX_ALL));
   std::optional<bool> out;

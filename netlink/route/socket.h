@@ -36,8 +36,8 @@ class RouteSocket {
   std::vector<LinkAddress> addresses();
   /// The unicast routes of all tables; for CHECK.
   std::vector<LinkRoute> routes(Family family);
-  /// Whether packets of others are forwarded at all (net.ipv4.ip_forward, net.ipv6.conf.all.forwarding);
-  /// nothing where the kernel cannot tell, as without that family.
+  /// Whether packets of others are forwarded at all (net.ipv4.ip_forward,
+  /// net.ipv6.conf.all.forwarding); nothing where the kernel cannot tell, as without that family.
   std::optional<bool> forwards(Family family);
   /// What the node would do with a packet of its own to that address; nothing where no route leads
   /// there. The link is 0 where there is no single one.

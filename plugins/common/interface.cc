@@ -49,7 +49,8 @@ void enable_ipv6(const PodInterface& interface) {
                                             "': this kernel has IPv6 switched off, but the "
                                             "IPAM plugin gave the pod an IPv6 address"));
     }
-    if (link.ipv6->disable_ipv6 != 0) netlink::write_sysctl(setting(link.name, "disable_ipv6"), "0");
+    if (link.ipv6->disable_ipv6 != 0)
+      netlink::write_sysctl(setting(link.name, "disable_ipv6"), "0");
   }
   const netlink::Link& link = interface.link;
   if (link.ipv6->keep_addr_on_down != 1) {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "libcni/plugin.h"
 #include "libcni/key.h"
+#include "libcni/plugin.h"
 #include "libcni/repair.h"
 #include "libcni/request.h"
 #include "libcni/undo.h"

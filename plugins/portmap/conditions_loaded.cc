@@ -1,11 +1,10 @@
-#include "plugins/portmap/conditions.h"
-
 #include <dlfcn.h>
 
 #include <cstdint>
 #include <memory>
 
 #include "libcni/error.h"
+#include "plugins/portmap/conditions.h"
 
 namespace portmap {
 

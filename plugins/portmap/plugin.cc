@@ -1,4 +1,5 @@
 #include "libcni/plugin.h"
+
 #include "plugins/portmap/conditions.h"
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/portmap.h"
@@ -6,14 +7,14 @@
 namespace portmap {
 
 extern constinit const cni::Plugin kPlugin{.name = "portmap",
-    .add = add,
-    .del = del,
-    .check = check,
-    .gc = gc,
-    .status = status,
-    .validate = validate,
-    .manual = &kManual,
-    .elsewhere = elsewhere,
-    .repair = repair};
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .elsewhere = elsewhere,
+                                           .repair = repair};
 
 }  // namespace portmap

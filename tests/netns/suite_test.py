@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""All plugins are one executable: what it is called by decides, and an IPAM plugin that is the same
+file needs no process. As copies, each for itself, they do the same."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.plugin import OURS, PLUGINS, cni  # noqa: E402
+from support.snapshot import snapshot  # noqa: E402
+from support.world import run  # noqa: E402
+
+COPIES = "/run/copies"
+IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/29"}]]}
+BRIDGE = {"cniVersion": "1.1.0", "name": "net1", "type": "bridge", "isGateway": True,
+          "ipMasq": True, "ipMasqBackend": "nftables", "ipam": IPAM}
+MACS = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
+
+
+def copy_plugins():
+    """A directory with a copy of the executable under each plugin's name."""
+    os.makedirs(COPIES)
+    for plugin in PLUGINS:
+        shutil.copy(os.path.join(OURS, plugin), COPIES)  # follows the link
+    return COPIES
+
+
+def started(log):
+    """The programs that a call of strace's log started, without the first."""
+    with open(log, encoding="utf-8") as file:
+        return re.findall(r'execve\("([^"]+)"', file.read())[1:]
+
+
+class Suite(suite.NodeTest):
+    def test_every_plugin_has_its_name(self):
+        for plugin in PLUGINS:
+            said = subprocess.run([os.path.join(OURS, plugin), "--version"], capture_output=True,
+                                  text=True, check=True).stdout
+            self.assertTrue(said.startswith(f"CNI {plugin} plugin"), said)
+            by_argument = subprocess.run([os.path.join(OURS, "patchbay"), plugin, "--version"],
+                                         capture_output=True, text=True, check=True).stdout
+            self.assertEqual(by_argument, said)
+
+    def test_an_unknown_name_is_answered_with_the_names_that_there_are(self):
+        wrong = subprocess.run([os.path.join(OURS, "patchbay"), "brigde"], capture_output=True,
+                               text=True, check=False)
+        self.assertEqual((wrong.returncode, wrong.stdout), (2, ""))
+        for plugin in PLUGINS:
+            self.assertIn(plugin, wrong.stderr)
+
+    def test_host_local_needs_no_process_where_it_is_the_same_file(self):
+        copies = copy_plugins()
+        wrap = ["strace", "-f", "-o", "/run/strace.log", "-e", "trace=execve"]
+        for directory, programs in ((OURS, []), (copies, [os.path.join(copies, "host-local")])):
+            pod = self.pod()
+            for verb in ("ADD", "DEL"):
+                self.assert_ok(cni("bridge", verb, BRIDGE, netns=pod.path, container=pod.name,
+                                   directory=directory, wrap=wrap))
+                self.assertEqual(started("/run/strace.log"), programs, f"{directory} {verb}")
+
+    def test_both_ways_leave_the_same_and_say_the_same(self):
+        copies = copy_plugins()
+        seen = []
+        for directory in (OURS, copies):
+            pod = self.pod("pod1")
+            before = snapshot()
+            added = self.assert_ok(cni("bridge", "ADD", BRIDGE, netns=pod.path, directory=directory))
+            with_pod = snapshot()
+            conf = BRIDGE | {"prevResult": added}
+            self.assert_ok(cni("bridge", "CHECK", conf, netns=pod.path, directory=directory))
+            self.assert_ok(cni("bridge", "DEL", conf, netns=pod.path, directory=directory))
+            self.assertEqual({place for place in before if place not in snapshot()}, set())
+            files = sorted(place for place in with_pod if "/var/lib/cni/networks" in place)
+            seen.append((MACS.sub("MAC", json.dumps(added)), files))
+            run("ip", "link", "del", "cni0")
+            shutil.rmtree("/var/lib/cni/networks")
+            pod.remove()
+        self.assertEqual(seen[0], seen[1])
+
+    def test_both_ways_fail_the_same(self):
+        copies = copy_plugins()
+        full = BRIDGE | {"ipam": IPAM | {"ranges": [[{"subnet": "10.1.0.0/30"}]]}}
+        wrong = BRIDGE | {"ipam": IPAM | {"ranges": [[{"subnet": "10.1.0.0/33"}]]}}
+        first, pod = self.pod(), self.pod()
+        self.assert_ok(cni("bridge", "ADD", full, netns=first.path, container="first"))
+        for conf in (full, wrong):
+            errors = [cni("bridge", "ADD", conf, netns=pod.path, directory=directory).json
+                      for directory in (OURS, copies)]
+            self.assertEqual(errors[0], errors[1])
+        before = snapshot()
+        cni("bridge", "ADD", full, netns=pod.path)
+        self.assert_same(before)
+
+    def test_a_missing_portmap_nft_is_named_and_nothing_is_changed(self):
+        """The executable that has libnftables is needed for conditions in its words alone."""
+        os.makedirs(COPIES)
+        shutil.copy(os.path.join(OURS, "portmap"), COPIES)
+        pod = self.pod()
+        conf = {"cniVersion": "1.0.0", "name": "net1", "type": "portmap", "backend": "nftables",
+                "runtimeConfig": {"portMappings": [{"hostPort": 8080, "containerPort": 80,
+                                                    "protocol": "tcp"}]},
+                "prevResult": {"cniVersion": "1.0.0", "interfaces": [
+                    {"name": "eth0", "sandbox": pod.path}],
+                    "ips": [{"address": "10.1.0.5/24", "interface": 0}]}}
+        wanting = conf | {"conditionsV4": ["ip saddr != 198.51.100.0/24"]}
+        before = snapshot()
+        error = self.assert_error(cni("portmap", "ADD", wanting, netns=pod.path, directory=COPIES),
+                                  code=50, msg="no such file or directory")
+        self.assertIn(f"{COPIES}/portmap-nft", error["msg"])
+        self.assert_same(before)
+        self.assert_ok(cni("portmap", "ADD", conf, netns=pod.path, directory=COPIES))
+        self.assert_ok(cni("portmap", "DEL", conf, netns=pod.path, directory=COPIES))
+
+
+if __name__ == "__main__":
+    suite.main(needs=("strace",))
