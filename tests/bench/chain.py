@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Measures whole pods, ours beside the reference's and beside the floor that the kernel sets.
+
+    scripts/bench [OPTION...]                     everything: some minutes
+    scripts/bench --only chain,loopback           parts: chain crowd loopback trace netavark growth
+    scripts/bench --plots docs/bench              also draws what README.md shows
+    scripts/bench --from FILE                     shows what --json FILE stored
+    scripts/bench --short                         what does not depend on the machine, as a test
+
+A pod has the chain of bridge (gateway, masquerading, host-local), portmap with a port, and bandwidth
+with limits both ways; each side has its own default backends. Each subject has a node of its own, and
+they take turns. Ours comes twice: limiting what the pod sends as the reference does, on an ifb of the
+node, and in the pod (egressMode). The floor is what the kernel takes for the same by the fewest
+requests (floor.cc), started as often as the chain has plugins. Figures are medians of the time in
+plugins, spawn to end; on a busy machine `chrt -r 50 scripts/bench` keeps others out of them.
+"""
+
+import argparse
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import figures  # noqa: E402
+import measure  # noqa: E402
+import netavark  # noqa: E402
+import plots  # noqa: E402
+import short  # noqa: E402
+import subject  # noqa: E402
+import trace  # noqa: E402
+from support.plugin import OURS, PLUGINS, REFERENCE, has_reference  # noqa: E402
+from support.world import why_impossible  # noqa: E402
+
+PARTS = ("chain", "crowd", "loopback", "trace", "netavark", "growth")
+LEVELS = (0, 250, 500, 1000)
+REFERENCE_LEVELS = (0, 125, 250)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--pods", type=int, default=40, help="one at a time (40)")
+    parser.add_argument("--crowd", type=int, default=100, help="pods that come together (100)")
+    parser.add_argument("--parallel", type=int, default=8, help="of these at a time (8)")
+    parser.add_argument("--rounds", type=int, default=3, help="how often they come (3)")
+    parser.add_argument("--present", type=int, default=0, help="pods that are there already (0)")
+    parser.add_argument("--ports", type=int, default=1, help="of a pod (1)")
+    parser.add_argument("--family", choices=("ipv4", "dual"), default="ipv4")
+    parser.add_argument("--plugins", metavar="DIR", default=OURS, help="instead of ours")
+    parser.add_argument("--netavark", metavar="PROGRAM")
+    parser.add_argument("--only", type=lambda text: text.split(","), default=PARTS)
+    parser.add_argument("--json", metavar="FILE", help="stores what was measured")
+    parser.add_argument("--from", metavar="FILE", dest="stored", help="shows what was stored")
+    parser.add_argument("--plots", metavar="DIR", help="draws it")
+    parser.add_argument("--short", action="store_true", help="as a test")
+    parser.add_argument("--sizes", action="store_true", help="which looks at the files' sizes, too")
+    return parser.parse_args()
+
+
+def machine():
+    with open("/proc/cpuinfo", encoding="ascii") as file:
+        model = next((line.split(":")[1].strip() for line in file if "model name" in line), "")
+    policy = {os.SCHED_OTHER: "", os.SCHED_RR: ", SCHED_RR", os.SCHED_FIFO: ", SCHED_FIFO"}
+    return (f"{os.cpu_count()} processors ({model}), Linux {os.uname().release}"
+            f"{policy.get(os.sched_getscheduler(0), '')}")
+
+
+def measure_growth(options):
+    found = {}
+    for name, make, levels, samples in (
+            ("ours, ifb", lambda: subject.Subject("ours, ifb", options.plugins, options.family),
+             LEVELS, 40),
+            ("reference", lambda: subject.Subject("reference", REFERENCE, options.family),
+             REFERENCE_LEVELS, 10)):
+        if name == "reference" and not has_reference():
+            continue
+        one = make()
+        found[name] = measure.growth(one, levels, samples, subject.BRIDGES)
+        one.close()
+        measure.settle(10)  # the kernel removes all those pods
+    return found
+
+
+def without_floor(subjects):
+    return {name: one for name, one in subjects.items() if not name.startswith("floor")}
+
+
+def run_parts(options, data):
+    """Measures the wanted parts, each on nodes of its own."""
+    for part in options.only:
+        print(f"{part} ...", file=sys.stderr, flush=True)
+        if part == "growth":
+            data[part] = measure_growth(options)
+            continue
+        if part == "netavark":
+            program = netavark.find(options.netavark)
+            data[part] = program and netavark.measure(program, min(options.pods, 20))
+            continue
+        subjects = subject.subjects(options.plugins, options.family)
+        if part == "chain":
+            data[part] = measure.one_at_a_time(subjects, options.pods, options)
+        elif part == "crowd":
+            data[part] = measure.many_at_a_time(subjects, options.crowd, options)
+        elif part == "loopback":
+            data[part] = measure.loopback(without_floor(subjects), 100)
+        elif part == "trace":
+            data[part] = {name: trace.traced(one) for name, one in subjects.items()}
+        data["runner"] = max([data["runner"], *(one.own for one in subjects.values())])
+        for one in subjects.values():
+            one.close()
+
+
+def measured(options):
+    reason = why_impossible()
+    if reason:
+        sys.exit(reason)
+    sizes = {"ours": trace.sizes(options.plugins, PLUGINS)}
+    if has_reference():
+        sizes["reference"] = trace.sizes(REFERENCE, PLUGINS)
+    kept = {name: value for name, value in vars(options).items()
+            if isinstance(value, (int, str)) and name not in ("stored", "json", "plots")}
+    data = {"machine": machine(), "options": kept, "sizes": sizes, "runner": 0}
+    run_parts(options, data)
+    return data
+
+
+def main():
+    options = parse()
+    if options.short:
+        sys.exit(short.run(options.sizes))
+    if options.stored:
+        with open(options.stored, encoding="utf-8") as file:
+            data = json.load(file)
+    else:
+        data = measured(options)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(data, file, separators=(",", ":"))
+    if options.plots:
+        plots.draw_all(data, options.plots)
+    print(data["machine"])
+    print(figures.table(figures.figures(data)))
+
+
+if __name__ == "__main__":
+    main()

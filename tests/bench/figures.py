@@ -1,0 +1,256 @@
+"""What was measured, as figures with verdicts."""
+
+import dataclasses
+import statistics
+
+MODES = ("ifb", "pod")
+NEAR_FLOOR = 1.3
+ONLY = ["bridge", "host-local", "portmap", "bandwidth"]  # all that may be executed for an ADD
+
+
+@dataclasses.dataclass
+class Figure:
+    """One line of the table: wanted says in words what holds is about; ratio is the reference's
+    divided by ours."""
+
+    number: int
+    what: str
+    ours: float
+    unit: str = "ms"
+    reference: float = None
+    floor: float = None
+    wanted: str = ""
+    holds: bool = None
+    note: str = ""
+
+    @property
+    def ratio(self):
+        return self.reference / self.ours if self.reference and self.ours else None
+
+    @property
+    def above_floor(self):
+        return self.ours / self.floor if self.floor else None
+
+
+def median(values):
+    """Of microseconds, in milliseconds."""
+    return statistics.median(values) / 1000
+
+
+def percentile(values, share):
+    """In milliseconds."""
+    ordered = sorted(values)
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)] / 1000
+
+
+def less(figure, times):
+    """Wanted: so many times less than the reference, or near the kernel's floor."""
+    figure.wanted = f"1/{times}"
+    if figure.ratio is not None:
+        near = figure.above_floor is not None and figure.above_floor <= NEAR_FLOOR
+        figure.holds = figure.ratio >= times or near
+        if near and figure.ratio < times:
+            figure.note = f"within {NEAR_FLOOR} of the floor"
+    return figure
+
+
+def at_most(figure, value, most, wanted):
+    figure.wanted, figure.holds = wanted, value <= most
+    return figure
+
+
+def _took(found, name, verb, key="took"):
+    values = found.get(name, {}).get(verb, {}).get(key)
+    return median(values) if values else None
+
+
+def of_chain(data):
+    """Single pods: ADD, DEL, and later CHECK and processor time."""
+    found, out = data["chain"], []
+    for verb, times in (("ADD", {"ifb": 15, "pod": 15}), ("DEL", {"ifb": 6, "pod": 10})):
+        for mode in MODES:
+            out.append(less(Figure(1, f"{verb} of a pod, egress {mode}",
+                                   _took(found, f"ours, {mode}", verb),
+                                   reference=_took(found, "reference", verb),
+                                   floor=_took(found, f"floor, {mode}", verb)), times[mode]))
+    return out
+
+
+def of_crowd(data):
+    """Many pods, some at a time: how long all of them took."""
+    found, out = data["crowd"], []
+    options = data["options"]
+    crowd = f"{options['crowd']} pods, {options['parallel']} at a time"
+    for verb, times in (("ADD", 10), ("DEL", 5)):
+        for mode in MODES:
+            out.append(less(Figure(2, f"{verb} of {crowd}, egress {mode}",
+                                   _took(found, f"ours, {mode}", verb, "batches"),
+                                   reference=_took(found, "reference", verb, "batches"),
+                                   floor=_took(found, f"floor, {mode}", verb, "batches")), times))
+    for mode in MODES:
+        took = found[f"ours, {mode}"]["ADD"]["took"]
+        theirs = found.get("reference", {}).get("ADD", {}).get("took")
+        middle, high = median(took), percentile(took, 0.99)
+        figure = Figure(2, f"99th percentile of ADD among them, egress {mode}", high,
+                        reference=theirs and percentile(theirs, 0.99))
+        figure.note = f"{high / middle:.2f} times the median, {middle:.1f}"
+        if theirs:
+            figure.note += f"; the reference's {figure.reference / median(theirs):.2f} times"
+        out.append(at_most(figure, high / middle, 3, "3 medians"))
+    return out
+
+
+def of_loopback(data):
+    found, out = data["loopback"], []
+    ours, empty = _took(found, "ours, ifb", "ADD"), _took(found, "empty", "ADD")
+    theirs = _took(found, "reference", "ADD")
+    figure = Figure(3, "loopback ADD", ours, reference=theirs)
+    out.append(at_most(figure, ours / theirs, 0.45, "0.45 of it") if theirs else figure)
+    out.append(at_most(Figure(3, "loopback ADD beyond an empty program", ours - empty,
+                              reference=theirs and theirs - empty,
+                              note=f"an empty program takes {empty:.2f}"),
+                       ours - empty, 0.25, "0.25 ms"))
+    return out
+
+
+def of_machine(data):
+    """Processor time, memory, size."""
+    found, out = data["chain"], []
+    for mode in MODES:
+        out.append(less(Figure(4, f"processor time of ADD, egress {mode}",
+                               _took(found, f"ours, {mode}", "ADD", "cpu"),
+                               reference=_took(found, "reference", "ADD", "cpu"),
+                               floor=_took(found, f"floor, {mode}", "ADD", "cpu")), 12))
+        out[-1].holds = out[-1].ratio and out[-1].ratio >= 12  # here the floor is no excuse
+        out[-1].note = ""
+
+    def peak(names):
+        return max((verb["rss"] / 1024 for part in ("chain", "loopback") for name in names
+                    for verb in data[part].get(name, {}).values()), default=None)
+
+    memory = Figure(4, "most memory of a process", peak(["ours, ifb", "ours, pod"]), "MiB",
+                    peak(["reference"]), note=f"no less than {data['runner'] / 1024:.1f} can be seen")
+    out.append(at_most(memory, memory.ours, 4, "4 MiB"))
+    size = Figure(4, "size of the six plugins", data["sizes"]["ours"] / 1e6, "MB",
+                  data["sizes"].get("reference", 0) / 1e6 or None)
+    if size.reference:
+        less(size, 4)
+    out.append(size)
+    return out
+
+
+def of_growth(data):
+    out = []
+    for name, points in data["growth"].items():
+        ours = name.startswith("ours")
+        first, last = points[0], points[-1]
+        drift = median(last["empty"]["ADD"]["took"]) / median(first["empty"]["ADD"]["took"])
+        for verb in ("ADD", "DEL"):
+            before, after = (median(point["chain"][verb]["took"]) for point in (first, last))
+            figure = Figure(5, f"{verb} of pod {last['pods'] + 1}, {name}", after)
+            figure.note = (f"{after / before:.2f} times that of pod {first['pods'] + 1}, "
+                           f"{before:.2f}; an empty program {drift:.2f} times")
+            out.append(at_most(figure, after / before, 1.15, "1.15 times") if ours else figure)
+    return out
+
+
+def of_check(data):
+    found, out = data["chain"], []
+    failed = found.get("reference", {}).get("CHECK", {}).get("failed", {})
+    for mode in MODES:
+        figure = less(Figure(6, f"CHECK of a pod, egress {mode}",
+                             _took(found, f"ours, {mode}", "CHECK"),
+                             reference=_took(found, "reference", "CHECK")), 10)
+        if failed:
+            figure.note = f"the reference's {', '.join(failed)} ends with an error"
+        out.append(figure)
+    return out
+
+
+def of_trace(data):
+    """Programs, system calls, and requests for which the kernel holds RTNL."""
+    out = []
+
+    def total(name, verb, key):
+        calls = data["trace"].get(name, {}).get(verb, [])
+        found = sum(call[key] if isinstance(call[key], int) else len(call[key]) for call in calls)
+        return found or None
+
+    for mode in MODES:
+        name = f"ours, {mode}"
+        for verb in ("ADD", "DEL"):
+            for key, what in (("programs", "programs executed"), ("calls", "system calls"),
+                              ("changes", "requests that hold RTNL")):
+                figure = Figure(7, f"{what} in {verb}, egress {mode}", total(name, verb, key) or 0,
+                                "", total("reference", verb, key))
+                figure.floor = total(f"floor, {mode}", verb, key)
+                out.append(figure)
+                if key == "programs" and verb == "ADD":
+                    run = [one for call in data["trace"][name][verb]
+                           for one in call["programs"]]
+                    figure.wanted, figure.holds = "4 or less", len(run) <= 4 and set(run) <= set(ONLY)
+                    figure.note = " ".join(run)
+    return out
+
+
+def of_netavark(data):
+    """For one bridge network with one port; ours and the reference's without bandwidth."""
+    out = []
+    for verb in ("ADD", "DEL") if data.get("netavark") else ():
+        def both(name):
+            plugins = data["chain"].get(name, {}).get(verb, {}).get("plugins", {})
+            return plugins and sum(median(plugins[one]) for one in ("bridge", "portmap"))
+        took = median(data["netavark"][verb])
+        ours = both("ours, ifb")
+        out.append(Figure(8, f"{verb}, bridge and portmap alone", ours, reference=both("reference")
+                          or None, note=f"netavark {took:.1f}, {took / ours:.1f} times"))
+    return out
+
+
+PARTS = {"chain": (of_chain, of_check, of_machine), "crowd": (of_crowd,),
+         "loopback": (of_loopback,), "growth": (of_growth,), "trace": (of_trace,),
+         "netavark": (of_netavark,)}
+
+
+def figures(data):
+    """All figures of what was measured, in order."""
+    found = [figure for part, functions in PARTS.items() if data.get(part)
+             for function in functions for figure in function(data)]
+    return sorted(found, key=lambda figure: figure.number)
+
+
+def number(value, unit="ms"):
+    """As short as it may be."""
+    if value is None:
+        return ""
+    if unit == "":
+        return f"{value:.0f}"
+    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _verdict(figure):
+    return {None: "", True: "holds", False: "FAILS"}[figure.holds]
+
+
+HEADER = ("", "ours", "reference", "ratio", "wanted", "floor", "above it", "", "")
+
+
+def _cells(figure):
+    return (figure.what, f"{number(figure.ours, figure.unit)} {figure.unit}".strip(),
+            number(figure.reference, figure.unit),
+            f"1/{figure.ratio:.1f}" if figure.ratio else "", figure.wanted,
+            number(figure.floor, figure.unit),
+            f"{figure.above_floor:.2f}" if figure.above_floor else "", _verdict(figure), figure.note)
+
+
+def table(found):
+    """The figures for a terminal."""
+    rows = [HEADER] + [_cells(figure) for figure in found]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER) - 1)]
+    numbers = [0] + [figure.number for figure in found]
+    lines = []
+    for at, row in enumerate(rows):
+        lines.append(f"{numbers[at] or ' '} " + "  ".join(
+            cell.ljust(width) if i in (0, 7) else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths))) + f"  {row[-1]}".rstrip())
+    return "\n".join(line.rstrip() for line in lines)

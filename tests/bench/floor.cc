@@ -1,0 +1,336 @@
+// What the kernel asks for the network of one pod, by the fewest requests: the floor under ADD and
+// DEL.
+//
+// A plugin that knows no config. It makes and removes what the chain of bridge, portmap and
+// bandwidth makes and removes on the node and in the pod: a pair of links with its outer end in a
+// bridge, an address, a route, two elements of nftables' sets, a token bucket for each direction.
+// No name is looked up: links have numbers chosen here. The pod's number is at the end of its
+// container ID. What all pods share is there.
+//
+//   FLOOR_BRIDGE      the bridge's number
+//   FLOOR_MODE        ifb (what the pod sends is limited on a link on the node) or pod (in the pod)
+#include <fcntl.h>
+#include <linux/if_link.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/pkt_cls.h>
+#include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
+#include <linux/tc_act/tc_mirred.h>
+#include <linux/veth.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+namespace {
+
+constexpr unsigned kLinks = 100'000, kIfbs = 200'000;            // where the numbers of links begin
+constexpr std::uint32_t kRate = 12'500'000, kBurst = 1'250'000;  // bytes
+
+[[noreturn]] void fail(const char* what) {
+  std::printf("{\"code\": 999, \"msg\": \"%s: %s\"}\n", what, std::strerror(errno));
+  std::exit(1);
+}
+
+int checked(int result, const char* what) {
+  if (result < 0) fail(what);
+  return result;
+}
+
+// Messages one after the other, each with its attributes.
+class Messages {
+ public:
+  template <class Header>
+  void begin(unsigned type, unsigned flags, const Header& header) {
+    message_ = reinterpret_cast<nlmsghdr*>(buffer_ + size_);
+    *message_ = {};
+    message_->nlmsg_type = static_cast<std::uint16_t>(type);
+    message_->nlmsg_flags = static_cast<std::uint16_t>(NLM_F_REQUEST | flags);
+    message_->nlmsg_seq = ++count_;
+    size_ += NLMSG_HDRLEN;
+    append(&header, sizeof header);
+  }
+  void put(unsigned type, const void* data, std::size_t length) {
+    const nlattr attribute{static_cast<std::uint16_t>(sizeof(nlattr) + length),
+                           static_cast<std::uint16_t>(type)};
+    append(&attribute, sizeof attribute);
+    append(data, length);
+  }
+  void put(unsigned type, std::string_view text) {  // of which a NUL follows
+    put(type, text.data(), text.size() + 1);
+  }
+  template <class Value>
+  void value(unsigned type, const Value& value) {
+    put(type, &value, sizeof value);
+  }
+  template <class Fill>
+  void nest(unsigned type, Fill fill) {
+    const std::size_t start = size_;
+    put(type | NLA_F_NESTED, nullptr, 0);
+    fill();
+    reinterpret_cast<nlattr*>(buffer_ + start)->nla_len = static_cast<std::uint16_t>(size_ - start);
+  }
+  void append(const void* data, std::size_t length) {
+    if (length != 0) std::memcpy(buffer_ + size_, data, length);
+    size_ += NLMSG_ALIGN(length);
+    message_->nlmsg_len =
+        static_cast<std::uint32_t>(buffer_ + size_ - reinterpret_cast<unsigned char*>(message_));
+  }
+  // The last one is answered; one that failed before is, too.
+  void acknowledge() { message_->nlmsg_flags |= NLM_F_ACK; }
+  std::uint32_t last() const { return message_->nlmsg_seq; }
+  const void* data() const { return buffer_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  alignas(8) unsigned char buffer_[8192] = {};
+  std::size_t size_ = 0;
+  std::uint32_t count_ = 0;
+  nlmsghdr* message_ = nullptr;
+};
+
+int open_socket(int protocol) {
+  return checked(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol), "socket");
+}
+
+void send(int socket, const Messages& messages, const char* what) {
+  sockaddr_nl kernel{};
+  kernel.nl_family = AF_NETLINK;
+  if (::sendto(socket, messages.data(), messages.size(), 0,
+               reinterpret_cast<const sockaddr*>(&kernel), sizeof kernel) < 0) {
+    fail(what);
+  }
+  for (;;) {
+    alignas(8) unsigned char answer[4096];
+    if (::recv(socket, answer, sizeof answer, 0) < 0) fail(what);
+    const auto* const one = reinterpret_cast<const nlmsghdr*>(answer);  // each comes alone
+    if (one->nlmsg_type != NLMSG_ERROR) continue;
+    errno = -reinterpret_cast<const nlmsgerr*>(one + 1)->error;
+    if (errno != 0) fail(what);
+    if (one->nlmsg_seq == messages.last()) return;
+  }
+}
+
+struct Pod {
+  unsigned number = 0;
+  bool ifb = false;
+  const char* netns = "";
+  unsigned bridge = 0;
+
+  std::uint32_t address() const { return htonl((10U << 24) + (200U << 16) + 2 + number); }
+  int link() const { return static_cast<int>(kLinks + number); }
+  int ifb_link() const { return static_cast<int>(kIfbs + number); }
+  std::uint16_t port() const { return htons(static_cast<std::uint16_t>(10'000 + number)); }
+};
+
+void name(Messages& out, char prefix, unsigned number) {
+  char text[IFNAMSIZ];
+  std::snprintf(text, sizeof text, "%c%u", prefix, number);
+  out.put(IFLA_IFNAME, text);
+}
+
+ifinfomsg link_header(int index, bool up) {
+  ifinfomsg out{};
+  out.ifi_index = index;
+  if (up) out.ifi_flags = out.ifi_change = IFF_UP;
+  return out;
+}
+
+constexpr unsigned kNew = NLM_F_CREATE | NLM_F_EXCL;
+
+void add_pair(Messages& out, const Pod& pod, int netns) {
+  out.begin(RTM_NEWLINK, kNew, link_header(pod.link(), true));
+  name(out, 'f', pod.number);
+  out.value(IFLA_MASTER, pod.bridge);
+  out.nest(IFLA_LINKINFO, [&] {
+    out.put(IFLA_INFO_KIND, "veth");
+    out.nest(IFLA_INFO_DATA, [&] {
+      out.nest(VETH_INFO_PEER, [&] {
+        const ifinfomsg peer = link_header(pod.link(), false);  // alone it cannot be up yet
+        out.append(&peer, sizeof peer);
+        out.put(IFLA_IFNAME, "eth0");
+        out.value(IFLA_NET_NS_FD, netns);
+      });
+    });
+  });
+}
+
+void add_ifb(Messages& out, const Pod& pod) {
+  out.begin(RTM_NEWLINK, kNew, link_header(pod.ifb_link(), true));
+  name(out, 'i', pod.number);
+  out.nest(IFLA_LINKINFO, [&] { out.put(IFLA_INFO_KIND, "ifb"); });
+}
+
+tcmsg queue(int link, std::uint32_t parent, std::uint32_t handle) {
+  tcmsg out{};
+  out.tcm_ifindex = link;
+  out.tcm_parent = parent;
+  out.tcm_handle = handle;
+  return out;
+}
+
+void add_bucket(Messages& out, int link) {
+  out.begin(RTM_NEWQDISC, kNew, queue(link, TC_H_ROOT, 1U << 16));
+  out.put(TCA_KIND, "tbf");
+  out.nest(TCA_OPTIONS, [&] {
+    tc_tbf_qopt options{};
+    options.rate.rate = kRate;
+    options.rate.linklayer = TC_LINKLAYER_ETHERNET;
+    options.limit = 2 * kBurst;
+    out.value(TCA_TBF_PARMS, options);
+    out.value(TCA_TBF_BURST, kBurst);
+  });
+}
+
+// What comes in from the pod goes to the ifb.
+void add_detour(Messages& out, const Pod& pod) {
+  out.begin(RTM_NEWQDISC, kNew, queue(pod.link(), TC_H_INGRESS, TC_H_MAKE(TC_H_INGRESS, 0)));
+  out.put(TCA_KIND, "ingress");
+  tcmsg filter = queue(pod.link(), TC_H_MAKE(TC_H_INGRESS, 0), 0);
+  filter.tcm_info = TC_H_MAKE(1U << 16, htons(0x0003));  // ETH_P_ALL
+  out.begin(RTM_NEWTFILTER, kNew, filter);
+  out.put(TCA_KIND, "u32");
+  out.nest(TCA_OPTIONS, [&] {
+    tc_u32_sel all{};  // with no key: every packet
+    all.flags = TC_U32_TERMINAL;
+    out.put(TCA_U32_SEL, &all, sizeof all);
+    out.nest(TCA_U32_ACT, [&] {
+      out.nest(1, [&] {
+        out.put(TCA_ACT_KIND, "mirred");
+        out.nest(TCA_ACT_OPTIONS, [&] {
+          tc_mirred redirect{};
+          redirect.action = TC_ACT_STOLEN;
+          redirect.eaction = TCA_EGRESS_REDIR;
+          redirect.ifindex = static_cast<std::uint32_t>(pod.ifb_link());
+          out.value(TCA_MIRRED_PARMS, redirect);
+        });
+      });
+    });
+  });
+}
+
+void add_address(Messages& out, const Pod& pod) {
+  out.begin(RTM_NEWLINK, 0, link_header(pod.link(), true));
+  ifaddrmsg header{};
+  header.ifa_family = AF_INET;
+  header.ifa_prefixlen = 16;
+  header.ifa_index = static_cast<std::uint32_t>(pod.link());
+  out.begin(RTM_NEWADDR, kNew, header);
+  out.value(IFA_LOCAL, pod.address());
+  out.value(IFA_ADDRESS, pod.address());
+  rtmsg route{};
+  route.rtm_family = AF_INET;
+  route.rtm_table = RT_TABLE_MAIN;
+  route.rtm_protocol = RTPROT_BOOT;
+  route.rtm_type = RTN_UNICAST;
+  out.begin(RTM_NEWROUTE, kNew, route);
+  out.value(RTA_GATEWAY, htonl((10U << 24) + (200U << 16) + 1));
+}
+
+nfgenmsg nf_header(std::uint16_t resource) { return {AF_INET, NFNETLINK_V0, htons(resource)}; }
+
+constexpr nfgenmsg kIpv4{AF_INET, NFNETLINK_V0, 0};
+
+// An element of a set, or of a map with the data.
+template <class Fill>
+void element(Messages& out, unsigned type, std::string_view set, Fill fill) {
+  const bool adds = type == NFT_MSG_NEWSETELEM;
+  out.begin((NFNL_SUBSYS_NFTABLES << 8) | type, adds ? NLM_F_CREATE : 0U, kIpv4);
+  out.put(NFTA_SET_ELEM_LIST_TABLE, "floor");
+  out.put(NFTA_SET_ELEM_LIST_SET, set);
+  out.nest(NFTA_SET_ELEM_LIST_ELEMENTS, [&] { out.nest(NFTA_LIST_ELEM, fill); });
+}
+
+void value(Messages& out, unsigned attribute, const void* data, std::size_t size) {
+  out.nest(attribute, [&] { out.put(NFTA_DATA_VALUE, data, size); });
+}
+
+// The pod's address is masqueraded; a port of the node leads to it.
+void change_sets(const Pod& pod, int socket, unsigned type) {
+  Messages out;
+  out.begin(NFNL_MSG_BATCH_BEGIN, 0, nf_header(NFNL_SUBSYS_NFTABLES));
+  const std::uint32_t address = pod.address();
+  element(out, type, "masq", [&] { value(out, NFTA_SET_ELEM_KEY, &address, sizeof address); });
+  const struct {
+    std::uint8_t protocol, pad[3];
+    std::uint16_t port, pad2;
+  } key{IPPROTO_TCP, {}, pod.port(), 0};
+  const struct {
+    std::uint32_t address;
+    std::uint16_t port, pad;
+  } target{address, htons(80), 0};
+  element(out, type, "ports", [&] {
+    value(out, NFTA_SET_ELEM_KEY, &key, sizeof key);
+    if (type == NFT_MSG_NEWSETELEM) value(out, NFTA_SET_ELEM_DATA, &target, sizeof target);
+  });
+  out.begin(NFNL_MSG_BATCH_END, 0, nf_header(NFNL_SUBSYS_NFTABLES));
+  out.acknowledge();
+  send(socket, out, "change the sets");
+}
+
+void add(const Pod& pod) {
+  const int netns = checked(::open(pod.netns, O_RDONLY | O_CLOEXEC), pod.netns);
+  const int host = open_socket(NETLINK_ROUTE);
+  Messages outside;
+  add_pair(outside, pod, netns);
+  add_bucket(outside, pod.link());
+  if (pod.ifb) {
+    add_ifb(outside, pod);
+    add_bucket(outside, pod.ifb_link());
+    add_detour(outside, pod);
+  }
+  outside.acknowledge();
+  send(host, outside, "make the links");
+  change_sets(pod, open_socket(NETLINK_NETFILTER), NFT_MSG_NEWSETELEM);
+
+  checked(::setns(netns, CLONE_NEWNET), "setns");
+  Messages inside;
+  add_address(inside, pod);
+  if (!pod.ifb) add_bucket(inside, pod.link());
+  inside.acknowledge();
+  send(open_socket(NETLINK_ROUTE), inside, "configure the pod");
+}
+
+// A socket over which elements were removed waits when it is closed until the kernel has freed
+// them: in the meantime it removes the links, which takes longer.
+void del(const Pod& pod) {
+  change_sets(pod, open_socket(NETLINK_NETFILTER), NFT_MSG_DELSETELEM);
+  Messages out;
+  out.begin(RTM_DELLINK, 0, link_header(pod.link(), false));
+  if (pod.ifb) out.begin(RTM_DELLINK, 0, link_header(pod.ifb_link(), false));
+  out.acknowledge();
+  send(open_socket(NETLINK_ROUTE), out, "remove the links");
+}
+
+const char* variable(const char* name) {
+  const char* const found = std::getenv(name);
+  if (found == nullptr) {
+    errno = EINVAL;
+    fail(name);
+  }
+  return found;
+}
+
+}  // namespace
+
+int main() {
+  const std::string_view verb = variable("CNI_COMMAND");
+  const char* const id = variable("CNI_CONTAINERID");
+  Pod pod;
+  pod.number = static_cast<unsigned>(std::atoi(id + std::strcspn(id, "0123456789")));
+  pod.ifb = std::string_view(variable("FLOOR_MODE")) == "ifb";
+  pod.netns = variable("CNI_NETNS");
+  pod.bridge = static_cast<unsigned>(std::atoi(variable("FLOOR_BRIDGE")));
+  if (verb == "ADD") add(pod);
+  if (verb == "DEL") del(pod);
+  return 0;
+}

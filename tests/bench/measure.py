@@ -1,0 +1,131 @@
+"""What is measured: each function takes subjects and returns plain data, in microseconds and KiB."""
+
+import time
+
+VERBS = ("ADD", "CHECK", "DEL")
+
+
+def record(into, lines):
+    """Adds what a runner said of some calls to {verb: {"took", "cpu", "rss", "plugins"}}. took is the
+    time in plugins of each pod, cpu that of all processes."""
+    cpu = {}
+    for line in lines:
+        if "plugin" in line:
+            verb = _of_verb(into, line["verb"])
+            cpu[line["pod"]] = cpu.get(line["pod"], 0) + line["cpu"]
+            verb["rss"] = max(verb["rss"], line["rss"])
+            if line["failed"]:
+                verb.setdefault("failed", {}).setdefault(line["plugin"], 0)
+                verb["failed"][line["plugin"]] += 1
+            verb["plugins"].setdefault(line["plugin"], []).append(line["wall"])
+        elif "chain" in line:
+            verb = _of_verb(into, line["verb"])
+            verb["took"].append(line["plugins"])
+            verb["cpu"].append(cpu.pop(line["pod"]))
+        elif "batch" in line:
+            _of_verb(into, line["verb"]).setdefault("batches", []).append(line["batch"])
+    return into
+
+
+def _of_verb(into, verb):
+    return into.setdefault(verb, {"took": [], "cpu": [], "rss": 0, "plugins": {}})
+
+
+def _in_turns(names, number):
+    """Whoever was first comes last next time, so that each follows each."""
+    names = list(names)
+    start = number % len(names)
+    return names[start:] + names[:start]
+
+
+def settle(seconds=0.02):
+    """What the kernel put off is done before the next one is measured."""
+    time.sleep(seconds)
+
+
+def one_at_a_time(subjects, pods, options):
+    """A pod comes, is checked and goes, then the next; the subjects take turns at each verb. CHECK may
+    fail: the reference's portmap looks for each port in the IPv6 rules, too, and ends there."""
+    found = {name: {} for name in subjects}
+    for name, subject in subjects.items():
+        subject.grow(options.present + pods + 1)
+        # The first makes what all share, and those that are there already stay.
+        warm = [subject.pod(pods, options.ports)]
+        subject.job("ADD", warm)
+        subject.job("DEL", warm)
+        subject.job("ADD", others_of(subject, pods, options))
+    for number in range(pods):
+        for verb in VERBS:
+            for name in _in_turns(subjects, number):
+                pod = [subjects[name].pod(number, options.ports)]
+                record(found[name],
+                       subjects[name].job(verb, pod, tolerant=verb == "CHECK"))
+                settle()
+    for subject in subjects.values():
+        subject.job("DEL", others_of(subject, pods, options))
+    return found
+
+
+def others_of(subject, pods, options):
+    """The pods that are there while others are measured."""
+    return [subject.pod(pods + 1 + i, options.ports) for i in range(options.present)]
+
+
+def many_at_a_time(subjects, pods, options):
+    """All pods come, then all go, some at a time; whole batches in turns."""
+    found = {name: {} for name in subjects}
+    for name, subject in subjects.items():
+        subject.grow(pods)
+        for verb in ("ADD", "DEL"):
+            subject.job(verb, [subject.pod(0, options.ports)])
+    for number in range(options.rounds):
+        for verb in ("ADD", "DEL"):
+            for name in _in_turns(subjects, number):
+                all_of = [subjects[name].pod(i, options.ports) for i in range(pods)]
+                record(found[name], subjects[name].job(verb, all_of, parallel=options.parallel))
+                settle(0.3)
+    return found
+
+
+def loopback(subjects, rounds):
+    """lo of a pod is set up, beside a program that does nothing."""
+    kinds = {name: (one, "loopback") for name, one in subjects.items()}
+    kinds["empty"] = (next(iter(subjects.values())), "empty")
+    found = {name: {} for name in kinds}
+    for name, (subject, network) in kinds.items():
+        subject.grow(1)
+        for number in range(3):
+            subject.job(("ADD", "DEL")[number % 2], [subject.pod(0)], network)
+    for number in range(rounds):
+        for name in _in_turns(kinds, number):
+            subject, network = kinds[name]
+            for verb in ("ADD", "DEL"):
+                record(found[name], subject.job(verb, [subject.pod(0)], network))
+    return found
+
+
+def growth(subject, levels, samples, bridges):
+    """One pod comes and goes beside so many others, on some bridges of one network; an empty process
+    tells whether the machine itself became slower."""
+    subject.grow(max(levels) + bridges)
+    found = []
+    for bridge in range(bridges):
+        for verb in ("ADD", "DEL"):
+            subject.job(verb, [subject.pod(bridge)], f"chain{bridge}")
+    there = 0
+    for level in levels:
+        for bridge in range(bridges):
+            new = [subject.pod(i) for i in range(there, level) if i % bridges == bridge]
+            subject.job("ADD", new, f"chain{bridge}", parallel=2)
+        there = level
+        settle(1)
+        point = {"pods": level, "empty": {}, "chain": {}}
+        for number in range(samples):
+            pod = [subject.pod(level + number % bridges)]
+            record(point["empty"], subject.job("ADD", pod, "empty"))
+            network = f"chain{number % bridges}"
+            for verb in ("ADD", "DEL"):
+                record(point["chain"], subject.job(verb, pod, network))
+                settle()
+        found.append(point)
+    return found

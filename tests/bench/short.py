@@ -1,0 +1,70 @@
+"""The part of the benchmark that is a test: what does not depend on the machine, never a time."""
+
+import sys
+
+from support.plugin import OURS, PLUGINS, REFERENCE, has_reference, have
+from support.world import why_impossible
+
+import subject
+import trace
+
+SKIPPED = 77
+SIZE = 0.75  # of the reference's
+PROGRAMS = {"bridge": {"bridge", "host-local"}, "portmap": {"portmap"}, "bandwidth": {"bandwidth"}}
+
+#: The most system calls of each, host-local's counted with bridge's; a little above what is needed.
+CALLS = {
+    "ADD": {"bridge": 320, "portmap": 125, "bandwidth": 115},
+    "CHECK": {"bridge": 225, "portmap": 115, "bandwidth": 95},
+    "DEL": {"bridge": 260, "portmap": 100, "bandwidth": 90},
+}
+#: The most requests of all three for which the kernel holds the lock of all links, by egressMode.
+CHANGES = {"ADD": {"ifb": 19, "pod": 13}, "CHECK": {"ifb": 0, "pod": 0}, "DEL": {"ifb": 7, "pod": 5}}
+
+
+def complaints_of_call(verb, call):
+    plugin, most = call["plugin"], CALLS[verb][call["plugin"]]
+    if call["calls"] > most:
+        yield f"{call['calls']} system calls, allowed are {most}"
+    for program in call["programs"]:
+        if program not in PROGRAMS[plugin]:
+            yield f"it runs {program}"
+    if len(call["programs"]) > len(PROGRAMS[plugin]):
+        yield f"it runs {' '.join(call['programs'])}"
+
+
+def complaints_of_mode(mode):
+    one = subject.Subject(f"ours, {mode}", OURS, keys={"egressMode": mode})
+    for verb, calls in trace.traced(one).items():
+        for call in calls:
+            print(f"{verb} of {call['plugin']}, egress {mode}: {call['calls']} system calls of "
+                  f"{CALLS[verb][call['plugin']]}, {len(call['changes'])} requests that hold RTNL")
+            for complaint in complaints_of_call(verb, call):
+                yield f"{verb} of {call['plugin']}, egress {mode}: {complaint}"
+        changes = [kind for call in calls for kind in call["changes"]]
+        if len(changes) > CHANGES[verb][mode]:
+            yield (f"{verb}, egress {mode}: {len(changes)} requests that hold RTNL, allowed are "
+                   f"{CHANGES[verb][mode]}: {' '.join(changes)}")
+    one.close()
+
+
+def complaints_of_sizes():
+    ours, theirs = trace.sizes(OURS, PLUGINS), trace.sizes(REFERENCE, PLUGINS)
+    print(f"the six plugins have {ours} bytes, the reference's {theirs}: {ours / theirs:.3f} of it")
+    if ours > SIZE * theirs:
+        yield f"the plugins have {ours / theirs:.3f} of the reference's size, allowed are {SIZE}"
+
+
+def run(with_sizes):
+    """The exit status of the test."""
+    missing = have("strace")
+    reason = why_impossible() or (missing and f"{missing} is not installed")
+    if reason:
+        print(f"skipped: {reason}")
+        return SKIPPED
+    complaints = [one for mode in ("ifb", "pod") for one in complaints_of_mode(mode)]
+    if with_sizes and has_reference():
+        complaints += complaints_of_sizes()
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    return 1 if complaints else 0

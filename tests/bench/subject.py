@@ -1,0 +1,147 @@
+"""Whose plugins are measured: each subject on a node of its own, called by a runner of its own."""
+
+import json
+import os
+import subprocess
+
+from support.plugin import OURS, REFERENCE, has_reference
+from support.world import CLONE_NEWNET, CLONE_NEWNS, MS_BIND, World, mount, run, setns, unshare
+
+#: Where the bench's own programs are: they are built with the plugins.
+PROGRAMS = OURS
+MBIT = 1_000_000
+BRIDGES = 4  # a bridge takes 1023 ports
+HOST_PORT = 10_000
+FLOOR_TABLE = """table ip floor {
+  set masq { type ipv4_addr; }
+  map ports { type inet_proto . inet_service : ipv4_addr . inet_service; }
+  chain nat { type nat hook prerouting priority -100; dnat ip to meta l4proto . th dport map @ports; }
+  chain out { type nat hook postrouting priority 100; ip saddr @masq ip daddr != 10.200.0.0/16 masquerade; }
+}
+"""
+
+
+def ranges(family):
+    """host-local's."""
+    return [[{"subnet": "10.200.0.0/16"}]] + ([[{"subnet": "fd00:200::/64"}]]
+                                              if family == "dual" else [])
+
+
+def chain(bridge, family, keys=None):
+    """bridge with gateway and masquerading, a port, limits both ways."""
+    routes = [{"dst": "0.0.0.0/0"}] + ([{"dst": "::/0"}] if family == "dual" else [])
+    return {"cniVersion": "1.0.0", "name": "pods", "plugins": [
+        {"type": "bridge", "bridge": bridge, "isGateway": True, "ipMasq": True,
+         "ipam": {"type": "host-local", "ranges": ranges(family), "routes": routes}},
+        {"type": "portmap", "capabilities": {"portMappings": True}},
+        {"type": "bandwidth", "ingressRate": 100 * MBIT, "ingressBurst": 10 * MBIT,
+         "egressRate": 100 * MBIT, "egressBurst": 10 * MBIT} | (keys or {})]}
+
+
+def network_of(*types):
+    """Programs without a config."""
+    return {"cniVersion": "1.0.0", "name": "-".join(types),
+            "plugins": [{"type": name} for name in types]}
+
+
+class Subject:
+    """One way to connect pods, on a node of its own. keys are those of bandwidth."""
+
+    def __init__(self, name, directory, family="ipv4", keys=None):
+        self.name, self.path = name, directory
+        World()
+        networks = {f"chain{i}": chain(f"cni{i}", family, keys) for i in range(BRIDGES)}
+        networks |= {"loopback": network_of("loopback"), "empty": network_of("bench_empty")}
+        self._start(networks, {})
+
+    def _start(self, networks, environment):
+        os.makedirs("/run/bench/state")
+        for name, network in networks.items():
+            with open(f"/run/bench/{name}.conflist", "w", encoding="ascii") as file:
+                json.dump(network, file)
+        self.node = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        self.mounts = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        self.pods = 0
+        self.runner = subprocess.Popen(
+            [os.path.join(PROGRAMS, "bench_runner"), "/run/bench/state"], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, env=os.environ | environment)
+        self.own = 0  # KiB that the runner used
+
+    def enter(self):
+        """This process is on the subject's node."""
+        setns(self.mounts, CLONE_NEWNS)
+        setns(self.node, CLONE_NEWNET)
+
+    def grow(self, count):
+        """As many pods' namespaces as count."""
+        if self.pods >= count:
+            return
+        self.enter()
+        for number in range(self.pods, count):
+            path = f"/run/netns/p{number}"
+            open(path, "w", encoding="ascii").close()
+            unshare(CLONE_NEWNET)
+            mount("/proc/self/ns/net", path, flags=MS_BIND)
+            setns(self.node, CLONE_NEWNET)
+        self.pods = count
+
+    def pod(self, number, ports=1):
+        """What the runner is told of a pod: its number is its name, its port and its namespace."""
+        first = HOST_PORT + number * ports
+        mappings = [{"hostPort": first + i, "containerPort": 80 + i, "protocol": "tcp"}
+                    for i in range(ports)]
+        return {"id": f"p{number}", "netns": f"/run/netns/p{number}",
+                "capabilities": {"portMappings": mappings}}
+
+    def job(self, verb, pods, network="chain0", **options):
+        """Runs a verb for pods and returns the runner's lines."""
+        self.runner.stdin.write(json.dumps(
+            {"verb": verb, "conflist": f"/run/bench/{network}.conflist",
+             "path": f"{self.path}:{PROGRAMS}", "pods": pods} | options) + "\n")
+        self.runner.stdin.flush()
+        lines = []
+        for line in self.runner.stdout:
+            found = json.loads(line)
+            if "failure" in found:
+                raise RuntimeError(f"{self.name}: {found['failure']}")
+            if "done" in found:
+                self.own = max(self.own, found["own"])
+                return lines
+            lines.append(found)
+        raise RuntimeError(f"{self.name}: the runner ended")
+
+    def close(self):
+        """The runner ends, and the node and its pods with it."""
+        self.runner.stdin.close()
+        self.runner.wait()
+        self.runner.stdout.close()
+        os.close(self.node)
+        os.close(self.mounts)
+
+
+class Floor(Subject):
+    """The kernel's part of it alone: see floor.cc. mode is ifb or pod."""
+
+    def __init__(self, mode):
+        self.name, self.path = f"floor, {mode}", PROGRAMS
+        World()
+        run("ip", "link", "add", "cni0", "type", "bridge")
+        run("ip", "addr", "add", "10.200.0.1/16", "dev", "cni0")
+        run("ip", "link", "set", "cni0", "up")
+        run("nft", "-f", "-", stdin=FLOOR_TABLE)
+        index = json.loads(run("ip", "-j", "link", "show", "cni0"))[0]["ifindex"]
+        networks = {"chain0": network_of("bench_floor", "bench_empty", "bench_empty"),
+                    "empty": network_of("bench_empty")}
+        self._start(networks, {"FLOOR_BRIDGE": str(index), "FLOOR_MODE": mode})
+
+
+def subjects(directory=None, family="ipv4"):
+    """All that can be measured here, by name."""
+    directory = directory or OURS
+    found = [Subject("ours, ifb", directory, family),
+             Subject("ours, pod", directory, family, {"egressMode": "pod"})]
+    if has_reference():
+        found.append(Subject("reference", REFERENCE, family))
+    if family == "ipv4":
+        found += [Floor("ifb"), Floor("pod")]
+    return {one.name: one for one in found}
