@@ -26,6 +26,7 @@ class Encoder {
 
   /// Valid until the next write. The length in it is always the whole message's.
   nlmsghdr* header();
+  const nlmsghdr* header() const;
   std::span<const std::uint8_t> bytes() const { return bytes_; }
 
  private:

@@ -46,6 +46,7 @@ class Message {
   }
 
   nlmsghdr* header() { return encoder_.header(); }
+  const nlmsghdr* header() const { return encoder_.header(); }
   std::span<const std::uint8_t> bytes() const { return encoder_.bytes(); }
 
  private:
