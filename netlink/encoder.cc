@@ -34,9 +34,7 @@ Encoder::Encoder(std::uint16_t type, std::uint16_t flags, std::size_t limit) : l
 
 nlmsghdr* Encoder::header() { return reinterpret_cast<nlmsghdr*>(bytes_.data()); }
 
-const nlmsghdr* Encoder::header() const {
-  return reinterpret_cast<const nlmsghdr*>(bytes_.data());
-}
+const nlmsghdr* Encoder::header() const { return reinterpret_cast<const nlmsghdr*>(bytes_.data()); }
 
 std::size_t Encoder::grow(std::size_t size) {
   const std::size_t at = bytes_.size();
