@@ -12,7 +12,8 @@ with limits both ways; each side has its own default backends. Each subject has 
 they take turns. Ours comes twice: limiting what the pod sends as the reference does, on an ifb of the
 node, and in the pod (egressMode). The floor is what the kernel takes for the same by the fewest
 requests (floor.cc), started as often as the chain has plugins. Figures are medians of the time in
-plugins, spawn to end; on a busy machine `chrt -r 50 scripts/bench` keeps others out of them.
+plugins, spawn to end; on a busy machine `chrt -r 50 scripts/bench` keeps most of the others out of them. podman's
+netavark, where it is installed or named, connects a pod to one bridge with one port.
 """
 
 import argparse
@@ -71,7 +72,7 @@ def machine():
     policy = {os.SCHED_OTHER: "", os.SCHED_RR: ", SCHED_RR", os.SCHED_FIFO: ", SCHED_FIFO"}
     return (f"{os.cpu_count()} processors ({model}), Linux "
             f"{'.'.join(os.uname().release.split('.')[:2])}"
-            f"{policy.get(os.sched_getscheduler(0), '')}")
+            f"{policy.get(os.sched_getscheduler(0), '')}, load {os.getloadavg()[0]:.1f} before")
 
 
 def measure_growth(options):

@@ -146,10 +146,15 @@ def of_machine(data):
     return out
 
 
-def _at(points, level, verb):
+def _at(points, level, verb, key="took"):
     """What a pod takes beside so many."""
-    found = [point["chain"][verb]["took"] for point in points or () if point["pods"] == level]
+    found = [point["chain"][verb][key] for point in points or () if point["pods"] == level]
     return median(found[0]) if found else None
+
+
+def _grown(points, verb, key="took"):
+    """How many times as much a pod takes beside the most as beside the fewest."""
+    return (_at(points, points[-1]["pods"], verb, key) / _at(points, points[0]["pods"], verb, key))
 
 
 def of_growth(data):
@@ -167,10 +172,11 @@ def of_growth(data):
         before, after = (_at(ours, point["pods"], verb) for point in (first, last))
         figure = Figure(5, f"{verb} of pod {last['pods'] + 1}", after,
                         floor=_at(floor, last["pods"], verb))
-        figure.note = f"the first takes {before:.2f}; an empty program {drift:.2f} times as long"
+        figure.note = (f"the first takes {before:.2f}; processor time {_grown(ours, verb, 'cpu'):.2f} "
+                       f"times, an empty program {drift:.2f} times")
         if floor:
-            grown = figure.floor / _at(floor, first["pods"], verb)
-            figure.note += f" as with the first, the floor {grown:.2f} times"
+            figure.note += (f", the floor {_grown(floor, verb):.2f} times, its processor time "
+                            f"{_grown(floor, verb, 'cpu'):.2f} times")
         out.append(multiple(figure, before, 1.15, "of first"))
     return out
 
