@@ -33,9 +33,12 @@ class Figure:
         return self.ours / self.floor if self.floor else None
 
 
+QUANTILE = 0.5  # what --quantile says
+
+
 def median(values):
-    """Of microseconds, in milliseconds."""
-    return statistics.median(values) / 1000
+    """Of microseconds, in milliseconds: the median, or another quantile where that is asked for."""
+    return percentile(values, QUANTILE) if QUANTILE != 0.5 else statistics.median(values) / 1000
 
 
 def percentile(values, share):
@@ -99,12 +102,12 @@ def of_crowd(data):
     for mode in MODES:
         took = found[f"ours, {mode}"]["ADD"]["took"]
         theirs = found.get("reference", {}).get("ADD", {}).get("took")
-        middle, high = median(took), percentile(took, 0.99)
+        middle, high = percentile(took, 0.5), percentile(took, 0.99)
         figure = Figure(2, f"99th percentile of ADD among them, egress {mode}", high,
                         reference=theirs and percentile(theirs, 0.99))
         figure.note = f"the median is {middle:.1f}"
         if theirs:
-            figure.note += f"; the reference's 99th is {figure.reference / median(theirs):.2f} of its median"
+            figure.note += f"; the reference's 99th is {figure.reference / percentile(theirs, 0.5):.2f} of its median"
         out.append(multiple(figure, middle, 3, "of median"))
     return out
 
