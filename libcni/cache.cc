@@ -187,7 +187,11 @@ void Cache::remove(const AttachmentKey& key) const {
   const auto results = results_in(dir_);
   if (!results) return;
   results->remove(aside_of(name));
-  const auto file = results->read(name);
+  std::optional<File> file;
+  try {
+    file = results->read(name);
+  } catch (const netlink::Error&) {  // what cannot be read is as good as broken, and goes too
+  }
   const auto other = file ? content_of(name, *file, &key).attachment : std::nullopt;
   if (!other || other->key == key) results->remove(name);
 }
