@@ -19,7 +19,7 @@ _VOLATILE = {"hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "v
 
 _OF_IPTABLES = re.compile(r'"xt"|"target": "CNI-HOSTPORT-')
 # What the kernel numbers anew: actions, programs.
-_NUMBERED = re.compile(r" (?:index|ref|bind|id) \d+")
+_NUMBERED = re.compile(r"\s(?:index|ref|bind|id) \d+")
 _LINK_LOCAL = re.compile(r"(address|route-6)/((local|anycast|unicast) )?fe80:")
 
 _SYSCTLS = (
