@@ -1,6 +1,7 @@
 #include "libcni/cache.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "libcni/base64.h"
 #include "libcni/conf.h"
@@ -184,7 +185,12 @@ std::optional<CachedAttachment> Cache::find(const AttachmentKey& key) const {
 
 void Cache::remove(const AttachmentKey& key) const {
   const std::string name = key.file_name();
-  const auto results = results_in(dir_);
+  std::optional<Dir> results;
+  try {
+    results = results_in(dir_);
+  } catch (const netlink::Error& e) {
+    if (e.code().value() != ENOTDIR) throw;  // where there is no directory there is no record
+  }
   if (!results) return;
   results->remove(aside_of(name));
   std::optional<File> file;

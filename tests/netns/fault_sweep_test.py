@@ -79,9 +79,11 @@ class Faults(suite.NodeTest):
 
 
 def tell_all():
-    print(FIGURES.markdown() + "\n" + FIGURES.sentence(), flush=True)
+    share = "Every point" if STEP == 1 else f"One point in {STEP}"
+    text = f"{share} of each row; {FIGURES.sentence()}.\n\n{FIGURES.markdown()}"
+    print(text, flush=True)
     if TABLE:
-        figures.publish(TABLE, "faults", FIGURES.markdown())
+        figures.publish(TABLE, "faults", text)
 
 
 if __name__ == "__main__":

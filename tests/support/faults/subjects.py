@@ -6,7 +6,7 @@ import os
 from support.cnitool import cnitool, use
 from support.plugin import OURS, cni
 from support.snapshot import left_by_design, pod_snapshot, snapshot
-from support.world import Pod, World, run
+from support.world import Pod, World, run, wait_for
 
 VERSION = "1.1.0"
 LOG = "/run/stage/log"
@@ -51,12 +51,21 @@ SUBJECTS = {
 OTHER = "pod2"
 
 
+def _has_route(destination, link):
+    """Whether /proc/net/ipv6_route has it."""
+    with open("/proc/net/ipv6_route", encoding="ascii") as file:
+        return any(line.startswith(destination) and line.split()[-1] == link for line in file)
+
+
 def _standing_in(pod, number):
     """What a plugin before a chained one would have left for a pod; its result."""
     link = "cni0" if number == 1 else f"cni{number}"
     run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", pod.name)
     run("ip", "-batch", "-", stdin=f"link set {link} up addrgenmode none\n"
         f"addr add 10.1.{number}.1/24 dev {link}\naddr add fd00:1:{number}::1/64 dev {link} nodad\n")
+    # The kernel makes the routes of IPv6 addresses when it has time to.
+    wait_for(lambda: _has_route(f"fd00000100{number:02x}00000000000000000001 80", link)
+             and _has_route("ff000000000000000000000000000000 08", link), 20)
     return {"cniVersion": VERSION,
             "interfaces": [{"name": link}, {"name": "eth0", "sandbox": pod.path}],
             "ips": [{"address": f"10.1.{number}.5/24", "interface": 1},
