@@ -1,6 +1,7 @@
 #include "libcni/cache.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "libcni/base64.h"
 #include "libcni/conf.h"
@@ -184,10 +185,19 @@ std::optional<CachedAttachment> Cache::find(const AttachmentKey& key) const {
 
 void Cache::remove(const AttachmentKey& key) const {
   const std::string name = key.file_name();
-  const auto results = results_in(dir_);
+  std::optional<Dir> results;
+  try {
+    results = results_in(dir_);
+  } catch (const netlink::Error& e) {
+    if (e.code().value() != ENOTDIR) throw;  // where there is no directory there is no record
+  }
   if (!results) return;
   results->remove(aside_of(name));
-  const auto file = results->read(name);
+  std::optional<File> file;
+  try {
+    file = results->read(name);
+  } catch (const netlink::Error&) {  // what cannot be read is as good as broken, and goes too
+  }
   const auto other = file ? content_of(name, *file, &key).attachment : std::nullopt;
   if (!other || other->key == key) results->remove(name);
 }

@@ -170,7 +170,12 @@ void Dir::write_new(const std::string& aside, std::string_view content) const {
   const Fd fd(::openat(fd_.get(), aside.c_str(),
                        O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, kFileMode));
   if (!fd) fail("make", aside, errno);
-  netlink::write_all(fd.get(), content, cat(path_, "/", aside));
+  try {
+    netlink::write_all(fd.get(), content, cat(path_, "/", aside));
+  } catch (...) {  // a full disk: what is half written would take room for nothing
+    ::unlinkat(fd_.get(), aside.c_str(), 0);
+    throw;
+  }
 }
 
 bool Dir::publish_aside(const std::string& name, std::string_view content,
@@ -191,7 +196,9 @@ void Dir::replace(const std::string& name, std::string_view content,
                   const std::string& aside) const {
   write_new(aside, content);
   if (::renameat(fd_.get(), aside.c_str(), fd_.get(), name.c_str()) != 0) {
-    fail("replace", name, errno);
+    const int error = errno;
+    ::unlinkat(fd_.get(), aside.c_str(), 0);
+    fail("replace", name, error);
   }
 }
 

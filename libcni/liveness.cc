@@ -2,6 +2,8 @@
 
 #include <net/if.h>
 
+#include <cerrno>
+
 #include "netlink/netns.h"
 #include "netlink/types/error.h"
 
@@ -11,7 +13,9 @@ Liveness liveness_of(const std::string& netns, const std::string& ifname) try {
   const auto there = netlink::NetNs::find(netns);
   if (!there) return Liveness::kNoNamespace;
   const netlink::NetNs::Entered inside(*there);  // if_nametoindex(3) opens a socket here
-  return ::if_nametoindex(ifname.c_str()) == 0 ? Liveness::kNoInterface : Liveness::kAlive;
+  if (::if_nametoindex(ifname.c_str()) != 0) return Liveness::kAlive;
+  // Without a descriptor to ask with, nothing is known of the interface.
+  return errno == ENODEV ? Liveness::kNoInterface : Liveness::kUnknown;
 } catch (const netlink::Error&) {
   return Liveness::kUnknown;
 }

@@ -147,7 +147,7 @@ void Operation::del(Target target, const std::optional<CachedAttachment>& cached
   for (auto plugin = list_.plugins.rbegin(); plugin != list_.plugins.rend(); ++plugin) {
     caller_.call(*plugin, call);
   }
-  forget(key_of(target));
+  cache_.remove(key_of(target));  // or the next DEL does
 }
 
 void Operation::check(Target target) const {

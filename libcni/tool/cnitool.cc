@@ -279,10 +279,7 @@ int fail(const cni::Error& error, const CommandLine& line, const tool::Output& o
   return 1;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  ::signal(SIGPIPE, SIG_IGN);
+int run(int argc, char** argv) {
   const cni::Env env = cni::current_environment();
   CommandLine line(env);
   CLI::App app(kPurpose, "cnitool");
@@ -319,4 +316,14 @@ int main(int argc, char** argv) {
     return 1;
   }
   return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  ::signal(SIGPIPE, SIG_IGN);
+  return run(argc, argv);
+} catch (const std::exception& e) {  // no memory for as much as the command line
+  cni::note(cat("cnitool: ", e.what()));
+  return 1;
 }

@@ -64,6 +64,15 @@ cni::NetworkList network_of(const Operation& operation, const Settings& settings
   }
 }
 
+// Who asked for an attachment and could not be told of it will not use it, nor remove it.
+[[noreturn]] void take_back(Operation operation, const Settings& settings,
+                            const cni::RuntimeOptions& options) {
+  operation.verb = "del";
+  run(operation, settings, options);
+  throw cni::Error(cni::Code::kIoFailure,
+                   "write stdout: it is closed or full; the attachment was removed again");
+}
+
 }  // namespace
 
 ordered_json run(const Operation& operation, const Settings& settings,
@@ -92,6 +101,7 @@ void operate(const Operation& operation, const Settings& settings,
     // Without a line break, as plugins print it and the reference does.
     output.out << result.dump(4, ' ', false, ordered_json::error_handler_t::replace);
     if (output.terminal) output.out << '\n';
+    if (!output.out.flush()) take_back(operation, settings, options);
   } else if (output.json) {
     output.print({{"operation", operation.verb}, {"network", operation.network}, {"ok", true}});
   }

@@ -4,6 +4,7 @@
 #include <net/if.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -96,7 +97,9 @@ std::set<std::string> orphans(const std::vector<Rule>& seen) {
     if (!chain.starts_with(kChainPrefix) || link.empty()) continue;
     const std::string id = chain.substr(kChainPrefix.size());
     if (!is_of(rule, id)) continue;
-    (::if_nametoindex(link.c_str()) == 0 ? gone : alive).insert(id);
+    // Whatever else it answers, without a descriptor to ask with for one, the link may be there.
+    const bool is_gone = ::if_nametoindex(link.c_str()) == 0 && errno == ENODEV;
+    (is_gone ? gone : alive).insert(id);
   }
   std::erase_if(gone, [&](const std::string& id) { return alive.contains(id); });
   return gone;

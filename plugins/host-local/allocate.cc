@@ -1,6 +1,7 @@
 #include "plugins/host-local/allocate.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "libcni/phase.h"
@@ -143,7 +144,8 @@ std::vector<cni::Address> allocate(const Store& store, const Conf& conf, const O
                                    const std::vector<Ip>& held) {
   const cni::Phase phase("allocate");
   auto owned = settle(store, owner);
-  owned.insert(owned.end(), held.begin(), held.end());
+  std::copy_if(held.begin(), held.end(), std::back_inserter(owned),
+               [&store](const Ip& ip) { return store.has(ip); });  // not what settle() has freed
   refuse_duplicate(conf, owner, owned);
   std::vector<cni::Address> made;
   try {

@@ -1,6 +1,6 @@
 #include "plugins/host-local/heal.h"
 
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -16,16 +16,18 @@ using cni::cat;
 // File times and boot time are from clocks that are set while the system comes up.
 constexpr std::time_t kClockSlack = 60;
 
-// Whether a file of libcni's cache names a network namespace that exists. A broken or missing file
-// is no sign of life.
-bool names_a_living_netns(const std::string& path) try {
+// Whether a file of libcni's cache names a network namespace that exists, and is not younger than a
+// reservation of then: after a reboot names of namespaces come again. A broken or missing file is
+// no sign of life.
+bool names_a_living_netns(const std::string& path, std::time_t then) try {
   const auto text = netlink::read_file(path);
   if (!text) return false;
   const auto doc = nlohmann::json::parse(*text, nullptr, false);
   if (!doc.is_object()) return false;
   const auto netns = doc.find("netns");
   if (netns == doc.end() || !netns->is_string()) return false;
-  return ::access(netns->get_ref<const std::string&>().c_str(), F_OK) == 0;
+  struct stat info;  // the kernel's file of a namespace is as old as its first use
+  return ::stat(netns->get_ref<const std::string&>().c_str(), &info) == 0 && info.st_mtime <= then;
 } catch (const netlink::Error&) {
   return false;
 }
@@ -49,7 +51,9 @@ class Examiner {
       noted_before = true;
     }
     if (!owner) return true;
-    return (noted_before || is_from_before_boot(file)) && !has_living_netns(*owner);
+    // Of one that was noted in an earlier boot the times are not needed to know that.
+    const std::time_t then = noted_before ? file.modified : file.modified + kClockSlack;
+    return (noted_before || is_from_before_boot(file)) && !has_living_netns(*owner, then);
   }
 
  private:
@@ -60,16 +64,18 @@ class Examiner {
   }
 
   // libcni's cache names its files NETWORK-ID-IFNAME.
-  bool has_living_netns(const Owner& owner) {
+  bool has_living_netns(const Owner& owner, std::time_t then) {
     const std::string prefix = cat(store_.network(), "-", owner.id, "-");
     const std::string& cache = store_.host().cache_dir;
-    if (!owner.ifname.empty()) return names_a_living_netns(cat(cache, "/", prefix, owner.ifname));
+    if (!owner.ifname.empty()) {
+      return names_a_living_netns(cat(cache, "/", prefix, owner.ifname), then);
+    }
     if (!cached_) {
       const auto dir = Dir::open(cache);
       cached_ = dir ? dir->names() : std::vector<std::string>();
     }
     return std::any_of(cached_->begin(), cached_->end(), [&](const std::string& name) {
-      return name.starts_with(prefix) && names_a_living_netns(cat(cache, "/", name));
+      return name.starts_with(prefix) && names_a_living_netns(cat(cache, "/", name), then);
     });
   }
 

@@ -3,7 +3,7 @@
 
     scripts/bench [OPTION...]                     everything: some minutes
     scripts/bench --only chain,loopback           parts: chain crowd loopback trace netavark growth
-    scripts/bench --plots docs/bench              also draws what README.md shows
+    scripts/bench --plots docs/bench --readme README.md     makes the pictures and the table there
     scripts/bench --from FILE                     shows what --json FILE stored
     scripts/bench --short                         what does not depend on the machine, as a test
 
@@ -12,7 +12,8 @@ with limits both ways; each side has its own default backends. Each subject has 
 they take turns. Ours comes twice: limiting what the pod sends as the reference does, on an ifb of the
 node, and in the pod (egressMode). The floor is what the kernel takes for the same by the fewest
 requests (floor.cc), started as often as the chain has plugins. Figures are medians of the time in
-plugins, spawn to end; on a busy machine `chrt -r 50 scripts/bench` keeps others out of them.
+plugins, spawn to end; on a busy machine `chrt -r 50 scripts/bench` keeps most of the others out of them. podman's
+netavark, where it is installed or named, connects a pod to one bridge with one port.
 """
 
 import argparse
@@ -29,12 +30,19 @@ import plots  # noqa: E402
 import short  # noqa: E402
 import subject  # noqa: E402
 import trace  # noqa: E402
-from support.plugin import OURS, PLUGINS, REFERENCE, has_reference  # noqa: E402
+from support.plugin import OURS, PLUGINS, REFERENCE, has_reference, have  # noqa: E402
 from support.world import why_impossible  # noqa: E402
 
 PARTS = ("chain", "crowd", "loopback", "trace", "netavark", "growth")
 LEVELS = (0, 250, 500, 1000)
 REFERENCE_LEVELS = (0, 125, 250)
+
+
+def parts_of(text):
+    unknown = set(text.split(",")) - set(PARTS)
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no part {' '.join(unknown)}, but {' '.join(PARTS)}")
+    return [part for part in PARTS if part in text.split(",")]
 
 
 def parse():
@@ -48,10 +56,13 @@ def parse():
     parser.add_argument("--family", choices=("ipv4", "dual"), default="ipv4")
     parser.add_argument("--plugins", metavar="DIR", default=OURS, help="instead of ours")
     parser.add_argument("--netavark", metavar="PROGRAM")
-    parser.add_argument("--only", type=lambda text: text.split(","), default=PARTS)
+    parser.add_argument("--only", metavar="PART,...", type=parts_of, default=PARTS)
     parser.add_argument("--json", metavar="FILE", help="stores what was measured")
     parser.add_argument("--from", metavar="FILE", dest="stored", help="shows what was stored")
+    parser.add_argument("--quantile", type=float, default=0.5,
+                        help="to show instead of the median: 0.1 tells more of a busy machine")
     parser.add_argument("--plots", metavar="DIR", help="draws it")
+    parser.add_argument("--readme", metavar="FILE", help="writes the table into it")
     parser.add_argument("--short", action="store_true", help="as a test")
     parser.add_argument("--sizes", action="store_true", help="which looks at the files' sizes, too")
     return parser.parse_args()
@@ -61,21 +72,23 @@ def machine():
     with open("/proc/cpuinfo", encoding="ascii") as file:
         model = next((line.split(":")[1].strip() for line in file if "model name" in line), "")
     policy = {os.SCHED_OTHER: "", os.SCHED_RR: ", SCHED_RR", os.SCHED_FIFO: ", SCHED_FIFO"}
-    return (f"{os.cpu_count()} processors ({model}), Linux {os.uname().release}"
-            f"{policy.get(os.sched_getscheduler(0), '')}")
+    return (f"{os.cpu_count()} processors ({model}), Linux "
+            f"{'.'.join(os.uname().release.split('.')[:2])}"
+            f"{policy.get(os.sched_getscheduler(0), '')}, load {os.getloadavg()[0]:.1f} before")
 
 
 def measure_growth(options):
+    """One after the other: so many pods are a burden to the machine."""
+    subjects = [(lambda: subject.Subject("ours, ifb", options.plugins, options.family), LEVELS, 40)]
+    if options.family == "ipv4":
+        subjects.append((lambda: subject.Floor("ifb"), LEVELS, 40))
+    if has_reference():
+        subjects.append((lambda: subject.Subject("reference", REFERENCE, options.family),
+                         REFERENCE_LEVELS, 10))
     found = {}
-    for name, make, levels, samples in (
-            ("ours, ifb", lambda: subject.Subject("ours, ifb", options.plugins, options.family),
-             LEVELS, 40),
-            ("reference", lambda: subject.Subject("reference", REFERENCE, options.family),
-             REFERENCE_LEVELS, 10)):
-        if name == "reference" and not has_reference():
-            continue
+    for make, levels, samples in subjects:
         one = make()
-        found[name] = measure.growth(one, levels, samples, subject.BRIDGES)
+        found[one.name] = measure.growth(one, levels, samples, subject.BRIDGES)
         one.close()
         measure.settle(10)  # the kernel removes all those pods
     return found
@@ -83,6 +96,19 @@ def measure_growth(options):
 
 def without_floor(subjects):
     return {name: one for name, one in subjects.items() if not name.startswith("floor")}
+
+
+def measure_part(part, subjects, options):
+    if part == "chain":
+        return measure.one_at_a_time(subjects, options.pods, options)
+    if part == "crowd":
+        return measure.many_at_a_time(subjects, options.crowd, options)
+    if part == "loopback":
+        return measure.loopback(without_floor(subjects), 100)
+    if have("strace"):
+        print("strace is not installed", file=sys.stderr)
+        return None
+    return {name: trace.traced(one) for name, one in subjects.items()}
 
 
 def run_parts(options, data):
@@ -96,15 +122,8 @@ def run_parts(options, data):
             program = netavark.find(options.netavark)
             data[part] = program and netavark.measure(program, min(options.pods, 20))
             continue
-        subjects = subject.subjects(options.plugins, options.family)
-        if part == "chain":
-            data[part] = measure.one_at_a_time(subjects, options.pods, options)
-        elif part == "crowd":
-            data[part] = measure.many_at_a_time(subjects, options.crowd, options)
-        elif part == "loopback":
-            data[part] = measure.loopback(without_floor(subjects), 100)
-        elif part == "trace":
-            data[part] = {name: trace.traced(one) for name, one in subjects.items()}
+        subjects = subject.subjects(options)
+        data[part] = measure_part(part, subjects, options)
         data["runner"] = max([data["runner"], *(one.own for one in subjects.values())])
         for one in subjects.values():
             one.close()
@@ -118,7 +137,7 @@ def measured(options):
     if has_reference():
         sizes["reference"] = trace.sizes(REFERENCE, PLUGINS)
     kept = {name: value for name, value in vars(options).items()
-            if isinstance(value, (int, str)) and name not in ("stored", "json", "plots")}
+            if isinstance(value, (int, str)) and name not in ("stored", "json", "plots", "readme")}
     data = {"machine": machine(), "options": kept, "sizes": sizes, "runner": 0}
     run_parts(options, data)
     return data
@@ -136,8 +155,13 @@ def main():
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(data, file, separators=(",", ":"))
+    if options.quantile != 0.5:
+        figures.QUANTILE = options.quantile
+        data["machine"] += f"; quantile {options.quantile} instead of the median"
     if options.plots:
         plots.draw_all(data, options.plots)
+    if options.readme:
+        figures.write_readme(options.readme, data)
     print(data["machine"])
     print(figures.table(figures.figures(data)))
 

@@ -19,6 +19,7 @@ class Figure:
     unit: str = "ms"
     reference: float = None
     floor: float = None
+    multiple: float = None  # of what the figure is compared with instead of the reference
     wanted: str = ""
     holds: bool = None
     note: str = ""
@@ -32,9 +33,12 @@ class Figure:
         return self.ours / self.floor if self.floor else None
 
 
+QUANTILE = 0.5  # what --quantile says
+
+
 def median(values):
-    """Of microseconds, in milliseconds."""
-    return statistics.median(values) / 1000
+    """Of microseconds, in milliseconds: the median, or another quantile where that is asked for."""
+    return percentile(values, QUANTILE) if QUANTILE != 0.5 else statistics.median(values) / 1000
 
 
 def percentile(values, share):
@@ -43,14 +47,21 @@ def percentile(values, share):
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)] / 1000
 
 
-def less(figure, times):
+def less(figure, times, or_floor=False):
     """Wanted: so many times less than the reference, or near the kernel's floor."""
     figure.wanted = f"1/{times}"
     if figure.ratio is not None:
-        near = figure.above_floor is not None and figure.above_floor <= NEAR_FLOOR
+        near = or_floor and figure.above_floor is not None and figure.above_floor <= NEAR_FLOOR
         figure.holds = figure.ratio >= times or near
         if near and figure.ratio < times:
             figure.note = f"within {NEAR_FLOOR} of the floor"
+    return figure
+
+
+def multiple(figure, of, most, wanted):
+    """Wanted: so many times another figure at most."""
+    figure.multiple = figure.ours / of
+    figure.wanted, figure.holds = f"{most} {wanted}", figure.multiple <= most
     return figure
 
 
@@ -72,7 +83,8 @@ def of_chain(data):
             out.append(less(Figure(1, f"{verb} of a pod, egress {mode}",
                                    _took(found, f"ours, {mode}", verb),
                                    reference=_took(found, "reference", verb),
-                                   floor=_took(found, f"floor, {mode}", verb)), times[mode]))
+                                   floor=_took(found, f"floor, {mode}", verb)), times[mode],
+                            or_floor=True))
     return out
 
 
@@ -90,13 +102,13 @@ def of_crowd(data):
     for mode in MODES:
         took = found[f"ours, {mode}"]["ADD"]["took"]
         theirs = found.get("reference", {}).get("ADD", {}).get("took")
-        middle, high = median(took), percentile(took, 0.99)
+        middle, high = percentile(took, 0.5), percentile(took, 0.99)
         figure = Figure(2, f"99th percentile of ADD among them, egress {mode}", high,
                         reference=theirs and percentile(theirs, 0.99))
-        figure.note = f"{high / middle:.2f} times the median, {middle:.1f}"
+        figure.note = f"the median is {middle:.1f}"
         if theirs:
-            figure.note += f"; the reference's {figure.reference / median(theirs):.2f} times"
-        out.append(at_most(figure, high / middle, 3, "3 medians"))
+            figure.note += f"; the reference's 99th is {figure.reference / percentile(theirs, 0.5):.2f} of its median"
+        out.append(multiple(figure, middle, 3, "of median"))
     return out
 
 
@@ -121,12 +133,10 @@ def of_machine(data):
                                _took(found, f"ours, {mode}", "ADD", "cpu"),
                                reference=_took(found, "reference", "ADD", "cpu"),
                                floor=_took(found, f"floor, {mode}", "ADD", "cpu")), 12))
-        out[-1].holds = out[-1].ratio and out[-1].ratio >= 12  # here the floor is no excuse
-        out[-1].note = ""
 
     def peak(names):
         return max((verb["rss"] / 1024 for part in ("chain", "loopback") for name in names
-                    for verb in data[part].get(name, {}).values()), default=None)
+                    for verb in (data.get(part) or {}).get(name, {}).values()), default=None)
 
     memory = Figure(4, "most memory of a process", peak(["ours, ifb", "ours, pod"]), "MiB",
                     peak(["reference"]), note=f"no less than {data['runner'] / 1024:.1f} can be seen")
@@ -139,18 +149,38 @@ def of_machine(data):
     return out
 
 
+def _at(points, level, verb, key="took"):
+    """What a pod takes beside so many."""
+    found = [point["chain"][verb][key] for point in points or () if point["pods"] == level]
+    return median(found[0]) if found else None
+
+
+def _grown(points, verb, key="took"):
+    """How many times as much a pod takes beside the most as beside the fewest."""
+    return (_at(points, points[-1]["pods"], verb, key) / _at(points, points[0]["pods"], verb, key))
+
+
 def of_growth(data):
-    out = []
-    for name, points in data["growth"].items():
-        ours = name.startswith("ours")
-        first, last = points[0], points[-1]
-        drift = median(last["empty"]["ADD"]["took"]) / median(first["empty"]["ADD"]["took"])
-        for verb in ("ADD", "DEL"):
-            before, after = (median(point["chain"][verb]["took"]) for point in (first, last))
-            figure = Figure(5, f"{verb} of pod {last['pods'] + 1}, {name}", after)
-            figure.note = (f"{after / before:.2f} times that of pod {first['pods'] + 1}, "
-                           f"{before:.2f}; an empty program {drift:.2f} times")
-            out.append(at_most(figure, after / before, 1.15, "1.15 times") if ours else figure)
+    """A pod more, where many are: an empty program and the floor tell what the machine adds."""
+    found, out = data["growth"], []
+    ours, floor, theirs = (found.get(name) for name in ("ours, ifb", "floor, ifb", "reference"))
+    first, last = ours[0], ours[-1]
+    drift = median(last["empty"]["ADD"]["took"]) / median(first["empty"]["ADD"]["took"])
+    for verb in ("ADD", "DEL"):
+        if theirs:
+            level = theirs[-1]["pods"]
+            out.append(Figure(5, f"{verb} of pod {level + 1}", _at(ours, level, verb),
+                              reference=_at(theirs, level, verb), floor=_at(floor, level, verb),
+                              note=f"the reference's first takes {_at(theirs, 0, verb):.1f}"))
+        before, after = (_at(ours, point["pods"], verb) for point in (first, last))
+        figure = Figure(5, f"{verb} of pod {last['pods'] + 1}", after,
+                        floor=_at(floor, last["pods"], verb))
+        figure.note = (f"the first takes {before:.2f}; processor time {_grown(ours, verb, 'cpu'):.2f} "
+                       f"times, an empty program {drift:.2f} times")
+        if floor:
+            figure.note += (f", the floor {_grown(floor, verb):.2f} times, its processor time "
+                            f"{_grown(floor, verb, 'cpu'):.2f} times")
+        out.append(multiple(figure, before, 1.15, "of first"))
     return out
 
 
@@ -232,13 +262,20 @@ def _verdict(figure):
     return {None: "", True: "holds", False: "FAILS"}[figure.holds]
 
 
+def _compared(figure):
+    if figure.multiple:
+        return f"{figure.multiple:.2f}"
+    return f"1/{figure.ratio:.1f}" if figure.ratio else ""
+
+
 HEADER = ("", "ours", "reference", "ratio", "wanted", "floor", "above it", "", "")
+README = range(1, 7)  # the numbers that README.md shows
 
 
 def _cells(figure):
     return (figure.what, f"{number(figure.ours, figure.unit)} {figure.unit}".strip(),
             number(figure.reference, figure.unit),
-            f"1/{figure.ratio:.1f}" if figure.ratio else "", figure.wanted,
+            _compared(figure), figure.wanted,
             number(figure.floor, figure.unit),
             f"{figure.above_floor:.2f}" if figure.above_floor else "", _verdict(figure), figure.note)
 
@@ -247,10 +284,31 @@ def table(found):
     """The figures for a terminal."""
     rows = [HEADER] + [_cells(figure) for figure in found]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER) - 1)]
-    numbers = [0] + [figure.number for figure in found]
+    numbers = [""] + [figure.number for figure in found]
     lines = []
-    for at, row in enumerate(rows):
-        lines.append(f"{numbers[at] or ' '} " + "  ".join(
-            cell.ljust(width) if i in (0, 7) else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths))) + f"  {row[-1]}".rstrip())
-    return "\n".join(line.rstrip() for line in lines)
+    for at, row in zip(numbers, rows):
+        cells = [cell.ljust(width) if i in (0, 7) else cell.rjust(width)
+                 for i, (cell, width) in enumerate(zip(row, widths))]
+        lines.append(f"{at or ' '} {'  '.join(cells)}  {row[-1]}".rstrip())
+    return "\n".join(lines)
+
+
+def markdown(found):
+    """Those of README.md, without the verdicts' reasons."""
+    lines = ["| | ours | reference | ratio | wanted | floor | |", "|---|--:|--:|--:|--:|--:|---|"]
+    for figure in found:
+        if figure.number in README:
+            what, ours, reference, ratio, wanted, floor, _, verdict, _ = _cells(figure)
+            lines.append(f"| {' | '.join((what, ours, reference, ratio, wanted, floor, verdict))} |")
+    return "\n".join(lines)
+
+
+def write_readme(path, data):
+    """Puts the table where path has <!-- bench --> and <!-- /bench -->."""
+    begin, end = "<!-- bench -->\n", "<!-- /bench -->"
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    before, rest = text.split(begin, 1)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(before + begin + f"{data['machine']}:\n\n{markdown(figures(data))}\n"
+                   + end + rest.split(end, 1)[1])

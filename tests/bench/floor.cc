@@ -7,8 +7,8 @@
 // No name is looked up: links have numbers chosen here. The pod's number is at the end of its
 // container ID. What all pods share is there.
 //
-//   FLOOR_BRIDGE      the bridge's number
-//   FLOOR_MODE        ifb (what the pod sends is limited on a link on the node) or pod (in the pod)
+// CNI_ARGS has BRIDGE=NUMBER, the bridge. FLOOR_MODE is where what the pod sends is limited: ifb, a
+// link of the node, or pod.
 #include <fcntl.h>
 #include <linux/if_link.h>
 #include <linux/netfilter/nf_tables.h>
@@ -329,7 +329,8 @@ int main() {
   pod.number = static_cast<unsigned>(std::atoi(id + std::strcspn(id, "0123456789")));
   pod.ifb = std::string_view(variable("FLOOR_MODE")) == "ifb";
   pod.netns = variable("CNI_NETNS");
-  pod.bridge = static_cast<unsigned>(std::atoi(variable("FLOOR_BRIDGE")));
+  const char* const args = variable("CNI_ARGS");
+  pod.bridge = static_cast<unsigned>(std::atoi(args + std::strcspn(args, "0123456789")));
   if (verb == "ADD") add(pod);
   if (verb == "DEL") del(pod);
   return 0;

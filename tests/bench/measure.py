@@ -118,7 +118,7 @@ def growth(subject, levels, samples, bridges):
             new = [subject.pod(i) for i in range(there, level) if i % bridges == bridge]
             subject.job("ADD", new, f"chain{bridge}", parallel=2)
         there = level
-        settle(1)
+        settle(5)  # new pods say hello to their neighbours
         point = {"pods": level, "empty": {}, "chain": {}}
         for number in range(samples):
             pod = [subject.pod(level + number % bridges)]

@@ -87,12 +87,16 @@ def curves(title, below, lines):
     for value in steps(most_x):
         picture.text(at(value, 0)[0], bottom + 18, f"{value:.0f}", "middle")
     picture.text((left + right) / 2, height - 12, below, "middle")
-    for name, points in lines.items():
+    ends = []  # where names stand
+    for name, points in sorted(lines.items(), key=lambda line: -line[1][-1][1]):
         places = [at(*point) for point in points]
         picture.line(places, color_of(name))
         for x, y in places:
             picture.rectangle(x - 2.5, y - 2.5, 5, 5, color_of(name))
-        picture.text(places[-1][0] + 8, places[-1][1] + 4, name)
+        x, y = places[-1]
+        y = max([y] + [above + 14 for beside, above in ends if beside == x])
+        ends.append((x, y))
+        picture.text(x + 8, y + 4, name)
     return picture
 
 

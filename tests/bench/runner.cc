@@ -3,7 +3,8 @@
 //   runner STATE        reads jobs from stdin, one JSON object a line
 //
 //   {"verb": "ADD", "conflist": FILE, "path": DIRECTORIES, "parallel": 8, "wrap": [WORD...],
-//    "tolerant": false, "pods": [{"id": ..., "netns": ..., "ifname": ..., "capabilities":
+//    "tolerant": false, "pods": [{"id": ..., "netns": ..., "ifname": ..., "args": ...,
+//    "capabilities":
 //    {"portMappings": [...]}}]}
 //
 // For each call it writes {"pod", "plugin", "verb", "failed", "wall", "cpu", "rss"}, for each pod
@@ -172,7 +173,7 @@ std::vector<std::string> environment(const Job& job, const json& pod) {
   out.push_back("CNI_CONTAINERID=" + pod.at("id").get<std::string>());
   out.push_back("CNI_NETNS=" + pod.at("netns").get<std::string>());
   out.push_back("CNI_IFNAME=" + pod.value("ifname", "eth0"));
-  out.push_back("CNI_ARGS=");
+  out.push_back("CNI_ARGS=" + pod.value("args", ""));
   out.push_back("CNI_PATH=" + job.path);
   return out;
 }

@@ -12,7 +12,8 @@ SKIPPED = 77
 SIZE = 0.75  # of the reference's
 PROGRAMS = {"bridge": {"bridge", "host-local"}, "portmap": {"portmap"}, "bandwidth": {"bandwidth"}}
 
-#: The most system calls of each, host-local's counted with bridge's; a little above what is needed.
+#: The most system calls of each, host-local's counted with bridge's; a little above what is
+#: needed today.
 CALLS = {
     "ADD": {"bridge": 320, "portmap": 125, "bandwidth": 115},
     "CHECK": {"bridge": 225, "portmap": 115, "bandwidth": 95},

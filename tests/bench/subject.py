@@ -122,26 +122,34 @@ class Subject:
 class Floor(Subject):
     """The kernel's part of it alone: see floor.cc. mode is ifb or pod."""
 
+    FIRST = 1000  # the first bridge's number
+
     def __init__(self, mode):
         self.name, self.path = f"floor, {mode}", PROGRAMS
         World()
-        run("ip", "link", "add", "cni0", "type", "bridge")
-        run("ip", "addr", "add", "10.200.0.1/16", "dev", "cni0")
-        run("ip", "link", "set", "cni0", "up")
+        for number in range(BRIDGES):
+            bridge = f"cni{number}"
+            run("ip", "link", "add", bridge, "index", str(self.FIRST + number), "type", "bridge")
+            run("ip", "addr", "add", "10.200.0.1/16", "dev", bridge)
+            run("ip", "link", "set", bridge, "up")
         run("nft", "-f", "-", stdin=FLOOR_TABLE)
-        index = json.loads(run("ip", "-j", "link", "show", "cni0"))[0]["ifindex"]
-        networks = {"chain0": network_of("bench_floor", "bench_empty", "bench_empty"),
-                    "empty": network_of("bench_empty")}
-        self._start(networks, {"FLOOR_BRIDGE": str(index), "FLOOR_MODE": mode})
+        self._start({"chain": network_of("bench_floor", "bench_empty", "bench_empty"),
+                     "empty": network_of("bench_empty")}, {"FLOOR_MODE": mode})
+
+    def job(self, verb, pods, network="chain0", **options):
+        if network.startswith("chain"):
+            bridge = {"args": f"BRIDGE={self.FIRST + int(network[5:])}"}
+            network, pods = "chain", [pod | bridge for pod in pods]
+        return super().job(verb, pods, network, **options)
 
 
-def subjects(directory=None, family="ipv4"):
+def subjects(options):
     """All that can be measured here, by name."""
-    directory = directory or OURS
-    found = [Subject("ours, ifb", directory, family),
-             Subject("ours, pod", directory, family, {"egressMode": "pod"})]
+    family = options.family
+    found = [Subject("ours, ifb", options.plugins, family),
+             Subject("ours, pod", options.plugins, family, {"egressMode": "pod"})]
     if has_reference():
         found.append(Subject("reference", REFERENCE, family))
-    if family == "ipv4":
+    if family == "ipv4" and options.ports == 1:
         found += [Floor("ifb"), Floor("pod")]
     return {one.name: one for one in found}

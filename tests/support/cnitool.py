@@ -24,9 +24,9 @@ def environment(**more):
     return env
 
 
-def start(*arguments, **env):
-    """A running cnitool, its stdout and stderr being pipes."""
-    return subprocess.Popen([os.path.join(OURS, "cnitool"), *arguments], env=environment(**env),
+def start(*arguments, wrap=(), **env):
+    """A running cnitool, its stdout and stderr being pipes. wrap goes in front of the command."""
+    return subprocess.Popen([*wrap, os.path.join(OURS, "cnitool"), *arguments], env=environment(**env),
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True, errors="surrogateescape")
 

@@ -5,10 +5,11 @@ import os
 import traceback
 
 
-def parallel(function, items):
-    """[function(item) for item in items], in os.cpu_count() processes. What function returns must
-    be JSON; an exception of it becomes an exception here."""
-    count = min(os.cpu_count() or 1, max(len(items), 1))
+def parallel(function, items, per_processor=1):
+    """[function(item) for item in items], in so many processes per processor: more than one for what
+    waits for the kernel. What function returns must be JSON; an exception of it becomes an exception
+    here."""
+    count = min(per_processor * (os.cpu_count() or 1), max(len(items), 1))
     pipes = []
     for worker in range(count):
         end, out = os.pipe()

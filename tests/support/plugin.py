@@ -94,9 +94,9 @@ def finish(process, timeout=60):
     return Outcome(process.returncode, stdout, stderr)
 
 
-def cni(plugin, command, conf, **options):
+def cni(plugin, command, conf, timeout=60, **options):
     """Runs a plugin once: see start()."""
-    return finish(start(plugin, command, conf, **options))
+    return finish(start(plugin, command, conf, **options), timeout)
 
 
 def have(*programs):

@@ -8,6 +8,7 @@ import glob
 import json
 import os
 import re
+import stat
 import subprocess
 
 # Counters and timers that change by themselves.
@@ -17,6 +18,8 @@ _VOLATILE = {"hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "v
              "topology_change_detected", "root_port", "designated_port", "root_path_cost", "packets", "bytes"}
 
 _OF_IPTABLES = re.compile(r'"xt"|"target": "CNI-HOSTPORT-')
+# What the kernel numbers anew: actions, programs.
+_NUMBERED = re.compile(r"\s(?:index|ref|bind|id) \d+")
 _LINK_LOCAL = re.compile(r"(address|route-6)/((local|anycast|unicast) )?fe80:")
 
 _SYSCTLS = (
@@ -148,23 +151,58 @@ def _files(found, roots):
             for name in names:
                 path = os.path.join(folder, name)
                 try:
-                    if folder == "/run/netns" or not os.path.isfile(path):
+                    mode = os.lstat(path).st_mode
+                    if folder == "/run/netns":
+                        found[f"file{path}"] = "namespace"
+                    elif stat.S_ISLNK(mode):
+                        found[f"file{path}"] = "link to " + os.readlink(path)
+                    elif not stat.S_ISREG(mode):
                         found[f"file{path}"] = "special"
                     else:
                         with open(path, "rb") as file:
-                            found[f"file{path}"] = file.read(4096).decode(errors="replace")
+                            text = file.read().decode(errors="replace")
+                        found[f"file{path}"] = f"{stat.S_IMODE(mode):o}: {text}"
                 except OSError as error:
                     found[f"file{path}"] = str(error)
 
 
-def snapshot(roots=("/var/lib/cni", "/run")):
-    """The state of the network namespace this process is in, and all files below roots."""
+def _queues(found):
+    for qdisc in json.loads(_call("tc", "-j", "qdisc", "show") or "[]"):
+        dev, kind = qdisc["dev"], qdisc["kind"]
+        found[f"qdisc/{dev} {qdisc.get('parent', 'root')} {kind}"] = _stripped(qdisc.get("options", {}))
+        asked = {"clsact": ("filter show dev {} ingress", "filter show dev {} egress"),
+                 "ingress": ("filter show dev {} ingress",),
+                 "htb": ("filter show dev {}", "class show dev {}")}.get(kind, ())
+        for what in asked:
+            lines = _call("tc", *what.format(dev).split()).splitlines()
+            for number, line in enumerate(lines):
+                found[f"filter/{what.format(dev)}#{number}"] = _NUMBERED.sub("", line)
+
+
+def _connections(found):
+    try:
+        with open("/proc/net/nf_conntrack", encoding="ascii") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        words = line.split()
+        if words[2] not in ("tcp", "udp", "sctp"):
+            continue  # the kernel's own, about groups
+        del words[4:5]  # the seconds that are left
+        found[f"connection/{' '.join(words)}"] = True
+
+
+def snapshot(roots=("/var/lib/cni", "/run"), connections=False):
+    """The state of the network namespace this process is in, and all files below roots. connections:
+    those that the kernel tracks too."""
     found = {}
     _links(found)
     _routing(found)
     _firewall(found)
-    for qdisc in json.loads(_call("tc", "-j", "qdisc", "show") or "[]"):
-        found[f"qdisc/{qdisc['dev']} {qdisc.get('parent', 'root')} {qdisc['kind']}"] = True
+    _queues(found)
+    if connections:
+        _connections(found)
     for sysctl in _SYSCTLS:
         _sysctl(found, sysctl)
     _files(found, roots)
@@ -173,10 +211,10 @@ def snapshot(roots=("/var/lib/cni", "/run")):
     return {place: what for place, what in found.items() if not _LINK_LOCAL.match(place)}
 
 
-def pod_snapshot(pod):
+def pod_snapshot(pod, connections=False):
     """The state of a pod's network namespace."""
     with pod.inside():
-        return snapshot(roots=())
+        return snapshot(roots=(), connections=connections)
 
 
 def diff(before, after, ignore=lambda place: False):

@@ -33,8 +33,11 @@ class Node {
   void put(const std::string& content, std::time_t when,
            const std::string& name = "10.0.0.2") const {
     dir.write("net/" + name, content);
+    date("net/" + name, when);
+  }
+  void date(const std::string& name, std::time_t when) const {
     const timespec times[2] = {{when, 0}, {when, 0}};
-    REQUIRE(::utimensat(AT_FDCWD, dir.path("net/" + name).c_str(), times, 0) == 0);
+    REQUIRE(::utimensat(AT_FDCWD, dir.path(name).c_str(), times, 0) == 0);
   }
   /// Whether a new container gets the address; asked for by a request or not.
   bool gives(bool by_request = false) const {
@@ -130,9 +133,24 @@ TEST_CASE("heal: a network namespace in libcni's cache that exists is a sign of 
     const Node node;
     node.put(content, kBefore);
     node.dir.write("netns", "");
+    node.date("netns", kBefore);
     node.dir.write("cache/net-ctr-eth0", R"({"netns": ")" + node.dir.path("netns") + "\"}");
     CHECK_FALSE(node.gives());
     node.dir.write("cache/net-ctr-eth0", R"({"netns": ")" + node.dir.path("gone") + "\"}");
+    CHECK(node.gives());
+  }
+}
+
+TEST_CASE("heal: a network namespace that is younger than the reservation has only its name") {
+  for (const bool noted : {false, true}) {
+    const Node node;
+    if (noted) node.boot("boot-1").reserve(ip("10.0.0.2"), {"ctr", "eth0"});
+    node.put("ctr\r\neth0", kBefore);
+    node.dir.write("netns", "");
+    node.dir.write("cache/net-ctr-eth0", R"({"netns": ")" + node.dir.path("netns") + "\"}");
+    node.date("netns", kBefore - 1);
+    CHECK_FALSE(node.gives());
+    node.date("netns", kAfter);
     CHECK(node.gives());
   }
 }

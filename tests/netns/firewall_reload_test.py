@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Another program flushes and reloads its own rules, a hundred times, while hostPorts and masquerading
+are used: no new connection is lost. After a flush of everything `cnitool repair` brings them back.
+
+--table=FILE writes the figures into a document.
+"""
+
+import os
+import socket
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import damage, hostport, suite  # noqa: E402
+from support.cnitool import cnitool, use  # noqa: E402
+from support.faults import figures  # noqa: E402
+from support.forked import Forked  # noqa: E402
+from support.hostport import NODE, OUTSIDE, Server, Site  # noqa: E402
+from support.portmap import BACKENDS  # noqa: E402
+from support.world import CLONE_NEWNET, run, setns, wait_for  # noqa: E402
+
+STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
+TABLE = next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--table=")), None)
+RELOADS = max(100 // STEP, 20)
+OVER = "/run/over"
+
+FIREWALL = """
+table inet firewall
+delete table inet firewall
+table inet firewall {
+  set blocked { type ipv4_addr; elements = { 203.0.113.1, 203.0.113.2 }; }
+  chain input { type filter hook input priority 0; policy accept; ip saddr @blocked drop; }
+  chain forward { type filter hook forward priority 0; policy accept; ct state established accept; }
+  chain nat { type nat hook postrouting priority 110; policy accept; oifname "none" masquerade; }
+}
+"""
+# All tables of iptables-nft that it uses are its own, and replaced.
+TABLES = """*nat
+:PREROUTING ACCEPT
+:POSTROUTING ACCEPT
+:OURS -
+-A POSTROUTING -o none -j OURS
+-A OURS -j MASQUERADE
+COMMIT
+*filter
+:FORWARD ACCEPT
+:OURS -
+-A FORWARD -j OURS
+-A OURS -s 203.0.113.1 -j DROP
+COMMIT
+"""
+# Beside others in the same tables: its own chains alone.
+CHAINS = """*nat
+:OURS -
+-A OURS -o none -j MASQUERADE
+COMMIT
+*filter
+:OURS -
+-A OURS -s 203.0.113.1 -j DROP
+COMMIT
+"""
+
+
+def of_nftables():
+    run("nft", "-f", "-", stdin=FIREWALL)
+
+
+def of_iptables():
+    for tool in ("iptables-nft-restore", "ip6tables-nft-restore"):
+        run(tool, stdin=TABLES if tool.startswith("iptables") else TABLES.replace("203.0.113.1", "::7"))
+
+
+def in_shared_tables():
+    for tool in ("iptables-nft-restore", "ip6tables-nft-restore"):
+        run(tool, "--noflush",
+            stdin=CHAINS if tool.startswith("iptables") else CHAINS.replace("203.0.113.1", "::7"))
+
+
+def connect(pod, address, port):
+    """Connects to a server again and again, each time anew, as soon as it has answered. What the
+    kernel had to send twice was lost the first time; how busy the machine is has no part in it."""
+    setns(pod, CLONE_NEWNET)
+    said = {"made": 0, "lost": 0, "failed": 0, "wrong": []}
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    while not os.path.exists(OVER):
+        try:
+            with socket.socket(family) as one:
+                one.settimeout(30)
+                one.connect((address, port))
+                info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+                one.recv(100)
+            said["made"] += 1
+            said["lost"] += int.from_bytes(info[100:104], sys.byteorder)  # tcpi_total_retrans
+        except OSError:
+            said["failed"] += 1
+    return said
+
+
+@suite.spread
+class Reloaded(suite.NodeTest):
+    ROWS = []
+
+    def prepare(self, row):
+        backend, variant = row
+        if variant and (reason := hostport.select_iptables(variant)):
+            self.skipTest(reason)
+        self.site = Site()
+        for family in ("-4", "-6"):  # what is not masqueraded is lost outside
+            self.site.outside.run("ip", family, "route", "del", "default")
+        use({"cniVersion": "1.1.0", "name": "net", "plugins": [
+            {"type": "bridge", "bridge": "cni0", "isDefaultGateway": True, "ipMasq": True,
+             "ipMasqBackend": backend,
+             "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}],
+                                                       [{"subnet": "fd00:1:2::/64"}]]}},
+            {"type": "portmap", "capabilities": {"portMappings": True}, "backend": backend}]})
+        self.one = self.pod()
+        self.assert_ok(cnitool("add", "net", self.one.path, CAP_ARGS={
+            "portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}))
+        Server(self, "outside", (7000,), self.site.outside, protocols=("tcp",))
+        Server(self, "pod", (80,), self.one, protocols=("tcp",))
+        self.ways = [(f"{what}, IPv{family}", pod.path, address[family], port) for family in (4, 6)
+                     for what, pod, address, port in (
+                         ("hostPort", self.site.outside, NODE, 8080),
+                         ("masquerading", self.one, OUTSIDE, 7000))]
+        self.assertTrue(wait_for(self.works, 40))
+
+    def works(self):
+        asked = [(self.site.outside, NODE, 8080), (self.one, OUTSIDE, 7000)]
+        return all(hostport.ask_one(pod, "tcp", address[family], port, 1).startswith(("pod", "outs"))
+                   for pod, address, port in asked for family in (4, 6))
+
+    @suite.cases([(f"{name}, beside {other.__name__.replace('_', ' ')}", (name, row, other))
+                  for name, row in BACKENDS
+                  for other in (of_nftables, of_iptables, in_shared_tables)
+                  if row[0] == "nftables" or other is not of_iptables or row[1] == "legacy"])
+    def no_connection_is_lost(self, case):
+        name, row, other = case
+        self.prepare(row)
+        other()
+        asking = [Forked(connect, *way[1:]) for way in self.ways]
+        begin = time.monotonic()
+        for _ in range(RELOADS):
+            other()
+            time.sleep(0.01)
+        took = time.monotonic() - begin
+        open(OVER, "w", encoding="ascii").close()
+        told = [one.result() for one in asking]
+        for (what, *_), said in zip(self.ways, told):
+            self.assertEqual(said["wrong"], [])
+            self.assertEqual((said["lost"], said["failed"]), (0, 0), f"{what}: {said}")
+            self.assertGreater(said["made"], RELOADS, what)
+        self.ROWS.append((name, other.__name__.replace("_", " "), RELOADS, f"{took:.1f}",
+                          *(sum(said[what] for said in told) for what in ("made", "lost", "failed"))))
+        print(f"     {self.ROWS[-1]}", flush=True)
+
+    @suite.cases(BACKENDS)
+    def repaired_after_everything_was_flushed(self, row):
+        self.prepare(row)
+        damage.flush_rules()
+        self.assertFalse(self.works())
+        repaired = cnitool("repair")
+        self.assertEqual(repaired.status, 0, str(repaired))
+        self.assertTrue(wait_for(self.works, 40))
+
+
+def tell_all():
+    head = ("patchbay's rules", "the other's rules, reloaded", "times", "in seconds",
+            "connections meanwhile", "packets lost", "connections failed")
+    lines = ["| " + " | ".join(map(str, row)) + " |" for row in (head, *Reloaded.ROWS)]
+    text = "\n".join([lines[0], "|---|---" + "|--:" * 5 + "|", *lines[1:]])
+    print(text, flush=True)
+    if TABLE:
+        figures.publish(TABLE, "reloads", text)
+
+
+if __name__ == "__main__":
+    suite.main(needs=("iptables-nft-restore",), summary=tell_all)

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""A node comes back after a reboot with the leases and the cache of before, and without the pods:
+all ADDs succeed without anybody's help, and what lives keeps its address."""
+
+import io
+import os
+import sys
+import tarfile
+import time
+import uuid
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.cnitool import cnitool, use  # noqa: E402
+from support.parallel import parallel  # noqa: E402
+from support.plugin import REFERENCE, has_reference  # noqa: E402
+from support.world import MS_BIND, Pod, World, mount  # noqa: E402
+
+STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
+STATE = "/var/lib/cni"
+PODS = 250  # of 253 that a /24 has
+NETWORK = {"cniVersion": "1.0.0", "name": "net", "plugins": [
+    {"type": "bridge", "bridge": "cni0", "isGateway": True,
+     "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}]]}}]}
+
+
+def boot(seconds_ago):
+    """From now on the node's boot was so long ago, and another one than before."""
+    with open("/proc/stat", encoding="ascii") as file:
+        lines = file.read().splitlines(keepends=True)
+    texts = {"boot_id": str(uuid.uuid4()) + "\n",
+             "stat": "".join(f"btime {int(time.time()) - seconds_ago}\n"
+                             if line.startswith("btime") else line for line in lines)}
+    for name, target in (("boot_id", "/proc/sys/kernel/random/boot_id"), ("stat", "/proc/stat")):
+        with open(f"/run/{name}", "w", encoding="ascii") as file:
+            file.write(texts[name])
+        mount(f"/run/{name}", target, flags=MS_BIND)
+
+
+def saved():
+    """What is on the disk of the node."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        tar.add(STATE, arcname=".")
+    return out.getvalue()
+
+
+def reboot(disk, down_seconds=3600):
+    """A new node with the old disk, whose files are older by as long as the node was off."""
+    World()
+    with tarfile.open(fileobj=io.BytesIO(disk)) as tar:
+        members = tar.getmembers()
+        for member in members:
+            member.mtime -= down_seconds
+        tar.extractall(STATE, members)
+    boot(60)
+    use(NETWORK)
+
+
+def add(item):
+    """ADD of a container in a pod; [address or None, the outcome]."""
+    container, pod, path = item
+    outcome = cnitool("add", "net", f"/run/netns/{pod}", "--container-id", container,
+                      **({"CNI_PATH": path} if path else {}))
+    return [outcome.json["ips"][0]["address"] if outcome.ok else None, str(outcome)]
+
+
+def add_all(containers, pods, path=None):
+    """All at once; their addresses."""
+    for pod in pods:
+        Pod(pod)
+    results = parallel(add, [(c, p, path) for c, p in zip(containers, pods)], 4)
+    return [address for address, _ in results], [said for address, said in results if not address]
+
+
+def names(prefix, count=PODS):
+    return [f"{prefix}{n}" for n in range(count)]
+
+
+@suite.spread
+class Reboot(suite.NodeTest):
+    def setUp(self):
+        super().setUp()
+        boot(86400)
+        use(NETWORK)
+
+    def fill(self, path=None):
+        addresses, wrong = add_all(names("old"), names("pod"), path)
+        self.assertEqual(wrong[:3], [])
+        self.assertEqual(len(set(addresses)), PODS)
+        return saved()
+
+    def assert_serves_all(self, containers, pods):
+        """As many ADDs as before succeed, and then as many as there are addresses left."""
+        addresses, wrong = add_all(containers, pods)
+        self.assertEqual(wrong[:3], [], f"{len(wrong)} ADDs failed")
+        self.assertEqual(len(set(addresses)), PODS)
+        more, refused = add_all(names("more", 8), names("last", 8))
+        given = [address for address in more if address]
+        self.assertEqual((len(given), len(refused)), (253 - PODS, 8 - (253 - PODS)))
+        self.assertEqual(len(set(addresses + given)), 253, "an address of one that lives is given")
+        for said in refused:
+            self.assertIn("no IP addresses available", said)
+        for container, pod in list(zip(containers, pods))[::25]:
+            self.assert_ok(cnitool("check", "net", f"/run/netns/{pod}", "--container-id", container))
+
+    @suite.cases([
+        ("new containers in new namespaces", ("new", "sandbox")),
+        ("new containers in namespaces with the old names", ("new", "pod")),
+        ("the old containers in namespaces with the old names", ("old", "pod")),
+        ("the old containers in new namespaces", ("old", "sandbox"))][::min(STEP, 2)])
+    def the_next_250_get_addresses(self, row):
+        containers, pods = row
+        disk = self.fill()
+        reboot(disk)
+        self.assert_serves_all(names(containers), names(pods))
+
+    def test_also_where_the_reference_gave_the_addresses(self):
+        if not has_reference("host-local"):
+            self.skipTest("needs the reference's host-local")
+        disk = self.fill(REFERENCE)
+        reboot(disk)
+        self.assert_serves_all(names("new"), names("pod"))
+
+    def test_of_many_reboots_without_any_DEL(self):
+        for turn in range(4):
+            addresses, wrong = add_all(names(f"turn{turn}-", 100), names("pod", 100))
+            self.assertEqual(wrong[:3], [], f"boot {turn}: {len(wrong)} ADDs failed")
+            self.assertEqual(len(set(addresses)), 100)
+            reboot(saved())
+
+
+if __name__ == "__main__":
+    suite.main()

@@ -1,0 +1,169 @@
+"""What is disturbed: plugins as a runtime calls them, and cnitool with all of them in a chain."""
+
+import copy
+import os
+
+from support.cnitool import cnitool, use
+from support.plugin import OURS, cni
+from support.snapshot import left_by_design, pod_snapshot, snapshot
+from support.world import Pod, World, run, wait_for
+
+VERSION = "1.1.0"
+LOG = "/run/stage/log"
+SCRIPTS = "/run/stage/bin"
+
+IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/24"}], [{"subnet": "fd00:1::/64"}]],
+        "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}
+STATIC = {"type": "static", "addresses": [{"address": "10.1.0.9/24", "gateway": "10.1.0.1"},
+                                          {"address": "fd00:1::9/64"}],
+          "routes": [{"dst": "0.0.0.0/0"}], "dns": {"nameservers": ["10.1.0.1"]}}
+BRIDGE = {"type": "bridge", "isGateway": True, "ipMasq": True, "ipMasqBackend": "nftables",
+          "ipam": IPAM}
+PORTMAP = {"type": "portmap", "backend": "nftables"}
+PORTS = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"},
+         {"hostPort": 53, "containerPort": 53, "protocol": "udp", "hostIP": "127.0.0.1"}]
+LIMITS = {"ingressRate": 8000000, "ingressBurst": 800000, "egressRate": 8000000,
+          "egressBurst": 800000}
+BANDWIDTH = {"type": "bandwidth", **LIMITS}
+CHAIN = [{"type": "loopback"}, BRIDGE, PORTMAP | {"capabilities": {"portMappings": True}},
+         BANDWIDTH]
+
+#: Name of the row: (config, or the plugins of a list; the plugin of it that is disturbed).
+SUBJECTS = {
+    "loopback": ({"type": "loopback"}, None),
+    "static": ({"type": "static", "ipam": STATIC}, None),
+    "host-local": ({"type": "host-local", "ipam": IPAM}, None),
+    "bridge": (BRIDGE, None),
+    "bridge, iptables": (BRIDGE | {"ipMasqBackend": "iptables"}, None),
+    "bridge, macspoofchk and static": (BRIDGE | {"macspoofchk": True, "ipam": STATIC}, None),
+    "bridge, in its host-local": (BRIDGE, "host-local"),
+    "portmap": (PORTMAP, None),
+    "portmap, iptables": (PORTMAP | {"backend": "iptables"}, None),
+    "bandwidth": (BANDWIDTH, None),
+    "bandwidth, unshapedSubnets": (BANDWIDTH | {"unshapedSubnets": ["10.0.0.0/8", "fd00::/8"]}, None),
+    "bandwidth, pod": (BANDWIDTH | {"egressMode": "pod"}, None),
+    "bandwidth, edt": (BANDWIDTH | {"egressMode": "edt"}, None),
+    "cnitool, all in a chain": (CHAIN, None),
+    **{f"chain, in its {name}": (CHAIN, name)
+       for name in ("loopback", "bridge", "host-local", "portmap", "bandwidth")},
+}
+#: A pod beside the one that is worked on; its ports and address are others.
+OTHER = "pod2"
+
+
+def _has_route(destination, link):
+    """Whether /proc/net/ipv6_route has it."""
+    with open("/proc/net/ipv6_route", encoding="ascii") as file:
+        return any(line.startswith(destination) and line.split()[-1] == link for line in file)
+
+
+def _standing_in(pod, number):
+    """What a plugin before a chained one would have left for a pod; its result."""
+    link = "cni0" if number == 1 else f"cni{number}"
+    run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", pod.name)
+    run("ip", "-batch", "-", stdin=f"link set {link} up addrgenmode none\n"
+        f"addr add 10.1.{number}.1/24 dev {link}\naddr add fd00:1:{number}::1/64 dev {link} nodad\n")
+    # The kernel makes the routes of IPv6 addresses when it has time to.
+    wait_for(lambda: _has_route(f"fd00000100{number:02x}00000000000000000001 80", link)
+             and _has_route("ff000000000000000000000000000000 08", link), 20)
+    return {"cniVersion": VERSION,
+            "interfaces": [{"name": link}, {"name": "eth0", "sandbox": pod.path}],
+            "ips": [{"address": f"10.1.{number}.5/24", "interface": 1},
+                    {"address": f"fd00:1:{number}::5/64", "interface": 1}]}
+
+
+class Stage:
+    """A node with a pod for one subject, and another pod."""
+
+    def __init__(self, name):
+        World()
+        self.name = name
+        self.plugins, self.inner = copy.deepcopy(SUBJECTS[name])
+        self.pods = {1: Pod("pod1"), 2: Pod(OTHER)}
+        for pod in self.pods.values():  # once up, "lo" keeps 127.0.0.1
+            run("ip", "-n", pod.name, "-batch", "-", stdin="link set lo up\nlink set lo down\n")
+        self.results = {}
+        os.makedirs(SCRIPTS)
+        if self.is_chain:
+            use({"cniVersion": VERSION, "name": "net1", "plugins": self.plugins})
+        elif self.plugins["type"] in ("portmap", "bandwidth"):
+            self.before = {n: _standing_in(pod, n) for n, pod in self.pods.items()}
+
+    @property
+    def is_chain(self):
+        return isinstance(self.plugins, list)
+
+    @property
+    def collects_in_part(self):
+        """Whether GC leaves what is on links that another plugin's GC removes."""
+        return not self.is_chain and self.plugins["type"] in ("bandwidth", "loopback")
+
+    def run(self, verb, number=1, wrap=(), inject=None):
+        """Runs the verb for a pod. wrap goes in front of the program that is disturbed, and inject
+        is for strace, in front of that."""
+        strace = ["strace", "-qq", "-o", LOG, *(["-e", f"inject={inject}"] if inject else [])]
+        wrap = [*(strace if inject is not None else ()), *wrap]
+        path = OURS
+        if self.inner and wrap:
+            path, wrap = self._script(verb, wrap), ()
+        if self.is_chain:
+            return self._cnitool(verb, number, wrap, path)
+        outcome = cni(self.plugins["type"], verb, self._conf(verb, number), netns=self.pods[number].path,
+                      container=f"pod{number}", wrap=wrap, path=path, timeout=40)
+        if verb == "ADD" and outcome.ok and outcome.stdout:
+            self.results[number] = outcome.json
+        return outcome
+
+    def _script(self, verb, wrap):
+        """A directory in which the inner plugin is run with wrap, the first time."""
+        program = f"{SCRIPTS}/{self.inner}"
+        with open(program, "w", encoding="ascii") as script:
+            script.write(f'#!/bin/sh\n[ "$CNI_COMMAND" = {verb} ] && [ ! -e {LOG} ] || '
+                         f'exec {OURS}/{self.inner}\nexec {" ".join(wrap)} {OURS}/{self.inner}\n')
+        os.chmod(program, 0o755)
+        return f"{SCRIPTS}:{OURS}"
+
+    def _conf(self, verb, number):
+        conf = self.plugins | {"cniVersion": VERSION, "name": "net1"}
+        kind = conf["type"]
+        if kind in ("portmap", "bandwidth"):
+            conf["prevResult"] = self.before[number]
+        if number in self.results and verb in ("CHECK", "DEL"):
+            conf["prevResult"] = self.results[number]
+        if kind == "portmap":
+            conf["runtimeConfig"] = {"portMappings": self.ports(number)}
+        if verb == "GC":
+            conf["cni.dev/valid-attachments"] = [{"containerID": OTHER, "ifname": "eth0"}]
+        return conf
+
+    @staticmethod
+    def ports(number):
+        return [port | {"hostPort": port["hostPort"] + number - 1} for port in PORTS]
+
+    def _cnitool(self, verb, number, wrap, path):
+        words = {"GC": ["--keep", OTHER], "STATUS": []}.get(
+            verb, [self.pods[number].path, "--container-id", f"pod{number}"])
+        return cnitool(verb.lower(), "net1", "--json", *words, wrap=wrap, CNI_PATH=path,
+                       CAP_ARGS={"portMappings": self.ports(number)})
+
+    def state(self):
+        """Of the node, and where the plugins work in it, of the pod."""
+        if not self.is_chain and self.plugins["type"] not in ("bandwidth", "loopback"):
+            return snapshot(connections=True)
+        inside = pod_snapshot(self.pods[1], connections=True)
+        return snapshot(connections=True) | {f"pod {place}": what for place, what in inside.items()}
+
+
+def ignore(place):
+    """What may differ: what pods share, and the stage itself."""
+    return (left_by_design(place) or place.startswith("file/run/stage/")
+            or place in ("file/var/lib/cni/lock", "file/var/lib/cni/results/"))
+
+
+def log():
+    """What strace has written."""
+    try:
+        with open(LOG, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
