@@ -1,10 +1,12 @@
 #include "libcni/suite.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 
 #include "libcni/log.h"
+#include "netlink/types/fd.h"
 
 namespace cni {
 
@@ -19,13 +21,30 @@ const Plugin* find(std::string_view type) noexcept {
   return found == linked_plugins.end() ? nullptr : *found;
 }
 
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+// The plugin that a file is called as: "bridge", or "bridge.real" as whoever wraps it may call it.
+const Plugin* called_as(std::string_view path) noexcept {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  const Plugin* const plugin = find(name);
+  return plugin != nullptr ? plugin : find(name.substr(0, name.find('.')));
+}
 
 std::string usage() {
   std::string names;
   for (const Plugin* plugin : linked_plugins) names += cat(names.empty() ? "" : " ", plugin->name);
   return cat("CNI plugins of patchbay ", build_version(),
              ", each to be called by its own name: ", names);
+}
+
+// Says to the runtime, if there is one, that it called nothing.
+int refuse(std::string_view name) {
+  const auto what = cat("'", name, "' is no plugin: ", usage());
+  note(what);
+  if (!current_environment().contains("CNI_COMMAND")) return 2;
+  const nlohmann::ordered_json error{{"cniVersion", str(kNewest)},
+                                     {"code", static_cast<unsigned>(Code::kInvalidEnvironment)},
+                                     {"msg", what}};
+  netlink::write_all(STDOUT_FILENO, error.dump(4), "stdout");
+  return 1;
 }
 
 // The results of old versions say less than a plugin knows; a delegate's is no exception.
@@ -47,15 +66,16 @@ Result run_verb(const Plugin& plugin, const Request& request) {
 
 }  // namespace
 
-int suite_main(std::span<const Plugin* const> plugins, int argc, char** argv) {
+int suite_main(std::span<const Plugin* const> plugins, int argc, char** argv) try {
   linked_plugins = plugins;
-  const std::string_view own = argc > 0 ? base_name(argv[0]) : "";
-  if (const Plugin* const plugin = find(own)) return plugin_main(*plugin, argc, argv);
-  if (argc > 1) {
-    if (const Plugin* const plugin = find(argv[1])) return plugin_main(*plugin, argc - 1, argv + 1);
-  }
-  note(usage());
-  return argc > 1 ? 2 : 0;
+  const std::string_view own = argc > 0 ? argv[0] : "";
+  if (const Plugin* const plugin = called_as(own)) return plugin_main(*plugin, argc, argv);
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  if (const Plugin* const plugin = find(first)) return plugin_main(*plugin, argc - 1, argv + 1);
+  return refuse(argc > 1 ? first : own);
+} catch (const std::exception& e) {
+  note(e.what());
+  return 1;
 }
 
 const Plugin* linked_plugin(std::string_view type, const std::string& file) noexcept {

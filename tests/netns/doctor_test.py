@@ -211,10 +211,10 @@ class Configs(DoctorTest):
 
     def test_a_plugin_of_another_release(self):
         with open(f"{BIN}/portmap", "rb") as file:
-            shutil.copy(f"{BIN}/portmap", "/run/real")
+            shutil.copy(f"{BIN}/portmap", "/run/portmap.real")
             self.assertIn(b" plugin patchbay ", file.read())
         write(f"{BIN}/portmap", "#!/bin/sh\n# CNI portmap plugin patchbay \n"
-              "[ $# = 0 ] && exec /run/real\n"
+              "[ $# = 0 ] && exec /run/portmap.real\n"
               "echo 'CNI portmap plugin patchbay 0.0.1'\n", 0o755)
         self.assert_finds("warning", "releases", f"{BIN}/portmap", "0.0.1")
 

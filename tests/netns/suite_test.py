@@ -53,6 +53,11 @@ class Suite(suite.NodeTest):
         for plugin in PLUGINS:
             self.assertIn(plugin, wrong.stderr)
 
+    def test_a_runtime_that_calls_it_by_no_plugin_s_name_is_told_so(self):
+        error = self.assert_error(cni("patchbay", "ADD", BRIDGE, netns=self.pod().path,
+                                      documented=False), code=4, msg="patchbay' is no plugin")
+        self.assertIn("bridge", error["msg"])
+
     def test_host_local_needs_no_process_where_it_is_the_same_file(self):
         copies = copy_plugins()
         wrap = ["strace", "-f", "-o", "/run/strace.log", "-e", "trace=execve"]

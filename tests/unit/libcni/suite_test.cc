@@ -102,9 +102,10 @@ TEST_CASE("an executable is the plugin whose name it is called by, or that is it
   };
   CHECK(saying({"/opt/cni/bin/other"}).starts_with("0 CNI other plugin"));
   CHECK(saying({"/opt/cni/bin/patchbay", "fake"}).starts_with("0 CNI fake plugin"));
+  CHECK(saying({"/run/other.real"}).starts_with("0 CNI other plugin"));
   CHECK(saying({"patchbay"}).find("fake other") != std::string::npos);
-  CHECK(saying({"patchbay"}).starts_with("0 "));
-  CHECK(saying({"patchbay", "brigde"}).starts_with("2 "));
+  CHECK(saying({"patchbay"}).starts_with("2 "));
+  CHECK(saying({"patchbay", "brigde"}).starts_with("2 'brigde' is no plugin"));
 }
 
 TEST_CASE(
