@@ -64,9 +64,11 @@ def traced(subject, verbs=("ADD", "CHECK", "DEL")):
 
 
 def sizes(directory, plugins):
-    """Bytes of the plugins' files together: what is linked counts once."""
+    """Bytes of the plugins' files together: what is linked counts once, and what a plugin may become
+    counts as well."""
     files = {}
-    for plugin in plugins:
+    besides = [f for f in ("portmap-nft",) if os.path.exists(os.path.join(directory, f))]
+    for plugin in [*plugins, *besides]:
         info = os.stat(os.path.join(directory, plugin))
         files[(info.st_dev, info.st_ino)] = info.st_size
     return sum(files.values())
