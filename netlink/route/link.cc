@@ -207,6 +207,19 @@ Request set_link(const Link& link, const LinkChange& change) {
   return {cat("configure '", link.name, "'"), std::move(message)};
 }
 
+Request without_link_local(const Link& link) {
+  ifinfomsg head{};
+  head.ifi_index = link.index;
+  Message message(RTM_SETLINK, NLM_F_ACK, head);
+  if (link.index == 0) message.put(IFLA_IFNAME, link.name);
+  message.nest(IFLA_AF_SPEC, [&] {
+    message.nest(AF_INET6,
+                 [&] { message.put_u8(IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE); });
+  });
+  // Without IPv6 there is nothing to keep away.
+  return {cat("configure '", link.name, "'"), std::move(message), {EAFNOSUPPORT, EOPNOTSUPP}};
+}
+
 Request set_port(const Link& port, const PortFlags& flags) {
   ifinfomsg head{};
   head.ifi_family = AF_BRIDGE;

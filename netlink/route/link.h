@@ -110,6 +110,10 @@ struct LinkChange {
 };
 /// Of a link without index it is the name that counts: a link that the same send() makes.
 Request set_link(const Link& link, const LinkChange& change);
+/// Before the link is up: it gets no link-local address of IPv6 then, nor the routes that go with
+/// it, through all of which the kernel looks whenever a link comes or goes (fib6_clean_all() in
+/// net/ipv6/ip6_fib.c). For links that nobody talks to by IPv6, as ports of a bridge.
+Request without_link_local(const Link& link);
 
 /// Flags of a bridge port (linux/if_link.h, IFLA_BRPORT_*).
 struct PortFlags {

@@ -105,6 +105,7 @@ void open_port(const Wiring& wiring, const Port& port, const Link& bridge) {
     requests.push_back(netlink::set_port(port.outside, {.hairpin = wiring.conf.hairpin_mode,
                                                         .isolated = wiring.conf.port_isolation}));
   }
+  requests.push_back(netlink::without_link_local(port.outside));
   requests.push_back(netlink::set_link(
       port.outside, {.up = true, .alias = plugins::owner_of(wiring.request).text}));
   wiring.host.send(requests);

@@ -13,6 +13,7 @@ import subprocess
 
 # Counters and timers that change by themselves.
 _VOLATILE = {"hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "valid_life_time",
+             "direct_packets_stat",
              "preferred_life_time", "handle", "tentative", "optimistic", "metainfo", "expires",
              "hold_timer", "message_age_timer", "forward_delay_timer", "topology_change",
              "topology_change_detected", "root_port", "designated_port", "root_path_cost", "packets", "bytes"}
