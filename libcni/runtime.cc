@@ -187,11 +187,12 @@ class Failures {
   std::vector<Error> all_;
 };
 
-void collect(const Operation& operation, const NetworkList& list, std::set<Attachment>& keep) {
+void collect(const Operation& operation, const NetworkList& list, std::set<Attachment>& keep,
+             const std::optional<Cache::Listing>& seen) {
   const Cache& cache = operation.cache();
   Failures each;
   each([&] {
-    const Cache::Listing before = cache.list();
+    const Cache::Listing before = seen ? *seen : cache.list();
     const auto held = lock_network(operation, list.name);
     for (const Stale& one : stale_in(cache, list.name, before, keep)) {
       each([&] { delete_stale(operation, one); });
@@ -265,11 +266,12 @@ std::optional<Runtime::RepairReport> Runtime::repair(const NetworkList& list,
   });
 }
 
-void Runtime::gc(const NetworkList& list, const std::vector<Attachment>& valid) const {
+void Runtime::gc(const NetworkList& list, const std::vector<Attachment>& valid,
+                 const std::optional<Cache::Listing>& seen) const {
   logged({options_, list, Command::kGc}, [&] {
     check_network_name(list.name);
     std::set<Attachment> keep = checked(valid);
-    if (!list.disable_gc) collect(Operation(options_, list), list, keep);
+    if (!list.disable_gc) collect(Operation(options_, list), list, keep, seen);
   });
 }
 

@@ -85,9 +85,11 @@ class Runtime {
 
   /// Removes what is no interface of valid: DEL for every cached attachment of the network, then,
   /// from 1.1.0 on, GC of every plugin. Goes on past failures and throws them all at the end.
-  /// Attachments made while it waited for the lock stay. Nothing with disableGC.
+  /// Attachments made while it waited for the lock stay, or since the cache was as in seen, from
+  /// which valid was made. Nothing with disableGC.
   /// \throws Error before anything is removed where valid has something malformed in it.
-  void gc(const NetworkList& list, const std::vector<Attachment>& valid) const;
+  void gc(const NetworkList& list, const std::vector<Attachment>& valid,
+          const std::optional<Cache::Listing>& seen = std::nullopt) const;
 
   /// STATUS of every plugin, from 1.1.0 on; goes on past failures. The code is the first failure's.
   void status(const NetworkList& list) const;

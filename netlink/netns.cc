@@ -7,8 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "netlink/types/error.h"
@@ -46,7 +48,8 @@ std::optional<NetNs> NetNs::find(const std::string& path) {
   Fd fd = open_path(path);
   if (fd && is_netns(fd.get())) return NetNs(std::move(fd));
   // These say nothing about what is there.
-  if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EPERM) {
+  constexpr int kNoAnswer[] = {EMFILE, ENFILE, ENOMEM, EPERM, EIO, EINTR};
+  if (std::find(std::begin(kNoAnswer), std::end(kNoAnswer), errno) != std::end(kNoAnswer)) {
     throw Error(cat("open network namespace '", path, "'"), errno);
   }
   return std::nullopt;

@@ -17,10 +17,11 @@ using cni::Attachment;
 using nlohmann::ordered_json;
 
 // The attachments of a network that are alive, as far as one may look. One that is unfinished is
-// not: where its ADD goes on, the collection waits for it and lets it stay.
-void add_living(const std::string& network, const std::string& cache_dir,
+// not: where its ADD goes on, the collection waits for it and lets it stay, as that is not what was
+// seen.
+void add_living(const std::string& network, const cni::Cache::Listing& seen,
                 std::vector<Attachment>& keep) {
-  for (const cni::CachedAttachment& one : cni::Cache(cache_dir).list().attachments) {
+  for (const cni::CachedAttachment& one : seen.attachments) {
     if (one.key.network != network || one.result.is_null()) continue;
     const cni::Liveness liveness = cni::liveness_of(one.netns, one.key.ifname);
     if (liveness == cni::Liveness::kAlive || liveness == cni::Liveness::kUnknown) {
@@ -82,8 +83,9 @@ ordered_json run(const Operation& operation, const Settings& settings,
   const std::string& verb = operation.verb;
   if (verb == "gc") {
     std::vector<Attachment> keep = operation.keep;
-    if (operation.keep_alive) add_living(list.name, settings.cache_dir, keep);
-    runtime.gc(list, keep);
+    const cni::Cache::Listing seen = cni::Cache(settings.cache_dir).list();
+    if (operation.keep_alive) add_living(list.name, seen, keep);
+    runtime.gc(list, keep, seen);
   } else if (verb == "status") {
     runtime.status(list);
   } else {

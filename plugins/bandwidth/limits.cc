@@ -144,7 +144,12 @@ void remove_limits(const cni::Request& request, const DelConf& conf) {
   all.ifb = find_ifb(host, request);
   if (!conf.limits && !all.ifb) return;
   cni::BestEffort each;
-  each("look into the pod", [&] { look_into_pod(host, request, all); });
+  // What still redirects to a device that is gone drops packets, and the next DEL would not know.
+  bool is_needed = true;
+  each("look into the pod", [&] {
+    look_into_pod(host, request, all);
+    is_needed = all.outside.has_value();
+  });
   if (all.inside) {
     each("remove the limit in the pod", [&] {
       if (conf.edt) edt::remove(*all.pod, *all.inside);
@@ -155,9 +160,13 @@ void remove_limits(const cni::Request& request, const DelConf& conf) {
     each("remove the limit on the node", [&] { remove_queue(host, *all.outside); });
   }
   if (all.ifb && all.outside) {
-    each("remove the redirection", [&] { remove_redirect(host, *all.outside, *all.ifb); });
+    each("remove the redirection", [&] {
+      remove_redirect(host, *all.outside, *all.ifb);
+      is_needed = false;
+    });
   }
-  if (all.ifb) each("remove the ifb device", [&] { host.send(netlink::remove_link(*all.ifb)); });
+  if (all.ifb && !is_needed)
+    each("remove the ifb device", [&] { host.send(netlink::remove_link(*all.ifb)); });
   each.finish();
 }
 

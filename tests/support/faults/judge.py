@@ -124,6 +124,12 @@ def _reached(point):
     return point.signal and log.count(f"\n{point.call}(") + 1 >= point.number
 
 
+def _hit_stdout(point):
+    """Whether it is the answer that could not be written."""
+    return point.call == "write" and any(line.startswith("write(1,") and "(INJECTED)" in line
+                                         for line in subjects.log().splitlines())
+
+
 def _verdict(stage, point, outcome):
     """Of the run alone."""
     reached = _reached(point)
@@ -136,7 +142,7 @@ def _verdict(stage, point, outcome):
         return Verdict(reached, "killed")
     if outcome.status == -signal.SIGABRT and point.call == "setns":
         return Verdict(reached, "killed")  # a process lost in another namespace must not go on
-    return Verdict(reached, "ok" if outcome.ok else "error", complaint(outcome))
+    return Verdict(reached, "ok" if outcome.ok else "error", complaint(outcome, _hit_stdout(point)))
 
 
 def prepare(stage, verb):

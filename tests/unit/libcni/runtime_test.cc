@@ -87,6 +87,23 @@ TEST_CASE("GC: before 1.1.0 there is DEL alone; with disableGC nothing") {
   CHECK(node.log() == "DEL:three DEL:two DEL:one ");
 }
 
+TEST_CASE("GC: what is made, or finished, after the cache was seen stays") {
+  Node node;
+  const cni::Cache cache(node.options.cache_dir);
+  cni::CachedAttachment unfinished;
+  unfinished.key = {"net", "c1", "eth0"};
+  unfinished.config = "{}";
+  cache.put(unfinished);
+  const cni::Cache::Listing seen = cache.list();
+  REQUIRE(seen.attachments.size() == 1);
+  const StderrKept kept;
+  node.add();
+  node.runtime().gc(node.list, {}, seen);
+  CHECK(node.has_cached());
+  node.gc();
+  CHECK_FALSE(node.has_cached());
+}
+
 TEST_CASE("GC: what is made while it waits stays") {
   Node node;
   node.plugin("one", cat("[ $CNI_COMMAND != ADD ] || { touch ", node.file("running"),
