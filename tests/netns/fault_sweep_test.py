@@ -5,11 +5,12 @@ SIGTERM comes; stdout is lost, the disk full, /proc/sys read-only, descriptors a
 A failed ADD leaves the node as it was and says why; a killed one is cleaned up by DEL; a DEL or GC
 that was disturbed is completed by the next one; CHECK, STATUS and VERSION change nothing.
 
-Of the points every 12th is taken, with --all every one; PATCHBAY_SWEEP_STEP=40 takes every 40th.
+Of the points one in 12 is taken, with --all every one; PATCHBAY_SWEEP_STEP=40 takes one in 40.
 --table=FILE writes the figures into a document.
 """
 
 import os
+import random
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -34,6 +35,12 @@ SURROUNDED = [(f"{subject}: {verb}", (subject, verb)) for subject in surrounding
               for verb in VERBS.get(subject, ALL)]
 
 
+def share(tried):
+    """One in STEP of them, by chance, but each time the same."""
+    chosen = random.Random(len(tried)).sample(range(len(tried)), -(-len(tried) // STEP))
+    return [tried[index] for index in sorted(chosen)]
+
+
 @suite.spread
 class Faults(suite.NodeTest):
     def tell(self, subject, verb, found):
@@ -50,7 +57,7 @@ class Faults(suite.NodeTest):
         subject, verb = row
         if subject == "bandwidth, edt" and not guest.has_qdisc("fq"):
             self.skipTest("this kernel has no fq")
-        tried = points_of(judge.calls(subject, verb))[::STEP]
+        tried = share(points_of(judge.calls(subject, verb)))
         if verb in judge.LOOKS:
             batches = [tried[at:at + judge.BATCH] for at in range(0, len(tried), judge.BATCH)]
             results = parallel(lambda batch: judge.look(subject, verb, batch), batches, 2)
@@ -73,7 +80,7 @@ class Faults(suite.NodeTest):
 
     @suite.cases(SURROUNDED)
     def surroundings(self, row):
-        tried = surroundings.of(*row)[::STEP]
+        tried = share(surroundings.of(*row))
         verdicts = parallel(lambda one: surroundings.run(*row, one), tried, 2)
         self.tell(*row, [("surroundings", str(one), v) for one, v in zip(tried, verdicts)])
 
