@@ -6,6 +6,7 @@ A failed ADD leaves the node as it was and says why; a killed one is cleaned up 
 that was disturbed is completed by the next one; CHECK, STATUS and VERSION change nothing.
 
 Of the points one in 12 is taken, with --all every one; PATCHBAY_SWEEP_STEP=40 takes one in 40.
+--part=2/4 takes the second quarter of them: what would take too long is divided.
 --table=FILE writes the figures into a document.
 """
 
@@ -21,7 +22,12 @@ from support.parallel import parallel  # noqa: E402
 
 STEP = max(int(os.environ.get("PATCHBAY_SWEEP_STEP", "1")), 1 if "--all" in sys.argv else 12)
 TABLE = next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--table=")), None)
+PART, PARTS = map(int, next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--part=")),
+                            "1/1").split("/"))
 FIGURES = figures.Figures()
+
+#: So many points, and a word of how far it is.
+TOLD = 100
 
 ALL = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION")
 #: What a subject need not be asked, as it runs through the same as one that is.
@@ -36,9 +42,9 @@ SURROUNDED = [(f"{subject}: {verb}", (subject, verb)) for subject in surrounding
 
 
 def share(tried):
-    """One in STEP of them, by chance, but each time the same."""
+    """One in STEP of them, by chance, but each time the same; of these, the PART."""
     chosen = random.Random(len(tried)).sample(range(len(tried)), -(-len(tried) // STEP))
-    return [tried[index] for index in sorted(chosen)]
+    return [tried[index] for index in sorted(chosen)][PART - 1::PARTS]
 
 
 @suite.spread
@@ -63,7 +69,12 @@ class Faults(suite.NodeTest):
             results = parallel(lambda batch: judge.look(subject, verb, batch), batches, 2)
             verdicts = [verdict for one in results for verdict in one]
         else:
-            verdicts = parallel(lambda point: judge.disturb(subject, verb, point), tried, 2)
+            verdicts = []
+            for at in range(0, len(tried), TOLD):
+                verdicts += parallel(lambda point: judge.disturb(subject, verb, point),
+                                     tried[at:at + TOLD], 2)
+                wrong = sum(verdict[2] is not None for verdict in verdicts)
+                print(f"     {len(verdicts)} of {len(tried)}, {wrong} wrong", flush=True)
         columns = [p.what if p.signal else "errors" for p in tried]
         reached = self.tell(subject, verb, list(zip(columns, map(str, tried), verdicts)))
         self.assertGreater(reached, 0.9 * len(tried) - 3, "the run differs each time")
