@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "netlink/ack.h"
+#include "netlink/messages.h"
 #include "netlink/types/error.h"
 #include "netlink/types/fd.h"
 
@@ -91,36 +92,6 @@ std::optional<Holder> decode_holder(const std::uint8_t* message, std::size_t siz
                 .v6_only = flag_in(message + kFixed, size - kFixed, INET_DIAG_SKV6ONLY)};
 }
 
-/// One dump: its answers, and whether it is at its end.
-struct Dump {
-  std::vector<Holder> holders;
-  bool done = false;
-  bool unknown = false;  ///< the kernel does not know the question
-
-  void read(const std::uint8_t* at, std::size_t size) {
-    while (!done && size >= sizeof(nlmsghdr)) {
-      nlmsghdr head;
-      std::memcpy(&head, at, sizeof head);
-      if (head.nlmsg_len < sizeof head || head.nlmsg_len > size) return;
-      read_one(at, head, size);
-      const std::size_t step = std::min<std::size_t>(size, NLMSG_ALIGN(head.nlmsg_len));
-      at += step;
-      size -= step;
-    }
-  }
-
- private:
-  void read_one(const std::uint8_t* at, const nlmsghdr& head, std::size_t left) {
-    if (const auto ack = decode_ack(reinterpret_cast<const nlmsghdr*>(at), left)) {
-      done = true;
-      unknown = ack->error == ENOENT || ack->error == EINVAL || ack->error == EOPNOTSUPP;
-      if (ack->error != 0 && !unknown) throw Error("list sockets", ack->error, ack->text);
-    } else if (auto holder = decode_holder(at, head.nlmsg_len)) {
-      holders.push_back(*holder);
-    }
-  }
-};
-
 std::vector<Holder> dump(Family family, int protocol, std::uint16_t port) {
   const Fd fd = open_diag();
   if (!fd && (errno == EPROTONOSUPPORT || errno == EAFNOSUPPORT)) return {};
@@ -129,13 +100,13 @@ std::vector<Holder> dump(Family family, int protocol, std::uint16_t port) {
   while (::send(fd.get(), &request, sizeof request, 0) < 0) {
     if (errno != EINTR) throw Error("list sockets", errno);
   }
-  Dump out;
+  HolderDump out;
   alignas(nlmsghdr) std::array<std::uint8_t, 32768> buffer;
   while (!out.done) {
     const ssize_t size = ::recv(fd.get(), buffer.data(), buffer.size(), 0);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0) throw Error("list sockets", errno == EAGAIN ? ETIMEDOUT : errno);
-    out.read(buffer.data(), static_cast<std::size_t>(size));
+    out.read(std::span(buffer.data(), static_cast<std::size_t>(size)));
   }
   return out.holders;
 }
@@ -158,6 +129,20 @@ socklen_t fill(sockaddr_storage& out, const Ip& ip, std::uint16_t port) {
 }
 
 }  // namespace
+
+void HolderDump::read(std::span<const std::uint8_t> datagram) {
+  any_message(datagram, [this](const nlmsghdr* message, std::size_t left) {
+    if (const auto ack = decode_ack(message, left)) {
+      done = true;
+      unknown = ack->error == ENOENT || ack->error == EINVAL || ack->error == EOPNOTSUPP;
+      if (ack->error != 0 && !unknown) throw Error("list sockets", ack->error, ack->text);
+    } else if (auto holder = decode_holder(reinterpret_cast<const std::uint8_t*>(message),
+                                           message->nlmsg_len)) {
+      holders.push_back(*holder);
+    }
+    return done;
+  });
+}
 
 std::vector<Holder> port_holders(Family family, int protocol, std::uint16_t port) {
   const bool v4 = family == Family::kIpv4;

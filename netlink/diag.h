@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "netlink/types/ip.h"
@@ -16,6 +17,16 @@ struct Holder {
   std::uint64_t inode = 0;  ///< as in /proc/PID/fd: "socket:[INODE]"
   bool v6_only = false;     ///< of IPv6 sockets: not also those of IPv4
   bool operator==(const Holder&) const = default;
+};
+
+/// The answers to one question about sockets, datagram by datagram.
+struct HolderDump {
+  std::vector<Holder> holders;
+  bool done = false;     ///< it is at its end
+  bool unknown = false;  ///< the kernel does not know the question
+
+  /// \throws Error where the kernel refuses it.
+  void read(std::span<const std::uint8_t> datagram);
 };
 
 /// The sockets that hold a port for a family and a protocol (IPPROTO_*): those that listen, or for

@@ -1,5 +1,6 @@
 #include "netlink/nf/attributes.h"
 
+#include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 
 #include <algorithm>
@@ -16,6 +17,13 @@ std::uint64_t big_endian(Attributes::View bytes) {
 }
 
 }  // namespace
+
+Attributes Attributes::of(const ::nlmsghdr* message) {
+  constexpr std::size_t kBefore = sizeof(::nlmsghdr) + sizeof(nfgenmsg);
+  if (message->nlmsg_len < kBefore) return {};
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(message);
+  return Attributes({bytes + kBefore, message->nlmsg_len - kBefore});
+}
 
 std::optional<Attributes::One> Attributes::next() {
   nlattr head;

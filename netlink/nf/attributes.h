@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 
+struct nlmsghdr;
+
 namespace netlink::nf {
 
 /// Attributes as received: a borrowed stretch of bytes, walked without trusting any length in it.
@@ -19,6 +21,8 @@ class Attributes {
 
   Attributes() = default;
   explicit Attributes(View bytes) : rest_(bytes) {}
+  /// Those of a whole nfnetlink message, behind its headers.
+  static Attributes of(const ::nlmsghdr* message);
 
   /// The next attribute; nothing at the end or where the rest is malformed.
   std::optional<One> next();

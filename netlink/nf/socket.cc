@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "netlink/ack.h"
+#include "netlink/messages.h"
 #include "netlink/types/error.h"
 
 namespace netlink::nf {
@@ -54,29 +55,6 @@ bool removes(const Batch& batch) {
 
 Message boundary(std::uint16_t type) {
   return Message({.type = type, .resource = NFNL_SUBSYS_NFTABLES});
-}
-
-Attributes attributes_of(const ::nlmsghdr* message) {
-  constexpr std::size_t kBefore = sizeof(::nlmsghdr) + sizeof(nfgenmsg);
-  if (message->nlmsg_len < kBefore) return {};
-  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(message);
-  return Attributes({bytes + kBefore, message->nlmsg_len - kBefore});
-}
-
-// Hands each message to fn until it says true; true if it did.
-template <class Fn>
-bool any_message(std::span<const std::uint8_t> datagram, Fn&& fn) {
-  const std::uint8_t* at = datagram.data();
-  std::size_t size = datagram.size();
-  while (size >= sizeof(::nlmsghdr)) {
-    const auto* const message = reinterpret_cast<const ::nlmsghdr*>(at);
-    if (message->nlmsg_len < sizeof *message || message->nlmsg_len > size) return false;
-    if (fn(message, size)) return true;
-    const std::size_t step = std::min<std::size_t>(size, NLMSG_ALIGN(message->nlmsg_len));
-    at += step;
-    size -= step;
-  }
-  return false;
 }
 
 // While the kernel makes room for thousands of new elements, a dump goes on in another order than
@@ -193,7 +171,7 @@ bool NfSocket::dump(Message request, const std::string& operation,
     interrupted = interrupted || (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
     const auto ack = decode_ack(message, left);
     if (!ack) {
-      on_message(attributes_of(message));
+      on_message(Attributes::of(message));
     } else if (ack->error != 0) {
       throw Error(operation, ack->error, ack->text);
     }
@@ -342,7 +320,7 @@ void NfSocket::ask(std::vector<Message> requests, const std::string& operation,
     if (const auto ack = decode_ack(message, left)) {
       if (!means_nothing_there(ack->error)) throw Error(operation, ack->error, ack->text);
     } else {
-      on_answer(index, attributes_of(message));
+      on_answer(index, Attributes::of(message));
     }
     return ++answered == requests.size();
   };

@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "netlink/ack.h"
+#include "netlink/messages.h"
 #include "netlink/types/error.h"
 
 namespace netlink {
@@ -68,16 +69,10 @@ std::uint32_t RouteSocket::transmit(Message& message, const std::string& operati
 
 void RouteSocket::receive(const std::string& operation,
                           const std::function<void(const nlmsghdr*, std::size_t)>& each) {
-  const auto datagram = channel_.receive(operation);
-  std::size_t left = datagram.size();
-  for (const auto* header = reinterpret_cast<const nlmsghdr*>(datagram.data());
-       NLMSG_OK(header, left);) {
-    each(header, left);
-    const std::size_t step = NLMSG_ALIGN(static_cast<std::size_t>(header->nlmsg_len));
-    if (step >= left) break;
-    left -= step;
-    header = reinterpret_cast<const nlmsghdr*>(reinterpret_cast<const char*>(header) + step);
-  }
+  any_message(channel_.receive(operation), [&each](const nlmsghdr* message, std::size_t left) {
+    each(message, left);
+    return false;
+  });
 }
 
 void RouteSocket::collect(const std::vector<Request>& requests, std::uint32_t first) {
