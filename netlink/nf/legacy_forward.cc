@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "netlink/types/error.h"
 #include "netlink/types/fd.h"
@@ -120,16 +121,13 @@ LegacyForward::Rule rule_of(const Entry& entry, const Match& match) {
 }
 
 template <class V>
-std::optional<LegacyForward> forward() {
-  const auto table = read_table<V>("filter");
-  if (!table) return std::nullopt;
+LegacyForward decode(const ForwardEntries& entries) {
   LegacyForward out;
-  const std::size_t last = table->info.underflow[NF_INET_FORWARD];
-  for (std::size_t at = table->info.hook_entry[NF_INET_FORWARD]; at <= last;) {
+  for (std::size_t at = entries.first; at <= entries.policy;) {
     typename V::Entry entry{};
-    if (!fetch(table->entries, at, entry) || entry.next_offset == 0) break;
-    const auto verdict = verdict_at(table->entries, at, entry.target_offset);
-    if (at == last) {
+    if (!fetch(entries.bytes, at, entry) || entry.next_offset == 0) break;
+    const auto verdict = verdict_at(entries.bytes, at, entry.target_offset);
+    if (at == entries.policy) {
       out.drops = verdict == -NF_DROP - 1;
     } else {
       auto rule = rule_of(entry, V::match(entry));
@@ -141,6 +139,14 @@ std::optional<LegacyForward> forward() {
   return out;
 }
 
+template <class V>
+std::optional<LegacyForward> forward() {
+  auto table = read_table<V>("filter");
+  if (!table) return std::nullopt;
+  return decode<V>({std::move(table->entries), table->info.hook_entry[NF_INET_FORWARD],
+                    table->info.underflow[NF_INET_FORWARD]});
+}
+
 // An empty table has an entry for the policy of each built-in chain, and one that ends it.
 template <class V>
 bool has_rules(const std::string& name) {
@@ -150,6 +156,10 @@ bool has_rules(const std::string& name) {
 }
 
 }  // namespace
+
+LegacyForward decode_legacy_forward(Family family, const ForwardEntries& entries) {
+  return family == Family::kIpv4 ? decode<V4>(entries) : decode<V6>(entries);
+}
 
 std::optional<LegacyForward> read_legacy_forward(Family family) {
   return family == Family::kIpv4 ? forward<V4>() : forward<V6>();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +21,15 @@ struct LegacyForward {
   bool drops = false;  ///< its policy
   std::vector<Rule> rules;
 };
+
+/// What IPT_SO_GET_ENTRIES gave of the table, and where in it the chain is.
+struct ForwardEntries {
+  std::vector<unsigned char> bytes;
+  std::size_t first = 0;
+  std::size_t policy = 0;  ///< its last entry
+};
+/// Never trusts an offset.
+LegacyForward decode_legacy_forward(Family family, const ForwardEntries& entries);
 
 /// Nothing where the table is not in use; to ask does not create it. \throws Error.
 std::optional<LegacyForward> read_legacy_forward(Family family);
