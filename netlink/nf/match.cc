@@ -43,7 +43,7 @@ std::optional<Cidr> cidr_from(const Bytes& data, unsigned prefix, Family family)
   const std::size_t size = Ip::any(family).size();
   if (whole.size() > size) return std::nullopt;
   whole.resize(size);
-  return Cidr{Ip::from_bytes(whole.data(), size), prefix};
+  return Cidr::from_bytes(whole.data(), size, prefix);
 }
 
 // The comparison that starts with the load at `at`.

@@ -28,16 +28,16 @@ LinkAddress decode_address(const Reply& reply) {
   LinkAddress out;
   out.link = static_cast<int>(head.ifa_index);
   std::uint32_t flags = head.ifa_flags;
-  std::optional<Ip> local;
-  std::optional<Ip> address;
+  std::optional<Cidr> local;
+  std::optional<Cidr> address;
   reply.attributes(sizeof head, [&](std::uint16_t type, const void* data, std::size_t size) {
     const bool is_ip = size == 4 || size == 16;
-    if (type == IFA_LOCAL && is_ip) local = Ip::from_bytes(data, size);
-    if (type == IFA_ADDRESS && is_ip) address = Ip::from_bytes(data, size);
+    if (type == IFA_LOCAL && is_ip) local = Cidr::from_bytes(data, size, head.ifa_prefixlen);
+    if (type == IFA_ADDRESS && is_ip) address = Cidr::from_bytes(data, size, head.ifa_prefixlen);
     if (type == IFA_FLAGS) flags = get_u32(data, size);
   });
   // IFA_ADDRESS is the other end of a point-to-point link; IPv6 has no IFA_LOCAL otherwise.
-  out.cidr = {local.value_or(address.value_or(Ip())), head.ifa_prefixlen};
+  out.cidr = local.value_or(address.value_or(Cidr()));
   out.tentative = (flags & IFA_F_TENTATIVE) != 0;
   out.dad_failed = (flags & IFA_F_DADFAILED) != 0;
   return out;

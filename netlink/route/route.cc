@@ -12,13 +12,13 @@ namespace netlink {
 LinkRoute decode_route(const Reply& reply) {
   const auto head = reply.fixed<rtmsg>();
   LinkRoute out;
-  out.dst = {Ip::any(head.rtm_family == AF_INET ? Family::kIpv4 : Family::kIpv6), head.rtm_dst_len};
+  out.dst.ip = Ip::any(head.rtm_family == AF_INET ? Family::kIpv4 : Family::kIpv6);  // the default
   out.table = head.rtm_table;
   out.scope = head.rtm_scope;
   out.protocol = head.rtm_protocol;
   reply.attributes(sizeof head, [&](std::uint16_t type, const void* data, std::size_t size) {
     const bool is_ip = size == 4 || size == 16;
-    if (type == RTA_DST && is_ip) out.dst.ip = Ip::from_bytes(data, size);
+    if (type == RTA_DST && is_ip) out.dst = Cidr::from_bytes(data, size, head.rtm_dst_len);
     if (type == RTA_GATEWAY && is_ip) out.gateway = Ip::from_bytes(data, size);
     if (type == RTA_OIF) out.link = static_cast<int>(get_u32(data, size));
     if (type == RTA_TABLE) out.table = get_u32(data, size);

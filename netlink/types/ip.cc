@@ -147,6 +147,13 @@ std::optional<Cidr> Cidr::parse(std::string_view text) {
   return Cidr{*ip, prefix};
 }
 
+Cidr Cidr::from_bytes(const void* bytes, std::size_t size, unsigned prefix) {
+  const Ip ip = Ip::from_bytes(bytes, size);
+  constexpr unsigned kMapped = 96;  // bits in front of the IPv4 address
+  if (ip.size() != size) prefix = std::max(prefix, kMapped) - kMapped;
+  return {ip, std::min(prefix, ip.bits())};
+}
+
 std::string Cidr::str() const { return ip.str() + '/' + std::to_string(prefix); }
 
 bool Cidr::contains(const Ip& other) const {

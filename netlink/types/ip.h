@@ -59,6 +59,9 @@ struct Cidr {
 
   /// Nothing where text is not ADDRESS/LENGTH.
   static std::optional<Cidr> parse(std::string_view text);
+  /// bytes has 4 or 16 bytes, of which prefix counts the bits; it is cut to what the address has.
+  /// \throws std::invalid_argument for another size.
+  static Cidr from_bytes(const void* bytes, std::size_t size, unsigned prefix);
   std::string str() const;
   /// The network: host bits cleared.
   Cidr network() const { return {ip.masked(prefix), prefix}; }

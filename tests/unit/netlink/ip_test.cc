@@ -215,3 +215,17 @@ TEST_CASE("a default route is prefix 0 of the unspecified address") {
   CHECK_FALSE(cidr("0.0.0.0/1").is_default());
   CHECK_FALSE(cidr("10.0.0.0/0").is_default());
 }
+
+TEST_CASE("a network as bytes counts its prefix in the bits of those bytes") {
+  const unsigned char v4[4] = {10, 1, 2, 3};
+  CHECK(Cidr::from_bytes(v4, 4, 24) == Cidr::parse("10.1.2.3/24"));
+  const unsigned char mapped[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 1, 2, 3};
+  CHECK(Cidr::from_bytes(mapped, 16, 120) == Cidr::parse("10.1.2.3/24"));
+  CHECK(Cidr::from_bytes(mapped, 16, 64) == Cidr::parse("10.1.2.3/0"));
+}
+
+TEST_CASE("a prefix is never longer than its address") {
+  const unsigned char bytes[16] = {0x20, 1};
+  CHECK(Cidr::from_bytes(bytes, 4, 200).prefix == 32);
+  CHECK(Cidr::from_bytes(bytes, 16, 200).prefix == 128);
+}
