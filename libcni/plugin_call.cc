@@ -1,6 +1,5 @@
 #include "libcni/plugin_call.h"
 
-#include "libcni/json.h"
 #include "libcni/log.h"
 #include "libcni/repair.h"
 #include "libcni/undo.h"
@@ -88,44 +87,6 @@ void pass_on(const std::string& text) {
   if (!text.empty()) note(text.ends_with('\n') ? text.substr(0, text.size() - 1) : text);
 }
 
-// A plugin of 0.1.0 does not know the command; one of 0.2.0 may leave out the list.
-std::vector<std::string> versions_in(const json& doc) {
-  const Reader root(doc, Code::kDecodingFailure);
-  const std::string own = root["cniVersion"].as_string();
-  std::vector<std::string> out;
-  root.into("supportedVersions", out);
-  if (out.empty() && own == "0.2.0") out = {"0.1.0", "0.2.0"};
-  if (out.empty()) root["supportedVersions"].fail("expected a list of versions");
-  return out;
-}
-
-// What is anything else than a list of texts is no announcement of ours.
-std::vector<std::string> verbs_in(const json& doc) {
-  std::vector<std::string> out;
-  const auto found = doc.find(Repair::kVerbsKey);
-  if (found == doc.end() || !found->is_array()) return out;
-  for (const json& one : *found) {
-    if (one.is_string()) out.push_back(one.get<std::string>());
-  }
-  return out;
-}
-
-// Complains about what is no result. version is the list's, and becomes the result's own if it has
-// one. null is an empty result, as in the reference.
-void require_result(const json& doc, std::string& version) {
-  if (doc.is_null()) return;
-  if (!doc.is_object()) throw Error(Code::kDecodingFailure, "it is not a JSON object");
-  std::string own;
-  Reader(doc, Code::kDecodingFailure).into("cniVersion", own);
-  if (!own.empty()) version = own;
-  const auto known = version_from(version);
-  if (!known) {
-    throw Error(Code::kIncompatibleVersion,
-                cat("unsupported CNI result version \"", version, "\""));
-  }
-  result_from(doc, *known);
-}
-
 }  // namespace
 
 Env environment_for(const RuntimeOptions& options, Command command, const Target* target) {
@@ -196,40 +157,14 @@ std::string PluginCaller::call(const PluginConf& plugin, const Call& call) const
   });
 }
 
-nlohmann::ordered_json PluginCaller::result_in(const std::string& printed) const {
-  std::string version = list_.version.empty() ? "0.1.0" : list_.version;
-  try {
-    if (printed.find_first_not_of(" \t\r\n") == std::string::npos) {
-      throw Error(Code::kDecodingFailure, "it printed nothing");
-    }
-    require_result(parse_json(printed, "it"), version);
-  } catch (const Error& e) {
-    throw Error(e.code(), cat("read its result: ", e.what()), printed);
-  }
-  auto out = nlohmann::ordered_json::parse(printed);  // with its keys in the order it gave them
-  if (!out.is_object()) out = nlohmann::ordered_json::object();
-  out["cniVersion"] = version;
-  return out;
-}
-
 nlohmann::ordered_json PluginCaller::add(const PluginConf& plugin, const Call& call) const {
   const std::string printed = this->call(plugin, call);
-  return naming(plugin, call.command, [&] { return result_in(printed); });
+  return naming(plugin, call.command, [&] { return result_in(printed, list_.version); });
 }
 
-PluginCaller::Repaired PluginCaller::repair(const PluginConf& plugin, const Call& call) const {
+RepairAnswer PluginCaller::repair(const PluginConf& plugin, const Call& call) const {
   const std::string printed = this->call(plugin, call);
-  return naming(plugin, call.command, [&]() -> Repaired {
-    const auto doc = nlohmann::ordered_json::parse(printed, nullptr, false);
-    if (!doc.is_object() || !doc.contains("result")) {
-      throw Error(Code::kDecodingFailure, "read its answer: it has no result", printed);
-    }
-    Repaired out;
-    const json answer = doc;
-    Reader(answer, Code::kDecodingFailure).into("found", out.found);
-    out.result = result_in(doc["result"].dump());
-    return out;
-  });
+  return naming(plugin, call.command, [&] { return repair_in(printed, list_.version); });
 }
 
 void PluginCaller::require_plugins(Command command) const {
@@ -249,10 +184,9 @@ Runtime::PluginVersions PluginCaller::versions(const PluginConf& plugin) const {
     set_variables(program.env, Command::kVersion, dummy, "dummy");
     program.env.insert_or_assign(Repair::kAsk, "1");
     try {
-      const json doc = parse_json(
-          run(plugin, Command::kVersion, program, cat(R"({"cniVersion":")", str(kNewest), R"("})")),
-          "what it printed");
-      return {plugin.type, program.file, versions_in(doc), verbs_in(doc)};
+      VersionAnswer answer = versions_in(run(plugin, Command::kVersion, program,
+                                             cat(R"({"cniVersion":")", str(kNewest), R"("})")));
+      return {plugin.type, program.file, std::move(answer.versions), std::move(answer.verbs)};
     } catch (const Error& e) {
       if (e.what() != std::string_view("unknown CNI_COMMAND: VERSION")) throw;
       return {plugin.type, program.file, {"0.1.0"}, {}};

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "libcni/plugin_answer.h"
 #include "libcni/runtime.h"
 
 /// How a runtime calls one plugin.
@@ -34,13 +35,8 @@ class PluginCaller {
   /// call() for ADD; what it printed is a result.
   nlohmann::ordered_json add(const PluginConf& plugin, const Call& call) const;
 
-  /// What a plugin said to REPAIR: what was wrong, and the result of ADD as it is now.
-  struct Repaired {
-    std::vector<std::string> found;
-    nlohmann::ordered_json result;
-  };
   /// call() for REPAIR.
-  Repaired repair(const PluginConf& plugin, const Call& call) const;
+  RepairAnswer repair(const PluginConf& plugin, const Call& call) const;
 
   /// \throws Error as call() where one of the plugins is not there.
   void require_plugins(Command command) const;
@@ -48,7 +44,6 @@ class PluginCaller {
   Runtime::PluginVersions versions(const PluginConf& plugin) const;
 
  private:
-  nlohmann::ordered_json result_in(const std::string& printed) const;
   std::string input(const PluginConf& plugin, const Call& call) const;
   std::string run(const PluginConf& plugin, Command command, const Program& program,
                   const std::string& input) const;

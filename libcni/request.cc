@@ -32,7 +32,7 @@ Needs needs_of(std::string_view command) {
 
 // The reference's order: each variable in turn, validated where it is required; then what is
 // missing.
-void read_environment(const Env& env, Request& request) {
+void take_variables(const Env& env, Request& request) {
   const std::string command = lookup(env, "CNI_COMMAND");
   const Needs needs = needs_of(command);
   std::string missing;
@@ -139,18 +139,25 @@ std::string_view str(Command command) {
 }
 
 void Request::read(const Env& from, int in) {
-  env = from;
-  read_environment(env, *this);
-  const std::string verb = lookup(env, "CNI_COMMAND");
-  if (verb == str(Command::kVersion)) return;  // stdin is not read
+  if (!read_environment(from)) return;  // stdin is not read
   try {
-    input = netlink::read_all(in, "stdin");
+    read_config(netlink::read_all(in, "stdin"));
   } catch (const netlink::Error& e) {
     throw Error(Code::kIoFailure, cat("error reading from stdin: ", e.what()));
   }
+}
+
+bool Request::read_environment(const Env& from) {
+  env = from;
+  take_variables(env, *this);
+  return lookup(env, "CNI_COMMAND") != str(Command::kVersion);
+}
+
+void Request::read_config(std::string text) {
+  input = std::move(text);
   conf = parse_json(input, "the network config on stdin");
   network = read_name(conf);
-  command = read_command(verb);
+  command = read_command(lookup(env, "CNI_COMMAND"));
   version = read_version(conf, command);
 }
 

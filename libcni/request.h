@@ -57,6 +57,10 @@ struct Request {
   /// \throws Error: 4 naming every missing variable at once, 5, 6, 7, 1; what was read by then
   /// stays, so that the error can carry the config's version.
   void read(const Env& env, int in);
+  /// The two steps of read(): what the environment says, and then the config, where the first one
+  /// says that there is one. \throws as read().
+  bool read_environment(const Env& env);
+  void read_config(std::string text);
   /// The config's cniVersion where it is one that this build speaks, else the newest.
   Version stated_version() const noexcept;
 };

@@ -100,27 +100,6 @@ Attachment attachment_from(const json& doc, const std::string& container_id) {
   return out;
 }
 
-std::string text_of(const Container& container) {
-  json attachments = json::array();
-  for (const Attachment& one : container) attachments.push_back(to_json(one));
-  return json{{"containerID", container.at(0).owner.container_id},
-              {"attachments", std::move(attachments)}}
-      .dump();
-}
-
-// Nothing where it is not a whole record.
-std::optional<Container> parse(const std::string& text) try {
-  const json doc = json::parse(text);
-  Container out;
-  for (const json& one : doc.at("attachments")) {
-    out.push_back(attachment_from(one, doc.at("containerID")));
-  }
-  if (out.empty()) return std::nullopt;
-  return out;
-} catch (const std::exception&) {
-  return std::nullopt;
-}
-
 std::string file_name(const Key& key) {
   return cat(key.family == Family::kIpv4 ? "4-" : "6-", name_of(key.protocol), "-", key.port, "-",
              key.address ? key.address->str() : "any");
@@ -136,6 +115,26 @@ auto of(const Owner& owner) {
 }
 
 }  // namespace
+
+std::string text_of(const Container& container) {
+  json attachments = json::array();
+  for (const Attachment& one : container) attachments.push_back(to_json(one));
+  return json{{"containerID", container.at(0).owner.container_id},
+              {"attachments", std::move(attachments)}}
+      .dump();
+}
+
+std::optional<Container> container_from(const std::string& text) try {
+  const json doc = json::parse(text);
+  Container out;
+  for (const json& one : doc.at("attachments")) {
+    out.push_back(attachment_from(one, doc.at("containerID")));
+  }
+  if (out.empty()) return std::nullopt;
+  return out;
+} catch (const std::exception&) {
+  return std::nullopt;
+}
 
 std::string Owner::container_hash() const { return cni::sha512_hex(container_id).substr(0, 16); }
 
@@ -173,7 +172,7 @@ netlink::Fd Records::lock() const { return cni::take_lock(dir_); }
 Records::Reading Records::read(const std::string& container_hash) const {
   const auto file = dir_.read(container_hash);
   if (!file) return {};
-  auto container = parse(file->content);
+  auto container = container_from(file->content);
   return {.there = true, .attachments = container ? std::move(*container) : Container{}};
 }
 

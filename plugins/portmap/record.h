@@ -54,6 +54,11 @@ struct Attachment {
 /// All attachments of a container, the oldest first.
 using Container = std::vector<Attachment>;
 
+/// The file of a container with at least one attachment, and what such a file says; nothing where
+/// it is none that was written here.
+std::string text_of(const Container& container);
+std::optional<Container> container_from(const std::string& text);
+
 class Records {
  public:
   static constexpr const char* kPath = "/run/cni/portmap";
