@@ -17,6 +17,7 @@
 #include <span>
 #include <thread>
 
+#include "libcni/json.h"
 #include "netlink/types/fd.h"
 
 namespace cni {
@@ -292,20 +293,18 @@ Outcome execute(const Program& program, std::string_view input, std::chrono::sec
 }
 
 Error error_from(std::string_view type, const Outcome& outcome) {
-  const auto doc = nlohmann::json::parse(outcome.out, nullptr, false);
-  if (doc.is_object()) {
-    try {
-      const Reader root(doc);
-      unsigned code = 0;
-      std::string msg;
-      std::string details;
-      root.into("code", code, 0, 0xffffffff);
-      root.into("msg", msg);
-      root.into("details", details);
-      if (!msg.empty()) return {static_cast<Code>(code), msg, details};
-    } catch (const Error&) {
-      // Not an error object after all: described below.
-    }
+  try {
+    const nlohmann::json doc = parse_json(outcome.out, "it");
+    const Reader root(doc);
+    unsigned code = 0;
+    std::string msg;
+    std::string details;
+    root.into("code", code, 0, 0xffffffff);
+    root.into("msg", msg);
+    root.into("details", details);
+    if (!msg.empty()) return {static_cast<Code>(code), msg, details};
+  } catch (const Error&) {
+    // No error object: described below.
   }
   std::string why = cat("plugin '", type, "' failed (", ended_how(outcome), ")");
   if (!outcome.out.empty()) {

@@ -69,7 +69,12 @@ nlohmann::ordered_json result_in(const std::string& printed, const std::string& 
 }
 
 RepairAnswer repair_in(const std::string& printed, const std::string& list_version) {
-  const json answer = parse_json(printed, "its answer");
+  json answer;
+  try {
+    answer = parse_json(printed, "it");
+  } catch (const Error& e) {
+    throw Error(e.code(), cat("read its answer: ", e.what()), printed);
+  }
   if (!answer.is_object() || !answer.contains("result")) {
     throw Error(Code::kDecodingFailure, "read its answer: it has no result", printed);
   }

@@ -364,3 +364,11 @@ TEST_CASE("a plugin that failed without an error object is described by what is 
     CHECK(e.details() == out);
   }
 }
+
+TEST_CASE("output that nests too deep to be quoted is no error object") {
+  const std::string deep =
+      R"({"msg": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
+  const Error e = failure(deep, "", 256);
+  CHECK(e.code() == cni::Code::kInternal);
+  CHECK(e.details() == deep);
+}
