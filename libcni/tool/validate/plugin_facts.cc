@@ -23,6 +23,15 @@ json schema_in(const std::string& text) {
   return doc.is_object() && doc.contains("properties") ? doc : json();
 }
 
+std::optional<cni::Error> run_parser(const std::string& type, const cni::Program& parser,
+                                     const json& conf) {
+  const std::string input = conf.dump(-1, ' ', false, json::error_handler_t::replace);
+  const cni::Outcome outcome = cni::execute(parser, input, kLimit);
+  const json said = json::parse(outcome.out, nullptr, false);
+  if (outcome.ok() || !said.is_object() || !said.contains("code")) return std::nullopt;
+  return cni::error_from(type, outcome);
+}
+
 }  // namespace
 
 Plugins::Plugins(std::string path, cni::Env env)
@@ -49,6 +58,11 @@ PluginFacts Plugins::ask(const std::string& type) const {
         cni::execute({.file = out.file, .arguments = {"--schema"}, .env = env_, .own_group = true},
                      "{}", kLimit);
     if (outcome.ok()) out.schema = schema_in(outcome.out);
+    if (!out.schema.is_null()) {
+      const cni::Program parser{
+          .file = out.file, .arguments = {"--validate"}, .env = env_, .own_group = true};
+      out.refusal = [type, parser](const json& conf) { return run_parser(type, parser, conf); };
+    }
   } catch (const cni::Error& e) {
     out.failure = e.what();
   } catch (const netlink::Error& e) {
@@ -59,14 +73,7 @@ PluginFacts Plugins::ask(const std::string& type) const {
 
 std::optional<cni::Error> Plugins::refusal(const std::string& type, const json& conf) {
   const PluginFacts& facts = of(type);
-  if (facts.schema.is_null()) return std::nullopt;
-  const std::string input = conf.dump(-1, ' ', false, json::error_handler_t::replace);
-  const cni::Outcome outcome = cni::execute(
-      {.file = facts.file, .arguments = {"--validate"}, .env = env_, .own_group = true}, input,
-      kLimit);
-  const json said = json::parse(outcome.out, nullptr, false);
-  if (outcome.ok() || !said.is_object() || !said.contains("code")) return std::nullopt;
-  return cni::error_from(type, outcome);
+  return facts.refusal ? facts.refusal(conf) : std::nullopt;
 }
 
 std::string Plugins::similar(const std::string& type) const {

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libcni/error.h"
@@ -17,6 +19,9 @@ struct PluginFacts {
   std::vector<std::string> versions;
   nlohmann::json schema;  ///< null: it does not describe its config
   std::string failure;    ///< why file or versions are not known
+  /// What its own parser has against a config that ADD would get (--validate): nothing where it
+  /// accepts it. Empty where there is nobody to ask.
+  std::function<std::optional<cni::Error>(const nlohmann::json& conf)> refusal = {};
 };
 
 /// The plugins of some directories. Each is asked once: for its versions (VERSION) and its schema
@@ -24,12 +29,15 @@ struct PluginFacts {
 class Plugins {
  public:
   Plugins(std::string path, cni::Env env);
+  /// Plugins of which all is known, by type: none is asked for these.
+  explicit Plugins(std::map<std::string, PluginFacts, std::less<>> known)
+      : known_(std::move(known)) {}
 
   /// \throws netlink::Error where a program cannot be run at all.
   const PluginFacts& of(const std::string& type);
 
-  /// What the plugin's own parser has against a config that ADD would get (--validate): nothing
-  /// where it accepts it, or does not know the option.
+  /// PluginFacts::refusal: nothing where the plugin accepts the config, or does not know the
+  /// option.
   std::optional<cni::Error> refusal(const std::string& type, const nlohmann::json& conf);
 
   /// The name of an executable that may have been meant; empty where none is like it.
