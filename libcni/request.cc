@@ -30,6 +30,16 @@ Needs needs_of(std::string_view command) {
   return {false, false, false, false};
 }
 
+// What becomes a part of the result must be text that JSON can carry. Only ADD is refused for it: a
+// DEL takes what comes.
+void require_utf8(const char* variable, const std::string& value) {
+  try {
+    static_cast<void>(nlohmann::json(value).dump());
+  } catch (const nlohmann::json::type_error&) {
+    throw Error(Code::kInvalidEnvironment, cat(variable, ": not UTF-8"), value);
+  }
+}
+
 // The reference's order: each variable in turn, validated where it is required; then what is
 // missing.
 void take_variables(const Env& env, Request& request) {
@@ -51,6 +61,10 @@ void take_variables(const Env& env, Request& request) {
   const std::string path = take("CNI_PATH", needs.path);
   if (!missing.empty()) {
     throw Error(Code::kInvalidEnvironment, cat("required env variables [", missing, "] missing"));
+  }
+  if (lookup(env, "CNI_COMMAND") == str(Command::kAdd)) {
+    require_utf8("CNI_NETNS", request.netns);
+    require_utf8("CNI_IFNAME", request.ifname);
   }
   if (!needs.id) request.container_id.clear();
   if (!needs.ifname) request.ifname.clear();

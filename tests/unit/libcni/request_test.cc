@@ -239,3 +239,14 @@ TEST_CASE("the environment is checked before stdin, the name before the version"
         "cniVersion: expected a string: 5");
   CHECK(refusal({{"CNI_COMMAND", "PING"}}, R"({"cniVersion": "9.9.9", "name": "n"})").code == 4);
 }
+
+TEST_CASE("what JSON cannot carry into the result is refused by ADD alone") {
+  for (const char* variable : {"CNI_IFNAME", "CNI_NETNS"}) {
+    CAPTURE(variable);
+    const Refusal got = refusal(with(env_for("ADD"), variable, "eth\xff"));
+    CHECK(got.code == 4);
+    CHECK(got.msg == std::string(variable) + ": not UTF-8");
+    CHECK(read(with(env_for("DEL"), variable, "eth\xff")).command == Command::kDel);
+    CHECK(read(with(env_for("ADD"), variable, "eth\xc3\xa4")).command == Command::kAdd);
+  }
+}
