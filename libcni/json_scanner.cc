@@ -49,6 +49,7 @@ std::string why_no_number(std::string_view token) {
 }  // namespace
 
 void JsonScanner::note(Span at, std::string what, std::string suggestion) {
+  at.end = std::min(at.end, text_.size());  // what is missing at the end has no character
   out_.mistakes.push_back({at, std::move(what), std::move(suggestion)});
 }
 

@@ -35,7 +35,8 @@ void check_any(const std::string& text) {
   if (got.mistakes.empty()) CHECK(got.value == other);
   CHECK_FALSE(got.places.empty());
   for (const auto& one : got.mistakes) {
-    CHECK(one.at.begin <= text.size());
+    CHECK(one.at.begin <= one.at.end);
+    CHECK(one.at.end <= text.size());
     CHECK(!one.what.empty());
   }
   for (const auto& one : got.places) CHECK(one.value.begin <= text.size());
