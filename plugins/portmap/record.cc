@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "libcni/conf.h"
 #include "libcni/error.h"
 #include "libcni/hash.h"
+#include "libcni/json.h"
 #include "libcni/lock.h"
 
 namespace portmap {
@@ -13,6 +15,7 @@ namespace {
 
 using cni::cat;
 using cni::Dir;
+using cni::Reader;
 using nlohmann::json;
 
 constexpr const char* kClaims = "claims";
@@ -24,14 +27,20 @@ json to_json(const Claim& claim) {
                       claim.target.str(), claim.target_port});
 }
 
-Claim claim_from(const json& doc) {
-  const Ip target = Ip::parse(doc.at(3).get<std::string>()).value();
-  const auto address = doc.at(1).get<std::string>();
-  Claim claim{{target.family(), protocol_from(doc.at(0).get<std::string>()).value(),
-               doc.at(2).get<std::uint16_t>()},
-              target,
-              doc.at(4).get<std::uint16_t>()};
-  if (!address.empty()) claim.key.address = Ip::parse(address).value();
+std::uint16_t port_from(const Reader& place) {
+  return static_cast<std::uint16_t>(place.as_int(1, 65535));
+}
+
+Claim claim_from(const Reader& place) {
+  const auto parts = place.elements();
+  if (parts.size() != 5) place.fail("expected a protocol, and two addresses with ports");
+  const auto protocol = protocol_from(parts[0].as_string());
+  if (!protocol) parts[0].fail("not a protocol");
+  const Ip target = parts[3].as_ip();
+  Claim claim{{target.family(), *protocol, port_from(parts[2])}, target, port_from(parts[4])};
+  if (parts[1].as_string().empty()) return claim;
+  claim.key.address = parts[1].as_ip();
+  if (claim.key.address->family() != target.family()) parts[1].fail("of another family");
   return claim;
 }
 
@@ -44,13 +53,13 @@ json to_json(const Options& options) {
           {"conditionsV6", options.conditions_v6}};
 }
 
-Options options_from(const json& doc) {
-  return {.snat = doc.at("snat"),
-          .masq_all = doc.at("masqAll"),
-          .mark_bit = doc.at("markMasqBit"),
-          .external_set_mark_chain = doc.at("externalSetMarkChain"),
-          .conditions_v4 = doc.at("conditionsV4"),
-          .conditions_v6 = doc.at("conditionsV6")};
+Options options_from(const Reader& place) {
+  return {.snat = place["snat"].as_bool(),
+          .masq_all = place["masqAll"].as_bool(),
+          .mark_bit = static_cast<unsigned>(place["markMasqBit"].as_int(0, 31)),
+          .external_set_mark_chain = place["externalSetMarkChain"].as_string(),
+          .conditions_v4 = place["conditionsV4"].as_strings(),
+          .conditions_v6 = place["conditionsV6"].as_strings()};
 }
 
 json to_json(const PodAddresses& pod) {
@@ -61,10 +70,10 @@ json to_json(const PodAddresses& pod) {
   return out;
 }
 
-PodAddresses pod_from(const json& doc) {
+PodAddresses pod_from(const Reader& place) {
   PodAddresses out;
-  for (const json& text : doc) {
-    const Cidr address = Cidr::parse(text.get<std::string>()).value();
+  for (const Reader& one : place.elements()) {
+    const Cidr address = one.as_cidr();
     (address.ip.is_v4() ? out.v4 : out.v6) = address;
   }
   return out;
@@ -85,18 +94,24 @@ json to_json(const Attachment& one) {
           {"deviceV6", one.device_v6}};
 }
 
-Attachment attachment_from(const json& doc, const std::string& container_id) {
-  Attachment out{
-      .owner = {doc.at("network"), container_id, doc.at("ifname")},
-      .netns = doc.at("netns"),
-      .netns_inode = doc.at("netnsInode"),
-      .backend = doc.at("backend") == "iptables" ? Backend::kIptables : Backend::kNftables,
-      .options = options_from(doc.at("options")),
-      .pod = pod_from(doc.at("pod")),
-      .claims = {},
-      .device_v4 = doc.at("deviceV4"),
-      .device_v6 = doc.at("deviceV6")};
-  for (const json& claim : doc.at("claims")) out.claims.push_back(claim_from(claim));
+Backend backend_from(const Reader& place) {
+  for (const Backend one : {Backend::kNftables, Backend::kIptables}) {
+    if (place.as_string() == name_of(one)) return one;
+  }
+  place.fail("not a backend");
+}
+
+Attachment attachment_from(const Reader& place, const std::string& container_id) {
+  Attachment out{.owner = {place["network"].as_string(), container_id, place["ifname"].as_string()},
+                 .netns = place["netns"].as_string(),
+                 .netns_inode = place["netnsInode"].as_string(),
+                 .backend = backend_from(place["backend"]),
+                 .options = options_from(place["options"]),
+                 .pod = pod_from(place["pod"]),
+                 .claims = {},
+                 .device_v4 = place["deviceV4"].as_string(),
+                 .device_v6 = place["deviceV6"].as_string()};
+  for (const Reader& claim : place["claims"].elements()) out.claims.push_back(claim_from(claim));
   return out;
 }
 
@@ -121,18 +136,19 @@ std::string text_of(const Container& container) {
   for (const Attachment& one : container) attachments.push_back(to_json(one));
   return json{{"containerID", container.at(0).owner.container_id},
               {"attachments", std::move(attachments)}}
-      .dump();
+      .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 std::optional<Container> container_from(const std::string& text) try {
-  const json doc = json::parse(text);
+  const json doc = cni::parse_json(text, "it");
+  const Reader root(doc);
   Container out;
-  for (const json& one : doc.at("attachments")) {
-    out.push_back(attachment_from(one, doc.at("containerID")));
+  for (const Reader& one : root["attachments"].elements()) {
+    out.push_back(attachment_from(one, root["containerID"].as_string()));
   }
   if (out.empty()) return std::nullopt;
   return out;
-} catch (const std::exception&) {
+} catch (const cni::Error&) {
   return std::nullopt;
 }
 

@@ -113,3 +113,26 @@ TEST_CASE("a tag is fifty characters, and the comment begins with it and fits nf
   CHECK(owner.comment().find('"') == std::string::npos);
   CHECK(kOne.str() == "container 'c1' (network 'net1', interface 'eth0')");
 }
+
+TEST_CASE("a record with something in it that portmap writes nowhere is none") {
+  const std::string whole = portmap::text_of({attachment()});
+  REQUIRE(portmap::container_from(whole) == portmap::Container{attachment()});
+  const std::pair<std::string, std::string> others[] = {
+      {R"("",8080,)", R"("",73616,)"},  // 8080, if it is cut to 16 bits
+      {R"("",8080,)", R"("",0,)"},
+      {R"("",8080,)", R"("",8080.5,)"},
+      {R"("192.0.2.1",53)", R"("2001:db8::1",53)"},  // of an IPv4 target
+      {R"("markMasqBit":7)", R"("markMasqBit":32)"},
+      {R"("markMasqBit":7)", R"("markMasqBit":-1)"},
+      {R"("backend":"iptables")", R"("backend":"ipvs")"},
+      {R"("10.1.2.3/24")", R"("10.1.2.3/33")"},
+  };
+  for (const auto& row : others) {
+    CAPTURE(row.second);
+    std::string text = whole;
+    const auto at = text.find(row.first);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, row.first.size(), row.second);
+    CHECK_FALSE(portmap::container_from(text));
+  }
+}
