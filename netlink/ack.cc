@@ -2,7 +2,9 @@
 
 #include <linux/netlink.h>
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace netlink {
 
@@ -42,7 +44,9 @@ std::optional<Ack> decode_ack(const nlmsghdr* message, std::size_t available) {
   const auto* const bytes = reinterpret_cast<const unsigned char*>(message);
   int error = 0;
   std::memcpy(&error, bytes + kHeader, sizeof error);
-  Ack ack{.sequence = head.nlmsg_seq, .error = error < 0 ? -error : 0, .text = {}};
+  const int most = std::numeric_limits<int>::max();
+  error = error < 0 ? -std::max(error, -most) : 0;
+  Ack ack{.sequence = head.nlmsg_seq, .error = error, .text = {}};
   if ((head.nlmsg_flags & NLM_F_ACK_TLVS) == 0) return ack;
 
   std::size_t attributes = kHeader + sizeof(int);

@@ -119,7 +119,9 @@ class Reader {
     }
     // How iptables-nft wrote -p before 1.8.3: the header's field.
     const unsigned field = family_ == Family::kIpv4 ? 9 : 6;
-    if (load.offset == field && load.len == 1 && mask == nullptr) return protocol(cmp->data[0]);
+    if (load.offset == field && load.len == 1 && mask == nullptr && cmp->data.size() == 1) {
+      return protocol(cmp->data[0]);
+    }
     const Exprs one(exprs_.begin() + static_cast<std::ptrdiff_t>(start),
                     exprs_.begin() + static_cast<std::ptrdiff_t>(at_));
     const auto source = netlink::nf::address_of(one, Side::kSource, family_);

@@ -238,7 +238,7 @@ class Walk {
       one.jump = static_cast<std::size_t>(verdict);
     } else {
       one.rule.exprs.emplace_back(verdict == XT_RETURN ? netlink::nf::return_verdict()
-                                                       : netlink::nf::Verdict{-verdict - 1});
+                                                       : netlink::nf::Verdict{-(verdict + 1)});
     }
   }
 

@@ -4,6 +4,7 @@
 #include <linux/netlink.h>
 
 #include <cstring>
+#include <limits>
 #include <vector>
 
 namespace {
@@ -94,4 +95,12 @@ TEST_CASE("malformed attributes do not hide the error") {
       CHECK(ack->error == 22);
     }
   }
+}
+
+TEST_CASE("an error that no errno is has a positive value all the same") {
+  Bytes bytes = kDone;
+  poke(bytes, sizeof(nlmsghdr), std::numeric_limits<int>::min());
+  const auto ack = decode(bytes);
+  REQUIRE(ack);
+  CHECK(ack->error > 0);
 }
