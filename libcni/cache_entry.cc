@@ -108,6 +108,7 @@ CachedAttachment attachment_in(const std::string& name, const File& file,
   if (key != nullptr && is_bare_result(doc)) {
     out = {
         .key = *key, .netns = {}, .args = {}, .capabilities = nullptr, .config = {}, .result = doc};
+    out.netns = sandbox_in(out);
   } else {
     out = attachment_from(doc);
     if (out.key.file_name() != name) {
