@@ -16,6 +16,13 @@ if(CNI_SANITIZE)
 else()
   target_compile_definitions(cni_flags INTERFACE $<$<CONFIG:Release>:_FORTIFY_SOURCE=2>)
 endif()
+if(CNI_FUZZ)
+  target_compile_options(cni_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # The kernel's headers have arrays of no size at the end of a struct.
+  target_compile_options(cni_flags INTERFACE -Wno-zero-length-array)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # False with std::string where much is inlined: GCC's PR105651. clang-tidy, which does not know it,
   # reads the commands of a debug build.

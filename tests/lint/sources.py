@@ -8,11 +8,12 @@ FOLDERS = ["libcni", "netlink", "plugins", "tests", "scripts", "conf-examples", 
 
 
 def files(*suffixes, folders=FOLDERS):
-    """The project's files with one of these suffixes (all without any), with paths from the root."""
+    """The project's files with one of these suffixes (all without any), with paths from the root.
+    The corpora of the fuzz targets are no texts."""
     found = []
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
+            if path.is_file() and not {"__pycache__", "corpus"} & set(path.parts):
                 if not suffixes or path.suffix in suffixes:
                     found.append(path.relative_to(ROOT))
     return found

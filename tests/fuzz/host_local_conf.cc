@@ -1,0 +1,23 @@
+// The config of host-local.
+#include "plugins/host-local/conf.h"
+#include "plugins/host-local/host_local.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/plugin_conf.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using fuzz::require;
+  const auto request = fuzz::request_in(fuzz::text_of(data, size));
+  if (!request) return 0;
+  fuzz::accepts([&] { host_local::data_dir_from(*request); });
+  fuzz::takes(*request, host_local::validate);
+  fuzz::accepts([&] {
+    const auto conf = host_local::Conf::parse(*request);
+    require(!conf.data_dir.empty() && !conf.sets.empty(), "there is something to give out");
+    for (const auto& set : conf.sets) {
+      host_local::check(set);
+      require(!set.str().empty(), "a set can be named");
+      host_local::Cursor(set, std::nullopt).next();
+    }
+  });
+  return 0;
+}

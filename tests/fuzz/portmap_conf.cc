@@ -1,0 +1,54 @@
+// The config of portmap, and what of it does not depend on the node: claims, tables, and rules.
+#include "plugins/portmap/conf.h"
+#include "plugins/portmap/iptables_rules.h"
+#include "plugins/portmap/portmap.h"
+#include "plugins/portmap/record.h"
+#include "plugins/portmap/table.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/plugin_conf.h"
+
+namespace {
+
+using namespace portmap;
+using fuzz::require;
+
+Attachment attachment_of(const cni::Request& request, const Conf& conf) {
+  Attachment out;
+  out.owner = {request.network, request.container_id, request.ifname};
+  out.options = conf.options;
+  if (const auto result = request.prev_result()) out.pod = pod_addresses(*result, request.ifname);
+  out.claims = claims_of(conf.mappings, out.pod);
+  return out;
+}
+
+void plan_rules(const Attachment& one, Family family) {
+  netlink::nf::Batch batch;
+  nft::put_skeleton(family, one.options, batch);
+  for (const Claim& claim : one.claims) {
+    if (claim.key.family != family) continue;
+    batch.add(nft::set_of(nft::Kind::kPorts, claim.key, nft::table_of(one.options)),
+              {{nft::ports_key(claim.key), nft::ports_data(claim), one.owner.comment()}});
+  }
+  require(!batch.dump().empty(), "a table has something in it");
+  for (const auto& change : batch.changes()) encode(change);
+  fuzz::accepts([&] { iptables::rules_to_add(family, one, one.pod, {}); });
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto request = fuzz::request_in(fuzz::text_of(data, size));
+  if (!request) return 0;
+  const auto readable = readable_mappings(*request);  // whatever the config
+  if (!fuzz::takes(*request, portmap::validate)) return 0;
+  const Conf conf = Conf::parse(*request);
+  for (const Mapping& one : conf.mappings) {
+    require(one.host_port != 0 && one.container_port != 0, "a port is not 0");
+  }
+  require(readable == conf.mappings, "DEL knows the mappings of ADD");
+  const Attachment one = attachment_of(*request, conf);
+  if (one.claims.empty()) return 0;
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) plan_rules(one, family);
+  require(container_from(text_of({one})) == Container{one}, "the record is read as it was written");
+  return 0;
+}

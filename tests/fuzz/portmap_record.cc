@@ -1,0 +1,25 @@
+// The record of portmap.
+#include "plugins/portmap/record.h"
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace portmap;
+  using fuzz::require;
+  const std::string text(fuzz::text_of(data, size));
+  const auto container = container_from(text);  // whatever it is
+  if (!container) return 0;
+  require(!container->empty(), "a container has an attachment");
+  require(container_from(text_of(*container)) == container, "a record is read as it was written");
+  for (const Attachment& one : *container) {
+    require(one.owner.tag().size() == 50, "a tag has 50 characters");
+    require(one.options.mark_bit < 32, "a mark has 32 bits");
+    require(!one.pod.v4 || one.pod.v4->ip.is_v4(), "an IPv4 address is one");
+    require(!one.pod.v6 || !one.pod.v6->ip.is_v4(), "an IPv6 address is one");
+    for (const Claim& claim : one.claims) {
+      require(claim.key.port != 0 && claim.target_port != 0, "a port is not 0");
+      require(!claim.key.address || claim.key.address->family() == claim.key.family,
+              "a claim is of one family");
+    }
+  }
+  return 0;
+}
