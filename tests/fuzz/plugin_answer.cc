@@ -19,7 +19,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::accepts([&] { cni::repair_in(printed, version); });
   fuzz::accepts(
       [&] { require(!cni::versions_in(printed).versions.empty(), "there is a version"); });
-  const cni::Error error = cni::error_from("bridge", {.wait_status = 256, .out = printed, .err = {}});
+  const cni::Error error =
+      cni::error_from("bridge", {.wait_status = 256, .out = printed, .err = {}});
   require(*error.what() != '\0', "an error says what is wrong");
   return 0;
 }

@@ -27,7 +27,8 @@ using fuzz::require;
 using Validate = void (*)(const cni::Request&);
 
 PluginFacts facts_of(const char* type, const cni::Manual& manual, Validate validate) {
-  PluginFacts out{.file = type, .versions = {}, .schema = cni::schema_of(type, manual)};
+  PluginFacts out{
+      .file = type, .versions = {}, .schema = cni::schema_of(type, manual), .failure = {}};
   for (const auto version : cni::supported_versions()) out.versions.emplace_back(version);
   out.refusal = [validate](const nlohmann::json& conf) -> std::optional<cni::Error> {
     try {
