@@ -38,7 +38,7 @@ nlohmann::json parse_json(std::string_view text, std::string_view what) {
   }
   try {
     return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& e) {
+  } catch (const nlohmann::json::exception& e) {  // parse_error; out_of_range: a number of any size
     const std::string_view why = e.what();  // "[json.exception...] parse error at line 1, ..."
     const auto close = why.find("] ");
     throw Error(

@@ -250,3 +250,9 @@ TEST_CASE("what JSON cannot carry into the result is refused by ADD alone") {
     CHECK(read(with(env_for("ADD"), variable, "eth\xc3\xa4")).command == Command::kAdd);
   }
 }
+
+TEST_CASE("a number of any size in the config is no internal error") {
+  const Refusal got = refusal(env_for("ADD"), R"({"cniVersion": "1.0.0", "name": 1e99999})");
+  CHECK(got.code == 6);
+  CHECK(got.msg.starts_with("the network config on stdin is not JSON: "));
+}
