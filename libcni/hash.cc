@@ -3,7 +3,6 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <cstdio>
 
 #include "libcni/error.h"
 
@@ -84,10 +83,9 @@ std::string sha512_hex(std::string_view text) {
     compress(state, reinterpret_cast<const unsigned char*>(padded.data()) + at);
   }
   std::string out;
+  out.reserve(128);
   for (const std::uint64_t word : state) {
-    char hex[17];
-    std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(word));
-    out += hex;
+    for (int shift = 60; shift >= 0; shift -= 4) out += "0123456789abcdef"[word >> shift & 0xf];
   }
   return out;
 }

@@ -10,7 +10,8 @@ namespace cni {
 namespace {
 
 Outcome run(const Request& request, const std::string& file, Command command) {
-  Program plugin{.file = file, .env = request.env};
+  Program plugin{.file = file, .env = current_environment()};
+  for (const auto& [name, value] : request.env) plugin.env.insert_or_assign(name, value);
   plugin.env.insert_or_assign("CNI_COMMAND", std::string(str(command)));
   return execute(plugin, request.input);
 }

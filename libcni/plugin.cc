@@ -145,7 +145,7 @@ int reporting(Fn&& fn, Failed&& failed) noexcept {
 int answer(const Plugin& plugin, int argc, char** argv) try {
   if (argc > 2) throw std::invalid_argument(cat("one option at a time, not '", argv[2], "' too"));
   if (argv[1] == std::string_view("--validate")) {
-    return validate(plugin, {.env = current_environment()});
+    return validate(plugin, {.env = environment_for_plugins()});
   }
   netlink::write_all(STDOUT_FILENO, answer_to(plugin, argv[1]), "stdout");
   return 0;
@@ -225,7 +225,7 @@ int validate(const Plugin& plugin, const World& world) noexcept {
 
 int plugin_main(const Plugin& plugin, int argc, char** argv) {
   if (argc > 1) return answer(plugin, argc, argv);
-  World world{.env = current_environment()};
+  World world{.env = environment_for_plugins()};
   const auto command = world.env.find("CNI_COMMAND");
   if (command == world.env.end() || command->second.empty()) {
     note(about(plugin));

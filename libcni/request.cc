@@ -119,17 +119,28 @@ Version read_version(const nlohmann::json& conf, Command command) {
               cat("config is \"", text, "\", plugin supports [", list, "]"));
 }
 
-}  // namespace
-
-Env current_environment() {
+template <class Wanted>
+Env environment_where(Wanted&& wanted) {
   Env env;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view pair = *entry;
     const auto equals = pair.find('=');
-    if (equals == std::string_view::npos) continue;
+    if (equals == std::string_view::npos || !wanted(pair.substr(0, equals))) continue;
     env.insert_or_assign(std::string(pair.substr(0, equals)), std::string(pair.substr(equals + 1)));
   }
   return env;
+}
+
+}  // namespace
+
+Env current_environment() {
+  return environment_where([](std::string_view) { return true; });
+}
+
+Env environment_for_plugins() {
+  return environment_where([](std::string_view name) {
+    return name.starts_with("CNI_") || name.starts_with("PATCHBAY_") || name == "TRACEPARENT";
+  });
 }
 
 std::string_view str(Command command) {

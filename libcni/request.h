@@ -19,6 +19,8 @@ using Env = std::map<std::string, std::string, std::less<>>;
 
 /// The environment of this process.
 Env current_environment();
+/// What of it is meant for a plugin: CNI_*, PATCHBAY_* and TRACEPARENT.
+Env environment_for_plugins();
 
 /// The spec's verbs, and REPAIR (see Repair), which only plugins that announce it are asked for.
 enum class Command { kAdd, kDel, kCheck, kGc, kStatus, kVersion, kRepair };
@@ -40,7 +42,7 @@ struct Request {
   std::string netns;              ///< CNI_NETNS as given; may be empty or dangling for DEL
   std::string args;               ///< CNI_ARGS as given; see parse_args()
   std::vector<std::string> path;  ///< CNI_PATH, split
-  Env env;                        ///< as given; a delegate gets it with another CNI_COMMAND
+  Env env;  ///< as given; a delegate gets it with another CNI_COMMAND, over this process's own
   std::string input;              ///< stdin as given; a delegate gets it unchanged
   nlohmann::json conf;            ///< stdin, parsed; null for VERSION
 

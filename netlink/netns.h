@@ -11,7 +11,8 @@ namespace netlink {
 /// A network namespace: an open handle, cheap to copy, closed with its last copy.
 class NetNs {
  public:
-  /// The namespace this thread is in.
+  /// The namespace this thread is in. It is looked up once a thread: one that changes it by other
+  /// means than Entered does so before.
   static NetNs current();
   /// \throws Error: ENOENT where nothing is there, EINVAL where it is not a network namespace (as a
   /// mount point that lost its mount).

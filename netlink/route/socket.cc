@@ -11,7 +11,6 @@
 
 #include "netlink/ack.h"
 #include "netlink/messages.h"
-#include "netlink/types/error.h"
 
 namespace netlink {
 
@@ -75,7 +74,8 @@ void RouteSocket::receive(const std::string& operation,
   });
 }
 
-void RouteSocket::collect(const std::vector<Request>& requests, std::uint32_t first) {
+std::optional<Error> RouteSocket::collect(const std::vector<Request>& requests,
+                                          std::uint32_t first) {
   std::optional<Error> failure;
   for (std::size_t answered = 0; answered < requests.size();) {
     receive(requests.front().operation, [&](const nlmsghdr* header, std::size_t left) {
@@ -87,14 +87,24 @@ void RouteSocket::collect(const std::vector<Request>& requests, std::uint32_t fi
         failure.emplace(request.operation, ack->error, ack->text);
     });
   }
-  if (failure) throw Error(*failure);
+  return failure;
+}
+
+std::optional<Error> RouteSocket::try_send(std::vector<Request>& requests) {
+  const std::uint32_t first = sequence_;
+  transmit(requests);
+  return collect(requests, first);
 }
 
 void RouteSocket::send(std::vector<Request> requests) {
   if (requests.empty()) return;
-  const std::uint32_t first = sequence_;
-  transmit(requests);
-  collect(requests, first);
+  if (const auto failure = try_send(requests)) throw Error(*failure);
+}
+
+std::optional<Error> RouteSocket::attempt(Request request) {
+  std::vector<Request> one;
+  one.push_back(std::move(request));
+  return try_send(one);
 }
 
 void RouteSocket::send(Request request) {

@@ -13,6 +13,7 @@
 #include "netlink/route/link.h"
 #include "netlink/route/message.h"
 #include "netlink/route/route.h"
+#include "netlink/types/error.h"
 
 namespace netlink {
 
@@ -54,6 +55,9 @@ class RouteSocket {
   void send(std::vector<Request> requests);
   /// The same for one request.
   void send(Request request);
+  /// Sends one request whose refusal is an answer like any other: the Error that send() would
+  /// throw. \throws Error where there was no answer.
+  std::optional<Error> attempt(Request request);
 
   /// Waits until test() is true, which is asked now and after every change that the kernel
   /// announces of links and addresses here. False when the time is up.
@@ -68,8 +72,10 @@ class RouteSocket {
 
  private:
   void transmit(std::vector<Request>& requests);
-  /// Receives until the last of the sequence numbers was answered; the errors go into errors.
-  void collect(const std::vector<Request>& requests, std::uint32_t first);
+  /// Receives until the last of the sequence numbers was answered. The first error that its request
+  /// does not tolerate.
+  std::optional<Error> collect(const std::vector<Request>& requests, std::uint32_t first);
+  std::optional<Error> try_send(std::vector<Request>& requests);
   bool dump_once(const char* operation, Message& message, const Handler& handler);
   std::optional<Link> find(Request request);
   /// One message alone, under the next sequence number, which it returns.

@@ -2,18 +2,14 @@
 
 #include <chrono>
 #include <cstdint>
-#include <string>
 
 namespace netlink::tc {
 
 /// The unit in which token buckets are measured: the time that filling one takes.
 struct Ticks {
+  /// 64 ns each: PSCHED_SHIFT in include/net/pkt_sched.h, the same on every machine since Linux
+  /// 2.6.31; what /proc/net/psched says.
   double per_microsecond = 15.625;
-
-  /// From /proc/net/psched. \throws netlink::Error.
-  static Ticks read();
-  /// The text of that file. \throws netlink::Error.
-  static Ticks parse(const std::string& text);
 
   /// Rounded down; what does not fit is the most that does.
   std::uint32_t of(std::chrono::microseconds time) const;

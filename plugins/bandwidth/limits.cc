@@ -28,6 +28,11 @@ edt::Limit edt_limit(const Site& site) {
   return {.rate = shape.rate, .burst = shape.burst, .horizon = shape.horizon()};
 }
 
+// What the kernel lacks it is asked for once.
+void limit(Site& site, RouteSocket& socket, const Link& link, const Plan& plan) {
+  if (!put(socket, link, plan)) site.conf.queue = Queue::kFifo;
+}
+
 void remove_device(Site& site) {
   const auto ifb = find_ifb(site.host, site.request);
   if (!ifb) return;
@@ -38,7 +43,7 @@ void remove_device(Site& site) {
 // From the device to what is redirected to it, so that nothing passes without the limit.
 void limit_in_device(Site& site, cni::Result& result) {
   const Link ifb = ensure_ifb(site.host, site.request, site.outside->mtu);
-  put(site.host, ifb, plan_for(site, Direction::kEgress, *site.outside));
+  limit(site, site.host, ifb, plan_for(site, Direction::kEgress, *site.outside));
   redirect(site.host, *site.outside, ifb);
   auto& all = result.interfaces;
   std::erase_if(all, [&](const cni::Interface& one) {  // of an ADD before
@@ -89,14 +94,14 @@ Site look_at(const cni::Request& request, const Conf& conf, const cni::Result& r
           std::move(pod),
           inside,
           std::move(outside),
-          netlink::tc::Ticks::read()};
+          netlink::tc::Ticks{}};
 }
 
 void set_limits(Site& site, cni::Result& result) {
   const cni::Phase phase("limits");
   const Conf& conf = site.conf;
   if (conf.ingress) {
-    put(site.host, *site.outside, plan_for(site, Direction::kIngress, *site.outside));
+    limit(site, site.host, *site.outside, plan_for(site, Direction::kIngress, *site.outside));
   } else if (site.outside) {
     remove_queue(site.host, *site.outside);
   }
@@ -105,7 +110,7 @@ void set_limits(Site& site, cni::Result& result) {
   if (mode == EgressMode::kIfb) limit_in_device(site, result);
   if (mode != EgressMode::kEdt) edt::remove(site.pod, site.inside);
   if (mode == EgressMode::kPod) {
-    put(site.pod, site.inside, plan_for(site, Direction::kEgress, site.inside));
+    limit(site, site.pod, site.inside, plan_for(site, Direction::kEgress, site.inside));
   } else {
     remove_queue(site.pod, site.inside);
   }

@@ -10,7 +10,7 @@ namespace bandwidth {
 /// A pod's interface and its other end, for the time of a call: a socket in each namespace.
 struct Site {
   const cni::Request& request;
-  const Conf& conf;
+  Conf conf;
   netlink::RouteSocket host, pod;
   netlink::Link inside;                  ///< CNI_IFNAME, in the pod's namespace
   std::optional<netlink::Link> outside;  ///< on the node; always there where it is needed

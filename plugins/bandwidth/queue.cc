@@ -97,12 +97,9 @@ std::vector<Request> removals(const Link& link) {
 
 // The root; true where it was there before.
 bool put_root(RouteSocket& socket, const Link& link, const Qdisc& wanted) {
-  try {
-    socket.send(tc::add(link, wanted));
-    return false;
-  } catch (const netlink::Error& e) {
-    if (e.error() != EEXIST) throw;
-  }
+  const auto refusal = socket.attempt(tc::add(link, wanted));
+  if (!refusal) return false;
+  if (refusal->error() != EEXIST) throw netlink::Error(*refusal);
   const auto there = tc::qdisc(socket, link, tc::kRoot);
   if (there) refuse_foreign(link, *there);
   if (!there || !can_change(*there, wanted)) {
@@ -142,16 +139,14 @@ void send_in_parts(RouteSocket& socket, std::vector<Request> requests) {
 
 // False where the kernel does not have it and the config does not insist.
 bool put_fair(RouteSocket& socket, const Link& link, const Plan& plan) {
-  try {
-    socket.send(
-        tc::replace(link, {.parent = waiting_place(plan), .handle = kFair, .kind = plan.fair}));
-    return true;
-  } catch (const netlink::Error& e) {
-    if (e.error() != ENOENT) throw;
-    if (!plan.queue) return false;
-    throw cni::Error(cni::Code::kInvalidConfig,
-                     "queue: \"fair\" needs fq_codel, which this kernel does not have", e.what());
-  }
+  const auto refusal = socket.attempt(
+      tc::replace(link, {.parent = waiting_place(plan), .handle = kFair, .kind = plan.fair}));
+  if (!refusal) return true;
+  if (refusal->error() != ENOENT) throw netlink::Error(*refusal);
+  if (!plan.queue) return false;
+  throw cni::Error(cni::Code::kInvalidConfig,
+                   "queue: \"fair\" needs fq_codel, which this kernel does not have",
+                   refusal->what());
 }
 
 template <class Number>
@@ -222,7 +217,7 @@ Plan plan_for(const Conf& conf, Direction direction, unsigned mtu, const tc::Tic
   return out;
 }
 
-void put(RouteSocket& socket, const Link& link, const Plan& plan) {
+bool put(RouteSocket& socket, const Link& link, const Plan& plan) {
   Qdisc root = root_of(plan);
   const bool was_there = put_root(socket, link, root);
   const bool is_tree = std::holds_alternative<Htb>(root.kind);
@@ -236,13 +231,14 @@ void put(RouteSocket& socket, const Link& link, const Plan& plan) {
                                           : !is_tree && (kind.empty() || kind == kFifoKind);
   if (!may_stay) requests.push_back(tc::replace(link, fifo));
   send_in_parts(socket, std::move(requests));
-  if (plan.queue == Queue::kFifo || put_fair(socket, link, plan)) return;
+  if (plan.queue == Queue::kFifo || put_fair(socket, link, plan)) return true;
   // Without turns there is no reason to cut them short.
   Tbf* const bucket = std::get_if<Tbf>(&root.kind);
   if (bucket != nullptr && bucket->largest != 0) {
     bucket->largest = 0;
     socket.send(tc::replace(link, root));
   }
+  return false;
 }
 
 void remove_queue(RouteSocket& socket, const Link& link) { socket.send(removals(link)); }

@@ -29,9 +29,10 @@ Plan plan_for(const Conf& conf, Direction direction, unsigned mtu, const netlink
 
 /// Makes the plan the root queue of a link. A limit that is there is changed without losing a
 /// packet, a bucket that was a tree before is put in its place.
+/// False where the packets wait in a plain queue because the kernel lacks fq_codel.
 /// \throws cni::Error where the root queue is somebody else's, or where the kernel lacks fq_codel
 /// and the config insists on it.
-void put(netlink::RouteSocket& socket, const netlink::Link& link, const Plan& plan);
+bool put(netlink::RouteSocket& socket, const netlink::Link& link, const Plan& plan);
 
 /// Removes what put() made; anything else stays.
 void remove_queue(netlink::RouteSocket& socket, const netlink::Link& link);

@@ -22,7 +22,7 @@ void make_all(RouteSocket& socket, const Conf& conf) {
   Conf trial = conf;
   trial.ingress = Limit{8'000'000, 80'000};
   const Link lo = socket.get("lo");
-  put(socket, lo, plan_for(trial, Direction::kIngress, lo.mtu, netlink::tc::Ticks::read()));
+  put(socket, lo, plan_for(trial, Direction::kIngress, lo.mtu, netlink::tc::Ticks{}));
   if (conf.egress_mode != EgressMode::kIfb) return;
   socket.send(netlink::add(netlink::Ifb{.name = "ifb0"}));
   redirect(socket, lo, socket.get("ifb0"));

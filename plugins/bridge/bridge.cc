@@ -60,8 +60,7 @@ void masquerade(const cni::Request& request, const Conf& conf, const Result& res
   plugins::Masquerade what{request.network, request.container_id, request.ifname, {}};
   for (const cni::Address& address : result.ips) what.addresses.push_back(address.cidr);
   undo.add(plugins::RemoveMasquerade{what});
-  plugins::add_masquerade(
-      conf.ip_masq_backend ? *conf.ip_masq_backend : plugins::choose_backend(""), what);
+  plugins::add_masquerade(conf.ip_masq_backend, what);
 }
 
 // The node and the pods that knew the addresses under other hardware addresses learn the new one.

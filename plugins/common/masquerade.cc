@@ -32,6 +32,12 @@ std::optional<std::string> iptables_missing() {
   return "iptables-restore is in none of PATH, /usr/sbin and /sbin";
 }
 
+cni::Error no_backend() {
+  const auto what = masquerade_missing(std::nullopt);
+  return {Code::kPluginUnavailable,
+          cat("choose a backend for ipMasq: ", what.value_or("try again"))};
+}
+
 }  // namespace
 
 std::optional<MasqueradeBackend> backend_from(std::string_view text) {
@@ -47,8 +53,7 @@ MasqueradeBackend choose_backend(const std::string& configured) {
   }
   if (!nftables_missing()) return MasqueradeBackend::kNftables;
   if (!iptables_missing()) return MasqueradeBackend::kIptables;
-  throw cni::Error(Code::kPluginUnavailable,
-                   cat("choose a backend for ipMasq: ", *masquerade_missing(std::nullopt)));
+  throw no_backend();
 }
 
 std::optional<std::string> masquerade_missing(std::optional<MasqueradeBackend> backend) {
@@ -60,16 +65,17 @@ std::optional<std::string> masquerade_missing(std::optional<MasqueradeBackend> b
   return cat(*nft, ", and ", *iptables);
 }
 
-void add_masquerade(MasqueradeBackend backend, const Masquerade& masquerade) {
+void add_masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& masquerade) {
   const cni::Phase phase("masquerade");
   if (masquerade.addresses.empty()) return;
   if (backend == MasqueradeBackend::kNftables) {
     NfSocket socket;
-    nft::add(socket, masquerade);
-  } else {
-    auto socket = NfSocket::find();
-    xt::add(pointer(socket), masquerade);
+    return nft::add(socket, masquerade);
   }
+  auto socket = NfSocket::find();
+  if (!backend && socket && nft::can_masquerade(*socket)) return nft::add(*socket, masquerade);
+  if (!backend && iptables_missing()) throw no_backend();
+  xt::add(pointer(socket), masquerade);
 }
 
 void restore_masquerade(MasqueradeBackend backend, const Masquerade& masquerade) {

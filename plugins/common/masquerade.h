@@ -36,10 +36,11 @@ MasqueradeBackend choose_backend(const std::string& configured);
 /// What is missing for the backend, or for any where none is given; nothing if all is there.
 std::optional<std::string> masquerade_missing(std::optional<MasqueradeBackend> backend);
 
-/// All of it, or none. The iptables backend runs iptables-restore once per family; nftables runs
+/// All of it, or none, with what the node has where no backend is given (see choose_backend()). The
+/// iptables backend runs iptables-restore once per family; nftables runs
 /// nothing and deletes nothing, since that would cost 10 ms.
 /// \throws netlink::Error, cni::Error; kTryAgainLater where another tool holds the xtables lock.
-void add_masquerade(MasqueradeBackend backend, const Masquerade& masquerade);
+void add_masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& masquerade);
 
 /// Adds what is missing of an attachment whose ADD made it; nothing that is there is removed.
 /// \throws as add_masquerade().
