@@ -163,12 +163,9 @@ int answer(const Plugin& plugin, int argc, char** argv) try {
 netlink::Fd private_stdout() {
   netlink::Fd out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
   if (!out && errno != EBADF) return netlink::Fd(STDOUT_FILENO);  // unprotected, but there
-  for (;;) {
-    const int fd = ::open("/dev/null", O_RDWR);
-    if (fd > STDERR_FILENO || fd < 0) {
-      netlink::Fd spare(fd);
-      break;
-    }
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // The lowest free number is the one that open(2) gives, so each closed one gets its own.
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) break;
   }
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
   return out;

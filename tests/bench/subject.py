@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 
+from installed import installed
 from support.plugin import OURS, REFERENCE, has_reference
 from support.world import CLONE_NEWNET, CLONE_NEWNS, MS_BIND, World, mount, run, setns, unshare
 
@@ -97,7 +98,7 @@ class Subject:
         """Runs a verb for pods and returns the runner's lines."""
         self.runner.stdin.write(json.dumps(
             {"verb": verb, "conflist": f"/run/bench/{network}.conflist",
-             "path": f"{self.path}:{PROGRAMS}", "pods": pods} | options) + "\n")
+             "path": f"{installed(self.path)}:{installed(PROGRAMS)}", "pods": pods} | options) + "\n")
         self.runner.stdin.flush()
         lines = []
         for line in self.runner.stdout:
