@@ -187,7 +187,6 @@ def routes():
     vlan = b"".join(attribute(1, attribute(1, struct.pack("=HH", flags, vid)) + end)
                     for flags, vid, end in ((6, 1, b""), (0, 7, attribute(2, struct.pack("=H", 9)))))
     save("rtnetlink", message(112, 0, struct.pack("=BBHI", 7, 0, 0, 2) + vlan))
-    save("rtnetlink", pathlib.Path("/proc/net/psched").read_bytes())
 
 
 def tables():

@@ -13,7 +13,6 @@
 #include "netlink/tc/filter.h"
 #include "netlink/tc/htb_class.h"
 #include "netlink/tc/qdisc.h"
-#include "netlink/tc/ticks.h"
 #include "netlink/types/error.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -102,9 +101,5 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     }
     return false;
   });
-  try {
-    tc::Ticks::parse(std::string(fuzz::text_of(data, size)));  // /proc/net/psched
-  } catch (const Error&) {
-  }
   return 0;
 }
