@@ -29,6 +29,10 @@ Fd open_path(const std::string& path) {
   return Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
 }
 
+Error refusal(const char* operation, int error) {
+  return {cat(operation, error == EPERM ? " (this needs CAP_SYS_ADMIN)" : ""), error};
+}
+
 // ioctl_ns(2): answers only on a namespace file.
 bool is_netns(int fd) { return ::ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWNET; }
 
@@ -64,7 +68,7 @@ std::optional<NetNs> NetNs::find(const std::string& path) {
 
 NetNs NetNs::create() {
   const Entered back_again(current());
-  if (::unshare(CLONE_NEWNET) != 0) throw Error("make a network namespace", errno);
+  if (::unshare(CLONE_NEWNET) != 0) throw refusal("make a network namespace", errno);
   here.reset();
   return current();
 }
@@ -78,7 +82,7 @@ bool NetNs::is_current(const std::string& path) {
 }
 
 NetNs::Entered::Entered(const NetNs& ns) : back_(current()) {
-  if (::setns(ns.fd(), CLONE_NEWNET) != 0) throw Error("enter the network namespace", errno);
+  if (::setns(ns.fd(), CLONE_NEWNET) != 0) throw refusal("enter the network namespace", errno);
   here = ns;
 }
 

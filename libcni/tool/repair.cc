@@ -5,6 +5,7 @@
 
 #include "libcni/liveness.h"
 #include "libcni/undo.h"
+#include "netlink/types/capability.h"
 
 namespace tool {
 
@@ -74,7 +75,10 @@ std::optional<Done> obstacle(const CachedAttachment& one) {
     case Liveness::kUnknown:
       break;
   }
-  return Done{one.key, Outcome::kFailed, {}, cat("namespace '", one.netns, "' cannot be entered")};
+  std::string why = cat("namespace '", one.netns, "' cannot be entered");
+  const auto missing = netlink::missing_of({netlink::Capability::kSysAdmin});
+  if (!missing.empty()) why += cat(": this process lacks ", missing);
+  return Done{one.key, Outcome::kFailed, {}, std::move(why)};
 }
 
 Outcome outcome_of(const Runtime::RepairReport& report, bool dry_run) {

@@ -1,6 +1,7 @@
 #include "plugins/bandwidth/bandwidth.h"
 
 #include "libcni/error.h"
+#include "libcni/privileges.h"
 #include "plugins/bandwidth/conf.h"
 #include "plugins/bandwidth/limits.h"
 #include "plugins/bandwidth/trial.h"
@@ -11,6 +12,7 @@ namespace bandwidth {
 namespace {
 
 using cni::Code;
+using netlink::Capability;
 
 constexpr const char* kChained = "must be called as chained plugin";
 
@@ -26,6 +28,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   cni::Result result = require(request.prev_result(), kChained);
   if (conf.asks_for_none) remove_limits(request, DelConf{});
   if (!conf.limits()) return result;
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   Site site = look_at(request, conf, result);
   undo.add(RemoveLimits{request});  // already half of them are to be taken back
   set_limits(site, result);
@@ -38,15 +41,22 @@ void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   const cni::Result result = require(request.prev_result(), "must be called as a chained plugin");
   if (!conf.limits()) return;
+  cni::require_capabilities(request, {Capability::kSysAdmin});
   Site site = look_at(request, conf, result);
   check_limits(site);
 }
 
 void gc(const cni::Request& request) {
-  plugins::collect_links(request, request.valid_attachments(), "ifb");
+  const auto valid = request.valid_attachments();
+  cni::require_capabilities(request, {Capability::kNetAdmin});
+  plugins::collect_links(request, valid, "ifb");
 }
 
-void status(const cni::Request& request) { try_limits(Conf::parse(request)); }
+void status(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  try_limits(conf);
+}
 
 void validate(const cni::Request& request) {
   Conf::parse(request);
@@ -57,6 +67,7 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const Conf conf = Conf::parse(request);
   cni::Result result = require(request.prev_result(), "must be called as a chained plugin");
   if (!conf.limits()) return result;
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   Site site = look_at(request, conf, result);
   repair.part([&] { check_limits(site); }, [&] { set_limits(site, result); });
   return result;

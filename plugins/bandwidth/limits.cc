@@ -4,6 +4,7 @@
 
 #include "libcni/error.h"
 #include "libcni/phase.h"
+#include "libcni/privileges.h"
 #include "libcni/undo.h"
 #include "plugins/bandwidth/edt.h"
 #include "plugins/bandwidth/host_end.h"
@@ -148,6 +149,11 @@ void remove_limits(const cni::Request& request, const DelConf& conf) {
   Remains all;
   all.ifb = find_ifb(host, request);
   if (!conf.limits && !all.ifb) return;
+  using netlink::Capability;
+  cni::require_capabilities("remove limits", {Capability::kNetAdmin});
+  if (!request.netns.empty()) {
+    cni::require_capabilities("remove limits", {Capability::kSysAdmin});
+  }
   cni::BestEffort each;
   // What still redirects to a device that is gone drops packets, and the next DEL would not know.
   bool is_needed = true;

@@ -6,6 +6,7 @@
 #include "libcni/invoke.h"
 #include "libcni/ipam.h"
 #include "libcni/phase.h"
+#include "libcni/privileges.h"
 #include "netlink/nf/socket.h"
 #include "netlink/route/neighbour.h"
 #include "plugins/bridge/check.h"
@@ -14,13 +15,16 @@
 #include "plugins/bridge/macspoof.h"
 #include "plugins/bridge/port.h"
 #include "plugins/common/interface.h"
+#include "plugins/common/iptables_restore.h"
 #include "plugins/common/owned_links.h"
+#include "plugins/common/xtables_legacy.h"
 
 namespace bridge {
 
 namespace {
 
 using cni::Result;
+using netlink::Capability;
 using netlink::Link;
 using netlink::NetNs;
 using netlink::RouteSocket;
@@ -63,6 +67,22 @@ void masquerade(const cni::Request& request, const Conf& conf, const Result& res
   plugins::add_masquerade(conf.ip_masq_backend, what);
 }
 
+// Before anything is changed: undoing needs them too.
+void require_rights(const cni::Request& request, const Conf& conf) {
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  const bool iptables =
+      conf.ip_masq && conf.ip_masq_backend == plugins::MasqueradeBackend::kIptables;
+  if (iptables && plugins::needs_net_raw(plugins::find_restore(netlink::Family::kIpv4))) {
+    cni::require_capabilities(request, {Capability::kNetRaw});
+  }
+}
+
+void require_rights(const cni::Request& request, const DelConf& conf) {
+  cni::require_capabilities(request, {Capability::kNetAdmin});
+  if (!request.netns.empty()) cni::require_capabilities(request, {Capability::kSysAdmin});
+  if (conf.ip_masq) plugins::require_readable_legacy("remove the masquerading");
+}
+
 // The node and the pods that knew the addresses under other hardware addresses learn the new one.
 void tell_neighbours(RouteSocket& host, const Link& device, const plugins::PodInterface& inside,
                      const Result& result) {
@@ -87,7 +107,8 @@ Link route_pod(const Wiring& wiring, const Link& bridge, const plugins::PodInter
   result = ask_ipam(wiring.request, conf, undo);
   result.interfaces = std::move(interfaces);
   complete_gateways(conf, result);
-  plugins::configure_interface(inside, result, {.enable_dad = conf.enable_dad});
+  plugins::configure_interface(inside, result,
+                               {.enable_dad = conf.enable_dad, .accept_ra = !conf.is_gateway});
   Link device = bridge;
   if (conf.is_gateway) device = ensure_gateway(wiring.host, bridge, conf, result);
   if (conf.ip_masq) masquerade(wiring.request, conf, result, undo);
@@ -100,6 +121,7 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);  // all of the input before any change
   if (!conf.ipam_type.empty()) cni::find_plugin(conf.ipam_type, request.path);
   const NetNs pod_ns = cni::open_netns(request);
+  require_rights(request, conf);
   RouteSocket host;
   RouteSocket pod(pod_ns);
   const Wiring wiring{request, conf, host, pod, pod_ns};
@@ -133,7 +155,9 @@ Result add(const cni::Request& request, cni::Undo& undo) {
 
 void del(const cni::Request& request) {
   const DelConf conf = DelConf::parse(request);
+  require_rights(request, conf);
   cni::BestEffort each;
+  bool is_disconnected = false;
   {
     // Closing the socket over which rules were removed waits for the kernel to free them, as the
     // link's removal does: opened first and closed last, it has waited already.
@@ -148,21 +172,31 @@ void del(const cni::Request& request) {
                                            known_addresses(request)});
       });
     }
-    each("remove the interface", [&] { disconnect_pod(request); });
+    each("remove the interface", [&] {
+      disconnect_pod(request);
+      is_disconnected = true;
+    });
     if (conf.mac_spoof_check) {  // not before the pod can send no more
       each("remove the hardware address check",
            [&] { remove_macspoof(rules, request.container_id, request.ifname); });
     }
   }
-  // Last: whoever gets the addresses next must not meet what belonged to this pod.
-  each("release the addresses",
-       [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kDel); });
+  // Last: whoever gets the addresses next must not meet what belonged to this pod, and not at all
+  // as long as the pod has them.
+  if (is_disconnected) {
+    each("release the addresses",
+         [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kDel); });
+  }
   each.finish();
 }
 
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   const NetNs pod_ns = cni::open_netns(request);
+  cni::require_capabilities(request, {Capability::kSysAdmin});
+  if (conf.ip_masq || conf.mac_spoof_check) {  // not even reading is free
+    cni::require_capabilities(request, {Capability::kNetAdmin});
+  }
   cni::ipam_forward(request, conf.ipam_type, cni::Command::kCheck);
   const auto result = request.prev_result();
   if (!result) throw cni::Error(cni::Code::kInvalidConfig, "Required prevResult missing");
@@ -174,17 +208,25 @@ void check(const cni::Request& request) {
 void gc(const cni::Request& request) {
   const auto valid = request.valid_attachments();  // a malformed list ends here
   const DelConf conf = DelConf::parse(request);
+  require_rights(request, conf);
   cni::BestEffort each;
-  each("remove bridge ports", [&] { plugins::collect_links(request, valid, "veth"); });
+  bool are_disconnected = false;
+  each("remove bridge ports", [&] {
+    plugins::collect_links(request, valid, "veth");
+    are_disconnected = true;
+  });
   if (conf.mac_spoof_check) each("remove hardware address checks", [] { gc_macspoof(); });
   each("remove masquerading", [&] { plugins::gc_masquerade(request.network, valid); });
-  each("collect addresses",
-       [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kGc); });
+  if (are_disconnected) {
+    each("collect addresses",
+         [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kGc); });
+  }
   each.finish();
 }
 
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
+  require_rights(request, conf);
   require_node_support(conf);
   cni::ipam_forward(request, conf.ipam_type, cni::Command::kStatus);
 }

@@ -7,6 +7,7 @@
 
 #include "libcni/error.h"
 #include "libcni/phase.h"
+#include "libcni/undo.h"
 #include "netlink/sysctl.h"
 #include "plugins/common/gateway.h"
 
@@ -64,7 +65,11 @@ std::string random_veth_name() {
 
 void ignore_router_advertisements(const Link& link) {
   if (!link.ipv6 || link.ipv6->accept_ra == 0) return;
-  netlink::try_write_sysctl(cat("net/ipv6/conf/", link.name, "/accept_ra"), "0");
+  try {
+    netlink::write_sysctl(cat("net/ipv6/conf/", link.name, "/accept_ra"), "0");
+  } catch (const netlink::Error& e) {  // a read-only /proc/sys is no reason to have no network
+    cni::note(cat(e.what(), "; a pod could announce itself as a router"));
+  }
 }
 
 void require_usable(const Link& bridge, const Conf& conf) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libcni/privileges.h"
 #include "netlink/route/neighbour.h"
 #include "plugins/bridge/bridge.h"
 #include "plugins/bridge/check.h"
@@ -94,6 +95,8 @@ Result repair(const cni::Request& request, Repair& repair) {
   if (!known) throw cni::Error(cni::Code::kInvalidConfig, "Required prevResult missing");
   Result result = *std::move(known);
   const netlink::NetNs pod_ns = cni::open_netns(request);
+  cni::require_capabilities(request,
+                            {netlink::Capability::kNetAdmin, netlink::Capability::kSysAdmin});
   RouteSocket host;
   RouteSocket pod(pod_ns);
   const Wiring wiring{request, conf, host, pod, pod_ns};

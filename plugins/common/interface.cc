@@ -62,11 +62,14 @@ void enable_ipv6(const PodInterface& interface) {
   }
 }
 
-void set_sysctls(const PodInterface& interface, bool v6, bool enable_dad) {
+void set_sysctls(const PodInterface& interface, bool v6, const AddressOptions& options) {
   const netlink::NetNs::Entered entered(interface.ns);
   const netlink::Link& link = interface.link;
-  const int detection = enable_dad ? 1 : 0;
-  if (enable_dad) netlink::try_sysctl(setting(link.name, "enhanced_dad"), "1");
+  const int detection = options.enable_dad ? 1 : 0;
+  if (!options.accept_ra && link.ipv6 && link.ipv6->accept_ra != 0) {
+    netlink::try_write_sysctl(setting(link.name, "accept_ra"), "0");
+  }
+  if (options.enable_dad) netlink::try_sysctl(setting(link.name, "enhanced_dad"), "1");
   if (link.ipv6 && link.ipv6->accept_dad != detection) {
     netlink::try_write_sysctl(setting(link.name, "accept_dad"), detection == 1 ? "1" : "0");
   }
@@ -129,7 +132,7 @@ void configure_interface(const PodInterface& interface, const Result& result,
   const cni::Phase phase("addresses");
   const auto addresses = addresses_for(interface, result);
   const bool v6 = std::any_of(addresses.begin(), addresses.end(), is_v6);
-  set_sysctls(interface, v6, options.enable_dad);
+  set_sysctls(interface, v6, options);
   std::vector<netlink::Request> requests;
   for (const cni::Address& address : addresses) {
     requests.push_back(netlink::add(

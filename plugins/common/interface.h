@@ -17,6 +17,9 @@ struct AddressOptions {
   /// Duplicate address detection: off for a link that nobody else can share, so that an IPv6
   /// address is usable at once.
   bool enable_dad = false;
+  /// Whether the pod believes router advertisements. Where the node is its gateway nobody but
+  /// another pod would send any (CVE-2020-10749).
+  bool accept_ra = true;
 };
 
 /// Gives the interface the addresses and routes of result that are meant for it (those with an

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "libcni/invoke.h"
+#include "libcni/privileges.h"
 
 namespace plugins {
 
@@ -76,7 +77,14 @@ std::optional<RestoreTool> find_legacy_restore(netlink::Family family) {
   return std::nullopt;
 }
 
+bool needs_net_raw(const std::optional<RestoreTool>& tool) {
+  return tool && tool->variant == XtablesVariant::kLegacy;
+}
+
 void restore(const RestoreTool& tool, const std::string& rules) {
+  if (needs_net_raw(tool)) {
+    cni::require_capabilities(cat("run '", tool.file, "'"), {netlink::Capability::kNetRaw});
+  }
   const cni::Program program{tool.file, {"--noflush", "--wait=10"}, cni::current_environment()};
   const cni::Outcome outcome = cni::execute(program, rules, kLimit);
   if (outcome.ok()) return;

@@ -24,6 +24,10 @@ RestoreTool require_restore(netlink::Family family);
 /// The one for the legacy tables, whatever the plain name means.
 std::optional<RestoreTool> find_legacy_restore(netlink::Family family);
 
+/// Whether it needs CAP_NET_RAW beside CAP_NET_ADMIN: if it is for the legacy tables. Without it
+/// would only say that there is no such table.
+bool needs_net_raw(const std::optional<RestoreTool>& tool);
+
 /// Applies rules, in the form of iptables-save, all or none and leaving others alone. Waits 10 s
 /// for the xtables lock. \throws cni::Error: kTryAgainLater where the lock is held longer; with the
 /// tool's message.

@@ -14,6 +14,7 @@
 #include <iterator>
 #include <utility>
 
+#include "libcni/privileges.h"
 #include "netlink/nf/match.h"
 #include "netlink/types/error.h"
 #include "netlink/types/fd.h"
@@ -272,7 +273,7 @@ template <class V>
 std::optional<LegacyTable> read_table(const std::string& table) {
   if (!in_use(V::kNames, table)) return std::nullopt;
   const Fd fd(::socket(V::kDomain, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW));
-  if (!fd) throw Error("open a socket for iptables", errno);
+  if (!fd) throw Error("open a socket for iptables (this needs CAP_NET_RAW)", errno);
   // The table may grow between the two questions: EAGAIN.
   for (int attempt = 0;; ++attempt) {
     typename V::Info info{};
@@ -307,6 +308,13 @@ std::vector<Rule> LegacyTable::of(const std::string& chain) const {
   std::copy_if(rules.begin(), rules.end(), std::back_inserter(out),
                [&](const Rule& rule) { return rule.chain.chain == chain; });
   return out;
+}
+
+void require_readable_legacy(std::string_view what) {
+  if (netlink::has(netlink::Capability::kNetRaw)) return;
+  if (!in_use(V4::kNames, "nat") && !in_use(V6::kNames, "nat")) return;
+  cni::require_capabilities(cat(what, ", which reads the rules of iptables-legacy"),
+                            {netlink::Capability::kNetRaw});
 }
 
 LegacyTable decode_legacy(Family family, const std::string& table, const LegacyEntries& entries) {

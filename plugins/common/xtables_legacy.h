@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "netlink/nf/batch.h"
@@ -24,6 +25,11 @@ struct LegacyTable {
 /// Nothing where the table ("nat", "filter") is not in use; to ask does not create it.
 /// \throws netlink::Error.
 std::optional<LegacyTable> read_legacy(netlink::Family family, const std::string& table);
+
+/// Asked before anything is changed by who is going to read them; what is "verb 'object'".
+/// \throws cni::Error where there are rules for NAT that this process may not read: that takes
+/// CAP_NET_RAW.
+void require_readable_legacy(std::string_view what);
 
 /// What IPT_SO_GET_ENTRIES gave: entries one after the other, and where the built-in chains start.
 struct LegacyEntries {

@@ -1,5 +1,6 @@
 #include "plugins/loopback/loopback.h"
 
+#include "libcni/privileges.h"
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
 
@@ -8,6 +9,7 @@ namespace loopback {
 namespace {
 
 using cni::cat;
+using netlink::Capability;
 using netlink::NetNs;
 using netlink::RouteSocket;
 
@@ -53,9 +55,11 @@ constinit const cni::Manual kManual{.purpose = "sets `lo` of the pod's network n
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const auto previous = request.prev_result();
   const NetNs ns = cni::open_netns(request);
+  cni::require_capabilities(request, {Capability::kSysAdmin});
   RouteSocket pod(ns);
   const netlink::Link lo = pod.get("lo");
   if (!lo.up) {
+    cni::require_capabilities(request, {Capability::kNetAdmin});
     undo.add(SetDown{ns});
     pod.send(netlink::set_link(lo, {.up = true}));
   }
@@ -70,25 +74,33 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
 void del(const cni::Request& request) {
   const auto ns = NetNs::find(request.netns);
   if (!ns) return;
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   RouteSocket pod(*ns);
   pod.send(netlink::set_link(pod.get("lo"), {.up = false}));
 }
 
 void check(const cni::Request& request) {
+  cni::require_capabilities(request, {Capability::kSysAdmin});
   RouteSocket pod(cni::open_netns(request));
   if (!pod.get("lo").up) throw cni::Error(cni::Code::kInternal, "loopback interface is down");
 }
 
 void gc(const cni::Request& request) { static_cast<void>(request.valid_attachments()); }
 
-void status(const cni::Request&) {}
+void status(const cni::Request& request) {
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+}
 
 void validate(const cni::Request& request) { request.prev_result(); }
 
 cni::Result repair(const cni::Request& request, cni::Repair& repair) {
+  cni::require_capabilities(request, {Capability::kSysAdmin});
   RouteSocket pod(cni::open_netns(request));
   repair.part([&] { check(request); },
-              [&] { pod.send(netlink::set_link(pod.get("lo"), {.up = true})); });
+              [&] {
+                cni::require_capabilities(request, {Capability::kNetAdmin});
+                pod.send(netlink::set_link(pod.get("lo"), {.up = true}));
+              });
   return request.prev_result().value_or(cni::Result{});
 }
 

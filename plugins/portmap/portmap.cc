@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "libcni/privileges.h"
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
 #include "netlink/sysctl.h"
+#include "plugins/common/iptables_restore.h"
+#include "plugins/common/xtables_legacy.h"
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
@@ -19,6 +22,7 @@ namespace {
 
 using cni::cat;
 using cni::Code;
+using netlink::Capability;
 using netlink::RouteSocket;
 using netlink::nf::NfSocket;
 
@@ -112,6 +116,15 @@ std::optional<Attachment> recorded(const Owner& owner) {
   return records ? records->find(owner) : std::nullopt;
 }
 
+// Before anything is changed: undoing needs them too.
+void require_rights(const cni::Request& request, const Conf& conf) {
+  cni::require_capabilities(request, {Capability::kNetAdmin});
+  if (conf.backend == Backend::kIptables &&
+      plugins::needs_net_raw(plugins::find_restore(Family::kIpv4))) {
+    cni::require_capabilities(request, {Capability::kNetRaw});
+  }
+}
+
 void require_mapped(NfSocket* socket, const Conf& conf, Attachment attachment) {
   const auto known = recorded(attachment.owner);
   if (known) attachment.backend = known->backend;
@@ -173,6 +186,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
     return result;
   }
   refuse_others(request, conf, attachment);
+  require_rights(request, conf);
   RouteSocket host;
   if (conf.options.snat) find_devices(host, attachment);
 
@@ -196,6 +210,7 @@ void check(const cni::Request& request) {
   const cni::Result& result = require(previous, "Required prevResult missing");
   Attachment attachment = wanted(request, conf, result);
   if (attachment.claims.empty()) return;
+  cni::require_capabilities(request, {Capability::kNetAdmin});
   RouteSocket host;
   if (conf.options.snat) find_devices(host, attachment);
   auto socket = NfSocket::find();
@@ -204,11 +219,15 @@ void check(const cni::Request& request) {
 }
 
 void gc(const cni::Request& request) {
-  collect_garbage(request.network, request.valid_attachments());
+  const auto valid = request.valid_attachments();
+  cni::require_capabilities(request, {Capability::kNetAdmin});
+  plugins::require_readable_legacy("remove hostPorts");
+  collect_garbage(request.network, valid);
 }
 
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
+  require_rights(request, conf);
   auto socket = NfSocket::find();
   NfSocket* const rules = socket ? &*socket : nullptr;
   choose_backend(conf.backend, rules);  // tries nftables unless it is configured
@@ -230,6 +249,7 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const cni::Result& result = require(previous, "Required prevResult missing");
   Attachment attachment = wanted(request, conf, result);
   if (attachment.claims.empty()) return result;
+  require_rights(request, conf);
   RouteSocket host;
   if (conf.options.snat) find_devices(host, attachment);
   auto socket = NfSocket::find();

@@ -5,7 +5,9 @@
 
 #include "libcni/error.h"
 #include "libcni/phase.h"
+#include "libcni/privileges.h"
 #include "libcni/undo.h"
+#include "plugins/common/xtables_legacy.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
 #include "plugins/portmap/iptables.h"
@@ -305,6 +307,8 @@ void take_down(const Owner& owner, const std::vector<Mapping>& mappings) {
   const auto records = Records::find();
   const bool known = records && records->has(owner.container_hash());
   if (!known && mappings.empty()) return;
+  cni::require_capabilities("remove hostPorts", {netlink::Capability::kNetAdmin});
+  plugins::require_readable_legacy("remove hostPorts");
   // Closing the socket waits for the kernel to free what was deleted: without the lock.
   auto socket = NfSocket::find();
   std::vector<Claim> gone;

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+namespace netlink {
+
+/// Those of capabilities(7) that something here needs; the numbers are the kernel's.
+enum class Capability : unsigned {
+  kNetAdmin = 12,  ///< links, addresses, routes, queues, firewall
+  kNetRaw = 13,    ///< to read the tables of the legacy iptables
+  kSysAdmin = 21,  ///< to enter a network namespace, or make one; programs in the kernel
+};
+
+/// As "CAP_NET_ADMIN".
+std::string name_of(Capability capability);
+
+/// Whether this thread has it: its effective set, whatever user namespace that is in. True where
+/// the kernel does not say.
+bool has(Capability capability) noexcept;
+
+/// Those of wanted that this thread has not, as "CAP_NET_ADMIN and CAP_SYS_ADMIN"; empty where it
+/// has all.
+std::string missing_of(std::initializer_list<Capability> wanted);
+
+}  // namespace netlink
