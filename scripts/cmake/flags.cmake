@@ -6,7 +6,7 @@ target_compile_definitions(cni_flags INTERFACE PATCHBAY_VERSION="${PROJECT_VERSI
 target_compile_options(cni_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast
   -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual -Wundef -Werror
-  -fstack-protector-strong -fvisibility=hidden -ffunction-sections -fdata-sections)
+  -fstack-protector-strong -fstack-clash-protection -fvisibility=hidden -ffunction-sections -fdata-sections)
 target_link_options(cni_flags INTERFACE -Wl,--gc-sections -Wl,-z,relro,-z,now,-z,noexecstack)
 if(CNI_SANITIZE)
   string(REPLACE ";" "," _sanitize "${CNI_SANITIZE}")

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""The executables are hardened: what the compiler was told, what the linker made of it, and what no
+source calls. docs/security.md has the table."""
+
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+
+from sources import ROOT
+
+BIN = os.environ.get("PATCHBAY_BIN", ROOT / "build/dev/bin")
+BUILD = os.path.dirname(BIN)
+PROGRAMS = ("patchbay", "portmap-nft", "cnitool")
+STATIC = ("patchbay",)
+#: Calls without a bound, or by way of a shell, PATH or a name that another may have taken.
+NEVER = {"gets", "strcpy", "strcat", "stpcpy", "sprintf", "vsprintf", "scanf", "sscanf", "system",
+         "popen", "execvp", "execlp", "execvpe", "posix_spawnp", "mktemp", "tmpnam", "tempnam",
+         "tmpfile", "dlopen", "alloca", "rand", "srand"}
+#: portmap-nft loads libnftables of the host.
+MAY = {"conditions_loaded.cc.o": {"dlopen"}}
+FLAGS = ("-fstack-protector-strong", "-fstack-clash-protection", "-fPIE|-fPIC", "-fvisibility=hidden")
+
+
+def say(*command):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                          check=True).stdout
+
+
+def wrong_in(program):
+    """What the executable lacks, one text each."""
+    path = os.path.join(BIN, program)
+    heads, dynamic = say("readelf", "-hlW", path), say("readelf", "-dW", path)
+    if not re.search(r"Type:\s+DYN", heads) or "PIE" not in dynamic:
+        yield "it is not position independent"
+    if not re.search(r"^\s+GNU_RELRO ", heads, re.M) or not re.search(r"\bNOW\b|BIND_NOW", dynamic):
+        yield "its relocations stay writable (-z relro -z now)"
+    for kind, flags in re.findall(r"^\s+(LOAD|GNU_STACK)\s+(?:0x\w+\s+){5}([RWE ]{3})", heads, re.M):
+        if "E" in flags and (kind == "GNU_STACK" or "W" in flags):
+            yield f"{kind} is {flags.strip()}"
+    if not re.search(r"^\s+GNU_STACK ", heads, re.M):
+        yield "it does not say that its stack is not executable"
+    if re.search(r"RPATH|RUNPATH|TEXTREL", dynamic):
+        yield "it has an RPATH, a RUNPATH or relocations in its code"
+    if program in STATIC and ("INTERP" in heads or "NEEDED" in dynamic):
+        yield "it is not static"
+
+
+def wrong_commands(release):
+    """Sources that were compiled without the flags."""
+    wanted = [*FLAGS, *(["-D_FORTIFY_SOURCE=[23]"] if release else [])]
+    with open(os.path.join(BUILD, "compile_commands.json"), encoding="utf-8") as file:
+        for entry in json.load(file):
+            name = os.path.relpath(entry["file"], ROOT)
+            if not name.startswith(("libcni/", "netlink/", "plugins/")):
+                continue
+            for flag in wanted:
+                if not re.search(rf"(^|\s)({flag})(\s|$)", entry["command"]):
+                    yield f"{name}: compiled without {flag}"
+
+
+def forbidden_calls():
+    """What the objects ask others for and should not."""
+    for archive in sorted(glob.glob(os.path.join(BUILD, "*/lib*.a"))
+                          + glob.glob(os.path.join(BUILD, "plugins/CMakeFiles/*/portmap/*.o"))):
+        member = os.path.basename(archive)
+        for line in say("nm", "-u", archive).splitlines():
+            if line.endswith(":"):
+                member = line[:-1]
+            elif (name := line.split()[-1:]) and name[0] in NEVER - MAY.get(
+                    os.path.basename(member), set()):
+                yield f"{os.path.relpath(archive, BUILD)}: {member} calls {name[0]}()"
+
+
+def main():
+    cache = open(os.path.join(BUILD, "CMakeCache.txt"), encoding="utf-8").read() if os.path.exists(
+        os.path.join(BUILD, "CMakeCache.txt")) else ""
+    missing = [name for name in PROGRAMS if not os.path.exists(os.path.join(BIN, name))]
+    if not cache or missing:
+        print(f"not built: {' '.join(missing) or BUILD}", file=sys.stderr)
+        return 77
+    if re.search(r"^CNI_SANITIZE:\w+=.+$", cache, re.M):
+        print("a build for the sanitizers is for nothing else", file=sys.stderr)
+        return 77
+    complaints = [f"{program}: {what}" for program in PROGRAMS for what in wrong_in(program)]
+    complaints += wrong_commands("CMAKE_BUILD_TYPE:STRING=Release" in cache)
+    complaints += forbidden_calls()
+    for one in complaints:
+        print(one)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
