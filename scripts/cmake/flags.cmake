@@ -6,7 +6,7 @@ target_compile_definitions(cni_flags INTERFACE PATCHBAY_VERSION="${PROJECT_VERSI
 target_compile_options(cni_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast
   -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual -Wundef -Werror
-  -fstack-protector-strong -fstack-clash-protection -fvisibility=hidden -ffunction-sections -fdata-sections)
+  -fstack-protector-strong -fvisibility=hidden -ffunction-sections -fdata-sections)
 target_link_options(cni_flags INTERFACE -Wl,--gc-sections -Wl,-z,relro,-z,now,-z,noexecstack)
 if(CNI_SANITIZE)
   string(REPLACE ";" "," _sanitize "${CNI_SANITIZE}")
@@ -14,7 +14,13 @@ if(CNI_SANITIZE)
     -fsanitize=${_sanitize} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(cni_flags INTERFACE -fsanitize=${_sanitize})
 else()
-  target_compile_definitions(cni_flags INTERFACE $<$<CONFIG:Release>:_FORTIFY_SOURCE=2>)
+  # Calls of libc that write are bounded by what is known when they run, not when they are compiled.
+  set(_fortify 2)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
+    set(_fortify 3)
+  endif()
+  target_compile_definitions(cni_flags INTERFACE $<$<CONFIG:Release>:_FORTIFY_SOURCE=${_fortify}>)
+  target_compile_options(cni_flags INTERFACE $<$<CONFIG:Release>:-fstack-clash-protection>)
 endif()
 if(CNI_FUZZ)
   target_compile_options(cni_flags INTERFACE -fsanitize=fuzzer-no-link)

@@ -21,7 +21,8 @@ NEVER = {"gets", "strcpy", "strcat", "stpcpy", "sprintf", "vsprintf", "scanf", "
          "tmpfile", "dlopen", "alloca", "rand", "srand"}
 #: portmap-nft loads libnftables of the host.
 MAY = {"conditions_loaded.cc.o": {"dlopen"}}
-FLAGS = ("-fstack-protector-strong", "-fstack-clash-protection", "-fPIE|-fPIC", "-fvisibility=hidden")
+FLAGS = ("-fstack-protector-strong", "-fPIE|-fPIC", "-fvisibility=hidden")
+OF_RELEASE = ("-fstack-clash-protection", "-D_FORTIFY_SOURCE=[23]")
 
 
 def say(*command):
@@ -50,7 +51,7 @@ def wrong_in(program):
 
 def wrong_commands(release):
     """Sources that were compiled without the flags."""
-    wanted = [*FLAGS, *(["-D_FORTIFY_SOURCE=[23]"] if release else [])]
+    wanted = FLAGS + (OF_RELEASE if release else ())
     with open(os.path.join(BUILD, "compile_commands.json"), encoding="utf-8") as file:
         for entry in json.load(file):
             name = os.path.relpath(entry["file"], ROOT)
