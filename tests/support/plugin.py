@@ -24,6 +24,12 @@ def has_reference(plugin="bridge"):
     return os.access(os.path.join(REFERENCE, plugin), os.X_OK)
 
 
+def is_sanitized(plugin="bridge"):
+    """Whether our plugin of that name was built with AddressSanitizer."""
+    with open(os.path.join(OURS, plugin), "rb") as file:
+        return b"__asan_init" in file.read()
+
+
 @dataclasses.dataclass
 class Outcome:
     """What one run of a plugin left: exit status, stdout and stderr."""
