@@ -9,6 +9,13 @@
 
 namespace netlink {
 
+namespace {
+
+// No config, result or answer is near to it; what never ends must not fill the memory.
+constexpr std::size_t kMostRead = 64U << 20;
+
+}  // namespace
+
 Fd& Fd::operator=(Fd&& other) noexcept {
   if (this != &other) {
     reset();
@@ -37,6 +44,7 @@ std::string read_all(int fd, std::string_view name) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw Error(cat("read '", name, "'"), errno);
     if (n == 0) return out;
+    if (out.size() > kMostRead) throw Error(cat("read '", name, "'"), EFBIG);
     out.append(buffer, static_cast<std::size_t>(n));
   }
 }

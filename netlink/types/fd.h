@@ -27,7 +27,8 @@ class Fd {
   int fd_ = -1;
 };
 
-/// Reads to the end of the file. \throws Error (what: "read 'name'"); EINTR is retried.
+/// Reads to the end of the file. \throws Error (what: "read 'name'"), EFBIG for more than 64 MiB;
+/// EINTR is retried.
 std::string read_all(int fd, std::string_view name);
 
 /// Writes all of data. \throws Error (what: "write 'name'"); EINTR and short writes are retried.
