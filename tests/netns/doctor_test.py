@@ -287,6 +287,8 @@ class Leftovers(DoctorTest):
     def test_a_pod_whose_attachment_the_cache_lost(self):
         os.unlink(cache_file("net", container_of(self.pods[1].path)))
         self.pods[1].remove()
+        # The kernel takes a namespace apart, and the pod's link with it, when it has time to.
+        wait_for(lambda: "id: " + container_of(self.pods[1].path) not in run("ip", "link"), 20)
         _, found = self.doctor()
         self.assertEqual({one["check"] for one in found}, {"reservations", "rules"})
         self.assertIn("hostPort 8081/tcp", str(found))

@@ -11,8 +11,9 @@ import re
 import stat
 import subprocess
 
-# Counters and timers that change by themselves.
-_VOLATILE = {"hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "valid_life_time",
+# Counters and timers that change by themselves, and what the kernel says late: the operational state
+# follows from flags, which are compared.
+_VOLATILE = {"operstate", "hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "valid_life_time",
              "direct_packets_stat",
              "preferred_life_time", "handle", "tentative", "optimistic", "metainfo", "expires",
              "hold_timer", "message_age_timer", "forward_delay_timer", "topology_change",
