@@ -21,6 +21,7 @@ from support import suite  # noqa: E402
 from support.cnitool import cache_names, cnitool, finish, start, use  # noqa: E402
 from support.faults import figures  # noqa: E402
 from support.forked import Forked  # noqa: E402
+from support.kernel_memory import KernelMemory  # noqa: E402
 from support.snapshot import left_by_design, netns_names, snapshot  # noqa: E402
 from support.world import CLONE_NEWNET, Pod, run, setns  # noqa: E402
 
@@ -28,6 +29,8 @@ PODS = int(os.environ.get("PATCHBAY_SOAK_PODS", "160"))
 TABLE = next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--table=")), None)
 WORKERS = 16
 KILLED = 0.05
+#: Bytes of the kernel's memory that a pod may leave: less than its smallest object would be.
+KEPT = 64
 
 NETWORK = {"cniVersion": "1.1.0", "name": "net", "plugins": [
     {"type": "bridge", "bridge": "cni0", "isDefaultGateway": True, "ipMasq": True,
@@ -193,7 +196,12 @@ class Soak(suite.NodeTest):
         return snapshot(), sizes()
 
     def test_many_pods(self):
+        with KernelMemory() as kernel:
+            self.come_and_go(kernel)
+
+    def come_and_go(self, kernel):
         before, size = self.warm_up()
+        used = kernel.used() if kernel.is_counted else None
         begin, over = time.monotonic(), "/run/over"
         around = [Forked(one, lambda: os.path.exists(over)) for one in (Reader().until, collect_until)]
         workers = [Forked(Worker(n, 1000).pods, PODS // WORKERS) for n in range(WORKERS)]
@@ -210,10 +218,20 @@ class Soak(suite.NodeTest):
         self.assert_same(before, ignore=lambda place: left_by_design(place)
                          or place.startswith("file/run/netns/"))
         self.assertEqual(sizes(), size)
+        kept = self.kept(kernel, used)
         self.publish(sum((collections.Counter(one["seen"]) for one in done), collections.Counter()),
-                     reader, garbage["count"], took)
+                     reader, garbage["count"], {"kernel memory before and after, KiB": kept,
+                                                "seconds": round(took)})
 
-    def publish(self, seen, reader, collections_of_garbage, took):
+    def kept(self, kernel, before):
+        """What the kernel's objects took before the pods and take after them, for the table."""
+        if not kernel.is_counted:
+            return "not counted: no control group of memory"
+        after = kernel.used()
+        self.assertLess(after - before, KEPT * PODS + 65536, "kernel memory of pods that are gone")
+        return f"{before / 1024:.0f}, {after / 1024:.0f}"
+
+    def publish(self, seen, reader, collections_of_garbage, sums):
         rows = {"pods": PODS, "at a time": WORKERS, "ADD": seen["add"], "DEL": seen["del"],
                 "CHECK": seen["check"], "of these killed, or a plugin of theirs": seen["killed"],
                 "never deleted, left for GC": seen["left for the garbage"],
@@ -222,8 +240,7 @@ class Soak(suite.NodeTest):
                 "most pods with addresses at once": reader["most"],
                 "addresses read": reader["readings"], "addresses that two had": 0,
                 "failures of what was not killed": 0,
-                "leftovers (links, addresses, routes, rules, queues, files)": 0,
-                "seconds": round(took)}
+                "leftovers (links, addresses, routes, rules, queues, files)": 0, **sums}
         self.assertGreater(seen["killed"], PODS // 40, "kills")
         text = "\n".join(["| what | |", "|---|--:|", *(f"| {k} | {v} |" for k, v in rows.items())])
         print(text, flush=True)
