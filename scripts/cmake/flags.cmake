@@ -25,6 +25,14 @@ endif()
 if(CNI_FUZZ)
   target_compile_options(cni_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
+if(CNI_COVERAGE)
+  # One file per executable (%m), whatever namespaces a process is in; the counters are a part of it (%c),
+  # so that those of a process that is killed or becomes another count too.
+  set(_counted -fprofile-instr-generate=${CMAKE_BINARY_DIR}/profiles/%m%c.profraw)
+  target_compile_options(cni_flags INTERFACE ${_counted} -fcoverage-mapping
+                         "SHELL:-mllvm -runtime-counter-relocation")
+  target_link_options(cni_flags INTERFACE ${_counted})
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # The kernel's headers have arrays of no size at the end of a struct.
   target_compile_options(cni_flags INTERFACE -Wno-zero-length-array)
