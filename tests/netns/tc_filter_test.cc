@@ -221,18 +221,22 @@ TEST_CASE("what goes to a network goes through its class") {
     REQUIRE(std::sscanf(text.c_str() + at, "bytes %d pkt", &out) == 1);
     return out;
   };
-  const std::pair<const char*, int> table[] = {
+  struct Sent {
+    const char* to;
+    int minor;
+  };
+  const Sent table[] = {
       {"192.0.2.77", 2},     {"192.0.3.77", 1},        {"198.51.100.7", 3},
       {"198.51.100.8", 1},   {"2001:db8:1:2:f::1", 2}, {"2001:db8:1:3::1", 1},
       {"2001:db8::8001", 3}, {"2001:db8::7fff", 1},    {"2001:db8::1:8001", 1},
   };
-  for (const auto& [address, minor] : table) {
-    CAPTURE(address);
+  for (const Sent& one : table) {
+    CAPTURE(one.to);
     const std::array<int, 3> before{packets(1), packets(2), packets(3)};
-    speak("v", address);
-    CHECK(packets(minor) > before[static_cast<std::size_t>(minor - 1)]);
+    speak("v", one.to);
+    CHECK(packets(one.minor) > before[static_cast<std::size_t>(one.minor - 1)]);
     for (const int other : {2, 3}) {
-      if (other != minor) CHECK(packets(other) == before[static_cast<std::size_t>(other - 1)]);
+      if (other != one.minor) CHECK(packets(other) == before[static_cast<std::size_t>(other - 1)]);
     }
   }
   const auto seen = tc::filters(socket, v, tc::handle(1));
