@@ -6,6 +6,7 @@ import os
 import socket
 import struct
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
@@ -128,6 +129,24 @@ class Keys(suite.NodeTest):
         mine = [one for one in seen if one["scope"] == "global"]
         self.assertEqual([one.get("tentative", False) for one in mine], [False])
 
+    def test_an_address_that_stays_tentative_is_not_waited_for_without_end(self):
+        pod = self.pod()
+        pod.run("sysctl", "-qw", "net.ipv6.conf.default.dad_transmits=60")
+        before = snapshot()
+        began = time.monotonic()
+        outcome = cni("bridge", "ADD", config(enabledad=True), netns=pod.path)
+        self.assert_error(outcome, 11, "still has tentative addresses")
+        self.assertLess(time.monotonic() - began, 30)
+        self.assert_same(before, ignore=left_by_design)
+
+    def test_a_bridge_that_has_all_its_ports_is_named(self):
+        run("ip", "link", "add", "cni0", "type", "bridge")
+        ports = "".join(f"link add p{n} master cni0 type ifb\n" for n in range(1023))
+        run("ip", "-batch", "-", stdin=ports)
+        error = self.assert_error(cni("bridge", "ADD", config(), netns=self.pod().path))
+        self.assertIn("'cni0' has all the ports the kernel allows", error["details"])
+        self.assertEqual(run("ip", "link", "show", "type", "veth"), "")
+
     def test_a_disabled_interface_stays_down(self):
         pod = self.pod()
         conf = {"cniVersion": "1.0.0", "name": "net1", "type": "bridge",
@@ -244,6 +263,12 @@ MUTATIONS = [
     ("the port out of the bridge", "ip link set {port} nomaster", "is not a port of bridge"),
     ("the port down", "ip link set {port} down", "is down"),
     ("the port's hairpin mode", "bridge link set dev {port} hairpin off", "hairpin mode"),
+    ("the port's isolation", "bridge link set dev {port} isolated on", "isolation of bridge port"),
+    ("something else in the interface's place",
+     "ip -n {pod} link del eth0; ip -n {pod} link add eth0 type bridge", "not of type veth"),
+    ("another pair in the interface's place",
+     "mac=$(ip netns exec {pod} cat /sys/class/net/eth0/address); ip -n {pod} link del eth0;"
+     " ip -n {pod} link add eth0 up address $mac type veth peer name other", "veth created"),
     ("the bridge", "ip link del cni0", "cni0 not found"),
     ("the bridge down", "ip link set cni0 down", "'cni0' is down"),
     ("the bridge's hardware address", "ip link set cni0 address 02:00:00:00:00:78",
@@ -276,6 +301,14 @@ class Check(suite.NodeTest):
         run("sh", "-c", broken)
         self.assert_error(cni("bridge", "CHECK", again, netns=pod.path), None, said)
         self.assert_ok(cni("bridge", "DEL", again, netns=pod.path))
+
+    def test_notices_that_the_bridge_is_not_promiscuous_any_more(self):
+        pod = self.pod()
+        conf = config(promiscMode=True)
+        again = conf | {"prevResult": self.assert_ok(cni("bridge", "ADD", conf, netns=pod.path))}
+        self.assert_ok(cni("bridge", "CHECK", again, netns=pod.path))
+        run("ip", "link", "set", "cni0", "promisc", "off")
+        self.assert_error(cni("bridge", "CHECK", again, netns=pod.path), None, "promiscuous")
 
 
 @suite.spread

@@ -80,6 +80,8 @@ class Completion(suite.NodeTest):
         self.assertEqual(self.completed("add", ""), ["net1", "other"])
         self.assertEqual(self.completed("add", "--json", "ne"), ["net1"])
         self.assertEqual(self.completed("del", "net1", ""), [pod.path])
+        other = self.pod()
+        self.assertEqual(self.completed("add", "net1", ""), [pod.path, other.path])
         self.assertEqual(self.completed("trace", "check", "net1", ""), [pod.path])
         self.assertEqual(self.completed("trace", "ch"), ["check"])
         self.assertEqual(self.completed("trace", "add", ""), ["net1", "other"])

@@ -397,6 +397,26 @@ class Failing(ToolTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn("stdout", done.stderr)
 
+    def test_a_pod_whose_result_nobody_can_read_is_removed_again(self):
+        use(chain())
+        pod = self.pod()
+        before = snapshot()
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([os.path.join(OURS, "cnitool"), "add", "net", pod.path], stdout=full,
+                                  stderr=subprocess.PIPE, env=environment(), text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the attachment was removed again", done.stderr)
+        self.assert_nothing_left(before)
+
+    def test_json_says_that_a_verb_without_a_result_is_done(self):
+        use(chain())
+        pod = self.pod()
+        self.assert_tool_ok(cnitool("add", "net", pod.path))
+        for verb in ("check", "del"):
+            outcome = cnitool(verb, "net", pod.path, "--json")
+            self.assertEqual((outcome.status, outcome.stderr), (0, ""))
+            self.assertEqual(outcome.json, {"operation": verb, "network": "net", "ok": True})
+
 
 class Crowd(ToolTest):
     def test_32_pods_at_once(self):

@@ -63,6 +63,17 @@ NOT_LIKE_REFERENCE = {"vlan", "vlan 4094", "vlan that is in the trunk", "the who
                       "vlan and vlanTrunk", "vlanTrunk", "vlanTrunk beside the default one",
                       "items of both kinds, twice", "an empty trunk"}
 
+# What somebody breaks, and what CHECK must say about it.
+MUTATIONS = [
+    ("the port's VLAN", "bridge vlan del dev {port} vid 100", "is not in VLAN 100"),
+    ("the port's VLAN that is not its own any more", "bridge vlan add dev {port} vid 100",
+     "is not in VLAN 100"),
+    ("a VLAN of the port's trunk", "bridge vlan del dev {port} vid 205", "is not in trunk VLAN 205"),
+    ("the gateway down", "ip link set {gateway} down", "'cni0.100' is down"),
+    ("the gateway's port out of the bridge", "ip link set {behind} nomaster", "is not a port of"),
+    ("the gateway's port down", "ip link set {behind} down", "is down"),
+]
+
 
 @suite.spread
 class Vlan(suite.NodeTest):
@@ -122,6 +133,20 @@ class Vlan(suite.NodeTest):
             "ping", "-c1", "-W1", "10.9.0.1", check=False)))
         again = self.assert_ok(cni("bridge", "REPAIR", conf | {"prevResult": result}, **call))
         self.assertEqual(again["found"], [])
+
+    @suite.cases([(name, (command, said)) for name, command, said in MUTATIONS])
+    def check_notices(self, row):
+        command, said = row
+        ipam = {"type": "host-local", "ranges": [[{"subnet": "10.9.0.0/24"}]]}
+        conf = config(vlan=100, vlanTrunk=TRUNK, isGateway=True, ipam=ipam)
+        pod, result = self.add(conf)
+        check = {"netns": pod.path, "container": "pod1"}
+        self.assert_ok(cni("bridge", "CHECK", conf | {"prevResult": result}, **check))
+        _, port, _, gateway = result["interfaces"]
+        behind, = [link["ifname"] for link in json.loads(run("ip", "-j", "link", "show", "master", "cni0"))
+                   if link["ifname"] != port["name"]]
+        run("sh", "-c", command.format(port=port["name"], gateway=gateway["name"], behind=behind))
+        self.assert_error(cni("bridge", "CHECK", conf | {"prevResult": result}, **check), None, said)
 
     def test_a_bridge_that_does_not_filter_is_refused_with_a_reason(self):
         run("ip", "link", "add", "cni0", "type", "bridge")

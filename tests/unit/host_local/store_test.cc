@@ -233,6 +233,17 @@ TEST_CASE("store: a FIFO or directory with an address for a name holds nothing u
   CHECK_FALSE(store.reserve(ip("10.0.0.3"), kOwner));
 }
 
+TEST_CASE("store: where the last address is not to be read the search begins at the first") {
+  const TempDir dir;
+  Store store = make(dir);
+  fs::create_directory(dir.path("net/last_reserved_ip.0"));
+  CHECK_FALSE(store.last_reserved(0));
+  dir.write("net/last_reserved_ip.1", "10.0.0.7\n");
+  CHECK(store.last_reserved(1) == ip("10.0.0.7"));
+  dir.write("net/last_reserved_ip.2", "nobody");
+  CHECK_FALSE(store.last_reserved(2));
+}
+
 TEST_CASE("store: the path to it may have symbolic links, and its directories have mode 0755") {
   const TempDir dir;
   const TempDir target;
