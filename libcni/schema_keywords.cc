@@ -36,8 +36,8 @@ bool is_format(const std::string& text, const std::string& format) {
   return mac && !mac->is_zero() && !mac->is_multicast();
 }
 
-// A pattern ready to be searched for; nothing if it is written in another dialect. To make one takes
-// a hundred times as long as to use it, and schemas have the same few for every value.
+// A pattern ready to be searched for; nothing if it is written in another dialect. To make one
+// takes a hundred times as long as to use it, and schemas have the same few for every value.
 const std::optional<std::regex>& compiled(const std::string& pattern) {
   thread_local std::map<std::string, std::optional<std::regex>> all;
   const auto [at, is_new] = all.try_emplace(pattern);
