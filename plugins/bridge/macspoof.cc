@@ -12,6 +12,7 @@
 #include "libcni/error.h"
 #include "netlink/nf/match.h"
 #include "netlink/nf/socket.h"
+#include "netlink/types/error.h"
 
 namespace bridge {
 
@@ -86,6 +87,12 @@ void plan_remove(NfSocket& socket, const std::string& id, Batch& batch) {
   if (mac) batch.flush(mac_chain(id)).remove(mac_chain(id));
 }
 
+bool is_there(const std::string& link) {
+  if (::if_nametoindex(link.c_str()) != 0) return true;
+  if (errno == ENODEV) return false;
+  throw netlink::Error(cat("look for link '", link, "'"), errno);
+}
+
 // The attachments of which no link is left: a port's link goes with its pod. One that was set up
 // twice, by another plugin, has two rules, and perhaps only one of the links.
 std::set<std::string> orphans(const std::vector<Rule>& seen) {
@@ -97,9 +104,7 @@ std::set<std::string> orphans(const std::vector<Rule>& seen) {
     if (!chain.starts_with(kChainPrefix) || link.empty()) continue;
     const std::string id = chain.substr(kChainPrefix.size());
     if (!is_of(rule, id)) continue;
-    // Whatever else it answers, without a descriptor to ask with for one, the link may be there.
-    const bool is_gone = ::if_nametoindex(link.c_str()) == 0 && errno == ENODEV;
-    (is_gone ? gone : alive).insert(id);
+    (is_there(link) ? alive : gone).insert(id);
   }
   std::erase_if(gone, [&](const std::string& id) { return alive.contains(id); });
   return gone;

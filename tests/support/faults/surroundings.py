@@ -9,7 +9,8 @@ import sys
 from support.cnitool import cache_file
 from support.faults import judge, points, subjects
 from support.faults.subjects import Stage
-from support.world import mount, run as call
+from support.world import MS_BIND, MS_RDONLY, MS_REMOUNT, mount, umount
+from support.world import run as call
 
 #: Those whose runs differ in what they need.
 SUBJECTS = ("loopback", "static", "host-local", "bridge", "bridge, iptables", "portmap",
@@ -148,13 +149,14 @@ def run(subject, verb, one):
     if disk:
         disk.fill(one.there)
     if one.lacking == "a writable /proc/sys":
-        call("mount", "--bind", "/proc/sys", "/proc/sys")
-        call("mount", "-o", "remount,bind,ro", "/proc/sys")
+        # mount(8) would keep books in /run.
+        mount("/proc/sys", "/proc/sys", flags=MS_BIND)
+        mount("/proc/sys", "/proc/sys", flags=MS_REMOUNT | MS_BIND | MS_RDONLY)
     outcome, early = _run(stage, verb, one)
     if disk:
         disk.empty()
     if one.lacking == "a writable /proc/sys":
-        call("umount", "/proc/sys")
+        umount("/proc/sys")
     if not judge.reap():
         return judge.Verdict(True, "error", ("hang", "something still runs")).json()
     ended = "early" if early else "ok" if outcome.ok else "error"
