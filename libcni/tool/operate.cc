@@ -74,6 +74,13 @@ cni::NetworkList network_of(const Operation& operation, const Settings& settings
                    "write stdout: it is closed or full; the attachment was removed again");
 }
 
+// A hint is for what is known: without a descriptor to look with, nothing is.
+bool is_missing(const std::string& netns) try {
+  return !netlink::NetNs::find(netns);
+} catch (const netlink::Error&) {
+  return false;
+}
+
 }  // namespace
 
 ordered_json run(const Operation& operation, const Settings& settings,
@@ -120,9 +127,9 @@ std::string hint_for(const cni::Error& error, const Operation& operation,
   if (says("failed to find plugin")) {
     return "set CNI_PATH or --path to the directories that plugins are in, with ':' between them";
   }
-  if (operation.verb == "add" && !netlink::NetNs::find(operation.netns)) {
+  if (operation.verb == "add" && is_missing(operation.netns)) {
     const std::string named = cat("/run/netns/", operation.netns);
-    if (operation.netns.find('/') == std::string::npos && netlink::NetNs::find(named)) {
+    if (operation.netns.find('/') == std::string::npos && !is_missing(named)) {
       return cat("a network namespace is given by its path: ", named);
     }
     return cat("there is no network namespace at '", operation.netns,
