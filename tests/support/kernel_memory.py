@@ -46,16 +46,16 @@ class KernelMemory:
             self._enter(self.home)
             os.rmdir(self.group)
 
-    def used(self):
-        """Bytes, once the kernel freed what it frees later and forgot what it only remembers."""
-        seen = self._look()
-        for _ in range(50):
+    def used(self, quiet=5):
+        """Bytes, once the kernel freed what it frees later and forgot what it only remembers: the
+        least that was seen, when for quiet seconds it was not less."""
+        least, end = self._look(), time.monotonic() + quiet
+        while time.monotonic() < end:
             time.sleep(0.2)
-            least = min(seen, self._look())
-            if seen - least < 4096:
-                return least
-            seen = least
-        return seen
+            seen = self._look()
+            if seen < least:
+                least, end = seen, time.monotonic() + quiet
+        return least
 
     def _look(self):
         with contextlib.suppress(OSError):  # nothing that could be given back
