@@ -75,6 +75,9 @@ def _routing(found):
         routes, rules, neighbours = (_documents(_call("ip", "-j", "-d", family, "-batch", "-",
                                                       stdin=asked)) + [[], [], []])[:3]
         for route in routes:
+            # These follow from addresses, which are compared, and IPv6 makes them when it has time to.
+            if route.get("table") == "local" and route.get("protocol") == "kernel":
+                continue
             place = "{} {} via {} dev {} table {} metric {}".format(
                 route.get("type", "unicast"), route["dst"], route.get("gateway", "-"),
                 route.get("dev", "-"), route.get("table", "main"), route.get("metric", 0))
