@@ -31,6 +31,20 @@ class ShapingTest(suite.NodeTest):
         if reason:
             self.skipTest(reason)
         super().setUp()
+        self.limited = []
+
+    def limit(self, name, keys, directory=OURS, families=(4,)):
+        """A ShapedPod that can talk to the outside."""
+        pod = ShapedPod(name, keys, directory)
+        self.limited.append(pod)
+        for family in families:
+            self.assertTrue(reachable(pod.pod, family), f"IPv{family} of {name} is connected")
+        return pod
+
+    def start_again(self):
+        """Removes all limited pods."""
+        while self.limited:
+            self.limited.pop().remove()
 
 
 def limits(rate, burst, directions=("ingress", "egress")):

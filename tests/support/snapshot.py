@@ -12,13 +12,15 @@ import stat
 import subprocess
 
 # Counters and timers that change by themselves, and what the kernel says late: the operational state
-# follows from flags, which are compared.
+# follows from what is compared.
 _VOLATILE = {"operstate", "hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "valid_life_time",
              "direct_packets_stat",
              "preferred_life_time", "handle", "tentative", "optimistic", "metainfo", "expires",
              "hold_timer", "message_age_timer", "forward_delay_timer", "topology_change",
              "topology_change_detected", "root_port", "designated_port", "root_path_cost", "packets", "bytes"}
 
+# Flags that show the operational state.
+_LATE_FLAGS = {"NO-CARRIER", "LOWER_UP", "DORMANT"}
 _OF_IPTABLES = re.compile(r'"xt"|"target": "CNI-HOSTPORT-')
 # What the kernel numbers anew: actions, programs.
 _NUMBERED = re.compile(r"\s(?:index|ref|bind|id) \d+")
@@ -92,6 +94,7 @@ def _links(found):
     links, addresses = _documents(_call("ip", "-j", "-d", "-batch", "-",
                                         stdin="link show\naddr show\n"))
     for link in links:
+        link["flags"] = [flag for flag in link["flags"] if flag not in _LATE_FLAGS]
         found[f"link/{link['ifname']}"] = _stripped(link)
         for sysctl in _LINK_SYSCTLS:
             _sysctl(found, sysctl.format(link["ifname"]))
