@@ -11,7 +11,7 @@ A pod has the chain of bridge (gateway, masquerading, host-local), portmap with 
 with limits both ways; each side has its own default backends. Each subject has a node of its own, and
 they take turns. Ours comes twice: limiting what the pod sends as the reference does, on an ifb of the
 node, and in the pod (egressMode). The floor is what the kernel takes for the same by the fewest
-requests (floor.cc), started as often as the chain has plugins. Figures are medians of the time in
+requests of as many programs (floor.cc). Figures are medians of the time in
 plugins, spawn to end; on a busy machine `chrt -r 50 scripts/bench` keeps most of the others out of them. podman's
 netavark, where it is installed or named, connects a pod to one bridge with one port.
 """

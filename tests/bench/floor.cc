@@ -1,11 +1,12 @@
 // What the kernel asks for the network of one pod, by the fewest requests: the floor under ADD and
 // DEL.
 //
-// A plugin that knows no config. It makes and removes what the chain of bridge, portmap and
-// bandwidth makes and removes on the node and in the pod: a pair of links with its outer end in a
-// bridge, an address, a route, two elements of nftables' sets, a token bucket for each direction.
-// No name is looked up: links have numbers chosen here. The pod's number is at the end of its
-// container ID. What all pods share is there.
+// Plugins that know no config: what this is called as tells which, floor_bridge, floor_portmap or
+// floor_bandwidth. Each makes what the plugin of that name makes and the next plugin or another
+// call has to find: a pair of links with its outer end in a bridge, settings, an address in its
+// file, a route, an element of nftables' sets, a token bucket for each direction. No name is looked
+// up: links have numbers chosen here. The pod's number is at the end of its container ID. What all
+// pods share is there. DEL is floor_bridge's alone.
 //
 // CNI_ARGS has BRIDGE=NUMBER, the bridge. FLOOR_MODE is where what the pod sends is limited: ifb, a
 // link of the node, or pod.
@@ -21,6 +22,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -33,7 +35,9 @@
 
 namespace {
 
-constexpr unsigned kLinks = 100'000, kIfbs = 200'000;            // where the numbers of links begin
+constexpr unsigned kLinks = 100'000, kIfbs = 200'000;  // where the numbers of links begin
+constexpr const char* kReservations = "/var/lib/cni/networks/floor";
+constexpr const char* kLast = "last_reserved_ip.0";
 constexpr std::uint32_t kRate = 12'500'000, kBurst = 1'250'000;  // bytes
 
 [[noreturn]] void fail(const char* what) {
@@ -44,6 +48,26 @@ constexpr std::uint32_t kRate = 12'500'000, kBurst = 1'250'000;  // bytes
 int checked(int result, const char* what) {
   if (result < 0) fail(what);
   return result;
+}
+
+// What is read and answered is of a plugin's size; nobody looks at it.
+void read_input() {
+  char buffer[8192];
+  while (checked(static_cast<int>(::read(STDIN_FILENO, buffer, sizeof buffer)), "stdin") > 0) {
+  }
+}
+
+void answer() {
+  char result[700];
+  std::memset(result, ' ', sizeof result);
+  result[0] = '{', result[sizeof result - 1] = '}';
+  checked(static_cast<int>(::write(STDOUT_FILENO, result, sizeof result)), "stdout");
+}
+
+void write_file(int dir, const char* name, int flags, std::string_view text) {
+  const int file = checked(::openat(dir, name, O_WRONLY | O_CLOEXEC | flags, 0600), name);
+  checked(static_cast<int>(::write(file, text.data(), text.size())), name);
+  ::close(file);
 }
 
 // Messages one after the other, each with its attributes.
@@ -123,6 +147,7 @@ void send(int socket, const Messages& messages, const char* what) {
 struct Pod {
   unsigned number = 0;
   bool ifb = false;
+  const char* id = "";
   const char* netns = "";
   unsigned bridge = 0;
 
@@ -254,12 +279,14 @@ void value(Messages& out, unsigned attribute, const void* data, std::size_t size
   out.nest(attribute, [&] { out.put(NFTA_DATA_VALUE, data, size); });
 }
 
-// The pod's address is masqueraded; a port of the node leads to it.
-void change_sets(const Pod& pod, int socket, unsigned type) {
-  Messages out;
-  out.begin(NFNL_MSG_BATCH_BEGIN, 0, nf_header(NFNL_SUBSYS_NFTABLES));
+// The pod's address is masqueraded.
+void change_masquerade(Messages& out, const Pod& pod, unsigned type) {
   const std::uint32_t address = pod.address();
   element(out, type, "masq", [&] { value(out, NFTA_SET_ELEM_KEY, &address, sizeof address); });
+}
+
+// A port of the node leads to it.
+void change_port(Messages& out, const Pod& pod, unsigned type) {
   const struct {
     std::uint8_t protocol, pad[3];
     std::uint16_t port, pad2;
@@ -267,21 +294,64 @@ void change_sets(const Pod& pod, int socket, unsigned type) {
   const struct {
     std::uint32_t address;
     std::uint16_t port, pad;
-  } target{address, htons(80), 0};
+  } target{pod.address(), htons(80), 0};
   element(out, type, "ports", [&] {
     value(out, NFTA_SET_ELEM_KEY, &key, sizeof key);
     if (type == NFT_MSG_NEWSETELEM) value(out, NFTA_SET_ELEM_DATA, &target, sizeof target);
   });
-  out.begin(NFNL_MSG_BATCH_END, 0, nf_header(NFNL_SUBSYS_NFTABLES));
-  out.acknowledge();
-  send(socket, out, "change the sets");
 }
 
-void add(const Pod& pod) {
+template <class Fill>
+void transaction(Fill fill) {
+  Messages out;
+  out.begin(NFNL_MSG_BATCH_BEGIN, 0, nf_header(NFNL_SUBSYS_NFTABLES));
+  fill(out);
+  out.begin(NFNL_MSG_BATCH_END, 0, nf_header(NFNL_SUBSYS_NFTABLES));
+  out.acknowledge();
+  send(open_socket(NETLINK_NETFILTER), out, "change the sets");
+}
+
+// As host-local keeps it: under a lock, a file for the address and one for where the search goes
+// on.
+void reserve(const Pod& pod) {
+  const int dir = checked(::open(kReservations, O_RDONLY | O_DIRECTORY | O_CLOEXEC), kReservations);
+  const int lock = checked(::openat(dir, "lock", O_RDONLY | O_CLOEXEC), "lock");
+  checked(::flock(lock, LOCK_EX), "lock");
+  char last[64];
+  const int file = checked(::openat(dir, kLast, O_RDONLY | O_CLOEXEC), kLast);
+  checked(static_cast<int>(::read(file, last, sizeof last)), kLast);
+  ::close(file);
+  char name[16];
+  std::snprintf(name, sizeof name, "%u", pod.number);
+  write_file(dir, name, O_CREAT | O_EXCL, pod.id);
+  write_file(dir, kLast, O_TRUNC, name);
+  ::close(lock);
+  ::close(dir);
+}
+
+void add_bridge(const Pod& pod) {
   const int netns = checked(::open(pod.netns, O_RDONLY | O_CLOEXEC), pod.netns);
-  const int host = open_socket(NETLINK_ROUTE);
   Messages outside;
   add_pair(outside, pod, netns);
+  outside.acknowledge();
+  send(open_socket(NETLINK_ROUTE), outside, "make the links");
+  char setting[64];
+  std::snprintf(setting, sizeof setting, "/proc/sys/net/ipv6/conf/f%u/accept_ra", pod.number);
+  write_file(AT_FDCWD, setting, 0, "0");
+  reserve(pod);
+  transaction([&](Messages& out) { change_masquerade(out, pod, NFT_MSG_NEWSETELEM); });
+
+  checked(::setns(netns, CLONE_NEWNET), "setns");
+  write_file(AT_FDCWD, "/proc/sys/net/ipv6/conf/eth0/accept_ra", 0, "0");
+  write_file(AT_FDCWD, "/proc/sys/net/ipv6/conf/eth0/accept_dad", 0, "0");
+  Messages inside;
+  add_address(inside, pod);
+  inside.acknowledge();
+  send(open_socket(NETLINK_ROUTE), inside, "configure the pod");
+}
+
+void add_bandwidth(const Pod& pod) {
+  Messages outside;
   add_bucket(outside, pod.link());
   if (pod.ifb) {
     add_ifb(outside, pod);
@@ -289,26 +359,39 @@ void add(const Pod& pod) {
     add_detour(outside, pod);
   }
   outside.acknowledge();
-  send(host, outside, "make the links");
-  change_sets(pod, open_socket(NETLINK_NETFILTER), NFT_MSG_NEWSETELEM);
-
+  send(open_socket(NETLINK_ROUTE), outside, "limit what the pod gets");
+  if (pod.ifb) return;
+  const int netns = checked(::open(pod.netns, O_RDONLY | O_CLOEXEC), pod.netns);
   checked(::setns(netns, CLONE_NEWNET), "setns");
   Messages inside;
-  add_address(inside, pod);
-  if (!pod.ifb) add_bucket(inside, pod.link());
+  add_bucket(inside, pod.link());
   inside.acknowledge();
-  send(open_socket(NETLINK_ROUTE), inside, "configure the pod");
+  send(open_socket(NETLINK_ROUTE), inside, "limit what the pod sends");
+}
+
+void add(std::string_view plugin, const Pod& pod) {
+  if (plugin == "floor_bridge") add_bridge(pod);
+  if (plugin == "floor_portmap")
+    transaction([&](Messages& out) { change_port(out, pod, NFT_MSG_NEWSETELEM); });
+  if (plugin == "floor_bandwidth") add_bandwidth(pod);
+  answer();
 }
 
 // A socket over which elements were removed waits when it is closed until the kernel has freed
 // them: in the meantime it removes the links, which takes longer.
 void del(const Pod& pod) {
-  change_sets(pod, open_socket(NETLINK_NETFILTER), NFT_MSG_DELSETELEM);
+  transaction([&](Messages& out) {
+    change_masquerade(out, pod, NFT_MSG_DELSETELEM);
+    change_port(out, pod, NFT_MSG_DELSETELEM);
+  });
   Messages out;
   out.begin(RTM_DELLINK, 0, link_header(pod.link(), false));
   if (pod.ifb) out.begin(RTM_DELLINK, 0, link_header(pod.ifb_link(), false));
   out.acknowledge();
   send(open_socket(NETLINK_ROUTE), out, "remove the links");
+  char file[96];
+  std::snprintf(file, sizeof file, "%s/%u", kReservations, pod.number);
+  checked(::unlink(file), file);
 }
 
 const char* variable(const char* name) {
@@ -323,15 +406,18 @@ const char* variable(const char* name) {
 }  // namespace
 
 int main() {
+  const std::string_view plugin = ::program_invocation_short_name;
   const std::string_view verb = variable("CNI_COMMAND");
   const char* const id = variable("CNI_CONTAINERID");
   Pod pod;
+  pod.id = id;
   pod.number = static_cast<unsigned>(std::atoi(id + std::strcspn(id, "0123456789")));
   pod.ifb = std::string_view(variable("FLOOR_MODE")) == "ifb";
   pod.netns = variable("CNI_NETNS");
   const char* const args = variable("CNI_ARGS");
   pod.bridge = static_cast<unsigned>(std::atoi(args + std::strcspn(args, "0123456789")));
-  if (verb == "ADD") add(pod);
-  if (verb == "DEL") del(pod);
+  read_input();
+  if (verb == "ADD") add(plugin, pod);
+  if (verb == "DEL" && plugin == "floor_bridge") del(pod);
   return 0;
 }

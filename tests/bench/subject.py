@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 
-from installed import installed
+from installed import FLOOR, installed
 from support.plugin import OURS, REFERENCE, has_reference
 from support.world import CLONE_NEWNET, CLONE_NEWNS, MS_BIND, World, mount, run, setns, unshare
 
@@ -134,7 +134,12 @@ class Floor(Subject):
             run("ip", "addr", "add", "10.200.0.1/16", "dev", bridge)
             run("ip", "link", "set", bridge, "up")
         run("nft", "-f", "-", stdin=FLOOR_TABLE)
-        self._start({"chain": network_of("bench_floor", "bench_empty", "bench_empty"),
+        reservations = "/var/lib/cni/networks/floor"
+        os.makedirs(reservations)
+        for name in ("lock", "last_reserved_ip.0"):
+            with open(f"{reservations}/{name}", "w", encoding="ascii") as file:
+                file.write("0")
+        self._start({"chain": network_of(*FLOOR),
                      "empty": network_of("bench_empty")}, {"FLOOR_MODE": mode})
 
     def job(self, verb, pods, network="chain0", **options):
