@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #include "libcni/error.h"
 
@@ -35,11 +36,13 @@ constexpr std::array<std::uint64_t, 80> kRound{
 
 using State = std::array<std::uint64_t, 8>;
 
+constexpr std::size_t kBlock = 128;  // bytes
+
 void compress(State& state, const unsigned char* block) {
   std::array<std::uint64_t, 80> w;
   for (std::size_t t = 0; t < 16; ++t) {
-    w[t] = 0;
-    for (std::size_t i = 0; i < 8; ++i) w[t] = w[t] << 8 | block[8 * t + i];
+    std::memcpy(&w[t], block + 8 * t, 8);
+    if constexpr (std::endian::native == std::endian::little) w[t] = __builtin_bswap64(w[t]);
   }
   for (std::size_t t = 16; t < 80; ++t) {
     const std::uint64_t a = w[t - 15];
@@ -47,17 +50,30 @@ void compress(State& state, const unsigned char* block) {
     w[t] = w[t - 16] + w[t - 7] + (std::rotr(a, 1) ^ std::rotr(a, 8) ^ a >> 7) +
            (std::rotr(b, 19) ^ std::rotr(b, 61) ^ b >> 6);
   }
-  State s = state;
+  auto [a, b, c, d, e, f, g, h] = state;
   for (std::size_t t = 0; t < 80; ++t) {
-    const std::uint64_t e = s[4];
-    const std::uint64_t a = s[0];
-    const std::uint64_t t1 = s[7] + (std::rotr(e, 14) ^ std::rotr(e, 18) ^ std::rotr(e, 41)) +
-                             ((e & s[5]) ^ (~e & s[6])) + kRound[t] + w[t];
-    const std::uint64_t t2 = (std::rotr(a, 28) ^ std::rotr(a, 34) ^ std::rotr(a, 39)) +
-                             ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
-    s = {t1 + t2, s[0], s[1], s[2], s[3] + t1, s[4], s[5], s[6]};
+    const std::uint64_t t1 = h + (std::rotr(e, 14) ^ std::rotr(e, 18) ^ std::rotr(e, 41)) +
+                             ((e & f) ^ (~e & g)) + kRound[t] + w[t];
+    const std::uint64_t t2 =
+        (std::rotr(a, 28) ^ std::rotr(a, 34) ^ std::rotr(a, 39)) + ((a & b) ^ (a & c) ^ (b & c));
+    h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
   }
-  for (std::size_t i = 0; i < 8; ++i) state[i] += s[i];
+  const State mixed{a, b, c, d, e, f, g, h};
+  for (std::size_t i = 0; i < mixed.size(); ++i) state[i] += mixed[i];
+}
+
+// FIPS 180-4, section 5.1.2: a 1, zeros, and the length in bits, to the end of a block.
+void compress_end(State& state, std::string_view rest, std::size_t size) {
+  constexpr std::size_t kLength = 16;
+  std::array<unsigned char, 2 * kBlock> end{};
+  std::memcpy(end.data(), rest.data(), rest.size());
+  end[rest.size()] = 0x80;
+  const std::size_t length = rest.size() + 1 + kLength <= kBlock ? kBlock : 2 * kBlock;
+  std::uint64_t bits = static_cast<std::uint64_t>(size) * 8;
+  for (std::size_t at = length; bits != 0; bits >>= 8) {
+    end[--at] = static_cast<unsigned char>(bits & 0xff);
+  }
+  for (std::size_t at = 0; at < length; at += kBlock) compress(state, end.data() + at);
 }
 
 std::string without_quotes(std::string_view text) {
@@ -73,19 +89,14 @@ std::string without_quotes(std::string_view text) {
 std::string sha512_hex(std::string_view text) {
   State state{0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
               0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179};
-  std::string padded(text);
-  padded += '\x80';
-  while (padded.size() % 128 != 112) padded += '\0';
-  const std::uint64_t bits = static_cast<std::uint64_t>(text.size()) * 8;
-  padded.append(8, '\0');
-  for (int shift = 56; shift >= 0; shift -= 8) padded += static_cast<char>(bits >> shift & 0xff);
-  for (std::size_t at = 0; at < padded.size(); at += 128) {
-    compress(state, reinterpret_cast<const unsigned char*>(padded.data()) + at);
+  std::string_view rest = text;
+  for (; rest.size() >= kBlock; rest.remove_prefix(kBlock)) {
+    compress(state, reinterpret_cast<const unsigned char*>(rest.data()));
   }
-  std::string out;
-  out.reserve(128);
-  for (const std::uint64_t word : state) {
-    for (int shift = 60; shift >= 0; shift -= 4) out += "0123456789abcdef"[word >> shift & 0xf];
+  compress_end(state, rest, text.size());
+  std::string out(128, '0');
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = "0123456789abcdef"[state[i / 16] >> (60 - i % 16 * 4) & 0xf];
   }
   return out;
 }

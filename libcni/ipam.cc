@@ -32,9 +32,8 @@ void forward_stderr(const Outcome& outcome) {
   }
 }
 
-Result add(const Request& request, const std::string& type) {
+Result add(const Request& request, const std::string& type, const std::string& file) {
   const Phase phase("ipam");
-  const std::string file = find_plugin(type, request.path);
   if (const Plugin* const plugin = linked_plugin(type, file)) {
     return call(*plugin, as_delegate(request, Command::kAdd));
   }
@@ -67,9 +66,9 @@ std::string ipam_type(const Request& request) {
 }
 
 Result ipam_add(const Request& request, const std::string& type) {
-  find_plugin(type, request.path);  // a plugin that is not there has nothing to release
+  const std::string file = find_plugin(type, request.path);  // else there is nothing to release
   try {
-    return add(request, type);
+    return add(request, type, file);
   } catch (...) {     // also where only its answer got lost
     BestEffort each;  // its failure would hide the one that matters
     each("release", [&] { ipam_forward(request, type, Command::kDel); });

@@ -70,10 +70,11 @@ void add_masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& 
   if (masquerade.addresses.empty()) return;
   if (backend == MasqueradeBackend::kNftables) {
     NfSocket socket;
-    return nft::add(socket, masquerade);
+    nft::add(socket, masquerade);
+    return;
   }
   auto socket = NfSocket::find();
-  if (!backend && socket && nft::can_masquerade(*socket)) return nft::add(*socket, masquerade);
+  if (!backend && socket && nft::add(*socket, masquerade, true)) return;
   if (!backend && iptables_missing()) throw no_backend();
   xt::add(pointer(socket), masquerade);
 }

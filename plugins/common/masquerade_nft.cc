@@ -80,8 +80,8 @@ std::string tag_of(const Masquerade& m) {
   return cni::OwnerTag(m.network, m.container_id, m.ifname).text;
 }
 
-bool has_rule(const std::vector<Rule>& seen, const Masquerade& m, const Cidr& address) {
-  const Rule wanted = address_rule(address, tag_of(m));
+bool has_rule(const std::vector<Rule>& seen, const std::string& tag, const Cidr& address) {
+  const Rule wanted = address_rule(address, tag);
   return std::any_of(seen.begin(), seen.end(), [&](const Rule& rule) {
     return rule.exprs == wanted.exprs && rule.comment == wanted.comment;
   });
@@ -112,23 +112,30 @@ Batch plan_add(const std::vector<Rule>& seen, const Masquerade& masquerade) {
     batch.flush(postrouting());
     for (Rule& rule : postrouting_rules()) batch.add(std::move(rule));
   }
-  for (const Cidr& address : masquerade.addresses) {
-    batch.add(address_rule(address, tag_of(masquerade)));
-  }
+  const std::string tag = tag_of(masquerade);
+  for (const Cidr& address : masquerade.addresses) batch.add(address_rule(address, tag));
   return batch;
 }
 
-void add(NfSocket& socket, const Masquerade& masquerade) {
-  socket.commit_planned(
-      [&](Batch& batch) { batch = plan_add(socket.rules(postrouting()), masquerade); });
+bool add(NfSocket& socket, const Masquerade& masquerade, bool only_if_able) {
+  std::optional<std::vector<Rule>> seen = socket.rules(postrouting());
+  // Rules there say that the kernel has source NAT.
+  if (only_if_able && seen->empty() && !can_masquerade(socket)) return false;
+  socket.commit_planned([&](Batch& batch) {
+    if (!seen) seen = socket.rules(postrouting());
+    batch = plan_add(*seen, masquerade);
+    seen.reset();  // lost a race: they are others by now
+  });
+  return true;
 }
 
 void restore(NfSocket& socket, const Masquerade& masquerade) {
   socket.commit_planned([&](Batch& batch) {
     Masquerade lacking = masquerade;
     const auto seen = socket.rules(checks());
+    const std::string tag = tag_of(masquerade);
     std::erase_if(lacking.addresses,
-                  [&](const Cidr& address) { return has_rule(seen, masquerade, address); });
+                  [&](const Cidr& address) { return has_rule(seen, tag, address); });
     batch = plan_add(socket.rules(postrouting()), lacking);
   });
 }
@@ -158,8 +165,9 @@ std::optional<std::string> missing(NfSocket& socket, const Masquerade& masquerad
     return cat("chain '", postrouting().str(), "' is not as it should be");
   }
   const auto seen = socket.rules(checks());
+  const std::string tag = tag_of(masquerade);
   for (const Cidr& address : masquerade.addresses) {
-    if (has_rule(seen, masquerade, address)) continue;
+    if (has_rule(seen, tag, address)) continue;
     return cat("chain '", checks().str(), "' has no rule for ", address.str());
   }
   return std::nullopt;

@@ -16,7 +16,8 @@ bool can_masquerade(netlink::nf::NfSocket& socket);
 /// What ADD sends, given the rules of chain postrouting as they are.
 netlink::nf::Batch plan_add(const std::vector<netlink::nf::Rule>& postrouting,
                             const Masquerade& masquerade);
-void add(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
+/// False, and nothing done, where the kernel cannot do it and that is to be an answer.
+bool add(netlink::nf::NfSocket& socket, const Masquerade& masquerade, bool only_if_able = false);
 
 /// Adds what of it is missing, and no rule twice.
 void restore(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
