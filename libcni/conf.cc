@@ -1,5 +1,6 @@
 #include "libcni/conf.h"
 
+#include <algorithm>
 #include <cctype>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -12,22 +13,19 @@ namespace cni {
 namespace {
 
 bool same_but_for_case(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::tolower(static_cast<unsigned char>(a[i])) !=
-        std::tolower(static_cast<unsigned char>(b[i]))) {
-      return false;
-    }
-  }
-  return true;
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  });
 }
 
-const nlohmann::json* find_key(const nlohmann::json& object, const char* key) {
-  if (const auto exact = object.find(key); exact != object.end()) return &*exact;
-  for (auto it = object.begin(); it != object.end(); ++it) {
-    if (same_but_for_case(it.key(), key)) return &*it;
+const nlohmann::json* find_key(const nlohmann::json& object, std::string_view key) {
+  const nlohmann::json* found = nullptr;
+  for (const auto& [name, value] : object.get_ref<const nlohmann::json::object_t&>()) {
+    if (name.size() != key.size()) continue;
+    if (name == key) return &value;
+    if (found == nullptr && same_but_for_case(name, key)) found = &value;
   }
-  return nullptr;
+  return found;
 }
 
 }  // namespace
@@ -35,13 +33,21 @@ const nlohmann::json* find_key(const nlohmann::json& object, const char* key) {
 Reader::Reader(const nlohmann::json& doc, Code code, std::string at)
     : value_(doc.is_null() ? nullptr : &doc), code_(code), at_(std::move(at)) {}
 
+Reader Reader::at(const nlohmann::json* value, Step step) const {
+  Reader out = *this;
+  if (depth_ == steps_.size()) {
+    out.at_ = path();
+    out.depth_ = 0;
+  }
+  out.steps_[out.depth_++] = step;
+  out.value_ = value == nullptr || value->is_null() ? nullptr : value;
+  return out;
+}
+
 Reader Reader::operator[](const char* key) const {
-  static const nlohmann::json kAbsent;
-  std::string path = at_.empty() ? key : cat(at_, ".", key);
-  if (value_ == nullptr) return Reader(kAbsent, code_, std::move(path));
+  if (value_ == nullptr) return at(nullptr, {key});
   if (!value_->is_object()) fail("expected an object");
-  const nlohmann::json* const found = find_key(*value_, key);
-  return Reader(found == nullptr ? kAbsent : *found, code_, std::move(path));
+  return at(find_key(*value_, key), {key});
 }
 
 bool Reader::has(const char* key) const {
@@ -54,9 +60,20 @@ std::vector<Reader> Reader::elements() const {
   std::vector<Reader> out;
   if (value_ == nullptr) return out;
   if (!value_->is_array()) fail("expected a list");
-  std::size_t index = 0;
-  for (const auto& element : *value_) {
-    out.emplace_back(element, code_, cat(at_, "[", index++, "]"));
+  out.reserve(value_->size());
+  for (const auto& element : *value_) out.push_back(at(&element, {.index = out.size()}));
+  return out;
+}
+
+std::string Reader::path() const {
+  std::string out = at_;
+  for (std::size_t i = 0; i < depth_; ++i) {
+    const Step& step = steps_[i];
+    if (step.key == nullptr) {
+      out += cat("[", step.index, "]");
+    } else {
+      out += cat(out.empty() ? "" : ".", step.key);
+    }
   }
   return out;
 }
@@ -123,7 +140,8 @@ void Reader::into(const char* key, std::optional<Cidr>& field) const {
 }
 
 void Reader::fail(std::string_view complaint) const {
-  const std::string_view where = at_.empty() ? std::string_view("config") : std::string_view(at_);
+  const std::string way = path();
+  const std::string_view where = way.empty() ? std::string_view("config") : std::string_view(way);
   if (value_ == nullptr) {  // an element of a list is there, and null
     const char* const value = where.ends_with(']') ? ": null" : ": the key is missing";
     throw Error(code_, cat(where, ": ", complaint, value));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -21,7 +22,7 @@ class Reader {
   /// The root of doc; doc must outlive the Reader. code is what complaints carry.
   explicit Reader(const nlohmann::json& doc, Code code = Code::kInvalidConfig, std::string at = {});
 
-  /// The value of a key; an absent Reader where there is none.
+  /// The value of a key; an absent Reader where there is none. key must outlive the Reader.
   /// \throws Error where this place holds something other than an object.
   Reader operator[](const char* key) const;
   /// Whether the key is there, even as null. \throws Error where this place holds no object.
@@ -30,7 +31,8 @@ class Reader {
   std::vector<Reader> elements() const;
 
   bool present() const { return value_ != nullptr; }
-  const std::string& path() const { return at_; }
+  /// "ipam.ranges[0][1].subnet"; empty at the root.
+  std::string path() const;
   /// The value. Only where present().
   const nlohmann::json& json() const { return *value_; }
 
@@ -61,9 +63,19 @@ class Reader {
   [[noreturn]] void fail(std::string_view complaint) const;
 
  private:
+  /// A key, or without one an element of a list.
+  struct Step {
+    const char* key = nullptr;
+    std::size_t index = 0;
+  };
+  Reader at(const nlohmann::json* value, Step step) const;
+
   const nlohmann::json* value_ = nullptr;
   Code code_;
+  /// The way here, which only complaints put into words: at_, then steps_.
   std::string at_;
+  std::array<Step, 4> steps_{};
+  std::size_t depth_ = 0;
 };
 
 /// The value as JSON, as complaints quote it: cut off where it is long.

@@ -47,6 +47,16 @@ TEST_CASE("a complaint names the place, what was expected, and the value") {
         }) == "nope: expected a string: the key is missing");
 }
 
+TEST_CASE("a complaint names a place however deep it is") {
+  const json doc = R"({"a": {"b": [[{"c": {"d": [{"e": 1}]}}]]}})"_json;
+  const Reader b = Reader(doc)["a"]["b"];
+  const Reader e = b.elements()[0].elements()[0]["c"]["d"].elements()[0]["e"];
+  CHECK(e.path() == "a.b[0][0].c.d[0].e");
+  CHECK(b.path() == "a.b");
+  CHECK(complaint([&] { e.as_string(); }) == "a.b[0][0].c.d[0].e: expected a string: 1");
+  CHECK(Reader(doc, Code::kInvalidConfig, "plugins[1]")["a"]["x"].path() == "plugins[1].a.x");
+}
+
 TEST_CASE("a complaint about the whole document says config") {
   const json doc = json::array();
   const Reader root(doc);
