@@ -11,6 +11,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// With room for what it may get: to grow, it would copy its keys.
+Json new_object() {
+  constexpr std::size_t kMembers = 6;
+  Json out = Json::object();
+  out.get_ref<Json::object_t&>().reserve(kMembers);
+  return out;
+}
+
 template <class T>
 void put(Json& object, const char* key, const T& value) {
   if (!value.empty()) object[key] = value;
@@ -23,7 +31,7 @@ void put_number(Json& object, const char* key, unsigned value) {
 
 // In alphabetical order, as 1.x prints every object.
 Json dns_json(const Dns& dns, bool alphabetical) {
-  Json out = Json::object();
+  Json out = new_object();
   if (alphabetical) {
     put(out, "domain", dns.domain);
     put(out, "nameservers", dns.nameservers);
@@ -39,7 +47,7 @@ Json dns_json(const Dns& dns, bool alphabetical) {
 }
 
 Json route_json(const Route& route, bool alphabetical) {
-  Json out = Json::object();
+  Json out = new_object();
   if (alphabetical) put_number(out, "advmss", route.advmss);
   out["dst"] = route.dst.str();
   if (route.gateway) out["gw"] = route.gateway->str();
@@ -53,7 +61,7 @@ Json route_json(const Route& route, bool alphabetical) {
 }
 
 Json interface_json(const Interface& interface, bool v1) {
-  Json out = Json::object();
+  Json out = new_object();
   if (v1) {
     put(out, "mac", interface.mac);
     put_number(out, "mtu", interface.mtu);
@@ -70,7 +78,7 @@ Json interface_json(const Interface& interface, bool v1) {
 }
 
 Json address_json(const Address& address, bool v1) {
-  Json out = Json::object();
+  Json out = new_object();
   if (v1) {
     out["address"] = address.cidr.str();
     if (address.gateway) out["gateway"] = address.gateway->str();
@@ -95,7 +103,7 @@ void put_list(Json& out, const char* key, const Items& items, Fn&& one) {
 // 0.3.0 to 1.1.0.
 Json modern_json(const Result& result, Version as) {
   const bool v1 = as >= Version::k1_0_0;
-  Json out = Json::object();
+  Json out = new_object();
   out["cniVersion"] = str(as);
   if (v1 && !result.dns.empty()) out["dns"] = dns_json(result.dns, v1);
   put_list(out, "interfaces", result.interfaces,
@@ -108,17 +116,17 @@ Json modern_json(const Result& result, Version as) {
 
 // 0.1.0 and 0.2.0: one address of each family, no interfaces.
 Json ancient_json(const Result& result, Version as) {
-  Json out = Json::object();
+  Json out = new_object();
   out["cniVersion"] = str(as);
   for (const bool v4 : {true, false}) {
     for (const Address& address : result.ips) {
       if (address.cidr.ip.is_v4() != v4) continue;
-      Json ip = Json::object();
+      Json ip = new_object();
       ip["ip"] = address.cidr.str();
       if (address.gateway) ip["gateway"] = address.gateway->str();
       for (const Route& route : result.routes) {
         if (route.dst.ip.is_v4() != v4) continue;
-        Json one = Json::object();
+        Json one = new_object();
         one["dst"] = route.dst.str();
         if (route.gateway) one["gw"] = route.gateway->str();
         ip["routes"].push_back(std::move(one));

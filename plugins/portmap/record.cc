@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "libcni/conf.h"
 #include "libcni/error.h"
@@ -199,17 +200,19 @@ std::optional<Attachment> Records::find(const Owner& owner) const {
   return *it;
 }
 
-void Records::put(const Attachment& attachment) const {
+std::optional<Attachment> Records::put(const Attachment& attachment) const {
   const std::string name = attachment.owner.container_hash();
-  if (dir_.publish(name, text_of({attachment}))) return;
+  if (dir_.publish(name, text_of({attachment}))) return std::nullopt;
+  std::optional<Attachment> before;
   Container container = read(name).attachments;
   const auto it = std::find_if(container.begin(), container.end(), of(attachment.owner));
   if (it == container.end()) {
     container.push_back(attachment);
   } else {
-    *it = attachment;
+    before = std::exchange(*it, attachment);
   }
   dir_.replace(name, text_of(container), kAside);
+  return before;
 }
 
 void Records::remove(const Owner& owner) const {

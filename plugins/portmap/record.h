@@ -78,8 +78,8 @@ class Records {
   bool has(const std::string& container_hash) const { return dir_.has(container_hash); }
   /// What is known of one attachment.
   std::optional<Attachment> find(const Owner& owner) const;
-  /// Adds or replaces one attachment of its container.
-  void put(const Attachment& attachment) const;
+  /// Adds or replaces one attachment of its container; returns what was known of it before.
+  std::optional<Attachment> put(const Attachment& attachment) const;
   /// Removes one attachment, and the file with the last one or where it is unreadable.
   void remove(const Owner& owner) const;
   /// Removes the file of a container, whatever it holds.

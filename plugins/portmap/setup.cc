@@ -293,8 +293,7 @@ std::vector<Claim> set_up(NfSocket* socket, Attachment& attachment,
   attachment.backend = choose_backend(configured, socket);
   const Records records = Records::create();
   const netlink::Fd lock = records.lock();
-  const auto before = records.find(attachment.owner);
-  records.put(attachment);
+  const auto before = records.put(attachment);
   const Site site{socket, records};
   if (attachment.backend == Backend::kNftables) {
     return set_up_nftables(site, attachment, before, policy);
