@@ -45,9 +45,10 @@ Attributes::View Attributes::find(std::uint16_t type) const {
   return {};
 }
 
-std::string Attributes::text(std::uint16_t type) const {
+std::string_view Attributes::text_at(std::uint16_t type) const {
   const View value = find(type);
-  return {value.begin(), std::find(value.begin(), value.end(), std::uint8_t{0})};
+  const auto* const text = reinterpret_cast<const char*>(value.data());
+  return {text, value.empty() ? 0 : ::strnlen(text, value.size())};
 }
 
 std::uint32_t Attributes::be32(std::uint16_t type) const {

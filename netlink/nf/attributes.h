@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 struct nlmsghdr;
 
@@ -24,13 +25,16 @@ class Attributes {
   /// Those of a whole nfnetlink message, behind its headers.
   static Attributes of(const ::nlmsghdr* message);
 
+  /// What is not yet passed.
+  View bytes() const { return rest_; }
   /// The next attribute; nothing at the end or where the rest is malformed.
   std::optional<One> next();
   /// The first attribute of that type among those not yet passed; empty where there is none.
   View find(std::uint16_t type) const;
   Attributes nested(std::uint16_t type) const { return Attributes(find(type)); }
-  /// Up to the first NUL; empty where absent.
-  std::string text(std::uint16_t type) const;
+  /// Up to the first NUL; empty where absent. A part of what was received.
+  std::string_view text_at(std::uint16_t type) const;
+  std::string text(std::uint16_t type) const { return std::string(text_at(type)); }
   /// Big-endian integers; 0 where absent or of another size.
   std::uint32_t be32(std::uint16_t type) const;
   std::uint64_t be64(std::uint16_t type) const;

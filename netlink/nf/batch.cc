@@ -194,6 +194,17 @@ Rule decode_rule(TableFamily family, const Attributes& attributes) {
   return rule;
 }
 
+bool shows(const Attributes& attributes, const Exprs& exprs) {
+  Attributes list = attributes.nested(NFTA_RULE_EXPRESSIONS);
+  auto expected = exprs.begin();
+  while (const auto element = list.next()) {
+    if (element->type != NFTA_LIST_ELEM) continue;
+    if (expected == exprs.end()) return false;
+    if (decode_expr(Attributes(element->value)) != *expected++) return false;
+  }
+  return expected == exprs.end();
+}
+
 Chain decode_chain(TableFamily family, const Attributes& attributes) {
   Chain chain{.id = {family, attributes.text(NFTA_CHAIN_TABLE), attributes.text(NFTA_CHAIN_NAME)}};
   const Attributes hook = attributes.nested(NFTA_CHAIN_HOOK);

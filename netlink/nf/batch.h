@@ -84,6 +84,8 @@ std::string describe(const Change& change);
 std::string text(const Change& change);
 /// A rule from the attributes of an NFT_MSG_NEWRULE.
 Rule decode_rule(TableFamily family, const Attributes& attributes);
+/// Whether such a rule has just these expressions: without keeping what is decoded.
+bool shows(const Attributes& attributes, const Exprs& exprs);
 /// A chain from the attributes of an NFT_MSG_NEWCHAIN, without its comment.
 Chain decode_chain(TableFamily family, const Attributes& attributes);
 /// Its comment alone.

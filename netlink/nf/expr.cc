@@ -180,7 +180,7 @@ Expr decode_match(const Attributes& data) {
 void encode(Message& message, const Expr& expr) { std::visit(Encoder{message}, expr); }
 
 Expr decode_expr(const Attributes& element) {
-  const std::string name = element.text(NFTA_EXPR_NAME);
+  const std::string_view name = element.text_at(NFTA_EXPR_NAME);
   const Attributes d = element.nested(NFTA_EXPR_DATA);
   if (name == "meta") return decode_meta(d);
   if (name == "ct" && d.find(NFTA_CT_SREG).empty() && d.find(NFTA_CT_DIRECTION).empty()) {
@@ -214,7 +214,7 @@ Expr decode_expr(const Attributes& element) {
     return Xt{
         true, d.text(NFTA_TARGET_NAME), {}, d.be32(NFTA_TARGET_REV), bytes_of(d, NFTA_TARGET_INFO)};
   }
-  return Unknown{name};
+  return Unknown{std::string(name)};
 }
 
 }  // namespace netlink::nf

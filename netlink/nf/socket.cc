@@ -182,13 +182,12 @@ bool NfSocket::dump(Message request, const std::string& operation,
   return interrupted;
 }
 
-bool NfSocket::finds(Message request, const std::string& operation) try {
-  request.add_flags(NLM_F_ACK);
-  dump(std::move(request), operation, [](const Attributes&) {});
-  return true;
-} catch (const Error& e) {
-  if (means_nothing_there(e.error())) return false;
-  throw;
+bool NfSocket::finds(Message request, const std::string& operation) {
+  std::vector<Message> one;
+  one.push_back(std::move(request));
+  bool found = false;
+  ask(std::move(one), operation, [&](std::size_t, const Attributes&) { found = true; });
+  return found;
 }
 
 bool NfSocket::has_chain(const ChainId& chain) {
@@ -261,11 +260,19 @@ std::vector<Rule> NfSocket::rules(const ChainId& chain, const Filter& filter) {
 
 std::vector<Rule> NfSocket::table_rules(TableFamily family, std::string_view table) {
   std::vector<Rule> found;
+  for (const Bytes& rule : raw_table_rules(family, table)) {
+    found.push_back(decode_rule(family, Attributes(rule)));
+  }
+  return found;
+}
+
+std::vector<Bytes> NfSocket::raw_table_rules(TableFamily family, std::string_view table) {
+  std::vector<Bytes> found;
   Message request(nf_tables_head(NFT_MSG_GETRULE, NLM_F_DUMP, family));
   request.put(NFTA_RULE_TABLE, table);
   const auto keep = [&](const Attributes& rule) {
-    Rule one = decode_rule(family, rule);
-    if (one.chain.table == table) found.push_back(std::move(one));
+    if (rule.text_at(NFTA_RULE_TABLE) != table) return;
+    found.emplace_back(rule.bytes().begin(), rule.bytes().end());
   };
   list({cat("list rules '", name_of(family), " ", table, "'"), request, [&] { found.clear(); },
         keep});

@@ -53,6 +53,8 @@ class NfSocket {
   std::vector<Rule> rules(const ChainId& chain) { return rules(chain, Filter()); }
   /// The rules of all chains of a table, those of a chain in order. As rules() for the rest.
   std::vector<Rule> table_rules(TableFamily family, std::string_view table);
+  /// The same as they were received: the attributes of each, for shows() and decode_rule().
+  std::vector<Bytes> raw_table_rules(TableFamily family, std::string_view table);
 
   /// One element per key, in the order of the keys; nothing where the element, the set, the table
   /// or nf_tables is missing. The time it takes does not depend on the size of the set.

@@ -7,9 +7,9 @@
 #include <net/if.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <map>
+#include <iterator>
+#include <type_traits>
 
 #include "libcni/error.h"
 #include "libcni/hash.h"
@@ -21,6 +21,7 @@ namespace portmap::nft {
 namespace {
 
 using cni::cat;
+using netlink::nf::Attributes;
 using netlink::nf::Batch;
 using netlink::nf::Bytes;
 using netlink::nf::Chain;
@@ -54,9 +55,29 @@ Bytes host_order(std::uint32_t value) {
   return out;
 }
 
-Exprs join(std::initializer_list<Exprs> parts) {
+// Expressions, and lists of them, one after the other.
+template <class... Part>
+Exprs join(Part... parts) {
+  constexpr std::size_t kUsual = 8;
   Exprs out;
-  for (const Exprs& part : parts) out.insert(out.end(), part.begin(), part.end());
+  out.reserve(kUsual);
+  const auto append = [&out](auto& part) {
+    if constexpr (std::is_same_v<decltype(part), Exprs&>) {
+      std::move(part.begin(), part.end(), std::back_inserter(out));
+    } else {
+      out.emplace_back(std::move(part));
+    }
+  };
+  (append(parts), ...);
+  return out;
+}
+
+// Not a list in braces, which would be copied.
+template <class... Rest>
+std::vector<Exprs> in_order(Rest... rules) {
+  std::vector<Exprs> out;
+  out.reserve(sizeof...(rules));
+  (out.push_back(std::move(rules)), ...);
   return out;
 }
 
@@ -92,14 +113,14 @@ Exprs load_key(Family family, const KeyParts& parts) {
 //   meta mark set meta mark | BIT
 Exprs set_mark(unsigned bit) {
   const std::uint32_t mark = 1U << bit;
-  return {netlink::nf::Meta{.key = NFT_META_MARK},
-          netlink::nf::Bitwise{host_order(~mark), host_order(mark)},
-          netlink::nf::Meta{.key = NFT_META_MARK, .set = true}};
+  return join(netlink::nf::Meta{.key = NFT_META_MARK},
+              netlink::nf::Bitwise{host_order(~mark), host_order(mark)},
+              netlink::nf::Meta{.key = NFT_META_MARK, .set = true});
 }
 
 //   KEY @SET meta mark set meta mark | BIT
 Exprs mark_if(Family family, const KeyParts& parts, const char* set, unsigned bit) {
-  return join({load_key(family, parts), {netlink::nf::Lookup{.set = set}}, set_mark(bit)});
+  return join(load_key(family, parts), netlink::nf::Lookup{.set = set}, set_mark(bit));
 }
 
 //   dnat ip to KEY map @MAP
@@ -109,13 +130,13 @@ Exprs dnat(Family family, const KeyParts& parts, const char* map) {
       .family = static_cast<std::uint32_t>(v4(family) ? NFPROTO_IPV4 : NFPROTO_IPV6),
       .address_reg = 1,
       .port_reg = reg_at(v4(family) ? 1 : 4)};
-  return join({load_key(family, parts), {netlink::nf::Lookup{.set = map, .dreg = 1}, nat}});
+  return join(load_key(family, parts), netlink::nf::Lookup{.set = map, .dreg = 1}, nat);
 }
 
 //   LOAD & MASK == VALUE, or with kNotEqual: no bit of MASK is set
 Exprs has_bits(const Expr& load, std::uint32_t mask, bool wanted) {
-  return {load, netlink::nf::Bitwise{host_order(mask), host_order(0)},
-          netlink::nf::Cmp{NFT_CMP_EQ, host_order(wanted ? mask : 0)}};
+  return join(load, netlink::nf::Bitwise{host_order(mask), host_order(0)},
+              netlink::nf::Cmp{NFT_CMP_EQ, host_order(wanted ? mask : 0)});
 }
 
 Exprs loopback(netlink::nf::Side side) {
@@ -129,9 +150,9 @@ std::vector<Exprs> hostports_rules(Family family, const Options& options) {
   std::vector<Exprs> out;
   if (!v4(family)) {  // IPv6 never forwards from ::1: better a refusal than a black hole
     const Cidr localhost = *Cidr::parse("::1/128");
-    out.push_back(join({netlink::nf::address(netlink::nf::Side::kDestination,
-                                             netlink::nf::Compare::kEqual, localhost),
-                        {netlink::nf::return_verdict()}}));
+    out.push_back(join(netlink::nf::address(netlink::nf::Side::kDestination,
+                                            netlink::nf::Compare::kEqual, localhost),
+                       netlink::nf::return_verdict()));
   }
   const std::optional<std::uint32_t> in = NFT_META_IIFNAME;
   out.push_back(mark_if(family, {true, in}, "hairpin_hostip", bit));
@@ -145,14 +166,15 @@ std::vector<Exprs> hostports_rules(Family family, const Options& options) {
 
 //   fib daddr type local jump hostports
 Exprs local_jump() {
-  return {netlink::nf::Fib{NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_DADDR},
-          netlink::nf::Cmp{NFT_CMP_EQ, host_order(RTN_LOCAL)}, netlink::nf::jump_to(kHostports)};
+  return join(netlink::nf::Fib{NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_DADDR},
+              netlink::nf::Cmp{NFT_CMP_EQ, host_order(RTN_LOCAL)},
+              netlink::nf::jump_to(kHostports));
 }
 
 // A neighbour may not use what route_localnet opened, nor a port that is for 127.0.0.1 alone.
 std::vector<Exprs> prerouting_rules(Family family) {
   if (!v4(family)) return {};
-  return {join({loopback(netlink::nf::Side::kDestination), {netlink::nf::return_verdict()}})};
+  return in_order(join(loopback(netlink::nf::Side::kDestination), netlink::nf::return_verdict()));
 }
 
 // From 127.0.0.1 the pod could not answer; local traffic leaves by lo until it is redirected.
@@ -160,14 +182,14 @@ std::vector<Exprs> output_rules(Family family, unsigned bit) {
   if (!v4(family)) return {};
   const std::optional<std::uint32_t> out = NFT_META_OIFNAME;
   const Exprs source = loopback(netlink::nf::Side::kSource);
-  return {join({source, mark_if(family, {false, out}, "hairpin", bit)}),
-          join({source, mark_if(family, {true, out}, "hairpin_hostip", bit)})};
+  return in_order(join(source, mark_if(family, {false, out}, "hairpin", bit)),
+                  join(source, mark_if(family, {true, out}, "hairpin_hostip", bit)));
 }
 
 std::vector<Exprs> postrouting_rules(unsigned bit) {
-  return {join({has_bits(netlink::nf::Meta{.key = NFT_META_MARK}, 1U << bit, true),
-                has_bits(netlink::nf::Ct{.key = NFT_CT_STATUS}, IPS_DST_NAT, true),
-                {netlink::nf::Masq{}}})};
+  return in_order(join(has_bits(netlink::nf::Meta{.key = NFT_META_MARK}, 1U << bit, true),
+                       has_bits(netlink::nf::Ct{.key = NFT_CT_STATUS}, IPS_DST_NAT, true),
+                       netlink::nf::Masq{}));
 }
 
 // route_localnet lets neighbours send to and from 127.0.0.0/8 (CVE-2020-8558): only answers and
@@ -178,11 +200,10 @@ std::vector<Exprs> guard_rules() {
   for (const auto side : {netlink::nf::Side::kDestination, netlink::nf::Side::kSource}) {
     Exprs not_lo = netlink::nf::iifname("lo");
     std::get<netlink::nf::Cmp>(not_lo[1]).op = NFT_CMP_NEQ;
-    out.push_back(join({not_lo,
-                        loopback(side),
-                        has_bits(netlink::nf::Ct{.key = NFT_CT_STATE}, kKnown, false),
-                        has_bits(netlink::nf::Ct{.key = NFT_CT_STATUS}, IPS_DST_NAT, false),
-                        {netlink::nf::drop()}}));
+    out.push_back(join(std::move(not_lo), loopback(side),
+                       has_bits(netlink::nf::Ct{.key = NFT_CT_STATE}, kKnown, false),
+                       has_bits(netlink::nf::Ct{.key = NFT_CT_STATUS}, IPS_DST_NAT, false),
+                       netlink::nf::drop()));
   }
   return out;
 }
@@ -196,12 +217,14 @@ struct StaticChain {
 
 std::vector<StaticChain> chains_of(Family family, const Options& options) {
   const unsigned bit = options.mark_bit;
-  std::vector<StaticChain> out{
-      {kHostports, {}, hostports_rules(family, options)},
-      {"prerouting", Hook{"nat", NF_INET_PRE_ROUTING, kDestinationNat}, prerouting_rules(family),
-       true},
-      {"output", Hook{"nat", NF_INET_LOCAL_OUT, kDestinationNat}, output_rules(family, bit), true},
-      {"postrouting", Hook{"nat", NF_INET_POST_ROUTING, kSourceNat}, postrouting_rules(bit)}};
+  std::vector<StaticChain> out;
+  out.push_back({kHostports, {}, hostports_rules(family, options)});
+  out.push_back({"prerouting", Hook{"nat", NF_INET_PRE_ROUTING, kDestinationNat},
+                 prerouting_rules(family), true});
+  out.push_back(
+      {"output", Hook{"nat", NF_INET_LOCAL_OUT, kDestinationNat}, output_rules(family, bit), true});
+  out.push_back(
+      {"postrouting", Hook{"nat", NF_INET_POST_ROUTING, kSourceNat}, postrouting_rules(bit)});
   if (v4(family)) {
     out.push_back({"guard", Hook{"filter", NF_INET_LOCAL_IN, kBeforeFilters}, guard_rules()});
   }
@@ -231,20 +254,21 @@ std::vector<Set> sets_of(Family family, const std::string& table) {
           set("masq_all_hostip", hostip_port)};
 }
 
-// Whether the chain ends with a jump, behind whatever conditions nft made of the text.
-bool is_conditional_jump(const Rule& rule) {
-  return netlink::nf::target_of(rule.exprs) == kHostports;
-}
-
-bool as_wanted(const StaticChain& chain, const std::vector<Rule>& seen, bool conditional) {
-  std::size_t count = seen.size();
-  if (conditional && chain.jumps) {
-    if (count == 0 || !is_conditional_jump(seen.back())) return false;
-    --count;
+// Of all rules of the table those of the chain are looked at. It may end with a jump behind
+// whatever conditions nft made of the text.
+bool as_wanted(const StaticChain& chain, const std::vector<Bytes>& rules, bool conditional) {
+  std::vector<Attributes> seen;
+  for (const Bytes& rule : rules) {
+    const Attributes one(rule);
+    if (one.text_at(NFTA_RULE_CHAIN) == chain.name) seen.push_back(one);
   }
-  return std::equal(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(count),
-                    chain.rules.begin(), chain.rules.end(),
-                    [](const Rule& rule, const Exprs& wanted) { return rule.exprs == wanted; });
+  if (conditional && chain.jumps) {
+    if (seen.empty()) return false;
+    if (netlink::nf::target_of(decode_rule({}, seen.back()).exprs) != kHostports) return false;
+    seen.pop_back();
+  }
+  return std::equal(seen.begin(), seen.end(), chain.rules.begin(), chain.rules.end(),
+                    netlink::nf::shows);
 }
 
 std::string text_of(const std::vector<std::string>& conditions) {
@@ -353,15 +377,12 @@ void put_skeleton(Family family, const Options& options, Batch& batch) {
 
 std::string flaw_in(NfSocket& socket, Family family, const Options& options) {
   const std::string table = table_of(options);
-  std::map<std::string, std::vector<Rule>> seen;
-  for (Rule& rule : socket.table_rules(table_family(family), table)) {
-    seen[rule.chain.chain].push_back(std::move(rule));
-  }
+  const auto seen = socket.raw_table_rules(table_family(family), table);
   if (seen.empty())
     return cat("table '", name_of(table_family(family)), " ", table, "' is missing");
   const bool conditional = !options.conditions(family).empty();
   for (const StaticChain& chain : chains_of(family, options)) {
-    if (as_wanted(chain, seen[chain.name], conditional)) continue;
+    if (as_wanted(chain, seen, conditional)) continue;
     return cat("chain '", chain_id(family, options, chain.name).str(), "' is not as it should be");
   }
   return {};

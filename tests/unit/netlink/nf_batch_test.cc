@@ -197,9 +197,24 @@ TEST_CASE("addresses are read in the forms for whole bytes and for bits") {
   CHECK(!address_of(inverted, Side::kSource, Family::kIpv4));
 }
 
+TEST_CASE("a rule shows its own expressions, and neither fewer nor more") {
+  const Rule rule = masquerade_rule("10.1.2.3/32", "10.1.0.0/20");
+  const Message message = encode(rule).front();
+  const Attributes seen(message.bytes().subspan(20));
+  CHECK(shows(seen, rule.exprs));
+  Exprs more = rule.exprs;
+  more.emplace_back(Masq{});
+  CHECK_FALSE(shows(seen, more));
+  const Exprs fewer(rule.exprs.begin(), rule.exprs.end() - 1);
+  CHECK_FALSE(shows(seen, fewer));
+  CHECK_FALSE(shows(seen, masquerade_rule("10.1.2.4/32", "10.1.0.0/20").exprs));
+}
+
 TEST_CASE("cut or altered bytes are read without going astray") {
   for (const std::string_view hex : {kNftRule, kIptablesJump}) {
     const Bytes whole = from_hex(hex);
+    const Exprs exprs = decode_rule(TableFamily::kIp, Attributes(whole)).exprs;
+    CHECK(shows(Attributes(whole), exprs));
     for (std::size_t size = 0; size < whole.size(); ++size) {
       const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
       const Rule rule = decode_rule(TableFamily::kIp, Attributes(cut));
@@ -207,6 +222,8 @@ TEST_CASE("cut or altered bytes are read without going astray") {
       Bytes altered = whole;
       altered[size] = 0xff;
       const Rule odd = decode_rule(TableFamily::kIp, Attributes(altered));
+      CHECK(shows(Attributes(cut), exprs) == (rule.exprs == exprs));
+      CHECK(shows(Attributes(altered), exprs) == (odd.exprs == exprs));
       static_cast<void>(address_of(odd.exprs, Side::kSource, Family::kIpv4));
       static_cast<void>(address_of(odd.exprs, Side::kSource, Family::kIpv6));
       static_cast<void>(text(odd));
