@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <span>
 
 #include "netlink/types/error.h"
 
@@ -50,26 +51,37 @@ void decode_link_info(Link& link, const void* data, std::size_t size) {
   });
 }
 
+// One of the settings that the kernel sends as an array.
+int setting(const void* data, std::size_t size, std::size_t which) {
+  int value = 0;
+  if ((which + 1) * sizeof value <= size) {
+    std::memcpy(&value, static_cast<const char*>(data) + which * sizeof value, sizeof value);
+  }
+  return value;
+}
+
 Ipv6Settings decode_ipv6(const void* data, std::size_t size) {
-  const auto setting = [&](std::size_t which) {
-    int value = 0;
-    if ((which + 1) * sizeof value <= size) {
-      std::memcpy(&value, static_cast<const char*>(data) + which * sizeof value, sizeof value);
-    }
-    return value;
-  };
-  return {.accept_ra = setting(DEVCONF_ACCEPT_RA),
-          .accept_dad = setting(DEVCONF_ACCEPT_DAD),
-          .disable_ipv6 = setting(DEVCONF_DISABLE_IPV6),
-          .keep_addr_on_down = setting(DEVCONF_KEEP_ADDR_ON_DOWN),
-          .ndisc_notify = setting(DEVCONF_NDISC_NOTIFY)};
+  return {.accept_ra = setting(data, size, DEVCONF_ACCEPT_RA),
+          .accept_dad = setting(data, size, DEVCONF_ACCEPT_DAD),
+          .disable_ipv6 = setting(data, size, DEVCONF_DISABLE_IPV6),
+          .keep_addr_on_down = setting(data, size, DEVCONF_KEEP_ADDR_ON_DOWN),
+          .ndisc_notify = setting(data, size, DEVCONF_NDISC_NOTIFY)};
+}
+
+void decode_family(Link& link, int family, std::uint16_t type, std::span<const char> settings) {
+  if (family == AF_INET6 && type == IFLA_INET6_CONF) {
+    link.ipv6 = decode_ipv6(settings.data(), settings.size());
+  } else if (family == AF_INET && type == IFLA_INET_CONF) {
+    // Numbered from 1 (linux/ip.h).
+    const std::size_t which = IPV4_DEVCONF_ROUTE_LOCALNET - 1;
+    link.route_localnet = setting(settings.data(), settings.size(), which) == 1;
+  }
 }
 
 void decode_families(Link& link, const void* data, std::size_t size) {
   nested(data, size, [&link](std::uint16_t family, const void* value, std::size_t length) {
-    if (family != AF_INET6) return;
-    nested(value, length, [&link](std::uint16_t type, const void* settings, std::size_t bytes) {
-      if (type == IFLA_INET6_CONF) link.ipv6 = decode_ipv6(settings, bytes);
+    nested(value, length, [&](std::uint16_t type, const void* settings, std::size_t bytes) {
+      decode_family(link, family, type, {static_cast<const char*>(settings), bytes});
     });
   });
 }
@@ -99,6 +111,9 @@ void decode_attribute(Link& link, std::uint16_t type, const void* data, std::siz
       break;
     case IFLA_IFALIAS:
       link.alias = get_text(data, size);
+      break;
+    case IFLA_QDISC:
+      link.qdisc = get_text(data, size);
       break;
     case IFLA_TXQLEN:
       link.tx_queue_length = get_u32(data, size);

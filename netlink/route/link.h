@@ -51,10 +51,12 @@ struct Link {
   int master = 0;      ///< index of the bridge it is a port of; 0 is none
   int peer_index = 0;  ///< veth: index of the other end, in that end's namespace
   std::string alias = {};
+  std::string qdisc = {};          ///< the kind of the root qdisc; "noqueue", where nothing waits
   bool vlan_filtering = false;     ///< bridge only
   std::uint16_t default_pvid = 0;  ///< bridge only: the VLAN ID that a new port gets; 0 is none
   bool hairpin = false, isolated = false;  ///< bridge port only
   std::optional<Ipv6Settings> ipv6 = {};   ///< nothing where the kernel has no IPv6
+  bool route_localnet = false;             ///< net.ipv4.conf.LINK.route_localnet
 };
 
 /// Reads an RTM_NEWLINK.

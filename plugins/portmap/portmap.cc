@@ -23,6 +23,7 @@ namespace {
 using cni::cat;
 using cni::Code;
 using netlink::Capability;
+using netlink::Link;
 using netlink::RouteSocket;
 using netlink::nf::NfSocket;
 
@@ -44,10 +45,9 @@ void refuse_unreachable(const std::vector<Mapping>& mappings, const PodAddresses
 }
 
 // The link that leads to the pod.
-std::string device_to(RouteSocket& host, const Ip& pod) {
+std::optional<Link> device_to(RouteSocket& host, const Ip& pod) {
   const auto path = host.path_to(pod);
-  const auto link = path ? host.find(path->link) : std::nullopt;
-  return link ? link->name : "";
+  return path ? host.find(path->link) : std::nullopt;
 }
 
 Attachment wanted(const cni::Request& request, const Conf& conf, const cni::Result& result) {
@@ -64,9 +64,20 @@ Attachment wanted(const cni::Request& request, const Conf& conf, const cni::Resu
           .device_v6 = {}};
 }
 
-void find_devices(RouteSocket& host, Attachment& attachment) {
-  if (const auto& v4 = attachment.pod.v4) attachment.device_v4 = device_to(host, v4->ip);
-  if (const auto& v6 = attachment.pod.v6) attachment.device_v6 = device_to(host, v6->ip);
+/// The links that lead to the pod, where something is to be masqueraded.
+struct Devices {
+  std::optional<Link> v4, v6;
+};
+
+// The attachment gets their names.
+Devices find_devices(RouteSocket& host, Attachment& attachment) {
+  Devices out;
+  if (!attachment.options.snat) return out;
+  if (const auto& v4 = attachment.pod.v4) out.v4 = device_to(host, v4->ip);
+  if (const auto& v6 = attachment.pod.v6) out.v6 = device_to(host, v6->ip);
+  if (out.v4) attachment.device_v4 = out.v4->name;
+  if (out.v6) attachment.device_v6 = out.v6->name;
+  return out;
 }
 
 // Whether the node reaches one of the ports at 127.0.0.0/8.
@@ -78,8 +89,8 @@ bool uses_loopback(const Attachment& attachment) {
          });
 }
 
-std::string route_localnet(const Attachment& attachment) {
-  return cat("net/ipv4/conf/", attachment.device_v4, "/route_localnet");
+std::string route_localnet(const Link& device) {
+  return cat("net/ipv4/conf/", device.name, "/route_localnet");
 }
 
 constexpr const char* kChained = "must be called as chained plugin";
@@ -133,16 +144,22 @@ void require_mapped(NfSocket* socket, const Conf& conf, Attachment attachment) {
   if (flaw) throw cni::Error(Code::kInternal, cat("check port mappings: ", *flaw));
 }
 
-void require_loopback(const Attachment& attachment) {
-  if (!uses_loopback(attachment) || attachment.device_v4.empty()) return;
-  if (netlink::read_sysctl(route_localnet(attachment)) == "1") return;
-  throw cni::Error(Code::kInternal, cat("check port mappings: ", route_localnet(attachment),
+// The setting, where it may be missing: with the link came what it was then.
+std::optional<std::string> closed_loopback(const Attachment& attachment, const Devices& devices) {
+  if (!uses_loopback(attachment) || !devices.v4 || devices.v4->route_localnet) return std::nullopt;
+  return route_localnet(*devices.v4);
+}
+
+void require_loopback(const Attachment& attachment, const Devices& devices) {
+  const auto closed = closed_loopback(attachment, devices);
+  if (!closed || netlink::read_sysctl(*closed) == "1") return;
+  throw cni::Error(Code::kInternal, cat("check port mappings: ", *closed,
                                         " is not 1, 127.0.0.1 does not lead to the pod"));
 }
 
-void open_loopback(const Attachment& attachment) {
-  if (!uses_loopback(attachment) || attachment.device_v4.empty()) return;
-  netlink::ensure_sysctl(route_localnet(attachment), "1");
+void open_loopback(const Attachment& attachment, const Devices& devices) {
+  const auto closed = closed_loopback(attachment, devices);
+  if (closed) netlink::ensure_sysctl(*closed, "1");
 }
 
 void refuse_others(const cni::Request& request, const Conf& conf, const Attachment& attachment) {
@@ -188,13 +205,13 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   refuse_others(request, conf, attachment);
   require_rights(request, conf);
   RouteSocket host;
-  if (conf.options.snat) find_devices(host, attachment);
+  const Devices devices = find_devices(host, attachment);
 
   auto socket = NfSocket::find();
   undo.add(TakeDown{attachment.owner, conf.mappings});  // already half of it is to be taken back
   const auto taken =
       set_up(socket ? &*socket : nullptr, attachment, conf.backend, conf.on_conflict);
-  open_loopback(attachment);
+  open_loopback(attachment, devices);
   if (socket) {
     forget_redirected(*socket, taken);
     forget_before(*socket, host, attachment.claims);
@@ -212,10 +229,10 @@ void check(const cni::Request& request) {
   if (attachment.claims.empty()) return;
   cni::require_capabilities(request, {Capability::kNetAdmin});
   RouteSocket host;
-  if (conf.options.snat) find_devices(host, attachment);
+  const Devices devices = find_devices(host, attachment);
   auto socket = NfSocket::find();
   require_mapped(socket ? &*socket : nullptr, conf, attachment);
-  require_loopback(attachment);
+  require_loopback(attachment, devices);
 }
 
 void gc(const cni::Request& request) {
@@ -251,12 +268,13 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   if (attachment.claims.empty()) return result;
   require_rights(request, conf);
   RouteSocket host;
-  if (conf.options.snat) find_devices(host, attachment);
+  const Devices devices = find_devices(host, attachment);
   auto socket = NfSocket::find();
   const Site site{host, socket ? &*socket : nullptr};
   repair.part([&] { require_mapped(site.socket, conf, attachment); },
               [&] { map_again(site, request, conf, attachment); });
-  repair.part([&] { require_loopback(attachment); }, [&] { open_loopback(attachment); });
+  repair.part([&] { require_loopback(attachment, devices); },
+              [&] { open_loopback(attachment, devices); });
   return result;
 }
 

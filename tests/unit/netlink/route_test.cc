@@ -4,7 +4,9 @@
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 #include <stdexcept>
 
@@ -80,6 +82,21 @@ TEST_CASE("a veth pair names both ends, the master and the peer's namespace in o
                             });
   CHECK(peer_name == "eth0");
   CHECK(peer_ns == static_cast<std::uint32_t>(ns.fd()));
+}
+
+TEST_CASE("a link says what waits at it and whether it takes 127.0.0.0/8") {
+  netlink::Message message(RTM_NEWLINK, 0, ifinfomsg{});
+  CHECK(netlink::decode_link(Reply(message.header())).qdisc.empty());
+  message.put(IFLA_QDISC, std::string_view("tbf"));
+  std::array<int, 33> settings{};
+  settings.at(25) = 1;  // IPV4_DEVCONF_ROUTE_LOCALNET - 1
+  message.nest(IFLA_AF_SPEC, [&] {
+    message.nest(AF_INET, [&] { message.put(IFLA_INET_CONF, settings.data(), sizeof settings); });
+  });
+  const Link link = netlink::decode_link(Reply(message.header()));
+  CHECK(link.qdisc == "tbf");
+  CHECK(link.route_localnet);
+  CHECK_FALSE(link.ipv6);
 }
 
 TEST_CASE("only the flags that are to change are in the change mask") {
