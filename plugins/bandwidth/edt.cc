@@ -169,8 +169,9 @@ void add(RouteSocket& pod, const Link& inside, const Limit& limit) {
 }
 
 bool remove(RouteSocket& pod, const Link& inside) {
-  const bool queued = is_ours(tc::qdisc(pod, inside, tc::kRoot));
   const auto program = find_filter(pod, inside);
+  const bool queued =
+      (program || inside.qdisc == "fq") && is_ours(tc::qdisc(pod, inside, tc::kRoot));
   if (!queued && !program) return false;
   const unsigned size = packet_size_before(constants_in(maps_of(program)), queued, inside);
   if (size != inside.gso_max_size) set_packet_size(pod, inside, size);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "libcni/result.h"
 #include "netlink/route/socket.h"
 #include "netlink/tc/ticks.h"
@@ -32,9 +34,9 @@ void check_limits(Site& site);
 /// ADD made, in another mode. \throws cni::Error listing what could not be removed.
 void remove_limits(const cni::Request& request, const DelConf& conf);
 
-/// Of an ADD that fails.
+/// Of an ADD that fails. The request is the caller's, who takes back.
 struct RemoveLimits {
-  cni::Request request;
+  std::reference_wrapper<const cni::Request> request;
   void operator()() const { remove_limits(request, DelConf{}); }
   std::string describe() const { return "remove the bandwidth limits"; }
 };

@@ -241,7 +241,9 @@ bool put(RouteSocket& socket, const Link& link, const Plan& plan) {
   return false;
 }
 
-void remove_queue(RouteSocket& socket, const Link& link) { socket.send(removals(link)); }
+void remove_queue(RouteSocket& socket, const Link& link) {
+  if (link.qdisc == "tbf" || link.qdisc == "htb") socket.send(removals(link));
+}
 
 std::optional<std::string> missing(RouteSocket& socket, const Link& link, const Plan& plan) {
   const Qdisc wanted = root_of(plan);
