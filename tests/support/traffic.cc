@@ -5,22 +5,18 @@
 //                   [buffer=BYTES]
 //   traffic echo    udp     ADDRESS PORT to=T
 //   traffic ask     udp     ADDRESS PORT from=T to=T every=SECONDS
-//   traffic watch   PROCESSOR
 //
 // Times are those of CLOCK_MONOTONIC in seconds, which all processes of a machine share. receive
 // and echo say "ready" once they can be reached. The answer is one JSON object: what came in
 // between the two times (of a sender: the acknowledgements; of one of datagrams: what it offered),
 // counted by this end; the bytes are payload, and each packet had as many bytes of headers,
 // Ethernet's included, as "header" says. ask sends a small datagram every so often and lists how
-// many milliseconds each echo took. watch wakes up often, before all that runs on a processor,
-// until SIGTERM, and says for how many of these seconds it should have been awake and was not: then
-// the processor was not there.
+// many milliseconds each echo took.
 #include <arpa/inet.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,7 +24,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -357,50 +352,20 @@ void ask(const Arguments& arguments) {
   std::puts("]}");
 }
 
-void watch(std::size_t processor) {
-  constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 2'000'000};
-  constexpr double kAwakeAgain = 0.003;  // a nap, and what a kernel takes for the waking
-  cpu_set_t processors;
-  CPU_ZERO(&processors);
-  CPU_SET(processor, &processors);
-  checked(::sched_setaffinity(0, sizeof(processors), &processors), "sched_setaffinity");
-  const sched_param ahead{.sched_priority = 90};
-  checked(::sched_setscheduler(0, SCHED_FIFO, &ahead), "sched_setscheduler");
-  sigset_t end;
-  ::sigemptyset(&end);
-  ::sigaddset(&end, SIGTERM);
-  ::sigprocmask(SIG_BLOCK, &end, nullptr);
-  ready();
-  const double begin = now();
-  double last = begin, away = 0;
-  for (bool ended = false; !ended;) {
-    ended = ::sigtimedwait(&end, nullptr, &kNap) == SIGTERM;
-    const double slept = now() - last;
-    if (slept > kAwakeAgain) away += slept - kAwakeAgain;
-    last += slept;
-  }
-  std::printf("{\"seconds\": %.6f, \"away\": %.6f}\n", last - begin, away);
-}
-
 void act(const Arguments& arguments) {
   if (arguments.verb == "receive")
     return arguments.tcp() ? receive_tcp(arguments) : receive_udp(arguments);
   if (arguments.verb == "send") return arguments.tcp() ? send_tcp(arguments) : send_udp(arguments);
   if (arguments.verb == "echo") return echo(arguments);
   if (arguments.verb == "ask") return ask(arguments);
-  throw std::runtime_error("receive, send, echo, ask or watch");
+  throw std::runtime_error("receive, send, echo or ask");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    const std::vector<std::string_view> words(argv, argv + argc);
-    if (words.size() == 3 && words[1] == "watch") {
-      watch(std::stoul(argv[2]));
-    } else {
-      act(read(words));
-    }
+    act(read({argv, argv + argc}));
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "traffic: %s\n", error.what());

@@ -11,13 +11,15 @@ import unittest
 
 from support.plugin import OURS
 
-#: The program that is built beside the plugins.
+#: The programs that are built beside the plugins.
 PROGRAM = os.path.join(OURS, "traffic")
+WATCH = os.path.join(OURS, "watch")
 
 
 def why_impossible():
     """Why nothing can be sent, or None."""
-    return None if os.access(PROGRAM, os.X_OK) else f"needs {PROGRAM}: build it"
+    lacking = [program for program in (PROGRAM, WATCH) if not os.access(program, os.X_OK)]
+    return f"needs {' and '.join(lacking)}: build it" if lacking else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,12 +42,19 @@ def start(pod, *words, **options):
     """The program, started in a pod, or on the node where pod is None."""
     settings = [f"{key}={value}" for key, value in options.items() if value is not None]
     with pod.inside() if pod else contextlib.nullcontext():
-        process = subprocess.Popen([PROGRAM, *map(str, words), *settings], stdout=subprocess.PIPE,
-                                   text=True)
-    if words[0] in ("receive", "echo", "watch"):
-        said = process.stdout.readline()
-        assert said == "ready\n", f"traffic {words}: {said}"
+        process = _run(PROGRAM, *words, *settings)
+    if words[0] in ("receive", "echo"):
+        _await_ready(process)
     return process
+
+
+def _run(*words):
+    return subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, text=True)
+
+
+def _await_ready(process):
+    said = process.stdout.readline()
+    assert said == "ready\n", f"{process.args}: {said}"
 
 
 def finish(process, seconds=60):
@@ -96,7 +105,9 @@ class Watch:
     MOST = 0.01
 
     def __enter__(self):
-        self._each = [start(None, "watch", processor) for processor in os.sched_getaffinity(0)]
+        self._each = [_run(WATCH, processor) for processor in os.sched_getaffinity(0)]
+        for process in self._each:
+            _await_ready(process)
         return self
 
     def __exit__(self, *_):
