@@ -19,8 +19,8 @@ _VOLATILE = {"operstate", "hello_timer", "tcn_timer", "topology_change_timer", "
              "hold_timer", "message_age_timer", "forward_delay_timer", "topology_change",
              "topology_change_detected", "root_port", "designated_port", "root_path_cost", "packets", "bytes"}
 
-# Flags that show the operational state.
-_LATE_FLAGS = {"NO-CARRIER", "LOWER_UP", "DORMANT"}
+# Flags of links, and of routes by way of them, that show the operational state.
+_LATE_FLAGS = {"NO-CARRIER", "LOWER_UP", "DORMANT", "linkdown"}
 _OF_IPTABLES = re.compile(r'"xt"|"target": "CNI-HOSTPORT-')
 # What the kernel numbers anew: actions, programs.
 _NUMBERED = re.compile(r"\s(?:index|ref|bind|id) \d+")
@@ -77,6 +77,7 @@ def _routing(found):
         routes, rules, neighbours = (_documents(_call("ip", "-j", "-d", family, "-batch", "-",
                                                       stdin=asked)) + [[], [], []])[:3]
         for route in routes:
+            route["flags"] = [flag for flag in route.get("flags", ()) if flag not in _LATE_FLAGS]
             # These follow from addresses, which are compared, and IPv6 makes them when it has time to.
             if route.get("table") == "local" and route.get("protocol") == "kernel":
                 continue
