@@ -5,6 +5,8 @@ import statistics
 
 MODES = ("ifb", "pod")
 NEAR_FLOOR = 1.3
+#: What the 1001st pod may take, of what the first takes.
+MOST_GROWTH = 1.15
 ONLY = ["bridge", "host-local", "portmap", "bandwidth"]  # all that may be executed for an ADD
 
 
@@ -180,7 +182,11 @@ def of_growth(data):
         if floor:
             figure.note += (f", the floor {_grown(floor, verb):.2f} times, its processor time "
                             f"{_grown(floor, verb, 'cpu'):.2f} times")
-        out.append(multiple(figure, before, 1.15, "of first"))
+        figure = multiple(figure, before, MOST_GROWTH, "of first")
+        if floor and not figure.holds and _grown(floor, verb) > MOST_GROWTH:
+            figure.holds = figure.above_floor <= NEAR_FLOOR
+            figure.note = f"{figure.above_floor:.2f} of the floor, which forbids it; {figure.note}"
+        out.append(figure)
     return out
 
 
