@@ -103,7 +103,7 @@ void Channel::send(std::vector<iovec> parts, const std::string& operation) {
   datagram.msg_name = &kernel;
   datagram.msg_namelen = sizeof kernel;
   datagram.msg_iov = parts.data();
-  datagram.msg_iovlen = parts.size();
+  datagram.msg_iovlen = static_cast<decltype(datagram.msg_iovlen)>(parts.size());
   while (::sendmsg(fd_.get(), &datagram, 0) < 0) {
     if (errno != EINTR) throw Error(operation, errno);
   }

@@ -19,7 +19,8 @@ else()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
     set(_fortify 3)
   endif()
-  target_compile_definitions(cni_flags INTERFACE $<$<CONFIG:Release>:_FORTIFY_SOURCE=${_fortify}>)
+  target_compile_definitions(cni_flags INTERFACE $<$<CONFIG:Release>:_FORTIFY_SOURCE=${_fortify}>
+                             $<$<CONFIG:Release>:_GLIBCXX_ASSERTIONS>)
   target_compile_options(cni_flags INTERFACE $<$<CONFIG:Release>:-fstack-clash-protection>)
 endif()
 if(CNI_FUZZ)
@@ -42,12 +43,14 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # reads the commands of a debug build.
   target_compile_options(cni_flags INTERFACE $<$<CONFIG:Release>:-Wno-restrict>)
 endif()
-if(CMAKE_INTERPROCEDURAL_OPTIMIZATION AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+if(CMAKE_INTERPROCEDURAL_OPTIMIZATION AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CNI_LIBRARIES)
   # The archives are also of use to a linker that does no link-time optimization: that of the tests,
   # and that of whoever has the library installed.
   target_compile_options(cni_flags INTERFACE -ffat-lto-objects)
 endif()
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+if(NOT CMAKE_RUNTIME_OUTPUT_DIRECTORY)
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+endif()
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)

@@ -1,6 +1,9 @@
 """What is measured: each function takes subjects and returns plain data, in microseconds and KiB."""
 
+import os
 import time
+
+from support.plugin import OURS
 
 VERBS = ("ADD", "CHECK", "DEL")
 
@@ -87,10 +90,18 @@ def many_at_a_time(subjects, pods, options):
     return found
 
 
+def has_musl():
+    """Whether the plugins were built with musl, and an empty program for comparison, too."""
+    return os.path.exists(os.path.join(OURS, "bench_empty_musl"))
+
+
 def loopback(subjects, rounds):
     """lo of a pod is set up, beside a program that does nothing."""
     kinds = {name: (one, "loopback") for name, one in subjects.items()}
-    kinds["empty"] = (next(iter(subjects.values())), "empty")
+    first = next(iter(subjects.values()))
+    kinds["empty"] = (first, "empty")
+    if has_musl():
+        kinds["empty, musl"] = (first, "empty, musl")
     found = {name: {} for name in kinds}
     for name, (subject, network) in kinds.items():
         subject.grow(1)

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 from sources import ROOT
 
@@ -22,7 +23,7 @@ NEVER = {"gets", "strcpy", "strcat", "stpcpy", "sprintf", "vsprintf", "scanf", "
 #: portmap-nft loads libnftables of the host.
 MAY = {"conditions_loaded.cc.o": {"dlopen"}}
 FLAGS = ("-fstack-protector-strong", "-fPIE|-fPIC", "-fvisibility=hidden")
-OF_RELEASE = ("-fstack-clash-protection", "-D_FORTIFY_SOURCE=[23]")
+OF_RELEASE = ("-fstack-clash-protection", "-D_FORTIFY_SOURCE=[23]", "-D_GLIBCXX_ASSERTIONS")
 
 
 def say(*command):
@@ -49,11 +50,39 @@ def wrong_in(program):
         yield "it is not static"
 
 
+def wrong_while_running(program):
+    """A static executable relocates itself: what is left writable of what it has when it waits for
+    its input."""
+    path = os.path.join(BIN, program)
+    heads = say("readelf", "-lW", path)
+    start, size = re.search(r"^\s+GNU_RELRO\s+0x\w+ 0x(\w+) 0x\w+ 0x\w+ 0x(\w+)", heads, re.M).groups()
+    with subprocess.Popen(["loopback"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL,
+                          env={"CNI_COMMAND": "STATUS", "CNI_PATH": BIN}, executable=path) as process:
+        time.sleep(0.5)
+        with open(f"/proc/{process.pid}/maps", encoding="ascii") as file:
+            maps = re.findall(r"^(\w+)-(\w+) (\S+) .*?(\S*)$", file.read(), re.M)
+        process.stdin.close()
+    base = next((int(low, 16) for low, _, _, name in maps if name.endswith("/" + program)), None)
+    if base is None:
+        yield "it did not wait for its input"
+        return
+    page = os.sysconf("SC_PAGE_SIZE")
+    first = base + int(start, 16) // page * page
+    last = base + (int(start, 16) + int(size, 16)) // page * page
+    for low, high, rights, _ in maps:
+        if "w" in rights and int(low, 16) < last and int(high, 16) > first:
+            yield "its relocations are writable when it runs"
+
+
 def wrong_commands(release):
-    """Sources that were compiled without the flags."""
+    """Sources that were compiled without the flags: in this build and in that for another libc."""
     wanted = FLAGS + (OF_RELEASE if release else ())
-    with open(os.path.join(BUILD, "compile_commands.json"), encoding="utf-8") as file:
-        for entry in json.load(file):
+    for name in glob.glob(os.path.join(BUILD, "compile_commands.json")) + glob.glob(
+            os.path.join(BUILD, "musl/build/compile_commands.json")):
+        with open(name, encoding="utf-8") as file:
+            entries = json.load(file)
+        for entry in entries:
             name = os.path.relpath(entry["file"], ROOT)
             if not name.startswith(("libcni/", "netlink/", "plugins/")):
                 continue
@@ -86,6 +115,7 @@ def main():
         print("a build for the sanitizers is for nothing else", file=sys.stderr)
         return 77
     complaints = [f"{program}: {what}" for program in PROGRAMS for what in wrong_in(program)]
+    complaints += [f"{program}: {what}" for program in STATIC for what in wrong_while_running(program)]
     complaints += wrong_commands("CMAKE_BUILD_TYPE:STRING=Release" in cache)
     complaints += forbidden_calls()
     for one in complaints:
