@@ -1,5 +1,6 @@
 #include "libcni/suite.h"
 
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -83,7 +84,9 @@ const Plugin* linked_plugin(std::string_view type, const std::string& file) noex
   struct stat there {};
   struct stat here {};
   if (plugin == nullptr || ::stat(file.c_str(), &there) != 0) return nullptr;
-  if (::stat("/proc/self/exe", &here) != 0) return nullptr;
+  // What execve(2) was given: getauxval(3). To ask /proc takes ten times as long.
+  const auto* own = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  if (own == nullptr || ::stat(own, &here) != 0) return nullptr;
   return there.st_dev == here.st_dev && there.st_ino == here.st_ino ? plugin : nullptr;
 }
 
