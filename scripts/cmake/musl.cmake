@@ -17,7 +17,7 @@ function(cni_program_with_musl name)
     set(benchmark bench_floor bench_empty_musl)
   endif()
   ExternalProject_Add(${name} DEPENDS musl_toolchain
-    SOURCE_DIR ${CMAKE_SOURCE_DIR} PREFIX ${_musl}/project BINARY_DIR ${_musl}/build
+    SOURCE_DIR ${CMAKE_SOURCE_DIR} PREFIX ${_musl}/project BINARY_DIR ${CMAKE_BINARY_DIR}/patchbay
     CMAKE_ARGS -DCMAKE_TOOLCHAIN_FILE=${_musl}/toolchain.cmake -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE}
                -DCMAKE_CXX_FLAGS_RELEASE=${CMAKE_CXX_FLAGS_RELEASE}
                -DCMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER}

@@ -85,7 +85,8 @@ class Add(BandwidthTest):
                 "strace", "-qq", "-e", "trace=socket,setns,unshare", "-o", "/run/calls")}, **keys)
             self.assertEqual(self.assert_ok(outcome)["interfaces"], one.result()["interfaces"])
             with open("/run/calls", encoding="ascii") as file:
-                self.assertEqual(file.read(), "")
+                # A local one tells the plugin its own network namespace.
+                self.assertEqual([line for line in file if "AF_UNIX" not in line], [])
         os.unlink("/run/calls")
         self.assert_same(before)
 
