@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -184,9 +183,9 @@ void Dir::write_new(const std::string& aside, std::string_view content) const {
 bool Dir::publish_aside(const std::string& name, std::string_view content,
                         const std::string& aside) const {
   write_new(aside, content);
-  // By its number: musl has a function for it since 1.2.5 only.
-  if (::syscall(SYS_renameat2, fd_.get(), aside.c_str(), fd_.get(), name.c_str(),
-                RENAME_NOREPLACE) == 0)
+  // By its number: not every libc has the function, and the name of its flag.
+  constexpr unsigned kNoReplace = 1;  // RENAME_NOREPLACE
+  if (::syscall(SYS_renameat2, fd_.get(), aside.c_str(), fd_.get(), name.c_str(), kNoReplace) == 0)
     return true;
   int error = errno;
   if (error == EINVAL || error == ENOSYS) {  // NFS knows no flags, but it has hard links

@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr std::size_t kGrain = 16;  // alignof(std::max_align_t)
+constexpr std::size_t kGrain = 16;   // alignof(std::max_align_t)
 constexpr std::size_t kFine = 1024;  // up to here there is a list for each multiple of the grain
 constexpr std::size_t kChunk = 256 << 10;
 constexpr std::size_t kLargest = PTRDIFF_MAX / 4;
@@ -59,9 +59,7 @@ Head* head_of(void* content) {
   return reinterpret_cast<Head*>(static_cast<char*>(content) - sizeof(Head));
 }
 
-void* content_of(Head* head) {
-  return reinterpret_cast<char*>(head) + sizeof(Head);
-}
+void* content_of(Head* head) { return reinterpret_cast<char*>(head) + sizeof(Head); }
 
 }  // namespace
 

@@ -1,5 +1,6 @@
-// musl's start of a static executable relocates it and leaves what it wrote to writable; where there is
-// a dynamic linker, that one makes it read-only (ld(1), -z relro), and so does glibc's start.
+// musl's start of a static executable relocates it and leaves what it wrote to writable; where
+// there is a dynamic linker, that one makes it read-only (ld(1), -z relro), and so does glibc's
+// start.
 #include <elf.h>
 #include <link.h>
 #include <sys/auxv.h>
