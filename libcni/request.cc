@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cctype>
+#include <cstring>
 
 #include "libcni/invoke.h"
 #include "libcni/json.h"
@@ -123,10 +124,10 @@ template <class Wanted>
 Env environment_where(Wanted&& wanted) {
   Env env;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view pair = *entry;
-    const auto equals = pair.find('=');
-    if (equals == std::string_view::npos || !wanted(pair.substr(0, equals))) continue;
-    env.insert_or_assign(std::string(pair.substr(0, equals)), std::string(pair.substr(equals + 1)));
+    const char* equals = std::strchr(*entry, '=');
+    if (equals == nullptr) continue;
+    const std::string_view name(*entry, static_cast<std::size_t>(equals - *entry));
+    if (wanted(name)) env.insert_or_assign(std::string(name), std::string(equals + 1));
   }
   return env;
 }

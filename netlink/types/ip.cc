@@ -3,9 +3,12 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
+
+#include "netlink/types/error.h"
 
 namespace netlink {
 
@@ -13,11 +16,7 @@ namespace {
 
 constexpr std::array<std::uint8_t, 12> kMappedPrefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
-std::string format_v4(const std::uint8_t* b) {
-  char text[16];
-  const int n = std::snprintf(text, sizeof text, "%u.%u.%u.%u", b[0], b[1], b[2], b[3]);
-  return {text, static_cast<std::size_t>(n)};
-}
+std::string format_v4(const std::uint8_t* b) { return cat(b[0], '.', b[1], '.', b[2], '.', b[3]); }
 
 // RFC 5952. Not inet_ntop(3): that prints ::/96 addresses as dotted quads, and reservation files
 // are named by this text.
@@ -43,8 +42,7 @@ std::string format_v6(const std::uint8_t* b) {
     }
     if (!out.empty() && out.back() != ':') out += ':';
     char text[8];
-    const int n = std::snprintf(text, sizeof text, "%x", group[i]);
-    out.append(text, static_cast<std::size_t>(n));
+    out.append(text, std::to_chars(text, std::end(text), group[i], 16).ptr);
   }
   return out;
 }

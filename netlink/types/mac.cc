@@ -3,7 +3,6 @@
 #include <sys/random.h>
 
 #include <cerrno>
-#include <cstdio>
 
 #include "netlink/types/error.h"
 
@@ -53,9 +52,13 @@ Mac Mac::random() {
 }
 
 std::string Mac::str() const {
-  char text[18];
-  std::snprintf(text, sizeof text, "%02x:%02x:%02x:%02x:%02x:%02x", bytes[0], bytes[1], bytes[2],
-                bytes[3], bytes[4], bytes[5]);
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text;
+  for (const std::uint8_t byte : bytes) {
+    if (!text.empty()) text += ':';
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 0xf];
+  }
   return text;
 }
 

@@ -51,7 +51,8 @@ def parse():
     parser.add_argument("--crowd", type=int, default=100, help="pods that come together (100)")
     parser.add_argument("--parallel", type=int, default=8, help="of these at a time (8)")
     parser.add_argument("--rounds", type=int, default=3, help="how often they come (3)")
-    parser.add_argument("--present", type=int, default=0, help="pods that are there already (0)")
+    parser.add_argument("--present", type=int, default=1,
+                        help="pods that are there already (1: see docs/speed.md)")
     parser.add_argument("--ports", type=int, default=1, help="of a pod (1)")
     parser.add_argument("--family", choices=("ipv4", "dual"), default="ipv4")
     parser.add_argument("--plugins", metavar="DIR", default=OURS, help="instead of ours")
