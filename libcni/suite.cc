@@ -84,7 +84,7 @@ const Plugin* linked_plugin(std::string_view type, const std::string& file) noex
   struct stat there {};
   struct stat here {};
   if (plugin == nullptr || ::stat(file.c_str(), &there) != 0) return nullptr;
-  // What execve(2) was given: getauxval(3). To ask /proc takes ten times as long.
+  // What execve(2) was given: getauxval(3). No look into /proc.
   // NOLINTNEXTLINE(performance-no-int-to-ptr): it is how it says so
   const auto* own = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
   if (own == nullptr || ::stat(own, &here) != 0) return nullptr;
