@@ -160,22 +160,29 @@ void del(const cni::Request& request) {
   bool is_disconnected = false;
   {
     // Closing the socket over which rules were removed waits for the kernel to free them, as the
-    // link's removal does: opened first and closed last, it has waited already.
+    // link's removal does: closed last, it has waited already.
     std::optional<netlink::nf::NfSocket> nf;
     if (conf.ip_masq || conf.mac_spoof_check) {
       each("open nfnetlink", [&] { nf = netlink::nf::NfSocket::find(); });
     }
     netlink::nf::NfSocket* const rules = nf ? &*nf : nullptr;
+    plugins::Masquerade masquerade{request.network, request.container_id, request.ifname, {}};
+    if (conf.ip_masq) {  // as long as the interface tells them
+      each("look up the addresses", [&] { masquerade.addresses = known_addresses(request); });
+    }
+    std::optional<Disconnection> disconnection;
+    each("remove the interface", [&] { disconnection.emplace(request); });
+    // While the kernel waits for those who may still look at the interface: of a thousand pods the
+    // rules take a while to read.
     if (conf.ip_masq) {
-      each("remove the masquerading", [&] {
-        plugins::remove_masquerade(rules, {request.network, request.container_id, request.ifname,
-                                           known_addresses(request)});
+      each("remove the masquerading", [&] { plugins::remove_masquerade(rules, masquerade); });
+    }
+    if (disconnection) {
+      each("remove the interface", [&] {
+        disconnection->finish();
+        is_disconnected = true;
       });
     }
-    each("remove the interface", [&] {
-      disconnect_pod(request);
-      is_disconnected = true;
-    });
     if (conf.mac_spoof_check) {  // not before the pod can send no more
       each("remove the hardware address check",
            [&] { remove_macspoof(rules, request.container_id, request.ifname); });

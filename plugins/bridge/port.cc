@@ -147,19 +147,26 @@ void wait_for_port(RouteSocket& host, const Link& outside) {
   }
 }
 
-void disconnect_pod(const cni::Request& request) {
+Disconnection::Disconnection(const cni::Request& request) {
   const cni::Phase phase("veth");
   if (const auto ns = NetNs::find(request.netns)) {
     RouteSocket pod(*ns);
     const auto inside = pod.find(request.ifname);
     if (inside && inside->kind == "veth") {  // anything else is not this plugin's
-      return pod.send(netlink::remove_link(*inside));
+      socket_.emplace(std::move(pod)).start(netlink::remove_link(*inside));
+      return;
     }
   }
   RouteSocket host;
   const auto outside = host.find(port_name(request));
-  if (outside && is_ours(*outside, plugins::owner_of(request)))
-    host.send(netlink::remove_link(*outside));
+  if (outside && is_ours(*outside, plugins::owner_of(request))) {
+    socket_.emplace(std::move(host)).start(netlink::remove_link(*outside));
+  }
+}
+
+void Disconnection::finish() {
+  const cni::Phase phase("veth");
+  if (socket_) socket_->finish();
 }
 
 std::vector<cni::Cidr> known_addresses(const cni::Request& request) {

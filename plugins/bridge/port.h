@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "libcni/undo.h"
 #include "netlink/route/socket.h"
 #include "plugins/bridge/conf.h"
@@ -40,9 +43,19 @@ void restore_port(const Wiring& wiring, const Port& port, const netlink::Link& b
 /// Waits until the bridge forwards the port's frames. \throws cni::Error after 2.5 seconds.
 void wait_for_port(netlink::RouteSocket& host, const netlink::Link& outside);
 
-/// Removes the pair of a request's attachment: by the pod's end, and where the namespace cannot be
-/// entered, by the node's end, found by its name and alias. Nothing there is fine.
-void disconnect_pod(const cni::Request& request);
+/// The removal of the pair of a request's attachment, which the kernel takes some 20 ms for: by the
+/// pod's end, and where the namespace cannot be entered, by the node's end, found by its name and
+/// alias. Nothing there is fine.
+class Disconnection {
+ public:
+  /// Begins it. \throws netlink::Error.
+  explicit Disconnection(const cni::Request& request);
+  /// Waits until the pair is gone. \throws netlink::Error.
+  void finish();
+
+ private:
+  std::optional<netlink::RouteSocket> socket_;  ///< of the removal; nothing where no link was there
+};
 
 /// The attachment's addresses by prevResult, else as the pod's interface has them; none where both
 /// are gone.
