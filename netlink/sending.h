@@ -38,7 +38,7 @@ class Sending {
   std::vector<iovec> parts_;
   Fd done_;  ///< eventfd(2), readable when the thread has no more to do with this
   bool has_thread_ = false;
-  int error_ = 0;                  ///< of the thread until is_sent_
+  int error_ = 0;  ///< of the thread until is_sent_
   std::atomic<bool> is_sent_ = false;
 };
 

@@ -115,6 +115,40 @@ Link route_pod(const Wiring& wiring, const Link& bridge, const plugins::PodInter
   return device;
 }
 
+// Whether the pod's interface is gone.
+bool disconnect(const cni::Request& request, const DelConf& conf, cni::BestEffort& each) {
+  // Closing the socket over which rules were removed waits for the kernel to free them, as the
+  // link's removal does: closed last, it has waited already.
+  std::optional<netlink::nf::NfSocket> nf;
+  if (conf.ip_masq || conf.mac_spoof_check) {
+    each("open nfnetlink", [&] { nf = netlink::nf::NfSocket::find(); });
+  }
+  auto* const rules = nf ? &*nf : nullptr;
+  plugins::Masquerade masquerade{request.network, request.container_id, request.ifname, {}};
+  if (conf.ip_masq) {  // as long as the interface tells them
+    each("look up the addresses", [&] { masquerade.addresses = known_addresses(request); });
+  }
+  std::optional<Disconnection> disconnection;
+  each("remove the interface", [&] { disconnection.emplace(request); });
+  // While the kernel waits for those who may still look at the interface: of a thousand pods the
+  // rules take a while to read.
+  if (conf.ip_masq) {
+    each("remove the masquerading", [&] { plugins::remove_masquerade(rules, masquerade); });
+  }
+  bool is_gone = false;
+  if (disconnection) {
+    each("remove the interface", [&] {
+      disconnection->finish();
+      is_gone = true;
+    });
+  }
+  if (conf.mac_spoof_check) {  // not before the pod can send no more
+    each("remove the hardware address check",
+         [&] { remove_macspoof(rules, request.container_id, request.ifname); });
+  }
+  return is_gone;
+}
+
 }  // namespace
 
 Result add(const cni::Request& request, cni::Undo& undo) {
@@ -157,40 +191,9 @@ void del(const cni::Request& request) {
   const DelConf conf = DelConf::parse(request);
   require_rights(request, conf);
   cni::BestEffort each;
-  bool is_disconnected = false;
-  {
-    // Closing the socket over which rules were removed waits for the kernel to free them, as the
-    // link's removal does: closed last, it has waited already.
-    std::optional<netlink::nf::NfSocket> nf;
-    if (conf.ip_masq || conf.mac_spoof_check) {
-      each("open nfnetlink", [&] { nf = netlink::nf::NfSocket::find(); });
-    }
-    netlink::nf::NfSocket* const rules = nf ? &*nf : nullptr;
-    plugins::Masquerade masquerade{request.network, request.container_id, request.ifname, {}};
-    if (conf.ip_masq) {  // as long as the interface tells them
-      each("look up the addresses", [&] { masquerade.addresses = known_addresses(request); });
-    }
-    std::optional<Disconnection> disconnection;
-    each("remove the interface", [&] { disconnection.emplace(request); });
-    // While the kernel waits for those who may still look at the interface: of a thousand pods the
-    // rules take a while to read.
-    if (conf.ip_masq) {
-      each("remove the masquerading", [&] { plugins::remove_masquerade(rules, masquerade); });
-    }
-    if (disconnection) {
-      each("remove the interface", [&] {
-        disconnection->finish();
-        is_disconnected = true;
-      });
-    }
-    if (conf.mac_spoof_check) {  // not before the pod can send no more
-      each("remove the hardware address check",
-           [&] { remove_macspoof(rules, request.container_id, request.ifname); });
-    }
-  }
   // Last: whoever gets the addresses next must not meet what belonged to this pod, and not at all
   // as long as the pod has them.
-  if (is_disconnected) {
+  if (disconnect(request, conf, each)) {
     each("release the addresses",
          [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kDel); });
   }

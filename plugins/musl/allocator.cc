@@ -1,6 +1,7 @@
 // malloc() of the executable where libc is musl. musl's own maps and unmaps memory for nearly every
 // vector that grows, some fifty system calls a process and as many pages anew. A plugin lives for
-// milliseconds and has one thread: what it gives back is kept for what it asks for next.
+// milliseconds, and of its threads one allocates (netlink/sending.h): what that gives back is kept
+// for what it asks for next.
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -26,6 +26,9 @@ NAMES = {"N": "CAP_NET_ADMIN", "S": "CAP_SYS_ADMIN", "R": "CAP_NET_RAW"}
 ROOTS = ("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "KILL", "SETUID", "SETGID", "SETPCAP",
          "SYS_PTRACE", "SYS_RESOURCE", "SYS_MODULE", "MKNOD", "BPF", "PERFMON")
 
+#: For strace, which counts the calls of each thread: all are then the first one's.
+ONE_THREAD = "inject=clone,clone3:error=EAGAIN"
+
 RANGES = [[{"subnet": "10.1.2.0/24"}], [{"subnet": "fd00:1:2::/64"}]]
 IPAM = {"type": "host-local", "ranges": RANGES}
 BRIDGE = {"isGateway": True, "ipMasq": True, "ipam": IPAM}
@@ -199,7 +202,7 @@ class Plugins(Stage):
         for verb, more in wrong.items():
             # The kernel refuses to remove the link, as injected here.
             outcome = self.call(verb, "bridge", conf | {"prevResult": result} | more, (
-                "strace", "-f", "-qq", "-o", "/run/strace", "-e",
+                "strace", "-f", "-qq", "-o", "/run/strace", "-e", ONE_THREAD, "-e",
                 "inject=sendmsg:error=ENOBUFS:when=" + self.removal(verb, conf | more)))
             self.assert_error(outcome)
             self.assertIn("eth0", self.one.run("ip", "link"))
@@ -214,7 +217,7 @@ class Plugins(Stage):
         if verb == "GC":
             conf = conf | {"cni.dev/valid-attachments": keep}
         self.assert_ok(cni("bridge", verb, conf, netns=other.path, container="other", wrap=(
-            "strace", "-f", "-qq", "-o", "/run/calls", "-e", "trace=sendmsg")))
+            "strace", "-f", "-qq", "-o", "/run/calls", "-e", ONE_THREAD, "-e", "trace=sendmsg")))
         with open("/run/calls", encoding="ascii") as file:
             calls = [line for line in file if "sendmsg(" in line]
         return next(str(i + 1) for i, line in enumerate(calls) if "RTM_DELLINK" in line or "nlmsg_type=0x11 " in line)

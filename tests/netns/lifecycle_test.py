@@ -110,6 +110,24 @@ class Del(suite.NodeTest):
             os.unlink(pod.path)
         self.assert_same(before, ignore=left_by_design)
 
+    @suite.cases([("a thread", ("clone,clone3:error=EAGAIN",)),
+                  ("an eventfd", ("eventfd2:error=EMFILE",))])
+    def needs_no(self, row):
+        """What is removed beside the interface can be removed after it as well."""
+        if have("strace"):
+            self.skipTest("needs strace")
+        before = snapshot()
+        pod = self.pod()
+        self.assert_ok(cni("bridge", "ADD", config(), netns=pod.path))
+        log = "/run/strace"
+        self.assert_ok(cni("bridge", "DEL", config(), netns=pod.path, wrap=(
+            "strace", "-f", "-qq", "-o", log, "-e", f"inject={row[0]}")))
+        with open(log, encoding="utf-8") as file:
+            self.assertIn("(INJECTED)", file.read())
+        os.unlink(log)
+        pod.remove()
+        self.assert_same(before, ignore=left_by_design)
+
     def test_without_ADD_it_changes_nothing(self):
         pod = self.pod()
         before = snapshot()
