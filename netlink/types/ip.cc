@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <stdexcept>
 
 #include "netlink/types/error.h"
@@ -43,6 +44,19 @@ std::string format_v6(const std::uint8_t* b) {
     if (!out.empty() && out.back() != ':') out += ':';
     char text[8];
     out.append(text, std::to_chars(text, std::end(text), group[i], 16).ptr);
+  }
+  return out;
+}
+
+struct Number {
+  std::uint64_t high = 0, low = 0;
+};
+
+Number number(const Ip& ip) {
+  Number out;
+  for (std::size_t i = 0; i < ip.size(); ++i) {
+    out.high = out.high << 8 | out.low >> 56;
+    out.low = out.low << 8 | ip.data()[i];
   }
   return out;
 }
@@ -156,6 +170,15 @@ std::string Cidr::str() const { return ip.str() + '/' + std::to_string(prefix); 
 
 bool Cidr::contains(const Ip& other) const {
   return other.family() == ip.family() && other.masked(prefix) == ip.masked(prefix);
+}
+
+std::uint64_t count(const Ip& first, const Ip& last) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  const Number a = number(first);
+  const Number b = number(last);
+  const std::uint64_t low = b.low - a.low;
+  const std::uint64_t high = b.high - a.high - (b.low < a.low ? 1 : 0);
+  return high != 0 || low == kMost ? kMost : low + 1;
 }
 
 }  // namespace netlink

@@ -52,6 +52,10 @@ class Ip {
   std::array<std::uint8_t, 16> bytes_{};
 };
 
+/// How many addresses there are from the first to the last of one family, both included; the
+/// largest number also stands for more: a /64 of IPv6 has 2^64.
+std::uint64_t count(const Ip& first, const Ip& last);
+
 /// An address with a prefix length; host bits are kept ("10.1.2.3/24").
 struct Cidr {
   Ip ip;

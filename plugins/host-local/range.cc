@@ -14,28 +14,6 @@ constexpr std::uint64_t kMany = std::numeric_limits<std::uint64_t>::max();
 
 cni::Error wrong(const std::string& why) { return {cni::Code::kInvalidConfig, why}; }
 
-struct Number {
-  std::uint64_t high = 0, low = 0;
-};
-
-Number number(const Ip& ip) {
-  Number out;
-  for (std::size_t i = 0; i < ip.size(); ++i) {
-    out.high = out.high << 8 | out.low >> 56;
-    out.low = out.low << 8 | ip.data()[i];
-  }
-  return out;
-}
-
-// Both ends included. An IPv6 /64 has 2^64 addresses, which no 64-bit number holds.
-std::uint64_t distance(const Ip& from, const Ip& to) {
-  const Number a = number(from);
-  const Number b = number(to);
-  const std::uint64_t low = b.low - a.low;
-  const std::uint64_t high = b.high - a.high - (b.low < a.low ? 1 : 0);
-  return high != 0 || low == kMany ? kMany : low + 1;
-}
-
 std::string outside(const char* which, const Ip& ip, const Cidr& subnet) {
   return cni::cat(which, " ", ip.str(), " not in network ", subnet.str());
 }
@@ -68,7 +46,7 @@ Range Range::make(const Cidr& subnet, std::optional<Ip> start, std::optional<Ip>
 }
 
 std::uint64_t Range::size() const {
-  const std::uint64_t all = distance(start, end);
+  const std::uint64_t all = netlink::count(start, end);
   return all != kMany && contains(gateway) ? all - 1 : all;
 }
 

@@ -12,21 +12,6 @@ using cni::Reader;
 using netlink::Cidr;
 using netlink::Ip;
 
-constexpr std::uint64_t kMany = std::numeric_limits<std::uint64_t>::max();
-
-struct Number {
-  std::uint64_t high = 0, low = 0;
-};
-
-Number number(const Ip& ip) {
-  Number out;
-  for (std::size_t i = 0; i < ip.size(); ++i) {
-    out.high = out.high << 8 | out.low >> 56;
-    out.low = out.low << 8 | ip.data()[i];
-  }
-  return out;
-}
-
 std::optional<Ip> ip_at(const Reader& place, const char* key) {
   std::optional<Ip> out;
   place.into(key, out);
@@ -55,12 +40,9 @@ std::string_view trimmed(std::string_view text) {
 }  // namespace
 
 std::uint64_t Span::size() const {
-  const Number a = number(start);
-  const Number b = number(end);
-  const std::uint64_t low = b.low - a.low;
-  const std::uint64_t high = b.high - a.high - (b.low < a.low ? 1 : 0);
-  if (high != 0 || low == kMany) return kMany;
-  return gateway && contains(*gateway) ? low : low + 1;
+  const std::uint64_t all = netlink::count(start, end);
+  const bool has_gateway = gateway && contains(*gateway);
+  return has_gateway && all != std::numeric_limits<std::uint64_t>::max() ? all - 1 : all;
 }
 
 std::vector<std::vector<Span>> sets_in(const Reader& ipam) {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <stdexcept>
 
 using netlink::Cidr;
@@ -228,4 +229,19 @@ TEST_CASE("a prefix is never longer than its address") {
   const unsigned char bytes[16] = {0x20, 1};
   CHECK(Cidr::from_bytes(bytes, 4, 200).prefix == 32);
   CHECK(Cidr::from_bytes(bytes, 16, 200).prefix == 128);
+}
+
+TEST_CASE("addresses are counted from the first to the last") {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  const auto all = [](const char* first, const char* last) {
+    return netlink::count(*Ip::parse(first), *Ip::parse(last));
+  };
+  CHECK(all("10.0.0.7", "10.0.0.7") == 1);
+  CHECK(all("10.0.0.255", "10.0.1.1") == 3);
+  CHECK(all("0.0.0.0", "255.255.255.255") == std::uint64_t{1} << 32);
+  CHECK(all("2001:db8:0:0:ffff:ffff:ffff:fffe", "2001:db8:0:1::1") == 4);
+  CHECK(all("2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff") == kMost);
+  CHECK(all("2001:db8::", "2001:db8::ffff:ffff:ffff:ffff") == kMost);  // one more
+  CHECK(all("2001:db8::", "2001:db8:0:1::") == kMost);
+  CHECK(all("::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff") == kMost);
 }
