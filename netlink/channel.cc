@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "netlink/sending.h"
 #include "netlink/types/error.h"
 
 namespace netlink {
@@ -97,16 +98,7 @@ void Channel::send(std::vector<iovec> parts, const std::string& operation) {
     const int wanted = static_cast<int>(std::min<std::size_t>(2 * size, 1 << 30));
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &wanted, sizeof wanted);
   }
-  sockaddr_nl kernel{};
-  kernel.nl_family = AF_NETLINK;
-  msghdr datagram{};
-  datagram.msg_name = &kernel;
-  datagram.msg_namelen = sizeof kernel;
-  datagram.msg_iov = parts.data();
-  datagram.msg_iovlen = static_cast<decltype(datagram.msg_iovlen)>(parts.size());
-  while (::sendmsg(fd_.get(), &datagram, 0) < 0) {
-    if (errno != EINTR) throw Error(operation, errno);
-  }
+  if (const int error = send_to_kernel(fd_.get(), parts)) throw Error(operation, error);
 }
 
 std::span<const std::uint8_t> Channel::receive(const std::string& operation) {

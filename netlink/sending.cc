@@ -36,6 +36,20 @@ class SignalsBlocked {
 
 }  // namespace
 
+int send_to_kernel(int socket, std::vector<iovec>& parts) {
+  sockaddr_nl kernel{};
+  kernel.nl_family = AF_NETLINK;
+  msghdr datagram{};
+  datagram.msg_name = &kernel;
+  datagram.msg_namelen = sizeof kernel;
+  datagram.msg_iov = parts.data();
+  datagram.msg_iovlen = static_cast<decltype(datagram.msg_iovlen)>(parts.size());
+  while (::sendmsg(socket, &datagram, 0) < 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
 Sending::Sending(int socket, std::vector<iovec> parts)
     : socket_(socket), parts_(std::move(parts)), done_(::eventfd(0, EFD_CLOEXEC)) {
   has_thread_ = done_ && start_thread();
@@ -71,18 +85,7 @@ void* Sending::run(void* self) {
 }
 
 void Sending::send() {
-  sockaddr_nl kernel{};
-  kernel.nl_family = AF_NETLINK;
-  msghdr datagram{};
-  datagram.msg_name = &kernel;
-  datagram.msg_namelen = sizeof kernel;
-  datagram.msg_iov = parts_.data();
-  datagram.msg_iovlen = static_cast<decltype(datagram.msg_iovlen)>(parts_.size());
-  ssize_t sent = 0;
-  do {
-    sent = ::sendmsg(socket_, &datagram, 0);
-  } while (sent < 0 && errno == EINTR);
-  if (sent < 0) error_ = errno;
+  error_ = send_to_kernel(socket_, parts_);
   is_sent_ = true;
 }
 

@@ -10,6 +10,9 @@
 
 namespace netlink {
 
+/// Sends the kernel one datagram of those parts, however often a signal comes. An errno; 0: sent.
+int send_to_kernel(int socket, std::vector<iovec>& parts);
+
 /// A sendmsg(2) to the kernel on a thread of its own. The kernel works on a request of netlink(7)
 /// before sendmsg returns, and some work is mostly waiting: a link is removed when nobody can look
 /// at it any more. Meanwhile the caller has its own thread for something else.

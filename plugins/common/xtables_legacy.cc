@@ -2,22 +2,18 @@
 
 #include <linux/if.h>
 #include <linux/netfilter/nf_tables.h>
-#include <linux/netfilter_ipv4/ip_tables.h>
-#include <linux/netfilter_ipv6/ip6_tables.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <iterator>
 #include <utility>
 
 #include "libcni/privileges.h"
+#include "netlink/nf/legacy_table.h"
 #include "netlink/nf/match.h"
 #include "netlink/types/error.h"
-#include "netlink/types/fd.h"
 
 namespace plugins {
 
@@ -25,13 +21,12 @@ namespace {
 
 using netlink::cat;
 using netlink::Cidr;
-using netlink::Error;
 using netlink::Family;
-using netlink::Fd;
 using netlink::Ip;
 using netlink::nf::Bytes;
 using netlink::nf::Cmp;
 using netlink::nf::Compare;
+using netlink::nf::copy_at;
 using netlink::nf::Exprs;
 using netlink::nf::Meta;
 using netlink::nf::Rule;
@@ -41,38 +36,17 @@ using netlink::nf::Unknown;
 using netlink::nf::Xt;
 
 // IP6T_INV_* are the same numbers as IPT_INV_*.
-struct V4 {
-  using Entry = ipt_entry;
-  using Info = ipt_getinfo;
-  using Entries = ipt_get_entries;
+struct V4 : netlink::nf::LegacyV4 {
   static constexpr Family kFamily = Family::kIpv4;
-  static constexpr int kDomain = AF_INET, kLevel = IPPROTO_IP;
-  static constexpr int kGetInfo = IPT_SO_GET_INFO, kGetEntries = IPT_SO_GET_ENTRIES;
   static constexpr unsigned kPlainFlags = 0, kGoto = IPT_F_GOTO;
-  static constexpr const char* kNames = "/proc/net/ip_tables_names";
-  static const ipt_ip& match(const Entry& entry) { return entry.ip; }
 };
 
-struct V6 {
-  using Entry = ip6t_entry;
-  using Info = ip6t_getinfo;
-  using Entries = ip6t_get_entries;
+struct V6 : netlink::nf::LegacyV6 {
   static constexpr Family kFamily = Family::kIpv6;
-  static constexpr int kDomain = AF_INET6, kLevel = IPPROTO_IPV6;
-  static constexpr int kGetInfo = IP6T_SO_GET_INFO, kGetEntries = IP6T_SO_GET_ENTRIES;
   static constexpr unsigned kPlainFlags = IP6T_F_PROTO, kGoto = IP6T_F_GOTO;
-  static constexpr const char* kNames = "/proc/net/ip6_tables_names";
-  static const ip6t_ip6& match(const Entry& entry) { return entry.ipv6; }
 };
 
 using Blob = std::vector<unsigned char>;
-
-template <class T>
-bool fetch(const Blob& blob, std::size_t at, T& into) {
-  if (at > blob.size() || blob.size() - at < sizeof into) return false;
-  std::memcpy(&into, blob.data() + at, sizeof into);
-  return true;
-}
 
 std::string text_at(const Blob& blob, std::size_t at, std::size_t most) {
   if (at >= blob.size()) return {};
@@ -157,7 +131,7 @@ Xt extension_at(const Blob& blob, std::size_t at, const Extension& head) {
 
 void put_matches(Exprs& out, const Blob& blob, std::size_t at, std::size_t end) {
   Extension match;
-  while (at + sizeof match <= end && fetch(blob, at, match)) {
+  while (at + sizeof match <= end && copy_at(blob, at, match)) {
     if (match.size < sizeof match) break;
     out.emplace_back(extension_at(blob, at, match));
     at += match.size;
@@ -179,7 +153,7 @@ class Walk {
 
   LegacyTable run() {
     typename V::Entry entry;
-    while (fetch(blob_, at_, entry) && entry.next_offset >= sizeof entry) {
+    while (copy_at(blob_, at_, entry) && entry.next_offset >= sizeof entry) {
       if (const auto head = entries_.heads.find(at_); head != entries_.heads.end()) {
         begin_chain(head->second);
       }
@@ -206,7 +180,7 @@ class Walk {
   void read(const typename V::Entry& entry) {
     Extension target;
     const std::size_t target_at = at_ + entry.target_offset;
-    if (!fetch(blob_, target_at, target)) return;
+    if (!copy_at(blob_, target_at, target)) return;
     if (target.str() == XT_ERROR_TARGET) {  // the head of a user's chain, or the table's end
       const auto name = text_at(blob_, target_at + sizeof target, XT_FUNCTION_MAXNAMELEN);
       begin_chain(name);
@@ -234,7 +208,7 @@ class Walk {
       return;
     }
     int verdict = 0;  // an offset to jump to, or -1 - NF_*; XT_RETURN is -1 - NF_REPEAT
-    if (!fetch(blob_, at + sizeof target, verdict)) return;
+    if (!copy_at(blob_, at + sizeof target, verdict)) return;
     if (verdict >= 0) {
       one.jump = static_cast<std::size_t>(verdict);
     } else {
@@ -253,48 +227,12 @@ class Walk {
   LegacyTable result_;
 };
 
-bool in_use(const char* names, const std::string& table) {
-  const auto text = netlink::read_file(names);
-  return text && cat("\n", *text).find(cat("\n", table, "\n")) != std::string::npos;
-}
-
-template <class Info>
-std::map<std::size_t, std::string> heads_of(const Info& info) {
+std::map<std::size_t, std::string> heads_of(const netlink::nf::RawLegacyTable& table) {
   constexpr const char* kChains[NF_INET_NUMHOOKS] = {"PREROUTING", "INPUT", "FORWARD", "OUTPUT",
                                                      "POSTROUTING"};
   std::map<std::size_t, std::string> out;
-  for (unsigned hook = 0; hook < NF_INET_NUMHOOKS; ++hook) {
-    if ((info.valid_hooks >> hook & 1U) != 0) out[info.hook_entry[hook]] = kChains[hook];
-  }
+  for (const auto& [hook, chain] : table.chains) out[chain.first] = kChains[hook];
   return out;
-}
-
-template <class V>
-std::optional<LegacyTable> read_table(const std::string& table) {
-  if (!in_use(V::kNames, table)) return std::nullopt;
-  const Fd fd(::socket(V::kDomain, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW));
-  if (!fd) throw Error("open a socket for iptables (this needs CAP_NET_RAW)", errno);
-  // The table may grow between the two questions: EAGAIN.
-  for (int attempt = 0;; ++attempt) {
-    typename V::Info info{};
-    table.copy(info.name, sizeof info.name - 1);
-    ::socklen_t size = sizeof info;
-    if (::getsockopt(fd.get(), V::kLevel, V::kGetInfo, &info, &size) != 0) {
-      if (errno == ENOENT) return std::nullopt;
-      throw Error(cat("read the legacy table '", table, "'"), errno);
-    }
-    Blob answer(offsetof(typename V::Entries, entrytable) + info.size);
-    std::memcpy(answer.data(), info.name, sizeof info.name);
-    std::memcpy(answer.data() + offsetof(typename V::Entries, size), &info.size, sizeof info.size);
-    size = static_cast<::socklen_t>(answer.size());
-    if (::getsockopt(fd.get(), V::kLevel, V::kGetEntries, answer.data(), &size) == 0) {
-      answer.erase(answer.begin(), answer.begin() + offsetof(typename V::Entries, entrytable));
-      return decode_legacy(V::kFamily, table, {std::move(answer), heads_of(info)});
-    }
-    if (errno != EAGAIN || attempt == 10) {
-      throw Error(cat("read the legacy table '", table, "'"), errno);
-    }
-  }
 }
 
 }  // namespace
@@ -312,7 +250,8 @@ std::vector<Rule> LegacyTable::of(const std::string& chain) const {
 
 void require_readable_legacy(std::string_view what) {
   if (netlink::has(netlink::Capability::kNetRaw)) return;
-  if (!in_use(V4::kNames, "nat") && !in_use(V6::kNames, "nat")) return;
+  const auto is_in_use = [](Family family) { return netlink::nf::legacy_in_use(family, "nat"); };
+  if (!is_in_use(Family::kIpv4) && !is_in_use(Family::kIpv6)) return;
   cni::require_capabilities(cat(what, ", which reads the rules of iptables-legacy"),
                             {netlink::Capability::kNetRaw});
 }
@@ -323,7 +262,10 @@ LegacyTable decode_legacy(Family family, const std::string& table, const LegacyE
 }
 
 std::optional<LegacyTable> read_legacy(Family family, const std::string& table) {
-  return family == Family::kIpv4 ? read_table<V4>(table) : read_table<V6>(table);
+  auto raw = netlink::nf::read_raw_legacy(family, table);
+  if (!raw) return std::nullopt;
+  auto heads = heads_of(*raw);
+  return decode_legacy(family, table, {std::move(raw->entries), std::move(heads)});
 }
 
 }  // namespace plugins

@@ -5,7 +5,7 @@ function(cni_plugin name)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/plugins/${name}/*.cc)
   list(FILTER sources EXCLUDE REGEX "/(main|conditions_.*)\\.cc$")
   string(REPLACE "-" "_" target plugin_${name})
-  add_library(${target} STATIC ${sources})
+  add_library(${target} STATIC EXCLUDE_FROM_ALL ${sources})  # with musl another build has what needs it
   target_link_libraries(${target} PUBLIC libcni ${arg_LINK})
 endfunction()
 

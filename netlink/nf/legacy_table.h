@@ -1,0 +1,54 @@
+#pragma once
+
+#include <linux/netfilter_ipv4/ip_tables.h>
+#include <linux/netfilter_ipv6/ip6_tables.h>
+
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "netlink/types/ip.h"
+
+/// The tables of the legacy iptables as the kernel gives them: linux/netfilter/x_tables.h.
+namespace netlink::nf {
+
+/// The entry of a family: what it begins with, and what of a packet that asks for.
+struct LegacyV4 {
+  using Entry = ipt_entry;
+  static const ipt_ip& match(const Entry& entry) { return entry.ip; }
+};
+struct LegacyV6 {
+  using Entry = ip6t_entry;
+  static const ip6t_ip6& match(const Entry& entry) { return entry.ipv6; }
+};
+
+/// What IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES gave.
+struct RawLegacyTable {
+  /// Where in the entries a built-in chain is.
+  struct Chain {
+    std::size_t first = 0;
+    std::size_t policy = 0;  ///< its last entry
+  };
+  std::vector<unsigned char> entries;  ///< one after the other
+  std::size_t count = 0;               ///< of entries
+  std::map<unsigned, Chain> chains;    ///< by their hooks, NF_INET_*
+};
+
+/// Copies what lies at an offset; false where that is not all within the bytes.
+template <class T>
+bool copy_at(const std::vector<unsigned char>& bytes, std::size_t at, T& into) {
+  if (at > bytes.size() || bytes.size() - at < sizeof into) return false;
+  std::memcpy(&into, bytes.data() + at, sizeof into);
+  return true;
+}
+
+/// Whether the table ("nat", "filter") is in use; to ask does not create it.
+bool legacy_in_use(Family family, const std::string& table);
+
+/// Nothing where the table is not in use. This takes CAP_NET_RAW. \throws Error.
+std::optional<RawLegacyTable> read_raw_legacy(Family family, const std::string& table);
+
+}  // namespace netlink::nf
