@@ -80,9 +80,9 @@ def machine():
 
 def measure_growth(options):
     """One after the other: so many pods are a burden to the machine."""
-    subjects = [(lambda: subject.Subject("ours, ifb", options.plugins, options.family), LEVELS, 40)]
+    subjects = [(lambda: subject.Subject("ours, ifb", options.plugins, options.family), LEVELS, 80)]
     if options.family == "ipv4":
-        subjects.append((lambda: subject.Floor("ifb"), LEVELS, 40))
+        subjects.append((lambda: subject.Floor("ifb"), LEVELS, 80))
     if has_reference():
         subjects.append((lambda: subject.Subject("reference", REFERENCE, options.family),
                          REFERENCE_LEVELS, 10))
