@@ -2,6 +2,8 @@
 
 #include <linux/if.h>
 #include <linux/netfilter.h>
+#include <linux/netfilter_ipv4/ip_tables.h>
+#include <linux/netfilter_ipv6/ip6_tables.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -13,6 +15,16 @@
 namespace netlink::nf {
 
 namespace {
+
+struct V4 {
+  using Entry = ipt_entry;
+  static const ipt_ip& match(const Entry& entry) { return entry.ip; }
+};
+
+struct V6 {
+  using Entry = ip6t_entry;
+  static const ip6t_ip6& match(const Entry& entry) { return entry.ipv6; }
+};
 
 using Blob = std::vector<unsigned char>;
 
@@ -70,7 +82,7 @@ LegacyForward decode(const ForwardEntries& entries) {
 }  // namespace
 
 LegacyForward decode_legacy_forward(Family family, const ForwardEntries& entries) {
-  return family == Family::kIpv4 ? decode<LegacyV4>(entries) : decode<LegacyV6>(entries);
+  return family == Family::kIpv4 ? decode<V4>(entries) : decode<V6>(entries);
 }
 
 std::optional<LegacyForward> read_legacy_forward(Family family) {

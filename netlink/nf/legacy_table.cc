@@ -1,5 +1,7 @@
 #include "netlink/nf/legacy_table.h"
 
+#include <linux/netfilter_ipv4/ip_tables.h>
+#include <linux/netfilter_ipv6/ip6_tables.h>
 #include <sys/socket.h>
 
 #include <algorithm>

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <linux/netfilter_ipv4/ip_tables.h>
-#include <linux/netfilter_ipv6/ip6_tables.h>
-
 #include <cstddef>
 #include <cstring>
 #include <map>
@@ -14,16 +11,6 @@
 
 /// The tables of the legacy iptables as the kernel gives them: linux/netfilter/x_tables.h.
 namespace netlink::nf {
-
-/// The entry of a family: what it begins with, and what of a packet that asks for.
-struct LegacyV4 {
-  using Entry = ipt_entry;
-  static const ipt_ip& match(const Entry& entry) { return entry.ip; }
-};
-struct LegacyV6 {
-  using Entry = ip6t_entry;
-  static const ip6t_ip6& match(const Entry& entry) { return entry.ipv6; }
-};
 
 /// What IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES gave.
 struct RawLegacyTable {

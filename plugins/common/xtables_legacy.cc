@@ -2,6 +2,8 @@
 
 #include <linux/if.h>
 #include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter_ipv4/ip_tables.h>
+#include <linux/netfilter_ipv6/ip6_tables.h>
 
 #include <algorithm>
 #include <bit>
@@ -36,12 +38,16 @@ using netlink::nf::Unknown;
 using netlink::nf::Xt;
 
 // IP6T_INV_* are the same numbers as IPT_INV_*.
-struct V4 : netlink::nf::LegacyV4 {
+struct V4 {
+  using Entry = ipt_entry;
+  static const ipt_ip& match(const Entry& entry) { return entry.ip; }
   static constexpr Family kFamily = Family::kIpv4;
   static constexpr unsigned kPlainFlags = 0, kGoto = IPT_F_GOTO;
 };
 
-struct V6 : netlink::nf::LegacyV6 {
+struct V6 {
+  using Entry = ip6t_entry;
+  static const ip6t_ip6& match(const Entry& entry) { return entry.ipv6; }
   static constexpr Family kFamily = Family::kIpv6;
   static constexpr unsigned kPlainFlags = IP6T_F_PROTO, kGoto = IP6T_F_GOTO;
 };
