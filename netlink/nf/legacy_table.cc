@@ -4,8 +4,9 @@
 #include <linux/netfilter_ipv6/ip6_tables.h>
 #include <sys/socket.h>
 
-#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <utility>
 
 #include "netlink/types/error.h"
 #include "netlink/types/fd.h"
@@ -15,7 +16,8 @@ namespace netlink::nf {
 namespace {
 
 // What is asked and answered has the same numbers and the same shape in both families.
-static_assert(IPT_SO_GET_INFO == IP6T_SO_GET_INFO && IPT_SO_GET_ENTRIES == IP6T_SO_GET_ENTRIES);
+static_assert(std::array{IPT_SO_GET_INFO, IPT_SO_GET_ENTRIES} ==
+              std::array{IP6T_SO_GET_INFO, IP6T_SO_GET_ENTRIES});
 static_assert(sizeof(ipt_getinfo) == sizeof(ip6t_getinfo));
 static_assert(offsetof(ipt_get_entries, entrytable) == offsetof(ip6t_get_entries, entrytable));
 constexpr std::size_t kHead = offsetof(ipt_get_entries, entrytable);
