@@ -32,6 +32,11 @@ struct Free {
 alignas(kGrain) std::array<char, kChunk> first_chunk;
 char* unused = first_chunk.data() + kGrain - sizeof(Head);
 char* chunk_end = first_chunk.data() + kChunk;
+// For what follows a refusal: an ADD that ran out of memory has to take back what it did, and of
+// what it gives up on the way no piece may have the size that is wanted.
+alignas(kGrain) std::array<char, kChunk> reserve;
+bool was_refused = false;
+bool is_reserve_used = false;
 std::array<Free*, kFine / kGrain + 1> fine;
 std::array<Free*, 64> coarse;  // by the power of two
 
@@ -46,13 +51,27 @@ Free*& list_of(std::size_t size) {
                        : coarse[static_cast<std::size_t>(std::countr_zero(size - kGrain))];
 }
 
+void use_chunk(char* at, std::size_t size) {
+  unused = at + kGrain - sizeof(Head);
+  chunk_end = at + size;
+}
+
+// The first refusal is told; after it there is the reserve.
+bool use_reserve(std::size_t size) {
+  const bool is_free = was_refused && !is_reserve_used && size + kGrain <= reserve.size();
+  was_refused = true;
+  if (!is_free) return false;
+  is_reserve_used = true;
+  use_chunk(reserve.data(), reserve.size());
+  return true;
+}
+
 // Without a mapping that is large enough the old one stays in use.
 bool map_chunk(std::size_t size) {
   const std::size_t room = std::max(kChunk, size + kGrain);
   void* at = ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) return false;
-  unused = static_cast<char*>(at) + kGrain - sizeof(Head);
-  chunk_end = static_cast<char*>(at) + room;
+  if (at == MAP_FAILED) return use_reserve(size);
+  use_chunk(static_cast<char*>(at), room);
   return true;
 }
 

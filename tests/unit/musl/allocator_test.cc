@@ -124,3 +124,12 @@ TEST_CASE("what cannot be had is refused with ENOMEM") {
   oneshot_free(nullptr);
   CHECK(oneshot_realloc(nullptr, 8) != nullptr);
 }
+
+TEST_CASE("after a refusal there is a reserve, once") {
+  CHECK(oneshot_malloc(PTRDIFF_MAX / 8) == nullptr);
+  CHECK(!use_reserve(2 * reserve.size()));
+  REQUIRE(use_reserve(700));
+  CHECK(unused > reserve.data());  // from where what has no free piece is taken
+  CHECK(chunk_end == reserve.data() + reserve.size());
+  CHECK(!use_reserve(700));
+}
