@@ -21,6 +21,7 @@ constexpr int kMostCommits = 10;
 constexpr int kMostDumps = 5;
 constexpr int kMostPlans = 5;
 constexpr int kGrowing = 5;  // milliseconds
+constexpr std::uint16_t kNewRule = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWRULE;
 
 // "try again" in the kernel's words: a signal, a module just loaded, another writer's commit.
 bool worth_retrying(int error) {
@@ -53,6 +54,10 @@ bool removes(const Batch& batch) {
   });
 }
 
+bool is_told(const Batch& batch, std::size_t change) {
+  return std::binary_search(batch.told().begin(), batch.told().end(), change);
+}
+
 Message boundary(std::uint16_t type) {
   return Message({.type = type, .resource = NFNL_SUBSYS_NFTABLES});
 }
@@ -83,13 +88,15 @@ void NfSocket::transmit(std::vector<std::uint8_t>& bytes, const std::string& ope
   channel_.send({{bytes.data(), bytes.size()}}, operation);
 }
 
-void NfSocket::commit(const Batch& batch) {
-  if (batch.empty()) return;
+std::vector<std::uint64_t> NfSocket::commit(const Batch& batch) {
+  if (batch.empty()) return {};
   for (int attempt = 1;; ++attempt) {
-    const auto refusal = send(batch, Ending::kCommit);
+    Outcome outcome = send(batch, Ending::kCommit);
+    const auto& refusal = outcome.refusal;
     if (!refusal) {
       if (removes(batch)) channel_.close_later();
-      return;
+      if (outcome.handles.size() != batch.told().size()) return {};
+      return std::move(outcome.handles);
     }
     if (worth_retrying(refusal->error) && attempt < kMostCommits) {
       pause_ms(attempt);
@@ -101,13 +108,12 @@ void NfSocket::commit(const Batch& batch) {
   }
 }
 
-void NfSocket::commit_planned(const std::function<void(Batch&)>& plan) {
+std::vector<std::uint64_t> NfSocket::commit_planned(const std::function<void(Batch&)>& plan) {
   for (int attempt = 1;; ++attempt) {
     Batch batch;
     plan(batch);
     try {
-      commit(batch);
-      return;
+      return commit(batch);
     } catch (const Error& e) {
       const bool lost_a_race = e.error() == ENOENT || e.error() == EBUSY;
       if (!lost_a_race || attempt == kMostPlans) throw;
@@ -115,10 +121,12 @@ void NfSocket::commit_planned(const std::function<void(Batch&)>& plan) {
   }
 }
 
-bool NfSocket::accepts(const Batch& batch) { return batch.empty() || !send(batch, Ending::kAbort); }
+bool NfSocket::accepts(const Batch& batch) {
+  return batch.empty() || !send(batch, Ending::kAbort).refusal;
+}
 
 // A batch without its end is checked and taken back: nfnetlink_rcv_batch() in the kernel.
-std::optional<NfSocket::Refusal> NfSocket::send(const Batch& batch, Ending ending) {
+NfSocket::Outcome NfSocket::send(const Batch& batch, Ending ending) {
   std::vector<Message> messages;
   std::vector<std::size_t> owners;
   for (std::size_t i = 0; i < batch.changes().size(); ++i) {
@@ -126,8 +134,9 @@ std::optional<NfSocket::Refusal> NfSocket::send(const Batch& batch, Ending endin
       messages.push_back(std::move(message));
       owners.push_back(i);
     }
+    if (is_told(batch, i)) messages.back().add_flags(NLM_F_ECHO);
   }
-  if (messages.empty()) return std::nullopt;
+  if (messages.empty()) return {};
   // Refusals come for every message, asked for or not; successes need saying only once, and
   // hundreds of them would not fit into the receive buffer.
   messages.back().add_flags(NLM_F_ACK);
@@ -141,12 +150,18 @@ std::optional<NfSocket::Refusal> NfSocket::send(const Batch& batch, Ending endin
 }
 
 // `first` is the number of the batch's beginning, to which the kernel replies about the whole.
-std::optional<NfSocket::Refusal> NfSocket::collect(std::uint32_t first,
-                                                   const std::vector<std::size_t>& owners) {
-  std::optional<Refusal> refusal;
+NfSocket::Outcome NfSocket::collect(std::uint32_t first, const std::vector<std::size_t>& owners) {
+  Outcome outcome;
+  auto& refusal = outcome.refusal;
   const auto ends_it = [&](const ::nlmsghdr* message, std::size_t left) {
     const auto ack = decode_ack(message, left);
-    if (!ack || ack->sequence - first > owners.size() + 1) return false;  // of an earlier batch
+    if (!ack) {  // an echo: nf_tables_commit() comes before the acknowledgements
+      if (message->nlmsg_type == kNewRule) {
+        outcome.handles.push_back(Attributes::of(message).be64(NFTA_RULE_HANDLE));
+      }
+      return false;
+    }
+    if (ack->sequence - first > owners.size() + 1) return false;  // of an earlier batch
     const std::size_t index = ack->sequence - first;
     const bool whole = index == 0 || index > owners.size();
     if (ack->error != 0 && !refusal) {
@@ -156,7 +171,7 @@ std::optional<NfSocket::Refusal> NfSocket::collect(std::uint32_t first,
   };
   while (!any_message(channel_.receive("commit to nf_tables"), ends_it)) {
   }
-  return refusal;
+  return outcome;
 }
 
 bool NfSocket::dump(Message request, const std::string& operation,
@@ -255,6 +270,24 @@ std::vector<Rule> NfSocket::rules(const ChainId& chain, const Filter& filter) {
   };
   list({cat("list rules '", chain.str(), "'"), request, [&] { found.clear(); }, keep,
         [&](bool interrupted) { return !interrupted || found.size() >= filter.enough; }});
+  return found;
+}
+
+std::vector<std::optional<Rule>> NfSocket::rules(const ChainId& chain,
+                                                 const std::vector<std::uint64_t>& handles) {
+  std::vector<std::optional<Rule>> found(handles.size());
+  if (handles.empty()) return found;
+  std::vector<Message> requests;
+  for (const std::uint64_t handle : handles) {
+    Message& request = requests.emplace_back(nf_tables_head(NFT_MSG_GETRULE, 0, chain.family));
+    request.put(NFTA_RULE_TABLE, chain.table);
+    request.put(NFTA_RULE_CHAIN, chain.chain);
+    request.put_be64(NFTA_RULE_HANDLE, handle);
+  }
+  ask(std::move(requests), cat("find rules '", chain.str(), "'"),
+      [&](std::size_t index, const Attributes& rule) {
+        found[index] = decode_rule(chain.family, rule);
+      });
   return found;
 }
 

@@ -9,6 +9,7 @@
 #include "plugins/common/iptables_restore.h"
 #include "plugins/common/masquerade_iptables.h"
 #include "plugins/common/masquerade_nft.h"
+#include "plugins/common/masquerade_record.h"
 
 namespace plugins {
 
@@ -96,10 +97,13 @@ void remove_masquerade(NfSocket* socket, const Masquerade& masquerade) {
   cni::BestEffort each;
   if (socket != nullptr) {
     each("nf_tables", [&] {
+      const auto record = nft::MasqueradeRecord::find(masquerade);
+      const nft::Handles handles = record.handles();
       socket->commit_planned([&](Batch& batch) {
-        nft::plan_remove(*socket, masquerade, batch);
+        nft::plan_remove(*socket, masquerade, handles, batch);
         xt::plan_remove(*socket, masquerade, batch);
       });
+      record.remove();
     });
   }
   each("iptables", [&] { xt::remove_legacy(masquerade); });
@@ -112,6 +116,7 @@ void gc_masquerade(const std::string& network, const std::vector<cni::Attachment
   if (socket) {
     each("nf_tables", [&] {
       socket->commit_planned([&](Batch& batch) { nft::plan_gc(*socket, network, valid, batch); });
+      nft::MasqueradeRecord::collect(network, valid);
     });
   }
   each("iptables", [&] {

@@ -76,8 +76,16 @@ Batch skeleton() {
   return batch;
 }
 
-std::string tag_of(const Masquerade& m) {
-  return cni::OwnerTag(m.network, m.container_id, m.ifname).text;
+cni::OwnerTag tag_of(const Masquerade& m) { return {m.network, m.container_id, m.ifname}; }
+
+// Nothing where one of them is not there, or another attachment's.
+std::vector<Rule> known_rules(NfSocket& socket, const std::string& prefix, const Handles& handles) {
+  std::vector<Rule> out;
+  for (std::optional<Rule>& rule : socket.rules(checks(), handles)) {
+    if (!rule || !rule->comment.starts_with(prefix)) return {};
+    out.push_back(*std::move(rule));
+  }
+  return out;
 }
 
 bool has_rule(const std::vector<Rule>& seen, const std::string& tag, const Cidr& address) {
@@ -112,8 +120,10 @@ Batch plan_add(const std::vector<Rule>& seen, const Masquerade& masquerade) {
     batch.flush(postrouting());
     for (Rule& rule : postrouting_rules()) batch.add(std::move(rule));
   }
-  const std::string tag = tag_of(masquerade);
-  for (const Cidr& address : masquerade.addresses) batch.add(address_rule(address, tag));
+  const std::string comment = tag_of(masquerade).text;
+  for (const Cidr& address : masquerade.addresses) {
+    batch.add_and_tell(address_rule(address, comment));
+  }
   return batch;
 }
 
@@ -121,30 +131,45 @@ bool add(NfSocket& socket, const Masquerade& masquerade, bool only_if_able) {
   std::optional<std::vector<Rule>> seen = socket.rules(postrouting());
   // Rules there say that the kernel has source NAT.
   if (only_if_able && seen->empty() && !can_masquerade(socket)) return false;
-  socket.commit_planned([&](Batch& batch) {
+  const auto record = MasqueradeRecord::create(masquerade);
+  const bool are_all = record.begin();
+  const Handles added = socket.commit_planned([&](Batch& batch) {
     if (!seen) seen = socket.rules(postrouting());
     batch = plan_add(*seen, masquerade);
     seen.reset();  // lost a race: they are others by now
   });
+  if (are_all) record.keep(added);
   return true;
 }
 
 void restore(NfSocket& socket, const Masquerade& masquerade) {
-  socket.commit_planned([&](Batch& batch) {
+  const auto record = MasqueradeRecord::create(masquerade);
+  record.begin();
+  Handles all;
+  const Handles added = socket.commit_planned([&](Batch& batch) {
     Masquerade lacking = masquerade;
-    const auto seen = socket.rules(checks());
-    const std::string tag = tag_of(masquerade);
+    const cni::OwnerTag tag = tag_of(masquerade);
+    const std::string prefix = tag.prefix();
+    const auto seen = socket.rules(checks(), {.comment_start = prefix});
     std::erase_if(lacking.addresses,
-                  [&](const Cidr& address) { return has_rule(seen, tag, address); });
+                  [&](const Cidr& address) { return has_rule(seen, tag.text, address); });
     batch = plan_add(socket.rules(postrouting()), lacking);
+    all.clear();
+    for (const Rule& rule : seen) all.push_back(rule.handle);
   });
+  all.insert(all.end(), added.begin(), added.end());
+  record.replace(all);
 }
 
-void plan_remove(NfSocket& socket, const Masquerade& m, Batch& batch) {
-  const std::string prefix = cni::OwnerTag(m.network, m.container_id, m.ifname).prefix();
-  NfSocket::Filter filter{.comment_start = prefix};
-  if (!m.addresses.empty()) filter.enough = m.addresses.size();
-  for (const Rule& rule : socket.rules(checks(), filter)) batch.remove(rule);
+void plan_remove(NfSocket& socket, const Masquerade& m, const Handles& handles, Batch& batch) {
+  const std::string prefix = tag_of(m).prefix();
+  auto rules = known_rules(socket, prefix, handles);
+  if (rules.empty()) {
+    NfSocket::Filter filter{.comment_start = prefix};
+    if (!m.addresses.empty()) filter.enough = m.addresses.size();
+    rules = socket.rules(checks(), filter);
+  }
+  for (const Rule& rule : rules) batch.remove(rule);
 }
 
 void plan_gc(NfSocket& socket, const std::string& network,
@@ -165,7 +190,7 @@ std::optional<std::string> missing(NfSocket& socket, const Masquerade& masquerad
     return cat("chain '", postrouting().str(), "' is not as it should be");
   }
   const auto seen = socket.rules(checks());
-  const std::string tag = tag_of(masquerade);
+  const std::string tag = tag_of(masquerade).text;
   for (const Cidr& address : masquerade.addresses) {
     if (has_rule(seen, tag, address)) continue;
     return cat("chain '", checks().str(), "' has no rule for ", address.str());

@@ -6,6 +6,7 @@
 
 #include "netlink/nf/socket.h"
 #include "plugins/common/masquerade.h"
+#include "plugins/common/masquerade_record.h"
 
 /// The nftables form of masquerading: table inet cni_plugins_masquerade, one rule per address.
 namespace plugins::nft {
@@ -22,9 +23,10 @@ bool add(netlink::nf::NfSocket& socket, const Masquerade& masquerade, bool only_
 /// Adds what of it is missing, and no rule twice.
 void restore(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
 
-/// Adds to batch the removal of the attachment's rules.
+/// Adds to batch the removal of the attachment's rules: of those with the handles, where they are
+/// the attachment's, else of all that a listing shows.
 void plan_remove(netlink::nf::NfSocket& socket, const Masquerade& masquerade,
-                 netlink::nf::Batch& batch);
+                 const Handles& handles, netlink::nf::Batch& batch);
 /// Adds to batch the removal of the rules of all attachments of the network but the valid ones.
 void plan_gc(netlink::nf::NfSocket& socket, const std::string& network,
              const std::vector<cni::Attachment>& valid, netlink::nf::Batch& batch);

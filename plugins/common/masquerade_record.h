@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libcni/dir.h"
+#include "libcni/request.h"
+#include "plugins/common/masquerade.h"
+
+namespace plugins::nft {
+
+using Handles = std::vector<std::uint64_t>;
+
+/// Where an attachment's rules are in chain masq_checks, so that DEL asks for these instead of
+/// reading those of all pods: a symbolic link in /run/cni/masquerade from "H1-H2" (see
+/// cni::OwnerTag) to the handles of the rules, "12,13". Like the rules it is gone after a reboot.
+/// It is there only where these are all rules that were added here for the attachment, and made
+/// after them; whoever uses it still compares the comments, as handles begin anew with the table.
+/// Without it, or where it says nothing, the rules have to be listed.
+/// Every member throws netlink::Error for what is not an expected answer.
+class MasqueradeRecord {
+ public:
+  static constexpr const char* kPath = "/run/cni/masquerade";
+
+  /// With nothing in it where the directory does not exist.
+  static MasqueradeRecord find(const Masquerade& masquerade);
+  static MasqueradeRecord create(const Masquerade& masquerade);
+
+  /// Before rules are added. False: there are, or may be, others of the attachment (of an ADD that
+  /// no DEL followed), and from now on it says nothing.
+  bool begin() const;
+  /// After they were added, none of them missing.
+  void keep(const Handles& handles) const;
+  /// The same by who has listed all rules of the attachment.
+  void replace(const Handles& handles) const;
+  /// Empty: not known.
+  Handles handles() const;
+  /// After the rules were removed.
+  void remove() const;
+
+  /// Removes those of all attachments of the network but the valid ones. It lists the directory.
+  static void collect(const std::string& network, const std::vector<cni::Attachment>& valid);
+
+ private:
+  MasqueradeRecord(std::optional<cni::Dir> dir, const Masquerade& masquerade);
+
+  std::optional<cni::Dir> dir_;
+  std::string name_;
+};
+
+}  // namespace plugins::nft
