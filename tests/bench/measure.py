@@ -117,26 +117,38 @@ def loopback(subjects, rounds):
 
 def growth(subject, levels, samples, bridges):
     """One pod comes and goes beside so many others, on some bridges of one network; an empty process
-    tells whether the machine itself became slower."""
+    tells whether the machine itself became slower. Beside the fewest it comes half of the times
+    before the others and half after they have gone, so that a machine that becomes slower or faster
+    all the while does not pass for growth."""
     subject.grow(max(levels) + bridges)
-    found = []
     for bridge in range(bridges):
         for verb in ("ADD", "DEL"):
             subject.job(verb, [subject.pod(bridge)], f"chain{bridge}")
+    first = levels[0]
+    points = {level: {"pods": level, "empty": {}, "chain": {}} for level in levels}
     there = 0
-    for level in levels:
-        for bridge in range(bridges):
-            new = [subject.pod(i) for i in range(there, level) if i % bridges == bridge]
-            subject.job("ADD", new, f"chain{bridge}", parallel=2)
+    for level in (*levels, first):
+        _come_or_go(subject, there, level, bridges)
         there = level
-        settle(5)  # new pods say hello to their neighbours
-        point = {"pods": level, "empty": {}, "chain": {}}
-        for number in range(samples):
-            pod = [subject.pod(level + number % bridges)]
-            record(point["empty"], subject.job("ADD", pod, "empty"))
-            network = f"chain{number % bridges}"
-            for verb in ("ADD", "DEL"):
-                record(point["chain"], subject.job(verb, pod, network))
-                settle()
-        found.append(point)
-    return found
+        settle(5)  # new pods say hello to their neighbours; the kernel forgets the old ones
+        for number in range(samples // 2 if level == first else samples):
+            _one_more(subject, points[level], number % bridges)
+    return list(points.values())
+
+
+def _come_or_go(subject, there, level, bridges):
+    """From so many pods to so many."""
+    verb = "ADD" if level >= there else "DEL"
+    few, many = sorted((there, level))
+    for bridge in range(bridges):
+        some = [subject.pod(i) for i in range(few, many) if i % bridges == bridge]
+        subject.job(verb, some, f"chain{bridge}", parallel=2 if verb == "ADD" else 8)
+
+
+def _one_more(subject, point, bridge):
+    """An empty program, and a pod beside the point's: added to what is known of the point."""
+    pod = [subject.pod(point["pods"] + bridge)]
+    record(point["empty"], subject.job("ADD", pod, "empty"))
+    for verb in ("ADD", "DEL"):
+        record(point["chain"], subject.job(verb, pod, f"chain{bridge}"))
+        settle()

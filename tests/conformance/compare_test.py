@@ -77,7 +77,8 @@ INTENDED = [
      "the same as ip(8) tells it"),
     (r"^CHECK (status: 2 -> 0|said: .*panic)",
      "the CHECK of the reference crashes without limits"),
-    (r"file/run/cni/", "portmap's records: a DEL needs no portMappings and no previous result"),
+    (r"file/run/cni/", "records: a DEL needs no portMappings and no previous result, and reads no "
+     "rules of other pods"),
 ]
 
 # The rules of ours alone, where what counts is the order of the others.

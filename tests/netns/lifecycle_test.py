@@ -128,6 +128,24 @@ class Del(suite.NodeTest):
         pod.remove()
         self.assert_same(before, ignore=left_by_design)
 
+    def test_reads_as_much_beside_many_pods_as_alone(self):
+        """Not the rules and links of the others."""
+        if have("strace"):
+            self.skipTest("needs strace")
+        pod, log = self.pod(), "/run/strace"
+        received = []
+        for others in (2, 60):
+            for i in range(others):
+                self.assert_ok(cni("bridge", "ADD", config(), netns=self.pod().path,
+                                   container=f"c{others}-{i}"))
+            self.assert_ok(cni("bridge", "ADD", config(), netns=pod.path))
+            self.assert_ok(cni("bridge", "DEL", config(), netns=pod.path, wrap=(
+                "strace", "-f", "-qq", "-o", log, "-e", "trace=recvmsg,recvfrom,getdents64")))
+            with open(log, encoding="utf-8") as file:
+                received.append(sum(int(size) for size in re.findall(r" = (\d+)$", file.read(), re.M)))
+        os.unlink(log)
+        self.assertLess(received[1], received[0] + 500, received)
+
     def test_without_ADD_it_changes_nothing(self):
         pod = self.pod()
         before = snapshot()

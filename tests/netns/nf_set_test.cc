@@ -17,15 +17,12 @@
 
 using namespace netlink;
 using namespace netlink::nf;
+using node::contains;
 using node::output_of;
 using node::run;
 using node::TextFile;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::string listed_json() {
   return std::regex_replace(output_of("nft -j list ruleset"), std::regex(", \"handle\": [0-9]+"),

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <doctest/doctest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <array>
@@ -25,6 +27,24 @@ inline bool enter_own_namespace() {
   } catch (const netlink::Error&) {
     return false;
   }
+}
+
+/// A /run of its own from now on, so that nothing is kept in the node's. False: not permitted.
+inline bool has_own_run() {
+  return ::unshare(CLONE_NEWNS) == 0 &&
+         ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount("tmpfs", "/run", "tmpfs", 0, nullptr) == 0;
+}
+
+/// How often text has the part, which may not overlap itself.
+inline std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
 }
 
 inline bool run(const std::string& command) { return std::system(command.c_str()) == 0; }

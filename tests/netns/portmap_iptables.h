@@ -23,21 +23,13 @@ using netlink::nf::NfSocket;
 
 inline constexpr const char* kVariants[] = {"nft", "legacy"};
 
+using node::contains;
+using node::count;
 using node::run;
 
 /// Without what iptables says of tables of the other iptables.
 inline std::string output_of(const std::string& command) {
   return node::output_of(cat("{ ", command, "; } 2>/dev/null"));
-}
-
-inline std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t n = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return count(text, part) != 0;
 }
 
 // A directory in which the plain names are one of the two, in front of PATH.

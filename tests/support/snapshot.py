@@ -254,7 +254,7 @@ def _changes(old, new):
 def left_by_design(place, bridge="cni0"):
     """Whether the last pod of a network leaves this behind: what pods share and what another pod
     may use already. That is the bridge with its addresses and routes, forwarding, the store of
-    host-local without any lease, portmap's directory without any record, and the firewall's base
+    host-local without any lease, the directories of records without any, and the firewall's base
     chains and sets without any pod's rule or element."""
     kind, _, rest = place.partition("/")
     if kind in ("link", "sysctl", "qdisc"):
@@ -265,8 +265,9 @@ def left_by_design(place, bridge="cni0"):
     if kind == "file":
         name = os.path.basename(rest.rstrip("/"))
         if rest.startswith("run/"):
-            return rest in ("run/xtables.lock", "run/cni/", "run/cni/portmap/",
-                            "run/cni/portmap/lock", "run/cni/portmap/claims/")
+            return rest in ("run/xtables.lock", "run/cni/", "run/cni/masquerade/",
+                            "run/cni/portmap/", "run/cni/portmap/lock",
+                            "run/cni/portmap/claims/")
         return rest.startswith("var/lib/cni/") and (
             rest.endswith(("/", "/.owners/seen")) or name == "lock"
             or name.startswith("last_reserved_ip."))
