@@ -30,6 +30,7 @@ import plots  # noqa: E402
 import short  # noqa: E402
 import subject  # noqa: E402
 import trace  # noqa: E402
+import undisturbed  # noqa: E402
 from support.plugin import OURS, PLUGINS, REFERENCE, has_reference, have  # noqa: E402
 from support.world import why_impossible  # noqa: E402
 
@@ -140,7 +141,9 @@ def measured(options):
     kept = {name: value for name, value in vars(options).items()
             if isinstance(value, (int, str)) and name not in ("stored", "json", "plots", "readme")}
     data = {"machine": machine(), "options": kept, "sizes": sizes, "runner": 0}
+    share = undisturbed.Share()
     run_parts(options, data)
+    data["machine"] += f", {100 * share.now():.1f} % of their time taken by the hypervisor"
     return data
 
 

@@ -5,6 +5,8 @@ import time
 
 from support.plugin import OURS
 
+from undisturbed import Calls, until_all_suffice
+
 VERBS = ("ADD", "CHECK", "DEL")
 
 
@@ -30,6 +32,15 @@ def record(into, lines):
     return into
 
 
+def recorded(calls):
+    """{name: what record() makes of them} of {(name, verb): Calls}."""
+    found = {}
+    for (name, _), some in calls.items():
+        for lines in some.lines():
+            record(found.setdefault(name, {}), lines)
+    return found
+
+
 def _of_verb(into, verb):
     return into.setdefault(verb, {"took": [], "cpu": [], "rss": 0, "plugins": {}})
 
@@ -49,7 +60,6 @@ def settle(seconds=0.02):
 def one_at_a_time(subjects, pods, options):
     """A pod comes, is checked and goes, then the next; the subjects take turns at each verb. CHECK may
     fail: the reference's portmap looks for each port in the IPv6 rules, too, and ends there."""
-    found = {name: {} for name in subjects}
     for name, subject in subjects.items():
         subject.grow(options.present + pods + 1)
         # The first makes what all share, and those that are there already stay.
@@ -57,16 +67,16 @@ def one_at_a_time(subjects, pods, options):
         subject.job("ADD", warm)
         subject.job("DEL", warm)
         subject.job("ADD", others_of(subject, pods, options))
-    for number in range(pods):
+    calls = {(name, verb): Calls(pods) for name in subjects for verb in VERBS}
+    for number in until_all_suffice(calls.values()):
         for verb in VERBS:
             for name in _in_turns(subjects, number):
-                pod = [subjects[name].pod(number, options.ports)]
-                record(found[name],
-                       subjects[name].job(verb, pod, tolerant=verb == "CHECK"))
+                pod = [subjects[name].pod(number % pods, options.ports)]
+                calls[name, verb].job(subjects[name], verb, pod, tolerant=verb == "CHECK")
                 settle()
     for subject in subjects.values():
         subject.job("DEL", others_of(subject, pods, options))
-    return found
+    return recorded(calls)
 
 
 def others_of(subject, pods, options):
@@ -76,18 +86,18 @@ def others_of(subject, pods, options):
 
 def many_at_a_time(subjects, pods, options):
     """All pods come, then all go, some at a time; whole batches in turns."""
-    found = {name: {} for name in subjects}
     for name, subject in subjects.items():
         subject.grow(pods)
         for verb in ("ADD", "DEL"):
             subject.job(verb, [subject.pod(0, options.ports)])
-    for number in range(options.rounds):
+    calls = {(name, verb): Calls(options.rounds) for name in subjects for verb in ("ADD", "DEL")}
+    for number in until_all_suffice(calls.values()):
         for verb in ("ADD", "DEL"):
             for name in _in_turns(subjects, number):
                 all_of = [subjects[name].pod(i, options.ports) for i in range(pods)]
-                record(found[name], subjects[name].job(verb, all_of, parallel=options.parallel))
+                calls[name, verb].job(subjects[name], verb, all_of, parallel=options.parallel)
                 settle(0.3)
-    return found
+    return recorded(calls)
 
 
 def has_musl():
@@ -102,17 +112,17 @@ def loopback(subjects, rounds):
     kinds["empty"] = (first, "empty")
     if has_musl():
         kinds["empty, musl"] = (first, "empty, musl")
-    found = {name: {} for name in kinds}
     for name, (subject, network) in kinds.items():
         subject.grow(1)
         for number in range(3):
             subject.job(("ADD", "DEL")[number % 2], [subject.pod(0)], network)
-    for number in range(rounds):
+    calls = {(name, verb): Calls(rounds) for name in kinds for verb in ("ADD", "DEL")}
+    for number in until_all_suffice(calls.values()):
         for name in _in_turns(kinds, number):
             subject, network = kinds[name]
             for verb in ("ADD", "DEL"):
-                record(found[name], subject.job(verb, [subject.pod(0)], network))
-    return found
+                calls[name, verb].job(subject, verb, [subject.pod(0)], network)
+    return recorded(calls)
 
 
 def growth(subject, levels, samples, bridges):
@@ -131,8 +141,7 @@ def growth(subject, levels, samples, bridges):
         _come_or_go(subject, there, level, bridges)
         there = level
         settle(5)  # new pods say hello to their neighbours; the kernel forgets the old ones
-        for number in range(samples // 2 if level == first else samples):
-            _one_more(subject, points[level], number % bridges)
+        _one_more(subject, points[level], samples // 2 if level == first else samples, bridges)
     return list(points.values())
 
 
@@ -145,10 +154,15 @@ def _come_or_go(subject, there, level, bridges):
         subject.job(verb, some, f"chain{bridge}", parallel=2 if verb == "ADD" else 8)
 
 
-def _one_more(subject, point, bridge):
-    """An empty program, and a pod beside the point's: added to what is known of the point."""
-    pod = [subject.pod(point["pods"] + bridge)]
-    record(point["empty"], subject.job("ADD", pod, "empty"))
-    for verb in ("ADD", "DEL"):
-        record(point["chain"], subject.job(verb, pod, f"chain{bridge}"))
-        settle()
+def _one_more(subject, point, samples, bridges):
+    """A pod beside the point's, and an empty program: added to what is known of the point."""
+    calls = {kind: Calls(samples) for kind in ("empty", "ADD", "DEL")}
+    for number in until_all_suffice(calls.values()):
+        pod, network = [subject.pod(point["pods"] + number % bridges)], f"chain{number % bridges}"
+        calls["empty"].job(subject, "ADD", pod, "empty")
+        for verb in ("ADD", "DEL"):
+            calls[verb].job(subject, verb, pod, network)
+            settle()
+    for kind, some in calls.items():
+        for lines in some.lines():
+            record(point["empty" if kind == "empty" else "chain"], lines)
