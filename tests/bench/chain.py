@@ -80,7 +80,8 @@ def machine():
 
 
 def measure_growth(options):
-    """One after the other: so many pods are a burden to the machine."""
+    """One after the other: so many pods are a burden to the machine. Each twice: with the pods and
+    without."""
     subjects = [(lambda: subject.Subject("ours, ifb", options.plugins, options.family), LEVELS, 80)]
     if options.family == "ipv4":
         subjects.append((lambda: subject.Floor("ifb"), LEVELS, 80))
@@ -89,9 +90,10 @@ def measure_growth(options):
                          REFERENCE_LEVELS, 10))
     found = {}
     for make, levels, samples in subjects:
-        one = make()
-        found[one.name] = measure.growth(one, levels, samples, subject.BRIDGES)
+        one, alone = make(), make()
+        found[one.name] = measure.growth(one, alone, levels, samples, subject.BRIDGES)
         one.close()
+        alone.close()
         measure.settle(10)  # the kernel removes all those pods
     return found
 

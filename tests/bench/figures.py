@@ -153,15 +153,16 @@ def of_machine(data):
     return out
 
 
-def _at(points, level, verb, key="took"):
-    """What a pod takes beside so many."""
-    found = [point["chain"][verb][key] for point in points or () if point["pods"] == level]
+def _at(points, level, verb, key="took", node="chain"):
+    """What a pod takes beside so many, or at that time on the node where it is alone."""
+    found = [point[node][verb][key] for point in points or () if point["pods"] == level]
     return median(found[0]) if found else None
 
 
 def _grown(points, verb, key="took"):
-    """How many times as much a pod takes beside the most as beside the fewest."""
-    return (_at(points, points[-1]["pods"], verb, key) / _at(points, points[0]["pods"], verb, key))
+    """How many times as much a pod takes beside the most as it does alone at that time."""
+    level = points[-1]["pods"]
+    return _at(points, level, verb, key) / _at(points, level, verb, key, "alone")
 
 
 def of_growth(data):
@@ -175,16 +176,18 @@ def of_growth(data):
             level = theirs[-1]["pods"]
             out.append(Figure(5, f"{verb} of pod {level + 1}", _at(ours, level, verb),
                               reference=_at(theirs, level, verb), floor=_at(floor, level, verb),
-                              note=f"the reference's first takes {_at(theirs, 0, verb):.1f}"))
-        before, after = (_at(ours, point["pods"], verb) for point in (first, last))
+                              note="the reference's first takes "
+                              f"{_at(theirs, level, verb, 'took', 'alone'):.1f}"))
+        after = _at(ours, last["pods"], verb)
+        alone, before = (_at(ours, point["pods"], verb, "took", "alone") for point in (last, first))
         figure = Figure(5, f"{verb} of pod {last['pods'] + 1}", after,
                         floor=_at(floor, last["pods"], verb))
-        figure.note = (f"the first takes {before:.2f}; processor time {_grown(ours, verb, 'cpu'):.2f} "
+        figure.note = (f"the first takes {alone:.2f}, took {before:.2f} before the others came; processor time {_grown(ours, verb, 'cpu'):.2f} "
                        f"times, an empty program {drift:.2f} times")
         if floor:
             figure.note += (f", the floor {_grown(floor, verb):.2f} times, its processor time "
                             f"{_grown(floor, verb, 'cpu'):.2f} times")
-        figure = multiple(figure, before, MOST_GROWTH, "of first")
+        figure = multiple(figure, alone, MOST_GROWTH, "of first")
         if floor and not figure.holds and _grown(floor, verb) > MOST_GROWTH:
             figure.holds = figure.above_floor <= NEAR_FLOOR
             figure.note = f"{figure.above_floor:.2f} of the floor, which forbids it; {figure.note}"

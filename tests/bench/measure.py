@@ -125,44 +125,39 @@ def loopback(subjects, rounds):
     return recorded(calls)
 
 
-def growth(subject, levels, samples, bridges):
-    """One pod comes and goes beside so many others, on some bridges of one network; an empty process
-    tells whether the machine itself became slower. Beside the fewest it comes half of the times
-    before the others and half after they have gone, so that a machine that becomes slower or faster
-    all the while does not pass for growth."""
+def growth(subject, alone, levels, samples, bridges):
+    """One pod comes and goes beside so many others, on some bridges of one network, in turns with one
+    on a node of its own where no other is: what takes up the machine meanwhile takes up both. An empty
+    process tells whether the machine itself became slower."""
     subject.grow(max(levels) + bridges)
-    for bridge in range(bridges):
-        for verb in ("ADD", "DEL"):
-            subject.job(verb, [subject.pod(bridge)], f"chain{bridge}")
-    first = levels[0]
-    points = {level: {"pods": level, "empty": {}, "chain": {}} for level in levels}
+    alone.grow(bridges)
+    nodes = {"chain": subject, "alone": alone}
+    for one in nodes.values():
+        for bridge in range(bridges):
+            for verb in ("ADD", "DEL"):
+                one.job(verb, [one.pod(bridge)], f"chain{bridge}")
+    found = []
     there = 0
-    for level in (*levels, first):
-        _come_or_go(subject, there, level, bridges)
+    for level in levels:
+        for bridge in range(bridges):
+            new = [subject.pod(i) for i in range(there, level) if i % bridges == bridge]
+            subject.job("ADD", new, f"chain{bridge}", parallel=2)
         there = level
-        settle(5)  # new pods say hello to their neighbours; the kernel forgets the old ones
-        _one_more(subject, points[level], samples // 2 if level == first else samples, bridges)
-    return list(points.values())
+        settle(5)  # new pods say hello to their neighbours
+        found.append({"pods": level} | _one_more(nodes, {"chain": level, "alone": 0}, samples, bridges))
+    return found
 
 
-def _come_or_go(subject, there, level, bridges):
-    """From so many pods to so many."""
-    verb = "ADD" if level >= there else "DEL"
-    few, many = sorted((there, level))
-    for bridge in range(bridges):
-        some = [subject.pod(i) for i in range(few, many) if i % bridges == bridge]
-        subject.job(verb, some, f"chain{bridge}", parallel=2 if verb == "ADD" else 8)
-
-
-def _one_more(subject, point, samples, bridges):
-    """A pod beside the point's, and an empty program: added to what is known of the point."""
-    calls = {kind: Calls(samples) for kind in ("empty", "ADD", "DEL")}
+def _one_more(nodes, levels, samples, bridges):
+    """One pod beside as many as are on each node, and an empty program."""
+    calls = {(name, verb): Calls(samples) for name in nodes for verb in ("ADD", "DEL")}
+    calls["empty", "ADD"] = Calls(samples)
     for number in until_all_suffice(calls.values()):
-        pod, network = [subject.pod(point["pods"] + number % bridges)], f"chain{number % bridges}"
-        calls["empty"].job(subject, "ADD", pod, "empty")
+        bridge = number % bridges
+        calls["empty", "ADD"].job(nodes["alone"], "ADD", [nodes["alone"].pod(bridge)], "empty")
         for verb in ("ADD", "DEL"):
-            calls[verb].job(subject, verb, pod, network)
-            settle()
-    for kind, some in calls.items():
-        for lines in some.lines():
-            record(point["empty" if kind == "empty" else "chain"], lines)
+            for name in _in_turns(nodes, number):
+                pod = [nodes[name].pod(levels[name] + bridge)]
+                calls[name, verb].job(nodes[name], verb, pod, f"chain{bridge}")
+                settle()
+    return recorded(calls)
