@@ -5,7 +5,7 @@ import time
 
 from support.plugin import OURS
 
-from undisturbed import Calls, until_all_suffice
+from undisturbed import Turns, until_all_suffice
 
 VERBS = ("ADD", "CHECK", "DEL")
 
@@ -32,11 +32,11 @@ def record(into, lines):
     return into
 
 
-def recorded(calls):
-    """{name: what record() makes of them} of {(name, verb): Calls}."""
+def recorded(*turns):
+    """{name: what record() makes of it} of turns that are known by (name, lines)."""
     found = {}
-    for (name, _), some in calls.items():
-        for lines in some.lines():
+    for some in turns:
+        for name, lines in some.found():
             record(found.setdefault(name, {}), lines)
     return found
 
@@ -67,16 +67,17 @@ def one_at_a_time(subjects, pods, options):
         subject.job("ADD", warm)
         subject.job("DEL", warm)
         subject.job("ADD", others_of(subject, pods, options))
-    calls = {(name, verb): Calls(pods) for name in subjects for verb in VERBS}
-    for number in until_all_suffice(calls.values()):
+    turns = {verb: Turns(pods) for verb in VERBS}
+    for number in until_all_suffice(turns.values()):
         for verb in VERBS:
-            for name in _in_turns(subjects, number):
-                pod = [subjects[name].pod(number % pods, options.ports)]
-                calls[name, verb].job(subjects[name], verb, pod, tolerant=verb == "CHECK")
-                settle()
+            with turns[verb].turn() as found:
+                for name in _in_turns(subjects, number):
+                    pod = [subjects[name].pod(number % pods, options.ports)]
+                    found.append((name, subjects[name].job(verb, pod, tolerant=verb == "CHECK")))
+                    settle()
     for subject in subjects.values():
         subject.job("DEL", others_of(subject, pods, options))
-    return recorded(calls)
+    return recorded(*turns.values())
 
 
 def others_of(subject, pods, options):
@@ -90,14 +91,16 @@ def many_at_a_time(subjects, pods, options):
         subject.grow(pods)
         for verb in ("ADD", "DEL"):
             subject.job(verb, [subject.pod(0, options.ports)])
-    calls = {(name, verb): Calls(options.rounds) for name in subjects for verb in ("ADD", "DEL")}
-    for number in until_all_suffice(calls.values()):
-        for verb in ("ADD", "DEL"):
-            for name in _in_turns(subjects, number):
-                all_of = [subjects[name].pod(i, options.ports) for i in range(pods)]
-                calls[name, verb].job(subjects[name], verb, all_of, parallel=options.parallel)
-                settle(0.3)
-    return recorded(calls)
+    turns = {verb: Turns(options.rounds) for verb in ("ADD", "DEL")}
+    for number in until_all_suffice(turns.values()):
+        for verb in turns:
+            with turns[verb].turn() as found:
+                for name in _in_turns(subjects, number):
+                    some = [subjects[name].pod(i, options.ports) for i in range(pods)]
+                    lines = subjects[name].job(verb, some, parallel=options.parallel)
+                    found.append((name, lines))
+                    settle(0.3)
+    return recorded(*turns.values())
 
 
 def has_musl():
@@ -116,13 +119,14 @@ def loopback(subjects, rounds):
         subject.grow(1)
         for number in range(3):
             subject.job(("ADD", "DEL")[number % 2], [subject.pod(0)], network)
-    calls = {(name, verb): Calls(rounds) for name in kinds for verb in ("ADD", "DEL")}
-    for number in until_all_suffice(calls.values()):
-        for name in _in_turns(kinds, number):
-            subject, network = kinds[name]
-            for verb in ("ADD", "DEL"):
-                calls[name, verb].job(subject, verb, [subject.pod(0)], network)
-    return recorded(calls)
+    turns = Turns(rounds)
+    for number in until_all_suffice([turns]):
+        with turns.turn() as found:
+            for name in _in_turns(kinds, number):
+                subject, network = kinds[name]
+                for verb in ("ADD", "DEL"):
+                    found.append((name, subject.job(verb, [subject.pod(0)], network)))
+    return recorded(turns)
 
 
 def growth(subject, alone, levels, samples, bridges):
@@ -150,14 +154,15 @@ def growth(subject, alone, levels, samples, bridges):
 
 def _one_more(nodes, levels, samples, bridges):
     """One pod beside as many as are on each node, and an empty program."""
-    calls = {(name, verb): Calls(samples) for name in nodes for verb in ("ADD", "DEL")}
-    calls["empty", "ADD"] = Calls(samples)
-    for number in until_all_suffice(calls.values()):
+    turns = Turns(samples)
+    for number in until_all_suffice([turns]):
         bridge = number % bridges
-        calls["empty", "ADD"].job(nodes["alone"], "ADD", [nodes["alone"].pod(bridge)], "empty")
-        for verb in ("ADD", "DEL"):
-            for name in _in_turns(nodes, number):
-                pod = [nodes[name].pod(levels[name] + bridge)]
-                calls[name, verb].job(nodes[name], verb, pod, f"chain{bridge}")
-                settle()
-    return recorded(calls)
+        with turns.turn() as found:
+            alone = nodes["alone"]
+            found.append(("empty", alone.job("ADD", [alone.pod(bridge)], "empty")))
+            for verb in ("ADD", "DEL"):
+                for name in _in_turns(nodes, number):
+                    pod = [nodes[name].pod(levels[name] + bridge)]
+                    found.append((name, nodes[name].job(verb, pod, f"chain{bridge}")))
+                    settle()
+    return recorded(turns)

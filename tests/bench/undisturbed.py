@@ -1,11 +1,12 @@
-"""What the hypervisor takes from a virtual machine's processors, and the calls that it left alone."""
+"""What the hypervisor takes from a virtual machine's processors, and the turns that it left alone."""
 
+import contextlib
 import os
 import time
 
 TICKS = os.sysconf("SC_CLK_TCK")
-MOST = 0.01  # of the processors' time during a call
-PATIENCE = 3  # times as many calls as are wanted, at most
+MOST = 0.01  # of the processors' time during a turn
+PATIENCE = 2  # times as many turns as are wanted, at most
 
 
 def stolen():
@@ -24,32 +25,34 @@ class Share:
         return (stolen() - self._stolen) / (time.monotonic() - self._begin) / os.cpu_count()
 
 
-class Calls:
-    """Calls of one kind: as many as are wanted, again as long as the hypervisor disturbs them. What
-    counts are those that it disturbed least, never those that were quickest."""
+class Turns:
+    """Turns in which all call once: as many as are wanted, and again as long as the hypervisor disturbs
+    them. What counts are those that it disturbed least, never those that were quickest; and whole
+    turns, since a hundredth of a second is seen in a long call and not in a short one."""
 
     def __init__(self, wanted):
-        self._wanted, self._calls = wanted, []
+        self._wanted, self._turns = wanted, []
 
-    def job(self, subject, *words, **options):
-        """subject.job()."""
-        share = Share()
-        lines = subject.job(*words, **options)
-        self._calls.append((share.now(), lines))
+    @contextlib.contextmanager
+    def turn(self):
+        """[], for what the turn is to be known by."""
+        share, found = Share(), []
+        yield found
+        self._turns.append((share.now(), found))
 
     def suffice(self):
-        return (sum(share <= MOST for share, _ in self._calls) >= self._wanted
-                or len(self._calls) >= PATIENCE * self._wanted)
+        return (sum(share <= MOST for share, _ in self._turns) >= self._wanted
+                or len(self._turns) >= PATIENCE * self._wanted)
 
-    def lines(self):
-        """What the runner said of each that counts."""
-        calls = sorted(self._calls, key=lambda call: max(call[0], MOST))
-        return [lines for _, lines in calls[:self._wanted]]
+    def found(self):
+        """All that the turns that count were known by."""
+        turns = sorted(self._turns, key=lambda turn: max(turn[0], MOST))[:self._wanted]
+        return [one for _, found in turns for one in found]
 
 
-def until_all_suffice(calls):
+def until_all_suffice(turns):
     """0, 1, 2, ... until each of them has enough."""
     number = 0
-    while not all(one.suffice() for one in calls):
+    while not all(one.suffice() for one in turns):
         yield number
         number += 1
