@@ -5,7 +5,8 @@ SIGTERM comes; stdout is lost, the disk full, /proc/sys read-only, descriptors a
 A failed ADD leaves the node as it was and says why; a killed one is cleaned up by DEL; a DEL or GC
 that was disturbed is completed by the next one; CHECK, STATUS and VERSION change nothing.
 
-Of the points one in 12 is taken, with --all every one; PATCHBAY_SWEEP_STEP=40 takes one in 40.
+Of the points one in 12 is taken, of what is short every fourth amount, with --all every one;
+PATCHBAY_SWEEP_STEP=40 takes one in 40, and every fourth amount all the same.
 --part=2/4 takes the second quarter of them: what would take too long is divided.
 --table=FILE writes the figures into a document.
 """
@@ -22,6 +23,7 @@ from support.parallel import parallel  # noqa: E402
 
 STEP = max(int(os.environ.get("PATCHBAY_SWEEP_STEP", "1")), 1 if "--all" in sys.argv else 12)
 TABLE = next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--table=")), None)
+STEP_OF_AMOUNTS = min(STEP, 4)
 PART, PARTS = map(int, next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--part=")),
                             "1/1").split("/"))
 FIGURES = figures.Figures()
@@ -45,6 +47,13 @@ def share(tried):
     """One in STEP of them, by chance, but each time the same; of these, the PART."""
     chosen = random.Random(len(tried)).sample(range(len(tried)), -(-len(tried) // STEP))
     return [tried[index] for index in sorted(chosen)][PART - 1::PARTS]
+
+
+def share_of_amounts(tried):
+    """Every fourth of them: where so much is too little, a little more or less is, too, so that what
+    goes wrong is not one amount but some in a row. By chance alone five in a row were missed."""
+    first = random.Random(len(tried)).randrange(STEP_OF_AMOUNTS)
+    return tried[first::STEP_OF_AMOUNTS][PART - 1::PARTS]
 
 
 @suite.spread
@@ -91,14 +100,15 @@ class Faults(suite.NodeTest):
 
     @suite.cases(SURROUNDED)
     def surroundings(self, row):
-        tried = share(surroundings.of(*row))
+        tried = share_of_amounts(surroundings.of(*row))
         verdicts = parallel(lambda one: surroundings.run(*row, one), tried, 2)
         self.tell(*row, [("surroundings", str(one), v) for one, v in zip(tried, verdicts)])
 
 
 def tell_all():
-    share = "Every point" if STEP == 1 else f"One point in {STEP}"
-    text = f"{share} of each row; {FIGURES.sentence()}.\n\n{FIGURES.markdown()}"
+    part = ("Every point" if STEP == 1 else
+            f"One point in {STEP}, every {STEP_OF_AMOUNTS}th amount of what is short,")
+    text = f"{part} of each row; {FIGURES.sentence()}.\n\n{FIGURES.markdown()}"
     print(text, flush=True)
     if TABLE:
         figures.publish(TABLE, "faults", text)
