@@ -181,4 +181,9 @@ std::uint64_t count(const Ip& first, const Ip& last) {
   return high != 0 || low == kMost ? kMost : low + 1;
 }
 
+// Not one less: the largest number may stand for just as many, and for more.
+std::uint64_t count_but_one(const Ip& first, const Ip& last) {
+  return first == last ? 0 : count(first.next().value(), last);
+}
+
 }  // namespace netlink

@@ -55,6 +55,8 @@ class Ip {
 /// How many addresses there are from the first to the last of one family, both included; the
 /// largest number also stands for more: a /64 of IPv6 has 2^64.
 std::uint64_t count(const Ip& first, const Ip& last);
+/// The same without one of them, such as a gateway. \pre there is at least one.
+std::uint64_t count_but_one(const Ip& first, const Ip& last);
 
 /// An address with a prefix length; host bits are kept ("10.1.2.3/24").
 struct Cidr {

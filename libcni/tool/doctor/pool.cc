@@ -1,7 +1,5 @@
 #include "libcni/tool/doctor/pool.h"
 
-#include <limits>
-
 #include "libcni/dir.h"
 
 namespace tool::doctor {
@@ -40,9 +38,8 @@ std::string_view trimmed(std::string_view text) {
 }  // namespace
 
 std::uint64_t Span::size() const {
-  const std::uint64_t all = netlink::count(start, end);
   const bool has_gateway = gateway && contains(*gateway);
-  return has_gateway && all != std::numeric_limits<std::uint64_t>::max() ? all - 1 : all;
+  return has_gateway ? netlink::count_but_one(start, end) : netlink::count(start, end);
 }
 
 std::vector<std::vector<Span>> sets_in(const Reader& ipam) {

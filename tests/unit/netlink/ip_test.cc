@@ -244,4 +244,13 @@ TEST_CASE("addresses are counted from the first to the last") {
   CHECK(all("2001:db8::", "2001:db8::ffff:ffff:ffff:ffff") == kMost);  // one more
   CHECK(all("2001:db8::", "2001:db8:0:1::") == kMost);
   CHECK(all("::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff") == kMost);
+  const auto others = [](const char* first, const char* last) {
+    return netlink::count_but_one(*Ip::parse(first), *Ip::parse(last));
+  };
+  CHECK(others("10.0.0.7", "10.0.0.7") == 0);
+  CHECK(others("255.255.255.255", "255.255.255.255") == 0);
+  CHECK(others("10.0.0.255", "10.0.1.1") == 2);
+  CHECK(others("2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff") == kMost - 1);
+  CHECK(others("2001:db8::", "2001:db8::ffff:ffff:ffff:ffff") == kMost);
+  CHECK(others("2001:db8::", "2001:db8:0:1::") == kMost);
 }
