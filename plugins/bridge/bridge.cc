@@ -130,8 +130,8 @@ bool disconnect(const cni::Request& request, const DelConf& conf, cni::BestEffor
   }
   std::optional<Disconnection> disconnection;
   each("remove the interface", [&] { disconnection.emplace(request); });
-  // While the kernel waits for those who may still look at the interface: of a thousand pods the
-  // rules take a while to read.
+  // While the kernel waits for those who may still look at the interface: where no record tells the
+  // rules, those of all pods have to be read.
   if (conf.ip_masq) {
     each("remove the masquerading", [&] { plugins::remove_masquerade(rules, masquerade); });
   }

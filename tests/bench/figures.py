@@ -182,7 +182,8 @@ def of_growth(data):
         alone, before = (_at(ours, point["pods"], verb, "took", "alone") for point in (last, first))
         figure = Figure(5, f"{verb} of pod {last['pods'] + 1}", after,
                         floor=_at(floor, last["pods"], verb))
-        figure.note = (f"the first takes {alone:.2f}, took {before:.2f} before the others came; processor time {_grown(ours, verb, 'cpu'):.2f} "
+        figure.note = (f"the first takes {alone:.2f}, took {before:.2f} before the others came; "
+                       f"processor time {_grown(ours, verb, 'cpu'):.2f} "
                        f"times, an empty program {drift:.2f} times")
         if floor:
             figure.note += (f", the floor {_grown(floor, verb):.2f} times, its processor time "
