@@ -43,7 +43,7 @@ bool is_aligned(const void* at) {
 
 /// Small ones mostly, now and then one larger than a chunk.
 std::size_t some_size(std::mt19937& random) {
-  const unsigned bits = random() % 40 == 0 ? 21 : 1 + random() % 14;
+  const auto bits = static_cast<unsigned>(random() % 40 == 0 ? 21 : 1 + random() % 14);
   return random() % (1U << bits);
 }
 
