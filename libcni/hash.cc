@@ -115,4 +115,12 @@ OwnerTag::OwnerTag(std::string_view network, std::string_view container_id, std:
   if (text.size() > kMostComment) text.resize(kMostComment);
 }
 
+bool OwnerTag::is_tag(std::string_view text) {
+  constexpr std::size_t kHash = 16;
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  return text.size() > 2 * kHash && text[kHash] == '-' &&
+         text.find_first_not_of(kDigits) == kHash &&
+         text.substr(kHash + 1, kHash).find_first_not_of(kDigits) == std::string_view::npos;
+}
+
 }  // namespace cni

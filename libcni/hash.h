@@ -25,6 +25,8 @@ struct OwnerTag {
   OwnerTag(std::string_view network, std::string_view container_id, std::string_view ifname);
   /// "H1-H2": what the comments of one attachment start with.
   std::string prefix() const { return network_hash + '-' + instance_hash; }
+  /// Whether a text has that form, for whatever attachment: not an alias that a person gave.
+  static bool is_tag(std::string_view text);
 };
 
 }  // namespace cni

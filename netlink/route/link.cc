@@ -86,6 +86,11 @@ void decode_families(Link& link, const void* data, std::size_t size) {
   });
 }
 
+void decode_peer(Link& link, std::uint16_t type, int value) {
+  if (type == IFLA_LINK) link.peer_index = value;
+  if (type == IFLA_LINK_NETNSID) link.peer_nsid = value;
+}
+
 void decode_attribute(Link& link, std::uint16_t type, const void* data, std::size_t size) {
   switch (type) {
     case IFLA_IFNAME:
@@ -106,9 +111,6 @@ void decode_attribute(Link& link, std::uint16_t type, const void* data, std::siz
     case IFLA_MASTER:
       link.master = static_cast<int>(get_u32(data, size));
       break;
-    case IFLA_LINK:
-      link.peer_index = static_cast<int>(get_u32(data, size));
-      break;
     case IFLA_IFALIAS:
       link.alias = get_text(data, size);
       break;
@@ -125,7 +127,7 @@ void decode_attribute(Link& link, std::uint16_t type, const void* data, std::siz
       decode_link_info(link, data, size);
       break;
     default:
-      break;
+      decode_peer(link, type, static_cast<int>(get_u32(data, size)));
   }
 }
 

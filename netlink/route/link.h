@@ -50,6 +50,8 @@ struct Link {
   OperState oper_state = OperState::kUnknown;
   int master = 0;      ///< index of the bridge it is a port of; 0 is none
   int peer_index = 0;  ///< veth: index of the other end, in that end's namespace
+  /// veth: where the other end is, as RouteSocket::nsid() numbers it; absent: in this namespace.
+  std::optional<int> peer_nsid = {};
   std::string alias = {};
   std::string qdisc = {};          ///< the kind of the root qdisc; "noqueue", where nothing waits
   bool vlan_filtering = false;     ///< bridge only

@@ -1,6 +1,7 @@
 #include "netlink/route/socket.h"
 
 #include <linux/if_bridge.h>
+#include <linux/net_namespace.h>
 #include <linux/netconf.h>
 #include <linux/rtnetlink.h>
 #include <poll.h>
@@ -181,6 +182,21 @@ std::optional<bool> RouteSocket::forwards(Family family) {
           if (type == NETCONFA_FORWARDING) out = get_u32(data, size) != 0;
         });
       });
+  return out;
+}
+
+std::optional<int> RouteSocket::nsid(const NetNs& ns) {
+  const rtgenmsg head{.rtgen_family = AF_UNSPEC};
+  Message message(RTM_GETNSID, 0, head);
+  message.put_u32(NETNSA_FD, static_cast<std::uint32_t>(ns.fd()));
+  std::optional<int> out;
+  ask({"ask for the ID of a network namespace", std::move(message)}, [&](const Reply& reply) {
+    reply.attributes(sizeof head, [&](std::uint16_t type, const void* data, std::size_t size) {
+      if (type != NETNSA_NSID) return;
+      const int id = static_cast<int>(get_u32(data, size));
+      if (id != NETNSA_NSID_NOT_ASSIGNED) out = id;
+    });
+  });
   return out;
 }
 

@@ -40,6 +40,10 @@ class RouteSocket {
   std::vector<LinkAddress> addresses(const Link& link, std::optional<Family> family = {});
   /// The addresses of all links.
   std::vector<LinkAddress> addresses();
+  /// The number of a namespace among those that this socket's namespace knows (RTM_GETNSID,
+  /// net/core/net_namespace.c), as in Link::peer_nsid; nothing where it has none yet. It gets one
+  /// when a link is shown whose other end is there: ask after that.
+  std::optional<int> nsid(const NetNs& ns);
   /// The unicast routes of all tables; for CHECK.
   std::vector<LinkRoute> routes(Family family);
   /// Whether packets of others are forwarded at all (net.ipv4.ip_forward,

@@ -5,6 +5,7 @@
 #include "netlink/sysctl.h"
 #include "plugins/bridge/link.h"
 #include "plugins/bridge/macspoof.h"
+#include "plugins/common/host_veth.h"
 #include "plugins/common/interface.h"
 
 namespace bridge {
@@ -94,8 +95,8 @@ Link check_bridge(const Wiring& wiring, const cni::Result& result) {
 }
 
 Link find_outside(const Wiring& wiring, const Link& inside) {
-  const auto outside = wiring.host.find(inside.peer_index);
-  if (!outside || outside->kind != "veth" || outside->peer_index != inside.index) {
+  const auto outside = plugins::host_veth_of(wiring.host, wiring.request, wiring.pod_ns, inside);
+  if (!outside) {
     throw differs(cat("CNI veth created for bridge ", wiring.conf.bridge, " was not found"));
   }
   return *outside;

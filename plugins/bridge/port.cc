@@ -5,6 +5,7 @@
 
 #include "libcni/phase.h"
 #include "plugins/bridge/link.h"
+#include "plugins/common/host_veth.h"
 #include "plugins/common/owned_links.h"
 
 namespace bridge {
@@ -12,7 +13,6 @@ namespace bridge {
 namespace {
 
 using cni::cat;
-using cni::OwnerTag;
 using netlink::Link;
 using netlink::Mac;
 using netlink::NetNs;
@@ -30,11 +30,6 @@ struct RemoveVeth {
   }
   std::string describe() const { return cat("remove '", name, "'"); }
 };
-
-bool is_ours(const Link& link, const OwnerTag& tag) {
-  // The alias is missing where ADD ended between making the pair and opening the port.
-  return link.kind == "veth" && (link.alias.empty() || link.alias.starts_with(tag.prefix()));
-}
 
 // False where the outer name is taken.
 bool try_connect(const Wiring& wiring, const Link& bridge, const netlink::Veth& spec,
@@ -60,41 +55,37 @@ bool try_connect(const Wiring& wiring, const Link& bridge, const netlink::Veth& 
   }
 }
 
-// DEL goes on without a previous result: everything is found by its owner as well.
-std::vector<cni::Cidr> previous_addresses(const cni::Request& request) {
-  std::vector<cni::Cidr> out;
-  try {
-    if (const auto result = request.prev_result()) {
-      for (const auto& address : result->ips) out.push_back(address.cidr);
-    }
-  } catch (const cni::Error& e) {
-    cni::note(e.what());
+// By its index, which the kernel tells of the other end: the pod may rename links meanwhile.
+Link made_inside(RouteSocket& pod, const Link& outside, const netlink::VethEnd& wanted) {
+  auto inside = pod.find(outside.peer_index);
+  if (!inside || inside->name != wanted.name || inside->mac != wanted.mac) {
+    throw cni::Error(cni::Code::kInternal,
+                     cat("create veth pair '", outside.name, "' and '", wanted.name,
+                         "': the pod changed the container interface meanwhile"));
   }
-  return out;
+  return *std::move(inside);
 }
 
 }  // namespace
 
-std::string port_name(const cni::Request& request) {
-  return cat("veth", cni::sha512_hex(plugins::owner_of(request).prefix()).substr(0, 8));
-}
-
 Port connect_pod(const Wiring& wiring, const Link& bridge, cni::Undo& undo) {
   const cni::Phase phase("veth");
-  constexpr int kMostNames = 5;
   const Conf& conf = wiring.conf;
   netlink::Veth spec{
-      .end = {.name = port_name(wiring.request), .mac = Mac::random(), .master = bridge.index},
+      .end = {.name = plugins::host_veth_name(wiring.request),
+              .mac = Mac::random(),
+              .master = bridge.index},
       .peer = {.name = wiring.request.ifname, .mac = conf.mac ? *conf.mac : Mac::random()},
       .peer_ns = wiring.pod_ns,
       .mtu = conf.mtu};
-  for (int attempt = 0; !try_connect(wiring, bridge, spec, undo); ++attempt) {
-    if (attempt == kMostNames) {
+  for (unsigned attempt = 1; !try_connect(wiring, bridge, spec, undo); ++attempt) {
+    if (attempt == plugins::kHostVethNames) {
       throw cni::Error(cni::Code::kTryAgainLater, "failed to find a unique veth name");
     }
-    spec.end.name = random_veth_name();
+    spec.end.name = plugins::host_veth_name(wiring.request, attempt);
   }
-  Port port{wiring.host.get(spec.end.name), wiring.pod.get(spec.peer.name)};
+  const Link outside = wiring.host.get(spec.end.name);
+  Port port{outside, made_inside(wiring.pod, outside, spec.peer)};
   ignore_router_advertisements(port.outside);
   return port;
 }
@@ -149,19 +140,11 @@ void wait_for_port(RouteSocket& host, const Link& outside) {
 
 Disconnection::Disconnection(const cni::Request& request) {
   const cni::Phase phase("veth");
-  if (const auto ns = NetNs::find(request.netns)) {
-    RouteSocket pod(*ns);
-    const auto inside = pod.find(request.ifname);
-    if (inside && inside->kind == "veth") {  // anything else is not this plugin's
-      socket_.emplace(std::move(pod)).start(netlink::remove_link(*inside));
-      return;
-    }
-  }
   RouteSocket host;
-  const auto outside = host.find(port_name(request));
-  if (outside && is_ours(*outside, plugins::owner_of(request))) {
-    socket_.emplace(std::move(host)).start(netlink::remove_link(*outside));
-  }
+  const auto links = plugins::removable_host_veths(host, request);
+  if (links.empty()) return;
+  for (std::size_t i = 1; i < links.size(); ++i) host.send(netlink::remove_link(links[i]));
+  socket_.emplace(std::move(host)).start(netlink::remove_link(links.front()));
 }
 
 void Disconnection::finish() {
@@ -170,12 +153,16 @@ void Disconnection::finish() {
 }
 
 std::vector<cni::Cidr> known_addresses(const cni::Request& request) {
-  std::vector<cni::Cidr> out = previous_addresses(request);
+  std::vector<cni::Cidr> out;
+  if (const auto result = plugins::readable_prev_result(request)) {
+    for (const auto& address : result->ips) out.push_back(address.cidr);
+  }
   const auto ns = out.empty() ? NetNs::find(request.netns) : std::nullopt;
   if (!ns) return out;
+  RouteSocket host;
   RouteSocket pod(*ns);
   const auto inside = pod.find(request.ifname);
-  if (!inside || inside->kind != "veth") return out;
+  if (!inside || !plugins::host_veth_of(host, request, *ns, *inside)) return out;
   for (const auto& address : pod.addresses(*inside)) {
     if (!address.cidr.ip.is_link_local()) out.push_back(address.cidr);
   }

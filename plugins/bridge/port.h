@@ -24,10 +24,6 @@ struct Wiring {
   const netlink::NetNs& pod_ns;
 };
 
-/// The name that the port of an attachment has on the node, where nobody else has it: DEL finds it
-/// by this name when the pod's namespace cannot be entered any more.
-std::string port_name(const cni::Request& request);
-
 /// Makes the veth pair, both ends down, the outer one a port of bridge that ignores router
 /// advertisements. What removes it again is in undo before it is made.
 /// \throws cni::Error where the pod has an interface of that name already.
@@ -43,9 +39,8 @@ void restore_port(const Wiring& wiring, const Port& port, const netlink::Link& b
 /// Waits until the bridge forwards the port's frames. \throws cni::Error after 2.5 seconds.
 void wait_for_port(netlink::RouteSocket& host, const netlink::Link& outside);
 
-/// The removal of the pair of a request's attachment, which the kernel takes some 20 ms for: by the
-/// pod's end, and where the namespace cannot be entered, by the node's end, found by its name and
-/// alias. Nothing there is fine.
+/// The removal of the host veth of a request's attachment, and with it the container interface,
+/// which the kernel takes some 20 ms for. See plugins::removable_host_veths(); none is fine.
 class Disconnection {
  public:
   /// Begins it. \throws netlink::Error.

@@ -78,6 +78,23 @@ TEST_CASE("a link that is not there has no index, and takes no other's answer") 
   CHECK(socket.find(socket.get("bridge0").index)->name == "bridge0");
 }
 
+TEST_CASE("the other end of a veth is where the kernel says, not where its index is") {
+  const Node node;
+  RouteSocket socket;
+  const NetNs pod_ns = NetNs::create();
+  REQUIRE(node::run("ip link add veth0 type veth peer name veth1"));
+  CHECK(!socket.get("veth0").peer_nsid);
+  CHECK(!socket.nsid(pod_ns));
+  socket.send(add(Veth{.end = {.name = "host", .mac = Mac::random()},
+                       .peer = {.name = "eth0", .mac = Mac::random()},
+                       .peer_ns = pod_ns}));
+  const Link host = socket.get("host");
+  REQUIRE(host.peer_nsid);
+  CHECK(host.peer_nsid == socket.nsid(pod_ns));
+  CHECK(host.peer_nsid != socket.nsid(NetNs::create()));
+  CHECK(RouteSocket(pod_ns).get("eth0").index == host.peer_index);
+}
+
 TEST_CASE("what was started is done when it is finished") {
   const Node node;
   RouteSocket socket;

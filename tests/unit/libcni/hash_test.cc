@@ -68,3 +68,14 @@ TEST_CASE("an owner's tag has no double quotes and fits into a comment") {
   CHECK(longest.text.size() == 128);
   CHECK(longest.text.starts_with(longest.prefix()));
 }
+
+TEST_CASE("a person's alias is no tag") {
+  CHECK(OwnerTag::is_tag(OwnerTag("net", "id", "eth0").text));
+  CHECK(OwnerTag::is_tag("0123456789abcdef-0123456789abcdef"));
+  for (const char* const other :
+       {"", "uplink to rack 7", "0123456789abcdef-0123456789abcde",
+        "0123456789abcdef_0123456789abcdef", "0123456789abcdef-0123456789abcdeX",
+        "0123456789abcdeg-0123456789abcdef", "01234567-89abcdef-0123456789abcdef"}) {
+    CHECK_MESSAGE(!OwnerTag::is_tag(other), other);
+  }
+}

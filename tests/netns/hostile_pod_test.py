@@ -1,0 +1,438 @@
+#!/usr/bin/env python3
+"""Root in a pod chooses names, indexes and MAC addresses of its links: no verb of any plugin takes
+another pod's host veth, or the node's uplink, for the pod's own."""
+
+import json
+import os
+import random
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.bandwidth import bucket  # noqa: E402
+from support.cnitool import cnitool, use  # noqa: E402
+from support.plugin import OURS, REFERENCE, cni, has_reference  # noqa: E402
+from support.world import Pod, run  # noqa: E402
+
+ROUNDS = int(os.environ.get("PATCHBAY_HOSTILE_ROUNDS", "20"))
+PODS, HOSTILE = 20, 5
+
+IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}]]}
+BRIDGE = {"type": "bridge", "bridge": "cni0", "isDefaultGateway": True, "ipMasq": True,
+          "ipMasqBackend": "nftables", "ipam": IPAM}
+LIMITS = {"type": "bandwidth", "ingressRate": 80_000_000, "ingressBurst": 800_000,
+          "egressRate": 40_000_000, "egressBurst": 400_000}
+UPLINKS = ("tap", "veth")
+MODES = ("ifb", "pod", "edt")
+
+
+def require(test, mode):
+    """Skips the test where the kernel lacks what a mode of bandwidth needs."""
+    if mode != "edt":
+        return
+    pod = test.pod("probe")
+    try:
+        pod.run("tc", "qdisc", "add", "dev", "lo", "root", "fq")
+    except RuntimeError:
+        test.skipTest("this kernel has no fq, which egressMode edt needs")
+    pod.remove()
+
+
+def plugin(conf, version="1.0.0", **more):
+    """The config of one plugin, as a runtime hands it over."""
+    return {"cniVersion": version, "name": "net"} | conf | more
+
+
+def chain(*plugins, version="1.0.0"):
+    return {"cniVersion": version, "name": "net", "plugins": [*plugins]}
+
+
+def links(pod=None):
+    """{name: link} of the node, or of a pod."""
+    text = run("ip", *(("-n", pod.name) if pod else ()), "-j", "-d", "link")
+    return {one["ifname"]: one for one in json.loads(text)}
+
+
+def spend_indexes(number):
+    """The next link of this namespace gets an index that no pod has."""
+    for _ in range(number):
+        run("ip", "link", "add", "spare", "type", "bridge")
+        run("ip", "link", "del", "spare")
+
+
+def make_uplink(kind):
+    """The node's uplink up0. Returns its index, and that of its other end where it has one."""
+    spend_indexes(7)
+    other = 77
+    if kind == "tap":
+        run("ip", "tuntap", "add", "up0", "mode", "tap")
+    else:
+        outside = Pod("outside")
+        run("ip", "link", "add", "up0", "type", "veth", "peer", "eth0", "netns", outside.name)
+        other = links(outside)["eth0"]["ifindex"]
+    run("ip", "addr", "add", "192.0.2.1/24", "dev", "up0")
+    run("ip", "link", "set", "up0", "up")
+    return links()["up0"]["ifindex"], other
+
+
+def pretend(pod, ifname, here, there):
+    """The pod's interface becomes a veth with index `there` whose other end, in the pod too, has
+    index `here`: what the pair of a host veth `here` looks like from the pod. The true interface
+    goes to another namespace of the pod's. False where the pod has a link with such an index."""
+    own = links(pod)[ifname]
+    taken = {one["ifindex"] for one in links(pod).values()} - {own["ifindex"]}
+    if here == there or {here, there} & taken:
+        return False
+    hidden = f"{pod.name}-hidden"
+    if hidden not in run("ip", "netns"):
+        run("ip", "netns", "add", hidden)
+    addresses = run("ip", "-n", pod.name, "-4", "-o", "addr", "show", ifname).split()
+    run("ip", "-n", pod.name, "link", "set", ifname, "netns", hidden, "name",
+        f"was{own['ifindex']}")
+    run("ip", "-n", pod.name, "link", "add", "name", ifname, "index", str(there), "address",
+        own["address"], "type", "veth", "peer", "name", "x", "index", str(here))
+    run("ip", "-n", pod.name, "link", "set", ifname, "up")
+    run("ip", "-n", pod.name, "link", "set", "x", "up")
+    if "inet" in addresses:
+        run("ip", "-n", pod.name, "addr", "add", addresses[addresses.index("inet") + 1], "dev",
+            ifname)
+    return True
+
+
+def impostor(pod, ifname="eth0"):
+    """The pod keeps its interface under another name and makes a veth called ifname."""
+    run("ip", "-n", pod.name, "link", "set", ifname, "down")
+    run("ip", "-n", pod.name, "link", "set", ifname, "name", "kept")
+    run("ip", "-n", pod.name, "link", "set", "kept", "up")
+    run("ip", "-n", pod.name, "link", "add", ifname, "type", "veth", "peer", "name", "x")
+
+
+class HostileTest(suite.NodeTest):
+    def attach(self, pod, network="net"):
+        return self.assert_ok(cnitool("add", network, pod.path, "--container-id", pod.name))
+
+    def attach_by(self, pod, conf, directory=OURS, **more):
+        return self.assert_ok(cni(conf["type"], "ADD", conf, netns=pod.path, container=pod.name,
+                                  directory=directory, **more))
+
+    def delete(self, pod, conf, container=None, directory=OURS, **more):
+        return cni(conf["type"], "DEL", conf, netns=pod.path, container=container or pod.name,
+                   directory=directory, **more)
+
+    def assert_reaches(self, pod, address="10.1.2.1"):
+        self.assertIn(" 0% packet loss", pod.run("ping", "-c1", "-W2", address, check=False),
+                      f"{pod.name} does not reach {address}")
+
+
+@suite.spread
+class Repair(HostileTest):
+    def prepare(self, **more):
+        use(chain(BRIDGE | more))
+        victim, attacker = self.pod("victim"), self.pod("attacker")
+        spend_indexes(7)
+        ends = {}
+        for pod in (attacker, victim):
+            result = self.attach(pod)
+            ends[pod.name] = result["interfaces"][1]["name"]
+        return victim, attacker, ends
+
+    def seen(self, name):
+        link = links()[name]
+        return {key: link.get(key) for key in ("ifindex", "master", "ifalias", "flags", "operstate")}
+
+    @suite.cases([(f"another pods port, {how}", more) for how, more in
+                  (("plain", {}), ("with macspoofchk", {"macspoofchk": True}))])
+    def does_not_give_away(self, more):
+        victim, attacker, ends = self.prepare(**more)
+        own = links(victim)["eth0"]["ifindex"]
+        port = links()[ends["victim"]]["ifindex"]
+        before = self.seen(ends["victim"])
+        self.assertTrue(pretend(attacker, "eth0", port, own))
+        rules = run("nft", "list", "ruleset")
+        done = cnitool("repair", "--json")
+        outcomes = {one["containerID"]: one["outcome"] for one in done.json["attachments"]}
+        self.assertEqual(outcomes, {"victim": "ok", "attacker": "failed"}, str(done))
+        self.assertEqual(self.seen(ends["victim"]), before)
+        self.assertEqual(run("nft", "list", "ruleset"), rules)
+        self.assert_reaches(victim)
+        run("ip", "netns", "del", "attacker-hidden")  # a gc after the attacker has ended
+        attacker.remove()
+        self.assert_ok(cnitool("gc", "net", "--keep-alive"))
+        self.assertEqual(self.seen(ends["victim"]), before)
+        self.assert_reaches(victim)
+
+    @suite.cases([(f"an uplink that is a {kind}", kind) for kind in UPLINKS])
+    def does_not_make_a_port_of(self, kind):
+        uplink = make_uplink(kind)
+        _, attacker, _ = self.prepare()
+        before = self.seen("up0")
+        self.assertIsNone(before["master"])
+        self.assertTrue(pretend(attacker, "eth0", *uplink))
+        done = cnitool("repair", "--json")
+        self.assertEqual(self.seen("up0"), before, str(done))
+        failed = [one for one in done.json["attachments"] if one["containerID"] == "attacker"]
+        self.assertEqual(failed[0]["outcome"], "failed", str(done))
+
+    def test_the_host_veth_of_a_pod_that_renamed_its_interface_is_not_given_to_another_name(self):
+        _, attacker, _ = self.prepare()
+        impostor(attacker)
+        done = cnitool("repair", "--json")
+        outcomes = {one["containerID"]: one["outcome"] for one in done.json["attachments"]}
+        self.assertEqual(outcomes, {"victim": "ok", "attacker": "failed"}, str(done))
+
+
+@suite.spread
+class Delete(HostileTest):
+    def leases(self):
+        folder = "/var/lib/cni/networks/net"
+        return sorted(name for name in os.listdir(folder) if name[0].isdigit())
+
+    @suite.cases([(f"the port of a pod with an impostor, {how}", conf) for how, conf in
+                  (("plain", {}), ("with macspoofchk", {"macspoofchk": True}))])
+    def removes(self, more):
+        conf = plugin(BRIDGE | more)
+        pod = self.pod()
+        result = self.attach_by(pod, conf)
+        self.assertEqual(self.leases(), ["10.1.2.2"])
+        impostor(pod)
+        self.assert_ok(self.delete(pod, conf | {"prevResult": result}))
+        self.assertNotIn(result["interfaces"][1]["name"], links())
+        self.assertNotIn("kept", links(pod))
+        self.assertEqual(self.leases(), [])
+
+    def test_the_port_of_a_pod_that_hid_its_interface_goes_too(self):
+        conf = plugin(BRIDGE)
+        pod = self.pod()
+        result = self.attach_by(pod, conf)
+        self.assertTrue(pretend(pod, "eth0", 901, 902))
+        self.assert_ok(self.delete(pod, conf))
+        self.assertNotIn(result["interfaces"][1]["name"], links())
+        self.assertEqual(self.leases(), [])
+
+    def test_what_the_reference_attached_goes_with_its_impostor_beside_it(self):
+        if not has_reference():
+            self.skipTest("the Go plugins are not installed")
+        conf = plugin(BRIDGE | {"ipMasq": False})
+        pod = self.pod()
+        result = self.attach_by(pod, conf, REFERENCE)
+        impostor(pod)
+        self.assert_ok(self.delete(pod, conf | {"prevResult": result}))
+        self.assertNotIn(result["interfaces"][1]["name"], links())
+        self.assertEqual(self.leases(), [])
+
+    @suite.cases([(f"{mode}, {which}", (mode, more)) for mode in ("DEL", "GC")
+                  for which, more in (("with prevResult", True), ("without", False))])
+    def a_late_call_leaves_the_pod_that_has_the_path_now(self, row):
+        verb, with_result = row
+        conf = plugin(BRIDGE, version="1.1.0" if verb == "GC" else "1.0.0")
+        old = self.pod("same")
+        before = self.attach_by(old, conf, path=OURS)
+        old.remove()
+        new = Pod("same")
+        call = {"netns": new.path, "container": "new"}
+        result = self.assert_ok(cni("bridge", "ADD", conf, **call))
+        late = conf | ({"prevResult": before} if with_result else {})
+        if verb == "GC":
+            late |= {"cni.dev/valid-attachments": [{"containerID": "new", "ifname": "eth0"}]}
+        self.assert_ok(cni("bridge", verb, late, netns=new.path, container="same"))
+        self.assertIn(result["interfaces"][1]["name"], links())
+        self.assert_reaches(new)
+        self.assert_ok(cni("bridge", "CHECK", conf | {"prevResult": result}, **call))
+        self.assertEqual(self.leases(), [result["ips"][0]["address"].split("/")[0]])
+
+    def test_a_late_DEL_leaves_what_the_reference_attached_at_the_path(self):
+        if not has_reference():
+            self.skipTest("the Go plugins are not installed")
+        conf = plugin(BRIDGE | {"ipMasq": False})
+        for first in (OURS, REFERENCE):
+            old = self.pod("same")
+            before = self.attach_by(old, conf, first)
+            old.remove()
+            new = Pod("same")
+            result = self.assert_ok(cni("bridge", "ADD", conf, netns=new.path, container="new",
+                                        directory=REFERENCE))
+            self.assert_ok(self.delete(new, conf | {"prevResult": before}, "same"))
+            self.assertIn(result["interfaces"][1]["name"], links(), first)
+            self.assert_ok(self.delete(new, conf, "new"))
+            self.assertNotIn(result["interfaces"][1]["name"], links(), first)
+            new.remove()
+
+
+@suite.spread
+class Limits(HostileTest):
+    def prepare(self, mode, version="0.3.1"):
+        """A victim with limits, and an attacker."""
+        require(self, mode)
+        spend_indexes(7)
+        limits = plugin(LIMITS, version, egressMode=mode)
+        conf = plugin(BRIDGE, version)
+        pods = {}
+        for name in ("attacker", "victim"):
+            pod = self.pod(name)
+            result = self.attach_by(pod, conf)
+            self.attach_by(pod, limits | {"prevResult": result})
+            pods[name] = (pod, result)
+        victim, result = pods["victim"]
+        self.port = result["interfaces"][1]["name"]
+        return limits, pods["attacker"][0], victim
+
+    def limits_of(self, pod):
+        text = run("tc", "-d", "qdisc", "show", "dev", self.port)
+        text += run("tc", "filter", "show", "dev", self.port, "parent", "ffff:")
+        return text + pod.run("tc", "-d", "qdisc", "show", "dev", "eth0")
+
+    @suite.cases([(mode, mode) for mode in MODES])
+    def DEL_without_prevResult_leaves_anothers_limits(self, mode):
+        limits, attacker, victim = self.prepare(mode)
+        before = self.limits_of(victim)
+        self.assertIsNotNone(bucket(self.port))
+        index = links()[self.port]["ifindex"]
+        self.assertTrue(pretend(attacker, "eth0", index, links(victim)["eth0"]["ifindex"]))
+        self.assert_ok(self.delete(attacker, limits))
+        self.assertEqual(self.limits_of(victim), before)
+
+    @suite.cases([(mode, mode) for mode in MODES])
+    def other_verbs_refuse_anothers_interface(self, mode):
+        limits, attacker, victim = self.prepare(mode, "1.0.0")
+        before = self.limits_of(victim)
+        index = links()[self.port]["ifindex"]
+        self.assertTrue(pretend(attacker, "eth0", index, links(victim)["eth0"]["ifindex"]))
+        result = {"cniVersion": "1.0.0", "interfaces": [
+            {"name": self.port}, {"name": "eth0", "sandbox": attacker.path}], "ips": []}
+        for verb in ("ADD", "CHECK", "REPAIR"):
+            self.assert_error(cni("bandwidth", verb, limits | {"prevResult": result},
+                                  netns=attacker.path, container="attacker"), msg="not in host ns")
+            self.assertEqual(self.limits_of(victim), before, verb)
+
+    @suite.cases([(mode, mode) for mode in MODES])
+    def a_late_DEL_leaves_the_limits_of_the_pod_that_has_the_path_now(self, mode):
+        limits, _, victim = self.prepare(mode)
+        before = self.limits_of(victim)
+        self.assert_ok(self.delete(victim, limits, "gone-before"))
+        self.assertEqual(self.limits_of(victim), before)
+
+    @suite.cases([(mode, mode) for mode in MODES])
+    def DEL_finds_the_limits_of_a_pod_with_an_impostor(self, mode):
+        limits, _, victim = self.prepare(mode)
+        impostor(victim)
+        self.assert_ok(self.delete(victim, limits))
+        self.assertIsNone(bucket(self.port))
+        self.assertEqual(run("tc", "filter", "show", "dev", self.port, "parent", "ffff:"), "")
+        kept = victim.run("tc", "qdisc", "show", "dev", "kept")
+        self.assertNotRegex(kept, "tbf|fq ")
+
+
+class Crowd(HostileTest):
+    """Many pods, some of them hostile in all of these ways, and the verbs beside them at random."""
+
+    def setUp(self):
+        super().setUp()
+        self.random = random.Random(int(os.environ.get("PATCHBAY_SEED", "17")))
+        run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+        self.uplink = make_uplink(self.random.choice(UPLINKS))
+        use(chain(BRIDGE | {"macspoofchk": True},
+                  {"type": "portmap", "capabilities": {"portMappings": True},
+                   "backend": "nftables"}, LIMITS | {"egressMode": "ifb"}))
+        self.alive, self.number = {}, 0
+
+    def start(self, hostile, path=None):
+        """A container, in a namespace of its own; path: one that was another's before."""
+        self.number += 1
+        name = f"{'evil' if hostile else 'good'}{self.number}"
+        pod = Pod(path or name)
+        ports = [{"hostPort": 20000 + self.number, "containerPort": 80, "protocol": "tcp"}]
+        result = self.assert_ok(cnitool("add", "net", pod.path, "--container-id", name,
+                                        CAP_ARGS={"portMappings": ports}))
+        one = {"name": name, "pod": pod, "hostile": hostile, "attacked": False,
+               "hostPort": 20000 + self.number, "port": result["interfaces"][1]["name"],
+               "address": result["ips"][0]["address"].split("/")[0]}
+        one["state"] = self.state(one, self.rules(), links())
+        self.assertEqual(one["state"]["hostPorts"], 1)
+        self.alive[name] = one
+
+    @staticmethod
+    def rules():
+        return [line.strip() for line in run("nft", "list", "ruleset").splitlines()]
+
+    @staticmethod
+    def state(one, rules, seen):
+        """All that a living pod must keep on the node."""
+        port = seen.get(one["port"], {})
+        with open(f"/var/lib/cni/networks/net/{one['address']}", encoding="ascii") as file:
+            lease = file.read()
+        filters = run("tc", "filter", "show", "dev", one["port"], "parent", "ffff:", check=False)
+        return {"port": {key: port.get(key) for key in ("ifindex", "master", "ifalias")}
+                | {"up": "UP" in port.get("flags", [])},
+                "lease": lease, "redirections": filters.count("Redirect to device bwp"),
+                "limits": run("tc", "-d", "qdisc", "show", "dev", one["port"], check=False),
+                "rules": sorted(line for line in rules if line.endswith(f'id: {one["name"]}"')
+                                or f'macspoofchk-{one["name"]}-' in line),
+                "hostPorts": sum(f". {one['hostPort']} " in line
+                                 and f" : {one['address']} . 80" in line for line in rules)}
+
+    def attack(self, one):
+        """The pod hides its interface, and pretends to be where a victim or the uplink is."""
+        pod = one["pod"]
+        if one["attacked"]:
+            run("ip", "-n", pod.name, "link", "del", "x", check=False)
+        victim = self.random.choice([each for each in self.alive.values() if not each["hostile"]])
+        here, there = self.uplink if self.random.random() < 0.3 else (
+            links()[victim["port"]]["ifindex"], links(victim["pod"])["eth0"]["ifindex"])
+        if one["attacked"]:
+            run("ip", "-n", pod.name, "link", "add", "name", "eth0", "index", str(there), "type",
+                "veth", "peer", "name", "x", "index", str(here), check=False)
+        elif self.random.random() < 0.5:
+            impostor(pod)
+        else:
+            pretend(pod, "eth0", here, there)
+        one["attacked"] = True
+
+    def stop(self, one):
+        """DEL; or late, when a new container has the path of the namespace already."""
+        pod = one["pod"]
+        del self.alive[one["name"]]
+        late = self.random.random() < 0.3
+        if late:
+            run("ip", "netns", "del", f"{pod.name}-hidden", check=False)
+            pod.remove()
+            self.start(one["hostile"], pod.name)
+        done = cnitool("del", "net", pod.path, "--container-id", one["name"])
+        self.assertEqual(done.status, 0, str(done))
+        self.assertNotIn(one["port"], links(), "DEL left the host veth")
+        if not late:
+            pod.remove()
+            run("ip", "netns", "del", f"{pod.name}-hidden", check=False)
+            self.start(one["hostile"])
+
+    def assert_unharmed(self, when):
+        rules, seen = self.rules(), links()
+        for one in self.alive.values():
+            self.assertEqual(self.state(one, rules, seen), one["state"],
+                             f"{when}: {one['name']}")
+        self.assertNotIn("master", seen["up0"])
+        self.assertNotIn("ifalias", seen["up0"])
+
+    def test_no_living_pod_loses_anything(self):
+        for number in range(PODS):
+            self.start(number % (PODS // HOSTILE) == 0)
+        for number in range(ROUNDS):
+            everyone = list(self.alive.values())
+            self.attack(self.random.choice([one for one in everyone if one["hostile"]]))
+            what = self.random.choice(("repair", "gc", "del"))
+            if what == "repair":
+                cnitool("repair")  # which says what it cannot do for those that attacked
+            elif what == "gc":
+                keep = [arg for one in everyone for arg in ("--keep", one["name"])]
+                self.assert_ok(cnitool("gc", "net", *keep))
+            else:
+                self.stop(self.random.choice(everyone))
+            self.assert_unharmed(f"round {number}: {what}")
+            good = self.random.choice([one for one in self.alive.values() if not one["hostile"]])
+            self.assert_reaches(good["pod"])
+        for one in list(self.alive.values()):
+            self.assert_ok(cnitool("del", "net", one["pod"].path, "--container-id", one["name"]))
+        self.assertEqual([name for name in links() if name.startswith(("veth", "bwp"))], [])
+
+
+if __name__ == "__main__":
+    suite.main()
