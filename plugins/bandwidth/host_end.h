@@ -3,18 +3,24 @@
 #include <optional>
 
 #include "libcni/result.h"
-#include "netlink/route/socket.h"
+#include "plugins/common/host_veth.h"
 
 namespace bandwidth {
 
-/// The other end of the pod's veth, on the node; a later one of these rules refuses: it is a veth
-/// whose other end has the index of inside, and the result names it as an interface of the node.
-/// \throws cni::Error naming what is missing.
-netlink::Link host_end(netlink::RouteSocket& host, const netlink::Link& inside,
-                       const cni::Result& result);
+/// The pod's interface, and where it is.
+struct Inside {
+  const netlink::NetNs& ns;
+  const netlink::Link& link;
+};
 
-/// The same, where its absence is fine. Without a result the kernel's word will do.
-std::optional<netlink::Link> find_host_end(netlink::RouteSocket& host, const netlink::Link& inside,
-                                           const cni::Result* result);
+/// The host veth of the pod's interface; a later one of these rules refuses: it is a veth, its
+/// other end is on the host and no other attachment's (plugins::host_veth_of()), and the result
+/// names it. \throws cni::Error naming what is missing.
+netlink::Link host_end(netlink::RouteSocket& host, const cni::Request& request,
+                       const Inside& inside, const cni::Result& result);
+
+/// The same, where its absence is fine.
+std::optional<netlink::Link> find_host_end(netlink::RouteSocket& host, const cni::Request& request,
+                                           const Inside& inside, const cni::Result& result);
 
 }  // namespace bandwidth

@@ -53,30 +53,20 @@ void limit_in_device(Site& site, cni::Result& result) {
   all.push_back({.name = ifb.name, .mac = ifb.mac.str()});
 }
 
-// DEL goes on without it: the kernel knows the other end as well.
-std::optional<cni::Result> readable_result(const cni::Request& request) {
-  try {
-    return request.prev_result();
-  } catch (const cni::Error& e) {
-    cni::note(e.what());
-    return std::nullopt;
-  }
-}
-
 // What can still be reached of an attachment.
 struct Remains {
   std::optional<RouteSocket> pod;
   std::optional<Link> inside, outside, ifb;
 };
 
+// The other end of the host veth, which the pod may have renamed; CNI_IFNAME where there is none.
 void look_into_pod(RouteSocket& host, const cni::Request& request, Remains& out) {
   const auto ns = NetNs::find(request.netns);
   if (!ns) return;
+  if (out.outside && out.outside->peer_nsid != host.nsid(*ns)) return;  // the pod moved its end
   out.pod.emplace(*ns);
-  out.inside = out.pod->find(request.ifname);
-  if (!out.inside) return;
-  const auto result = readable_result(request);
-  out.outside = find_host_end(host, *out.inside, result ? &*result : nullptr);
+  out.inside = out.outside ? out.pod->find(out.outside->peer_index) : out.pod->find(request.ifname);
+  if (out.inside && plugins::is_of_another(host, request, *ns, *out.inside)) out.inside.reset();
 }
 
 }  // namespace
@@ -87,8 +77,9 @@ Site look_at(const cni::Request& request, const Conf& conf, const cni::Result& r
   RouteSocket pod(pod_ns);
   const Link inside = pod.get(request.ifname);
   const bool needs_host = conf.ingress || (conf.egress && conf.egress_mode == EgressMode::kIfb);
-  auto outside = needs_host ? std::optional(host_end(host, inside, result))
-                            : find_host_end(host, inside, &result);
+  const Inside end{pod_ns, inside};
+  auto outside = needs_host ? std::optional(host_end(host, request, end, result))
+                            : find_host_end(host, request, end, result);
   return {request,
           conf,
           std::move(host),
@@ -158,8 +149,10 @@ void remove_limits(const cni::Request& request, const DelConf& conf) {
   // What still redirects to a device that is gone drops packets, and the next DEL would not know.
   bool is_needed = true;
   each("look into the pod", [&] {
-    look_into_pod(host, request, all);
+    const auto outsides = plugins::removable_host_veths(host, request);
+    if (!outsides.empty()) all.outside = outsides.front();
     is_needed = all.outside.has_value();
+    look_into_pod(host, request, all);
   });
   if (all.inside) {
     each("remove the limit in the pod", [&] {
