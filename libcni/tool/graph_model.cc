@@ -181,9 +181,9 @@ GraphBridge bridge_of(const std::string& name, const KernelState& kernel) {
 }
 
 bool is_vlan_gateway(const Link& port, const std::string& bridge, const KernelState& kernel) {
+  if (port.kind != "veth" || port.peer_nsid) return false;  // the index is another namespace's
   const Link* const peer = kernel.find(port.peer_index);
-  return port.kind == "veth" && peer != nullptr && peer->peer_index == port.index &&
-         peer->name.starts_with(bridge + ".");
+  return peer != nullptr && peer->peer_index == port.index && peer->name.starts_with(bridge + ".");
 }
 
 void add_foreign(GraphBridge& bridge, const KernelState& kernel,

@@ -61,9 +61,8 @@ void check_vlans(const Wiring& wiring, const Link& outside) {
 // The pair whose other end puts the gateway of an access VLAN into the bridge.
 void check_vlan_gateway(const Wiring& wiring, const Link& gateway) {
   if (!gateway.up) throw differs(cat("'", gateway.name, "' is down"));
-  if (gateway.kind != "veth") return;  // somebody else's way to do it
-  const auto port = wiring.host.find(gateway.peer_index);
   const auto bridge = wiring.host.find(wiring.conf.bridge);
+  const auto port = vlan_gateway_port(wiring.host, gateway);
   if (!port || !bridge) return;
   if (port->master == 0) {
     throw differs(cat("'", port->name, "', the other end of '", gateway.name,

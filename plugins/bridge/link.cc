@@ -1,11 +1,9 @@
 #include "plugins/bridge/link.h"
 
-#include <sys/random.h>
-
 #include <cerrno>
-#include <cstdio>
 
 #include "libcni/error.h"
+#include "libcni/hash.h"
 #include "libcni/phase.h"
 #include "libcni/undo.h"
 #include "netlink/sysctl.h"
@@ -41,27 +39,23 @@ Link create_bridge(RouteSocket& host, const Conf& conf, const std::optional<netl
   return host.get(conf.bridge);
 }
 
+std::string vlan_port_name(const std::string& gateway) {
+  return cat("veth", cni::sha512_hex(gateway).substr(0, 8));
+}
+
 void create_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf) {
-  auto request = netlink::add(netlink::Veth{
-      .end = {.name = random_veth_name(), .mac = netlink::Mac::random(), .master = bridge.index},
-      .peer = {.name = conf.vlan_gateway(), .mac = netlink::Mac::random()},
-      .peer_ns = netlink::NetNs::current(),
-      .mtu = bridge.mtu});
+  auto request = netlink::add(
+      netlink::Veth{.end = {.name = vlan_port_name(conf.vlan_gateway()),
+                            .mac = netlink::Mac::random(),
+                            .master = bridge.index},
+                    .peer = {.name = conf.vlan_gateway(), .mac = netlink::Mac::random()},
+                    .peer_ns = netlink::NetNs::current(),
+                    .mtu = bridge.mtu});
   request.tolerated = {EEXIST};
   host.send(std::move(request));
 }
 
 }  // namespace
-
-std::string random_veth_name() {
-  unsigned number = 0;
-  if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) {
-    throw netlink::Error("choose a random link name", errno);
-  }
-  char name[16];
-  std::snprintf(name, sizeof name, "veth%08x", number);
-  return name;
-}
 
 void ignore_router_advertisements(const Link& link) {
   if (!link.ipv6 || link.ipv6->accept_ra == 0) return;
@@ -122,11 +116,20 @@ std::vector<netlink::Request> port_vlans(const Link& port, const Link& bridge, c
   return out;
 }
 
+std::optional<Link> vlan_gateway_port(RouteSocket& host, const Link& gateway) {
+  // The other end must be in this namespace: elsewhere its index says nothing about a link here.
+  if (gateway.kind != "veth" || gateway.peer_nsid) return std::nullopt;
+  auto port = host.find(gateway.peer_index);
+  if (!port || port->kind != "veth") return std::nullopt;
+  const bool is_port = port->master != 0;
+  return is_port || port->name == vlan_port_name(gateway.name) ? port : std::nullopt;
+}
+
 Link ensure_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf) {
   const std::string name = conf.vlan_gateway();
   if (!host.find(name)) create_vlan_gateway(host, bridge, conf);
   const Link gateway = host.get(name);
-  const auto port = gateway.kind == "veth" ? host.find(gateway.peer_index) : std::nullopt;
+  const auto port = vlan_gateway_port(host, gateway);
   std::vector<netlink::Request> requests;
   // Said again each time: who made the pair may have died before it came to this.
   if (port && (port->master == bridge.index || port->master == 0)) {

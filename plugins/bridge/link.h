@@ -23,6 +23,12 @@ void require_usable(const netlink::Link& bridge, const Conf& conf);
 netlink::Link ensure_vlan_gateway(netlink::RouteSocket& host, const netlink::Link& bridge,
                                   const Conf& conf);
 
+/// The other end of the VLAN gateway's pair, if it is in this namespace and either a port already
+/// or the link that ensure_vlan_gateway() made. Nothing for a link of another kind: whoever made
+/// that has found a way of their own.
+std::optional<netlink::Link> vlan_gateway_port(netlink::RouteSocket& host,
+                                               const netlink::Link& gateway);
+
 /// The gateway's addresses on the bridge, or on the link of the access VLAN, and forwarding turned
 /// on. Returns the link that carries them.
 netlink::Link ensure_gateway(netlink::RouteSocket& host, const netlink::Link& bridge,
@@ -31,9 +37,6 @@ netlink::Link ensure_gateway(netlink::RouteSocket& host, const netlink::Link& br
 /// The requests that put a port into the VLANs of the config. with_trunk: also the tagged ones.
 std::vector<netlink::Request> port_vlans(const netlink::Link& port, const netlink::Link& bridge,
                                          const Conf& conf, bool with_trunk);
-
-/// A name like "veth1a2b3c4d" from the system's randomness.
-std::string random_veth_name();
 
 /// Turns router advertisements off on a link of this namespace, as far as the kernel lets us.
 void ignore_router_advertisements(const netlink::Link& link);

@@ -134,6 +134,36 @@ class Vlan(suite.NodeTest):
         again = self.assert_ok(cni("bridge", "REPAIR", conf | {"prevResult": result}, **call))
         self.assertEqual(again["found"], [])
 
+    @suite.cases([(name, name) for name in ("dummy in another namespace", "veth in another namespace",
+                                           "veth in this one")])
+    def the_operators_cni0_100_does_not_bring_in_the_uplink_a(self, what):
+        """A veth of that name whose other end has the index of the uplink in another namespace, or
+        is the uplink."""
+        other = self.pod("other")
+        index = "77"
+        if what == "veth in this one":
+            run("ip", "link", "add", "cni0.100", "type", "veth", "peer", "up0")
+        elif what.startswith("dummy"):
+            run("ip", "link", "add", "name", "up0", "index", index, "type", "dummy")
+        else:
+            run("ip", "link", "add", "name", "up0", "index", index, "type", "veth", "peer", "name",
+                "eth0", "netns", "other")
+        if what != "veth in this one":
+            # The kernel takes an index for the other end only beside one for this end.
+            run("ip", "link", "add", "name", "cni0.100", "index", "88", "type", "veth", "peer",
+                "name", "far", "index", index, "netns", "other")
+            self.assertEqual(json.loads(run("ip", "-n", "other", "-j", "link", "show", "far"))[0]
+                             ["ifindex"], 77)
+        run("ip", "link", "set", "up0", "up")
+        ipam = {"type": "host-local", "ranges": [[{"subnet": "10.9.0.0/24"}]]}
+        conf = config(vlan=100, isGateway=True, ipam=ipam)
+        pod, result = self.add(conf)
+        for verb in ("CHECK", "REPAIR", "DEL"):
+            self.assert_ok(cni("bridge", verb, conf | {"prevResult": result}, netns=pod.path))
+            up0, = json.loads(run("ip", "-j", "link", "show", "up0"))
+            self.assertNotIn("master", up0, verb)
+        other.remove()
+
     @suite.cases([(name, (command, said)) for name, command, said in MUTATIONS])
     def check_notices(self, row):
         command, said = row
