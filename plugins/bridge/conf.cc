@@ -236,7 +236,8 @@ constexpr auto kKeys = cni::keys(
          .meaning = "leaves the bridge's default VLAN on the port beside `vlan` and `vlanTrunk`"}),
     cni::key<&Conf::mac_spoof_check>(
         {.name = "macspoofchk",
-         .meaning = "drops frames from the pod whose hardware address is not the pod's own"}),
+         .meaning = "drops frames from the pod whose source MAC address is not the pod's own. "
+                    "The addresses inside ARP and ND messages are not compared"}),
     cni::key<&Conf::enable_dad>(
         {.name = "enabledad",
          .meaning = "duplicate address detection in the pod, waited for. Off, an IPv6 address is "
@@ -246,7 +247,8 @@ constexpr auto kKeys = cni::keys(
          .meaning = "leaves the pod's end down. Not with `ipam`"}),
     cni::key<&Conf::port_isolation>(
         {.name = "portIsolation",
-         .meaning = "pods with it cannot reach each other over the bridge, only the others"}),
+         .meaning = "pods with it cannot reach each other over the bridge, only the others. A node "
+                    "that forwards still routes between them by way of the gateway"}),
     cni::part<kIpamKeys>({.name = "ipam",
                           .meaning = "`type` names the IPAM plugin, which reads the rest",
                           .open = true,

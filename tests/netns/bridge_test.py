@@ -59,6 +59,19 @@ class Keys(suite.NodeTest):
         for gateway in ("10.1.0.1", "fd00:1::1"):
             self.assertTrue(answers(one, gateway), gateway)
 
+    def test_isolated_pods_reach_each_other_through_the_node_if_it_forwards(self):
+        """What portIsolation is not, as README and docs/security.md say: the way by the gateway."""
+        one, two = self.pod(), self.pod()
+        for pod in (one, two):
+            self.add(pod, config(portIsolation=True, isGateway=True))
+        addresses = [json.loads(pod.run("ip", "-j", "-4", "addr", "show", "eth0"))[0]["addr_info"][0]
+                     ["local"] for pod in (one, two)]
+        self.assertFalse(answers(one, addresses[1]))
+        gateway = json.loads(run("ip", "-j", "-4", "addr", "show", "cni0"))[0]["addr_info"][0]["local"]
+        one.run("ip", "route", "add", addresses[1], "via", gateway)
+        two.run("ip", "route", "add", addresses[0], "via", gateway)
+        self.assertTrue(answers(one, addresses[1]))
+
     def test_a_hairpin_port_sends_frames_back(self):
         for hairpin in (True, False):
             pod = self.pod()

@@ -509,6 +509,37 @@ class Spoofing(suite.NodeTest):
             "file/run/calls", "file/run/strace"))
         self.assertNotIn("eth0", pod.run("ip", "link"))
 
+    def test_the_check_lets_ARP_for_the_gateways_address_pass(self):
+        """The addresses inside ARP are not compared: a pod can claim the gateway's with its own MAC
+        address. docs/security.md says so; if this changes, so must that."""
+        self.assertTrue(self.takes_the_gateways_place(BRIDGE | {"macspoofchk": True}))
+
+    def test_isolated_pods_do_not_hear_ARP_for_the_gateways_address(self):
+        self.assertFalse(self.takes_the_gateways_place(BRIDGE | {"portIsolation": True}))
+
+    def takes_the_gateways_place(self, one):
+        """Whether a pod believes another one's gratuitous ARP."""
+        victim, evil = self.pod("victim"), self.pod("evil")
+        for pod in (victim, evil):
+            self.assert_ok(cni("bridge", "ADD", one, netns=pod.path, container=pod.name))
+        self.assertIn(" 0% packet loss", victim.run("ping", "-c1", "-W2", "10.1.2.1"))
+        own = json.loads(evil.run("ip", "-j", "link", "show", "eth0"))[0]["address"]
+        # Sender and target are the gateway, as gratuitous ARP has it (RFC 5227, section 1.1).
+        gateway, mac = bytes([10, 1, 2, 1]), bytes.fromhex(own.replace(":", ""))
+        arp = b"\x00\x01\x08\x00\x06\x04\x00\x02" + mac + gateway + b"\xff" * 6 + gateway
+        with evil.inside():
+            out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+        out.bind(("eth0", 0))
+        self.addCleanup(out.close)
+
+        def believes_it():
+            out.send(b"\xff" * 6 + mac + b"\x08\x06" + arp)
+            known, = json.loads(victim.run("ip", "-j", "neigh", "show", "10.1.2.1"))
+            return known.get("lladdr") == own
+
+        # An entry does not change within its first second (net.ipv4.neigh.eth0.locktime).
+        return wait_for(believes_it, 3, 0.2)
+
     def nfnetlink(self, pod):
         """Which of its sockets is the first to nf_tables, and the one after: musl tries once more."""
         one = conf("bridge", macspoofchk=True)
