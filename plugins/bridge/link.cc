@@ -153,20 +153,18 @@ Link ensure_gateway(RouteSocket& host, const Link& bridge, const Conf& conf,
                     const cni::Result& result) {
   const cni::Phase phase("gateway");
   const Link device = conf.vlan != 0 ? ensure_vlan_gateway(host, bridge, conf) : bridge;
-  for (const bool v4 : {true, false}) {
-    bool any = false;
+  for (const auto family : {netlink::Family::kIpv4, netlink::Family::kIpv6}) {
+    std::vector<cni::Cidr> gateways;
     for (const cni::Address& address : result.ips) {
-      if (address.cidr.ip.is_v4() != v4 || !address.gateway) continue;
-      any = true;
-      const cni::Cidr gateway{*address.gateway, address.cidr.prefix};
-      // A bridge that was here before us may follow its ports' hardware addresses: pin its own.
-      if (plugins::ensure_gateway_address(host, device, gateway, conf.force_address)) {
-        host.send(netlink::set_link(device, {.mac = host.get(device.name).mac}));
-      }
+      if (address.cidr.ip.family() != family || !address.gateway) continue;
+      gateways.push_back({*address.gateway, address.cidr.prefix});
     }
-    if (any) {
-      plugins::enable_forwarding(host, v4 ? netlink::Family::kIpv4 : netlink::Family::kIpv6);
+    if (gateways.empty()) continue;
+    // A bridge that was here before us may follow its ports' hardware addresses: pin its own.
+    if (plugins::ensure_gateway_addresses(host, device, gateways, conf.force_address)) {
+      host.send(netlink::set_link(device, {.mac = host.get(device.name).mac}));
     }
+    plugins::enable_forwarding(host, family);
   }
   return device;
 }

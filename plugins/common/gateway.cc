@@ -28,6 +28,29 @@ bool conflicts(const cni::Cidr& present, const cni::Cidr& wanted) {
   return wanted.ip.is_v4() || present.contains(wanted.ip) || wanted.contains(present.ip);
 }
 
+std::vector<cni::Cidr> without(std::vector<cni::Cidr> all, const std::vector<cni::Cidr>& those) {
+  std::erase_if(all, [&](const cni::Cidr& one) {
+    return std::find(those.begin(), those.end(), one) != those.end();
+  });
+  return all;
+}
+
+// The one of the missing gateways that another address conflicts with.
+const cni::Cidr* in_the_way_of(const std::vector<cni::Cidr>& missing, const cni::Cidr& other) {
+  if (other.ip.is_link_local() && !other.ip.is_v4()) return nullptr;
+  const auto it = std::find_if(missing.begin(), missing.end(),
+                               [&](const cni::Cidr& one) { return conflicts(other, one); });
+  return it == missing.end() ? nullptr : &*it;
+}
+
+cni::Error conflict(const std::string& device, const cni::Cidr& present, const cni::Cidr& gateway) {
+  return {cni::Code::kInvalidConfig,
+          cat("failed to set bridge addr: \"", device, "\" already has an IP address ",
+              present.str(), " different from ", gateway.str()),
+          "another network or a person gave it that address; use another bridge, the same subnet, "
+          "or \"forceAddress\": true to replace it"};
+}
+
 }  // namespace
 
 void enable_forwarding(netlink::RouteSocket& host, netlink::Family family) {
@@ -37,32 +60,28 @@ void enable_forwarding(netlink::RouteSocket& host, netlink::Family family) {
   netlink::write_sysctl(v4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding", "1");
 }
 
-bool ensure_gateway_address(netlink::RouteSocket& host, const netlink::Link& device,
-                            const cni::Cidr& gateway, bool force) {
-  const auto present = host.addresses(device, gateway.ip.family());
-  if (std::any_of(present.begin(), present.end(),
-                  [&](const auto& one) { return one.cidr == gateway; })) {
-    return false;
+bool ensure_gateway_addresses(netlink::RouteSocket& host, const netlink::Link& device,
+                              const std::vector<cni::Cidr>& gateways, bool force) {
+  if (gateways.empty()) return false;
+  std::vector<cni::Cidr> present;
+  for (const auto& one : host.addresses(device, gateways.front().ip.family())) {
+    present.push_back(one.cidr);
   }
+  const std::vector<cni::Cidr> missing = without(gateways, present);
   std::vector<netlink::Request> requests;
-  for (const auto& one : present) {
-    if (one.cidr.ip.is_link_local() && !one.cidr.ip.is_v4()) continue;
-    if (!conflicts(one.cidr, gateway)) continue;
-    if (!force) {
-      throw cni::Error(
-          cni::Code::kInvalidConfig,
-          cat("failed to set bridge addr: \"", device.name, "\" already has an IP address ",
-              one.cidr.str(), " different from ", gateway.str()),
-          "another network or a person gave it that address; use another bridge, the same subnet, "
-          "or \"forceAddress\": true to replace it");
-    }
-    requests.push_back(netlink::remove(device, one.cidr));
+  for (const cni::Cidr& other : without(present, gateways)) {  // the gateways are no conflict
+    const cni::Cidr* const gateway = in_the_way_of(missing, other);
+    if (gateway == nullptr) continue;
+    if (!force) throw conflict(device.name, other, *gateway);
+    requests.push_back(netlink::remove(device, other));
   }
-  auto request = netlink::add(device, netlink::NewAddress{.cidr = gateway, .no_dad = true});
-  request.tolerated = {EEXIST};  // another ADD was quicker
-  requests.push_back(std::move(request));
+  for (const cni::Cidr& gateway : missing) {
+    auto request = netlink::add(device, netlink::NewAddress{.cidr = gateway, .no_dad = true});
+    request.tolerated = {EEXIST};  // another ADD was quicker
+    requests.push_back(std::move(request));
+  }
   host.send(requests);
-  return true;
+  return !missing.empty();
 }
 
 }  // namespace plugins

@@ -184,6 +184,26 @@ class Keys(suite.NodeTest):
                ["addr_info"]]
         self.assertEqual(now, ["10.1.0.1"])
 
+    def test_forceAddress_keeps_all_gateways_of_its_own_ADD(self):
+        run("ip", "link", "add", "cni0", "type", "bridge")
+        run("ip", "addr", "add", "10.9.9.9/16", "dev", "cni0")
+        ranges = [[{"subnet": f"10.1.{n}.0/24"}] for n in range(2)]
+        conf = config(forceAddress=True, ipam={"type": "host-local", "ranges": ranges})
+        for pod in (self.pod(), self.pod()):
+            result = self.add(pod, conf)
+            now = json.loads(run("ip", "-j", "-4", "addr", "show", "cni0"))[0]["addr_info"]
+            self.assertEqual(sorted(a["local"] for a in now), ["10.1.0.1", "10.1.1.1"])
+            for gateway in ("10.1.0.1", "10.1.1.1"):
+                self.assertTrue(answers(pod, gateway), gateway)
+            self.assert_ok(cni("bridge", "CHECK", conf | {"prevResult": result}, netns=pod.path,
+                               container=pod.name))
+
+    def test_a_gateway_address_that_exists_conflicts_with_no_other(self):
+        self.add(self.pod(), config())
+        run("ip", "addr", "add", "10.9.9.9/16", "dev", "cni0")
+        self.add(self.pod(), config())
+        self.assertIn("10.9.9.9/16", run("ip", "addr", "show", "cni0"))
+
     def test_routes_have_what_IPAM_says_of_them(self):
         pod = self.pod()
         ipam = {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/24"}]],
