@@ -7,6 +7,7 @@
 #include "libcni/phase.h"
 #include "libcni/undo.h"
 #include "netlink/sysctl.h"
+#include "netlink/types/fd.h"
 #include "plugins/common/gateway.h"
 
 namespace bridge {
@@ -55,6 +56,16 @@ void create_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf
   host.send(std::move(request));
 }
 
+// A bridge that somebody else made takes the lowest MAC address of its ports, unless one was set
+// (br_stp_recalculate_bridge_id() in net/bridge/br_stp_if.c). Only sysfs shows that.
+bool follows_ports(const Link& bridge) try {
+  const auto type =
+      netlink::read_file(cat("/sys/devices/virtual/net/", bridge.name, "/addr_assign_type"));
+  return type != "3\n";  // NET_ADDR_SET
+} catch (const netlink::Error&) {
+  return true;  // to set the address once more is harmless
+}
+
 }  // namespace
 
 void ignore_router_advertisements(const Link& link) {
@@ -92,7 +103,11 @@ Link ensure_bridge(RouteSocket& host, const Conf& conf, const std::optional<netl
   netlink::LinkChange change;
   if (!bridge.up) change.up = true;
   if (conf.promisc_mode && !bridge.promiscuous) change.promiscuous = true;
-  if (change.up || change.promiscuous) host.send(netlink::set_link(bridge, change));
+  // Before the pod's port joins: the gateway's MAC address must not change for a moment.
+  if (conf.is_gateway && conf.vlan == 0 && follows_ports(bridge)) change.mac = bridge.mac;
+  if (change.up || change.promiscuous || change.mac) {
+    host.send(netlink::set_link(bridge, change));
+  }
   return bridge;
 }
 
@@ -160,10 +175,7 @@ Link ensure_gateway(RouteSocket& host, const Link& bridge, const Conf& conf,
       gateways.push_back({*address.gateway, address.cidr.prefix});
     }
     if (gateways.empty()) continue;
-    // A bridge that was here before us may follow its ports' hardware addresses: pin its own.
-    if (plugins::ensure_gateway_addresses(host, device, gateways, conf.force_address)) {
-      host.send(netlink::set_link(device, {.mac = host.get(device.name).mac}));
-    }
+    plugins::ensure_gateway_addresses(host, device, gateways, conf.force_address);
     plugins::enable_forwarding(host, family);
   }
   return device;

@@ -7,7 +7,8 @@
 namespace bridge {
 
 /// The bridge of the config: made where it is missing, set up, deaf to router advertisements
-/// (CVE-2020-10749). Shared by all pods: one pod never takes it down.
+/// (CVE-2020-10749). Shared by all pods: one pod never takes it down. The MAC address of a bridge
+/// that carries the gateway address is fixed.
 /// \throws cni::Error where a link of that name is no bridge, or lacks the VLAN filtering that the
 /// config needs.
 /// mac: of a bridge that is made; absent: a random one.

@@ -60,9 +60,9 @@ void enable_forwarding(netlink::RouteSocket& host, netlink::Family family) {
   netlink::write_sysctl(v4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding", "1");
 }
 
-bool ensure_gateway_addresses(netlink::RouteSocket& host, const netlink::Link& device,
+void ensure_gateway_addresses(netlink::RouteSocket& host, const netlink::Link& device,
                               const std::vector<cni::Cidr>& gateways, bool force) {
-  if (gateways.empty()) return false;
+  if (gateways.empty()) return;
   std::vector<cni::Cidr> present;
   for (const auto& one : host.addresses(device, gateways.front().ip.family())) {
     present.push_back(one.cidr);
@@ -81,7 +81,6 @@ bool ensure_gateway_addresses(netlink::RouteSocket& host, const netlink::Link& d
     requests.push_back(std::move(request));
   }
   host.send(requests);
-  return !missing.empty();
 }
 
 }  // namespace plugins

@@ -15,9 +15,8 @@ void enable_forwarding(netlink::RouteSocket& host, netlink::Family family);
 
 /// Makes sure that the device has the gateway addresses, which are of one family. Another IPv4
 /// address, or an IPv6 address whose subnet overlaps, is a conflict: removed with force, else an
-/// error. True if one was added now. \throws cni::Error naming the address in the way;
-/// netlink::Error.
-bool ensure_gateway_addresses(netlink::RouteSocket& host, const netlink::Link& device,
+/// error. \throws cni::Error naming the address in the way; netlink::Error.
+void ensure_gateway_addresses(netlink::RouteSocket& host, const netlink::Link& device,
                               const std::vector<cni::Cidr>& gateways, bool force);
 
 }  // namespace plugins

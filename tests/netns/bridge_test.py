@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 """What the keys of the bridge plugin do to real frames, what CHECK notices, what GC collects."""
 
+import itertools
 import json
 import os
+import re
+import select
 import socket
 import struct
+import subprocess
 import sys
 import time
 
@@ -203,6 +207,46 @@ class Keys(suite.NodeTest):
         run("ip", "addr", "add", "10.9.9.9/16", "dev", "cni0")
         self.add(self.pod(), config())
         self.assertIn("10.9.9.9/16", run("ip", "addr", "show", "cni0"))
+
+    def seen_macs(self, name, act):
+        """The MAC addresses that the kernel announced of the link while act() ran."""
+        done = f"end-{name}"
+        monitor = subprocess.Popen(["ip", "monitor", "link"], stdout=subprocess.PIPE, text=True)
+        try:
+            lines = iter(monitor.stdout.readline, "")
+            for change in itertools.cycle(("up", "down")):  # until it listens
+                run("ip", "link", "set", "lo", change)
+                if select.select([monitor.stdout], [], [], 0.05)[0]:
+                    break
+            run("ip", "link", "set", "lo", "up")
+            act()
+            run("ip", "link", "add", done, "type", "bridge")
+            text = ""
+            for line in lines:
+                text += line
+                if done in line:
+                    break
+        finally:
+            monitor.kill()
+            monitor.communicate()
+        return set(re.findall(rf"\d+: {name}: .*\n +link/ether (\S+)", text))
+
+    def test_a_bridge_of_the_operator_keeps_its_MAC_address_at_every_moment(self):
+        for n, uplink in enumerate((False, True)):
+            name = f"br{n}"
+            run("ip", "link", "add", name, "up", "type", "bridge")
+            if uplink:  # higher than any address that a port gets
+                run("ip", "link", "add", "up0", "address", "fe:ff:ff:ff:ff:fe", "master", name, "up",
+                    "type", "veth", "peer", "up1")
+            before = details(name)["address"]
+            conf = config(name=f"net{n}", bridge=name,
+                          ipam={"type": "host-local", "subnet": f"10.{n + 1}.0.0/24"})
+            pods = [self.pod() for _ in range(3)]
+            seen = self.seen_macs(name, lambda: [self.add(pod, conf) for pod in pods])
+            self.assertEqual(seen, {before}, f"{name}, uplink {uplink}")
+            self.assertEqual(details(name)["address"], before)
+            for pod in pods:
+                self.assertTrue(answers(pod, f"10.{n + 1}.0.1"))
 
     def test_routes_have_what_IPAM_says_of_them(self):
         pod = self.pod()
