@@ -224,7 +224,9 @@ std::vector<Attachment> Request::valid_attachments() const {
 netlink::NetNs open_netns(const Request& request) try {
   return netlink::NetNs::open(request.netns);
 } catch (const netlink::Error& e) {
-  throw Error(Code::kInvalidNetNs, cat("CNI_NETNS: ", e.what()));
+  const netlink::Error named(cat("failed to open netns \"", request.netns, "\""), e.error(),
+                             e.kernel_text());
+  throw Error(Code::kInvalidNetNs, named.what(), "the path is that of CNI_NETNS");
 }
 
 void require_foreign_netns(const Request& request) {

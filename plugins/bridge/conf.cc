@@ -119,12 +119,7 @@ void read_dns(const Reader& place, Conf& conf) {
 }
 
 void read_masquerade_backend(const Reader& place, Conf& conf) {
-  const std::string text = place.as_string();
-  if (text.empty()) return;
-  conf.ip_masq_backend = plugins::backend_from(text);
-  if (!conf.ip_masq_backend) {
-    place.fail("unknown ipmasq backend, expected \"nftables\" or \"iptables\"");
-  }
+  conf.ip_masq_backend = plugins::backend_from(place.as_string());
 }
 
 constexpr const char* kOneMac =
@@ -280,6 +275,15 @@ void refuse_contradictions(const Reader& root, const Conf& conf) {
   }
 }
 
+// Only where it is used, as in the reference plugin.
+void refuse_unknown_backend(const Reader& root, const Conf& conf) {
+  if (!conf.ip_masq || conf.ipam_type.empty() || conf.ip_masq_backend) return;
+  const Reader place = root["ipMasqBackend"];
+  const std::string text = place.present() ? place.as_string() : "";
+  if (text.empty()) return;
+  place.fail(cat("unknown ipmasq backend \"", text, "\", expected \"nftables\" or \"iptables\""));
+}
+
 // What cannot be read may have been true when the pod was added.
 bool read_or_true(const Reader& root, const char* key) {
   bool field = false;
@@ -307,6 +311,7 @@ Conf Conf::parse(const cni::Request& request) {
   cni::read_keys(root, kKeys, conf);
   conf.is_gateway = conf.is_gateway || conf.is_default_gateway;
   refuse_contradictions(root, conf);
+  refuse_unknown_backend(root, conf);
   return conf;
 }
 

@@ -28,7 +28,7 @@ Link create_bridge(RouteSocket& host, const Conf& conf, const std::optional<netl
                                               .vlan_filtering = conf.vlan_filtering});
   request.tolerated = {EEXIST};  // another ADD was quicker
   try {
-    host.send(std::move(request));
+    cni::during(cat("could not add \"", conf.bridge, "\""), [&] { host.send(std::move(request)); });
   } catch (const netlink::Error& e) {
     if (e.error() != EOPNOTSUPP || !conf.vlan_filtering) throw;
     throw cni::Error(cni::Code::kInternal, e.what(),
@@ -80,7 +80,7 @@ void ignore_router_advertisements(const Link& link) {
 void require_usable(const Link& bridge, const Conf& conf) {
   if (bridge.kind != "bridge") {
     throw cni::Error(cni::Code::kInvalidConfig,
-                     cat("bridge: \"", bridge.name, "\" already exists but is not a bridge",
+                     cat("\"", bridge.name, "\" already exists but is not a bridge",
                          bridge.kind.empty() ? "" : cat(" but of kind ", bridge.kind)));
   }
   if (conf.vlan_filtering && !bridge.vlan_filtering) {
@@ -94,8 +94,9 @@ void require_usable(const Link& bridge, const Conf& conf) {
   }
 }
 
-Link ensure_bridge(RouteSocket& host, const Conf& conf, const std::optional<netlink::Mac>& mac) {
-  const cni::Phase phase("bridge");
+namespace {
+
+Link find_or_create(RouteSocket& host, const Conf& conf, const std::optional<netlink::Mac>& mac) {
   auto found = host.find(conf.bridge);
   const Link bridge = found ? *found : create_bridge(host, conf, mac);
   require_usable(bridge, conf);
@@ -109,6 +110,14 @@ Link ensure_bridge(RouteSocket& host, const Conf& conf, const std::optional<netl
     host.send(netlink::set_link(bridge, change));
   }
   return bridge;
+}
+
+}  // namespace
+
+Link ensure_bridge(RouteSocket& host, const Conf& conf, const std::optional<netlink::Mac>& mac) {
+  const cni::Phase phase("bridge");
+  return cni::during(cat("failed to create bridge \"", conf.bridge, "\""),
+                     [&] { return find_or_create(host, conf, mac); });
 }
 
 std::vector<netlink::Request> port_vlans(const Link& port, const Link& bridge, const Conf& conf,

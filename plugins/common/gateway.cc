@@ -45,10 +45,10 @@ const cni::Cidr* in_the_way_of(const std::vector<cni::Cidr>& missing, const cni:
 
 cni::Error conflict(const std::string& device, const cni::Cidr& present, const cni::Cidr& gateway) {
   return {cni::Code::kInvalidConfig,
-          cat("failed to set bridge addr: \"", device, "\" already has an IP address ",
-              present.str(), " different from ", gateway.str()),
-          "another network or a person gave it that address; use another bridge, the same subnet, "
-          "or \"forceAddress\": true to replace it"};
+          cat("failed to set bridge addr: \"", device,
+              "\" already has an IP address different from ", gateway.str()),
+          cat("another network or a person gave it ", present.str(),
+              "; use another bridge, the same subnet, or \"forceAddress\": true to replace it")};
 }
 
 }  // namespace

@@ -73,7 +73,6 @@ CASES = [
     Case("bridge name with a blank", 7, "bridge", {"bridge": "a b"}),
     Case("bridge is called ..", 7, "bridge", {"bridge": ".."}),
     Case("ipMasqBackend is unknown", 7, "ipMasqBackend", {"ipMasq": True, "ipMasqBackend": "pf"}),
-    Case("ipMasqBackend is unknown, and not used", 7, "ipMasqBackend", {"ipMasqBackend": "pf"}),
     Case("hairpin and promiscuous", 7, "hairpin", {"hairpinMode": True, "promiscMode": True}),
     Case("IPAM without an interface", 7, "disableContainerInterface",
          {"disableContainerInterface": True}),
@@ -265,6 +264,37 @@ class BadInput(suite.NodeTest):
             if "luck" in says:
                 self.assertIn("out of luck", error["msg"])
             self.assert_same(before, ignore=left_by_design, what=says)
+
+    def test_the_words_that_people_search_for_are_those_of_the_reference(self):
+        base = {"cniVersion": "1.0.0", "name": "net1", "type": "bridge", **GOOD["bridge"]}
+        run("ip", "link", "add", "veth0", "type", "veth", "peer", "veth1")
+        run("ip", "link", "add", "br0", "type", "bridge")
+        run("ip", "addr", "add", "10.9.9.9/16", "dev", "br0")
+        gateway = {"isGateway": True, "ipam": {"type": "host-local", "subnet": "10.1.2.0/24"}}
+        rows = [  # the kernel makes no link of that name: it is a name of its sysctls
+            ({"bridge": "all"}, 'failed to create bridge "all": could not add "all": '),
+            ({"bridge": "veth0"},
+             'failed to create bridge "veth0": "veth0" already exists but is not a bridge'),
+            ({"bridge": "br0", **gateway}, 'failed to set bridge addr: "br0" already has an IP '
+                                           'address different from 10.1.2.1/24'),
+            ({"ipMasq": True, "ipMasqBackend": "pf"}, 'unknown ipmasq backend "pf"')]
+        for change, words in rows:
+            error = self.assert_error(cni("bridge", "ADD", base | change, netns=self.box.path))
+            self.assertIn(words, error["msg"])
+            if "br0" in words:
+                self.assertIn("10.9.9.9/16", error["details"])
+        for plugin in ("bridge", "loopback"):
+            conf = {"cniVersion": "1.0.0", "name": "net1", "type": plugin}
+            for path in ("/run/netns/none", "/dev/null"):
+                error = self.assert_error(cni(plugin, "ADD", conf, netns=path), 8)
+                self.assertIn(f'failed to open netns "{path}": ', error["msg"])
+
+    def test_an_unknown_ipMasqBackend_is_refused_only_where_it_is_used(self):
+        base = {"cniVersion": "1.0.0", "name": "net1", "type": "bridge", "ipMasqBackend": "pf"}
+        for number, change in enumerate((GOOD["bridge"], {"ipMasq": True})):  # without IPAM
+            outcome = cni("bridge", "ADD", base | change, netns=self.box.path,
+                          container=f"c{number}", ifname=f"eth{number}", documented=False)
+            self.assert_ok(outcome)
 
     def test_an_unwritable_stdout_undoes_the_ADD(self):
         before = snapshot()

@@ -127,8 +127,9 @@ TEST_CASE("wrong values are refused with the place, the value and what was expec
       {R"("disableContainerInterface": true, "ipam": {"type": "static"})",
        "7 disableContainerInterface: cannot use IPAM when DisableContainerInterface flag is set: "
        "true"},
-      {R"("ipMasqBackend": "nft")",
-       "7 ipMasqBackend: unknown ipmasq backend, expected \"nftables\" or \"iptables\": \"nft\""},
+      {R"("ipMasqBackend": "nft", "ipMasq": true, "ipam": {"type": "static"})",
+       "7 ipMasqBackend: unknown ipmasq backend \"nft\", expected \"nftables\" or \"iptables\": "
+       "\"nft\""},
       {R"("isGateway": "yes")", "7 isGateway: expected true or false: \"yes\""},
       {R"("ipam": [])", "7 ipam: expected an object: []"},
       {R"("runtimeConfig": {"mac": "02:00"})",
