@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "libcni/hash.h"
+#include "libcni/undo.h"
 #include "netlink/types/error.h"
 
 namespace plugins::nft {
@@ -43,29 +44,46 @@ Handles handles_from(std::string_view text) {
   }
 }
 
+// What fn returns, or where it fails a default value: the record is no reason to refuse a pod its
+// network, or to leave its rules.
+template <class Fn>
+auto noting_failure(Fn fn) -> decltype(fn()) {
+  try {
+    return fn();
+  } catch (const netlink::Error& e) {
+    cni::note(netlink::cat("keep the handles of masquerading rules: ", e.what()));
+    return decltype(fn())();
+  }
+}
+
 }  // namespace
 
 MasqueradeRecord::MasqueradeRecord(std::optional<Dir> dir, const Masquerade& m)
     : dir_(std::move(dir)), name_(cni::OwnerTag(m.network, m.container_id, m.ifname).prefix()) {}
 
 MasqueradeRecord MasqueradeRecord::find(const Masquerade& masquerade) {
-  return {Dir::open(kPath), masquerade};
+  return {noting_failure([] { return Dir::open(kPath); }), masquerade};
 }
 
 MasqueradeRecord MasqueradeRecord::create(const Masquerade& masquerade) {
-  return {Dir::create(kPath), masquerade};
+  return {noting_failure([] { return std::optional(Dir::create(kPath)); }), masquerade};
 }
 
 bool MasqueradeRecord::begin() const {
-  if (!dir_->read_link(name_)) return true;
-  dir_->remove(name_);
-  dir_->make_link(name_, kUnknown);
-  return false;
+  if (!dir_) return false;
+  return noting_failure([&] {
+    if (!dir_->read_link(name_)) return true;
+    dir_->remove(name_);
+    dir_->make_link(name_, kUnknown);
+    return false;
+  });
 }
 
 void MasqueradeRecord::keep(const Handles& handles) const {
+  if (!dir_) return;
   // Taken: by an ADD of the same attachment at the same time.
-  if (!dir_->make_link(name_, text_of(handles))) begin();
+  const bool is_taken = noting_failure([&] { return !dir_->make_link(name_, text_of(handles)); });
+  if (is_taken) begin();
 }
 
 void MasqueradeRecord::replace(const Handles& handles) const {
@@ -74,24 +92,27 @@ void MasqueradeRecord::replace(const Handles& handles) const {
 }
 
 Handles MasqueradeRecord::handles() const {
-  return dir_ ? handles_from(dir_->read_link(name_).value_or(kUnknown)) : Handles{};
+  if (!dir_) return {};
+  return noting_failure([&] { return handles_from(dir_->read_link(name_).value_or(kUnknown)); });
 }
 
 void MasqueradeRecord::remove() const {
-  if (dir_) dir_->remove(name_);
+  if (!dir_) return;
+  noting_failure([&] { return dir_->remove(name_); });
 }
 
 void MasqueradeRecord::collect(const std::string& network,
                                const std::vector<cni::Attachment>& valid) {
-  const auto dir = Dir::open(kPath);
+  const auto dir = noting_failure([] { return Dir::open(kPath); });
   if (!dir) return;
   std::set<std::string> keep;
   for (const auto& a : valid) {
     keep.insert(cni::OwnerTag(network, a.container_id, a.ifname).prefix());
   }
   const std::string ours = cni::OwnerTag(network, "", "").network_hash + "-";
-  for (const std::string& name : dir->names()) {
-    if (name.starts_with(ours) && !keep.contains(name)) dir->remove(name);
+  for (const std::string& name : noting_failure([&] { return dir->names(); })) {
+    if (!name.starts_with(ours) || keep.contains(name)) continue;
+    noting_failure([&] { return dir->remove(name); });
   }
 }
 

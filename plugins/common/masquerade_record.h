@@ -18,8 +18,8 @@ using Handles = std::vector<std::uint64_t>;
 /// cni::OwnerTag) to the handles of the rules, "12,13". Like the rules it is gone after a reboot.
 /// It is there only where these are all rules that were added here for the attachment, and made
 /// after them; whoever uses it still compares the comments, as handles begin anew with the table.
-/// Without it, or where it says nothing, the rules have to be listed.
-/// Every member throws netlink::Error for what is not an expected answer.
+/// Without it, or where it says nothing, the rules have to be listed: that it cannot be read or
+/// written (a read-only /run, a full one) is noted on stderr, and no error.
 class MasqueradeRecord {
  public:
   static constexpr const char* kPath = "/run/cni/masquerade";
@@ -29,7 +29,7 @@ class MasqueradeRecord {
   static MasqueradeRecord create(const Masquerade& masquerade);
 
   /// Before rules are added. False: there are, or may be, others of the attachment (of an ADD that
-  /// no DEL followed), and from now on it says nothing.
+  /// no DEL followed), and from now on it says nothing; or it cannot be written.
   bool begin() const;
   /// After they were added, none of them missing.
   void keep(const Handles& handles) const;

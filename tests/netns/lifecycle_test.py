@@ -146,6 +146,33 @@ class Del(suite.NodeTest):
         os.unlink(log)
         self.assertLess(received[1], received[0] + 500, received)
 
+    def test_a_read_only_run_is_no_obstacle(self):
+        """/run/cni/masquerade only makes DEL faster."""
+        before = run("ip", "-br", "link")
+        for first in (False, True):  # is the directory there, and a pod of before in it?
+            early, late = self.pod(), self.pod()
+            conf = config("nftables")
+            options = {pod: {"netns": pod.path, "container": pod.name} for pod in (early, late)}
+            if first:
+                self.assert_ok(cni("bridge", "ADD", conf, **options[early]))
+            run("mount", "-o", "remount,ro", "/run")
+            try:
+                result = self.assert_ok(cni("bridge", "ADD", conf, **options[late]))
+                late.run("ping", "-c1", "-W1", "10.1.0.1")
+                checked = cni("bridge", "CHECK", conf | {"prevResult": result}, **options[late])
+                self.assert_ok(checked)
+                rules = run("nft", "list", "ruleset")
+                self.assertEqual(rules.count(f"id: {late.name}\""), 2, rules)
+                for pod in options:
+                    self.assert_ok(cni("bridge", "DEL", conf, **options[pod]))
+                gc = conf | {"cniVersion": "1.1.0", "cni.dev/valid-attachments": []}
+                self.assert_ok(cni("bridge", "GC", gc))
+                self.assertNotIn("masquerade comment", run("nft", "list", "ruleset"))
+            finally:
+                run("mount", "-o", "remount,rw", "/run")
+            run("ip", "link", "del", "cni0")
+            self.assertEqual(run("ip", "-br", "link"), before)
+
     def test_without_ADD_it_changes_nothing(self):
         pod = self.pod()
         before = snapshot()
