@@ -57,6 +57,11 @@ Dir Dir::create(const std::string& path) {
   throw netlink::Error(cat("open '", path, "'"), ENOENT);
 }
 
+bool Dir::exists(const std::string& path) noexcept {
+  struct stat info;
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
 std::optional<Dir> Dir::sub(const std::string& name) const {
   Fd fd(::openat(fd_.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (fd) return Dir(std::move(fd), cat(path_, "/", name));

@@ -68,4 +68,15 @@ class BestEffort {
 /// Writes a line for the operator to stderr; never throws.
 void note(std::string_view text) noexcept;
 
+/// What fn returns; where the kernel refuses it a note of what was tried, and a default value.
+template <class Fn>
+std::invoke_result_t<Fn> noting_failure(std::string_view what, Fn&& fn) {
+  try {
+    return std::forward<Fn>(fn)();
+  } catch (const netlink::Error& e) {
+    note(cat(what, ": ", e.what()));
+    return std::invoke_result_t<Fn>();
+  }
+}
+
 }  // namespace cni

@@ -115,6 +115,15 @@ Link route_pod(const Wiring& wiring, const Link& bridge, const plugins::PodInter
   return device;
 }
 
+// What the config says, and what was made when it said something else.
+DelConf what_to_remove(const cni::Request& request) {
+  DelConf conf = DelConf::parse(request);
+  conf.ip_masq = conf.ip_masq || plugins::was_masqueraded(
+                                     {request.network, request.container_id, request.ifname, {}});
+  conf.mac_spoof_check = conf.mac_spoof_check || had_macspoof(request.container_id, request.ifname);
+  return conf;
+}
+
 // Whether the pod's interface is gone.
 bool disconnect(const cni::Request& request, const DelConf& conf, cni::BestEffort& each) {
   // Closing the socket over which rules were removed waits for the kernel to free them, as the
@@ -188,7 +197,7 @@ Result add(const cni::Request& request, cni::Undo& undo) {
 }
 
 void del(const cni::Request& request) {
-  const DelConf conf = DelConf::parse(request);
+  const DelConf conf = what_to_remove(request);
   require_rights(request, conf);
   cni::BestEffort each;
   // Last: whoever gets the addresses next must not meet what belonged to this pod, and not at all
@@ -225,7 +234,7 @@ void gc(const cni::Request& request) {
     plugins::collect_links(request, valid, "veth");
     are_disconnected = true;
   });
-  if (conf.mac_spoof_check) each("remove hardware address checks", [] { gc_macspoof(); });
+  each("remove hardware address checks", [] { gc_macspoof(); });
   each("remove masquerading", [&] { plugins::gc_masquerade(request.network, valid); });
   if (are_disconnected) {
     each("collect addresses",

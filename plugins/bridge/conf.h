@@ -48,8 +48,8 @@ struct Conf {
   static Conf parse(const cni::Request& request);
 };
 
-/// What DEL and GC need, read so that nothing wrong elsewhere in the config keeps a pod from being
-/// taken down. What cannot be read is taken as "to be cleaned up".
+/// What the config says that DEL and GC have to remove, read so that nothing wrong elsewhere in the
+/// config keeps a pod from being taken down. What cannot be read is taken as "to be cleaned up".
 struct DelConf {
   bool ip_masq = false;
   bool mac_spoof_check = false;

@@ -7,9 +7,12 @@
 #include <cerrno>
 #include <set>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
+#include "libcni/dir.h"
 #include "libcni/error.h"
+#include "libcni/undo.h"
 #include "netlink/nf/match.h"
 #include "netlink/nf/socket.h"
 #include "netlink/types/error.h"
@@ -18,6 +21,7 @@ namespace bridge {
 
 namespace {
 
+using cni::Dir;
 using netlink::cat;
 using netlink::Mac;
 using netlink::nf::Batch;
@@ -30,6 +34,9 @@ using netlink::nf::Rule;
 using netlink::nf::Table;
 using netlink::nf::TableFamily;
 
+// A symbolic link to itself for each attachment with a check, so that DEL knows it where the config
+// says nothing of it any more, and opens no door of the kernel where there is none.
+constexpr const char* kMarks = "/run/cni/macspoofchk";
 constexpr std::string_view kChainPrefix = "cni-br-iface-";
 constexpr std::int32_t kPriority = -300;  // NF_BR_PRI_NAT_DST_BRIDGED
 // NF_BR_PRE_ROUTING; its header clashes with the C library's.
@@ -68,6 +75,21 @@ void require_short(const std::string& id) {
 
 bool has_chains(NfSocket& socket, const std::string& id) {
   return socket.has_chain(iface_chain(id)) || socket.has_chain(mac_chain(id));
+}
+
+// A mark is no reason to refuse a pod its network, or to leave its rules.
+template <class Fn>
+std::invoke_result_t<Fn> noting_failure(Fn&& fn) {
+  return cni::noting_failure("remember the rules of macspoofchk", std::forward<Fn>(fn));
+}
+
+void remove_marks(NfSocket& socket) {
+  const auto marks = noting_failure([] { return Dir::open(kMarks); });
+  if (!marks) return;
+  for (const std::string& id : noting_failure([&] { return marks->names(); })) {
+    if (socket.has_chain(iface_chain(id))) continue;
+    noting_failure([&] { return marks->remove(id); });
+  }
 }
 
 std::vector<Rule> rules_of(NfSocket& socket, const std::string& id) {
@@ -142,12 +164,17 @@ void add_macspoof(const std::string& container_id, const std::string& ifname,
   const std::string id = id_of(container_id, ifname);
   require_short(id);
   NfSocket socket;
+  noting_failure([&] { return Dir::create(kMarks).make_link(id, id); });
   socket.commit_planned([&](Batch& batch) {
     // Nothing can jump to chains that are not there: the long list need not be read.
     MacspoofState seen{socket.has_chain(prerouting()), has_chains(socket, id)};
     if (seen.has_chains) seen.prerouting = rules_of(socket, id);
     batch = plan_macspoof(seen, id, host_veth, mac);
   });
+}
+
+bool had_macspoof(const std::string& container_id, const std::string& ifname) {
+  return Dir::exists(cat(kMarks, "/", id_of(container_id, ifname)));
 }
 
 void remove_macspoof(const std::string& container_id, const std::string& ifname) {
@@ -159,6 +186,8 @@ void remove_macspoof(NfSocket* socket, const std::string& container_id, const st
   if (socket == nullptr) return;
   const std::string id = id_of(container_id, ifname);
   socket->commit_planned([&](Batch& batch) { plan_remove(*socket, id, batch); });
+  const auto marks = noting_failure([] { return Dir::open(kMarks); });
+  if (marks) noting_failure([&] { return marks->remove(id); });
 }
 
 void gc_macspoof() {
@@ -169,6 +198,7 @@ void gc_macspoof() {
       plan_remove(*socket, id, batch);
     }
   });
+  remove_marks(*socket);
 }
 
 void check_macspoof(const std::string& container_id, const std::string& ifname,

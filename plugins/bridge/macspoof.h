@@ -20,6 +20,10 @@ namespace bridge {
 void add_macspoof(const std::string& container_id, const std::string& ifname,
                   const std::string& host_veth, const netlink::Mac& mac);
 
+/// Whether add_macspoof() was called for the attachment, by what the node knows and not the config:
+/// one system call. It misses what could not be noted (a read-only /run) or another plugin made.
+bool had_macspoof(const std::string& container_id, const std::string& ifname);
+
 /// Removes what is there of it; nothing there is no error. \throws netlink::Error.
 void remove_macspoof(const std::string& container_id, const std::string& ifname);
 /// As above, over a socket that the caller keeps open until its other waiting work is done (see

@@ -77,14 +77,22 @@ void add_masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& 
   auto socket = NfSocket::find();
   if (!backend && socket && nft::add(*socket, masquerade, true)) return;
   if (!backend && iptables_missing()) throw no_backend();
+  nft::MasqueradeRecord::create(masquerade).keep({});
   xt::add(pointer(socket), masquerade);
 }
 
 void restore_masquerade(MasqueradeBackend backend, const Masquerade& masquerade) {
   auto socket = NfSocket::find();
-  if (backend == MasqueradeBackend::kIptables) return xt::restore(pointer(socket), masquerade);
+  if (backend == MasqueradeBackend::kIptables) {
+    nft::MasqueradeRecord::create(masquerade).keep({});
+    return xt::restore(pointer(socket), masquerade);
+  }
   if (!socket) throw cni::Error(Code::kPluginUnavailable, "the kernel has no nf_tables");
   nft::restore(*socket, masquerade);
+}
+
+bool was_masqueraded(const Masquerade& masquerade) {
+  return nft::MasqueradeRecord::exists(masquerade);
 }
 
 void remove_masquerade(const Masquerade& masquerade) {
@@ -94,20 +102,20 @@ void remove_masquerade(const Masquerade& masquerade) {
 
 void remove_masquerade(NfSocket* socket, const Masquerade& masquerade) {
   const cni::Phase phase("masquerade");
+  const auto record = nft::MasqueradeRecord::find(masquerade);
   cni::BestEffort each;
   if (socket != nullptr) {
     each("nf_tables", [&] {
-      const auto record = nft::MasqueradeRecord::find(masquerade);
       const nft::Handles handles = record.handles();
       socket->commit_planned([&](Batch& batch) {
         nft::plan_remove(*socket, masquerade, handles, batch);
         xt::plan_remove(*socket, masquerade, batch);
       });
-      record.remove();
     });
   }
   each("iptables", [&] { xt::remove_legacy(masquerade); });
   each.finish();
+  record.remove();  // not before: the next DEL may know by it alone that there are rules
 }
 
 void gc_masquerade(const std::string& network, const std::vector<cni::Attachment>& valid) {

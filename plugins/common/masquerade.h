@@ -46,6 +46,11 @@ void add_masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& 
 /// \throws as add_masquerade().
 void restore_masquerade(MasqueradeBackend backend, const Masquerade& masquerade);
 
+/// Whether add_masquerade() was called for the attachment, by what the node knows and not the
+/// config: one system call. It misses what could not be noted (a read-only /run) or another plugin
+/// made.
+bool was_masqueraded(const Masquerade& masquerade);
+
 /// Removes what either backend has for the attachment; with nothing there it is cheap and runs
 /// nothing. Without addresses it removes what it finds under the attachment's names; the names of
 /// the iptables form are shared by all attachments of a container to one network.

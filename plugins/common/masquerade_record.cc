@@ -4,6 +4,7 @@
 #include <charconv>
 #include <set>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "libcni/hash.h"
@@ -44,16 +45,10 @@ Handles handles_from(std::string_view text) {
   }
 }
 
-// What fn returns, or where it fails a default value: the record is no reason to refuse a pod its
-// network, or to leave its rules.
+// The record is no reason to refuse a pod its network, or to leave its rules.
 template <class Fn>
-auto noting_failure(Fn fn) -> decltype(fn()) {
-  try {
-    return fn();
-  } catch (const netlink::Error& e) {
-    cni::note(netlink::cat("keep the handles of masquerading rules: ", e.what()));
-    return decltype(fn())();
-  }
+std::invoke_result_t<Fn> noting_failure(Fn&& fn) {
+  return cni::noting_failure("remember the rules of ipMasq", std::forward<Fn>(fn));
 }
 
 }  // namespace
@@ -67,6 +62,11 @@ MasqueradeRecord MasqueradeRecord::find(const Masquerade& masquerade) {
 
 MasqueradeRecord MasqueradeRecord::create(const Masquerade& masquerade) {
   return {noting_failure([] { return std::optional(Dir::create(kPath)); }), masquerade};
+}
+
+bool MasqueradeRecord::exists(const Masquerade& m) {
+  const cni::OwnerTag tag(m.network, m.container_id, m.ifname);
+  return Dir::exists(netlink::cat(kPath, "/", tag.prefix()));
 }
 
 bool MasqueradeRecord::begin() const {

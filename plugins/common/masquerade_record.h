@@ -16,10 +16,11 @@ using Handles = std::vector<std::uint64_t>;
 /// Where an attachment's rules are in chain masq_checks, so that DEL asks for these instead of
 /// reading those of all pods: a symbolic link in /run/cni/masquerade from "H1-H2" (see
 /// cni::OwnerTag) to the handles of the rules, "12,13". Like the rules it is gone after a reboot.
-/// It is there only where these are all rules that were added here for the attachment, and made
-/// after them; whoever uses it still compares the comments, as handles begin anew with the table.
-/// Without it, or where it says nothing, the rules have to be listed: that it cannot be read or
-/// written (a read-only /run, a full one) is noted on stderr, and no error.
+/// It has handles only where these are all rules that were added here for the attachment, and is
+/// made after them; whoever uses it still compares the comments, as handles begin anew with the
+/// table. For rules of iptables it has none, and says that there are rules. Without it, or where it
+/// says nothing, the rules have to be listed: that it cannot be read or written (a read-only /run,
+/// a full one) is noted on stderr, and no error.
 class MasqueradeRecord {
  public:
   static constexpr const char* kPath = "/run/cni/masquerade";
@@ -27,6 +28,7 @@ class MasqueradeRecord {
   /// With nothing in it where the directory does not exist.
   static MasqueradeRecord find(const Masquerade& masquerade);
   static MasqueradeRecord create(const Masquerade& masquerade);
+  static bool exists(const Masquerade& masquerade);
 
   /// Before rules are added. False: there are, or may be, others of the attachment (of an ADD that
   /// no DEL followed), and from now on it says nothing; or it cannot be written.

@@ -110,6 +110,27 @@ class Del(suite.NodeTest):
             os.unlink(pod.path)
         self.assert_same(before, ignore=left_by_design)
 
+    @suite.cases([(f"{verb}, {backend}", (verb, backend)) for verb in ("DEL", "GC")
+                  for backend in ("nftables", "iptables")])
+    def removes_what_was_switched_off_by_now(self, row):
+        verb, backend = row
+        if backend == "iptables" and have("iptables-restore"):
+            self.skipTest("iptables is not installed")
+        before = snapshot()
+        pod = self.pod()
+        conf = config(backend, version="1.1.0", macspoofchk=True)
+        self.assert_ok(cni("bridge", "ADD", conf, netns=pod.path))
+        conf |= {"ipMasq": False, "macspoofchk": False}
+        if verb == "GC":
+            pod.remove()
+            wait_for(lambda: not json.loads(run("ip", "-j", "link", "show", "type", "veth")))
+            conf["cni.dev/valid-attachments"] = []
+        for _ in range(2):
+            self.assert_ok(cni("bridge", verb, conf, netns=pod.path))
+        if verb == "DEL":
+            pod.remove()
+        self.assert_same(before, ignore=left_by_design)
+
     @suite.cases([("a thread", ("clone,clone3:error=EAGAIN",)),
                   ("an eventfd", ("eventfd2:error=EMFILE",))])
     def needs_no(self, row):

@@ -154,11 +154,15 @@ TEST_CASE("nftables: GC removes the records of those that are gone") {
   CHECK(count(output_of("ls " + kRecords), "\n") == 2);
 }
 
-TEST_CASE("iptables keeps no record") {
+TEST_CASE("iptables: the record says that there are rules, and goes with them") {
   const Node node;
+  CHECK_FALSE(plugins::was_masqueraded(pod("one", {})));
   plugins::add_masquerade(plugins::MasqueradeBackend::kIptables, pod("one", {"10.7.1.2/24"}));
-  CHECK(!std::filesystem::exists(kRecords));
+  CHECK(record_of("one") == "?");
+  CHECK(plugins::was_masqueraded(pod("one", {})));
+  CHECK_FALSE(plugins::was_masqueraded(pod("one", {}, "other")));
   plugins::remove_masquerade(pod("one", {}));
+  CHECK(record_of("one").empty());
 }
 
 int main(int argc, char** argv) {

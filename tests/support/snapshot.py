@@ -266,6 +266,7 @@ def left_by_design(place, bridge="cni0"):
         name = os.path.basename(rest.rstrip("/"))
         if rest.startswith("run/"):
             return rest in ("run/xtables.lock", "run/cni/", "run/cni/masquerade/",
+                            "run/cni/macspoofchk/",
                             "run/cni/portmap/", "run/cni/portmap/lock",
                             "run/cni/portmap/claims/")
         return rest.startswith("var/lib/cni/") and (
