@@ -6,6 +6,7 @@
 #include <linux/netfilter_ipv6/ip6_tables.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <utility>
@@ -49,6 +50,18 @@ bool is_any(const Address& mask) {
   return std::all_of(bytes, bytes + sizeof mask, [](unsigned char one) { return one == 0; });
 }
 
+template <class Address>
+std::optional<Cidr> source_of(const Address& address, const Address& mask) {
+  const Ip ip = Ip::from_bytes(&address, sizeof address);
+  const Ip bits = Ip::from_bytes(&mask, sizeof mask);
+  unsigned prefix = 0;
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    prefix += static_cast<unsigned>(std::popcount(bits.data()[i]));
+  }
+  if (Ip::any(ip.family()).broadcast(0).masked(prefix) != bits) return std::nullopt;
+  return Cidr{ip, prefix};
+}
+
 template <class Entry, class Match>
 LegacyForward::Rule rule_of(const Entry& entry, const Match& match) {
   LegacyForward::Rule rule;
@@ -57,6 +70,8 @@ LegacyForward::Rule rule_of(const Entry& entry, const Match& match) {
   const bool has_matches = entry.target_offset > sizeof entry;
   rule.is_narrow = has_matches || match.proto != 0 || match.invflags != 0 || !is_any(match.smsk) ||
                    !is_any(match.dmsk);
+  // IP6T_INV_SRCIP is the same number.
+  if ((match.invflags & IPT_INV_SRCIP) == 0) rule.source = source_of(match.src, match.smsk);
   return rule;
 }
 
@@ -72,11 +87,19 @@ LegacyForward decode(const ForwardEntries& entries) {
     } else {
       auto rule = rule_of(entry, V::match(entry));
       rule.accepts = verdict == -NF_ACCEPT - 1;
+      rule.returns = verdict == XT_RETURN;
       out.rules.push_back(std::move(rule));
     }
     at += entry.next_offset;
   }
   return out;
+}
+
+std::optional<LegacyForward> read_chain(Family family, const char* name, unsigned hook) {
+  auto table = read_raw_legacy(family, name);
+  if (!table) return std::nullopt;
+  const auto [first, policy] = table->chains[hook];
+  return decode_legacy_forward(family, {std::move(table->entries), first, policy});
 }
 
 }  // namespace
@@ -86,10 +109,11 @@ LegacyForward decode_legacy_forward(Family family, const ForwardEntries& entries
 }
 
 std::optional<LegacyForward> read_legacy_forward(Family family) {
-  auto table = read_raw_legacy(family, "filter");
-  if (!table) return std::nullopt;
-  const auto [first, policy] = table->chains[NF_INET_FORWARD];
-  return decode_legacy_forward(family, {std::move(table->entries), first, policy});
+  return read_chain(family, "filter", NF_INET_FORWARD);
+}
+
+std::optional<LegacyForward> read_legacy_postrouting(Family family) {
+  return read_chain(family, "nat", NF_INET_POST_ROUTING);
 }
 
 // An empty table has an entry for the policy of each built-in chain, and one that ends it.

@@ -29,10 +29,16 @@ using netlink::nf::Table;
 using netlink::nf::TableFamily;
 
 constexpr const char* kTable = "cni_plugins_masquerade";
-constexpr std::int32_t kSourceNatPriority = 100;  // NF_IP_PRI_NAT_SRC
+// The first chain that has source NAT for a connection decides. iptables and most others have 100
+// (NF_IP_PRI_NAT_SRC), where the chain that was made last is the first one: who has rules for pods
+// is asked before us.
+constexpr std::int32_t kPriority = 150;
 
 ChainId checks() { return {TableFamily::kInet, kTable, "masq_checks"}; }
-ChainId postrouting() { return {TableFamily::kInet, kTable, "postrouting"}; }
+ChainId postrouting() { return {TableFamily::kInet, kTable, "postrouting_late"}; }
+// The reference plugin's own, with priority 100, which a chain keeps as long as it exists. It also
+// goes to masq_checks. An ADD of the reference plugin makes it again.
+ChainId reference_postrouting() { return {TableFamily::kInet, kTable, "postrouting"}; }
 
 Exprs join(Exprs first, const Exprs& second) {
   first.insert(first.end(), second.begin(), second.end());
@@ -72,7 +78,7 @@ Batch skeleton() {
                   {},
                   "Masquerade traffic from certain IPs to any (non-multicast) IP outside their "
                   "subnet"});
-  batch.add(Chain{postrouting(), Hook{"nat", NF_INET_POST_ROUTING, kSourceNatPriority}});
+  batch.add(Chain{postrouting(), Hook{"nat", NF_INET_POST_ROUTING, kPriority}});
   return batch;
 }
 
@@ -95,6 +101,10 @@ bool has_rule(const std::vector<Rule>& seen, const std::string& tag, const Cidr&
   });
 }
 
+BaseChains base_chains(NfSocket& socket) {
+  return {socket.rules(postrouting()), socket.has_chain(reference_postrouting())};
+}
+
 bool as_wanted(const std::vector<Rule>& seen) {
   const auto wanted = postrouting_rules();
   return std::equal(seen.begin(), seen.end(), wanted.begin(), wanted.end(),
@@ -113,12 +123,15 @@ bool can_masquerade(NfSocket& socket) {
 // Flushing in the same transaction is what makes any number of concurrent first ADDs end with one
 // set of rules. But to delete a rule, or to add a chain once more, costs 10 ms when the socket is
 // closed: only where it is needed. The rule that goes to masq_checks vouches for that chain.
-Batch plan_add(const std::vector<Rule>& seen, const Masquerade& masquerade) {
+Batch plan_add(const BaseChains& seen, const Masquerade& masquerade) {
   Batch batch;
-  if (!as_wanted(seen)) {
+  if (!as_wanted(seen.postrouting)) {
     batch = skeleton();
     batch.flush(postrouting());
     for (Rule& rule : postrouting_rules()) batch.add(std::move(rule));
+  }
+  if (seen.has_reference_chain) {
+    batch.flush(reference_postrouting()).remove(reference_postrouting());
   }
   const std::string comment = tag_of(masquerade).text;
   for (const Cidr& address : masquerade.addresses) {
@@ -128,13 +141,13 @@ Batch plan_add(const std::vector<Rule>& seen, const Masquerade& masquerade) {
 }
 
 bool add(NfSocket& socket, const Masquerade& masquerade, bool only_if_able) {
-  std::optional<std::vector<Rule>> seen = socket.rules(postrouting());
+  std::optional<BaseChains> seen = base_chains(socket);
   // Rules there say that the kernel has source NAT.
-  if (only_if_able && seen->empty() && !can_masquerade(socket)) return false;
+  if (only_if_able && seen->postrouting.empty() && !can_masquerade(socket)) return false;
   const auto record = MasqueradeRecord::create(masquerade);
   const bool are_all = record.begin();
   const Handles added = socket.commit_planned([&](Batch& batch) {
-    if (!seen) seen = socket.rules(postrouting());
+    if (!seen) seen = base_chains(socket);
     batch = plan_add(*seen, masquerade);
     seen.reset();  // lost a race: they are others by now
   });
@@ -153,7 +166,7 @@ void restore(NfSocket& socket, const Masquerade& masquerade) {
     const auto seen = socket.rules(checks(), {.comment_start = prefix});
     std::erase_if(lacking.addresses,
                   [&](const Cidr& address) { return has_rule(seen, tag.text, address); });
-    batch = plan_add(socket.rules(postrouting()), lacking);
+    batch = plan_add(base_chains(socket), lacking);
     all.clear();
     for (const Rule& rule : seen) all.push_back(rule.handle);
   });
@@ -186,7 +199,8 @@ void plan_gc(NfSocket& socket, const std::string& network,
 }
 
 std::optional<std::string> missing(NfSocket& socket, const Masquerade& masquerade) {
-  if (!as_wanted(socket.rules(postrouting()))) {
+  if (!as_wanted(socket.rules(postrouting())) &&
+      !as_wanted(socket.rules(reference_postrouting()))) {
     return cat("chain '", postrouting().str(), "' is not as it should be");
   }
   const auto seen = socket.rules(checks());

@@ -8,15 +8,20 @@
 #include "plugins/common/masquerade.h"
 #include "plugins/common/masquerade_record.h"
 
-/// The nftables form of masquerading: table inet cni_plugins_masquerade, one rule per address.
+/// The nftables form of masquerading: table inet cni_plugins_masquerade, one rule per address in
+/// chain masq_checks, as the reference plugin's; a base chain of our own leads there.
 namespace plugins::nft {
 
 /// Whether the kernel can do it: table, chains and rules.
 bool can_masquerade(netlink::nf::NfSocket& socket);
 
-/// What ADD sends, given the rules of chain postrouting as they are.
-netlink::nf::Batch plan_add(const std::vector<netlink::nf::Rule>& postrouting,
-                            const Masquerade& masquerade);
+/// What leads to the rules of pods before an ADD.
+struct BaseChains {
+  std::vector<netlink::nf::Rule> postrouting;  ///< those of our base chain
+  bool has_reference_chain = false;            ///< that of the reference plugin, before ours
+};
+/// What ADD sends.
+netlink::nf::Batch plan_add(const BaseChains& seen, const Masquerade& masquerade);
 /// False, and nothing done, where the kernel cannot do it and that is to be an answer.
 bool add(netlink::nf::NfSocket& socket, const Masquerade& masquerade, bool only_if_able = false);
 

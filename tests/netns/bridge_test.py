@@ -353,7 +353,7 @@ MUTATIONS = [
     ("the gateway's address", "ip addr del 10.1.0.1/24 dev cni0", "gateway address 10.1.0.1/24"),
     ("forwarding", "sysctl -qw net.ipv4.ip_forward=0", "ip_forward"),
     ("the masquerading", "nft flush chain inet cni_plugins_masquerade masq_checks", "asquerad"),
-    ("the masquerading's hook", "nft flush chain inet cni_plugins_masquerade postrouting",
+    ("the masquerading's hook", "nft flush chain inet cni_plugins_masquerade postrouting_late",
      "asquerad"),
     ("the hardware address check", "nft flush chain bridge nat PREROUTING", "macspoofchk"),
     ("the reservation", "rm /var/lib/cni/networks/net1/10.1.0.2 "

@@ -413,6 +413,37 @@ class Firewall(DoctorTest):
         run("iptables-legacy", "-F", "INPUT")
         self.assert_healthy()
 
+    def test_a_rule_that_exempts_pods_from_NAT_in_vain(self):
+        def content_with(tool, *match):
+            run(tool, "-t", "nat", "-I", "POSTROUTING", *match)
+            self.assert_healthy()
+            run(tool, "-t", "nat", "-D", "POSTROUTING", *match)
+
+        self.assert_healthy()
+        rows = [("iptables-nft", ("-s", "10.1.0.0/16", "-d", "10.0.0.0/8", "-j", "ACCEPT"),
+                 "'ip nat POSTROUTING' accepts packets from 10.1.0.0/16"),
+                ("iptables-nft", ("-o", "up0", "-j", "RETURN"), "from 0.0.0.0/0"),
+                ("ip6tables-nft", ("-s", "fd00:1:2::9", "-j", "ACCEPT"), "from fd00:1:2::9/128"),
+                ("iptables-legacy", ("-s", "10.1.2.0/24", "-j", "RETURN"),
+                 "'iptables-legacy nat POSTROUTING' accepts packets from 10.1.2.0/24")]
+        for tool, match, text in rows:
+            try:
+                run(tool, "-t", "nat", "-I", "POSTROUTING", *match)
+            except (RuntimeError, OSError) as reason:
+                self.skipTest(str(reason))
+            remedy = self.assert_finds("warning", "NAT exemptions", text, "'net'",
+                                       besides=["iptables"])
+            self.assertIn('"ipMasqBackend": "iptables"', remedy)
+            run(tool, "-t", "nat", "-D", "POSTROUTING", *match)
+        for match in (("-s", "10.9.0.0/16", "-j", "ACCEPT"), ("-s", "10.1.0.0/16", "-j", "LOG"),
+                      ("!", "-s", "10.1.0.0/16", "-j", "ACCEPT")):
+            content_with("iptables-nft", *match)
+        run("iptables-nft", "-t", "nat", "-I", "POSTROUTING", *rows[0][1])
+        for bridge in (BRIDGE, BRIDGE | {"ipMasqBackend": "nftables"}):
+            use(chain(bridge, PORTMAP, BANDWIDTH))
+            self.cured(self.assert_finds("warning", "NAT exemptions", rows[0][2]))
+            self.assertEqual(config()["plugins"][0]["ipMasqBackend"], "iptables")
+
     def test_firewalld(self):
         run("nft", "add", "table", "inet", "firewalld")
         run("nft", "add", "chain", "inet", "firewalld", "filter_FORWARD",

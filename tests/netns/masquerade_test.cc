@@ -51,8 +51,8 @@ const std::string kEmptyTable = R"(table inet cni_plugins_masquerade {
 		comment "Masquerade traffic from certain IPs to any (non-multicast) IP outside their subnet"
 	}
 
-	chain postrouting {
-		type nat hook postrouting priority srcnat; policy accept;
+	chain postrouting_late {
+		type nat hook postrouting priority 150; policy accept;
 		ip daddr 224.0.0.0/4 return
 		ip6 daddr ff00::/8 return
 		goto masq_checks
@@ -91,7 +91,7 @@ TEST_CASE("nftables: the listing is what nft takes back") {
 TEST_CASE("nftables: an ADD repairs a damaged chain, and twice is once") {
   const Node node;
   plugins::add_masquerade(kNft, pod("one", {"10.7.1.2/24"}));
-  REQUIRE(run("nft flush chain inet cni_plugins_masquerade postrouting"));
+  REQUIRE(run("nft flush chain inet cni_plugins_masquerade postrouting_late"));
   plugins::add_masquerade(kNft, pod("two", {"10.7.1.3/24"}));
   plugins::add_masquerade(kNft, pod("three", {"10.7.1.4/24"}));
   CHECK(count(ruleset(), "goto masq_checks") == 1);

@@ -44,6 +44,21 @@ bool concerns(const Node& node, const ForwardChain& chain) {
   return (chain.v4 && uses(node, Family::kIpv4)) || (chain.v6 && uses(node, Family::kIpv6));
 }
 
+bool is_for(const Node& node, const NatExemption& rule, const std::string& network) {
+  const auto all = subnets(node);
+  return std::any_of(all.begin(), all.end(), [&](const Subnet& one) {
+    return one.network == network && one.span.start.family() == rule.source.ip.family() &&
+           overlap(one.span.subnet, rule.source);
+  });
+}
+
+std::string use_iptables(const BridgeNetwork& one) {
+  const char* const edit = one.masquerade_backend.empty()
+                               ? R"(s/"type": *"bridge"/&, "ipMasqBackend": "iptables"/)"
+                               : R"sed(s/\("ipMasqBackend": *\)"nftables"/\1"iptables"/)sed";
+  return cat("sed -i '", edit, "' ", one.list->file);
+}
+
 bool has_plugin(const cni::NetworkList& list, const char* type) {
   return std::any_of(list.plugins.begin(), list.plugins.end(),
                      [type](const auto& plugin) { return plugin.type == type; });
@@ -103,6 +118,27 @@ Findings check_backends(const Node& node) {
   return {{Level::kWarning, "there are rules of iptables-legacy and of iptables-nft",
            "each of them shows its own alone, and a packet has to pass both",
            "iptables-legacy-save; iptables-nft-save"}};
+}
+
+// With nftables ACCEPT ends no more than the chain that it is in (nft(8), "verdict statement"), and
+// pods are masqueraded in another one; with iptables it is before their rules.
+Findings check_exemptions(const Node& node) {
+  Findings out;
+  if (!node.firewall.has_table("cni_plugins_masquerade")) return out;
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    if (!one.masquerades || one.masquerade_backend == "iptables") continue;
+    for (const NatExemption& rule : node.firewall.exemptions) {
+      if (!is_for(node, rule, one.list->name)) continue;
+      out.push_back(
+          {Level::kWarning,
+           cat("chain '", rule.chain, "' accepts packets from ", rule.source.str(),
+               " without NAT, but network '", one.list->name, "' masquerades by nftables"),
+           "the pods are masqueraded all the same; new pods are not with ipMasqBackend "
+           "iptables",
+           use_iptables(one)});
+    }
+  }
+  return out;
 }
 
 }  // namespace tool::doctor

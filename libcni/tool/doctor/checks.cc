@@ -11,6 +11,7 @@ constexpr Source kRoutes[] = {Source::kRoutes};
 constexpr Source kLinks[] = {Source::kCache, Source::kRoutes};
 constexpr Source kRules[] = {Source::kCache, Source::kFirewall};
 constexpr Source kFirewall[] = {Source::kFirewall};
+constexpr Source kNat[] = {Source::kNetworks, Source::kPools, Source::kFirewall};
 constexpr Source kPools[] = {Source::kPools};
 constexpr Source kHeld[] = {Source::kPools, Source::kCache};
 constexpr Source kSubnets[] = {Source::kPools, Source::kRoutes};
@@ -44,6 +45,8 @@ constexpr Check kChecks[] = {
     {"forward policy", "no chain drops what pods send", check_forward_policy, kFirewall},
     {"firewalld", "firewalld is not in the way", check_firewalld, kFirewall},
     {"iptables", "one iptables has all rules", check_backends, kFirewall},
+    {"NAT exemptions", "no rule spares pods the NAT that they have all the same", check_exemptions,
+     kNat},
     {"connections", "there is room for new connections", check_conntrack},
     {"uplink", "there is a way out", check_uplink, kSubnets},
     {"MTU", "no bridge has a larger MTU than the uplink", check_mtu, kRoutes},

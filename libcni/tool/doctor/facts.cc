@@ -47,6 +47,7 @@ std::vector<BridgeNetwork> bridge_networks(const Node& node) {
                                    is_true(plugin.conf, "isDefaultGateway"),
                      .masquerades = is_true(plugin.conf, "ipMasq"),
                      .hairpin = is_true(plugin.conf, "hairpinMode"),
+                     .masquerade_backend = text(plugin.conf, "ipMasqBackend", ""),
                      .mtu = number(plugin.conf, "mtu"),
                      .vlan = number(plugin.conf, "vlan"),
                      .has_ports = has_ports});

@@ -13,9 +13,10 @@ struct BridgeNetwork {
   const cni::NetworkList* list = nullptr;
   std::string bridge;
   bool is_gateway = false, masquerades = false, hairpin = false;
-  unsigned mtu = 0;        ///< 0: the kernel's
-  unsigned vlan = 0;       ///< then the gateway's address is on another link
-  bool has_ports = false;  ///< portmap is in the list
+  std::string masquerade_backend;  ///< "": the node's
+  unsigned mtu = 0;                ///< 0: the kernel's
+  unsigned vlan = 0;               ///< then the gateway's address is on another link
+  bool has_ports = false;          ///< portmap is in the list
 };
 std::vector<BridgeNetwork> bridge_networks(const Node& node);
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "netlink/nf/legacy_forward.h"
+#include "netlink/nf/match.h"
 #include "netlink/nf/socket.h"
 #include "netlink/types/error.h"
 
@@ -12,13 +13,16 @@ namespace tool::doctor {
 namespace {
 
 using netlink::cat;
+using netlink::Cidr;
 using netlink::Family;
 using netlink::nf::Bytes;
 using netlink::nf::Chain;
+using netlink::nf::ChainId;
 using netlink::nf::Cmp;
 using netlink::nf::Element;
 using netlink::nf::Meta;
 using netlink::nf::NfSocket;
+using netlink::nf::Payload;
 using netlink::nf::Rule;
 using netlink::nf::SetId;
 using netlink::nf::TableFamily;
@@ -27,7 +31,8 @@ using netlink::nf::Verdict;
 constexpr TableFamily kFamilies[] = {TableFamily::kInet, TableFamily::kIp, TableFamily::kIp6};
 // linux/netfilter.h and linux/netfilter/nf_tables.h
 constexpr std::uint32_t kForwardHook = 2, kDrop = 0, kIncomingName = 6, kOutgoingName = 7;
-constexpr std::int32_t kAccept = 1, kJump = -3, kGoto = -4;
+constexpr std::int32_t kAccept = 1, kJump = -3, kGoto = -4, kReturn = -5;
+constexpr std::uint32_t kNetworkHeader = 1;
 constexpr std::uint32_t kEqual = 0;
 
 std::string link_in(const Bytes& bytes) {
@@ -75,6 +80,45 @@ void add_forward(NfSocket& socket, const Chain& chain, Firewall& into) {
   into.forward.push_back(std::move(out));
 }
 
+// Nothing where it cannot be told.
+std::optional<Cidr> source_of(const Rule& rule, Family family) {
+  const auto exact = netlink::nf::address_of(rule.exprs, netlink::nf::Side::kSource, family);
+  if (exact) return exact;
+  const std::uint32_t offset = family == Family::kIpv4 ? 12 : 8;  // of the source in the header
+  for (const auto& expr : rule.exprs) {
+    const auto* const load = std::get_if<Payload>(&expr);
+    if (load != nullptr && load->base == kNetworkHeader && load->offset == offset) return {};
+  }
+  return Cidr{netlink::Ip::any(family), 0};
+}
+
+void add_exemptions(NfSocket& socket, Firewall& into) {
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    const bool v4 = family == Family::kIpv4;
+    const ChainId chain{v4 ? TableFamily::kIp : TableFamily::kIp6, "nat", "POSTROUTING"};
+    for (const Rule& rule : socket.rules(chain)) {
+      const bool exempts = std::any_of(rule.exprs.begin(), rule.exprs.end(), [](const auto& expr) {
+        const auto* const verdict = std::get_if<Verdict>(&expr);
+        return verdict != nullptr && (verdict->code == kAccept || verdict->code == kReturn);
+      });
+      const auto source = exempts ? source_of(rule, family) : std::nullopt;
+      if (source) into.exemptions.push_back({chain.str(), *source});
+    }
+  }
+}
+
+void add_legacy_exemptions(Family family, Firewall& into) {
+  const auto legacy = netlink::nf::read_legacy_postrouting(family);
+  if (!legacy) return;
+  const bool v4 = family == Family::kIpv4;
+  for (const auto& rule : legacy->rules) {
+    if (!rule.source || !(rule.accepts || rule.returns)) continue;
+    into.exemptions.push_back(
+        {v4 ? "iptables-legacy nat POSTROUTING" : "ip6tables-legacy nat POSTROUTING",
+         *rule.source});
+  }
+}
+
 std::string port_text(const Bytes& key) {
   // Protocol and port are the last two parts, each padded to four bytes.
   if (key.size() < 8) return "hostPort";
@@ -114,6 +158,7 @@ void add_legacy(Firewall& into) {
     for (const char* table : {"nat", "filter"}) {
       into.has_legacy_rules |= netlink::nf::has_legacy_rules(family, table);
     }
+    add_legacy_exemptions(family, into);
     const auto legacy = netlink::nf::read_legacy_forward(family);
     if (!legacy) continue;
     ForwardChain out{
@@ -156,6 +201,7 @@ Firewall read_firewall() {
       }
     }
   }
+  add_exemptions(*socket, out);
   add_host_ports(*socket, out);
   add_masquerading(*socket, out);
   return out;

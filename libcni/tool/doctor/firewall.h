@@ -25,6 +25,12 @@ struct ForwardChain {
   std::vector<ForwardRule> rules;
 };
 
+/// A rule of iptables that ends chain POSTROUTING of its table nat without NAT: ACCEPT or RETURN.
+struct NatExemption {
+  std::string chain;     ///< "ip nat POSTROUTING"
+  netlink::Cidr source;  ///< of length 0: any of the family
+};
+
 /// What one of our tables has for an attachment: whose it is, in the words of cni::OwnerTag.
 struct Owned {
   std::string what;  ///< "hostPort 8080/tcp", "masquerading"
@@ -34,6 +40,7 @@ struct Owned {
 struct Firewall {
   std::vector<netlink::nf::ChainId> chains;  ///< of nf_tables, which iptables-nft uses
   std::vector<ForwardChain> forward;
+  std::vector<NatExemption> exemptions;
   std::vector<Owned> owned;
   bool has_legacy_rules = false;
   bool has_table(const std::string& name) const;
