@@ -176,9 +176,7 @@ std::vector<RuleText> shared_rules(Family family, const Options& options) {
   if (family == Family::kIpv6) return out;
   for (const char* const side : {"-d", "-s"}) {
     out.push_back({"filter", kGuardChain,
-                   cat(side,
-                       " 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate "
-                       "RELATED,ESTABLISHED,DNAT -j DROP")});
+                   cat(side, " 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -j DROP")});
   }
   out.push_back({"filter", "INPUT", cat("-j ", kGuardChain), true});
   return out;

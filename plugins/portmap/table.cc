@@ -171,10 +171,12 @@ Exprs local_jump() {
               netlink::nf::jump_to(kHostports));
 }
 
-// A neighbour may not use what route_localnet opened, nor a port that is for 127.0.0.1 alone.
+// A neighbour may not use what route_localnet opened, nor a port that is for 127.0.0.1 alone. Nor
+// may it ask a port in the name of 127.0.0.0/8: the guard would let the pod's answer in.
 std::vector<Exprs> prerouting_rules(Family family) {
   if (!v4(family)) return {};
-  return in_order(join(loopback(netlink::nf::Side::kDestination), netlink::nf::return_verdict()));
+  return in_order(join(loopback(netlink::nf::Side::kDestination), netlink::nf::return_verdict()),
+                  join(loopback(netlink::nf::Side::kSource), netlink::nf::return_verdict()));
 }
 
 // From 127.0.0.1 the pod could not answer; local traffic leaves by lo until it is redirected.
@@ -192,16 +194,15 @@ std::vector<Exprs> postrouting_rules(unsigned bit) {
                        netlink::nf::Masq{}));
 }
 
-// route_localnet lets neighbours send to and from 127.0.0.0/8 (CVE-2020-8558): only answers and
-// what was redirected may.
+// route_localnet lets neighbours send to and from 127.0.0.0/8 (CVE-2020-8558): only packets of
+// redirected connections may. Whatever else seems to belong to a connection is forged, since the
+// node's own connections to 127.0.0.0/8 never leave lo.
 std::vector<Exprs> guard_rules() {
-  const std::uint32_t kKnown = NF_CT_STATE_BIT(IP_CT_ESTABLISHED) | NF_CT_STATE_BIT(IP_CT_RELATED);
   std::vector<Exprs> out;
   for (const auto side : {netlink::nf::Side::kDestination, netlink::nf::Side::kSource}) {
     Exprs not_lo = netlink::nf::iifname("lo");
     std::get<netlink::nf::Cmp>(not_lo[1]).op = NFT_CMP_NEQ;
     out.push_back(join(std::move(not_lo), loopback(side),
-                       has_bits(netlink::nf::Ct{.key = NFT_CT_STATE}, kKnown, false),
                        has_bits(netlink::nf::Ct{.key = NFT_CT_STATUS}, IPS_DST_NAT, false),
                        netlink::nf::drop()));
   }

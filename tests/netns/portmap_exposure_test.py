@@ -2,15 +2,18 @@
 """What mapped ports leave alone, and whom they let in nowhere else: traffic that only passes the
 node, Services with the same port, and what listens on the node's own 127.0.0.1."""
 
+import contextlib
 import json
 import os
+import socket
+import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import hostport, suite  # noqa: E402
 from support.hostport import (BEYOND, NODE, OUTSIDE, PROTOCOLS, Probe, Server, Site,  # noqa: E402
                               ask, ask_one, mapping)
-from support.world import run, wait_for  # noqa: E402
+from support.world import Pod, run, wait_for  # noqa: E402
 
 BACKENDS = [("nftables", ("nftables", None)), ("iptables-nft", ("iptables", "nft")),
             ("iptables-legacy", ("iptables", "legacy"))]
@@ -113,10 +116,47 @@ class Passing(Node):
                          f"web 80 {OUTSIDE[4]}")
 
 
-def attack_from(pod, gateway):
+def attack_from(pod, gateway, address="127.0.0.1"):
     """Makes the pod send to 127.0.0.1 by way of the gateway, as whoever is root in it can."""
-    pod.run("sh", "-ec", "ip addr flush dev lo; ip route add 127.0.0.1/32 via " + gateway + "; "
+    pod.run("sh", "-ec", f"ip addr flush dev lo; ip route add {address}/32 via {gateway}; "
             "sysctl -qw net.ipv4.conf.all.route_localnet=1 net.ipv4.conf.eth0.route_localnet=1")
+
+
+def _checksum(data):
+    """RFC 1071."""
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return struct.pack("!H", ~total & 0xffff)
+
+
+def ip_packet(protocol, source, target, payload):
+    """An IPv4 packet; its payload has an even length."""
+    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(payload), 1, 0, 64, protocol, 0,
+                       socket.inet_aton(source), socket.inet_aton(target))
+    return head[:10] + _checksum(head) + head[12:] + payload
+
+
+def udp_packet(source, target, data):
+    """A datagram from (address, port) to (address, port), without the checksum of UDP."""
+    ports = struct.pack("!HHHH", source[1], target[1], 8 + len(data), 0)
+    return ip_packet(socket.IPPROTO_UDP, source[0], target[0], ports + data)
+
+
+def port_unreachable(source, target, quoted):
+    """The ICMP error that says so of a packet."""
+    error = struct.pack("!BBHL", 3, 3, 0, 0) + quoted[:28]
+    error = error[:2] + _checksum(error) + error[4:]
+    return ip_packet(socket.IPPROTO_ICMP, source, target, error)
+
+
+def send_raw(pod, packet):
+    """Sends a packet to the node as a pod with CAP_NET_RAW can: past its own routes and filters."""
+    mac = json.loads(run("ip", "-j", "link", "show", "cni0"))[0]["address"]
+    with pod.inside(), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+        raw.bind(("eth0", 0))
+        head = bytes.fromhex(mac.replace(":", "")) + raw.getsockname()[4] + b"\x08\x00"
+        raw.send(head + packet)
 
 
 @suite.spread
@@ -181,22 +221,8 @@ class Loopback(Node):
         self.assertGreater(self.datagrams(), before)
 
     def send_as_loopback(self):
-        """A datagram from 127.0.0.2, by a packet socket: no kernel of ours would let it out."""
-        source = """
-import socket, struct, sys
-to = bytes.fromhex(sys.argv[1].replace(":", ""))
-udp = struct.pack("!HHHH", 5555, 9000, 12, 0) + b"ping"
-ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 32, 1, 0, 64, 17, 0, socket.inet_aton("127.0.0.2"),
-                 socket.inet_aton("10.1.2.1"))
-total = sum(struct.unpack("!10H", ip))
-total = (total & 0xffff) + (total >> 16)
-ip = ip[:10] + struct.pack("!H", ~total & 0xffff) + ip[12:]
-raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-raw.bind(("eth0", 0))
-raw.send(to + raw.getsockname()[4] + struct.pack("!H", 0x0800) + ip + udp)
-"""
-        mac = json.loads(run("ip", "-j", "link", "show", "cni0"))[0]["address"]
-        self.neighbour.run(sys.executable, "-c", source, mac)
+        """A datagram from 127.0.0.2: no kernel of ours would let it out."""
+        send_raw(self.neighbour, udp_packet(("127.0.0.2", 5555), ("10.1.2.1", 9000), b"ping"))
 
     @staticmethod
     def datagrams():
@@ -217,6 +243,94 @@ raw.send(to + raw.getsockname()[4] + struct.pack("!H", 0x0800) + ip + udp)
         self.redirect_loopback()
         self.assertEqual(ask_one(self.neighbour, "tcp", "127.0.0.1", 8080).split()[0], "web")
         self.assertEqual(ask_one(self.site.outside, "tcp", "127.0.0.1", 8080).split()[0], "web")
+
+    @contextlib.contextmanager
+    def flow(self):
+        """A socket of the node that asked a resolver on 127.0.0.53, which has not answered yet."""
+        with (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as resolver,
+              socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client):
+            resolver.bind(("127.0.0.53", 5300))
+            client.bind(("127.0.0.1", 0))
+            client.connect(("127.0.0.53", 5300))
+            client.send(b"who is there")
+            resolver.recvfrom(100)
+            client.settimeout(0.5)
+            yield client
+
+    @staticmethod
+    def heard(client):
+        """What the client got: data, the name of an error or "nothing"."""
+        try:
+            return client.recv(100).decode()
+        except socket.timeout:
+            return "nothing"
+        except ConnectionRefusedError:
+            return "refused"
+
+    def forge_error(self, client):
+        """A port unreachable that quotes what the client sent."""
+        quoted = udp_packet(client.getsockname(), ("127.0.0.53", 5300), b"who is there")
+        send_raw(self.neighbour, port_unreachable("10.1.2.3", "127.0.0.1", quoted))
+
+    @staticmethod
+    def open_node():
+        """The settings of a node that routes forged sources, and between pods of one bridge too
+        (the CIS benchmark has the second one)."""
+        for key in ("rp_filter", "send_redirects"):
+            for link in ("all", "cni0"):
+                run("sysctl", "-qw", f"net.ipv4.conf.{link}.{key}=0")
+
+    def forge_answer(self, client):
+        """An answer of the resolver."""
+        self.open_node()
+        send_raw(self.neighbour,
+                 udp_packet(("127.0.0.53", 5300), client.getsockname(), b"forged"))
+
+    @suite.cases([(f"{what}, {name}", (row, forge, effect)) for what, forge, effect in (
+        ("an ICMP error", forge_error, "refused"), ("an answer", forge_answer, "forged"))
+                  for name, row in BACKENDS])
+    def neighbours_cannot_forge_for_a_flow_of_the_node(self, row):
+        backend, forge, effect = row
+        self.start_attack(backend, mapping(8080, 80))
+        with self.flow() as client:
+            forge(self, client)
+            self.assertEqual(self.heard(client), "nothing")
+            # The attack is a real one: without the guard it succeeds.
+            self.remove_guard()
+            forge(self, client)
+            self.assertEqual(self.heard(client), effect)
+
+    @suite.cases(BACKENDS)
+    def a_hostPort_of_a_pod_cannot_be_used_to_forge(self, backend):
+        """Two pods: one sends to the port of the other as 127.0.0.53. The answer would be one of a
+        redirected flow, which the guard lets in."""
+        self.start_attack(backend, mapping(8080, 80, "udp"))
+        self.open_node()
+        attack_from(Pod.existing("web"), "10.1.2.1", "127.0.0.53")
+        self.assertEqual(self.redirected(5300), "nothing")
+        # The attack is a real one: where the port is redirected for them it succeeds.
+        self.redirect_loopback()
+        self.assertEqual(self.redirected(5301).split()[:2], ["web", "80"])
+
+    def redirected(self, port):
+        """What a service of the node on 127.0.0.53 gets when the neighbour asks in its name."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as service:
+            service.bind(("127.0.0.53", port))
+            service.settimeout(0.5)
+            send_raw(self.neighbour, udp_packet(("127.0.0.53", port), (NODE[4], 8080), b"ping"))
+            return self.heard(service)
+
+    @suite.cases(BACKENDS)
+    def a_hostPort_at_127_0_0_1_is_answered(self, backend):
+        """By the pod's data, and by its ICMP error where nothing listens."""
+        self.start(backend)
+        web = self.pod("web")
+        self.add(web, [mapping(port, port, protocol) for port in (8080, 8081)
+                       for protocol in ("tcp", "udp")])
+        Server(self, "web", (8080,), web)
+        for protocol in ("tcp", "udp"):
+            self.assertEqual(ask_one(None, protocol, "127.0.0.1", 8080), "web 8080 10.1.2.1")
+            self.assertEqual(ask_one(None, protocol, "127.0.0.1", 8081), "refused")
 
 
 if __name__ == "__main__":

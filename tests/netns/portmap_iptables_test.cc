@@ -33,8 +33,8 @@ TEST_CASE("the rules are the reference's, and some that it lacks") {
 )");
     CHECK(output_of("iptables-save -t filter | grep ^-A") ==
           R"(-A INPUT -j CNI-HOSTPORT-GUARD
--A CNI-HOSTPORT-GUARD -d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP
--A CNI-HOSTPORT-GUARD -s 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP
+-A CNI-HOSTPORT-GUARD -d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -j DROP
+-A CNI-HOSTPORT-GUARD -s 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -j DROP
 )");
     CHECK(!contains(output_of("ip6tables-save"), "*filter"));
     CHECK(!iptables::missing(&*node.socket, a, pod()));

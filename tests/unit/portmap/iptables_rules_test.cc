@@ -90,9 +90,9 @@ TEST_CASE("what all share, in IPv4 with the guard of route_localnet") {
             "nat -A POSTROUTING -m comment --comment \"CNI portfwd requiring masquerade\" -j "
             "CNI-HOSTPORT-MASQ",
             "filter -A CNI-HOSTPORT-GUARD -d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate "
-            "RELATED,ESTABLISHED,DNAT -j DROP",
+            "DNAT -j DROP",
             "filter -A CNI-HOSTPORT-GUARD -s 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate "
-            "RELATED,ESTABLISHED,DNAT -j DROP",
+            "DNAT -j DROP",
             "filter -A INPUT -j CNI-HOSTPORT-GUARD",
         });
   CHECK(iptables::shared_rules(Family::kIpv6, {}).size() == 5);
@@ -212,8 +212,8 @@ TEST_CASE("the first one on the node brings what all share") {
   CHECK(iptables::rules_to_add(Family::kIpv4, one_port(), pod(), {}) ==
         R"(*filter
 :CNI-HOSTPORT-GUARD - [0:0]
--A CNI-HOSTPORT-GUARD -d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP
--A CNI-HOSTPORT-GUARD -s 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP
+-A CNI-HOSTPORT-GUARD -d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -j DROP
+-A CNI-HOSTPORT-GUARD -s 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -j DROP
 -I INPUT 1 -j CNI-HOSTPORT-GUARD
 COMMIT
 *nat
@@ -261,8 +261,8 @@ TEST_CASE("a guard that is damaged is written whole, and its jump only if that i
   const std::string input = iptables::rules_to_add(Family::kIpv4, a, pod(), seen);
   CHECK(input.starts_with(R"(*filter
 :CNI-HOSTPORT-GUARD - [0:0]
--A CNI-HOSTPORT-GUARD -d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP
--A CNI-HOSTPORT-GUARD -s 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP
+-A CNI-HOSTPORT-GUARD -d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -j DROP
+-A CNI-HOSTPORT-GUARD -s 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -j DROP
 COMMIT
 *nat
 :CNI-DN-)"));
