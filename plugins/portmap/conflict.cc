@@ -107,11 +107,7 @@ nft::Answer judge(const Records& records, OnConflict policy, const Attachment& w
   if (container.empty()) return nft::Answer::kTake;  // not set up by a plugin
   for (const Attachment& owner : records.read(container).attachments) {
     if (owner.owner.tag() != held.tag) continue;
-    const bool same_address =
-        std::any_of(wanted.claims.begin(), wanted.claims.end(), [&](const Claim& claim) {
-          return claim.target == held.claim.target;  // released, since IPAM gave it to this pod
-        });
-    if (same_address || !is_alive(owner)) return nft::Answer::kTake;
+    if (!is_alive(owner)) return nft::Answer::kTake;
     throw cni::Error(kPortInUse, cat("map ", held.claim.key.str(), ": mapped already to port ",
                                      held.claim.target_port, " of ", held.claim.target.str(), ", ",
                                      owner.owner.str()));

@@ -22,8 +22,8 @@ std::string inode_of_netns(const std::string& path);
 bool is_alive(const Attachment& attachment);
 
 /// Whether `wanted` may take the key from whoever has it. A container does not take from itself:
-/// its first network keeps the port, as in the reference. A claim whose owner is gone, or whose
-/// address was given to this pod, is anybody's. \throws cni::Error(kPortInUse) naming the owner.
+/// its first network keeps the port, as in the reference. A claim whose owner is gone is anybody's.
+/// \throws cni::Error(kPortInUse) naming the owner.
 nft::Answer judge(const Records& records, OnConflict policy, const Attachment& wanted,
                   const nft::Held& held);
 

@@ -128,14 +128,22 @@ class Pods(PortmapTest):
         self.assert_same(empty, ignore=lambda place: left_by_design(place)
                          or place.startswith("file/run/netns/"))
 
-    @suite.cases(BACKENDS)
-    def whose_owner_lost_its_address_to_the_next(self, backend):
-        """IPAM gave the address away, so the old claim is void even if its namespace lingers."""
+    @suite.cases([(f"{name}, {policy}", (row, policy)) for name, row in BACKENDS
+                  for policy in ("refuse", "refuse-claimed")])
+    def of_two_pods_with_the_same_address(self, row):
+        """Two networks may have the same subnet, and static addresses may be given twice: the first
+        pod keeps its port as long as it lives."""
+        backend, policy = row
         self.use(backend)
         one, two = self.container("one"), self.container("two")
-        self.add(one, mapping(80, 8080))
         two.v4, two.v6 = one.v4, one.v6
-        self.add(two, mapping(80, 9090))
+        self.add(one, mapping(80, 8080))
+        before = snapshot()
+        outcome = self.call("ADD", two, [mapping(80, 9090)], name="net2", hostPortConflict=policy)
+        self.assert_error(outcome, 100, one.name)
+        self.assert_same(before)
+        run("ip", "-n", one.name, "link", "del", "eth0")
+        self.add(two, mapping(80, 9090), name="net2", hostPortConflict=policy)
         self.delete(one, mapping(80, 8080))
         self.assertEqual(self.targets(), {("tcp", None, 80): {f"{two.v4}:9090",
                                                               f"[{two.v6}]:9090"}})
