@@ -80,12 +80,22 @@ void repair(const Plugin& plugin, const Request& request, int out) {
   write_out(out, text_of(answer));
 }
 
-// Becomes the other executable, which begins the call anew with the same input.
-[[noreturn]] void hand_over(std::string_view name, const World& world, const Request& request) {
+// Where another executable of this directory is: an absolute path, else the current directory would
+// say what is run as root.
+std::string path_beside(std::string_view name) {
   std::string own(4096, '\0');
   const ssize_t size = ::readlink("/proc/self/exe", own.data(), own.size());
-  own.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
-  std::string program = cat(own.substr(0, own.rfind('/') + 1), name);
+  if (size < 0) throw netlink::Error(cat("find '", name, "': readlink '/proc/self/exe'"), errno);
+  own.resize(static_cast<std::size_t>(size));
+  if (!own.starts_with('/')) {
+    throw Error(Code::kInternal, cat("find '", name, "': '", own, "' is no absolute path"));
+  }
+  return cat(own.substr(0, own.rfind('/') + 1), name);
+}
+
+// Becomes the other executable, which begins the call anew with the same input.
+[[noreturn]] void hand_over(std::string_view name, const World& world, const Request& request) {
+  std::string program = path_beside(name);
   const netlink::Fd input(::memfd_create("stdin", MFD_CLOEXEC));
   if (!input) throw netlink::Error("keep the network config", errno);
   netlink::write_all(input.get(), request.input, "a copy of the network config");

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.plugin import OURS, PLUGINS, cni  # noqa: E402
 from support.snapshot import snapshot  # noqa: E402
-from support.world import run  # noqa: E402
+from support.world import mount, run, umount  # noqa: E402
 
 COPIES = "/run/copies"
 IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/29"}]]}
@@ -104,17 +104,20 @@ class Suite(suite.NodeTest):
         cni("bridge", "ADD", full, netns=pod.path)
         self.assert_same(before)
 
+    def portmap_conf(self, pod, **more):
+        return {"cniVersion": "1.0.0", "name": "net1", "type": "portmap", "backend": "nftables",
+                "runtimeConfig": {"portMappings": [{"hostPort": 8080, "containerPort": 80,
+                                                    "protocol": "tcp"}]},
+                "prevResult": {"cniVersion": "1.0.0", "interfaces": [
+                    {"name": "eth0", "sandbox": pod.path}],
+                    "ips": [{"address": "10.1.0.5/24", "interface": 0}]}} | more
+
     def test_a_missing_portmap_nft_is_named_and_nothing_is_changed(self):
         """The executable that has libnftables is needed for conditions in its words alone."""
         os.makedirs(COPIES)
         shutil.copy(os.path.join(OURS, "portmap"), COPIES)
         pod = self.pod()
-        conf = {"cniVersion": "1.0.0", "name": "net1", "type": "portmap", "backend": "nftables",
-                "runtimeConfig": {"portMappings": [{"hostPort": 8080, "containerPort": 80,
-                                                    "protocol": "tcp"}]},
-                "prevResult": {"cniVersion": "1.0.0", "interfaces": [
-                    {"name": "eth0", "sandbox": pod.path}],
-                    "ips": [{"address": "10.1.0.5/24", "interface": 0}]}}
+        conf = self.portmap_conf(pod)
         wanting = conf | {"conditionsV4": ["ip saddr != 198.51.100.0/24"]}
         before = snapshot()
         error = self.assert_error(cni("portmap", "ADD", wanting, netns=pod.path, directory=COPIES),
@@ -123,6 +126,25 @@ class Suite(suite.NodeTest):
         self.assert_same(before)
         self.assert_ok(cni("portmap", "ADD", conf, netns=pod.path, directory=COPIES))
         self.assert_ok(cni("portmap", "DEL", conf, netns=pod.path, directory=COPIES))
+
+    def test_portmap_nft_of_the_current_directory_is_not_run(self):
+        """Without /proc nobody knows where the executables are."""
+        os.makedirs("/run/trap")
+        with open("/run/trap/portmap-nft", "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\ntouch /run/trap/sprung\n")
+        os.chmod("/run/trap/portmap-nft", 0o755)
+        pod = self.pod()
+        conf = self.portmap_conf(pod, conditionsV4=["ip saddr != 198.51.100.0/24"])
+        here = os.getcwd()
+        os.chdir("/run/trap")
+        mount("tmpfs", "/proc", "tmpfs")
+        try:
+            outcome = cni("portmap", "ADD", conf, netns=pod.path)
+        finally:
+            umount("/proc")
+            os.chdir(here)
+        self.assertEqual(os.listdir("/run/trap"), ["portmap-nft"])
+        self.assert_error(outcome, msg="/proc/self/exe")
 
 
 if __name__ == "__main__":
