@@ -237,7 +237,7 @@ constexpr auto kKeys = cni::keys(
     cni::key<&Conf::options, &Options::masq_all>(
         {.name = "masqAll",
          .meaning = "masquerades all traffic to the ports, so that the pod sees no client's "
-                    "address. Needs `snat`"}),
+                    "address. Without `snat` it has no effect"}),
     cni::key<&Conf::options, &Options::external_set_mark_chain>(
         {.name = "externalSetMarkChain",
          .meaning = "chain of table `nat` that marks instead of portmap, and whose owner "
@@ -291,8 +291,6 @@ Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();
   Conf conf;
   cni::read_keys(root, kKeys, conf);
-  const Options& options = conf.options;
-  if (options.masq_all && !options.snat) root["masqAll"].fail("cannot masquerade without snat");
   settle_backend(conf);
   return conf;
 }

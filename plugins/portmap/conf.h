@@ -32,7 +32,7 @@ struct DeniedPorts {
 /// How the traffic is to be treated; the same for all of a network's pods.
 struct Options {
   bool snat = true;       ///< masquerade what would come back to the pod unanswered
-  bool masq_all = false;  ///< masquerade all sources; only with snat
+  bool masq_all = false;  ///< masquerade all sources; without snat it has no effect
   unsigned mark_bit = 13;
   std::string external_set_mark_chain;  ///< iptables only
   std::vector<std::string> conditions_v4, conditions_v6;

@@ -158,9 +158,11 @@ class Masquerading(Mapped):
             for kind, address in itertools.product(KINDS, (*NODE.values(), *SECOND.values()))
             if leads_to_the_pod(kind, address)])
 
-    @suite.cases(BACKENDS)
-    def without_snat_nothing_is_masqueraded(self, backend):
-        self.node_with_pod(backend, snat=False)
+    @suite.cases([(f"{name}{how}", (row, more)) for name, row in BACKENDS
+                  for how, more in (("", {}), (", whatever masqAll says", {"masqAll": True}))])
+    def without_snat_nothing_is_masqueraded(self, row):
+        backend, more = row
+        self.node_with_pod(backend, snat=False, **more)
         self.assert_answers([
             (Probe(self.site.outside, protocol, address, KINDS[kind][0]),
              (f"web {KINDS[kind][1]} {OUTSIDE[6 if ':' in address else 4]}",))

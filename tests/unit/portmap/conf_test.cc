@@ -117,8 +117,6 @@ TEST_CASE("options that contradict each other or make no sense are refused") {
         "7 markMasqBit: MasqMarkBit must be between 0 and 31: 32");
   CHECK(complaint(R"("markMasqBit": 5, "externalSetMarkChain": "X")") ==
         "7 markMasqBit: Cannot specify externalSetMarkChain and markMasqBit: 5");
-  CHECK(complaint(R"("snat": false, "masqAll": true)") ==
-        "7 masqAll: cannot masquerade without snat: true");
   CHECK(complaint(R"("hostPortConflict": "ignore")") ==
         "7 hostPortConflict: expected \"refuse\", \"refuse-claimed\" or \"replace\": \"ignore\"");
 }
