@@ -232,7 +232,7 @@ constexpr auto kKeys = cni::keys(
     cni::key<&Conf::options, &Options::snat>(
         {.name = "snat",
          .meaning = "masquerades what the pod could not answer otherwise: traffic to the port from "
-                    "the pod itself, from pods on the same link, and from 127.0.0.1",
+                    "the pod itself, from its subnet, and from 127.0.0.1",
          .otherwise = "true"}),
     cni::key<&Conf::options, &Options::masq_all>(
         {.name = "masqAll",

@@ -20,7 +20,7 @@ using netlink::nf::NfSocket;
 using netlink::nf::SetId;
 
 constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
-constexpr const char* kLoopback = "lo";
+constexpr std::uint8_t kLoopback[] = {127, 0, 0, 0};
 constexpr int kMostAttempts = 5;
 
 /// Elements by the set they belong to, in the order in which the sets came up first.
@@ -42,13 +42,12 @@ std::vector<Bytes> keys_of(const std::vector<Element>& elements) {
   return out;
 }
 
-// The links whose traffic to the key must be masqueraded: the pod's own and that of its neighbours,
-// who are answered past the node; and the node's from 127.0.0.1.
-std::vector<std::string> hairpin_links(const Attachment& attachment, const Key& key) {
-  std::vector<std::string> out;
-  const std::string& device = attachment.device(key.family);
-  if (!device.empty()) out.push_back(device);
-  if (key.family == Family::kIpv4) out.emplace_back(kLoopback);
+// What comes from there and goes to the key must be masqueraded: the pod itself and its neighbours,
+// who would be answered past the node; and the node's 127.0.0.1, which the pod has too.
+std::vector<Cidr> masqueraded(const Attachment& attachment, Family family) {
+  std::vector<Cidr> out;
+  if (const auto& pod = attachment.pod.of(family)) out.push_back(*pod);
+  if (family == Family::kIpv4) out.push_back({Ip::from_bytes(kLoopback, sizeof kLoopback), 8});
   return out;
 }
 
@@ -62,8 +61,8 @@ void put_claim(Groups& groups, const Attachment& attachment, const Claim& claim)
     put(groups, set_of(Kind::kMasqAll, key, table), {ports_key(key), {}, comment});
     return;
   }
-  for (const std::string& link : hairpin_links(attachment, key)) {
-    put(groups, set_of(Kind::kHairpin, key, table), {hairpin_key(key, link), {}, comment});
+  for (const Cidr& subnet : masqueraded(attachment, key.family)) {
+    put(groups, set_of(Kind::kMasqFrom, key, table), {masq_from_key(key, subnet), {}, comment});
   }
 }
 
@@ -123,7 +122,7 @@ class Going {
   std::map<SetId, std::set<std::string>> keys_;
 };
 
-// Whether the key of a hairpin or masq_all set is about the key.
+// Whether the key of a set of what is masqueraded is about the key.
 bool is_about(const Bytes& element, const Key& key) {
   const Bytes port = ports_key({key.family, key.protocol, key.port});
   if (element.size() < port.size()) return false;
@@ -131,10 +130,10 @@ bool is_about(const Bytes& element, const Key& key) {
   return !key.address || address_in(element, 0, key.family) == *key.address;
 }
 
-// A key that is taken may have been masqueraded for another link, known from its owner's comment.
-void drop_hairpins_of(NfSocket& socket, const SetId& ports, const Key& key, const std::string& tag,
-                      Going& going) {
-  for (const Kind kind : {Kind::kHairpin, Kind::kMasqAll}) {
+// A key that is taken may have been masqueraded for another subnet, known from its owner's comment.
+void drop_masquerading_of(NfSocket& socket, const SetId& ports, const Key& key,
+                          const std::string& tag, Going& going) {
+  for (const Kind kind : {Kind::kMasqFrom, Kind::kMasqAll, Kind::kHairpin}) {
     const SetId set = set_of(kind, key, ports.table);
     for (const Element& element : socket.all_elements(set)) {
       if (tag_in(element.comment) == tag && is_about(element.key, key)) {
@@ -144,11 +143,28 @@ void drop_hairpins_of(NfSocket& socket, const SetId& ports, const Key& key, cons
   }
 }
 
+// What an older version put in place of masq_from: the link that leads to the pod, and lo.
+void put_old(Groups& groups, const Attachment& attachment, const Claim& claim) {
+  const Key& key = claim.key;
+  const SetId set = set_of(Kind::kHairpin, key, table_of(attachment.options));
+  for (const std::string& link : {attachment.device(key.family), std::string("lo")}) {
+    if (!link.empty()) put(groups, set, {hairpin_key(key, link), {}, {}});
+  }
+}
+
+// What the attachment may have.
+Groups possible_elements(const Attachment& attachment) {
+  Groups out = elements_of(attachment, attachment.claims);
+  if (!attachment.by_link) return out;
+  for (const Claim& claim : attachment.claims) put_old(out, attachment, claim);
+  return out;
+}
+
 // What the attachment really has; the claims among it.
 std::vector<Claim> collect(NfSocket& socket, const Attachment& attachment, Going& going) {
   const std::string tag = attachment.owner.tag();
   std::vector<Claim> out;
-  for (const auto& [set, elements] : elements_of(attachment, attachment.claims)) {
+  for (const auto& [set, elements] : possible_elements(attachment)) {
     for (const auto& found : socket.elements(set, keys_of(elements))) {
       if (!found || tag_in(found->comment) != tag) continue;
       going.put(set, found->key);
@@ -194,7 +210,7 @@ class Takeover {
     const auto held = claim_from(claim.key.family, *found);
     if (held && judge_({*held, tag}) == Answer::kLeave) return false;
     if (held) taken_.push_back(*held);
-    drop_hairpins_of(socket_, set, claim.key, tag, going_);
+    drop_masquerading_of(socket_, set, claim.key, tag, going_);
     return true;
   }
 
@@ -209,7 +225,7 @@ void ensure_tables(NfSocket& socket, const Attachment& attachment, Batch& batch)
   for (const Family family : kFamilies) {
     const bool used = std::any_of(attachment.claims.begin(), attachment.claims.end(),
                                   [&](const Claim& claim) { return claim.key.family == family; });
-    if (used) ensure(socket, family, attachment.options, batch);
+    if (used) ensure(socket, family, attachment, batch);
   }
 }
 
@@ -326,7 +342,7 @@ std::optional<std::string> missing(NfSocket& socket, const Attachment& attachmen
     const bool used = std::any_of(attachment.claims.begin(), attachment.claims.end(),
                                   [&](const Claim& claim) { return claim.key.family == family; });
     if (!used) continue;
-    std::string flaw = flaw_in(socket, family, attachment.options);
+    std::string flaw = flaw_in(socket, family, attachment);
     if (!flaw.empty()) return flaw;
   }
   for (const Claim& claim : attachment.claims) {

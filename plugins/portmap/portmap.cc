@@ -44,12 +44,6 @@ void refuse_unreachable(const std::vector<Mapping>& mappings, const PodAddresses
   }
 }
 
-// The link that leads to the pod.
-std::optional<Link> device_to(RouteSocket& host, const Ip& pod) {
-  const auto path = host.path_to(pod);
-  return path ? host.find(path->link) : std::nullopt;
-}
-
 Attachment wanted(const cni::Request& request, const Conf& conf, const cni::Result& result) {
   const PodAddresses pod = pod_addresses(result, request.ifname);
   if (pod.v4 || pod.v6) refuse_unreachable(conf.mappings, pod);
@@ -60,24 +54,9 @@ Attachment wanted(const cni::Request& request, const Conf& conf, const cni::Resu
           .options = conf.options,
           .pod = pod,
           .claims = claims_of(conf.mappings, pod),
+          .by_link = false,
           .device_v4 = {},
           .device_v6 = {}};
-}
-
-/// The links that lead to the pod, where something is to be masqueraded.
-struct Devices {
-  std::optional<Link> v4, v6;
-};
-
-// The attachment gets their names.
-Devices find_devices(RouteSocket& host, Attachment& attachment) {
-  Devices out;
-  if (!attachment.options.snat) return out;
-  if (const auto& v4 = attachment.pod.v4) out.v4 = device_to(host, v4->ip);
-  if (const auto& v6 = attachment.pod.v6) out.v6 = device_to(host, v6->ip);
-  if (out.v4) attachment.device_v4 = out.v4->name;
-  if (out.v6) attachment.device_v6 = out.v6->name;
-  return out;
 }
 
 // Whether the node reaches one of the ports at 127.0.0.0/8.
@@ -87,6 +66,13 @@ bool uses_loopback(const Attachment& attachment) {
            return claim.key.family == Family::kIpv4 &&
                   (!claim.key.address || claim.key.address->is_loopback());
          });
+}
+
+// The link that leads to the pod, if the node is to reach it from 127.0.0.0/8.
+std::optional<Link> loopback_link(RouteSocket& host, const Attachment& attachment) {
+  if (!uses_loopback(attachment)) return std::nullopt;
+  const auto path = host.path_to(attachment.pod.v4.value().ip);
+  return path ? host.find(path->link) : std::nullopt;
 }
 
 std::string route_localnet(const Link& device) {
@@ -145,20 +131,20 @@ void require_mapped(NfSocket* socket, const Conf& conf, Attachment attachment) {
 }
 
 // The setting, where it may be missing: with the link came what it was then.
-std::optional<std::string> closed_loopback(const Attachment& attachment, const Devices& devices) {
-  if (!uses_loopback(attachment) || !devices.v4 || devices.v4->route_localnet) return std::nullopt;
-  return route_localnet(*devices.v4);
+std::optional<std::string> closed_loopback(const std::optional<Link>& link) {
+  if (!link || link->route_localnet) return std::nullopt;
+  return route_localnet(*link);
 }
 
-void require_loopback(const Attachment& attachment, const Devices& devices) {
-  const auto closed = closed_loopback(attachment, devices);
+void require_loopback(const std::optional<Link>& link) {
+  const auto closed = closed_loopback(link);
   if (!closed || netlink::read_sysctl(*closed) == "1") return;
   throw cni::Error(Code::kInternal, cat("check port mappings: ", *closed,
                                         " is not 1, 127.0.0.1 does not lead to the pod"));
 }
 
-void open_loopback(const Attachment& attachment, const Devices& devices) {
-  const auto closed = closed_loopback(attachment, devices);
+void open_loopback(const std::optional<Link>& link) {
+  const auto closed = closed_loopback(link);
   if (closed) netlink::ensure_sysctl(*closed, "1");
 }
 
@@ -205,13 +191,13 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   refuse_others(request, conf, attachment);
   require_rights(request, conf);
   RouteSocket host;
-  const Devices devices = find_devices(host, attachment);
+  const auto link = loopback_link(host, attachment);
 
   auto socket = NfSocket::find();
   undo.add(TakeDown{attachment.owner, conf.mappings});  // already half of it is to be taken back
   const auto taken =
       set_up(socket ? &*socket : nullptr, attachment, conf.backend, conf.on_conflict);
-  open_loopback(attachment, devices);
+  open_loopback(link);
   if (socket) {
     forget_redirected(*socket, taken);
     forget_before(*socket, host, attachment.claims);
@@ -225,14 +211,14 @@ void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   const auto previous = request.prev_result();
   const cni::Result& result = require(previous, "Required prevResult missing");
-  Attachment attachment = wanted(request, conf, result);
+  const Attachment attachment = wanted(request, conf, result);
   if (attachment.claims.empty()) return;
   cni::require_capabilities(request, {Capability::kNetAdmin});
   RouteSocket host;
-  const Devices devices = find_devices(host, attachment);
+  const auto link = loopback_link(host, attachment);
   auto socket = NfSocket::find();
   require_mapped(socket ? &*socket : nullptr, conf, attachment);
-  require_loopback(attachment, devices);
+  require_loopback(link);
 }
 
 void gc(const cni::Request& request) {
@@ -264,17 +250,16 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const Conf conf = Conf::parse(request);
   const auto previous = request.prev_result();
   const cni::Result& result = require(previous, "Required prevResult missing");
-  Attachment attachment = wanted(request, conf, result);
+  const Attachment attachment = wanted(request, conf, result);
   if (attachment.claims.empty()) return result;
   require_rights(request, conf);
   RouteSocket host;
-  const Devices devices = find_devices(host, attachment);
+  const auto link = loopback_link(host, attachment);
   auto socket = NfSocket::find();
   const Site site{host, socket ? &*socket : nullptr};
   repair.part([&] { require_mapped(site.socket, conf, attachment); },
               [&] { map_again(site, request, conf, attachment); });
-  repair.part([&] { require_loopback(attachment, devices); },
-              [&] { open_loopback(attachment, devices); });
+  repair.part([&] { require_loopback(link); }, [&] { open_loopback(link); });
   return result;
 }
 

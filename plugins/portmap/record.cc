@@ -91,6 +91,7 @@ json to_json(const Attachment& one) {
           {"options", to_json(one.options)},
           {"pod", to_json(one.pod)},
           {"claims", std::move(claims)},
+          {"bySubnet", !one.by_link},
           {"deviceV4", one.device_v4},
           {"deviceV6", one.device_v6}};
 }
@@ -110,6 +111,7 @@ Attachment attachment_from(const Reader& place, const std::string& container_id)
                  .options = options_from(place["options"]),
                  .pod = pod_from(place["pod"]),
                  .claims = {},
+                 .by_link = !place.has("bySubnet") || !place["bySubnet"].as_bool(),
                  .device_v4 = place["deviceV4"].as_string(),
                  .device_v6 = place["deviceV6"].as_string()};
   for (const Reader& claim : place["claims"].elements()) out.claims.push_back(claim_from(claim));

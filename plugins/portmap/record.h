@@ -42,8 +42,9 @@ struct Attachment {
   Options options;
   PodAddresses pod;
   std::vector<Claim> claims;
-  /// nftables: the link that leads to the pod per family, where its neighbours come from; empty
-  /// where nothing is masqueraded.
+  /// nftables: set up by an older version, which masqueraded by the link that leads to the pod: its
+  /// name per family; empty where nothing is masqueraded.
+  bool by_link = false;
   std::string device_v4, device_v6;
   const std::string& device(Family family) const {
     return family == Family::kIpv4 ? device_v4 : device_v6;

@@ -44,7 +44,7 @@ MUTATIONS = [
     ("an element that leads to another port",
      nft("delete element ip TABLE ports { tcp . 8080 }\n"
          "add element ip TABLE ports { tcp . 8080 : 10.1.2.2 . 81 }"), "8080"),
-    ("the masquerading of a port", nft("flush set ip TABLE hairpin"), "hairpin"),
+    ("the masquerading of a port", nft("flush set ip TABLE masq_from"), "masq_from"),
     ("the redirecting rules", nft("flush chain ip TABLE hostports"), "hostports"),
     ("the hook for packets from outside", nft("flush chain ip TABLE prerouting"), "prerouting"),
     ("the hook for the node's own packets", nft("flush chain ip6 TABLE output"), "output"),

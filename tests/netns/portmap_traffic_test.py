@@ -15,7 +15,7 @@ from support.hostport import (BRIDGE, NODE, OUTSIDE, PROTOCOLS, SECOND, Probe, S
                               Site, ask, ask_one, mapping)
 from support.plugin import cni  # noqa: E402
 from support.snapshot import snapshot  # noqa: E402
-from support.world import run  # noqa: E402
+from support.world import run, wait_for  # noqa: E402
 
 BACKENDS = [("nftables", ("nftables", None)), ("iptables-nft", ("iptables", "nft")),
             ("iptables-legacy", ("iptables", "legacy"))]
@@ -172,7 +172,7 @@ class Masquerading(Mapped):
         state = snapshot()
         self.assertEqual(state["sysctl/ipv4/conf/cni0/route_localnet"], "0")
         masquerading = [place for place in state if place.startswith("nft/elem/")
-                        and ("/hairpin" in place or "/masq_all" in place)
+                        and ("/masq_from" in place or "/masq_all" in place)
                         or place.startswith("ip") and ("SETMARK" in place and "CNI-DN-" in place)]
         self.assertEqual(masquerading, [])
         # They are looked for by the right names.
@@ -186,6 +186,87 @@ class Masquerading(Mapped):
         routed = [place for place, value in state.items()
                   if place.endswith("/route_localnet") and value == "1"]
         self.assertEqual(routed, ["sysctl/ipv4/conf/cni0/route_localnet"])
+
+
+#: Of the router on the bridge, on the bridge and behind it, and of a client behind it.
+ROUTER = {4: "10.1.2.250", 6: "fd00:1:2::fa"}
+BEHIND = {4: "10.77.0.1", 6: "fd00:77::1"}
+FAR = {4: "10.77.0.2", 6: "fd00:77::2"}
+#: What another pod's config calls its subnet: it holds FAR too.
+WIDE = {4: "8", 6: "16"}
+
+
+@suite.spread
+class Farther(Mapped):
+    """Clients that come by the pods' bridge from farther away: the bridge has an uplink."""
+
+    def far_client(self):
+        """A client behind a router on the bridge."""
+        router, far = self.pod("router"), self.pod("far")
+        run("ip", "-batch", "-", stdin="link add up2 type veth peer eth0 netns router\n"
+            "link add far0 netns router type veth peer eth0 netns far\n"
+            "link set up2 master cni0 up\n")
+        for family, length, nodad, net in ((4, 24, "", "10.77.0.0/24"),
+                                           (6, 64, "nodad", "fd00:77::/64")):
+            for pod, link, address, gateway in (
+                    (router, "eth0", ROUTER, BRIDGE), (router, "far0", BEHIND, None),
+                    (far, "eth0", FAR, BEHIND)):
+                run("ip", "-n", pod.name, "-batch", "-", stdin=f"link set {link} up\n"
+                    f"addr add {address[family]}/{length} dev {link} {nodad}\n" +
+                    (f"route add default via {gateway[family]}\n" if gateway else ""))
+            run("ip", "route", "add", net, "via", ROUTER[family])
+        router.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+        # Else the pod learns of the shorter way, past the node.
+        for pod in (self.web, router):
+            pod.run("sysctl", "-qw", "net.ipv4.conf.all.accept_redirects=0",
+                    "net.ipv4.conf.eth0.accept_redirects=0", "net.ipv6.conf.eth0.accept_redirects=0")
+        run("sysctl", "-qw", "net.ipv4.conf.all.send_redirects=0",
+            "net.ipv4.conf.cni0.send_redirects=0")
+        for address in NODE.values():
+            assert wait_for(lambda address=address: " 0% packet loss" in far.run(
+                "ping", "-c1", "-W1", address, check=False), 10)
+        return far
+
+    @suite.cases(BACKENDS)
+    def a_client_behind_a_router_keeps_its_address(self, backend):
+        self.node_with_pod(backend)
+        far = self.far_client()
+        self.assert_answers([
+            (Probe(origin, protocol, address, KINDS[kind][0]),
+             (f"web {KINDS[kind][1]} {seen[6 if ':' in address else 4]}",))
+            for origin, seen in ((far, FAR), (self.neighbour, BRIDGE), (self.web, BRIDGE))
+            for protocol in PROTOCOLS
+            for kind, address in itertools.product(KINDS, (*NODE.values(), *SECOND.values()))
+            if leads_to_the_pod(kind, address)])
+
+    @suite.cases(BACKENDS)
+    def each_pod_has_its_own_subnet(self, backend):
+        """Of one bridge too, and whatever the sizes of the subnets."""
+        self.node_with_pod(backend, [mapping(8080, 80), mapping(8081, 81, "tcp", NODE[4])])
+        other = self.pod("other")
+        result = self.add(other)
+        for ip in result["ips"]:
+            address = ip["address"].split("/")[0]
+            ip["address"] = f"{address}/{WIDE[6 if ':' in address else 4]}"
+        conf = hostport.config([mapping(9090, 80), mapping(9091, 81, "tcp", NODE[4])], backend[0],
+                               name="net2", prevResult=result)
+        options = {"netns": other.path, "container": other.name}
+        self.assert_ok(cni("portmap", "ADD", conf, **options))
+        Server(self, "other", (80, 81), other)
+        far = self.far_client()
+        table = [(Probe(origin, "tcp", address, port),
+                  (f"{name} {80 + port % 2} {seen[6 if ':' in address else 4]}",))
+                 for origin, name, ports, seen in (
+                     (far, "web", (8080, 8081), FAR), (far, "other", (9090, 9091), BRIDGE),
+                     (self.neighbour, "web", (8080, 8081), BRIDGE),
+                     (self.neighbour, "other", (9090, 9091), BRIDGE))
+                 for port in ports for address in NODE.values() if port % 2 == 0 or "." in address]
+        self.assert_answers(table)
+        # The other's DEL takes nothing of the pod's, and leaves nothing of its own.
+        self.assert_ok(cni("portmap", "DEL", conf, **options))
+        self.assert_answers([row for row in table if row[1][0].startswith("web")])
+        self.assertEqual([place for place in snapshot() if place.startswith("nft/elem/")
+                          and " 909" in place], [])
 
 
 @suite.spread

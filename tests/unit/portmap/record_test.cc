@@ -31,6 +31,7 @@ Attachment attachment(const Owner& owner = kOne) {
       portmap::claims_of({{8080, 80, portmap::Protocol::kTcp, {}},
                           {53, 53, portmap::Protocol::kUdp, netlink::Ip::parse("192.0.2.1")}},
                          out.pod);
+  out.by_link = true;
   out.device_v4 = "cni0";
   return out;
 }
@@ -51,6 +52,18 @@ TEST_CASE("a record comes back as it was put") {
   CHECK(records.has(kOne.container_hash()));
   CHECK_FALSE(records.find({"net2", "c1", "eth0"}));
   CHECK(records.all() == std::vector{kOne.container_hash()});
+}
+
+TEST_CASE("a record that does not say how it masquerades is of an older version: by link") {
+  Attachment one = attachment();
+  one.by_link = false;
+  std::string text = portmap::text_of({one});
+  CHECK(portmap::container_from(text).value().at(0) == one);
+  const std::string_view key = R"("bySubnet":true,)";
+  const auto at = text.find(key);
+  REQUIRE(at != std::string::npos);
+  text.erase(at, key.size());
+  CHECK(portmap::container_from(text).value().at(0) == attachment());
 }
 
 TEST_CASE("a container's attachments share a file, which goes with the last") {

@@ -1,0 +1,291 @@
+#include "plugins/portmap/table_rules.h"
+
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <iterator>
+#include <string_view>
+#include <type_traits>
+
+#include "libcni/error.h"
+#include "netlink/nf/match.h"
+
+namespace portmap::nft {
+
+namespace {
+
+using cni::cat;
+using netlink::nf::Attributes;
+using netlink::nf::Bytes;
+using netlink::nf::Expr;
+using netlink::nf::Exprs;
+using netlink::nf::Hook;
+
+// After what Services and NodePorts of kube-proxy do at -100, before what others masquerade at 100.
+constexpr std::int32_t kDestinationNat = -95;
+constexpr std::int32_t kSourceNat = 95;
+constexpr std::int32_t kBeforeFilters = -150;
+constexpr const char* kMasqFrom = "masq_from";
+constexpr const char* kHairpin = "hairpin";
+constexpr unsigned kLoopbackPrefix = 8;
+
+bool v4(Family family) { return family == Family::kIpv4; }
+
+Bytes host_order(std::uint32_t value) {
+  Bytes out(sizeof value);
+  std::memcpy(out.data(), &value, sizeof value);
+  return out;
+}
+
+// Expressions, and lists of them, one after the other.
+template <class... Part>
+Exprs join(Part... parts) {
+  constexpr std::size_t kUsual = 8;
+  Exprs out;
+  out.reserve(kUsual);
+  const auto append = [&out](auto& part) {
+    if constexpr (std::is_same_v<decltype(part), Exprs&>) {
+      std::move(part.begin(), part.end(), std::back_inserter(out));
+    } else {
+      out.emplace_back(std::move(part));
+    }
+  };
+  (append(parts), ...);
+  return out;
+}
+
+// Not a list in braces, which would be copied.
+template <class... Rest>
+std::vector<Exprs> in_order(Rest... rules) {
+  std::vector<Exprs> out;
+  out.reserve(sizeof...(rules));
+  (out.push_back(std::move(rules)), ...);
+  return out;
+}
+
+// The register whose first byte is that of the n-th word, as nft numbers it.
+std::uint32_t reg_at(std::uint32_t word) { return word % 4 == 0 ? 1 + word / 4 : 8 + word; }
+
+// What a key is made of, in this order, each part in registers of its own from the first on.
+struct KeyParts {
+  bool address = false;                    ///< the destination's
+  std::optional<unsigned> prefix = {};     ///< of the source's subnet: its first and last address
+  std::optional<std::uint32_t> link = {};  ///< NFT_META_IIFNAME or NFT_META_OIFNAME
+};
+
+Bytes bytes_of(const Ip& ip) { return {ip.data(), ip.data() + ip.size()}; }
+
+// The part of a subnet of that size that the source is in: as nft writes and lists it,
+//   ip saddr & MASK . ip saddr | ~MASK
+// Both ends, since networks of two sizes may begin with the same address.
+void load_subnet(Exprs& out, Family family, unsigned prefix, std::uint32_t word) {
+  const Ip any = Ip::any(family);
+  const std::uint32_t offset = v4(family) ? 12 : 8;  // RFC 791, 3.1; RFC 8200, 3
+  const auto length = static_cast<std::uint32_t>(any.size());
+  const Bytes mask = bytes_of(any.broadcast(0).masked(prefix));
+  for (const Ip& flip : {any, any.broadcast(prefix)}) {
+    const std::uint32_t reg = reg_at(word);
+    out.emplace_back(netlink::nf::Payload{NFT_PAYLOAD_NETWORK_HEADER, offset, length, reg});
+    if (prefix < any.bits()) out.emplace_back(netlink::nf::Bitwise{mask, bytes_of(flip), reg});
+    word += length / 4;
+  }
+}
+
+//   ip daddr . SUBNET . iifname . meta l4proto . th dport
+Exprs load_key(Family family, const KeyParts& parts) {
+  Exprs out;
+  std::uint32_t word = 0;
+  const std::uint32_t length = v4(family) ? 4 : 16;
+  if (parts.address) {
+    const std::uint32_t offset = v4(family) ? 16 : 24;
+    out.emplace_back(
+        netlink::nf::Payload{NFT_PAYLOAD_NETWORK_HEADER, offset, length, reg_at(word)});
+    word += length / 4;
+  }
+  if (parts.prefix) {
+    load_subnet(out, family, *parts.prefix, word);
+    word += length / 2;
+  }
+  if (parts.link) {
+    out.emplace_back(netlink::nf::Meta{.key = *parts.link, .reg = reg_at(word)});
+    word += IFNAMSIZ / 4;
+  }
+  out.emplace_back(netlink::nf::Meta{.key = NFT_META_L4PROTO, .reg = reg_at(word)});
+  out.emplace_back(netlink::nf::Payload{NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2, reg_at(word + 1)});
+  return out;
+}
+
+//   meta mark set meta mark | BIT
+Exprs set_mark(unsigned bit) {
+  const std::uint32_t mark = 1U << bit;
+  return join(netlink::nf::Meta{.key = NFT_META_MARK},
+              netlink::nf::Bitwise{host_order(~mark), host_order(mark)},
+              netlink::nf::Meta{.key = NFT_META_MARK, .set = true});
+}
+
+//   KEY @SET meta mark set meta mark | BIT
+Exprs mark_if(const Layout& layout, const KeyParts& parts, const char* set) {
+  return join(load_key(layout.family, parts),
+              netlink::nf::Lookup{.set = cat(set, parts.address ? "_hostip" : "")},
+              set_mark(layout.options.mark_bit));
+}
+
+//   dnat ip to KEY map @MAP
+Exprs dnat(Family family, const KeyParts& parts, const char* map) {
+  const netlink::nf::Nat nat{
+      .type = NFT_NAT_DNAT,
+      .family = static_cast<std::uint32_t>(v4(family) ? NFPROTO_IPV4 : NFPROTO_IPV6),
+      .address_reg = 1,
+      .port_reg = reg_at(v4(family) ? 1 : 4)};
+  return join(load_key(family, parts), netlink::nf::Lookup{.set = map, .dreg = 1}, nat);
+}
+
+//   LOAD & MASK == VALUE, or with kNotEqual: no bit of MASK is set
+Exprs has_bits(const Expr& load, std::uint32_t mask, bool wanted) {
+  return join(load, netlink::nf::Bitwise{host_order(mask), host_order(0)},
+              netlink::nf::Cmp{NFT_CMP_EQ, host_order(wanted ? mask : 0)});
+}
+
+Exprs loopback(netlink::nf::Side side) {
+  return netlink::nf::address(side, netlink::nf::Compare::kEqual, *Cidr::parse("127.0.0.0/8"));
+}
+
+// What asks for one address comes first: it is the more specific, and whatever asks for all has no
+// say then, not even about masquerading.
+std::vector<Exprs> hostports_rules(const Layout& layout) {
+  std::vector<Exprs> out;
+  if (!v4(layout.family)) {  // IPv6 never forwards from ::1: better a refusal than a black hole
+    const Cidr localhost = *Cidr::parse("::1/128");
+    out.push_back(join(netlink::nf::address(netlink::nf::Side::kDestination,
+                                            netlink::nf::Compare::kEqual, localhost),
+                       netlink::nf::return_verdict()));
+  }
+  for (const bool address : {true, false}) {
+    for (const unsigned prefix : layout.prefixes) {
+      out.push_back(mark_if(layout, {.address = address, .prefix = prefix}, kMasqFrom));
+    }
+    if (layout.by_link) {
+      out.push_back(mark_if(layout, {.address = address, .link = NFT_META_IIFNAME}, kHairpin));
+    }
+    out.push_back(mark_if(layout, {.address = address}, "masq_all"));
+    out.push_back(dnat(layout.family, {.address = address}, address ? "ports_hostip" : "ports"));
+  }
+  return out;
+}
+
+//   fib daddr type local jump hostports
+Exprs local_jump() {
+  return join(netlink::nf::Fib{NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_DADDR},
+              netlink::nf::Cmp{NFT_CMP_EQ, host_order(RTN_LOCAL)},
+              netlink::nf::jump_to(kHostports));
+}
+
+// A neighbour may not use what route_localnet opened, nor a port that is for 127.0.0.1 alone. Nor
+// may it ask a port in the name of 127.0.0.0/8: the guard would let the pod's answer in.
+std::vector<Exprs> prerouting_rules(Family family) {
+  if (!v4(family)) return {};
+  return in_order(join(loopback(netlink::nf::Side::kDestination), netlink::nf::return_verdict()),
+                  join(loopback(netlink::nf::Side::kSource), netlink::nf::return_verdict()));
+}
+
+// From 127.0.0.1 the pod could not answer; local traffic leaves by lo until it is redirected.
+std::vector<Exprs> output_rules(const Layout& layout) {
+  std::vector<Exprs> out;
+  if (!v4(layout.family)) return out;
+  const Exprs source = loopback(netlink::nf::Side::kSource);
+  for (const bool address : {false, true}) {
+    out.push_back(
+        join(source, mark_if(layout, {.address = address, .prefix = kLoopbackPrefix}, kMasqFrom)));
+    if (!layout.by_link) continue;
+    out.push_back(
+        join(source, mark_if(layout, {.address = address, .link = NFT_META_OIFNAME}, kHairpin)));
+  }
+  return out;
+}
+
+std::vector<Exprs> postrouting_rules(unsigned bit) {
+  return in_order(join(has_bits(netlink::nf::Meta{.key = NFT_META_MARK}, 1U << bit, true),
+                       has_bits(netlink::nf::Ct{.key = NFT_CT_STATUS}, IPS_DST_NAT, true),
+                       netlink::nf::Masq{}));
+}
+
+// route_localnet lets neighbours send to and from 127.0.0.0/8 (CVE-2020-8558): only packets of
+// redirected connections may. Whatever else seems to belong to a connection is forged, since the
+// node's own connections to 127.0.0.0/8 never leave lo.
+std::vector<Exprs> guard_rules() {
+  std::vector<Exprs> out;
+  for (const auto side : {netlink::nf::Side::kDestination, netlink::nf::Side::kSource}) {
+    Exprs not_lo = netlink::nf::iifname("lo");
+    std::get<netlink::nf::Cmp>(not_lo[1]).op = NFT_CMP_NEQ;
+    out.push_back(join(std::move(not_lo), loopback(side),
+                       has_bits(netlink::nf::Ct{.key = NFT_CT_STATUS}, IPS_DST_NAT, false),
+                       netlink::nf::drop()));
+  }
+  return out;
+}
+
+// The rule's lookup of a set, and the prefix of what it masks; none where it has no such lookup.
+std::optional<unsigned> prefix_in(const Exprs& exprs, Family family) {
+  unsigned prefix = Ip::any(family).bits();
+  for (const Expr& expr : exprs) {
+    if (const auto* const mask = std::get_if<netlink::nf::Bitwise>(&expr)) {
+      prefix = 0;
+      for (const std::uint8_t byte : mask->mask) {
+        prefix += static_cast<unsigned>(std::popcount(byte));
+      }
+    }
+    const auto* const lookup = std::get_if<netlink::nf::Lookup>(&expr);
+    if (lookup != nullptr) return lookup->set == kMasqFrom ? std::optional(prefix) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+bool looks_up(const Exprs& exprs, std::string_view set) {
+  return std::any_of(exprs.begin(), exprs.end(), [&](const Expr& expr) {
+    const auto* const lookup = std::get_if<netlink::nf::Lookup>(&expr);
+    return lookup != nullptr && lookup->set == set;
+  });
+}
+
+}  // namespace
+
+std::vector<StaticChain> chains_of(const Layout& layout) {
+  const Family family = layout.family;
+  const unsigned bit = layout.options.mark_bit;
+  std::vector<StaticChain> out;
+  out.push_back({kHostports, {}, hostports_rules(layout)});
+  out.push_back({"prerouting", Hook{"nat", NF_INET_PRE_ROUTING, kDestinationNat},
+                 prerouting_rules(family), true});
+  out.push_back(
+      {"output", Hook{"nat", NF_INET_LOCAL_OUT, kDestinationNat}, output_rules(layout), true});
+  out.push_back(
+      {"postrouting", Hook{"nat", NF_INET_POST_ROUTING, kSourceNat}, postrouting_rules(bit)});
+  if (v4(family)) {
+    out.push_back({"guard", Hook{"filter", NF_INET_LOCAL_IN, kBeforeFilters}, guard_rules()});
+  }
+  if (!layout.options.conditions(family).empty()) return out;
+  for (StaticChain& chain : out) {
+    if (chain.jumps) chain.rules.push_back(local_jump());
+  }
+  return out;
+}
+
+Layout layout_in(const std::vector<Bytes>& rules, Family family, const Options& options) {
+  Layout out{family, options};
+  for (const Bytes& rule : rules) {
+    const Attributes one(rule);
+    if (one.text_at(NFTA_RULE_CHAIN) != kHostports) continue;
+    const Exprs exprs = decode_rule({}, one).exprs;
+    if (const auto prefix = prefix_in(exprs, family)) out.prefixes.insert(*prefix);
+    out.by_link = out.by_link || looks_up(exprs, kHairpin);
+  }
+  return out;
+}
+
+}  // namespace portmap::nft
