@@ -202,7 +202,7 @@ std::optional<Result> Request::prev_result() const {
   return during("could not parse prevResult", [&] { return result_from(place.json(), version); });
 }
 
-std::vector<Attachment> Request::valid_attachments() const {
+std::optional<std::vector<Attachment>> Request::valid_attachments() const {
   // The keys contain dots and slashes; what they are called in complaints is their full name.
   for (const char* key : {"cni.dev/valid-attachments", "cni.dev/attachments"}) {
     if (!conf.contains(key)) continue;
@@ -216,9 +216,7 @@ std::vector<Attachment> Request::valid_attachments() const {
     }
     return out;
   }
-  throw Error(Code::kInvalidConfig,
-              "cni.dev/valid-attachments: expected the list of attachments to keep: the key is "
-              "missing");
+  return std::nullopt;
 }
 
 netlink::NetNs open_netns(const Request& request) try {

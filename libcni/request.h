@@ -49,10 +49,11 @@ struct Request {
   Reader reader() const { return Reader(conf); }
   /// The previous plugin's result. \throws Error where it is there but cannot be read.
   std::optional<Result> prev_result() const;
-  /// GC: cni.dev/valid-attachments, or cni.dev/attachments as older runtimes spell it. null is
-  /// none. \throws Error(kInvalidConfig) where neither key is there or an entry is malformed, so
-  /// that a broken list deletes nothing.
-  std::vector<Attachment> valid_attachments() const;
+  /// GC: cni.dev/valid-attachments, or cni.dev/attachments as older runtimes spell it. null is an
+  /// empty list. Nothing where neither key exists, as the reference's cnitool calls GC: then
+  /// nothing is known to be stale, and nothing may be removed. \throws Error(kInvalidConfig) where
+  /// an entry is malformed, so that a broken list deletes nothing.
+  std::optional<std::vector<Attachment>> valid_attachments() const;
 
   /// Fills this in and checks all of it, in the order of the reference (which error wins is
   /// visible). in is a file descriptor.

@@ -48,8 +48,9 @@ void check(const cni::Request& request) {
 
 void gc(const cni::Request& request) {
   const auto valid = request.valid_attachments();
+  if (!valid) return;
   cni::require_capabilities(request, {Capability::kNetAdmin});
-  plugins::collect_links(request, valid, "ifb");
+  plugins::collect_links(request, *valid, "ifb");
 }
 
 void status(const cni::Request& request) {

@@ -226,16 +226,17 @@ void check(const cni::Request& request) {
 
 void gc(const cni::Request& request) {
   const auto valid = request.valid_attachments();  // a malformed list ends here
+  if (!valid) return;
   const DelConf conf = DelConf::parse(request);
   require_rights(request, conf);
   cni::BestEffort each;
   bool are_disconnected = false;
   each("remove bridge ports", [&] {
-    plugins::collect_links(request, valid, "veth");
+    plugins::collect_links(request, *valid, "veth");
     are_disconnected = true;
   });
   each("remove hardware address checks", [] { gc_macspoof(); });
-  each("remove masquerading", [&] { plugins::gc_masquerade(request.network, valid); });
+  each("remove masquerading", [&] { plugins::gc_masquerade(request.network, *valid); });
   if (are_disconnected) {
     each("collect addresses",
          [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kGc); });

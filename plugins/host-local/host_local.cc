@@ -119,12 +119,13 @@ void del(const cni::Request& request) {
 
 void gc(const cni::Request& request) {
   const auto valid = request.valid_attachments();  // first of all: a broken list frees nothing
+  if (!valid) return;
   auto store = Store::open(data_dir_from(request), request.network, Host::current());
   if (!store) return;
   store->lock();
   Census census(*store);
   cni::BestEffort each;
-  collect(*store, valid, each);
+  collect(*store, *valid, each);
   each("tidy up", [&] { tidy(*store); });
   census.complete();
   each.finish();

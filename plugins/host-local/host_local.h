@@ -16,7 +16,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo);
 void check(const cni::Request& request);
 /// Frees what the attachment has in the network. Needs no valid config and makes no directory.
 void del(const cni::Request& request);
-/// Frees what no valid attachment has. \throws where the list of those is missing or malformed.
+/// Frees what no valid attachment has; nothing without a list. \throws where it is malformed.
 void gc(const cni::Request& request);
 /// \throws cni::Error: 7 for a wrong config, 50 where a range set has no address left.
 void status(const cni::Request& request);

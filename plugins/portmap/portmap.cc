@@ -223,9 +223,10 @@ void check(const cni::Request& request) {
 
 void gc(const cni::Request& request) {
   const auto valid = request.valid_attachments();
+  if (!valid) return;
   cni::require_capabilities(request, {Capability::kNetAdmin});
   plugins::require_readable_legacy("remove hostPorts");
-  collect_garbage(request.network, valid);
+  collect_garbage(request.network, *valid);
 }
 
 void status(const cni::Request& request) {

@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.least import CHAINED, GC, IFNAMES, config, number, previous  # noqa: E402
 from support.plugin import PLUGINS, REFERENCE, VERSIONS, cni, has_reference, have  # noqa: E402
+from support.snapshot import pod_snapshot, snapshot  # noqa: E402
 from support.world import run  # noqa: E402
 
 SUPPORTED = " ".join(f'"{v}"' for v in VERSIONS)
@@ -337,7 +338,6 @@ class Conformance(suite.NodeTest):
 
     @suite.cases([(f"{plugin}, {what}", (plugin, more)) for plugin in ("host-local", "portmap")
                   for what, more in (
-                      ("no list", {}),
                       ("a list of numbers", {"cni.dev/valid-attachments": [1]}),
                       ("no list but an object", {"cni.dev/valid-attachments": {}}),
                       ("an entry without ifname",
@@ -351,6 +351,17 @@ class Conformance(suite.NodeTest):
             self.assertEqual(self.ports(), {"8080"})
         else:
             self.assertEqual(leases(), ["10.1.2.2"])
+
+    @suite.cases(EACH)
+    def gc_without_a_list_removes_nothing_and_succeeds(self, plugin):
+        """As the reference's cnitool calls it."""
+        conf = config(plugin, "1.1.0")
+        self.assert_ok(self.call(plugin, "ADD", conf))
+        before = snapshot(), pod_snapshot(self.box)
+        outcome = self.call(plugin, "GC", conf | {"cni.dev/other": []})
+        self.assertEqual((outcome.status, outcome.stdout), (0, ""), str(outcome))
+        self.assert_same(before[0])
+        self.assert_same(before[1], pod_snapshot(self.box))
 
     @suite.cases([(f"{plugin} {verb}", (plugin, verb, msg)) for plugin, verb, msg in (
         ("portmap", "ADD", "must be called as chained plugin"),

@@ -262,7 +262,6 @@ class Gc(PortmapTest):
         self.add(one, *MAPPINGS)
         before = snapshot()
         self.assert_error(self.gc(**{"cni.dev/valid-attachments": broken}), 7)
-        self.assert_error(cni("portmap", "GC", config(None, self.backend, "1.1.0")), 7)
         self.assert_same(before)
 
 

@@ -143,13 +143,19 @@ TEST_CASE("GC learns which attachments are to be kept") {
       R"([{"containerID": "a", "ifname": "eth0"}, {"containerID": "b", "ifname": "net1"}])";
   CHECK(valid(R"(, "cni.dev/valid-attachments": )" + list) == two);
   CHECK(valid(R"(, "cni.dev/attachments": )" + list) == two);
-  CHECK(valid(R"(, "cni.dev/valid-attachments": [])").empty());
-  CHECK(valid(R"(, "cni.dev/valid-attachments": null)").empty());
+  for (const char* none : {"[]", "null"}) {  // libcni's nil list
+    const auto list_of_none = valid(std::string(R"(, "cni.dev/valid-attachments": )") + none);
+    REQUIRE(list_of_none);
+    CHECK(list_of_none->empty());
+  }
 }
 
-TEST_CASE("GC refuses a missing or broken list rather than delete everything") {
+TEST_CASE("GC without a list keeps everything, as an empty list keeps nothing") {
+  CHECK_FALSE(read(env_for("GC"), R"({"cniVersion": "1.1.0", "name": "n"})").valid_attachments());
+}
+
+TEST_CASE("GC refuses a broken list rather than delete everything") {
   const char* const broken[] = {
-      "",
       R"(, "cni.dev/valid-attachments": {})",
       R"(, "cni.dev/valid-attachments": [{}])",
       R"(, "cni.dev/valid-attachments": [5])",
