@@ -8,6 +8,8 @@ namespace cni {
 
 namespace {
 
+constexpr std::size_t kMostIfname = 15;  // IFNAMSIZ - 1
+
 bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '.' || c == '-';
@@ -45,8 +47,13 @@ void check_network_name(const std::string& name) {
   }
 }
 
+bool is_link_name(std::string_view name) {
+  constexpr std::string_view kForbidden("/:% \t\n\v\f\r\0", 10);
+  return !name.empty() && name.size() <= kMostIfname && name != "." && name != ".." &&
+         name.find_first_of(kForbidden) == std::string_view::npos;
+}
+
 void check_ifname(const std::string& name) {
-  constexpr std::size_t kMostIfname = 15;  // IFNAMSIZ - 1
   if (name.empty()) throw Error(Code::kInvalidEnvironment, "interface name is empty");
   if (name.size() > kMostIfname) {
     throw Error(Code::kInvalidEnvironment, "interface name is too long",
@@ -60,6 +67,9 @@ void check_ifname(const std::string& name) {
       throw Error(Code::kInvalidEnvironment,
                   "interface name contains / or : or whitespace characters", name);
     }
+  }
+  if (!is_link_name(name)) {
+    throw Error(Code::kInvalidEnvironment, "interface name contains %", name);
   }
 }
 

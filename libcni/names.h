@@ -14,8 +14,12 @@ void check_container_id(const std::string& id);
 /// The same characters. \throws Error(kInvalidConfig).
 void check_network_name(const std::string& name);
 
-/// At most 15 bytes, no '/', ':' or white space, neither "." nor "..".
-/// \throws Error(kInvalidEnvironment).
+/// Whether a link can have exactly this name: 1 to 15 bytes, no '/', ':', white space or NUL, neither
+/// "." nor ".." (dev_valid_name() in net/core/dev.c). Nor '%': the kernel takes it for a template,
+/// and makes another link of each call with "cni%d" (dev_alloc_name()).
+bool is_link_name(std::string_view name);
+
+/// The same for CNI_IFNAME, and no white space of Unicode. \throws Error(kInvalidEnvironment).
 void check_ifname(const std::string& name);
 
 }  // namespace cni

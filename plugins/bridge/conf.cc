@@ -4,6 +4,7 @@
 
 #include "libcni/args.h"
 #include "libcni/common_keys.h"
+#include "libcni/names.h"
 
 namespace bridge {
 
@@ -16,11 +17,8 @@ using cni::Type;
 constexpr int kMostVlan = 4094;
 using VlanSet = std::bitset<kMostVlan + 1>;
 
-bool is_link_name(const std::string& name) {
-  constexpr std::size_t kMost = 15;  // IFNAMSIZ - 1
-  return !name.empty() && name.size() <= kMost && name != "." && name != ".." &&
-         name.find_first_of("/: \t\n\v\f\r") == std::string::npos;
-}
+constexpr const char* kLinkName =
+    "a link name of 1 to 15 bytes without slash, colon, percent sign and white space";
 
 // An entry of vlanTrunk; 0 is absent.
 struct TrunkItem {
@@ -175,9 +173,8 @@ constexpr auto kKeys = cni::keys(
     cni::key<&Conf::bridge>({.name = "bridge",
                              .meaning = "name of the bridge; it is made where it is missing",
                              .otherwise = "`cni0`",
-                             .pattern = "^[^/: \\t\\n\\v\\f\\r]{1,15}$",
-                             .expected = "a link name of 1 to 15 bytes without slash, colon and "
-                                         "white space"}),
+                             .pattern = "^[^/:% \\t\\n\\v\\f\\r\\x00]{1,15}$",
+                             .expected = kLinkName}),
     cni::key<&Conf::is_gateway>(
         {.name = "isGateway",
          .meaning = "gives the bridge the gateway address of every address that IPAM hands out, "
@@ -258,10 +255,7 @@ constexpr auto kKeys = cni::keys(
     cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}));  // beats args
 
 void refuse_contradictions(const Reader& root, const Conf& conf) {
-  if (!is_link_name(conf.bridge)) {
-    root["bridge"].fail(
-        "expected a link name of 1 to 15 bytes without slash, colon and white space");
-  }
+  if (!cni::is_link_name(conf.bridge)) root["bridge"].fail(cat("expected ", kLinkName));
   if (conf.hairpin_mode && conf.promisc_mode) {
     root["promiscMode"].fail("cannot set hairpin mode and promiscuous mode at the same time");
   }
@@ -269,7 +263,7 @@ void refuse_contradictions(const Reader& root, const Conf& conf) {
     root["disableContainerInterface"].fail(
         "cannot use IPAM when DisableContainerInterface flag is set");
   }
-  if (conf.vlan != 0 && conf.is_gateway && !is_link_name(conf.vlan_gateway())) {
+  if (conf.vlan != 0 && conf.is_gateway && !cni::is_link_name(conf.vlan_gateway())) {
     root["bridge"].fail(cat("too long for the VLAN's gateway link '", conf.vlan_gateway(),
                             "' (15 bytes at the most)"));
   }

@@ -112,11 +112,11 @@ TEST_CASE("wrong values are refused with the place, the value and what was expec
        "7 vlanTrunk[0].id: incorrect trunk id parameter, expected 1 to 4094: 0"},
       {R"("vlanTrunk": 5)", "7 vlanTrunk: expected a list: 5"},
       {R"("bridge": "")",
-       "7 bridge: expected a link name of 1 to 15 bytes without slash, colon and white space: "
-       "\"\""},
+       "7 bridge: expected a link name of 1 to 15 bytes without slash, colon, percent sign "
+       "and white space: \"\""},
       {R"("bridge": "abridgewithalongname")",
-       "7 bridge: expected a link name of 1 to 15 bytes without slash, colon and white space: "
-       "\"abridgewithalongname\""},
+       "7 bridge: expected a link name of 1 to 15 bytes without slash, colon, percent sign "
+       "and white space: \"abridgewithalongname\""},
       {R"("bridge": "abcdefghijkl", "vlan": 100, "isGateway": true)",
        "7 bridge: too long for the VLAN's gateway link 'abcdefghijkl.100' (15 bytes at the most): "
        "\"abcdefghijkl\""},

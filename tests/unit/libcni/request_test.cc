@@ -122,6 +122,8 @@ TEST_CASE("an interface name is one that the kernel takes") {
       {".", "interface name is . or .."},
       {"..", "interface name is . or .."},
       {"a/b", "interface name contains / or : or whitespace characters"},
+      {"eth%d", "interface name contains %"},
+      {"%", "interface name contains %"},
       {"a:b", "interface name contains / or : or whitespace characters"},
       {"a b", "interface name contains / or : or whitespace characters"},
       {"a\tb", "interface name contains / or : or whitespace characters"},
