@@ -30,6 +30,12 @@ Fd open_path(const std::string& path) {
   return Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
 }
 
+// proc_ns_get_link() in fs/proc/namespaces.c asks ptrace_may_access().
+Error not_opened(const std::string& path, int error) {
+  const char* const hint = error == EACCES ? " (below /proc/PID/ns this needs CAP_SYS_PTRACE)" : "";
+  return {cat("open network namespace '", path, "'", hint), error};
+}
+
 Error refusal(const char* operation, int error) {
   return {cat(operation, error == EPERM ? " (this needs CAP_SYS_ADMIN)" : ""), error};
 }
@@ -56,7 +62,7 @@ NetNs NetNs::current() {
 
 NetNs NetNs::open(const std::string& path) {
   Fd fd = open_path(path);
-  if (!fd) throw Error(cat("open network namespace '", path, "'"), errno);
+  if (!fd) throw not_opened(path, errno);
   if (!is_netns(fd.get())) {
     throw Error(cat("open network namespace '", path, "'"), EINVAL,
                 "the file is not a network namespace; its mount may be gone or not propagated");
@@ -70,9 +76,9 @@ std::optional<NetNs> NetNs::find(const std::string& path) {
   Fd fd = open_path(path);
   if (fd && is_netns(fd.get())) return NetNs(std::move(fd));
   // These say nothing about what is there.
-  constexpr int kNoAnswer[] = {EMFILE, ENFILE, ENOMEM, EPERM, EIO, EINTR};
+  constexpr int kNoAnswer[] = {EMFILE, ENFILE, ENOMEM, EPERM, EACCES, EIO, EINTR};
   if (std::find(std::begin(kNoAnswer), std::end(kNoAnswer), errno) != std::end(kNoAnswer)) {
-    throw Error(cat("open network namespace '", path, "'"), errno);
+    throw not_opened(path, errno);
   }
   return std::nullopt;
 }

@@ -18,7 +18,7 @@ class NetNs {
   /// mount point that lost its mount).
   static NetNs open(const std::string& path);
   /// Nothing where path is empty, absent, or no longer a network namespace: for DEL.
-  /// \throws Error where that cannot be told, as without a free file descriptor.
+  /// \throws Error where that cannot be told, as without a free file descriptor or CAP_SYS_PTRACE.
   static std::optional<NetNs> find(const std::string& path);
   /// A new one, with nothing but a loopback link that is down; gone with its last handle and
   /// socket.

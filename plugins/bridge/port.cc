@@ -66,6 +66,14 @@ Link made_inside(RouteSocket& pod, const Link& outside, const netlink::VethEnd& 
   return *std::move(inside);
 }
 
+// What is known on the node, the port and its rules, can be removed without it.
+std::optional<NetNs> visible(const std::string& netns) try {
+  return NetNs::find(netns);
+} catch (const netlink::Error& e) {
+  if (e.error() != EACCES) throw;
+  return std::nullopt;
+}
+
 }  // namespace
 
 Port connect_pod(const Wiring& wiring, const Link& bridge, cni::Undo& undo) {
@@ -157,7 +165,7 @@ std::vector<cni::Cidr> known_addresses(const cni::Request& request) {
   if (const auto result = plugins::readable_prev_result(request)) {
     for (const auto& address : result->ips) out.push_back(address.cidr);
   }
-  const auto ns = out.empty() ? NetNs::find(request.netns) : std::nullopt;
+  const auto ns = out.empty() ? visible(request.netns) : std::nullopt;
   if (!ns) return out;
   RouteSocket host;
   RouteSocket pod(*ns);

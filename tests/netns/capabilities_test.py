@@ -6,9 +6,11 @@ docs/security.md.
     capabilities_test.py --table    # writes the table anew
 """
 
+import contextlib
 import dataclasses
 import os
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -17,7 +19,7 @@ from support import hostport, suite  # noqa: E402
 from support.guest import has_qdisc  # noqa: E402
 from support.plugin import ROOT, cni  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
-from support.world import run  # noqa: E402
+from support.world import run, wait_for  # noqa: E402
 
 PAGE = os.path.join(ROOT, "docs/security.md")
 VERBS = ("ADD", "DEL", "CHECK", "GC", "STATUS", "REPAIR")
@@ -207,6 +209,45 @@ class Plugins(Stage):
             self.assert_error(outcome)
             self.assertIn("eth0", self.one.run("ip", "link"))
             self.assertIn("10.1.2.2", os.listdir(leases), verb)
+
+    @contextlib.contextmanager
+    def beside(self):
+        """A process in the pod that may do all; CNI_NETNS is its file, to which only one may look
+        who has its capabilities or CAP_SYS_PTRACE."""
+        self.one = self.pod()
+        with subprocess.Popen(["ip", "netns", "exec", self.one.name, "sleep", "100"]) as process:
+            self.one.path = f"/proc/{process.pid}/ns/net"
+            inode = os.stat(f"/run/netns/{self.one.name}").st_ino
+            try:
+                self.assertTrue(wait_for(lambda: os.stat(self.one.path).st_ino == inode))
+                yield
+            finally:
+                process.kill()
+
+    @suite.cases([("loopback", ("loopback", {})),
+                  ("bandwidth", ("bandwidth", LIMITS)),
+                  ("bridge, whose port has another name",
+                   ("bridge", {"ipam": {"type": "static", "addresses": []}}))])
+    def DEL_of_what_it_may_not_look_at_fails(self, row):
+        plugin, more = row
+        with self.beside():
+            self.one.run("ip", "link", "set", "lo", "up")
+            before = snapshot(), pod_snapshot(self.one)
+            conf = {"cniVersion": "1.1.0", "name": "net1", "type": plugin} | more
+            outcome = self.call("DEL", plugin, conf, limited("NS"))
+            self.assert_error(outcome, None, "CAP_SYS_PTRACE): permission denied")
+            self.assert_same(before[0])
+            self.assert_same(before[1], pod_snapshot(self.one))
+
+    def test_DEL_of_a_bridge_needs_no_look_at_the_pod_where_the_node_knows_the_port(self):
+        before = snapshot()
+        with self.beside():
+            conf = {"cniVersion": "1.1.0", "name": "net1", "type": "bridge"} | BRIDGE
+            self.assert_ok(self.call("ADD", "bridge", conf))
+            self.assert_ok(self.call("DEL", "bridge", conf, limited("NS")))
+            self.assertNotIn("eth0", self.one.run("ip", "link"))
+        self.one.remove()
+        self.assert_same(before, ignore=left_by_design)
 
     def removal(self, verb, conf):
         """Which of its sendmsg calls removes the link, seen in a run of another pod's."""
