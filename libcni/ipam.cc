@@ -1,6 +1,7 @@
 #include "libcni/ipam.h"
 
 #include "libcni/invoke.h"
+#include "libcni/json.h"
 #include "libcni/phase.h"
 #include "libcni/suite.h"
 #include "libcni/undo.h"
@@ -13,6 +14,7 @@ Outcome run(const Request& request, const std::string& file, Command command) {
   Program plugin{.file = file, .env = current_environment()};
   for (const auto& [name, value] : request.env) plugin.env.insert_or_assign(name, value);
   plugin.env.insert_or_assign("CNI_COMMAND", std::string(str(command)));
+  plugin.env.insert_or_assign(kIpamCall, "1");
   return execute(plugin, request.input);
 }
 
@@ -32,6 +34,22 @@ void forward_stderr(const Outcome& outcome) {
   }
 }
 
+// An object, or null.
+nlohmann::json result_of(const std::string& type, const std::string& printed) {
+  const auto refuse = [&](std::string_view why) {
+    return Error(Code::kDecodingFailure,
+                 cat("IPAM plugin '", type, "' printed no JSON result", why), printed);
+  };
+  nlohmann::json doc;
+  try {
+    doc = parse_json(printed, "it");
+  } catch (const Error& e) {
+    throw refuse(cat(": ", e.what()));
+  }
+  if (!doc.is_null() && !doc.is_object()) throw refuse("");
+  return doc;
+}
+
 Result add(const Request& request, const std::string& type, const std::string& file) {
   const Phase phase("ipam");
   if (const Plugin* const plugin = linked_plugin(type, file)) {
@@ -40,12 +58,8 @@ Result add(const Request& request, const std::string& type, const std::string& f
   const Outcome outcome = run(request, file, Command::kAdd);
   forward_stderr(outcome);
   if (!outcome.ok()) throw error_from(type, outcome);
-  const auto doc = nlohmann::json::parse(outcome.out, nullptr, false);
+  const auto doc = result_of(type, outcome.out);
   if (doc.is_null()) return {};  // as the reference: "null" is an empty result
-  if (!doc.is_object()) {
-    throw Error(Code::kDecodingFailure, cat("IPAM plugin '", type, "' printed no JSON result"),
-                outcome.out);
-  }
   std::string text;
   Reader(doc).into("cniVersion", text);
   const auto version = text.empty() ? request.version : version_from(text);
@@ -65,8 +79,13 @@ std::string ipam_type(const Request& request) {
   return type;
 }
 
+std::string find_ipam(const Request& request, const std::string& type) {
+  require_ipam(type);
+  return find_plugin(type, request.path);
+}
+
 Result ipam_add(const Request& request, const std::string& type) {
-  const std::string file = find_plugin(type, request.path);  // else there is nothing to release
+  const std::string file = find_ipam(request, type);  // else there is nothing to release
   try {
     return add(request, type, file);
   } catch (...) {     // also where only its answer got lost
@@ -79,7 +98,7 @@ Result ipam_add(const Request& request, const std::string& type) {
 void ipam_forward(const Request& request, const std::string& type, Command command) {
   if (type.empty()) return;
   const Phase phase("ipam");
-  const std::string file = find_plugin(type, request.path);
+  const std::string file = find_ipam(request, type);
   if (const Plugin* const plugin = linked_plugin(type, file)) {
     call(*plugin, as_delegate(request, command));
     return;

@@ -11,6 +11,9 @@ namespace cni {
 /// \throws Error(kInvalidConfig).
 std::string ipam_type(const Request& request);
 
+/// The file of the IPAM plugin. \throws Error(kInvalidConfig) as find_plugin() and require_ipam().
+std::string find_ipam(const Request& request, const std::string& type);
+
 /// Runs ADD of the IPAM plugin with the same environment and stdin (spec 1.1, section 4). Where it
 /// fails it is called again with DEL, so that a half-made reservation is not left.
 /// \throws Error: the delegate's own code and text.

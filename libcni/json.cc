@@ -30,6 +30,12 @@ bool nests_too_deep(std::string_view json) {
   return false;
 }
 
+template <class Json>
+Json try_parse(std::string_view text) {
+  if (nests_too_deep(text)) return Json(Json::value_t::discarded);
+  return Json::parse(text, nullptr, false);
+}
+
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, std::string_view what) {
@@ -45,6 +51,12 @@ nlohmann::json parse_json(std::string_view text, std::string_view what) {
         Code::kDecodingFailure,
         cat(what, " is not JSON: ", close == std::string_view::npos ? why : why.substr(close + 2)));
   }
+}
+
+nlohmann::json try_parse_json(std::string_view text) { return try_parse<nlohmann::json>(text); }
+
+nlohmann::ordered_json try_parse_ordered_json(std::string_view text) {
+  return try_parse<nlohmann::ordered_json>(text);
 }
 
 }  // namespace cni

@@ -115,6 +115,7 @@ void serve(const Plugin& plugin, const World& world, const Request& request) {
   if (request.command == Command::kVersion) {
     return write_out(world.out, versions_json(plugin, world.env));
   }
+  if (world.env.contains(kIpamCall)) require_ipam(plugin);
   require_foreign_netns(request);  // before the verb, not after it
   if (plugin.elsewhere != nullptr) {
     if (const auto name = plugin.elsewhere(request); !name.empty()) hand_over(name, world, request);
@@ -184,6 +185,12 @@ netlink::Fd private_stdout() {
 }  // namespace
 
 std::string_view build_version() { return PATCHBAY_VERSION; }
+
+void require_ipam(const Plugin& plugin) {
+  if (plugin.manual != nullptr && plugin.manual->ipam) return;
+  throw Error(Code::kInvalidConfig, cat("ipam.type: '", plugin.name, "' is not an IPAM plugin"),
+              "IPAM plugins give addresses, as host-local, static and dhcp do");
+}
 
 void dispatch(const Plugin& plugin, const Request& request) {
   const auto call = [&request](void (*verb)(const Request&)) {

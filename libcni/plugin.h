@@ -42,6 +42,13 @@ struct World {
 /// written; whatever fails before that is taken back.
 int run(const Plugin& plugin, const World& world) noexcept;
 
+/// The variable that says to a plugin that it is run as an IPAM plugin: one that is none refuses,
+/// so that copies and wrappers of a plugin cannot run each other without end.
+inline constexpr const char* kIpamCall = "PATCHBAY_IPAM_CALL";
+
+/// \throws Error(kInvalidConfig) where it is no IPAM plugin.
+void require_ipam(const Plugin& plugin);
+
 /// Runs DEL, CHECK, GC or STATUS. \throws what the verb throws.
 void dispatch(const Plugin& plugin, const Request& request);
 

@@ -91,6 +91,10 @@ const Plugin* linked_plugin(std::string_view type, const std::string& file) noex
   return there.st_dev == here.st_dev && there.st_ino == here.st_ino ? plugin : nullptr;
 }
 
+void require_ipam(std::string_view type) {
+  if (const Plugin* const plugin = called_as(type)) require_ipam(*plugin);
+}
+
 Result call(const Plugin& plugin, const Request& request) {
   CallLog log(plugin.name, request.env);
   log.has_read(request);

@@ -17,6 +17,11 @@ int suite_main(std::span<const Plugin* const> plugins, int argc, char** argv);
 /// called without another process. Null otherwise.
 const Plugin* linked_plugin(std::string_view type, const std::string& file) noexcept;
 
+/// Refuses a type that is a plugin of this executable and no IPAM plugin: run as one, it would run
+/// its own IPAM plugin, itself, without end. Nothing is known of other types.
+/// \throws Error(kInvalidConfig).
+void require_ipam(std::string_view type);
+
 /// Runs a verb of a plugin in this process, as a delegate of the one that runs. request is what the
 /// delegate would have been given. The result is that of ADD, else empty. \throws Error as the
 /// delegate would have printed it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "libcni/json.h"
 #include "libcni/liveness.h"
 #include "libcni/result.h"
 #include "libcni/undo.h"
@@ -70,7 +71,7 @@ void print_json(const cni::Cache::Listing& found, const Output& output) {
 }
 
 ordered_json parsed(const std::string& text) {
-  auto doc = ordered_json::parse(text, nullptr, false);
+  auto doc = cni::try_parse_ordered_json(text);
   return doc.is_discarded() ? ordered_json(text) : doc;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "libcni/json.h"
+
 namespace tool {
 
 namespace {
@@ -94,7 +96,7 @@ std::string indented(std::string_view text, int levels) {
 }
 
 std::string pretty(const std::string& text) {
-  const auto doc = ordered_json::parse(text, nullptr, false);
+  const auto doc = cni::try_parse_ordered_json(text);
   std::string out = doc.is_discarded() ? text : doc.dump(2, ' ', false, kReplace);
   while (out.ends_with('\n')) out.pop_back();
   return out;

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <optional>
 
+#include "libcni/json.h"
+
 namespace tool {
 
 namespace {
@@ -20,7 +22,7 @@ std::string milliseconds(microseconds took) {
 }
 
 ordered_json json_or_text(const std::string& text) {
-  auto doc = ordered_json::parse(text, nullptr, false);
+  auto doc = cni::try_parse_ordered_json(text);
   return doc.is_discarded() ? ordered_json(text) : doc;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "libcni/invoke.h"
 #include "libcni/ipam.h"
 #include "libcni/phase.h"
 #include "libcni/privileges.h"
@@ -162,7 +161,7 @@ bool disconnect(const cni::Request& request, const DelConf& conf, cni::BestEffor
 
 Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);  // all of the input before any change
-  if (!conf.ipam_type.empty()) cni::find_plugin(conf.ipam_type, request.path);
+  if (!conf.ipam_type.empty()) cni::find_ipam(request, conf.ipam_type);
   const NetNs pod_ns = cni::open_netns(request);
   require_rights(request, conf);
   RouteSocket host;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "libcni/json.h"
 #include "libcni/undo.h"
 
 namespace host_local {
@@ -22,7 +23,7 @@ constexpr std::time_t kClockSlack = 60;
 bool names_a_living_netns(const std::string& path, std::time_t then) try {
   const auto text = netlink::read_file(path);
   if (!text) return false;
-  const auto doc = nlohmann::json::parse(*text, nullptr, false);
+  const auto doc = cni::try_parse_json(*text);
   if (!doc.is_object()) return false;
   const auto netns = doc.find("netns");
   if (netns == doc.end() || !netns->is_string()) return false;

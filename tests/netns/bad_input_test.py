@@ -119,6 +119,13 @@ CASES = [
     Case("ipam type ..", 7, "", {"ipam": {"type": ".."}}, late=True),
     Case("ipam type that is absent", 7, 'failed to find plugin "absent" in path',
          {"ipam": {"type": "absent"}}, late=True),
+    Case("ipam type that is bridge", 7, "'bridge' is not an IPAM plugin",
+         {"ipam": {"type": "bridge"}}),
+    *(Case(f"ipam type that is bridge, {verb}", 7, "'bridge' is not an IPAM plugin",
+           {"ipam": {"type": "bridge"}, "cniVersion": "1.1.0", "cni.dev/valid-attachments": [],
+            "prevResult": {}}, verb=verb) for verb in ("DEL", "CHECK", "GC", "STATUS")),
+    Case("ipam type that is a chained plugin", 7, "'portmap' is not an IPAM plugin",
+         {"ipam": {"type": "portmap"}}),
     Case("interface name of 16 bytes", 4, "too long", env={"CNI_IFNAME": "e" * 16}),
     Case("interface name with a slash", 4, "interface name", env={"CNI_IFNAME": "a/b"}),
     Case("interface name that the kernel takes for a template", 4, "interface name contains %",
@@ -209,6 +216,10 @@ GOOD = {"bridge": {"isGateway": True} | ranges(V4), "host-local": ranges(V4),
         "static": addresses({"address": "10.1.2.3/24"}), "loopback": {}}
 
 
+#: An object that nests 200 000 deep.
+DEEP = """i=200000; head -c $i /dev/zero | sed 's/\\x00/{"ips":/g'; printf 1; head -c $i /dev/zero | tr '\\0' '}'"""
+
+
 @suite.spread
 class BadInput(suite.NodeTest):
     def setUp(self):
@@ -259,15 +270,18 @@ class BadInput(suite.NodeTest):
         os.mkdir("/run/bin")
         for number, says in enumerate(("echo nonsense", "echo '[]'", "exit 3", "kill -9 $$",
                                        "echo '{\"cniVersion\": \"9.9.9\"}'", "exit 0",
-                                       "echo out of luck >&2; exit 1")):
+                                       "echo out of luck >&2; exit 1", DEEP, f"{DEEP}; exit 1",
+                                       *(f"exec {OURS}/{name}" for name in ("bridge", "portmap")))):
             with open(f"/run/bin/odd{number}", "w", encoding="ascii") as script:
-                script.write(f"#!/bin/sh\ncat >/dev/null\n{says}\n")
+                script.write(f"#!/bin/sh\n{'' if 'exec' in says else 'cat >/dev/null'}\n{says}\n")
             os.chmod(script.name, 0o755)
             before = snapshot()
             conf = {"cniVersion": "1.0.0", "name": "net1", "type": "bridge",
                     "ipam": {"type": f"odd{number}"}}
             error = self.assert_error(cni("bridge", "ADD", conf, netns=self.box.path,
                                           path=f"/run/bin:{OURS}"))
+            if "exec" in says:  # which would run odd as its IPAM plugin, and so on
+                self.assertIn("is not an IPAM plugin", error["msg"])
             if "luck" in says:
                 self.assertIn("out of luck", error["msg"])
             self.assert_same(before, ignore=left_by_design, what=says)

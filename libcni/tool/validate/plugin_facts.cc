@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kLimit{10};
 
 // A schema is an object that describes properties; a plugin that knows no options prints versions.
 json schema_in(const std::string& text) {
-  json doc = json::parse(text, nullptr, false);
+  json doc = cni::try_parse_json(text);
   return doc.is_object() && doc.contains("properties") ? doc : json();
 }
 
@@ -27,7 +27,7 @@ std::optional<cni::Error> run_parser(const std::string& type, const cni::Program
                                      const json& conf) {
   const std::string input = conf.dump(-1, ' ', false, json::error_handler_t::replace);
   const cni::Outcome outcome = cni::execute(parser, input, kLimit);
-  const json said = json::parse(outcome.out, nullptr, false);
+  const json said = cni::try_parse_json(outcome.out);
   if (outcome.ok() || !said.is_object() || !said.contains("code")) return std::nullopt;
   return cni::error_from(type, outcome);
 }
