@@ -247,13 +247,14 @@ Conf Conf::parse(const cni::Request& request) {
   return conf;
 }
 
-void Conf::validate(const cni::Request& request) {
-  const Conf conf = read_conf(request);
+Conf Conf::parse_without_attachment(const cni::Request& request) {
+  Conf conf = read_conf(request);
   const Reader root = request.reader();
   bool promised = false;
   root["capabilities"].into("ipRanges", promised);
   if (!promised) require_ranges(conf);
   check_together(conf.sets, request.version);
+  return conf;
 }
 
 cni::Dns parse_resolv_conf(std::string_view text) {

@@ -24,9 +24,9 @@ struct Conf {
 
   /// \throws cni::Error: 7 with the JSON path, 4 for CNI_ARGS.
   static Conf parse(const cni::Request& request);
-  /// The same, but ranges need not be there yet where the capability ipRanges asks the runtime for
-  /// them. \throws as parse().
-  static void validate(const cni::Request& request);
+  /// The same where no attachment is known: ranges need not be there yet where the capability
+  /// ipRanges asks the runtime for them. \throws as parse().
+  static Conf parse_without_attachment(const cni::Request& request);
 };
 
 /// ipam.dataDir or its default; looks at nothing else. \throws cni::Error(kInvalidConfig).

@@ -132,7 +132,7 @@ void gc(const cni::Request& request) {
 }
 
 void status(const cni::Request& request) {
-  const Conf conf = Conf::parse(request);
+  const Conf conf = Conf::parse_without_attachment(request);
   const auto store = Store::open(conf.data_dir, request.network, Host::current());
   if (!store) return;
   const auto all_used = store->used();
@@ -148,6 +148,6 @@ void status(const cni::Request& request) {
   }
 }
 
-void validate(const cni::Request& request) { Conf::validate(request); }
+void validate(const cni::Request& request) { Conf::parse_without_attachment(request); }
 
 }  // namespace host_local

@@ -383,6 +383,16 @@ class Conformance(suite.NodeTest):
         through = config("bridge", "1.1.0", ipam=conf["ipam"])
         self.assert_error(self.call("bridge", "STATUS", through), 50)
 
+    def test_status_does_not_ask_for_ranges_that_come_with_the_pod(self):
+        conf = config("host-local", "1.1.0", capabilities={"ipRanges": True})
+        ranges = conf["ipam"].pop("ranges")
+        self.assert_ok(self.call("host-local", "ADD", conf | {"runtimeConfig": {"ipRanges": ranges}}))
+        self.assert_ok(self.call("host-local", "STATUS", conf))
+        through = config("bridge", "1.1.0", ipam=conf["ipam"], capabilities={"ipRanges": True})
+        self.assert_ok(self.call("bridge", "STATUS", through))
+        del conf["capabilities"]  # then none will come
+        self.assert_error(self.call("host-local", "STATUS", conf), 7, "no IP ranges")
+
     def test_status_says_that_the_ipam_plugin_is_missing(self):
         conf = config("bridge", "1.1.0", ipam={"type": "absent"})
         self.assertIn("absent", self.assert_error(self.call("bridge", "STATUS", conf))["msg"])

@@ -167,7 +167,7 @@ class Status(suite.NodeTest):
         before = snapshot()
         for keys in ({}, {"queue": "fair"}, {"queue": "fair"} | SUBNETS, EDT | {"queue": "fair"}):
             self.assert_ok(cni("bandwidth", "STATUS", {"cniVersion": "1.1.0", "name": "net1",
-                                                       "type": "bandwidth"} | keys))
+                                                       "type": "bandwidth"} | BOTH | keys))
         self.assert_same(before)
 
 

@@ -251,10 +251,21 @@ class Status(BandwidthTest):
         return cni("bandwidth", "STATUS", {"cniVersion": "1.1.0", "name": "net1",
                                            "type": "bandwidth"} | keys)
 
+    def test_without_limits_asks_no_more_of_the_node_than_ADD(self):
+        """The limits come with the pod, or not at all."""
+        one = self.container()
+        nothing = ("setpriv", "--inh-caps=-all", "--bounding-set=-all")
+        for keys in ({}, EDT):
+            conf = {"cniVersion": "1.1.0", "name": "net1", "type": "bandwidth"} | keys
+            self.assert_ok(cni("bandwidth", "ADD", conf | {"prevResult": {}}, netns=one.path,
+                               wrap=nothing))
+            self.assert_ok(cni("bandwidth", "STATUS", conf, wrap=nothing))
+            self.assert_error(cni("bandwidth", "STATUS", conf | BOTH, wrap=nothing), 50, "CAP_")
+
     @suite.cases([(mode, keys) for mode, keys in MODES] + [("fifo", {"queue": "fifo"})])
     def of_a_node_that_can_is_content_and_changes_nothing(self, keys):
         before = snapshot()
-        self.assert_ok(self.status(**keys))
+        self.assert_ok(self.status(**BOTH | keys))
         self.assert_same(before)
 
     @suite.cases([("fq_codel", ({"queue": "fair"}, "fq_codel")), ("fq", (EDT, "fq"))])
@@ -263,7 +274,8 @@ class Status(BandwidthTest):
         with contextlib.suppress(RuntimeError):
             run("tc", "qdisc", "add", "dev", "lo", "root", kind)
             self.skipTest(f"this kernel has {kind}")
-        self.assert_error(self.status(**keys), 50, kind)
+        self.assert_error(self.status(**BOTH | keys), 50, kind)
+        self.assert_ok(self.status(**keys))
         one = self.container()
         before, inside = snapshot(), pod_snapshot(one)
         self.assert_error(self.call("ADD", one, **BOTH | keys), None, kind)

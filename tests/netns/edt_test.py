@@ -49,7 +49,8 @@ class EdtTest(ShapingTest):
     def setUp(self):
         super().setUp()
         status = cni("bandwidth", "STATUS", {"cniVersion": "1.1.0", "name": "shaped",
-                                             "type": "bandwidth", "egressMode": "edt"})
+                                             "type": "bandwidth", "egressMode": "edt",
+                                             "egressRate": 8_000_000, "egressBurst": 80_000})
         if "without eBPF" in status.stdout:
             self.skipTest(status.json["msg"])
         self.assert_ok(status)

@@ -287,14 +287,20 @@ class Status(PortmapTest):
                 mount("/run/empty", folder, flags=4096)  # MS_BIND
                 undo.callback(umount, folder)
             for verb in ("STATUS", "ADD"):
-                conf = config([mapping(80, 80)] if verb == "ADD" else None, "iptables", "1.1.0")
+                conf = config([mapping(80, 80)], "iptables", "1.1.0")
                 conf["prevResult"] = {"ips": [{"address": "10.1.2.9/24"}]}
                 outcome = cni("portmap", verb, conf, netns="/run/netns/none",
                               env={"PATH": "/run/empty"})
                 self.assert_error(outcome, 50, "iptables")
             # nftables needs none of it.
-            self.assert_ok(cni("portmap", "STATUS", config(None, "nftables", "1.1.0"),
+            self.assert_ok(cni("portmap", "STATUS", config([mapping(80, 80)], "nftables", "1.1.0"),
                                env={"PATH": "/run/empty"}))
+            # Nor does a pod without hostPorts: STATUS knows of none.
+            for verb in ("STATUS", "ADD"):
+                conf = config(None, "iptables", "1.1.0")
+                conf["prevResult"] = {"ips": [{"address": "10.1.2.9/24"}]}
+                self.assert_ok(cni("portmap", verb, conf, netns="/run/netns/none",
+                                   env={"PATH": "/run/empty"}))
 
     def test_refuses_a_broken_config(self):
         self.assert_error(self.status(backend="x"), 7, 'unrecognized backend "x"')
