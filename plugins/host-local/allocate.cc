@@ -37,7 +37,9 @@ std::vector<Ip> settle(const Store& store, const Owner& owner) {
     const std::string record =
         OwnerIndex::is_of(entry, owner) ? owner.record() : owner.bare().record();
     const bool holds = file && trimmed(file->content) == record;
-    if (holds && !index.is_old(entry)) {
+    const Origin origin = holds ? index.origin_of(entry) : Origin::kUntold;
+    const bool may_live = origin == Origin::kThisBoot || origin == Origin::kElsewhere;
+    if (holds && may_live) {
       out.push_back(entry.ip);
     } else if (holds) {
       cni::note(cat("host-local: network '", store.network(), "': ", entry.ip.str(),

@@ -50,12 +50,13 @@ std::vector<Ip> Census::held_by(const Owner& owner) noexcept {
   return out;
 }
 
-void Census::note(const std::vector<Found>& reservations, bool alive) const {
+void Census::note(const std::vector<Found>& reservations, std::string_view boot) const {
   for (const Found& one : reservations) {
     if (!one.named || is_noted(one)) continue;
     const auto file = store_.read(one.ip);  // may have been freed since
     if (file && Owner::named_in(file->content) == one.named) {
-      store_.index().adopt(*one.named, one.ip, alive);
+      store_.index().adopt(*one.named, one.ip,
+                           one.named->is_surely_a_lease() ? boot : kUnknownBoot);
     }
   }
 }
@@ -64,8 +65,10 @@ bool Census::complete() noexcept {
   if (is_complete_) return true;
   is_complete_ = succeeds([this] {
     look();
-    note(survey_->dead, false);
-    note(survey_->living, true);
+    note(survey_->dead, kEarlierBoot);
+    note(survey_->living,
+         store_.index().is_own() ? std::string_view(store_.host().boot_id) : kUnknownBoot);
+    store_.index().mark_machine();
   });
   return is_complete_;
 }

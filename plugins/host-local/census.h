@@ -22,13 +22,14 @@ class Census {
   /// Changes nothing.
   std::vector<Ip> held_by(const Owner& owner) noexcept;
   /// Notes the reservations that are not in the index: those that survey() takes for dead as of an
-  /// earlier boot, so that DEL finds them and they stay reclaimable, the others as of this boot.
+  /// earlier boot, so that DEL finds them and they stay reclaimable, the others as of this boot or,
+  /// where they may be another machine's or an operator's, of none.
   /// False: not all could be read and noted.
   bool complete() noexcept;
 
  private:
   void look();
-  void note(const std::vector<Found>& reservations, bool alive) const;
+  void note(const std::vector<Found>& reservations, std::string_view boot) const;
 
   const Store& store_;
   bool is_complete_ = false;

@@ -35,7 +35,8 @@ bool names_a_living_netns(const std::string& path, std::time_t then) try {
 
 class Examiner {
  public:
-  explicit Examiner(const Store& store) : store_(store), entries_(store.index().all()) {}
+  explicit Examiner(const Store& store)
+      : store_(store), entries_(store.index().all()), origins_(store.index().origins()) {}
 
   std::span<const OwnerIndex::Entry> entries_of(const Ip& ip) const {
     return OwnerIndex::of(entries_, ip);
@@ -43,18 +44,23 @@ class Examiner {
 
   bool is_dead(const Ip& ip, const File& file) {
     const auto owner = Owner::parse(file.content);
+    const bool torn = is_torn(file.content);
+    if (!owner && !torn && !is_empty(file.content)) return false;  // an operator's text
     bool noted_before = false;
     for (const OwnerIndex::Entry& entry : entries_of(ip)) {
       // A bare ID may be the beginning of a torn record of whoever is noted.
       const bool its_own = !owner || owner->ifname.empty() || OwnerIndex::is_of(entry, *owner);
       if (!its_own) continue;
-      if (!store_.index().is_old(entry)) return false;
-      noted_before = true;
+      const Origin origin = OwnerIndex::origin_in(origins_, entry);
+      if (origin == Origin::kThisBoot || origin == Origin::kElsewhere) return false;
+      noted_before = noted_before || origin == Origin::kEarlier;
     }
-    if (!owner) return true;
     // Of one that was noted in an earlier boot the times are not needed to know that.
-    const std::time_t then = noted_before ? file.modified : file.modified + kClockSlack;
-    return (noted_before || is_from_before_boot(file)) && !has_living_netns(*owner, then);
+    if (noted_before) return !owner || !has_living_netns(*owner, file.modified);
+    if (torn) return true;  // nobody writes while the lock is held
+    if (!is_from_before_boot(file) || !is_own()) return false;
+    if (!owner) return true;
+    return owner->is_surely_a_lease() && !has_living_netns(*owner, file.modified + kClockSlack);
   }
 
  private:
@@ -62,6 +68,11 @@ class Examiner {
     if (!boot_time_read_) boot_time_ = store_.host().boot_time();
     boot_time_read_ = true;
     return boot_time_ && file.modified < *boot_time_ - kClockSlack;
+  }
+
+  bool is_own() {
+    if (!is_own_) is_own_ = store_.index().is_own();
+    return *is_own_;
   }
 
   // libcni's cache names its files NETWORK-ID-IFNAME.
@@ -82,8 +93,10 @@ class Examiner {
 
   const Store& store_;
   std::vector<OwnerIndex::Entry> entries_;  // sorted by address
+  OwnerIndex::Origins origins_;             // of their boots
   std::optional<std::time_t> boot_time_;
   bool boot_time_read_ = false;
+  std::optional<bool> is_own_;
   std::optional<std::vector<std::string>> cached_;
 };
 
@@ -95,10 +108,25 @@ std::string age(std::time_t seconds) {
 
 std::string owner_text(const File& file) {
   const auto owner = Owner::parse(file.content);
-  return owner ? owner->str() : "an unreadable record";
+  if (owner) return owner->str();
+  return is_torn(file.content) || is_empty(file.content) ? "a torn lease"
+                                                         : "a text that is no lease";
 }
 
 }  // namespace
+
+bool is_empty(std::string_view content) {
+  // A power loss leaves zeros where the size was written and the content was not.
+  return content.find_first_not_of(std::string_view("\0 \t\r\n\v\f", 7)) == std::string_view::npos;
+}
+
+bool is_torn(std::string_view content) {
+  const std::string_view text = content.substr(0, content.find_last_not_of('\0') + 1);
+  const auto line_end = std::min(text.find('\r'), text.size());
+  const std::string_view rest = text.substr(line_end);
+  if (!Owner::parse(text.substr(0, line_end))) return false;
+  return text.size() < content.size() || rest == "\r" || rest == "\r\n";
+}
 
 Survey survey(const Store& store, const std::vector<Ip>& ips) {
   Survey out;

@@ -3,6 +3,7 @@
 #include <ctime>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plugins/host-local/store.h"
@@ -25,13 +26,18 @@ struct Survey {
 };
 
 /// Reads the reservations of ips and tells the dead from the living. Dead are
-/// - files that are no record (empty, torn, garbage), unless an owner of this boot is noted for
-/// them;
-/// - those whose owner was noted in an earlier boot, and not in this one;
-/// - those of which nothing is noted (the reference made them), if they are from more than a minute
-///   before the boot.
-/// An owner of whom libcni's cache names a network namespace that exists lives in any case.
+/// - those whose owner was noted in an earlier boot of this machine, and not in this one, and empty
+///   or torn files in their place;
+/// - of those of which nothing is noted: torn ones; and, where no other machine uses the store,
+/// those
+///   from more than a minute before the boot that are empty or surely a lease (the reference's).
+/// Any other text is what an operator wrote: it stays. So does what another machine has noted, and
+/// an owner of whom libcni's cache names a network namespace that exists.
 Survey survey(const Store& store, const std::vector<Ip>& ips);
+
+/// Whether a file was left by a write that a kill or a power loss ended.
+bool is_torn(std::string_view content);
+bool is_empty(std::string_view content);
 
 /// Frees what is dead among ips, and notes each on stderr. Needs the store's lock.
 Survey reclaim(const Store& store, const std::vector<Ip>& ips);

@@ -1,6 +1,7 @@
 #include "plugins/host-local/host_local.h"
 
 #include <algorithm>
+#include <set>
 
 #include "plugins/host-local/allocate.h"
 #include "plugins/host-local/census.h"
@@ -62,13 +63,29 @@ Owner keeper_of(const File& file) {
   return Owner::parse(file.content).value_or(Owner{std::string(trimmed(file.content)), {}});
 }
 
+// What is no lease, or may be another machine's, of whose attachments the list says nothing.
+bool is_not_for_gc(const Store& store, const Ip& ip, const File& file,
+                   const std::set<Origin>& noted) {
+  if (noted.contains(Origin::kElsewhere)) return true;
+  if (noted.contains(Origin::kThisBoot) || noted.contains(Origin::kEarlier)) return false;
+  const auto owner = Owner::parse(file.content);
+  if (owner) return !owner->is_surely_a_lease() || store.index().is_shared();
+  return survey(store, {ip}).dead.empty();
+}
+
 void collect(const Store& store, const std::vector<cni::Attachment>& valid, cni::BestEffort& each) {
   const auto entries = store.index().all();
+  const auto origins = store.index().origins();
   for (const Ip& ip : store.used()) {
     each(cat("free ", ip.str()), [&] {
       const auto file = store.read(ip);
       if (!file || is_kept(keeper_of(*file), valid)) return;
-      store.discard(ip, OwnerIndex::of(entries, ip));
+      const auto own = OwnerIndex::of(entries, ip);
+      std::set<Origin> noted;
+      for (const OwnerIndex::Entry& entry : own)
+        noted.insert(OwnerIndex::origin_in(origins, entry));
+      if (is_not_for_gc(store, ip, *file, noted)) return;
+      store.discard(ip, own);
     });
   }
 }

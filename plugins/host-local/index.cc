@@ -15,6 +15,7 @@ using cni::cat;
 constexpr const char* kOwners = ".owners";
 constexpr const char* kSeen = "seen";
 constexpr const char* kSeenAside = ".seen";
+constexpr std::string_view kOf = ".of.";
 constexpr std::string_view kUp = "../../";
 constexpr std::size_t kHashLength = 32;
 // Numbers are given without gaps, but the reference, killed in the middle of a DEL, leaves some.
@@ -49,9 +50,11 @@ std::optional<Dir> directory(const Dir& dir, const std::string& name) try {
   throw;
 }
 
+bool is_marker(const std::string& name) { return name.find(kOf) != std::string::npos; }
+
 std::vector<std::string> boots_in(const Dir& owners) {
   auto out = owners.names();
-  std::erase(out, kSeen);
+  std::erase_if(out, [](const std::string& name) { return name == kSeen || is_marker(name); });
   return out;
 }
 
@@ -64,13 +67,6 @@ std::optional<Ip> ip_behind(const Dir& boot_dir, const std::string& name) {
 }
 
 }  // namespace
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n\v\f";
-  const auto begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
-}
 
 std::optional<Owner> Owner::parse(std::string_view content) {
   const std::string_view text = trimmed(content);
@@ -95,6 +91,12 @@ std::optional<Owner> Owner::named_in(std::string_view content) {
   return Owner{std::string(id), std::string(rest)};
 }
 
+bool Owner::is_surely_a_lease() const {
+  constexpr std::size_t kLeastId = 32;
+  return !ifname.empty() ||
+         (id.size() >= kLeastId && id.find_first_not_of("0123456789abcdef-") == std::string::npos);
+}
+
 std::string Owner::str() const {
   return ifname.empty() ? cat("'", id, "'") : cat("'", id, "' '", ifname, "'");
 }
@@ -103,8 +105,6 @@ std::optional<Ip> ip_of(const std::string& file_name) {
   const auto ip = Ip::parse(file_name);
   return ip && ip->str() == file_name ? ip : std::nullopt;
 }
-
-OwnerIndex::OwnerIndex(const Dir& dir, const std::string& boot_id) : dir_(dir), boot_id_(boot_id) {}
 
 void OwnerIndex::find_in(const Dir& boot_dir, const std::string& boot, const std::string& hash,
                          std::vector<Entry>& out) {
@@ -152,9 +152,46 @@ std::span<const OwnerIndex::Entry> OwnerIndex::of(const std::vector<Entry>& all,
   return {begin, end};
 }
 
-bool OwnerIndex::is_old(const Entry& entry) const {
-  if (entry.boot == kEarlierBoot) return true;
-  return entry.boot != boot_id_ && entry.boot != kUnknownBoot && boot_id_ != kUnknownBoot;
+OwnerIndex::Origins OwnerIndex::origins() const {
+  Origins out;
+  const auto owners = directory(dir_, kOwners);
+  if (!owners) return out;
+  const std::string own = cat(kOf, host_.machine());
+  const bool known = own != cat(kOf, kUnknownMachine) && host_.boot_id != kUnknownBoot;
+  std::vector<std::string> markers;
+  for (std::string& name : owners->names()) {
+    (is_marker(name) ? markers.push_back(name) : void(out.emplace(name, Origin::kUntold)));
+  }
+  for (const std::string& marker : markers) {
+    const auto boot = out.find(marker.substr(0, marker.find(kOf)));
+    if (boot == out.end()) continue;
+    boot->second = known && marker.ends_with(own) ? Origin::kEarlier : Origin::kElsewhere;
+  }
+  out.insert_or_assign(std::string(kEarlierBoot), Origin::kEarlier);
+  out.insert_or_assign(std::string(kUnknownBoot), Origin::kElsewhere);
+  out.insert_or_assign(host_.boot_id, Origin::kThisBoot);
+  return out;
+}
+
+Origin OwnerIndex::origin_of(const Entry& entry) const {
+  if (entry.boot == host_.boot_id) return Origin::kThisBoot;  // nothing has to be read for it
+  return origin_in(origins(), entry);
+}
+
+Origin OwnerIndex::origin_in(const Origins& origins, const Entry& entry) {
+  const auto found =
+      origins.find(entry.boot);  // may be new: STATUS and CHECK read without the lock
+  return found == origins.end() ? Origin::kElsewhere : found->second;
+}
+
+bool OwnerIndex::is_shared() const {
+  const auto owners = directory(dir_, kOwners);
+  if (!owners) return false;
+  const auto names = owners->names();
+  const std::string own = cat(kOf, host_.machine());
+  return std::any_of(names.begin(), names.end(), [&own](const std::string& name) {
+    return is_marker(name) && !name.ends_with(own);
+  });
 }
 
 bool OwnerIndex::is_of(const Entry& entry, const Owner& owner) {
@@ -163,16 +200,25 @@ bool OwnerIndex::is_of(const Entry& entry, const Owner& owner) {
 
 OwnerIndex::Entry OwnerIndex::add_to(const std::string& boot, const Owner& owner,
                                      const Ip& ip) const {
-  const Dir boot_dir = dir_.make_sub(kOwners).make_sub(boot);
+  const Dir owners = dir_.make_sub(kOwners);
+  auto boot_dir = owners.sub(boot);
+  if (!boot_dir) {
+    // The machine first: a boot without one is taken for an older release's.
+    if (boot == host_.boot_id) owners.make_sub(marker());
+    boot_dir = owners.make_sub(boot);
+  }
   const std::string hash = hash_of(owner);
   for (unsigned n = 0;; ++n) {
     std::string name = cat(hash, ".", n);
-    if (boot_dir.make_link(name, cat(kUp, ip.str()))) return {boot, std::move(name), ip};
+    if (boot_dir->make_link(name, cat(kUp, ip.str()))) return {boot, std::move(name), ip};
   }
 }
 
-OwnerIndex::Entry OwnerIndex::adopt(const Owner& owner, const Ip& ip, bool alive) const {
-  return add_to(alive ? boot_id_ : std::string(kEarlierBoot), owner, ip);
+std::string OwnerIndex::marker() const { return cat(host_.boot_id, kOf, host_.machine()); }
+
+void OwnerIndex::mark_machine() const {
+  const auto owners = directory(dir_, kOwners);
+  if (owners && directory(*owners, host_.boot_id)) owners->make_sub(marker());
 }
 
 void OwnerIndex::remove(const Entry& entry) const {
@@ -184,16 +230,19 @@ void OwnerIndex::remove(const Entry& entry) const {
 void OwnerIndex::prune() const {
   const auto owners = directory(dir_, kOwners);
   if (!owners) return;
-  for (const std::string& boot : boots_in(*owners)) {
-    if (boot != boot_id_ && directory(*owners, boot)) owners->remove_dir(boot);
+  for (const auto& [boot, origin] : origins()) {
+    const bool is_over = origin == Origin::kEarlier || origin == Origin::kUntold;
+    if (!is_over || !directory(*owners, boot) || !owners->remove_dir(boot)) continue;
+    owners->remove_dir(cat(boot, kOf, host_.machine()));
   }
 }
 
 std::string OwnerIndex::seen_now(const Dir& owners) const {
   // Below 60 bytes file systems keep a link in its inode; a block for it takes four times as long.
   constexpr std::size_t kEnough = 8;
-  return cat(dir_.changed(), " ", owners.changed(boot_id_).value_or("-"), " ",
-             boot_id_.substr(0, kEnough));
+  // The m: releases that wrote none have noted no machine.
+  return cat(dir_.changed(), " ", owners.changed(host_.boot_id).value_or("-"), " ",
+             host_.boot_id.substr(0, kEnough), "m");
 }
 
 bool OwnerIndex::is_complete() const {

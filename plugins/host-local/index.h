@@ -1,6 +1,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "libcni/dir.h"
+#include "plugins/host-local/host.h"
 #include "plugins/host-local/range.h"
 
 namespace host_local {
@@ -26,6 +28,10 @@ struct Owner {
   /// The same for whatever a DEL may ask for, also what parse() takes for torn: an owner whose
   /// record is content without the white space around it.
   static std::optional<Owner> named_in(std::string_view content);
+  /// Whether a record of which nothing else is known is a lease: it names an interface, or an ID as
+  /// runtimes make them. A word like "printer" may be what an operator wrote to reserve the
+  /// address.
+  bool is_surely_a_lease() const;
   /// Who has the records of this container that name no interface.
   Owner bare() const { return {id, {}}; }
   /// "'ID' 'IFNAME'".
@@ -33,16 +39,16 @@ struct Owner {
   bool operator==(const Owner&) const = default;
 };
 
-/// Stands for the boot where the system does not tell its ID; nothing is ever older than it.
-inline constexpr std::string_view kUnknownBoot = "unknown";
-/// Stands for the boot of a reservation that was found, not made, and is from before this boot.
-inline constexpr std::string_view kEarlierBoot = "earlier";
-
-/// Text without the white space around it.
-std::string_view trimmed(std::string_view text);
-
 /// The address that a file of this name reserves; nothing for any other file.
 std::optional<Ip> ip_of(const std::string& file_name);
+
+/// When and where an entry was made.
+enum class Origin {
+  kThisBoot,   ///< by this machine, in this boot: its container may live
+  kEarlier,    ///< by this machine, before its last boot: its container is no more
+  kElsewhere,  ///< by another machine, or it is not known where: its container may live
+  kUntold      ///< by a release that noted no machines: as if nothing was noted
+};
 
 /// Which addresses an owner holds, without reading every reservation, and since which boot.
 ///
@@ -52,6 +58,8 @@ std::optional<Ip> ip_of(const std::string& file_name);
 /// another owner's address, so a hit is a hint to be checked. The reference reads through a link,
 /// takes it for a reservation of the owner, and removes it on DEL together with the reservation:
 /// both can work on one directory. Changes need the store's lock.
+/// `.owners/<boot id>.of.<machine>`, an empty directory, tells whose boot it was: machines that
+/// share a store take no other's boot for an earlier one of their own.
 ///
 /// What the reference reserves is not noted. The symbolic link `.owners/seen` tells whether there
 /// may be such a reservation: its target is the boot and the times when the store's directory and
@@ -70,7 +78,7 @@ class OwnerIndex {
   };
 
   /// dir is the store's; both belong to the caller, who must keep them.
-  OwnerIndex(const Dir& dir, const std::string& boot_id);
+  OwnerIndex(const Dir& dir, const Host& host) : dir_(dir), host_(host) {}
 
   /// What was noted for the owners, in this boot and in earlier ones.
   std::vector<Entry> find(std::initializer_list<Owner> owners) const;
@@ -79,16 +87,29 @@ class OwnerIndex {
   std::vector<Entry> all() const;
   /// The entries for one address among those that all() gave.
   static std::span<const Entry> of(const std::vector<Entry>& all, const Ip& ip);
+  /// By boot, of all boots that have entries.
+  using Origins = std::map<std::string, Origin>;
+  Origins origins() const;
+  static Origin origin_in(const Origins& origins, const Entry& entry);
+  Origin origin_of(const Entry& entry) const;
   /// Whether the entry was made before the last boot, hence by a container that is no more.
-  bool is_old(const Entry& entry) const;
+  bool is_old(const Entry& entry) const { return origin_of(entry) == Origin::kEarlier; }
+  /// Whether another machine has noted something here.
+  bool is_shared() const;
+  /// Whether all that is here can be told to be this machine's.
+  bool is_own() const { return host_.machine() != kUnknownMachine && !is_shared(); }
   /// Whether the entry is one of owner's.
   static bool is_of(const Entry& entry, const Owner& owner);
 
-  Entry add(const Owner& owner, const Ip& ip) const { return add_to(boot_id_, owner, ip); }
-  /// Notes what was found: in this boot or, if it is no longer alive, as of an earlier one.
-  Entry adopt(const Owner& owner, const Ip& ip, bool alive) const;
+  Entry add(const Owner& owner, const Ip& ip) const { return add_to(host_.boot_id, owner, ip); }
+  /// Notes what was found, as of a boot.
+  Entry adopt(const Owner& owner, const Ip& ip, std::string_view boot) const {
+    return add_to(std::string(boot), owner, ip);
+  }
   void remove(const Entry& entry) const;
-  /// Removes the directories of earlier boots that have become empty.
+  /// Notes the machine of this boot where a release of before has noted its entries without.
+  void mark_machine() const;
+  /// Removes the directories of earlier boots that have become empty; not those of other machines.
   void prune() const;
 
   /// Whether nothing was changed since mark_complete().
@@ -100,12 +121,13 @@ class OwnerIndex {
 
  private:
   Entry add_to(const std::string& boot, const Owner& owner, const Ip& ip) const;
+  std::string marker() const;
   std::string seen_now(const Dir& owners) const;
   static void find_in(const Dir& boot_dir, const std::string& boot, const std::string& hash,
                       std::vector<Entry>& out);
 
   const Dir& dir_;
-  const std::string& boot_id_;
+  const Host& host_;
 };
 
 }  // namespace host_local

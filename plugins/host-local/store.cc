@@ -1,7 +1,6 @@
 #include "plugins/host-local/store.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "libcni/error.h"
 #include "libcni/undo.h"
@@ -22,34 +21,6 @@ bool is_torn(std::string_view content, std::string_view record) {
 }
 
 }  // namespace
-
-Host Host::current() {
-  Host host{.boot_id = std::string(kUnknownBoot)};
-  try {
-    const auto text = netlink::read_file("/proc/sys/kernel/random/boot_id").value_or("");
-    const std::string_view id = trimmed(text);
-    // It becomes the name of a directory.
-    if (!id.empty() && id.find_first_not_of("0123456789abcdef-") == std::string_view::npos) {
-      host.boot_id = id;
-    }
-  } catch (const netlink::Error&) {
-    // Without /proc nothing is taken for older than the boot.
-  }
-  return host;
-}
-
-std::optional<std::time_t> Host::boot_time() const try {
-  constexpr std::string_view kKey = "\nbtime ";
-  const std::string text = cat("\n", netlink::read_file(stat_file).value_or(""));
-  const auto at = text.find(kKey);
-  std::time_t seconds = 0;
-  if (at == std::string::npos) return std::nullopt;
-  const char* const begin = text.data() + at + kKey.size();
-  const auto parsed = std::from_chars(begin, text.data() + text.size(), seconds);
-  return parsed.ec == std::errc() ? std::optional(seconds) : std::nullopt;
-} catch (const netlink::Error&) {
-  return std::nullopt;
-}
 
 std::optional<Store> Store::open(const std::string& data_dir, const std::string& network,
                                  Host host) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <ctime>
 #include <functional>
 #include <optional>
 #include <span>
@@ -10,6 +9,7 @@
 
 #include "libcni/dir.h"
 #include "libcni/lock.h"
+#include "plugins/host-local/host.h"
 #include "plugins/host-local/index.h"
 
 namespace host_local {
@@ -17,17 +17,6 @@ namespace host_local {
 using cni::Dir;
 using cni::File;
 using cni::kLockDeadline;
-
-/// What tells a reservation of this boot from one of an earlier boot.
-struct Host {
-  std::string boot_id;
-  std::string cache_dir = "/var/lib/cni/results";  ///< libcni's result cache
-  std::string stat_file = "/proc/stat";            ///< read when something is to be reclaimed
-
-  static Host current();
-  /// Seconds since the epoch; nothing where the system does not tell.
-  std::optional<std::time_t> boot_time() const;
-};
 
 /// The reservations of one network: `<dataDir>/<network>/`, in the reference's format.
 /// Whatever changes something needs lock() before.
@@ -45,7 +34,7 @@ class Store {
   const std::string& network() const { return network_; }
   const Host& host() const { return host_; }
   const Dir& dir() const { return dir_; }
-  OwnerIndex index() const { return {dir_, host_.boot_id}; }
+  OwnerIndex index() const { return {dir_, host_}; }
 
   /// The reserved addresses, sorted; no reservation is read.
   std::vector<Ip> used() const;

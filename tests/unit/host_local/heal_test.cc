@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "plugins/host-local/allocate.h"
+#include "plugins/host-local/census.h"
 #include "tests/unit/host_local/fixture.h"
 
 namespace host_local {
@@ -20,12 +21,18 @@ namespace {
 /// A node in its second boot, at second 2000, with a /30 that has the one address 10.0.0.2.
 class Node {
  public:
-  Node() { dir.write("stat", "btime 2000\n"); }
+  Node() {
+    dir.write("stat", "btime 2000\n");
+    dir.write("one", "0123456789abcdef0123456789abcdef\n");
+    dir.write("other", "fedcba9876543210fedcba9876543210\n");
+  }
 
-  Store boot(const std::string& id) const {
-    Store store = Store::create(
-        dir.path(), "net",
-        Host{.boot_id = id, .cache_dir = dir.path("cache"), .stat_file = dir.path("stat")});
+  Store boot(const std::string& id, const std::string& machine = "one") const {
+    Store store = Store::create(dir.path(), "net",
+                                Host{.boot_id = id,
+                                     .cache_dir = dir.path("cache"),
+                                     .stat_file = dir.path("stat"),
+                                     .machine_file = dir.path(machine)});
     store.lock();
     return store;
   }
@@ -40,11 +47,11 @@ class Node {
     REQUIRE(::utimensat(AT_FDCWD, dir.path(name).c_str(), times, 0) == 0);
   }
   /// Whether a new container gets the address; asked for by a request or not.
-  bool gives(bool by_request = false) const {
+  bool gives(bool by_request = false, const std::string& machine = "one") const {
     Conf conf;
     conf.sets = {{{range("10.0.0.0/30")}}};
     if (by_request) conf.requested = {ip("10.0.0.2")};
-    Store store = boot("boot-2");
+    Store store = boot("boot-2", machine);
     const std::string error = error_of([&] { allocate(store, conf, {"new", "eth0"}); });
     if (error.empty()) CHECK(dir.read("net/10.0.0.2") == "new\r\neth0");
     return error.empty();
@@ -53,20 +60,95 @@ class Node {
   TempDir dir;
 };
 
+const std::string kId(64, 'c');  // as containerd and CRI-O make them
 constexpr std::time_t kBefore = 1900, kJustBefore = 1990, kAfter = 2100;
 
 }  // namespace
 
-TEST_CASE("heal: files that are no record are reclaimed, also in this boot") {
-  for (const std::string& content :
-       {std::string(), std::string("\n"), std::string(12, '\0'), std::string("ctr\r\n"),
-        std::string("ctr\r"), std::string("\xff\xfe junk"), std::string("a b c")}) {
+TEST_CASE("heal: torn leases are reclaimed, also in this boot") {
+  for (const std::string& content : {std::string("ctr\r\n"), std::string("ctr\r"),
+                                     std::string("ctr\r\ne\0\0\0", 9), std::string("ct\0\0", 4)}) {
     for (const bool by_request : {false, true}) {
       const Node node;
       node.put(content, kAfter);
       CHECK(node.gives(by_request));
     }
   }
+}
+
+TEST_CASE("heal: empty files are reclaimed if they are from before the boot") {
+  for (const std::string& content : {std::string(), std::string("\n"), std::string(12, '\0')}) {
+    for (const bool by_request : {false, true}) {
+      const Node node;
+      for (const std::time_t when : {kAfter, kJustBefore}) {
+        node.put(content, when);
+        CHECK_FALSE(node.gives(by_request));
+      }
+      node.put(content, kBefore);
+      CHECK(node.gives(by_request));
+    }
+  }
+}
+
+TEST_CASE("heal: what an operator wrote to reserve an address stays") {
+  for (const char* content : {"reserved for the printer", "printer", "printer\n", "10.0.0.2",
+                              "reserved for the printer\r\n", "\xff\xfe junk", "{}"}) {
+    for (const bool by_request : {false, true}) {
+      CAPTURE(content);
+      const Node node;
+      node.put(content, kBefore);
+      CHECK_FALSE(node.gives(by_request));
+      {
+        const Store store = node.boot("boot-1");
+        const Census census(store);
+        store.release({"unknown", "eth0"}, {}, [&] { return Census(store).complete(); });
+      }
+      CHECK_FALSE(node.gives(by_request));  // nor when DEL has noted all that it found
+      CHECK(node.dir.read("net/10.0.0.2") == content);
+    }
+  }
+}
+
+TEST_CASE("heal: what another machine has in a store that both use is not reclaimed") {
+  const Node node;
+  for (const char* machine : {"other", "none"}) {
+    CAPTURE(machine);
+    node.boot("boot-1", machine).reserve(ip("10.0.0.2"), {"ctr", "eth0"});
+    node.date("net/10.0.0.2", kBefore);
+    for (const bool by_request : {false, true}) CHECK_FALSE(node.gives(by_request));
+    node.boot("boot-1", machine).release({"ctr", "eth0"}, {});
+  }
+  // Nor what may be its, the reference's plugins having made it.
+  for (const std::string& content : {std::string("ctr\r\neth0"), kId, std::string()}) {
+    node.put(content, kBefore);
+    CHECK_FALSE(node.gives());
+  }
+}
+
+TEST_CASE("heal: a machine without an ID reclaims nothing of which it does not know whose it is") {
+  for (const char* machine_id : {"", "uninitialized\n", "0123456789abcdef\n"}) {
+    const Node node;
+    node.dir.write("none", machine_id);
+    node.put("ctr\r\neth0", kBefore);
+    CHECK_FALSE(node.gives(false, "none"));
+    node.put("", kBefore);
+    CHECK_FALSE(node.gives(false, "none"));
+    node.boot("boot-1", "none").discard(ip("10.0.0.2"), {});
+    node.boot("boot-1", "none").reserve(ip("10.0.0.2"), {"ctr", "eth0"});
+    CHECK_FALSE(node.gives(false, "none"));
+  }
+}
+
+TEST_CASE("heal: what a release noted that knew no machines is judged by its time alone") {
+  const Node node;
+  node.boot("boot-1").reserve(ip("10.0.0.2"), {"ctr", "eth0"});
+  for (const auto& one : fs::directory_iterator(node.dir.path("net/.owners"))) {
+    if (one.path().filename().string().find(".of.") != std::string::npos) fs::remove(one.path());
+  }
+  node.date("net/10.0.0.2", kAfter);
+  CHECK_FALSE(node.gives());
+  node.date("net/10.0.0.2", kBefore);
+  CHECK(node.gives());
 }
 
 TEST_CASE("heal: a file that is no record stays while an owner of this boot is noted for it") {
@@ -108,7 +190,7 @@ TEST_CASE("heal: where boots cannot be told apart nothing is from an earlier one
 }
 
 TEST_CASE("heal: of the reference's reservations those from before the boot are reclaimed") {
-  for (const char* content : {"ctr\r\neth0", "ctr"}) {
+  for (const std::string& content : {std::string("ctr\r\neth0"), kId}) {
     for (const bool by_request : {false, true}) {
       const Node node;
       node.put(content, kAfter);
@@ -129,14 +211,15 @@ TEST_CASE("heal: without a boot time the reference's reservations stay") {
 }
 
 TEST_CASE("heal: a network namespace in libcni's cache that exists is a sign of life") {
-  for (const char* content : {"ctr\r\neth0", "ctr"}) {
+  for (const std::string& content : {kId + "\r\neth0", kId}) {
     const Node node;
+    const std::string cached = "cache/net-" + kId + "-eth0";
     node.put(content, kBefore);
     node.dir.write("netns", "");
     node.date("netns", kBefore);
-    node.dir.write("cache/net-ctr-eth0", R"({"netns": ")" + node.dir.path("netns") + "\"}");
+    node.dir.write(cached, R"({"netns": ")" + node.dir.path("netns") + "\"}");
     CHECK_FALSE(node.gives());
-    node.dir.write("cache/net-ctr-eth0", R"({"netns": ")" + node.dir.path("gone") + "\"}");
+    node.dir.write(cached, R"({"netns": ")" + node.dir.path("gone") + "\"}");
     CHECK(node.gives());
   }
 }

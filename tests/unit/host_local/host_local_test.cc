@@ -215,12 +215,30 @@ TEST_CASE("GC: frees what no valid attachment has, in this network") {
   dir.write("net/.new", "half");
   gc(request(conf_of(dir, kDual, R"("cni.dev/valid-attachments":
       [{"containerID": "b", "ifname": "eth0"}], )")));
-  CHECK(reserved(dir) == "10.1.2.3 10.1.2.79 2001:db8:1::3");
+  // 10.1.2.77, .78 and .80 are no leases, as far as can be told.
+  CHECK(reserved(dir) == "10.1.2.3 10.1.2.77 10.1.2.78 10.1.2.79 10.1.2.80 2001:db8:1::3");
   CHECK(reserved(dir, "net2") == "10.1.2.2");
-  CHECK(indexed(dir) == 3);  // with the bare record, which it found
+  CHECK(indexed(dir) == 4);  // with the bare records, which it found
   CHECK_FALSE(dir.has("net/.new"));
   gc(request(conf_of(dir, "\"x\": 1", R"("cni.dev/attachments": [], )")));
-  CHECK(reserved(dir) == "");
+  CHECK(reserved(dir) == "10.1.2.77 10.1.2.78 10.1.2.79 10.1.2.80");
+}
+
+TEST_CASE("GC: of a store that two machines use it frees what this one has") {
+  const TempDir dir;
+  run_add(request(conf_of(dir, kSmall)));
+  Host other = Host::current();
+  other.boot_id = "other";
+  other.machine_file = dir.path("machine-id");
+  dir.write("machine-id", std::string(32, 'a'));
+  {
+    Store store = Store::create(dir.path(), "net", other);
+    store.lock();
+    store.reserve(test::ip("10.1.2.5"), {"theirs", "eth0"});
+  }
+  dir.write("net/10.1.2.6", "reference\r\neth0");
+  gc(request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments": [], )")));
+  CHECK(reserved(dir) == "10.1.2.5 10.1.2.6");
 }
 
 TEST_CASE("GC: a malformed list frees nothing and fails, a missing one frees nothing") {
@@ -247,6 +265,8 @@ TEST_CASE("STATUS: fails with 50 when a set is used up and nothing of it can be 
   CHECK(error_of([&] { status(req); }).starts_with("50 "));  // noted for a living owner
   del(request(conf_of(dir, kSmall), "c"));
   dir.write("net/10.1.2.4", "");
+  CHECK(error_of([&] { status(req); }).starts_with("50 "));  // an operator's, as far as can be told
+  dir.write("net/10.1.2.4", "torn\r\n");
   CHECK_NOTHROW(status(req));
   CHECK(error_of([&] {
           status(request(conf_of(dir, R"("subnet": "10.0.0.0/31")")));

@@ -1,0 +1,62 @@
+#include "plugins/host-local/host.h"
+
+#include <charconv>
+
+#include "libcni/error.h"
+#include "libcni/hash.h"
+#include "netlink/types/fd.h"
+
+namespace host_local {
+
+using cni::cat;
+
+Host Host::current() {
+  Host host{.boot_id = std::string(kUnknownBoot)};
+  try {
+    const auto text = netlink::read_file("/proc/sys/kernel/random/boot_id").value_or("");
+    const std::string_view id = trimmed(text);
+    // It becomes the name of a directory.
+    if (!id.empty() && id.find_first_not_of("0123456789abcdef-") == std::string_view::npos) {
+      host.boot_id = id;
+    }
+  } catch (const netlink::Error&) {
+    // Without /proc nothing is taken for older than the boot.
+  }
+  return host;
+}
+
+std::optional<std::time_t> Host::boot_time() const try {
+  constexpr std::string_view kKey = "\nbtime ";
+  const std::string text = cat("\n", netlink::read_file(stat_file).value_or(""));
+  const auto at = text.find(kKey);
+  std::time_t seconds = 0;
+  if (at == std::string::npos) return std::nullopt;
+  const char* const begin = text.data() + at + kKey.size();
+  const auto parsed = std::from_chars(begin, text.data() + text.size(), seconds);
+  return parsed.ec == std::errc() ? std::optional(seconds) : std::nullopt;
+} catch (const netlink::Error&) {
+  return std::nullopt;
+}
+
+std::string Host::machine() const try {
+  constexpr std::size_t kIdLength = 32;
+  constexpr std::size_t kEnough = 16;
+  const auto text = netlink::read_file(machine_file).value_or("");
+  const std::string_view id = trimmed(text);
+  // An image that has not booted yet has "uninitialized", or nothing: machine-id(5).
+  const bool is_id =
+      id.size() == kIdLength && id.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return is_id ? cni::sha512_hex(cat("patchbay ", id)).substr(0, kEnough)
+               : std::string(kUnknownMachine);
+} catch (const netlink::Error&) {
+  return std::string(kUnknownMachine);
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n\v\f";
+  const auto begin = text.find_first_not_of(kBlank);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+}
+
+}  // namespace host_local

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <ctime>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace host_local {
+
+/// Stands for the boot where the system does not tell its ID, and for that of a reservation that
+/// was found and may be another machine's; nothing is ever older than it.
+inline constexpr std::string_view kUnknownBoot = "unknown";
+/// Stands for the boot of a reservation that was found, not made, and is from before this boot.
+inline constexpr std::string_view kEarlierBoot = "earlier";
+/// Stands for a machine without machine-id(5).
+inline constexpr std::string_view kUnknownMachine = "unknown";
+
+/// What tells a reservation of this boot and machine from one of an earlier boot, or of another
+/// machine that shares the store.
+struct Host {
+  std::string boot_id;
+  std::string cache_dir = "/var/lib/cni/results";  ///< libcni's result cache
+  std::string stat_file = "/proc/stat";            ///< read when something is to be reclaimed
+  std::string machine_file = "/etc/machine-id";    ///< read once a boot, and then as stat_file
+
+  static Host current();
+  /// Seconds since the epoch; nothing where the system does not tell.
+  std::optional<std::time_t> boot_time() const;
+  /// Cut from a hash of the machine's ID, which machine-id(5) wants to be kept from others.
+  std::string machine() const;
+};
+
+/// Text without the white space around it.
+std::string_view trimmed(std::string_view text);
+
+}  // namespace host_local
