@@ -396,7 +396,8 @@ class Lies(suite.NodeTest):
                 self.assert_ok(cni(one["type"], "ADD",
                                    one | {"prevResult": results[pod.name]}, **call))
         before = {place: what for place, what in snapshot().items()
-                  if "10.1.2.2" in place or "8080" in place or "good" in place
+                  if "id: evil" not in place and ("10.1.2.2" in place or "8080" in place)
+                  or "good" in place
                   or results["good"]["interfaces"][1]["name"] in place}
         self.assertGreater(len(before), 5)
         lie = {"prevResult": results["good"],
