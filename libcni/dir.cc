@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <memory>
 
 #include "netlink/types/error.h"
@@ -64,6 +65,29 @@ bool Dir::exists(const std::string& path) noexcept {
 
 std::optional<Dir> Dir::sub(const std::string& name) const {
   Fd fd(::openat(fd_.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (fd) return Dir(std::move(fd), cat(path_, "/", name));
+  if (errno == ENOENT) return std::nullopt;
+  fail("open", name, errno);
+}
+
+std::optional<Dir> Dir::sub_or_link(const std::string& name) const {
+  try {
+    return sub(name);
+  } catch (const netlink::Error& e) {
+    if (e.error() != ENOTDIR && e.error() != ELOOP) throw;
+  }
+  // By its descriptor: nobody can put another link there between the look and its use.
+  const Fd link(::openat(fd_.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!link) fail("open", name, errno);
+  struct stat info;
+  if (::fstat(link.get(), &info) != 0) fail("look at", name, errno);
+  if (!S_ISLNK(info.st_mode)) fail("open", name, ENOTDIR);
+  if (info.st_uid != 0) fail("follow a link that is not root's,", name, ELOOP);
+  char target[PATH_MAX];
+  const ssize_t size = ::readlinkat(link.get(), "", target, sizeof target - 1);
+  if (size < 0) fail("read", name, errno);
+  target[size] = '\0';
+  Fd fd(::openat(fd_.get(), target, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd) return Dir(std::move(fd), cat(path_, "/", name));
   if (errno == ENOENT) return std::nullopt;
   fail("open", name, errno);
@@ -175,7 +199,8 @@ bool Dir::publish(const std::string& name, std::string_view content,
 
 void Dir::write_new(const std::string& aside, std::string_view content) const {
   const Fd fd(::openat(fd_.get(), aside.c_str(),
-                       O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, kFileMode));
+                       O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                       kFileMode));
   if (!fd) fail("make", aside, errno);
   try {
     netlink::write_all(fd.get(), content, cat(path_, "/", aside));

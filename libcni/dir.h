@@ -33,7 +33,10 @@ class Dir {
   static bool exists(const std::string& path) noexcept;
   /// A directory in this one; nothing where it does not exist.
   std::optional<Dir> sub(const std::string& name) const;
-  /// The same, made where it does not exist.
+  /// The same for a directory that an operator may have moved to another disk: a symbolic link is
+  /// followed if it is root's. Another's may be planted, and is refused.
+  std::optional<Dir> sub_or_link(const std::string& name) const;
+  /// As sub(), made where it does not exist.
   Dir make_sub(const std::string& name, unsigned mode = 0755) const;
 
   const std::string& path() const { return path_; }

@@ -87,8 +87,9 @@ Error out_of_time(const std::string& path, int fd, std::chrono::milliseconds wai
 Fd take_lock(const Dir& dir, std::chrono::milliseconds deadline) {
   const Phase phase("lock");
   const std::string path = cat(dir.path(), "/lock");
-  // Flags and mode are the reference's; a lock file left by it is as good.
-  Fd fd(::openat(dir.fd(), "lock", O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0750));
+  // Flags and mode are the reference's; a lock file left by it is as good. O_NONBLOCK: a FIFO of
+  // that name, which can be locked too, is not waited for.
+  Fd fd(::openat(dir.fd(), "lock", O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0750));
   if (!fd) throw netlink::Error(cat("open '", path, "'"), errno);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno != EWOULDBLOCK) throw netlink::Error(cat("lock '", path, "'"), errno);

@@ -1,6 +1,7 @@
 #include "netlink/types/fd.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +14,13 @@ namespace {
 
 // No config, result or answer is near to it; what never ends must not fill the memory.
 constexpr std::size_t kMostRead = 64U << 20;
+
+// Empty where it does not exist.
+Fd open_file(const std::string& path, int flags) {
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | flags));
+  if (!fd && errno != ENOENT) throw Error(cat("open '", path, "'"), errno);
+  return fd;
+}
 
 }  // namespace
 
@@ -60,10 +68,17 @@ void write_all(int fd, std::string_view data, std::string_view name) {
 }
 
 std::optional<std::string> read_file(const std::string& path) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (!fd) {
-    if (errno == ENOENT) return std::nullopt;
-    throw Error(cat("open '", path, "'"), errno);
+  const Fd fd = open_file(path, 0);
+  return fd ? std::optional(read_all(fd.get(), path)) : std::nullopt;
+}
+
+std::optional<std::string> read_regular_file(const std::string& path) {
+  const Fd fd = open_file(path, O_NONBLOCK);
+  if (!fd) return std::nullopt;
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) throw Error(cat("look at '", path, "'"), errno);
+  if (!S_ISREG(info.st_mode)) {
+    throw Error(cat("read '", path, "', which is not a regular file"), EINVAL);
   }
   return read_all(fd.get(), path);
 }

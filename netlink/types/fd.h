@@ -37,5 +37,8 @@ void write_all(int fd, std::string_view data, std::string_view name);
 /// The content of a whole file, or nothing where it does not exist.
 /// \throws Error for any other failure.
 std::optional<std::string> read_file(const std::string& path);
+/// The same where whatever is at path must not hold up the caller: a FIFO is not waited for.
+/// \throws Error(EINVAL) for what is no regular file.
+std::optional<std::string> read_regular_file(const std::string& path);
 
 }  // namespace netlink

@@ -50,26 +50,28 @@ std::vector<Ip> Census::held_by(const Owner& owner) noexcept {
   return out;
 }
 
-void Census::note(const std::vector<Found>& reservations, std::string_view boot) const {
+bool Census::note(const std::vector<Found>& reservations, std::string_view boot) const {
   for (const Found& one : reservations) {
     if (!one.named || is_noted(one)) continue;
     const auto file = store_.read(one.ip);  // may have been freed since
-    if (file && Owner::named_in(file->content) == one.named) {
-      store_.index().adopt(*one.named, one.ip,
-                           one.named->is_surely_a_lease() ? boot : kUnknownBoot);
-    }
+    if (!file || Owner::named_in(file->content) != one.named) continue;
+    const auto of = one.named->is_surely_a_lease() ? boot : kUnknownBoot;
+    if (!store_.index().adopt(*one.named, one.ip, of)) return false;
   }
+  return true;
 }
 
 bool Census::complete() noexcept {
   if (is_complete_) return true;
-  is_complete_ = succeeds([this] {
+  bool all = false;
+  const bool done = succeeds([&] {
     look();
-    note(survey_->dead, kEarlierBoot);
-    note(survey_->living,
-         store_.index().is_own() ? std::string_view(store_.host().boot_id) : kUnknownBoot);
+    all = note(survey_->dead, kEarlierBoot) &&
+          note(survey_->living,
+               store_.index().is_own() ? std::string_view(store_.host().boot_id) : kUnknownBoot);
     store_.index().mark_machine();
   });
+  is_complete_ = done && all;
   return is_complete_;
 }
 

@@ -29,7 +29,8 @@ class Census {
 
  private:
   void look();
-  void note(const std::vector<Found>& reservations, std::string_view boot) const;
+  /// False: the file system has no symbolic links to note them by.
+  bool note(const std::vector<Found>& reservations, std::string_view boot) const;
 
   const Store& store_;
   bool is_complete_ = false;

@@ -21,7 +21,7 @@ constexpr std::time_t kClockSlack = 60;
 // reservation of then: after a reboot names of namespaces come again. A broken or missing file is
 // no sign of life.
 bool names_a_living_netns(const std::string& path, std::time_t then) try {
-  const auto text = netlink::read_file(path);
+  const auto text = netlink::read_regular_file(path);
   if (!text) return false;
   const auto doc = cni::try_parse_json(*text);
   if (!doc.is_object()) return false;

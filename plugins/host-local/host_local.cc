@@ -23,7 +23,7 @@ Owner owner_of(const cni::Request& request) {
 
 cni::Dns read_resolv_conf(const std::string& path) {
   if (path.empty()) return {};
-  const auto text = netlink::read_file(path);
+  const auto text = netlink::read_regular_file(path);
   if (!text)
     throw Error(Code::kInvalidConfig, cat("ipam.resolvConf: no such file: \"", path, "\""));
   return parse_resolv_conf(*text);

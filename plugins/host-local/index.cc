@@ -50,6 +50,9 @@ std::optional<Dir> directory(const Dir& dir, const std::string& name) try {
   throw;
 }
 
+// vfs_symlink() in fs/namei.c; EOPNOTSUPP is cifs's.
+bool has_no_links(const netlink::Error& e) { return e.error() == EPERM || e.error() == EOPNOTSUPP; }
+
 bool is_marker(const std::string& name) { return name.find(kOf) != std::string::npos; }
 
 std::vector<std::string> boots_in(const Dir& owners) {
@@ -198,8 +201,8 @@ bool OwnerIndex::is_of(const Entry& entry, const Owner& owner) {
   return entry.name.starts_with(hash_of(owner));
 }
 
-OwnerIndex::Entry OwnerIndex::add_to(const std::string& boot, const Owner& owner,
-                                     const Ip& ip) const {
+std::optional<OwnerIndex::Entry> OwnerIndex::add_to(const std::string& boot, const Owner& owner,
+                                                    const Ip& ip) const try {
   const Dir owners = dir_.make_sub(kOwners);
   auto boot_dir = owners.sub(boot);
   if (!boot_dir) {
@@ -210,8 +213,11 @@ OwnerIndex::Entry OwnerIndex::add_to(const std::string& boot, const Owner& owner
   const std::string hash = hash_of(owner);
   for (unsigned n = 0;; ++n) {
     std::string name = cat(hash, ".", n);
-    if (boot_dir->make_link(name, cat(kUp, ip.str()))) return {boot, std::move(name), ip};
+    if (boot_dir->make_link(name, cat(kUp, ip.str()))) return Entry{boot, std::move(name), ip};
   }
+} catch (const netlink::Error& e) {
+  if (has_no_links(e)) return std::nullopt;
+  throw;
 }
 
 std::string OwnerIndex::marker() const { return cat(host_.boot_id, kOf, host_.machine()); }
@@ -251,11 +257,13 @@ bool OwnerIndex::is_complete() const {
   return seen && *seen == seen_now(*owners);
 }
 
-void OwnerIndex::mark_complete() const {
+void OwnerIndex::mark_complete() const try {
   const auto owners = directory(dir_, kOwners);
   if (!owners || owners->read_link(kSeen) == seen_now(*owners)) return;
   dir_.touch();  // no need for it: see the class
   owners->replace_link(kSeen, seen_now(*owners), kSeenAside);
+} catch (const netlink::Error& e) {
+  if (!has_no_links(e)) throw;
 }
 
 void OwnerIndex::remove_left_over() const {

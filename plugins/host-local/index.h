@@ -101,9 +101,13 @@ class OwnerIndex {
   /// Whether the entry is one of owner's.
   static bool is_of(const Entry& entry, const Owner& owner);
 
-  Entry add(const Owner& owner, const Ip& ip) const { return add_to(host_.boot_id, owner, ip); }
-  /// Notes what was found, as of a boot.
-  Entry adopt(const Owner& owner, const Ip& ip, std::string_view boot) const {
+  /// Nothing where the file system has no symbolic links (vfat): there nothing can be noted, and
+  /// everything is found by reading the reservations.
+  std::optional<Entry> add(const Owner& owner, const Ip& ip) const {
+    return add_to(host_.boot_id, owner, ip);
+  }
+  /// The same for what was found, as of a boot.
+  std::optional<Entry> adopt(const Owner& owner, const Ip& ip, std::string_view boot) const {
     return add_to(std::string(boot), owner, ip);
   }
   void remove(const Entry& entry) const;
@@ -120,7 +124,7 @@ class OwnerIndex {
   void remove_left_over() const;
 
  private:
-  Entry add_to(const std::string& boot, const Owner& owner, const Ip& ip) const;
+  std::optional<Entry> add_to(const std::string& boot, const Owner& owner, const Ip& ip) const;
   std::string marker() const;
   std::string seen_now(const Dir& owners) const;
   static void find_in(const Dir& boot_dir, const std::string& boot, const std::string& hash,

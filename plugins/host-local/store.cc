@@ -25,13 +25,15 @@ bool is_torn(std::string_view content, std::string_view record) {
 std::optional<Store> Store::open(const std::string& data_dir, const std::string& network,
                                  Host host) {
   const auto base = Dir::open(data_dir);
-  auto dir = base ? base->sub(network) : std::nullopt;
+  auto dir = base ? base->sub_or_link(network) : std::nullopt;
   if (!dir) return std::nullopt;
   return Store(std::move(*dir), network, std::move(host));
 }
 
 Store Store::create(const std::string& data_dir, const std::string& network, Host host) {
-  return {Dir::create(data_dir).make_sub(network), network, std::move(host)};
+  const Dir base = Dir::create(data_dir);
+  auto there = base.sub_or_link(network);
+  return {there ? std::move(*there) : base.make_sub(network), network, std::move(host)};
 }
 
 void Store::lock(std::chrono::milliseconds deadline) { lock_ = cni::take_lock(dir_, deadline); }
@@ -53,14 +55,14 @@ bool Store::holds(const Ip& ip, const Owner& owner) const {
 bool Store::reserve(const Ip& ip, const Owner& owner) const {
   if (has(ip)) return false;  // spares the common case the index entry and its removal
   // The index first: a DEL after a kill between the two finds what there is.
-  const OwnerIndex::Entry entry = index().add(owner, ip);
+  const auto entry = index().add(owner, ip);
   try {
     if (dir_.publish(ip.str(), owner.record())) return true;
   } catch (...) {
-    index().remove(entry);
+    if (entry) index().remove(*entry);
     throw;
   }
-  index().remove(entry);
+  if (entry) index().remove(*entry);
   return false;
 }
 

@@ -233,13 +233,14 @@ class Planted(suite.NodeTest):
                 found[path] = (about.st_mode, about.st_ino, about.st_mtime_ns, content)
         return found
 
-    def plant(self, place, target):
+    def plant(self, place, target, owner=0):
         os.makedirs(os.path.dirname(place), exist_ok=True)
         if os.path.isdir(place) and not os.path.islink(place):
             run("rm", "-r", place)
         elif os.path.lexists(place):
             os.remove(place)
         os.symlink(target, place)
+        os.lchown(place, owner, owner)
 
     BOOT = open("/proc/sys/kernel/random/boot_id", encoding="ascii").read().strip()
     NETWORK = "/var/lib/cni/networks/net1"
@@ -262,7 +263,8 @@ class Planted(suite.NodeTest):
         lease = conf("host-local", ipam=IPAM)
         if moment == "after ADD":
             self.assert_ok(cni("host-local", "ADD", lease, netns=self.box.path))
-        self.plant(place, target)
+        # The network's directory may be a link as an operator makes it: root's.
+        self.plant(place, target, 65534 if place == self.NETWORK else 0)
         for verb, more in (("ADD", {}), ("CHECK", {}), ("STATUS", {}), ("DEL", {}), ("DEL", {}),
                            ("GC", {"cni.dev/valid-attachments": []})):
             cni("host-local", verb, lease | more, netns=self.box.path)
@@ -313,6 +315,60 @@ class Planted(suite.NodeTest):
         self.assert_ok(cni("loopback", "ADD", conf("loopback"), netns=self.box.path,
                            env={"PATCHBAY_LOG": "/run/log"}))
         self.assertEqual(self.look(), self.outside)
+
+    def test_a_networks_directory_may_be_a_link_of_roots(self):
+        """To another disk, as the reference plugin follows it; what is below it still may not."""
+        lease = conf("host-local", ipam=IPAM)
+        os.makedirs("/run/disk")
+        self.plant(self.NETWORK, "/run/disk")
+        self.plant("/run/disk/10.1.2.2", f"{OUTSIDE}/victim")
+        result = self.assert_ok(cni("host-local", "ADD", lease, netns=self.box.path))
+        self.assertEqual(result["ips"][0]["address"], "10.1.2.3/24")
+        self.assertIn("10.1.2.3", os.listdir("/run/disk"))
+        self.assert_ok(cni("host-local", "CHECK", lease | {"prevResult": result}, netns=self.box.path))
+        self.assert_ok(cni("host-local", "DEL", lease, netns=self.box.path))
+        self.assertNotIn("10.1.2.3", os.listdir("/run/disk"))
+        self.assertEqual(self.look(), self.outside)
+        # Somebody else's is refused, with its name.
+        self.plant(self.NETWORK, "/run/disk", 65534)
+        for verb in ("ADD", "DEL"):
+            self.assert_error(cni("host-local", verb, lease, netns=self.box.path), None, self.NETWORK)
+
+    def test_a_file_system_without_links_has_leases_too(self):
+        """As vfat: symlink(2) fails with EPERM, which strace makes it do here."""
+        if have("strace") or is_sanitized():
+            self.skipTest("needs strace and plugins without sanitizer")
+        lease = conf("host-local", ipam=IPAM)
+        wrap = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=symlinkat:error=EPERM")
+        for name in ("pod1", "pod2"):
+            outcome = cni("host-local", "ADD", lease, netns=self.box.path, container=name, wrap=wrap)
+            self.assertEqual((self.assert_ok(outcome)["cniVersion"], outcome.stderr), ("1.1.0", ""))
+        again = cni("host-local", "ADD", lease, netns=self.box.path, container="pod1", wrap=wrap)
+        self.assert_error(again, None, "duplicate allocation is not allowed")
+        for verb, more in (("CHECK", {}), ("DEL", {}), ("DEL", {}), ("GC", {
+                "cni.dev/valid-attachments": [{"containerID": "pod2", "ifname": "eth0"}]})):
+            done = cni("host-local", verb, lease | more, netns=self.box.path, container="pod1", wrap=wrap)
+            self.assert_ok(done)
+            self.assertEqual(done.stderr, "", verb)
+        self.assertEqual(sorted(n for n in os.listdir(self.NETWORK) if n[0] == "1"), ["10.1.2.3"])
+
+    @suite.cases([(name, (place, more)) for name, place, more in (
+        ("the lock", f"{NETWORK}/lock", {}), ("a half-written lease", f"{NETWORK}/.new", {}),
+        ("a half-written last address", f"{NETWORK}/.last", {}),
+        ("resolvConf", "/run/fifo", {"resolvConf": "/run/fifo"}))])
+    def host_local_is_not_held_up_by_a_FIFO_for(self, row):
+        place, more = row
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        os.mkfifo(place)
+        lease = conf("host-local", ipam=IPAM | more)
+        for verb in ("ADD", "CHECK", "DEL"):
+            done = cni("host-local", verb, lease, timeout=5, netns=self.box.path)
+            self.assertIn(done.status, (0, 1), f"{verb}: {done}")
+            if done.status == 1:
+                self.assert_error(done, None, place if verb == "ADD" else None)
+        if more:
+            self.assert_error(cni("host-local", "ADD", lease, netns=self.box.path), None,
+                              "'/run/fifo', which is not a regular file")
 
     @suite.cases([(f"{name} that is {kind}", (place, kind)) for name, place in (
         ("an address", f"{NETWORK}/10.1.2.2"), ("the last address", f"{NETWORK}/last_reserved_ip.0"),
