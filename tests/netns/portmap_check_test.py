@@ -315,6 +315,12 @@ class Listing(PortmapTest):
         self.add(ones[1], mapping(9090, 90, "sctp"), masqAll=True)
         self.add(ones[2], mapping(9091, 91), markMasqBit=5,
                  conditionsV4=["ip saddr != 198.51.100.0/24"])
+        for port, (v4, v6) in ((9092, ("32", "128")), (9093, ("20", "61"))):
+            one = self.container(f"of-{v4}")
+            result = one.result
+            result["ips"][0]["address"], result["ips"][1]["address"] = (f"{one.v4}/{v4}",
+                                                                       f"{one.v6}/{v6}")
+            self.add(one, mapping(port, 80), prevResult=result)
         before = {k: v for k, v in snapshot().items() if k.startswith("nft/")}
         self.assertTrue(any(place.startswith("nft/elem/") for place in before))
         self.assertIn(ones[0].name[:20], run("nft", "list", "ruleset"), "whose an element is")
@@ -327,7 +333,7 @@ class Listing(PortmapTest):
         # And it is ours again.
         self.assert_ok(self.call("CHECK", ones[0], MAPPINGS))
         self.assert_ok(self.call("DEL", ones[0], MAPPINGS))
-        self.assertEqual({key[2] for key in self.targets()}, {9090, 9091})
+        self.assertEqual({key[2] for key in self.targets()}, {9090, 9091, 9092, 9093})
 
     def test_beside_iptables(self):
         for name, backend in BACKENDS[:2]:
