@@ -60,7 +60,7 @@ Dir Dir::create(const std::string& path) {
 
 bool Dir::exists(const std::string& path) noexcept {
   struct stat info;
-  return ::lstat(path.c_str(), &info) == 0;
+  return ::lstat(path.c_str(), &info) == 0 || errno != ENOENT;
 }
 
 std::optional<Dir> Dir::sub(const std::string& name) const {

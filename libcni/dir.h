@@ -29,7 +29,7 @@ class Dir {
   static std::optional<Dir> open(const std::string& path);
   /// Makes path and its parents with mode 0755, as far as they are not there.
   static Dir create(const std::string& path);
-  /// Whether something is at path, by one system call. False where that cannot be told.
+  /// Whether something is at path, by one system call. True where that cannot be told.
   static bool exists(const std::string& path) noexcept;
   /// A directory in this one; nothing where it does not exist.
   std::optional<Dir> sub(const std::string& name) const;

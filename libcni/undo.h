@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cerrno>
 #include <concepts>
 #include <functional>
 #include <string>
@@ -74,6 +75,18 @@ std::invoke_result_t<Fn> noting_failure(std::string_view what, Fn&& fn) {
   try {
     return std::forward<Fn>(fn)();
   } catch (const netlink::Error& e) {
+    note(cat(what, ": ", e.what()));
+    return std::invoke_result_t<Fn>();
+  }
+}
+
+/// The same only where the file system refuses it to everybody (EROFS) or an LSM to us (EACCES).
+template <class Fn>
+std::invoke_result_t<Fn> noting_refusal(std::string_view what, Fn&& fn) {
+  try {
+    return std::forward<Fn>(fn)();
+  } catch (const netlink::Error& e) {
+    if (e.error() != EROFS && e.error() != EACCES) throw;
     note(cat(what, ": ", e.what()));
     return std::invoke_result_t<Fn>();
   }

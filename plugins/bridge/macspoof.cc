@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <set>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "libcni/dir.h"
@@ -64,9 +63,13 @@ Exprs with(Exprs match, netlink::nf::Verdict verdict) {
 bool is_of(const Rule& rule, const std::string& id) { return rule.comment == comment_of(id); }
 
 // Of the limits that a container ID meets here, nft's for comments is the lowest.
-void require_short(const std::string& id) {
+bool is_short(const std::string& id) {
   constexpr std::size_t kMostComment = 128;
-  if (comment_of(id).size() > kMostComment) {
+  return comment_of(id).size() <= kMostComment;
+}
+
+void require_short(const std::string& id) {
+  if (!is_short(id)) {
     throw cni::Error(cni::Code::kInvalidConfig,
                      cat("macspoofchk: the container ID is too long: '", id, "'"),
                      "the comment of an nftables rule is limited to 128 bytes");
@@ -77,18 +80,21 @@ bool has_chains(NfSocket& socket, const std::string& id) {
   return socket.has_chain(iface_chain(id)) || socket.has_chain(mac_chain(id));
 }
 
-// A mark is no reason to refuse a pod its network, or to leave its rules.
-template <class Fn>
-std::invoke_result_t<Fn> noting_failure(Fn&& fn) {
-  return cni::noting_failure("remember the rules of macspoofchk", std::forward<Fn>(fn));
+constexpr const char* kWhat = "remember the rules of macspoofchk";
+
+// A read-only /run is no reason to leave the rules.
+void remove_mark(const std::string& id) {
+  cni::noting_refusal(kWhat, [&] {
+    const auto marks = Dir::open(kMarks);
+    return marks && marks->remove(id);
+  });
 }
 
 void remove_marks(NfSocket& socket) {
-  const auto marks = noting_failure([] { return Dir::open(kMarks); });
+  const auto marks = cni::noting_refusal(kWhat, [] { return Dir::open(kMarks); });
   if (!marks) return;
-  for (const std::string& id : noting_failure([&] { return marks->names(); })) {
-    if (socket.has_chain(iface_chain(id))) continue;
-    noting_failure([&] { return marks->remove(id); });
+  for (const std::string& id : marks->names()) {
+    if (!socket.has_chain(iface_chain(id))) remove_mark(id);
   }
 }
 
@@ -164,7 +170,7 @@ void add_macspoof(const std::string& container_id, const std::string& ifname,
   const std::string id = id_of(container_id, ifname);
   require_short(id);
   NfSocket socket;
-  noting_failure([&] { return Dir::create(kMarks).make_link(id, id); });
+  cni::noting_failure(kWhat, [&] { return Dir::create(kMarks).make_link(id, id); });
   socket.commit_planned([&](Batch& batch) {
     // Nothing can jump to chains that are not there: the long list need not be read.
     MacspoofState seen{socket.has_chain(prerouting()), has_chains(socket, id)};
@@ -174,7 +180,8 @@ void add_macspoof(const std::string& container_id, const std::string& ifname,
 }
 
 bool had_macspoof(const std::string& container_id, const std::string& ifname) {
-  return Dir::exists(cat(kMarks, "/", id_of(container_id, ifname)));
+  const std::string id = id_of(container_id, ifname);
+  return is_short(id) && Dir::exists(cat(kMarks, "/", id));
 }
 
 void remove_macspoof(const std::string& container_id, const std::string& ifname) {
@@ -183,11 +190,10 @@ void remove_macspoof(const std::string& container_id, const std::string& ifname)
 }
 
 void remove_macspoof(NfSocket* socket, const std::string& container_id, const std::string& ifname) {
-  if (socket == nullptr) return;
   const std::string id = id_of(container_id, ifname);
+  if (socket == nullptr || !is_short(id)) return;
   socket->commit_planned([&](Batch& batch) { plan_remove(*socket, id, batch); });
-  const auto marks = noting_failure([] { return Dir::open(kMarks); });
-  if (marks) noting_failure([&] { return marks->remove(id); });
+  remove_mark(id);
 }
 
 void gc_macspoof() {

@@ -102,11 +102,15 @@ void remove_masquerade(const Masquerade& masquerade) {
 
 void remove_masquerade(NfSocket* socket, const Masquerade& masquerade) {
   const cni::Phase phase("masquerade");
-  const auto record = nft::MasqueradeRecord::find(masquerade);
   cni::BestEffort each;
+  std::optional<nft::MasqueradeRecord> record;
+  nft::Handles handles;
+  each("read what ADD noted", [&] {
+    record = nft::MasqueradeRecord::find(masquerade);
+    handles = record->handles();
+  });
   if (socket != nullptr) {
     each("nf_tables", [&] {
-      const nft::Handles handles = record.handles();
       socket->commit_planned([&](Batch& batch) {
         nft::plan_remove(*socket, masquerade, handles, batch);
         xt::plan_remove(*socket, masquerade, batch);
@@ -115,7 +119,7 @@ void remove_masquerade(NfSocket* socket, const Masquerade& masquerade) {
   }
   each("iptables", [&] { xt::remove_legacy(masquerade); });
   each.finish();
-  record.remove();  // not before: the next DEL may know by it alone that there are rules
+  if (record) record->remove();  // not before: the next DEL may know by it alone of the rules
 }
 
 void gc_masquerade(const std::string& network, const std::vector<cni::Attachment>& valid) {

@@ -45,10 +45,18 @@ Handles handles_from(std::string_view text) {
   }
 }
 
-// The record is no reason to refuse a pod its network, or to leave its rules.
+constexpr const char* kWhat = "remember the rules of ipMasq";
+
+// ADD: the record is no reason to refuse a pod its network.
 template <class Fn>
 std::invoke_result_t<Fn> noting_failure(Fn&& fn) {
-  return cni::noting_failure("remember the rules of ipMasq", std::forward<Fn>(fn));
+  return cni::noting_failure(kWhat, std::forward<Fn>(fn));
+}
+
+// DEL and GC: nor to keep its rules. But what can be tried again is an error, or the record stays.
+template <class Fn>
+std::invoke_result_t<Fn> noting_refusal(Fn&& fn) {
+  return cni::noting_refusal(kWhat, std::forward<Fn>(fn));
 }
 
 }  // namespace
@@ -57,7 +65,7 @@ MasqueradeRecord::MasqueradeRecord(std::optional<Dir> dir, const Masquerade& m)
     : dir_(std::move(dir)), name_(cni::OwnerTag(m.network, m.container_id, m.ifname).prefix()) {}
 
 MasqueradeRecord MasqueradeRecord::find(const Masquerade& masquerade) {
-  return {noting_failure([] { return Dir::open(kPath); }), masquerade};
+  return {noting_refusal([] { return Dir::open(kPath); }), masquerade};
 }
 
 MasqueradeRecord MasqueradeRecord::create(const Masquerade& masquerade) {
@@ -93,26 +101,26 @@ void MasqueradeRecord::replace(const Handles& handles) const {
 
 Handles MasqueradeRecord::handles() const {
   if (!dir_) return {};
-  return noting_failure([&] { return handles_from(dir_->read_link(name_).value_or(kUnknown)); });
+  return noting_refusal([&] { return handles_from(dir_->read_link(name_).value_or(kUnknown)); });
 }
 
 void MasqueradeRecord::remove() const {
   if (!dir_) return;
-  noting_failure([&] { return dir_->remove(name_); });
+  noting_refusal([&] { return dir_->remove(name_); });
 }
 
 void MasqueradeRecord::collect(const std::string& network,
                                const std::vector<cni::Attachment>& valid) {
-  const auto dir = noting_failure([] { return Dir::open(kPath); });
+  const auto dir = noting_refusal([] { return Dir::open(kPath); });
   if (!dir) return;
   std::set<std::string> keep;
   for (const auto& a : valid) {
     keep.insert(cni::OwnerTag(network, a.container_id, a.ifname).prefix());
   }
   const std::string ours = cni::OwnerTag(network, "", "").network_hash + "-";
-  for (const std::string& name : noting_failure([&] { return dir->names(); })) {
+  for (const std::string& name : noting_refusal([&] { return dir->names(); })) {
     if (!name.starts_with(ours) || keep.contains(name)) continue;
-    noting_failure([&] { return dir->remove(name); });
+    noting_refusal([&] { return dir->remove(name); });
   }
 }
 

@@ -20,7 +20,8 @@ using Handles = std::vector<std::uint64_t>;
 /// made after them; whoever uses it still compares the comments, as handles begin anew with the
 /// table. For rules of iptables it has none, and says that there are rules. Without it, or where it
 /// says nothing, the rules have to be listed: that it cannot be read or written (a read-only /run,
-/// a full one) is noted on stderr, and no error.
+/// for ADD also a full one) is noted on stderr, and no error. What DEL and GC do throws
+/// netlink::Error for other failures, which another try may not meet.
 class MasqueradeRecord {
  public:
   static constexpr const char* kPath = "/run/cni/masquerade";
