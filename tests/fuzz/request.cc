@@ -22,7 +22,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   require(request->stated_version() == request->version, "the version is the config's");
   fuzz::accepts([&] { request->prev_result(); });
   fuzz::accepts([&] {
-    for (const cni::Attachment& one : request->valid_attachments()) {
+    const auto valid = request->valid_attachments();
+    for (const cni::Attachment& one : valid.value_or(std::vector<cni::Attachment>())) {
       require(!one.container_id.empty() && !one.ifname.empty(), "an attachment has both names");
     }
   });
