@@ -14,7 +14,8 @@ void check_container_id(const std::string& id);
 /// The same characters. \throws Error(kInvalidConfig).
 void check_network_name(const std::string& name);
 
-/// Whether a link can have exactly this name: 1 to 15 bytes, no '/', ':', white space or NUL, neither
+/// Whether a link can have exactly this name: 1 to 15 bytes, no '/', ':', white space or NUL,
+/// neither
 /// "." nor ".." (dev_valid_name() in net/core/dev.c). Nor '%': the kernel takes it for a template,
 /// and makes another link of each call with "cni%d" (dev_alloc_name()).
 bool is_link_name(std::string_view name);

@@ -265,7 +265,7 @@ class Limits(HostileTest):
         require(self, mode)
         spend_indexes(7)
         limits = plugin(LIMITS, version, egressMode=mode)
-        conf = plugin(BRIDGE, version)
+        conf = plugin(BRIDGE | {"ipMasq": False}, version)
         pods = {}
         for name in ("attacker", "victim"):
             pod = self.pod(name)
