@@ -1,10 +1,20 @@
 #include "libcni/common_keys.h"
 
+#include <algorithm>
+
+#include "libcni/names.h"
+
 namespace cni {
 
 namespace {
 
 struct Anything {};
+
+bool is_type(const std::string& text) {
+  return !text.empty() && text.find('/') == std::string::npos;
+}
+
+bool is_log_file(const std::string& text) { return text.starts_with('/') || text == "stderr"; }
 
 constexpr Key kAttachments{.name = "cni.dev/valid-attachments",
                            .meaning = "with GC, from the runtime: the attachments to keep",
@@ -32,15 +42,18 @@ constexpr Key kCommon[] = {
     {.name = "name",
      .meaning = "the network; in a list it stands beside `plugins`",
      .pattern = "^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+     .fits = is_network_name,
      .expected = "a name of letters, digits, '_', '.' and '-' that begins with a letter or digit"},
     {.name = "type",
      .meaning = "the plugin: the name of its executable",
      .pattern = "^[^/]+$",
+     .fits = is_type,
      .expected = "the name of an executable, without a slash"},
     {.name = "capabilities",
      .meaning = "what the runtime is to hand over in `runtimeConfig`, each with `true`",
      .type = Type::kObject,
-     .open = true},
+     .open = true,
+     .flags = true},
     {.name = "args",
      .meaning = "arguments from the runtime or the administrator; those of the spec are in `cni`",
      .type = Type::kObject,
@@ -64,14 +77,40 @@ constexpr Key kCommon[] = {
                 "`stderr`; the variable `PATCHBAY_LOG` comes first",
      .otherwise = "nowhere",
      .pattern = "^(/.*|stderr)$",
+     .fits = is_log_file,
      .expected = "the absolute path of a file, or \"stderr\"",
      .or_empty = true},
     kAttachments,
     attachments_as("cni.dev/attachments"),
 };
 
+Key* find(std::vector<Key>& keys, std::string_view name) {
+  const auto it =
+      std::find_if(keys.begin(), keys.end(), [name](const Key& key) { return key.name == name; });
+  return it == keys.end() ? nullptr : &*it;
+}
+
 }  // namespace
 
-KeyList common_keys() { return kCommon; }
+ConfigKeys::ConfigKeys(const Manual& manual)
+    : keys_(manual.keys.begin(), manual.keys.end()), open_(manual.ipam) {
+  const bool delegates = manual.ipam || find(keys_, "ipam") != nullptr;
+  if (const Key* const runtime = find(keys_, "runtimeConfig")) {
+    for (const Key& key : runtime->keys) {
+      capabilities_.push_back({.name = key.name, .meaning = key.meaning, .type = Type::kBool});
+    }
+  }
+  for (const Key& key : kCommon) {
+    if (find(keys_, key.name) == nullptr) keys_.push_back(key);
+  }
+  // A capability that nobody takes is probably misspelt; an IPAM plugin may take it.
+  Key& capabilities = *find(keys_, "capabilities");
+  capabilities.keys = {capabilities_.data(), capabilities_.size()};
+  capabilities.open = delegates;
+}
+
+Key ConfigKeys::root() const {
+  return {.type = Type::kObject, .keys = {keys_.data(), keys_.size()}, .open = open_};
+}
 
 }  // namespace cni

@@ -31,7 +31,20 @@ inline constexpr auto kAttachmentKeys =
          key<&Attachment::ifname>(
              {.name = "ifname", .meaning = "the interface in the container", .required = true}));
 
-/// What may stand in the config of any plugin.
-KeyList common_keys();
+/// All keys of a plugin's config: its own, and those that every config has and it does not list.
+/// The keys of runtimeConfig are its capabilities.
+class ConfigKeys {
+ public:
+  explicit ConfigKeys(const Manual& manual);
+  ConfigKeys(const ConfigKeys&) = delete;
+  ConfigKeys& operator=(const ConfigKeys&) = delete;
+
+  /// The config as an object. Borrows the lists.
+  Key root() const;
+
+ private:
+  std::vector<Key> keys_, capabilities_;
+  bool open_;
+};
 
 }  // namespace cni

@@ -107,7 +107,7 @@ Ip Reader::as_ip() const {
 
 Cidr Reader::as_cidr() const {
   const auto cidr = Cidr::parse(as_string());
-  if (!cidr) fail("expected an address with prefix length (CIDR notation, as 10.1.2.0/24)");
+  if (!cidr) fail(cat("expected ", kCidrForm));
   return *cidr;
 }
 

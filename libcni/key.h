@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "libcni/conf.h"
@@ -52,13 +53,16 @@ struct Key {
   unsigned lists = 0;  ///< 1 is a list of such values, 2 a list of lists of them
   std::int64_t least = 0, most = std::numeric_limits<std::int64_t>::max();
   std::span<const std::string_view> words = {};
-  KeyList keys = {};               ///< of the object
-  const char* pattern = nullptr;   ///< of a text: a regular expression (ECMA 262)
+  KeyList keys = {};              ///< of the object
+  const char* pattern = nullptr;  ///< of a text: a regular expression (ECMA 262), for --schema
+  /// Whether a text is allowed, where the type does not tell: what pattern says, and more.
+  bool (*fits)(const std::string& text) = nullptr;
   const char* expected = nullptr;  ///< in words what type, pattern, least and most do not tell
   bool required = false;
   bool or_zero = false;   ///< 0 is allowed besides least to most
   bool or_empty = false;  ///< an empty text is as good as no key
   bool open = false;      ///< the object may have more keys, which are for others
+  bool flags = false;     ///< the values of those are true or false
   bool folded = false;    ///< the object's keys are the spec's; they have no lines of their own
   /// Reads what the key says into conf; place is absent only where the key is required.
   void (*read)(const Reader& place, const Key& key, void* conf) = nullptr;

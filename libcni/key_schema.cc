@@ -28,7 +28,7 @@ Json cidr() {
   return {{"type", "string"},
           {"format", "cidr"},
           {"pattern", cat("^(", four, "|", six, ")$")},
-          {"errorMessage", "an address with prefix length (CIDR notation, as 10.1.2.0/24)"}};
+          {"errorMessage", kCidrForm}};
 }
 
 Json mac() {
@@ -37,26 +37,23 @@ Json mac() {
           {"format", "mac"},
           {"pattern", cat("^(", kFirst, "([:-][0-9A-Fa-f]{2}){5}|", kFirst,
                           "[0-9A-Fa-f]{2}(\\.[0-9A-Fa-f]{4}){2})$")},
-          {"errorMessage", "the hardware address of one Ethernet interface, as 02:00:5e:10:20:30"}};
+          {"errorMessage", kMacForm}};
 }
 
 /// Writes the schema of keys, and collects what they refer to.
 class Writer {
  public:
-  Json object(KeyList keys, bool open) {
+  Json object(const Key& of) {
     Json out = {{"type", "object"}};
-    add_to(out, keys, open);
-    return out;
-  }
-
-  void add_to(Json& out, KeyList keys, bool open) {
     Json required = Json::array();
-    for (const Key& key : keys) {
+    for (const Key& key : of.keys) {
       out["properties"][key.name] = property(key);
       if (key.required) required.push_back(key.name);
     }
     if (!required.empty()) out["required"] = std::move(required);
-    if (!open) out["additionalProperties"] = false;
+    if (!of.open) out["additionalProperties"] = false;
+    if (of.open && of.flags) out["additionalProperties"] = {{"type", "boolean"}};
+    return out;
   }
 
   Json property(const Key& key);
@@ -116,7 +113,7 @@ Json Writer::element(const Key& key) {
     case Type::kWholeOrText:
       return {{"anyOf", {whole(key), text(key)}}};
     case Type::kObject:
-      return object(key.keys, key.open);
+      return object(key);
   }
   return true;
 }
@@ -166,35 +163,6 @@ Json Writer::property(const Key& key) {
   return out;
 }
 
-const Key* find(KeyList keys, std::string_view name) {
-  const auto it =
-      std::find_if(keys.begin(), keys.end(), [name](const Key& key) { return key.name == name; });
-  return it == keys.end() ? nullptr : it;
-}
-
-// The plugin's own keys, then those that every config has and it says nothing of.
-std::vector<Key> all_keys(KeyList own) {
-  std::vector<Key> out(own.begin(), own.end());
-  for (const Key& key : common_keys()) {
-    if (find(own, key.name) == nullptr) out.push_back(key);
-  }
-  return out;
-}
-
-// A capability that nobody takes is a slip of the pen; where there is a delegate, it may take it.
-Json capabilities(const Json& general, const Manual& manual) {
-  Json out = general;
-  Json& properties = out["properties"] = Json::object();
-  if (const Key* const runtime = find(manual.keys, "runtimeConfig")) {
-    for (const Key& key : runtime->keys) {
-      properties[key.name] = {{"description", plain(key.meaning)}, {"type", {"boolean", "null"}}};
-    }
-  }
-  const bool alone = !manual.ipam && find(manual.keys, "ipam") == nullptr;
-  out["additionalProperties"] = alone ? Json(false) : Json{{"type", "boolean"}};
-  return out;
-}
-
 }  // namespace
 
 std::string plain(std::string_view markdown) {
@@ -205,22 +173,16 @@ std::string plain(std::string_view markdown) {
 
 Json schema_of(const std::string& plugin, const Manual& manual) {
   Writer writer;
-  const std::vector<Key> keys = all_keys(manual.keys);
+  const ConfigKeys keys(manual);
   Json out = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
               {"title", plugin},
               {"description", cat("Config of the CNI plugin ", plugin, ", patchbay ",
-                                  PATCHBAY_VERSION, ": ", plain(manual.purpose))},
-              {"type", "object"}};
-  writer.add_to(out, {keys.data(), keys.size()}, manual.ipam);
-  out["properties"]["capabilities"] = capabilities(out["properties"]["capabilities"], manual);
+                                  PATCHBAY_VERSION, ": ", plain(manual.purpose))}};
+  out.update(writer.object(keys.root()));
   if (Json definitions = writer.take_definitions(); !definitions.empty()) {
     out["$defs"] = std::move(definitions);
   }
   return out;
-}
-
-Json common_schema() {
-  return schema_of("any", {.purpose = "what every config has", .ipam = true});
 }
 
 }  // namespace cni

@@ -17,9 +17,6 @@ namespace cni {
 /// - errorMessage says in words what is expected where type and range do not.
 nlohmann::ordered_json schema_of(const std::string& plugin, const Manual& manual);
 
-/// The schema of a config whose plugin is not known: what the spec says of every config.
-nlohmann::ordered_json common_schema();
-
 /// Markdown without its backticks.
 std::string plain(std::string_view markdown);
 

@@ -14,6 +14,14 @@ std::string alternatives(std::span<const std::string_view> words) {
   return out;
 }
 
+std::string number(const Key& key) {
+  if (key.or_zero) return cat("0 or ", key.least, " to ", key.most);
+  if (key.most == std::numeric_limits<std::int64_t>::max()) {
+    return cat("a whole number of at least ", key.least);
+  }
+  return cat("a whole number from ", key.least, " to ", key.most);
+}
+
 }  // namespace
 
 void read_key_list(const Reader& place, KeyList keys, void* conf) {
@@ -40,8 +48,28 @@ std::size_t read_word(const Reader& place, const Key& key) {
 
 std::string expectation(const Key& key) {
   if (key.expected != nullptr) return key.expected;
-  if (key.type == Type::kWord) return alternatives(key.words);
-  return cat(key.or_zero ? "0 or " : "", key.least, " to ", key.most);
+  switch (key.type) {
+    case Type::kBool:
+      return "true or false";
+    case Type::kWhole:
+    case Type::kWholeOrText:
+      return number(key);
+    case Type::kText:
+      return "a string";
+    case Type::kWord:
+      return alternatives(key.words);
+    case Type::kIp:
+      return "an IP address";
+    case Type::kCidr:
+      return kCidrForm;
+    case Type::kIpOrCidr:
+      return "an IP address, with or without prefix length";
+    case Type::kMac:
+      return kMacForm;
+    case Type::kObject:
+      return "an object";
+  }
+  return "";
 }
 
 }  // namespace cni

@@ -40,6 +40,8 @@ void check_container_id(const std::string& id) {
   if (!is_name(id)) throw Error(Code::kInvalidEnvironment, "invalid characters in containerID", id);
 }
 
+bool is_network_name(const std::string& name) { return is_name(name); }
+
 void check_network_name(const std::string& name) {
   if (name.empty()) throw Error(Code::kInvalidConfig, "missing network name");
   if (!is_name(name)) {

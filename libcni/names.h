@@ -11,7 +11,9 @@ namespace cni {
 /// \throws Error(kUnknownContainer) where it is empty, Error(kInvalidEnvironment).
 void check_container_id(const std::string& id);
 
-/// The same characters. \throws Error(kInvalidConfig).
+/// The same characters.
+bool is_network_name(const std::string& name);
+/// \throws Error(kInvalidConfig) for another name.
 void check_network_name(const std::string& name);
 
 /// Whether a link can have exactly this name: 1 to 15 bytes, no '/', ':', white space or NUL,

@@ -9,6 +9,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "libcni/complaints.h"
 #include "libcni/log.h"
 #include "libcni/manual.h"
 #include "netlink/types/fd.h"
@@ -39,13 +40,17 @@ void write_out(int out, const std::string& text) {
   }
 }
 
-int fail(const World& world, Version version, const Error& e) noexcept try {
+nlohmann::ordered_json error_object(Version version, const Error& e) {
   nlohmann::ordered_json out;
   out["cniVersion"] = str(version);
   out["code"] = static_cast<unsigned>(e.code());
   out["msg"] = e.what();
   if (!e.details().empty()) out["details"] = e.details();
-  netlink::write_all(world.out, text_of(out), "stdout");
+  return out;
+}
+
+int fail(const World& world, Version version, const Error& e) noexcept try {
+  netlink::write_all(world.out, text_of(error_object(version, e)), "stdout");
   return 1;
 } catch (const std::exception&) {
   note(e.what());  // stdout is lost: say it where it may be seen
@@ -228,13 +233,23 @@ int run(const Plugin& plugin, const World& world) noexcept {
   });
 }
 
-int validate(const Plugin& plugin, const World& world) noexcept {
+int validate(const Plugin& plugin, const World& world) {
   Request request;
+  nlohmann::ordered_json answer;
   const auto look = [&] {
     request.read(for_no_container(world.env), world.in);
     if (plugin.validate != nullptr) plugin.validate(request);
   };
-  return reporting(look, [&](const Error& e) { return fail(world, request.stated_version(), e); });
+  const int status = reporting(look, [&](const Error& e) {
+    answer = error_object(request.stated_version(), e);
+    return 1;
+  });
+  const bool has_table = plugin.manual != nullptr && request.conf.is_object();
+  const auto found =
+      has_table ? complaints(*plugin.manual, request.conf) : std::vector<Complaint>();
+  if (!found.empty()) answer["findings"] = json_of(found);
+  if (!answer.is_null()) netlink::write_all(world.out, text_of(answer), "stdout");
+  return status;
 }
 
 int plugin_main(const Plugin& plugin, int argc, char** argv) {

@@ -53,9 +53,11 @@ void require_ipam(const Plugin& plugin);
 void dispatch(const Plugin& plugin, const Request& request);
 
 /// Reads a config as ADD would and lets the plugin refuse it, without a namespace and without any
-/// change: writes the error object and returns 1, or writes nothing and returns 0. Of the
-/// environment only CNI_ARGS counts.
-int validate(const Plugin& plugin, const World& world) noexcept;
+/// change. Returns 1 and writes the error object where ADD would fail, else returns 0. In the
+/// object "findings" is all that the table of keys has against the config (libcni/complaints.h);
+/// with exit status 0 nothing is written where there is none. Of the environment only CNI_ARGS
+/// counts.
+int validate(const Plugin& plugin, const World& world);
 
 /// main() of a plugin. What libraries print to stdout goes to stderr; a closed stdout is an error
 /// like another, not a signal. An argument, which no runtime gives, asks for --help, --version,

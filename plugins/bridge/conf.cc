@@ -17,6 +17,7 @@ using cni::Type;
 constexpr int kMostVlan = 4094;
 using VlanSet = std::bitset<kMostVlan + 1>;
 
+bool is_link_name(const std::string& text) { return cni::is_link_name(text); }
 constexpr const char* kLinkName =
     "a link name of 1 to 15 bytes without slash, colon, percent sign and white space";
 
@@ -174,6 +175,7 @@ constexpr auto kKeys = cni::keys(
                              .meaning = "name of the bridge; it is made where it is missing",
                              .otherwise = "`cni0`",
                              .pattern = "^[^/:% \\t\\n\\v\\f\\r\\x00]{1,15}$",
+                             .fits = is_link_name,
                              .expected = kLinkName}),
     cni::key<&Conf::is_gateway>(
         {.name = "isGateway",
@@ -255,7 +257,7 @@ constexpr auto kKeys = cni::keys(
     cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}));  // beats args
 
 void refuse_contradictions(const Reader& root, const Conf& conf) {
-  if (!cni::is_link_name(conf.bridge)) root["bridge"].fail(cat("expected ", kLinkName));
+  if (!is_link_name(conf.bridge)) root["bridge"].fail(cat("expected ", kLinkName));
   if (conf.hairpin_mode && conf.promisc_mode) {
     root["promiscMode"].fail("cannot set hairpin mode and promiscuous mode at the same time");
   }
@@ -263,7 +265,7 @@ void refuse_contradictions(const Reader& root, const Conf& conf) {
     root["disableContainerInterface"].fail(
         "cannot use IPAM when DisableContainerInterface flag is set");
   }
-  if (conf.vlan != 0 && conf.is_gateway && !cni::is_link_name(conf.vlan_gateway())) {
+  if (conf.vlan != 0 && conf.is_gateway && !is_link_name(conf.vlan_gateway())) {
     root["bridge"].fail(cat("too long for the VLAN's gateway link '", conf.vlan_gateway(),
                             "' (15 bytes at the most)"));
   }

@@ -32,6 +32,8 @@ void read_host_port(const Reader& place, Mapping& mapping) {
 
 constexpr const char* kProtocols = "\"tcp\", \"udp\" or \"sctp\"";
 
+bool is_protocol(const std::string& text) { return protocol_from(text).has_value(); }
+
 void read_protocol(const Reader& place, Mapping& mapping) {
   const bool is_text = place.present() && place.json().is_string();
   const auto known = is_text ? protocol_from(place.as_string()) : std::nullopt;
@@ -61,6 +63,7 @@ constexpr auto kMappingKeys = cni::keys(
     cni::custom<read_protocol>({.name = "protocol",
                                 .meaning = "`tcp`, `udp` or `sctp`",
                                 .pattern = "^([Tt][Cc][Pp]|[Uu][Dd][Pp]|[Ss][Cc][Tt][Pp])$",
+                                .fits = is_protocol,
                                 .expected = kProtocols,
                                 .required = true}),
     cni::custom<read_host_ip>({.name = "hostIP",
@@ -142,12 +145,16 @@ void read_mappings(const Reader& list, Conf& conf) {
   }
 }
 
+// Neither tool has these in a condition, and both would begin something else there.
+bool is_condition(const std::string& text) {
+  return text.find_first_of(";\n\r") == std::string::npos;
+}
+
 std::vector<std::string> conditions_at(const Reader& list) {
   std::vector<std::string> out;
   for (const Reader& element : list.elements()) {
     out.push_back(element.as_string());
-    // Neither tool has them in a condition, and both would begin something else there.
-    if (out.back().find_first_of(";\n\r") != std::string::npos) {
+    if (!is_condition(out.back())) {
       element.fail("expected one condition, without semicolon and line break");
     }
   }
@@ -185,25 +192,30 @@ std::optional<std::uint16_t> port_from(std::string_view text) {
 constexpr const char* kPorts =
     "a port, a range or either with a protocol, as 22, \"6000-6100\", \"53/udp\"";
 
-DeniedPorts denied_at(const Reader& entry) {
-  DeniedPorts out;
-  if (entry.present() && entry.json().is_number()) {
-    out.first = out.last = static_cast<std::uint16_t>(entry.as_int(1, kMostPort));
-    return out;
-  }
-  const std::string text = entry.as_string();
+std::optional<DeniedPorts> ports_from(const std::string& text) {
   const auto slash = text.find('/');
   const std::string ports = text.substr(0, slash);
   const auto dash = ports.find('-');
   const auto first = port_from(ports.substr(0, dash));
   const auto last = dash == std::string::npos ? first : port_from(ports.substr(dash + 1));
-  if (slash != std::string::npos) out.protocol = protocol_from(text.substr(slash + 1));
-  if (!first || !last || *last < *first || (slash != std::string::npos && !out.protocol)) {
-    entry.fail(cat("expected ", kPorts));
+  const auto protocol =
+      slash == std::string::npos ? std::nullopt : protocol_from(text.substr(slash + 1));
+  if (!first || !last || *last < *first || (slash != std::string::npos && !protocol)) {
+    return std::nullopt;
   }
-  out.first = *first;
-  out.last = *last;
-  return out;
+  return DeniedPorts{.protocol = protocol, .first = *first, .last = *last};
+}
+
+bool is_ports(const std::string& text) { return ports_from(text).has_value(); }
+
+DeniedPorts denied_at(const Reader& entry) {
+  if (entry.present() && entry.json().is_number()) {
+    const auto port = static_cast<std::uint16_t>(entry.as_int(1, kMostPort));
+    return {.protocol = {}, .first = port, .last = port};
+  }
+  const auto ports = ports_from(entry.as_string());
+  if (!ports) entry.fail(cat("expected ", kPorts));
+  return *ports;
 }
 
 void read_denied(const Reader& list, Conf& conf) {
@@ -255,12 +267,14 @@ constexpr auto kKeys = cni::keys(
                     "\"!=\", \"192.0.2.0/24\"]`. In nft's words they need libnftables on the node",
          .lists = 1,
          .pattern = "^[^;\\n\\r]*$",
+         .fits = is_condition,
          .expected = "one condition, without semicolon and line break"}),
     cni::custom<read_conditions_v6>(
         {.name = "conditionsV6",
          .meaning = "the same for IPv6",
          .lists = 1,
          .pattern = "^[^;\\n\\r]*$",
+         .fits = is_condition,
          .expected = "one condition, without semicolon and line break"}),
     cni::key<&Conf::on_conflict>({.name = "hostPortConflict",
                                   .meaning = "what happens to a port that is in use, see below",
@@ -274,6 +288,7 @@ constexpr auto kKeys = cni::keys(
          .least = 1,
          .most = kMostPort,
          .pattern = "^[0-9]{1,5}(-[0-9]{1,5})?(/([Tt][Cc][Pp]|[Uu][Dd][Pp]|[Ss][Cc][Tt][Pp]))?$",
+         .fits = is_ports,
          .expected = kPorts}),
     cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}));
 

@@ -86,13 +86,19 @@ def said_by(plugin, conf):
     return error.get("msg", "") if error.get("code") in (6, 7) else ""
 
 
-def refused_by(plugin, conf):
-    """What --validate says of a config: of a plugin that is chained, after a plugin."""
+def judged_by(plugin, conf):
+    """What --validate says of a config: the error, and the places that the table of keys names. A
+    plugin that is chained is after a plugin."""
     conf = conf | {"prevResult": {"cniVersion": "1.1.0"}} if "prevResult" not in conf else conf
     got = subprocess.run([os.path.join(OURS, plugin), "--validate"], input=json.dumps(conf),
                          capture_output=True, text=True)
-    assert got.stderr == "" and got.returncode == (1 if got.stdout else 0), got
-    return json.loads(got.stdout)["msg"] if got.stdout else ""
+    answer = json.loads(got.stdout) if got.stdout else {}
+    assert got.stderr == "" and got.returncode == (1 if "code" in answer else 0), got
+    return answer.get("msg", ""), [one["path"] for one in answer.get("findings", [])]
+
+
+def refused_by(plugin, conf):
+    return judged_by(plugin, conf)[0]
 
 
 def resolved(part, root):
@@ -217,8 +223,10 @@ class Schema(unittest.TestCase):
                 found = [where for where, _ in errors(wrong, schema(plugin))]
                 said = said_by(plugin, wrong)
                 tried += 1
-                if place not in found or place not in said:
-                    differ.append(f"{place} = {value!r}: the validator {found}, {plugin} {said!r}")
+                listed = judged_by(plugin, wrong)[1]
+                if place not in found or place not in said or place not in listed:
+                    differ.append(f"{place} = {value!r}: the validator {found}, {plugin} {said!r}, "
+                                  f"its table {listed}")
         self.assertEqual(differ, [])
         self.assertGreater(tried, 50 if plugin != "loopback" else -1)
 
@@ -238,8 +246,10 @@ class Schema(unittest.TestCase):
                 right, place = changed(conf, path, value), text_of(path)
                 found = [where for where, _ in errors(right, schema(plugin))]
                 said = said_by(plugin, right)
-                if place in found or said.startswith(f"{place}:"):
-                    differ.append(f"{place} = {value!r}: the validator {found}, {plugin} {said!r}")
+                listed = judged_by(plugin, right)[1]
+                if place in found or said.startswith(f"{place}:") or place in listed:
+                    differ.append(f"{place} = {value!r}: the validator {found}, {plugin} {said!r}, "
+                                  f"its table {listed}")
         self.assertEqual(differ, [])
 
     @suite.cases([(plugin, plugin) for plugin in PLUGINS])
@@ -260,6 +270,7 @@ class Schema(unittest.TestCase):
                 if part.get("additionalProperties") is False:
                     more = changed(conf, (*path, "noSuchKey"), 1)
                     self.assertIn(text_of(path), [where for where, _ in errors(more, root)])
+                    self.assertIn(text_of((*path, "noSuchKey")), judged_by(plugin, more)[1])
                     self.assertEqual(said_by(plugin, more), "")
 
     def test_every_example_is_right_by_the_schemas_of_its_plugins(self):

@@ -30,13 +30,14 @@ PluginFacts facts_of(const char* type, const cni::Manual& manual, Validate valid
   PluginFacts out{
       .file = type, .versions = {}, .schema = cni::schema_of(type, manual), .failure = {}};
   for (const auto version : cni::supported_versions()) out.versions.emplace_back(version);
-  out.refusal = [validate](const nlohmann::json& conf) -> std::optional<cni::Error> {
+  out.judge = [validate, &manual](const nlohmann::json& conf) -> Verdict {
+    Verdict verdict{.complaints = cni::complaints(manual, conf), .refusal = std::nullopt};
     try {
       if (const auto request = fuzz::request_in(conf.dump())) validate(*request);
-      return std::nullopt;
     } catch (const cni::Error& e) {
-      return e;
+      verdict.refusal = e;
     }
+    return verdict;
   };
   return out;
 }

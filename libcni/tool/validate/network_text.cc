@@ -2,9 +2,10 @@
 
 #include <filesystem>
 
+#include "libcni/complaints.h"
 #include "libcni/conf.h"
+#include "libcni/names.h"
 #include "libcni/nearest.h"
-#include "libcni/schema.h"
 #include "libcni/version.h"
 
 namespace tool {
@@ -13,66 +14,48 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kNamePattern = "^[A-Za-z0-9][A-Za-z0-9_.-]*$";
-constexpr const char* kName =
-    "a name of letters, digits, '_', '.' and '-' that begins with a letter or digit";
+using cni::Key;
+using cni::Type;
 
-json name_schema() {
-  return {{"type", "string"}, {"pattern", kNamePattern}, {"errorMessage", kName}};
-}
-
-json type_schema() {
-  return {{"type", "string"},
-          {"pattern", "^[^/]+$"},
-          {"errorMessage", "the name of a plugin's executable, without a slash"}};
-}
-
-json version_schema() {
-  json known = json::array({""});
-  for (const auto version : cni::supported_versions()) known.push_back(version);
-  known.push_back(nullptr);
-  return {{"enum", known}};
+bool is_type(const std::string& text) {
+  return !text.empty() && text.find('/') == std::string::npos;
 }
 
 // The reference takes true and "true" in any case of letters.
-json flag_schema() {
-  const json word = {{"type", "string"}, {"pattern", "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"}};
-  return {{"anyOf", {{{"type", {"boolean", "null"}}}, word}}, {"errorMessage", "true or false"}};
+bool is_flag(const std::string& text) {
+  return cni::lower(text) == "true" || cni::lower(text) == "false";
 }
 
-json plugin_schema() {
-  return {{"type", "object"},
-          {"errorMessage", "a plugin's config, an object"},
-          {"required", {"type"}},
-          {"properties",
-           {{"type", type_schema()},
-            {"capabilities",
-             {{"type", {"object", "null"}},
-              {"additionalProperties", {{"type", {"boolean", "null"}}}}}}}}};
-}
+constexpr Key kName{
+    .name = "name",
+    .fits = cni::is_network_name,
+    .expected = "a name of letters, digits, '_', '.' and '-' that begins with a letter or digit",
+    .required = true};
+constexpr Key kVersion{
+    .name = "cniVersion", .type = Type::kWord, .words = cni::kVersions, .or_empty = true};
+constexpr Key kPluginKeys[] = {{.name = "type",
+                                .fits = is_type,
+                                .expected = "the name of a plugin's executable, without a slash",
+                                .required = true}};
+constexpr Key kListKeys[] = {
+    kVersion,
+    {.name = "cniVersions", .lists = 1},
+    kName,
+    {.name = "disableCheck", .type = Type::kBool, .fits = is_flag},
+    {.name = "disableGC", .type = Type::kBool, .fits = is_flag},
+    {.name = "loadOnlyInlinedPlugins", .type = Type::kBool, .fits = is_flag},
+    {.name = "plugins",
+     .type = Type::kObject,
+     .lists = 1,
+     .keys = kPluginKeys,
+     .expected = "a plugin's config, an object",
+     .open = true},
+    {.name = "args", .type = Type::kObject, .open = true}};  // what podman writes its labels to
+constexpr Key kSingleKeys[] = {kName, kPluginKeys[0], kVersion};
 
-json list_schema() {
-  return {{"type", "object"},
-          {"required", {"name"}},
-          {"additionalProperties", false},
-          {"properties",
-           {{"cniVersion", version_schema()},
-            {"cniVersions", {{"type", {"array", "null"}}, {"items", {{"type", "string"}}}}},
-            {"name", name_schema()},
-            {"disableCheck", flag_schema()},
-            {"disableGC", flag_schema()},
-            {"loadOnlyInlinedPlugins", flag_schema()},
-            {"plugins", {{"type", {"array", "null"}}, {"items", plugin_schema()}}},
-            {"args", {{"type", {"object", "null"}}}}}}};  // what podman writes its labels to
-}
-
-json single_schema() {
-  json out = plugin_schema();
-  out["required"] = {"name", "type"};
-  out["properties"]["name"] = name_schema();
-  out["properties"]["cniVersion"] = version_schema();
-  return out;
-}
+constexpr Key kList{.type = Type::kObject, .keys = kListKeys};
+constexpr Key kPlugin{.type = Type::kObject, .keys = kPluginKeys, .open = true};
+constexpr Key kSingle{.type = Type::kObject, .keys = kSingleKeys, .open = true};
 
 std::string below(const std::string& path, const std::string& key) {
   return path.empty() ? key : cat(path, ".", key);
@@ -155,7 +138,7 @@ void read_list(NetworkText& network, Findings& findings) {
                           "..., \"plugins\": [{\"type\": ...}]}"},
                  At::kKey);
   }
-  add_complaints(document, cni::complaints(list_schema(), root), findings);
+  add_complaints(document, cni::complaints(kList, root), findings);
   if (plugins != nullptr && plugins->is_array() && count == 0) {
     findings.add(document, "plugins", {.what = "no plugins in list"});
   }
@@ -173,7 +156,7 @@ void read_single(NetworkText& network, Findings& findings) {
     return;
   }
   respell(document, "", "type", findings);
-  add_complaints(document, cni::complaints(single_schema(), root), findings);
+  add_complaints(document, cni::complaints(kSingle, root), findings);
   read_plugin(document, "", network);
 }
 
@@ -233,7 +216,7 @@ void add_plugin(Document& document, NetworkText& network, Findings& findings) {
   const json& root = document.json.value;
   if (!root.is_object()) return findings.add(document, "", {.what = "expected a JSON object"});
   respell(document, "", "type", findings);
-  add_complaints(document, cni::complaints(plugin_schema(), root), findings);
+  add_complaints(document, cni::complaints(kPlugin, root), findings);
   read_plugin(document, "", network);
 }
 

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "libcni/key_schema.h"
+#include "libcni/complaints.h"
 #include "libcni/names.h"
 #include "libcni/nearest.h"
-#include "libcni/schema.h"
 #include "libcni/version.h"
 
 namespace tool {
@@ -76,30 +75,20 @@ bool respell(const Checked& in, const cni::Complaint& complaint) {
   return in.document().json.respell(in.at(complaint.path), complaint.suggestion);
 }
 
-// What a schema has against the config, and whether that leaves something for a parser to say.
-bool check_schema(const Checked& in, const json& schema) {
-  constexpr int kMostRounds = 100;
-  bool respelled = true;
-  for (int i = 0; respelled && i < kMostRounds; ++i) {
-    respelled = false;
-    for (const cni::Complaint& one : cni::complaints(schema, in.plugin().conf())) {
-      if (one.what != "unknown key") continue;
-      add(in, one);
-      respelled = respell(in, one) || respelled;
-    }
-  }
-  bool is_right = true;
-  for (const cni::Complaint& one : cni::complaints(schema, in.plugin().conf())) {
-    if (one.what == "unknown key") continue;
+// Adds the unknown keys. Whether one of them was respelled.
+bool respell_all(const Checked& in, const std::vector<cni::Complaint>& complaints) {
+  bool respelled = false;
+  for (const cni::Complaint& one : complaints) {
+    if (one.what != "unknown key") continue;
     add(in, one);
-    is_right = false;
+    respelled = respell(in, one) || respelled;
   }
-  return is_right;
+  return respelled;
 }
 
 void check_common(const Checked& in) {
-  const auto schema = json::parse(cni::common_schema().dump());
-  for (const cni::Complaint& one : cni::complaints(schema, in.plugin().conf())) {
+  const cni::Manual any{.purpose = "", .ipam = true};
+  for (const cni::Complaint& one : cni::complaints(any, in.plugin().conf())) {
     const bool unknown = one.what == "unknown key";  // a plugin may have its own idea of "dns"
     in.findings.add(in.document(), in.at(one.path),
                     {unknown ? Severity::kWarning : Severity::kError, one.what, one.suggestion},
@@ -131,19 +120,12 @@ void check_capabilities(const Checked& in, const std::vector<std::string>& known
   }
 }
 
-bool is_network_name(const std::string& name) try {
-  cni::check_network_name(name);
-  return true;
-} catch (const cni::Error&) {  // which was said already
-  return false;
-}
-
 // What the plugin gets with ADD. A plugin after the first gets a result, of which nothing is known.
 json input_of(const Checked& in) {
   const bool known = in.network.version_known;
   const std::string version = known ? in.network.version : std::string(cni::str(cni::kNewest));
   json conf = in.plugin().conf();
-  conf["name"] = is_network_name(in.network.name) ? in.network.name : "unnamed";
+  conf["name"] = cni::is_network_name(in.network.name) ? in.network.name : "unnamed";
   conf["cniVersion"] = version;
   if (in.index > 0) conf["prevResult"] = {{"cniVersion", version.empty() ? "0.1.0" : version}};
   return conf;
@@ -184,21 +166,35 @@ bool remove(json& conf, const std::string& path) {
   return gone;
 }
 
-// What the parser of a plugin refuses. It stops at the first mistake: without the key that it names
-// it is asked again.
-void ask_parser(const Checked& in, const std::string& type, const std::string& otherwise) {
+// What the parser refuses. It stops at the first mistake: the plugin is asked again without the key
+// that it names.
+void follow_parser(const Checked& in, const std::string& type, const std::string& otherwise,
+                   Verdict verdict) {
   constexpr int kMost = 20;
   json conf = input_of(in);
   std::set<std::string> said;
   for (int i = 0; i < kMost; ++i) {
-    const auto refused = in.plugins.refusal(type, conf);
+    const auto& refused = verdict.refusal;
     if (!refused || refused->code() == cni::Code::kIncompatibleVersion) return;
     auto [path, what] = split(refused->what(), otherwise);
     if (!said.insert(path).second) return;
     if (!refused->details().empty()) what += cat("; ", refused->details());
     in.findings.add(in.document(), in.at(path), {.what = what});
     if (!remove(conf, path)) return;
+    verdict = in.plugins.judge(type, conf);
   }
+}
+
+// What a plugin has against the config. \param otherwise the place of errors that name none.
+void check_with(const Checked& in, const std::string& type, const std::string& otherwise) {
+  constexpr int kMostRounds = 100;
+  Verdict verdict = in.plugins.judge(type, input_of(in));
+  for (int i = 0; i < kMostRounds && respell_all(in, verdict.complaints); ++i) {
+    verdict = in.plugins.judge(type, input_of(in));
+  }
+  std::erase_if(verdict.complaints, [](const auto& one) { return one.what == "unknown key"; });
+  for (const cni::Complaint& one : verdict.complaints) add(in, one);
+  if (verdict.complaints.empty()) follow_parser(in, type, otherwise, std::move(verdict));
 }
 
 void note_foreign(const Checked& in, const std::string& type, const std::string& key) {
@@ -220,7 +216,7 @@ void check_ipam(const Checked& in, std::vector<std::string> capabilities) {
   if (facts.schema.is_null()) return note_foreign(in, type, "ipam.type");
   for (const std::string& one : capabilities_of(facts.schema)) capabilities.push_back(one);
   if (!in.plugins.of(in.plugin().type).schema.is_null()) check_capabilities(in, capabilities);
-  if (check_schema(in, facts.schema)) ask_parser(in, type, "ipam");
+  check_with(in, type, "ipam");
 }
 
 void check_plugin(const Checked& in) {
@@ -233,9 +229,8 @@ void check_plugin(const Checked& in) {
     if (passes_ipam_on(in.plugin(), in.plugins)) check_ipam(in, {});
     return;
   }
-  const bool is_right = check_schema(in, facts.schema);
+  check_with(in, type, "");
   check_ipam(in, capabilities_of(facts.schema));
-  if (is_right) ask_parser(in, type, "");
 }
 
 }  // namespace

@@ -23,13 +23,17 @@ json schema_in(const std::string& text) {
   return doc.is_object() && doc.contains("properties") ? doc : json();
 }
 
-std::optional<cni::Error> run_parser(const std::string& type, const cni::Program& parser,
-                                     const json& conf) {
+Verdict ask(const std::string& type, const cni::Program& parser, const json& conf) {
   const std::string input = conf.dump(-1, ' ', false, json::error_handler_t::replace);
   const cni::Outcome outcome = cni::execute(parser, input, kLimit);
   const json said = cni::try_parse_json(outcome.out);
-  if (outcome.ok() || !said.is_object() || !said.contains("code")) return std::nullopt;
-  return cni::error_from(type, outcome);
+  Verdict out;
+  if (!said.is_object()) return out;
+  if (const auto list = said.find("findings"); list != said.end()) {
+    out.complaints = cni::complaints_in(*list);
+  }
+  if (!outcome.ok() && said.contains("code")) out.refusal = cni::error_from(type, outcome);
+  return out;
 }
 
 }  // namespace
@@ -61,7 +65,7 @@ PluginFacts Plugins::ask(const std::string& type) const {
     if (!out.schema.is_null()) {
       const cni::Program parser{
           .file = out.file, .arguments = {"--validate"}, .env = env_, .own_group = true};
-      out.refusal = [type, parser](const json& conf) { return run_parser(type, parser, conf); };
+      out.judge = [type, parser](const json& conf) { return tool::ask(type, parser, conf); };
     }
   } catch (const cni::Error& e) {
     out.failure = e.what();
@@ -71,9 +75,9 @@ PluginFacts Plugins::ask(const std::string& type) const {
   return out;
 }
 
-std::optional<cni::Error> Plugins::refusal(const std::string& type, const json& conf) {
+Verdict Plugins::judge(const std::string& type, const json& conf) {
   const PluginFacts& facts = of(type);
-  return facts.refusal ? facts.refusal(conf) : std::nullopt;
+  return facts.judge ? facts.judge(conf) : Verdict{};
 }
 
 std::string Plugins::similar(const std::string& type) const {

@@ -8,10 +8,17 @@
 #include <utility>
 #include <vector>
 
+#include "libcni/complaints.h"
 #include "libcni/error.h"
 #include "libcni/request.h"
 
 namespace tool {
+
+/// What a plugin says of a config (--validate).
+struct Verdict {
+  std::vector<cni::Complaint> complaints;  ///< all that its table of keys has against it
+  std::optional<cni::Error> refusal;       ///< the first error of its parser
+};
 
 /// What an executable says of itself.
 struct PluginFacts {
@@ -19,9 +26,8 @@ struct PluginFacts {
   std::vector<std::string> versions;
   nlohmann::json schema;  ///< null: it does not describe its config
   std::string failure;    ///< why file or versions are not known
-  /// What its own parser has against a config that ADD would get (--validate): nothing where it
-  /// accepts it. Empty where there is nobody to ask.
-  std::function<std::optional<cni::Error>(const nlohmann::json& conf)> refusal = {};
+  /// Asks the plugin about a config that ADD would get. Empty where there is no schema.
+  std::function<Verdict(const nlohmann::json& conf)> judge = {};
 };
 
 /// The plugins of some directories. Each is asked once: for its versions (VERSION) and its schema
@@ -36,9 +42,8 @@ class Plugins {
   /// \throws netlink::Error where a program cannot be run at all.
   const PluginFacts& of(const std::string& type);
 
-  /// PluginFacts::refusal: nothing where the plugin accepts the config, or does not know the
-  /// option.
-  std::optional<cni::Error> refusal(const std::string& type, const nlohmann::json& conf);
+  /// PluginFacts::judge; nothing where the plugin does not know the option.
+  Verdict judge(const std::string& type, const nlohmann::json& conf);
 
   /// The name of an executable that may have been meant; empty where none is like it.
   std::string similar(const std::string& type) const;

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libcni/schema.h"
 #include "tests/unit/libcni/sample_keys.h"
 
 using nlohmann::json;
@@ -96,35 +95,6 @@ TEST_CASE("an IPAM plugin's schema is of the whole config, and strict about ipam
   CHECK_FALSE(doc.contains("additionalProperties"));
   CHECK(doc["properties"]["ipam"]["additionalProperties"] == false);
   CHECK(doc["required"] == json({"ipam"}));
-}
-
-TEST_CASE("of an unknown plugin only what every config has is checked") {
-  const json doc(cni::common_schema());
-  CHECK(cni::complaints(doc, R"({"type": "x", "name": "n", "what": 1,
-                                 "capabilities": {"any": true}})"_json)
-            .empty());
-  CHECK(cni::complaints(doc, R"({"type": "a/b"})"_json).size() == 1);
-  CHECK(cni::complaints(doc, R"({"dns": {"nameserver": []}})"_json).size() == 1);
-}
-
-TEST_CASE("what the table allows the schema allows, and what it refuses is refused there") {
-  const json doc = schema();
-  const auto places = [&doc](const char* conf) {
-    std::string out;
-    for (const auto& one : cni::complaints(doc, json::parse(conf))) out += one.path + " ";
-    return out;
-  };
-  CHECK(places(R"({"flag": true, "text": "new", "small": 255, "large": -5, "mtu": 68,
-      "colour": "green", "maybe": "red", "texts": [], "address": "10.0.0.1", "nets": ["10.0.0.0/8"],
-      "deep": false, "items": [{"net": "fd00::/8"}, {"net": "10.0.0.0/8", "port": 1}],
-      "grid": [[1, 2], [], [3]], "shout": "ho", "runtimeConfig": {"given": "x", "more": 1},
-      "ports": [1, "2-3"], "address": "", "maybe": ""})")
-            .empty());
-  CHECK(places(R"({"small": 256, "mtu": 67, "colour": "blue", "texts": [1], "address": "10.0.0.300",
-      "nets": ["10.0.0.0/33"], "items": [{}, {"net": "10.0.0.0/8", "port": 0}], "grid": [[10]],
-      "shout": "HO", "ports": [0, "2-", 2.5], "runtimeConfig": {"given": 1}})") ==
-        "address colour grid[0][0] items[0].net items[1].port mtu nets[0] ports[0] ports[1] "
-        "ports[2] runtimeConfig.given shout small texts[0] ");
 }
 
 TEST_CASE("backticks are for Markdown") { CHECK(cni::plain("a `b` c``") == "a b c"); }

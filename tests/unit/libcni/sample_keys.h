@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -48,6 +49,17 @@ inline void read_shout(const cni::Reader& place, Conf& conf) {
   if (conf.shout == "no!") place.fail("expected something to shout");
 }
 
+inline bool is_small(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
+// "2-3".
+inline bool is_range(const std::string& text) {
+  const auto dash = text.find('-');
+  return dash != 0 && dash != std::string::npos && dash + 1 < text.size() &&
+         text.find_first_not_of("0123456789-") == std::string::npos;
+}
+
 inline constexpr auto kItemKeys = cni::keys(
     cni::key<&Item::net>({.name = "net", .meaning = "the network", .required = true}),
     cni::key<&Item::port>({.name = "port", .meaning = "the port", .otherwise = "7", .least = 1}));
@@ -73,8 +85,11 @@ inline constexpr auto kKeys = cni::keys(
         {.name = "deep", .meaning = "further down", .otherwise = "true"}),
     cni::list<kItemKeys, &Conf::items>({.name = "items", .meaning = "things"}),
     cni::key<&Conf::grid>({.name = "grid", .meaning = "numbers", .most = 9}),
-    cni::custom<read_shout>(
-        {.name = "shout", .meaning = "loud", .pattern = "^[a-z]*$", .expected = "small letters"}),
+    cni::custom<read_shout>({.name = "shout",
+                             .meaning = "loud",
+                             .pattern = "^[a-z]*$",
+                             .fits = is_small,
+                             .expected = "small letters"}),
     cni::described<Conf>({.name = "ports",
                           .meaning = "read elsewhere",
                           .type = cni::Type::kWholeOrText,
@@ -82,6 +97,7 @@ inline constexpr auto kKeys = cni::keys(
                           .least = 1,
                           .most = 65535,
                           .pattern = "^[0-9]+-[0-9]+$",
+                          .fits = is_range,
                           .expected = "a port or a range"}),
     cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}));
 
