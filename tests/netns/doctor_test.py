@@ -4,6 +4,7 @@ the remedy makes the node healthy again. Nothing is changed by looking."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -40,13 +41,25 @@ def chain(*plugins, **more):
             "plugins": list(plugins or (BRIDGE, PORTMAP, BANDWIDTH))}
 
 
+SETTING = re.compile(r'in (?P<file>\S+) set "(?P<key>\w+)": (?P<value>\S+)'
+                     r'(?: in the plugin "(?P<plugin>\w+)")?')
+
+
 def shell(command):
     """What a person would do with a remedy."""
+    if setting := SETTING.fullmatch(command):
+        with open(setting["file"], encoding="utf-8") as file:
+            conf = json.load(file)
+        place = conf if setting["plugin"] is None else next(
+            one for one in conf["plugins"] if one["type"] == setting["plugin"])
+        place[setting["key"]] = json.loads(setting["value"])
+        return write(setting["file"], json.dumps(conf))
     env = environment(CNI_PATH=BIN)
     env["PATH"] = f"{OURS}:{env['PATH']}:/usr/sbin:/sbin"
     done = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True,
                           timeout=60, check=False)
     assert done.returncode == 0, f"{command}: {done.stderr}"
+    return None
 
 
 def write(path, text, mode=0o644):

@@ -65,12 +65,12 @@ Findings check_versions(const Node& node) {
       for (const std::string& type : {plugin.type, ipam_type_of(plugin)}) {
         const Program* const program = node.program(type);
         if (program == nullptr || speaks(*program, list.version)) continue;
-        out.push_back({Level::kError,
-                       cat("network '", list.name, "' is of cniVersion ", list.version,
-                           ", which plugin '", type, "' does not speak"),
-                       cat("it speaks ", joined(program->versions, ", ")),
-                       cat("sed -i 's/\"cniVersion\": *\"[^\"]*\"/\"cniVersion\": \"",
-                           program->versions.back(), "\"/' ", list.file)});
+        out.push_back(
+            {Level::kError,
+             cat("network '", list.name, "' is of cniVersion ", list.version, ", which plugin '",
+                 type, "' does not speak"),
+             cat("it speaks ", joined(program->versions, ", ")),
+             cat("in ", list.file, " set \"cniVersion\": \"", program->versions.back(), "\"")});
       }
     }
   }

@@ -102,7 +102,7 @@ Findings check_bridge_netfilter(const Node& node) {
     out.push_back(
         {Level::kWarning, cat(key, " is 1, and network '", one.list->name, "' has no hairpinMode"),
          "a pod does not reach itself at its own hostPort",
-         cat(R"(sed -i 's/"type": *"bridge"/&, "hairpinMode": true/' )", one.list->file)});
+         cat("in ", one.list->file, " set \"hairpinMode\": true in the plugin \"bridge\"")});
   }
   if (value != 1 && node.firewall.has_chain("KUBE-SERVICES") && !bridge_networks(node).empty()) {
     out.push_back({Level::kWarning,

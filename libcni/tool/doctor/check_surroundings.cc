@@ -62,8 +62,9 @@ Findings check_mtu(const Node& node) {
          cat("large packets of pods get lost where ICMP does not come through; "
              "\"mtu\": ",
              least, " in ", one.list->file, " is for new pods"),
-         is_set ? cat("ip link set ", one.bridge, " mtu ", least)
-                : cat(R"(sed -i 's/"type": *"bridge"/&, "mtu": )", least, "/' ", one.list->file)});
+         is_set
+             ? cat("ip link set ", one.bridge, " mtu ", least)
+             : cat("in ", one.list->file, " set \"mtu\": ", least, " in the plugin \"bridge\"")});
   }
   return out;
 }

@@ -22,7 +22,7 @@ struct Finding {
   Level level = Level::kOk;
   std::string what;
   std::string why = {};     ///< why it matters
-  std::string remedy = {};  ///< a command
+  std::string remedy = {};  ///< a command, or the file, key and value to set
 };
 using Findings = std::vector<Finding>;
 
