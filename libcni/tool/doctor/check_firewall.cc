@@ -52,13 +52,6 @@ bool is_for(const Node& node, const NatExemption& rule, const std::string& netwo
   });
 }
 
-std::string use_iptables(const BridgeNetwork& one) {
-  const char* const edit = one.masquerade_backend.empty()
-                               ? R"(s/"type": *"bridge"/&, "ipMasqBackend": "iptables"/)"
-                               : R"sed(s/\("ipMasqBackend": *\)"nftables"/\1"iptables"/)sed";
-  return cat("sed -i '", edit, "' ", one.list->file);
-}
-
 bool has_plugin(const cni::NetworkList& list, const char* type) {
   return std::any_of(list.plugins.begin(), list.plugins.end(),
                      [type](const auto& plugin) { return plugin.type == type; });
@@ -135,7 +128,8 @@ Findings check_exemptions(const Node& node) {
                " without NAT, but network '", one.list->name, "' masquerades by nftables"),
            "the pods are masqueraded all the same; new pods are not with ipMasqBackend "
            "iptables",
-           use_iptables(one)});
+           cat("in ", one.list->file,
+               " set \"ipMasqBackend\": \"iptables\" in the plugin \"bridge\"")});
     }
   }
   return out;
