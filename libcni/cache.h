@@ -1,11 +1,12 @@
 #pragma once
 
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "libcni/json_value.h"
 
 namespace cni {
 
@@ -30,11 +31,11 @@ struct CachedAttachment {
   AttachmentKey key;
   std::string netns;  ///< a file of an older runtime without it: the sandbox of the result
   Args args;
-  nlohmann::json capabilities;  ///< capability arguments, an object; null: none
-  std::string config;           ///< the network list, as text
-  nlohmann::json result;        ///< of the last plugin; null: that ADD did not come to its end
-  std::time_t modified = 0;     ///< seconds since the epoch; set by reading
-  std::string stamp = {};       ///< another one after every put(); set by reading
+  JsonValue capabilities;    ///< capability arguments, an object; null: none
+  std::string config;        ///< the network list, as text
+  JsonValue result;          ///< of the last plugin; null: that ADD did not come to its end
+  std::time_t modified = 0;  ///< seconds since the epoch; set by reading
+  std::string stamp = {};    ///< another one after every put(); set by reading
 };
 
 /// The results cache, in the reference's place and format ("cniCacheV1"), so that runtimes built on

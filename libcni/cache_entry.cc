@@ -1,5 +1,7 @@
 #include "libcni/cache_entry.h"
 
+#include <nlohmann/json.hpp>
+
 #include "libcni/base64.h"
 #include "libcni/conf.h"
 #include "libcni/json.h"
@@ -66,7 +68,7 @@ CachedAttachment attachment_from(const json& doc) {
                        .config = config_in(root["config"]),
                        .result = object_in(root["result"])};
   root.into("netns", out.netns);
-  if (out.netns.empty() && !out.result.is_null()) out.netns = sandbox_in(out);
+  if (out.netns.empty() && !out.result->is_null()) out.netns = sandbox_in(out);
   for (const std::string* part : {&out.key.network, &out.key.container_id, &out.key.ifname}) {
     if (part->empty()) throw Error(Code::kDecodingFailure, "it does not say whose it is");
   }
@@ -96,8 +98,8 @@ std::string text_of(const CachedAttachment& one) {
       args.push_back(nlohmann::ordered_json::array({key, value}));
     }
   }
-  if (!one.capabilities.empty()) out["capabilityArgs"] = one.capabilities;
-  if (!one.result.is_null()) out["result"] = one.result;
+  if (!one.capabilities->empty()) out["capabilityArgs"] = *one.capabilities;
+  if (!one.result->is_null()) out["result"] = *one.result;
   return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -106,8 +108,7 @@ CachedAttachment attachment_in(const std::string& name, const File& file,
   const json doc = parse(file.content);
   CachedAttachment out;
   if (key != nullptr && is_bare_result(doc)) {
-    out = {
-        .key = *key, .netns = {}, .args = {}, .capabilities = nullptr, .config = {}, .result = doc};
+    out = {.key = *key, .netns = {}, .args = {}, .capabilities = {}, .config = {}, .result = doc};
     out.netns = sandbox_in(out);
   } else {
     out = attachment_from(doc);

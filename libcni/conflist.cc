@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "libcni/conf.h"
@@ -111,7 +112,7 @@ void require_plugins(const NetworkList& list) {
 std::string inlined(const json& doc, const NetworkList& list) {
   json out = doc;
   json& plugins = out["plugins"] = json::array();
-  for (const PluginConf& plugin : list.plugins) plugins.push_back(plugin.conf);
+  for (const PluginConf& plugin : list.plugins) plugins.push_back(*plugin.conf);
   out["loadOnlyInlinedPlugins"] = true;
   return out.dump();
 }
@@ -217,8 +218,8 @@ void load(const std::string& file, Networks& into) {
 }  // namespace
 
 std::string PluginConf::own_name() const {
-  const auto name = conf.find("name");
-  return name != conf.end() && name->is_string() ? name->get<std::string>() : "";
+  const auto name = conf->find("name");
+  return name != conf->end() && name->is_string() ? name->get<std::string>() : "";
 }
 
 std::set<std::string> PluginConf::capabilities() const {

@@ -1,19 +1,19 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "libcni/error.h"
+#include "libcni/json_value.h"
 
 namespace cni {
 
 /// One plugin of a network.
 struct PluginConf {
-  std::string type;     ///< the name of its executable
-  nlohmann::json conf;  ///< its object as it was written, with the keys that nobody here knows
+  std::string type;  ///< the name of its executable
+  JsonValue conf;    ///< its object as it was written, with the keys that nobody here knows
 
   /// "name" of the object itself; empty for most.
   std::string own_name() const;

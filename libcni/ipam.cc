@@ -1,5 +1,7 @@
 #include "libcni/ipam.h"
 
+#include <nlohmann/json.hpp>
+
 #include "libcni/invoke.h"
 #include "libcni/json.h"
 #include "libcni/phase.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 
 #include "libcni/error.h"
 #include "libcni/nearest.h"
@@ -285,7 +286,7 @@ JsonText JsonScanner::scan() {
     document();
     out_.readable = true;
   } catch (const Stop&) {
-    out_.value = nullptr;
+    out_.value = {};
   }
   if (out_.places.empty()) out_.places.push_back({"", {}, {0, 0}});
   const auto before = [](const TextMistake& a, const TextMistake& b) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "libcni/error.h"
 #include "libcni/json_scanner.h"
@@ -46,7 +47,7 @@ nlohmann::json* value_at(nlohmann::json& from, std::string_view path) {
 
 }  // namespace
 
-nlohmann::json* JsonText::at(std::string_view path) { return value_at(value, path); }
+nlohmann::json* JsonText::at(std::string_view path) { return value_at(*value, path); }
 
 bool JsonText::respell(const std::string& path, const std::string& key) {
   const TextPlace* const place = find(path);

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "libcni/json_value.h"
 
 namespace cni {
 
@@ -34,7 +36,7 @@ struct TextPlace {
 /// quotes or none, True) do not keep the rest from being read.
 struct JsonText {
   bool readable = false;  ///< the text was understood to its end; else value is of no use
-  nlohmann::json value;
+  JsonValue value;
   std::vector<TextPlace> places;  ///< in the order in which the values begin
   /// In the order of the text. None where it is JSON that any parser reads in the same way: a
   /// repeated key is a mistake too, of which the last counts, and so is a byte order mark.

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
+#include <nlohmann/json.hpp>
 
 #include "libcni/plugin.h"
 #include "libcni/undo.h"

@@ -1,5 +1,7 @@
 #include "libcni/operation.h"
 
+#include <nlohmann/json.hpp>
+
 #include "libcni/liveness.h"
 #include "libcni/phase.h"
 #include "libcni/undo.h"
@@ -13,7 +15,7 @@ using nlohmann::json;
 // What ADD was given and DEL or CHECK is not: the arguments are to be the same.
 Target completed(Target target, const CachedAttachment& cached) {
   if (target.args.empty()) target.args = cached.args;
-  if (target.capabilities.empty()) target.capabilities = cached.capabilities;
+  if (target.capabilities->empty()) target.capabilities = cached.capabilities;
   return target;
 }
 
@@ -71,7 +73,7 @@ bool Operation::was_there(const Target& target) const {
   if (liveness_of(target.netns, target.ifname) != Liveness::kAlive) return false;
   if (target.ifname != "lo") return true;
   const auto cached = cache_.find(key_of(target));
-  return cached && !cached->result.is_null();
+  return cached && !cached->result->is_null();
 }
 
 // DEL of the plugins that were called with ADD, also of the one that failed. All of them, whatever
@@ -98,7 +100,7 @@ void Operation::undo(const Target& target, std::size_t called, const json& resul
 // A note without a result, under the lock: whoever was about that ADD has died of it.
 void Operation::undo_unfinished(const AttachmentKey& key) const {
   const auto cached = cache_.find(key);
-  if (!cached || !cached->result.is_null()) return;
+  if (!cached || !cached->result->is_null()) return;
   note(cat("an earlier ADD of ", key.str(), " did not come to its end, and is undone"));
   const Target target{.container_id = key.container_id,
                       .netns = cached->netns,
@@ -120,7 +122,7 @@ nlohmann::ordered_json Operation::add(const Target& target) const {
     for (const PluginConf& plugin : list_.plugins) {
       ++called;
       result = caller_.add(plugin, call);
-      call.prev_result = result;
+      call.prev_result = json(result);
     }
     remember(target, call.prev_result);
     return result;
@@ -161,7 +163,7 @@ void Operation::check(Target target) const {
   try {
     for (const PluginConf& plugin : list_.plugins) caller_.call(plugin, call);
   } catch (const Error& e) {
-    if (!call.prev_result.is_null()) throw;
+    if (!call.prev_result->is_null()) throw;
     throw with_details(e, cat("the cache has no result of ADD for ", key_of(target).str()));
   }
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "libcni/operation.h"
@@ -63,7 +64,7 @@ class Repairing {
     for (const std::string& what : done.found) report.found.push_back({plugin.type, what});
     if (done.found.empty()) return;  // and the result is as it was, to the letter
     if (only_look_) unsound_.insert(&plugin);
-    result = done.result;
+    result = *done.result;
   }
 
   void check_foreign(const PluginConf& plugin, const json& result, Report& report) {

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "libcni/complaints.h"

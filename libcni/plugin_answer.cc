@@ -1,5 +1,7 @@
 #include "libcni/plugin_answer.h"
 
+#include <nlohmann/json.hpp>
+
 #include "libcni/conf.h"
 #include "libcni/json.h"
 #include "libcni/repair.h"
@@ -81,7 +83,7 @@ RepairAnswer repair_in(const std::string& printed, const std::string& list_versi
   RepairAnswer out;
   Reader(answer, Code::kDecodingFailure).into("found", out.found);
   const auto ordered = nlohmann::ordered_json::parse(printed);
-  out.result = result_in(ordered["result"].dump(), list_version);
+  out.result = json(result_in(ordered["result"].dump(), list_version));
   return out;
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
+
+#include "libcni/json_value.h"
 
 /// What plugins print where they succeed; errors are error_from()'s (libcni/invoke.h).
 namespace cni {
@@ -15,7 +17,7 @@ nlohmann::ordered_json result_in(const std::string& printed, const std::string& 
 /// The answer to REPAIR: what was wrong, and the result of ADD as it is now.
 struct RepairAnswer {
   std::vector<std::string> found;
-  nlohmann::ordered_json result;
+  JsonValue result;
 };
 /// \throws as result_in().
 RepairAnswer repair_in(const std::string& printed, const std::string& list_version);

@@ -1,5 +1,7 @@
 #include "libcni/plugin_call.h"
 
+#include <nlohmann/json.hpp>
+
 #include "libcni/log.h"
 #include "libcni/repair.h"
 #include "libcni/undo.h"
@@ -97,17 +99,17 @@ Env environment_for(const RuntimeOptions& options, Command command, const Target
 }
 
 std::string PluginCaller::input(const PluginConf& plugin, const Call& call) const {
-  json conf = plugin.conf;
+  json conf = *plugin.conf;
   conf["name"] = list_.name;
   conf["cniVersion"] = list_.version;
   if (call.target != nullptr) {
     const json wanted = declared(plugin, call.target->capabilities);
     if (!wanted.empty()) conf["runtimeConfig"] = wanted;
   }
-  if (!call.prev_result.is_null()) conf["prevResult"] = call.prev_result;
+  if (!call.prev_result->is_null()) conf["prevResult"] = *call.prev_result;
   if (call.command == Command::kGc) {
-    conf["cni.dev/valid-attachments"] = call.valid_attachments;
-    conf["cni.dev/attachments"] = call.valid_attachments;  // as libcni spelled it before the spec
+    conf["cni.dev/valid-attachments"] = *call.valid_attachments;
+    conf["cni.dev/attachments"] = *call.valid_attachments;  // as libcni spelled it before the spec
   }
   if (call.only_look) conf[Repair::kLookKey] = true;
   return conf.dump(-1, ' ', false, json::error_handler_t::replace);

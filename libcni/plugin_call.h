@@ -1,10 +1,11 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "libcni/json_value.h"
 #include "libcni/plugin_answer.h"
 #include "libcni/runtime.h"
 
@@ -14,10 +15,10 @@ namespace cni {
 /// What a call says beside the plugin's own config.
 struct Call {
   Command command = Command::kVersion;
-  const Target* target = nullptr;              ///< none for GC and STATUS
-  nlohmann::json prev_result = nullptr;        ///< null: none
-  nlohmann::json valid_attachments = nullptr;  ///< for GC
-  bool only_look = false;                      ///< for REPAIR
+  const Target* target = nullptr;    ///< none for GC and STATUS
+  JsonValue prev_result = {};        ///< null: none
+  JsonValue valid_attachments = {};  ///< for GC
+  bool only_look = false;            ///< for REPAIR
 };
 
 /// What a plugin finds in its environment. Without target it is about no attachment.

@@ -4,6 +4,7 @@
 
 #include <cctype>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "libcni/invoke.h"
 #include "libcni/json.h"
@@ -188,7 +189,7 @@ void Request::read_config(std::string text) {
 }
 
 Version Request::stated_version() const noexcept try {
-  if (!conf.is_object()) return kNewest;
+  if (!conf->is_object()) return kNewest;
   std::string text;
   reader().into("cniVersion", text);
   return version_from(text).value_or(kNewest);
@@ -205,7 +206,7 @@ std::optional<Result> Request::prev_result() const {
 std::optional<std::vector<Attachment>> Request::valid_attachments() const {
   // The keys contain dots and slashes; what they are called in complaints is their full name.
   for (const char* key : {"cni.dev/valid-attachments", "cni.dev/attachments"}) {
-    if (!conf.contains(key)) continue;
+    if (!conf->contains(key)) continue;
     std::vector<Attachment> out;
     for (const Reader& one : reader()[key].elements()) {
       Attachment attachment{one["containerID"].as_string(), one["ifname"].as_string()};

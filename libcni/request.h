@@ -1,13 +1,13 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "libcni/conf.h"
+#include "libcni/json_value.h"
 #include "libcni/result.h"
 #include "libcni/version.h"
 #include "netlink/netns.h"
@@ -43,8 +43,8 @@ struct Request {
   std::string args;               ///< CNI_ARGS as given; see parse_args()
   std::vector<std::string> path;  ///< CNI_PATH, split
   Env env;  ///< as given; a delegate gets it with another CNI_COMMAND, over this process's own
-  std::string input;    ///< stdin as given; a delegate gets it unchanged
-  nlohmann::json conf;  ///< stdin, parsed; null for VERSION
+  std::string input;  ///< stdin as given; a delegate gets it unchanged
+  JsonValue conf;     ///< stdin, parsed; null for VERSION
 
   Reader reader() const { return Reader(conf); }
   /// The previous plugin's result. \throws Error where it is there but cannot be read.

@@ -1,6 +1,7 @@
 #include "libcni/runtime.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "libcni/liveness.h"
@@ -254,7 +255,7 @@ std::optional<Runtime::RepairReport> Runtime::repair(const NetworkList& list,
     const Operation operation(options_, list);
     const auto held = lock_if_possible(operation, target);
     const auto cached = operation.cache().find(operation.key_of(target));
-    if (!cached || cached->result.is_null()) return std::nullopt;
+    if (!cached || cached->result->is_null()) return std::nullopt;
     // Not before: a DEL of others may have been in the middle of it.
     if (liveness_of(cached->netns, whose.ifname) == Liveness::kNoInterface) {
       return RepairReport{

@@ -2,7 +2,7 @@
 
 #include <chrono>
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +12,7 @@
 #include "libcni/conflist.h"
 #include "libcni/error.h"
 #include "libcni/invoke.h"
+#include "libcni/json_value.h"
 #include "libcni/request.h"
 
 namespace cni {
@@ -21,8 +22,8 @@ struct Target {
   std::string container_id;
   std::string netns;  ///< the path of its network namespace; DEL may come without
   std::string ifname = "eth0";
-  Args args = {};                         ///< CNI_ARGS
-  nlohmann::json capabilities = nullptr;  ///< capability arguments by name, an object; null: none
+  Args args = {};               ///< CNI_ARGS
+  JsonValue capabilities = {};  ///< capability arguments by name, an object; null: none
 };
 
 /// One call of one plugin, for an observer. Everything is borrowed for the time of the call.

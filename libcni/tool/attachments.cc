@@ -18,7 +18,7 @@ using nlohmann::ordered_json;
 
 // An ADD that did not come to its end has no result: killed in the middle of it, or going on.
 Cell state_of(const CachedAttachment& one) {
-  if (one.result.is_null()) return {"unfinished", Colour::kYellow};
+  if (one.result->is_null()) return {"unfinished", Colour::kYellow};
   const Liveness liveness = cni::liveness_of(one.netns, one.key.ifname);
   const Colour colour = liveness == Liveness::kAlive     ? Colour::kGreen
                         : liveness == Liveness::kUnknown ? Colour::kYellow
@@ -79,9 +79,9 @@ ordered_json details(const CachedAttachment& one) {
   ordered_json out = summary(one);
   out["cniArgs"] = ordered_json::object();
   for (const auto& [key, value] : one.args) out["cniArgs"][key] = value;
-  out["capabilityArgs"] = one.capabilities;
+  out["capabilityArgs"] = *one.capabilities;
   out["config"] = parsed(one.config);
-  out["result"] = one.result;
+  out["result"] = *one.result;
   return out;
 }
 
@@ -100,9 +100,9 @@ void print_text(const CachedAttachment& one, const Output& output) {
   const auto block = [&output](std::string_view heading, const std::string& text) {
     output.out << '\n' << output.painted(Colour::kBold, heading) << '\n' << indented(text, 1);
   };
-  if (!one.capabilities.empty()) block("capability arguments", pretty(one.capabilities.dump()));
+  if (!one.capabilities->empty()) block("capability arguments", pretty(one.capabilities->dump()));
   block("config", one.config.empty() ? "-" : pretty(one.config));
-  block("result", one.result.is_null() ? "-" : pretty(one.result.dump()));
+  block("result", one.result->is_null() ? "-" : pretty(one.result->dump()));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace tool {
 namespace {
 
 std::string state_of(const cni::CachedAttachment& one) {
-  if (one.result.is_null()) return "unfinished";
+  if (one.result->is_null()) return "unfinished";
   return std::string(str(cni::liveness_of(one.netns, one.key.ifname)));
 }
 

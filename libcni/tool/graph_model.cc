@@ -31,7 +31,7 @@ cni::Result result_of(const CachedAttachment& one) {
 json plugin_of(const CachedAttachment& one, const std::string& type) {
   try {
     for (const cni::PluginConf& plugin : cni::list_from(one.config).plugins) {
-      if (plugin.type == type) return plugin.conf;
+      if (plugin.type == type) return *plugin.conf;
     }
   } catch (const cni::Error&) {
   }
@@ -68,9 +68,9 @@ std::string port_text(const json& mapping) {
 
 std::vector<std::string> ports_of(const CachedAttachment& one) {
   std::vector<std::string> out;
-  if (!one.capabilities.is_object()) return out;
-  const auto found = one.capabilities.find("portMappings");
-  if (found == one.capabilities.end() || !found->is_array()) return out;
+  if (!one.capabilities->is_object()) return out;
+  const auto found = one.capabilities->find("portMappings");
+  if (found == one.capabilities->end() || !found->is_array()) return out;
   for (const json& mapping : *found) {
     if (mapping.is_object() && number_at(mapping, "hostPort") != 0) {
       out.push_back(port_text(mapping));
@@ -93,8 +93,8 @@ std::string rate_text(double bits) {
 
 std::string limits_of(const CachedAttachment& one) {
   json limits = plugin_of(one, "bandwidth");
-  if (one.capabilities.is_object() && one.capabilities.contains("bandwidth")) {
-    limits = one.capabilities["bandwidth"];
+  if (one.capabilities->is_object() && one.capabilities->contains("bandwidth")) {
+    limits = one.capabilities->at("bandwidth");
   }
   if (!limits.is_object()) return {};
   std::string out;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <ctime>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "libcni/liveness.h"
@@ -22,7 +23,7 @@ using nlohmann::ordered_json;
 void add_living(const std::string& network, const cni::Cache::Listing& seen,
                 std::vector<Attachment>& keep) {
   for (const cni::CachedAttachment& one : seen.attachments) {
-    if (one.key.network != network || one.result.is_null()) continue;
+    if (one.key.network != network || one.result->is_null()) continue;
     const cni::Liveness liveness = cni::liveness_of(one.netns, one.key.ifname);
     if (liveness == cni::Liveness::kAlive || liveness == cni::Liveness::kUnknown) {
       keep.push_back({one.key.container_id, one.key.ifname});

@@ -63,7 +63,7 @@ std::string foreign_text(const Runtime::Finding& one) {
 
 // What keeps the attachment from being looked at.
 std::optional<Done> obstacle(const CachedAttachment& one) {
-  if (one.result.is_null()) {
+  if (one.result->is_null()) {
     return Done{one.key, Outcome::kSkipped, {}, "its ADD did not come to its end"};
   }
   switch (cni::liveness_of(one.netns, one.key.ifname)) {

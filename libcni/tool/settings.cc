@@ -1,6 +1,7 @@
 #include "libcni/tool/settings.h"
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "libcni/hash.h"
 #include "libcni/json.h"

@@ -1,6 +1,7 @@
 #include "plugins/bridge/conf.h"
 
 #include <bitset>
+#include <nlohmann/json.hpp>
 
 #include "libcni/args.h"
 #include "libcni/common_keys.h"

@@ -1,6 +1,7 @@
 #include "plugins/portmap/conf.h"
 
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "libcni/keys.h"
 

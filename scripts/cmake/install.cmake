@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set(public_headers
   libcni/args.h libcni/cache.h libcni/conf.h libcni/conflist.h libcni/error.h libcni/invoke.h
-  libcni/ipam.h libcni/key.h libcni/key_values.h libcni/keys.h libcni/liveness.h libcni/phase.h
+  libcni/ipam.h libcni/json_value.h libcni/key.h libcni/key_values.h libcni/keys.h libcni/liveness.h libcni/phase.h
   libcni/plugin.h libcni/repair.h libcni/request.h libcni/result.h libcni/runtime.h libcni/undo.h
   libcni/version.h netlink/netns.h netlink/types/error.h netlink/types/fd.h netlink/types/ip.h
   netlink/types/mac.h)

@@ -2,6 +2,8 @@
 // The first line is the version of the network list.
 #include "libcni/plugin_answer.h"
 
+#include <nlohmann/json.hpp>
+
 #include "libcni/invoke.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,6 +1,7 @@
 // A network as `cnitool validate` looks at it, with the plugins of this repository in the same
 // process. A text that has `"plugins"` in it is a list, another one is one plugin's config.
 #include <list>
+#include <nlohmann/json.hpp>
 
 #include "libcni/conflist.h"
 #include "libcni/key_schema.h"
@@ -27,8 +28,10 @@ using fuzz::require;
 using Validate = void (*)(const cni::Request&);
 
 PluginFacts facts_of(const char* type, const cni::Manual& manual, Validate validate) {
-  PluginFacts out{
-      .file = type, .versions = {}, .schema = cni::schema_of(type, manual), .failure = {}};
+  PluginFacts out{.file = type,
+                  .versions = {},
+                  .schema = nlohmann::json(cni::schema_of(type, manual)),
+                  .failure = {}};
   for (const auto version : cni::supported_versions()) out.versions.emplace_back(version);
   out.judge = [validate, &manual](const nlohmann::json& conf) -> Verdict {
     Verdict verdict{.complaints = cni::complaints(manual, conf), .refusal = std::nullopt};

@@ -1,6 +1,7 @@
 #include "libcni/tool/doctor/facts.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "libcni/hash.h"
@@ -40,7 +41,7 @@ std::vector<BridgeNetwork> bridge_networks(const Node& node) {
     const bool has_ports = std::any_of(list.plugins.begin(), list.plugins.end(),
                                        [](const auto& plugin) { return plugin.type == "portmap"; });
     for (const cni::PluginConf& plugin : list.plugins) {
-      if (plugin.type != "bridge" || !plugin.conf.is_object()) continue;
+      if (plugin.type != "bridge" || !plugin.conf->is_object()) continue;
       out.push_back({.list = &list,
                      .bridge = text(plugin.conf, "bridge", "cni0"),
                      .is_gateway = is_true(plugin.conf, "isGateway") ||

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "libcni/log.h"
@@ -57,7 +58,7 @@ Attachment attachment_of(const cni::CachedAttachment& cached) {
   Attachment out{.key = cached.key,
                  .netns = cached.netns,
                  .modified = cached.modified,
-                 .is_finished = !cached.result.is_null(),
+                 .is_finished = !cached.result->is_null(),
                  .liveness = cni::liveness_of(cached.netns, cached.key.ifname),
                  .result = {},
                  .has_ports = has_ports(cached.capabilities)};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "libcni/log.h"
 #include "libcni/plugin_call.h"
@@ -88,9 +89,9 @@ bool knows_status(const std::vector<Program>& programs, const std::string& type)
 }  // namespace
 
 std::string ipam_type_of(const PluginConf& plugin) {
-  if (!plugin.conf.is_object()) return {};
-  const auto ipam = plugin.conf.find("ipam");
-  if (ipam == plugin.conf.end() || !ipam->is_object()) return {};
+  if (!plugin.conf->is_object()) return {};
+  const auto ipam = plugin.conf->find("ipam");
+  if (ipam == plugin.conf->end() || !ipam->is_object()) return {};
   const auto type = ipam->find("type");
   return type != ipam->end() && type->is_string() ? type->get<std::string>() : "";
 }
@@ -122,7 +123,7 @@ std::vector<Complaint> complaints_of(const cni::Networks& networks,
       const std::string ipam = ipam_type_of(plugin);
       if (!knows_status(programs, plugin.type)) continue;
       if (!ipam.empty() && !knows_status(programs, ipam)) continue;
-      plugin.conf.erase(cni::kLogKey);  // what is looked at is not written to
+      plugin.conf->erase(cni::kLogKey);  // what is looked at is not written to
       NetworkList one = list;
       one.version = "1.1.0";
       try {

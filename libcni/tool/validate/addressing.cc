@@ -1,5 +1,7 @@
 #include "libcni/tool/validate/addressing.h"
 
+#include <nlohmann/json.hpp>
+
 namespace tool {
 
 namespace {

@@ -1,6 +1,7 @@
 #include "libcni/tool/validate/chain_check.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "libcni/tool/validate/addressing.h"
@@ -33,7 +34,7 @@ void check_order(const NetworkText& network, Plugins& plugins, Findings& finding
   const PluginText* gateway = nullptr;
   for (const PluginText& plugin : network.plugins) {
     const bool first = &plugin == &network.plugins[0];
-    const bool asked = !plugin.type.empty() && !plugins.of(plugin.type).schema.is_null();
+    const bool asked = !plugin.type.empty() && !plugins.of(plugin.type).schema->is_null();
     if (first && is_in(kChained, plugin.type) && !asked) {
       findings.add(*plugin.document, plugin.at("type"),
                    {.what = cat(plugin.type,

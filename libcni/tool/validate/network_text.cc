@@ -1,6 +1,7 @@
 #include "libcni/tool/validate/network_text.h"
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "libcni/complaints.h"
 #include "libcni/conf.h"

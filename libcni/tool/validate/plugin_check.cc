@@ -1,6 +1,7 @@
 #include "libcni/tool/validate/plugin_check.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "libcni/complaints.h"
@@ -162,7 +163,7 @@ bool remove(json& conf, const std::string& path) {
   if (object != nullptr && object->is_object()) {
     gone = object->erase(path.substr(end == std::string::npos ? 0 : end + 1)) > 0;
   }
-  conf = std::move(text.value);
+  conf = std::move(*text.value);
   return gone;
 }
 
@@ -213,9 +214,9 @@ void check_ipam(const Checked& in, std::vector<std::string> capabilities) {
   if (type.empty()) return check_capabilities(in, capabilities);
   if (!is_usable(in, type, "ipam.type")) return;
   const PluginFacts& facts = in.plugins.of(type);
-  if (facts.schema.is_null()) return note_foreign(in, type, "ipam.type");
+  if (facts.schema->is_null()) return note_foreign(in, type, "ipam.type");
   for (const std::string& one : capabilities_of(facts.schema)) capabilities.push_back(one);
-  if (!in.plugins.of(in.plugin().type).schema.is_null()) check_capabilities(in, capabilities);
+  if (!in.plugins.of(in.plugin().type).schema->is_null()) check_capabilities(in, capabilities);
   check_with(in, type, "ipam");
 }
 
@@ -223,7 +224,7 @@ void check_plugin(const Checked& in) {
   const std::string& type = in.plugin().type;
   if (type.empty() || !is_usable(in, type, "type")) return check_common(in);
   const PluginFacts& facts = in.plugins.of(type);
-  if (facts.schema.is_null()) {
+  if (facts.schema->is_null()) {
     note_foreign(in, type, "type");
     check_common(in);
     if (passes_ipam_on(in.plugin(), in.plugins)) check_ipam(in, {});
@@ -238,7 +239,7 @@ void check_plugin(const Checked& in) {
 bool passes_ipam_on(const PluginText& plugin, Plugins& plugins) {
   return std::find(std::begin(kReferenceMain), std::end(kReferenceMain), plugin.type) !=
              std::end(kReferenceMain) ||
-         (!plugin.type.empty() && !plugins.of(plugin.type).schema.is_null());
+         (!plugin.type.empty() && !plugins.of(plugin.type).schema->is_null());
 }
 
 void check_plugins(NetworkText& network, Plugins& plugins, Findings& findings) {

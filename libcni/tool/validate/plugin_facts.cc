@@ -1,6 +1,7 @@
 #include "libcni/tool/validate/plugin_facts.h"
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "libcni/invoke.h"
 #include "libcni/json.h"
@@ -62,7 +63,7 @@ PluginFacts Plugins::ask(const std::string& type) const {
         cni::execute({.file = out.file, .arguments = {"--schema"}, .env = env_, .own_group = true},
                      "{}", kLimit);
     if (outcome.ok()) out.schema = schema_in(outcome.out);
-    if (!out.schema.is_null()) {
+    if (!out.schema->is_null()) {
       const cni::Program parser{
           .file = out.file, .arguments = {"--validate"}, .env = env_, .own_group = true};
       out.judge = [type, parser](const json& conf) { return tool::ask(type, parser, conf); };

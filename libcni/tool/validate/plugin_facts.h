@@ -2,7 +2,7 @@
 
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +10,7 @@
 
 #include "libcni/complaints.h"
 #include "libcni/error.h"
+#include "libcni/json_value.h"
 #include "libcni/request.h"
 
 namespace tool {
@@ -24,7 +25,7 @@ struct Verdict {
 struct PluginFacts {
   std::string file;  ///< empty: it was not found
   std::vector<std::string> versions;
-  nlohmann::json schema;  ///< null: it does not describe its config
+  cni::JsonValue schema;  ///< null: it does not describe its config
   std::string failure;    ///< why file or versions are not known
   /// Asks the plugin about a config that ADD would get. Empty where there is no schema.
   std::function<Verdict(const nlohmann::json& conf)> judge = {};

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "libcni/error.h"
@@ -60,7 +61,7 @@ TEST_CASE("without keys nothing is limited, and the defaults are the reference's
 TEST_CASE("what the table calls the default is what holds without the key") {
   cni::Request with = request("");
   with.conf = with_defaults(with.conf, bandwidth::kManual);
-  CHECK(with.conf.size() > 4);
+  CHECK(with.conf->size() > 4);
   CHECK(Conf::parse(with) == Conf::parse(request("")));
 }
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tests/unit/defaults.h"
@@ -61,7 +62,7 @@ TEST_CASE("an empty config has the reference's defaults") {
 TEST_CASE("what the table calls the default is what holds without the key") {
   cni::Request with = request("");
   with.conf = with_defaults(with.conf, bridge::kManual);
-  CHECK(with.conf.size() > 10);
+  CHECK(with.conf->size() > 10);
   CHECK(Conf::parse(with) == Conf::parse(request("")));
 }
 

@@ -1,5 +1,6 @@
 #include <csignal>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "libcni/runtime.h"
 

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/unit/defaults.h"
 #include "tests/unit/host_local/fixture.h"
 
@@ -41,7 +43,7 @@ const std::string kSubnet = R"("subnet": "10.1.2.0/24")";
 TEST_CASE("conf: what the table calls the default is what holds without the key") {
   auto with = request(conf(kSubnet));
   with.conf = with_defaults(with.conf, kManual);
-  CHECK(with.conf["ipam"].contains("dataDir"));
+  CHECK(with.conf->at("ipam").contains("dataDir"));
   CHECK(Conf::parse(with).data_dir == Conf::parse(request(conf(kSubnet))).data_dir);
 }
 

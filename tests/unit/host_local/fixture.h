@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -56,8 +57,8 @@ inline cni::Request request(const std::string& conf, const std::string& containe
                             const std::string& args = {}) {
   cni::Request out;
   out.conf = nlohmann::json::parse(conf);
-  out.version = *cni::version_from(out.conf.value("cniVersion", ""));
-  out.network = out.conf.value("name", "");
+  out.version = *cni::version_from(out.conf->value("cniVersion", ""));
+  out.network = out.conf->value("name", "");
   out.container_id = container;
   out.ifname = "eth0";
   out.args = args;

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "libcni/undo.h"
 #include "netlink/types/fd.h"
 #include "tests/unit/libcni/stderr.h"

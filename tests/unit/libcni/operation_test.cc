@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/unit/libcni/runtime_node.h"
 #include "tests/unit/libcni/stderr.h"
 
@@ -27,15 +29,15 @@ TEST_CASE("ADD: every plugin in order, each with the result of the one before") 
 TEST_CASE("ADD: what DEL will need is in the cache") {
   Node node;
   node.target.args = {{"A", "b"}};
-  node.target.capabilities = {{"ips", {"10.0.0.2/8"}}};
+  node.target.capabilities = json({{"ips", {"10.0.0.2/8"}}});
   node.add();
   const auto cached = node.find();
   REQUIRE(cached);
   CHECK(cached->netns == "/nowhere/ns");
   CHECK(cached->args == node.target.args);
-  CHECK(cached->capabilities == node.target.capabilities);
+  CHECK(*cached->capabilities == *node.target.capabilities);
   CHECK(cached->config == node.list.text);
-  CHECK(cached->result == json::parse(kResult));
+  CHECK(*cached->result == json::parse(kResult));
 }
 
 TEST_CASE("ADD: the attachment is in the cache before the first plugin is called") {
@@ -68,7 +70,7 @@ TEST_CASE("ADD: what cannot be undone is said, and the cache goes on to know of 
   CHECK(node.log() == "ADD:one ADD:two DEL:two DEL:one ");
   CHECK(kept.text() == "undo: plugin type=\"two\" name=\"second\" failed (delete): stuck\n");
   REQUIRE(node.find());
-  CHECK(node.find()->result.is_null());
+  CHECK(node.find()->result->is_null());
   node.plugin("two");
   node.gc();
   CHECK(node.log().starts_with("DEL:three DEL:two DEL:one "));
@@ -97,7 +99,7 @@ TEST_CASE("ADD: an earlier one that did not come to its end is undone first") {
   CHECK(kept.text() ==
         "an earlier ADD of interface 'eth0' of container 'c1' in network 'net' did "
         "not come to its end, and is undone\n");
-  CHECK(node.find()->result == json::parse(kResult));
+  CHECK(*node.find()->result == json::parse(kResult));
 }
 
 TEST_CASE("ADD: nothing is undone where that is not wanted") {
@@ -125,7 +127,7 @@ TEST_CASE("ADD: what was in the namespace before is not taken down") {
   CHECK(node.log() == "ADD:one ADD:two ");
   const auto cached = Cache(node.options.cache_dir).find({"net", "c1", "lo"});
   REQUIRE(cached);
-  CHECK(cached->result == json::parse(kResult));  // still the first one's
+  CHECK(*cached->result == json::parse(kResult));  // still the first one's
 }
 
 TEST_CASE("ADD: nothing is called where something is wrong from the start") {
@@ -160,11 +162,11 @@ TEST_CASE("ADD: nothing is called where something is wrong from the start") {
 TEST_CASE("DEL: every plugin in reverse order, with the final result") {
   Node node;
   node.target.args = {{"A", "b"}};
-  node.target.capabilities = {{"ips", {"10.0.0.2/8"}}};
+  node.target.capabilities = json({{"ips", {"10.0.0.2/8"}}});
   node.add();
   node.log();
   node.target.args.clear();
-  node.target.capabilities = nullptr;  // as given to ADD
+  node.target.capabilities = {};  // as given to ADD
   node.del();
   CHECK(node.log() == "DEL:three DEL:two DEL:one ");
   for (const char* plugin : {"one", "two", "three"}) {
@@ -270,7 +272,7 @@ TEST_CASE(
     "GC: DEL for what is not valid, then GC of every plugin with what is, in both spellings") {
   Node node;
   node.target.args = {{"A", "b"}};
-  node.target.capabilities = {{"ips", {"10.0.0.2/8"}}};
+  node.target.capabilities = json({{"ips", {"10.0.0.2/8"}}});
   node.add();
   node.target.container_id = "c2";
   node.add();

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/unit/libcni/runtime_node.h"
 #include "tests/unit/libcni/stderr.h"
 
@@ -34,7 +36,7 @@ TEST_CASE("plugins find all CNI_* variables in their environment, and the runtim
 
 TEST_CASE("runtimeConfig holds what a plugin declares and the runtime gives, and only that") {
   Node node;
-  node.target.capabilities = {{"ips", {"10.0.0.2/8"}}, {"mac", "x"}, {"dns", nullptr}};
+  node.target.capabilities = json({{"ips", {"10.0.0.2/8"}}, {"mac", "x"}, {"dns", nullptr}});
   node.add();
   node.check();
   node.del();
@@ -43,7 +45,7 @@ TEST_CASE("runtimeConfig holds what a plugin declares and the runtime gives, and
     CHECK(node.input("two", verb).at("runtimeConfig") == json{{"ips", {"10.0.0.2/8"}}});
     CHECK_FALSE(node.input("three", verb).contains("runtimeConfig"));
   }
-  node.target.capabilities = {{"mac", "x"}};
+  node.target.capabilities = json({{"mac", "x"}});
   node.add();
   CHECK_FALSE(node.input("one", "ADD").contains("runtimeConfig"));
   node.gc({{"c1", "eth0"}});
@@ -91,7 +93,7 @@ TEST_CASE("ADD: a result keeps the keys and the order that the plugin gave it") 
       R"({"routes":[{"dst":"10.0.0.0/8","gw":"fe80::1"}],"cniVersion":"1.0.0","more":{"z":1,"a":2}})";
   node.plugin("three", cat("echo '", printed, "'; exit 0"));
   CHECK(node.runtime().add(node.list, node.target).dump() == printed);
-  CHECK(node.find()->result == json::parse(printed));
+  CHECK(*node.find()->result == json::parse(printed));
 }
 
 TEST_CASE("a plugin that takes too long is named, and undone") {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "tests/unit/libcni/stderr.h"

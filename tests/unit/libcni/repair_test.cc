@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/unit/libcni/runtime_node.h"
 
 using cni::Repair;
@@ -62,7 +64,7 @@ struct Added : Node {
     plugin("one", ours(""));
     plugin("two", foreign());
     plugin("three", ours(""));
-    target.capabilities = {{"ips", {"10.0.0.2/8"}}};
+    target.capabilities = json({{"ips", {"10.0.0.2/8"}}});
     target.args = {{"A", "b"}};
     add();
     log();
@@ -101,9 +103,9 @@ TEST_CASE("repairing: what was wrong is told, and a result that is another now i
   CHECK(node.input("three", "CHECK").at("prevResult") == json::parse(other));
   const auto after = node.find();
   REQUIRE(after);
-  CHECK(after->result == json::parse(other));
+  CHECK(*after->result == json::parse(other));
   CHECK(after->config == before->config);
-  CHECK(after->capabilities == before->capabilities);
+  CHECK(*after->capabilities == *before->capabilities);
 }
 
 TEST_CASE("repairing: without a finding the cache is not written") {
@@ -112,7 +114,7 @@ TEST_CASE("repairing: without a finding the cache is not written") {
   const auto before = node.find();
   report_of(node);
   CHECK(node.find()->stamp == before->stamp);
-  CHECK(node.find()->result == before->result);
+  CHECK(*node.find()->result == *before->result);
 }
 
 TEST_CASE("repairing: looking only changes nothing and asks the plugins for no more") {

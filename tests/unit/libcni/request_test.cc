@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/unit/libcni/reading.h"
 
 using namespace reading;
@@ -31,7 +33,7 @@ TEST_CASE("a request holds what the runtime said") {
   CHECK(request.args == "A=1");
   CHECK(request.path == std::vector<std::string>{"/a", "/b", "/c"});
   CHECK(request.input == kConf);
-  CHECK(request.conf["type"] == "fake");
+  CHECK(request.conf->at("type") == "fake");
   CHECK(request.env.at("CNI_COMMAND") == "ADD");
 }
 

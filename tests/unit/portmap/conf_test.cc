@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "libcni/error.h"
@@ -51,7 +52,7 @@ TEST_CASE("without keys the defaults are the reference's, but for the backend") 
 TEST_CASE("what the table calls the default is what holds without the key") {
   cni::Request with = request("");
   with.conf = with_defaults(with.conf, portmap::kManual);
-  CHECK(with.conf.size() > 3);
+  CHECK(with.conf->size() > 3);
   CHECK(Conf::parse(with) == Conf::parse(request("")));
 }
 

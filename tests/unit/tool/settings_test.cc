@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 using cni::Error;
 using tool::Settings;
@@ -65,8 +66,8 @@ TEST_CASE("settings: CNI_ARGS are pairs") {
 }
 
 TEST_CASE("settings: CAP_ARGS is a JSON object") {
-  CHECK(target_of(settings(), "/x").capabilities.is_null());
-  CHECK(target_of(settings({{"CAP_ARGS", R"({"ips": []})"}}), "/x").capabilities.contains("ips"));
+  CHECK(target_of(settings(), "/x").capabilities->is_null());
+  CHECK(target_of(settings({{"CAP_ARGS", R"({"ips": []})"}}), "/x").capabilities->contains("ips"));
   CHECK(complaint(settings({{"CAP_ARGS", "{"}})).starts_with("CAP_ARGS is not JSON: parse error"));
   CHECK(complaint(settings({{"CAP_ARGS", "[]"}})) == "CAP_ARGS: expected a JSON object");
 }
