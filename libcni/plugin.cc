@@ -245,9 +245,9 @@ int validate(const Plugin& plugin, const World& world) {
     answer = error_object(request.stated_version(), e);
     return 1;
   });
-  const bool has_table = plugin.manual != nullptr && request.conf.is_object();
+  const bool has_table = plugin.manual != nullptr && request.conf->is_object();
   const auto found =
-      has_table ? complaints(*plugin.manual, request.conf) : std::vector<Complaint>();
+      has_table ? complaints(*plugin.manual, *request.conf) : std::vector<Complaint>();
   if (!found.empty()) answer["findings"] = json_of(found);
   if (!answer.is_null()) netlink::write_all(world.out, text_of(answer), "stdout");
   return status;
