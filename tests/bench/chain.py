@@ -3,7 +3,7 @@
 
     scripts/bench [OPTION...]                     everything: some minutes
     scripts/bench --only chain,loopback           parts: chain crowd loopback trace netavark growth
-    scripts/bench --plots docs/bench --readme README.md     makes the pictures and the table there
+    scripts/bench --plots docs/bench --tables README.md docs/speed.md    makes pictures and tables there
     scripts/bench --from FILE                     shows what --json FILE stored
     scripts/bench --short                         what does not depend on the machine, as a test
 
@@ -64,7 +64,8 @@ def parse():
     parser.add_argument("--quantile", type=float, default=0.5,
                         help="to show instead of the median: 0.1 tells more of a busy machine")
     parser.add_argument("--plots", metavar="DIR", help="draws it")
-    parser.add_argument("--readme", metavar="FILE", help="writes the table into it")
+    parser.add_argument("--tables", metavar="FILE", nargs="+", default=(),
+                        help="writes the tables into them")
     parser.add_argument("--short", action="store_true", help="as a test")
     parser.add_argument("--sizes", action="store_true", help="which looks at the files' sizes, too")
     return parser.parse_args()
@@ -141,7 +142,7 @@ def measured(options):
     if has_reference():
         sizes["reference"] = trace.sizes(REFERENCE, PLUGINS)
     kept = {name: value for name, value in vars(options).items()
-            if isinstance(value, (int, str)) and name not in ("stored", "json", "plots", "readme")}
+            if isinstance(value, (int, str)) and name not in ("stored", "json", "plots", "tables")}
     data = {"machine": machine(), "options": kept, "sizes": sizes, "runner": 0}
     share = undisturbed.Share()
     run_parts(options, data)
@@ -166,8 +167,7 @@ def main():
         data["machine"] += f"; quantile {options.quantile} instead of the median"
     if options.plots:
         plots.draw_all(data, options.plots)
-    if options.readme:
-        figures.write_readme(options.readme, data)
+    figures.write_tables(options.tables, data)
     print(data["machine"])
     print(figures.table(figures.figures(data)))
 

@@ -4,6 +4,7 @@ import dataclasses
 import statistics
 
 MODES = ("ifb", "pod")
+#: A goal that is missed by a figure within this of the baseline is the kernel's to miss.
 NEAR_FLOOR = 1.3
 #: What the 1001st pod may take, of what the first takes.
 MOST_GROWTH = 1.15
@@ -28,7 +29,8 @@ class Figure:
 
     @property
     def ratio(self):
-        return self.reference / self.ours if self.reference and self.ours else None
+        """Nothing where a difference came out below nothing."""
+        return self.reference / self.ours if min(self.reference or 0, self.ours or 0) > 0 else None
 
     @property
     def above_floor(self):
@@ -49,14 +51,11 @@ def percentile(values, share):
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)] / 1000
 
 
-def less(figure, times, or_floor=False):
-    """Wanted: so many times less than the reference, or near the kernel's floor."""
+def less(figure, times):
+    """The goal: so many times less than the reference plugins."""
     figure.wanted = f"1/{times}"
     if figure.ratio is not None:
-        near = or_floor and figure.above_floor is not None and figure.above_floor <= NEAR_FLOOR
-        figure.holds = figure.ratio >= times or near
-        if near and figure.ratio < times:
-            figure.note = f"within {NEAR_FLOOR} of the floor"
+        figure.holds = figure.ratio >= times
     return figure
 
 
@@ -85,8 +84,7 @@ def of_chain(data):
             out.append(less(Figure(1, f"{verb} of a pod, egress {mode}",
                                    _took(found, f"ours, {mode}", verb),
                                    reference=_took(found, "reference", verb),
-                                   floor=_took(found, f"floor, {mode}", verb)), times[mode],
-                            or_floor=True))
+                                   floor=_took(found, f"floor, {mode}", verb)), times[mode]))
     return out
 
 
@@ -188,11 +186,7 @@ def of_growth(data):
         if floor:
             figure.note += (f", the floor {_grown(floor, verb):.2f} times, its processor time "
                             f"{_grown(floor, verb, 'cpu'):.2f} times")
-        figure = multiple(figure, alone, MOST_GROWTH, "of first")
-        if floor and not figure.holds and _grown(floor, verb) > MOST_GROWTH:
-            figure.holds = figure.above_floor <= NEAR_FLOOR
-            figure.note = f"{figure.above_floor:.2f} of the floor, which forbids it; {figure.note}"
-        out.append(figure)
+        out.append(multiple(figure, alone, MOST_GROWTH, "of first"))
     return out
 
 
@@ -271,7 +265,11 @@ def number(value, unit="ms"):
 
 
 def _verdict(figure):
-    return {None: "", True: "holds", False: "FAILS"}[figure.holds]
+    """The goal's rule is that of "wanted" alone; beside a miss stands whether the kernel's own work
+    leaves no room for it."""
+    if figure.holds is False and figure.above_floor is not None and figure.above_floor <= NEAR_FLOOR:
+        return f"missed, {figure.above_floor:.2f} of the baseline"
+    return {None: "", True: "met", False: "missed"}[figure.holds]
 
 
 def _compared(figure):
@@ -280,8 +278,11 @@ def _compared(figure):
     return f"1/{figure.ratio:.1f}" if figure.ratio else ""
 
 
-HEADER = ("", "ours", "reference", "ratio", "wanted", "floor", "above it", "", "")
-README = range(1, 7)  # the numbers that README.md shows
+HEADER = ("", "ours", "reference", "ratio", "goal", "baseline", "of it", "", "")
+SHOWN = range(1, 7)  # the numbers that docs/speed.md shows
+#: What README.md shows, by the beginning of its name.
+HEADLINES = ("ADD of a pod", "DEL of a pod", "CHECK of a pod", "ADD of 100 pods", "DEL of pod 1001",
+             "most memory", "size of")
 
 
 def _cells(figure):
@@ -306,21 +307,34 @@ def table(found):
 
 
 def markdown(found):
-    """Those of README.md, without the verdicts' reasons."""
-    lines = ["| | ours | reference | ratio | wanted | floor | |", "|---|--:|--:|--:|--:|--:|---|"]
+    """The whole table for docs/speed.md."""
+    lines = ["| | ours | reference | ratio | goal | baseline | |", "|---|--:|--:|--:|--:|--:|---|"]
     for figure in found:
-        if figure.number in README:
+        if figure.number in SHOWN:
             what, ours, reference, ratio, wanted, floor, _, verdict, _ = _cells(figure)
             lines.append(f"| {' | '.join((what, ours, reference, ratio, wanted, floor, verdict))} |")
     return "\n".join(lines)
 
 
-def write_readme(path, data):
-    """Puts the table where path has <!-- bench --> and <!-- /bench -->."""
-    begin, end = "<!-- bench -->\n", "<!-- /bench -->"
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    before, rest = text.split(begin, 1)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(before + begin + f"{data['machine']}:\n\n{markdown(figures(data))}\n"
-                   + end + rest.split(end, 1)[1])
+def headlines(found):
+    """The rows of README.md."""
+    lines = ["| | patchbay | reference plugins | ratio |", "|---|--:|--:|--:|"]
+    for figure in found:
+        if figure.number in SHOWN and figure.what.startswith(HEADLINES):
+            lines.append(f"| {' | '.join(_cells(figure)[:4])} |")
+    return "\n".join(lines)
+
+
+def write_tables(paths, data):
+    """Puts the tables where the files have <!-- bench --> or <!-- headlines -->, and their ends."""
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for name, make in (("bench", markdown), ("headlines", headlines)):
+            begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+            if begin in text:
+                before, rest = text.split(begin, 1)
+                text = (before + begin + f"{data['machine']}:\n\n{make(figures(data))}\n" + end
+                        + rest.split(end, 1)[1])
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
