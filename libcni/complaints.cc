@@ -128,7 +128,7 @@ class Walk {
   bool fits(const Key& key, const json& value) const;
   std::string suggestion(const Key& key, const json& value) const;
   void check_object(const Key& of, const json& object, const std::string& path);
-  void check_name(const Key& of, json::const_iterator member, const json& object,
+  void check_name(const Key& of, const json::const_iterator& member, const json& object,
                   const std::string& path);
 
   KeyList root_;
@@ -183,7 +183,7 @@ void Walk::check_object(const Key& of, const json& object, const std::string& pa
   for (auto it = object.begin(); it != object.end(); ++it) check_name(of, it, object, path);
 }
 
-void Walk::check_name(const Key& of, json::const_iterator member, const json& object,
+void Walk::check_name(const Key& of, const json::const_iterator& member, const json& object,
                       const std::string& path) {
   const std::string& name = member.key();
   const std::string place = below(path, name);
