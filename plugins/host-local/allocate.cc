@@ -25,10 +25,10 @@ Error duplicate(const Ip& ip, const Owner& owner) {
   return {
       Code::kInternal,
       cat(ip.str(), " has been allocated to ", owner.id, ", duplicate allocation is not allowed"),
-      cat("interface '", owner.ifname, "' has it; DEL frees it")};
+      cat("interface '", owner.ifname, "' holds the lease; DEL releases it")};
 }
 
-// What owner has in this boot. What it had in an earlier one is freed, stale notes are dropped.
+// The owner's leases of this boot. Those of an earlier boot and stale index entries are removed.
 std::vector<Ip> settle(const Store& store, const Owner& owner) {
   std::vector<Ip> out;
   const OwnerIndex index = store.index();
@@ -42,8 +42,8 @@ std::vector<Ip> settle(const Store& store, const Owner& owner) {
     if (holds && may_live) {
       out.push_back(entry.ip);
     } else if (holds) {
-      cni::note(cat("host-local: network '", store.network(), "': ", entry.ip.str(),
-                    " was given to ", owner.str(), " before the last boot; replaced"));
+      cni::note(cat("host-local: network '", store.network(), "': replaced stale lease ",
+                    entry.ip.str(), " of ", owner.str(), ", from before the last boot"));
       store.discard(entry.ip, {&entry, 1});
     } else {
       index.remove(entry);
@@ -66,7 +66,7 @@ cni::Address reserve_requested(const Store& store, const RangeSet& set, const Ip
               oldest(found));
 }
 
-// The next free address of the set in the order of the cursor; nothing where all are used.
+// The next free address of the set in the order of the cursor; nothing if all are in use.
 std::optional<Cursor::Candidate> reserve_free(const Store& store, const RangeSet& set,
                                               const std::optional<Ip>& last, const Owner& owner) {
   // One look at a file is quick; after so many used ones in a row all names are read at once.
@@ -130,8 +130,8 @@ void allocate_into(std::vector<cni::Address>& made, const Store& store, const Co
   std::string list;
   for (const Ip& ip : requested) list += cat(" ", ip.str());
   throw Error(Code::kInvalidConfig, cat("failed to allocate all requested IPs:", list),
-              "each range set gives one address; these are in none, or in one whose address was "
-              "requested already");
+              "each range set allocates one address; these are in no set, or in one whose address "
+              "was already requested");
 }
 
 std::vector<Ip> ips_of(const std::vector<cni::Address>& addresses) {
@@ -155,7 +155,7 @@ std::vector<cni::Address> allocate(const Store& store, const Conf& conf, const O
   } catch (...) {
     // Under the same lock: nobody sees half of it.
     cni::BestEffort each;
-    each("take back", [&] { store.release_only(owner, ips_of(made)); });
+    each("roll back", [&] { store.release_only(owner, ips_of(made)); });
     try {
       each.finish();
     } catch (const Error& e) {

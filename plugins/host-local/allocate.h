@@ -8,22 +8,22 @@
 
 namespace host_local {
 
-/// Reserves one address out of every set, or none at all. Needs the store's lock.
-/// Reservations that owner had before the last boot are replaced. held are addresses that owner
-/// has besides those in the index.
-/// \throws cni::Error in the reference's words: 11 where a set is used up or a requested address is
-/// taken, 7 where what is requested is in no set, 999 where owner has an address already.
+/// Allocates one address from every set, or none at all. Needs the store's lock.
+/// Leases of owner from before the last boot are replaced. held are leases of owner that are not in
+/// the index.
+/// \throws cni::Error with the reference plugin's texts: 11 where a set is exhausted or a requested
+/// address is in use, 7 where a requested address is in no set, 999 where owner has a lease.
 std::vector<cni::Address> allocate(const Store& store, const Conf& conf, const Owner& owner,
                                    const std::vector<Ip>& held = {});
 
 /// How much of a set is used, as "7 of 8"; sets that 64 bits cannot count have "2^64".
 std::string share(const RangeSet& set, std::size_t used);
 
-/// Those of the sorted addresses that set gives out.
+/// Those of the sorted addresses that set can allocate.
 std::vector<Ip> used_of(const RangeSet& set, const std::vector<Ip>& used);
 
-/// Undo of allocate(): frees what that ADD reserved, and nothing that the owner had before.
-/// It runs when the verb's own store is gone, hence opens and locks it itself.
+/// Undo of allocate(): releases what that ADD allocated, not what the owner had before.
+/// It runs after the verb closed its store, so it opens and locks its own.
 struct ReleaseMade {
   std::string data_dir, network;
   Host host;

@@ -15,7 +15,7 @@ using cni::Error;
 using cni::Reader;
 using cni::Type;
 
-// A range as it is written.
+// A range before its defaults are applied.
 struct Written {
   std::optional<Cidr> subnet;
   std::optional<Ip> start, end, gateway;
@@ -23,7 +23,7 @@ struct Written {
 
 void read_subnet(const Reader& place, Written& range) {
   if (!place.present() || place.as_string().empty()) {
-    place.fail("expected the subnet of the range, as 10.1.2.0/24");
+    place.fail("expected the subnet of the range, for example 10.1.2.0/24");
   }
   range.subnet = place.as_cidr();
   if (range.subnet->ip.is_v4() && place.as_string().find(':') != std::string::npos) {
@@ -32,19 +32,20 @@ void read_subnet(const Reader& place, Written& range) {
 }
 
 constexpr auto kRangeKeys = cni::keys(
-    cni::custom<read_subnet>({.name = "subnet",
-                              .meaning = "the network address, at least four addresses",
-                              .type = Type::kCidr,
-                              .required = true}),
+    cni::custom<read_subnet>(
+        {.name = "subnet",
+         .meaning = "network address with prefix length; at least four addresses",
+         .type = Type::kCidr,
+         .required = true}),
     cni::key<&Written::start>({.name = "rangeStart",
-                               .meaning = "first address given, included",
+                               .meaning = "first address to allocate, inclusive",
                                .otherwise = "network + 1"}),
     cni::key<&Written::end>({.name = "rangeEnd",
-                             .meaning = "last address given, included",
-                             .otherwise = "IPv4: broadcast - 1; IPv6: the last"}),
+                             .meaning = "last address to allocate, inclusive",
+                             .otherwise = "IPv4: broadcast - 1; IPv6: last of the subnet"}),
     cni::key<&Written::gateway>({.name = "gateway",
-                                 .meaning = "reported with the address, never given out of this "
-                                            "range; may lie outside of the subnet",
+                                 .meaning = "returned with the address, never allocated from "
+                                            "this range; may lie outside the subnet",
                                  .otherwise = "network + 1"}));
 
 Range range_from(const Reader& place) {
@@ -89,7 +90,7 @@ void check_together(const std::vector<RangeSet>& sets, cni::Version version) {
   }
 }
 
-// The prefix length that a requested address may carry says nothing: the subnet's is used.
+// The prefix length of a requested address is ignored: the result has the subnet's.
 std::optional<Ip> ip_in(const std::string& text) {
   if (text.find('/') == std::string::npos) return Ip::parse(text);
   const auto cidr = Cidr::parse(text);
@@ -109,9 +110,8 @@ void read_requested(const Reader& list, Conf& conf) {
   }
 }
 
-constexpr cni::Key kArgs[] = {{.name = "IP",
-                               .meaning = "one more requested address, the first of all",
-                               .type = Type::kIpOrCidr}};
+constexpr cni::Key kArgs[] = {
+    {.name = "IP", .meaning = "requested address, before all others", .type = Type::kIpOrCidr}};
 
 void read_cni_args(const std::string& text, Conf& conf) {
   for (const auto& [name, value] : cni::parse_args(text, kArgs)) {
@@ -134,31 +134,31 @@ constexpr cni::Key of_old_style(const char* name, Type type, const char* meaning
 constexpr auto kIpamKeys = cni::keys(
     cni::described<Conf>({.name = "type"}),
     cni::custom<read_sets>({.name = "ranges",
-                            .meaning = "range sets: an attachment gets **one address out of each "
+                            .meaning = "range sets: an attachment gets **one address from each "
                                        "set**; the ranges of a set form one pool",
                             .type = Type::kObject,
                             .lists = 2,
                             .keys = kRangeKeys}),
     cni::described<Conf>(of_old_style("subnet", Type::kCidr,
-                                      "the old style: a set of one range, before those of "
-                                      "`ranges`. Without it the next three are passed over")),
-    cni::described<Conf>(of_old_style("rangeStart", Type::kIp, "as in a range")),
-    cni::described<Conf>(of_old_style("rangeEnd", Type::kIp, "as in a range")),
-    cni::described<Conf>(of_old_style("gateway", Type::kIp, "as in a range")),
+                                      "short form: a set of one range, placed before those of "
+                                      "`ranges`. Without it the next three keys are ignored")),
+    cni::described<Conf>(of_old_style("rangeStart", Type::kIp, "as in `ipam.ranges`")),
+    cni::described<Conf>(of_old_style("rangeEnd", Type::kIp, "as in `ipam.ranges`")),
+    cni::described<Conf>(of_old_style("gateway", Type::kIp, "as in `ipam.ranges`")),
     cni::custom<read_routes>({.name = "routes",
-                              .meaning = "handed to the result: `dst`, `gw`, `mtu`, `advmss`, "
+                              .meaning = "returned in the result: `dst`, `gw`, `mtu`, `advmss`, "
                                          "`priority`, `table`, `scope`",
                               .type = Type::kObject,
                               .lists = 1,
                               .keys = cni::kRouteKeys,
                               .folded = true}),
     cni::key<&Conf::data_dir>({.name = "dataDir",
-                               .meaning = "the network's directory is made below it",
+                               .meaning = "parent directory of the network's lease directory",
                                .otherwise = "`/var/lib/cni/networks`"}),
     cni::key<&Conf::resolv_conf>({.name = "resolvConf",
-                                  .meaning = "path of a resolv.conf(5) whose `nameserver`, "
-                                             "`domain`, `search` and `options` become the "
-                                             "result's DNS"}));
+                                  .meaning = "path of a resolv.conf(5) file; its `nameserver`, "
+                                             "`domain`, `search` and `options` are returned "
+                                             "as DNS"}));
 
 void read_ipam(const Reader& ipam, Conf& conf) {
   if (const Reader subnet = ipam["subnet"]; subnet.present() && !subnet.as_string().empty()) {
@@ -170,7 +170,7 @@ void read_ipam(const Reader& ipam, Conf& conf) {
 constexpr auto kArgsCniKeys =
     cni::keys(cni::custom<read_requested>({.name = "ips",
                                            .meaning = "requested addresses; a prefix length is "
-                                                      "passed over",
+                                                      "ignored",
                                            .type = Type::kIpOrCidr,
                                            .lists = 1}));
 constexpr auto kArgsKeys = cni::keys(cni::part<kArgsCniKeys>({.name = "cni", .open = true}));
@@ -181,21 +181,22 @@ constexpr auto kRuntimeKeys = cni::keys(
                                  .type = Type::kIpOrCidr,
                                  .lists = 1}),
     cni::custom<read_sets>({.name = "ipRanges",
-                            .meaning = "range sets as in `ipam.ranges`, before all others",
+                            .meaning = "range sets as in `ipam.ranges`, placed before all others",
                             .type = Type::kObject,
                             .lists = 2,
                             .keys = kRangeKeys,
                             .folded = true}));
 
-constexpr auto kKeys = cni::keys(
-    cni::described<Conf>(
-        {.name = "name", .meaning = "the network; names the directory", .otherwise = "required"}),
-    cni::part<kArgsKeys>({.name = "args", .open = true}),
-    cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}),
-    cni::custom<read_ipam>({.name = "ipam",  // its sets come after those of the runtime
-                            .type = Type::kObject,
-                            .keys = kIpamKeys,
-                            .required = true}));
+constexpr auto kKeys =
+    cni::keys(cni::described<Conf>({.name = "name",
+                                    .meaning = "network name; also the name of its lease directory",
+                                    .otherwise = "required"}),
+              cni::part<kArgsKeys>({.name = "args", .open = true}),
+              cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}),
+              cni::custom<read_ipam>({.name = "ipam",  // its sets come after those of the runtime
+                                      .type = Type::kObject,
+                                      .keys = kIpamKeys,
+                                      .required = true}));
 
 Conf read_conf(const cni::Request& request) {
   const Reader root = request.reader();
@@ -227,8 +228,8 @@ std::vector<std::string_view> words_of(std::string_view line) {
 
 constinit const cni::Manual kManual{
     .purpose =
-        "is an IPAM plugin: gives addresses out of ranges, and remembers on the node's disk "
-        "who has which",
+        "is an IPAM plugin: allocates addresses from ranges and stores each lease as a file on the "
+        "node",
     .keys = kKeys,
     .args = kArgs,
     .ipam = true};

@@ -17,9 +17,8 @@ using cni::cat;
 // File times and boot time are from clocks that are set while the system comes up.
 constexpr std::time_t kClockSlack = 60;
 
-// Whether a file of libcni's cache names a network namespace that exists, and is not younger than a
-// reservation of then: after a reboot names of namespaces come again. A broken or missing file is
-// no sign of life.
+// Whether a cache entry of libcni names a network namespace that exists and is not newer than the
+// lease: names of namespaces are reused after a reboot. A missing or broken entry proves nothing.
 bool names_a_living_netns(const std::string& path, std::time_t then) try {
   const auto text = netlink::read_regular_file(path);
   if (!text) return false;
@@ -109,8 +108,8 @@ std::string age(std::time_t seconds) {
 std::string owner_text(const File& file) {
   const auto owner = Owner::parse(file.content);
   if (owner) return owner->str();
-  return is_torn(file.content) || is_empty(file.content) ? "a torn lease"
-                                                         : "a text that is no lease";
+  return is_torn(file.content) || is_empty(file.content) ? "an incomplete lease"
+                                                         : "a file that is not a lease";
 }
 
 }  // namespace
@@ -135,7 +134,7 @@ Survey survey(const Store& store, const std::vector<Ip>& ips) {
     const auto file = store.read(ip);
     if (!file) {
       // A directory or link of that name: nothing of ours, left alone.
-      if (store.has(ip)) out.living.push_back({ip, "something that is not a file", {}, 0, {}});
+      if (store.has(ip)) out.living.push_back({ip, "not a regular file", {}, 0, {}});
       continue;
     }
     const auto entries = examiner.entries_of(ip);
@@ -154,8 +153,8 @@ Survey survey(const Store& store, const std::vector<Ip>& ips) {
 Survey reclaim(const Store& store, const std::vector<Ip>& ips) {
   Survey found = survey(store, ips);
   for (const Found& one : found.dead) {
-    cni::note(cat("host-local: network '", store.network(), "': reclaimed ", one.ip.str(), " from ",
-                  one.owner));
+    cni::note(cat("host-local: network '", store.network(), "': reclaimed stale lease ",
+                  one.ip.str(), " of ", one.owner));
     store.discard(one.ip, one.entries);
   }
   if (!found.dead.empty()) store.index().prune();

@@ -10,36 +10,35 @@
 
 namespace host_local {
 
-/// A reservation that was looked at.
+/// A lease file that survey() read.
 struct Found {
   Ip ip;
   std::string owner;           ///< for messages
-  std::optional<Owner> named;  ///< whose DEL frees it
+  std::optional<Owner> named;  ///< whose DEL releases it
   std::time_t modified = 0;    ///< seconds since the epoch
   std::vector<OwnerIndex::Entry> entries;
 };
 
-/// What a look at reservations found.
+/// The result of survey().
 struct Survey {
-  std::vector<Found> dead;    ///< nobody's, or of before the last boot
+  std::vector<Found> dead;    ///< stale: incomplete, or from before the last boot
   std::vector<Found> living;  ///< oldest first
 };
 
-/// Reads the reservations of ips and tells the dead from the living. Dead are
-/// - those whose owner was noted in an earlier boot of this machine, and not in this one, and empty
-///   or torn files in their place;
-/// - of those of which nothing is noted: torn ones; and, where no other machine uses the store,
-/// those
-///   from more than a minute before the boot that are empty or surely a lease (the reference's).
-/// Any other text is what an operator wrote: it stays. So does what another machine has noted, and
-/// an owner of whom libcni's cache names a network namespace that exists.
+/// Reads the lease files of ips and finds the stale ones ("dead"):
+/// - with an index entry of an earlier boot of this machine and none of this boot, also where the
+///   file is now empty or incomplete;
+/// - without an index entry: incomplete files; and, if no other machine uses the store, empty files
+///   and leases (of the reference plugin) that are more than a minute older than the boot.
+/// Any other text is an operator's and stays. So do another machine's leases, and those of an owner
+/// whose network namespace, named in libcni's cache, exists.
 Survey survey(const Store& store, const std::vector<Ip>& ips);
 
-/// Whether a file was left by a write that a kill or a power loss ended.
+/// Whether a kill or a power loss interrupted the write of the file.
 bool is_torn(std::string_view content);
 bool is_empty(std::string_view content);
 
-/// Frees what is dead among ips, and notes each on stderr. Needs the store's lock.
+/// Releases the stale leases among ips, and logs each to stderr. Needs the store's lock.
 Survey reclaim(const Store& store, const std::vector<Ip>& ips);
 
 /// The longest-standing holders, as "10.1.0.2: 'ID' 'eth0' for 3 h", at most three.

@@ -29,17 +29,17 @@ cni::Dns read_resolv_conf(const std::string& path) {
   return parse_resolv_conf(*text);
 }
 
-// A config that ADD would refuse must not keep an address from being freed.
+// DEL must release an address even if ADD would reject the config.
 std::string data_dir_or_default(const cni::Request& request) {
   try {
     return data_dir_from(request);
   } catch (const Error& e) {
-    cni::note(cat("host-local: ", e.what(), "; ", kDefaultDataDir, " is assumed"));
+    cni::note(cat("host-local: ", e.what(), "; the default ", kDefaultDataDir, " is used"));
     return std::string(kDefaultDataDir);
   }
 }
 
-// Where the runtime says the addresses are: only a hint, hence no reason to fail.
+// Addresses of prevResult: only a hint, so an invalid one is not an error.
 std::vector<Ip> hints_from(const cni::Request& request) {
   std::vector<Ip> out;
   try {
@@ -47,7 +47,7 @@ std::vector<Ip> hints_from(const cni::Request& request) {
     if (!previous) return out;
     for (const cni::Address& address : previous->ips) out.push_back(address.cidr.ip);
   } catch (const Error& e) {
-    cni::note(cat("host-local: ", e.what(), "; goes on without it"));
+    cni::note(cat("host-local: ", e.what(), "; prevResult is ignored"));
   }
   return out;
 }
@@ -58,12 +58,12 @@ bool is_kept(const Owner& owner, const std::vector<cni::Attachment>& valid) {
   });
 }
 
-// "ID" + CR LF, the torn record of a container that lives, still keeps its address.
+// "ID" + CR LF, the incomplete lease of a running container, keeps its address.
 Owner keeper_of(const File& file) {
   return Owner::parse(file.content).value_or(Owner{std::string(trimmed(file.content)), {}});
 }
 
-// What is no lease, or may be another machine's, of whose attachments the list says nothing.
+// Not a lease, or possibly another machine's: the list has only this machine's attachments.
 bool is_not_for_gc(const Store& store, const Ip& ip, const File& file,
                    const std::set<Origin>& noted) {
   if (noted.contains(Origin::kElsewhere)) return true;
@@ -90,7 +90,7 @@ void collect(const Store& store, const std::vector<cni::Attachment>& valid, cni:
   }
 }
 
-// What kills and power losses have left in the index and beside the reservations.
+// Files and index entries that kills and power losses left behind.
 void tidy(const Store& store) {
   for (const OwnerIndex::Entry& entry : store.index().all()) {
     if (!store.has(entry.ip)) store.index().remove(entry);
@@ -110,7 +110,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   store.lock();
   Census census(store);
   result.ips = allocate(store, conf, release.owner, census.held_by(release.owner));
-  census.complete();  // not before: what is refused leaves no trace
+  census.complete();  // not before: a rejected ADD leaves no trace
   for (const cni::Address& address : result.ips) release.ips.push_back(address.cidr.ip);
   undo.add(release);
   return result;
@@ -120,7 +120,7 @@ void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   const auto store = Store::open(conf.data_dir, request.network, Host::current());
   const Owner owner = owner_of(request);
-  // Without the lock: reservations appear and go at once.
+  // Without the lock: leases are created and removed atomically.
   if (store && !store->owned(owner, hints_from(request)).empty()) return;
   throw Error(Code::kInternal, "host-local: Failed to find address added by container " + owner.id,
               cat("interface '", owner.ifname, "' in ", conf.data_dir, "/", request.network));

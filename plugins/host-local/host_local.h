@@ -7,20 +7,20 @@
 
 namespace host_local {
 
-/// The plugin as a program has it: its name and its verbs.
+/// The plugin's name and verbs.
 extern const cni::Plugin kPlugin;
 
-/// Reserves one address out of every range set. \throws as allocate(), Conf::parse(), take_lock().
+/// Allocates one address from every range set. \throws as allocate(), Conf::parse(), take_lock().
 cni::Result add(const cni::Request& request, cni::Undo& undo);
-/// \throws cni::Error where the attachment has no address, or the config is wrong.
+/// \throws cni::Error where the attachment has no lease, or the config is invalid.
 void check(const cni::Request& request);
-/// Frees what the attachment has in the network. Needs no valid config and makes no directory.
+/// Releases the attachment's leases. Needs no valid config and creates no directory.
 void del(const cni::Request& request);
-/// Frees what no valid attachment has; nothing without a list. \throws where it is malformed.
+/// Releases leases that no valid attachment has; none without a list. \throws if it is malformed.
 void gc(const cni::Request& request);
-/// \throws cni::Error: 7 for a wrong config, 50 where a range set has no address left.
+/// \throws cni::Error: 7 for an invalid config, 50 where a range set is exhausted.
 void status(const cni::Request& request);
-/// \throws cni::Error where ADD would refuse the input, whatever the node is like.
+/// \throws cni::Error where ADD would reject the input, on any node.
 void validate(const cni::Request& request);
 
 }  // namespace host_local

@@ -147,7 +147,7 @@ std::optional<Ip> Store::last_reserved(std::size_t set) const try {
   const auto file = dir_.read(last_name(set));
   return file ? Ip::parse(trimmed(file->content)) : std::nullopt;
 } catch (const netlink::Error& e) {
-  cni::note(cat("host-local: ", e.what(), "; the search begins at the first address"));
+  cni::note(cat("host-local: ", e.what(), "; allocation starts at the first address"));
   return std::nullopt;
 }
 

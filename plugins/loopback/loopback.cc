@@ -42,14 +42,14 @@ std::vector<cni::Address> loopback_addresses(RouteSocket& pod, const netlink::Li
 
 constexpr cni::Key kKeys[] = {
     {.name = "prevResult",
-     .meaning = "from a plugin before it in the chain: passed on as the result, in the version of "
-                "the config",
+     .meaning = "result of the previous plugin in the chain; returned as the result, in the "
+                "config's `cniVersion`",
      .type = cni::Type::kObject,
      .open = true}};
 
 }  // namespace
 
-constinit const cni::Manual kManual{.purpose = "sets `lo` of the pod's network namespace up",
+constinit const cni::Manual kManual{.purpose = "sets `lo` up in the pod's network namespace",
                                     .keys = kKeys};
 
 cni::Result add(const cni::Request& request, cni::Undo& undo) {

@@ -8,22 +8,22 @@
 
 namespace loopback {
 
-/// The plugin as a program has it: its name and its verbs.
+/// The plugin's name and verbs.
 extern const cni::Plugin kPlugin;
 
 extern const cni::Manual kManual;
 
-/// Sets "lo" of the pod up. Whatever CNI_IFNAME says, the link is "lo".
+/// Sets "lo" up in the pod. CNI_IFNAME is ignored.
 cni::Result add(const cni::Request& request, cni::Undo& undo);
-/// Sets it down; a namespace that is gone needs nothing.
+/// Sets "lo" down; succeeds if the namespace does not exist.
 void del(const cni::Request& request);
 /// \throws cni::Error where "lo" is down.
 void check(const cni::Request& request);
-/// There is nothing outside the pod's namespace to collect.
+/// Nothing to collect: the plugin changes nothing outside the pod's namespace.
 void gc(const cni::Request& request);
-/// Always ready: every kernel has a loopback device.
+/// \throws cni::Error where a capability is missing; every kernel has a loopback device.
 void status(const cni::Request& request);
-/// \throws cni::Error where ADD would refuse the input, whatever the node is like.
+/// \throws cni::Error where ADD would reject the input, on any node.
 void validate(const cni::Request& request);
 
 /// Sets "lo" up where it is down.

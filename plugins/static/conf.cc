@@ -34,7 +34,7 @@ std::vector<std::string> items_of(std::string_view list) {
   return out;
 }
 
-// A gateway goes to the addresses of CNI_ARGS whose network has it; ipam.addresses name their own.
+// Only for the addresses of CNI_ARGS; entries of ipam.addresses have a gateway key.
 void assign_gateway(std::vector<Address>& addresses, const std::string& text) {
   const auto gateway = Ip::parse(text);
   if (!gateway) {
@@ -48,11 +48,11 @@ void assign_gateway(std::vector<Address>& addresses, const std::string& text) {
 
 constexpr cni::Key kArgs[] = {
     {.name = "IP",
-     .meaning = "more addresses, after those of `ipam.addresses`, each with its prefix length; "
-                "with commas between them"},
+     .meaning = "addresses with prefix length, separated by commas; added after those of "
+                "`ipam.addresses`"},
     {.name = "GATEWAY",
-     .meaning = "addresses with commas between them, each for the addresses of `IP` whose network "
-                "has it; of two the last wins"}};
+     .meaning = "gateways, separated by commas; each is set on the addresses of `IP` whose subnet "
+                "contains it; the last match wins"}};
 
 std::vector<Address> from_args(const std::string& text) {
   std::vector<Address> out;
@@ -81,7 +81,7 @@ Cidr cidr_at(const Reader& place, std::string_view complaint) {
   throw Error(Code::kInvalidConfig, cat(complaint, ", got: '", text, "' (", place.path(), ")"));
 }
 
-// What the config says, before it is decided what counts.
+// The config as it is written, before the order of precedence is applied.
 struct Given {
   std::vector<Address> by_config, by_args, by_runtime;
   std::vector<cni::Route> routes;
@@ -105,12 +105,12 @@ void read_address(const Reader& place, Address& address) {
 
 constexpr auto kAddressKeys = cni::keys(
     cni::custom<read_address>({.name = "address",
-                               .meaning = "the address with its prefix length; host bits are kept",
+                               .meaning = "address with prefix length; host bits are kept",
                                .type = Type::kCidr,
                                .required = true}),
-    cni::key<&Address::gateway>({.name = "gateway", .meaning = "reported with the address"}));
+    cni::key<&Address::gateway>({.name = "gateway", .meaning = "returned with the address"}));
 
-// Every list is parsed, and may fail, even where another one wins; only this one is not.
+// The other lists are validated even if another one replaces them; this one is not.
 void read_addresses(const Reader& list, Given& given) {
   if (!given.by_args.empty() || !given.by_runtime.empty()) return;
   for (const Reader& place : list.elements()) {
@@ -122,27 +122,26 @@ void read_routes(const Reader& list, Given& given) { given.routes = cni::routes_
 
 constexpr auto kArgsCniKeys = cni::keys(cni::custom<read_ips_of_args>(
     {.name = "ips",
-     .meaning = "addresses with their prefix length, in place of those of `ipam` and "
-                "`CNI_ARGS`",
+     .meaning = "addresses with prefix length; replace those of `ipam` and `CNI_ARGS`",
      .type = Type::kCidr,
      .lists = 1}));
 constexpr auto kArgsKeys = cni::keys(cni::part<kArgsCniKeys>({.name = "cni", .open = true}));
 
-constexpr auto kRuntimeKeys = cni::keys(cni::custom<read_ips_of_runtime>(
-    {.name = "ips",
-     .meaning = "addresses with their prefix length, in place of all others",
-     .type = Type::kCidr,
-     .lists = 1}));
+constexpr auto kRuntimeKeys = cni::keys(
+    cni::custom<read_ips_of_runtime>({.name = "ips",
+                                      .meaning = "addresses with prefix length; replace all others",
+                                      .type = Type::kCidr,
+                                      .lists = 1}));
 
 constexpr auto kIpamKeys = cni::keys(
     cni::described<Given>({.name = "type"}),
     cni::custom<read_addresses>({.name = "addresses",
-                                 .meaning = "the addresses",
+                                 .meaning = "addresses of the container interface",
                                  .type = Type::kObject,
                                  .lists = 1,
                                  .keys = kAddressKeys}),
     cni::custom<read_routes>({.name = "routes",
-                              .meaning = "handed to the result: `dst`, `gw`, `mtu`, `advmss`, "
+                              .meaning = "returned in the result: `dst`, `gw`, `mtu`, `advmss`, "
                                          "`priority`, `table`, `scope`",
                               .type = Type::kObject,
                               .lists = 1,
@@ -150,7 +149,7 @@ constexpr auto kIpamKeys = cni::keys(
                               .folded = true}),
     cni::part<cni::kDnsKeys, &Given::dns>(
         {.name = "dns",
-         .meaning = "handed to the result: `nameservers`, `domain`, `search`, `options`",
+         .meaning = "returned in the result: `nameservers`, `domain`, `search`, `options`",
          .folded = true}));
 
 constexpr auto kKeys =
@@ -169,7 +168,7 @@ std::vector<Address> addresses_of(const Given& given, std::vector<Address> by_cn
 }  // namespace
 
 constinit const cni::Manual kManual{
-    .purpose = "is an IPAM plugin: gives the addresses, routes and DNS that the config names",
+    .purpose = "is an IPAM plugin: returns the addresses, routes and DNS of the config",
     .keys = kKeys,
     .args = kArgs,
     .ipam = true};

@@ -10,7 +10,7 @@ namespace static_ipam {
 
 extern const cni::Manual kManual;
 
-/// What the config, CNI_ARGS, args and runtimeConfig ask for.
+/// The config after the order of precedence is applied.
 struct Conf {
   /// runtimeConfig.ips, else args.cni.ips, else ipam.addresses and CNI_ARGS together.
   std::vector<cni::Address> addresses;
