@@ -10,18 +10,26 @@ namespace host_local {
 
 using cni::cat;
 
-Host Host::current() {
-  Host host{.boot_id = std::string(kUnknownBoot)};
-  try {
-    const auto text = netlink::read_file("/proc/sys/kernel/random/boot_id").value_or("");
-    const std::string_view id = trimmed(text);
-    // It becomes the name of a directory.
-    if (!id.empty() && id.find_first_not_of("0123456789abcdef-") == std::string_view::npos) {
-      host.boot_id = id;
-    }
-  } catch (const netlink::Error&) {
-    // Without /proc nothing is taken for older than the boot.
-  }
+namespace {
+
+std::string read_boot_id() {
+  const auto text = netlink::read_file("/proc/sys/kernel/random/boot_id").value_or("");
+  const std::string_view id = trimmed(text);
+  // It becomes the name of a directory.
+  const bool is_id =
+      !id.empty() && id.find_first_not_of("0123456789abcdef-") == std::string_view::npos;
+  return std::string(is_id ? id : kUnknownBoot);
+}
+
+}  // namespace
+
+Host Host::current() try { return {.boot_id = read_boot_id()}; } catch (const netlink::Error&) {
+  return {.boot_id = std::string(kUnknownBoot)};  // nothing is taken for older than the boot
+}
+
+Host Host::known() {
+  Host host{.boot_id = read_boot_id()};
+  netlink::read_file(host.machine_file);
   return host;
 }
 

@@ -24,6 +24,9 @@ struct Host {
   std::string machine_file = "/etc/machine-id";    ///< read once a boot, and then as stat_file
 
   static Host current();
+  /// The same for GC, which would leave all leases and succeed where it could not tell whose they
+  /// are. \throws netlink::Error where an ID exists and cannot be read.
+  static Host known();
   /// Seconds since the epoch; nothing where the system does not tell.
   std::optional<std::time_t> boot_time() const;
   /// Cut from a hash of the machine's ID, which machine-id(5) wants to be kept from others.

@@ -137,7 +137,7 @@ void del(const cni::Request& request) {
 void gc(const cni::Request& request) {
   const auto valid = request.valid_attachments();  // first of all: a broken list frees nothing
   if (!valid) return;
-  auto store = Store::open(data_dir_from(request), request.network, Host::current());
+  auto store = Store::open(data_dir_from(request), request.network, Host::known());
   if (!store) return;
   store->lock();
   Census census(*store);
