@@ -1,4 +1,4 @@
-#include "libcni/suite.h"
+#include "libcni/plugin/suite.h"
 #include "plugins/bandwidth/bandwidth.h"
 #include "plugins/bridge/bridge.h"
 #include "plugins/host-local/host_local.h"

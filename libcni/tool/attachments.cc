@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libcni/json.h"
-#include "libcni/liveness.h"
-#include "libcni/result.h"
-#include "libcni/undo.h"
+#include "libcni/common/undo.h"
+#include "libcni/config/json.h"
+#include "libcni/config/result.h"
+#include "libcni/runtime/liveness.h"
 
 namespace tool {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "libcni/cache.h"
+#include "libcni/runtime/cache.h"
 #include "libcni/tool/output.h"
 #include "libcni/tool/settings.h"
 

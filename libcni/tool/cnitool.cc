@@ -9,7 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "libcni/plugin.h"
+#include "libcni/common/undo.h"
+#include "libcni/plugin/plugin.h"
 #include "libcni/tool/attachments.h"
 #include "libcni/tool/command_line.h"
 #include "libcni/tool/completion.h"
@@ -20,7 +21,6 @@
 #include "libcni/tool/repair.h"
 #include "libcni/tool/trace.h"
 #include "libcni/tool/validate/validate.h"
-#include "libcni/undo.h"
 
 // The command line: what can be said, and which function it is for.
 namespace {

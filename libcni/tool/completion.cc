@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <set>
 
-#include "libcni/cache.h"
-#include "libcni/conflist.h"
-#include "libcni/error.h"
+#include "libcni/common/error.h"
+#include "libcni/runtime/cache.h"
+#include "libcni/runtime/conflist.h"
 
 namespace tool {
 

@@ -1,4 +1,4 @@
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "libcni/tool/completion.h"
 
 namespace tool {

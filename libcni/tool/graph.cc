@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
-#include "libcni/liveness.h"
+#include "libcni/common/undo.h"
+#include "libcni/runtime/liveness.h"
 #include "libcni/tool/graph_formats.h"
-#include "libcni/undo.h"
 #include "netlink/types/fd.h"
 
 namespace tool {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "libcni/conflist.h"
-#include "libcni/result.h"
+#include "libcni/config/result.h"
+#include "libcni/runtime/conflist.h"
 #include "libcni/tool/output.h"
 
 namespace tool {

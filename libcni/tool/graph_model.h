@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "libcni/cache.h"
+#include "libcni/runtime/cache.h"
 #include "netlink/route/socket.h"
 
 /// What there is to draw. Names and addresses as people read them; what is empty is not known.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 
 namespace tool {
 

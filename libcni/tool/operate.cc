@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "libcni/liveness.h"
-#include "libcni/undo.h"
+#include "libcni/common/undo.h"
+#include "libcni/runtime/liveness.h"
 #include "netlink/netns.h"
 
 namespace tool {

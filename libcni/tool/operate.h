@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libcni/runtime.h"
+#include "libcni/runtime/runtime.h"
 #include "libcni/tool/output.h"
 #include "libcni/tool/settings.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libcni/json.h"
+#include "libcni/config/json.h"
 
 namespace tool {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 
 namespace tool {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libcni/liveness.h"
-#include "libcni/undo.h"
+#include "libcni/common/undo.h"
+#include "libcni/runtime/liveness.h"
 #include "netlink/types/capability.h"
 
 namespace tool {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "libcni/runtime.h"
+#include "libcni/runtime/runtime.h"
 #include "libcni/tool/output.h"
 
 namespace tool {

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "libcni/hash.h"
-#include "libcni/json.h"
-#include "libcni/undo.h"
+#include "libcni/common/hash.h"
+#include "libcni/common/undo.h"
+#include "libcni/config/json.h"
 
 namespace tool {
 

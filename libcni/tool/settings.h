@@ -4,10 +4,10 @@
 #include <string_view>
 #include <vector>
 
-#include "libcni/cache.h"
-#include "libcni/conflist.h"
-#include "libcni/request.h"
-#include "libcni/runtime.h"
+#include "libcni/plugin/request.h"
+#include "libcni/runtime/cache.h"
+#include "libcni/runtime/conflist.h"
+#include "libcni/runtime/runtime.h"
 
 namespace tool {
 

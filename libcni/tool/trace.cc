@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "libcni/json.h"
+#include "libcni/config/json.h"
 
 namespace tool {
 

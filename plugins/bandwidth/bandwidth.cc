@@ -1,7 +1,7 @@
 #include "plugins/bandwidth/bandwidth.h"
 
-#include "libcni/error.h"
-#include "libcni/privileges.h"
+#include "libcni/common/error.h"
+#include "libcni/plugin/privileges.h"
 #include "plugins/bandwidth/conf.h"
 #include "plugins/bandwidth/limits.h"
 #include "plugins/bandwidth/trial.h"

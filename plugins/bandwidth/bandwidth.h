@@ -1,10 +1,10 @@
 #pragma once
 
-#include "libcni/plugin.h"
-#include "libcni/repair.h"
-#include "libcni/request.h"
-#include "libcni/result.h"
-#include "libcni/undo.h"
+#include "libcni/common/undo.h"
+#include "libcni/config/result.h"
+#include "libcni/plugin/plugin.h"
+#include "libcni/plugin/repair.h"
+#include "libcni/plugin/request.h"
 
 /// The verbs of the bandwidth plugin: limits what a pod sends and receives.
 namespace bandwidth {

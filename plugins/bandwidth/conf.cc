@@ -3,7 +3,7 @@
 #include <limits>
 #include <string>
 
-#include "libcni/keys.h"
+#include "libcni/config/keys.h"
 
 namespace bandwidth {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "libcni/key.h"
-#include "libcni/request.h"
+#include "libcni/config/key.h"
+#include "libcni/plugin/request.h"
 #include "netlink/types/ip.h"
 
 namespace bandwidth {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "netlink/bpf/loaded.h"
 #include "netlink/bpf/object.h"
 #include "netlink/netns.h"

@@ -1,6 +1,6 @@
 #include "plugins/bandwidth/host_end.h"
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 
 namespace bandwidth {
 

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "libcni/result.h"
+#include "libcni/config/result.h"
 #include "plugins/common/host_veth.h"
 
 namespace bandwidth {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "libcni/error.h"
-#include "libcni/hash.h"
+#include "libcni/common/error.h"
+#include "libcni/common/hash.h"
 #include "netlink/tc/filter.h"
 #include "netlink/tc/list.h"
 #include "netlink/tc/qdisc.h"

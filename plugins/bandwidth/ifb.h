@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "libcni/request.h"
+#include "libcni/plugin/request.h"
 #include "netlink/route/socket.h"
 
 /// The device on the node that what a pod sends is redirected to, to wait there.

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "libcni/error.h"
-#include "libcni/phase.h"
-#include "libcni/privileges.h"
-#include "libcni/undo.h"
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
+#include "libcni/plugin/privileges.h"
 #include "plugins/bandwidth/edt.h"
 #include "plugins/bandwidth/host_end.h"
 #include "plugins/bandwidth/ifb.h"

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "libcni/result.h"
+#include "libcni/config/result.h"
 #include "netlink/route/socket.h"
 #include "netlink/tc/ticks.h"
 #include "plugins/bandwidth/conf.h"

@@ -1,4 +1,4 @@
-#include "libcni/plugin.h"
+#include "libcni/plugin/plugin.h"
 
 #include "plugins/bandwidth/bandwidth.h"
 #include "plugins/bandwidth/conf.h"

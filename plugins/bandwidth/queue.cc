@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "netlink/tc/list.h"
 
 namespace bandwidth {

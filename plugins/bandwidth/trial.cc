@@ -1,6 +1,6 @@
 #include "plugins/bandwidth/trial.h"
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
 #include "plugins/bandwidth/edt.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "libcni/ipam.h"
-#include "libcni/phase.h"
-#include "libcni/privileges.h"
+#include "libcni/common/phase.h"
+#include "libcni/plugin/ipam.h"
+#include "libcni/plugin/privileges.h"
 #include "netlink/nf/socket.h"
 #include "netlink/route/neighbour.h"
 #include "plugins/bridge/check.h"

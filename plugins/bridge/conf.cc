@@ -3,9 +3,9 @@
 #include <bitset>
 #include <nlohmann/json.hpp>
 
-#include "libcni/args.h"
-#include "libcni/common_keys.h"
-#include "libcni/names.h"
+#include "libcni/config/args.h"
+#include "libcni/config/common_keys.h"
+#include "libcni/config/names.h"
 
 namespace bridge {
 

@@ -2,10 +2,10 @@
 
 #include <cerrno>
 
-#include "libcni/error.h"
-#include "libcni/hash.h"
-#include "libcni/phase.h"
-#include "libcni/undo.h"
+#include "libcni/common/error.h"
+#include "libcni/common/hash.h"
+#include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
 #include "netlink/sysctl.h"
 #include "netlink/types/fd.h"
 #include "plugins/common/gateway.h"

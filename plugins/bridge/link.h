@@ -1,6 +1,6 @@
 #pragma once
 
-#include "libcni/result.h"
+#include "libcni/config/result.h"
 #include "netlink/route/socket.h"
 #include "plugins/bridge/conf.h"
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <utility>
 
-#include "libcni/dir.h"
-#include "libcni/error.h"
-#include "libcni/undo.h"
+#include "libcni/common/dir.h"
+#include "libcni/common/error.h"
+#include "libcni/common/undo.h"
 #include "netlink/nf/match.h"
 #include "netlink/nf/socket.h"
 #include "netlink/types/error.h"

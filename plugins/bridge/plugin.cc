@@ -1,4 +1,4 @@
-#include "libcni/plugin.h"
+#include "libcni/plugin/plugin.h"
 
 #include "plugins/bridge/bridge.h"
 #include "plugins/bridge/conf.h"

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <chrono>
 
-#include "libcni/phase.h"
+#include "libcni/common/phase.h"
 #include "plugins/bridge/link.h"
 #include "plugins/common/host_veth.h"
 #include "plugins/common/owned_links.h"

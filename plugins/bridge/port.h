@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "libcni/undo.h"
+#include "libcni/common/undo.h"
 #include "netlink/route/socket.h"
 #include "plugins/bridge/conf.h"
 

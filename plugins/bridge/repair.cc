@@ -1,8 +1,8 @@
-#include "libcni/repair.h"
+#include "libcni/plugin/repair.h"
 
 #include <algorithm>
 
-#include "libcni/privileges.h"
+#include "libcni/plugin/privileges.h"
 #include "netlink/route/neighbour.h"
 #include "plugins/bridge/bridge.h"
 #include "plugins/bridge/check.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "netlink/sysctl.h"
 
 namespace plugins {

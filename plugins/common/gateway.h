@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "libcni/result.h"
+#include "libcni/config/result.h"
 #include "netlink/route/socket.h"
 
 namespace plugins {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "libcni/request.h"
-#include "libcni/result.h"
+#include "libcni/config/result.h"
+#include "libcni/plugin/request.h"
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "libcni/error.h"
-#include "libcni/phase.h"
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
 #include "netlink/sysctl.h"
 
 namespace plugins {

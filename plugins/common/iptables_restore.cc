@@ -9,8 +9,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "libcni/invoke.h"
-#include "libcni/privileges.h"
+#include "libcni/plugin/invoke.h"
+#include "libcni/plugin/privileges.h"
 
 namespace plugins {
 

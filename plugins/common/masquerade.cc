@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "libcni/error.h"
-#include "libcni/phase.h"
-#include "libcni/undo.h"
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
 #include "netlink/nf/socket.h"
 #include "plugins/common/iptables_restore.h"
 #include "plugins/common/masquerade_iptables.h"

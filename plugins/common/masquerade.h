@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libcni/request.h"
+#include "libcni/plugin/request.h"
 #include "netlink/types/ip.h"
 
 namespace netlink::nf {

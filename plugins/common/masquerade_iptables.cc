@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "libcni/error.h"
-#include "libcni/hash.h"
+#include "libcni/common/error.h"
+#include "libcni/common/hash.h"
 #include "netlink/nf/match.h"
 #include "plugins/common/iptables_restore.h"
 #include "plugins/common/xt_tables.h"

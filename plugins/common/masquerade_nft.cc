@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "libcni/hash.h"
+#include "libcni/common/hash.h"
 #include "netlink/nf/match.h"
 #include "netlink/types/error.h"
 

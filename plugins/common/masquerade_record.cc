@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "libcni/hash.h"
-#include "libcni/undo.h"
+#include "libcni/common/hash.h"
+#include "libcni/common/undo.h"
 #include "netlink/types/error.h"
 
 namespace plugins::nft {

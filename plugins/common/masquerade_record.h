@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "libcni/dir.h"
-#include "libcni/request.h"
+#include "libcni/common/dir.h"
+#include "libcni/plugin/request.h"
 #include "plugins/common/masquerade.h"
 
 namespace plugins::nft {

@@ -3,8 +3,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libcni/hash.h"
-#include "libcni/request.h"
+#include "libcni/common/hash.h"
+#include "libcni/plugin/request.h"
 #include "netlink/route/socket.h"
 
 namespace plugins {

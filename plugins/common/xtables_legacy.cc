@@ -12,7 +12,7 @@
 #include <iterator>
 #include <utility>
 
-#include "libcni/privileges.h"
+#include "libcni/plugin/privileges.h"
 #include "netlink/nf/legacy_table.h"
 #include "netlink/nf/match.h"
 #include "netlink/types/error.h"

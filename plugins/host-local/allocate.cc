@@ -4,8 +4,8 @@
 #include <iterator>
 #include <limits>
 
-#include "libcni/phase.h"
-#include "libcni/undo.h"
+#include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
 #include "plugins/host-local/census.h"
 #include "plugins/host-local/heal.h"
 

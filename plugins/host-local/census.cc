@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libcni/undo.h"
+#include "libcni/common/undo.h"
 
 namespace host_local {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "libcni/args.h"
-#include "libcni/common_keys.h"
+#include "libcni/config/args.h"
+#include "libcni/config/common_keys.h"
 
 namespace host_local {
 

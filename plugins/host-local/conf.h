@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libcni/key.h"
-#include "libcni/request.h"
+#include "libcni/config/key.h"
+#include "libcni/plugin/request.h"
 #include "plugins/host-local/range.h"
 
 namespace host_local {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libcni/json.h"
-#include "libcni/undo.h"
+#include "libcni/common/undo.h"
+#include "libcni/config/json.h"
 
 namespace host_local {
 

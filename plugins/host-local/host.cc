@@ -2,8 +2,8 @@
 
 #include <charconv>
 
-#include "libcni/error.h"
-#include "libcni/hash.h"
+#include "libcni/common/error.h"
+#include "libcni/common/hash.h"
 #include "netlink/types/fd.h"
 
 namespace host_local {

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "libcni/plugin.h"
-#include "libcni/request.h"
-#include "libcni/result.h"
-#include "libcni/undo.h"
+#include "libcni/common/undo.h"
+#include "libcni/config/result.h"
+#include "libcni/plugin/plugin.h"
+#include "libcni/plugin/request.h"
 
 namespace host_local {
 

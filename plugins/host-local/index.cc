@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "libcni/error.h"
-#include "libcni/hash.h"
+#include "libcni/common/error.h"
+#include "libcni/common/hash.h"
 
 namespace host_local {
 

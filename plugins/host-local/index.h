@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libcni/dir.h"
+#include "libcni/common/dir.h"
 #include "plugins/host-local/host.h"
 #include "plugins/host-local/range.h"
 

@@ -1,4 +1,4 @@
-#include "libcni/plugin.h"
+#include "libcni/plugin/plugin.h"
 
 #include "plugins/host-local/conf.h"
 #include "plugins/host-local/host_local.h"

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 
 namespace host_local {
 

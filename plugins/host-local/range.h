@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libcni/result.h"
+#include "libcni/config/result.h"
 
 namespace host_local {
 

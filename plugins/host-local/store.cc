@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "libcni/error.h"
-#include "libcni/undo.h"
+#include "libcni/common/error.h"
+#include "libcni/common/undo.h"
 
 namespace host_local {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "libcni/dir.h"
-#include "libcni/lock.h"
+#include "libcni/common/dir.h"
+#include "libcni/common/lock.h"
 #include "plugins/host-local/host.h"
 #include "plugins/host-local/index.h"
 

@@ -1,6 +1,6 @@
 #include "plugins/loopback/loopback.h"
 
-#include "libcni/privileges.h"
+#include "libcni/plugin/privileges.h"
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "libcni/key.h"
-#include "libcni/plugin.h"
-#include "libcni/repair.h"
-#include "libcni/request.h"
-#include "libcni/undo.h"
+#include "libcni/common/undo.h"
+#include "libcni/config/key.h"
+#include "libcni/plugin/plugin.h"
+#include "libcni/plugin/repair.h"
+#include "libcni/plugin/request.h"
 
 namespace loopback {
 

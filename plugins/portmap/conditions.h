@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "libcni/request.h"
+#include "libcni/plugin/request.h"
 
 /// conditionsV4 and conditionsV6 in nft's language, for which there is libnftables. A static
 /// executable cannot load it: that one is linked with conditions_elsewhere.cc, and has a dynamic

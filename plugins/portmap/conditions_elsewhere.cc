@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "plugins/portmap/conditions.h"
 #include "plugins/portmap/conf.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "plugins/portmap/conditions.h"
 
 namespace portmap {

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "libcni/keys.h"
+#include "libcni/config/keys.h"
 
 namespace portmap {
 

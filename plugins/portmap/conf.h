@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "libcni/key.h"
-#include "libcni/request.h"
+#include "libcni/config/key.h"
+#include "libcni/plugin/request.h"
 #include "plugins/portmap/mapping.h"
 
 namespace portmap {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "plugins/portmap/nftables.h"
 #include "plugins/portmap/record.h"
 

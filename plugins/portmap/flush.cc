@@ -5,9 +5,9 @@
 #include <map>
 #include <utility>
 
-#include "libcni/error.h"
-#include "libcni/phase.h"
-#include "libcni/undo.h"
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
 #include "netlink/nf/conntrack.h"
 
 namespace portmap {

@@ -2,9 +2,9 @@
 
 #include <set>
 
-#include "libcni/error.h"
-#include "libcni/hash.h"
-#include "libcni/undo.h"
+#include "libcni/common/error.h"
+#include "libcni/common/hash.h"
+#include "libcni/common/undo.h"
 #include "netlink/nf/socket.h"
 #include "plugins/portmap/flush.h"
 #include "plugins/portmap/iptables.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "libcni/request.h"
+#include "libcni/plugin/request.h"
 
 namespace portmap {
 

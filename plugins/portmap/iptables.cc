@@ -4,8 +4,8 @@
 #include <iterator>
 #include <map>
 
-#include "libcni/error.h"
-#include "libcni/undo.h"
+#include "libcni/common/error.h"
+#include "libcni/common/undo.h"
 #include "netlink/nf/match.h"
 #include "plugins/common/iptables_restore.h"
 #include "plugins/common/xt_tables.h"

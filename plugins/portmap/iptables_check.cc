@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "netlink/nf/match.h"
 #include "plugins/common/xt_tables.h"
 #include "plugins/common/xt_text.h"

@@ -4,8 +4,8 @@
 #include <map>
 #include <string_view>
 
-#include "libcni/error.h"
-#include "libcni/hash.h"
+#include "libcni/common/error.h"
+#include "libcni/common/hash.h"
 #include "plugins/common/xt_text.h"
 
 namespace portmap::iptables {

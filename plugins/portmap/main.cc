@@ -1,4 +1,4 @@
-#include "libcni/plugin.h"
+#include "libcni/plugin/plugin.h"
 #include "plugins/portmap/portmap.h"
 
 // portmap-nft: what portmap becomes where conditions in nft's words need libnftables, and that the

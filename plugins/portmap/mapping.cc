@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 
 namespace portmap {
 

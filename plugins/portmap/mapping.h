@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libcni/result.h"
+#include "libcni/config/result.h"
 #include "netlink/types/ip.h"
 
 /// What is mapped where: the plugin's own terms, free of any backend.

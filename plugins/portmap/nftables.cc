@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "plugins/portmap/table.h"
 
 namespace portmap::nft {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libcni/privileges.h"
+#include "libcni/plugin/privileges.h"
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
 #include "netlink/sysctl.h"

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "libcni/plugin.h"
-#include "libcni/repair.h"
-#include "libcni/request.h"
-#include "libcni/result.h"
-#include "libcni/undo.h"
+#include "libcni/common/undo.h"
+#include "libcni/config/result.h"
+#include "libcni/plugin/plugin.h"
+#include "libcni/plugin/repair.h"
+#include "libcni/plugin/request.h"
 
 /// Makes ports of a pod reachable at the node's addresses (hostPort). Chained after the plugin that
 /// gave the pod its addresses; the result is passed on as it came.

@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "libcni/conf.h"
-#include "libcni/error.h"
-#include "libcni/hash.h"
-#include "libcni/json.h"
-#include "libcni/lock.h"
+#include "libcni/common/error.h"
+#include "libcni/common/hash.h"
+#include "libcni/common/lock.h"
+#include "libcni/config/conf.h"
+#include "libcni/config/json.h"
 
 namespace portmap {
 

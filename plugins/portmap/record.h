@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "libcni/dir.h"
+#include "libcni/common/dir.h"
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/mapping.h"
 

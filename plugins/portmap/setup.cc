@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "libcni/error.h"
-#include "libcni/phase.h"
-#include "libcni/privileges.h"
-#include "libcni/undo.h"
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
+#include "libcni/plugin/privileges.h"
 #include "plugins/common/xtables_legacy.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"

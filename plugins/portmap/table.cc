@@ -7,8 +7,8 @@
 #include <bit>
 #include <set>
 
-#include "libcni/error.h"
-#include "libcni/hash.h"
+#include "libcni/common/error.h"
+#include "libcni/common/hash.h"
 #include "netlink/nf/match.h"
 #include "plugins/portmap/conditions.h"
 #include "plugins/portmap/table_rules.h"

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "netlink/nf/match.h"
 
 namespace portmap::nft {

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "libcni/args.h"
-#include "libcni/common_keys.h"
+#include "libcni/config/args.h"
+#include "libcni/config/common_keys.h"
 
 namespace static_ipam {
 

@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "libcni/key.h"
-#include "libcni/request.h"
-#include "libcni/result.h"
+#include "libcni/config/key.h"
+#include "libcni/config/result.h"
+#include "libcni/plugin/request.h"
 
 namespace static_ipam {
 

@@ -4,10 +4,10 @@
 include(CMakePackageConfigHelpers)
 
 set(public_headers
-  libcni/args.h libcni/cache.h libcni/conf.h libcni/conflist.h libcni/error.h libcni/invoke.h
-  libcni/ipam.h libcni/json_value.h libcni/key.h libcni/key_values.h libcni/keys.h libcni/liveness.h libcni/phase.h
-  libcni/plugin.h libcni/repair.h libcni/request.h libcni/result.h libcni/runtime.h libcni/undo.h
-  libcni/version.h netlink/netns.h netlink/types/error.h netlink/types/fd.h netlink/types/ip.h
+  libcni/config/args.h libcni/runtime/cache.h libcni/config/conf.h libcni/runtime/conflist.h libcni/common/error.h libcni/plugin/invoke.h
+  libcni/plugin/ipam.h libcni/config/json_value.h libcni/config/key.h libcni/config/key_values.h libcni/config/keys.h libcni/runtime/liveness.h libcni/common/phase.h
+  libcni/plugin/plugin.h libcni/plugin/repair.h libcni/plugin/request.h libcni/config/result.h libcni/runtime/runtime.h libcni/common/undo.h
+  libcni/common/version.h netlink/netns.h netlink/types/error.h netlink/types/fd.h netlink/types/ip.h
   netlink/types/mac.h)
 set(include_dir ${CMAKE_INSTALL_INCLUDEDIR}/patchbay)
 foreach(header IN LISTS public_headers)

@@ -1,6 +1,6 @@
 // A file of the results cache. The first line is its name; the attachment that is looked for is
 // always the same one.
-#include "libcni/cache_entry.h"
+#include "libcni/runtime/cache_entry.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // A network list: cni::list_from().
-#include "libcni/conflist.h"
+#include "libcni/runtime/conflist.h"
 
 #include "tests/fuzz/fuzz.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 
 namespace fuzz {
 

@@ -1,9 +1,9 @@
 // JSON as people write it: cni::read_json_text(), which validate reads networks with.
-#include "libcni/json_text.h"
+#include "libcni/tool/validate/json_text.h"
 
 #include <nlohmann/json.hpp>
 
-#include "libcni/json.h"
+#include "libcni/config/json.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

@@ -1,10 +1,10 @@
 // What plugins print, as a runtime reads it: results, errors, versions, and the answer to REPAIR.
 // The first line is the version of the network list.
-#include "libcni/plugin_answer.h"
+#include "libcni/runtime/plugin_answer.h"
 
 #include <nlohmann/json.hpp>
 
-#include "libcni/invoke.h"
+#include "libcni/plugin/invoke.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "libcni/request.h"
+#include "libcni/plugin/request.h"
 
 namespace fuzz {
 

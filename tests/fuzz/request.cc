@@ -1,8 +1,8 @@
 // A call of a plugin: the environment, CNI_ARGS, and what every config has.
-#include "libcni/request.h"
+#include "libcni/plugin/request.h"
 
-#include "libcni/args.h"
-#include "libcni/names.h"
+#include "libcni/config/args.h"
+#include "libcni/config/names.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/plugin_conf.h"
 

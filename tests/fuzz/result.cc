@@ -1,11 +1,11 @@
 // Results of all versions: read, converted to each version, and read again. The first line is the
 // version of the config where it is one, else the result says its own.
-#include "libcni/result.h"
+#include "libcni/config/result.h"
 
 #include <nlohmann/json.hpp>
 
-#include "libcni/json.h"
-#include "libcni/operation.h"
+#include "libcni/config/json.h"
+#include "libcni/runtime/operation.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

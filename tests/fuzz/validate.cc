@@ -3,8 +3,8 @@
 #include <list>
 #include <nlohmann/json.hpp>
 
-#include "libcni/conflist.h"
-#include "libcni/key_schema.h"
+#include "libcni/config/key_schema.h"
+#include "libcni/runtime/conflist.h"
 #include "libcni/tool/validate/chain_check.h"
 #include "libcni/tool/validate/plugin_check.h"
 #include "plugins/bandwidth/bandwidth.h"

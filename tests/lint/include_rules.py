@@ -31,12 +31,15 @@ def rules(path):
         libraries = {"nlohmann_json"}
         if name in ("libcni/tool/cnitool.cc", "libcni/tool/command_line.cc"):
             libraries.add("CLI11")
-        ours = [r"libcni/", r"netlink/types/", r"netlink/netns\.h$"]
-        if name.startswith("libcni/tool/"):
+        # The rooms of libcni, each above the ones before it.
+        rooms = ["common", "config", "plugin", "runtime", "tool"]
+        below = rooms[: rooms.index(path.parts[1]) + 1]
+        ours = [f"libcni/{room}/" for room in below] + [r"netlink/types/", r"netlink/netns\.h$"]
+        if path.parts[1] == "tool":
             ours.append(r"netlink/")  # it shows what is on the node
         return ours, libraries
     if folder == "plugins":
-        ours = [r"libcni/", r"netlink/", r"plugins/common/"]
+        ours = [r"libcni/(common|config|plugin)/", r"netlink/", r"plugins/common/"]
         if name == "plugins/main.cc":  # it has all of them
             ours.append(r"plugins/")
         elif path.parts[1] != "common":

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "libcni/hash.h"
+#include "libcni/common/hash.h"
 #include "plugins/common/masquerade.h"
 #include "tests/netns/node.h"
 

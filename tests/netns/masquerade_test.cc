@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "netlink/nf/socket.h"
 #include "plugins/bridge/macspoof.h"
 #include "tests/netns/node.h"

@@ -9,7 +9,7 @@
 #include <functional>
 #include <sstream>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "tests/netns/portmap_iptables.h"
 
 using namespace test;

@@ -3,7 +3,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "tests/netns/portmap_iptables.h"
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 
 using namespace test;
 

@@ -1,7 +1,7 @@
 // In a network namespace of its own, with either iptables: what the Go reference leaves is removed
 // here, and the other way around. Needs root; exits with 77 where it may not unshare.
 #define DOCTEST_CONFIG_IMPLEMENT
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "tests/netns/portmap_iptables.h"
 
 using namespace test;

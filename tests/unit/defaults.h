@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "libcni/key_schema.h"
+#include "libcni/config/key_schema.h"
 
 /// Puts every default that a schema names into a config, where the key is absent.
 inline void put_defaults(const nlohmann::ordered_json& schema, nlohmann::json& conf) {

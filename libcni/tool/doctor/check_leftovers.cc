@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "libcni/hash.h"
+#include "libcni/common/hash.h"
 #include "libcni/tool/doctor/checks.h"
 #include "libcni/tool/doctor/facts.h"
 

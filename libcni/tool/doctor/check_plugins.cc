@@ -1,10 +1,10 @@
 #include <algorithm>
 
-#include "libcni/plugin.h"
+#include "libcni/common/version.h"
+#include "libcni/plugin/plugin.h"
 #include "libcni/tool/doctor/checks.h"
 #include "libcni/tool/doctor/facts.h"
 #include "libcni/tool/doctor/look_plugins.h"
-#include "libcni/version.h"
 
 namespace tool::doctor {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "libcni/request.h"
+#include "libcni/plugin/request.h"
 #include "libcni/tool/doctor/node.h"
 #include "libcni/tool/output.h"
 #include "libcni/tool/settings.h"

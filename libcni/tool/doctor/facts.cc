@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "libcni/hash.h"
+#include "libcni/common/hash.h"
 
 namespace tool::doctor {
 

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "libcni/log.h"
+#include "libcni/plugin/log.h"
 #include "libcni/tool/doctor/look_plugins.h"
 #include "netlink/route/socket.h"
 #include "netlink/sysctl.h"

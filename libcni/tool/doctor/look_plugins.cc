@@ -7,8 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "libcni/log.h"
-#include "libcni/plugin_call.h"
+#include "libcni/plugin/log.h"
+#include "libcni/runtime/plugin_call.h"
 
 namespace tool::doctor {
 

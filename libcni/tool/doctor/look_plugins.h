@@ -1,6 +1,6 @@
 #pragma once
 
-#include "libcni/runtime.h"
+#include "libcni/runtime/runtime.h"
 #include "libcni/tool/doctor/node.h"
 
 /// What is known of the plugins, from their files and their answers.

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "libcni/cache.h"
-#include "libcni/conflist.h"
-#include "libcni/liveness.h"
-#include "libcni/result.h"
+#include "libcni/config/result.h"
+#include "libcni/runtime/cache.h"
+#include "libcni/runtime/conflist.h"
+#include "libcni/runtime/liveness.h"
 #include "libcni/tool/doctor/firewall.h"
 #include "libcni/tool/doctor/pool.h"
 #include "netlink/route/address.h"

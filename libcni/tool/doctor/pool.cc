@@ -1,6 +1,6 @@
 #include "libcni/tool/doctor/pool.h"
 
-#include "libcni/dir.h"
+#include "libcni/common/dir.h"
 
 namespace tool::doctor {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libcni/conf.h"
+#include "libcni/config/conf.h"
 #include "netlink/types/ip.h"
 
 namespace tool::doctor {

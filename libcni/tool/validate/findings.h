@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libcni/json_text.h"
 #include "libcni/tool/output.h"
+#include "libcni/tool/validate/json_text.h"
 
 namespace tool {
 

@@ -3,11 +3,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "libcni/complaints.h"
-#include "libcni/conf.h"
-#include "libcni/names.h"
-#include "libcni/nearest.h"
-#include "libcni/version.h"
+#include "libcni/common/version.h"
+#include "libcni/config/complaints.h"
+#include "libcni/config/conf.h"
+#include "libcni/config/names.h"
+#include "libcni/config/nearest.h"
 
 namespace tool {
 

@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "libcni/complaints.h"
-#include "libcni/names.h"
-#include "libcni/nearest.h"
-#include "libcni/version.h"
+#include "libcni/common/version.h"
+#include "libcni/config/complaints.h"
+#include "libcni/config/names.h"
+#include "libcni/config/nearest.h"
 
 namespace tool {
 

@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "libcni/invoke.h"
-#include "libcni/json.h"
-#include "libcni/nearest.h"
-#include "libcni/runtime.h"
+#include "libcni/config/json.h"
+#include "libcni/config/nearest.h"
+#include "libcni/plugin/invoke.h"
+#include "libcni/runtime/runtime.h"
 
 namespace tool {
 

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "libcni/complaints.h"
-#include "libcni/error.h"
-#include "libcni/json_value.h"
-#include "libcni/request.h"
+#include "libcni/common/error.h"
+#include "libcni/config/complaints.h"
+#include "libcni/config/json_value.h"
+#include "libcni/plugin/request.h"
 
 namespace tool {
 

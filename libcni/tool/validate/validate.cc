@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <list>
 
-#include "libcni/conflist.h"
+#include "libcni/runtime/conflist.h"
 #include "libcni/tool/validate/chain_check.h"
 #include "libcni/tool/validate/plugin_check.h"
 #include "netlink/types/fd.h"

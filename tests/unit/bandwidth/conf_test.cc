@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "tests/unit/defaults.h"
 
 using bandwidth::Conf;

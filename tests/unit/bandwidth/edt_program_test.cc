@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 #include "netlink/types/error.h"
 
 using bandwidth::edt::constants_of;

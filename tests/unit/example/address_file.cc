@@ -1,8 +1,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "libcni/keys.h"
-#include "libcni/plugin.h"
+#include "libcni/config/keys.h"
+#include "libcni/plugin/plugin.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "libcni/runtime.h"
+#include "libcni/runtime/runtime.h"
 
 int main(int argc, char** argv) try {
   if (argc != 7) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "libcni/request.h"
+#include "libcni/plugin/request.h"
 #include "plugins/host-local/store.h"
 
 namespace host_local::test {

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "libcni/plugin.h"
+#include "libcni/plugin/plugin.h"
 #include "tests/unit/host_local/fixture.h"
 
 namespace host_local {

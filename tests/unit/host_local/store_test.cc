@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "libcni/hash.h"
+#include "libcni/common/hash.h"
 #include "tests/unit/host_local/fixture.h"
 
 namespace host_local {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "libcni/request.h"
+#include "libcni/plugin/request.h"
 #include "tests/unit/surroundings.h"
 
 /// Requests as a runtime makes them, and what becomes of them.

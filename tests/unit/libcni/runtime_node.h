@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "libcni/runtime.h"
+#include "libcni/runtime/runtime.h"
 #include "netlink/types/fd.h"
 #include "tests/unit/surroundings.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "libcni/common_keys.h"
-#include "libcni/keys.h"
+#include "libcni/config/common_keys.h"
+#include "libcni/config/keys.h"
 
 /// A table with a key of every kind.
 namespace sample {

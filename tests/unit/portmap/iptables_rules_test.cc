@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "libcni/error.h"
+#include "libcni/common/error.h"
 
 using namespace portmap;
 using iptables::RuleText;

@@ -1,0 +1,105 @@
+#include "libcni/common/lock.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+
+#include <cerrno>
+
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
+
+namespace cni {
+
+namespace {
+
+using netlink::cat;
+using netlink::Fd;
+
+void wake_up(int) {}
+
+// A SIGALRM that interrupts a system call, while this is alive. The timer goes on firing: a signal
+// that came just before the system call began would otherwise be the last one.
+class Alarm {
+ public:
+  explicit Alarm(std::chrono::milliseconds after) {
+    struct sigaction action = {};
+    action.sa_handler = wake_up;  // no SA_RESTART
+    ::sigaction(SIGALRM, &action, &old_action_);
+    sigset_t alarm;
+    ::sigemptyset(&alarm);
+    ::sigaddset(&alarm, SIGALRM);
+    ::sigprocmask(SIG_UNBLOCK, &alarm, &old_mask_);
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(after);
+    const std::chrono::microseconds rest = after - seconds;
+    const itimerval timer{.it_interval = {0, 200'000}, .it_value = {seconds.count(), rest.count()}};
+    ::setitimer(ITIMER_REAL, &timer, nullptr);
+  }
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+  ~Alarm() {
+    const itimerval off{};
+    ::setitimer(ITIMER_REAL, &off, nullptr);
+    ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
+    ::sigaction(SIGALRM, &old_action_, nullptr);
+  }
+
+ private:
+  struct sigaction old_action_ = {};
+  sigset_t old_mask_ = {};
+};
+
+// The process that has the lock, from /proc/locks: "1: FLOCK  ADVISORY  WRITE 812 fe:00:1313 0
+// EOF".
+std::string holder_of(int fd) try {
+  struct stat info;
+  const auto text = netlink::read_file("/proc/locks");
+  if (!text || ::fstat(fd, &info) != 0) return {};
+  const std::string inode = cat(":", info.st_ino, " ");
+  for (std::size_t at = 0; at < text->size();) {
+    const auto end = std::min(text->find('\n', at), text->size());
+    const std::string line = text->substr(at, end - at);
+    at = end + 1;
+    const auto flock = line.find(": FLOCK ");
+    const auto write = line.find(" WRITE ");
+    if (flock == std::string::npos || write == std::string::npos ||
+        line.find(inode) == std::string::npos) {
+      continue;
+    }
+    const auto pid = line.find_first_not_of(' ', write + 7);
+    return line.substr(pid, line.find(' ', pid) - pid);
+  }
+  return {};
+} catch (const netlink::Error&) {
+  return {};  // the complaint is complete without it
+}
+
+Error out_of_time(const std::string& path, int fd, std::chrono::milliseconds waited) {
+  const std::string holder = holder_of(fd);
+  return {Code::kTryAgainLater, cat("lock '", path, "': not free after ", waited.count() / 1000,
+                                    " s", holder.empty() ? "" : cat(", held by process ", holder))};
+}
+
+}  // namespace
+
+Fd take_lock(const Dir& dir, std::chrono::milliseconds deadline) {
+  const Phase phase("lock");
+  const std::string path = cat(dir.path(), "/lock");
+  // Flags and mode are the reference's; a lock file left by it is as good. O_NONBLOCK: a FIFO of
+  // that name, which can be locked too, is not waited for.
+  Fd fd(::openat(dir.fd(), "lock", O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0750));
+  if (!fd) throw netlink::Error(cat("open '", path, "'"), errno);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
+  if (errno != EWOULDBLOCK) throw netlink::Error(cat("lock '", path, "'"), errno);
+  const auto end = std::chrono::steady_clock::now() + deadline;
+  const Alarm alarm(deadline);
+  for (;;) {
+    if (::flock(fd.get(), LOCK_EX) == 0) return fd;
+    if (errno != EINTR) throw netlink::Error(cat("lock '", path, "'"), errno);
+    if (std::chrono::steady_clock::now() >= end) throw out_of_time(path, fd.get(), deadline);
+  }
+}
+
+}  // namespace cni

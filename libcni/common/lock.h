@@ -1,0 +1,18 @@
+#pragma once
+
+#include <chrono>
+
+#include "libcni/common/dir.h"
+
+namespace cni {
+
+/// How long to wait for the lock. It is held for milliseconds; who waits this long waits for a
+/// stuck process, and the runtime's own patience (four minutes in the kubelet) is not used up.
+inline constexpr std::chrono::milliseconds kLockDeadline{60'000};
+
+/// Takes the exclusive flock(2) on the file `lock` in dir, the one that the reference takes; held
+/// until the result is closed.
+/// \throws Error(kTryAgainLater) naming the holder when the deadline is over; netlink::Error.
+netlink::Fd take_lock(const Dir& dir, std::chrono::milliseconds deadline = kLockDeadline);
+
+}  // namespace cni

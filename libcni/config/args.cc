@@ -1,0 +1,64 @@
+#include "libcni/config/args.h"
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+#include "libcni/common/error.h"
+
+namespace cni {
+
+namespace {
+
+Error bad_args(std::string_view why) { return {Code::kInvalidEnvironment, cat("CNI_ARGS: ", why)}; }
+
+bool parse_bool(std::string_view text, std::string_view pair) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (lower == "1" || lower == "true") return true;
+  if (lower == "0" || lower == "false") return false;
+  throw bad_args(cat("pair \"", pair, "\": expected 1, 0, true or false"));
+}
+
+Args parse(std::string_view text, const std::vector<std::string_view>& known) {
+  Args out;
+  std::string unknown;
+  bool ignore_unknown = false;
+  for (bool more = !text.empty(); more;) {
+    const auto end = text.find(';');
+    const auto pair = text.substr(0, end);
+    more = end != std::string_view::npos;
+    if (more) text.remove_prefix(end + 1);
+    const auto equals = pair.find('=');
+    if (equals == std::string_view::npos || pair.find('=', equals + 1) != std::string_view::npos) {
+      throw bad_args(cat("invalid pair \"", pair, "\", expected KEY=VALUE"));
+    }
+    const auto key = pair.substr(0, equals);
+    const auto value = pair.substr(equals + 1);
+    if (key == "IgnoreUnknown") {
+      ignore_unknown = parse_bool(value, pair);
+    } else if (std::find(known.begin(), known.end(), key) != known.end()) {
+      out.insert_or_assign(std::string(key), std::string(value));
+    } else {
+      unknown += cat(unknown.empty() ? "" : " ", "\"", pair, "\"");
+    }
+  }
+  if (!unknown.empty() && !ignore_unknown) {
+    throw bad_args(cat("unknown args [", unknown, "]; IgnoreUnknown=1 would pass them over"));
+  }
+  return out;
+}
+
+}  // namespace
+
+Args parse_args(std::string_view text, std::initializer_list<std::string_view> known) {
+  return parse(text, known);
+}
+
+Args parse_args(std::string_view text, KeyList known) {
+  std::vector<std::string_view> names;
+  for (const Key& key : known) names.emplace_back(key.name);
+  return parse(text, names);
+}
+
+}  // namespace cni

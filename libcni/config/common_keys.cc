@@ -1,0 +1,116 @@
+#include "libcni/config/common_keys.h"
+
+#include <algorithm>
+
+#include "libcni/config/names.h"
+
+namespace cni {
+
+namespace {
+
+struct Anything {};
+
+bool is_type(const std::string& text) {
+  return !text.empty() && text.find('/') == std::string::npos;
+}
+
+bool is_log_file(const std::string& text) { return text.starts_with('/') || text == "stderr"; }
+
+constexpr Key kAttachments{.name = "cni.dev/valid-attachments",
+                           .meaning = "with GC, from the runtime: the attachments to keep",
+                           .type = Type::kObject,
+                           .lists = 1,
+                           .keys = kAttachmentKeys,
+                           .folded = true};
+
+constexpr Key attachments_as(const char* name) {
+  Key key = kAttachments;
+  key.name = name;
+  return key;
+}
+
+constexpr auto kIpamKeys =
+    keys(described<Anything>({.name = "type", .meaning = "the IPAM plugin"}));
+
+constexpr Key kCommon[] = {
+    {.name = "cniVersion",
+     .meaning = "version of the spec that the config and the result are written in",
+     .otherwise = "`0.1.0`",
+     .type = Type::kWord,
+     .words = kVersions,
+     .or_empty = true},
+    {.name = "name",
+     .meaning = "the network; in a list it stands beside `plugins`",
+     .pattern = "^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+     .fits = is_network_name,
+     .expected = "a name of letters, digits, '_', '.' and '-' that begins with a letter or digit"},
+    {.name = "type",
+     .meaning = "the plugin: the name of its executable",
+     .pattern = "^[^/]+$",
+     .fits = is_type,
+     .expected = "the name of an executable, without a slash"},
+    {.name = "capabilities",
+     .meaning = "what the runtime is to hand over in `runtimeConfig`, each with `true`",
+     .type = Type::kObject,
+     .open = true,
+     .flags = true},
+    {.name = "args",
+     .meaning = "arguments from the runtime or the administrator; those of the spec are in `cni`",
+     .type = Type::kObject,
+     .open = true},
+    {.name = "dns", .meaning = "the network's DNS", .type = Type::kObject, .keys = kDnsKeys},
+    {.name = "ipam",
+     .meaning = "`type` names the IPAM plugin, which reads the rest",
+     .type = Type::kObject,
+     .keys = kIpamKeys,
+     .open = true},
+    {.name = "prevResult",
+     .meaning = "from the runtime: the result of the plugin before this one in the list",
+     .type = Type::kObject,
+     .open = true},
+    {.name = "runtimeConfig",
+     .meaning = "from the runtime: what `capabilities` asked for",
+     .type = Type::kObject,
+     .open = true},
+    {.name = "patchbayLog",
+     .meaning = "where the plugin writes a line about each call: the absolute path of a file, or "
+                "`stderr`; the variable `PATCHBAY_LOG` comes first",
+     .otherwise = "nowhere",
+     .pattern = "^(/.*|stderr)$",
+     .fits = is_log_file,
+     .expected = "the absolute path of a file, or \"stderr\"",
+     .or_empty = true},
+    kAttachments,
+    attachments_as("cni.dev/attachments"),
+};
+
+Key* find(std::vector<Key>& keys, std::string_view name) {
+  const auto it =
+      std::find_if(keys.begin(), keys.end(), [name](const Key& key) { return key.name == name; });
+  return it == keys.end() ? nullptr : &*it;
+}
+
+}  // namespace
+
+ConfigKeys::ConfigKeys(const Manual& manual)
+    : keys_(manual.keys.begin(), manual.keys.end()), open_(manual.ipam) {
+  const bool delegates = manual.ipam || find(keys_, "ipam") != nullptr;
+  if (const Key* const runtime = find(keys_, "runtimeConfig")) {
+    for (const Key& key : runtime->keys) {
+      capabilities_.push_back({.name = key.name, .meaning = key.meaning, .type = Type::kBool});
+    }
+  }
+  for (const Key& key : kCommon) {
+    if (find(keys_, key.name) == nullptr) keys_.push_back(key);
+  }
+  // A capability that nobody takes is probably misspelt; an IPAM plugin may take it.
+  Key& capabilities = *find(keys_, "capabilities");
+  capabilities.keys = {capabilities_.data(), capabilities_.size()};
+  capabilities.open = delegates;
+}
+
+Key ConfigKeys::root() const {
+  return {.type = Type::kObject, .keys = {keys_.data(), keys_.size()}, .open = open_};
+}
+
+}  // namespace cni

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "libcni/config/conf.h"
+
+namespace cni {
+
+struct Key;
+
+/// The keys that an object may have.
+class KeyList {
+ public:
+  constexpr KeyList() = default;
+  constexpr KeyList(const Key* first, std::size_t count) : first_(first), count_(count) {}
+  template <std::size_t N>
+  constexpr KeyList(const Key (&keys)[N]) : first_(keys), count_(N) {}
+
+  constexpr const Key* begin() const { return first_; }
+  constexpr const Key* end() const;
+
+ private:
+  const Key* first_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+/// What a value is; see also Key::lists.
+enum class Type : std::uint8_t {
+  kBool,
+  kWhole,  ///< a whole number
+  kText,
+  kWord,         ///< one of Key::words
+  kIp,           ///< an address
+  kCidr,         ///< an address with its prefix length
+  kIpOrCidr,     ///< an address, with or without
+  kMac,          ///< the hardware address of one Ethernet interface
+  kWholeOrText,  ///< a whole number, or a text as Key::pattern says
+  kObject,
+};
+
+/// A key of a config: how it is read, and all that is said of it. Texts are Markdown within a line,
+/// without full stop; what stands in backticks is written so in a config.
+struct Key {
+  const char* name = "";
+  const char* meaning = "";         ///< none: the keys of the object speak for themselves
+  const char* otherwise = nullptr;  ///< what holds without the key; none: nothing does
+  Type type = Type::kText;
+  unsigned lists = 0;  ///< 1 is a list of such values, 2 a list of lists of them
+  std::int64_t least = 0, most = std::numeric_limits<std::int64_t>::max();
+  std::span<const std::string_view> words = {};
+  KeyList keys = {};              ///< of the object
+  const char* pattern = nullptr;  ///< of a text: a regular expression (ECMA 262), for --schema
+  /// Whether a text is allowed, where the type does not tell: what pattern says, and more.
+  bool (*fits)(const std::string& text) = nullptr;
+  const char* expected = nullptr;  ///< in words what type, pattern, least and most do not tell
+  bool required = false;
+  bool or_zero = false;   ///< 0 is allowed besides least to most
+  bool or_empty = false;  ///< an empty text is as good as no key
+  bool open = false;      ///< the object may have more keys, which are for others
+  bool flags = false;     ///< the values of those are true or false
+  bool folded = false;    ///< the object's keys are the spec's; they have no lines of their own
+  /// Reads what the key says into conf; place is absent only where the key is required.
+  void (*read)(const Reader& place, const Key& key, void* conf) = nullptr;
+};
+
+constexpr const Key* KeyList::end() const { return first_ + count_; }
+
+/// What a plugin says of itself; plugin_main() prints it for --help, --schema and --keys.
+struct Manual {
+  const char* purpose;  ///< "connects pods to a bridge of the node", without full stop
+  KeyList keys = {};  ///< its own; what every config has is known. runtimeConfig's are capabilities
+  KeyList args = {};  ///< of CNI_ARGS
+  bool ipam = false;  ///< an IPAM plugin: "ipam" is its own and the rest of the config another's
+};
+
+}  // namespace cni

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "libcni/config/key.h"
+
+/// How a key fills a field, by the field's type: describe() completes what the table says of the
+/// key, read() reads. For other types see custom() in libcni/config/keys.h.
+namespace cni {
+
+inline constexpr const char* kCidrForm =
+    "an address with prefix length (CIDR notation, as 10.1.2.0/24)";
+inline constexpr const char* kMacForm =
+    "the hardware address of one Ethernet interface, as 02:00:5e:10:20:30";
+/// "\"ifb\", \"pod\" or \"edt\"", "0 or 68 to 65535", "an IP address": what a value may be.
+std::string expectation(const Key& key);
+/// \throws Error where the number is not one that the key allows.
+std::int64_t read_whole(const Reader& place, const Key& key);
+/// Which of key.words it is. \throws Error where it is none.
+std::size_t read_word(const Reader& place, const Key& key);
+
+template <class T>
+struct Value;
+
+template <>
+struct Value<bool> {
+  static constexpr void describe(Key& key) {
+    key.type = Type::kBool;
+    if (key.otherwise == nullptr) key.otherwise = "false";
+  }
+  static void read(const Reader& place, const Key&, bool& field) { field = place.as_bool(); }
+};
+
+template <std::integral T>
+struct Value<T> {
+  static constexpr void describe(Key& key) {
+    key.type = Type::kWhole;
+    if (std::cmp_greater(key.most, std::numeric_limits<T>::max())) {
+      key.most = std::numeric_limits<T>::max();
+    }
+  }
+  static void read(const Reader& place, const Key& key, T& field) {
+    field = static_cast<T>(read_whole(place, key));
+  }
+};
+
+/// The place of a word in key.words is the enumerator's number.
+template <class T>
+requires std::is_enum_v<T>
+struct Value<T> {
+  static constexpr void describe(Key& key) { key.type = Type::kWord; }
+  static void read(const Reader& place, const Key& key, T& field) {
+    field = static_cast<T>(read_word(place, key));
+  }
+};
+
+template <>
+struct Value<std::string> {
+  static constexpr void describe(Key& key) { key.type = Type::kText; }
+  static void read(const Reader& place, const Key&, std::string& field) {
+    field = place.as_string();
+  }
+};
+
+template <>
+struct Value<std::chrono::milliseconds> {
+  static constexpr void describe(Key& key) { key.type = Type::kWhole; }
+  static void read(const Reader& place, const Key& key, std::chrono::milliseconds& field) {
+    field = std::chrono::milliseconds(read_whole(place, key));
+  }
+};
+
+template <>
+struct Value<Ip> {
+  static constexpr void describe(Key& key) { key.type = Type::kIp; }
+  static void read(const Reader& place, const Key&, Ip& field) { field = place.as_ip(); }
+};
+
+template <>
+struct Value<Cidr> {
+  static constexpr void describe(Key& key) { key.type = Type::kCidr; }
+  static void read(const Reader& place, const Key&, Cidr& field) { field = place.as_cidr(); }
+};
+
+/// An empty text leaves an optional address empty, as in the reference.
+template <class T>
+struct Value<std::optional<T>> {
+  static constexpr bool kOfText = std::same_as<T, Ip> || std::same_as<T, Cidr>;
+  static constexpr void describe(Key& key) {
+    Value<T>::describe(key);
+    key.or_empty = key.or_empty || kOfText;
+  }
+  static void read(const Reader& place, const Key& key, std::optional<T>& field) {
+    if (key.or_empty && place.as_string().empty()) return;
+    T value{};
+    Value<T>::read(place, key, value);
+    field = std::move(value);
+  }
+};
+
+template <class T>
+struct Value<std::vector<T>> {
+  static constexpr void describe(Key& key) {
+    ++key.lists;
+    Value<T>::describe(key);
+  }
+  static void read(const Reader& place, const Key& key, std::vector<T>& field) {
+    field.clear();
+    for (const Reader& element : place.elements())
+      Value<T>::read(element, key, field.emplace_back());
+  }
+};
+
+}  // namespace cni

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcni/plugin/request.h"
+
+namespace cni {
+
+/// The file of a plugin: the first directory of path that holds a regular file of that name.
+/// \throws Error(kInvalidConfig) for a type that is empty, "." or "..", or has a path separator or
+/// NUL in it (CVE-2021-20206), and where no directory has it.
+std::string find_plugin(std::string_view type, const std::vector<std::string>& path);
+
+/// What a plugin process left behind.
+struct Outcome {
+  int wait_status = 0;  ///< as from waitpid(2)
+  std::string out, err;
+  bool ok() const { return wait_status == 0; }
+};
+
+/// How long a delegate may take. The kubelet gives a sandbox four minutes in all.
+inline constexpr std::chrono::seconds kDelegateLimit{110};
+
+/// The longest time there is: no limit.
+inline constexpr std::chrono::seconds kNoLimit = std::chrono::seconds::max();
+
+/// What to run: a file, the words after its name, and exactly this environment.
+struct Program {
+  std::string file;
+  std::vector<std::string> arguments = {};
+  Env env = {};
+  /// In a process group of its own, all of which is killed where it has to be stopped. A delegate
+  /// stays in the group of its parent.
+  bool own_group = false;
+  /// A file descriptor that becomes readable when the program is to be stopped; -1 is none.
+  int stop_fd = -1;
+};
+
+/// Runs a program with input on its stdin, and waits for it. A process that outlives limit is
+/// killed. If this process dies, so does that one, so that nothing goes on to reserve addresses or
+/// to install rules behind the back of the DEL that follows. SIGPIPE must be ignored. A file that
+/// is still being written (ETXTBSY), as by an installer, is waited for some seconds.
+/// \throws netlink::Error where it cannot be started, Error(kTryAgainLater) when the limit is up or
+/// it was stopped.
+Outcome execute(const Program& program, std::string_view input,
+                std::chrono::seconds limit = kDelegateLimit);
+
+/// The directories in text, which ':' separates, as in CNI_PATH; empty ones are left out.
+std::vector<std::string> split_path(std::string_view text);
+
+/// What the failure of a plugin means: its own error object if it printed one, else what is known.
+Error error_from(std::string_view type, const Outcome& outcome);
+
+}  // namespace cni

@@ -1,0 +1,113 @@
+#include "libcni/plugin/ipam.h"
+
+#include <nlohmann/json.hpp>
+
+#include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
+#include "libcni/config/json.h"
+#include "libcni/plugin/invoke.h"
+#include "libcni/plugin/suite.h"
+
+namespace cni {
+
+namespace {
+
+Outcome run(const Request& request, const std::string& file, Command command) {
+  Program plugin{.file = file, .env = current_environment()};
+  for (const auto& [name, value] : request.env) plugin.env.insert_or_assign(name, value);
+  plugin.env.insert_or_assign("CNI_COMMAND", std::string(str(command)));
+  plugin.env.insert_or_assign(kIpamCall, "1");
+  return execute(plugin, request.input);
+}
+
+// What the delegate would read of its environment and stdin.
+Request as_delegate(const Request& request, Command command) {
+  Request out = request;
+  out.command = command;
+  out.env.insert_or_assign("CNI_COMMAND", std::string(str(command)));
+  return out;
+}
+
+void forward_stderr(const Outcome& outcome) {
+  if (!outcome.err.empty()) {
+    std::string text = outcome.err;
+    if (text.back() == '\n') text.pop_back();
+    note(text);
+  }
+}
+
+// An object, or null.
+nlohmann::json result_of(const std::string& type, const std::string& printed) {
+  const auto refuse = [&](std::string_view why) {
+    return Error(Code::kDecodingFailure,
+                 cat("IPAM plugin '", type, "' printed no JSON result", why), printed);
+  };
+  nlohmann::json doc;
+  try {
+    doc = parse_json(printed, "it");
+  } catch (const Error& e) {
+    throw refuse(cat(": ", e.what()));
+  }
+  if (!doc.is_null() && !doc.is_object()) throw refuse("");
+  return doc;
+}
+
+Result add(const Request& request, const std::string& type, const std::string& file) {
+  const Phase phase("ipam");
+  if (const Plugin* const plugin = linked_plugin(type, file)) {
+    return call(*plugin, as_delegate(request, Command::kAdd));
+  }
+  const Outcome outcome = run(request, file, Command::kAdd);
+  forward_stderr(outcome);
+  if (!outcome.ok()) throw error_from(type, outcome);
+  const auto doc = result_of(type, outcome.out);
+  if (doc.is_null()) return {};  // as the reference: "null" is an empty result
+  std::string text;
+  Reader(doc).into("cniVersion", text);
+  const auto version = text.empty() ? request.version : version_from(text);
+  if (!version) {
+    throw Error(Code::kIncompatibleVersion,
+                cat("IPAM plugin '", type, "' answered with unknown cniVersion \"", text, "\""));
+  }
+  return during(cat("result of IPAM plugin '", type, "'"),
+                [&] { return result_from(doc, *version); });
+}
+
+}  // namespace
+
+std::string ipam_type(const Request& request) {
+  std::string type;
+  request.reader()["ipam"].into("type", type);
+  return type;
+}
+
+std::string find_ipam(const Request& request, const std::string& type) {
+  require_ipam(type);
+  return find_plugin(type, request.path);
+}
+
+Result ipam_add(const Request& request, const std::string& type) {
+  const std::string file = find_ipam(request, type);  // else there is nothing to release
+  try {
+    return add(request, type, file);
+  } catch (...) {     // also where only its answer got lost
+    BestEffort each;  // its failure would hide the one that matters
+    each("release", [&] { ipam_forward(request, type, Command::kDel); });
+    throw;
+  }
+}
+
+void ipam_forward(const Request& request, const std::string& type, Command command) {
+  if (type.empty()) return;
+  const Phase phase("ipam");
+  const std::string file = find_ipam(request, type);
+  if (const Plugin* const plugin = linked_plugin(type, file)) {
+    call(*plugin, as_delegate(request, command));
+    return;
+  }
+  const Outcome outcome = run(request, file, command);
+  forward_stderr(outcome);
+  if (!outcome.ok()) throw error_from(type, outcome);
+}
+
+}  // namespace cni

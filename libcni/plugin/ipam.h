@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "libcni/config/result.h"
+#include "libcni/plugin/request.h"
+
+namespace cni {
+
+/// The type of the IPAM plugin that the config names; empty where there is none.
+/// \throws Error(kInvalidConfig).
+std::string ipam_type(const Request& request);
+
+/// The file of the IPAM plugin. \throws Error(kInvalidConfig) as find_plugin() and require_ipam().
+std::string find_ipam(const Request& request, const std::string& type);
+
+/// Runs ADD of the IPAM plugin with the same environment and stdin (spec 1.1, section 4). Where it
+/// fails it is called again with DEL, so that a half-made reservation is not left.
+/// \throws Error: the delegate's own code and text.
+Result ipam_add(const Request& request, const std::string& type);
+
+/// DEL, CHECK, GC or STATUS of the IPAM plugin; nothing where type is empty.
+/// \throws Error: the delegate's own code and text.
+void ipam_forward(const Request& request, const std::string& type, Command command);
+
+/// Undo of ipam_add().
+struct ReleaseAddresses {
+  Request request;
+  std::string type;
+  void operator()() const { ipam_forward(request, type, Command::kDel); }
+  std::string describe() const { return cat("release the addresses by IPAM plugin '", type, "'"); }
+};
+
+}  // namespace cni

@@ -1,0 +1,210 @@
+#include "libcni/plugin/manual.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "libcni/config/key_schema.h"
+
+namespace cni {
+
+namespace {
+
+/// A line of the key table.
+struct Row {
+  std::string name, type, otherwise, meaning;
+};
+
+std::string word_list(const Key& key) {
+  std::string out;
+  for (std::size_t i = 0; i < key.words.size(); ++i) {
+    out += cat(i == 0 ? "" : i + 1 < key.words.size() ? ", " : " or ", "`", key.words[i], "`");
+  }
+  return out;
+}
+
+std::string range_of(const Key& key) {
+  if (key.most < std::numeric_limits<std::uint32_t>::max()) {
+    return cat(key.or_zero ? " 0 or " : " ", key.least, " to ", key.most);
+  }
+  if (key.least <= 0) return "";
+  return cat(key.or_zero ? " 0 or at least " : " of at least ", key.least);
+}
+
+struct Noun {
+  std::string one, many;
+};
+
+Noun noun_of(const Key& key) {
+  switch (key.type) {
+    case Type::kBool:
+      return {"bool", "bools"};
+    case Type::kWhole:
+      return {"number" + range_of(key), "numbers" + range_of(key)};
+    case Type::kText:
+      return {"string", "strings"};
+    case Type::kWord:
+      return {word_list(key), word_list(key)};
+    case Type::kIp:
+    case Type::kIpOrCidr:
+      return {"address", "addresses"};
+    case Type::kCidr:
+      return {"CIDR", "CIDRs"};
+    case Type::kMac:
+      return {"hardware address", "hardware addresses"};
+    case Type::kWholeOrText:
+      return {"number or string", "numbers and strings"};
+    case Type::kObject:
+      return {"object", "objects"};
+  }
+  return {};
+}
+
+std::string type_of(const Key& key) {
+  const Noun noun = noun_of(key);
+  if (key.lists == 0) return noun.one;
+  std::string out = "list of ";
+  for (unsigned i = 1; i < key.lists; ++i) out += "lists of ";
+  return out + noun.many;
+}
+
+void add_rows(std::vector<Row>& out, KeyList keys, const std::string& above) {
+  for (const Key& key : keys) {
+    const std::string name = above + key.name;
+    const char* const absent = key.required ? "required" : "absent";
+    if (key.meaning[0] != '\0') {
+      out.push_back({cat("`", name, "`"), type_of(key),
+                     key.otherwise != nullptr ? key.otherwise : absent, key.meaning});
+    }
+    if (key.folded) continue;
+    std::string brackets;
+    for (unsigned i = 0; i < key.lists; ++i) brackets += "[]";
+    add_rows(out, key.keys, cat(name, brackets, "."));
+  }
+}
+
+// What comes from the runtime is last, wherever it has to stand to be read in order.
+std::vector<Row> rows_of(const Manual& manual) {
+  std::vector<Row> out;
+  std::vector<Key> sorted(manual.keys.begin(), manual.keys.end());
+  std::stable_partition(sorted.begin(), sorted.end(), [](const Key& key) {
+    return std::string_view(key.name) != "args" && std::string_view(key.name) != "runtimeConfig";
+  });
+  add_rows(out, {sorted.data(), sorted.size()}, "");
+  for (const Key& key : manual.args) {
+    out.push_back({cat("`", key.name, "` in `CNI_ARGS`"), type_of(key), "absent", key.meaning});
+  }
+  return out;
+}
+
+// Broken into lines that begin with blanks and end before column 80.
+std::string indented(std::string_view text, std::size_t blanks) {
+  constexpr std::size_t kColumns = 80;
+  std::string out;
+  while (!text.empty()) {
+    std::size_t end = text.size();
+    if (end > kColumns - blanks) {
+      end = text.rfind(' ', kColumns - blanks);
+      if (end == std::string_view::npos) end = std::min(text.find(' '), text.size());
+    }
+    out += cat(std::string(blanks, ' '), text.substr(0, end), "\n");
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+std::string keys_text(const Manual& manual) {
+  std::string out;
+  for (const Row& row : rows_of(manual)) {
+    const bool said = row.otherwise == "absent" || row.otherwise == "required";
+    const std::string other = cat(said ? "" : "default ", row.otherwise);
+    out += indented(plain(cat(row.name, "  (", row.type, "; ", other, ")")), 2);
+    out += indented(plain(row.meaning), 6);
+  }
+  return out.empty() ? "  none of its own\n" : out;
+}
+
+std::string capabilities_text(const Manual& manual) {
+  std::string out;
+  for (const Key& key : manual.keys) {
+    if (std::string_view(key.name) != "runtimeConfig") continue;
+    for (const Key& capability : key.keys) out += cat(out.empty() ? "" : ", ", capability.name);
+  }
+  return out.empty() ? "none" : out;
+}
+
+std::string verbs_text(const Plugin& plugin) {
+  std::string does;
+  std::string skips;
+  const auto sort = [&](const char* verb, bool there) {
+    std::string& list = there ? does : skips;
+    list += cat(list.empty() ? "" : ", ", verb);
+  };
+  sort("ADD", plugin.add != nullptr);
+  sort("DEL", plugin.del != nullptr);
+  sort("CHECK", plugin.check != nullptr);
+  sort("GC", plugin.gc != nullptr);
+  sort("STATUS", plugin.status != nullptr);
+  sort("VERSION", true);
+  return skips.empty() ? does : cat(does, "; nothing is done by ", skips);
+}
+
+constexpr std::string_view kOptions =
+    "  --help      this text\n"
+    "  --version   the version of patchbay, and those of the CNI spec\n"
+    "  --schema    the JSON Schema of the config\n"
+    "  --keys      the keys as a Markdown table\n"
+    "  --validate  what ADD would refuse in the config on stdin; nothing is changed\n";
+
+const Manual& manual_of(const Plugin& plugin) {
+  if (plugin.manual != nullptr) return *plugin.manual;
+  throw std::invalid_argument("the plugin has no table of its keys");
+}
+
+}  // namespace
+
+std::string about(const Plugin& plugin) {
+  std::string versions;
+  for (const auto v : supported_versions()) versions += cat(versions.empty() ? "" : ", ", v);
+  return cat("CNI ", plugin.name, " plugin patchbay ", build_version(),
+             "\nCNI protocol versions supported: ", versions);
+}
+
+std::string key_table(const Manual& manual) {
+  std::string out = "| key | type | default | meaning |\n|---|---|---|---|\n";
+  for (const Row& row : rows_of(manual)) {
+    out += cat("| ", row.name, " | ", row.type, " | ", row.otherwise, " | ", row.meaning, " |\n");
+  }
+  return out;
+}
+
+std::string help(const Plugin& plugin) {
+  std::string out = cat(about(plugin), "\n\n");
+  if (plugin.manual != nullptr) {
+    out += indented(cat(plugin.name, " ", plain(plugin.manual->purpose), "."), 0);
+    out += "\n";
+  }
+  out += indented(
+      "A container runtime runs it with the verb in CNI_COMMAND and the network config on stdin.",
+      0);
+  out += cat("Verbs: ", verbs_text(plugin), "\n");
+  if (plugin.manual != nullptr) {
+    out += cat("Capabilities: ", capabilities_text(*plugin.manual), "\n\nKeys of the config:\n",
+               keys_text(*plugin.manual));
+  }
+  return cat(out, "\nOptions:\n", kOptions, "\nDocumentation: plugins/", plugin.name,
+             "/README.md in the sources of patchbay\n");
+}
+
+std::string answer_to(const Plugin& plugin, std::string_view option) {
+  if (option == "--help" || option == "-h") return help(plugin);
+  if (option == "--version") return about(plugin) + "\n";
+  if (option == "--keys") return key_table(manual_of(plugin));
+  if (option == "--schema") {
+    return schema_of(std::string(plugin.name), manual_of(plugin)).dump(2) + "\n";
+  }
+  throw std::invalid_argument(cat("unknown option '", option,
+                                  "', expected --help, --version, --schema, --keys or --validate"));
+}
+
+}  // namespace cni

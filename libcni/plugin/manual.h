@@ -1,0 +1,22 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "libcni/plugin/plugin.h"
+
+/// What a plugin says to a person, or to a program that wants to know it: made from its Manual.
+namespace cni {
+
+/// "CNI bridge plugin patchbay 0.1.0", and the versions of the spec: two lines.
+std::string about(const Plugin& plugin);
+/// The text for --help.
+std::string help(const Plugin& plugin);
+/// The keys as a Markdown table, which the plugin's README contains.
+std::string key_table(const Manual& manual);
+
+/// The text that an option asks for.
+/// \throws std::invalid_argument for an unknown option, or where the plugin has no Manual.
+std::string answer_to(const Plugin& plugin, std::string_view option);
+
+}  // namespace cni

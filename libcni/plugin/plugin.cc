@@ -1,0 +1,270 @@
+#include "libcni/plugin/plugin.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "libcni/config/complaints.h"
+#include "libcni/plugin/log.h"
+#include "libcni/plugin/manual.h"
+#include "netlink/types/fd.h"
+
+namespace cni {
+
+namespace {
+
+// Names the verbs beyond the spec to those who ask for them.
+std::string versions_json(const Plugin& plugin, const Env& env) {
+  nlohmann::ordered_json out;
+  out["cniVersion"] = str(kNewest);
+  out["supportedVersions"] = nlohmann::ordered_json::array();
+  for (const auto v : supported_versions()) out["supportedVersions"].push_back(v);
+  if (plugin.repair != nullptr && env.contains(Repair::kAsk)) out[Repair::kVerbsKey] = {"REPAIR"};
+  return out.dump() + "\n";
+}
+
+std::string text_of(const nlohmann::ordered_json& json) {
+  return json.dump(4, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+void write_out(int out, const std::string& text) {
+  try {
+    netlink::write_all(out, text, "stdout");
+  } catch (const netlink::Error& e) {
+    throw Error(Code::kIoFailure, e.what());
+  }
+}
+
+nlohmann::ordered_json error_object(Version version, const Error& e) {
+  nlohmann::ordered_json out;
+  out["cniVersion"] = str(version);
+  out["code"] = static_cast<unsigned>(e.code());
+  out["msg"] = e.what();
+  if (!e.details().empty()) out["details"] = e.details();
+  return out;
+}
+
+int fail(const World& world, Version version, const Error& e) noexcept try {
+  netlink::write_all(world.out, text_of(error_object(version, e)), "stdout");
+  return 1;
+} catch (const std::exception&) {
+  note(e.what());  // stdout is lost: say it where it may be seen
+  return 1;
+}
+
+void read(const World& world, Request& request) {
+  const Phase phase("read");
+  request.read(world.env, world.in);
+}
+
+void add(const Plugin& plugin, const Request& request, int out) {
+  Undo undo;
+  const Result result = plugin.add(request, undo);
+  const Phase phase("answer");
+  write_out(out, text_of(to_json(result, request.version)));
+  undo.commit();
+}
+
+void repair(const Plugin& plugin, const Request& request, int out) {
+  if (plugin.repair == nullptr) {
+    throw Error(Code::kInvalidEnvironment, "unknown CNI_COMMAND: REPAIR");
+  }
+  bool only_look = false;
+  request.reader().into(Repair::kLookKey, only_look);
+  Repair repair(only_look);
+  const Result result = plugin.repair(request, repair);
+  nlohmann::ordered_json answer;
+  answer["cniVersion"] = str(request.version);
+  answer["found"] = repair.found();
+  answer["result"] = to_json(result, request.version);
+  write_out(out, text_of(answer));
+}
+
+// Where another executable of this directory is: an absolute path, else the current directory would
+// say what is run as root.
+std::string path_beside(std::string_view name) {
+  std::string own(4096, '\0');
+  const ssize_t size = ::readlink("/proc/self/exe", own.data(), own.size());
+  if (size < 0) throw netlink::Error(cat("find '", name, "': readlink '/proc/self/exe'"), errno);
+  own.resize(static_cast<std::size_t>(size));
+  if (!own.starts_with('/')) {
+    throw Error(Code::kInternal, cat("find '", name, "': '", own, "' is no absolute path"));
+  }
+  return cat(own.substr(0, own.rfind('/') + 1), name);
+}
+
+// Becomes the other executable, which begins the call anew with the same input.
+[[noreturn]] void hand_over(std::string_view name, const World& world, const Request& request) {
+  std::string program = path_beside(name);
+  const netlink::Fd input(::memfd_create("stdin", MFD_CLOEXEC));
+  if (!input) throw netlink::Error("keep the network config", errno);
+  netlink::write_all(input.get(), request.input, "a copy of the network config");
+  const bool given = ::lseek(input.get(), 0, SEEK_SET) == 0 &&
+                     ::dup2(input.get(), STDIN_FILENO) >= 0 &&
+                     ::dup2(world.out, STDOUT_FILENO) >= 0;
+  char* const arguments[] = {program.data(), nullptr};
+  if (given) ::execve(program.c_str(), arguments, environ);
+  const int error = errno;
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  throw Error(
+      Code::kPluginUnavailable,
+      cat(netlink::Error(cat("run '", program, "'"), error).what(), ", which this network needs"));
+}
+
+void serve(const Plugin& plugin, const World& world, const Request& request) {
+  if (request.command == Command::kVersion) {
+    return write_out(world.out, versions_json(plugin, world.env));
+  }
+  if (world.env.contains(kIpamCall)) require_ipam(plugin);
+  require_foreign_netns(request);  // before the verb, not after it
+  if (plugin.elsewhere != nullptr) {
+    if (const auto name = plugin.elsewhere(request); !name.empty()) hand_over(name, world, request);
+  }
+  if (request.command == Command::kAdd && plugin.add != nullptr) {
+    return add(plugin, request, world.out);
+  }
+  if (request.command == Command::kRepair) return repair(plugin, request, world.out);
+  dispatch(plugin, request);
+}
+
+// What ADD says of the container, where there is none.
+Env for_no_container(const Env& env) {
+  Env out{{"CNI_COMMAND", "ADD"},
+          {"CNI_CONTAINERID", "none"},
+          {"CNI_NETNS", "/none"},
+          {"CNI_IFNAME", "eth0"},
+          {"CNI_PATH", "/none"}};
+  if (const auto args = env.find("CNI_ARGS"); args != env.end()) out.insert(*args);
+  return out;
+}
+
+// Runs fn; failed tells of what it throws. The exit status.
+template <class Fn, class Failed>
+int reporting(Fn&& fn, Failed&& failed) noexcept {
+  try {
+    fn();
+    return 0;
+  } catch (const Error& e) {  // undo has already run
+    return failed(e);
+  } catch (const netlink::Error& e) {
+    return failed(Error(code_of(e), e.what()));
+  } catch (const std::exception& e) {  // bad_alloc, what a library throws
+    return failed(Error(Code::kInternal, e.what()));
+  }
+}
+
+int answer(const Plugin& plugin, int argc, char** argv) try {
+  if (argc > 2) throw std::invalid_argument(cat("one option at a time, not '", argv[2], "' too"));
+  if (argv[1] == std::string_view("--validate")) {
+    return validate(plugin, {.env = environment_for_plugins()});
+  }
+  netlink::write_all(STDOUT_FILENO, answer_to(plugin, argv[1]), "stdout");
+  return 0;
+} catch (const std::invalid_argument& e) {
+  note(cat(plugin.name, ": ", e.what()));
+  return 2;
+} catch (const std::exception& e) {
+  note(cat(plugin.name, ": ", e.what()));
+  return 1;
+}
+
+// Keeps stdout for the result: what was fd 1 is kept under another number, fd 1 becomes stderr.
+// A descriptor of 0 to 2 that the caller left closed is pointed at /dev/null, so that no socket of
+// ours gets its number. Without a stdout the Fd is empty and the write of the result fails.
+netlink::Fd private_stdout() {
+  netlink::Fd out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  if (!out && errno != EBADF) return netlink::Fd(STDOUT_FILENO);  // unprotected, but there
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // The lowest free number is the one that open(2) gives, so each closed one gets its own.
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) break;
+  }
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  return out;
+}
+
+}  // namespace
+
+std::string_view build_version() { return PATCHBAY_VERSION; }
+
+void require_ipam(const Plugin& plugin) {
+  if (plugin.manual != nullptr && plugin.manual->ipam) return;
+  throw Error(Code::kInvalidConfig, cat("ipam.type: '", plugin.name, "' is not an IPAM plugin"),
+              "IPAM plugins give addresses, as host-local, static and dhcp do");
+}
+
+void dispatch(const Plugin& plugin, const Request& request) {
+  const auto call = [&request](void (*verb)(const Request&)) {
+    if (verb != nullptr) verb(request);
+  };
+  switch (request.command) {
+    case Command::kDel:
+      return call(plugin.del);
+    case Command::kCheck:
+      return call(plugin.check);
+    case Command::kGc:
+      return call(plugin.gc);
+    case Command::kStatus:
+      return call(plugin.status);
+    case Command::kAdd:
+    case Command::kRepair:
+    case Command::kVersion:
+      return;
+  }
+}
+
+int run(const Plugin& plugin, const World& world) noexcept {
+  Request request;
+  CallLog log(plugin.name, world.env);
+  const auto serve_all = [&] {
+    read(world, request);
+    log.has_read(request);
+    serve(plugin, world, request);
+    log.finish(request, nullptr);
+  };
+  return reporting(serve_all, [&](const Error& e) {
+    const int status = fail(world, request.stated_version(), e);
+    log.finish(request, &e);
+    return status;
+  });
+}
+
+int validate(const Plugin& plugin, const World& world) {
+  Request request;
+  nlohmann::ordered_json answer;
+  const auto look = [&] {
+    request.read(for_no_container(world.env), world.in);
+    if (plugin.validate != nullptr) plugin.validate(request);
+  };
+  const int status = reporting(look, [&](const Error& e) {
+    answer = error_object(request.stated_version(), e);
+    return 1;
+  });
+  const bool has_table = plugin.manual != nullptr && request.conf->is_object();
+  const auto found =
+      has_table ? complaints(*plugin.manual, *request.conf) : std::vector<Complaint>();
+  if (!found.empty()) answer["findings"] = json_of(found);
+  if (!answer.is_null()) netlink::write_all(world.out, text_of(answer), "stdout");
+  return status;
+}
+
+int plugin_main(const Plugin& plugin, int argc, char** argv) {
+  if (argc > 1) return answer(plugin, argc, argv);
+  World world{.env = environment_for_plugins()};
+  const auto command = world.env.find("CNI_COMMAND");
+  if (command == world.env.end() || command->second.empty()) {
+    note(about(plugin));
+    return 0;
+  }
+  ::signal(SIGPIPE, SIG_IGN);  // a closed stdout must undo ADD, not end the process
+  const netlink::Fd out = private_stdout();
+  world.out = out.get();
+  return run(plugin, world);
+}
+
+}  // namespace cni

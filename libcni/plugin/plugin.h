@@ -1,0 +1,71 @@
+#pragma once
+
+#include <string_view>
+
+#include "libcni/common/undo.h"
+#include "libcni/config/key.h"
+#include "libcni/config/result.h"
+#include "libcni/plugin/repair.h"
+#include "libcni/plugin/request.h"
+
+namespace cni {
+
+/// A name and a function per verb; a verb left out succeeds and does nothing, as in the reference.
+struct Plugin {
+  std::string_view name;
+  Result (*add)(const Request&, Undo&) = nullptr;
+  void (*del)(const Request&) = nullptr;
+  void (*check)(const Request&) = nullptr;
+  void (*gc)(const Request&) = nullptr;
+  void (*status)(const Request&) = nullptr;
+  /// For --validate: throws what ADD would throw for its input alone, and looks at nothing else.
+  void (*validate)(const Request&) = nullptr;
+  const Manual* manual = nullptr;
+  /// The name of an executable beside this one that has what the request needs and this one lacks,
+  /// and therefore takes the call instead; empty where there is no such need. Asked before a verb.
+  std::string_view (*elsewhere)(const Request&) = nullptr;
+  /// What is not as ADD left it on the node is made again; neither the pod nor IPAM is touched.
+  /// Gives the result of ADD as it is now. Left out, the verb is unknown.
+  Result (*repair)(const Request&, Repair&) = nullptr;
+};
+
+/// One run's surroundings: plugin_main() takes them from the process, a test makes them up.
+/// in and out are file descriptors that stay the caller's; what is noted goes to the process's
+/// stderr.
+struct World {
+  Env env;
+  int in = 0, out = 1;
+};
+
+/// Runs the verb that the environment names and writes its outcome: a result, a version object, an
+/// error object, or nothing. Returns the exit status, 0 or 1. ADD is committed after its result is
+/// written; whatever fails before that is taken back.
+int run(const Plugin& plugin, const World& world) noexcept;
+
+/// The variable that says to a plugin that it is run as an IPAM plugin: one that is none refuses,
+/// so that copies and wrappers of a plugin cannot run each other without end.
+inline constexpr const char* kIpamCall = "PATCHBAY_IPAM_CALL";
+
+/// \throws Error(kInvalidConfig) where it is no IPAM plugin.
+void require_ipam(const Plugin& plugin);
+
+/// Runs DEL, CHECK, GC or STATUS. \throws what the verb throws.
+void dispatch(const Plugin& plugin, const Request& request);
+
+/// Reads a config as ADD would and lets the plugin refuse it, without a namespace and without any
+/// change. Returns 1 and writes the error object where ADD would fail, else returns 0. In the
+/// object "findings" is all that the table of keys has against the config
+/// (libcni/config/complaints.h); with exit status 0 nothing is written where there is none. Of the
+/// environment only CNI_ARGS counts.
+int validate(const Plugin& plugin, const World& world);
+
+/// main() of a plugin. What libraries print to stdout goes to stderr; a closed stdout is an error
+/// like another, not a signal. An argument, which no runtime gives, asks for --help, --version,
+/// --schema, --keys or --validate; exit status 2 where it is another. Without arguments and
+/// CNI_COMMAND it says on stderr what it is.
+int plugin_main(const Plugin& plugin, int argc, char** argv);
+
+/// The version of this build, as "0.1.0".
+std::string_view build_version();
+
+}  // namespace cni

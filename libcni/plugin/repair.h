@@ -1,0 +1,49 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libcni/common/error.h"
+
+namespace cni {
+
+/// One run of REPAIR, a verb of these plugins: makes again what ADD made on the node and others
+/// removed, part by part. A part that is as it should be is not touched, so that a run on a healthy
+/// node changes nothing, and one that was killed is simply run again.
+class Repair {
+ public:
+  /// only_look: what is wrong is found and named, and stays.
+  explicit Repair(bool only_look = false) : only_look_(only_look) {}
+
+  /// Runs check; where it throws an Error, that is a finding, and fix is run.
+  /// False where the part is not whole, since it was only to be looked at.
+  template <class Check, class Fix>
+  bool part(Check&& check, Fix&& fix) {
+    try {
+      std::forward<Check>(check)();
+      return true;
+    } catch (const Error& e) {
+      found_.emplace_back(e.what());
+    }
+    if (only_look_) return false;
+    std::forward<Fix>(fix)();
+    return true;
+  }
+
+  /// What was wrong, in the words of CHECK.
+  const std::vector<std::string>& found() const { return found_; }
+
+  /// The key of the config that asks for a look only, and the key of the answer to VERSION that
+  /// says that a plugin has the verb. VERSION has it where kAsk is in the environment: nobody else
+  /// is told more than the spec says.
+  static constexpr const char* kLookKey = "patchbay/onlyLook";
+  static constexpr const char* kVerbsKey = "patchbay/verbs";
+  static constexpr const char* kAsk = "PATCHBAY_VERBS";
+
+ private:
+  bool only_look_;
+  std::vector<std::string> found_;
+};
+
+}  // namespace cni

@@ -1,0 +1,243 @@
+#include "libcni/plugin/request.h"
+
+#include <unistd.h>
+
+#include <cctype>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "libcni/config/json.h"
+#include "libcni/config/names.h"
+#include "libcni/plugin/invoke.h"
+#include "netlink/types/fd.h"
+
+namespace cni {
+
+namespace {
+
+std::string lookup(const Env& env, std::string_view name) {
+  const auto it = env.find(name);
+  return it == env.end() ? std::string() : it->second;
+}
+
+struct Needs {
+  bool id, netns, ifname, path;
+};
+
+Needs needs_of(std::string_view command) {
+  if (command == "ADD" || command == "CHECK" || command == "REPAIR")
+    return {true, true, true, true};
+  if (command == "DEL") return {true, false, true, true};
+  if (command == "GC" || command == "STATUS") return {false, false, false, true};
+  return {false, false, false, false};
+}
+
+// What becomes a part of the result must be text that JSON can carry. Only ADD is refused for it: a
+// DEL takes what comes.
+void require_utf8(const char* variable, const std::string& value) {
+  try {
+    static_cast<void>(nlohmann::json(value).dump());
+  } catch (const nlohmann::json::type_error&) {
+    throw Error(Code::kInvalidEnvironment, cat(variable, ": not UTF-8"), value);
+  }
+}
+
+// The reference's order: each variable in turn, validated where it is required; then what is
+// missing.
+void take_variables(const Env& env, Request& request) {
+  const std::string command = lookup(env, "CNI_COMMAND");
+  const Needs needs = needs_of(command);
+  std::string missing;
+  const auto take = [&](const char* name, bool required) {
+    std::string value = lookup(env, name);
+    if (value.empty() && required) missing += cat(missing.empty() ? "" : ",", name);
+    return value;
+  };
+  take("CNI_COMMAND", true);
+  request.container_id = take("CNI_CONTAINERID", needs.id);
+  if (needs.id && !request.container_id.empty()) check_container_id(request.container_id);
+  request.netns = take("CNI_NETNS", needs.netns);
+  request.ifname = take("CNI_IFNAME", needs.ifname);
+  if (needs.ifname && !request.ifname.empty()) check_ifname(request.ifname);
+  request.args = take("CNI_ARGS", false);
+  const std::string path = take("CNI_PATH", needs.path);
+  if (!missing.empty()) {
+    throw Error(Code::kInvalidEnvironment, cat("required env variables [", missing, "] missing"));
+  }
+  if (lookup(env, "CNI_COMMAND") == str(Command::kAdd)) {
+    require_utf8("CNI_NETNS", request.netns);
+    require_utf8("CNI_IFNAME", request.ifname);
+  }
+  if (!needs.id) request.container_id.clear();
+  if (!needs.ifname) request.ifname.clear();
+  request.path = split_path(path);
+}
+
+std::string read_name(const nlohmann::json& conf) {
+  if (!conf.is_object()) {
+    throw Error(Code::kDecodingFailure, "the network config on stdin is not a JSON object");
+  }
+  std::string name;
+  Reader(conf, Code::kDecodingFailure).into("name", name);
+  check_network_name(name);
+  return name;
+}
+
+Command read_command(const std::string& text) {
+  for (const Command c : {Command::kAdd, Command::kDel, Command::kCheck, Command::kGc,
+                          Command::kStatus, Command::kVersion, Command::kRepair}) {
+    if (str(c) == text) return c;
+  }
+  throw Error(Code::kInvalidEnvironment, cat("unknown CNI_COMMAND: ", text));
+}
+
+// The oldest version that has the verb.
+Version first_version_of(Command command) {
+  if (command == Command::kCheck || command == Command::kRepair) return Version::k0_4_0;
+  if (command == Command::kGc || command == Command::kStatus) return Version::k1_1_0;
+  return Version::k0_1_0;
+}
+
+Version read_version(const nlohmann::json& conf, Command command) {
+  std::string text;
+  Reader(conf, Code::kDecodingFailure).into("cniVersion", text);
+  const Version first = first_version_of(command);
+  if (first != Version::k0_1_0) {
+    const SemVer wanted = SemVer::parse(text);
+    if (wanted < SemVer::parse(str(first))) {
+      throw Error(
+          Code::kIncompatibleVersion, cat("config version does not allow ", str(command)),
+          cat("cniVersion is \"", text, "\", ", str(command), " needs ", str(first), " or newer"));
+    }
+    if (wanted > SemVer::parse(str(kNewest))) {
+      throw Error(Code::kIncompatibleVersion, cat("plugin version does not allow ", str(command)),
+                  cat("cniVersion is \"", text, "\", the newest supported is ", str(kNewest)));
+    }
+  }
+  if (const auto version = version_from(text)) return *version;
+  std::string list;
+  for (const auto v : supported_versions()) list += cat(list.empty() ? "" : " ", "\"", v, "\"");
+  throw Error(Code::kIncompatibleVersion, "incompatible CNI versions",
+              cat("config is \"", text, "\", plugin supports [", list, "]"));
+}
+
+template <class Wanted>
+Env environment_where(Wanted&& wanted) {
+  Env env;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const char* equals = std::strchr(*entry, '=');
+    if (equals == nullptr) continue;
+    const std::string_view name(*entry, static_cast<std::size_t>(equals - *entry));
+    if (wanted(name)) env.insert_or_assign(std::string(name), std::string(equals + 1));
+  }
+  return env;
+}
+
+}  // namespace
+
+Env current_environment() {
+  return environment_where([](std::string_view) { return true; });
+}
+
+Env environment_for_plugins() {
+  return environment_where([](std::string_view name) {
+    return name.starts_with("CNI_") || name.starts_with("PATCHBAY_") || name == "TRACEPARENT";
+  });
+}
+
+std::string_view str(Command command) {
+  switch (command) {
+    case Command::kAdd:
+      return "ADD";
+    case Command::kDel:
+      return "DEL";
+    case Command::kCheck:
+      return "CHECK";
+    case Command::kGc:
+      return "GC";
+    case Command::kStatus:
+      return "STATUS";
+    case Command::kVersion:
+      return "VERSION";
+    case Command::kRepair:
+      return "REPAIR";
+  }
+  return "?";
+}
+
+void Request::read(const Env& from, int in) {
+  if (!read_environment(from)) return;  // stdin is not read
+  try {
+    read_config(netlink::read_all(in, "stdin"));
+  } catch (const netlink::Error& e) {
+    throw Error(Code::kIoFailure, cat("error reading from stdin: ", e.what()));
+  }
+}
+
+bool Request::read_environment(const Env& from) {
+  env = from;
+  take_variables(env, *this);
+  return lookup(env, "CNI_COMMAND") != str(Command::kVersion);
+}
+
+void Request::read_config(std::string text) {
+  input = std::move(text);
+  conf = parse_json(input, "the network config on stdin");
+  network = read_name(conf);
+  command = read_command(lookup(env, "CNI_COMMAND"));
+  version = read_version(conf, command);
+}
+
+Version Request::stated_version() const noexcept try {
+  if (!conf->is_object()) return kNewest;
+  std::string text;
+  reader().into("cniVersion", text);
+  return version_from(text).value_or(kNewest);
+} catch (const std::exception&) {
+  return kNewest;
+}
+
+std::optional<Result> Request::prev_result() const {
+  const Reader place = reader()["prevResult"];
+  if (!place.present()) return std::nullopt;
+  return during("could not parse prevResult", [&] { return result_from(place.json(), version); });
+}
+
+std::optional<std::vector<Attachment>> Request::valid_attachments() const {
+  // The keys contain dots and slashes; what they are called in complaints is their full name.
+  for (const char* key : {"cni.dev/valid-attachments", "cni.dev/attachments"}) {
+    if (!conf->contains(key)) continue;
+    std::vector<Attachment> out;
+    for (const Reader& one : reader()[key].elements()) {
+      Attachment attachment{one["containerID"].as_string(), one["ifname"].as_string()};
+      if (attachment.container_id.empty() || attachment.ifname.empty()) {
+        one.fail("expected containerID and ifname, neither of them empty");
+      }
+      out.push_back(std::move(attachment));
+    }
+    return out;
+  }
+  return std::nullopt;
+}
+
+netlink::NetNs open_netns(const Request& request) try {
+  return netlink::NetNs::open(request.netns);
+} catch (const netlink::Error& e) {
+  const netlink::Error named(cat("failed to open netns \"", request.netns, "\""), e.error(),
+                             e.kernel_text());
+  throw Error(Code::kInvalidNetNs, named.what(), "the path is that of CNI_NETNS");
+}
+
+void require_foreign_netns(const Request& request) {
+  const Command command = request.command;
+  if (command != Command::kAdd && command != Command::kDel && command != Command::kRepair) return;
+  std::string override_value = lookup(request.env, "CNI_NETNS_OVERRIDE");
+  for (char& c : override_value) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (override_value == "1" || override_value == "true" || request.netns.empty()) return;
+  if (netlink::NetNs::is_current(request.netns)) {
+    throw Error(Code::kInvalidNetNs,
+                "plugin's netns and netns from CNI_NETNS should not be the same", request.netns);
+  }
+}
+
+}  // namespace cni

@@ -1,0 +1,119 @@
+#include "libcni/plugin/suite.h"
+
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "libcni/plugin/log.h"
+#include "netlink/types/fd.h"
+
+namespace cni {
+
+namespace {
+
+// Of this process; set once, by suite_main().
+constinit std::span<const Plugin* const> linked_plugins;
+
+const Plugin* find(std::string_view type) noexcept {
+  const auto found = std::find_if(linked_plugins.begin(), linked_plugins.end(),
+                                  [type](const Plugin* plugin) { return plugin->name == type; });
+  return found == linked_plugins.end() ? nullptr : *found;
+}
+
+// The plugin that a file is called as: "bridge", or "bridge.real" as whoever wraps it may call it.
+const Plugin* called_as(std::string_view path) noexcept {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  const Plugin* const plugin = find(name);
+  return plugin != nullptr ? plugin : find(name.substr(0, name.find('.')));
+}
+
+std::string usage() {
+  std::string names;
+  for (const Plugin* plugin : linked_plugins) names += cat(names.empty() ? "" : " ", plugin->name);
+  return cat("CNI plugins of patchbay ", build_version(),
+             ", each to be called by its own name: ", names);
+}
+
+// Says to the runtime, if there is one, that it called nothing.
+int refuse(std::string_view name) {
+  const auto what = cat("'", name, "' is no plugin: ", usage());
+  note(what);
+  if (!current_environment().contains("CNI_COMMAND")) return 2;
+  const nlohmann::ordered_json error{{"cniVersion", str(kNewest)},
+                                     {"code", static_cast<unsigned>(Code::kInvalidEnvironment)},
+                                     {"msg", what}};
+  netlink::write_all(STDOUT_FILENO, error.dump(4), "stdout");
+  return 1;
+}
+
+// The results of old versions say less than a plugin knows; a delegate's is no exception.
+Result as_printed(Result result, Version version) {
+  if (version >= Version::k0_3_0) return result;
+  return result_from(to_json(result, version), version);
+}
+
+Result run_verb(const Plugin& plugin, const Request& request) {
+  if (request.command == Command::kAdd) {
+    Undo undo;
+    Result result = as_printed(plugin.add(request, undo), request.version);
+    undo.commit();  // handed over: it is the caller's to take back
+    return result;
+  }
+  dispatch(plugin, request);
+  return {};
+}
+
+}  // namespace
+
+int suite_main(std::span<const Plugin* const> plugins, int argc, char** argv) try {
+  linked_plugins = plugins;
+  const std::string_view own = argc > 0 ? argv[0] : "";
+  if (const Plugin* const plugin = called_as(own)) return plugin_main(*plugin, argc, argv);
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  if (const Plugin* const plugin = find(first)) return plugin_main(*plugin, argc - 1, argv + 1);
+  return refuse(argc > 1 ? first : own);
+} catch (const std::exception& e) {
+  note(e.what());
+  return 1;
+}
+
+const Plugin* linked_plugin(std::string_view type, const std::string& file) noexcept {
+  const Plugin* const plugin = find(type);
+  struct stat there {};
+  struct stat here {};
+  if (plugin == nullptr || ::stat(file.c_str(), &there) != 0) return nullptr;
+  // What execve(2) was given: getauxval(3). No look into /proc.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): it is how it says so
+  const auto* own = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  if (own == nullptr || ::stat(own, &here) != 0) return nullptr;
+  return there.st_dev == here.st_dev && there.st_ino == here.st_ino ? plugin : nullptr;
+}
+
+void require_ipam(std::string_view type) {
+  if (const Plugin* const plugin = called_as(type)) require_ipam(*plugin);
+}
+
+Result call(const Plugin& plugin, const Request& request) {
+  CallLog log(plugin.name, request.env);
+  log.has_read(request);
+  const auto failure = [&](const Error& e) {
+    log.finish(request, &e);
+    return e;
+  };
+  try {
+    Result result = run_verb(plugin, request);
+    log.finish(request, nullptr);
+    return result;
+  } catch (const Error& e) {
+    throw failure(e);
+  } catch (const netlink::Error& e) {
+    throw failure(Error(code_of(e), e.what()));
+  } catch (const std::exception& e) {
+    throw failure(Error(Code::kInternal, e.what()));
+  }
+}
+
+}  // namespace cni

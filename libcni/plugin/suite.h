@@ -1,0 +1,30 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "libcni/plugin/plugin.h"
+
+namespace cni {
+
+/// main() of an executable that is several plugins: the name that it is called by says which (also
+/// with something behind a dot: "bridge.real"), or else its first argument. Where neither is a
+/// plugin's it says so, to a runtime by an error object. plugins lasts as long as the process.
+int suite_main(std::span<const Plugin* const> plugins, int argc, char** argv);
+
+/// The plugin of that type where file is the executable that runs now, by whatever name: it can be
+/// called without another process. Null otherwise.
+const Plugin* linked_plugin(std::string_view type, const std::string& file) noexcept;
+
+/// Refuses a type that is a plugin of this executable and no IPAM plugin: run as one, it would run
+/// its own IPAM plugin, itself, without end. Nothing is known of other types.
+/// \throws Error(kInvalidConfig).
+void require_ipam(std::string_view type);
+
+/// Runs a verb of a plugin in this process, as a delegate of the one that runs. request is what the
+/// delegate would have been given. The result is that of ADD, else empty. \throws Error as the
+/// delegate would have printed it.
+Result call(const Plugin& plugin, const Request& request);
+
+}  // namespace cni

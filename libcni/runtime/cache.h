@@ -1,0 +1,81 @@
+#pragma once
+
+#include <ctime>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libcni/config/json_value.h"
+
+namespace cni {
+
+/// Which interface of which container in which network.
+struct AttachmentKey {
+  std::string network, container_id, ifname;
+  auto operator<=>(const AttachmentKey&) const = default;
+
+  /// "interface 'eth0' of container 'c1' in network 'net1'"
+  std::string str() const;
+  /// NETWORK-CONTAINER-IFNAME. The dashes make it ambiguous, so what is in a file decides.
+  /// \throws Error(kInvalidEnvironment) where a part is empty or no part of a file's name, or the
+  /// whole is longer than a file's name may be.
+  std::string file_name() const;
+};
+
+/// CNI_ARGS: keys with values, in order.
+using Args = std::vector<std::pair<std::string, std::string>>;
+
+/// What is remembered of an ADD, for the CHECK, DEL and GC that follow.
+struct CachedAttachment {
+  AttachmentKey key;
+  std::string netns;  ///< a file of an older runtime without it: the sandbox of the result
+  Args args;
+  JsonValue capabilities;    ///< capability arguments, an object; null: none
+  std::string config;        ///< the network list, as text
+  JsonValue result;          ///< of the last plugin; null: that ADD did not come to its end
+  std::time_t modified = 0;  ///< seconds since the epoch; set by reading
+  std::string stamp = {};    ///< another one after every put(); set by reading
+};
+
+/// The results cache, in the reference's place and format ("cniCacheV1"), so that runtimes built on
+/// either go on with what the other left. Files are replaced at once, so that a reader sees an old
+/// or a new one. A file that is empty, torn or foreign all the same (a full disk, a power cut, the
+/// reference's own writes) is said so on stderr and then is as good as absent.
+class Cache {
+ public:
+  static constexpr const char* kDefaultDir = "/var/lib/cni";
+
+  /// The files are in dir/results.
+  explicit Cache(std::string dir = kDefaultDir) : dir_(std::move(dir)) {}
+
+  const std::string& dir() const { return dir_; }
+
+  /// Makes or replaces the file of an attachment; the caller keeps others from the same file.
+  /// \throws netlink::Error, Error as file_name().
+  void put(const CachedAttachment& attachment) const;
+  /// Nothing where it is absent, broken, unreadable or of another attachment. A bare result, which
+  /// very old runtimes left, is taken as one of this attachment.
+  std::optional<CachedAttachment> find(const AttachmentKey& key) const;
+  /// Removes the file, broken or not, unless it is another attachment's.
+  void remove(const AttachmentKey& key) const;
+
+  /// A file that cannot be read as what it should be.
+  struct Broken {
+    std::string name;  ///< in dir/results
+    std::string why;
+    std::string stamp;  ///< as CachedAttachment::stamp
+    auto operator<=>(const Broken&) const = default;
+  };
+  struct Listing {
+    std::vector<CachedAttachment> attachments;  ///< by file name
+    std::vector<Broken> broken;
+  };
+  /// Everything there is. \throws netlink::Error where the directory cannot be read.
+  Listing list() const;
+
+ private:
+  std::string dir_;
+};
+
+}  // namespace cni

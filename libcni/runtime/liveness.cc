@@ -1,0 +1,37 @@
+#include "libcni/runtime/liveness.h"
+
+#include <net/if.h>
+
+#include <cerrno>
+
+#include "netlink/netns.h"
+#include "netlink/types/error.h"
+
+namespace cni {
+
+Liveness liveness_of(const std::string& netns, const std::string& ifname) try {
+  const auto there = netlink::NetNs::find(netns);
+  if (!there) return Liveness::kNoNamespace;
+  const netlink::NetNs::Entered inside(*there);  // if_nametoindex(3) opens a socket here
+  if (::if_nametoindex(ifname.c_str()) != 0) return Liveness::kAlive;
+  // Without a descriptor to ask with, nothing is known of the interface.
+  return errno == ENODEV ? Liveness::kNoInterface : Liveness::kUnknown;
+} catch (const netlink::Error&) {
+  return Liveness::kUnknown;
+}
+
+std::string_view str(Liveness liveness) {
+  switch (liveness) {
+    case Liveness::kAlive:
+      return "alive";
+    case Liveness::kNoNamespace:
+      return "no namespace";
+    case Liveness::kNoInterface:
+      return "no interface";
+    case Liveness::kUnknown:
+      return "unknown";
+  }
+  return "?";
+}
+
+}  // namespace cni

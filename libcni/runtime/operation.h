@@ -1,0 +1,51 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+
+#include "libcni/runtime/cache.h"
+#include "libcni/runtime/operation_lock.h"
+#include "libcni/runtime/plugin_call.h"
+#include "libcni/runtime/runtime.h"
+
+namespace cni {
+
+/// A result in the words of another version of the spec: the list may have been edited since.
+/// \throws Error where it cannot be said in them.
+nlohmann::json in_version(const nlohmann::json& result, const std::string& version);
+
+/// What Runtime does with one network once it has the locks: which plugins are called in what order
+/// and with which result, and what the cache keeps of it. Borrows options and list.
+class Operation {
+ public:
+  Operation(const RuntimeOptions& options, const NetworkList& list)
+      : options_(options), list_(list), cache_(options.cache_dir), caller_(options, list) {}
+
+  const Cache& cache() const { return cache_; }
+  const PluginCaller& caller() const { return caller_; }
+  AttachmentKey key_of(const Target& target) const {
+    return {list_.name, target.container_id, target.ifname};
+  }
+  OperationLock::Wait wait() const {
+    return {.limit = OperationLock::Wait().limit, .stop_fd = options_.stop_fd};
+  }
+
+  nlohmann::ordered_json add(const Target& target) const;
+  void del(Target target, const std::optional<CachedAttachment>& cached) const;
+  void check(Target target) const;
+  Runtime::RepairReport repair(const CachedAttachment& cached, bool only_look) const;
+
+ private:
+  void remember(const Target& target, const nlohmann::json& result) const;
+  void forget(const AttachmentKey& key) const noexcept;
+  void undo(const Target& target, std::size_t called, const nlohmann::json& result) const;
+  void undo_unfinished(const AttachmentKey& key) const;
+  bool was_there(const Target& target) const;
+
+  const RuntimeOptions& options_;
+  const NetworkList& list_;
+  Cache cache_;
+  PluginCaller caller_;
+};
+
+}  // namespace cni

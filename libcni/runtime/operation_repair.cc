@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "libcni/plugin/repair.h"
+#include "libcni/runtime/operation.h"
+
+namespace cni {
+
+namespace {
+
+using nlohmann::json;
+using Report = Runtime::RepairReport;
+
+/// The plugins of one attachment, one after another.
+class Repairing {
+ public:
+  Repairing(const PluginCaller& caller, const NetworkList& list, const Target& target,
+            bool only_look)
+      : caller_(caller), list_(list), target_(target), only_look_(only_look) {}
+
+  /// Gives the result of ADD as it is then. What fails is in the report.
+  json run(json result, Report& report) {
+    try {
+      for (const PluginConf& plugin : list_.plugins) {
+        if (is_ours(plugin)) {
+          repair(plugin, result, report);
+        } else {
+          check_foreign(plugin, result, report);
+        }
+      }
+    } catch (const Error& e) {
+      report.error = e;
+    }
+    return result;
+  }
+
+  /// CHECK of those that were whole, or are again.
+  void check(const json& result, Report& report) const {
+    if (list_.disable_check) return;
+    try {
+      for (const PluginConf& plugin : list_.plugins) {
+        if (unsound_.contains(&plugin)) continue;
+        caller_.call(plugin, call_of(Command::kCheck, result));
+      }
+    } catch (const Error& e) {
+      report.error = e;
+    }
+  }
+
+ private:
+  // A plugin that does not know REPAIR might take it for anything: it is not even asked.
+  bool is_ours(const PluginConf& plugin) const {
+    const auto verbs = caller_.versions(plugin).verbs;
+    return std::find(verbs.begin(), verbs.end(), str(Command::kRepair)) != verbs.end();
+  }
+
+  Call call_of(Command command, const json& result) const {
+    return {.command = command, .target = &target_, .prev_result = result, .only_look = only_look_};
+  }
+
+  void repair(const PluginConf& plugin, json& result, Report& report) {
+    const auto done = caller_.repair(plugin, call_of(Command::kRepair, result));
+    for (const std::string& what : done.found) report.found.push_back({plugin.type, what});
+    if (done.found.empty()) return;  // and the result is as it was, to the letter
+    if (only_look_) unsound_.insert(&plugin);
+    result = *done.result;
+  }
+
+  void check_foreign(const PluginConf& plugin, const json& result, Report& report) {
+    unsound_.insert(&plugin);  // at the end it would say the same
+    if (list_.disable_check) return;
+    try {
+      caller_.call(plugin, call_of(Command::kCheck, result));
+    } catch (const Error& e) {
+      report.foreign.push_back({plugin.type, e.what()});
+    }
+  }
+
+  const PluginCaller& caller_;
+  const NetworkList& list_;
+  const Target& target_;
+  bool only_look_;
+  std::set<const PluginConf*> unsound_;
+};
+
+}  // namespace
+
+Runtime::RepairReport Operation::repair(const CachedAttachment& cached, bool only_look) const {
+  const Target target{.container_id = cached.key.container_id,
+                      .netns = cached.netns,
+                      .ifname = cached.key.ifname,
+                      .args = cached.args,
+                      .capabilities = cached.capabilities};
+  Report report;
+  const json before = in_version(cached.result, list_.version);
+  Repairing repairing(caller_, list_, target, only_look);
+  const json after = repairing.run(before, report);
+  if (!only_look && after != before) {
+    CachedAttachment renewed = cached;
+    renewed.result = after;
+    cache_.put(renewed);
+  }
+  if (!report.error) repairing.check(after, report);
+  return report;
+}
+
+}  // namespace cni

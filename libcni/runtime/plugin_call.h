@@ -1,0 +1,58 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "libcni/config/json_value.h"
+#include "libcni/runtime/plugin_answer.h"
+#include "libcni/runtime/runtime.h"
+
+/// How a runtime calls one plugin.
+namespace cni {
+
+/// What a call says beside the plugin's own config.
+struct Call {
+  Command command = Command::kVersion;
+  const Target* target = nullptr;    ///< none for GC and STATUS
+  JsonValue prev_result = {};        ///< null: none
+  JsonValue valid_attachments = {};  ///< for GC
+  bool only_look = false;            ///< for REPAIR
+};
+
+/// What a plugin finds in its environment. Without target it is about no attachment.
+Env environment_for(const RuntimeOptions& options, Command command, const Target* target);
+
+class PluginCaller {
+ public:
+  PluginCaller(const RuntimeOptions& options, const NetworkList& list)
+      : options_(options), list_(list) {}
+
+  /// Runs the plugin and gives what it printed. Its stderr is passed on.
+  /// \throws Error: `plugin type="T" failed (add): ...`, with the plugin's code and details.
+  std::string call(const PluginConf& plugin, const Call& call) const;
+
+  /// call() for ADD; what it printed is a result.
+  nlohmann::ordered_json add(const PluginConf& plugin, const Call& call) const;
+
+  /// call() for REPAIR.
+  RepairAnswer repair(const PluginConf& plugin, const Call& call) const;
+
+  /// \throws Error as call() where one of the plugins is not there.
+  void require_plugins(Command command) const;
+
+  Runtime::PluginVersions versions(const PluginConf& plugin) const;
+
+ private:
+  std::string input(const PluginConf& plugin, const Call& call) const;
+  std::string run(const PluginConf& plugin, Command command, const Program& program,
+                  const std::string& input) const;
+  std::string run_unlogged(const PluginConf& plugin, Command command, const Program& program,
+                           const std::string& input) const;
+
+  const RuntimeOptions& options_;
+  const NetworkList& list_;
+};
+
+}  // namespace cni

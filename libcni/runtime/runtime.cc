@@ -1,0 +1,298 @@
+#include "libcni/runtime/runtime.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "libcni/common/undo.h"
+#include "libcni/config/names.h"
+#include "libcni/plugin/log.h"
+#include "libcni/runtime/liveness.h"
+#include "libcni/runtime/operation.h"
+
+namespace cni {
+
+namespace {
+
+// What is wrong is found before the first plugin is called. For DEL too: no ADD can have had it.
+void require_names(const NetworkList& list, const Target& target) {
+  check_network_name(list.name);
+  check_container_id(target.container_id);
+  check_ifname(target.ifname);
+}
+
+/// One operation, for the log.
+struct Subject {
+  const RuntimeOptions& options;
+  const NetworkList& list;
+  Command command;
+  const Target* target = nullptr;
+};
+
+template <class Fn>
+std::invoke_result_t<Fn> logged(const Subject& what, Fn&& fn) {
+  if (log_place(what.options.env) == nullptr) return fn();
+  const Env env = environment_for(what.options, what.command, what.target);
+  return cni::logged({.kind = "operation",
+                      .plugin = {},
+                      .env = env,
+                      .network = what.list.name,
+                      .cni_version = what.list.version},
+                     std::forward<Fn>(fn));
+}
+
+// What the system refuses is an Error like the others here.
+template <class Fn>
+auto as_error(Fn&& fn) {
+  try {
+    return fn();
+  } catch (const netlink::Error& e) {
+    throw Error(code_of(e), e.what());
+  }
+}
+
+OperationLock lock(const Operation& operation, const Target& target) {
+  const Phase phase("lock");
+  return as_error([&] {
+    return OperationLock::of_attachment(operation.cache(), operation.key_of(target),
+                                        operation.wait());
+  });
+}
+
+// DEL, CHECK and REPAIR go on without a lock where there can be none, as on a disk that has become
+// read-only.
+std::optional<OperationLock> lock_if_possible(const Operation& operation, const Target& target) {
+  const Phase phase("lock");
+  try {
+    return OperationLock::of_attachment(operation.cache(), operation.key_of(target),
+                                        operation.wait());
+  } catch (const netlink::Error& e) {
+    note(cat("going on without a lock: ", e.what()));
+    return std::nullopt;
+  }
+}
+
+OperationLock lock_network(const Operation& operation, const std::string& network) {
+  const Phase phase("lock");
+  return OperationLock::of_network(operation.cache(), network, operation.wait());
+}
+
+std::set<Attachment> checked(const std::vector<Attachment>& valid) {
+  std::size_t index = 0;
+  for (const Attachment& one : valid) {
+    try {
+      check_container_id(one.container_id);
+      check_ifname(one.ifname);
+    } catch (const Error& e) {
+      throw Error(Code::kInvalidConfig, cat("valid attachments[", index, "]: ", e.what()),
+                  e.details());
+    }
+    ++index;
+  }
+  return {valid.begin(), valid.end()};
+}
+
+nlohmann::json json_of(const std::set<Attachment>& attachments) {
+  auto out = nlohmann::json::array();
+  for (const Attachment& one : attachments) {
+    out.push_back({{"containerID", one.container_id}, {"ifname", one.ifname}});
+  }
+  return out;
+}
+
+struct Stale {
+  Target target;
+  std::optional<CachedAttachment> cached;
+};
+
+// Whose a broken cache file may be, from its name. Interfaces rarely have a dash in their names.
+// What is wrong about it is without harm: there is no such container.
+std::optional<Attachment> guessed(const std::string& network, const std::string& file) {
+  if (!file.starts_with(network + "-")) return std::nullopt;
+  const std::string rest = file.substr(network.size() + 1);
+  const auto dash = rest.rfind('-');
+  if (dash == std::string::npos) return std::nullopt;
+  try {
+    Attachment out{rest.substr(0, dash), rest.substr(dash + 1)};
+    check_container_id(out.container_id);
+    check_ifname(out.ifname);
+    return out;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// What the cache has of the network and valid has not. before: what there was when the collection
+// was asked for; what was made while it waited for the lock is valid, and becomes part of valid.
+std::vector<Stale> stale_in(const Cache& cache, const std::string& network,
+                            const Cache::Listing& before, std::set<Attachment>& valid) {
+  std::set<std::string> old;
+  for (const CachedAttachment& one : before.attachments) old.insert(one.stamp);
+  for (const Cache::Broken& one : before.broken) old.insert(one.stamp);
+  std::vector<Stale> out;
+  const auto examine = [&](const Attachment& whose, const std::string& stamp, Stale stale) {
+    if (valid.contains(whose)) return;
+    if (old.contains(stamp)) {
+      out.push_back(std::move(stale));
+    } else {
+      valid.insert(whose);
+    }
+  };
+  const Cache::Listing now = cache.list();
+  for (const CachedAttachment& one : now.attachments) {
+    const auto& [its_network, id, ifname] = one.key;
+    if (its_network != network) continue;
+    examine({id, ifname}, one.stamp,
+            {{.container_id = id, .netns = one.netns, .ifname = ifname}, one});
+  }
+  for (const Cache::Broken& one : now.broken) {
+    const auto whose = guessed(network, one.name);
+    if (!whose) continue;
+    note(cat("cache file '", cache.dir(), "/results/", one.name, "' is broken: ", one.why));
+    examine(*whose, one.stamp,
+            {{.container_id = whose->container_id, .netns = "", .ifname = whose->ifname}, {}});
+  }
+  return out;
+}
+
+void delete_stale(const Operation& operation, const Stale& stale) {
+  const Target& target = stale.target;
+  const auto held =
+      OperationLock::of_container(operation.cache(), operation.key_of(target), operation.wait());
+  during(cat("failed to delete stale attachment ", target.container_id, " ", target.ifname),
+         [&] { operation.del(target, stale.cached); });
+}
+
+// Goes on past failures. One is thrown as it is, several as one with the first one's code.
+class Failures {
+ public:
+  template <class Fn>
+  void operator()(Fn&& step) {
+    try {
+      as_error(std::forward<Fn>(step));
+    } catch (const Error& e) {
+      all_.push_back(e);
+    }
+  }
+  void finish() const {
+    if (all_.empty()) return;
+    if (all_.size() == 1) throw all_.front();
+    std::string text;
+    for (const Error& e : all_) {
+      text += cat(text.empty() ? "" : "; ", e.what(), e.details().empty() ? "" : "; ", e.details());
+    }
+    throw Error(all_.front().code(), text);
+  }
+
+ private:
+  std::vector<Error> all_;
+};
+
+void collect(const Operation& operation, const NetworkList& list, std::set<Attachment>& keep,
+             const std::optional<Cache::Listing>& seen) {
+  const Cache& cache = operation.cache();
+  Failures each;
+  each([&] {
+    const Cache::Listing before = seen ? *seen : cache.list();
+    const auto held = lock_network(operation, list.name);
+    for (const Stale& one : stale_in(cache, list.name, before, keep)) {
+      each([&] { delete_stale(operation, one); });
+    }
+    if (!list.is_at_least("1.1.0")) return;
+    const Call call{.command = Command::kGc, .valid_attachments = json_of(keep)};
+    for (const PluginConf& plugin : list.plugins) {
+      each([&] { operation.caller().call(plugin, call); });
+    }
+  });
+  each.finish();
+}
+
+}  // namespace
+
+nlohmann::ordered_json Runtime::add(const NetworkList& list, const Target& target) const {
+  return logged({options_, list, Command::kAdd, &target}, [&] {
+    require_names(list, target);
+    const Operation operation(options_, list);
+    (void)operation.key_of(target).file_name();  // it will be needed
+    const auto held = lock(operation, target);
+    return operation.add(target);
+  });
+}
+
+void Runtime::del(const NetworkList& list, const Target& target) const {
+  logged({options_, list, Command::kDel, &target}, [&] {
+    require_names(list, target);
+    const Operation operation(options_, list);
+    const auto held = lock_if_possible(operation, target);
+    operation.del(target, operation.cache().find(operation.key_of(target)));
+  });
+}
+
+void Runtime::check(const NetworkList& list, const Target& target) const {
+  logged({options_, list, Command::kCheck, &target}, [&] {
+    require_names(list, target);
+    if (!list.is_at_least("0.4.0")) {
+      throw Error(Code::kIncompatibleVersion, cat("configuration version \"", list.version,
+                                                  "\" does not support the CHECK command"));
+    }
+    if (list.disable_check) return;
+    const Operation operation(options_, list);
+    const auto held = lock_if_possible(operation, target);
+    operation.check(target);
+  });
+}
+
+std::optional<Runtime::RepairReport> Runtime::repair(const NetworkList& list,
+                                                     const Attachment& whose,
+                                                     bool only_look) const {
+  const Target target{.container_id = whose.container_id, .netns = {}, .ifname = whose.ifname};
+  return logged({options_, list, Command::kRepair, &target}, [&]() -> std::optional<RepairReport> {
+    require_names(list, target);
+    if (!list.is_at_least("0.4.0")) {
+      throw Error(Code::kIncompatibleVersion,
+                  cat("configuration version \"", list.version, "\" does not support repairing"));
+    }
+    const Operation operation(options_, list);
+    const auto held = lock_if_possible(operation, target);
+    const auto cached = operation.cache().find(operation.key_of(target));
+    if (!cached || cached->result->is_null()) return std::nullopt;
+    // Not before: a DEL of others may have been in the middle of it.
+    if (liveness_of(cached->netns, whose.ifname) == Liveness::kNoInterface) {
+      return RepairReport{
+          .found = {},
+          .foreign = {},
+          .error = Error(Code::kUnknownContainer, "the pod's interface is gone: restart the pod")};
+    }
+    return as_error([&] { return operation.repair(*cached, only_look); });
+  });
+}
+
+void Runtime::gc(const NetworkList& list, const std::vector<Attachment>& valid,
+                 const std::optional<Cache::Listing>& seen) const {
+  logged({options_, list, Command::kGc}, [&] {
+    check_network_name(list.name);
+    std::set<Attachment> keep = checked(valid);
+    if (!list.disable_gc) collect(Operation(options_, list), list, keep, seen);
+  });
+}
+
+void Runtime::status(const NetworkList& list) const {
+  if (!list.is_at_least("1.1.0")) return;
+  logged({options_, list, Command::kStatus}, [&] {
+    const PluginCaller caller(options_, list);
+    Failures each;
+    for (const PluginConf& plugin : list.plugins) {
+      each([&] { caller.call(plugin, {.command = Command::kStatus}); });
+    }
+    each.finish();
+  });
+}
+
+std::vector<Runtime::PluginVersions> Runtime::versions(const NetworkList& list) const {
+  const PluginCaller caller(options_, list);
+  std::vector<PluginVersions> out;
+  for (const PluginConf& plugin : list.plugins) out.push_back(caller.versions(plugin));
+  return out;
+}
+
+}  // namespace cni

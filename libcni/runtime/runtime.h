@@ -1,0 +1,127 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcni/common/error.h"
+#include "libcni/config/json_value.h"
+#include "libcni/plugin/invoke.h"
+#include "libcni/plugin/request.h"
+#include "libcni/runtime/cache.h"
+#include "libcni/runtime/conflist.h"
+
+namespace cni {
+
+/// One interface of one container, and what there is to say about it.
+struct Target {
+  std::string container_id;
+  std::string netns;  ///< the path of its network namespace; DEL may come without
+  std::string ifname = "eth0";
+  Args args = {};               ///< CNI_ARGS
+  JsonValue capabilities = {};  ///< capability arguments by name, an object; null: none
+};
+
+/// One call of one plugin, for an observer. Everything is borrowed for the time of the call.
+struct PluginRun {
+  Command command;
+  const PluginConf& plugin;
+  const std::string& file;   ///< the executable
+  const std::string& input;  ///< its stdin
+  const Outcome& outcome;    ///< what it left; nothing where it could not be run to its end
+  const Error* error;        ///< null: it succeeded
+  std::chrono::microseconds took;
+};
+
+/// How long a plugin may take. The kubelet gives a sandbox four minutes in all, a plugin gives its
+/// IPAM plugin kDelegateLimit; who is stopped here cannot clean up after itself.
+inline constexpr std::chrono::seconds kPluginLimit{220};
+
+struct RuntimeOptions {
+  std::vector<std::string> path;  ///< the directories where plugins are
+  std::string cache_dir = Cache::kDefaultDir;
+  /// What plugins find in their environment beside the CNI_* variables. TRACEPARENT, TRACESTATE and
+  /// BAGGAGE (W3C Trace Context) go in here; plugins pass them on to their delegates.
+  Env env = current_environment();
+  std::chrono::seconds limit = kPluginLimit;  ///< for one call of one plugin, or kNoLimit
+  /// After a failed ADD the plugins that were called are called with DEL.
+  bool undo_failed_add = true;
+  /// Called after every call of a plugin.
+  std::function<void(const PluginRun&)> observer = {};
+  /// A file descriptor that becomes readable when the operation is to be given up: the plugin that
+  /// runs is killed, ADD is undone. -1 is none.
+  int stop_fd = -1;
+};
+
+/// The runtime's half of the contract: calls the plugins of a network in the order and with the
+/// input that the spec (1.1, section 3) says. Holds no state but the results cache on disk, so
+/// threads and processes may use it at once; see OperationLock. SIGPIPE must be ignored. What
+/// plugins write to stderr is passed on to this process's.
+///
+/// Errors carry a plugin's own code, and its type in the message:
+/// `plugin type="bridge" failed (add): ...`. Every operation throws Error: 7 for a plugin that is
+/// not there, 11 where it took too long, was stopped or has to wait too long for another operation,
+/// 999 for what the system refuses.
+class Runtime {
+ public:
+  explicit Runtime(RuntimeOptions options) : options_(std::move(options)) {}
+
+  /// ADD of every plugin in order, each with the result of the one before. Gives the last result,
+  /// as it was printed. Before the first plugin is called the attachment is noted in the cache, so
+  /// that DEL, GC and the next ADD know of it whatever happens to this process. Undone when it
+  /// fails, unless the interface was there before: DEL would take it from whoever has it.
+  nlohmann::ordered_json add(const NetworkList& list, const Target& target) const;
+
+  /// DEL of every plugin in reverse order, with the final result of ADD. Arguments that target has
+  /// none of are those of ADD. Stops at the first failure, as what a plugin could not undo may be
+  /// what the ones before it stand on.
+  void del(const NetworkList& list, const Target& target) const;
+
+  /// CHECK of every plugin in order, from 0.4.0 on; nothing with disableCheck.
+  void check(const NetworkList& list, const Target& target) const;
+
+  /// Removes what is no interface of valid: DEL for every cached attachment of the network, then,
+  /// from 1.1.0 on, GC of every plugin. Goes on past failures and throws them all at the end.
+  /// Attachments made while it waited for the lock stay, or since the cache was as in seen, from
+  /// which valid was made. Nothing with disableGC.
+  /// \throws Error before anything is removed where valid has something malformed in it.
+  void gc(const NetworkList& list, const std::vector<Attachment>& valid,
+          const std::optional<Cache::Listing>& seen = std::nullopt) const;
+
+  /// STATUS of every plugin, from 1.1.0 on; goes on past failures. The code is the first failure's.
+  void status(const NetworkList& list) const;
+
+  struct Finding {
+    std::string plugin;  ///< its type
+    std::string what;
+  };
+  struct RepairReport {
+    std::vector<Finding> found;    ///< what was wrong and is whole again, or would be
+    std::vector<Finding> foreign;  ///< what CHECK of plugins says that cannot be repaired
+    std::optional<Error> error;    ///< what could not be repaired, or is not right all the same
+    bool ok() const { return foreign.empty() && !error; }
+  };
+  /// Makes again what ADD made on the node and others removed, with what the cache has of that ADD:
+  /// REPAIR of the plugins that have it, in order, CHECK of the others and at the end of all. No
+  /// plugin gets an ADD. Stops at a plugin that fails, on whose work the next ones stand.
+  /// only_look: nothing is changed. Nothing where the cache has no finished ADD (any more).
+  std::optional<RepairReport> repair(const NetworkList& list, const Attachment& whose,
+                                     bool only_look = false) const;
+
+  struct PluginVersions {
+    std::string type, file;
+    std::vector<std::string> versions;  ///< as it printed them
+    std::vector<std::string> verbs;     ///< that it has beyond the spec: REPAIR
+  };
+  /// VERSION of every plugin in order.
+  std::vector<PluginVersions> versions(const NetworkList& list) const;
+
+ private:
+  RuntimeOptions options_;
+};
+
+}  // namespace cni

@@ -1,0 +1,74 @@
+#include "libcni/config/args.h"
+
+#include <doctest/doctest.h>
+
+#include "libcni/common/error.h"
+
+using cni::parse_args;
+using Args = std::map<std::string, std::string, std::less<>>;
+
+TEST_CASE("CNI_ARGS is split into pairs, in any order") {
+  CHECK(parse_args("", {"IP"}).empty());
+  CHECK(parse_args("IP=10.1.2.3", {"IP"}) == Args{{"IP", "10.1.2.3"}});
+  CHECK(parse_args("MAC=0a:58:0a:01:02:03;IP=10.1.2.3", {"IP", "MAC"}) ==
+        Args{{"IP", "10.1.2.3"}, {"MAC", "0a:58:0a:01:02:03"}});
+  CHECK(parse_args("IP=", {"IP"}) == Args{{"IP", ""}});
+  CHECK(parse_args("IP=a;IP=b", {"IP"}) == Args{{"IP", "b"}});
+  CHECK(parse_args("IP= 10.1.2.3 ", {"IP"}) == Args{{"IP", " 10.1.2.3 "}});
+}
+
+TEST_CASE("unknown CNI_ARGS are refused unless IgnoreUnknown is true") {
+  CHECK_THROWS_WITH_AS(
+      parse_args("K8S_POD_NAME=a;IP=1;X=2", {"IP"}),
+      "CNI_ARGS: unknown args [\"K8S_POD_NAME=a\" \"X=2\"]; IgnoreUnknown=1 would pass them over",
+      cni::Error);
+  for (const char* yes : {"1", "true", "True", "TRUE"}) {
+    CAPTURE(yes);
+    CHECK(parse_args(std::string("X=2;IP=1;IgnoreUnknown=") + yes, {"IP"}) == Args{{"IP", "1"}});
+    CHECK(parse_args(std::string("IgnoreUnknown=") + yes + ";X=2", {"IP"}).empty());
+  }
+  for (const char* no : {"0", "false", "FALSE"}) {
+    CAPTURE(no);
+    CHECK_THROWS_AS(parse_args(std::string("X=2;IgnoreUnknown=") + no, {"IP"}), cni::Error);
+    CHECK(parse_args(std::string("IP=1;IgnoreUnknown=") + no, {"IP"}) == Args{{"IP", "1"}});
+  }
+}
+
+TEST_CASE("keys of CNI_ARGS are case-sensitive") {
+  CHECK_THROWS_AS(parse_args("ip=10.1.2.3", {"IP"}), cni::Error);
+  CHECK_THROWS_AS(parse_args("X=1;ignoreunknown=1", {"IP"}), cni::Error);
+}
+
+TEST_CASE("a pair that is none is named") {
+  const struct {
+    const char *text, *piece;
+  } table[] = {{"none", "none"},   {"IP=1;", ""}, {";IP=1", ""},
+               {"IP=1;;IP=2", ""}, {"IP", "IP"},  {"IP=a=b", "IP=a=b"}};
+  for (const auto& row : table) {
+    CAPTURE(row.text);
+    CHECK_THROWS_WITH_AS(
+        parse_args(row.text, {"IP"}),
+        cni::cat("CNI_ARGS: invalid pair \"", row.piece, "\", expected KEY=VALUE").c_str(),
+        cni::Error);
+  }
+}
+
+TEST_CASE("a comma between pairs is not taken for a semicolon") {
+  CHECK_THROWS_WITH_AS(parse_args("IP=1,MAC=2", {"IP", "MAC"}),
+                       doctest::Contains("invalid pair \"IP=1,MAC=2\""), cni::Error);
+}
+
+TEST_CASE("a value of IgnoreUnknown that is no boolean is refused") {
+  CHECK_THROWS_WITH_AS(parse_args("IgnoreUnknown=yes", {}),
+                       "CNI_ARGS: pair \"IgnoreUnknown=yes\": expected 1, 0, true or false",
+                       cni::Error);
+}
+
+TEST_CASE("broken CNI_ARGS are an error of the environment") {
+  try {
+    parse_args("none", {});
+    FAIL("accepted");
+  } catch (const cni::Error& e) {
+    CHECK(e.code() == cni::Code::kInvalidEnvironment);
+  }
+}

@@ -1,0 +1,123 @@
+#include "libcni/plugin/suite.h"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+
+#include "tests/unit/libcni/reading.h"
+#include "tests/unit/libcni/stderr.h"
+
+using cni::Code;
+using cni::Command;
+using cni::Plugin;
+using cni::Request;
+using cni::Result;
+using cni::Undo;
+
+namespace {
+
+bool undone = false;
+
+struct Mark {
+  void operator()() const { undone = true; }
+  std::string describe() const { return "mark"; }
+};
+
+Result add(const Request& request, Undo& undo) {
+  undone = false;
+  undo.add(Mark{});
+  if (request.network == "refused") throw netlink::Error("add 'it'", EPERM);
+  if (request.network == "later") throw netlink::Error("add 'it'", EAGAIN);
+  if (request.network == "broken") throw std::out_of_range("somewhere");
+  const auto one = [](const char* cidr) {
+    return cni::Address{.cidr = *cni::Cidr::parse(cidr), .gateway = {}, .interface = 0};
+  };
+  return {.interfaces = {{.name = "eth0", .sandbox = "/x"}},
+          .ips = {one("10.0.0.1/8"), one("10.0.0.2/8")}};
+}
+void del(const Request& request) {
+  if (request.network == "refused") throw cni::Error(Code::kTryAgainLater, "later", "details");
+}
+
+constexpr Plugin kFake{.name = "fake", .add = add, .del = del};
+constexpr Plugin kOther{.name = "other"};
+constexpr const Plugin* kBoth[] = {&kFake, &kOther};
+
+Request request_for(Command command, const std::string& network,
+                    cni::Version version = cni::kNewest) {
+  Request request;
+  request.command = command;
+  request.network = network;
+  request.version = version;
+  return request;
+}
+
+cni::Error error_of(Command command, const std::string& network) {
+  try {
+    cni::call(kFake, request_for(command, network));
+  } catch (const cni::Error& e) {
+    return e;
+  }
+  FAIL("it succeeded");
+  return {Code::kInternal, ""};
+}
+
+}  // namespace
+
+TEST_CASE("a delegate that is called gives its result, and what it did is its caller's to undo") {
+  CHECK(cni::call(kFake, request_for(Command::kAdd, "net")).ips.size() == 2);
+  CHECK_FALSE(undone);
+  CHECK(cni::call(kFake, request_for(Command::kDel, "net")).ips.empty());
+  CHECK_NOTHROW(cni::call(kOther, request_for(Command::kDel, "net")));
+}
+
+TEST_CASE("a result of old says no more than it would if it were printed") {
+  const auto old = cni::call(kFake, request_for(Command::kAdd, "net", cni::Version::k0_2_0));
+  CHECK(old.ips.size() == 1);
+  CHECK(old.interfaces.empty());
+}
+
+TEST_CASE("a delegate's failure is the error that it would have printed, and it is undone") {
+  CHECK(error_of(Command::kAdd, "refused").code() == Code::kInternal);
+  CHECK(undone);
+  CHECK(error_of(Command::kAdd, "refused").what() ==
+        std::string("add 'it': operation not permitted"));
+  CHECK(error_of(Command::kAdd, "later").code() == Code::kTryAgainLater);
+  CHECK(error_of(Command::kAdd, "broken").what() == std::string("somewhere"));
+  CHECK(error_of(Command::kDel, "refused").code() == Code::kTryAgainLater);
+  CHECK(error_of(Command::kDel, "refused").details() == "details");
+}
+
+TEST_CASE("an executable is the plugin whose name it is called by, or that is its first argument") {
+  const auto status = [](std::vector<std::string> words) {
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    return cni::suite_main(kBoth, static_cast<int>(words.size()), argv.data());
+  };
+  const auto saying = [&](const std::vector<std::string>& words) {
+    const StderrKept kept;
+    const int got = status(words);
+    return cni::cat(got, " ", kept.text());
+  };
+  CHECK(saying({"/opt/cni/bin/other"}).starts_with("0 CNI other plugin"));
+  CHECK(saying({"/opt/cni/bin/patchbay", "fake"}).starts_with("0 CNI fake plugin"));
+  CHECK(saying({"/run/other.real"}).starts_with("0 CNI other plugin"));
+  CHECK(saying({"patchbay"}).find("fake other") != std::string::npos);
+  CHECK(saying({"patchbay"}).starts_with("2 "));
+  CHECK(saying({"patchbay", "brigde"}).starts_with("2 'brigde' is no plugin"));
+}
+
+TEST_CASE(
+    "a delegate is in this executable only where the file that was found is this executable") {
+  char name[] = "patchbay";
+  char* argv[] = {name, nullptr};
+  {
+    const StderrKept kept;
+    cni::suite_main(kBoth, 1, argv);
+  }
+  CHECK(cni::linked_plugin("fake", "/proc/self/exe") == &kFake);
+  CHECK(cni::linked_plugin("fake", "/bin/sh") == nullptr);
+  CHECK(cni::linked_plugin("fake", "/nowhere") == nullptr);
+  CHECK(cni::linked_plugin("unknown", "/proc/self/exe") == nullptr);
+}
