@@ -37,6 +37,14 @@ std::string usage() {
              ", each to be called by its own name: ", names);
 }
 
+// A name a line, for scripts.
+int list_plugins() {
+  std::string names;
+  for (const Plugin* plugin : linked_plugins) names += cat(plugin->name, "\n");
+  netlink::write_all(STDOUT_FILENO, names, "stdout");
+  return 0;
+}
+
 // Says to the runtime, if there is one, that it called nothing.
 int refuse(std::string_view name) {
   const auto what = cat("'", name, "' is no plugin: ", usage());
@@ -74,6 +82,7 @@ int suite_main(std::span<const Plugin* const> plugins, int argc, char** argv) tr
   if (const Plugin* const plugin = called_as(own)) return plugin_main(*plugin, argc, argv);
   const std::string_view first = argc > 1 ? argv[1] : "";
   if (const Plugin* const plugin = find(first)) return plugin_main(*plugin, argc - 1, argv + 1);
+  if (first == "--list") return list_plugins();
   return refuse(argc > 1 ? first : own);
 } catch (const std::exception& e) {
   note(e.what());

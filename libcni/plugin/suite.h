@@ -8,9 +8,10 @@
 
 namespace cni {
 
-/// main() of an executable that is several plugins: the name that it is called by says which (also
-/// with something behind a dot: "bridge.real"), or else its first argument. Where neither is a
-/// plugin's it says so, to a runtime by an error object. plugins lasts as long as the process.
+/// main() of a multi-call binary: argv[0] selects the plugin (also with something behind a dot:
+/// "bridge.real"), or else the first argument. `--list` in its place prints the names of all
+/// plugins, one a line. Anything else fails, for a runtime with an error object. plugins lasts as
+/// long as the process.
 int suite_main(std::span<const Plugin* const> plugins, int argc, char** argv);
 
 /// The plugin of that type where file is the executable that runs now, by whatever name: it can be

@@ -75,4 +75,14 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   return result;
 }
 
+extern constinit const cni::Plugin kPlugin{.name = "bandwidth",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .repair = repair};
+
 }  // namespace bandwidth

@@ -252,4 +252,14 @@ void status(const cni::Request& request) {
 
 void validate(const cni::Request& request) { Conf::parse(request); }
 
+extern constinit const cni::Plugin kPlugin{.name = "bridge",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .repair = repair};
+
 }  // namespace bridge

@@ -167,4 +167,13 @@ void status(const cni::Request& request) {
 
 void validate(const cni::Request& request) { Conf::parse_without_attachment(request); }
 
+extern constinit const cni::Plugin kPlugin{.name = "host-local",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual};
+
 }  // namespace host_local

@@ -104,4 +104,14 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   return request.prev_result().value_or(cni::Result{});
 }
 
+extern constinit const cni::Plugin kPlugin{.name = "loopback",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .repair = repair};
+
 }  // namespace loopback

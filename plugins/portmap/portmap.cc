@@ -8,6 +8,7 @@
 #include "netlink/sysctl.h"
 #include "plugins/common/iptables_restore.h"
 #include "plugins/common/xtables_legacy.h"
+#include "plugins/portmap/conditions.h"
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
@@ -264,5 +265,16 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   repair.part([&] { require_loopback(link); }, [&] { open_loopback(link); });
   return result;
 }
+
+extern constinit const cni::Plugin kPlugin{.name = "portmap",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .elsewhere = elsewhere,
+                                           .repair = repair};
 
 }  // namespace portmap

@@ -34,4 +34,12 @@ void status(const cni::Request& request) { Conf::parse(request); }
 
 void validate(const cni::Request& request) { Conf::parse(request); }
 
+// DEL and GC are left out: they succeed, whatever the config.
+extern constinit const cni::Plugin kPlugin{.name = "static",
+                                           .add = add,
+                                           .check = check,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual};
+
 }  // namespace static_ipam

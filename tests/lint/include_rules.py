@@ -40,9 +40,7 @@ def rules(path):
         return ours, libraries
     if folder == "plugins":
         ours = [r"libcni/(common|config|plugin)/", r"netlink/", r"plugins/common/"]
-        if name == "plugins/main.cc":  # it has all of them
-            ours.append(r"plugins/")
-        elif path.parts[1] != "common":
+        if path.parts[1] != "common":
             ours.append(re.escape("/".join(path.parts[:2])) + "/")
         return ours, {"nlohmann_json", "uapi"} if in_source else {"nlohmann_json"}
     return [r""], set(LIBRARIES)

@@ -28,17 +28,17 @@ def names_in(schema):
 
 def main():
     complaints = Complaints()
-    for plugin_file in files(".cc", folders=["plugins"]):
-        if plugin_file.name != "plugin.cc":
-            continue
-        folder = plugin_file.parent
-        plugin = os.path.join(BIN, folder.name)
-        if not os.access(plugin, os.X_OK):
-            print(f"{plugin} is not built", file=sys.stderr)
-            return 77
+    patchbay = os.path.join(BIN, "patchbay")
+    if not os.access(patchbay, os.X_OK):
+        print(f"{patchbay} is not built", file=sys.stderr)
+        return 77
+    listed = subprocess.run([patchbay, "--list"], stdout=subprocess.PIPE, text=True, check=True)
+    for name in listed.stdout.split():
+        folder = ROOT / "plugins" / name
+        plugin = os.path.join(BIN, name)
         asked = subprocess.run([plugin, "--schema"], stdout=subprocess.PIPE, text=True)
         if asked.returncode:
-            complaints.add(plugin_file, 1, "the plugin has no table of its keys")
+            complaints.add(folder / "README.md", 1, "the plugin has no table of its keys")
             continue
         known = set(names_in(json.loads(asked.stdout)))
         for path in files(".cc", folders=[folder]):

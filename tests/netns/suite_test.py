@@ -47,6 +47,12 @@ class Suite(suite.NodeTest):
                                          capture_output=True, text=True, check=True).stdout
             self.assertEqual(by_argument, said)
 
+    def test_the_list_names_each_plugin_that_has_a_link(self):
+        links = {name for name in os.listdir(OURS)
+                 if os.path.realpath(os.path.join(OURS, name)) == os.path.join(OURS, "patchbay")}
+        self.assertEqual({*PLUGINS, "patchbay"}, links)
+        self.assertIn("bridge", PLUGINS)
+
     def test_an_unknown_name_is_answered_with_the_names_that_there_are(self):
         wrong = subprocess.run([os.path.join(OURS, "patchbay"), "brigde"], capture_output=True,
                                text=True, check=False)
