@@ -7,12 +7,12 @@
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/privileges.h"
 #include "netlink/nf/socket.h"
-#include "netlink/route/neighbour.h"
 #include "plugins/bridge/check.h"
 #include "plugins/bridge/conf.h"
 #include "plugins/bridge/link.h"
 #include "plugins/bridge/macspoof.h"
 #include "plugins/bridge/port.h"
+#include "plugins/common/addresses.h"
 #include "plugins/common/interface.h"
 #include "plugins/common/iptables_restore.h"
 #include "plugins/common/owned_links.h"
@@ -29,34 +29,6 @@ using netlink::NetNs;
 using netlink::RouteSocket;
 
 constexpr std::size_t kInside = 2;  // where the pod's interface stands in the result
-
-Result ask_ipam(const cni::Request& request, const Conf& conf, cni::Undo& undo) {
-  Result result = cni::ipam_add(request, conf.ipam_type);
-  undo.add(cni::ReleaseAddresses{request, conf.ipam_type});
-  if (result.ips.empty()) {
-    throw cni::Error(cni::Code::kInternal, "IPAM plugin returned missing IP config");
-  }
-  for (cni::Address& address : result.ips) address.interface = kInside;
-  return result;
-}
-
-// A route that says "default" but names no gateway gets the first one of its family anyway.
-bool has_default_route(const Result& result, bool v4) {
-  return std::any_of(result.routes.begin(), result.routes.end(), [v4](const cni::Route& route) {
-    return route.dst.is_default() && route.dst.ip.is_v4() == v4;
-  });
-}
-
-// Fills in the gateways that IPAM left open, and the default routes that follow from them.
-void complete_gateways(const Conf& conf, Result& result) {
-  for (cni::Address& address : result.ips) {
-    if (!address.gateway && conf.is_gateway) address.gateway = address.cidr.network().ip.next();
-    const bool v4 = address.cidr.ip.is_v4();
-    if (!conf.is_default_gateway || !address.gateway || has_default_route(result, v4)) continue;
-    const auto any = cni::Ip::any(address.cidr.ip.family());
-    result.routes.push_back({.dst = {any, 0}, .gateway = address.gateway});
-  }
-}
 
 void masquerade(const cni::Request& request, const Conf& conf, const Result& result,
                 cni::Undo& undo) {
@@ -82,30 +54,15 @@ void require_rights(const cni::Request& request, const DelConf& conf) {
   if (conf.ip_masq) plugins::require_readable_legacy("remove the masquerading");
 }
 
-// The node and the pods that knew the addresses under other hardware addresses learn the new one.
-void tell_neighbours(RouteSocket& host, const Link& device, const plugins::PodInterface& inside,
-                     const Result& result) {
-  const cni::Phase phase("announce");
-  std::vector<netlink::Request> requests;
-  for (const cni::Address& address : result.ips) {
-    requests.push_back(netlink::correct_neighbour(device, address.cidr.ip, inside.link.mac));
-  }
-  host.send(requests);
-  plugins::announce(inside);
-}
-
-cni::Interface describe(const Link& link, const std::string& sandbox = {}) {
-  return {.name = link.name, .mac = link.mac.str(), .sandbox = sandbox};
-}
-
 // Layer 3: addresses, gateway, masquerading. Returns the link that carries the gateway.
 Link route_pod(const Wiring& wiring, const Link& bridge, const plugins::PodInterface& inside,
                Result& result, cni::Undo& undo) {
   const Conf& conf = wiring.conf;
   auto interfaces = std::move(result.interfaces);
-  result = ask_ipam(wiring.request, conf, undo);
+  result = plugins::request_addresses(wiring.request, conf.ipam_type, kInside, undo);
   result.interfaces = std::move(interfaces);
-  complete_gateways(conf, result);
+  plugins::complete_gateways(
+      {.first_host = conf.is_gateway, .default_route = conf.is_default_gateway}, result);
   plugins::configure_interface(inside, result,
                                {.enable_dad = conf.enable_dad, .accept_ra = !conf.is_gateway});
   Link device = bridge;
@@ -177,8 +134,8 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   open_port(wiring, port, bridge);
 
   Result result;
-  result.interfaces = {describe(bridge), describe(port.outside),
-                       describe(port.inside, request.netns)};
+  result.interfaces = {plugins::describe(bridge), plugins::describe(port.outside),
+                       plugins::describe(port.inside, request.netns)};
   const plugins::PodInterface inside{pod, pod_ns, port.inside};
   Link device = bridge;
   if (!conf.ipam_type.empty()) {
@@ -187,10 +144,10 @@ Result add(const cni::Request& request, cni::Undo& undo) {
     pod.send(netlink::set_link(port.inside, {.up = true}));
   }
   if (!conf.disable_container_interface) wait_for_port(host, port.outside);
-  if (!result.ips.empty()) tell_neighbours(host, device, inside, result);
+  if (!result.ips.empty()) plugins::announce(host, device, inside, result);
 
-  result.interfaces[0] = describe(host.get(bridge.name));
-  if (device.index != bridge.index) result.interfaces.push_back(describe(device));
+  result.interfaces[0] = plugins::describe(host.get(bridge.name));
+  if (device.index != bridge.index) result.interfaces.push_back(plugins::describe(device));
   if (conf.dns) result.dns = *conf.dns;
   return result;
 }

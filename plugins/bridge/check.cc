@@ -17,27 +17,6 @@ using netlink::Link;
 
 cni::Error differs(const std::string& what) { return {cni::Code::kInternal, what}; }
 
-const cni::Interface& entry(const cni::Result& result, const std::string& name,
-                            const std::string& sandbox) {
-  const auto it = std::find_if(
-      result.interfaces.begin(), result.interfaces.end(),
-      [&](const cni::Interface& one) { return one.name == name && one.sandbox == sandbox; });
-  if (it == result.interfaces.end()) {
-    throw differs(
-        cat("prevResult has no interface '", name, "' in ",
-            sandbox.empty() ? std::string("the node's namespace") : cat("sandbox ", sandbox)));
-  }
-  return *it;
-}
-
-void require_mac(const cni::Interface& wanted, const Link& seen) {
-  const auto mac = netlink::Mac::parse(wanted.mac);
-  if (mac && *mac != seen.mac) {
-    throw differs(cat("Interface ", seen.name, " Mac doesn't match: ", seen.mac.str(),
-                      ", prevResult has ", wanted.mac));
-  }
-}
-
 void check_vlans(const Wiring& wiring, const Link& outside) {
   const Conf& conf = wiring.conf;
   if (conf.vlan == 0 && conf.trunk.empty()) return;
@@ -81,11 +60,11 @@ std::vector<cni::Cidr> addresses_of(const cni::Result& result) {
 
 Link check_bridge(const Wiring& wiring, const cni::Result& result) {
   const Conf& conf = wiring.conf;
-  const auto& wanted = entry(result, conf.bridge, "");
+  const auto& wanted = plugins::entry_of(result, conf.bridge);
   const auto bridge = wiring.host.find(conf.bridge);
   if (!bridge) throw differs(cat("Interface name ", conf.bridge, " not found"));
   require_usable(*bridge, conf);
-  require_mac(wanted, *bridge);
+  plugins::require_mac(wanted, *bridge);
   if (!bridge->up) throw differs(cat("bridge '", conf.bridge, "' is down"));
   if (conf.promisc_mode && !bridge->promiscuous) {
     throw differs(cat("Bridge interface ", conf.bridge, " is not in promiscuous mode"));
@@ -104,7 +83,7 @@ Link find_outside(const Wiring& wiring, const Link& inside) {
 // A port of the bridge with the flags of the config.
 void check_port(const Wiring& wiring, const cni::Result& result, const Port& port) {
   const Link& outside = port.outside;
-  require_mac(entry(result, outside.name, ""), outside);
+  plugins::require_mac(plugins::entry_of(result, outside.name), outside);
   const auto bridge = wiring.host.find(wiring.conf.bridge);
   if (!bridge || outside.master != bridge->index) {
     throw differs(cat("'", outside.name, "' is not a port of bridge '", wiring.conf.bridge, "'"));
@@ -120,16 +99,7 @@ void check_port(const Wiring& wiring, const cni::Result& result, const Port& por
 }
 
 Link find_inside(const Wiring& wiring, const cni::Result& result) {
-  const std::string& name = wiring.request.ifname;
-  const auto& wanted = entry(result, name, wiring.request.netns);
-  const auto inside = wiring.pod.find(name);
-  if (!inside) throw differs(cat("Interface name ", name, " not found in the pod"));
-  if (inside->kind != "veth") {
-    throw differs(cat("Error: Container interface ", name, " not of type veth"));
-  }
-  // A later plugin of the chain may have given it another one and says so in the result.
-  require_mac(wanted, *inside);
-  return *inside;
+  return plugins::find_interface(wiring.pod, wiring.request, result, "veth");
 }
 
 void check_gateway(const Wiring& wiring, const cni::Result& result) {

@@ -3,9 +3,7 @@
 #include <bitset>
 #include <nlohmann/json.hpp>
 
-#include "libcni/config/args.h"
-#include "libcni/config/common_keys.h"
-#include "libcni/config/names.h"
+#include "plugins/common/link_keys.h"
 
 namespace bridge {
 
@@ -17,10 +15,6 @@ using cni::Type;
 
 constexpr int kMostVlan = 4094;
 using VlanSet = std::bitset<kMostVlan + 1>;
-
-bool is_link_name(const std::string& text) { return cni::is_link_name(text); }
-constexpr const char* kLinkName =
-    "a link name of 1 to 15 bytes without slash, colon, percent sign and white space";
 
 // An entry of vlanTrunk; 0 is absent.
 struct TrunkItem {
@@ -109,47 +103,10 @@ void read_trunk(const Reader& place, Conf& conf) {
   conf.vlan_filtering = true;
 }
 
-// "dns" counts where one of its lists is there, even an empty one, or a domain.
-void read_dns(const Reader& place, Conf& conf) {
-  cni::Dns dns = cni::dns_from(place);
-  if (place["nameservers"].present() || place["search"].present() || place["options"].present() ||
-      !dns.domain.empty()) {
-    conf.dns = std::move(dns);
-  }
-}
+void read_dns(const Reader& place, Conf& conf) { conf.dns = plugins::dns_override(place); }
 
 void read_masquerade_backend(const Reader& place, Conf& conf) {
   conf.ip_masq_backend = plugins::backend_from(place.as_string());
-}
-
-constexpr const char* kOneMac =
-    "the hardware address of one Ethernet interface, as 02:00:5e:10:20:30";
-
-std::optional<netlink::Mac> mac_from(const std::string& text) {
-  const auto mac = netlink::Mac::parse(text);
-  return mac && !mac->is_zero() && !mac->is_multicast() ? mac : std::nullopt;
-}
-
-void read_mac(const Reader& place, Conf& conf) {
-  const std::string text = place.as_string();
-  if (text.empty()) return;
-  conf.mac = mac_from(text);
-  if (!conf.mac) place.fail(cat("expected ", kOneMac));
-}
-
-constexpr cni::Key kArgs[] = {{.name = "MAC",
-                               .meaning = "hardware address of the pod's interface; the `mac` of "
-                                          "`args` and of `runtimeConfig` beat it",
-                               .type = Type::kMac}};
-
-void read_mac_of_args(const std::string& text, Conf& conf) {
-  for (const auto& [name, value] : cni::parse_args(text, kArgs)) {
-    if (value.empty()) continue;
-    conf.mac = mac_from(value);
-    if (conf.mac) continue;
-    throw cni::Error(cni::Code::kInvalidEnvironment,
-                     cat("CNI_ARGS: ", name, ": expected ", kOneMac, ": \"", value, "\""));
-  }
 }
 
 constexpr std::string_view kBackends[] = {"nftables", "iptables"};
@@ -157,27 +114,15 @@ constexpr std::string_view kBackends[] = {"nftables", "iptables"};
 constexpr auto kIpamKeys = cni::keys(cni::key<&Conf::ipam_type>(
     {.name = "type", .meaning = "the IPAM plugin, which reads the rest of `ipam`"}));
 
-constexpr auto kCniArgsKeys =
-    cni::keys(cni::custom<read_mac>({.name = "mac",
-                                     .meaning = "hardware address of the pod's interface; that of "
-                                                "`runtimeConfig` beats it",
-                                     .type = Type::kMac,
-                                     .or_empty = true}));
-constexpr auto kArgsKeys = cni::keys(cni::part<kCniArgsKeys>({.name = "cni", .open = true}));
-
-constexpr auto kRuntimeKeys =
-    cni::keys(cni::custom<read_mac>({.name = "mac",
-                                     .meaning = "hardware address of the pod's interface",
-                                     .type = Type::kMac,
-                                     .or_empty = true}));
+using MacKeys = plugins::MacKeys<Conf>;
 
 constexpr auto kKeys = cni::keys(
     cni::key<&Conf::bridge>({.name = "bridge",
                              .meaning = "name of the bridge; it is made where it is missing",
                              .otherwise = "`cni0`",
-                             .pattern = "^[^/:% \\t\\n\\v\\f\\r\\x00]{1,15}$",
-                             .fits = is_link_name,
-                             .expected = kLinkName}),
+                             .pattern = plugins::kLinkNamePattern,
+                             .fits = plugins::is_link_name,
+                             .expected = plugins::kLinkName}),
     cni::key<&Conf::is_gateway>(
         {.name = "isGateway",
          .meaning = "gives the bridge the gateway address of every address that IPAM hands out, "
@@ -254,11 +199,13 @@ constexpr auto kKeys = cni::keys(
                            .type = Type::kObject,
                            .keys = cni::kDnsKeys,
                            .folded = true}),
-    cni::part<kArgsKeys>({.name = "args", .open = true}),
-    cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}));  // beats args
+    cni::part<MacKeys::kArgs>({.name = "args", .open = true}),
+    cni::part<MacKeys::kRuntime>({.name = "runtimeConfig", .open = true}));  // beats args
 
 void refuse_contradictions(const Reader& root, const Conf& conf) {
-  if (!is_link_name(conf.bridge)) root["bridge"].fail(cat("expected ", kLinkName));
+  if (!plugins::is_link_name(conf.bridge)) {
+    root["bridge"].fail(cat("expected ", plugins::kLinkName));
+  }
   if (conf.hairpin_mode && conf.promisc_mode) {
     root["promiscMode"].fail("cannot set hairpin mode and promiscuous mode at the same time");
   }
@@ -266,7 +213,7 @@ void refuse_contradictions(const Reader& root, const Conf& conf) {
     root["disableContainerInterface"].fail(
         "cannot use IPAM when DisableContainerInterface flag is set");
   }
-  if (conf.vlan != 0 && conf.is_gateway && !is_link_name(conf.vlan_gateway())) {
+  if (conf.vlan != 0 && conf.is_gateway && !plugins::is_link_name(conf.vlan_gateway())) {
     root["bridge"].fail(cat("too long for the VLAN's gateway link '", conf.vlan_gateway(),
                             "' (15 bytes at the most)"));
   }
@@ -299,12 +246,12 @@ std::string Conf::vlan_gateway() const { return cat(bridge, ".", vlan); }
 constinit const cni::Manual kManual{
     .purpose = "connects pods to a Linux bridge on the node, by a veth pair per pod",
     .keys = kKeys,
-    .args = kArgs};
+    .args = plugins::kMacArgs};
 
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();
   Conf conf;
-  read_mac_of_args(request.args, conf);
+  conf.mac = plugins::mac_from_args(request.args);
   cni::read_keys(root, kKeys, conf);
   conf.is_gateway = conf.is_gateway || conf.is_default_gateway;
   refuse_contradictions(root, conf);

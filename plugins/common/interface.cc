@@ -7,6 +7,7 @@
 
 #include "libcni/common/error.h"
 #include "libcni/common/phase.h"
+#include "netlink/route/neighbour.h"
 #include "netlink/sysctl.h"
 
 namespace plugins {
@@ -146,10 +147,55 @@ void configure_interface(const PodInterface& interface, const Result& result,
   if (v6 && options.enable_dad) wait_for_dad(interface);
 }
 
-void announce(const PodInterface& interface) {
-  // Setting the hardware address, to the one it has, is what makes the kernel announce:
+void announce(netlink::RouteSocket& host, const netlink::Link& device,
+              const PodInterface& interface, const Result& result) {
+  const cni::Phase phase("announce");
+  std::vector<netlink::Request> requests;
+  for (const cni::Address& address : result.ips) {
+    requests.push_back(netlink::correct_neighbour(device, address.cidr.ip, interface.link.mac));
+  }
+  host.send(requests);
+  // Setting the MAC address, to the one it has, is what makes the kernel announce:
   // NETDEV_CHANGEADDR in net/ipv4/devinet.c (with arp_notify) and net/ipv6/ndisc.c (ndisc_notify).
   interface.pod.send(netlink::set_link(interface.link, {.mac = interface.link.mac}));
+}
+
+cni::Interface describe(const netlink::Link& link, const std::string& sandbox) {
+  return {.name = link.name, .mac = link.mac.str(), .sandbox = sandbox};
+}
+
+const cni::Interface& entry_of(const Result& result, const std::string& name,
+                               const std::string& sandbox) {
+  const auto it = std::find_if(
+      result.interfaces.begin(), result.interfaces.end(),
+      [&](const cni::Interface& one) { return one.name == name && one.sandbox == sandbox; });
+  if (it != result.interfaces.end()) return *it;
+  throw cni::Error(Code::kInternal, cat("prevResult has no interface '", name, "' in ",
+                                        sandbox.empty() ? std::string("the node's namespace")
+                                                        : cat("sandbox ", sandbox)));
+}
+
+void require_mac(const cni::Interface& entry, const netlink::Link& link) {
+  const auto mac = netlink::Mac::parse(entry.mac);
+  if (!mac || *mac == link.mac) return;
+  throw cni::Error(Code::kInternal, cat("Interface ", link.name, " Mac doesn't match: ",
+                                        link.mac.str(), ", prevResult has ", entry.mac));
+}
+
+netlink::Link find_interface(netlink::RouteSocket& pod, const cni::Request& request,
+                             const Result& result, const std::string& kind) {
+  const std::string& name = request.ifname;
+  const auto& wanted = entry_of(result, name, request.netns);
+  const auto link = pod.find(name);
+  if (!link)
+    throw cni::Error(Code::kInternal, cat("Interface name ", name, " not found in the pod"));
+  if (link->kind != kind) {
+    throw cni::Error(Code::kInternal,
+                     cat("Error: Container interface ", name, " not of type ", kind));
+  }
+  // A later plugin of the chain may have given it another one and says so in the result.
+  require_mac(wanted, *link);
+  return *link;
 }
 
 void check_interface(const PodInterface& interface, const Result& result) {

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <string>
+
 #include "libcni/config/result.h"
+#include "libcni/plugin/request.h"
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
 
@@ -30,9 +33,26 @@ struct AddressOptions {
 void configure_interface(const PodInterface& interface, const cni::Result& result,
                          const AddressOptions& options);
 
-/// Makes the kernel tell the neighbours (gratuitous ARP, unsolicited neighbour advertisement) where
-/// the addresses of the interface are now. Of use only once its frames are forwarded.
-void announce(const PodInterface& interface);
+/// Corrects who knows result's addresses under another MAC address: the neighbour entries of
+/// `device`, a link of the host on the pod's segment, and the pods on it, to which the kernel
+/// sends gratuitous ARP and unsolicited neighbour advertisements. Of use only once the interface's
+/// frames are forwarded. \throws netlink::Error.
+void announce(netlink::RouteSocket& host, const netlink::Link& device,
+              const PodInterface& interface, const cni::Result& result);
+
+/// The link as an entry of a result's `interfaces`. sandbox: CNI_NETNS, empty for a host link.
+cni::Interface describe(const netlink::Link& link, const std::string& sandbox = {});
+
+/// The entry of result for a link. \throws cni::Error where there is none.
+const cni::Interface& entry_of(const cni::Result& result, const std::string& name,
+                               const std::string& sandbox = {});
+
+/// CHECK: the link has the MAC address of its entry. \throws cni::Error.
+void require_mac(const cni::Interface& entry, const netlink::Link& link);
+
+/// CHECK: the pod's interface as result describes it, a link of that kind. \throws cni::Error.
+netlink::Link find_interface(netlink::RouteSocket& pod, const cni::Request& request,
+                             const cni::Result& result, const std::string& kind);
 
 /// CHECK: the interface has result's addresses and the namespace its routes.
 /// \throws cni::Error naming the first one that is missing.

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "libcni/common/undo.h"
+#include "libcni/config/result.h"
+#include "libcni/plugin/request.h"
+
+namespace plugins {
+
+/// ADD of an interface plugin: runs the IPAM plugin and returns its result, whose addresses all
+/// belong to the entry `interface` of the plugin's own interfaces. Their release is in undo.
+/// \throws cni::Error: the IPAM plugin's own, kInternal for a result without addresses.
+cni::Result request_addresses(const cni::Request& request, const std::string& ipam_type,
+                              std::size_t interface, cni::Undo& undo);
+
+/// Which gateways complete_gateways() fills in.
+struct Gateways {
+  bool first_host = false;  ///< `isGateway`: the first address of the subnet, where IPAM names none
+  bool default_route = false;  ///< `isDefaultGateway`: a default route for a family that has none
+};
+
+/// Fills in the gateways that the IPAM plugin left open, and the default routes that follow.
+void complete_gateways(const Gateways& wanted, cni::Result& result);
+
+}  // namespace plugins
