@@ -84,6 +84,8 @@ std::string without_quotes(std::string_view text) {
   return out;
 }
 
+constexpr std::size_t kChainLength = 28;  // XT_EXTENSION_MAXNAMELEN - 1
+
 }  // namespace
 
 std::string sha512_hex(std::string_view text) {
@@ -104,6 +106,23 @@ std::string sha512_hex(std::string_view text) {
 std::string attachment_hash(std::size_t length, std::string_view prefix, std::string_view network,
                             std::string_view container_id) {
   return cat(prefix, sha512_hex(cat(network, container_id))).substr(0, length);
+}
+
+std::string masquerade_chain(std::string_view network, std::string_view container_id) {
+  return attachment_hash(kChainLength, "CNI-", network, container_id);
+}
+
+std::string host_port_chain(std::string_view network, std::string_view container_id) {
+  return attachment_hash(kChainLength, "CNI-DN-", network, container_id);
+}
+
+std::array<std::string, 2> ifb_names(std::string_view network, std::string_view container_id,
+                                     std::string_view ifname) {
+  constexpr std::size_t kLength = 15;  // IFNAMSIZ - 1
+  const auto name = [network](std::string_view who) {
+    return attachment_hash(kLength, "bwp", network, who);
+  };
+  return {name(container_id), name(cat(container_id, ":", ifname))};
 }
 
 OwnerTag::OwnerTag(std::string_view network, std::string_view container_id, std::string_view ifname)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,14 @@ std::string sha512_hex(std::string_view text);
 /// prefix + SHA-512(network + container_id), without separator.
 std::string attachment_hash(std::size_t length, std::string_view prefix, std::string_view network,
                             std::string_view container_id);
+
+/// Names that the reference plugins derive from an attachment, which ours and cnitool use too: the
+/// iptables chains of its masquerading and of its hostPorts, and its ifb (by the container alone,
+/// or with the interface where that name is taken).
+std::string masquerade_chain(std::string_view network, std::string_view container_id);
+std::string host_port_chain(std::string_view network, std::string_view container_id);
+std::array<std::string, 2> ifb_names(std::string_view network, std::string_view container_id,
+                                     std::string_view ifname);
 
 /// How rules and links say whose they are, in the reference's form:
 /// "<H1>-<H2>, net: NETWORK, if: IFNAME, id: CONTAINER", at most 128 bytes, no double quotes.

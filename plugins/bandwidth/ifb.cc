@@ -20,15 +20,6 @@ using netlink::RouteSocket;
 using netlink::tc::FilterState;
 namespace tc = netlink::tc;
 
-// The names that the attachment's device may have, the reference's first.
-std::vector<std::string> names_of(const cni::Request& request) {
-  const auto name = [&request](const std::string& who) {
-    constexpr std::size_t kMost = 15;  // IFNAMSIZ - 1
-    return cni::attachment_hash(kMost, "bwp", request.network, who);
-  };
-  return {name(request.container_id), name(cat(request.container_id, ":", request.ifname))};
-}
-
 struct Place {
   std::string free_name;  ///< empty where there is none
   std::optional<Link> link;
@@ -36,7 +27,8 @@ struct Place {
 
 Place look(RouteSocket& host, const cni::Request& request) {
   Place out;
-  for (const std::string& name : names_of(request)) {
+  for (const std::string& name :
+       cni::ifb_names(request.network, request.container_id, request.ifname)) {
     auto link = host.find(name);
     if (!link) {
       if (out.free_name.empty()) out.free_name = name;
@@ -88,8 +80,11 @@ Link ensure_ifb(RouteSocket& host, const cni::Request& request, unsigned mtu) {
     return *place.link;
   }
   if (place.free_name.empty()) {
-    throw cni::Error(cni::Code::kInternal, cat("create ifb '", names_of(request).front(),
-                                               "': another link has the name"));
+    throw cni::Error(
+        cni::Code::kInternal,
+        cat("create ifb '",
+            cni::ifb_names(request.network, request.container_id, request.ifname).front(),
+            "': another link has the name"));
   }
   Link made;
   made.name = place.free_name;

@@ -27,10 +27,9 @@ using netlink::nf::Side;
 using Part = ChainState::Part;
 
 constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
-constexpr std::size_t kChainLength = 28;
 
 std::string chain_of(const Masquerade& m) {
-  return cni::attachment_hash(kChainLength, "CNI-", m.network, m.container_id);
+  return cni::masquerade_chain(m.network, m.container_id);
 }
 
 std::string comment_start(const std::string& network) {

@@ -63,7 +63,7 @@ void add_set(const std::vector<Reader>& places, Conf& conf) {
   const auto read = [&places] {
     RangeSet set;
     for (const Reader& place : places) set.ranges.push_back(range_from(place));
-    check(set);
+    cni::check_ranges(set);
     return set;
   };
   conf.sets.push_back(cni::during(cat("invalid range set ", conf.sets.size()), read));
@@ -204,7 +204,7 @@ Conf read_conf(const cni::Request& request) {
   Conf conf;
   read_cni_args(request.args, conf);
   cni::read_keys(root, kKeys, conf);
-  if (conf.data_dir.empty()) conf.data_dir = kDefaultDataDir;
+  if (conf.data_dir.empty()) conf.data_dir = cni::kDefaultDataDir;
   return conf;
 }
 
@@ -238,7 +238,7 @@ std::string data_dir_from(const cni::Request& request) {
   std::string dir;
   const Reader root = request.reader();  // outlives the places below it
   root["ipam"].into("dataDir", dir);
-  return dir.empty() ? std::string(kDefaultDataDir) : dir;
+  return dir.empty() ? std::string(cni::kDefaultDataDir) : dir;
 }
 
 Conf Conf::parse(const cni::Request& request) {

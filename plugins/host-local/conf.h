@@ -6,11 +6,9 @@
 
 #include "libcni/config/key.h"
 #include "libcni/plugin/request.h"
-#include "plugins/host-local/range.h"
+#include "plugins/host-local/cursor.h"
 
 namespace host_local {
-
-inline constexpr std::string_view kDefaultDataDir = "/var/lib/cni/networks";
 
 extern const cni::Manual kManual;
 

@@ -34,8 +34,8 @@ std::string data_dir_or_default(const cni::Request& request) {
   try {
     return data_dir_from(request);
   } catch (const Error& e) {
-    cni::note(cat("host-local: ", e.what(), "; the default ", kDefaultDataDir, " is used"));
-    return std::string(kDefaultDataDir);
+    cni::note(cat("host-local: ", e.what(), "; the default ", cni::kDefaultDataDir, " is used"));
+    return std::string(cni::kDefaultDataDir);
   }
 }
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "libcni/common/dir.h"
+#include "plugins/host-local/cursor.h"
 #include "plugins/host-local/host.h"
-#include "plugins/host-local/range.h"
 
 namespace host_local {
 

@@ -137,7 +137,7 @@ std::string guard_part(const std::vector<RuleText>& rules, const Seen& seen) {
 }  // namespace
 
 std::string chain_of(const Owner& owner) {
-  return cni::attachment_hash(kChainLength, "CNI-DN-", owner.network, owner.container_id);
+  return cni::host_port_chain(owner.network, owner.container_id);
 }
 
 std::string obsolete_chain_of(const Owner& owner) {

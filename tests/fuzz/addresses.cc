@@ -3,7 +3,7 @@
 #include <array>
 
 #include "netlink/types/mac.h"
-#include "plugins/host-local/range.h"
+#include "plugins/host-local/cursor.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {
@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
                 range.subnet.contains(range.end),
             "a range lies in its network");
     const host_local::RangeSet set{{range}};
-    host_local::check(set);
+    cni::check_ranges(set);
     walk(set, Ip::parse(lines[4]));
   });
   return 0;

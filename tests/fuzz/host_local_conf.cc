@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const auto conf = host_local::Conf::parse(*request);
     require(!conf.data_dir.empty() && !conf.sets.empty(), "there is something to give out");
     for (const auto& set : conf.sets) {
-      host_local::check(set);
+      cni::check_ranges(set);
       require(!set.str().empty(), "a set can be named");
       host_local::Cursor(set, std::nullopt).next();
     }

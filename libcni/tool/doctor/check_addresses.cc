@@ -12,28 +12,15 @@ namespace {
 
 using netlink::Ip;
 
-constexpr std::uint64_t kMany = std::numeric_limits<std::uint64_t>::max();
-
-std::uint64_t size_of(const std::vector<Span>& set) {
-  std::uint64_t sum = 0;
-  for (const Span& span : set) {
-    const std::uint64_t one = span.size();
-    sum = one > kMany - sum ? kMany : sum + one;
-  }
-  return sum;
+std::uint64_t used_of(const Pool& pool, const cni::RangeSet& set) {
+  return static_cast<std::uint64_t>(
+      std::count_if(pool.reservations.begin(), pool.reservations.end(),
+                    [&](const Reservation& one) { return set.find(one.ip) != nullptr; }));
 }
 
-std::uint64_t used_of(const Pool& pool, const std::vector<Span>& set) {
-  return static_cast<std::uint64_t>(std::count_if(
-      pool.reservations.begin(), pool.reservations.end(), [&](const Reservation& one) {
-        return std::any_of(set.begin(), set.end(),
-                           [&](const Span& span) { return span.contains(one.ip); });
-      }));
-}
-
-std::string subnets_of(const std::vector<Span>& set) {
+std::string subnets_of(const cni::RangeSet& set) {
   std::vector<std::string> out;
-  for (const Span& span : set) out.push_back(span.subnet.str());
+  for (const auto& range : set.ranges) out.push_back(range.subnet.str());
   return some_of(out);
 }
 
@@ -43,9 +30,8 @@ bool is_reserved(const Pool& pool, const Ip& ip) {
 }
 
 bool gives(const Pool& pool, const Ip& ip) {
-  return std::any_of(pool.sets.begin(), pool.sets.end(), [&](const auto& set) {
-    return std::any_of(set.begin(), set.end(), [&](const Span& span) { return span.contains(ip); });
-  });
+  return std::any_of(pool.sets.begin(), pool.sets.end(),
+                     [&](const auto& set) { return set.find(ip) != nullptr; });
 }
 
 // The links that the network itself routes its subnet through.
@@ -67,7 +53,7 @@ Findings check_pools(const Node& node) {
   Findings out;
   for (const Pool& pool : node.pools) {
     for (const auto& set : pool.sets) {
-      const std::uint64_t all = size_of(set);
+      const std::uint64_t all = set.size();
       const std::uint64_t used = used_of(pool, set);
       if (static_cast<double>(used) < kNearlyFull * static_cast<double>(all)) continue;
       out.push_back({used >= all ? Level::kError : Level::kWarning,
@@ -121,13 +107,13 @@ Findings check_subnets(const Node& node) {
     for (std::size_t k = 0; k < i; ++k) {
       const Subnet& one = all[i];
       const Subnet& other = all[k];
-      if (one.network == other.network || !overlap(one.span.subnet, other.span.subnet)) continue;
-      const bool addresses = one.span.start <= other.span.end && other.span.start <= one.span.end;
+      if (one.network == other.network || !overlap(one.range.subnet, other.range.subnet)) continue;
+      const bool addresses = one.range.overlaps(other.range);
       if (!addresses && own_links(node, one.network) == own_links(node, other.network)) continue;
       out.push_back(
           {Level::kError,
-           cat("subnet ", one.span.subnet.str(), " of network '", one.network, "' overlaps ",
-               other.span.subnet.str(), " of network '", other.network, "'"),
+           cat("subnet ", one.range.subnet.str(), " of network '", one.network, "' overlaps ",
+               other.range.subnet.str(), " of network '", other.network, "'"),
            addresses ? "two pods get one address"
                      : "the node has two ways to the addresses, and takes one",
            cat("mv ", one.file, " ", one.file, ".off")});
@@ -147,7 +133,7 @@ Findings check_routes(const Node& node) {
   }
   for (const Subnet& subnet : subnets(node)) {
     if (!routed.contains(subnet.network)) continue;
-    const netlink::Cidr& cidr = subnet.span.subnet;
+    const netlink::Cidr& cidr = subnet.range.subnet;
     const auto own = own_links(node, subnet.network);
     for (const netlink::LinkRoute& route : node.routes) {
       const netlink::Link* const link = node.link(route.link);

@@ -146,7 +146,8 @@ Findings check_rules(const Node& node) {
     std::vector<std::string> unmasked, unmapped;
     for (const Attachment* pod : living(node, one.list->name)) {
       const std::string tag = tag_of(pod->key);
-      const bool chain = node.firewall.has_chain(masquerade_chain(pod->key));
+      const bool chain =
+          node.firewall.has_chain(cni::masquerade_chain(pod->key.network, pod->key.container_id));
       if (one.masquerades && !pod->result.ips.empty() && !masqueraded.contains(tag) && !chain &&
           !node.firewall.has_legacy_rules) {
         unmasked.push_back(name_of(*pod));

@@ -18,11 +18,6 @@ constexpr std::size_t kTag = 33;  // "H1-H2" of cni::OwnerTag
 constexpr const char* kOthers =
     "; unless another runtime, with a cache of its own, has containers there";
 
-bool is_tag(const std::string& text) {
-  if (text.size() < kTag || text[16] != '-') return false;
-  return text.substr(0, kTag).find_first_not_of("0123456789abcdef-") == text.npos;
-}
-
 // What the tags of attachments begin with, and those of whole networks.
 struct Tags {
   std::set<std::string> attachments;
@@ -39,7 +34,7 @@ struct Tags {
     }
   }
   bool is_left(const std::string& tag) const {
-    return is_tag(tag) && !attachments.contains(tag.substr(0, kTag));
+    return cni::OwnerTag::is_tag(tag) && !attachments.contains(tag.substr(0, kTag));
   }
   // Whose it was; empty where that network is not known.
   std::string network_of(const std::string& tag) const {
@@ -50,12 +45,10 @@ struct Tags {
 
 // The ifbs of the reference, which have no tag, bear names that follow from the attachment.
 std::set<std::string> ifb_names(const Node& node) {
-  constexpr std::size_t kLength = 15;
   std::set<std::string> out;
   for (const Attachment& one : node.attachments) {
     const auto& [network, id, ifname] = one.key;
-    out.insert(cni::attachment_hash(kLength, "bwp", network, id));
-    out.insert(cni::attachment_hash(kLength, "bwp", network, cat(id, ":", ifname)));
+    for (const auto& name : cni::ifb_names(network, id, ifname)) out.insert(name);
   }
   return out;
 }
@@ -130,8 +123,8 @@ Findings check_owned(const Node& node) {
   }
   std::set<std::string> chains;
   for (const Attachment& one : node.attachments) {
-    chains.insert(masquerade_chain(one.key));
-    chains.insert(host_port_chain(one.key));
+    chains.insert(cni::masquerade_chain(one.key.network, one.key.container_id));
+    chains.insert(cni::host_port_chain(one.key.network, one.key.container_id));
   }
   for (const auto& chain : node.firewall.chains) {
     constexpr std::size_t kChainLength = 28;

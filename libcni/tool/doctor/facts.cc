@@ -14,8 +14,6 @@ using netlink::Cidr;
 using netlink::Family;
 using nlohmann::json;
 
-constexpr std::size_t kChainLength = 28;  // of iptables
-
 bool is_true(const json& conf, const char* key) {
   const auto it = conf.find(key);
   return it != conf.end() && it->is_boolean() && it->get<bool>();
@@ -68,7 +66,7 @@ std::vector<Subnet> subnets(const Node& node) {
     const cni::NetworkList* const list = node.network(pool.network);
     if (list != nullptr && !is_routed(*list)) continue;
     for (const auto& set : pool.sets) {
-      for (const Span& span : set) out.push_back({pool.network, pool.file, span});
+      for (const auto& range : set.ranges) out.push_back({pool.network, pool.file, range});
     }
   }
   return out;
@@ -78,7 +76,7 @@ bool overlap(const Cidr& a, const Cidr& b) { return a.contains(b.ip) || b.contai
 
 bool uses(const Node& node, Family family, const std::string& network) {
   for (const Subnet& one : subnets(node)) {
-    if (one.network == network && one.span.start.family() == family) return true;
+    if (one.network == network && one.range.start.family() == family) return true;
   }
   const cni::NetworkList* const list = node.network(network);
   if (list != nullptr && !is_routed(*list)) return false;
@@ -134,14 +132,6 @@ std::string some_of(const std::vector<std::string>& names) {
 
 std::string tag_of(const cni::AttachmentKey& key) {
   return cni::OwnerTag(key.network, key.container_id, key.ifname).prefix();
-}
-
-std::string masquerade_chain(const cni::AttachmentKey& key) {
-  return cni::attachment_hash(kChainLength, "CNI-", key.network, key.container_id);
-}
-
-std::string host_port_chain(const cni::AttachmentKey& key) {
-  return cni::attachment_hash(kChainLength, "CNI-DN-", key.network, key.container_id);
 }
 
 }  // namespace tool::doctor

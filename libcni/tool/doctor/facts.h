@@ -27,7 +27,7 @@ bool is_routed(const cni::NetworkList& list);
 /// Addresses that a network gives out; of networks that are routed.
 struct Subnet {
   std::string network, file;
-  Span span;
+  cni::AddressRange range;
 };
 std::vector<Subnet> subnets(const Node& node);
 bool overlap(const netlink::Cidr& a, const netlink::Cidr& b);
@@ -49,9 +49,5 @@ std::string some_of(const std::vector<std::string>& names);
 
 /// What the tags of our links and rules begin with for the attachment.
 std::string tag_of(const cni::AttachmentKey& key);
-
-/// The chain of iptables that the attachment has for masquerading, and for hostPorts.
-std::string masquerade_chain(const cni::AttachmentKey& key);
-std::string host_port_chain(const cni::AttachmentKey& key);
 
 }  // namespace tool::doctor

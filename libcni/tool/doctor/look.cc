@@ -88,7 +88,7 @@ void look_at_routes(Node& node) {
 std::string data_dir_of(const cni::Reader& ipam) {
   std::string out;
   ipam.into("dataDir", out);
-  return out.empty() ? "/var/lib/cni/networks" : out;
+  return out.empty() ? cni::kDefaultDataDir : out;
 }
 
 void look_at_pools(Node& node) {

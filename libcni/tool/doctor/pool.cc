@@ -7,7 +7,6 @@ namespace tool::doctor {
 namespace {
 
 using cni::Reader;
-using netlink::Cidr;
 using netlink::Ip;
 
 std::optional<Ip> ip_at(const Reader& place, const char* key) {
@@ -16,16 +15,9 @@ std::optional<Ip> ip_at(const Reader& place, const char* key) {
   return out;
 }
 
-// The defaults are host-local's.
-Span span_in(const Reader& place) {
-  const Cidr subnet = place["subnet"].as_cidr().network();
-  const Ip first = subnet.ip.next().value_or(subnet.ip);
-  const Ip broadcast = subnet.ip.broadcast(subnet.prefix);
-  const Ip last = subnet.ip.is_v4() ? broadcast.prev().value_or(broadcast) : broadcast;
-  return {.subnet = subnet,
-          .start = ip_at(place, "rangeStart").value_or(first),
-          .end = ip_at(place, "rangeEnd").value_or(last),
-          .gateway = ip_at(place, "gateway").value_or(first)};
+cni::AddressRange range_in(const Reader& place) {
+  return cni::AddressRange::make(place["subnet"].as_cidr().network(), ip_at(place, "rangeStart"),
+                                 ip_at(place, "rangeEnd"), ip_at(place, "gateway"));
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -37,19 +29,14 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
-std::uint64_t Span::size() const {
-  const bool has_gateway = gateway && contains(*gateway);
-  return has_gateway ? netlink::count_but_one(start, end) : netlink::count(start, end);
-}
-
-std::vector<std::vector<Span>> sets_in(const Reader& ipam) {
-  std::vector<std::vector<Span>> out;
+std::vector<cni::RangeSet> sets_in(const Reader& ipam) {
+  std::vector<cni::RangeSet> out;
   std::string subnet;
   ipam.into("subnet", subnet);
-  if (!subnet.empty()) out.push_back({span_in(ipam)});
+  if (!subnet.empty()) out.push_back({{range_in(ipam)}});
   for (const Reader& set : ipam["ranges"].elements()) {
-    auto& spans = out.emplace_back();
-    for (const Reader& span : set.elements()) spans.push_back(span_in(span));
+    auto& ranges = out.emplace_back().ranges;
+    for (const Reader& range : set.elements()) ranges.push_back(range_in(range));
   }
   return out;
 }

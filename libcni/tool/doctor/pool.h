@@ -1,24 +1,13 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "libcni/config/address_range.h"
 #include "libcni/config/conf.h"
 #include "netlink/types/ip.h"
 
 namespace tool::doctor {
-
-/// Addresses from start to end, both included.
-struct Span {
-  netlink::Cidr subnet;
-  netlink::Ip start, end;
-  std::optional<netlink::Ip> gateway;  ///< never given out
-  bool contains(const netlink::Ip& ip) const { return start <= ip && ip <= end; }
-  /// The largest 64-bit number stands for that many or more.
-  std::uint64_t size() const;
-};
 
 /// An address that host-local has given out, as its file says.
 struct Reservation {
@@ -29,13 +18,13 @@ struct Reservation {
 /// What host-local gives addresses of a network out of.
 struct Pool {
   std::string network, file;
-  std::string dir;                      ///< of the reservations
-  std::vector<std::vector<Span>> sets;  ///< an attachment gets one address of each
+  std::string dir;                  ///< of the reservations
+  std::vector<cni::RangeSet> sets;  ///< an attachment gets one address of each
   std::vector<Reservation> reservations;
 };
 
 /// The sets that a config of host-local names. \throws cni::Error where it is wrong.
-std::vector<std::vector<Span>> sets_in(const cni::Reader& ipam);
+std::vector<cni::RangeSet> sets_in(const cni::Reader& ipam);
 
 /// Reads the directory of the reservations; none where it is not there.
 /// \throws netlink::Error where it cannot be read.

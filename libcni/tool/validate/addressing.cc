@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "libcni/config/address_range.h"
+
 namespace tool {
 
 namespace {
@@ -55,7 +57,7 @@ Addressing addressing_of(const PluginText& plugin) {
   } else {
     add_ranges(*ipam, out);
     out.data_dir = text_at(*ipam, "dataDir");
-    if (out.data_dir.empty()) out.data_dir = "/var/lib/cni/networks";
+    if (out.data_dir.empty()) out.data_dir = cni::kDefaultDataDir;
   }
   each(*ipam, "routes", [&out](const json& one, const std::string& at) {
     const auto gateway = Ip::parse(text_at(one, "gw"));

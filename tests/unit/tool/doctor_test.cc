@@ -52,8 +52,9 @@ json report_of(const Node& node, bool* ok = nullptr) {
   return json::parse(out.str());
 }
 
-Span span(const char* subnet, const char* start, const char* end, const char* gateway) {
-  return {*Cidr::parse(subnet), *Ip::parse(start), *Ip::parse(end), Ip::parse(gateway)};
+cni::AddressRange span(const char* subnet, const char* start, const char* end,
+                       const char* gateway) {
+  return {*Cidr::parse(subnet), *Ip::parse(start), *Ip::parse(end), *Ip::parse(gateway)};
 }
 
 }  // namespace
@@ -177,9 +178,9 @@ TEST_CASE("doctor: the ranges of a config, with host-local's defaults") {
                        {{{"subnet", "fd00::/64"}, {"gateway", "fd00::5"}}}}}};
   const auto sets = sets_in(cni::Reader(ipam));
   REQUIRE(sets.size() == 3);
-  CHECK(sets[0][0].end.str() == "10.0.0.254");
-  CHECK(sets[1][0].start.str() == "10.1.0.9");
-  CHECK(sets[2][0].gateway->str() == "fd00::5");
+  CHECK(sets[0].ranges[0].end.str() == "10.0.0.254");
+  CHECK(sets[1].ranges[0].start.str() == "10.1.0.9");
+  CHECK(sets[2].ranges[0].gateway.str() == "fd00::5");
   CHECK_THROWS_AS(sets_in(cni::Reader(json{{"subnet", "x"}})), cni::Error);
 }
 
@@ -187,7 +188,7 @@ TEST_CASE("doctor: a packet filter that accepts the bridge in both directions, o
   Node node = node_with(settings_of_a_node());
   add_network(node, kBridge);
   node.pools.push_back(
-      {"net", "f", "d", {{span("10.0.0.0/24", "10.0.0.1", "10.0.0.254", "10.0.0.1")}}, {}});
+      {"net", "f", "d", {{{span("10.0.0.0/24", "10.0.0.1", "10.0.0.254", "10.0.0.1")}}}, {}});
   ForwardChain chain{.name = "ip filter FORWARD", .of_iptables = true, .drops = true, .rules = {}};
   const auto level = [&]() -> std::string_view {
     node.firewall.forward = {chain};
@@ -221,7 +222,7 @@ TEST_CASE("doctor: networks that are no way of the node's share its subnets as t
   add_network(node, R"({"cniVersion": "1.1.0", "name": "lan", "plugins": [{"type": "macvlan"}]})");
   node.links.push_back({.index = 1, .name = "up0"});
   node.routes.push_back({.dst = *Cidr::parse("10.0.0.0/24"), .link = 1});
-  const Span lan = span("10.0.0.0/24", "10.0.0.100", "10.0.0.199", "10.0.0.1");
+  const auto lan = span("10.0.0.0/24", "10.0.0.100", "10.0.0.199", "10.0.0.1");
   node.pools.push_back({"lan", "f", "d", {{lan}}, {}});
   CHECK(check_routes(node).empty());
   CHECK(check_uplink(node).empty());
@@ -236,11 +237,11 @@ TEST_CASE("doctor: networks that are no way of the node's share its subnets as t
 TEST_CASE("doctor: networks of one bridge share a subnet, but no address") {
   Node node = node_with(settings_of_a_node());
   node.pools.push_back(
-      {"a", "f", "d", {{span("10.0.0.0/24", "10.0.0.2", "10.0.0.99", "10.0.0.1")}}, {}});
+      {"a", "f", "d", {{{span("10.0.0.0/24", "10.0.0.2", "10.0.0.99", "10.0.0.1")}}}, {}});
   node.pools.push_back(
-      {"b", "f", "d", {{span("10.0.0.0/24", "10.0.0.100", "10.0.0.199", "10.0.0.1")}}, {}});
+      {"b", "f", "d", {{{span("10.0.0.0/24", "10.0.0.100", "10.0.0.199", "10.0.0.1")}}}, {}});
   CHECK(check_subnets(node).empty());
-  node.pools[1].sets[0][0].start = *Ip::parse("10.0.0.99");
+  node.pools[1].sets[0].ranges[0].start = *Ip::parse("10.0.0.99");
   REQUIRE(check_subnets(node).size() == 1);
   CHECK(check_subnets(node)[0].why == "two pods get one address");
 }
