@@ -10,27 +10,27 @@ namespace cni {
 /// "dns".
 inline constexpr auto kDnsKeys = keys(
     key<&Dns::nameservers>({.name = "nameservers", .meaning = "addresses of name servers"}),
-    key<&Dns::domain>({.name = "domain", .meaning = "the local domain"}),
-    key<&Dns::search>({.name = "search", .meaning = "domains in which short names are looked for"}),
-    key<&Dns::options>({.name = "options", .meaning = "options for the resolver"}));
+    key<&Dns::domain>({.name = "domain", .meaning = "local domain"}),
+    key<&Dns::search>({.name = "search", .meaning = "search domains for short names"}),
+    key<&Dns::options>({.name = "options", .meaning = "resolver options, as in resolv.conf(5)"}));
 
 /// An entry of "routes".
-inline constexpr auto kRouteKeys =
-    keys(key<&Route::dst>({.name = "dst", .meaning = "the destination", .required = true}),
-         key<&Route::gateway>({.name = "gw", .meaning = "the next hop"}),
-         key<&Route::mtu>({.name = "mtu", .meaning = "MTU in bytes"}),
-         key<&Route::advmss>({.name = "advmss", .meaning = "the MSS to advertise, in bytes"}),
-         key<&Route::priority>({.name = "priority", .meaning = "the metric; the lowest wins"}),
-         key<&Route::table>({.name = "table", .meaning = "number of the routing table"}),
-         key<&Route::scope>(
-             {.name = "scope", .meaning = "0 is global, 253 the link, 254 the node", .most = 255}));
+inline constexpr auto kRouteKeys = keys(
+    key<&Route::dst>({.name = "dst", .meaning = "destination network", .required = true}),
+    key<&Route::gateway>({.name = "gw", .meaning = "address of the next hop"}),
+    key<&Route::mtu>({.name = "mtu", .meaning = "MTU in bytes"}),
+    key<&Route::advmss>({.name = "advmss", .meaning = "MSS to advertise, in bytes"}),
+    key<&Route::priority>({.name = "priority", .meaning = "metric; the lowest wins"}),
+    key<&Route::table>({.name = "table", .meaning = "routing table number"}),
+    key<&Route::scope>(
+        {.name = "scope", .meaning = "route scope: 0 global, 253 link, 254 host", .most = 255}));
 
 /// An entry of "cni.dev/valid-attachments".
 inline constexpr auto kAttachmentKeys =
     keys(key<&Attachment::container_id>(
-             {.name = "containerID", .meaning = "the container", .required = true}),
+             {.name = "containerID", .meaning = "container ID", .required = true}),
          key<&Attachment::ifname>(
-             {.name = "ifname", .meaning = "the interface in the container", .required = true}));
+             {.name = "ifname", .meaning = "name of the container interface", .required = true}));
 
 /// All keys of a plugin's config: its own, and those that every config has and it does not list.
 /// The keys of runtimeConfig are its capabilities.

@@ -94,7 +94,7 @@ std::int64_t Reader::as_int(std::int64_t least, std::int64_t most) const {
                            static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (value_ == nullptr || !value_->is_number_integer() || too_big ||
       value_->get<std::int64_t>() < least || value_->get<std::int64_t>() > most) {
-    fail(cat("expected a whole number from ", least, " to ", most));
+    fail(cat("expected an integer from ", least, " to ", most));
   }
   return value_->get<std::int64_t>();
 }

@@ -45,7 +45,7 @@ class Reader {
   /// Reads a value that must be present. \throws Error.
   bool as_bool() const;
   std::string as_string() const;
-  /// A whole number in [least, most]; fractions and exponents are refused.
+  /// An integer in [least, most]; fractions and exponents are refused.
   std::int64_t as_int(std::int64_t least, std::int64_t most) const;
   Ip as_ip() const;
   Cidr as_cidr() const;

@@ -32,14 +32,14 @@ class KeyList {
 /// What a value is; see also Key::lists.
 enum class Type : std::uint8_t {
   kBool,
-  kWhole,  ///< a whole number
+  kWhole,  ///< an integer
   kText,
   kWord,         ///< one of Key::words
   kIp,           ///< an address
   kCidr,         ///< an address with its prefix length
   kIpOrCidr,     ///< an address, with or without
-  kMac,          ///< the hardware address of one Ethernet interface
-  kWholeOrText,  ///< a whole number, or a text as Key::pattern says
+  kMac,          ///< a unicast MAC address other than zero
+  kWholeOrText,  ///< an integer, or a text as Key::pattern says
   kObject,
 };
 

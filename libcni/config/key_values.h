@@ -15,9 +15,9 @@
 namespace cni {
 
 inline constexpr const char* kCidrForm =
-    "an address with prefix length (CIDR notation, as 10.1.2.0/24)";
+    "an address with prefix length (CIDR notation, for example 10.1.2.0/24)";
 inline constexpr const char* kMacForm =
-    "the hardware address of one Ethernet interface, as 02:00:5e:10:20:30";
+    "a unicast MAC address other than zero, for example 02:00:5e:10:20:30";
 /// "\"ifb\", \"pod\" or \"edt\"", "0 or 68 to 65535", "an IP address": what a value may be.
 std::string expectation(const Key& key);
 /// \throws Error where the number is not one that the key allows.

@@ -17,9 +17,9 @@ std::string alternatives(std::span<const std::string_view> words) {
 std::string number(const Key& key) {
   if (key.or_zero) return cat("0 or ", key.least, " to ", key.most);
   if (key.most == std::numeric_limits<std::int64_t>::max()) {
-    return cat("a whole number of at least ", key.least);
+    return cat("an integer of at least ", key.least);
   }
-  return cat("a whole number from ", key.least, " to ", key.most);
+  return cat("an integer from ", key.least, " to ", key.most);
 }
 
 }  // namespace

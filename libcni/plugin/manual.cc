@@ -40,7 +40,7 @@ Noun noun_of(const Key& key) {
     case Type::kBool:
       return {"bool", "bools"};
     case Type::kWhole:
-      return {"number" + range_of(key), "numbers" + range_of(key)};
+      return {"integer" + range_of(key), "integers" + range_of(key)};
     case Type::kText:
       return {"string", "strings"};
     case Type::kWord:
@@ -51,9 +51,9 @@ Noun noun_of(const Key& key) {
     case Type::kCidr:
       return {"CIDR", "CIDRs"};
     case Type::kMac:
-      return {"hardware address", "hardware addresses"};
+      return {"MAC address", "MAC addresses"};
     case Type::kWholeOrText:
-      return {"number or string", "numbers and strings"};
+      return {"integer or string", "integers or strings"};
     case Type::kObject:
       return {"object", "objects"};
   }
@@ -171,7 +171,7 @@ std::string about(const Plugin& plugin) {
 }
 
 std::string key_table(const Manual& manual) {
-  std::string out = "| key | type | default | meaning |\n|---|---|---|---|\n";
+  std::string out = "| key | type | default | description |\n|---|---|---|---|\n";
   for (const Row& row : rows_of(manual)) {
     out += cat("| ", row.name, " | ", row.type, " | ", row.otherwise, " | ", row.meaning, " |\n");
   }

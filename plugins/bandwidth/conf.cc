@@ -52,62 +52,66 @@ constexpr cni::Key burst_key(const char* name, const char* meaning) {
 }
 
 constexpr auto kLimitKeys = cni::keys(
-    cni::custom<read_bits<&Asked::ingress_rate>>(
-        rate_key("ingressRate", "bits per second that may go to the pod; 0 is no limit")),
+    cni::custom<read_bits<&Asked::ingress_rate>>(rate_key(
+        "ingressRate", "rate limit for traffic to the pod, in bits per second; 0 is unlimited")),
     cni::custom<read_bits<&Asked::ingress_burst>>(burst_key(
         "ingressBurst",
-        "bits that may go to a pod at once that received little before. To be given with the rate, "
-        "unless there is `burstTime`. Less than a frame lets no full frame pass")),
-    cni::custom<read_bits<&Asked::egress_rate>>(
-        rate_key("egressRate", "as `ingressRate`, of what comes from the pod")),
+        "burst in bits: size of the token bucket of `ingressRate`. Required with the rate, unless "
+        "`burstTime` is set. A burst smaller than a frame drops every full-sized frame")),
+    cni::custom<read_bits<&Asked::egress_rate>>(rate_key(
+        "egressRate", "rate limit for traffic from the pod, in bits per second; 0 is unlimited")),
     cni::custom<read_bits<&Asked::egress_burst>>(
-        burst_key("egressBurst", "as `ingressBurst`, of what comes from the pod")));
+        burst_key("egressBurst", "as `ingressBurst`, for `egressRate`")));
 
 constexpr auto kSubnetKeys = cni::keys(
-    cni::key<&Asked::shaped>({.name = "shapedSubnets",
-                              .meaning = "the limits are for traffic with these networks alone (to "
-                                         "them from the pod, from them to the pod)"}),
-    cni::key<&Asked::unshaped>({.name = "unshapedSubnets",
-                                .meaning =
-                                    "the limits are for traffic with all others. Not together with "
-                                    "`shapedSubnets`; neither with `egressMode` `edt`"}));
+    cni::key<&Asked::shaped>(
+        {.name = "shapedSubnets",
+         .meaning = "networks (CIDR) whose traffic is limited: from the pod to them and from them "
+                    "to the pod. Other traffic is unlimited"}),
+    cni::key<&Asked::unshaped>(
+        {.name = "unshapedSubnets",
+         .meaning = "networks (CIDR) whose traffic is unlimited; all other traffic is limited. Not "
+                    "with `shapedSubnets`. Neither list works with `egressMode` `edt`"}));
 
 constexpr std::string_view kModes[] = {"ifb", "pod", "edt"};
 constexpr std::string_view kQueues[] = {"fair", "fifo"};
 
 constexpr auto kModeKeys = cni::keys(
-    cni::key<&Conf::egress_mode>({.name = "egressMode",
-                                  .meaning = "where what the pod sends waits, see below",
-                                  .otherwise = "`ifb`",
-                                  .words = kModes}),
+    cni::key<&Conf::egress_mode>(
+        {.name = "egressMode",
+         .meaning =
+             "where egress traffic is shaped: on an ifb device of the node (as in the reference "
+             "plugin), in a qdisc in the pod, or in the pod by departure times (eBPF)",
+         .otherwise = "`ifb`",
+         .words = kModes}),
     cni::key<&Conf::queue>(
         {.name = "queue",
          .meaning =
-             "what waits: `fair` (fq_codel: a small flow does not wait behind a big one; nor "
-             "behind a big packet, since what would take longer than a millisecond is cut "
-             "into frames) or `fifo` (one after the other, as the reference's). Without the "
-             "key `fair` where the kernel has fq_codel, else `fifo`",
-         .otherwise = "what the kernel has",
+             "qdisc below the token bucket. `fair`: fq_codel, which serves flows in turn and "
+             "splits GSO packets that take longer than a millisecond. `fifo`: one queue, as in the "
+             "reference plugin. Default: `fair` if the kernel has fq_codel, else `fifo`",
+         .otherwise = "detected",
          .words = kQueues}),
     cni::key<&Conf::latency>(
         {.name = "latency",
-         .meaning = "the most that a packet waits, in ms. Absent: 25 ms, and as long as the burst "
-                    "takes at the rate. The queue always holds a frame, and with subnets 256 KiB",
+         .meaning = "maximum time in ms that a packet is queued. Default: 25 ms plus the time that "
+                    "the burst takes at the rate. The queue always has room for one frame, with "
+                    "subnets for 256 KiB",
          .least = 1,
          .most = kMostMilliseconds}),
     cni::key<&Conf::burst_time>(
         {.name = "burstTime",
-         .meaning = "in ms: the burst is at most what the rate gives in this time, and that where "
-                    "none is given; but a frame. Cuts the bursts of containerd and CRI-O, which "
-                    "always are 4 Gbit",
+         .meaning = "maximum burst, as the time in ms that it takes at the rate, and the burst if "
+                    "none is set. At least one frame. It caps the burst of 4 Gbit that containerd "
+                    "and CRI-O always set",
          .least = 1,
          .most = kMostMilliseconds}));
 
 constexpr auto kBandwidthKeys = cni::joined(kLimitKeys, kSubnetKeys);
 constexpr auto kRuntimeKeys = cni::keys(cni::described<Conf>(
     {.name = "bandwidth",
-     .meaning = "the four from the runtime, for one pod. They count only where none of the four "
-                "stands in the config itself; the two lists likewise",
+     .meaning = "the rates, bursts and subnets for one pod, from the runtime. Used only if the "
+                "config itself sets none of the rates and bursts, or neither list of subnets",
      .type = Type::kObject,
      .keys = kBandwidthKeys,
      .folded = true}));
@@ -160,11 +164,10 @@ Subnets read_subnets(const Reader& place) {
 
 }  // namespace
 
-constinit const cni::Manual kManual{
-    .purpose =
-        "limits what a pod sends and receives, chained after the plugin that made its "
-        "interface",
-    .keys = kKeys};
+constinit const cni::Manual kManual{.purpose =
+                                        "limits ingress and egress traffic of a pod, chained after "
+                                        "the plugin that created its interface",
+                                    .keys = kKeys};
 
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();

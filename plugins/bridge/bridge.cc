@@ -108,7 +108,7 @@ bool disconnect(const cni::Request& request, const DelConf& conf, cni::BestEffor
     });
   }
   if (conf.mac_spoof_check) {  // not before the pod can send no more
-    each("remove the hardware address check",
+    each("remove the MAC address check",
          [&] { remove_macspoof(rules, request.container_id, request.ifname); });
   }
   return is_gone;
@@ -191,7 +191,7 @@ void gc(const cni::Request& request) {
     plugins::collect_links(request, *valid, "veth");
     are_disconnected = true;
   });
-  each("remove hardware address checks", [] { gc_macspoof(); });
+  each("remove MAC address checks", [] { gc_macspoof(); });
   each("remove masquerading", [&] { plugins::gc_masquerade(request.network, *valid); });
   if (are_disconnected) {
     each("collect addresses",

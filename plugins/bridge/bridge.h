@@ -32,7 +32,7 @@ void status(const cni::Request& request);
 void validate(const cni::Request& request);
 
 /// Makes again what is not on the node any more of what ADD made: the bridge with its hardware
-/// address of then, the port, gateway, masquerading, hardware address check. The pod's interface
+/// address of then, the port, gateway, masquerading, MAC address check. The pod's interface
 /// has to be there, and stays as it is; IPAM is not asked.
 cni::Result repair(const cni::Request& request, cni::Repair& repair);
 

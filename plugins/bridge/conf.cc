@@ -39,17 +39,17 @@ void read_id(const Reader& place, TrunkItem& item) {
 
 constexpr auto kTrunkKeys =
     cni::keys(cni::custom<read_min_id>({.name = "minID",
-                                        .meaning = "the first of a range of VLANs",
+                                        .meaning = "first VLAN of a range, inclusive",
                                         .type = Type::kWhole,
                                         .least = 1,
                                         .most = kMostVlan}),
               cni::custom<read_max_id>({.name = "maxID",
-                                        .meaning = "the last of it",
+                                        .meaning = "last VLAN of the range, inclusive",
                                         .type = Type::kWhole,
                                         .least = 1,
                                         .most = kMostVlan}),
               cni::custom<read_id>({.name = "id",
-                                    .meaning = "a single VLAN; may stand beside a range",
+                                    .meaning = "a single VLAN; may be combined with a range",
                                     .type = Type::kWhole,
                                     .least = 1,
                                     .most = kMostVlan}));
@@ -112,43 +112,43 @@ void read_masquerade_backend(const Reader& place, Conf& conf) {
 constexpr std::string_view kBackends[] = {"nftables", "iptables"};
 
 constexpr auto kIpamKeys = cni::keys(cni::key<&Conf::ipam_type>(
-    {.name = "type", .meaning = "the IPAM plugin, which reads the rest of `ipam`"}));
+    {.name = "type", .meaning = "name of the IPAM plugin, which reads the other keys of `ipam`"}));
 
 using MacKeys = plugins::MacKeys<Conf>;
 
 constexpr auto kKeys = cni::keys(
     cni::key<&Conf::bridge>({.name = "bridge",
-                             .meaning = "name of the bridge; it is made where it is missing",
+                             .meaning = "name of the bridge. ADD creates it if it does not exist",
                              .otherwise = "`cni0`",
                              .pattern = plugins::kLinkNamePattern,
                              .fits = plugins::is_link_name,
                              .expected = plugins::kLinkName}),
     cni::key<&Conf::is_gateway>(
         {.name = "isGateway",
-         .meaning = "gives the bridge the gateway address of every address that IPAM hands out, "
-                    "and turns forwarding on"}),
+         .meaning =
+             "assigns the gateway of each IPAM address to the bridge and enables IP forwarding"}),
     cni::key<&Conf::is_default_gateway>(
         {.name = "isDefaultGateway",
-         .meaning = "the same, and a default route in the pod for each address family that has "
-                    "none from IPAM"}),
+         .meaning = "as `isGateway`; also adds a default route in the pod for each address family "
+                    "without one from IPAM"}),
     cni::key<&Conf::force_address>(
         {.name = "forceAddress",
-         .meaning = "replaces another address of the bridge that is in the gateway's way; "
-                    "otherwise that is an error which names the address"}),
-    cni::key<&Conf::ip_masq>(
-        {.name = "ipMasq",
-         .meaning = "masquerades what pods send out of their subnet (multicast excepted)"}),
+         .meaning = "replaces another address of the bridge that conflicts with the gateway "
+                    "address. If false, the conflict is an error that names the address"}),
+    cni::key<&Conf::ip_masq>({.name = "ipMasq",
+                              .meaning = "masquerades traffic from the pod to destinations outside "
+                                         "its subnet, except multicast"}),
     cni::custom<read_masquerade_backend>(
         {.name = "ipMasqBackend",
-         .meaning = "what masquerades; without the key nftables where the kernel has it with NAT, "
-                    "else iptables. DEL removes what either left",
-         .otherwise = "what the node has",
+         .meaning = "firewall that masquerades. Default: nftables if the kernel has it with NAT, "
+                    "else iptables. DEL removes the rules of both",
+         .otherwise = "detected",
          .type = Type::kWord,
          .words = kBackends,
          .or_empty = true}),
     cni::key<&Conf::mtu>({.name = "mtu",
-                          .meaning = "in bytes, of both ends of the veth pair, and of the bridge "
-                                     "when it is made; 0 is the kernel's default",
+                          .meaning = "MTU in bytes of both interfaces of the veth pair, and of a "
+                                     "bridge that ADD creates; 0 is the kernel's default",
                           .otherwise = "0",
                           .least = 68,  // RFC 791; the kernel's ETH_MIN_MTU
                           .most = 65535,
@@ -156,13 +156,13 @@ constexpr auto kKeys = cni::keys(
                           .or_zero = true}),
     cni::key<&Conf::hairpin_mode>(
         {.name = "hairpinMode",
-         .meaning = "lets a pod reach itself through its own hostPort or Service address. Not with "
-                    "`promiscMode`"}),
+         .meaning = "enables hairpin mode on the port, so that a pod can reach itself through its "
+                    "own hostPort or Service address. Not with `promiscMode`"}),
     cni::key<&Conf::promisc_mode>(
-        {.name = "promiscMode", .meaning = "sets the bridge promiscuous. Never taken back"}),
+        {.name = "promiscMode", .meaning = "sets the bridge promiscuous. No verb resets it"}),
     cni::custom<read_vlan>({.name = "vlan",
                             .meaning = "access VLAN; 0 is none. With `isGateway` the gateway "
-                                       "address sits on the link `BRIDGE.VLAN`",
+                                       "address is assigned to the link `BRIDGE.VLAN`",
                             .otherwise = "0",
                             .type = Type::kWhole,
                             .most = kMostVlan}),
@@ -173,29 +173,30 @@ constexpr auto kKeys = cni::keys(
                              .keys = kTrunkKeys}),
     cni::key<&Conf::preserve_default_vlan>(
         {.name = "preserveDefaultVlan",
-         .meaning = "leaves the bridge's default VLAN on the port beside `vlan` and `vlanTrunk`"}),
+         .meaning =
+             "keeps the bridge's default VLAN on the port in addition to `vlan` and `vlanTrunk`"}),
     cni::key<&Conf::mac_spoof_check>(
         {.name = "macspoofchk",
-         .meaning = "drops frames from the pod whose source MAC address is not the pod's own. "
-                    "The addresses inside ARP and ND messages are not compared"}),
+         .meaning = "drops frames from the pod whose source MAC address is not that of the "
+                    "container interface. Addresses inside ARP and ND messages are not checked"}),
     cni::key<&Conf::enable_dad>(
         {.name = "enabledad",
-         .meaning = "duplicate address detection in the pod, waited for. Off, an IPv6 address is "
-                    "usable at once"}),
+         .meaning = "enables IPv6 duplicate address detection in the pod; ADD waits for its end. "
+                    "If false, an IPv6 address is usable at once"}),
     cni::key<&Conf::disable_container_interface>(
         {.name = "disableContainerInterface",
-         .meaning = "leaves the pod's end down. Not with `ipam`"}),
+         .meaning = "leaves the container interface down. Not with `ipam`"}),
     cni::key<&Conf::port_isolation>(
         {.name = "portIsolation",
-         .meaning = "pods with it cannot reach each other over the bridge, only the others. A node "
-                    "that forwards still routes between them by way of the gateway"}),
+         .meaning = "isolates the port: pods with this key cannot reach each other over the "
+                    "bridge. A node that forwards still routes between them through the gateway"}),
     cni::part<kIpamKeys>({.name = "ipam",
-                          .meaning = "`type` names the IPAM plugin, which reads the rest",
+                          .meaning = "`type` names the IPAM plugin, which reads the other keys",
                           .open = true,
                           .folded = true}),
     cni::custom<read_dns>({.name = "dns",
                            .meaning = "`nameservers`, `domain`, `search`, `options`: replaces the "
-                                      "IPAM plugin's DNS as a whole",
+                                      "DNS of the IPAM plugin's result entirely",
                            .type = Type::kObject,
                            .keys = cni::kDnsKeys,
                            .folded = true}),
@@ -215,7 +216,7 @@ void refuse_contradictions(const Reader& root, const Conf& conf) {
   }
   if (conf.vlan != 0 && conf.is_gateway && !plugins::is_link_name(conf.vlan_gateway())) {
     root["bridge"].fail(cat("too long for the VLAN's gateway link '", conf.vlan_gateway(),
-                            "' (15 bytes at the most)"));
+                            "', expected at most 15 bytes"));
   }
 }
 
@@ -244,7 +245,7 @@ bool read_or_true(const Reader& root, const char* key) {
 std::string Conf::vlan_gateway() const { return cat(bridge, ".", vlan); }
 
 constinit const cni::Manual kManual{
-    .purpose = "connects pods to a Linux bridge on the node, by a veth pair per pod",
+    .purpose = "connects pods to a Linux bridge on the node with one veth pair per pod",
     .keys = kKeys,
     .args = plugins::kMacArgs};
 

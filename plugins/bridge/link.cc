@@ -21,7 +21,7 @@ using netlink::RouteSocket;
 constexpr std::uint16_t kNativeVlan = 1;
 
 Link create_bridge(RouteSocket& host, const Conf& conf, const std::optional<netlink::Mac>& mac) {
-  // Its own hardware address from the start: it neither follows the ports' nor is changed by udev.
+  // Its own MAC address from the start: it neither follows the ports' nor is changed by udev.
   auto request = netlink::add(netlink::Bridge{.name = conf.bridge,
                                               .mac = mac ? *mac : netlink::Mac::random(),
                                               .mtu = conf.mtu,

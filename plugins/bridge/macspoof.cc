@@ -225,7 +225,7 @@ void check_macspoof(const std::string& container_id, const std::string& ifname,
 }
 
 std::string RemoveMacspoof::describe() const {
-  return cat("remove the hardware address check of '", container_id, "' '", ifname, "'");
+  return cat("remove the MAC address check of '", container_id, "' '", ifname, "'");
 }
 
 }  // namespace bridge

@@ -10,7 +10,7 @@ namespace netlink::nf {
 class NfSocket;
 }
 
-/// macspoofchk: frames from a pod pass only with the pod's own hardware address. Table bridge nat,
+/// macspoofchk: frames from a pod pass only with the pod's own MAC address. Table bridge nat,
 /// with the reference's names and comments, so that its plugin removes what this one adds, and this
 /// one what it added. Everything acts on the network namespace that the thread is in.
 namespace bridge {

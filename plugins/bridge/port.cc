@@ -19,7 +19,7 @@ using netlink::NetNs;
 using netlink::RouteSocket;
 
 // Stands in undo before the pair is made: an answer of the kernel that got lost must not leave one
-// behind. The hardware address, chosen for this call, tells it from another pod's.
+// behind. The MAC address, chosen for this call, tells it from another pod's.
 struct RemoveVeth {
   std::string name;
   Mac mac;

@@ -57,7 +57,7 @@ void enable_ipv6(const PodInterface& interface) {
   if (link.ipv6->keep_addr_on_down != 1) {
     netlink::try_write_sysctl(setting(link.name, "keep_addr_on_down"), "1");
   }
-  // Together with announce(): whoever knew the address under another hardware address learns.
+  // Together with announce(): whoever knew the address under another MAC address learns.
   if (link.ipv6->ndisc_notify != 1) {
     netlink::try_write_sysctl(setting(link.name, "ndisc_notify"), "1");
   }

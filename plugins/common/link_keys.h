@@ -12,7 +12,7 @@ namespace plugins {
 /// A link name as the kernel takes it (dev_valid_name() in net/core/dev.c).
 bool is_link_name(const std::string& text);
 inline constexpr const char* kLinkName =
-    "a link name of 1 to 15 bytes without slash, colon, percent sign and white space";
+    "an interface name of 1 to 15 bytes without slash, colon, percent sign and white space";
 /// The same as a pattern of JSON Schema.
 inline constexpr const char* kLinkNamePattern = "^[^/:% \\t\\n\\v\\f\\r\\x00]{1,15}$";
 
@@ -20,14 +20,15 @@ inline constexpr const char* kLinkNamePattern = "^[^/:% \\t\\n\\v\\f\\r\\x00]{1,
 /// \throws cni::Error(kInvalidConfig) for zero, multicast or malformed ones.
 std::optional<netlink::Mac> mac_from(const cni::Reader& place);
 
-/// "MAC" of CNI_ARGS; `args` and `runtimeConfig` beat it. \throws cni::Error(kInvalidEnvironment).
+/// "MAC" of CNI_ARGS; `args` and `runtimeConfig` override it. \throws
+/// cni::Error(kInvalidEnvironment).
 std::optional<netlink::Mac> mac_from_args(const std::string& cni_args);
 
 /// What the Manual of a plugin with these keys names as its CNI_ARGS.
 inline constexpr cni::Key kMacArgs[] = {
     {.name = "MAC",
-     .meaning = "MAC address of the container interface; the `mac` of `args` and of "
-                "`runtimeConfig` override it",
+     .meaning =
+         "MAC address of the container interface. `mac` in `args` or `runtimeConfig` overrides it",
      .type = cni::Type::kMac}};
 
 /// "dns" of an interface plugin's config. Nothing where neither a list of it, be it empty, nor a
@@ -40,12 +41,11 @@ struct MacKeys {
   static void read(const cni::Reader& place, Conf& conf) {
     if (const auto mac = mac_from(place)) conf.mac = mac;
   }
-  static constexpr auto kArgsCni =
-      cni::keys(cni::custom<read>({.name = "mac",
-                                   .meaning = "MAC address of the container interface; that of "
-                                              "`runtimeConfig` overrides it",
-                                   .type = cni::Type::kMac,
-                                   .or_empty = true}));
+  static constexpr auto kArgsCni = cni::keys(cni::custom<read>(
+      {.name = "mac",
+       .meaning = "MAC address of the container interface. `runtimeConfig` overrides it",
+       .type = cni::Type::kMac,
+       .or_empty = true}));
   static constexpr auto kArgs = cni::keys(cni::part<kArgsCni>({.name = "cni", .open = true}));
   static constexpr auto kRuntime =
       cni::keys(cni::custom<read>({.name = "mac",

@@ -1,4 +1,4 @@
-// Addresses, networks and hardware addresses as text, and the ranges of host-local. Lines: a
+// Addresses, networks and MAC addresses as text, and the ranges of host-local. Lines: a
 // network, then as far as they are there the start, the end and the gateway of a range.
 #include <array>
 

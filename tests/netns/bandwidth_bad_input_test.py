@@ -34,7 +34,7 @@ class Case:
 
 
 def numbers(key, *bad):
-    return [Case(f"{key} is {json.dumps(one)}", (key, json.dumps(one), "whole number"),
+    return [Case(f"{key} is {json.dumps(one)}", (key, json.dumps(one), "integer"),
                  BOTH | {key: one}) for one in bad]
 
 

@@ -151,7 +151,7 @@ KEYS = [
     ("a key in two ways to write it", bridge('"isGateway": true, §"ISGATEWAY": false'),
      ["error: plugins[0].ISGATEWAY: the key is there already, as isGateway"]),
     ("a wrong type, deep in a list", bridge('"vlanTrunk": [{"id": 5}, {"id": §"6"}]'),
-     ['error: plugins[0].vlanTrunk[1].id: expected a whole number from 1 to 4094: "6" '
+     ['error: plugins[0].vlanTrunk[1].id: expected an integer from 1 to 4094: "6" '
       "(did you mean 6?)"]),
     ("a wrong word", bridge('"ipMasqBackend": §"nft"'),
      ['error: plugins[0].ipMasqBackend: expected "nftables" or "iptables": "nft"']),
@@ -195,8 +195,8 @@ PARSERS = [
             '"isGateway": true').replace('"abc', '§"abc'),
      ["error: plugins[0].promiscMode: cannot set hairpin mode and promiscuous mode at the same time: "
       "true",
-      "error: plugins[0].bridge: too long for the VLAN's gateway link 'abcdefghijkl.100' (15 bytes "
-      'at the most): "abcdefghijkl"']),
+      "error: plugins[0].bridge: too long for the VLAN's gateway link 'abcdefghijkl.100', expected at "
+      'most 15 bytes: "abcdefghijkl"']),
     ("options of two backends",
      chained('§{"type": "portmap", "capabilities": {"portMappings": true}, '
              '"externalSetMarkChain": "X", "conditionsV4": ["ip saddr 192.0.2.1"]}'),

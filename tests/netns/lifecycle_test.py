@@ -332,7 +332,7 @@ class AtOnce(suite.NodeTest):
         self.assertEqual(beyond.run("ip", "route", "show", "10.1.0.0/24"), "")
 
     def test_the_first_packet_from_beyond_reaches_the_first_pod(self):
-        """IPv6: a new bridge can ask for the pod's hardware address from its first moment."""
+        """IPv6: a new bridge can ask for the pod's MAC address from its first moment."""
         pod, beyond = self.pod(), self.pod("beyond")
         run("ip", "link", "add", "up0", "type", "veth", "peer", "eth0", "netns", "beyond")
         for where, name, last in ((None, "up0", 1), ("beyond", "eth0", 2)):

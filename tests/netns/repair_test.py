@@ -191,7 +191,7 @@ class Damaged(RepairTest):
             self.assertTrue(one.talk(), "a connection of before goes on")
         for n, seen in self.inside().items():
             self.assert_same(inside[n], seen, what=f"pod{n} is not as it was:")
-        # The device of pod1's limit has another hardware address, which nobody has to know.
+        # The device of pod1's limit has another MAC address, which nobody has to know.
         difference = diff(before, damage.comparable(snapshot()), lambda place: place.startswith(
             ("link/bwp", "file/var/lib/cni/results/net-pod1-")))
         self.assertEqual(difference, "", "the node is not as it was:\n" + difference)
@@ -460,7 +460,7 @@ esac
 
 class Meanwhile(RepairTest):
     def test_a_new_pod_made_the_bridge_first(self):
-        """The bridge has another hardware address then, which the pods of before have to learn."""
+        """The bridge has another MAC address then, which the pods of before have to learn."""
         self.prepare()
         old = cached("net", "pod1")["result"]["interfaces"][0]["mac"]
         run("ip", "link", "del", "cni0")

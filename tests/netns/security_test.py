@@ -492,7 +492,7 @@ class Lies(suite.NodeTest):
 
 def flood(netns, mark):
     """From the first moment that the interface is there: sets it up, and sends frames under another
-    pod's hardware address, and under its own."""
+    pod's MAC address, and under its own."""
     setns(netns, CLONE_NEWNET)
     said = {"spoofed": 0, "own": 0}
     end = time.monotonic() + 20

@@ -122,7 +122,7 @@ TEST_CASE("a burst is less than 4 GB") {
 TEST_CASE("numbers are whole, and not negative") {
   for (const char* bad : {"-1", "1.5", "1e6", "\"8\"", "true", "9223372036854775808", "[8]"}) {
     CHECK(complaint(cni::cat("\"egressRate\": ", bad, ", \"egressBurst\": 8"))
-              .starts_with("7 egressRate: expected a whole number from 0 to "));
+              .starts_with("7 egressRate: expected an integer from 0 to "));
   }
   CHECK(parse(R"("egressRate": 9223372036854775807, "egressBurst": 8)").egress->rate ==
         9223372036854775807U);
@@ -149,7 +149,7 @@ TEST_CASE("modes, queues and times are those of the table") {
   for (const char* key : {"latency", "burstTime"}) {
     for (const char* bad : {"0", "10001", "\"5\"", "2.5"}) {
       CHECK(complaint(cni::cat("\"", key, "\": ", bad)) ==
-            cni::cat("7 ", key, ": expected a whole number from 1 to 10000: ", bad));
+            cni::cat("7 ", key, ": expected an integer from 1 to 10000: ", bad));
     }
   }
 }

@@ -96,7 +96,7 @@ TEST_CASE("wrong values are refused with the place, the value and what was expec
   } table[] = {
       {R"("vlan": -100)", "7 vlan: invalid VLAN ID -100 (must be between 0 and 4094): -100"},
       {R"("vlan": 5000)", "7 vlan: invalid VLAN ID 5000 (must be between 0 and 4094): 5000"},
-      {R"("vlan": "5")", "7 vlan: expected a whole number from -2147483648 to 2147483647: \"5\""},
+      {R"("vlan": "5")", "7 vlan: expected an integer from -2147483648 to 2147483647: \"5\""},
       {R"("vlanTrunk": [{"maxID": 5}])",
        "7 vlanTrunk[0]: minID and maxID should be configured simultaneously, minID is missing: "
        "{\"maxID\":5}"},
@@ -113,16 +113,17 @@ TEST_CASE("wrong values are refused with the place, the value and what was expec
        "7 vlanTrunk[0].id: incorrect trunk id parameter, expected 1 to 4094: 0"},
       {R"("vlanTrunk": 5)", "7 vlanTrunk: expected a list: 5"},
       {R"("bridge": "")",
-       "7 bridge: expected a link name of 1 to 15 bytes without slash, colon, percent sign "
+       "7 bridge: expected an interface name of 1 to 15 bytes without slash, colon, percent sign "
        "and white space: \"\""},
       {R"("bridge": "abridgewithalongname")",
-       "7 bridge: expected a link name of 1 to 15 bytes without slash, colon, percent sign "
+       "7 bridge: expected an interface name of 1 to 15 bytes without slash, colon, percent sign "
        "and white space: \"abridgewithalongname\""},
       {R"("bridge": "abcdefghijkl", "vlan": 100, "isGateway": true)",
-       "7 bridge: too long for the VLAN's gateway link 'abcdefghijkl.100' (15 bytes at the most): "
+       "7 bridge: too long for the VLAN's gateway link 'abcdefghijkl.100', expected at most 15 "
+       "bytes: "
        "\"abcdefghijkl\""},
       {R"("mtu": 67)", "7 mtu: expected 0 (the kernel's default) or 68 to 65535: 67"},
-      {R"("mtu": 1500.5)", "7 mtu: expected a whole number from 0 to 65535: 1500.5"},
+      {R"("mtu": 1500.5)", "7 mtu: expected an integer from 0 to 65535: 1500.5"},
       {R"("hairpinMode": true, "promiscMode": true)",
        "7 promiscMode: cannot set hairpin mode and promiscuous mode at the same time: true"},
       {R"("disableContainerInterface": true, "ipam": {"type": "static"})",
@@ -134,7 +135,7 @@ TEST_CASE("wrong values are refused with the place, the value and what was expec
       {R"("isGateway": "yes")", "7 isGateway: expected true or false: \"yes\""},
       {R"("ipam": [])", "7 ipam: expected an object: []"},
       {R"("runtimeConfig": {"mac": "02:00"})",
-       "7 runtimeConfig.mac: expected the hardware address of one Ethernet interface, as "
+       "7 runtimeConfig.mac: expected the MAC address of one Ethernet interface, as "
        "02:00:5e:10:20:30: \"02:00\""},
   };
   for (const auto& row : table) {
@@ -147,7 +148,7 @@ TEST_CASE("a null in the trunk is refused, not followed") {
   CHECK(complaint(R"("vlanTrunk": [null])").starts_with("7 vlanTrunk[0]: expected"));
 }
 
-TEST_CASE("hardware addresses: runtimeConfig beats args, which beats CNI_ARGS") {
+TEST_CASE("MAC addresses: runtimeConfig beats args, which beats CNI_ARGS") {
   const std::string args = R"("args": {"cni": {"mac": "02:00:00:00:00:02"}})";
   const std::string runtime = R"("RuntimeConfig": {"mac": "02:00:00:00:00:03"})";
   CHECK(parse("", "MAC=02:00:00:00:00:01").mac->str() == "02:00:00:00:00:01");
@@ -155,7 +156,7 @@ TEST_CASE("hardware addresses: runtimeConfig beats args, which beats CNI_ARGS") 
   CHECK(parse(args + "," + runtime, "MAC=02:00:00:00:00:01").mac->str() == "02:00:00:00:00:03");
 }
 
-TEST_CASE("hardware addresses that no interface can have are refused") {
+TEST_CASE("MAC addresses that no interface can have are refused") {
   CHECK(complaint("", "MAC=01:00:5e:00:00:01").starts_with("4 CNI_ARGS: MAC"));
   CHECK(complaint("", "MAC=00:00:00:00:00:00").starts_with("4 CNI_ARGS: MAC"));
   CHECK(complaint("", "IP=10.0.0.1").starts_with("4 CNI_ARGS: unknown args"));

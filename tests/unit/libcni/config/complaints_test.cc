@@ -73,15 +73,15 @@ TEST_CASE("a key that belongs elsewhere is shown its place") {
 
 TEST_CASE("keys match as a plugin matches them: in any case, and the exact one first") {
   CHECK(said(R"({"ISGATEWAY": true, "Ipam": {"Subnet": "10.0.0.0/8"}})"_json).empty());
-  CHECK(said(R"({"MTU": 1})"_json) == "mtu: expected a whole number from 68 to 65535: 1\n");
+  CHECK(said(R"({"MTU": 1})"_json) == "mtu: expected an integer from 68 to 65535: 1\n");
   CHECK(said(R"({"mtu": 100, "Mtu": "x"})"_json) == "Mtu: the key is there already, as mtu\n");
 }
 
 TEST_CASE("null is an absent key, and no element of a list") {
   CHECK(said(R"({"mtu": null, "entries": null, "gateway": null})"_json).empty());
   CHECK(said(R"({"ipam": {"subnet": null}})"_json) ==
-        "ipam.subnet: expected an address with prefix length (CIDR notation, as 10.1.2.0/24): the "
-        "key is missing\n");
+        "ipam.subnet: expected an address with prefix length (CIDR notation, for example "
+        "10.1.2.0/24): the key is missing\n");
   CHECK(said(R"({"list": [null]})"_json) == "list[0]: expected a string: null\n");
 }
 
@@ -96,20 +96,19 @@ TEST_CASE("a value that is not allowed is complained of, with how it may be mean
       {R"({"isGateway": 1})", "isGateway: expected true or false: 1 (did you mean true?)\n"},
       {R"({"isGateway": "maybe"})", "isGateway: expected true or false: \"maybe\"\n"},
       {R"({"mtu": "1500"})",
-       "mtu: expected a whole number from 68 to 65535: \"1500\" (did you mean 1500?)\n"},
+       "mtu: expected an integer from 68 to 65535: \"1500\" (did you mean 1500?)\n"},
       {R"({"mtu": 1500.0})",
-       "mtu: expected a whole number from 68 to 65535: 1500.0 (did you mean 1500?)\n"},
-      {R"({"mtu": 1500.5})", "mtu: expected a whole number from 68 to 65535: 1500.5\n"},
-      {R"({"mtu": "5"})", "mtu: expected a whole number from 68 to 65535: \"5\"\n"},
-      {R"({"mtu": 67})", "mtu: expected a whole number from 68 to 65535: 67\n"},
-      {R"({"mtu": 65536})", "mtu: expected a whole number from 68 to 65535: 65536\n"},
+       "mtu: expected an integer from 68 to 65535: 1500.0 (did you mean 1500?)\n"},
+      {R"({"mtu": 1500.5})", "mtu: expected an integer from 68 to 65535: 1500.5\n"},
+      {R"({"mtu": "5"})", "mtu: expected an integer from 68 to 65535: \"5\"\n"},
+      {R"({"mtu": 67})", "mtu: expected an integer from 68 to 65535: 67\n"},
+      {R"({"mtu": 65536})", "mtu: expected an integer from 68 to 65535: 65536\n"},
       {R"({"mtu": 18446744073709551615})",
-       "mtu: expected a whole number from 68 to 65535: 18446744073709551615\n"},
+       "mtu: expected an integer from 68 to 65535: 18446744073709551615\n"},
       {R"({"list": "a"})", "list: expected a list: \"a\" (did you mean [\"a\"]?)\n"},
       {R"({"entries": {"id": 5}})",
        "entries: expected a list: {\"id\":5} (did you mean [{\"id\":5}]?)\n"},
-      {R"({"entries": [{"id": -1}]})",
-       "entries[0].id: expected a whole number of at least 0: -1\n"},
+      {R"({"entries": [{"id": -1}]})", "entries[0].id: expected an integer of at least 0: -1\n"},
       {R"({"ipam": "host-local"})", "ipam: expected an object: \"host-local\"\n"},
       {R"([])", "config: expected an object: []\n"},
       {R"({"flags": {"any": "x"}})", "flags.any: expected true or false: \"x\"\n"},
@@ -119,16 +118,17 @@ TEST_CASE("a value that is not allowed is complained of, with how it may be mean
       {R"({"backend": "pf"})", "backend: expected \"nftables\" or \"iptables\": \"pf\"\n"},
       {R"({"gateway": "10.1"})", "gateway: expected an IP address: \"10.1\"\n"},
       {R"({"ipam": {"subnet": "10.1.2.0/33"}})",
-       "ipam.subnet: expected an address with prefix length (CIDR notation, as 10.1.2.0/24): "
+       "ipam.subnet: expected an address with prefix length (CIDR notation, for example "
+       "10.1.2.0/24): "
        "\"10.1.2.0/33\"\n"},
       {R"({"letters": "A"})", "letters: expected small letters: \"A\"\n"},
       {R"({"mac": "01:00:5e:10:20:30"})",
-       "mac: expected the hardware address of one Ethernet interface, as 02:00:5e:10:20:30: "
+       "mac: expected a unicast MAC address other than zero, for example 02:00:5e:10:20:30: "
        "\"01:00:5e:10:20:30\"\n"},
       {R"({"either": "x"})",
        "either: expected an IP address, with or without prefix length: \"x\"\n"},
-      {R"({"port": 10})", "port: expected a whole number from 1 to 9: 10\n"},
-      {R"({"port": "X"})", "port: expected a whole number from 1 to 9: \"X\"\n"},
+      {R"({"port": 10})", "port: expected an integer from 1 to 9: 10\n"},
+      {R"({"port": "X"})", "port: expected an integer from 1 to 9: \"X\"\n"},
   };
   for (const auto& row : table) {
     CAPTURE(row.config);

@@ -31,12 +31,12 @@ TEST_CASE("a complaint names the place, what was expected, and the value") {
   const Reader range = root["ipam"]["ranges"].elements().at(0).elements().at(1);
   CHECK(range.path() == "ipam.ranges[0][1]");
   CHECK(complaint([&] { range["subnet"].as_cidr(); }) ==
-        "ipam.ranges[0][1].subnet: expected an address with prefix length (CIDR notation, as "
-        "10.1.2.0/24): \"10.1\"");
+        "ipam.ranges[0][1].subnet: expected an address with prefix length (CIDR notation, "
+        "for example 10.1.2.0/24): \"10.1\"");
   CHECK(complaint([&] { range["subnet"].as_ip(); }) ==
         "ipam.ranges[0][1].subnet: not an IP address: \"10.1\"");
   CHECK(complaint([&] { root["mtu"].as_int(0, 65535); }) ==
-        "mtu: expected a whole number from 0 to 65535: \"big\"");
+        "mtu: expected an integer from 0 to 65535: \"big\"");
   CHECK(complaint([&] { root["up"].as_bool(); }) == "up: expected true or false: 1");
   CHECK(complaint([&] { root["name"].as_string(); }) == "name: expected a string: 7");
   CHECK(complaint([&] { root["ipam"].elements(); }).starts_with("ipam: expected a list: {"));
@@ -166,7 +166,7 @@ TEST_CASE("an empty address is an absent one, but a wrong one is refused") {
   CHECK_THROWS_AS(root.into("type", ip), Error);
 }
 
-TEST_CASE("whole numbers are taken within their range only") {
+TEST_CASE("integers are taken within their range only") {
   const json doc = R"({"least": 0, "most": 4094, "over": 4095, "under": -1,
                        "huge": 18446744073709551615, "larger": 9223372036854775808,
                        "beyond": 99999999999999999999999})"_json;
@@ -180,10 +180,10 @@ TEST_CASE("whole numbers are taken within their range only") {
   }
   CHECK_THROWS_AS(root["larger"].as_int(INT64_MIN, INT64_MAX), Error);
   CHECK(complaint([&] { root["over"].as_int(0, 4094); }) ==
-        "over: expected a whole number from 0 to 4094: 4095");
+        "over: expected an integer from 0 to 4094: 4095");
 }
 
-TEST_CASE("fractions, exponents and quoted numbers are no whole numbers") {
+TEST_CASE("fractions, exponents and quoted numbers are no integers") {
   for (const char* text : {"1.5", "1.0", "1e3", "1E0", "\"1\"", "true", "[1]", "{}"}) {
     CAPTURE(text);
     const json doc = {{"mtu", json::parse(text)}};
@@ -244,9 +244,9 @@ TEST_CASE("a route that cannot be is refused with its place") {
       {R"({"dst": "0.0.0.0/0", "gw": "fe80::1"})",
        "routes[0].gw: not of the address family of dst 0.0.0.0/0: \"fe80::1\""},
       {R"({"dst": "0.0.0.0/0", "gw": "x"})", "routes[0].gw: not an IP address: \"x\""},
-      {R"({"dst": "0.0.0.0/0", "mtu": -1})", "routes[0].mtu: expected a whole number from 0 to"},
+      {R"({"dst": "0.0.0.0/0", "mtu": -1})", "routes[0].mtu: expected an integer from 0 to"},
       {R"({"dst": "0.0.0.0/0", "scope": 256})",
-       "routes[0].scope: expected a whole number from 0 to 255"},
+       "routes[0].scope: expected an integer from 0 to 255"},
   };
   for (const auto& row : table) {
     CAPTURE(row.route);

@@ -76,7 +76,7 @@ TEST_CASE("an empty text is none where the table says so") {
 TEST_CASE("zero is allowed beside a range where the table says so") {
   CHECK(parse(R"({"mtu": 0})").mtu == 0);
   CHECK(complaint(R"({"mtu": 67})") == "mtu: expected 0 or 68 to 9000: 67");
-  CHECK(complaint(R"({"mtu": 9001})") == "mtu: expected a whole number from 0 to 9000: 9001");
+  CHECK(complaint(R"({"mtu": 9001})") == "mtu: expected an integer from 0 to 9000: 9001");
 }
 
 TEST_CASE("what does not fit the field is refused with its place") {
@@ -84,8 +84,8 @@ TEST_CASE("what does not fit the field is refused with its place") {
     const char *conf, *complaint;
   } table[] = {
       {R"({"flag": "yes"})", "flag: expected true or false: \"yes\""},
-      {R"({"small": 256})", "small: expected a whole number from 0 to 255: 256"},
-      {R"({"large": -6})", "large: expected a whole number from -5 to 9223372036854775807: -6"},
+      {R"({"small": 256})", "small: expected an integer from 0 to 255: 256"},
+      {R"({"large": -6})", "large: expected an integer from -5 to 9223372036854775807: -6"},
       {R"({"maybe": "blue"})", "maybe: expected \"red\" or \"green\": \"blue\""},
       {R"({"texts": ["a", 1]})", "texts[1]: expected a string: 1"},
       {R"({"items": [{"net": "10.0.0.0/8"}, {}]})",
@@ -93,7 +93,7 @@ TEST_CASE("what does not fit the field is refused with its place") {
       {R"({"items": [null]})", "items[0].net: expected a string: the key is missing"},
       {R"({"items": [5]})", "items[0]: expected an object: 5"},
       {R"({"items": {}})", "items: expected a list: {}"},
-      {R"({"grid": [[1], [10]]})", "grid[1][0]: expected a whole number from 0 to 9: 10"},
+      {R"({"grid": [[1], [10]]})", "grid[1][0]: expected an integer from 0 to 9: 10"},
       {R"({"grid": [1]})", "grid[0]: expected a list: 1"},
       {R"({"shout": "no"})", "shout: expected something to shout: \"no\""},
       {R"({"runtimeConfig": []})", "runtimeConfig: expected an object: []"},

@@ -253,9 +253,9 @@ TEST_CASE("a malformed result is refused with the place") {
       {R"({"ips": [{"address": "10.0.0.1/8", "gateway": "x"}]})",
        "ips[0].gateway: not an IP address"},
       {R"({"interfaces": [{"name": "a"}], "ips": [{"address": "10.0.0.1/8", "interface": 1}]})",
-       "ips[0].interface: expected a whole number from 0 to 0: 1"},
+       "ips[0].interface: expected an integer from 0 to 0: 1"},
       {R"({"ips": [{"address": "10.0.0.1/8", "interface": -1}]})",
-       "ips[0].interface: expected a whole number from 0 to"},
+       "ips[0].interface: expected an integer from 0 to"},
       {R"({"interfaces": [{"name": 5}]})", "interfaces[0].name: expected a string: 5"},
       {R"({"routes": [{"dst": "x"}]})", "routes[0].dst: expected an address with prefix length"},
       {R"({"dns": []})", "dns: expected an object: []"},
@@ -267,7 +267,7 @@ TEST_CASE("a malformed result is refused with the place") {
   }
 }
 
-TEST_CASE("an interface keeps a hardware address that is not Ethernet's") {
+TEST_CASE("an interface keeps a MAC address that is not Ethernet's") {
   const json doc =
       R"({"interfaces":[{"name":"ib0","mac":"80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:11:22:33"}]})"_json;
   CHECK(result_from(doc, Version::k1_1_0).interfaces[0].mac.size() == 59);

@@ -28,7 +28,7 @@ TEST_CASE("help says what the plugin is, its keys, capabilities and verbs") {
   CHECK(has_line(text, "Capabilities: given"));
   CHECK(has_line(text, "  flag  (bool; default false)\n      whether text counts"));
   CHECK(has_line(text, "  items[].net  (CIDR; required)\n      the network"));
-  CHECK(has_line(text, "  MAC in CNI_ARGS  (hardware address; absent)\n      an address"));
+  CHECK(has_line(text, "  MAC in CNI_ARGS  (MAC address; absent)\n      an address"));
   CHECK(text.find("plugins/sample/README.md") != std::string::npos);
   CHECK(text.find('`') == std::string::npos);
 }
@@ -43,13 +43,13 @@ TEST_CASE("the lines of help end before column 80") {
 }
 
 TEST_CASE("the key table has a line a key: name, type, default, meaning") {
-  CHECK(cni::key_table(sample::kManual) == R"(| key | type | default | meaning |
+  CHECK(cni::key_table(sample::kManual) == R"(| key | type | default | description |
 |---|---|---|---|
 | `flag` | bool | false | whether `text` counts |
 | `text` | string | `old` | some text |
-| `small` | number 0 to 255 | absent | of one byte |
-| `large` | number | absent | of eight |
-| `mtu` | number 0 or 68 to 9000 | absent | or zero |
+| `small` | integer 0 to 255 | absent | of one byte |
+| `large` | integer | absent | of eight |
+| `mtu` | integer 0 or 68 to 9000 | absent | or zero |
 | `colour` | `red` or `green` | `red` | a word |
 | `maybe` | `red` or `green` | absent | a word |
 | `texts` | list of strings | absent | several texts |
@@ -58,12 +58,12 @@ TEST_CASE("the key table has a line a key: name, type, default, meaning") {
 | `deep` | bool | true | further down |
 | `items` | list of objects | absent | things |
 | `items[].net` | CIDR | required | the network |
-| `items[].port` | number 1 to 65535 | 7 | the port |
-| `grid` | list of lists of numbers 0 to 9 | absent | numbers |
+| `items[].port` | integer 1 to 65535 | 7 | the port |
+| `grid` | list of lists of integers 0 to 9 | absent | numbers |
 | `shout` | string | absent | loud |
 | `ports` | list of numbers and strings | absent | read elsewhere |
 | `runtimeConfig.given` | string | absent | what is given |
-| `MAC` in `CNI_ARGS` | hardware address | absent | an address |
+| `MAC` in `CNI_ARGS` | MAC address | absent | an address |
 )");
 }
 
