@@ -29,9 +29,9 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   if (conf.asks_for_none) remove_limits(request, DelConf{});
   if (!conf.limits()) return result;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  Site site = look_at(request, conf, result);
+  Context context = context_for(request, conf, result);
   undo.add(RemoveLimits{request});  // already half of them are to be taken back
-  set_limits(site, result);
+  set_limits(context, result);
   return result;
 }
 
@@ -42,8 +42,8 @@ void check(const cni::Request& request) {
   const cni::Result result = require(request.prev_result(), "must be called as a chained plugin");
   if (!conf.limits()) return;
   cni::require_capabilities(request, {Capability::kSysAdmin});
-  Site site = look_at(request, conf, result);
-  check_limits(site);
+  Context context = context_for(request, conf, result);
+  check_limits(context);
 }
 
 void gc(const cni::Request& request) {
@@ -70,8 +70,8 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   cni::Result result = require(request.prev_result(), "must be called as a chained plugin");
   if (!conf.limits()) return result;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  Site site = look_at(request, conf, result);
-  repair.part([&] { check_limits(site); }, [&] { set_limits(site, result); });
+  Context context = context_for(request, conf, result);
+  repair.part([&] { check_limits(context); }, [&] { set_limits(context, result); });
   return result;
 }
 

@@ -20,32 +20,32 @@ using netlink::Link;
 using netlink::NetNs;
 using netlink::RouteSocket;
 
-Plan plan_for(const Site& site, Direction direction, const Link& link) {
-  return plan_for(site.conf, direction, link.mtu, site.ticks);
+Plan plan_for(const Context& context, Direction direction, const Link& link) {
+  return plan_for(context.conf, direction, link.mtu, context.ticks);
 }
 
-edt::Limit edt_limit(const Site& site) {
-  const Shape shape = plan_for(site, Direction::kEgress, site.inside).shape;
+edt::Limit edt_limit(const Context& context) {
+  const Shape shape = plan_for(context, Direction::kEgress, context.inside).shape;
   return {.rate = shape.rate, .burst = shape.burst, .horizon = shape.horizon()};
 }
 
 // What the kernel lacks it is asked for once.
-void limit(Site& site, RouteSocket& socket, const Link& link, const Plan& plan) {
-  if (!put(socket, link, plan)) site.conf.queue = Queue::kFifo;
+void limit(Context& context, RouteSocket& socket, const Link& link, const Plan& plan) {
+  if (!put(socket, link, plan)) context.conf.queue = Queue::kFifo;
 }
 
-void remove_device(Site& site) {
-  const auto ifb = find_ifb(site.host, site.request);
+void remove_device(Context& context) {
+  const auto ifb = find_ifb(context.host, context.request);
   if (!ifb) return;
-  if (site.outside) remove_redirect(site.host, *site.outside, *ifb);
-  site.host.send(netlink::remove_link(*ifb));
+  if (context.outside) remove_redirect(context.host, *context.outside, *ifb);
+  context.host.send(netlink::remove_link(*ifb));
 }
 
 // From the device to what is redirected to it, so that nothing passes without the limit.
-void limit_in_device(Site& site, cni::Result& result) {
-  const Link ifb = ensure_ifb(site.host, site.request, site.outside->mtu);
-  limit(site, site.host, ifb, plan_for(site, Direction::kEgress, *site.outside));
-  redirect(site.host, *site.outside, ifb);
+void limit_in_device(Context& context, cni::Result& result) {
+  const Link ifb = ensure_ifb(context.host, context.request, context.outside->mtu);
+  limit(context, context.host, ifb, plan_for(context, Direction::kEgress, *context.outside));
+  redirect(context.host, *context.outside, ifb);
   auto& all = result.interfaces;
   std::erase_if(all, [&](const cni::Interface& one) {  // of an ADD before
     return one.name == ifb.name && one.sandbox.empty();
@@ -71,7 +71,7 @@ void look_into_pod(RouteSocket& host, const cni::Request& request, Remains& out)
 
 }  // namespace
 
-Site look_at(const cni::Request& request, const Conf& conf, const cni::Result& result) {
+Context context_for(const cni::Request& request, const Conf& conf, const cni::Result& result) {
   const NetNs pod_ns = cni::open_netns(request);
   RouteSocket host;
   RouteSocket pod(pod_ns);
@@ -89,49 +89,53 @@ Site look_at(const cni::Request& request, const Conf& conf, const cni::Result& r
           netlink::tc::Ticks{}};
 }
 
-void set_limits(Site& site, cni::Result& result) {
+void set_limits(Context& context, cni::Result& result) {
   const cni::Phase phase("limits");
-  const Conf& conf = site.conf;
+  const Conf& conf = context.conf;
   if (conf.ingress) {
-    limit(site, site.host, *site.outside, plan_for(site, Direction::kIngress, *site.outside));
-  } else if (site.outside) {
-    remove_queue(site.host, *site.outside);
+    limit(context, context.host, *context.outside,
+          plan_for(context, Direction::kIngress, *context.outside));
+  } else if (context.outside) {
+    remove_queue(context.host, *context.outside);
   }
   const std::optional<EgressMode> mode =
       conf.egress ? std::optional(conf.egress_mode) : std::nullopt;
-  if (mode == EgressMode::kIfb) limit_in_device(site, result);
-  if (mode != EgressMode::kEdt) edt::remove(site.pod, site.inside);
+  if (mode == EgressMode::kIfb) limit_in_device(context, result);
+  if (mode != EgressMode::kEdt) edt::remove(context.pod, context.inside);
   if (mode == EgressMode::kPod) {
-    limit(site, site.pod, site.inside, plan_for(site, Direction::kEgress, site.inside));
+    limit(context, context.pod, context.inside,
+          plan_for(context, Direction::kEgress, context.inside));
   } else {
-    remove_queue(site.pod, site.inside);
+    remove_queue(context.pod, context.inside);
   }
-  if (mode == EgressMode::kEdt) edt::add(site.pod, site.inside, edt_limit(site));
-  if (mode != EgressMode::kIfb) remove_device(site);
+  if (mode == EgressMode::kEdt) edt::add(context.pod, context.inside, edt_limit(context));
+  if (mode != EgressMode::kIfb) remove_device(context);
 }
 
-void check_limits(Site& site) {
-  const Conf& conf = site.conf;
+void check_limits(Context& context) {
+  const Conf& conf = context.conf;
   const auto refuse = [](const std::optional<std::string>& flaw) {
     if (flaw) throw cni::Error(cni::Code::kInternal, cat("check limits: ", *flaw));
   };
   if (conf.ingress) {
-    refuse(missing(site.host, *site.outside, plan_for(site, Direction::kIngress, *site.outside)));
+    refuse(missing(context.host, *context.outside,
+                   plan_for(context, Direction::kIngress, *context.outside)));
   }
   if (!conf.egress) return;
   if (conf.egress_mode == EgressMode::kPod) {
-    refuse(missing(site.pod, site.inside, plan_for(site, Direction::kEgress, site.inside)));
+    refuse(missing(context.pod, context.inside,
+                   plan_for(context, Direction::kEgress, context.inside)));
     return;
   }
   if (conf.egress_mode == EgressMode::kEdt) {
-    refuse(edt::missing(site.pod, site.inside, edt_limit(site)));
+    refuse(edt::missing(context.pod, context.inside, edt_limit(context)));
     return;
   }
-  const auto ifb = find_ifb(site.host, site.request);
+  const auto ifb = find_ifb(context.host, context.request);
   if (!ifb) refuse("get ifb device: it is not there");
   if (!ifb->up) refuse(cat("the ifb device '", ifb->name, "' is down"));
-  refuse(missing(site.host, *ifb, plan_for(site, Direction::kEgress, *site.outside)));
-  refuse(redirect_missing(site.host, *site.outside, *ifb));
+  refuse(missing(context.host, *ifb, plan_for(context, Direction::kEgress, *context.outside)));
+  refuse(redirect_missing(context.host, *context.outside, *ifb));
 }
 
 void remove_limits(const cni::Request& request, const DelConf& conf) {

@@ -9,8 +9,9 @@
 
 namespace bandwidth {
 
-/// A pod's interface and its other end, for the time of a call: a socket in each namespace.
-struct Site {
+/// What one call works with: request, config, a socket in the node's and the pod's namespace, and
+/// the two interfaces.
+struct Context {
   const cni::Request& request;
   Conf conf;
   netlink::RouteSocket host, pod;
@@ -21,14 +22,14 @@ struct Site {
 
 /// Finds both ends; result is the previous plugin's. \throws cni::Error where one is missing that
 /// the limits need.
-Site look_at(const cni::Request& request, const Conf& conf, const cni::Result& result);
+Context context_for(const cni::Request& request, const Conf& conf, const cni::Result& result);
 
 /// Sets the limits of the config, and removes those that it does not have. Where it makes a device
 /// on the node it adds that to result.
-void set_limits(Site& site, cni::Result& result);
+void set_limits(Context& context, cni::Result& result);
 
 /// \throws cni::Error naming the first difference to what set_limits() makes.
-void check_limits(Site& site);
+void check_limits(Context& context);
 
 /// Removes all limits of an attachment, from wherever they can still be reached. Also what half an
 /// ADD made, in another mode. \throws cni::Error listing what could not be removed.

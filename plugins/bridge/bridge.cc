@@ -55,19 +55,19 @@ void require_rights(const cni::Request& request, const DelConf& conf) {
 }
 
 // Layer 3: addresses, gateway, masquerading. Returns the link that carries the gateway.
-Link route_pod(const Wiring& wiring, const Link& bridge, const plugins::PodInterface& inside,
+Link route_pod(const Context& context, const Link& bridge, const plugins::PodInterface& inside,
                Result& result, cni::Undo& undo) {
-  const Conf& conf = wiring.conf;
+  const Conf& conf = context.conf;
   auto interfaces = std::move(result.interfaces);
-  result = plugins::request_addresses(wiring.request, conf.ipam_type, kInside, undo);
+  result = plugins::request_addresses(context.request, conf.ipam_type, kInside, undo);
   result.interfaces = std::move(interfaces);
   plugins::complete_gateways(
       {.first_host = conf.is_gateway, .default_route = conf.is_default_gateway}, result);
   plugins::configure_interface(inside, result,
                                {.enable_dad = conf.enable_dad, .accept_ra = !conf.is_gateway});
   Link device = bridge;
-  if (conf.is_gateway) device = ensure_gateway(wiring.host, bridge, conf, result);
-  if (conf.ip_masq) masquerade(wiring.request, conf, result, undo);
+  if (conf.is_gateway) device = ensure_gateway(context.host, bridge, conf, result);
+  if (conf.ip_masq) masquerade(context.request, conf, result, undo);
   return device;
 }
 
@@ -123,15 +123,15 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   require_rights(request, conf);
   RouteSocket host;
   RouteSocket pod(pod_ns);
-  const Wiring wiring{request, conf, host, pod, pod_ns};
+  const Context context{request, conf, host, pod, pod_ns};
 
   const Link bridge = ensure_bridge(host, conf);
-  const Port port = connect_pod(wiring, bridge, undo);
+  const Port port = connect_pod(context, bridge, undo);
   if (conf.mac_spoof_check) {  // before a frame can pass
     undo.add(RemoveMacspoof{request.container_id, request.ifname});
     add_macspoof(request.container_id, request.ifname, port.outside.name, port.inside.mac);
   }
-  open_port(wiring, port, bridge);
+  open_port(context, port, bridge);
 
   Result result;
   result.interfaces = {plugins::describe(bridge), plugins::describe(port.outside),
@@ -139,7 +139,7 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   const plugins::PodInterface inside{pod, pod_ns, port.inside};
   Link device = bridge;
   if (!conf.ipam_type.empty()) {
-    device = route_pod(wiring, bridge, inside, result, undo);
+    device = route_pod(context, bridge, inside, result, undo);
   } else if (!conf.disable_container_interface) {
     pod.send(netlink::set_link(port.inside, {.up = true}));
   }

@@ -17,10 +17,10 @@ using netlink::Link;
 
 cni::Error differs(const std::string& what) { return {cni::Code::kInternal, what}; }
 
-void check_vlans(const Wiring& wiring, const Link& outside) {
-  const Conf& conf = wiring.conf;
+void check_vlans(const Context& context, const Link& outside) {
+  const Conf& conf = context.conf;
   if (conf.vlan == 0 && conf.trunk.empty()) return;
-  const auto seen = wiring.host.vlans(outside);
+  const auto seen = context.host.vlans(outside);
   const auto has = [&seen](std::uint16_t id, bool untagged) {
     return std::any_of(seen.begin(), seen.end(), [&](const netlink::PortVlan& one) {
       return one.first <= id && id <= one.last && (!untagged || (one.pvid && one.untagged));
@@ -38,10 +38,10 @@ void check_vlans(const Wiring& wiring, const Link& outside) {
 }
 
 // The pair whose other end puts the gateway of an access VLAN into the bridge.
-void check_vlan_gateway(const Wiring& wiring, const Link& gateway) {
+void check_vlan_gateway(const Context& context, const Link& gateway) {
   if (!gateway.up) throw differs(cat("'", gateway.name, "' is down"));
-  const auto bridge = wiring.host.find(wiring.conf.bridge);
-  const auto port = vlan_gateway_port(wiring.host, gateway);
+  const auto bridge = context.host.find(context.conf.bridge);
+  const auto port = vlan_gateway_port(context.host, gateway);
   if (!port || !bridge) return;
   if (port->master == 0) {
     throw differs(cat("'", port->name, "', the other end of '", gateway.name,
@@ -58,10 +58,10 @@ std::vector<cni::Cidr> addresses_of(const cni::Result& result) {
 
 }  // namespace
 
-Link check_bridge(const Wiring& wiring, const cni::Result& result) {
-  const Conf& conf = wiring.conf;
+Link check_bridge(const Context& context, const cni::Result& result) {
+  const Conf& conf = context.conf;
   const auto& wanted = plugins::entry_of(result, conf.bridge);
-  const auto bridge = wiring.host.find(conf.bridge);
+  const auto bridge = context.host.find(conf.bridge);
   if (!bridge) throw differs(cat("Interface name ", conf.bridge, " not found"));
   require_usable(*bridge, conf);
   plugins::require_mac(wanted, *bridge);
@@ -72,44 +72,44 @@ Link check_bridge(const Wiring& wiring, const cni::Result& result) {
   return *bridge;
 }
 
-Link find_outside(const Wiring& wiring, const Link& inside) {
-  const auto outside = plugins::host_veth_of(wiring.host, wiring.request, wiring.pod_ns, inside);
+Link find_outside(const Context& context, const Link& inside) {
+  const auto outside = plugins::host_veth_of(context.host, context.request, context.pod_ns, inside);
   if (!outside) {
-    throw differs(cat("CNI veth created for bridge ", wiring.conf.bridge, " was not found"));
+    throw differs(cat("CNI veth created for bridge ", context.conf.bridge, " was not found"));
   }
   return *outside;
 }
 
 // A port of the bridge with the flags of the config.
-void check_port(const Wiring& wiring, const cni::Result& result, const Port& port) {
+void check_port(const Context& context, const cni::Result& result, const Port& port) {
   const Link& outside = port.outside;
   plugins::require_mac(plugins::entry_of(result, outside.name), outside);
-  const auto bridge = wiring.host.find(wiring.conf.bridge);
+  const auto bridge = context.host.find(context.conf.bridge);
   if (!bridge || outside.master != bridge->index) {
-    throw differs(cat("'", outside.name, "' is not a port of bridge '", wiring.conf.bridge, "'"));
+    throw differs(cat("'", outside.name, "' is not a port of bridge '", context.conf.bridge, "'"));
   }
   if (!outside.up) throw differs(cat("bridge port '", outside.name, "' is down"));
-  if (outside.hairpin != wiring.conf.hairpin_mode) {
+  if (outside.hairpin != context.conf.hairpin_mode) {
     throw differs(cat("hairpin mode of bridge port '", outside.name, "' is not as configured"));
   }
-  if (outside.isolated != wiring.conf.port_isolation) {
+  if (outside.isolated != context.conf.port_isolation) {
     throw differs(cat("isolation of bridge port '", outside.name, "' is not as configured"));
   }
-  check_vlans(wiring, outside);
+  check_vlans(context, outside);
 }
 
-Link find_inside(const Wiring& wiring, const cni::Result& result) {
-  return plugins::find_interface(wiring.pod, wiring.request, result, "veth");
+Link find_inside(const Context& context, const cni::Result& result) {
+  return plugins::find_interface(context.pod, context.request, result, "veth");
 }
 
-void check_gateway(const Wiring& wiring, const cni::Result& result) {
-  const Conf& conf = wiring.conf;
+void check_gateway(const Context& context, const cni::Result& result) {
+  const Conf& conf = context.conf;
   if (!conf.is_gateway) return;
   const std::string name = conf.vlan != 0 ? conf.vlan_gateway() : conf.bridge;
-  const auto device = wiring.host.find(name);
+  const auto device = context.host.find(name);
   if (!device) throw differs(cat("Interface name ", name, " not found"));
-  if (conf.vlan != 0) check_vlan_gateway(wiring, *device);
-  const auto addresses = wiring.host.addresses(*device);
+  if (conf.vlan != 0) check_vlan_gateway(context, *device);
+  const auto addresses = context.host.addresses(*device);
   for (const cni::Address& address : result.ips) {
     if (!address.gateway) continue;
     const cni::Cidr gateway{*address.gateway, address.cidr.prefix};
@@ -123,24 +123,24 @@ void check_gateway(const Wiring& wiring, const cni::Result& result) {
   }
 }
 
-void check_attachment(const Wiring& wiring, const cni::Result& result) {
-  const Conf& conf = wiring.conf;
-  check_bridge(wiring, result);
-  const Link inside = find_inside(wiring, result);
+void check_attachment(const Context& context, const cni::Result& result) {
+  const Conf& conf = context.conf;
+  check_bridge(context, result);
+  const Link inside = find_inside(context, result);
   if (!conf.disable_container_interface && !inside.up) {
     throw differs(cat("Interface ", inside.name, " is down"));
   }
-  const Link outside = find_outside(wiring, inside);
-  check_port(wiring, result, {outside, inside});
+  const Link outside = find_outside(context, inside);
+  check_port(context, result, {outside, inside});
   if (conf.mac_spoof_check) {
-    check_macspoof(wiring.request.container_id, wiring.request.ifname, outside.name);
+    check_macspoof(context.request.container_id, context.request.ifname, outside.name);
   }
   if (conf.ipam_type.empty()) return;
-  plugins::check_interface({wiring.pod, wiring.pod_ns, inside}, result);
-  check_gateway(wiring, result);
+  plugins::check_interface({context.pod, context.pod_ns, inside}, result);
+  check_gateway(context, result);
   if (!conf.ip_masq) return;
-  plugins::Masquerade what{wiring.request.network, wiring.request.container_id,
-                           wiring.request.ifname, addresses_of(result)};
+  plugins::Masquerade what{context.request.network, context.request.container_id,
+                           context.request.ifname, addresses_of(result)};
   plugins::check_masquerade(what);
 }
 

@@ -9,17 +9,17 @@ namespace bridge {
 
 /// The parts of check_attachment(), for REPAIR. Each \throws cni::Error naming its first
 /// difference.
-netlink::Link check_bridge(const Wiring& wiring, const cni::Result& result);
+netlink::Link check_bridge(const Context& context, const cni::Result& result);
 /// The other end of the pod's interface; \throws also where there is none.
-netlink::Link find_outside(const Wiring& wiring, const netlink::Link& inside);
-void check_port(const Wiring& wiring, const cni::Result& result, const Port& port);
+netlink::Link find_outside(const Context& context, const netlink::Link& inside);
+void check_port(const Context& context, const cni::Result& result, const Port& port);
 /// The pod's interface: that it is the one of the result.
-netlink::Link find_inside(const Wiring& wiring, const cni::Result& result);
-void check_gateway(const Wiring& wiring, const cni::Result& result);
+netlink::Link find_inside(const Context& context, const cni::Result& result);
+void check_gateway(const Context& context, const cni::Result& result);
 
 /// Compares the attachment with what the result says and the config asks for.
 /// \throws cni::Error naming the first difference.
-void check_attachment(const Wiring& wiring, const cni::Result& result);
+void check_attachment(const Context& context, const cni::Result& result);
 
 /// STATUS: what an ADD needs of this node, IPAM aside.
 /// \throws cni::Error(kPluginUnavailable) naming what is missing.

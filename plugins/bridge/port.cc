@@ -32,15 +32,15 @@ struct RemoveVeth {
 };
 
 // False where the outer name is taken.
-bool try_connect(const Wiring& wiring, const Link& bridge, const netlink::Veth& spec,
+bool try_connect(const Context& context, const Link& bridge, const netlink::Veth& spec,
                  cni::Undo& undo) {
   undo.add(RemoveVeth{spec.end.name, spec.end.mac});
   try {
-    wiring.host.send(netlink::add(spec));
+    context.host.send(netlink::add(spec));
     return true;
   } catch (const netlink::Error& e) {
     if (e.error() == EEXIST) {
-      if (!wiring.pod.find(spec.peer.name)) return false;
+      if (!context.pod.find(spec.peer.name)) return false;
       throw cni::Error(cni::Code::kInternal,
                        cat("container veth name (\"", spec.peer.name, "\") peer provided (\"",
                            spec.end.name, "\") already exists"),
@@ -76,42 +76,42 @@ std::optional<NetNs> visible(const std::string& netns) try {
 
 }  // namespace
 
-Port connect_pod(const Wiring& wiring, const Link& bridge, cni::Undo& undo) {
+Port connect_pod(const Context& context, const Link& bridge, cni::Undo& undo) {
   const cni::Phase phase("veth");
-  const Conf& conf = wiring.conf;
+  const Conf& conf = context.conf;
   netlink::Veth spec{
-      .end = {.name = plugins::host_veth_name(wiring.request),
+      .end = {.name = plugins::host_veth_name(context.request),
               .mac = Mac::random(),
               .master = bridge.index},
-      .peer = {.name = wiring.request.ifname, .mac = conf.mac ? *conf.mac : Mac::random()},
-      .peer_ns = wiring.pod_ns,
+      .peer = {.name = context.request.ifname, .mac = conf.mac ? *conf.mac : Mac::random()},
+      .peer_ns = context.pod_ns,
       .mtu = conf.mtu};
-  for (unsigned attempt = 1; !try_connect(wiring, bridge, spec, undo); ++attempt) {
+  for (unsigned attempt = 1; !try_connect(context, bridge, spec, undo); ++attempt) {
     if (attempt == plugins::kHostVethNames) {
       throw cni::Error(cni::Code::kTryAgainLater, "failed to find a unique veth name");
     }
-    spec.end.name = plugins::host_veth_name(wiring.request, attempt);
+    spec.end.name = plugins::host_veth_name(context.request, attempt);
   }
-  const Link outside = wiring.host.get(spec.end.name);
-  Port port{outside, made_inside(wiring.pod, outside, spec.peer)};
+  const Link outside = context.host.get(spec.end.name);
+  Port port{outside, made_inside(context.pod, outside, spec.peer)};
   ignore_router_advertisements(port.outside);
   return port;
 }
 
-void open_port(const Wiring& wiring, const Port& port, const Link& bridge) {
-  auto requests = port_vlans(port.outside, bridge, wiring.conf, true);
-  if (wiring.conf.hairpin_mode || wiring.conf.port_isolation) {  // a new port has neither
-    requests.push_back(netlink::set_port(port.outside, {.hairpin = wiring.conf.hairpin_mode,
-                                                        .isolated = wiring.conf.port_isolation}));
+void open_port(const Context& context, const Port& port, const Link& bridge) {
+  auto requests = port_vlans(port.outside, bridge, context.conf, true);
+  if (context.conf.hairpin_mode || context.conf.port_isolation) {  // a new port has neither
+    requests.push_back(netlink::set_port(port.outside, {.hairpin = context.conf.hairpin_mode,
+                                                        .isolated = context.conf.port_isolation}));
   }
   requests.push_back(netlink::without_link_local(port.outside));
   requests.push_back(netlink::set_link(
-      port.outside, {.up = true, .alias = plugins::owner_of(wiring.request).text}));
-  wiring.host.send(requests);
+      port.outside, {.up = true, .alias = plugins::owner_of(context.request).text}));
+  context.host.send(requests);
 }
 
-void restore_port(const Wiring& wiring, const Port& port, const Link& bridge) {
-  const Conf& conf = wiring.conf;
+void restore_port(const Context& context, const Port& port, const Link& bridge) {
+  const Conf& conf = context.conf;
   const Link& outside = port.outside;
   ignore_router_advertisements(outside);
   std::vector<netlink::Request> requests;
@@ -125,9 +125,9 @@ void restore_port(const Wiring& wiring, const Port& port, const Link& bridge) {
     requests.push_back(std::move(request));
   }
   requests.push_back(
-      netlink::set_link(outside, {.up = true, .alias = plugins::owner_of(wiring.request).text}));
-  wiring.host.send(requests);
-  if (!conf.disable_container_interface) wait_for_port(wiring.host, outside);
+      netlink::set_link(outside, {.up = true, .alias = plugins::owner_of(context.request).text}));
+  context.host.send(requests);
+  if (!conf.disable_container_interface) wait_for_port(context.host, outside);
 }
 
 void wait_for_port(RouteSocket& host, const Link& outside) {

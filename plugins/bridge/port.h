@@ -15,8 +15,8 @@ struct Port {
   netlink::Link inside;   ///< CNI_IFNAME, in the pod's
 };
 
-/// The node and one pod, for the time of a call: a socket in each namespace.
-struct Wiring {
+/// What one call works with: request, config, and a socket in the node's and the pod's namespace.
+struct Context {
   const cni::Request& request;
   const Conf& conf;
   netlink::RouteSocket& host;
@@ -27,14 +27,14 @@ struct Wiring {
 /// Makes the veth pair, both ends down, the outer one a port of bridge that ignores router
 /// advertisements. What removes it again is in undo before it is made.
 /// \throws cni::Error where the pod has an interface of that name already.
-Port connect_pod(const Wiring& wiring, const netlink::Link& bridge, cni::Undo& undo);
+Port connect_pod(const Context& context, const netlink::Link& bridge, cni::Undo& undo);
 
 /// Puts the port into its VLANs, sets its flags and its alias (whose it is), and sets it up.
-void open_port(const Wiring& wiring, const Port& port, const netlink::Link& bridge);
+void open_port(const Context& context, const Port& port, const netlink::Link& bridge);
 
 /// Makes the outer end, of which the inner one is in use, what connect_pod() and open_port() made
 /// of it: a port of bridge with the config's VLANs and flags, up.
-void restore_port(const Wiring& wiring, const Port& port, const netlink::Link& bridge);
+void restore_port(const Context& context, const Port& port, const netlink::Link& bridge);
 
 /// Waits until the bridge forwards the port's frames. \throws cni::Error after 2.5 seconds.
 void wait_for_port(netlink::RouteSocket& host, const netlink::Link& outside);

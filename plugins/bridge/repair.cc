@@ -20,10 +20,10 @@ using netlink::Mac;
 using netlink::RouteSocket;
 
 // The pod goes on with what it has, or not at all: its interface goes with either end.
-Port find_port(const Wiring& wiring, const Result& result) {
+Port find_port(const Context& context, const Result& result) {
   try {
-    const Link inside = find_inside(wiring, result);
-    return {find_outside(wiring, inside), inside};
+    const Link inside = find_inside(context, result);
+    return {find_outside(context, inside), inside};
   } catch (const cni::Error& e) {
     throw cni::Error(e.code(), e.what(), "the pod has to be restarted");
   }
@@ -44,12 +44,12 @@ std::optional<Mac> mac_of(const cni::Interface* known) {
 
 // The bridge that is there by now may be another one, made for a new pod: it stays as it is, and
 // this pod learns its address.
-void restore_bridge(const Wiring& wiring, const Link& inside, Result& result) {
-  const Conf& conf = wiring.conf;
+void restore_bridge(const Context& context, const Link& inside, Result& result) {
+  const Conf& conf = context.conf;
   cni::Interface* const known = bridge_in(result, conf);
   const auto before = mac_of(known);
-  ensure_bridge(wiring.host, conf, before);
-  const Link bridge = wiring.host.get(conf.bridge);
+  ensure_bridge(context.host, conf, before);
+  const Link bridge = context.host.get(conf.bridge);
   if (known != nullptr) known->mac = bridge.mac.str();
   if (!conf.is_gateway || conf.vlan != 0 || before == bridge.mac) return;
   std::vector<netlink::Request> requests;
@@ -57,7 +57,7 @@ void restore_bridge(const Wiring& wiring, const Link& inside, Result& result) {
     if (!address.gateway) continue;
     requests.push_back(netlink::correct_neighbour(inside, *address.gateway, bridge.mac));
   }
-  wiring.pod.send(requests);
+  context.pod.send(requests);
 }
 
 plugins::Masquerade masquerade_of(const cni::Request& request, const Result& result) {
@@ -67,11 +67,11 @@ plugins::Masquerade masquerade_of(const cni::Request& request, const Result& res
 }
 
 // From the bridge to what stands on it.
-void repair_links(const Wiring& wiring, const Port& port, Result& result, Repair& repair) {
-  const Conf& conf = wiring.conf;
-  const cni::Request& request = wiring.request;
-  const bool has_bridge = repair.part([&] { check_bridge(wiring, result); },
-                                      [&] { restore_bridge(wiring, port.inside, result); });
+void repair_links(const Context& context, const Port& port, Result& result, Repair& repair) {
+  const Conf& conf = context.conf;
+  const cni::Request& request = context.request;
+  const bool has_bridge = repair.part([&] { check_bridge(context, result); },
+                                      [&] { restore_bridge(context, port.inside, result); });
   if (conf.mac_spoof_check) {  // before a frame can pass
     const std::string& outside = port.outside.name;
     repair.part(
@@ -79,12 +79,12 @@ void repair_links(const Wiring& wiring, const Port& port, Result& result, Repair
         [&] { add_macspoof(request.container_id, request.ifname, outside, port.inside.mac); });
   }
   if (!has_bridge) return;  // only looking: what is missing of the rest follows from that
-  const auto bridge = [&] { return wiring.host.get(conf.bridge); };
-  repair.part([&] { check_port(wiring, result, port); },
-              [&] { restore_port(wiring, port, bridge()); });
+  const auto bridge = [&] { return context.host.get(conf.bridge); };
+  repair.part([&] { check_port(context, result, port); },
+              [&] { restore_port(context, port, bridge()); });
   if (conf.ipam_type.empty()) return;
-  repair.part([&] { check_gateway(wiring, result); },
-              [&] { ensure_gateway(wiring.host, bridge(), conf, result); });
+  repair.part([&] { check_gateway(context, result); },
+              [&] { ensure_gateway(context.host, bridge(), conf, result); });
 }
 
 }  // namespace
@@ -99,8 +99,8 @@ Result repair(const cni::Request& request, Repair& repair) {
                             {netlink::Capability::kNetAdmin, netlink::Capability::kSysAdmin});
   RouteSocket host;
   RouteSocket pod(pod_ns);
-  const Wiring wiring{request, conf, host, pod, pod_ns};
-  repair_links(wiring, find_port(wiring, result), result, repair);
+  const Context context{request, conf, host, pod, pod_ns};
+  repair_links(context, find_port(context, result), result, repair);
   if (conf.ipam_type.empty() || !conf.ip_masq) return result;
   const auto masquerade = masquerade_of(request, result);
   repair.part([&] { plugins::check_masquerade(masquerade); },
