@@ -75,12 +75,12 @@ unsigned packet_size_of(const Limit& limit, unsigned mtu, unsigned before) {
       std::min<std::uint64_t>(before, std::max(limit.rate / 1000, frames)));
 }
 
-netlink::bpf::Object load(const Limit& limit, const Heritage& heritage) {
+netlink::bpf::Object load(const Limit& limit, const PreviousProgram& previous) {
   netlink::bpf::Object program("edt", object());
   EdtConstants constants = constants_of(limit);
-  constants.packet_size_before = heritage.packet_size_before;
+  constants.packet_size_before = previous.packet_size_before;
   program.set_constants(std::as_bytes(std::span(&constants, 1)));
-  if (heritage.departures != nullptr) program.reuse_map(kDepartures, *heritage.departures);
+  if (previous.departures != nullptr) program.reuse_map(kDepartures, *previous.departures);
   program.load();
   return program;
 }

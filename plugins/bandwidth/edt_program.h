@@ -34,11 +34,11 @@ inline constexpr unsigned kUsualPacketSize = 65536;
 /// them: a connection's 64 KiB would keep others waiting for 50 ms at 10 Mbit/s.
 unsigned packet_size_of(const Limit& limit, unsigned mtu, unsigned before);
 
-/// What an earlier program leaves to the next one.
-struct Heritage {
-  const netlink::Fd* departures = nullptr;  ///< its map: the next one goes on with these
+/// State of the program that ADD replaces.
+struct PreviousProgram {
+  const netlink::Fd* departures = nullptr;  ///< its map, reused by the new program
   unsigned packet_size_before = 0;
 };
-netlink::bpf::Object load(const Limit& limit, const Heritage& heritage = {});
+netlink::bpf::Object load(const Limit& limit, const PreviousProgram& previous = {});
 
 }  // namespace bandwidth::edt
