@@ -259,7 +259,7 @@ std::string find_plugin(std::string_view type, const std::vector<std::string>& p
               cat("failed to find plugin \"", type, "\" in path [", tried, "]"));
 }
 
-Outcome execute(const Program& program, std::string_view input, std::chrono::seconds limit) {
+Outcome execute(const Executable& program, std::string_view input, std::chrono::seconds limit) {
   const Patience patience = Patience::from(limit, program.stop_fd);
   if (patience.is_over()) throw Error(Code::kTryAgainLater, "it was stopped before its start");
   const std::string& file = program.file;

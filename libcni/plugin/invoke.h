@@ -27,12 +27,12 @@ inline constexpr std::chrono::seconds kDelegateLimit{110};
 /// The longest time there is: no limit.
 inline constexpr std::chrono::seconds kNoLimit = std::chrono::seconds::max();
 
-/// What to run: a file, the words after its name, and exactly this environment.
-struct Program {
+/// What to execute: a file, its arguments, and exactly this environment.
+struct Executable {
   std::string file;
   std::vector<std::string> arguments = {};
   Env env = {};
-  /// In a process group of its own, all of which is killed where it has to be stopped. A delegate
+  /// In a process group of its own, which is killed as a whole. A delegate
   /// stays in the group of its parent.
   bool own_group = false;
   /// A file descriptor that becomes readable when the program is to be stopped; -1 is none.
@@ -45,7 +45,7 @@ struct Program {
 /// is still being written (ETXTBSY), as by an installer, is waited for some seconds.
 /// \throws netlink::Error where it cannot be started, Error(kTryAgainLater) when the limit is up or
 /// it was stopped.
-Outcome execute(const Program& program, std::string_view input,
+Outcome execute(const Executable& program, std::string_view input,
                 std::chrono::seconds limit = kDelegateLimit);
 
 /// The directories in text, which ':' separates, as in CNI_PATH; empty ones are left out.

@@ -13,7 +13,7 @@ namespace cni {
 namespace {
 
 Outcome run(const Request& request, const std::string& file, Command command) {
-  Program plugin{.file = file, .env = current_environment()};
+  Executable plugin{.file = file, .env = current_environment()};
   for (const auto& [name, value] : request.env) plugin.env.insert_or_assign(name, value);
   plugin.env.insert_or_assign("CNI_COMMAND", std::string(str(command)));
   plugin.env.insert_or_assign(kIpamCall, "1");

@@ -50,17 +50,17 @@ nlohmann::ordered_json error_object(Version version, const Error& e) {
   return out;
 }
 
-int fail(const World& world, Version version, const Error& e) noexcept try {
-  netlink::write_all(world.out, text_of(error_object(version, e)), "stdout");
+int fail(const Invocation& invocation, Version version, const Error& e) noexcept try {
+  netlink::write_all(invocation.out, text_of(error_object(version, e)), "stdout");
   return 1;
 } catch (const std::exception&) {
   note(e.what());  // stdout is lost: say it where it may be seen
   return 1;
 }
 
-void read(const World& world, Request& request) {
+void read(const Invocation& invocation, Request& request) {
   const Phase phase("read");
-  request.read(world.env, world.in);
+  request.read(invocation.env, invocation.in);
 }
 
 void add(const Plugin& plugin, const Request& request, int out) {
@@ -100,14 +100,15 @@ std::string path_beside(std::string_view name) {
 }
 
 // Becomes the other executable, which begins the call anew with the same input.
-[[noreturn]] void hand_over(std::string_view name, const World& world, const Request& request) {
+[[noreturn]] void hand_over(std::string_view name, const Invocation& invocation,
+                            const Request& request) {
   std::string program = path_beside(name);
   const netlink::Fd input(::memfd_create("stdin", MFD_CLOEXEC));
   if (!input) throw netlink::Error("keep the network config", errno);
   netlink::write_all(input.get(), request.input, "a copy of the network config");
   const bool given = ::lseek(input.get(), 0, SEEK_SET) == 0 &&
                      ::dup2(input.get(), STDIN_FILENO) >= 0 &&
-                     ::dup2(world.out, STDOUT_FILENO) >= 0;
+                     ::dup2(invocation.out, STDOUT_FILENO) >= 0;
   char* const arguments[] = {program.data(), nullptr};
   if (given) ::execve(program.c_str(), arguments, environ);
   const int error = errno;
@@ -117,19 +118,20 @@ std::string path_beside(std::string_view name) {
       cat(netlink::Error(cat("run '", program, "'"), error).what(), ", which this network needs"));
 }
 
-void serve(const Plugin& plugin, const World& world, const Request& request) {
+void serve(const Plugin& plugin, const Invocation& invocation, const Request& request) {
   if (request.command == Command::kVersion) {
-    return write_out(world.out, versions_json(plugin, world.env));
+    return write_out(invocation.out, versions_json(plugin, invocation.env));
   }
-  if (world.env.contains(kIpamCall)) require_ipam(plugin);
+  if (invocation.env.contains(kIpamCall)) require_ipam(plugin);
   require_foreign_netns(request);  // before the verb, not after it
   if (plugin.elsewhere != nullptr) {
-    if (const auto name = plugin.elsewhere(request); !name.empty()) hand_over(name, world, request);
+    if (const auto name = plugin.elsewhere(request); !name.empty())
+      hand_over(name, invocation, request);
   }
   if (request.command == Command::kAdd && plugin.add != nullptr) {
-    return add(plugin, request, world.out);
+    return add(plugin, request, invocation.out);
   }
-  if (request.command == Command::kRepair) return repair(plugin, request, world.out);
+  if (request.command == Command::kRepair) return repair(plugin, request, invocation.out);
   dispatch(plugin, request);
 }
 
@@ -218,27 +220,27 @@ void dispatch(const Plugin& plugin, const Request& request) {
   }
 }
 
-int run(const Plugin& plugin, const World& world) noexcept {
+int run(const Plugin& plugin, const Invocation& invocation) noexcept {
   Request request;
-  CallLog log(plugin.name, world.env);
+  CallLog log(plugin.name, invocation.env);
   const auto serve_all = [&] {
-    read(world, request);
+    read(invocation, request);
     log.has_read(request);
-    serve(plugin, world, request);
+    serve(plugin, invocation, request);
     log.finish(request, nullptr);
   };
   return reporting(serve_all, [&](const Error& e) {
-    const int status = fail(world, request.stated_version(), e);
+    const int status = fail(invocation, request.stated_version(), e);
     log.finish(request, &e);
     return status;
   });
 }
 
-int validate(const Plugin& plugin, const World& world) {
+int validate(const Plugin& plugin, const Invocation& invocation) {
   Request request;
   nlohmann::ordered_json answer;
   const auto look = [&] {
-    request.read(for_no_container(world.env), world.in);
+    request.read(for_no_container(invocation.env), invocation.in);
     if (plugin.validate != nullptr) plugin.validate(request);
   };
   const int status = reporting(look, [&](const Error& e) {
@@ -249,22 +251,22 @@ int validate(const Plugin& plugin, const World& world) {
   const auto found =
       has_table ? complaints(*plugin.manual, *request.conf) : std::vector<Complaint>();
   if (!found.empty()) answer["findings"] = json_of(found);
-  if (!answer.is_null()) netlink::write_all(world.out, text_of(answer), "stdout");
+  if (!answer.is_null()) netlink::write_all(invocation.out, text_of(answer), "stdout");
   return status;
 }
 
 int plugin_main(const Plugin& plugin, int argc, char** argv) {
   if (argc > 1) return answer(plugin, argc, argv);
-  World world{.env = environment_for_plugins()};
-  const auto command = world.env.find("CNI_COMMAND");
-  if (command == world.env.end() || command->second.empty()) {
+  Invocation invocation{.env = environment_for_plugins()};
+  const auto command = invocation.env.find("CNI_COMMAND");
+  if (command == invocation.env.end() || command->second.empty()) {
     note(about(plugin));
     return 0;
   }
   ::signal(SIGPIPE, SIG_IGN);  // a closed stdout must undo ADD, not end the process
   const netlink::Fd out = private_stdout();
-  world.out = out.get();
-  return run(plugin, world);
+  invocation.out = out.get();
+  return run(plugin, invocation);
 }
 
 }  // namespace cni

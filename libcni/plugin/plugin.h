@@ -29,18 +29,18 @@ struct Plugin {
   Result (*repair)(const Request&, Repair&) = nullptr;
 };
 
-/// One run's surroundings: plugin_main() takes them from the process, a test makes them up.
-/// in and out are file descriptors that stay the caller's; what is noted goes to the process's
-/// stderr.
-struct World {
+/// Environment, stdin and stdout of one run: those of the process in plugin_main(), others in
+/// tests. The caller keeps the ownership of both file descriptors. Notes go to the stderr of the
+/// process.
+struct Invocation {
   Env env;
   int in = 0, out = 1;
 };
 
 /// Runs the verb that the environment names and writes its outcome: a result, a version object, an
 /// error object, or nothing. Returns the exit status, 0 or 1. ADD is committed after its result is
-/// written; whatever fails before that is taken back.
-int run(const Plugin& plugin, const World& world) noexcept;
+/// written; a failure before that rolls ADD back.
+int run(const Plugin& plugin, const Invocation& invocation) noexcept;
 
 /// The variable that says to a plugin that it is run as an IPAM plugin: one that is none refuses,
 /// so that copies and wrappers of a plugin cannot run each other without end.
@@ -57,7 +57,7 @@ void dispatch(const Plugin& plugin, const Request& request);
 /// object "findings" is all that the table of keys has against the config
 /// (libcni/config/complaints.h); with exit status 0 nothing is written where there is none. Of the
 /// environment only CNI_ARGS counts.
-int validate(const Plugin& plugin, const World& world);
+int validate(const Plugin& plugin, const Invocation& invocation);
 
 /// main() of a plugin. What libraries print to stdout goes to stderr; a closed stdout is an error
 /// like another, not a signal. An argument, which no runtime gives, asks for --help, --version,

@@ -115,7 +115,7 @@ std::string PluginCaller::input(const PluginConf& plugin, const Call& call) cons
   return conf.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::string PluginCaller::run(const PluginConf& plugin, Command command, const Program& program,
+std::string PluginCaller::run(const PluginConf& plugin, Command command, const Executable& program,
                               const std::string& input) const {
   const LogEntry entry{.kind = "call",
                        .plugin = plugin.type,
@@ -126,7 +126,7 @@ std::string PluginCaller::run(const PluginConf& plugin, Command command, const P
 }
 
 std::string PluginCaller::run_unlogged(const PluginConf& plugin, Command command,
-                                       const Program& program, const std::string& input) const {
+                                       const Executable& program, const std::string& input) const {
   Outcome outcome;
   std::optional<Error> error;
   const auto start = Clock::now();
@@ -151,10 +151,10 @@ std::string PluginCaller::run_unlogged(const PluginConf& plugin, Command command
 
 std::string PluginCaller::call(const PluginConf& plugin, const Call& call) const {
   return naming(plugin, call.command, [&] {
-    const Program program{.file = find_plugin(plugin.type, options_.path),
-                          .env = environment_for(options_, call.command, call.target),
-                          .own_group = true,
-                          .stop_fd = options_.stop_fd};
+    const Executable program{.file = find_plugin(plugin.type, options_.path),
+                             .env = environment_for(options_, call.command, call.target),
+                             .own_group = true,
+                             .stop_fd = options_.stop_fd};
     return run(plugin, call.command, program, input(plugin, call));
   });
 }
@@ -179,10 +179,10 @@ Runtime::PluginVersions PluginCaller::versions(const PluginConf& plugin) const {
   return naming(plugin, Command::kVersion, [&]() -> Runtime::PluginVersions {
     // Plugins of old check these variables before they look at the command.
     const Target dummy{.container_id = "", .netns = "dummy", .ifname = "dummy"};
-    Program program{.file = find_plugin(plugin.type, options_.path),
-                    .env = options_.env,
-                    .own_group = true,
-                    .stop_fd = options_.stop_fd};
+    Executable program{.file = find_plugin(plugin.type, options_.path),
+                       .env = options_.env,
+                       .own_group = true,
+                       .stop_fd = options_.stop_fd};
     set_variables(program.env, Command::kVersion, dummy, "dummy");
     program.env.insert_or_assign(Repair::kAsk, "1");
     try {

@@ -46,9 +46,9 @@ class PluginCaller {
 
  private:
   std::string input(const PluginConf& plugin, const Call& call) const;
-  std::string run(const PluginConf& plugin, Command command, const Program& program,
+  std::string run(const PluginConf& plugin, Command command, const Executable& program,
                   const std::string& input) const;
-  std::string run_unlogged(const PluginConf& plugin, Command command, const Program& program,
+  std::string run_unlogged(const PluginConf& plugin, Command command, const Executable& program,
                            const std::string& input) const;
 
   const RuntimeOptions& options_;

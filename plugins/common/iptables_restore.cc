@@ -85,7 +85,7 @@ void restore(const RestoreTool& tool, const std::string& rules) {
   if (needs_net_raw(tool)) {
     cni::require_capabilities(cat("run '", tool.file, "'"), {netlink::Capability::kNetRaw});
   }
-  const cni::Program program{tool.file, {"--noflush", "--wait=10"}, cni::current_environment()};
+  const cni::Executable program{tool.file, {"--noflush", "--wait=10"}, cni::current_environment()};
   const cni::Outcome outcome = cni::execute(program, rules, kLimit);
   if (outcome.ok()) return;
   constexpr int kLockHeld = 4;  // RESOURCE_PROBLEM of iptables

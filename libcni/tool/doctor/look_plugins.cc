@@ -42,7 +42,7 @@ bool mentions(const std::string& file, std::string_view text) {
 std::string patchbay_version(const std::string& file, const cni::Env& env) {
   constexpr std::string_view kMark = " plugin patchbay ";
   if (!mentions(file, kMark)) return {};
-  const cni::Program program{
+  const cni::Executable program{
       .file = file, .arguments = {"--version"}, .env = env, .own_group = true};
   const cni::Outcome outcome = cni::execute(program, "", std::chrono::seconds(2));
   const auto at = outcome.out.find(kMark);

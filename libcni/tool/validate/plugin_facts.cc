@@ -24,7 +24,7 @@ json schema_in(const std::string& text) {
   return doc.is_object() && doc.contains("properties") ? doc : json();
 }
 
-Verdict ask(const std::string& type, const cni::Program& parser, const json& conf) {
+Verdict ask(const std::string& type, const cni::Executable& parser, const json& conf) {
   const std::string input = conf.dump(-1, ' ', false, json::error_handler_t::replace);
   const cni::Outcome outcome = cni::execute(parser, input, kLimit);
   const json said = cni::try_parse_json(outcome.out);
@@ -64,7 +64,7 @@ PluginFacts Plugins::ask(const std::string& type) const {
                      "{}", kLimit);
     if (outcome.ok()) out.schema = schema_in(outcome.out);
     if (!out.schema->is_null()) {
-      const cni::Program parser{
+      const cni::Executable parser{
           .file = out.file, .arguments = {"--validate"}, .env = env_, .own_group = true};
       out.judge = [type, parser](const json& conf) { return tool::ask(type, parser, conf); };
     }

@@ -79,14 +79,14 @@ TEST_CASE("ADD: the reservation is undone when the result cannot be written") {
   REQUIRE(::write(in[1], conf.data(), conf.size()) > 0);
   ::close(in[1]);
   const int full = ::open("/dev/full", O_WRONLY);
-  const cni::World world{{{"CNI_COMMAND", "ADD"},
-                          {"CNI_CONTAINERID", "ctr"},
-                          {"CNI_NETNS", "/none"},
-                          {"CNI_IFNAME", "eth0"},
-                          {"CNI_PATH", "/none"}},
-                         in[0],
-                         full};
-  CHECK(cni::run({.name = "host-local", .add = add}, world) == 1);
+  const cni::Invocation invocation{{{"CNI_COMMAND", "ADD"},
+                                    {"CNI_CONTAINERID", "ctr"},
+                                    {"CNI_NETNS", "/none"},
+                                    {"CNI_IFNAME", "eth0"},
+                                    {"CNI_PATH", "/none"}},
+                                   in[0],
+                                   full};
+  CHECK(cni::run({.name = "host-local", .add = add}, invocation) == 1);
   CHECK(dir.has("net/last_reserved_ip.1"));  // it was that far
   CHECK(reserved(dir) == "");
   CHECK(indexed(dir) == 0);
