@@ -6,8 +6,8 @@
 
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
-#include "plugins/host-local/census.h"
-#include "plugins/host-local/heal.h"
+#include "plugins/host-local/index_update.h"
+#include "plugins/host-local/stale.h"
 
 namespace host_local {
 
@@ -183,7 +183,7 @@ void ReleaseMade::operator()() const {
   auto store = Store::open(data_dir, network, host);
   if (!store) return;
   store->lock();
-  const Census census(*store);
+  const IndexUpdate update(*store);
   store->release_only(owner, ips);
 }
 

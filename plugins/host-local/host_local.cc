@@ -4,9 +4,9 @@
 #include <set>
 
 #include "plugins/host-local/allocate.h"
-#include "plugins/host-local/census.h"
 #include "plugins/host-local/conf.h"
-#include "plugins/host-local/heal.h"
+#include "plugins/host-local/index_update.h"
+#include "plugins/host-local/stale.h"
 #include "plugins/host-local/store.h"
 
 namespace host_local {
@@ -108,9 +108,9 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
 
   Store store = Store::create(conf.data_dir, request.network, release.host);
   store.lock();
-  Census census(store);
-  result.ips = allocate(store, conf, release.owner, census.held_by(release.owner));
-  census.complete();  // not before: a rejected ADD leaves no trace
+  IndexUpdate update(store);
+  result.ips = allocate(store, conf, release.owner, update.held_by(release.owner));
+  update.complete();  // not before: a rejected ADD leaves no trace
   for (const cni::Address& address : result.ips) release.ips.push_back(address.cidr.ip);
   undo.add(release);
   return result;
@@ -130,8 +130,8 @@ void del(const cni::Request& request) {
   auto store = Store::open(data_dir_or_default(request), request.network, Host::current());
   if (!store) return;
   store->lock();
-  Census census(*store);
-  store->release(owner_of(request), hints_from(request), [&census] { return census.complete(); });
+  IndexUpdate update(*store);
+  store->release(owner_of(request), hints_from(request), [&update] { return update.complete(); });
 }
 
 void gc(const cni::Request& request) {
@@ -140,11 +140,11 @@ void gc(const cni::Request& request) {
   auto store = Store::open(data_dir_from(request), request.network, Host::known());
   if (!store) return;
   store->lock();
-  Census census(*store);
+  IndexUpdate update(*store);
   cni::BestEffort each;
   collect(*store, *valid, each);
   each("tidy up", [&] { tidy(*store); });
-  census.complete();
+  update.complete();
   each.finish();
 }
 

@@ -7,7 +7,7 @@
 
 #include "plugins/host-local/allocate.h"
 #include "plugins/host-local/conf.h"
-#include "plugins/host-local/heal.h"
+#include "plugins/host-local/stale.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

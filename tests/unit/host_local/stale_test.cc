@@ -1,11 +1,11 @@
-#include "plugins/host-local/heal.h"
+#include "plugins/host-local/stale.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include "plugins/host-local/allocate.h"
-#include "plugins/host-local/census.h"
+#include "plugins/host-local/index_update.h"
 #include "tests/unit/host_local/fixture.h"
 
 namespace host_local {
@@ -65,7 +65,7 @@ constexpr std::time_t kBefore = 1900, kJustBefore = 1990, kAfter = 2100;
 
 }  // namespace
 
-TEST_CASE("heal: torn leases are reclaimed, also in this boot") {
+TEST_CASE("stale leases: torn leases are reclaimed, also in this boot") {
   for (const std::string& content : {std::string("ctr\r\n"), std::string("ctr\r"),
                                      std::string("ctr\r\ne\0\0\0", 9), std::string("ct\0\0", 4)}) {
     for (const bool by_request : {false, true}) {
@@ -76,7 +76,7 @@ TEST_CASE("heal: torn leases are reclaimed, also in this boot") {
   }
 }
 
-TEST_CASE("heal: empty files are reclaimed if they are from before the boot") {
+TEST_CASE("stale leases: empty files are reclaimed if they are from before the boot") {
   for (const std::string& content : {std::string(), std::string("\n"), std::string(12, '\0')}) {
     for (const bool by_request : {false, true}) {
       const Node node;
@@ -90,7 +90,7 @@ TEST_CASE("heal: empty files are reclaimed if they are from before the boot") {
   }
 }
 
-TEST_CASE("heal: what an operator wrote to reserve an address stays") {
+TEST_CASE("stale leases: what an operator wrote to reserve an address stays") {
   for (const char* content : {"reserved for the printer", "printer", "printer\n", "10.0.0.2",
                               "reserved for the printer\r\n", "\xff\xfe junk", "{}"}) {
     for (const bool by_request : {false, true}) {
@@ -100,8 +100,8 @@ TEST_CASE("heal: what an operator wrote to reserve an address stays") {
       CHECK_FALSE(node.gives(by_request));
       {
         const Store store = node.boot("boot-1");
-        const Census census(store);
-        store.release({"unknown", "eth0"}, {}, [&] { return Census(store).complete(); });
+        const IndexUpdate update(store);
+        store.release({"unknown", "eth0"}, {}, [&] { return IndexUpdate(store).complete(); });
       }
       CHECK_FALSE(node.gives(by_request));  // nor when DEL has noted all that it found
       CHECK(node.dir.read("net/10.0.0.2") == content);
@@ -109,7 +109,7 @@ TEST_CASE("heal: what an operator wrote to reserve an address stays") {
   }
 }
 
-TEST_CASE("heal: what another machine has in a store that both use is not reclaimed") {
+TEST_CASE("stale leases: what another machine has in a store that both use is not reclaimed") {
   const Node node;
   for (const char* machine : {"other", "none"}) {
     CAPTURE(machine);
@@ -125,7 +125,9 @@ TEST_CASE("heal: what another machine has in a store that both use is not reclai
   }
 }
 
-TEST_CASE("heal: a machine without an ID reclaims nothing of which it does not know whose it is") {
+TEST_CASE(
+    "stale leases: a machine without an ID reclaims nothing of which it does not know whose it "
+    "is") {
   for (const char* machine_id : {"", "uninitialized\n", "0123456789abcdef\n"}) {
     const Node node;
     node.dir.write("none", machine_id);
@@ -139,7 +141,7 @@ TEST_CASE("heal: a machine without an ID reclaims nothing of which it does not k
   }
 }
 
-TEST_CASE("heal: what a release noted that knew no machines is judged by its time alone") {
+TEST_CASE("stale leases: what a release noted that knew no machines is judged by its time alone") {
   const Node node;
   node.boot("boot-1").reserve(ip("10.0.0.2"), {"ctr", "eth0"});
   for (const auto& one : fs::directory_iterator(node.dir.path("net/.owners"))) {
@@ -151,7 +153,8 @@ TEST_CASE("heal: what a release noted that knew no machines is judged by its tim
   CHECK(node.gives());
 }
 
-TEST_CASE("heal: a file that is no record stays while an owner of this boot is noted for it") {
+TEST_CASE(
+    "stale leases: a file that is no record stays while an owner of this boot is noted for it") {
   const Node node;
   node.boot("boot-2").reserve(ip("10.0.0.2"), {"ctr", "eth0"});
   for (const std::string& content : {std::string(), std::string("ct"), std::string("junk\r\n")}) {
@@ -160,7 +163,7 @@ TEST_CASE("heal: a file that is no record stays while an owner of this boot is n
   }
 }
 
-TEST_CASE("heal: a reservation of an earlier boot is reclaimed with its index entry") {
+TEST_CASE("stale leases: a reservation of an earlier boot is reclaimed with its index entry") {
   for (const bool by_request : {false, true}) {
     const Node node;
     node.boot("boot-1").reserve(ip("10.0.0.2"), {"ctr", "eth0"});
@@ -170,7 +173,7 @@ TEST_CASE("heal: a reservation of an earlier boot is reclaimed with its index en
   }
 }
 
-TEST_CASE("heal: a reservation of this boot is never reclaimed") {
+TEST_CASE("stale leases: a reservation of this boot is never reclaimed") {
   const Node node;
   node.boot("boot-1").reserve(ip("10.0.0.2"), {"ctr", "eth0"});
   Store store = node.boot("boot-2");
@@ -183,13 +186,14 @@ TEST_CASE("heal: a reservation of this boot is never reclaimed") {
   CHECK_FALSE(node.gives(true));
 }
 
-TEST_CASE("heal: where boots cannot be told apart nothing is from an earlier one") {
+TEST_CASE("stale leases: where boots cannot be told apart nothing is from an earlier one") {
   const Node node;
   node.boot("unknown").reserve(ip("10.0.0.2"), {"ctr", "eth0"});
   CHECK_FALSE(node.gives());
 }
 
-TEST_CASE("heal: of the reference's reservations those from before the boot are reclaimed") {
+TEST_CASE(
+    "stale leases: of the reference's reservations those from before the boot are reclaimed") {
   for (const std::string& content : {std::string("ctr\r\neth0"), kId}) {
     for (const bool by_request : {false, true}) {
       const Node node;
@@ -203,14 +207,14 @@ TEST_CASE("heal: of the reference's reservations those from before the boot are 
   }
 }
 
-TEST_CASE("heal: without a boot time the reference's reservations stay") {
+TEST_CASE("stale leases: without a boot time the reference's reservations stay") {
   const Node node;
   node.dir.write("stat", "nothing\n");
   node.put("ctr\r\neth0", kBefore);
   CHECK_FALSE(node.gives());
 }
 
-TEST_CASE("heal: a network namespace in libcni's cache that exists is a sign of life") {
+TEST_CASE("stale leases: a network namespace in libcni's cache that exists is a sign of life") {
   for (const std::string& content : {kId + "\r\neth0", kId}) {
     const Node node;
     const std::string cached = "cache/net-" + kId + "-eth0";
@@ -224,7 +228,8 @@ TEST_CASE("heal: a network namespace in libcni's cache that exists is a sign of 
   }
 }
 
-TEST_CASE("heal: a network namespace that is younger than the reservation has only its name") {
+TEST_CASE(
+    "stale leases: a network namespace that is younger than the reservation has only its name") {
   for (const bool noted : {false, true}) {
     const Node node;
     if (noted) node.boot("boot-1").reserve(ip("10.0.0.2"), {"ctr", "eth0"});
@@ -238,7 +243,8 @@ TEST_CASE("heal: a network namespace that is younger than the reservation has on
   }
 }
 
-TEST_CASE("heal: a cache file that is broken is no sign of life, at whatever byte it is cut") {
+TEST_CASE(
+    "stale leases: a cache file that is broken is no sign of life, at whatever byte it is cut") {
   const std::string whole = R"({"kind": "cniCacheV1", "netns": "/proc/self/ns/net"})";
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const Node node;
@@ -254,7 +260,7 @@ TEST_CASE("heal: a cache file that is broken is no sign of life, at whatever byt
   }
 }
 
-TEST_CASE("heal: the oldest holders come first, three of them") {
+TEST_CASE("stale leases: the oldest holders come first, three of them") {
   const Node node;
   const std::time_t now = std::time(nullptr);
   node.put("a\r\neth0", now - 10, "10.0.0.2");
@@ -267,7 +273,7 @@ TEST_CASE("heal: the oldest holders come first, three of them") {
         "10.0.0.3: 'b' 'eth0' for 3 days; 10.0.0.4: 'c' for 2 h; 10.0.0.5: 'd' 'eth0' for 10 min");
 }
 
-TEST_CASE("heal: a pool left over from before a reboot serves a whole new generation") {
+TEST_CASE("stale leases: a pool left over from before a reboot serves a whole new generation") {
   const Node node;
   Conf conf;
   conf.sets = {{{range("10.0.0.0/28")}}};

@@ -1,4 +1,4 @@
-#include "plugins/host-local/heal.h"
+#include "plugins/host-local/stale.h"
 
 #include <sys/stat.h>
 

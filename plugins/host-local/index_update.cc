@@ -1,4 +1,4 @@
-#include "plugins/host-local/census.h"
+#include "plugins/host-local/index_update.h"
 
 #include <algorithm>
 
@@ -26,19 +26,19 @@ bool succeeds(Fn&& fn) noexcept try {
 
 }  // namespace
 
-Census::Census(const Store& store) : store_(store) {
+IndexUpdate::IndexUpdate(const Store& store) : store_(store) {
   succeeds([this] { is_complete_ = store_.index().is_complete(); });
 }
 
-Census::~Census() {
+IndexUpdate::~IndexUpdate() {
   if (is_complete_) succeeds([this] { store_.index().mark_complete(); });
 }
 
-void Census::look() {
+void IndexUpdate::look() {
   if (!is_complete_ && !survey_) survey_ = survey(store_, store_.used());
 }
 
-std::vector<Ip> Census::held_by(const Owner& owner) noexcept {
+std::vector<Ip> IndexUpdate::held_by(const Owner& owner) noexcept {
   std::vector<Ip> out;
   succeeds([&] {
     look();
@@ -50,7 +50,7 @@ std::vector<Ip> Census::held_by(const Owner& owner) noexcept {
   return out;
 }
 
-bool Census::note(const std::vector<Found>& reservations, std::string_view boot) const {
+bool IndexUpdate::note(const std::vector<Found>& reservations, std::string_view boot) const {
   for (const Found& one : reservations) {
     if (!one.named || is_noted(one)) continue;
     const auto file = store_.read(one.ip);  // may have been freed since
@@ -61,7 +61,7 @@ bool Census::note(const std::vector<Found>& reservations, std::string_view boot)
   return true;
 }
 
-bool Census::complete() noexcept {
+bool IndexUpdate::complete() noexcept {
   if (is_complete_) return true;
   bool all = false;
   const bool done = succeeds([&] {
