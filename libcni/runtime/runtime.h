@@ -95,14 +95,14 @@ class Runtime {
   /// STATUS of every plugin, from 1.1.0 on; goes on past failures. The code is the first failure's.
   void status(const NetworkList& list) const;
 
-  struct Finding {
+  struct Difference {
     std::string plugin;  ///< its type
     std::string what;
   };
   struct RepairReport {
-    std::vector<Finding> found;    ///< what was wrong and is whole again, or would be
-    std::vector<Finding> foreign;  ///< what CHECK of plugins says that cannot be repaired
-    std::optional<Error> error;    ///< what could not be repaired, or is not right all the same
+    std::vector<Difference> found;    ///< what was wrong and is whole again, or would be
+    std::vector<Difference> foreign;  ///< what CHECK of plugins says that cannot be repaired
+    std::optional<Error> error;       ///< what could not be repaired, or is not right all the same
     bool ok() const { return foreign.empty() && !error; }
   };
   /// Makes again what ADD made on the node and others removed, with what the cache has of that ADD:

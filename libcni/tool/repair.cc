@@ -57,7 +57,7 @@ struct Done {
   std::string why;  ///< skipped or failed without a plugin having been called
 };
 
-std::string foreign_text(const Runtime::Finding& one) {
+std::string foreign_text(const Runtime::Difference& one) {
   return cat("cannot be repaired: '", one.plugin, "' is not patchbay's: ", one.what);
 }
 
@@ -110,7 +110,7 @@ ordered_json json_of(const Done& done) {
   out["containerID"] = done.key.container_id;
   out["ifname"] = done.key.ifname;
   out["outcome"] = str(done.outcome);
-  const auto list = [&out](const char* key, const std::vector<Runtime::Finding>& all) {
+  const auto list = [&out](const char* key, const std::vector<Runtime::Difference>& all) {
     out[key] = ordered_json::array();
     for (const auto& one : all) out[key].push_back({{"plugin", one.plugin}, {"what", one.what}});
   };

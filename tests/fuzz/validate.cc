@@ -62,20 +62,20 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Document document = Document::from("net.conflist", std::string(fuzz::text_of(data, size)));
   if (!document.json.readable) return 0;
   const bool clean = document.json.mistakes.empty();
-  Findings findings;
+  Diagnostics diagnostics;
   std::list<NetworkText> networks;
-  networks.push_back(read_network(document, Form::kEither, findings));
-  require_plugins(networks.back(), findings);
-  check_plugins(networks.back(), all_plugins(), findings);
-  check_chain(networks.back(), all_plugins(), findings);
-  check_together(networks, findings);
-  findings.sort({document.file});
+  networks.push_back(read_network(document, Form::kEither, diagnostics));
+  require_plugins(networks.back(), diagnostics);
+  check_plugins(networks.back(), all_plugins(), diagnostics);
+  check_chain(networks.back(), all_plugins(), diagnostics);
+  check_together(networks, diagnostics);
+  diagnostics.sort({document.file});
   const auto lines = cni::position_in(document.text, document.text.size()).line;
-  for (const Finding& one : findings.all()) {
-    require(one.at.line <= lines, "a finding is in the text");
-    require(!one.remark.what.empty() && !one.str().empty(), "a finding says what it is");
+  for (const Diagnostic& one : diagnostics.all()) {
+    require(one.at.line <= lines, "a diagnostic is in the text");
+    require(!one.remark.what.empty() && !one.str().empty(), "a diagnostic says what it is");
   }
-  if (clean && findings.count(Severity::kError) == 0 && member(document.json.value, "plugins")) {
+  if (clean && diagnostics.count(Severity::kError) == 0 && member(document.json.value, "plugins")) {
     require(fuzz::accepts([&] { cni::list_from(document.text); }), "what is right is a list");
   }
   return 0;

@@ -70,8 +70,8 @@ Findings check_pools(const Node& node) {
 // A directory of reservations that was emptied by hand, or two runtimes that do not share it.
 Findings check_held(const Node& node) {
   Findings out;
-  std::map<Ip, const Attachment*> holders;
-  for (const Attachment& one : node.attachments) {
+  std::map<Ip, const AttachmentState*> holders;
+  for (const AttachmentState& one : node.attachments) {
     if (!one.is_alive()) continue;
     for (const cni::Address& address : one.result.ips) {
       const Ip& ip = address.cidr.ip;

@@ -14,14 +14,14 @@ using netlink::Link;
 
 constexpr std::time_t kLongestAdd = 600;  // seconds; no runtime waits longer
 
-std::string name_of(const Attachment& one) {
+std::string name_of(const AttachmentState& one) {
   return cat(one.key.container_id.substr(0, 12), " (", one.key.ifname, ")");
 }
 
 // The attachments of a network that have an interface on its bridge.
-std::vector<const Attachment*> living(const Node& node, const std::string& network) {
-  std::vector<const Attachment*> out;
-  for (const Attachment& one : node.attachments) {
+std::vector<const AttachmentState*> living(const Node& node, const std::string& network) {
+  std::vector<const AttachmentState*> out;
+  for (const AttachmentState& one : node.attachments) {
     if (one.is_alive() && one.key.network == network) out.push_back(&one);
   }
   return out;
@@ -37,9 +37,9 @@ std::string repair(const std::string& network) { return cat("cnitool repair ", n
 
 // The gateways that pods were given and the bridge has not.
 std::vector<std::string> missing_gateways(const Node& node, const Link& link,
-                                          const std::vector<const Attachment*>& pods) {
+                                          const std::vector<const AttachmentState*>& pods) {
   std::set<std::string> out;
-  for (const Attachment* pod : pods) {
+  for (const AttachmentState* pod : pods) {
     for (const cni::Address& address : pod->result.ips) {
       if (address.gateway && !has_address(node, link, *address.gateway)) {
         out.insert(address.gateway->str());
@@ -54,7 +54,7 @@ std::vector<std::string> missing_gateways(const Node& node, const Link& link,
 Findings check_dead(const Node& node) {
   Findings out;
   std::map<std::string, std::vector<std::string>> dead, unfinished;
-  for (const Attachment& one : node.attachments) {
+  for (const AttachmentState& one : node.attachments) {
     const bool gone =
         one.liveness == cni::Liveness::kNoNamespace || one.liveness == cni::Liveness::kNoInterface;
     if (one.is_finished && gone) {
@@ -115,7 +115,7 @@ Findings check_ports(const Node& node) {
   for (const BridgeNetwork& one : bridge_networks(node)) {
     const Link* const bridge = node.link(one.bridge);
     std::vector<std::string> lost;
-    for (const Attachment* pod : living(node, one.list->name)) {
+    for (const AttachmentState* pod : living(node, one.list->name)) {
       const std::string tag = tag_of(pod->key);
       for (const Link& link : node.links) {
         if (link.kind != "veth" || !link.alias.starts_with(tag)) continue;
@@ -144,7 +144,7 @@ Findings check_rules(const Node& node) {
       node.firewall.has_chain("CNI-HOSTPORT-DNAT") || node.firewall.has_legacy_rules;
   for (const BridgeNetwork& one : bridge_networks(node)) {
     std::vector<std::string> unmasked, unmapped;
-    for (const Attachment* pod : living(node, one.list->name)) {
+    for (const AttachmentState* pod : living(node, one.list->name)) {
       const std::string tag = tag_of(pod->key);
       const bool chain =
           node.firewall.has_chain(cni::masquerade_chain(pod->key.network, pod->key.container_id));

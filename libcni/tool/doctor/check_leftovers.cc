@@ -28,7 +28,7 @@ struct Tags {
       networks.emplace(cni::OwnerTag(network, "", "").network_hash, network);
     };
     for (const cni::NetworkList& list : node.networks.lists) add(list.name);
-    for (const Attachment& one : node.attachments) {
+    for (const AttachmentState& one : node.attachments) {
       add(one.key.network);
       attachments.insert(tag_of(one.key));
     }
@@ -46,7 +46,7 @@ struct Tags {
 // The ifbs of the reference, which have no tag, bear names that follow from the attachment.
 std::set<std::string> ifb_names(const Node& node) {
   std::set<std::string> out;
-  for (const Attachment& one : node.attachments) {
+  for (const AttachmentState& one : node.attachments) {
     const auto& [network, id, ifname] = one.key;
     for (const auto& name : cni::ifb_names(network, id, ifname)) out.insert(name);
   }
@@ -58,7 +58,7 @@ std::set<std::string> ifb_names(const Node& node) {
 Findings check_reservations(const Node& node) {
   Findings out;
   std::set<std::string> known;
-  for (const Attachment& one : node.attachments) {
+  for (const AttachmentState& one : node.attachments) {
     const auto& [network, id, ifname] = one.key;
     known.insert(cat(network, " ", id, " ", ifname));
     known.insert(cat(network, " ", id, " "));
@@ -122,7 +122,7 @@ Findings check_owned(const Node& node) {
              : collect(node, network, cat("nft list ruleset | grep 'net: ", network, ",'"))});
   }
   std::set<std::string> chains;
-  for (const Attachment& one : node.attachments) {
+  for (const AttachmentState& one : node.attachments) {
     chains.insert(cni::masquerade_chain(one.key.network, one.key.container_id));
     chains.insert(cni::host_port_chain(one.key.network, one.key.container_id));
   }

@@ -29,7 +29,7 @@ std::string users_of(const Node& node, const std::string& type) {
   return some_of(out);
 }
 
-bool speaks(const Program& program, const std::string& version) {
+bool speaks(const PluginFile& program, const std::string& version) {
   const std::string wanted = version.empty() ? "0.1.0" : version;
   const auto& known = program.versions;
   return known.empty() || std::find(known.begin(), known.end(), wanted) != known.end();
@@ -40,7 +40,7 @@ bool speaks(const Program& program, const std::string& version) {
 Findings check_plugins(const Node& node) {
   Findings out;
   const std::string dirs = joined(node.plugin_path, ":");
-  for (const Program& one : node.programs) {
+  for (const PluginFile& one : node.programs) {
     const std::string why = cat("no pod gets the network ", users_of(node, one.type));
     if (one.file.empty()) {
       out.push_back(
@@ -63,7 +63,7 @@ Findings check_versions(const Node& node) {
   for (const cni::NetworkList& list : node.networks.lists) {
     for (const cni::PluginConf& plugin : list.plugins) {
       for (const std::string& type : {plugin.type, ipam_type_of(plugin)}) {
-        const Program* const program = node.program(type);
+        const PluginFile* const program = node.program(type);
         if (program == nullptr || speaks(*program, list.version)) continue;
         out.push_back(
             {Level::kError,
@@ -80,7 +80,7 @@ Findings check_versions(const Node& node) {
 Findings check_releases(const Node& node) {
   Findings out;
   const std::string own(cni::build_version());
-  for (const Program& one : node.programs) {
+  for (const PluginFile& one : node.programs) {
     for (const std::string& hidden : one.later) {
       out.push_back({Level::kNote, cat("plugin '", hidden, "' is hidden by '", one.file, "'"),
                      "the first directory of CNI_PATH that has it counts"});

@@ -51,7 +51,7 @@ Findings check_forward_policy(const Node& node);
 Findings check_firewalld(const Node& node);
 Findings check_backends(const Node& node);
 Findings check_exemptions(const Node& node);
-// check_surroundings.cc
+// check_node.cc
 Findings check_uplink(const Node& node);
 Findings check_mtu(const Node& node);
 Findings check_clock(const Node& node);

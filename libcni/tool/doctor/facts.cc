@@ -91,7 +91,7 @@ bool uses(const Node& node, Family family, const std::string& network) {
 bool uses(const Node& node, Family family) {
   std::set<std::string> networks;
   for (const Subnet& one : subnets(node)) networks.insert(one.network);
-  for (const Attachment& one : node.attachments) networks.insert(one.key.network);
+  for (const AttachmentState& one : node.attachments) networks.insert(one.key.network);
   return std::any_of(networks.begin(), networks.end(),
                      [&](const std::string& network) { return uses(node, family, network); });
 }

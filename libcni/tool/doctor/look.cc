@@ -54,14 +54,14 @@ bool has_ports(const nlohmann::json& capabilities) {
          });
 }
 
-Attachment attachment_of(const cni::CachedAttachment& cached) {
-  Attachment out{.key = cached.key,
-                 .netns = cached.netns,
-                 .modified = cached.modified,
-                 .is_finished = !cached.result->is_null(),
-                 .liveness = cni::liveness_of(cached.netns, cached.key.ifname),
-                 .result = {},
-                 .has_ports = has_ports(cached.capabilities)};
+AttachmentState attachment_of(const cni::CachedAttachment& cached) {
+  AttachmentState out{.key = cached.key,
+                      .netns = cached.netns,
+                      .modified = cached.modified,
+                      .is_finished = !cached.result->is_null(),
+                      .liveness = cni::liveness_of(cached.netns, cached.key.ifname),
+                      .result = {},
+                      .has_ports = has_ports(cached.capabilities)};
   try {
     if (out.is_finished) out.result = cni::result_from(cached.result);
   } catch (const cni::Error&) {
@@ -132,7 +132,7 @@ void look_at_places(Node& node, const std::string& conf_dir) {
   std::set<std::string> paths{conf_dir, node.cache_dir, node.cache_dir + "/results"};
   for (const cni::NetworkList& list : node.networks.lists) paths.insert(list.file);
   for (const auto& broken : node.networks.broken) paths.insert(broken.file);
-  for (const Program& program : node.programs) {
+  for (const PluginFile& program : node.programs) {
     if (!program.file.empty()) paths.insert(program.file);
   }
   for (const std::string& dir : node.plugin_path) paths.insert(dir);
@@ -166,7 +166,7 @@ const cni::NetworkList* Node::network(const std::string& name) const {
   return it == networks.lists.end() ? nullptr : &*it;
 }
 
-const Program* Node::program(const std::string& type) const {
+const PluginFile* Node::program(const std::string& type) const {
   const auto it = std::find_if(programs.begin(), programs.end(),
                                [&](const auto& one) { return one.type == type; });
   return it == programs.end() ? nullptr : &*it;

@@ -51,8 +51,9 @@ std::string patchbay_version(const std::string& file, const cni::Env& env) {
   return outcome.out.substr(start, outcome.out.find('\n', start) - start);
 }
 
-Program program_of(const std::string& type, const RuntimeOptions& options) {
-  Program out{.type = type, .file = {}, .later = {}, .failure = {}, .versions = {}, .patchbay = {}};
+PluginFile program_of(const std::string& type, const RuntimeOptions& options) {
+  PluginFile out{
+      .type = type, .file = {}, .later = {}, .failure = {}, .versions = {}, .patchbay = {}};
   for (const std::string& dir : options.path) {
     const std::string file = cat(dir, "/", type);
     if (!is_file(file)) continue;
@@ -78,8 +79,8 @@ Program program_of(const std::string& type, const RuntimeOptions& options) {
   return out;
 }
 
-bool knows_status(const std::vector<Program>& programs, const std::string& type) {
-  return std::any_of(programs.begin(), programs.end(), [&](const Program& one) {
+bool knows_status(const std::vector<PluginFile>& programs, const std::string& type) {
+  return std::any_of(programs.begin(), programs.end(), [&](const PluginFile& one) {
     const auto& versions = one.versions;
     return one.type == type &&
            std::find(versions.begin(), versions.end(), "1.1.0") != versions.end();
@@ -96,11 +97,11 @@ std::string ipam_type_of(const PluginConf& plugin) {
   return type != ipam->end() && type->is_string() ? type->get<std::string>() : "";
 }
 
-std::vector<Program> programs_of(const cni::Networks& networks, const RuntimeOptions& options) {
-  std::vector<Program> out;
+std::vector<PluginFile> programs_of(const cni::Networks& networks, const RuntimeOptions& options) {
+  std::vector<PluginFile> out;
   const auto add = [&](const std::string& type) {
-    const bool known =
-        std::any_of(out.begin(), out.end(), [&](const Program& one) { return one.type == type; });
+    const bool known = std::any_of(out.begin(), out.end(),
+                                   [&](const PluginFile& one) { return one.type == type; });
     if (!known && !type.empty() && type.find('/') == std::string::npos) {
       out.push_back(program_of(type, options));
     }
@@ -115,7 +116,7 @@ std::vector<Program> programs_of(const cni::Networks& networks, const RuntimeOpt
 }
 
 std::vector<Complaint> complaints_of(const cni::Networks& networks,
-                                     const std::vector<Program>& programs,
+                                     const std::vector<PluginFile>& programs,
                                      const RuntimeOptions& options) {
   std::vector<Complaint> out;
   for (const NetworkList& list : networks.lists) {

@@ -7,11 +7,12 @@
 namespace tool::doctor {
 
 /// All that the networks name, IPAM plugins too.
-std::vector<Program> programs_of(const cni::Networks& networks, const cni::RuntimeOptions& options);
+std::vector<PluginFile> programs_of(const cni::Networks& networks,
+                                    const cni::RuntimeOptions& options);
 
 /// Asks STATUS of every plugin that knows it, whatever the version of its network is.
 std::vector<Complaint> complaints_of(const cni::Networks& networks,
-                                     const std::vector<Program>& programs,
+                                     const std::vector<PluginFile>& programs,
                                      const cni::RuntimeOptions& options);
 
 /// The type of the IPAM plugin; empty where there is none.

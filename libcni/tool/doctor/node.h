@@ -24,8 +24,8 @@ using cni::cat;
 /// Where a Node comes from. What could not be read of it is in Node::unseen.
 enum class Source { kNetworks, kStatus, kCache, kRoutes, kFirewall, kPools };
 
-/// The executable of a plugin.
-struct Program {
+/// The executable of a plugin in CNI_PATH.
+struct PluginFile {
   std::string type;
   std::string file;                ///< the first one in the directories; empty: none
   std::vector<std::string> later;  ///< those that it hides
@@ -55,8 +55,8 @@ struct FileSystem {
   bool operator==(const FileSystem&) const = default;
 };
 
-/// An attachment that the cache knows.
-struct Attachment {
+/// An attachment of the cache, and whether its pod exists.
+struct AttachmentState {
   cni::AttachmentKey key;
   std::string netns;
   std::time_t modified = 0;
@@ -75,11 +75,11 @@ struct Node {
   cni::Networks networks;
   std::vector<std::string> plugin_path;
   std::vector<Place> places;  ///< of configs, plugins and state
-  std::vector<Program> programs;
+  std::vector<PluginFile> programs;
   std::vector<Complaint> complaints;
 
   std::string cache_dir;
-  std::vector<Attachment> attachments;
+  std::vector<AttachmentState> attachments;
   std::vector<cni::Cache::Broken> broken;  ///< in the cache
 
   std::vector<netlink::Link> links;
@@ -92,7 +92,7 @@ struct Node {
   std::function<std::optional<std::string>(const std::string& key)> sysctl;
 
   const cni::NetworkList* network(const std::string& name) const;
-  const Program* program(const std::string& type) const;
+  const PluginFile* program(const std::string& type) const;
   const netlink::Link* link(const std::string& name) const;
   const netlink::Link* link(int index) const;
 };

@@ -25,27 +25,27 @@ bool is_in(const std::string_view (&words)[N], std::string_view word) {
 }
 
 void warn(const PluginText& plugin, const std::string& key, const std::string& what,
-          Findings& findings) {
-  findings.add(*plugin.document, plugin.at(key), {Severity::kWarning, what});
+          Diagnostics& diagnostics) {
+  diagnostics.add(*plugin.document, plugin.at(key), {Severity::kWarning, what});
 }
 
-void check_order(const NetworkText& network, Plugins& plugins, Findings& findings) {
+void check_order(const NetworkText& network, Plugins& plugins, Diagnostics& diagnostics) {
   const PluginText* maker = nullptr;
   const PluginText* gateway = nullptr;
   for (const PluginText& plugin : network.plugins) {
     const bool first = &plugin == &network.plugins[0];
     const bool asked = !plugin.type.empty() && !plugins.of(plugin.type).schema->is_null();
     if (first && is_in(kChained, plugin.type) && !asked) {
-      findings.add(*plugin.document, plugin.at("type"),
-                   {.what = cat(plugin.type,
-                                " is chained after a plugin that makes the "
-                                "interface: it cannot be the first")});
+      diagnostics.add(*plugin.document, plugin.at("type"),
+                      {.what = cat(plugin.type,
+                                   " is chained after a plugin that makes the "
+                                   "interface: it cannot be the first")});
     }
     if (is_in(kMakers, plugin.type)) {
       if (maker != nullptr) {
-        findings.add(*plugin.document, plugin.at("type"),
-                     {.what = cat("a second plugin that makes the pod's interface, after ",
-                                  maker->at("type"), ": ADD fails, as it is there")});
+        diagnostics.add(*plugin.document, plugin.at("type"),
+                        {.what = cat("a second plugin that makes the pod's interface, after ",
+                                     maker->at("type"), ": ADD fails, as it is there")});
       } else {
         maker = &plugin;
       }
@@ -53,7 +53,7 @@ void check_order(const NetworkText& network, Plugins& plugins, Findings& finding
     if (!is_true(plugin.conf(), "isDefaultGateway")) continue;
     if (gateway != nullptr) {
       warn(plugin, "isDefaultGateway",
-           cat("a second default gateway, after ", gateway->at("isDefaultGateway")), findings);
+           cat("a second default gateway, after ", gateway->at("isDefaultGateway")), diagnostics);
     }
     gateway = &plugin;
   }
@@ -69,45 +69,47 @@ bool has_runtime(const PluginText& plugin, const char* capability) {
   return runtime != nullptr && member(*runtime, capability) != nullptr;
 }
 
-void check_capabilities(const PluginText& plugin, Findings& findings) {
+void check_capabilities(const PluginText& plugin, Diagnostics& diagnostics) {
   const auto lacks = [&plugin](const char* capability) {
     return !declares(plugin, capability) && !has_runtime(plugin, capability);
   };
   if (plugin.type == "portmap" && lacks("portMappings")) {
     warn(plugin, "type",
          R"(the runtime hands over no ports without "capabilities": {"portMappings": true})",
-         findings);
+         diagnostics);
   }
   if (plugin.type != "bandwidth" || !lacks("bandwidth")) return;
   for (const char* const key : {"ingressRate", "ingressBurst", "egressRate", "egressBurst"}) {
     if (member(plugin.conf(), key) != nullptr) return;
   }
   warn(plugin, "type",
-       R"(no limits: neither rates nor "capabilities": {"bandwidth": true} are given)", findings);
+       R"(no limits: neither rates nor "capabilities": {"bandwidth": true} are given)",
+       diagnostics);
 }
 
 // Keys of a bridge that do nothing without addresses.
-void check_layer2(const PluginText& plugin, Findings& findings) {
+void check_layer2(const PluginText& plugin, Diagnostics& diagnostics) {
   const json* const ipam = member(plugin.conf(), "ipam");
   if (plugin.type != "bridge" || (ipam != nullptr && !text_at(*ipam, "type").empty())) return;
   if (ipam != nullptr && ipam->is_object() && !ipam->empty()) {
     return warn(plugin, "ipam",
-                "without \"type\" no IPAM plugin reads it: the pod gets no addresses", findings);
+                "without \"type\" no IPAM plugin reads it: the pod gets no addresses", diagnostics);
   }
   for (const char* const key : {"isGateway", "isDefaultGateway", "ipMasq"}) {
     if (is_true(plugin.conf(), key)) {
-      warn(plugin, key, "has no effect without \"ipam\": there are no addresses", findings);
+      warn(plugin, key, "has no effect without \"ipam\": there are no addresses", diagnostics);
     }
   }
 }
 
-void check_addresses(const PluginText& plugin, Findings& findings) {
+void check_addresses(const PluginText& plugin, Diagnostics& diagnostics) {
   const Addressing addressing = addressing_of(plugin);
   if (!addressing.known) return;
   const bool promised = declares(plugin, "ips") || declares(plugin, "ipRanges");
   if (addressing.subnets.empty()) {
     if (!promised && addressing.is_static && addressing.entries == 0) {
-      warn(plugin, "ipam", "no addresses: ADD fails unless CNI_ARGS or args give some", findings);
+      warn(plugin, "ipam", "no addresses: ADD fails unless CNI_ARGS or args give some",
+           diagnostics);
     }
     return;
   }
@@ -116,7 +118,7 @@ void check_addresses(const PluginText& plugin, Findings& findings) {
     warn(
         plugin, one.gateway_path,
         cat("the gateway ", one.gateway->str(), " is not in the subnet ", one.cidr.network().str()),
-        findings);
+        diagnostics);
   }
   for (const Hop& hop : addressing.hops) {
     const auto holds = [&hop](const Subnet& one) { return one.cidr.contains(hop.gateway); };
@@ -125,7 +127,7 @@ void check_addresses(const PluginText& plugin, Findings& findings) {
       continue;
     }
     warn(plugin, hop.path, cat("the next hop ", hop.gateway.str(), " is in no subnet of the pod"),
-         findings);
+         diagnostics);
   }
 }
 
@@ -158,13 +160,13 @@ std::string place_of(const Document& document, const std::string& path) {
   return cat(document.file, ":", at.line);
 }
 
-void check_names(const std::list<NetworkText>& networks, Findings& findings) {
+void check_names(const std::list<NetworkText>& networks, Diagnostics& diagnostics) {
   for (auto it = networks.begin(); it != networks.end(); ++it) {
     const auto same = std::find_if(networks.begin(), it, [&it](const NetworkText& other) {
       return !it->name.empty() && other.name == it->name;
     });
     if (same == it) continue;
-    findings.add(
+    diagnostics.add(
         *it->document, "name",
         {Severity::kWarning, cat("a network of this name comes before, in ",
                                  place_of(*same->document, "name"), ": runtimes use that one")});
@@ -173,17 +175,17 @@ void check_names(const std::list<NetworkText>& networks, Findings& findings) {
 
 }  // namespace
 
-void check_chain(const NetworkText& network, Plugins& plugins, Findings& findings) {
-  check_order(network, plugins, findings);
+void check_chain(const NetworkText& network, Plugins& plugins, Diagnostics& diagnostics) {
+  check_order(network, plugins, diagnostics);
   for (const PluginText& plugin : network.plugins) {
-    check_capabilities(plugin, findings);
-    check_layer2(plugin, findings);
-    if (passes_ipam_on(plugin, plugins)) check_addresses(plugin, findings);
+    check_capabilities(plugin, diagnostics);
+    check_layer2(plugin, diagnostics);
+    if (passes_ipam_on(plugin, plugins)) check_addresses(plugin, diagnostics);
   }
 }
 
-void check_together(const std::list<NetworkText>& networks, Findings& findings) {
-  check_names(networks, findings);
+void check_together(const std::list<NetworkText>& networks, Diagnostics& diagnostics) {
+  check_names(networks, diagnostics);
   std::vector<Pool> before;
   for (const NetworkText& network : networks) {
     const std::vector<Pool> pools = pools_of(network);
@@ -197,7 +199,7 @@ void check_together(const std::list<NetworkText>& networks, Findings& findings) 
                clash->network->name, " in ",
                place_of(*clash->plugin->document, clash->plugin->at(clash->subnet.path)),
                ": both may give the same address, as neither sees what the other gave"),
-           findings);
+           diagnostics);
     }
     before.insert(before.end(), pools.begin(), pools.end());
   }

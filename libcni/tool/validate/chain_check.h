@@ -2,7 +2,7 @@
 
 #include <list>
 
-#include "libcni/tool/validate/findings.h"
+#include "libcni/tool/validate/diagnostics.h"
 #include "libcni/tool/validate/network_text.h"
 #include "libcni/tool/validate/plugin_facts.h"
 
@@ -11,10 +11,10 @@ namespace tool {
 /// Looks at what only shows across the plugins of a network, or across keys that are right each: an
 /// order in which ADD fails, capabilities without which a plugin has nothing to do, gateways that
 /// no address of the pod leads to.
-void check_chain(const NetworkText& network, Plugins& plugins, Findings& findings);
+void check_chain(const NetworkText& network, Plugins& plugins, Diagnostics& diagnostics);
 
 /// Looks at what only shows across networks: names that hide each other, and subnets out of which
 /// two would give the same address.
-void check_together(const std::list<NetworkText>& networks, Findings& findings);
+void check_together(const std::list<NetworkText>& networks, Diagnostics& diagnostics);
 
 }  // namespace tool

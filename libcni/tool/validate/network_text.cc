@@ -63,34 +63,36 @@ std::string below(const std::string& path, const std::string& key) {
 }
 
 // Gives a key that is missing to the object if it has one that looks like it, and says so.
-void respell(Document& document, const std::string& path, const char* missing, Findings& findings) {
+void respell(Document& document, const std::string& path, const char* missing,
+             Diagnostics& diagnostics) {
   const json* const object = document.json.at(path);
   if (object == nullptr || !object->is_object() || member(*object, missing) != nullptr) return;
   for (const auto& [key, value] : object->items()) {
     if (cni::nearest(key, {missing}) != missing) continue;
     const std::string place = below(path, key);
-    findings.add(document, place, {.what = "unknown key", .suggestion = missing}, At::kKey);
+    diagnostics.add(document, place, {.what = "unknown key", .suggestion = missing}, At::kKey);
     document.json.respell(place, missing);
     return;
   }
 }
 
 void add_complaints(const Document& document, const std::vector<cni::Complaint>& complaints,
-                    Findings& findings) {
+                    Diagnostics& diagnostics) {
   for (const cni::Complaint& one : complaints) {
     if (one.what != "unknown key") {
-      findings.add(document, one.path, {.what = one.what, .suggestion = one.suggestion});
+      diagnostics.add(document, one.path, {.what = one.what, .suggestion = one.suggestion});
     } else if (!one.suggestion.empty()) {
-      findings.add(document, one.path, {.what = one.what, .suggestion = one.suggestion}, At::kKey);
+      diagnostics.add(document, one.path, {.what = one.what, .suggestion = one.suggestion},
+                      At::kKey);
     } else {
-      findings.add(document, one.path,
-                   {Severity::kWarning, "no key of a list: no plugin gets to see it"}, At::kKey);
+      diagnostics.add(document, one.path,
+                      {Severity::kWarning, "no key of a list: no plugin gets to see it"}, At::kKey);
     }
   }
 }
 
 // The highest version that both know, out of cniVersion and cniVersions (spec 1.1, section 1).
-void read_version(NetworkText& network, Findings& findings) {
+void read_version(NetworkText& network, Diagnostics& diagnostics) {
   const Document& document = *network.document;
   const json& root = document.json.value;
   network.version = text_at(root, "cniVersion");
@@ -109,11 +111,12 @@ void read_version(NetworkText& network, Findings& findings) {
   if (best) return;
   if (all != nullptr && all->is_array() && !all->empty()) {
     network.version_known = false;
-    findings.add(document, "cniVersions", {.what = "no version of the spec that is known here"});
+    diagnostics.add(document, "cniVersions", {.what = "no version of the spec that is known here"});
   } else if (network.version.empty() && member(root, "cniVersion") == nullptr) {
-    findings.add(document, "cniVersion",
-                 {Severity::kWarning,
-                  "the key is missing, which means 0.1.0: no CHECK, one address of each family"});
+    diagnostics.add(
+        document, "cniVersion",
+        {Severity::kWarning,
+         "the key is missing, which means 0.1.0: no CHECK, one address of each family"});
   }
 }
 
@@ -125,39 +128,40 @@ void read_plugin(Document& document, const std::string& path, NetworkText& netwo
   network.plugins.push_back({&document, path, type});
 }
 
-void read_list(NetworkText& network, Findings& findings) {
+void read_list(NetworkText& network, Diagnostics& diagnostics) {
   Document& document = *network.document;
   const json& root = document.json.value;
-  respell(document, "", "plugins", findings);
+  respell(document, "", "plugins", diagnostics);
   const json* const plugins = member(root, "plugins");
   const std::size_t count = plugins != nullptr && plugins->is_array() ? plugins->size() : 0;
   const auto path_of = [](std::size_t i) { return cat("plugins[", i, "]"); };
-  for (std::size_t i = 0; i < count; ++i) respell(document, path_of(i), "type", findings);
+  for (std::size_t i = 0; i < count; ++i) respell(document, path_of(i), "type", diagnostics);
   if (plugins == nullptr && member(root, "type") != nullptr) {
-    findings.add(document, "type",
-                 {.what = "the config of one plugin; a *.conflist has a list of them: {\"name\": "
-                          "..., \"plugins\": [{\"type\": ...}]}"},
-                 At::kKey);
+    diagnostics.add(
+        document, "type",
+        {.what = "the config of one plugin; a *.conflist has a list of them: {\"name\": "
+                 "..., \"plugins\": [{\"type\": ...}]}"},
+        At::kKey);
   }
-  add_complaints(document, cni::complaints(kList, root), findings);
+  add_complaints(document, cni::complaints(kList, root), diagnostics);
   if (plugins != nullptr && plugins->is_array() && count == 0) {
-    findings.add(document, "plugins", {.what = "no plugins in list"});
+    diagnostics.add(document, "plugins", {.what = "no plugins in list"});
   }
   for (std::size_t i = 0; i < count; ++i) read_plugin(document, path_of(i), network);
 }
 
-void read_single(NetworkText& network, Findings& findings) {
+void read_single(NetworkText& network, Diagnostics& diagnostics) {
   Document& document = *network.document;
   const json& root = document.json.value;
   if (member(root, "type") == nullptr && member(root, "plugins") != nullptr) {
-    findings.add(document, "plugins",
-                 {.what = "a list of plugins stands in a file *.conflist, this is read as one "
-                          "plugin"},
-                 At::kKey);
+    diagnostics.add(document, "plugins",
+                    {.what = "a list of plugins stands in a file *.conflist, this is read as one "
+                             "plugin"},
+                    At::kKey);
     return;
   }
-  respell(document, "", "type", findings);
-  add_complaints(document, cni::complaints(kSingle, root), findings);
+  respell(document, "", "type", diagnostics);
+  add_complaints(document, cni::complaints(kSingle, root), diagnostics);
   read_plugin(document, "", network);
 }
 
@@ -185,20 +189,20 @@ Form form_of(const std::string& file) {
   return std::filesystem::path(file).extension() == ".conflist" ? Form::kList : Form::kPlugin;
 }
 
-NetworkText read_network(Document& document, Form form, Findings& findings) {
+NetworkText read_network(Document& document, Form form, Diagnostics& diagnostics) {
   NetworkText network{.document = &document};
   const json& root = document.json.value;
   if (!root.is_object()) {
-    findings.add(document, "", {.what = "expected a JSON object"});
+    diagnostics.add(document, "", {.what = "expected a JSON object"});
     return network;
   }
   const bool has_plugins = member(root, "plugins") != nullptr;
   if (form == Form::kEither)
     form = !has_plugins && member(root, "type") != nullptr ? Form::kPlugin : Form::kList;
-  respell(document, "", "name", findings);
+  respell(document, "", "name", diagnostics);
   network.name = text_at(root, "name");
-  read_version(network, findings);
-  form == Form::kList ? read_list(network, findings) : read_single(network, findings);
+  read_version(network, diagnostics);
+  form == Form::kList ? read_list(network, diagnostics) : read_single(network, diagnostics);
   return network;
 }
 
@@ -213,22 +217,22 @@ std::string more_plugins_dir(const NetworkText& network, const std::string& besi
   return (std::filesystem::path(beside) / name).string();
 }
 
-void add_plugin(Document& document, NetworkText& network, Findings& findings) {
+void add_plugin(Document& document, NetworkText& network, Diagnostics& diagnostics) {
   const json& root = document.json.value;
-  if (!root.is_object()) return findings.add(document, "", {.what = "expected a JSON object"});
-  respell(document, "", "type", findings);
-  add_complaints(document, cni::complaints(kPlugin, root), findings);
+  if (!root.is_object()) return diagnostics.add(document, "", {.what = "expected a JSON object"});
+  respell(document, "", "type", diagnostics);
+  add_complaints(document, cni::complaints(kPlugin, root), diagnostics);
   read_plugin(document, "", network);
 }
 
-void require_plugins(const NetworkText& network, Findings& findings) {
+void require_plugins(const NetworkText& network, Diagnostics& diagnostics) {
   const json& root = network.document->json.value;
   if (!network.plugins.empty() || !root.is_object() || member(root, "plugins") != nullptr ||
       member(root, "type") != nullptr) {
     return;
   }
-  findings.add(*network.document, "plugins",
-               {.what = "expected a list of plugins: the key is missing"});
+  diagnostics.add(*network.document, "plugins",
+                  {.what = "expected a list of plugins: the key is missing"});
 }
 
 }  // namespace tool

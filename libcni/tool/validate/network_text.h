@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "libcni/tool/validate/findings.h"
+#include "libcni/tool/validate/diagnostics.h"
 
 namespace tool {
 
@@ -44,16 +44,16 @@ Form form_of(const std::string& file);
 ///
 /// A required key that is misspelt is named, and respelled in the document, so that the rest can be
 /// looked at.
-NetworkText read_network(Document& document, Form form, Findings& findings);
+NetworkText read_network(Document& document, Form form, Diagnostics& diagnostics);
 
 /// The directory whose *.conf are further plugins of a list, unless it says loadOnlyInlinedPlugins;
 /// empty where there can be none. \param beside the directory of the list's file.
 std::string more_plugins_dir(const NetworkText& network, const std::string& beside);
 
 /// A plugin from a file of more_plugins_dir().
-void add_plugin(Document& document, NetworkText& network, Findings& findings);
+void add_plugin(Document& document, NetworkText& network, Diagnostics& diagnostics);
 
 /// Complains where a list has come to its end without a plugin.
-void require_plugins(const NetworkText& network, Findings& findings);
+void require_plugins(const NetworkText& network, Diagnostics& diagnostics);
 
 }  // namespace tool

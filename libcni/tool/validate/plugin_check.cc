@@ -24,7 +24,7 @@ struct Checked {
   NetworkText& network;
   std::size_t index;
   Plugins& plugins;
-  Findings& findings;
+  Diagnostics& diagnostics;
 
   PluginText& plugin() const { return network.plugins[index]; }
   Document& document() const { return *plugin().document; }
@@ -43,30 +43,30 @@ std::string listed(const std::vector<std::string>& texts) {
 bool is_usable(const Checked& in, const std::string& type, const std::string& key) {
   const PluginFacts& facts = in.plugins.of(type);
   if (facts.file.empty()) {
-    in.findings.add(in.document(), in.at(key),
-                    {.what = facts.failure, .suggestion = in.plugins.similar(type)});
+    in.diagnostics.add(in.document(), in.at(key),
+                       {.what = facts.failure, .suggestion = in.plugins.similar(type)});
     return false;
   }
   if (!facts.failure.empty()) {
-    in.findings.add(in.document(), in.at(key), {.what = facts.failure});
+    in.diagnostics.add(in.document(), in.at(key), {.what = facts.failure});
     return false;
   }
   const std::string& version = in.network.version;
   const std::string wanted = version.empty() ? "0.1.0" : version;
   if (in.network.version_known &&
       std::find(facts.versions.begin(), facts.versions.end(), wanted) == facts.versions.end()) {
-    in.findings.add(in.document(), in.at(key),
-                    {.what = cat("plugin ", type, " does not support cniVersion ", wanted,
-                                 ", it supports ", listed(facts.versions))});
+    in.diagnostics.add(in.document(), in.at(key),
+                       {.what = cat("plugin ", type, " does not support cniVersion ", wanted,
+                                    ", it supports ", listed(facts.versions))});
   }
   return true;
 }
 
 void add(const Checked& in, const cni::Complaint& complaint) {
   const bool of_key = complaint.what == "unknown key" || complaint.what.starts_with("the key is");
-  in.findings.add(in.document(), in.at(complaint.path),
-                  {.what = complaint.what, .suggestion = complaint.suggestion},
-                  of_key ? At::kKey : At::kValue);
+  in.diagnostics.add(in.document(), in.at(complaint.path),
+                     {.what = complaint.what, .suggestion = complaint.suggestion},
+                     of_key ? At::kKey : At::kValue);
 }
 
 // A key that is meant by an unknown one beside it: with its name the rest is seen.
@@ -91,9 +91,9 @@ void check_common(const Checked& in) {
   const cni::Manual any{.purpose = "", .ipam = true};
   for (const cni::Complaint& one : cni::complaints(any, in.plugin().conf())) {
     const bool unknown = one.what == "unknown key";  // a plugin may have its own idea of "dns"
-    in.findings.add(in.document(), in.at(one.path),
-                    {unknown ? Severity::kWarning : Severity::kError, one.what, one.suggestion},
-                    unknown ? At::kKey : At::kValue);
+    in.diagnostics.add(in.document(), in.at(one.path),
+                       {unknown ? Severity::kWarning : Severity::kError, one.what, one.suggestion},
+                       unknown ? At::kKey : At::kValue);
   }
 }
 
@@ -113,11 +113,11 @@ void check_capabilities(const Checked& in, const std::vector<std::string>& known
   if (declared == nullptr || !declared->is_object()) return;
   for (const auto& [name, ignored] : declared->items()) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    in.findings.add(in.document(), in.at(cat("capabilities.", name)),
-                    {.what = cat("no capability of ", in.plugin().type,
-                                 known.empty() ? "" : cat(", which has ", listed(known))),
-                     .suggestion = cni::nearest(name, known)},
-                    At::kKey);
+    in.diagnostics.add(in.document(), in.at(cat("capabilities.", name)),
+                       {.what = cat("no capability of ", in.plugin().type,
+                                    known.empty() ? "" : cat(", which has ", listed(known))),
+                        .suggestion = cni::nearest(name, known)},
+                       At::kKey);
   }
 }
 
@@ -180,7 +180,7 @@ void follow_parser(const Checked& in, const std::string& type, const std::string
     auto [path, what] = split(refused->what(), otherwise);
     if (!said.insert(path).second) return;
     if (!refused->details().empty()) what += cat("; ", refused->details());
-    in.findings.add(in.document(), in.at(path), {.what = what});
+    in.diagnostics.add(in.document(), in.at(path), {.what = what});
     if (!remove(conf, path)) return;
     verdict = in.plugins.judge(type, conf);
   }
@@ -201,10 +201,10 @@ void check_with(const Checked& in, const std::string& type, const std::string& o
 void note_foreign(const Checked& in, const std::string& type, const std::string& key) {
   const std::string text =
       cat("plugin ", type, " does not describe its keys: only those of the spec are checked");
-  const auto same = [&text](const Finding& one) { return one.remark.what == text; };
-  const auto& all = in.findings.all();
+  const auto same = [&text](const Diagnostic& one) { return one.remark.what == text; };
+  const auto& all = in.diagnostics.all();
   if (std::any_of(all.begin(), all.end(), same)) return;
-  in.findings.add(in.document(), in.at(key), {Severity::kNote, text});
+  in.diagnostics.add(in.document(), in.at(key), {Severity::kNote, text});
 }
 
 // The IPAM plugin reads the same config as the plugin that calls it.
@@ -242,9 +242,9 @@ bool passes_ipam_on(const PluginText& plugin, Plugins& plugins) {
          (!plugin.type.empty() && !plugins.of(plugin.type).schema->is_null());
 }
 
-void check_plugins(NetworkText& network, Plugins& plugins, Findings& findings) {
+void check_plugins(NetworkText& network, Plugins& plugins, Diagnostics& diagnostics) {
   for (std::size_t i = 0; i < network.plugins.size(); ++i) {
-    check_plugin({network, i, plugins, findings});
+    check_plugin({network, i, plugins, diagnostics});
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "libcni/tool/validate/findings.h"
+#include "libcni/tool/validate/diagnostics.h"
 #include "libcni/tool/validate/network_text.h"
 #include "libcni/tool/validate/plugin_facts.h"
 
@@ -12,7 +12,7 @@ namespace tool {
 /// noted once for each.
 ///
 /// A misspelt key is respelled in the document once it is named, so that its value is checked too.
-void check_plugins(NetworkText& network, Plugins& plugins, Findings& findings);
+void check_plugins(NetworkText& network, Plugins& plugins, Diagnostics& diagnostics);
 
 /// Whether a plugin hands its config to an IPAM plugin as it stands: those of patchbay and of the
 /// reference do; others may rewrite it first, as Calico its "usePodCidr".

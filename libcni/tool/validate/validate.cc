@@ -23,7 +23,7 @@ class Validator {
   Validator(const Settings& settings, const cni::Env& env) : plugins_(settings.path, env) {}
 
   void look_at(const std::string& name);
-  const Findings& finish();
+  const Diagnostics& finish();
   std::size_t files() const { return documents_.size(); }
 
  private:
@@ -36,7 +36,7 @@ class Validator {
   Document* understood(Document document);
 
   Plugins plugins_;
-  Findings findings_;
+  Diagnostics findings_;
   std::list<Document> documents_;
   std::list<NetworkText> networks_;
   std::vector<std::string> names_;  // in the order in which they are looked at
@@ -145,7 +145,7 @@ void Validator::look_at(const std::string& name) {
   }
 }
 
-const Findings& Validator::finish() {
+const Diagnostics& Validator::finish() {
   check_together(networks_, findings_);
   findings_.sort(names_);
   return findings_;
@@ -161,10 +161,10 @@ bool validate(const Validation& asked, const Settings& settings, const cni::Env&
               const Output& output) {
   Validator validator(settings, env);
   for (const std::string& file : asked.files) validator.look_at(file);
-  const Findings& findings = validator.finish();
-  print(findings, output);
-  const std::size_t errors = findings.count(Severity::kError);
-  const std::size_t warnings = findings.count(Severity::kWarning);
+  const Diagnostics& diagnostics = validator.finish();
+  print(diagnostics, output);
+  const std::size_t errors = diagnostics.count(Severity::kError);
+  const std::size_t warnings = diagnostics.count(Severity::kWarning);
   if (!output.json) {
     output.out << cat(counted(validator.files(), "file"), ": ", counted(errors, "error"), ", ",
                       counted(warnings, "warning"), "\n");

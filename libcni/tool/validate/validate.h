@@ -16,7 +16,7 @@ struct Validation {
 };
 
 /// Prints all that is wrong with networks, in the order of the files and of the places in them; see
-/// Findings. The node is looked at for the plugins alone. \return whether they may be used.
+/// Diagnostics. The node is looked at for the plugins alone. \return whether they may be used.
 bool validate(const Validation& asked, const Settings& settings, const cni::Env& env,
               const Output& output);
 

@@ -77,7 +77,7 @@ TEST_CASE(
 TEST_CASE("doctor: a clock that is behind, attachments of the future, a boot that has no ID") {
   Node node = node_with(settings_of_a_node());
   CHECK(check_clock(node).empty());
-  Attachment future{.key = {"net", "c", "eth0"}, .netns = {}, .result = {}};
+  AttachmentState future{.key = {"net", "c", "eth0"}, .netns = {}, .result = {}};
   future.modified = node.now + 100'000;
   node.attachments.push_back(future);
   CHECK(check_clock(node).size() == 1);

@@ -35,22 +35,22 @@ struct Remark {
 /// Which part of a key and its value a remark is about.
 enum class At { kKey, kValue };
 
-/// Something that was found, at its place.
-struct Finding {
+/// An error or a warning, with its place in the file.
+struct Diagnostic {
   std::string file = {};
   cni::TextPosition at = {.line = 0, .column = 0};  ///< 0: the file as a whole
   std::string path = {};                            ///< of the value in the document; may be empty
   Remark remark;
   std::string line = {};  ///< of the text, as it is
-  std::size_t width = 1;  ///< characters of it that the finding is about
+  std::size_t width = 1;  ///< characters of it that the diagnostic is about
 
   /// "a.conflist:3:7: error: plugins[0].mtu: expected ...".
   std::string str() const;
 };
 
-/// What was found in some files. Of several errors at one place only the first is kept: what
-/// follows from a slip is no news.
-class Findings {
+/// The errors and warnings of some files. Of several errors at one place only the first is kept:
+/// what follows from a slip is no news.
+class Diagnostics {
  public:
   /// About the value at a path of the document, or where there is none about what is around it.
   void add(const Document& document, const std::string& path, Remark remark, At at = At::kValue);
@@ -62,16 +62,16 @@ class Findings {
   std::size_t count(Severity severity) const;
   /// Orders them by files as they are in the list, and in each by place.
   void sort(const std::vector<std::string>& files);
-  const std::vector<Finding>& all() const { return all_; }
+  const std::vector<Diagnostic>& all() const { return all_; }
 
  private:
-  void insert(const Document& document, cni::Span span, Finding finding);
+  void insert(const Document& document, cni::Span span, Diagnostic diagnostic);
 
-  std::vector<Finding> all_;
+  std::vector<Diagnostic> all_;
 };
 
 /// Each with its line of the file, below which the place is marked, as compilers do: the caret is
 /// printed on a terminal or not, as logs are where it is read most. With --json a list of objects.
-void print(const Findings& findings, const Output& output);
+void print(const Diagnostics& diagnostics, const Output& output);
 
 }  // namespace tool

@@ -1,4 +1,4 @@
-#include "libcni/tool/validate/findings.h"
+#include "libcni/tool/validate/diagnostics.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -30,13 +30,13 @@ struct Excerpt {
   std::string text, marks;
 };
 
-Excerpt excerpt_of(const Finding& finding) {
+Excerpt excerpt_of(const Diagnostic& diagnostic) {
   constexpr std::size_t kColumns = 100;
-  const std::size_t place = finding.at.column - 1;
+  const std::size_t place = diagnostic.at.column - 1;
   const std::size_t from = place < kColumns * 3 / 4 ? 0 : place - kColumns / 2;
   Excerpt out;
   std::size_t column = 0;
-  for (const char c : finding.line) {
+  for (const char c : diagnostic.line) {
     if (begins_character(c)) ++column;
     if (column <= from || column > from + kColumns) continue;
     const bool control = static_cast<unsigned char>(c) < 0x20 && c != '\t';
@@ -45,7 +45,7 @@ Excerpt excerpt_of(const Finding& finding) {
   }
   const std::size_t most = std::max<std::size_t>(from + kColumns, place + 1) - place;
   const std::size_t rest = std::max<std::size_t>(column, place + 1) - place;
-  const std::size_t width = std::min({std::max<std::size_t>(finding.width, 1), most, rest});
+  const std::size_t width = std::min({std::max<std::size_t>(diagnostic.width, 1), most, rest});
   out.marks += cat("^", std::string(width - 1, '~'));
   return out;
 }
@@ -56,27 +56,27 @@ Colour colour_of(Severity severity) {
                                           : Colour::kDim;
 }
 
-std::string place_of(const Finding& finding) {
-  if (finding.at.line == 0) return finding.file;
-  return cat(finding.file, ":", finding.at.line, ":", finding.at.column);
+std::string place_of(const Diagnostic& diagnostic) {
+  if (diagnostic.at.line == 0) return diagnostic.file;
+  return cat(diagnostic.file, ":", diagnostic.at.line, ":", diagnostic.at.column);
 }
 
-std::string message_of(const Finding& finding) {
-  const std::string& meant = finding.remark.suggestion;
-  return cat(finding.path, finding.path.empty() ? "" : ": ", finding.remark.what,
+std::string message_of(const Diagnostic& diagnostic) {
+  const std::string& meant = diagnostic.remark.suggestion;
+  return cat(diagnostic.path, diagnostic.path.empty() ? "" : ": ", diagnostic.remark.what,
              meant.empty() ? "" : cat(" (did you mean ", meant, "?)"));
 }
 
-ordered_json json_of(const Finding& finding) {
-  ordered_json out{{"file", finding.file}};
-  if (finding.at.line != 0) {
-    out["line"] = finding.at.line;
-    out["column"] = finding.at.column;
+ordered_json json_of(const Diagnostic& diagnostic) {
+  ordered_json out{{"file", diagnostic.file}};
+  if (diagnostic.at.line != 0) {
+    out["line"] = diagnostic.at.line;
+    out["column"] = diagnostic.at.column;
   }
-  out["severity"] = str(finding.remark.severity);
-  out["path"] = finding.path;
-  out["message"] = finding.remark.what;
-  if (!finding.remark.suggestion.empty()) out["suggestion"] = finding.remark.suggestion;
+  out["severity"] = str(diagnostic.remark.severity);
+  out["path"] = diagnostic.path;
+  out["message"] = diagnostic.remark.what;
+  if (!diagnostic.remark.suggestion.empty()) out["suggestion"] = diagnostic.remark.suggestion;
   return out;
 }
 
@@ -93,59 +93,59 @@ std::string_view str(Severity severity) {
                                           : "note";
 }
 
-std::string Finding::str() const {
+std::string Diagnostic::str() const {
   return cat(place_of(*this), ": ", tool::str(remark.severity), ": ", message_of(*this));
 }
 
-void Findings::insert(const Document& document, cni::Span span, Finding finding) {
-  finding.file = document.file;
-  finding.at = cni::position_in(document.text, span.begin);
-  finding.line = line_at(document.text, span.begin);
+void Diagnostics::insert(const Document& document, cni::Span span, Diagnostic diagnostic) {
+  diagnostic.file = document.file;
+  diagnostic.at = cni::position_in(document.text, span.begin);
+  diagnostic.line = line_at(document.text, span.begin);
   const auto stretch = std::string_view(document.text).substr(span.begin, span.end - span.begin);
   const bool whole = stretch.starts_with('{') || stretch.starts_with('[');
-  finding.width = whole ? 1 : characters(stretch.substr(0, stretch.find('\n')));
-  const auto covered = [&finding](const Finding& one) {
-    return one.file == finding.file && one.at == finding.at &&
-           (one.remark.severity == Severity::kError || one.str() == finding.str());
+  diagnostic.width = whole ? 1 : characters(stretch.substr(0, stretch.find('\n')));
+  const auto covered = [&diagnostic](const Diagnostic& one) {
+    return one.file == diagnostic.file && one.at == diagnostic.at &&
+           (one.remark.severity == Severity::kError || one.str() == diagnostic.str());
   };
-  if (std::none_of(all_.begin(), all_.end(), covered)) all_.push_back(std::move(finding));
+  if (std::none_of(all_.begin(), all_.end(), covered)) all_.push_back(std::move(diagnostic));
 }
 
-void Findings::add(const Document& document, const std::string& path, Remark remark, At at) {
+void Diagnostics::add(const Document& document, const std::string& path, Remark remark, At at) {
   const cni::TextPlace& place = document.json.nearest(path);
   const bool key = at == At::kKey && place.key.end != 0 && document.json.find(path) != nullptr;
   insert(document, key ? place.key : place.value, {.path = path, .remark = std::move(remark)});
 }
 
-void Findings::add(const Document& document, cni::Span span, Remark remark) {
+void Diagnostics::add(const Document& document, cni::Span span, Remark remark) {
   insert(document, span, {.remark = std::move(remark)});
 }
 
-void Findings::add(const std::string& file, Remark remark) {
+void Diagnostics::add(const std::string& file, Remark remark) {
   all_.push_back({.file = file, .remark = std::move(remark)});
 }
 
-std::size_t Findings::count(Severity severity) const {
+std::size_t Diagnostics::count(Severity severity) const {
   return static_cast<std::size_t>(
       std::count_if(all_.begin(), all_.end(),
-                    [severity](const Finding& one) { return one.remark.severity == severity; }));
+                    [severity](const Diagnostic& one) { return one.remark.severity == severity; }));
 }
 
-void Findings::sort(const std::vector<std::string>& files) {
-  const auto rank = [&files](const Finding& one) {
+void Diagnostics::sort(const std::vector<std::string>& files) {
+  const auto rank = [&files](const Diagnostic& one) {
     return std::tuple(std::find(files.begin(), files.end(), one.file), one.at.line, one.at.column);
   };
   std::stable_sort(all_.begin(), all_.end(),
-                   [&rank](const Finding& a, const Finding& b) { return rank(a) < rank(b); });
+                   [&rank](const Diagnostic& a, const Diagnostic& b) { return rank(a) < rank(b); });
 }
 
-void print(const Findings& findings, const Output& output) {
+void print(const Diagnostics& diagnostics, const Output& output) {
   if (output.json) {
     ordered_json out = ordered_json::array();
-    for (const Finding& one : findings.all()) out.push_back(json_of(one));
+    for (const Diagnostic& one : diagnostics.all()) out.push_back(json_of(one));
     return output.print(out);
   }
-  for (const Finding& one : findings.all()) {
+  for (const Diagnostic& one : diagnostics.all()) {
     const Severity severity = one.remark.severity;
     output.out << output.painted(Colour::kBold, cat(place_of(one), ": "))
                << output.painted(colour_of(severity), cat(str(severity), ": "))
