@@ -17,7 +17,7 @@ bool is_type(const std::string& text) {
 bool is_log_file(const std::string& text) { return text.starts_with('/') || text == "stderr"; }
 
 constexpr Key kAttachments{.name = "cni.dev/valid-attachments",
-                           .meaning = "for GC, from the runtime: attachments to keep",
+                           .description = "for GC, from the runtime: attachments to keep",
                            .type = Type::kObject,
                            .lists = 1,
                            .keys = kAttachmentKeys,
@@ -30,53 +30,54 @@ constexpr Key attachments_as(const char* name) {
 }
 
 constexpr auto kIpamKeys =
-    keys(described<Anything>({.name = "type", .meaning = "name of the IPAM plugin"}));
+    keys(described<Anything>({.name = "type", .description = "name of the IPAM plugin"}));
 
 constexpr Key kCommon[] = {
     {.name = "cniVersion",
-     .meaning = "version of the CNI spec for the config and the result",
-     .otherwise = "`0.1.0`",
-     .type = Type::kWord,
-     .words = kVersions,
+     .description = "version of the CNI spec for the config and the result",
+     .default_text = "`0.1.0`",
+     .type = Type::kEnum,
+     .enumeration = kVersions,
      .or_empty = true},
     {.name = "name",
-     .meaning = "network name; in a list a key beside `plugins`",
+     .description = "network name; in a list a key beside `plugins`",
      .pattern = "^[A-Za-z0-9][A-Za-z0-9_.-]*$",
      .fits = is_network_name,
      .expected = "a name of letters, digits, '_', '.' and '-' that begins with a letter or digit"},
     {.name = "type",
-     .meaning = "name of the plugin's executable",
+     .description = "name of the plugin's executable",
      .pattern = "^[^/]+$",
      .fits = is_type,
      .expected = "the name of an executable, without a slash"},
     {.name = "capabilities",
-     .meaning =
+     .description =
          "values that the runtime passes in `runtimeConfig`: name of the capability and `true`",
      .type = Type::kObject,
      .open = true,
      .flags = true},
     {.name = "args",
-     .meaning = "arguments from the runtime or the operator; those of the spec are in `cni`",
+     .description = "arguments from the runtime or the operator; those of the spec are in `cni`",
      .type = Type::kObject,
      .open = true},
-    {.name = "dns", .meaning = "DNS of the network", .type = Type::kObject, .keys = kDnsKeys},
+    {.name = "dns", .description = "DNS of the network", .type = Type::kObject, .keys = kDnsKeys},
     {.name = "ipam",
-     .meaning = "`type` names the IPAM plugin, which reads the other keys",
+     .description = "`type` names the IPAM plugin, which reads the other keys",
      .type = Type::kObject,
      .keys = kIpamKeys,
      .open = true},
     {.name = "prevResult",
-     .meaning = "from the runtime: result of the previous plugin in the list",
+     .description = "from the runtime: result of the previous plugin in the list",
      .type = Type::kObject,
      .open = true},
     {.name = "runtimeConfig",
-     .meaning = "from the runtime: values of the declared `capabilities`",
+     .description = "from the runtime: values of the declared `capabilities`",
      .type = Type::kObject,
      .open = true},
     {.name = "patchbayLog",
-     .meaning = "log of the plugin, one line per call: absolute path of a file, or `stderr`. The "
-                "environment variable `PATCHBAY_LOG` overrides it",
-     .otherwise = "no log",
+     .description =
+         "log of the plugin, one line per call: absolute path of a file, or `stderr`. The "
+         "environment variable `PATCHBAY_LOG` overrides it",
+     .default_text = "no log",
      .pattern = "^(/.*|stderr)$",
      .fits = is_log_file,
      .expected = "the absolute path of a file, or \"stderr\"",
@@ -98,7 +99,8 @@ ConfigKeys::ConfigKeys(const Manual& manual)
   const bool delegates = manual.ipam || find(keys_, "ipam") != nullptr;
   if (const Key* const runtime = find(keys_, "runtimeConfig")) {
     for (const Key& key : runtime->keys) {
-      capabilities_.push_back({.name = key.name, .meaning = key.meaning, .type = Type::kBool});
+      capabilities_.push_back(
+          {.name = key.name, .description = key.description, .type = Type::kBool});
     }
   }
   for (const Key& key : kCommon) {

@@ -9,28 +9,30 @@ namespace cni {
 
 /// "dns".
 inline constexpr auto kDnsKeys = keys(
-    key<&Dns::nameservers>({.name = "nameservers", .meaning = "addresses of name servers"}),
-    key<&Dns::domain>({.name = "domain", .meaning = "local domain"}),
-    key<&Dns::search>({.name = "search", .meaning = "search domains for short names"}),
-    key<&Dns::options>({.name = "options", .meaning = "resolver options, as in resolv.conf(5)"}));
+    key<&Dns::nameservers>({.name = "nameservers", .description = "addresses of name servers"}),
+    key<&Dns::domain>({.name = "domain", .description = "local domain"}),
+    key<&Dns::search>({.name = "search", .description = "search domains for short names"}),
+    key<&Dns::options>(
+        {.name = "options", .description = "resolver options, as in resolv.conf(5)"}));
 
 /// An entry of "routes".
-inline constexpr auto kRouteKeys = keys(
-    key<&Route::dst>({.name = "dst", .meaning = "destination network", .required = true}),
-    key<&Route::gateway>({.name = "gw", .meaning = "address of the next hop"}),
-    key<&Route::mtu>({.name = "mtu", .meaning = "MTU in bytes"}),
-    key<&Route::advmss>({.name = "advmss", .meaning = "MSS to advertise, in bytes"}),
-    key<&Route::priority>({.name = "priority", .meaning = "metric; the lowest wins"}),
-    key<&Route::table>({.name = "table", .meaning = "routing table number"}),
-    key<&Route::scope>(
-        {.name = "scope", .meaning = "route scope: 0 global, 253 link, 254 host", .most = 255}));
+inline constexpr auto kRouteKeys =
+    keys(key<&Route::dst>({.name = "dst", .description = "destination network", .required = true}),
+         key<&Route::gateway>({.name = "gw", .description = "address of the next hop"}),
+         key<&Route::mtu>({.name = "mtu", .description = "MTU in bytes"}),
+         key<&Route::advmss>({.name = "advmss", .description = "MSS to advertise, in bytes"}),
+         key<&Route::priority>({.name = "priority", .description = "metric; the lowest wins"}),
+         key<&Route::table>({.name = "table", .description = "routing table number"}),
+         key<&Route::scope>({.name = "scope",
+                             .description = "route scope: 0 global, 253 link, 254 host",
+                             .maximum = 255}));
 
 /// An entry of "cni.dev/valid-attachments".
-inline constexpr auto kAttachmentKeys =
-    keys(key<&Attachment::container_id>(
-             {.name = "containerID", .meaning = "container ID", .required = true}),
-         key<&Attachment::ifname>(
-             {.name = "ifname", .meaning = "name of the container interface", .required = true}));
+inline constexpr auto kAttachmentKeys = keys(
+    key<&Attachment::container_id>(
+        {.name = "containerID", .description = "container ID", .required = true}),
+    key<&Attachment::ifname>(
+        {.name = "ifname", .description = "name of the container interface", .required = true}));
 
 /// All keys of a plugin's config: its own, and those that every config has and it does not list.
 /// The keys of runtimeConfig are its capabilities.

@@ -45,8 +45,8 @@ std::string place_of(KeyList keys, const std::string& name) {
   return "";
 }
 
-bool is_whole(const Key& key, const json& value) try {
-  read_whole(Reader(value), key);
+bool is_integer(const Key& key, const json& value) try {
+  read_integer(Reader(value), key);
   return true;
 } catch (const Error&) {
   return false;
@@ -57,11 +57,12 @@ bool allows_text(const Key& key, const std::string& text) {
   if (key.fits != nullptr) return key.fits(text);
   const auto mac = key.type == Type::kMac ? netlink::Mac::parse(text) : std::nullopt;
   switch (key.type) {
-    case Type::kText:
-    case Type::kWholeOrText:
+    case Type::kString:
+    case Type::kIntegerOrString:
       return true;
-    case Type::kWord:
-      return std::find(key.words.begin(), key.words.end(), text) != key.words.end();
+    case Type::kEnum:
+      return std::find(key.enumeration.begin(), key.enumeration.end(), text) !=
+             key.enumeration.end();
     case Type::kIp:
       return Ip::parse(text).has_value();
     case Type::kCidr:
@@ -71,7 +72,7 @@ bool allows_text(const Key& key, const std::string& text) {
     case Type::kMac:
       return mac && !mac->is_zero() && !mac->is_multicast();
     case Type::kBool:
-    case Type::kWhole:
+    case Type::kInteger:
     case Type::kObject:
       return false;
   }
@@ -82,7 +83,8 @@ bool allows(const Key& key, const json& value) {
   if (value.is_string()) return allows_text(key, value.get_ref<const std::string&>());
   if (key.type == Type::kBool) return value.is_boolean();
   if (key.type == Type::kObject) return value.is_object();
-  return (key.type == Type::kWhole || key.type == Type::kWholeOrText) && is_whole(key, value);
+  return (key.type == Type::kInteger || key.type == Type::kIntegerOrString) &&
+         is_integer(key, value);
 }
 
 std::string expected(const Key& key) {
@@ -159,7 +161,7 @@ std::string Walk::suggestion(const Key& key, const json& value) const {
   if (!suggests_) return "";
   if (value.is_string() && key.lists == 0) {
     const std::string word =
-        nearest(value.get<std::string>(), {key.words.begin(), key.words.end()});
+        nearest(value.get<std::string>(), {key.enumeration.begin(), key.enumeration.end()});
     if (!word.empty()) return json(word).dump();
   }
   for (const json& other : rewritten(value)) {

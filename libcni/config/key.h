@@ -32,35 +32,35 @@ class KeyList {
 /// What a value is; see also Key::lists.
 enum class Type : std::uint8_t {
   kBool,
-  kWhole,  ///< an integer
-  kText,
-  kWord,         ///< one of Key::words
-  kIp,           ///< an address
-  kCidr,         ///< an address with its prefix length
-  kIpOrCidr,     ///< an address, with or without
-  kMac,          ///< a unicast MAC address other than zero
-  kWholeOrText,  ///< an integer, or a text as Key::pattern says
+  kInteger,  ///< an integer
+  kString,
+  kEnum,             ///< one of Key::enumeration
+  kIp,               ///< an address
+  kCidr,             ///< an address with its prefix length
+  kIpOrCidr,         ///< an address, with or without
+  kMac,              ///< a unicast MAC address other than zero
+  kIntegerOrString,  ///< an integer, or a text as Key::pattern says
   kObject,
 };
 
-/// A key of a config: how it is read, and all that is said of it. Texts are Markdown within a line,
+/// A key of a config: how it is read, and its description. Texts are Markdown in one line,
 /// without full stop; what stands in backticks is written so in a config.
 struct Key {
   const char* name = "";
-  const char* meaning = "";         ///< none: the keys of the object speak for themselves
-  const char* otherwise = nullptr;  ///< what holds without the key; none: nothing does
-  Type type = Type::kText;
+  const char* description = "";        ///< none: the keys of the object speak for themselves
+  const char* default_text = nullptr;  ///< the default, for the table; none: "absent"
+  Type type = Type::kString;
   unsigned lists = 0;  ///< 1 is a list of such values, 2 a list of lists of them
-  std::int64_t least = 0, most = std::numeric_limits<std::int64_t>::max();
-  std::span<const std::string_view> words = {};
+  std::int64_t minimum = 0, maximum = std::numeric_limits<std::int64_t>::max();
+  std::span<const std::string_view> enumeration = {};
   KeyList keys = {};              ///< of the object
   const char* pattern = nullptr;  ///< of a text: a regular expression (ECMA 262), for --schema
   /// Whether a text is allowed, where the type does not tell: what pattern says, and more.
   bool (*fits)(const std::string& text) = nullptr;
-  const char* expected = nullptr;  ///< in words what type, pattern, least and most do not tell
+  const char* expected = nullptr;  ///< in an error, if the type and its bounds do not say it
   bool required = false;
-  bool or_zero = false;   ///< 0 is allowed besides least to most
-  bool or_empty = false;  ///< an empty text is as good as no key
+  bool or_zero = false;   ///< 0 is allowed besides minimum to maximum
+  bool or_empty = false;  ///< an empty string means that the key is absent
   bool open = false;      ///< the object may have more keys, which are for others
   bool flags = false;     ///< the values of those are true or false
   bool folded = false;    ///< the object's keys are the spec's; they have no lines of their own

@@ -70,8 +70,8 @@ class Writer {
 };
 
 Json range_of(const Key& key) {
-  Json out = {{"minimum", key.least}};
-  if (key.most != std::numeric_limits<std::int64_t>::max()) out["maximum"] = key.most;
+  Json out = {{"minimum", key.minimum}};
+  if (key.maximum != std::numeric_limits<std::int64_t>::max()) out["maximum"] = key.maximum;
   return out;
 }
 
@@ -95,12 +95,12 @@ Json Writer::element(const Key& key) {
   switch (key.type) {
     case Type::kBool:
       return {{"type", "boolean"}};
-    case Type::kWhole:
+    case Type::kInteger:
       return whole(key);
-    case Type::kText:
+    case Type::kString:
       return text(key);
-    case Type::kWord:
-      return {{"type", "string"}, {"enum", key.words}};
+    case Type::kEnum:
+      return {{"type", "string"}, {"enum", key.enumeration}};
     case Type::kIp:
       return defined("ip", ip);
     case Type::kCidr:
@@ -110,7 +110,7 @@ Json Writer::element(const Key& key) {
     case Type::kIpOrCidr:
       return {{"anyOf", {defined("ip", ip), defined("cidr", cidr)}},
               {"errorMessage", "an IP address, with or without prefix length"}};
-    case Type::kWholeOrText:
+    case Type::kIntegerOrString:
       return {{"anyOf", {whole(key), text(key)}}};
     case Type::kObject:
       return object(key);
@@ -141,8 +141,8 @@ Json or_absent(Json schema, bool or_empty) {
 
 // What the table says of absence, where it is a value.
 std::optional<Json> default_of(const Key& key) {
-  if (key.otherwise == nullptr || key.lists != 0) return std::nullopt;
-  const std::string_view text = key.otherwise;
+  if (key.default_text == nullptr || key.lists != 0) return std::nullopt;
+  const std::string_view text = key.default_text;
   if (key.type == Type::kBool) return text == "true";
   if (text.starts_with('`')) return text.substr(1, text.find('`', 1) - 1);
   std::int64_t number = 0;
@@ -157,7 +157,7 @@ Json Writer::property(const Key& key) {
   for (unsigned i = 0; i < key.lists; ++i) value = {{"type", "array"}, {"items", std::move(value)}};
   if (!key.required) value = or_absent(std::move(value), key.or_empty);
   Json out;
-  if (key.meaning[0] != '\0') out["description"] = plain(key.meaning);
+  if (key.description[0] != '\0') out["description"] = plain(key.description);
   out.update(value);
   if (const auto other = default_of(key)) out["default"] = *other;
   return out;

@@ -21,9 +21,9 @@ inline constexpr const char* kMacForm =
 /// "\"ifb\", \"pod\" or \"edt\"", "0 or 68 to 65535", "an IP address": what a value may be.
 std::string expectation(const Key& key);
 /// \throws Error where the number is not one that the key allows.
-std::int64_t read_whole(const Reader& place, const Key& key);
-/// Which of key.words it is. \throws Error where it is none.
-std::size_t read_word(const Reader& place, const Key& key);
+std::int64_t read_integer(const Reader& place, const Key& key);
+/// Which of key.enumeration it is. \throws Error where it is none.
+std::size_t read_enum(const Reader& place, const Key& key);
 
 template <class T>
 struct Value;
@@ -32,7 +32,7 @@ template <>
 struct Value<bool> {
   static constexpr void describe(Key& key) {
     key.type = Type::kBool;
-    if (key.otherwise == nullptr) key.otherwise = "false";
+    if (key.default_text == nullptr) key.default_text = "false";
   }
   static void read(const Reader& place, const Key&, bool& field) { field = place.as_bool(); }
 };
@@ -40,29 +40,29 @@ struct Value<bool> {
 template <std::integral T>
 struct Value<T> {
   static constexpr void describe(Key& key) {
-    key.type = Type::kWhole;
-    if (std::cmp_greater(key.most, std::numeric_limits<T>::max())) {
-      key.most = std::numeric_limits<T>::max();
+    key.type = Type::kInteger;
+    if (std::cmp_greater(key.maximum, std::numeric_limits<T>::max())) {
+      key.maximum = std::numeric_limits<T>::max();
     }
   }
   static void read(const Reader& place, const Key& key, T& field) {
-    field = static_cast<T>(read_whole(place, key));
+    field = static_cast<T>(read_integer(place, key));
   }
 };
 
-/// The place of a word in key.words is the enumerator's number.
+/// The place of a word in key.enumeration is the enumerator's number.
 template <class T>
 requires std::is_enum_v<T>
 struct Value<T> {
-  static constexpr void describe(Key& key) { key.type = Type::kWord; }
+  static constexpr void describe(Key& key) { key.type = Type::kEnum; }
   static void read(const Reader& place, const Key& key, T& field) {
-    field = static_cast<T>(read_word(place, key));
+    field = static_cast<T>(read_enum(place, key));
   }
 };
 
 template <>
 struct Value<std::string> {
-  static constexpr void describe(Key& key) { key.type = Type::kText; }
+  static constexpr void describe(Key& key) { key.type = Type::kString; }
   static void read(const Reader& place, const Key&, std::string& field) {
     field = place.as_string();
   }
@@ -70,9 +70,9 @@ struct Value<std::string> {
 
 template <>
 struct Value<std::chrono::milliseconds> {
-  static constexpr void describe(Key& key) { key.type = Type::kWhole; }
+  static constexpr void describe(Key& key) { key.type = Type::kInteger; }
   static void read(const Reader& place, const Key& key, std::chrono::milliseconds& field) {
-    field = std::chrono::milliseconds(read_whole(place, key));
+    field = std::chrono::milliseconds(read_integer(place, key));
   }
 };
 

@@ -15,11 +15,11 @@ std::string alternatives(std::span<const std::string_view> words) {
 }
 
 std::string number(const Key& key) {
-  if (key.or_zero) return cat("0 or ", key.least, " to ", key.most);
-  if (key.most == std::numeric_limits<std::int64_t>::max()) {
-    return cat("an integer of at least ", key.least);
+  if (key.or_zero) return cat("0 or ", key.minimum, " to ", key.maximum);
+  if (key.maximum == std::numeric_limits<std::int64_t>::max()) {
+    return cat("an integer of at least ", key.minimum);
   }
-  return cat("an integer from ", key.least, " to ", key.most);
+  return cat("an integer from ", key.minimum, " to ", key.maximum);
 }
 
 }  // namespace
@@ -32,16 +32,16 @@ void read_key_list(const Reader& place, KeyList keys, void* conf) {
   }
 }
 
-std::int64_t read_whole(const Reader& place, const Key& key) {
-  const std::int64_t value = place.as_int(key.or_zero ? 0 : key.least, key.most);
-  if (value < key.least && value != 0) place.fail(cat("expected ", expectation(key)));
+std::int64_t read_integer(const Reader& place, const Key& key) {
+  const std::int64_t value = place.as_int(key.or_zero ? 0 : key.minimum, key.maximum);
+  if (value < key.minimum && value != 0) place.fail(cat("expected ", expectation(key)));
   return value;
 }
 
-std::size_t read_word(const Reader& place, const Key& key) {
+std::size_t read_enum(const Reader& place, const Key& key) {
   const std::string text = place.as_string();
-  for (std::size_t i = 0; i < key.words.size(); ++i) {
-    if (text == key.words[i]) return i;
+  for (std::size_t i = 0; i < key.enumeration.size(); ++i) {
+    if (text == key.enumeration[i]) return i;
   }
   place.fail(cat("expected ", expectation(key)));
 }
@@ -51,13 +51,13 @@ std::string expectation(const Key& key) {
   switch (key.type) {
     case Type::kBool:
       return "true or false";
-    case Type::kWhole:
-    case Type::kWholeOrText:
+    case Type::kInteger:
+    case Type::kIntegerOrString:
       return number(key);
-    case Type::kText:
+    case Type::kString:
       return "a string";
-    case Type::kWord:
-      return alternatives(key.words);
+    case Type::kEnum:
+      return alternatives(key.enumeration);
     case Type::kIp:
       return "an IP address";
     case Type::kCidr:

@@ -11,8 +11,8 @@
 /// nothing when a plugin starts:
 ///
 ///   constexpr auto kKeys = cni::keys(
-///       cni::key<&Conf::bridge>({.name = "bridge", .meaning = "name of the bridge"}),
-///       cni::custom<read_vlan>({.name = "vlan", .type = cni::Type::kWhole, .most = 4094}));
+///       cni::key<&Conf::bridge>({.name = "bridge", .description = "name of the bridge"}),
+///       cni::custom<read_vlan>({.name = "vlan", .type = cni::Type::kInteger, .maximum = 4094}));
 namespace cni {
 
 /// A key that fills a Conf.

@@ -12,23 +12,26 @@ namespace {
 
 /// A line of the key table.
 struct Row {
-  std::string name, type, otherwise, meaning;
+  std::string name, type, default_text, description;
 };
 
 std::string word_list(const Key& key) {
   std::string out;
-  for (std::size_t i = 0; i < key.words.size(); ++i) {
-    out += cat(i == 0 ? "" : i + 1 < key.words.size() ? ", " : " or ", "`", key.words[i], "`");
+  for (std::size_t i = 0; i < key.enumeration.size(); ++i) {
+    out += cat(i == 0                           ? ""
+               : i + 1 < key.enumeration.size() ? ", "
+                                                : " or ",
+               "`", key.enumeration[i], "`");
   }
   return out;
 }
 
 std::string range_of(const Key& key) {
-  if (key.most < std::numeric_limits<std::uint32_t>::max()) {
-    return cat(key.or_zero ? " 0 or " : " ", key.least, " to ", key.most);
+  if (key.maximum < std::numeric_limits<std::uint32_t>::max()) {
+    return cat(key.or_zero ? " 0 or " : " ", key.minimum, " to ", key.maximum);
   }
-  if (key.least <= 0) return "";
-  return cat(key.or_zero ? " 0 or at least " : " of at least ", key.least);
+  if (key.minimum <= 0) return "";
+  return cat(key.or_zero ? " 0 or at least " : " of at least ", key.minimum);
 }
 
 struct Noun {
@@ -39,11 +42,11 @@ Noun noun_of(const Key& key) {
   switch (key.type) {
     case Type::kBool:
       return {"bool", "bools"};
-    case Type::kWhole:
+    case Type::kInteger:
       return {"integer" + range_of(key), "integers" + range_of(key)};
-    case Type::kText:
+    case Type::kString:
       return {"string", "strings"};
-    case Type::kWord:
+    case Type::kEnum:
       return {word_list(key), word_list(key)};
     case Type::kIp:
     case Type::kIpOrCidr:
@@ -52,7 +55,7 @@ Noun noun_of(const Key& key) {
       return {"CIDR", "CIDRs"};
     case Type::kMac:
       return {"MAC address", "MAC addresses"};
-    case Type::kWholeOrText:
+    case Type::kIntegerOrString:
       return {"integer or string", "integers or strings"};
     case Type::kObject:
       return {"object", "objects"};
@@ -72,9 +75,9 @@ void add_rows(std::vector<Row>& out, KeyList keys, const std::string& above) {
   for (const Key& key : keys) {
     const std::string name = above + key.name;
     const char* const absent = key.required ? "required" : "absent";
-    if (key.meaning[0] != '\0') {
+    if (key.description[0] != '\0') {
       out.push_back({cat("`", name, "`"), type_of(key),
-                     key.otherwise != nullptr ? key.otherwise : absent, key.meaning});
+                     key.default_text != nullptr ? key.default_text : absent, key.description});
     }
     if (key.folded) continue;
     std::string brackets;
@@ -92,7 +95,7 @@ std::vector<Row> rows_of(const Manual& manual) {
   });
   add_rows(out, {sorted.data(), sorted.size()}, "");
   for (const Key& key : manual.args) {
-    out.push_back({cat("`", key.name, "` in `CNI_ARGS`"), type_of(key), "absent", key.meaning});
+    out.push_back({cat("`", key.name, "` in `CNI_ARGS`"), type_of(key), "absent", key.description});
   }
   return out;
 }
@@ -116,10 +119,10 @@ std::string indented(std::string_view text, std::size_t blanks) {
 std::string keys_text(const Manual& manual) {
   std::string out;
   for (const Row& row : rows_of(manual)) {
-    const bool said = row.otherwise == "absent" || row.otherwise == "required";
-    const std::string other = cat(said ? "" : "default ", row.otherwise);
+    const bool said = row.default_text == "absent" || row.default_text == "required";
+    const std::string other = cat(said ? "" : "default ", row.default_text);
     out += indented(plain(cat(row.name, "  (", row.type, "; ", other, ")")), 2);
-    out += indented(plain(row.meaning), 6);
+    out += indented(plain(row.description), 6);
   }
   return out.empty() ? "  none of its own\n" : out;
 }
@@ -173,7 +176,8 @@ std::string about(const Plugin& plugin) {
 std::string key_table(const Manual& manual) {
   std::string out = "| key | type | default | description |\n|---|---|---|---|\n";
   for (const Row& row : rows_of(manual)) {
-    out += cat("| ", row.name, " | ", row.type, " | ", row.otherwise, " | ", row.meaning, " |\n");
+    out += cat("| ", row.name, " | ", row.type, " | ", row.default_text, " | ", row.description,
+               " |\n");
   }
   return out;
 }

@@ -30,23 +30,23 @@ void read_bits(const Reader& place, Asked& asked) {
       static_cast<std::uint64_t>(place.as_int(0, std::numeric_limits<std::int64_t>::max()));
 }
 
-constexpr cni::Key rate_key(const char* name, const char* meaning) {
+constexpr cni::Key rate_key(const char* name, const char* description) {
   return {.name = name,
-          .meaning = meaning,
-          .otherwise = "0",
-          .type = Type::kWhole,
-          .least = kBitsPerByte,
+          .description = description,
+          .default_text = "0",
+          .type = Type::kInteger,
+          .minimum = kBitsPerByte,
           .expected = "0 or at least 8 bits per second",
           .or_zero = true};
 }
 
-constexpr cni::Key burst_key(const char* name, const char* meaning) {
+constexpr cni::Key burst_key(const char* name, const char* description) {
   return {.name = name,
-          .meaning = meaning,
-          .otherwise = "0",
-          .type = Type::kWhole,
-          .least = kBitsPerByte,
-          .most = std::int64_t{kMostBurst} * kBitsPerByte - 1,
+          .description = description,
+          .default_text = "0",
+          .type = Type::kInteger,
+          .minimum = kBitsPerByte,
+          .maximum = std::int64_t{kMostBurst} * kBitsPerByte - 1,
           .expected = "0 or 8 bits to less than 4 GB",
           .or_zero = true};
 }
@@ -66,12 +66,14 @@ constexpr auto kLimitKeys = cni::keys(
 constexpr auto kSubnetKeys = cni::keys(
     cni::key<&Asked::shaped>(
         {.name = "shapedSubnets",
-         .meaning = "networks (CIDR) whose traffic is limited: from the pod to them and from them "
-                    "to the pod. Other traffic is unlimited"}),
+         .description =
+             "networks (CIDR) whose traffic is limited: from the pod to them and from them "
+             "to the pod. Other traffic is unlimited"}),
     cni::key<&Asked::unshaped>(
         {.name = "unshapedSubnets",
-         .meaning = "networks (CIDR) whose traffic is unlimited; all other traffic is limited. Not "
-                    "with `shapedSubnets`. Neither list works with `egressMode` `edt`"}));
+         .description =
+             "networks (CIDR) whose traffic is unlimited; all other traffic is limited. Not "
+             "with `shapedSubnets`. Neither list works with `egressMode` `edt`"}));
 
 constexpr std::string_view kModes[] = {"ifb", "pod", "edt"};
 constexpr std::string_view kQueues[] = {"fair", "fifo"};
@@ -79,39 +81,41 @@ constexpr std::string_view kQueues[] = {"fair", "fifo"};
 constexpr auto kModeKeys = cni::keys(
     cni::key<&Conf::egress_mode>(
         {.name = "egressMode",
-         .meaning =
+         .description =
              "where egress traffic is shaped: on an ifb device of the node (as in the reference "
              "plugin), in a qdisc in the pod, or in the pod by departure times (eBPF)",
-         .otherwise = "`ifb`",
-         .words = kModes}),
+         .default_text = "`ifb`",
+         .enumeration = kModes}),
     cni::key<&Conf::queue>(
         {.name = "queue",
-         .meaning =
+         .description =
              "qdisc below the token bucket. `fair`: fq_codel, which serves flows in turn and "
              "splits GSO packets that take longer than a millisecond. `fifo`: one queue, as in the "
              "reference plugin. Default: `fair` if the kernel has fq_codel, else `fifo`",
-         .otherwise = "detected",
-         .words = kQueues}),
+         .default_text = "detected",
+         .enumeration = kQueues}),
     cni::key<&Conf::latency>(
         {.name = "latency",
-         .meaning = "maximum time in ms that a packet is queued. Default: 25 ms plus the time that "
-                    "the burst takes at the rate. The queue always has room for one frame, with "
-                    "subnets for 256 KiB",
-         .least = 1,
-         .most = kMostMilliseconds}),
+         .description =
+             "maximum time in ms that a packet is queued. Default: 25 ms plus the time that "
+             "the burst takes at the rate. The queue always has room for one frame, with "
+             "subnets for 256 KiB",
+         .minimum = 1,
+         .maximum = kMostMilliseconds}),
     cni::key<&Conf::burst_time>(
         {.name = "burstTime",
-         .meaning = "maximum burst, as the time in ms that it takes at the rate, and the burst if "
-                    "none is set. At least one frame. It caps the burst of 4 Gbit that containerd "
-                    "and CRI-O always set",
-         .least = 1,
-         .most = kMostMilliseconds}));
+         .description =
+             "maximum burst, as the time in ms that it takes at the rate, and the burst if "
+             "none is set. At least one frame. It caps the burst of 4 Gbit that containerd "
+             "and CRI-O always set",
+         .minimum = 1,
+         .maximum = kMostMilliseconds}));
 
 constexpr auto kBandwidthKeys = cni::joined(kLimitKeys, kSubnetKeys);
 constexpr auto kRuntimeKeys = cni::keys(cni::described<Conf>(
     {.name = "bandwidth",
-     .meaning = "the rates, bursts and subnets for one pod, from the runtime. Used only if the "
-                "config itself sets none of the rates and bursts, or neither list of subnets",
+     .description = "the rates, bursts and subnets for one pod, from the runtime. Used only if the "
+                    "config itself sets none of the rates and bursts, or neither list of subnets",
      .type = Type::kObject,
      .keys = kBandwidthKeys,
      .folded = true}));

@@ -18,7 +18,7 @@ using VlanSet = std::bitset<kMostVlan + 1>;
 
 // An entry of vlanTrunk; 0 is absent.
 struct TrunkItem {
-  int least = 0, most = 0, id = 0;
+  int minimum = 0, maximum = 0, id = 0;
 };
 
 int vlan_id(const Reader& place, const char* complaint) {
@@ -28,10 +28,10 @@ int vlan_id(const Reader& place, const char* complaint) {
 }
 
 void read_min_id(const Reader& place, TrunkItem& item) {
-  item.least = vlan_id(place, "incorrect trunk minID parameter");
+  item.minimum = vlan_id(place, "incorrect trunk minID parameter");
 }
 void read_max_id(const Reader& place, TrunkItem& item) {
-  item.most = vlan_id(place, "incorrect trunk maxID parameter");
+  item.maximum = vlan_id(place, "incorrect trunk maxID parameter");
 }
 void read_id(const Reader& place, TrunkItem& item) {
   item.id = vlan_id(place, "incorrect trunk id parameter");
@@ -39,20 +39,20 @@ void read_id(const Reader& place, TrunkItem& item) {
 
 constexpr auto kTrunkKeys =
     cni::keys(cni::custom<read_min_id>({.name = "minID",
-                                        .meaning = "first VLAN of a range, inclusive",
-                                        .type = Type::kWhole,
-                                        .least = 1,
-                                        .most = kMostVlan}),
+                                        .description = "first VLAN of a range, inclusive",
+                                        .type = Type::kInteger,
+                                        .minimum = 1,
+                                        .maximum = kMostVlan}),
               cni::custom<read_max_id>({.name = "maxID",
-                                        .meaning = "last VLAN of the range, inclusive",
-                                        .type = Type::kWhole,
-                                        .least = 1,
-                                        .most = kMostVlan}),
+                                        .description = "last VLAN of the range, inclusive",
+                                        .type = Type::kInteger,
+                                        .minimum = 1,
+                                        .maximum = kMostVlan}),
               cni::custom<read_id>({.name = "id",
-                                    .meaning = "a single VLAN; may be combined with a range",
-                                    .type = Type::kWhole,
-                                    .least = 1,
-                                    .most = kMostVlan}));
+                                    .description = "a single VLAN; may be combined with a range",
+                                    .type = Type::kInteger,
+                                    .minimum = 1,
+                                    .maximum = kMostVlan}));
 
 void read_trunk_item(const Reader& place, VlanSet& vlans) {
   if (!place.present() || !place.json().is_object()) {
@@ -60,14 +60,14 @@ void read_trunk_item(const Reader& place, VlanSet& vlans) {
   }
   TrunkItem item;
   cni::read_keys(place, kTrunkKeys, item);
-  if (item.least == 0 && item.most != 0) {
+  if (item.minimum == 0 && item.maximum != 0) {
     place.fail("minID and maxID should be configured simultaneously, minID is missing");
   }
-  if (item.least != 0 && item.most == 0) {
+  if (item.minimum != 0 && item.maximum == 0) {
     place.fail("minID and maxID should be configured simultaneously, maxID is missing");
   }
-  if (item.least > item.most) place.fail("minID is greater than maxID in trunk parameter");
-  for (int vlan = item.least; vlan != 0 && vlan <= item.most; ++vlan) {
+  if (item.minimum > item.maximum) place.fail("minID is greater than maxID in trunk parameter");
+  for (int vlan = item.minimum; vlan != 0 && vlan <= item.maximum; ++vlan) {
     vlans.set(static_cast<std::size_t>(vlan));
   }
   if (item.id != 0) vlans.set(static_cast<std::size_t>(item.id));
@@ -112,91 +112,102 @@ void read_masquerade_backend(const Reader& place, Conf& conf) {
 constexpr std::string_view kBackends[] = {"nftables", "iptables"};
 
 constexpr auto kIpamKeys = cni::keys(cni::key<&Conf::ipam_type>(
-    {.name = "type", .meaning = "name of the IPAM plugin, which reads the other keys of `ipam`"}));
+    {.name = "type",
+     .description = "name of the IPAM plugin, which reads the other keys of `ipam`"}));
 
 using MacKeys = plugins::MacKeys<Conf>;
 
 constexpr auto kKeys = cni::keys(
-    cni::key<&Conf::bridge>({.name = "bridge",
-                             .meaning = "name of the bridge. ADD creates it if it does not exist",
-                             .otherwise = "`cni0`",
-                             .pattern = plugins::kLinkNamePattern,
-                             .fits = plugins::is_link_name,
-                             .expected = plugins::kLinkName}),
+    cni::key<&Conf::bridge>(
+        {.name = "bridge",
+         .description = "name of the bridge. ADD creates it if it does not exist",
+         .default_text = "`cni0`",
+         .pattern = plugins::kLinkNamePattern,
+         .fits = plugins::is_link_name,
+         .expected = plugins::kLinkName}),
     cni::key<&Conf::is_gateway>(
         {.name = "isGateway",
-         .meaning =
+         .description =
              "assigns the gateway of each IPAM address to the bridge and enables IP forwarding"}),
     cni::key<&Conf::is_default_gateway>(
         {.name = "isDefaultGateway",
-         .meaning = "as `isGateway`; also adds a default route in the pod for each address family "
-                    "without one from IPAM"}),
+         .description =
+             "as `isGateway`; also adds a default route in the pod for each address family "
+             "without one from IPAM"}),
     cni::key<&Conf::force_address>(
         {.name = "forceAddress",
-         .meaning = "replaces another address of the bridge that conflicts with the gateway "
-                    "address. If false, the conflict is an error that names the address"}),
+         .description = "replaces another address of the bridge that conflicts with the gateway "
+                        "address. If false, the conflict is an error that names the address"}),
     cni::key<&Conf::ip_masq>({.name = "ipMasq",
-                              .meaning = "masquerades traffic from the pod to destinations outside "
-                                         "its subnet, except multicast"}),
+                              .description =
+                                  "masquerades traffic from the pod to destinations outside "
+                                  "its subnet, except multicast"}),
     cni::custom<read_masquerade_backend>(
         {.name = "ipMasqBackend",
-         .meaning = "firewall that masquerades. Default: nftables if the kernel has it with NAT, "
-                    "else iptables. DEL removes the rules of both",
-         .otherwise = "detected",
-         .type = Type::kWord,
-         .words = kBackends,
+         .description =
+             "firewall that masquerades. Default: nftables if the kernel has it with NAT, "
+             "else iptables. DEL removes the rules of both",
+         .default_text = "detected",
+         .type = Type::kEnum,
+         .enumeration = kBackends,
          .or_empty = true}),
     cni::key<&Conf::mtu>({.name = "mtu",
-                          .meaning = "MTU in bytes of both interfaces of the veth pair, and of a "
-                                     "bridge that ADD creates; 0 is the kernel's default",
-                          .otherwise = "0",
-                          .least = 68,  // RFC 791; the kernel's ETH_MIN_MTU
-                          .most = 65535,
+                          .description =
+                              "MTU in bytes of both interfaces of the veth pair, and of a "
+                              "bridge that ADD creates; 0 is the kernel's default",
+                          .default_text = "0",
+                          .minimum = 68,  // RFC 791; the kernel's ETH_MIN_MTU
+                          .maximum = 65535,
                           .expected = "0 (the kernel's default) or 68 to 65535",
                           .or_zero = true}),
     cni::key<&Conf::hairpin_mode>(
         {.name = "hairpinMode",
-         .meaning = "enables hairpin mode on the port, so that a pod can reach itself through its "
-                    "own hostPort or Service address. Not with `promiscMode`"}),
+         .description =
+             "enables hairpin mode on the port, so that a pod can reach itself through its "
+             "own hostPort or Service address. Not with `promiscMode`"}),
     cni::key<&Conf::promisc_mode>(
-        {.name = "promiscMode", .meaning = "sets the bridge promiscuous. No verb resets it"}),
+        {.name = "promiscMode", .description = "sets the bridge promiscuous. No verb resets it"}),
     cni::custom<read_vlan>({.name = "vlan",
-                            .meaning = "access VLAN; 0 is none. With `isGateway` the gateway "
-                                       "address is assigned to the link `BRIDGE.VLAN`",
-                            .otherwise = "0",
-                            .type = Type::kWhole,
-                            .most = kMostVlan}),
+                            .description = "access VLAN; 0 is none. With `isGateway` the gateway "
+                                           "address is assigned to the link `BRIDGE.VLAN`",
+                            .default_text = "0",
+                            .type = Type::kInteger,
+                            .maximum = kMostVlan}),
     cni::custom<read_trunk>({.name = "vlanTrunk",  // after vlan
-                             .meaning = "tagged VLANs of the port",
+                             .description = "tagged VLANs of the port",
                              .type = Type::kObject,
                              .lists = 1,
                              .keys = kTrunkKeys}),
     cni::key<&Conf::preserve_default_vlan>(
         {.name = "preserveDefaultVlan",
-         .meaning =
+         .description =
              "keeps the bridge's default VLAN on the port in addition to `vlan` and `vlanTrunk`"}),
     cni::key<&Conf::mac_spoof_check>(
         {.name = "macspoofchk",
-         .meaning = "drops frames from the pod whose source MAC address is not that of the "
-                    "container interface. Addresses inside ARP and ND messages are not checked"}),
+         .description =
+             "drops frames from the pod whose source MAC address is not that of the "
+             "container interface. Addresses inside ARP and ND messages are not checked"}),
     cni::key<&Conf::enable_dad>(
         {.name = "enabledad",
-         .meaning = "enables IPv6 duplicate address detection in the pod; ADD waits for its end. "
-                    "If false, an IPv6 address is usable at once"}),
+         .description =
+             "enables IPv6 duplicate address detection in the pod; ADD waits for its end. "
+             "If false, an IPv6 address is usable at once"}),
     cni::key<&Conf::disable_container_interface>(
         {.name = "disableContainerInterface",
-         .meaning = "leaves the container interface down. Not with `ipam`"}),
+         .description = "leaves the container interface down. Not with `ipam`"}),
     cni::key<&Conf::port_isolation>(
         {.name = "portIsolation",
-         .meaning = "isolates the port: pods with this key cannot reach each other over the "
-                    "bridge. A node that forwards still routes between them through the gateway"}),
+         .description =
+             "isolates the port: pods with this key cannot reach each other over the "
+             "bridge. A node that forwards still routes between them through the gateway"}),
     cni::part<kIpamKeys>({.name = "ipam",
-                          .meaning = "`type` names the IPAM plugin, which reads the other keys",
+                          .description = "`type` names the IPAM plugin, which reads the other keys",
                           .open = true,
                           .folded = true}),
     cni::custom<read_dns>({.name = "dns",
-                           .meaning = "`nameservers`, `domain`, `search`, `options`: replaces the "
-                                      "DNS of the IPAM plugin's result entirely",
+                           .description =
+                               "`nameservers`, `domain`, `search`, `options`: replaces the "
+                               "DNS of the IPAM plugin's result entirely",
                            .type = Type::kObject,
                            .keys = cni::kDnsKeys,
                            .folded = true}),

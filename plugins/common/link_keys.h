@@ -27,7 +27,7 @@ std::optional<netlink::Mac> mac_from_args(const std::string& cni_args);
 /// What the Manual of a plugin with these keys names as its CNI_ARGS.
 inline constexpr cni::Key kMacArgs[] = {
     {.name = "MAC",
-     .meaning =
+     .description =
          "MAC address of the container interface. `mac` in `args` or `runtimeConfig` overrides it",
      .type = cni::Type::kMac}};
 
@@ -43,13 +43,13 @@ struct MacKeys {
   }
   static constexpr auto kArgsCni = cni::keys(cni::custom<read>(
       {.name = "mac",
-       .meaning = "MAC address of the container interface. `runtimeConfig` overrides it",
+       .description = "MAC address of the container interface. `runtimeConfig` overrides it",
        .type = cni::Type::kMac,
        .or_empty = true}));
   static constexpr auto kArgs = cni::keys(cni::part<kArgsCni>({.name = "cni", .open = true}));
   static constexpr auto kRuntime =
       cni::keys(cni::custom<read>({.name = "mac",
-                                   .meaning = "MAC address of the container interface",
+                                   .description = "MAC address of the container interface",
                                    .type = cni::Type::kMac,
                                    .or_empty = true}));
 };

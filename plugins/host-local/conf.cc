@@ -34,19 +34,19 @@ void read_subnet(const Reader& place, Written& range) {
 constexpr auto kRangeKeys = cni::keys(
     cni::custom<read_subnet>(
         {.name = "subnet",
-         .meaning = "network address with prefix length; at least four addresses",
+         .description = "network address with prefix length; at least four addresses",
          .type = Type::kCidr,
          .required = true}),
     cni::key<&Written::start>({.name = "rangeStart",
-                               .meaning = "first address to allocate, inclusive",
-                               .otherwise = "network + 1"}),
+                               .description = "first address to allocate, inclusive",
+                               .default_text = "network + 1"}),
     cni::key<&Written::end>({.name = "rangeEnd",
-                             .meaning = "last address to allocate, inclusive",
-                             .otherwise = "IPv4: broadcast - 1; IPv6: last of the subnet"}),
+                             .description = "last address to allocate, inclusive",
+                             .default_text = "IPv4: broadcast - 1; IPv6: last of the subnet"}),
     cni::key<&Written::gateway>({.name = "gateway",
-                                 .meaning = "returned with the address, never allocated from "
-                                            "this range; may lie outside the subnet",
-                                 .otherwise = "network + 1"}));
+                                 .description = "returned with the address, never allocated from "
+                                                "this range; may lie outside the subnet",
+                                 .default_text = "network + 1"}));
 
 Range range_from(const Reader& place) {
   Written range;
@@ -111,7 +111,7 @@ void read_requested(const Reader& list, Conf& conf) {
 }
 
 constexpr cni::Key kArgs[] = {
-    {.name = "IP", .meaning = "requested address, before all others", .type = Type::kIpOrCidr}};
+    {.name = "IP", .description = "requested address, before all others", .type = Type::kIpOrCidr}};
 
 void read_cni_args(const std::string& text, Conf& conf) {
   for (const auto& [name, value] : cni::parse_args(text, kArgs)) {
@@ -127,15 +127,15 @@ void read_cni_args(const std::string& text, Conf& conf) {
 
 void read_routes(const Reader& list, Conf& conf) { conf.routes = cni::routes_from(list); }
 
-constexpr cni::Key of_old_style(const char* name, Type type, const char* meaning) {
-  return {.name = name, .meaning = meaning, .type = type, .or_empty = true};
+constexpr cni::Key of_old_style(const char* name, Type type, const char* description) {
+  return {.name = name, .description = description, .type = type, .or_empty = true};
 }
 
 constexpr auto kIpamKeys = cni::keys(
     cni::described<Conf>({.name = "type"}),
     cni::custom<read_sets>({.name = "ranges",
-                            .meaning = "range sets: an attachment gets **one address from each "
-                                       "set**; the ranges of a set form one pool",
+                            .description = "range sets: an attachment gets **one address from each "
+                                           "set**; the ranges of a set form one pool",
                             .type = Type::kObject,
                             .lists = 2,
                             .keys = kRangeKeys}),
@@ -146,19 +146,20 @@ constexpr auto kIpamKeys = cni::keys(
     cni::described<Conf>(of_old_style("rangeEnd", Type::kIp, "as in `ipam.ranges`")),
     cni::described<Conf>(of_old_style("gateway", Type::kIp, "as in `ipam.ranges`")),
     cni::custom<read_routes>({.name = "routes",
-                              .meaning = "returned in the result: `dst`, `gw`, `mtu`, `advmss`, "
-                                         "`priority`, `table`, `scope`",
+                              .description =
+                                  "returned in the result: `dst`, `gw`, `mtu`, `advmss`, "
+                                  "`priority`, `table`, `scope`",
                               .type = Type::kObject,
                               .lists = 1,
                               .keys = cni::kRouteKeys,
                               .folded = true}),
     cni::key<&Conf::data_dir>({.name = "dataDir",
-                               .meaning = "parent directory of the network's lease directory",
-                               .otherwise = "`/var/lib/cni/networks`"}),
+                               .description = "parent directory of the network's lease directory",
+                               .default_text = "`/var/lib/cni/networks`"}),
     cni::key<&Conf::resolv_conf>({.name = "resolvConf",
-                                  .meaning = "path of a resolv.conf(5) file; its `nameserver`, "
-                                             "`domain`, `search` and `options` are returned "
-                                             "as DNS"}));
+                                  .description = "path of a resolv.conf(5) file; its `nameserver`, "
+                                                 "`domain`, `search` and `options` are returned "
+                                                 "as DNS"}));
 
 void read_ipam(const Reader& ipam, Conf& conf) {
   if (const Reader subnet = ipam["subnet"]; subnet.present() && !subnet.as_string().empty()) {
@@ -169,34 +170,35 @@ void read_ipam(const Reader& ipam, Conf& conf) {
 
 constexpr auto kArgsCniKeys =
     cni::keys(cni::custom<read_requested>({.name = "ips",
-                                           .meaning = "requested addresses; a prefix length is "
-                                                      "ignored",
+                                           .description = "requested addresses; a prefix length is "
+                                                          "ignored",
                                            .type = Type::kIpOrCidr,
                                            .lists = 1}));
 constexpr auto kArgsKeys = cni::keys(cni::part<kArgsCniKeys>({.name = "cni", .open = true}));
 
 constexpr auto kRuntimeKeys = cni::keys(
     cni::custom<read_requested>({.name = "ips",
-                                 .meaning = "requested addresses, after those of `args`",
+                                 .description = "requested addresses, after those of `args`",
                                  .type = Type::kIpOrCidr,
                                  .lists = 1}),
-    cni::custom<read_sets>({.name = "ipRanges",
-                            .meaning = "range sets as in `ipam.ranges`, placed before all others",
-                            .type = Type::kObject,
-                            .lists = 2,
-                            .keys = kRangeKeys,
-                            .folded = true}));
+    cni::custom<read_sets>(
+        {.name = "ipRanges",
+         .description = "range sets as in `ipam.ranges`, placed before all others",
+         .type = Type::kObject,
+         .lists = 2,
+         .keys = kRangeKeys,
+         .folded = true}));
 
-constexpr auto kKeys =
-    cni::keys(cni::described<Conf>({.name = "name",
-                                    .meaning = "network name; also the name of its lease directory",
-                                    .otherwise = "required"}),
-              cni::part<kArgsKeys>({.name = "args", .open = true}),
-              cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}),
-              cni::custom<read_ipam>({.name = "ipam",  // its sets come after those of the runtime
-                                      .type = Type::kObject,
-                                      .keys = kIpamKeys,
-                                      .required = true}));
+constexpr auto kKeys = cni::keys(
+    cni::described<Conf>({.name = "name",
+                          .description = "network name; also the name of its lease directory",
+                          .default_text = "required"}),
+    cni::part<kArgsKeys>({.name = "args", .open = true}),
+    cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}),
+    cni::custom<read_ipam>({.name = "ipam",  // its sets come after those of the runtime
+                            .type = Type::kObject,
+                            .keys = kIpamKeys,
+                            .required = true}));
 
 Conf read_conf(const cni::Request& request) {
   const Reader root = request.reader();

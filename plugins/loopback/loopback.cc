@@ -42,8 +42,8 @@ std::vector<cni::Address> loopback_addresses(RouteSocket& pod, const netlink::Li
 
 constexpr cni::Key kKeys[] = {
     {.name = "prevResult",
-     .meaning = "result of the previous plugin in the chain; returned as the result, in the "
-                "config's `cniVersion`",
+     .description = "result of the previous plugin in the chain; returned as the result, in the "
+                    "config's `cniVersion`",
      .type = cni::Type::kObject,
      .open = true}};
 

@@ -50,27 +50,27 @@ void read_host_ip(const Reader& place, Mapping& mapping) {
 
 constexpr auto kMappingKeys = cni::keys(
     cni::custom<read_container_port>({.name = "containerPort",
-                                      .meaning = "the port in the pod",
-                                      .type = Type::kWhole,
-                                      .least = 1,
-                                      .most = kMostPort,
+                                      .description = "the port in the pod",
+                                      .type = Type::kInteger,
+                                      .minimum = 1,
+                                      .maximum = kMostPort,
                                       .required = true}),
     cni::custom<read_host_port>({.name = "hostPort",
-                                 .meaning = "the port of the node",
-                                 .type = Type::kWhole,
-                                 .least = 1,
-                                 .most = kMostPort,
+                                 .description = "the port of the node",
+                                 .type = Type::kInteger,
+                                 .minimum = 1,
+                                 .maximum = kMostPort,
                                  .required = true}),
     cni::custom<read_protocol>({.name = "protocol",
-                                .meaning = "`tcp`, `udp` or `sctp`",
+                                .description = "`tcp`, `udp` or `sctp`",
                                 .pattern = "^([Tt][Cc][Pp]|[Uu][Dd][Pp]|[Ss][Cc][Tt][Pp])$",
                                 .fits = is_protocol,
                                 .expected = kProtocols,
                                 .required = true}),
     cni::custom<read_host_ip>({.name = "hostIP",
-                               .meaning = "one address of the node; `0.0.0.0` is every IPv4 "
-                                          "address, `::` every IPv6 address",
-                               .otherwise = "every local address",
+                               .description = "one address of the node; `0.0.0.0` is every IPv4 "
+                                              "address, `::` every IPv6 address",
+                               .default_text = "every local address",
                                .type = Type::kIp,
                                .or_empty = true}));
 
@@ -226,68 +226,70 @@ void read_denied(const Reader& list, Conf& conf) {
 constexpr std::string_view kBackends[] = {"nftables", "iptables"};
 constexpr std::string_view kOnConflict[] = {"refuse", "refuse-claimed", "replace"};
 
-constexpr auto kRuntimeKeys =
-    cni::keys(cni::custom<read_mappings>({.name = "portMappings",
-                                          .meaning = "the ports of the node that lead to the pod",
-                                          .type = Type::kObject,
-                                          .lists = 1,
-                                          .keys = kMappingKeys}));
+constexpr auto kRuntimeKeys = cni::keys(
+    cni::custom<read_mappings>({.name = "portMappings",
+                                .description = "the ports of the node that lead to the pod",
+                                .type = Type::kObject,
+                                .lists = 1,
+                                .keys = kMappingKeys}));
 
 constexpr auto kKeys = cni::keys(
     cni::custom<read_backend>(
         {.name = "backend",
-         .meaning = "without the key `iptables` if `externalSetMarkChain` or conditions in the "
-                    "words of iptables are given, else `nftables` where the kernel has it with "
-                    "NAT, else `iptables`",
-         .otherwise = "what the node has",
-         .type = Type::kWord,
-         .words = kBackends}),
+         .description = "without the key `iptables` if `externalSetMarkChain` or conditions in the "
+                        "words of iptables are given, else `nftables` where the kernel has it with "
+                        "NAT, else `iptables`",
+         .default_text = "what the node has",
+         .type = Type::kEnum,
+         .enumeration = kBackends}),
     cni::key<&Conf::options, &Options::snat>(
         {.name = "snat",
-         .meaning = "masquerades what the pod could not answer otherwise: traffic to the port from "
-                    "the pod itself, from its subnet, and from 127.0.0.1",
-         .otherwise = "true"}),
+         .description =
+             "masquerades what the pod could not answer otherwise: traffic to the port from "
+             "the pod itself, from its subnet, and from 127.0.0.1",
+         .default_text = "true"}),
     cni::key<&Conf::options, &Options::masq_all>(
         {.name = "masqAll",
-         .meaning = "masquerades all traffic to the ports, so that the pod sees no client's "
-                    "address. Without `snat` it has no effect"}),
+         .description = "masquerades all traffic to the ports, so that the pod sees no client's "
+                        "address. Without `snat` it has no effect"}),
     cni::key<&Conf::options, &Options::external_set_mark_chain>(
         {.name = "externalSetMarkChain",
-         .meaning = "chain of table `nat` that marks instead of portmap, and whose owner "
-                    "masquerades (`KUBE-MARK-MASQ`). iptables only; not with `markMasqBit`"}),
+         .description = "chain of table `nat` that marks instead of portmap, and whose owner "
+                        "masquerades (`KUBE-MARK-MASQ`). iptables only; not with `markMasqBit`"}),
     cni::custom<read_mark_bit>(
         {.name = "markMasqBit",  // after externalSetMarkChain
-         .meaning = "the bit of the packet mark that says \"to be masqueraded\"",
-         .otherwise = "13",
-         .type = Type::kWhole,
-         .most = kMostMarkBit}),
+         .description = "the bit of the packet mark that says \"to be masqueraded\"",
+         .default_text = "13",
+         .type = Type::kInteger,
+         .maximum = kMostMarkBit}),
     cni::custom<read_conditions_v4>(
         {.name = "conditionsV4",
-         .meaning = "more conditions for IPv4 traffic to be redirected, in the words of the "
-                    "backend: `[\"!\", \"-s\", \"192.0.2.0/24\"]` or `[\"ip\", \"saddr\", "
-                    "\"!=\", \"192.0.2.0/24\"]`. In nft's words they need libnftables on the node",
+         .description =
+             "more conditions for IPv4 traffic to be redirected, in the words of the "
+             "backend: `[\"!\", \"-s\", \"192.0.2.0/24\"]` or `[\"ip\", \"saddr\", "
+             "\"!=\", \"192.0.2.0/24\"]`. In nft's words they need libnftables on the node",
          .lists = 1,
          .pattern = "^[^;\\n\\r]*$",
          .fits = is_condition,
          .expected = "one condition, without semicolon and line break"}),
     cni::custom<read_conditions_v6>(
         {.name = "conditionsV6",
-         .meaning = "the same for IPv6",
+         .description = "the same for IPv6",
          .lists = 1,
          .pattern = "^[^;\\n\\r]*$",
          .fits = is_condition,
          .expected = "one condition, without semicolon and line break"}),
     cni::key<&Conf::on_conflict>({.name = "hostPortConflict",
-                                  .meaning = "what happens to a port that is in use, see below",
-                                  .otherwise = "`refuse`",
-                                  .words = kOnConflict}),
+                                  .description = "what happens to a port that is in use, see below",
+                                  .default_text = "`refuse`",
+                                  .enumeration = kOnConflict}),
     cni::custom<read_denied>(
         {.name = "deniedHostPorts",
-         .meaning = "ports that no pod may have: `22`, `\"10250-10259\"`, `\"53/udp\"`",
-         .type = Type::kWholeOrText,
+         .description = "ports that no pod may have: `22`, `\"10250-10259\"`, `\"53/udp\"`",
+         .type = Type::kIntegerOrString,
          .lists = 1,
-         .least = 1,
-         .most = kMostPort,
+         .minimum = 1,
+         .maximum = kMostPort,
          .pattern = "^[0-9]{1,5}(-[0-9]{1,5})?(/([Tt][Cc][Pp]|[Uu][Dd][Pp]|[Ss][Cc][Tt][Pp]))?$",
          .fits = is_ports,
          .expected = kPorts}),

@@ -48,11 +48,12 @@ void assign_gateway(std::vector<Address>& addresses, const std::string& text) {
 
 constexpr cni::Key kArgs[] = {
     {.name = "IP",
-     .meaning = "addresses with prefix length, separated by commas; added after those of "
-                "`ipam.addresses`"},
+     .description = "addresses with prefix length, separated by commas; added after those of "
+                    "`ipam.addresses`"},
     {.name = "GATEWAY",
-     .meaning = "gateways, separated by commas; each is set on the addresses of `IP` whose subnet "
-                "contains it; the last match wins"}};
+     .description =
+         "gateways, separated by commas; each is set on the addresses of `IP` whose subnet "
+         "contains it; the last match wins"}};
 
 std::vector<Address> from_args(const std::string& text) {
   std::vector<Address> out;
@@ -105,10 +106,10 @@ void read_address(const Reader& place, Address& address) {
 
 constexpr auto kAddressKeys = cni::keys(
     cni::custom<read_address>({.name = "address",
-                               .meaning = "address with prefix length; host bits are kept",
+                               .description = "address with prefix length; host bits are kept",
                                .type = Type::kCidr,
                                .required = true}),
-    cni::key<&Address::gateway>({.name = "gateway", .meaning = "returned with the address"}));
+    cni::key<&Address::gateway>({.name = "gateway", .description = "returned with the address"}));
 
 // The other lists are validated even if another one replaces them; this one is not.
 void read_addresses(const Reader& list, Given& given) {
@@ -122,34 +123,35 @@ void read_routes(const Reader& list, Given& given) { given.routes = cni::routes_
 
 constexpr auto kArgsCniKeys = cni::keys(cni::custom<read_ips_of_args>(
     {.name = "ips",
-     .meaning = "addresses with prefix length; replace those of `ipam` and `CNI_ARGS`",
+     .description = "addresses with prefix length; replace those of `ipam` and `CNI_ARGS`",
      .type = Type::kCidr,
      .lists = 1}));
 constexpr auto kArgsKeys = cni::keys(cni::part<kArgsCniKeys>({.name = "cni", .open = true}));
 
-constexpr auto kRuntimeKeys = cni::keys(
-    cni::custom<read_ips_of_runtime>({.name = "ips",
-                                      .meaning = "addresses with prefix length; replace all others",
-                                      .type = Type::kCidr,
-                                      .lists = 1}));
+constexpr auto kRuntimeKeys = cni::keys(cni::custom<read_ips_of_runtime>(
+    {.name = "ips",
+     .description = "addresses with prefix length; replace all others",
+     .type = Type::kCidr,
+     .lists = 1}));
 
 constexpr auto kIpamKeys = cni::keys(
     cni::described<Given>({.name = "type"}),
     cni::custom<read_addresses>({.name = "addresses",
-                                 .meaning = "addresses of the container interface",
+                                 .description = "addresses of the container interface",
                                  .type = Type::kObject,
                                  .lists = 1,
                                  .keys = kAddressKeys}),
     cni::custom<read_routes>({.name = "routes",
-                              .meaning = "returned in the result: `dst`, `gw`, `mtu`, `advmss`, "
-                                         "`priority`, `table`, `scope`",
+                              .description =
+                                  "returned in the result: `dst`, `gw`, `mtu`, `advmss`, "
+                                  "`priority`, `table`, `scope`",
                               .type = Type::kObject,
                               .lists = 1,
                               .keys = cni::kRouteKeys,
                               .folded = true}),
     cni::part<cni::kDnsKeys, &Given::dns>(
         {.name = "dns",
-         .meaning = "returned in the result: `nameservers`, `domain`, `search`, `options`",
+         .description = "returned in the result: `nameservers`, `domain`, `search`, `options`",
          .folded = true}));
 
 constexpr auto kKeys =

@@ -33,7 +33,7 @@ constexpr Key kName{
     .expected = "a name of letters, digits, '_', '.' and '-' that begins with a letter or digit",
     .required = true};
 constexpr Key kVersion{
-    .name = "cniVersion", .type = Type::kWord, .words = cni::kVersions, .or_empty = true};
+    .name = "cniVersion", .type = Type::kEnum, .enumeration = cni::kVersions, .or_empty = true};
 constexpr Key kPluginKeys[] = {{.name = "type",
                                 .fits = is_type,
                                 .expected = "the name of a plugin's executable, without a slash",

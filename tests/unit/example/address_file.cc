@@ -11,7 +11,7 @@ struct Conf {
 };
 
 constexpr auto kKeys = cni::keys(cni::key<&Conf::dir>(
-    {.name = "dir", .meaning = "the folder of the files", .otherwise = "`/run/addresses`"}));
+    {.name = "dir", .description = "the folder of the files", .default_text = "`/run/addresses`"}));
 
 constexpr cni::Manual kManual{.purpose = "writes the pod's addresses to a file", .keys = kKeys};
 

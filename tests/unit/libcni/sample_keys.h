@@ -60,49 +60,52 @@ inline bool is_range(const std::string& text) {
          text.find_first_not_of("0123456789-") == std::string::npos;
 }
 
-inline constexpr auto kItemKeys = cni::keys(
-    cni::key<&Item::net>({.name = "net", .meaning = "the network", .required = true}),
-    cni::key<&Item::port>({.name = "port", .meaning = "the port", .otherwise = "7", .least = 1}));
+inline constexpr auto kItemKeys =
+    cni::keys(cni::key<&Item::net>({.name = "net", .description = "the network", .required = true}),
+              cni::key<&Item::port>(
+                  {.name = "port", .description = "the port", .default_text = "7", .minimum = 1}));
 
 inline constexpr auto kRuntimeKeys =
-    cni::keys(cni::key<&Conf::by_runtime>({.name = "given", .meaning = "what is given"}));
+    cni::keys(cni::key<&Conf::by_runtime>({.name = "given", .description = "what is given"}));
 
 inline constexpr auto kKeys = cni::keys(
-    cni::key<&Conf::flag>({.name = "flag", .meaning = "whether `text` counts"}),
-    cni::key<&Conf::text>({.name = "text", .meaning = "some text", .otherwise = "`old`"}),
-    cni::key<&Conf::small>({.name = "small", .meaning = "of one byte"}),
-    cni::key<&Conf::large>({.name = "large", .meaning = "of eight", .least = -5}),
+    cni::key<&Conf::flag>({.name = "flag", .description = "whether `text` counts"}),
+    cni::key<&Conf::text>({.name = "text", .description = "some text", .default_text = "`old`"}),
+    cni::key<&Conf::small>({.name = "small", .description = "of one byte"}),
+    cni::key<&Conf::large>({.name = "large", .description = "of eight", .minimum = -5}),
     cni::key<&Conf::mtu>(
-        {.name = "mtu", .meaning = "or zero", .least = 68, .most = 9000, .or_zero = true}),
-    cni::key<&Conf::colour>(
-        {.name = "colour", .meaning = "a word", .otherwise = "`red`", .words = kColours}),
+        {.name = "mtu", .description = "or zero", .minimum = 68, .maximum = 9000, .or_zero = true}),
+    cni::key<&Conf::colour>({.name = "colour",
+                             .description = "a word",
+                             .default_text = "`red`",
+                             .enumeration = kColours}),
     cni::key<&Conf::maybe>(
-        {.name = "maybe", .meaning = "a word", .words = kColours, .or_empty = true}),
-    cni::key<&Conf::texts>({.name = "texts", .meaning = "several texts"}),
-    cni::key<&Conf::address>({.name = "address", .meaning = "an address"}),
-    cni::key<&Conf::nets>({.name = "nets", .meaning = "networks"}),
+        {.name = "maybe", .description = "a word", .enumeration = kColours, .or_empty = true}),
+    cni::key<&Conf::texts>({.name = "texts", .description = "several texts"}),
+    cni::key<&Conf::address>({.name = "address", .description = "an address"}),
+    cni::key<&Conf::nets>({.name = "nets", .description = "networks"}),
     cni::key<&Conf::inner, &Inner::deep>(
-        {.name = "deep", .meaning = "further down", .otherwise = "true"}),
-    cni::list<kItemKeys, &Conf::items>({.name = "items", .meaning = "things"}),
-    cni::key<&Conf::grid>({.name = "grid", .meaning = "numbers", .most = 9}),
+        {.name = "deep", .description = "further down", .default_text = "true"}),
+    cni::list<kItemKeys, &Conf::items>({.name = "items", .description = "things"}),
+    cni::key<&Conf::grid>({.name = "grid", .description = "numbers", .maximum = 9}),
     cni::custom<read_shout>({.name = "shout",
-                             .meaning = "loud",
+                             .description = "loud",
                              .pattern = "^[a-z]*$",
                              .fits = is_small,
                              .expected = "small letters"}),
     cni::described<Conf>({.name = "ports",
-                          .meaning = "read elsewhere",
-                          .type = cni::Type::kWholeOrText,
+                          .description = "read elsewhere",
+                          .type = cni::Type::kIntegerOrString,
                           .lists = 1,
-                          .least = 1,
-                          .most = 65535,
+                          .minimum = 1,
+                          .maximum = 65535,
                           .pattern = "^[0-9]+-[0-9]+$",
                           .fits = is_range,
                           .expected = "a port or a range"}),
     cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}));
 
 inline constexpr cni::Key kArgs[] = {
-    {.name = "MAC", .meaning = "an address", .type = cni::Type::kMac}};
+    {.name = "MAC", .description = "an address", .type = cni::Type::kMac}};
 
 inline constexpr cni::Manual kManual{
     .purpose = "shows every kind of `key`", .keys = kKeys, .args = kArgs};

@@ -21,11 +21,11 @@ bool is_small(const std::string& text) {
 
 constexpr Key kIpamKeys[] = {{.name = "subnet", .type = Type::kCidr, .required = true},
                              {.name = "dataDir"}};
-constexpr Key kEntryKeys[] = {{.name = "id", .type = Type::kWhole}};
+constexpr Key kEntryKeys[] = {{.name = "id", .type = Type::kInteger}};
 constexpr Key kKeys[] = {
     {.name = "isGateway", .type = Type::kBool},
-    {.name = "mtu", .type = Type::kWhole, .least = 68, .most = 65535},
-    {.name = "backend", .type = Type::kWord, .words = kWords, .or_empty = true},
+    {.name = "mtu", .type = Type::kInteger, .minimum = 68, .maximum = 65535},
+    {.name = "backend", .type = Type::kEnum, .enumeration = kWords, .or_empty = true},
     {.name = "list", .lists = 1},
     {.name = "ipam", .type = Type::kObject, .keys = kIpamKeys},
     {.name = "gateway", .type = Type::kIp, .or_empty = true},
@@ -33,7 +33,7 @@ constexpr Key kKeys[] = {
     {.name = "letters", .fits = is_small, .expected = "small letters"},
     {.name = "mac", .type = Type::kMac},
     {.name = "either", .type = Type::kIpOrCidr},
-    {.name = "port", .type = Type::kWholeOrText, .least = 1, .most = 9, .fits = is_small},
+    {.name = "port", .type = Type::kIntegerOrString, .minimum = 1, .maximum = 9, .fits = is_small},
     {.name = "flags", .type = Type::kObject, .open = true, .flags = true},
     {.name = "args", .type = Type::kObject, .open = true}};
 constexpr Key kObject{.type = Type::kObject, .keys = kKeys};

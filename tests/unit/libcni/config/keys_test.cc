@@ -30,7 +30,7 @@ std::string complaint(const std::string& text) {
 
 // Constant data: nothing is done for it when a plugin starts.
 static_assert(sample::kKeys.list[0].name == std::string_view("flag"));
-static_assert(sample::kKeys.list[2].most == 255);
+static_assert(sample::kKeys.list[2].maximum == 255);
 static_assert(sample::kKeys.list[12].lists == 2);
 
 TEST_CASE("keys that are absent or null leave the fields as they are") {
