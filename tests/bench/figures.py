@@ -119,8 +119,6 @@ def of_loopback(data):
     figure = Figure(3, "loopback ADD", ours, reference=theirs)
     out.append(at_most(figure, ours / theirs, 0.45, "0.45 of it") if theirs else figure)
     note = f"an empty program takes {empty:.2f}"
-    if "empty, musl" in found:
-        note += f", one of musl {_took(found, 'empty, musl', 'ADD'):.2f}"
     out.append(at_most(Figure(3, "loopback ADD beyond an empty program", ours - empty,
                               reference=theirs and theirs - empty, note=note),
                        ours - empty, 0.25, "0.25 ms"))

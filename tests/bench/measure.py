@@ -103,18 +103,11 @@ def many_at_a_time(subjects, pods, options):
     return recorded(*turns.values())
 
 
-def has_musl():
-    """Whether the plugins were built with musl, and an empty program for comparison, too."""
-    return os.path.exists(os.path.join(OURS, "bench_empty_musl"))
-
-
 def loopback(subjects, rounds):
     """lo of a pod is set up, beside a program that does nothing."""
     kinds = {name: (one, "loopback") for name, one in subjects.items()}
     first = next(iter(subjects.values()))
     kinds["empty"] = (first, "empty")
-    if has_musl():
-        kinds["empty, musl"] = (first, "empty, musl")
     for name, (subject, network) in kinds.items():
         subject.grow(1)
         for number in range(3):

@@ -52,8 +52,7 @@ class Subject:
         self.name, self.path = name, directory
         World()
         networks = {f"chain{i}": chain(f"cni{i}", family, keys) for i in range(BRIDGES)}
-        networks |= {"loopback": network_of("loopback"), "empty": network_of("bench_empty"),
-                     "empty, musl": network_of("bench_empty_musl")}
+        networks |= {"loopback": network_of("loopback"), "empty": network_of("bench_empty")}
         self._start(networks, {})
 
     def _start(self, networks, environment):

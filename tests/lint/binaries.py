@@ -76,10 +76,9 @@ def wrong_while_running(program):
 
 
 def wrong_commands(release):
-    """Sources that were compiled without the flags: in this build and in that for another libc."""
+    """Sources that were compiled without the flags."""
     wanted = FLAGS + (OF_RELEASE if release else ())
-    for name in glob.glob(os.path.join(BUILD, "compile_commands.json")) + glob.glob(
-            os.path.join(BUILD, "patchbay/compile_commands.json")):
+    for name in glob.glob(os.path.join(BUILD, "compile_commands.json")):
         with open(name, encoding="utf-8") as file:
             entries = json.load(file)
         for entry in entries:

@@ -17,7 +17,7 @@
 #define calloc oneshot_calloc
 #define realloc oneshot_realloc
 #define free oneshot_free
-#include "plugins/musl/allocator.cc"
+#include "musl/allocator.cc"
 #undef malloc
 #undef calloc
 #undef realloc
