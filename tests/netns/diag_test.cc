@@ -1,6 +1,5 @@
 // In a network namespace of its own: who has a port there. Needs root; exits with 77 where it may
 // not unshare.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "netlink/diag.h"
 
 #include <arpa/inet.h>
@@ -176,4 +175,6 @@ TEST_CASE("a protocol without diagnosis has no holders") {
   CHECK(port_holders(kV6, IPPROTO_SCTP, 80).empty());
 }
 
-int main(int argc, char** argv) { return node::run_tests(argc, argv, "ip link set lo up"); }
+static const node::TestFile kTests(__FILE__, [](doctest::Context&) {
+  return node::unless("ip link set lo up");
+});

@@ -1,6 +1,5 @@
 // The program of egressMode "edt" on this kernel: what it writes into packets, in test runs; and at
 // the egress of a link, in network namespaces of its own. Needs root; exits with 77 without eBPF.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "plugins/bandwidth/edt_program.h"
 
 #include <linux/bpf.h>
@@ -389,10 +388,7 @@ TEST_CASE("without fq nothing is set, without this plugin's things nothing is re
   CHECK(link.tc("qdisc show dev eth0").find("fq") == std::string::npos);
 }
 
-int main(int argc, char** argv) {
-  if (!bpf::is_built_in()) {
-    std::fprintf(stderr, "SKIP: built without eBPF\n");
-    return 77;
-  }
-  return node::run_tests(argc, argv, "tc qdisc add dev lo clsact && tc qdisc del dev lo clsact");
-}
+static const node::TestFile kTests(__FILE__, [](doctest::Context&) -> std::string {
+  if (!bpf::is_built_in()) return "a build with eBPF";
+  return node::unless("tc qdisc add dev lo clsact && tc qdisc del dev lo clsact");
+});

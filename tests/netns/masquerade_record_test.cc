@@ -1,6 +1,5 @@
 // In a network namespace of its own: where /run/cni/masquerade says that an attachment's rules are,
 // and that they go whatever it says. Needs root; exits with 77 where it may not unshare.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "plugins/common/masquerade_record.h"
 
 #include <doctest/doctest.h>
@@ -165,6 +164,6 @@ TEST_CASE("iptables: the record says that there are rules, and goes with them") 
   CHECK(record_of("one").empty());
 }
 
-int main(int argc, char** argv) {
-  return node::run_tests(argc, argv, node::has_own_run() ? "nft list ruleset" : "false");
-}
+static const node::TestFile kTests(__FILE__, [](doctest::Context&) -> std::string {
+  return node::has_own_run() ? node::unless("nft list ruleset") : "a mount namespace";
+});

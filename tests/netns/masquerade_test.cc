@@ -1,6 +1,5 @@
 // In a network namespace of its own: what add_masquerade() and add_macspoof() leave in the kernel,
 // as nft and iptables-save see it. Needs root; exits with 77 where it may not unshare.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "plugins/common/masquerade.h"
 
 #include <doctest/doctest.h>
@@ -307,6 +306,6 @@ TEST_CASE("macspoofchk: GC removes the checks of links that are gone") {
   CHECK(!contains(ruleset(), "gone"));
 }
 
-int main(int argc, char** argv) {
-  return node::run_tests(argc, argv, node::has_own_run() ? "nft list ruleset" : "false");
-}
+static const node::TestFile kTests(__FILE__, [](doctest::Context&) -> std::string {
+  return node::has_own_run() ? node::unless("nft list ruleset") : "a mount namespace";
+});

@@ -1,6 +1,5 @@
 // In network namespaces of its own, a node's and a pod's: what the node remembers of the pod's
 // connections. Needs root; exits with 77 where it may not unshare.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <arpa/inet.h>
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <netinet/in.h>
@@ -225,6 +224,6 @@ TEST_CASE("without connections there are none") {
   CHECK(!remove(socket, {kUdp, {ip("10.0.0.1"), ip("10.0.0.2"), 1, 2}, {}}));
 }
 
-int main(int argc, char** argv) {
-  return node::run_tests(argc, argv, "nft list ruleset >/dev/null");
-}
+static const node::TestFile kTests(__FILE__, [](doctest::Context&) {
+  return node::unless("nft list ruleset >/dev/null");
+});

@@ -1,6 +1,5 @@
 // In a network namespace of its own: maps and sets and the rules that ask them, loaded side by side
 // with what nft makes of the same text. Needs root; exits with 77 where it may not unshare.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
@@ -368,6 +367,6 @@ TEST_CASE("the skeleton may be added again, and on top of nft's") {
   CHECK(operation == "add map 'ip t ports'");
 }
 
-int main(int argc, char** argv) {
-  return node::run_tests(argc, argv, "nft list ruleset >/dev/null");
-}
+static const node::TestFile kTests(__FILE__, [](doctest::Context&) {
+  return node::unless("nft list ruleset >/dev/null");
+});

@@ -1,6 +1,5 @@
 // In a network namespace of its own: sets, maps and their elements, as the kernel keeps them and as
 // nft sees them. Needs root; exits with 77 where it may not unshare.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <linux/netfilter/nf_tables.h>
 
 #include <algorithm>
@@ -253,6 +252,6 @@ TEST_CASE("a set, its elements and a rule that asks it come in one batch") {
   CHECK(socket.all_elements(id).size() == 1);
 }
 
-int main(int argc, char** argv) {
-  return node::run_tests(argc, argv, "nft list ruleset >/dev/null");
-}
+static const node::TestFile kTests(__FILE__, [](doctest::Context&) {
+  return node::unless("nft list ruleset >/dev/null");
+});

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "netlink/netns.h"
 #include "netlink/types/error.h"
@@ -81,14 +82,29 @@ struct TextFile {
   std::string path = "/tmp/patchbay_test.XXXXXX";
 };
 
-/// The main() of a test that needs root and perhaps a program; 77 is "could not run here".
-inline int run_tests(int argc, char** argv, const char* needed_command) {
-  if (!enter_own_namespace() || !run(needed_command)) {
-    std::fprintf(stderr, "SKIP: needs root, and that this works: %s\n", needed_command);
-    return 77;
-  }
-  doctest::Context context(argc, argv);
-  return context.run();
+/// The tests of one file: x_test.cc has a static TestFile(__FILE__, ...). lacks() is called in the
+/// network namespace that they get: what they need and is not here, empty if nothing; it may
+/// exclude some of them.
+struct TestFile {
+  using Lacks = std::string (*)(doctest::Context&);
+  TestFile(const std::string& path, Lacks lacks);
+  std::string name;  // x
+  Lacks lacks;
+};
+
+/// All of this executable.
+inline std::vector<TestFile>& files() {
+  static std::vector<TestFile> all;
+  return all;
 }
+
+inline TestFile::TestFile(const std::string& path, Lacks l)
+    : name(path.substr(path.rfind('/') + 1)), lacks(l) {
+  name.resize(name.size() - std::string("_test.cc").size());
+  files().push_back(*this);
+}
+
+/// For TestFile: the command, unless it works.
+inline std::string unless(const std::string& command) { return run(command) ? "" : command; }
 
 }  // namespace node

@@ -103,6 +103,4 @@ inline const std::vector<Mapping> kThree = {
 };
 inline constexpr const char* kChain = "CNI-DN-c2d892b58e87e28a12fe6";  // net1, c1
 
-inline int run_all(int argc, char** argv) { return node::run_tests(argc, argv, "true"); }
-
 }  // namespace test

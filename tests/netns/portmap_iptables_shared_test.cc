@@ -1,7 +1,6 @@
 // In a network namespace of its own, with either iptables: what portmap's iptables backend finds
 // missing, what it shares, and what comes of many at once. Needs root; exits with 77 where it may
 // not unshare.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/wait.h>
@@ -221,4 +220,4 @@ TEST_CASE("8 first ADDs at once without any lock lose nothing, nor do their DELs
   }
 }
 
-int main(int argc, char** argv) { return test::run_all(argc, argv); }
+static const node::TestFile kTests(__FILE__, [](doctest::Context&) { return std::string(); });

@@ -1,6 +1,5 @@
 // In a network namespace of its own, with either iptables: what portmap's iptables backend leaves
 // in the kernel, as iptables-save sees it. Needs root; exits with 77 where it may not unshare.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "tests/netns/portmap_iptables.h"
 
 #include "libcni/common/error.h"
@@ -148,4 +147,4 @@ TEST_CASE("nothing there: a DEL leaves no table behind, and without nf_tables it
   CHECK(!iptables::unusable());
 }
 
-int main(int argc, char** argv) { return test::run_all(argc, argv); }
+static const node::TestFile kTests(__FILE__, [](doctest::Context&) { return std::string(); });

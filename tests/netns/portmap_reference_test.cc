@@ -1,6 +1,5 @@
 // In a network namespace of its own, with either iptables: what the Go reference leaves is removed
 // here, and the other way around. Needs root; exits with 77 where it may not unshare.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "libcni/common/error.h"
 #include "tests/netns/portmap_iptables.h"
 
@@ -162,4 +161,4 @@ table ip6 cni_hostport {
   }
 }
 
-int main(int argc, char** argv) { return test::run_all(argc, argv); }
+static const node::TestFile kTests(__FILE__, [](doctest::Context&) { return std::string(); });

@@ -1,6 +1,5 @@
 // In a network namespace of its own: where the node's routing leads. Needs root; exits with 77
 // where it may not unshare.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "netlink/route/route.h"
 
 #include <fcntl.h>
@@ -147,4 +146,6 @@ TEST_CASE("what cannot be started aside is done at once") {
   socket.finish();
 }
 
-int main(int argc, char** argv) { return node::run_tests(argc, argv, "ip link show >/dev/null"); }
+static const node::TestFile kTests(__FILE__, [](doctest::Context&) {
+  return node::unless("ip link show >/dev/null");
+});

@@ -47,18 +47,14 @@ inline int refusal(const std::function<void()>& action) {
   return 0;
 }
 
-/// Runs the tests; without those on kinds of qdiscs ("... (fq)") that the kernel lacks, unless it
+/// For TestFile: without the tests of kinds of qdiscs ("... (fq)") that the kernel lacks, unless it
 /// has to have them.
-inline int run_tests(int argc, char** argv) {
-  if (!node::enter_own_namespace() ||
-      !node::run(
-          "ip link add name v type veth peer name w && tc qdisc add dev v root tbf rate 1mbit "
-          "burst 10k latency 1s && tc qdisc add dev v ingress && ip link add i type ifb")) {
-    std::fputs("SKIP: needs root, tc(8), and the kernel's tbf, ingress and ifb\n", stderr);
-    return 77;
+inline std::string lacks(doctest::Context& context) {
+  if (!node::run("ip link add name v type veth peer name w && ip link add i type ifb && "
+                 "tc qdisc add dev v root tbf rate 1mbit burst 10k latency 1s && "
+                 "tc qdisc add dev v ingress")) {
+    return "tc(8), and the kernel's tbf, ingress and ifb";
   }
-  doctest::Context context(argc, argv);
-  context.setOption("no-colors", true);
   for (const std::string kind : {"fq", "fq_codel"}) {
     if (std::getenv("PATCHBAY_GUEST") != nullptr ||
         node::run("tc qdisc replace dev w root " + kind + " 2>/dev/null")) {
@@ -67,7 +63,7 @@ inline int run_tests(int argc, char** argv) {
     std::printf("SKIP: the kernel has no %s; see netns.cc.tc_guest\n", kind.c_str());
     context.addFilter("test-case-exclude", ("*(" + kind + ")").c_str());
   }
-  return context.run();
+  return "";
 }
 
 }  // namespace tc_test

@@ -1,6 +1,5 @@
 // In a network namespace of its own: filters are what tc(8) shows, and packets go where they say.
 // Needs root; exits with 77 where it may not unshare.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <sys/syscall.h>
@@ -311,4 +310,4 @@ TEST_CASE("a program decides over what a link sends, and is changed in place") {
   CHECK(tc::filters(socket, v, tc::kEgress).empty());
 }
 
-int main(int argc, char** argv) { return tc_test::run_tests(argc, argv); }
+static const node::TestFile kTests(__FILE__, tc_test::lacks);

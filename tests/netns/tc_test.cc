@@ -1,6 +1,5 @@
 // In a network namespace of its own: what is asked of the kernel's traffic control is what tc(8)
 // shows. Needs root; exits with 77 where it may not unshare.
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "tests/netns/tc.h"
 
 #include <algorithm>
@@ -388,4 +387,4 @@ TEST_CASE("what the kernel knows is told without a trace") {
   CHECK(node::output_of("tc qdisc show; tc actions list action mirred") == before);
 }
 
-int main(int argc, char** argv) { return tc_test::run_tests(argc, argv); }
+static const node::TestFile kTests(__FILE__, tc_test::lacks);
