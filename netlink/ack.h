@@ -1,11 +1,10 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 
-struct nlmsghdr;
+#include "netlink/attributes.h"
 
 namespace netlink {
 
@@ -18,7 +17,7 @@ struct Ack {
 
 /// Reads an NLMSG_ERROR, or an NLMSG_DONE, which carries an error where a dump failed half-way
 /// (linux/netlink.h, Documentation/userspace-api/netlink/intro.rst). Nothing for other messages and
-/// for ones that do not fit into available bytes. Malformed attributes never hide the error.
-std::optional<Ack> decode_ack(const nlmsghdr* message, std::size_t available);
+/// for shorter ones. Malformed attributes never hide the error.
+std::optional<Ack> decode_ack(const Reply& reply);
 
 }  // namespace netlink

@@ -67,6 +67,11 @@ std::size_t size_of(const std::vector<iovec>& parts) {
 
 }  // namespace
 
+iovec part_of(const Message& message) {
+  const View bytes = message.bytes();
+  return {const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
+}
+
 // Without bind(2): the kernel chooses an address, unique in the namespace, when it is first needed.
 Channel::Channel(int protocol)
     : fd_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol)),
@@ -92,6 +97,10 @@ Channel::~Channel() {
   if (later_ && fd_) leave_to_kernel(std::move(fd_));
 }
 
+void Channel::send(const Message& message, const std::string& operation) {
+  send({part_of(message)}, operation);
+}
+
 void Channel::send(std::vector<iovec> parts, const std::string& operation) {
   const std::size_t size = size_of(parts);
   if (size > kUsualLimit) {
@@ -101,7 +110,7 @@ void Channel::send(std::vector<iovec> parts, const std::string& operation) {
   if (const int error = send_to_kernel(fd_.get(), parts)) throw Error(operation, error);
 }
 
-std::span<const std::uint8_t> Channel::receive(const std::string& operation) {
+View Channel::receive(const std::string& operation) {
   const std::string what = operation + ": receive the answer";
   for (;;) {
     sockaddr_nl from{};

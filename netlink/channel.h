@@ -2,16 +2,18 @@
 
 #include <sys/uio.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "netlink/message.h"
 #include "netlink/types/fd.h"
 
 namespace netlink {
+
+/// For Channel::send().
+iovec part_of(const Message& message);
 
 /// A netlink(7) socket between this process and the kernel, in the network namespace that the
 /// thread is in when it is opened. A kernel that does not answer within ten seconds is an error
@@ -26,10 +28,11 @@ class Channel {
   ~Channel();
 
   int fd() const { return fd_.get(); }
+  void send(const Message& message, const std::string& operation);
   /// One datagram of those parts. \throws Error with that operation.
   void send(std::vector<iovec> parts, const std::string& operation);
   /// Of the next datagram of the kernel's; valid until the next call. \throws Error.
-  std::span<const std::uint8_t> receive(const std::string& operation);
+  View receive(const std::string& operation);
   /// Hears what a multicast group (RTNLGRP_*) announces. \throws Error.
   void join(unsigned group);
   /// Closing is going to wait for work of the kernel's (after nf_tables removed something, for

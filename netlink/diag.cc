@@ -6,15 +6,12 @@
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "netlink/ack.h"
-#include "netlink/messages.h"
+#include "netlink/channel.h"
 #include "netlink/types/error.h"
 #include "netlink/types/fd.h"
 
@@ -26,49 +23,17 @@ namespace {
 constexpr std::uint32_t kListen = 10;
 constexpr std::uint32_t kClose = 7;
 
-constexpr int kReceiveTimeout = 10;  // seconds
-
 int domain_of(Family family) { return family == Family::kIpv4 ? AF_INET : AF_INET6; }
 
-struct Request {
-  nlmsghdr head{};
+Message request_for(Family family, int protocol, std::uint16_t port) {
   inet_diag_req_v2 query{};
-};
-
-Request request_for(Family family, int protocol, std::uint16_t port) {
-  Request out;
-  out.head.nlmsg_len = sizeof out;
-  out.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-  out.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-  out.query.sdiag_family = static_cast<std::uint8_t>(domain_of(family));
-  out.query.sdiag_protocol = static_cast<std::uint8_t>(protocol);
+  query.sdiag_family = static_cast<std::uint8_t>(domain_of(family));
+  query.sdiag_protocol = static_cast<std::uint8_t>(protocol);
   const bool datagrams = protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE;
-  out.query.idiag_states = 1U << (datagrams ? kClose : kListen);
+  query.idiag_states = 1U << (datagrams ? kClose : kListen);
   // All kernels compare it in dumps, too: inet_diag_dump_icsk(), udp_dump(), sctp_ep_dump().
-  out.query.id.idiag_sport = htons(port);
-  return out;
-}
-
-Fd open_diag() {
-  Fd fd(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-  if (!fd) return fd;
-  const timeval limit{kReceiveTimeout, 0};
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  return fd;
-}
-
-// A byte, among attributes that follow the fixed part of a message.
-bool flag_in(const std::uint8_t* at, std::size_t size, std::uint16_t type) {
-  while (size >= sizeof(nlattr)) {
-    nlattr head;
-    std::memcpy(&head, at, sizeof head);
-    if (head.nla_len < sizeof head || head.nla_len > size) return false;
-    if (head.nla_type == type) return head.nla_len > sizeof head && at[sizeof head] != 0;
-    const std::size_t step = std::min<std::size_t>(size, NLA_ALIGN(head.nla_len));
-    at += step;
-    size -= step;
-  }
-  return false;
+  query.id.idiag_sport = htons(port);
+  return Message(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, query);
 }
 
 // A socket of IPv6 that is bound to an IPv4 address in its IPv6 clothes (RFC 4291, 2.5.5.2) gets
@@ -81,35 +46,25 @@ Ip address_in(const inet_diag_msg& info) {
   return Ip::from_bytes(&address, 16);
 }
 
-std::optional<Holder> decode_holder(const std::uint8_t* message, std::size_t size) {
-  inet_diag_msg info;
-  constexpr std::size_t kFixed = NLMSG_HDRLEN + sizeof info;
-  if (size < kFixed) return std::nullopt;
-  std::memcpy(&info, message + NLMSG_HDRLEN, sizeof info);
+std::optional<Holder> decode_holder(const Reply& reply) {
+  if (reply.payload().size() < sizeof(inet_diag_msg)) return std::nullopt;
+  const auto info = reply.fixed<inet_diag_msg>();
   if (info.id.idiag_dport != 0) return std::nullopt;  // connected
   return Holder{.address = address_in(info),
                 .port = ntohs(info.id.idiag_sport),
                 .inode = info.idiag_inode,
-                .v6_only = flag_in(message + kFixed, size - kFixed, INET_DIAG_SKV6ONLY)};
+                .v6_only = reply.attributes(sizeof info).find(INET_DIAG_SKV6ONLY).u8() != 0};
 }
 
-std::vector<Holder> dump(Family family, int protocol, std::uint16_t port) {
-  const Fd fd = open_diag();
-  if (!fd && (errno == EPROTONOSUPPORT || errno == EAFNOSUPPORT)) return {};
-  if (!fd) throw Error("open a socket for diagnosis", errno);
-  const Request request = request_for(family, protocol, port);
-  while (::send(fd.get(), &request, sizeof request, 0) < 0) {
-    if (errno != EINTR) throw Error("list sockets", errno);
-  }
+std::vector<Holder> dump(Family family, int protocol, std::uint16_t port) try {
+  Channel channel(NETLINK_SOCK_DIAG);
+  channel.send(request_for(family, protocol, port), "list sockets");
   HolderDump out;
-  alignas(nlmsghdr) std::array<std::uint8_t, 32768> buffer;
-  while (!out.done) {
-    const ssize_t size = ::recv(fd.get(), buffer.data(), buffer.size(), 0);
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) throw Error("list sockets", errno == EAGAIN ? ETIMEDOUT : errno);
-    out.read(std::span(buffer.data(), static_cast<std::size_t>(size)));
-  }
+  while (!out.done) out.read(channel.receive("list sockets"));
   return out.holders;
+} catch (const Error& e) {
+  if (e.error() == EPROTONOSUPPORT || e.error() == EAFNOSUPPORT) return {};
+  throw;
 }
 
 socklen_t fill(sockaddr_storage& out, const Ip& ip, std::uint16_t port) {
@@ -131,18 +86,16 @@ socklen_t fill(sockaddr_storage& out, const Ip& ip, std::uint16_t port) {
 
 }  // namespace
 
-void HolderDump::read(std::span<const std::uint8_t> datagram) {
-  any_message(datagram, [this](const nlmsghdr* message, std::size_t left) {
-    if (const auto ack = decode_ack(message, left)) {
+void HolderDump::read(View datagram) {
+  for (const Reply& reply : Replies{datagram}) {
+    if (const auto ack = decode_ack(reply)) {
       done = true;
       unknown = ack->error == ENOENT || ack->error == EINVAL || ack->error == EOPNOTSUPP;
       if (ack->error != 0 && !unknown) throw Error("list sockets", ack->error, ack->text);
-    } else if (auto holder = decode_holder(reinterpret_cast<const std::uint8_t*>(message),
-                                           message->nlmsg_len)) {
-      holders.push_back(*holder);
+      return;
     }
-    return done;
-  });
+    if (const auto holder = decode_holder(reply)) holders.push_back(*holder);
+  }
 }
 
 std::vector<Holder> port_holders(Family family, int protocol, std::uint16_t port) {

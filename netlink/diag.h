@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
+#include "netlink/message.h"
 #include "netlink/types/ip.h"
 
 /// Who on this node has a port: sock_diag(7), in the network namespace of the thread.
@@ -26,7 +26,7 @@ struct HolderDump {
   bool unknown = false;  ///< the kernel does not know the question
 
   /// \throws Error where the kernel refuses it.
-  void read(std::span<const std::uint8_t> datagram);
+  void read(View datagram);
 };
 
 /// The sockets that hold a port for a family and a protocol (IPPROTO_*): those that listen, or for

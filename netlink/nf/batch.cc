@@ -25,7 +25,7 @@ void put_rule_place(Message& m, const ChainId& id) {
 }
 
 Message encode_one(const Table& table) {
-  Message m(nf_tables_head(NFT_MSG_NEWTABLE, NLM_F_CREATE, table.family));
+  Message m = nf_tables_message(NFT_MSG_NEWTABLE, NLM_F_CREATE, table.family);
   m.put(NFTA_TABLE_NAME, table.name);
   m.put_be32(NFTA_TABLE_FLAGS, 0);
   // Kernels before 5.10 know no comments here and ignore them.
@@ -34,7 +34,7 @@ Message encode_one(const Table& table) {
 }
 
 Message encode_one(const Chain& chain) {
-  Message m(nf_tables_head(NFT_MSG_NEWCHAIN, NLM_F_CREATE, chain.id.family));
+  Message m = nf_tables_message(NFT_MSG_NEWCHAIN, NLM_F_CREATE, chain.id.family);
   put_chain(m, chain.id);
   if (chain.hook) {
     if (chain.hook->policy) m.put_be32(NFTA_CHAIN_POLICY, *chain.hook->policy);
@@ -49,7 +49,7 @@ Message encode_one(const Chain& chain) {
 }
 
 Message encode_one(const Rule& rule) {
-  Message m(nf_tables_head(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, rule.chain.family));
+  Message m = nf_tables_message(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, rule.chain.family);
   put_rule_place(m, rule.chain);
   m.nest(NFTA_RULE_EXPRESSIONS, [&] {
     for (const Expr& expr : rule.exprs) encode(m, expr);
@@ -59,26 +59,26 @@ Message encode_one(const Rule& rule) {
 }
 
 Message encode_one(const FlushChain& flush) {
-  Message m(nf_tables_head(NFT_MSG_DELRULE, 0, flush.id.family));
+  Message m = nf_tables_message(NFT_MSG_DELRULE, 0, flush.id.family);
   put_rule_place(m, flush.id);
   return m;
 }
 
 Message encode_one(const DeleteRule& rule) {
-  Message m(nf_tables_head(NFT_MSG_DELRULE, 0, rule.chain.family));
+  Message m = nf_tables_message(NFT_MSG_DELRULE, 0, rule.chain.family);
   put_rule_place(m, rule.chain);
   m.put_be64(NFTA_RULE_HANDLE, rule.handle);
   return m;
 }
 
 Message encode_one(const DeleteChain& chain) {
-  Message m(nf_tables_head(NFT_MSG_DELCHAIN, 0, chain.id.family));
+  Message m = nf_tables_message(NFT_MSG_DELCHAIN, 0, chain.id.family);
   put_chain(m, chain.id);
   return m;
 }
 
 Message encode_one(const DeleteTable& table) {
-  Message m(nf_tables_head(NFT_MSG_DELTABLE, 0, table.family));
+  Message m = nf_tables_message(NFT_MSG_DELTABLE, 0, table.family);
   m.put(NFTA_TABLE_NAME, table.name);
   return m;
 }
@@ -178,7 +178,7 @@ std::string text(const Change& change) {
 }
 
 std::string rule_comment(const Attributes& attributes) {
-  return text_in(attributes.find(NFTA_RULE_USERDATA), kUserdataComment);
+  return text_in(attributes.find(NFTA_RULE_USERDATA).value, kUserdataComment);
 }
 
 Rule decode_rule(TableFamily family, const Attributes& attributes) {
@@ -186,21 +186,18 @@ Rule decode_rule(TableFamily family, const Attributes& attributes) {
             .exprs = {},
             .comment = rule_comment(attributes),
             .handle = attributes.be64(NFTA_RULE_HANDLE)};
-  Attributes list = attributes.nested(NFTA_RULE_EXPRESSIONS);
-  while (const auto element = list.next()) {
-    if (element->type == NFTA_LIST_ELEM)
-      rule.exprs.push_back(decode_expr(Attributes(element->value)));
+  for (const Attribute& one : attributes.nested(NFTA_RULE_EXPRESSIONS)) {
+    if (one.type == NFTA_LIST_ELEM) rule.exprs.push_back(decode_expr(one.nested()));
   }
   return rule;
 }
 
 bool shows(const Attributes& attributes, const Exprs& exprs) {
-  Attributes list = attributes.nested(NFTA_RULE_EXPRESSIONS);
   auto expected = exprs.begin();
-  while (const auto element = list.next()) {
-    if (element->type != NFTA_LIST_ELEM) continue;
+  for (const Attribute& one : attributes.nested(NFTA_RULE_EXPRESSIONS)) {
+    if (one.type != NFTA_LIST_ELEM) continue;
     if (expected == exprs.end()) return false;
-    if (decode_expr(Attributes(element->value)) != *expected++) return false;
+    if (decode_expr(one.nested()) != *expected++) return false;
   }
   return expected == exprs.end();
 }
@@ -208,11 +205,11 @@ bool shows(const Attributes& attributes, const Exprs& exprs) {
 Chain decode_chain(TableFamily family, const Attributes& attributes) {
   Chain chain{.id = {family, attributes.text(NFTA_CHAIN_TABLE), attributes.text(NFTA_CHAIN_NAME)}};
   const Attributes hook = attributes.nested(NFTA_CHAIN_HOOK);
-  if (hook.find(NFTA_HOOK_HOOKNUM).empty()) return chain;
+  if (!hook.has(NFTA_HOOK_HOOKNUM)) return chain;
   chain.hook = Hook{.type = attributes.text(NFTA_CHAIN_TYPE),
                     .number = hook.be32(NFTA_HOOK_HOOKNUM),
                     .priority = static_cast<std::int32_t>(hook.be32(NFTA_HOOK_PRIORITY))};
-  if (!attributes.find(NFTA_CHAIN_POLICY).empty()) {
+  if (attributes.has(NFTA_CHAIN_POLICY)) {
     chain.hook->policy = attributes.be32(NFTA_CHAIN_POLICY);
   }
   return chain;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "netlink/nf/expr.h"
-#include "netlink/nf/message.h"
+#include "netlink/nf/nfnetlink.h"
 #include "netlink/nf/set.h"
 
 /// nf_tables objects, and a transaction of changes to them. linux/netfilter/nf_tables.h.

@@ -1,11 +1,9 @@
 #include "netlink/nf/conntrack.h"
 
-#include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/netlink.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "netlink/types/error.h"
 
@@ -19,19 +17,9 @@ constexpr std::uint32_t kByDestination = 1 << 1;
 constexpr std::uint32_t kByProtocol = 1 << 3;
 constexpr std::uint32_t kByDestinationPort = 1 << 5;
 
-Head head(int message, int flags, Family family) {
-  return {.type = static_cast<std::uint16_t>(NFNL_SUBSYS_CTNETLINK << 8 | message),
-          .flags = static_cast<std::uint16_t>(flags),
-          .family = family == Family::kIpv4 ? TableFamily::kIp : TableFamily::kIp6};
-}
-
-void put_be16(Message& m, std::uint16_t attribute, std::uint16_t value) {
-  m.put(attribute,
-        Bytes{static_cast<std::uint8_t>(value >> 8), static_cast<std::uint8_t>(value & 0xff)});
-}
-
-std::uint16_t be16(Attributes::View value) {
-  return value.size() == 2 ? static_cast<std::uint16_t>(value[0] << 8 | value[1]) : 0;
+Message message(int type, int flags, Family family) {
+  return conntrack_message(type, flags,
+                           family == Family::kIpv4 ? TableFamily::kIp : TableFamily::kIp6);
 }
 
 enum class End { kSource, kDestination };
@@ -39,20 +27,15 @@ enum class End { kSource, kDestination };
 void put_ip(Message& m, End end, const Ip& ip) {
   const std::uint16_t v4 = end == End::kSource ? CTA_IP_V4_SRC : CTA_IP_V4_DST;
   const std::uint16_t v6 = end == End::kSource ? CTA_IP_V6_SRC : CTA_IP_V6_DST;
-  m.put(ip.is_v4() ? v4 : v6, std::span(ip.data(), ip.size()));
+  m.put(ip.is_v4() ? v4 : v6, ip);
 }
 
 std::optional<Ip> ip_in(const Attributes& ips, std::uint16_t v4, std::uint16_t v6) {
-  if (const auto value = ips.find(v4); value.size() == 4) return Ip::from_bytes(value.data(), 4);
-  if (const auto value = ips.find(v6); value.size() == 16) return Ip::from_bytes(value.data(), 16);
+  if (const View value = ips.find(v4).value; value.size() == 4)
+    return Ip::from_bytes(value.data(), 4);
+  if (const View value = ips.find(v6).value; value.size() == 16)
+    return Ip::from_bytes(value.data(), 16);
   return std::nullopt;
-}
-
-// Unlike all other numbers of this protocol the flags are in the machine's own byte order.
-void put_flags(Message& m, std::uint16_t attribute, std::uint32_t flags) {
-  Bytes value(sizeof flags);
-  std::memcpy(value.data(), &flags, sizeof flags);
-  m.put(attribute, value);
 }
 
 // Of IPv6 addresses the kernel (to 6.18 at least) keeps out those that are equal, and lets all
@@ -73,17 +56,18 @@ void put_filter(Message& m, const FlowFilter& filter) {
       m.nest(CTA_TUPLE_IP, [&] { put_ip(m, End::kDestination, *filter.original_destination); });
     }
     m.nest(CTA_TUPLE_PROTO, [&] {
-      m.put(CTA_PROTO_NUM, Bytes{filter.protocol});
-      if (filter.original_port) put_be16(m, CTA_PROTO_DST_PORT, *filter.original_port);
+      m.put_u8(CTA_PROTO_NUM, filter.protocol);
+      if (filter.original_port) m.put_be16(CTA_PROTO_DST_PORT, *filter.original_port);
     });
   });
   if (filter.reply_source) {
     m.nest(CTA_TUPLE_REPLY,
            [&] { m.nest(CTA_TUPLE_IP, [&] { put_ip(m, End::kSource, *filter.reply_source); }); });
   }
+  // Unlike all other numbers of this protocol these are in the machine's own byte order.
   m.nest(CTA_FILTER, [&] {
-    put_flags(m, CTA_FILTER_ORIG_FLAGS, flags);
-    if (filter.reply_source) put_flags(m, CTA_FILTER_REPLY_FLAGS, kBySource);
+    m.put_u32(CTA_FILTER_ORIG_FLAGS, flags);
+    if (filter.reply_source) m.put_u32(CTA_FILTER_REPLY_FLAGS, kBySource);
   });
 }
 
@@ -102,12 +86,13 @@ std::optional<ReadTuple> decode_tuple(const Attributes& attributes) {
   const auto source_port = protocol.find(CTA_PROTO_SRC_PORT);
   const auto destination_port = protocol.find(CTA_PROTO_DST_PORT);
   if (!source || !destination || source->family() != destination->family()) return std::nullopt;
-  if (number.size() != 1 || source_port.size() != 2 || destination_port.size() != 2) {
+  if (number.value.size() != 1 || source_port.value.size() != 2 ||
+      destination_port.value.size() != 2) {
     return std::nullopt;
   }
-  return ReadTuple{{*source, *destination, be16(source_port), be16(destination_port)},
-                   number[0],
-                   be16(attributes.find(CTA_TUPLE_ZONE))};
+  return ReadTuple{{*source, *destination, source_port.be16(), destination_port.be16()},
+                   number.u8(),
+                   attributes.find(CTA_TUPLE_ZONE).be16()};
 }
 
 // No conntrack, no nfnetlink for it, or one that does not know what was asked.
@@ -131,28 +116,28 @@ bool FlowFilter::matches(const Flow& flow) const {
 }
 
 Message encode_flow_query(const FlowFilter& filter, bool in_kernel) {
-  Message m(head(IPCTNL_MSG_CT_GET, NLM_F_DUMP, filter.family));
+  Message m = message(IPCTNL_MSG_CT_GET, NLM_F_DUMP, filter.family);
   if (in_kernel) put_filter(m, left_to_kernel(filter));
   return m;
 }
 
 Message encode_removal(const Flow& flow) {
   const Tuple& tuple = flow.original;
-  Message m(head(IPCTNL_MSG_CT_DELETE, NLM_F_ACK, tuple.source.family()));
+  Message m = message(IPCTNL_MSG_CT_DELETE, NLM_F_ACK, tuple.source.family());
   m.nest(CTA_TUPLE_ORIG, [&] {
     m.nest(CTA_TUPLE_IP, [&] {
       put_ip(m, End::kSource, tuple.source);
       put_ip(m, End::kDestination, tuple.destination);
     });
     m.nest(CTA_TUPLE_PROTO, [&] {
-      m.put(CTA_PROTO_NUM, Bytes{flow.protocol});
-      put_be16(m, CTA_PROTO_SRC_PORT, tuple.source_port);
-      put_be16(m, CTA_PROTO_DST_PORT, tuple.destination_port);
+      m.put_u8(CTA_PROTO_NUM, flow.protocol);
+      m.put_be16(CTA_PROTO_SRC_PORT, tuple.source_port);
+      m.put_be16(CTA_PROTO_DST_PORT, tuple.destination_port);
     });
-    if (flow.original_zone != 0) put_be16(m, CTA_TUPLE_ZONE, flow.original_zone);
+    if (flow.original_zone != 0) m.put_be16(CTA_TUPLE_ZONE, flow.original_zone);
   });
   m.put_be32(CTA_ID, flow.id);
-  if (flow.zone != 0) put_be16(m, CTA_ZONE, flow.zone);
+  if (flow.zone != 0) m.put_be16(CTA_ZONE, flow.zone);
   return m;
 }
 
@@ -164,7 +149,7 @@ std::optional<Flow> decode_flow(const Attributes& attributes) {
               .original = original->tuple,
               .reply = reply->tuple,
               .id = attributes.be32(CTA_ID),
-              .zone = be16(attributes.find(CTA_ZONE)),
+              .zone = attributes.find(CTA_ZONE).be16(),
               .original_zone = original->zone};
 }
 

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "netlink/nf/attributes.h"
-#include "netlink/nf/message.h"
+#include "netlink/nf/nfnetlink.h"
 #include "netlink/nf/socket.h"
 #include "netlink/types/ip.h"
 

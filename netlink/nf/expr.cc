@@ -125,7 +125,7 @@ struct Encoder {
 };
 
 Bytes value_of(const Attributes& data, std::uint16_t attribute) {
-  const auto view = data.nested(attribute).find(NFTA_DATA_VALUE);
+  const auto view = data.nested(attribute).find(NFTA_DATA_VALUE).value;
   return {view.begin(), view.end()};
 }
 
@@ -139,7 +139,7 @@ Expr decode_immediate(const Attributes& data) {
 
 Expr decode_meta(const Attributes& data) {
   const std::uint32_t key = data.be32(NFTA_META_KEY);
-  if (data.find(NFTA_META_SREG).empty()) return Meta{key, data.be32(NFTA_META_DREG), false};
+  if (!data.has(NFTA_META_SREG)) return Meta{key, data.be32(NFTA_META_DREG), false};
   return Meta{key, data.be32(NFTA_META_SREG), true};
 }
 
@@ -156,13 +156,13 @@ Expr decode_bitwise(const Attributes& data) {
 
 Expr decode_lookup(const Attributes& data) {
   Lookup e{data.text(NFTA_LOOKUP_SET), data.be32(NFTA_LOOKUP_SREG)};
-  if (!data.find(NFTA_LOOKUP_DREG).empty()) e.dreg = data.be32(NFTA_LOOKUP_DREG);
+  if (data.has(NFTA_LOOKUP_DREG)) e.dreg = data.be32(NFTA_LOOKUP_DREG);
   e.inverted = (data.be32(NFTA_LOOKUP_FLAGS) & NFT_LOOKUP_F_INV) != 0;
   return e;
 }
 
 Bytes bytes_of(const Attributes& data, std::uint16_t attribute) {
-  const auto view = data.find(attribute);
+  const View view = data.find(attribute).value;
   return {view.begin(), view.end()};
 }
 
@@ -180,13 +180,13 @@ Expr decode_match(const Attributes& data) {
 void encode(Message& message, const Expr& expr) { std::visit(Encoder{message}, expr); }
 
 Expr decode_expr(const Attributes& element) {
-  const std::string_view name = element.text_at(NFTA_EXPR_NAME);
+  const std::string_view name = element.find(NFTA_EXPR_NAME).text();
   const Attributes d = element.nested(NFTA_EXPR_DATA);
   if (name == "meta") return decode_meta(d);
-  if (name == "ct" && d.find(NFTA_CT_SREG).empty() && d.find(NFTA_CT_DIRECTION).empty()) {
+  if (name == "ct" && !d.has(NFTA_CT_SREG) && !d.has(NFTA_CT_DIRECTION)) {
     return Ct{d.be32(NFTA_CT_KEY), d.be32(NFTA_CT_DREG)};
   }
-  if (name == "payload" && d.find(NFTA_PAYLOAD_SREG).empty()) {
+  if (name == "payload" && !d.has(NFTA_PAYLOAD_SREG)) {
     return Payload{d.be32(NFTA_PAYLOAD_BASE), d.be32(NFTA_PAYLOAD_OFFSET), d.be32(NFTA_PAYLOAD_LEN),
                    d.be32(NFTA_PAYLOAD_DREG)};
   }
@@ -195,7 +195,7 @@ Expr decode_expr(const Attributes& element) {
   }
   if (name == "bitwise") return decode_bitwise(d);
   if (name == "immediate") return decode_immediate(d);
-  if (name == "masq" && d.find(NFTA_MASQ_REG_PROTO_MIN).empty()) {
+  if (name == "masq" && !d.has(NFTA_MASQ_REG_PROTO_MIN)) {
     return Masq{d.be32(NFTA_MASQ_FLAGS)};
   }
   if (name == "counter") return Counter{};

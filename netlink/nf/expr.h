@@ -6,8 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "netlink/nf/attributes.h"
-#include "netlink/nf/message.h"
+#include "netlink/nf/nfnetlink.h"
 
 /// The expressions a rule is made of: one struct each, with encode(), and text() in the words of
 /// `nft --debug=netlink`. Numbers are those of linux/netfilter/nf_tables.h; registers 1 to 4 hold

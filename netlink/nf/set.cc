@@ -43,14 +43,12 @@ TypeInfo info_of(Type type) {
   throw std::invalid_argument("no such type of nft");
 }
 
-std::uint32_t padded(std::uint32_t length) { return (length + 3) & ~3U; }
-
 void put_value(Message& m, std::uint16_t attribute, const Bytes& value) {
   m.nest(attribute, [&] { m.put(NFTA_DATA_VALUE, value); });
 }
 
 Bytes value_in(const Attributes& element, std::uint16_t attribute) {
-  const auto view = element.nested(attribute).find(NFTA_DATA_VALUE);
+  const auto view = element.nested(attribute).find(NFTA_DATA_VALUE).value;
   return {view.begin(), view.end()};
 }
 
@@ -72,12 +70,12 @@ void put_place(Message& m, const SetId& id) {
 }
 
 template <class Item>
-std::vector<Message> split(const Head& head, const SetId& set, const std::vector<Item>& items) {
+std::vector<Message> split(Message start, const SetId& set, const std::vector<Item>& items) {
   constexpr std::size_t kFull = 32768;  // bytes; half of what an attribute can hold
+  put_place(start, set);
   std::vector<Message> out;
   for (auto at = items.begin(); at != items.end();) {
-    Message m(head);
-    put_place(m, set);
+    Message m = start;
     m.nest(NFTA_SET_ELEM_LIST_ELEMENTS, [&] {
       while (at != items.end() && m.bytes().size() < kFull) put_element(m, *at++);
     });
@@ -102,9 +100,9 @@ std::uint32_t KeyType::id() const {
 
 std::uint32_t KeyType::length() const {
   if (parts_.size() == 1) return info_of(parts_.front()).length;
-  std::uint32_t length = 0;
-  for (const Type part : parts_) length += padded(info_of(part).length);
-  return length;
+  std::size_t length = 0;
+  for (const Type part : parts_) length += aligned(info_of(part).length);
+  return static_cast<std::uint32_t>(length);
 }
 
 std::uint32_t KeyType::byte_order() const {
@@ -137,7 +135,7 @@ Bytes concatenate(std::initializer_list<Bytes> parts) {
   Bytes out;
   for (const Bytes& part : parts) {
     out.insert(out.end(), part.begin(), part.end());
-    out.resize((out.size() + 3) & ~std::size_t{3});
+    out.resize(aligned(out.size()));
   }
   return out;
 }
@@ -145,7 +143,7 @@ Bytes concatenate(std::initializer_list<Bytes> parts) {
 std::string SetId::str() const { return cat(name_of(family), " ", table, " ", set); }
 
 Message encode_set(const Set& set, std::uint32_t number) {
-  Message m(nf_tables_head(NFT_MSG_NEWSET, NLM_F_CREATE, set.id.family));
+  Message m = nf_tables_message(NFT_MSG_NEWSET, NLM_F_CREATE, set.id.family);
   m.put(NFTA_SET_TABLE, set.id.table);
   m.put(NFTA_SET_NAME, set.id.set);
   m.put_be32(NFTA_SET_FLAGS, set.data ? NFT_SET_MAP : 0);
@@ -167,16 +165,17 @@ Message encode_set(const Set& set, std::uint32_t number) {
 
 std::vector<Message> encode_elements(const AddElements& change) {
   const int flags = NLM_F_CREATE | (change.exclusive ? NLM_F_EXCL : 0);
-  return split(nf_tables_head(NFT_MSG_NEWSETELEM, flags, change.set.family), change.set,
+  return split(nf_tables_message(NFT_MSG_NEWSETELEM, flags, change.set.family), change.set,
                change.elements);
 }
 
 std::vector<Message> encode_elements(const DeleteElements& change) {
-  return split(nf_tables_head(NFT_MSG_DELSETELEM, 0, change.set.family), change.set, change.keys);
+  return split(nf_tables_message(NFT_MSG_DELSETELEM, 0, change.set.family), change.set,
+               change.keys);
 }
 
 Message encode_query(const SetId& set, const std::optional<Bytes>& key) {
-  Message m(nf_tables_head(NFT_MSG_GETSETELEM, key ? 0 : NLM_F_DUMP, set.family));
+  Message m = nf_tables_message(NFT_MSG_GETSETELEM, key ? 0 : NLM_F_DUMP, set.family);
   put_place(m, set);
   if (key) m.nest(NFTA_SET_ELEM_LIST_ELEMENTS, [&] { put_element(m, *key); });
   return m;
@@ -184,12 +183,11 @@ Message encode_query(const SetId& set, const std::optional<Bytes>& key) {
 
 std::vector<Element> decode_elements(const Attributes& attributes) {
   std::vector<Element> out;
-  Attributes list = attributes.nested(NFTA_SET_ELEM_LIST_ELEMENTS);
-  while (const auto one = list.next()) {
-    if (one->type != NFTA_LIST_ELEM) continue;
-    const Attributes element(one->value);
+  for (const Attribute& one : attributes.nested(NFTA_SET_ELEM_LIST_ELEMENTS)) {
+    if (one.type != NFTA_LIST_ELEM) continue;
+    const Attributes element = one.nested();
     out.push_back({value_in(element, NFTA_SET_ELEM_KEY), value_in(element, NFTA_SET_ELEM_DATA),
-                   text_in(element.find(NFTA_SET_ELEM_USERDATA), kUserdataComment)});
+                   text_in(element.find(NFTA_SET_ELEM_USERDATA).value, kUserdataComment)});
   }
   return out;
 }

@@ -8,8 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "netlink/nf/attributes.h"
-#include "netlink/nf/message.h"
+#include "netlink/nf/nfnetlink.h"
 #include "netlink/types/ip.h"
 
 /// Sets and maps of nf_tables, and what is in them. Hash tables: one element is added, found or

@@ -10,7 +10,6 @@
 #include <iterator>
 
 #include "netlink/ack.h"
-#include "netlink/messages.h"
 #include "netlink/types/error.h"
 
 namespace netlink::nf {
@@ -42,8 +41,8 @@ void pause_ms(long milliseconds) {
 
 void append(std::vector<std::uint8_t>& out, Message message, std::uint32_t sequence) {
   message.set_sequence(sequence);
-  const auto bytes = message.bytes();
-  out.insert(out.end(), bytes.begin(), bytes.end());  // always a multiple of 4 long
+  const View bytes = message.bytes();
+  out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
 bool removes(const Batch& batch) {
@@ -56,10 +55,6 @@ bool removes(const Batch& batch) {
 
 bool is_told(const Batch& batch, std::size_t change) {
   return std::binary_search(batch.told().begin(), batch.told().end(), change);
-}
-
-Message boundary(std::uint16_t type) {
-  return Message({.type = type, .resource = NFNL_SUBSYS_NFTABLES});
 }
 
 // While the kernel makes room for thousands of new elements, a dump goes on in another order than
@@ -142,9 +137,9 @@ NfSocket::Outcome NfSocket::send(const Batch& batch, Ending ending) {
   messages.back().add_flags(NLM_F_ACK);
   std::vector<std::uint8_t> bytes;
   const std::uint32_t first = sequence_ + 1;
-  append(bytes, boundary(NFNL_MSG_BATCH_BEGIN), ++sequence_);
+  append(bytes, batch_boundary(NFNL_MSG_BATCH_BEGIN), ++sequence_);
   for (Message& message : messages) append(bytes, std::move(message), ++sequence_);
-  if (ending == Ending::kCommit) append(bytes, boundary(NFNL_MSG_BATCH_END), ++sequence_);
+  if (ending == Ending::kCommit) append(bytes, batch_boundary(NFNL_MSG_BATCH_END), ++sequence_);
   transmit(bytes, "commit to nf_tables");
   return collect(first, owners);
 }
@@ -153,48 +148,41 @@ NfSocket::Outcome NfSocket::send(const Batch& batch, Ending ending) {
 NfSocket::Outcome NfSocket::collect(std::uint32_t first, const std::vector<std::size_t>& owners) {
   Outcome outcome;
   auto& refusal = outcome.refusal;
-  const auto ends_it = [&](const ::nlmsghdr* message, std::size_t left) {
-    const auto ack = decode_ack(message, left);
-    if (!ack) {  // an echo: nf_tables_commit() comes before the acknowledgements
-      if (message->nlmsg_type == kNewRule) {
-        outcome.handles.push_back(Attributes::of(message).be64(NFTA_RULE_HANDLE));
+  for (;;) {
+    for (const Reply& reply : Replies{channel_.receive("commit to nf_tables")}) {
+      const auto ack = decode_ack(reply);
+      // An echo: nf_tables_commit() comes before the acknowledgements.
+      if (!ack && reply.type() == kNewRule) {
+        outcome.handles.push_back(attributes_of(reply).be64(NFTA_RULE_HANDLE));
       }
-      return false;
+      if (!ack || ack->sequence - first > owners.size() + 1) continue;  // of an earlier batch
+      const std::size_t index = ack->sequence - first;
+      const bool whole = index == 0 || index > owners.size();
+      if (ack->error != 0 && !refusal) {
+        refusal = Refusal{ack->error, ack->text, whole ? SIZE_MAX : owners[index - 1]};
+      }
+      if (whole || index == owners.size()) return outcome;
     }
-    if (ack->sequence - first > owners.size() + 1) return false;  // of an earlier batch
-    const std::size_t index = ack->sequence - first;
-    const bool whole = index == 0 || index > owners.size();
-    if (ack->error != 0 && !refusal) {
-      refusal = Refusal{ack->error, ack->text, whole ? SIZE_MAX : owners[index - 1]};
-    }
-    return whole || index == owners.size();
-  };
-  while (!any_message(channel_.receive("commit to nf_tables"), ends_it)) {
   }
-  return outcome;
 }
 
 bool NfSocket::dump(Message request, const std::string& operation,
                     const std::function<void(const Attributes&)>& on_message) {
-  std::vector<std::uint8_t> bytes;
   const std::uint32_t sequence = ++sequence_;
-  append(bytes, std::move(request), sequence);
-  transmit(bytes, operation);
+  request.set_sequence(sequence);
+  channel_.send(request, operation);
   bool interrupted = false;
-  const auto ends_it = [&](const ::nlmsghdr* message, std::size_t left) {
-    if (message->nlmsg_seq != sequence) return false;
-    interrupted = interrupted || (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
-    const auto ack = decode_ack(message, left);
-    if (!ack) {
-      on_message(Attributes::of(message));
-    } else if (ack->error != 0) {
-      throw Error(operation, ack->error, ack->text);
+  for (;;) {
+    for (const Reply& reply : Replies{channel_.receive(operation)}) {
+      if (reply.sequence() != sequence) continue;
+      interrupted = interrupted || (reply.flags() & NLM_F_DUMP_INTR) != 0;
+      if (const auto ack = decode_ack(reply)) {
+        if (ack->error != 0) throw Error(operation, ack->error, ack->text);
+        return interrupted;
+      }
+      on_message(attributes_of(reply));
     }
-    return ack.has_value();
-  };
-  while (!any_message(channel_.receive(operation), ends_it)) {
   }
-  return interrupted;
 }
 
 bool NfSocket::finds(Message request, const std::string& operation) {
@@ -206,14 +194,14 @@ bool NfSocket::finds(Message request, const std::string& operation) {
 }
 
 bool NfSocket::has_chain(const ChainId& chain) {
-  Message request(nf_tables_head(NFT_MSG_GETCHAIN, 0, chain.family));
+  Message request = nf_tables_message(NFT_MSG_GETCHAIN, 0, chain.family);
   request.put(NFTA_CHAIN_TABLE, chain.table);
   request.put(NFTA_CHAIN_NAME, chain.chain);
   return finds(std::move(request), cat("find chain '", chain.str(), "'"));
 }
 
 bool NfSocket::has_table(TableFamily family, std::string_view table) {
-  Message request(nf_tables_head(NFT_MSG_GETTABLE, 0, family));
+  Message request = nf_tables_message(NFT_MSG_GETTABLE, 0, family);
   request.put(NFTA_TABLE_NAME, table);
   return finds(std::move(request), cat("find table '", name_of(family), " ", table, "'"));
 }
@@ -242,7 +230,7 @@ void NfSocket::list(const Listing& listing) {
 
 std::vector<std::string> NfSocket::tables(TableFamily family) {
   std::vector<std::string> found;
-  const Message request(nf_tables_head(NFT_MSG_GETTABLE, NLM_F_DUMP, family));
+  const Message request = nf_tables_message(NFT_MSG_GETTABLE, NLM_F_DUMP, family);
   const auto keep = [&](const Attributes& table) { found.push_back(table.text(NFTA_TABLE_NAME)); };
   list({cat("list tables '", name_of(family), "'"), request, [&] { found.clear(); }, keep});
   return found;
@@ -250,7 +238,7 @@ std::vector<std::string> NfSocket::tables(TableFamily family) {
 
 std::vector<Chain> NfSocket::chains(TableFamily family) {
   std::vector<Chain> found;
-  const Message request(nf_tables_head(NFT_MSG_GETCHAIN, NLM_F_DUMP, family));
+  const Message request = nf_tables_message(NFT_MSG_GETCHAIN, NLM_F_DUMP, family);
   const auto keep = [&](const Attributes& chain) { found.push_back(decode_chain(family, chain)); };
   list({cat("list chains '", name_of(family), "'"), request, [&] { found.clear(); }, keep});
   return found;
@@ -258,7 +246,7 @@ std::vector<Chain> NfSocket::chains(TableFamily family) {
 
 std::vector<Rule> NfSocket::rules(const ChainId& chain, const Filter& filter) {
   std::vector<Rule> found;
-  Message request(nf_tables_head(NFT_MSG_GETRULE, NLM_F_DUMP, chain.family));
+  Message request = nf_tables_message(NFT_MSG_GETRULE, NLM_F_DUMP, chain.family);
   request.put(NFTA_RULE_TABLE, chain.table);
   request.put(NFTA_RULE_CHAIN, chain.chain);
   const auto keep = [&](const Attributes& rule) {
@@ -279,7 +267,7 @@ std::vector<std::optional<Rule>> NfSocket::rules(const ChainId& chain,
   if (handles.empty()) return found;
   std::vector<Message> requests;
   for (const std::uint64_t handle : handles) {
-    Message& request = requests.emplace_back(nf_tables_head(NFT_MSG_GETRULE, 0, chain.family));
+    Message& request = requests.emplace_back(nf_tables_message(NFT_MSG_GETRULE, 0, chain.family));
     request.put(NFTA_RULE_TABLE, chain.table);
     request.put(NFTA_RULE_CHAIN, chain.chain);
     request.put_be64(NFTA_RULE_HANDLE, handle);
@@ -301,10 +289,10 @@ std::vector<Rule> NfSocket::table_rules(TableFamily family, std::string_view tab
 
 std::vector<Bytes> NfSocket::raw_table_rules(TableFamily family, std::string_view table) {
   std::vector<Bytes> found;
-  Message request(nf_tables_head(NFT_MSG_GETRULE, NLM_F_DUMP, family));
+  Message request = nf_tables_message(NFT_MSG_GETRULE, NLM_F_DUMP, family);
   request.put(NFTA_RULE_TABLE, table);
   const auto keep = [&](const Attributes& rule) {
-    if (rule.text_at(NFTA_RULE_TABLE) != table) return;
+    if (rule.find(NFTA_RULE_TABLE).text() != table) return;
     found.emplace_back(rule.bytes().begin(), rule.bytes().end());
   };
   list({cat("list rules '", name_of(family), " ", table, "'"), request, [&] { found.clear(); },
@@ -353,18 +341,17 @@ void NfSocket::ask(std::vector<Message> requests, const std::string& operation,
   std::vector<std::uint8_t> bytes;
   for (Message& request : requests) append(bytes, std::move(request), ++sequence_);
   transmit(bytes, operation);
-  std::size_t answered = 0;
-  const auto ends_it = [&](const ::nlmsghdr* message, std::size_t left) {
-    const std::size_t index = message->nlmsg_seq - first;
-    if (index >= requests.size()) return false;
-    if (const auto ack = decode_ack(message, left)) {
-      if (!means_nothing_there(ack->error)) throw Error(operation, ack->error, ack->text);
-    } else {
-      on_answer(index, Attributes::of(message));
+  for (std::size_t answered = 0; answered < requests.size();) {
+    for (const Reply& reply : Replies{channel_.receive(operation)}) {
+      const std::size_t index = reply.sequence() - first;
+      if (index >= requests.size()) continue;
+      ++answered;
+      if (const auto ack = decode_ack(reply)) {
+        if (!means_nothing_there(ack->error)) throw Error(operation, ack->error, ack->text);
+      } else {
+        on_answer(index, attributes_of(reply));
+      }
     }
-    return ++answered == requests.size();
-  };
-  while (!any_message(channel_.receive(operation), ends_it)) {
   }
 }
 

@@ -29,7 +29,7 @@ Bytes comment_userdata(std::string_view comment) {
   return out;
 }
 
-std::string text_in(Attributes::View userdata, std::uint8_t type) {
+std::string text_in(View userdata, std::uint8_t type) {
   while (userdata.size() >= 2) {
     const std::size_t length = userdata[1];
     if (length + 2 > userdata.size()) break;

@@ -4,8 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "netlink/nf/attributes.h"
-#include "netlink/nf/message.h"
+#include "netlink/nf/nfnetlink.h"
 
 /// What nf_tables keeps for user space with every object: entries of a type, a length and a value,
 /// a byte each for the first two (libnftnl/udata.h).
@@ -24,6 +23,6 @@ void append_number(Bytes& userdata, std::uint8_t type, std::uint32_t number);
 Bytes comment_userdata(std::string_view comment);
 
 /// The text of the first entry of that type, without its NUL; empty where there is none.
-std::string text_in(Attributes::View userdata, std::uint8_t type);
+std::string text_in(View userdata, std::uint8_t type);
 
 }  // namespace netlink::nf

@@ -30,12 +30,15 @@ LinkAddress decode_address(const Reply& reply) {
   std::uint32_t flags = head.ifa_flags;
   std::optional<Cidr> local;
   std::optional<Cidr> address;
-  reply.attributes(sizeof head, [&](std::uint16_t type, const void* data, std::size_t size) {
-    const bool is_ip = size == 4 || size == 16;
-    if (type == IFA_LOCAL && is_ip) local = Cidr::from_bytes(data, size, head.ifa_prefixlen);
-    if (type == IFA_ADDRESS && is_ip) address = Cidr::from_bytes(data, size, head.ifa_prefixlen);
-    if (type == IFA_FLAGS) flags = get_u32(data, size);
-  });
+  for (const auto& [type, value] : reply.attributes(sizeof head)) {
+    if (type == IFA_FLAGS) flags = read_struct<std::uint32_t>(value);
+    if (value.size() != 4 && value.size() != 16) continue;
+    const auto cidr = [&] {
+      return Cidr::from_bytes(value.data(), value.size(), head.ifa_prefixlen);
+    };
+    if (type == IFA_LOCAL) local = cidr();
+    if (type == IFA_ADDRESS) address = cidr();
+  }
   // IFA_ADDRESS is the other end of a point-to-point link; IPv6 has no IFA_LOCAL otherwise.
   out.cidr = local.value_or(address.value_or(Cidr()));
   out.tentative = (flags & IFA_F_TENTATIVE) != 0;

@@ -5,8 +5,6 @@
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
 
-#include <cstring>
-
 #include "netlink/types/error.h"
 
 namespace netlink {
@@ -17,7 +15,7 @@ void put_vlan(Message& message, std::uint16_t id, unsigned flags) {
   bridge_vlan_info info{};
   info.vid = id;
   info.flags = static_cast<std::uint16_t>(flags);
-  message.put(IFLA_BRIDGE_VLAN_INFO, &info, sizeof info);
+  message.put_struct(IFLA_BRIDGE_VLAN_INFO, info);
 }
 
 Request vlan_request(std::uint16_t type, const char* verb, const Link& port,
@@ -46,20 +44,15 @@ Request vlan_request(std::uint16_t type, const char* verb, const Link& port,
 
 std::vector<PortVlan> decode_port_vlans(const Reply& reply) {
   std::vector<PortVlan> out;
-  const auto entry = [&out](std::uint16_t type, const void* data, std::size_t size) {
-    bridge_vlan_info info;
-    if (type == BRIDGE_VLANDB_ENTRY_INFO && size >= sizeof info) {
-      std::memcpy(&info, data, sizeof info);
-      out.push_back({info.vid, info.vid, (info.flags & BRIDGE_VLAN_INFO_PVID) != 0,
-                     (info.flags & BRIDGE_VLAN_INFO_UNTAGGED) != 0});
-    }
-    // The range follows its first ID.
-    if (type == BRIDGE_VLANDB_ENTRY_RANGE && !out.empty()) out.back().last = get_u16(data, size);
-  };
-  reply.attributes(sizeof(br_vlan_msg),
-                   [&](std::uint16_t type, const void* data, std::size_t size) {
-                     if (type == BRIDGE_VLANDB_ENTRY) nested(data, size, entry);
-                   });
+  for (const Attribute& entry : reply.attributes(sizeof(br_vlan_msg))) {
+    const Attributes vlan = entry.nested();
+    if (entry.type != BRIDGE_VLANDB_ENTRY || !vlan.has(BRIDGE_VLANDB_ENTRY_INFO)) continue;
+    const auto info = vlan.find(BRIDGE_VLANDB_ENTRY_INFO).as<bridge_vlan_info>();
+    const Attribute last = vlan.find(BRIDGE_VLANDB_ENTRY_RANGE);
+    out.push_back({info.vid, last.value.empty() ? info.vid : last.u16(),
+                   (info.flags & BRIDGE_VLAN_INFO_PVID) != 0,
+                   (info.flags & BRIDGE_VLAN_INFO_UNTAGGED) != 0});
+  }
   return out;
 }
 

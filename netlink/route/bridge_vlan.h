@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "netlink/route/link.h"
-#include "netlink/route/message.h"
+#include "netlink/route/request.h"
 
 namespace netlink {
 

@@ -8,9 +8,8 @@
 #include <linux/veth.h>
 #include <net/if.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <span>
 
 #include "netlink/types/error.h"
 
@@ -18,116 +17,92 @@ namespace netlink {
 
 namespace {
 
-constexpr std::uint16_t kNewLinkFlags = NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK;
+constexpr unsigned kNewLinkFlags = NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK;
 
 void put_end(Message& message, const VethEnd& end, unsigned mtu) {
   message.put(IFLA_IFNAME, end.name);
-  message.put(IFLA_ADDRESS, end.mac.bytes.data(), end.mac.bytes.size());
+  message.put(IFLA_ADDRESS, end.mac.bytes);
   if (mtu != 0) message.put_u32(IFLA_MTU, mtu);
   if (end.master != 0) message.put_u32(IFLA_MASTER, static_cast<std::uint32_t>(end.master));
 }
 
-void decode_info_data(Link& link, const void* data, std::size_t size) {
+void decode_link_info(Link& link, const Attributes& info) {
+  link.kind = info.text(IFLA_INFO_KIND);
+  const Attributes port = info.nested(IFLA_INFO_SLAVE_DATA);
+  link.hairpin = port.find(IFLA_BRPORT_MODE).u8() != 0;
+  link.isolated = port.find(IFLA_BRPORT_ISOLATED).u8() != 0;
   if (link.kind != "bridge") return;
-  nested(data, size, [&link](std::uint16_t type, const void* value, std::size_t length) {
-    if (type == IFLA_BR_VLAN_FILTERING) link.vlan_filtering = get_u8(value, length) != 0;
-    if (type == IFLA_BR_VLAN_DEFAULT_PVID) link.default_pvid = get_u16(value, length);
-  });
-}
-
-void decode_port_data(Link& link, const void* data, std::size_t size) {
-  nested(data, size, [&link](std::uint16_t type, const void* value, std::size_t length) {
-    if (type == IFLA_BRPORT_MODE) link.hairpin = get_u8(value, length) != 0;
-    if (type == IFLA_BRPORT_ISOLATED) link.isolated = get_u8(value, length) != 0;
-  });
-}
-
-void decode_link_info(Link& link, const void* data, std::size_t size) {
-  // The kernel sends the kind before its data.
-  nested(data, size, [&link](std::uint16_t type, const void* value, std::size_t length) {
-    if (type == IFLA_INFO_KIND) link.kind = get_text(value, length);
-    if (type == IFLA_INFO_DATA) decode_info_data(link, value, length);
-    if (type == IFLA_INFO_SLAVE_DATA) decode_port_data(link, value, length);
-  });
+  const Attributes bridge = info.nested(IFLA_INFO_DATA);
+  link.vlan_filtering = bridge.find(IFLA_BR_VLAN_FILTERING).u8() != 0;
+  link.default_pvid = bridge.find(IFLA_BR_VLAN_DEFAULT_PVID).u16();
 }
 
 // One of the settings that the kernel sends as an array.
-int setting(const void* data, std::size_t size, std::size_t which) {
-  int value = 0;
-  if ((which + 1) * sizeof value <= size) {
-    std::memcpy(&value, static_cast<const char*>(data) + which * sizeof value, sizeof value);
-  }
-  return value;
+int setting(View settings, std::size_t which) {
+  return read_struct<int>(settings.subspan(std::min(which * sizeof(int), settings.size())));
 }
 
-Ipv6Settings decode_ipv6(const void* data, std::size_t size) {
-  return {.accept_ra = setting(data, size, DEVCONF_ACCEPT_RA),
-          .accept_dad = setting(data, size, DEVCONF_ACCEPT_DAD),
-          .disable_ipv6 = setting(data, size, DEVCONF_DISABLE_IPV6),
-          .keep_addr_on_down = setting(data, size, DEVCONF_KEEP_ADDR_ON_DOWN),
-          .ndisc_notify = setting(data, size, DEVCONF_NDISC_NOTIFY)};
-}
-
-void decode_family(Link& link, int family, std::uint16_t type, std::span<const char> settings) {
-  if (family == AF_INET6 && type == IFLA_INET6_CONF) {
-    link.ipv6 = decode_ipv6(settings.data(), settings.size());
-  } else if (family == AF_INET && type == IFLA_INET_CONF) {
-    // Numbered from 1 (linux/ip.h).
-    const std::size_t which = IPV4_DEVCONF_ROUTE_LOCALNET - 1;
-    link.route_localnet = setting(settings.data(), settings.size(), which) == 1;
+void decode_families(Link& link, const Attributes& families) {
+  for (const Attribute& family : families) {
+    if (family.type == AF_INET6) {
+      const auto found = family.nested().find(IFLA_INET6_CONF);
+      if (found.type == 0) continue;
+      link.ipv6 = {.accept_ra = setting(found.value, DEVCONF_ACCEPT_RA),
+                   .accept_dad = setting(found.value, DEVCONF_ACCEPT_DAD),
+                   .disable_ipv6 = setting(found.value, DEVCONF_DISABLE_IPV6),
+                   .keep_addr_on_down = setting(found.value, DEVCONF_KEEP_ADDR_ON_DOWN),
+                   .ndisc_notify = setting(found.value, DEVCONF_NDISC_NOTIFY)};
+    } else if (family.type == AF_INET) {
+      // Numbered from 1 (linux/ip.h).
+      const auto found = family.nested().find(IFLA_INET_CONF);
+      link.route_localnet = setting(found.value, IPV4_DEVCONF_ROUTE_LOCALNET - 1) == 1;
+    }
   }
 }
 
-void decode_families(Link& link, const void* data, std::size_t size) {
-  nested(data, size, [&link](std::uint16_t family, const void* value, std::size_t length) {
-    nested(value, length, [&](std::uint16_t type, const void* settings, std::size_t bytes) {
-      decode_family(link, family, type, {static_cast<const char*>(settings), bytes});
-    });
-  });
-}
-
-void decode_peer(Link& link, std::uint16_t type, int value) {
-  if (type == IFLA_LINK) link.peer_index = value;
-  if (type == IFLA_LINK_NETNSID) link.peer_nsid = value;
-}
-
-void decode_attribute(Link& link, std::uint16_t type, const void* data, std::size_t size) {
-  switch (type) {
+void decode_attribute(Link& link, const Attribute& one) {
+  switch (one.type) {
     case IFLA_IFNAME:
-      link.name = get_text(data, size);
+      link.name = one.text();
       break;
     case IFLA_ADDRESS:
-      if (size == link.mac.bytes.size()) std::memcpy(link.mac.bytes.data(), data, size);
+      if (one.value.size() == link.mac.bytes.size()) link.mac = one.as<Mac>();
       break;
     case IFLA_MTU:
-      link.mtu = get_u32(data, size);
+      link.mtu = one.u32();
       break;
     case IFLA_GSO_MAX_SIZE:
-      link.gso_max_size = get_u32(data, size);
+      link.gso_max_size = one.u32();
       break;
     case IFLA_OPERSTATE:
-      link.oper_state = static_cast<OperState>(get_u8(data, size));
+      link.oper_state = OperState{one.u8()};
       break;
     case IFLA_MASTER:
-      link.master = static_cast<int>(get_u32(data, size));
+      link.master = one.as<int>();
+      break;
+    case IFLA_LINK:
+      link.peer_index = one.as<int>();
+      break;
+    case IFLA_LINK_NETNSID:
+      link.peer_nsid = one.as<int>();
       break;
     case IFLA_IFALIAS:
-      link.alias = get_text(data, size);
+      link.alias = one.text();
       break;
     case IFLA_QDISC:
-      link.qdisc = get_text(data, size);
+      link.qdisc = one.text();
       break;
     case IFLA_TXQLEN:
-      link.tx_queue_length = get_u32(data, size);
+      link.tx_queue_length = one.u32();
       break;
     case IFLA_AF_SPEC:
-      decode_families(link, data, size);
+      decode_families(link, one.nested());
       break;
     case IFLA_LINKINFO:
-      decode_link_info(link, data, size);
+      decode_link_info(link, one.nested());
       break;
     default:
-      decode_peer(link, type, static_cast<int>(get_u32(data, size)));
+      break;
   }
 }
 
@@ -147,16 +122,14 @@ Link decode_link(const Reply& reply) {
   link.up = (head.ifi_flags & IFF_UP) != 0;
   link.loopback = (head.ifi_flags & IFF_LOOPBACK) != 0;
   link.promiscuous = (head.ifi_flags & IFF_PROMISC) != 0;
-  reply.attributes(sizeof head, [&link](std::uint16_t type, const void* data, std::size_t size) {
-    decode_attribute(link, type, data, size);
-  });
+  for (const Attribute& one : reply.attributes(sizeof head)) decode_attribute(link, one);
   return link;
 }
 
 Request add(const Bridge& spec) {
   Message message(RTM_NEWLINK, kNewLinkFlags, ifinfomsg{});
   message.put(IFLA_IFNAME, spec.name);
-  message.put(IFLA_ADDRESS, spec.mac.bytes.data(), spec.mac.bytes.size());
+  message.put(IFLA_ADDRESS, spec.mac.bytes);
   if (spec.mtu != 0) message.put_u32(IFLA_MTU, spec.mtu);
   message.nest(IFLA_LINKINFO, [&] {
     message.put(IFLA_INFO_KIND, "bridge");
@@ -209,7 +182,7 @@ Request set_link(const Link& link, const LinkChange& change) {
   Message message(RTM_SETLINK, NLM_F_ACK, head);
   if (link.index == 0) message.put(IFLA_IFNAME, link.name);
   if (change.master) message.put_u32(IFLA_MASTER, static_cast<std::uint32_t>(*change.master));
-  if (change.mac) message.put(IFLA_ADDRESS, change.mac->bytes.data(), change.mac->bytes.size());
+  if (change.mac) message.put(IFLA_ADDRESS, change.mac->bytes);
   if (change.alias) message.put(IFLA_IFALIAS, *change.alias);
   if (change.mtu) message.put_u32(IFLA_MTU, *change.mtu);
   if (change.gso_max_size) message.put_u32(IFLA_GSO_MAX_SIZE, *change.gso_max_size);

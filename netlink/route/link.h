@@ -5,7 +5,7 @@
 #include <string>
 
 #include "netlink/netns.h"
-#include "netlink/route/message.h"
+#include "netlink/route/request.h"
 #include "netlink/types/mac.h"
 
 namespace netlink {

@@ -17,7 +17,7 @@ Request correct_neighbour(const Link& link, const Ip& ip, const Mac& mac) {
   head.ndm_state = NUD_STALE;  // known, to be confirmed when used
   Message message(RTM_NEWNEIGH, NLM_F_REPLACE | NLM_F_ACK, head);
   message.put(NDA_DST, ip);
-  message.put(NDA_LLADDR, mac.bytes.data(), mac.bytes.size());
+  message.put(NDA_LLADDR, mac.bytes);
   return {
       cat("correct neighbour ", ip.str(), " on '", link.name, "'"), std::move(message), {ENOENT}};
 }

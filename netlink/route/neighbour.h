@@ -1,7 +1,7 @@
 #pragma once
 
 #include "netlink/route/link.h"
-#include "netlink/route/message.h"
+#include "netlink/route/request.h"
 
 namespace netlink {
 

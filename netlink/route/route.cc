@@ -16,14 +16,15 @@ LinkRoute decode_route(const Reply& reply) {
   out.table = head.rtm_table;
   out.scope = head.rtm_scope;
   out.protocol = head.rtm_protocol;
-  reply.attributes(sizeof head, [&](std::uint16_t type, const void* data, std::size_t size) {
+  for (const Attribute& one : reply.attributes(sizeof head)) {
+    const auto [data, size] = std::pair(one.value.data(), one.value.size());
     const bool is_ip = size == 4 || size == 16;
-    if (type == RTA_DST && is_ip) out.dst = Cidr::from_bytes(data, size, head.rtm_dst_len);
-    if (type == RTA_GATEWAY && is_ip) out.gateway = Ip::from_bytes(data, size);
-    if (type == RTA_OIF) out.link = static_cast<int>(get_u32(data, size));
-    if (type == RTA_TABLE) out.table = get_u32(data, size);
-    if (type == RTA_PRIORITY) out.priority = get_u32(data, size);
-  });
+    if (one.type == RTA_DST && is_ip) out.dst = Cidr::from_bytes(data, size, head.rtm_dst_len);
+    if (one.type == RTA_GATEWAY && is_ip) out.gateway = Ip::from_bytes(data, size);
+    if (one.type == RTA_OIF) out.link = one.as<int>();
+    if (one.type == RTA_TABLE) out.table = one.u32();
+    if (one.type == RTA_PRIORITY) out.priority = one.u32();
+  }
   return out;
 }
 
@@ -69,11 +70,8 @@ std::optional<Path> decode_path(const Reply& reply) {
   const auto head = reply.fixed<rtmsg>();
   const int type = head.rtm_type;
   if (type == RTN_BLACKHOLE || type == RTN_UNREACHABLE || type == RTN_PROHIBIT) return std::nullopt;
-  Path out{.link = 0, .local = type == RTN_LOCAL};
-  reply.attributes(sizeof head, [&](std::uint16_t attribute, const void* data, std::size_t size) {
-    if (attribute == RTA_OIF) out.link = static_cast<int>(get_u32(data, size));
-  });
-  return out;
+  return Path{.link = reply.attributes(sizeof head).find(RTA_OIF).as<int>(),
+              .local = type == RTN_LOCAL};
 }
 
 }  // namespace netlink

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "netlink/route/link.h"
-#include "netlink/route/message.h"
+#include "netlink/route/request.h"
 #include "netlink/types/ip.h"
 
 namespace netlink {

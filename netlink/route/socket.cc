@@ -11,7 +11,6 @@
 #include <cerrno>
 
 #include "netlink/ack.h"
-#include "netlink/messages.h"
 #include "netlink/sending.h"
 
 namespace netlink {
@@ -64,9 +63,8 @@ RouteSocket::~RouteSocket() = default;
 std::vector<iovec> RouteSocket::number(std::vector<Request>& requests) {
   std::vector<iovec> parts;
   for (Request& request : requests) {
-    nlmsghdr* const header = request.message.header();
-    header->nlmsg_seq = sequence_++;
-    parts.push_back({header, header->nlmsg_len});
+    request.message.set_sequence(sequence_++);
+    parts.push_back(part_of(request.message));
   }
   return parts;
 }
@@ -76,32 +74,23 @@ void RouteSocket::transmit(std::vector<Request>& requests) {
 }
 
 std::uint32_t RouteSocket::transmit(Message& message, const std::string& operation) {
-  nlmsghdr* const header = message.header();
-  header->nlmsg_seq = sequence_++;
-  channel_.send({{header, header->nlmsg_len}}, operation);
-  return header->nlmsg_seq;
-}
-
-void RouteSocket::receive(const std::string& operation,
-                          const std::function<void(const nlmsghdr*, std::size_t)>& each) {
-  any_message(channel_.receive(operation), [&each](const nlmsghdr* message, std::size_t left) {
-    each(message, left);
-    return false;
-  });
+  message.set_sequence(sequence_);
+  channel_.send(message, operation);
+  return sequence_++;
 }
 
 std::optional<Error> RouteSocket::collect(const std::vector<Request>& requests,
                                           std::uint32_t first) {
   std::optional<Error> failure;
   for (std::size_t answered = 0; answered < requests.size();) {
-    receive(requests.front().operation, [&](const nlmsghdr* header, std::size_t left) {
-      const auto ack = decode_ack(header, left);
-      if (!ack || ack->sequence - first >= requests.size()) return;
+    for (const Reply& reply : Replies{channel_.receive(requests.front().operation)}) {
+      const auto ack = decode_ack(reply);
+      if (!ack || ack->sequence - first >= requests.size()) continue;
       ++answered;
       const Request& request = requests[ack->sequence - first];
       if (!tolerates(request, ack->error) && !failure)
         failure.emplace(request.operation, ack->error, ack->text);
-    });
+    }
   }
   return failure;
 }
@@ -132,15 +121,15 @@ void RouteSocket::send(Request request) {
 void RouteSocket::ask(Request request, const Handler& handler) {
   const std::uint32_t sequence = transmit(request.message, request.operation);
   for (bool answered = false; !answered;) {
-    receive(request.operation, [&](const nlmsghdr* header, std::size_t left) {
-      if (header->nlmsg_seq != sequence) return;
+    for (const Reply& reply : Replies{channel_.receive(request.operation)}) {
+      if (reply.sequence() != sequence) continue;
       answered = true;
-      if (const auto ack = decode_ack(header, left)) {
+      if (const auto ack = decode_ack(reply)) {
         if (!tolerates(request, ack->error)) throw Error(request.operation, ack->error, ack->text);
       } else {
-        handler(Reply(header));
+        handler(reply);
       }
-    });
+    }
   }
 }
 
@@ -178,9 +167,8 @@ std::optional<bool> RouteSocket::forwards(Family family) {
   std::optional<bool> out;
   ask({"ask whether packets are forwarded", std::move(message), {EOPNOTSUPP, EINVAL, ENODEV}},
       [&](const Reply& reply) {
-        reply.attributes(sizeof head, [&](std::uint16_t type, const void* data, std::size_t size) {
-          if (type == NETCONFA_FORWARDING) out = get_u32(data, size) != 0;
-        });
+        const Attribute found = reply.attributes(sizeof head).find(NETCONFA_FORWARDING);
+        if (!found.value.empty()) out = found.u32() != 0;
       });
   return out;
 }
@@ -191,11 +179,9 @@ std::optional<int> RouteSocket::nsid(const NetNs& ns) {
   message.put_u32(NETNSA_FD, static_cast<std::uint32_t>(ns.fd()));
   std::optional<int> out;
   ask({"ask for the ID of a network namespace", std::move(message)}, [&](const Reply& reply) {
-    reply.attributes(sizeof head, [&](std::uint16_t type, const void* data, std::size_t size) {
-      if (type != NETNSA_NSID) return;
-      const int id = static_cast<int>(get_u32(data, size));
-      if (id != NETNSA_NSID_NOT_ASSIGNED) out = id;
-    });
+    const Attribute found = reply.attributes(sizeof head).find(NETNSA_NSID);
+    const int id = found.as<int>();
+    if (!found.value.empty() && id != NETNSA_NSID_NOT_ASSIGNED) out = id;
   });
   return out;
 }
@@ -226,31 +212,30 @@ void RouteSocket::finish() {
 bool RouteSocket::dump_once(const char* operation, Message& message, const Handler& handler) {
   const std::uint32_t sequence = transmit(message, operation);
   bool consistent = true;
-  for (bool done = false; !done;) {
-    receive(operation, [&](const nlmsghdr* header, std::size_t left) {
-      if (header->nlmsg_seq != sequence) return;
-      if ((header->nlmsg_flags & NLM_F_DUMP_INTR) != 0) consistent = false;
-      if (const auto ack = decode_ack(header, left)) {
-        done = true;
+  for (;;) {
+    for (const Reply& reply : Replies{channel_.receive(operation)}) {
+      if (reply.sequence() != sequence) continue;
+      if ((reply.flags() & NLM_F_DUMP_INTR) != 0) consistent = false;
+      if (const auto ack = decode_ack(reply)) {
         if (ack->error != 0) throw Error(operation, ack->error, ack->text);
-      } else {
-        handler(Reply(header));
+        return consistent;
       }
-    });
+      handler(reply);
+    }
   }
-  return consistent;
 }
 
 void RouteSocket::dump(const char* operation, Message message, const Handler& handler) {
-  message.header()->nlmsg_flags |= NLM_F_DUMP;
-  std::vector<std::vector<char>> replies;
+  message.add_flags(NLM_F_DUMP);
+  Bytes replies;
   for (int attempt = 0; attempt < kMostDumps; ++attempt) {
     replies.clear();
-    const bool consistent = dump_once(
-        operation, message, [&replies](const Reply& reply) { replies.push_back(reply.copy()); });
+    const bool consistent = dump_once(operation, message, [&replies](const Reply& reply) {
+      replies.insert(replies.end(), reply.bytes().begin(), reply.bytes().end());
+      replies.resize(aligned(replies.size()));
+    });
     if (!consistent) continue;
-    for (const auto& bytes : replies)
-      handler(Reply(reinterpret_cast<const nlmsghdr*>(bytes.data())));
+    for (const Reply& reply : Replies{replies}) handler(reply);
     return;
   }
   throw Error(operation, EAGAIN, "the table kept changing while it was read");

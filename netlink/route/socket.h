@@ -12,7 +12,7 @@
 #include "netlink/route/address.h"
 #include "netlink/route/bridge_vlan.h"
 #include "netlink/route/link.h"
-#include "netlink/route/message.h"
+#include "netlink/route/request.h"
 #include "netlink/route/route.h"
 #include "netlink/types/error.h"
 
@@ -99,9 +99,6 @@ class RouteSocket {
   std::optional<Link> find(Request request);
   /// One message alone, under the next sequence number, which it returns.
   std::uint32_t transmit(Message& message, const std::string& operation);
-  /// One datagram; calls each for every message in it.
-  void receive(const std::string& operation,
-               const std::function<void(const struct nlmsghdr*, std::size_t)>& each);
 
   NetNs ns_;
   Channel channel_;

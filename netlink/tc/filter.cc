@@ -31,13 +31,13 @@ tcmsg head_of(const Link& link, const FilterGroup& group, std::uint16_t protocol
 }
 
 // A selector is a header and as many keys as it says.
-std::vector<char> selector_of(const std::vector<Key>& keys) {
+Bytes selector_of(const std::vector<Key>& keys) {
   tc_u32_sel selector{};
   selector.flags = TC_U32_TERMINAL;
   selector.nkeys = static_cast<unsigned char>(keys.size());
-  std::vector<char> out(sizeof selector + keys.size() * sizeof(tc_u32_key));
+  Bytes out(sizeof selector + keys.size() * sizeof(tc_u32_key));
   std::memcpy(out.data(), &selector, sizeof selector);
-  char* at = out.data() + sizeof selector;
+  std::uint8_t* at = out.data() + sizeof selector;
   for (const Key& key : keys) {
     tc_u32_key wire{};
     wire.val = ::htonl(key.value);
@@ -50,9 +50,8 @@ std::vector<char> selector_of(const std::vector<Key>& keys) {
 }
 
 void put_u32_filter(Message& message, const std::vector<Key>& keys, Handle flow) {
-  const auto selector = selector_of(keys);
   message.put_u32(TCA_U32_CLASSID, static_cast<std::uint32_t>(flow));
-  message.put(TCA_U32_SEL, selector.data(), selector.size());
+  message.put(TCA_U32_SEL, selector_of(keys));
 }
 
 void put_redirect(Message& message, int to_link) {
@@ -63,8 +62,7 @@ void put_redirect(Message& message, int to_link) {
   message.nest(TCA_U32_ACT, [&] {
     message.nest(1, [&] {  // the first action
       message.put(TCA_ACT_KIND, "mirred");
-      message.nest(TCA_ACT_OPTIONS,
-                   [&] { message.put(TCA_MIRRED_PARMS, &parameters, sizeof parameters); });
+      message.nest(TCA_ACT_OPTIONS, [&] { message.put_struct(TCA_MIRRED_PARMS, parameters); });
     });
   });
 }
@@ -72,8 +70,7 @@ void put_redirect(Message& message, int to_link) {
 Request put(const Link& link, const Redirect& redirect, const char* verb, unsigned flags) {
   tcmsg head = head_of(link, {redirect.parent, redirect.priority}, ETH_P_ALL);
   head.tcm_handle = static_cast<std::uint32_t>(redirect.handle);
-  Message message(RTM_NEWTFILTER, static_cast<std::uint16_t>(NLM_F_CREATE | NLM_F_ACK | flags),
-                  head);
+  Message message(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_ACK | flags, head);
   message.put(TCA_KIND, "u32");
   message.nest(TCA_OPTIONS, [&] {
     put_u32_filter(message, {Key{}}, tc::handle(1, 1));
@@ -86,8 +83,7 @@ Request put(const Link& link, const Redirect& redirect, const char* verb, unsign
 Request put(const Link& link, const Program& program, const char* verb, unsigned flags) {
   tcmsg head = head_of(link, {program.parent, program.priority}, ETH_P_ALL);
   head.tcm_handle = static_cast<std::uint32_t>(program.handle);
-  Message message(RTM_NEWTFILTER, static_cast<std::uint16_t>(NLM_F_CREATE | NLM_F_ACK | flags),
-                  head);
+  Message message(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_ACK | flags, head);
   message.put(TCA_KIND, "bpf");
   message.nest(TCA_OPTIONS, [&] {
     message.put_u32(TCA_BPF_FD, static_cast<std::uint32_t>(program.fd));
@@ -97,62 +93,43 @@ Request put(const Link& link, const Program& program, const char* verb, unsigned
   return {cat(verb, " program '", program.name, "' of '", link.name, "'"), std::move(message)};
 }
 
-std::vector<Key> decode_selector(const void* data, std::size_t size) {
-  tc_u32_sel selector;
+std::vector<Key> decode_selector(View selector) {
   std::vector<Key> out;
-  if (size < sizeof selector) return out;
-  std::memcpy(&selector, data, sizeof selector);
-  const std::size_t count =
-      std::min<std::size_t>(selector.nkeys, (size - sizeof selector) / sizeof(tc_u32_key));
-  for (std::size_t i = 0; i < count; ++i) {
-    tc_u32_key wire;
-    std::memcpy(&wire, static_cast<const char*>(data) + sizeof selector + i * sizeof wire,
-                sizeof wire);
+  auto count = read_struct<tc_u32_sel>(selector).nkeys;
+  for (View rest = selector; count > 0; --count) {
+    rest = rest.subspan(out.empty() ? sizeof(tc_u32_sel) : sizeof(tc_u32_key));
+    if (rest.size() < sizeof(tc_u32_key)) break;
+    const auto wire = read_struct<tc_u32_key>(rest);
     out.push_back({::ntohl(wire.val), ::ntohl(wire.mask), wire.off});
   }
   return out;
 }
 
-std::optional<Mirred> decode_mirred(const void* data, std::size_t size) {
-  std::string kind;
-  std::optional<Mirred> out;
-  const auto parameters = [&out](std::uint16_t type, const void* value, std::size_t length) {
-    tc_mirred wire;
-    if (type != TCA_MIRRED_PARMS || length < sizeof wire) return;
-    std::memcpy(&wire, value, sizeof wire);
-    out = {static_cast<int>(wire.ifindex), wire.eaction == TCA_EGRESS_REDIR, wire.action};
-  };
-  // The kernel sends the kind before its options.
-  nested(data, size, [&](std::uint16_t type, const void* value, std::size_t length) {
-    if (type == TCA_ACT_KIND) kind = get_text(value, length);
-    if (type == TCA_ACT_OPTIONS && kind == "mirred") nested(value, length, parameters);
-  });
+// The actions that are a mirred.
+std::vector<Mirred> decode_mirreds(const Attributes& actions) {
+  std::vector<Mirred> out;
+  for (const Attribute& action : actions) {
+    const Attributes parts = action.nested();
+    const Attribute found = parts.nested(TCA_ACT_OPTIONS).find(TCA_MIRRED_PARMS);
+    const auto wire = found.as<tc_mirred>();
+    if (parts.find(TCA_ACT_KIND).text() != "mirred" || found.value.size() < sizeof wire) continue;
+    out.push_back({static_cast<int>(wire.ifindex), wire.eaction == TCA_EGRESS_REDIR, wire.action});
+  }
   return out;
 }
 
 // False where it is a table, which has no selector.
-bool decode_u32(FilterState& out, const void* data, std::size_t size) {
-  bool is_filter = false;
-  const auto action = [&out](std::uint16_t /*order*/, const void* value, std::size_t length) {
-    if (const auto mirred = decode_mirred(value, length)) out.mirreds.push_back(*mirred);
-  };
-  nested(data, size, [&](std::uint16_t type, const void* value, std::size_t length) {
-    if (type == TCA_U32_CLASSID) out.flow = Handle{get_u32(value, length)};
-    if (type == TCA_U32_ACT) nested(value, length, action);
-    if (type != TCA_U32_SEL) return;
-    is_filter = true;
-    out.keys = decode_selector(value, length);
-  });
-  return is_filter;
+bool decode_u32(FilterState& out, const Attributes& options) {
+  out.flow = Handle{options.find(TCA_U32_CLASSID).u32()};
+  out.mirreds = decode_mirreds(options.nested(TCA_U32_ACT));
+  out.keys = decode_selector(options.find(TCA_U32_SEL).value);
+  return options.find(TCA_U32_SEL).type != 0;
 }
 
-void decode_program(FilterState& out, const void* data, std::size_t size) {
-  nested(data, size, [&](std::uint16_t type, const void* value, std::size_t length) {
-    if (type == TCA_BPF_NAME) out.program = get_text(value, length);
-    if (type == TCA_BPF_ID) out.program_id = get_u32(value, length);
-    if (type == TCA_BPF_FLAGS)
-      out.direct_action = (get_u32(value, length) & TCA_BPF_FLAG_ACT_DIRECT) != 0;
-  });
+void decode_program(FilterState& out, const Attributes& options) {
+  out.program = options.text(TCA_BPF_NAME);
+  out.program_id = options.find(TCA_BPF_ID).u32();
+  out.direct_action = (options.find(TCA_BPF_FLAGS).u32() & TCA_BPF_FLAG_ACT_DIRECT) != 0;
 }
 
 }  // namespace
@@ -231,13 +208,12 @@ std::optional<FilterState> decode_filter(const Reply& reply) {
                   .handle = Handle{head.tcm_handle},
                   .priority = static_cast<std::uint16_t>(head.tcm_info >> 16),
                   .protocol = ::ntohs(static_cast<std::uint16_t>(head.tcm_info & 0xFFFFU))};
+  const Attributes attributes = reply.attributes(sizeof head);
+  const Attributes options = attributes.nested(TCA_OPTIONS);
+  out.kind = attributes.text(TCA_KIND);
   bool is_filter = head.tcm_handle != 0;
-  reply.attributes(sizeof head, [&](std::uint16_t type, const void* data, std::size_t size) {
-    if (type == TCA_KIND) out.kind = get_text(data, size);  // comes before the options
-    if (type != TCA_OPTIONS) return;
-    if (out.kind == "u32") is_filter = decode_u32(out, data, size);
-    if (out.kind == "bpf") decode_program(out, data, size);
-  });
+  if (out.kind == "u32") is_filter = decode_u32(out, options);
+  if (out.kind == "bpf") decode_program(out, options);
   if (!is_filter) return std::nullopt;
   return out;
 }

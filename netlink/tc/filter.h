@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "netlink/route/link.h"
-#include "netlink/route/message.h"
+#include "netlink/route/request.h"
 #include "netlink/tc/handle.h"
 #include "netlink/types/ip.h"
 

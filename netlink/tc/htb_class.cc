@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <limits>
 
 #include "netlink/types/error.h"
@@ -36,30 +35,6 @@ std::uint32_t quantum_of(std::uint64_t rate) {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(rate / 10, 1000, 200000));
 }
 
-std::uint64_t read_u64(const void* data, std::size_t size) {
-  std::uint64_t out = 0;
-  if (size >= sizeof out) std::memcpy(&out, data, sizeof out);
-  return out;
-}
-
-void decode_options(HtbClass& out, const void* data, std::size_t size) {
-  std::uint64_t rate64 = 0, ceil64 = 0;
-  nested(data, size, [&](std::uint16_t type, const void* value, std::size_t length) {
-    tc_htb_opt parameters;
-    if (type == TCA_HTB_PARMS && length >= sizeof parameters) {
-      std::memcpy(&parameters, value, sizeof parameters);
-      out.rate = parameters.rate.rate;
-      out.ceil = parameters.ceil.rate;
-      out.buffer = parameters.buffer;
-      out.cbuffer = parameters.cbuffer;
-    }
-    if (type == TCA_HTB_RATE64) rate64 = read_u64(value, length);
-    if (type == TCA_HTB_CEIL64) ceil64 = read_u64(value, length);
-  });
-  if (rate64 != 0) out.rate = rate64;
-  if (ceil64 != 0) out.ceil = ceil64;
-}
-
 }  // namespace
 
 Request replace(const Link& link, const HtbClass& wanted) {
@@ -72,9 +47,9 @@ Request replace(const Link& link, const HtbClass& wanted) {
   Message message(RTM_NEWTCLASS, NLM_F_CREATE | NLM_F_REPLACE | NLM_F_ACK, head_of(link, wanted));
   message.put(TCA_KIND, "htb");
   message.nest(TCA_OPTIONS, [&] {
-    message.put(TCA_HTB_PARMS, &parameters, sizeof parameters);
-    if (wanted.rate > kMost32) message.put(TCA_HTB_RATE64, &wanted.rate, sizeof wanted.rate);
-    if (wanted.ceil > kMost32) message.put(TCA_HTB_CEIL64, &wanted.ceil, sizeof wanted.ceil);
+    message.put_struct(TCA_HTB_PARMS, parameters);
+    if (wanted.rate > kMost32) message.put_u64(TCA_HTB_RATE64, wanted.rate);
+    if (wanted.ceil > kMost32) message.put_u64(TCA_HTB_CEIL64, wanted.ceil);
   });
   return {cat("replace class ", str(wanted.id), " of '", link.name, "'"), std::move(message)};
 }
@@ -88,14 +63,18 @@ Request remove(const Link& link, const HtbClass& wanted) {
 
 std::optional<HtbClass> decode_htb_class(const Reply& reply) {
   const auto head = reply.fixed<tcmsg>();
-  HtbClass out{.parent = Handle{head.tcm_parent}, .id = Handle{head.tcm_handle}};
-  bool is_htb = false;
-  reply.attributes(sizeof head, [&](std::uint16_t type, const void* data, std::size_t size) {
-    if (type == TCA_KIND) is_htb = get_text(data, size) == "htb";
-    if (type == TCA_OPTIONS) decode_options(out, data, size);
-  });
-  if (!is_htb) return std::nullopt;
-  return out;
+  const Attributes attributes = reply.attributes(sizeof head);
+  if (attributes.find(TCA_KIND).text() != "htb") return std::nullopt;
+  const Attributes options = attributes.nested(TCA_OPTIONS);
+  const auto parameters = options.find(TCA_HTB_PARMS).as<tc_htb_opt>();
+  const std::uint64_t rate = options.find(TCA_HTB_RATE64).u64();
+  const std::uint64_t ceil = options.find(TCA_HTB_CEIL64).u64();
+  return HtbClass{.parent = Handle{head.tcm_parent},
+                  .id = Handle{head.tcm_handle},
+                  .rate = rate != 0 ? rate : parameters.rate.rate,
+                  .ceil = ceil != 0 ? ceil : parameters.ceil.rate,
+                  .buffer = parameters.buffer,
+                  .cbuffer = parameters.cbuffer};
 }
 
 }  // namespace netlink::tc

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "netlink/route/link.h"
-#include "netlink/route/message.h"
+#include "netlink/route/request.h"
 #include "netlink/tc/handle.h"
 
 namespace netlink::tc {

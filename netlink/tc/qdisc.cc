@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <limits>
 #include <string_view>
 
@@ -19,13 +18,6 @@ using std::chrono::microseconds;
 
 constexpr std::uint32_t kMost32 = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t kHtbVersion = 3, kHtbRateToQuantum = 10;
-
-template <class T>
-T read_struct(const void* data, std::size_t size) {
-  T out{};
-  if (size >= sizeof out) std::memcpy(&out, data, sizeof out);
-  return out;
-}
 
 void put_u32_if(Message& message, std::uint16_t attribute,
                 const std::optional<std::uint32_t>& value) {
@@ -56,10 +48,10 @@ void put_options(Message& message, const Tbf& tbf) {
   parameters.peakrate.rate = static_cast<std::uint32_t>(std::min<std::uint64_t>(peak, kMost32));
   parameters.peakrate.linklayer = TC_LINKLAYER_ETHERNET;
   message.nest(TCA_OPTIONS, [&] {
-    message.put(TCA_TBF_PARMS, &parameters, sizeof parameters);
-    if (tbf.rate > kMost32) message.put(TCA_TBF_RATE64, &tbf.rate, sizeof tbf.rate);
+    message.put_struct(TCA_TBF_PARMS, parameters);
+    if (tbf.rate > kMost32) message.put_u64(TCA_TBF_RATE64, tbf.rate);
     if (peak == 0) return;
-    message.put(TCA_TBF_PRATE64, &peak, sizeof peak);
+    message.put_u64(TCA_TBF_PRATE64, peak);
     message.put_u32(TCA_TBF_PBURST, tbf.largest);
   });
 }
@@ -69,12 +61,11 @@ void put_options(Message& message, const Htb& htb) {
   parameters.version = kHtbVersion;
   parameters.rate2quantum = kHtbRateToQuantum;
   parameters.defcls = htb.default_minor;
-  message.nest(TCA_OPTIONS, [&] { message.put(TCA_HTB_INIT, &parameters, sizeof parameters); });
+  message.nest(TCA_OPTIONS, [&] { message.put_struct(TCA_HTB_INIT, parameters); });
 }
 
 void put_options(Message& message, const Fifo& fifo) {
-  const tc_fifo_qopt parameters{fifo.limit};
-  message.put(TCA_OPTIONS, &parameters, sizeof parameters);
+  message.put_struct(TCA_OPTIONS, tc_fifo_qopt{fifo.limit});
 }
 
 void put_options(Message& message, const FqCodel& queue) {
@@ -103,64 +94,54 @@ void put_options(Message& message, const Fq& fq) {
 void put_options(Message& /*message*/, const Ingress& /*ingress*/) {}
 void put_options(Message& /*message*/, const Clsact& /*clsact*/) {}
 
-Tbf decode_tbf(const void* data, std::size_t size) {
-  tc_tbf_qopt parameters{};
-  std::uint64_t rate = 0, peak = 0;
-  nested(data, size, [&](std::uint16_t type, const void* value, std::size_t length) {
-    if (type == TCA_TBF_PARMS) parameters = read_struct<tc_tbf_qopt>(value, length);
-    if (type == TCA_TBF_RATE64) rate = read_struct<std::uint64_t>(value, length);
-    if (type == TCA_TBF_PRATE64) peak = read_struct<std::uint64_t>(value, length);
-  });
-  Tbf out{.rate = rate != 0 ? rate : parameters.rate.rate,
+Tbf decode_tbf(const Attributes& options) {
+  const auto parameters = options.find(TCA_TBF_PARMS).as<tc_tbf_qopt>();
+  const std::uint64_t rate = options.find(TCA_TBF_RATE64).u64();
+  const std::uint64_t largest = options.find(TCA_TBF_PRATE64).u64() / kPeakPerByte;
+  return {.rate = rate != 0 ? rate : parameters.rate.rate,
           .buffer = parameters.buffer,
-          .limit = parameters.limit};
-  out.largest = static_cast<std::uint32_t>(std::min<std::uint64_t>(peak / kPeakPerByte, kMost32));
-  return out;
+          .limit = parameters.limit,
+          .largest = static_cast<std::uint32_t>(std::min<std::uint64_t>(largest, kMost32))};
 }
 
-Htb decode_htb(const void* data, std::size_t size) {
-  Htb out;
-  nested(data, size, [&](std::uint16_t type, const void* value, std::size_t length) {
-    if (type != TCA_HTB_INIT) return;
-    out.default_minor =
-        static_cast<std::uint16_t>(read_struct<tc_htb_glob>(value, length).defcls & 0xFFFFU);
-  });
-  return out;
+Htb decode_htb(const Attributes& options) {
+  const auto parameters = options.find(TCA_HTB_INIT).as<tc_htb_glob>();
+  return {static_cast<std::uint16_t>(parameters.defcls & 0xFFFFU)};
 }
 
-FqCodel decode_fq_codel(const void* data, std::size_t size) {
+FqCodel decode_fq_codel(const Attributes& options) {
   FqCodel out;
-  nested(data, size, [&](std::uint16_t type, const void* value, std::size_t length) {
-    const std::uint32_t number = get_u32(value, length);
-    if (type == TCA_FQ_CODEL_TARGET) out.target = microseconds(number);
-    if (type == TCA_FQ_CODEL_INTERVAL) out.interval = microseconds(number);
-    if (type == TCA_FQ_CODEL_LIMIT) out.limit = number;
-    if (type == TCA_FQ_CODEL_FLOWS) out.flows = number;
-    if (type == TCA_FQ_CODEL_QUANTUM) out.quantum = number;
-    if (type == TCA_FQ_CODEL_MEMORY_LIMIT) out.memory = number;
-    if (type == TCA_FQ_CODEL_ECN) out.ecn = number != 0;
-  });
+  for (const Attribute& one : options) {
+    const std::uint32_t number = one.u32();
+    if (one.type == TCA_FQ_CODEL_TARGET) out.target = microseconds(number);
+    if (one.type == TCA_FQ_CODEL_INTERVAL) out.interval = microseconds(number);
+    if (one.type == TCA_FQ_CODEL_LIMIT) out.limit = number;
+    if (one.type == TCA_FQ_CODEL_FLOWS) out.flows = number;
+    if (one.type == TCA_FQ_CODEL_QUANTUM) out.quantum = number;
+    if (one.type == TCA_FQ_CODEL_MEMORY_LIMIT) out.memory = number;
+    if (one.type == TCA_FQ_CODEL_ECN) out.ecn = number != 0;
+  }
   return out;
 }
 
-Fq decode_fq(const void* data, std::size_t size) {
+Fq decode_fq(const Attributes& options) {
   Fq out;
-  nested(data, size, [&](std::uint16_t type, const void* value, std::size_t length) {
-    if (type == TCA_FQ_PLIMIT) out.limit = get_u32(value, length);
-    if (type == TCA_FQ_FLOW_PLIMIT) out.flow_limit = get_u32(value, length);
-    if (type == TCA_FQ_HORIZON) out.horizon = microseconds(get_u32(value, length));
-    if (type == TCA_FQ_HORIZON_DROP) out.horizon_drop = get_u8(value, length) != 0;
-    if (type == TCA_FQ_RATE_ENABLE) out.pacing = get_u32(value, length) != 0;
-  });
+  for (const Attribute& one : options) {
+    if (one.type == TCA_FQ_PLIMIT) out.limit = one.u32();
+    if (one.type == TCA_FQ_FLOW_PLIMIT) out.flow_limit = one.u32();
+    if (one.type == TCA_FQ_HORIZON) out.horizon = microseconds(one.u32());
+    if (one.type == TCA_FQ_HORIZON_DROP) out.horizon_drop = one.u8() != 0;
+    if (one.type == TCA_FQ_RATE_ENABLE) out.pacing = one.u32() != 0;
+  }
   return out;
 }
 
-std::optional<Kind> decode_options(std::string_view kind, const void* data, std::size_t size) {
-  if (kind == "tbf") return decode_tbf(data, size);
-  if (kind == "htb") return decode_htb(data, size);
-  if (kind == "bfifo") return Fifo{read_struct<tc_fifo_qopt>(data, size).limit};
-  if (kind == "fq_codel") return decode_fq_codel(data, size);
-  if (kind == "fq") return decode_fq(data, size);
+std::optional<Kind> decode_options(std::string_view kind, const Attribute& options) {
+  if (kind == "tbf") return decode_tbf(options.nested());
+  if (kind == "htb") return decode_htb(options.nested());
+  if (kind == "bfifo") return Fifo{options.as<tc_fifo_qopt>().limit};
+  if (kind == "fq_codel") return decode_fq_codel(options.nested());
+  if (kind == "fq") return decode_fq(options.nested());
   if (kind == "ingress") return Ingress{};
   if (kind == "clsact") return Clsact{};
   return std::nullopt;
@@ -175,8 +156,7 @@ tcmsg head_of(const Link& link, const Qdisc& qdisc) {
 }
 
 Request put(const Link& link, const Qdisc& qdisc, const char* verb, unsigned flags) {
-  Message message(RTM_NEWQDISC, static_cast<std::uint16_t>(NLM_F_CREATE | NLM_F_ACK | flags),
-                  head_of(link, qdisc));
+  Message message(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_ACK | flags, head_of(link, qdisc));
   message.put(TCA_KIND, name(qdisc.kind));
   std::visit([&message](const auto& kind) { put_options(message, kind); }, qdisc.kind);
   return {cat(verb, " qdisc ", name(qdisc.kind), " ", str(qdisc.handle), " of '", link.name, "'"),
@@ -221,20 +201,13 @@ Request remove(const Link& link, const Qdisc& qdisc) {
 
 QdiscState decode_qdisc(const Reply& reply) {
   const auto head = reply.fixed<tcmsg>();
-  QdiscState out{.link = head.tcm_ifindex,
-                 .parent = Handle{head.tcm_parent},
-                 .handle = Handle{head.tcm_handle}};
-  const void* options = nullptr;
-  std::size_t size = 0;
-  reply.attributes(sizeof head, [&](std::uint16_t type, const void* data, std::size_t length) {
-    if (type == TCA_KIND) out.kind = get_text(data, length);
-    if (type == TCA_OPTIONS) {
-      options = data;
-      size = length;
-    }
-  });
-  out.options = decode_options(out.kind, options, size);
-  return out;
+  const Attributes attributes = reply.attributes(sizeof head);
+  const std::string kind = attributes.text(TCA_KIND);
+  return {.link = head.tcm_ifindex,
+          .parent = Handle{head.tcm_parent},
+          .handle = Handle{head.tcm_handle},
+          .kind = kind,
+          .options = decode_options(kind, attributes.find(TCA_OPTIONS))};
 }
 
 }  // namespace netlink::tc

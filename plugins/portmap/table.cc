@@ -18,7 +18,7 @@ namespace portmap::nft {
 namespace {
 
 using cni::cat;
-using netlink::nf::Attributes;
+using netlink::Attributes;
 using netlink::nf::Batch;
 using netlink::nf::Bytes;
 using netlink::nf::Chain;

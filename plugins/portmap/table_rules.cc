@@ -21,7 +21,7 @@ namespace portmap::nft {
 namespace {
 
 using cni::cat;
-using netlink::nf::Attributes;
+using netlink::Attributes;
 using netlink::nf::Bytes;
 using netlink::nf::Expr;
 using netlink::nf::Exprs;

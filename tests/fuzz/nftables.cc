@@ -1,12 +1,9 @@
 // What the kernel answers about tables, chains, rules and elements of nf_tables: a datagram of
 // messages. Rules are also printed as nft and as iptables print them.
 #include <linux/netfilter/nf_tables.h>
-#include <linux/netfilter/nfnetlink.h>
-#include <linux/netlink.h>
 
 #include <stdexcept>
 
-#include "netlink/messages.h"
 #include "netlink/nf/batch.h"
 #include "netlink/nf/match.h"
 #include "netlink/nf/userdata.h"
@@ -18,18 +15,16 @@ namespace {
 
 using namespace netlink::nf;
 using fuzz::require;
-
-Attributes attributes_of(const Message& message) {
-  constexpr std::size_t kHeaders = sizeof(nlmsghdr) + sizeof(nfgenmsg);
-  return Attributes(message.bytes().subspan(kHeaders));
-}
+using netlink::Attributes;
+using netlink::Message;
+using netlink::Reply;
 
 // Encodes it, unless it has something in it that is only read, or is too large to have been asked
 // for.
 template <class Fn>
 void if_encodable(const Change& change, Fn&& fn) {
   try {
-    for (const Message& message : encode(change)) fn(attributes_of(message));
+    for (const Message& message : encode(change)) fn(attributes_of(Reply(message.bytes())));
   } catch (const std::invalid_argument&) {
   } catch (const netlink::Error&) {
   }
@@ -79,10 +74,10 @@ void read_chain(TableFamily family, const Attributes& attributes) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const fuzz::Datagram datagram(data, size);
-  netlink::any_message(datagram.bytes(), [](const nlmsghdr* message, std::size_t) {
-    const Attributes attributes = Attributes::of(message);
+  for (const Reply& reply : netlink::Replies{datagram.bytes()}) {
+    const Attributes attributes = attributes_of(reply);
     for (const TableFamily family : {TableFamily::kIp, TableFamily::kIp6}) {
-      switch (message->nlmsg_type & 0xff) {
+      switch (reply.type() & 0xff) {
         case NFT_MSG_NEWRULE:
           read_rule(family, attributes);
           break;
@@ -94,10 +89,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
           break;
         default:
           attributes.text(NFTA_TABLE_NAME);
-          text_in(attributes.find(NFTA_TABLE_USERDATA), kUserdataComment);
+          text_in(attributes.find(NFTA_TABLE_USERDATA).value, kUserdataComment);
       }
     }
-    return false;
-  });
+  }
   return 0;
 }

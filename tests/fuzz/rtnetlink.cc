@@ -5,7 +5,6 @@
 
 #include <stdexcept>
 
-#include "netlink/messages.h"
 #include "netlink/route/address.h"
 #include "netlink/route/bridge_vlan.h"
 #include "netlink/route/link.h"
@@ -29,7 +28,7 @@ void read_qdisc(const Reply& reply) {
           "options are those of the kind");
   if (!state.options) return;
   const Request again = tc::replace(kLink, {state.parent, state.handle, *state.options});
-  tc::QdiscState made = tc::decode_qdisc(Reply(again.message.header()));
+  tc::QdiscState made = tc::decode_qdisc(Reply(again.message.bytes()));
   require(made.kind == state.kind && made.options == state.options,
           "a qdisc is made as it was read");
   if (const auto* const tbf = state.as<tc::Tbf>()) {
@@ -41,7 +40,7 @@ void read_class(const Reply& reply) {
   const auto found = tc::decode_htb_class(reply);
   if (!found) return;
   const Request again = tc::replace(kLink, *found);
-  require(tc::decode_htb_class(Reply(again.message.header())) == found,
+  require(tc::decode_htb_class(Reply(again.message.bytes())) == found,
           "a class is made as it was read");
 }
 
@@ -93,13 +92,11 @@ void read_one(const Reply& reply) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const fuzz::Datagram datagram(data, size);
-  any_message(datagram.bytes(), [&](const nlmsghdr* message, std::size_t left) {
-    require(message->nlmsg_len <= left, "a message is whole");
+  for (const Reply& reply : Replies{datagram.bytes()}) {
     try {
-      read_one(Reply(message));
+      read_one(reply);
     } catch (const std::invalid_argument&) {  // shorter than its header says
     }
-    return false;
-  });
+  }
   return 0;
 }

@@ -9,7 +9,7 @@
 
 namespace {
 
-using Bytes = std::vector<unsigned char>;
+using netlink::Bytes;
 
 // Captured from Linux 6.18: RTM_SETLINK with IFLA_MTU 10 for a veth, with NETLINK_EXT_ACK, and with
 // NETLINK_CAP_ACK (only the request's header comes back) or without (the whole request does); and
@@ -32,7 +32,9 @@ const Bytes kDone{0x24, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x01, 0x09, 0x00, 0x
                   0x13, 0x00, 0x05, 0x00, 0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00};
 
 std::optional<netlink::Ack> decode(const Bytes& bytes) {
-  return netlink::decode_ack(reinterpret_cast<const nlmsghdr*>(bytes.data()), bytes.size());
+  const netlink::Walk<netlink::Reply> first = netlink::Replies{bytes}.begin();
+  if (first == std::default_sentinel) return std::nullopt;
+  return netlink::decode_ack(*first);
 }
 
 template <class T>

@@ -232,7 +232,7 @@ TEST_CASE("cut or altered bytes are read without going astray") {
 }
 
 TEST_CASE("a message too large for its buffer is refused, not written") {
-  Message message({.type = 1});
+  Message message = nf_tables_message(NFT_MSG_NEWRULE, 0, TableFamily::kIp);
   CHECK_THROWS_AS(message.put(1, std::string(70000, 'x')), Error);
   CHECK(message.bytes().size() == 20);
   CHECK_THROWS_AS(encode(Rule{{}, {}, std::string(300, 'x')}), Error);

@@ -23,7 +23,7 @@ using netlink::Reply;
 namespace {
 
 // The kernel's messages have the form of the requests, so what encode wrote decode must read.
-Reply reply(const netlink::Request& request) { return Reply(request.message.header()); }
+Reply reply(const netlink::Request& request) { return Reply(request.message.bytes()); }
 
 Link eth0() {
   Link link;
@@ -61,39 +61,24 @@ TEST_CASE("a veth pair names both ends, the master and the peer's namespace in o
   CHECK(outer.name == "veth1");
   CHECK(outer.master == 5);
   CHECK(outer.kind == "veth");
-  std::string peer_name;
-  std::uint32_t peer_ns = 0;
-  const auto in_peer = [&](std::uint16_t type, const void* data, std::size_t size) {
-    if (type == IFLA_IFNAME) peer_name = netlink::get_text(data, size);
-    if (type == IFLA_NET_NS_FD) peer_ns = netlink::get_u32(data, size);
-  };
-  const auto in_data = [&](std::uint16_t type, const void* data, std::size_t size) {
-    if (type != VETH_INFO_PEER) return;
-    REQUIRE(size > sizeof(ifinfomsg));
-    netlink::nested(static_cast<const char*>(data) + sizeof(ifinfomsg), size - sizeof(ifinfomsg),
-                    in_peer);
-  };
-  const auto in_info = [&](std::uint16_t type, const void* data, std::size_t size) {
-    if (type == IFLA_INFO_DATA) netlink::nested(data, size, in_data);
-  };
-  reply(request).attributes(sizeof(ifinfomsg),
-                            [&](std::uint16_t type, const void* data, std::size_t size) {
-                              if (type == IFLA_LINKINFO) netlink::nested(data, size, in_info);
-                            });
-  CHECK(peer_name == "eth0");
-  CHECK(peer_ns == static_cast<std::uint32_t>(ns.fd()));
+  const auto info = reply(request).attributes(sizeof(ifinfomsg)).nested(IFLA_LINKINFO);
+  const auto peer = info.nested(IFLA_INFO_DATA).find(VETH_INFO_PEER).value;
+  REQUIRE(peer.size() > sizeof(ifinfomsg));
+  const netlink::Attributes in_peer(peer.subspan(sizeof(ifinfomsg)));
+  CHECK(in_peer.text(IFLA_IFNAME) == "eth0");
+  CHECK(in_peer.find(IFLA_NET_NS_FD).as<int>() == ns.fd());
 }
 
 TEST_CASE("a link says what waits at it and whether it takes 127.0.0.0/8") {
   netlink::Message message(RTM_NEWLINK, 0, ifinfomsg{});
-  CHECK(netlink::decode_link(Reply(message.header())).qdisc.empty());
+  CHECK(netlink::decode_link(Reply(message.bytes())).qdisc.empty());
   message.put(IFLA_QDISC, std::string_view("tbf"));
   std::array<int, 33> settings{};
   settings.at(25) = 1;  // IPV4_DEVCONF_ROUTE_LOCALNET - 1
   message.nest(IFLA_AF_SPEC, [&] {
-    message.nest(AF_INET, [&] { message.put(IFLA_INET_CONF, settings.data(), sizeof settings); });
+    message.nest(AF_INET, [&] { message.put_struct(IFLA_INET_CONF, settings); });
   });
-  const Link link = netlink::decode_link(Reply(message.header()));
+  const Link link = netlink::decode_link(Reply(message.bytes()));
   CHECK(link.qdisc == "tbf");
   CHECK(link.route_localnet);
   CHECK_FALSE(link.ipv6);
@@ -113,14 +98,10 @@ TEST_CASE("only the flags that are to change are in the change mask") {
 
 TEST_CASE("an IPv4 address has a broadcast address where its prefix leaves room") {
   const auto broadcast = [](const char* text) {
-    std::string out;
     const auto request =
         netlink::add(eth0(), netlink::NewAddress{.cidr = Cidr::parse(text).value()});
-    reply(request).attributes(sizeof(ifaddrmsg),
-                              [&](std::uint16_t type, const void* data, std::size_t size) {
-                                if (type == IFA_BROADCAST) out = Ip::from_bytes(data, size).str();
-                              });
-    return out;
+    const auto found = reply(request).attributes(sizeof(ifaddrmsg)).find(IFA_BROADCAST).value;
+    return found.empty() ? "" : Ip::from_bytes(found.data(), found.size()).str();
   };
   CHECK(broadcast("10.1.2.3/24") == "10.1.2.255");
   CHECK(broadcast("10.1.2.3/30") == "10.1.2.3");
@@ -172,14 +153,11 @@ TEST_CASE("what may be gone already is tolerated where it is removed") {
 }
 
 TEST_CASE("a message that is cut short is refused, not read past its end") {
-  auto request = netlink::add(netlink::Bridge{.name = "cni0", .mac = kMac});
-  nlmsghdr* const header = request.message.header();
-  const auto whole = header->nlmsg_len;
-  header->nlmsg_len = NLMSG_HDRLEN + 4;
-  CHECK_THROWS_AS(netlink::decode_link(reply(request)), std::invalid_argument);
-  for (auto length = static_cast<unsigned>(NLMSG_HDRLEN + sizeof(ifinfomsg)); length < whole;
-       ++length) {
-    header->nlmsg_len = length;
-    CHECK_NOTHROW(netlink::decode_link(reply(request)));
+  const auto request = netlink::add(netlink::Bridge{.name = "cni0", .mac = kMac});
+  const netlink::View whole = request.message.bytes();
+  CHECK_THROWS_AS(netlink::decode_link(Reply(whole.first(NLMSG_HDRLEN + 4))),
+                  std::invalid_argument);
+  for (auto size = NLMSG_HDRLEN + sizeof(ifinfomsg); size < whole.size(); ++size) {
+    CHECK_NOTHROW(netlink::decode_link(Reply(whole.first(size))));
   }
 }

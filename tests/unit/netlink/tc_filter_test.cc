@@ -22,7 +22,7 @@ using Keys = std::vector<tc::Key>;
 namespace {
 
 // The kernel's messages have the form of the requests, so what encode wrote decode must read.
-Reply reply(const Request& request) { return Reply(request.message.header()); }
+Reply reply(const Request& request) { return Reply(request.message.bytes()); }
 std::optional<tc::FilterState> decoded(const Request& request) {
   return tc::decode_filter(reply(request));
 }
@@ -34,7 +34,7 @@ Keys keys_to(const char* network) {
   return tc::keys_of(Cidr::parse(network).value(), tc::End::kDestination);
 }
 
-unsigned flags(const Request& request) { return request.message.header()->nlmsg_flags; }
+unsigned flags(const Request& request) { return reply(request).flags(); }
 
 constexpr unsigned kCreate = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE;
 
@@ -50,7 +50,7 @@ netlink::Message with_actions(const std::vector<std::pair<int, int>>& links_and_
     selector.nkeys = 1;
     std::array<char, sizeof selector + sizeof(tc_u32_key)> bytes{};
     std::memcpy(bytes.data(), &selector, sizeof selector);
-    message.put(TCA_U32_SEL, bytes.data(), bytes.size());
+    message.put_struct(TCA_U32_SEL, bytes);
     message.nest(TCA_U32_ACT, [&] {
       std::uint16_t order = 1;
       for (const auto& [link, verdict] : links_and_verdicts) {
@@ -60,8 +60,7 @@ netlink::Message with_actions(const std::vector<std::pair<int, int>>& links_and_
         parameters.ifindex = static_cast<std::uint32_t>(link);
         message.nest(order++, [&] {
           message.put(TCA_ACT_KIND, "mirred");
-          message.nest(TCA_ACT_OPTIONS,
-                       [&] { message.put(TCA_MIRRED_PARMS, &parameters, sizeof parameters); });
+          message.nest(TCA_ACT_OPTIONS, [&] { message.put_struct(TCA_MIRRED_PARMS, parameters); });
         });
       }
     });
@@ -108,7 +107,7 @@ TEST_CASE("a network of length 0 has one key that matches everything") {
 TEST_CASE("a redirect is read back as it was asked for") {
   const auto request = add(kEth0, kRedirect);
   CHECK(request.operation == "add filter from 'eth0' to link #9");
-  CHECK(request.message.header()->nlmsg_type == RTM_NEWTFILTER);
+  CHECK(reply(request).type() == RTM_NEWTFILTER);
   CHECK(flags(request) == (kCreate | NLM_F_EXCL));
   CHECK(flags(replace(kEth0, kRedirect)) == (kCreate | NLM_F_REPLACE));
   const auto seen = decoded(request);
@@ -149,7 +148,7 @@ TEST_CASE("a redirect of some packets, a copy and another link's redirect are no
 
 TEST_CASE("of two actions both are seen, and the first one decides") {
   const auto message = with_actions({{9, TC_ACT_STOLEN}, {10, TC_ACT_OK}});
-  const auto seen = tc::decode_filter(Reply(message.header()));
+  const auto seen = tc::decode_filter(Reply(message.bytes()));
   REQUIRE(seen);
   CHECK(seen->mirreds == std::vector<tc::Mirred>{{9, true, TC_ACT_STOLEN}, {10, true, TC_ACT_OK}});
   CHECK(seen->redirects_all_to(9));
@@ -188,20 +187,13 @@ TEST_CASE("a program is asked for by its descriptor and a name") {
   CHECK(seen->protocol == ETH_P_ALL);
   CHECK(seen->program == "edt");
   CHECK(seen->direct_action);
-  std::uint32_t fd = 0;
-  const auto in_options = [&fd](std::uint16_t type, const void* data, std::size_t size) {
-    if (type == TCA_BPF_FD) fd = netlink::get_u32(data, size);
-  };
-  reply(request).attributes(sizeof(tcmsg),
-                            [&](std::uint16_t type, const void* data, std::size_t size) {
-                              if (type == TCA_OPTIONS) netlink::nested(data, size, in_options);
-                            });
-  CHECK(fd == 5);
+  const auto options = reply(request).attributes(sizeof(tcmsg)).nested(TCA_OPTIONS);
+  CHECK(options.find(TCA_BPF_FD).u32() == 5);
 }
 
 TEST_CASE("filters are removed by priority, or all of a parent, and may be gone") {
   const auto some = remove(kEth0, tc::FilterGroup{.parent = tc::kEgress, .priority = 3});
-  CHECK(some.message.header()->nlmsg_type == RTM_DELTFILTER);
+  CHECK(reply(some).type() == RTM_DELTFILTER);
   CHECK(reply(some).fixed<tcmsg>().tcm_info == 3U << 16);
   CHECK(reply(some).fixed<tcmsg>().tcm_parent == 0xFFFFFFF3);
   CHECK(some.tolerated == std::vector<int>{ENOENT, EINVAL, ENODEV});
@@ -212,12 +204,12 @@ TEST_CASE("priorities and tables of u32 are no filters") {
   tcmsg head{};
   netlink::Message priority(RTM_NEWTFILTER, 0, head);
   priority.put(TCA_KIND, "u32");
-  CHECK_FALSE(tc::decode_filter(Reply(priority.header())));
+  CHECK_FALSE(tc::decode_filter(Reply(priority.bytes())));
   head.tcm_handle = 0x80000000;
   netlink::Message table(RTM_NEWTFILTER, 0, head);
   table.put(TCA_KIND, "u32");
   table.nest(TCA_OPTIONS, [&] { table.put_u32(TCA_U32_DIVISOR, 1); });
-  CHECK_FALSE(tc::decode_filter(Reply(table.header())));
+  CHECK_FALSE(tc::decode_filter(Reply(table.bytes())));
 }
 
 TEST_CASE("a filter of a kind that is not made here is seen by its name") {
@@ -226,7 +218,7 @@ TEST_CASE("a filter of a kind that is not made here is seen by its name") {
   netlink::Message message(RTM_NEWTFILTER, 0, head);
   message.put(TCA_KIND, "matchall");
   message.nest(TCA_OPTIONS, [&] { message.put_u32(1, 2); });
-  const auto seen = tc::decode_filter(Reply(message.header()));
+  const auto seen = tc::decode_filter(Reply(message.bytes()));
   REQUIRE(seen);
   CHECK(seen->kind == "matchall");
   CHECK_FALSE(seen->redirects_all_to(0));

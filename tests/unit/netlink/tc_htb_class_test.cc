@@ -3,7 +3,6 @@
 #include <linux/rtnetlink.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "netlink/tc/htb_class.h"
 #include "tests/unit/netlink/any_bytes.h"
@@ -15,24 +14,16 @@ using netlink::Request;
 
 namespace {
 
-Reply reply(const Request& request) { return Reply(request.message.header()); }
+Reply reply(const Request& request) { return Reply(request.message.bytes()); }
 
 const Link kEth0{.index = 7, .name = "eth0"};
 const tc::HtbClass kSmall{tc::kRoot, tc::handle(1, 0x30), 1000, 2000, 300, 400};
 const tc::HtbClass kBig{tc::kRoot, tc::handle(1, 1), 100000000000, 0x100000000, 1, 2};
 
 tc_htb_opt parameters_of(const Request& request) {
-  tc_htb_opt out{};
-  const auto in_options = [&out](std::uint16_t type, const void* data, std::size_t size) {
-    if (type != TCA_HTB_PARMS) return;
-    REQUIRE(size == sizeof out);
-    std::memcpy(&out, data, size);
-  };
-  reply(request).attributes(sizeof(tcmsg),
-                            [&](std::uint16_t type, const void* data, std::size_t size) {
-                              if (type == TCA_OPTIONS) netlink::nested(data, size, in_options);
-                            });
-  return out;
+  const auto options = reply(request).attributes(sizeof(tcmsg)).nested(TCA_OPTIONS);
+  REQUIRE(options.find(TCA_HTB_PARMS).value.size() == sizeof(tc_htb_opt));
+  return options.find(TCA_HTB_PARMS).as<tc_htb_opt>();
 }
 
 }  // namespace
@@ -40,7 +31,7 @@ tc_htb_opt parameters_of(const Request& request) {
 TEST_CASE("a class is read back as it was asked for, with rates of more than 32 bits") {
   for (const tc::HtbClass& wanted : {kSmall, kBig}) {
     const auto request = replace(kEth0, wanted);
-    CHECK(request.message.header()->nlmsg_type == RTM_NEWTCLASS);
+    CHECK(reply(request).type() == RTM_NEWTCLASS);
     CHECK(tc::decode_htb_class(reply(request)) == wanted);
     CHECK(reply(request).fixed<tcmsg>().tcm_ifindex == 7);
   }
@@ -61,16 +52,16 @@ TEST_CASE("the share of a class is as large as the kernel takes without a warnin
 
 TEST_CASE("a class that is gone may be removed again") {
   const auto request = remove(kEth0, kSmall);
-  CHECK(request.message.header()->nlmsg_type == RTM_DELTCLASS);
+  CHECK(reply(request).type() == RTM_DELTCLASS);
   CHECK(reply(request).fixed<tcmsg>().tcm_handle == 0x00010030);
   CHECK(request.tolerated == std::vector<int>{ENOENT, EINVAL, ENODEV});
 }
 
 TEST_CASE("the class of another qdisc is none of HTB") {
   netlink::Message message(RTM_NEWTCLASS, 0, tcmsg{});
-  CHECK_FALSE(tc::decode_htb_class(Reply(message.header())));
+  CHECK_FALSE(tc::decode_htb_class(Reply(message.bytes())));
   message.put(TCA_KIND, "tbf");
-  CHECK_FALSE(tc::decode_htb_class(Reply(message.header())));
+  CHECK_FALSE(tc::decode_htb_class(Reply(message.bytes())));
 }
 
 TEST_CASE("any bytes are harmless as a class") {

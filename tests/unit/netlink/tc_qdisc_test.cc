@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // The kernel's messages have the form of the requests, so what encode wrote decode must read.
-Reply reply(const Request& request) { return Reply(request.message.header()); }
+Reply reply(const Request& request) { return Reply(request.message.bytes()); }
 
 const Link kEth0{.index = 7, .name = "eth0"};
 const tc::Qdisc kHooks[] = {{tc::kHook, tc::kHookHandle, tc::Ingress{}},
@@ -39,30 +39,22 @@ const tc::Kind kKinds[] = {
     tc::Clsact{},
 };
 
-/// The payload of TCA_OPTIONS; nothing where there is none.
-std::optional<std::vector<char>> options_of(const Request& request) {
-  std::optional<std::vector<char>> out;
-  reply(request).attributes(sizeof(tcmsg),
-                            [&out](std::uint16_t type, const void* data, std::size_t size) {
-                              const auto* const bytes = static_cast<const char*>(data);
-                              if (type == TCA_OPTIONS) out.emplace(bytes, bytes + size);
-                            });
-  return out;
+/// TCA_OPTIONS; nothing where there is none.
+std::optional<netlink::Attributes> options_of(const Request& request) {
+  const auto found = reply(request).attributes(sizeof(tcmsg)).find(TCA_OPTIONS);
+  if (found.type == 0) return std::nullopt;
+  return found.nested();
 }
 
 /// A struct that is an option of its own.
 template <class T>
 std::optional<T> option(const Request& request, std::uint16_t wanted) {
-  std::optional<T> out;
   const auto options = options_of(request);
   REQUIRE(options);
-  netlink::nested(options->data(), options->size(),
-                  [&](std::uint16_t type, const void* data, std::size_t size) {
-                    if (type != wanted) return;
-                    REQUIRE(size == sizeof(T));
-                    std::memcpy(&out.emplace(), data, size);
-                  });
-  return out;
+  const auto found = options->find(wanted);
+  if (found.type == 0) return std::nullopt;
+  REQUIRE(found.value.size() == sizeof(T));
+  return found.as<T>();
 }
 
 }  // namespace
@@ -82,14 +74,14 @@ TEST_CASE("every kind is read back as it was asked for") {
 }
 
 TEST_CASE("the flags say whether one may be there already") {
-  const auto flags = [](const Request& request) { return request.message.header()->nlmsg_flags; };
+  const auto flags = [](const Request& request) { return reply(request).flags(); };
   constexpr unsigned kBase = NLM_F_REQUEST | NLM_F_ACK;
   const auto added = add(kEth0, root(tc::Tbf{}));
-  CHECK(added.message.header()->nlmsg_type == RTM_NEWQDISC);
+  CHECK(reply(added).type() == RTM_NEWQDISC);
   CHECK(flags(added) == (kBase | NLM_F_CREATE | NLM_F_EXCL));
   CHECK(flags(replace(kEth0, root(tc::Tbf{}))) == (kBase | NLM_F_CREATE | NLM_F_REPLACE));
   const auto removed = remove(kEth0, root(tc::Tbf{}));
-  CHECK(removed.message.header()->nlmsg_type == RTM_DELQDISC);
+  CHECK(reply(removed).type() == RTM_DELQDISC);
   CHECK(flags(removed) == kBase);
   CHECK(removed.tolerated == std::vector<int>{ENOENT, EINVAL, ENODEV});
   CHECK(added.tolerated.empty());
@@ -177,7 +169,7 @@ TEST_CASE("an HTB is of the version that kernels take") {
 TEST_CASE("what is absent is not sent, so that the kernel's default or what was there stays") {
   for (const tc::Kind& kind : {tc::Kind(tc::FqCodel{}), tc::Kind(tc::Fq{})}) {
     const auto options = options_of(replace(kEth0, root(kind)));
-    CHECK((!options || options->empty()));
+    CHECK((!options || options->bytes().empty()));
   }
   for (const tc::Qdisc& hook : kHooks) CHECK_FALSE(options_of(replace(kEth0, hook)));
 }
@@ -194,7 +186,7 @@ TEST_CASE("a kind that is not made here has a name only") {
   netlink::Message message(RTM_NEWQDISC, 0, tcmsg{});
   message.put(TCA_KIND, "pfifo_fast");
   message.put(TCA_OPTIONS, "xyz");
-  const auto seen = tc::decode_qdisc(Reply(message.header()));
+  const auto seen = tc::decode_qdisc(Reply(message.bytes()));
   CHECK(seen.kind == "pfifo_fast");
   CHECK_FALSE(seen.options);
   CHECK(seen.as<tc::Tbf>() == nullptr);
@@ -202,9 +194,9 @@ TEST_CASE("a kind that is not made here has a name only") {
 
 TEST_CASE("a qdisc that says nothing of itself has no options") {
   netlink::Message message(RTM_NEWQDISC, 0, tcmsg{});
-  CHECK_FALSE(tc::decode_qdisc(Reply(message.header())).options);
+  CHECK_FALSE(tc::decode_qdisc(Reply(message.bytes())).options);
   message.put(TCA_KIND, "tbf");
-  CHECK(tc::decode_qdisc(Reply(message.header())).options == tc::Kind(tc::Tbf{}));
+  CHECK(tc::decode_qdisc(Reply(message.bytes())).options == tc::Kind(tc::Tbf{}));
 }
 
 TEST_CASE("any bytes are harmless as a qdisc") {
