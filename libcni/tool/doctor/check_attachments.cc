@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "libcni/common/hash.h"
 #include "libcni/tool/doctor/checks.h"
 #include "libcni/tool/doctor/facts.h"
 
