@@ -99,12 +99,6 @@ class Batch {
   Batch& add(Table table) { return push(std::move(table)); }
   Batch& add(Chain chain) { return push(std::move(chain)); }
   Batch& add(Rule rule) { return push(std::move(rule)); }
-  /// The same; the handle that the kernel gave the rule is one of those that
-  /// NfSocket::commit() returns.
-  Batch& add_and_tell(Rule rule) {
-    told_.push_back(changes_.size());
-    return push(std::move(rule));
-  }
   Batch& add(Set set) { return push(std::move(set)); }
   /// A key that is there must have the same data; see AddElements.
   Batch& add(SetId set, std::vector<Element> elements) {
@@ -125,8 +119,6 @@ class Batch {
 
   bool empty() const { return changes_.empty(); }
   const std::vector<Change>& changes() const { return changes_; }
-  /// The index in changes() of each add_and_tell().
-  const std::vector<std::size_t>& told() const { return told_; }
   /// text() of every change; what unit tests compare.
   std::string dump() const;
 
@@ -136,7 +128,6 @@ class Batch {
     return *this;
   }
   std::vector<Change> changes_;
-  std::vector<std::size_t> told_;
 };
 
 }  // namespace netlink::nf

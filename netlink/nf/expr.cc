@@ -67,12 +67,7 @@ struct Encoder {
   void operator()(const Verdict& e) {
     element("immediate", [&] {
       m.put_be32(NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT);
-      m.nest(NFTA_IMMEDIATE_DATA, [&] {
-        m.nest(NFTA_DATA_VERDICT, [&] {
-          m.put_be32(NFTA_VERDICT_CODE, static_cast<std::uint32_t>(e.code));
-          if (!e.chain.empty()) m.put(NFTA_VERDICT_CHAIN, e.chain);
-        });
-      });
+      put_verdict(m, NFTA_IMMEDIATE_DATA, e);
     });
   }
   void operator()(const Immediate& e) {
@@ -132,9 +127,7 @@ Bytes value_of(const Attributes& data, std::uint16_t attribute) {
 Expr decode_immediate(const Attributes& data) {
   const std::uint32_t dreg = data.be32(NFTA_IMMEDIATE_DREG);
   if (dreg != NFT_REG_VERDICT) return Immediate{value_of(data, NFTA_IMMEDIATE_DATA), dreg};
-  const Attributes verdict = data.nested(NFTA_IMMEDIATE_DATA).nested(NFTA_DATA_VERDICT);
-  return Verdict{static_cast<std::int32_t>(verdict.be32(NFTA_VERDICT_CODE)),
-                 verdict.text(NFTA_VERDICT_CHAIN)};
+  return verdict_in(data.nested(NFTA_IMMEDIATE_DATA)).value_or(Verdict{});
 }
 
 Expr decode_meta(const Attributes& data) {
@@ -176,6 +169,22 @@ Expr decode_match(const Attributes& data) {
 }
 
 }  // namespace
+
+void put_verdict(Message& m, std::uint16_t attribute, const Verdict& verdict) {
+  m.nest(attribute, [&] {
+    m.nest(NFTA_DATA_VERDICT, [&] {
+      m.put_be32(NFTA_VERDICT_CODE, static_cast<std::uint32_t>(verdict.code));
+      if (!verdict.chain.empty()) m.put(NFTA_VERDICT_CHAIN, verdict.chain);
+    });
+  });
+}
+
+std::optional<Verdict> verdict_in(const Attributes& data) {
+  const Attributes verdict = data.nested(NFTA_DATA_VERDICT);
+  if (verdict.bytes().empty()) return std::nullopt;
+  return Verdict{static_cast<std::int32_t>(verdict.be32(NFTA_VERDICT_CODE)),
+                 verdict.text(NFTA_VERDICT_CHAIN)};
+}
 
 void encode(Message& message, const Expr& expr) { std::visit(Encoder{message}, expr); }
 

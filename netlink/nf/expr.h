@@ -124,6 +124,11 @@ using Exprs = std::vector<Expr>;
 /// Puts the expression as one NFTA_LIST_ELEM. \throws std::invalid_argument for Xt and Unknown.
 void encode(Message& message, const Expr& expr);
 
+/// A verdict as data, of an expression or an element: NFTA_DATA_VERDICT inside the attribute.
+void put_verdict(Message& message, std::uint16_t attribute, const Verdict& verdict);
+/// The reverse; nothing where the data is no verdict.
+std::optional<Verdict> verdict_in(const Attributes& data);
+
 /// The content of one NFTA_LIST_ELEM.
 Expr decode_expr(const Attributes& element);
 

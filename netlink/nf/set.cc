@@ -27,6 +27,8 @@ struct TypeInfo {
 
 TypeInfo info_of(Type type) {
   switch (type) {
+    case Type::kVerdict:
+      return {"verdict", 0, false};
     case Type::kIpv4Address:
       return {"ipv4_addr", 4, false};
     case Type::kIpv6Address:
@@ -56,6 +58,7 @@ void put_element(Message& m, const Element& element) {
   m.nest(NFTA_LIST_ELEM, [&] {
     put_value(m, NFTA_SET_ELEM_KEY, element.key);
     if (!element.data.empty()) put_value(m, NFTA_SET_ELEM_DATA, element.data);
+    if (element.verdict) put_verdict(m, NFTA_SET_ELEM_DATA, *element.verdict);
     if (!element.comment.empty()) {
       m.put(NFTA_SET_ELEM_USERDATA, comment_userdata(element.comment));
     }
@@ -93,6 +96,7 @@ Type KeyType::address(Family family) {
 }
 
 std::uint32_t KeyType::id() const {
+  if (parts_ == std::vector{Type::kVerdict}) return NFT_DATA_VERDICT;
   std::uint32_t id = 0;
   for (const Type part : parts_) id = id << 6 | static_cast<std::uint32_t>(part);
   return id;
@@ -106,7 +110,7 @@ std::uint32_t KeyType::length() const {
 }
 
 std::uint32_t KeyType::byte_order() const {
-  if (parts_.size() != 1) return 0;
+  if (parts_.size() != 1 || parts_.front() == Type::kVerdict) return 0;
   return info_of(parts_.front()).host_order ? 1 : 2;
 }
 
@@ -187,7 +191,8 @@ std::vector<Element> decode_elements(const Attributes& attributes) {
     if (one.type != NFTA_LIST_ELEM) continue;
     const Attributes element = one.nested();
     out.push_back({value_in(element, NFTA_SET_ELEM_KEY), value_in(element, NFTA_SET_ELEM_DATA),
-                   text_in(element.find(NFTA_SET_ELEM_USERDATA).value, kUserdataComment)});
+                   text_in(element.find(NFTA_SET_ELEM_USERDATA).value, kUserdataComment),
+                   verdict_in(element.nested(NFTA_SET_ELEM_DATA))});
   }
   return out;
 }
@@ -201,6 +206,7 @@ std::string text(const Set& set) {
 std::string text(const Element& element) {
   return cat("element ", words(element.key),
              element.data.empty() ? "" : cat(" : ", words(element.data)),
+             element.verdict ? cat(" : ", text(*element.verdict)) : "",
              element.comment.empty() ? "" : cat(" comment \"", element.comment, "\""));
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "netlink/nf/expr.h"
 #include "netlink/nf/nfnetlink.h"
 #include "netlink/types/ip.h"
 
@@ -17,6 +18,7 @@ namespace netlink::nf {
 
 /// Types of nft's language, with its numbers (enum datatypes of nftables, part of its userdata).
 enum class Type : std::uint8_t {
+  kVerdict = 1,  ///< data only, alone
   kIpv4Address = 7,
   kIpv6Address = 8,
   kInetProto = 12,
@@ -77,8 +79,9 @@ struct Set {
 
 struct Element {
   Bytes key;
-  Bytes data = {};           ///< maps only
-  std::string comment = {};  ///< at most 253 bytes; nft takes 128
+  Bytes data = {};                      ///< maps only
+  std::string comment = {};             ///< at most 253 bytes; nft takes 128
+  std::optional<Verdict> verdict = {};  ///< verdict maps only, instead of data
   bool operator==(const Element&) const = default;
 };
 

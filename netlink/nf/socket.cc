@@ -20,7 +20,6 @@ constexpr int kMostCommits = 10;
 constexpr int kMostDumps = 5;
 constexpr int kMostPlans = 5;
 constexpr int kGrowing = 5;  // milliseconds
-constexpr std::uint16_t kNewRule = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWRULE;
 
 // "try again" in the kernel's words: a signal, a module just loaded, another writer's commit.
 bool worth_retrying(int error) {
@@ -53,10 +52,6 @@ bool removes(const Batch& batch) {
   });
 }
 
-bool is_told(const Batch& batch, std::size_t change) {
-  return std::binary_search(batch.told().begin(), batch.told().end(), change);
-}
-
 // While the kernel makes room for thousands of new elements, a dump goes on in another order than
 // it began (nft_rhash_walk() counts). What is left out then has something else come twice.
 bool any_twice(const std::vector<Element>& elements) {
@@ -83,15 +78,13 @@ void NfSocket::transmit(std::vector<std::uint8_t>& bytes, const std::string& ope
   channel_.send({{bytes.data(), bytes.size()}}, operation);
 }
 
-std::vector<std::uint64_t> NfSocket::commit(const Batch& batch) {
-  if (batch.empty()) return {};
+void NfSocket::commit(const Batch& batch) {
+  if (batch.empty()) return;
   for (int attempt = 1;; ++attempt) {
-    Outcome outcome = send(batch, Ending::kCommit);
-    const auto& refusal = outcome.refusal;
+    const auto refusal = send(batch, Ending::kCommit);
     if (!refusal) {
       if (removes(batch)) channel_.close_later();
-      if (outcome.handles.size() != batch.told().size()) return {};
-      return std::move(outcome.handles);
+      return;
     }
     if (worth_retrying(refusal->error) && attempt < kMostCommits) {
       pause_ms(attempt);
@@ -103,7 +96,7 @@ std::vector<std::uint64_t> NfSocket::commit(const Batch& batch) {
   }
 }
 
-std::vector<std::uint64_t> NfSocket::commit_planned(const std::function<void(Batch&)>& plan) {
+void NfSocket::commit_planned(const std::function<void(Batch&)>& plan) {
   for (int attempt = 1;; ++attempt) {
     Batch batch;
     plan(batch);
@@ -116,12 +109,10 @@ std::vector<std::uint64_t> NfSocket::commit_planned(const std::function<void(Bat
   }
 }
 
-bool NfSocket::accepts(const Batch& batch) {
-  return batch.empty() || !send(batch, Ending::kAbort).refusal;
-}
+bool NfSocket::accepts(const Batch& batch) { return batch.empty() || !send(batch, Ending::kAbort); }
 
 // A batch without its end is checked and taken back: nfnetlink_rcv_batch() in the kernel.
-NfSocket::Outcome NfSocket::send(const Batch& batch, Ending ending) {
+std::optional<NfSocket::Refusal> NfSocket::send(const Batch& batch, Ending ending) {
   std::vector<Message> messages;
   std::vector<std::size_t> owners;
   for (std::size_t i = 0; i < batch.changes().size(); ++i) {
@@ -129,7 +120,6 @@ NfSocket::Outcome NfSocket::send(const Batch& batch, Ending ending) {
       messages.push_back(std::move(message));
       owners.push_back(i);
     }
-    if (is_told(batch, i)) messages.back().add_flags(NLM_F_ECHO);
   }
   if (messages.empty()) return {};
   // Refusals come for every message, asked for or not; successes need saying only once, and
@@ -145,23 +135,19 @@ NfSocket::Outcome NfSocket::send(const Batch& batch, Ending ending) {
 }
 
 // `first` is the number of the batch's beginning, to which the kernel replies about the whole.
-NfSocket::Outcome NfSocket::collect(std::uint32_t first, const std::vector<std::size_t>& owners) {
-  Outcome outcome;
-  auto& refusal = outcome.refusal;
+std::optional<NfSocket::Refusal> NfSocket::collect(std::uint32_t first,
+                                                   const std::vector<std::size_t>& owners) {
+  std::optional<Refusal> refusal;
   for (;;) {
     for (const Reply& reply : Replies{channel_.receive("commit to nf_tables")}) {
       const auto ack = decode_ack(reply);
-      // An echo: nf_tables_commit() comes before the acknowledgements.
-      if (!ack && reply.type() == kNewRule) {
-        outcome.handles.push_back(attributes_of(reply).be64(NFTA_RULE_HANDLE));
-      }
       if (!ack || ack->sequence - first > owners.size() + 1) continue;  // of an earlier batch
       const std::size_t index = ack->sequence - first;
       const bool whole = index == 0 || index > owners.size();
       if (ack->error != 0 && !refusal) {
         refusal = Refusal{ack->error, ack->text, whole ? SIZE_MAX : owners[index - 1]};
       }
-      if (whole || index == owners.size()) return outcome;
+      if (whole || index == owners.size()) return refusal;
     }
   }
 }
@@ -193,11 +179,17 @@ bool NfSocket::finds(Message request, const std::string& operation) {
   return found;
 }
 
-bool NfSocket::has_chain(const ChainId& chain) {
-  Message request = nf_tables_message(NFT_MSG_GETCHAIN, 0, chain.family);
-  request.put(NFTA_CHAIN_TABLE, chain.table);
-  request.put(NFTA_CHAIN_NAME, chain.chain);
-  return finds(std::move(request), cat("find chain '", chain.str(), "'"));
+std::vector<bool> NfSocket::has_chains(const std::vector<ChainId>& chains) {
+  std::vector<Message> requests;
+  for (const ChainId& chain : chains) {
+    Message& request = requests.emplace_back(nf_tables_message(NFT_MSG_GETCHAIN, 0, chain.family));
+    request.put(NFTA_CHAIN_TABLE, chain.table);
+    request.put(NFTA_CHAIN_NAME, chain.chain);
+  }
+  std::vector<bool> found(chains.size());
+  ask(std::move(requests), cat("find chain '", chains.front().str(), "'"),
+      [&](std::size_t index, const Attributes&) { found[index] = true; });
+  return found;
 }
 
 bool NfSocket::has_table(TableFamily family, std::string_view table) {
@@ -256,26 +248,7 @@ std::vector<Rule> NfSocket::rules(const ChainId& chain, const Filter& filter) {
     Rule one = decode_rule(chain.family, rule);
     if (one.chain == chain) found.push_back(std::move(one));
   };
-  list({cat("list rules '", chain.str(), "'"), request, [&] { found.clear(); }, keep,
-        [&](bool interrupted) { return !interrupted || found.size() >= filter.enough; }});
-  return found;
-}
-
-std::vector<std::optional<Rule>> NfSocket::rules(const ChainId& chain,
-                                                 const std::vector<std::uint64_t>& handles) {
-  std::vector<std::optional<Rule>> found(handles.size());
-  if (handles.empty()) return found;
-  std::vector<Message> requests;
-  for (const std::uint64_t handle : handles) {
-    Message& request = requests.emplace_back(nf_tables_message(NFT_MSG_GETRULE, 0, chain.family));
-    request.put(NFTA_RULE_TABLE, chain.table);
-    request.put(NFTA_RULE_CHAIN, chain.chain);
-    request.put_be64(NFTA_RULE_HANDLE, handle);
-  }
-  ask(std::move(requests), cat("find rules '", chain.str(), "'"),
-      [&](std::size_t index, const Attributes& rule) {
-        found[index] = decode_rule(chain.family, rule);
-      });
+  list({cat("list rules '", chain.str(), "'"), request, [&] { found.clear(); }, keep});
   return found;
 }
 

@@ -24,19 +24,19 @@ class NfSocket {
   /// Nothing where the kernel has no nfnetlink.
   static std::optional<NfSocket> find();
 
-  /// Makes all changes, or none. A clash with another writer is tried again. Returns the handles of
-  /// the rules that were added by Batch::add_and_tell(), in their order; none where the kernel
-  /// does not tell them all.
+  /// Makes all changes, or none. A clash with another writer is tried again.
   /// \throws Error naming the change that was refused and the kernel's reason.
-  std::vector<std::uint64_t> commit(const Batch& batch);
+  void commit(const Batch& batch);
   /// Commits what plan, which may ask this socket, puts into the batch. Where what it saw is gone
-  /// by then (ENOENT) or is used by another (EBUSY), it plans anew, a few times. Returns the same.
-  std::vector<std::uint64_t> commit_planned(const std::function<void(Batch&)>& plan);
+  /// by then (ENOENT) or is used by another (EBUSY), it plans anew, a few times.
+  void commit_planned(const std::function<void(Batch&)>& plan);
   /// Whether the kernel would take the changes; nothing is changed. Not cheap (about 10 ms).
   bool accepts(const Batch& batch);
 
   /// False also where the kernel has no nf_tables.
-  bool has_chain(const ChainId& chain);
+  bool has_chain(const ChainId& chain) { return has_chains({chain}).front(); }
+  /// The same for each of several, in one exchange with the kernel.
+  std::vector<bool> has_chains(const std::vector<ChainId>& chains);
   bool has_table(TableFamily family, std::string_view table);
   /// The names of all tables of a family.
   std::vector<std::string> tables(TableFamily family);
@@ -45,18 +45,11 @@ class NfSocket {
   /// Which rules of a chain are wanted.
   struct Filter {
     std::string_view comment_start = {};  ///< empty: all
-    /// With so many found a listing will do although others changed the chain meanwhile; what makes
-    /// the difference where they never stop.
-    std::size_t enough = SIZE_MAX;
   };
   /// In order; none where the chain, the table or nf_tables is missing.
   /// \throws Error, with EAGAIN where the rules kept changing while they were read.
   std::vector<Rule> rules(const ChainId& chain, const Filter& filter);
   std::vector<Rule> rules(const ChainId& chain) { return rules(chain, Filter()); }
-  /// The rule with each of these handles; nothing where it, the chain, the table or nf_tables is
-  /// missing. The kernel counts off the chain's rules to find it, but shows no other.
-  std::vector<std::optional<Rule>> rules(const ChainId& chain,
-                                         const std::vector<std::uint64_t>& handles);
   /// The rules of all chains of a table, those of a chain in order. As rules() for the rest.
   std::vector<Rule> table_rules(TableFamily family, std::string_view table);
   /// The same as they were received: the attributes of each, for shows() and decode_rule().
@@ -82,14 +75,9 @@ class NfSocket {
   };
   enum class Ending { kCommit, kAbort };
 
-  /// What became of a batch.
-  struct Outcome {
-    std::optional<Refusal> refusal;
-    std::vector<std::uint64_t> handles;
-  };
-  Outcome send(const Batch& batch, Ending ending);
+  std::optional<Refusal> send(const Batch& batch, Ending ending);
   /// owners: the index of its change for each message of the batch.
-  Outcome collect(std::uint32_t first, const std::vector<std::size_t>& owners);
+  std::optional<Refusal> collect(std::uint32_t first, const std::vector<std::size_t>& owners);
   void transmit(std::vector<std::uint8_t>& bytes, const std::string& operation);
   bool finds(Message request, const std::string& operation);
   /// Sends requests that have one answer each, an object or that it is not there, and hands over

@@ -32,8 +32,7 @@ constexpr std::size_t kInside = 2;  // where the pod's interface stands in the r
 
 void masquerade(const cni::Request& request, const Conf& conf, const Result& result,
                 cni::Undo& undo) {
-  plugins::Masquerade what{request.network, request.container_id, request.ifname, {}};
-  for (const cni::Address& address : result.ips) what.addresses.push_back(address.cidr);
+  const auto what = masquerade_of(request, result);
   undo.add(plugins::RemoveMasquerade{what});
   plugins::add_masquerade(conf.ip_masq_backend, what);
 }
@@ -71,45 +70,27 @@ Link route_pod(const Context& context, const Link& bridge, const plugins::PodInt
   return device;
 }
 
-// What the config says, and what was made when it said something else.
-DelConf what_to_remove(const cni::Request& request) {
-  DelConf conf = DelConf::parse(request);
-  conf.ip_masq = conf.ip_masq || plugins::was_masqueraded(
-                                     {request.network, request.container_id, request.ifname, {}});
-  conf.mac_spoof_check = conf.mac_spoof_check || had_macspoof(request.container_id, request.ifname);
-  return conf;
-}
-
-// Whether the pod's interface is gone.
+// Whether the pod's interface is gone. The config of ADD may have had other keys than that of DEL:
+// the kernel is asked for rules in any case.
 bool disconnect(const cni::Request& request, const DelConf& conf, cni::BestEffort& each) {
-  // Closing the socket over which rules were removed waits for the kernel to free them, as the
-  // link's removal does: closed last, it has waited already.
-  std::optional<netlink::nf::NfSocket> nf;
-  if (conf.ip_masq || conf.mac_spoof_check) {
-    each("open nfnetlink", [&] { nf = netlink::nf::NfSocket::find(); });
-  }
-  auto* const rules = nf ? &*nf : nullptr;
   plugins::Masquerade masquerade{request.network, request.container_id, request.ifname, {}};
-  if (conf.ip_masq) {  // as long as the interface tells them
-    each("look up the addresses", [&] { masquerade.addresses = known_addresses(request); });
-  }
-  std::optional<Disconnection> disconnection;
-  each("remove the interface", [&] { disconnection.emplace(request); });
-  // While the kernel waits for those who may still look at the interface: where no record tells the
-  // rules, those of all pods have to be read.
-  if (conf.ip_masq) {
-    each("remove the masquerading", [&] { plugins::remove_masquerade(rules, masquerade); });
-  }
+  each("look up the addresses", [&] {  // as long as the interface shows them
+    masquerade = masquerade_to_remove(request);
+  });
   bool is_gone = false;
-  if (disconnection) {
-    each("remove the interface", [&] {
-      disconnection->finish();
-      is_gone = true;
-    });
+  each("remove the interface", [&] {
+    remove_port(request);
+    is_gone = true;
+  });
+  std::optional<netlink::nf::NfSocket> nf;
+  each("open nfnetlink", [&] { nf = netlink::nf::NfSocket::find(); });
+  if (nf) {
+    each("remove the masquerading", [&] { plugins::remove_nft_masquerade(*nf, masquerade); });
+    each("remove the MAC address check",  // not before the pod can send no more
+         [&] { remove_macspoof(*nf, request.container_id, request.ifname); });
   }
-  if (conf.mac_spoof_check) {  // not before the pod can send no more
-    each("remove the MAC address check",
-         [&] { remove_macspoof(rules, request.container_id, request.ifname); });
+  if (conf.ip_masq) {
+    each("remove the masquerading", [&] { plugins::remove_legacy_masquerade(masquerade); });
   }
   return is_gone;
 }
@@ -153,7 +134,7 @@ Result add(const cni::Request& request, cni::Undo& undo) {
 }
 
 void del(const cni::Request& request) {
-  const DelConf conf = what_to_remove(request);
+  const DelConf conf = DelConf::parse(request);
   require_rights(request, conf);
   cni::BestEffort each;
   // Last: whoever gets the addresses next must not meet what belonged to this pod, and not at all

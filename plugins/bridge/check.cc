@@ -50,12 +50,6 @@ void check_vlan_gateway(const Context& context, const Link& gateway) {
   if (!port->up) throw differs(cat("bridge port '", port->name, "' is down"));
 }
 
-std::vector<cni::Cidr> addresses_of(const cni::Result& result) {
-  std::vector<cni::Cidr> out;
-  for (const auto& address : result.ips) out.push_back(address.cidr);
-  return out;
-}
-
 }  // namespace
 
 Link check_bridge(const Context& context, const cni::Result& result) {
@@ -139,9 +133,7 @@ void check_attachment(const Context& context, const cni::Result& result) {
   plugins::check_interface({context.pod, context.pod_ns, inside}, result);
   check_gateway(context, result);
   if (!conf.ip_masq) return;
-  plugins::Masquerade what{context.request.network, context.request.container_id,
-                           context.request.ifname, addresses_of(result)};
-  plugins::check_masquerade(what);
+  plugins::check_masquerade(masquerade_of(context.request, result));
 }
 
 void require_node_support(const Conf& conf) {

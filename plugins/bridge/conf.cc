@@ -272,9 +272,7 @@ Conf Conf::parse(const cni::Request& request) {
 }
 
 DelConf DelConf::parse(const cni::Request& request) {
-  const Reader root = request.reader();
-  return {.ip_masq = read_or_true(root, "ipMasq"),
-          .mac_spoof_check = read_or_true(root, "macspoofchk")};
+  return {.ip_masq = read_or_true(request.reader(), "ipMasq")};
 }
 
 }  // namespace bridge

@@ -52,7 +52,6 @@ struct Conf {
 /// config keeps a pod from being taken down. What cannot be read is taken as "to be cleaned up".
 struct DelConf {
   bool ip_masq = false;
-  bool mac_spoof_check = false;
 
   static DelConf parse(const cni::Request& request);
 };

@@ -9,9 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "libcni/common/dir.h"
 #include "libcni/common/error.h"
-#include "libcni/common/undo.h"
 #include "netlink/nf/match.h"
 #include "netlink/nf/socket.h"
 #include "netlink/types/error.h"
@@ -20,7 +18,6 @@ namespace bridge {
 
 namespace {
 
-using cni::Dir;
 using netlink::cat;
 using netlink::Mac;
 using netlink::nf::Batch;
@@ -33,9 +30,6 @@ using netlink::nf::Rule;
 using netlink::nf::Table;
 using netlink::nf::TableFamily;
 
-// A symbolic link to itself for each attachment with a check, so that DEL knows it where the config
-// says nothing of it any more, and opens no door of the kernel where there is none.
-constexpr const char* kMarks = "/run/cni/macspoofchk";
 constexpr std::string_view kChainPrefix = "cni-br-iface-";
 constexpr std::int32_t kPriority = -300;  // NF_BR_PRI_NAT_DST_BRIDGED
 // NF_BR_PRE_ROUTING; its header clashes with the C library's.
@@ -76,28 +70,6 @@ void require_short(const std::string& id) {
   }
 }
 
-bool has_chains(NfSocket& socket, const std::string& id) {
-  return socket.has_chain(iface_chain(id)) || socket.has_chain(mac_chain(id));
-}
-
-constexpr const char* kWhat = "remember the rules of macspoofchk";
-
-// A read-only /run is no reason to leave the rules.
-void remove_mark(const std::string& id) {
-  cni::noting_refusal(kWhat, [&] {
-    const auto marks = Dir::open(kMarks);
-    return marks && marks->remove(id);
-  });
-}
-
-void remove_marks(NfSocket& socket) {
-  const auto marks = cni::noting_refusal(kWhat, [] { return Dir::open(kMarks); });
-  if (!marks) return;
-  for (const std::string& id : marks->names()) {
-    if (!socket.has_chain(iface_chain(id))) remove_mark(id);
-  }
-}
-
 std::vector<Rule> rules_of(NfSocket& socket, const std::string& id) {
   const std::string comment = comment_of(id);
   auto rules = socket.rules(prerouting(), {.comment_start = comment});
@@ -106,13 +78,12 @@ std::vector<Rule> rules_of(NfSocket& socket, const std::string& id) {
 }
 
 void plan_remove(NfSocket& socket, const std::string& id, Batch& batch) {
-  const bool iface = socket.has_chain(iface_chain(id));
-  const bool mac = socket.has_chain(mac_chain(id));
-  if (iface) {
+  const auto has = socket.has_chains({iface_chain(id), mac_chain(id)});
+  if (has[0]) {
     for (const Rule& rule : rules_of(socket, id)) batch.remove(rule);
     batch.flush(iface_chain(id)).remove(iface_chain(id));
   }
-  if (mac) batch.flush(mac_chain(id)).remove(mac_chain(id));
+  if (has[1]) batch.flush(mac_chain(id)).remove(mac_chain(id));
 }
 
 bool is_there(const std::string& link) {
@@ -170,30 +141,19 @@ void add_macspoof(const std::string& container_id, const std::string& ifname,
   const std::string id = id_of(container_id, ifname);
   require_short(id);
   NfSocket socket;
-  cni::noting_failure(kWhat, [&] { return Dir::create(kMarks).make_link(id, id); });
   socket.commit_planned([&](Batch& batch) {
     // Nothing can jump to chains that are not there: the long list need not be read.
-    MacspoofState seen{socket.has_chain(prerouting()), has_chains(socket, id)};
+    const auto has = socket.has_chains({prerouting(), iface_chain(id), mac_chain(id)});
+    MacspoofState seen{has[0], has[1] || has[2]};
     if (seen.has_chains) seen.prerouting = rules_of(socket, id);
     batch = plan_macspoof(seen, id, host_veth, mac);
   });
 }
 
-bool had_macspoof(const std::string& container_id, const std::string& ifname) {
+void remove_macspoof(NfSocket& socket, const std::string& container_id, const std::string& ifname) {
   const std::string id = id_of(container_id, ifname);
-  return is_short(id) && Dir::exists(cat(kMarks, "/", id));
-}
-
-void remove_macspoof(const std::string& container_id, const std::string& ifname) {
-  auto socket = NfSocket::find();
-  remove_macspoof(socket ? &*socket : nullptr, container_id, ifname);
-}
-
-void remove_macspoof(NfSocket* socket, const std::string& container_id, const std::string& ifname) {
-  const std::string id = id_of(container_id, ifname);
-  if (socket == nullptr || !is_short(id)) return;
-  socket->commit_planned([&](Batch& batch) { plan_remove(*socket, id, batch); });
-  remove_mark(id);
+  if (!is_short(id)) return;
+  socket.commit_planned([&](Batch& batch) { plan_remove(socket, id, batch); });
 }
 
 void gc_macspoof() {
@@ -204,7 +164,6 @@ void gc_macspoof() {
       plan_remove(*socket, id, batch);
     }
   });
-  remove_marks(*socket);
 }
 
 void check_macspoof(const std::string& container_id, const std::string& ifname,
@@ -222,6 +181,10 @@ void check_macspoof(const std::string& container_id, const std::string& ifname,
   }
   throw cni::Error(cni::Code::kInternal,
                    cat("check macspoofchk: the rules of '", id, "' are not all there"));
+}
+
+void RemoveMacspoof::operator()() const {
+  if (auto socket = NfSocket::find()) remove_macspoof(*socket, container_id, ifname);
 }
 
 std::string RemoveMacspoof::describe() const {

@@ -20,15 +20,8 @@ namespace bridge {
 void add_macspoof(const std::string& container_id, const std::string& ifname,
                   const std::string& host_veth, const netlink::Mac& mac);
 
-/// Whether add_macspoof() was called for the attachment, by what the node knows and not the config:
-/// one system call. It misses what could not be noted (a read-only /run) or another plugin made.
-bool had_macspoof(const std::string& container_id, const std::string& ifname);
-
-/// Removes what is there of it; nothing there is no error. \throws netlink::Error.
-void remove_macspoof(const std::string& container_id, const std::string& ifname);
-/// As above, over a socket that the caller keeps open until its other waiting work is done (see
-/// NfSocket); null where the kernel has no nfnetlink.
-void remove_macspoof(netlink::nf::NfSocket* socket, const std::string& container_id,
+/// Removes what exists of it; nothing is no error. \throws netlink::Error.
+void remove_macspoof(netlink::nf::NfSocket& socket, const std::string& container_id,
                      const std::string& ifname);
 
 /// Removes the checks of links that no longer exist, of all networks: a check does not say which
@@ -52,7 +45,7 @@ netlink::nf::Batch plan_macspoof(const MacspoofState& seen, const std::string& i
 /// Undo step of add_macspoof().
 struct RemoveMacspoof {
   std::string container_id, ifname;
-  void operator()() const { remove_macspoof(container_id, ifname); }
+  void operator()() const;
   std::string describe() const;
 };
 

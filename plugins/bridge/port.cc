@@ -146,34 +146,33 @@ void wait_for_port(RouteSocket& host, const Link& outside) {
   }
 }
 
-Disconnection::Disconnection(const cni::Request& request) {
+void remove_port(const cni::Request& request) {
   const cni::Phase phase("veth");
   RouteSocket host;
-  const auto links = plugins::removable_host_veths(host, request);
-  if (links.empty()) return;
-  for (std::size_t i = 1; i < links.size(); ++i) host.send(netlink::remove_link(links[i]));
-  socket_.emplace(std::move(host)).start(netlink::remove_link(links.front()));
-}
-
-void Disconnection::finish() {
-  const cni::Phase phase("veth");
-  if (socket_) socket_->finish();
-}
-
-std::vector<cni::Cidr> known_addresses(const cni::Request& request) {
-  std::vector<cni::Cidr> out;
-  if (const auto result = plugins::readable_prev_result(request)) {
-    for (const auto& address : result->ips) out.push_back(address.cidr);
+  for (const Link& link : plugins::removable_host_veths(host, request)) {
+    host.send(netlink::remove_link(link));
   }
-  const auto ns = out.empty() ? visible(request.netns) : std::nullopt;
+}
+
+plugins::Masquerade masquerade_of(const cni::Request& request, const cni::Result& result) {
+  plugins::Masquerade out{request.network, request.container_id, request.ifname, {}, true};
+  for (const auto& address : result.ips) out.addresses.push_back(address.cidr);
+  return out;
+}
+
+plugins::Masquerade masquerade_to_remove(const cni::Request& request) {
+  const auto result = plugins::readable_prev_result(request);
+  auto out = masquerade_of(request, result.value_or(cni::Result{}));
+  const auto ns = out.addresses.empty() ? visible(request.netns) : std::nullopt;
   if (!ns) return out;
   RouteSocket host;
   RouteSocket pod(*ns);
   const auto inside = pod.find(request.ifname);
   if (!inside || !plugins::host_veth_of(host, request, *ns, *inside)) return out;
   for (const auto& address : pod.addresses(*inside)) {
-    if (!address.cidr.ip.is_link_local()) out.push_back(address.cidr);
+    if (!address.cidr.ip.is_link_local()) out.addresses.push_back(address.cidr);
   }
+  out.from_result = false;
   return out;
 }
 

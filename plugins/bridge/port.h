@@ -6,6 +6,7 @@
 #include "libcni/common/undo.h"
 #include "netlink/route/socket.h"
 #include "plugins/bridge/conf.h"
+#include "plugins/common/masquerade.h"
 
 namespace bridge {
 
@@ -39,21 +40,15 @@ void restore_port(const Context& context, const Port& port, const netlink::Link&
 /// Waits until the bridge forwards the port's frames. \throws cni::Error after 2.5 seconds.
 void wait_for_port(netlink::RouteSocket& host, const netlink::Link& outside);
 
-/// The removal of the host veth of a request's attachment, and with it the container interface,
-/// which the kernel takes some 20 ms for. See plugins::removable_host_veths(); none is fine.
-class Disconnection {
- public:
-  /// Begins it. \throws netlink::Error.
-  explicit Disconnection(const cni::Request& request);
-  /// Waits until the pair is gone. \throws netlink::Error.
-  void finish();
+/// Removes the host veth of a request's attachment, and with it the container interface. See
+/// plugins::removable_host_veths(); none is fine. \throws netlink::Error.
+void remove_port(const cni::Request& request);
 
- private:
-  std::optional<netlink::RouteSocket> socket_;  ///< of the removal; nothing where no link was there
-};
+/// What ADD masquerades.
+plugins::Masquerade masquerade_of(const cni::Request& request, const cni::Result& result);
 
-/// The attachment's addresses by prevResult, else as the pod's interface has them; none where both
-/// are gone.
-std::vector<cni::Cidr> known_addresses(const cni::Request& request);
+/// What DEL looks for: by the addresses of prevResult, else as the pod's interface has them; none
+/// where both are gone.
+plugins::Masquerade masquerade_to_remove(const cni::Request& request);
 
 }  // namespace bridge

@@ -60,12 +60,6 @@ void restore_bridge(const Context& context, const Link& inside, Result& result) 
   context.pod.send(requests);
 }
 
-plugins::Masquerade masquerade_of(const cni::Request& request, const Result& result) {
-  plugins::Masquerade out{request.network, request.container_id, request.ifname, {}};
-  for (const cni::Address& address : result.ips) out.addresses.push_back(address.cidr);
-  return out;
-}
-
 // From the bridge to what stands on it.
 void repair_links(const Context& context, const Port& port, Result& result, Repair& repair) {
   const Conf& conf = context.conf;

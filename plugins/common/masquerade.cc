@@ -9,7 +9,6 @@
 #include "plugins/common/iptables_restore.h"
 #include "plugins/common/masquerade_iptables.h"
 #include "plugins/common/masquerade_nft.h"
-#include "plugins/common/masquerade_record.h"
 
 namespace plugins {
 
@@ -77,49 +76,40 @@ void add_masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& 
   auto socket = NfSocket::find();
   if (!backend && socket && nft::add(*socket, masquerade, true)) return;
   if (!backend && iptables_missing()) throw no_backend();
-  nft::MasqueradeRecord::create(masquerade).keep({});
   xt::add(pointer(socket), masquerade);
 }
 
 void restore_masquerade(MasqueradeBackend backend, const Masquerade& masquerade) {
   auto socket = NfSocket::find();
   if (backend == MasqueradeBackend::kIptables) {
-    nft::MasqueradeRecord::create(masquerade).keep({});
     return xt::restore(pointer(socket), masquerade);
   }
   if (!socket) throw cni::Error(Code::kPluginUnavailable, "the kernel has no nf_tables");
-  nft::restore(*socket, masquerade);
-}
-
-bool was_masqueraded(const Masquerade& masquerade) {
-  return nft::MasqueradeRecord::exists(masquerade);
+  nft::add(*socket, masquerade);
+  socket->commit_planned(
+      [&](Batch& batch) { nft::plan_remove_earlier(*socket, masquerade, batch); });
 }
 
 void remove_masquerade(const Masquerade& masquerade) {
-  auto socket = NfSocket::find();
-  remove_masquerade(pointer(socket), masquerade);
+  cni::BestEffort each;
+  each("nf_tables", [&] {
+    if (auto socket = NfSocket::find()) remove_nft_masquerade(*socket, masquerade);
+  });
+  each("iptables", [&] { remove_legacy_masquerade(masquerade); });
+  each.finish();
 }
 
-void remove_masquerade(NfSocket* socket, const Masquerade& masquerade) {
+void remove_legacy_masquerade(const Masquerade& masquerade) { xt::remove_legacy(masquerade); }
+
+void remove_nft_masquerade(NfSocket& socket, const Masquerade& masquerade) {
   const cni::Phase phase("masquerade");
-  cni::BestEffort each;
-  std::optional<nft::MasqueradeRecord> record;
-  nft::Handles handles;
-  each("read what ADD noted", [&] {
-    record = nft::MasqueradeRecord::find(masquerade);
-    handles = record->handles();
+  socket.commit_planned([&](Batch& batch) {
+    nft::plan_remove(socket, masquerade, batch);
+    const auto chains = xt::chains_of(masquerade);
+    const auto found = socket.has_chains({nft::earlier_checks(), chains[0], chains[1]});
+    if (found[0]) nft::plan_remove_earlier(socket, masquerade, batch);
+    if (found[1] || found[2]) xt::plan_remove(socket, masquerade, batch);
   });
-  if (socket != nullptr) {
-    each("nf_tables", [&] {
-      socket->commit_planned([&](Batch& batch) {
-        nft::plan_remove(*socket, masquerade, handles, batch);
-        xt::plan_remove(*socket, masquerade, batch);
-      });
-    });
-  }
-  each("iptables", [&] { xt::remove_legacy(masquerade); });
-  each.finish();
-  if (record) record->remove();  // not before: the next DEL may know by it alone of the rules
 }
 
 void gc_masquerade(const std::string& network, const std::vector<cni::Attachment>& valid) {
@@ -128,12 +118,11 @@ void gc_masquerade(const std::string& network, const std::vector<cni::Attachment
   if (socket) {
     each("nf_tables", [&] {
       socket->commit_planned([&](Batch& batch) { nft::plan_gc(*socket, network, valid, batch); });
-      nft::MasqueradeRecord::collect(network, valid);
     });
   }
   each("iptables", [&] {
     for (const Masquerade& one : xt::stale(pointer(socket), network, valid)) {
-      each(one.container_id, [&] { remove_masquerade(pointer(socket), one); });
+      each(one.container_id, [&] { remove_masquerade(one); });
     }
   });
   each.finish();

@@ -12,9 +12,9 @@ namespace netlink::nf {
 class NfSocket;
 }
 
-/// Masquerading (ipMasq) of what a pod sends out of its own subnet. The names of all objects are
-/// the reference's, so that its plugins remove what these add, and these what it added. Everything
-/// acts on the network namespace that the thread is in.
+/// Masquerading (ipMasq) of what a pod sends out of its own subnet. What the reference plugins and
+/// earlier versions added is removed as well. Everything acts on the network namespace that the
+/// thread is in.
 namespace plugins {
 
 enum class MasqueradeBackend { kNftables, kIptables };
@@ -23,6 +23,8 @@ enum class MasqueradeBackend { kNftables, kIptables };
 struct Masquerade {
   std::string network, container_id, ifname;
   std::vector<netlink::Cidr> addresses;
+  /// The addresses are those of the result, all of them: not what root in the pod may have changed.
+  bool from_result = false;
 };
 
 /// "nftables" or "iptables"; nothing for other text.
@@ -37,28 +39,23 @@ MasqueradeBackend choose_backend(const std::string& configured);
 std::optional<std::string> masquerade_missing(std::optional<MasqueradeBackend> backend);
 
 /// All of it, or none, with what the node has where no backend is given (see choose_backend()). The
-/// iptables backend runs iptables-restore once per family; nftables runs
-/// nothing and deletes nothing, since that would cost 10 ms.
+/// iptables backend runs iptables-restore once per family; nftables runs nothing.
 /// \throws netlink::Error, cni::Error; kTryAgainLater where another tool holds the xtables lock.
 void add_masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& masquerade);
 
-/// Adds what is missing of an attachment whose ADD made it; nothing that is there is removed.
+/// Adds what is missing of an attachment whose ADD made it.
 /// \throws as add_masquerade().
 void restore_masquerade(MasqueradeBackend backend, const Masquerade& masquerade);
-
-/// Whether add_masquerade() was called for the attachment, by what the node knows and not the
-/// config: one system call. It misses what could not be noted (a read-only /run) or another plugin
-/// made.
-bool was_masqueraded(const Masquerade& masquerade);
 
 /// Removes what either backend has for the attachment; with nothing there it is cheap and runs
 /// nothing. Without addresses it removes what it finds under the attachment's names; the names of
 /// the iptables form are shared by all attachments of a container to one network.
 /// \throws cni::Error listing what could not be removed.
 void remove_masquerade(const Masquerade& masquerade);
-/// As above, over a socket that the caller keeps open until its other waiting work is done (see
-/// NfSocket); null where the kernel has no nfnetlink.
-void remove_masquerade(netlink::nf::NfSocket* socket, const Masquerade& masquerade);
+/// Its two halves: what is in nf_tables, where iptables-nft has its rules too, and what
+/// iptables-legacy has. \throws netlink::Error, cni::Error.
+void remove_nft_masquerade(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
+void remove_legacy_masquerade(const Masquerade& masquerade);
 
 /// Removes what any attachment of the network has that is not in valid.
 /// \throws cni::Error listing what could not be removed.

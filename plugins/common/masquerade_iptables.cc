@@ -183,6 +183,10 @@ Removal removal_of(const ChainState& seen, const Masquerade& m) {
   return out;
 }
 
+std::array<ChainId, 2> chains_of(const Masquerade& m) {
+  return {nat(Family::kIpv4, chain_of(m)), nat(Family::kIpv6, chain_of(m))};
+}
+
 std::string rules_to_add(Family family, const Masquerade& m, const ChainState& seen) {
   const std::string chain = chain_of(m);
   const std::string comment = comment_of(m);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,6 +39,9 @@ std::string rules_to_add(netlink::Family family, const Masquerade& masquerade,
                          const ChainState& seen);
 /// Input of iptables-restore that takes it away.
 std::string rules_to_remove(const Masquerade& masquerade, const Removal& removal);
+
+/// The chain of the attachment's container, for each family.
+std::array<netlink::nf::ChainId, 2> chains_of(const Masquerade& masquerade);
 
 /// Adds for every family among the addresses. \throws as add_masquerade().
 void add(netlink::nf::NfSocket* socket, const Masquerade& masquerade);

@@ -1,13 +1,18 @@
 #include "plugins/common/masquerade_nft.h"
 
 #include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
 #include <utility>
 
+#include "libcni/common/error.h"
 #include "libcni/common/hash.h"
 #include "netlink/nf/match.h"
+#include "netlink/route/socket.h"
 #include "netlink/types/error.h"
 
 namespace plugins::nft {
@@ -16,173 +21,257 @@ namespace {
 
 using netlink::cat;
 using netlink::Cidr;
+using netlink::Family;
+using netlink::nf::Attributes;
 using netlink::nf::Batch;
+using netlink::nf::Bytes;
 using netlink::nf::Chain;
 using netlink::nf::ChainId;
 using netlink::nf::Compare;
+using netlink::nf::Element;
 using netlink::nf::Exprs;
 using netlink::nf::Hook;
+using netlink::nf::KeyType;
 using netlink::nf::NfSocket;
 using netlink::nf::Rule;
+using netlink::nf::Set;
+using netlink::nf::SetId;
 using netlink::nf::Side;
 using netlink::nf::Table;
 using netlink::nf::TableFamily;
+using netlink::nf::Type;
 
-constexpr const char* kTable = "cni_plugins_masquerade";
+constexpr const char* kTable = "patchbay_masquerade";
+constexpr const char* kEarlierTable = "cni_plugins_masquerade";
+constexpr const char* kPostrouting = "postrouting";
 // The first chain that has source NAT for a connection decides. iptables and most others have 100
 // (NF_IP_PRI_NAT_SRC), where the chain that was made last is the first one: who has rules for pods
 // is asked before us.
 constexpr std::int32_t kPriority = 150;
+constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
 
-ChainId checks() { return {TableFamily::kInet, kTable, "masq_checks"}; }
-ChainId postrouting() { return {TableFamily::kInet, kTable, "postrouting_late"}; }
-// The reference plugin's own, with priority 100, which a chain keeps as long as it exists. It also
-// goes to masq_checks. An ADD of the reference plugin makes it again.
-ChainId reference_postrouting() { return {TableFamily::kInet, kTable, "postrouting"}; }
+ChainId chain(std::string name) { return {TableFamily::kInet, kTable, std::move(name)}; }
 
-Exprs join(Exprs first, const Exprs& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
+SetId pods(Family family) {
+  return {TableFamily::kInet, kTable, family == Family::kIpv4 ? "pods4" : "pods6"};
 }
 
-//   ip daddr 224.0.0.0/4 return        ip6 daddr ff00::/8 return
-Rule skip_multicast(const Cidr& group) {
-  Exprs exprs = join(netlink::nf::l3_protocol(group.ip.family()),
-                     netlink::nf::address(Side::kDestination, Compare::kEqual, group));
-  exprs.emplace_back(netlink::nf::return_verdict());
-  return {postrouting(), std::move(exprs)};
+bool is_host(const Cidr& address) { return address.prefix == address.ip.bits(); }
+
+// "masq_10.1.0.0/24"; nft takes no colon in a name. Addresses without a subnet share a chain.
+std::string subnet_chain(const Cidr& address) {
+  const bool v4 = address.ip.is_v4();
+  if (is_host(address)) return v4 ? "masq_hosts4" : "masq_hosts6";
+  std::string name = cat("masq_", address.network().str());
+  std::replace(name.begin(), name.end(), ':', '_');
+  return name;
 }
 
-std::vector<Rule> postrouting_rules() {
-  return {skip_multicast(*Cidr::parse("224.0.0.0/4")),
-          skip_multicast(*Cidr::parse("ff00::/8")),
-          {postrouting(), {netlink::nf::go_to(checks().chain)}}};
+void append(Exprs& exprs, const Exprs& more) {
+  exprs.insert(exprs.end(), more.begin(), more.end());
 }
 
-//   ip saddr 10.1.2.3 ip daddr != 10.1.2.0/24 masquerade comment "..."
-Rule address_rule(const Cidr& address, const std::string& comment) {
-  const Cidr only{address.ip, address.ip.bits()};
-  Exprs exprs = join(netlink::nf::l3_protocol(address.ip.family()),
-                     netlink::nf::address(Side::kSource, Compare::kEqual, only));
-  exprs =
-      join(std::move(exprs), netlink::nf::address(Side::kDestination, Compare::kNotEqual, address));
+//   ip saddr vmap @pods4
+Exprs lookup(Family family) {
+  Exprs exprs = netlink::nf::l3_protocol(family);
+  const auto whole = netlink::nf::address(
+      Side::kSource, Compare::kEqual, {netlink::Ip::any(family), netlink::Ip::any(family).bits()});
+  exprs.push_back(whole.front());  // its load alone
+  exprs.emplace_back(netlink::nf::Lookup{.set = pods(family).set, .dreg = NFT_REG_VERDICT});
+  return exprs;
+}
+
+//   ip daddr != 10.1.0.0/24 ip daddr != 224.0.0.0/4 masquerade
+Exprs leaves_subnet(const Cidr& address) {
+  const auto multicast = Cidr::parse(address.ip.is_v4() ? "224.0.0.0/4" : "ff00::/8");
+  Exprs exprs = netlink::nf::l3_protocol(address.ip.family());
+  if (!is_host(address)) {
+    append(exprs, netlink::nf::address(Side::kDestination, Compare::kNotEqual, address));
+  }
+  append(exprs, netlink::nf::address(Side::kDestination, Compare::kNotEqual, *multicast));
   exprs.emplace_back(netlink::nf::Masq{});
-  return {checks(), std::move(exprs), comment};
+  return exprs;
 }
 
-Batch skeleton() {
-  Batch batch;
-  batch.add(Table{TableFamily::kInet, kTable,
-                  "Masquerading for plugins from github.com/containernetworking/plugins"});
-  batch.add(Chain{checks(),
-                  {},
-                  "Masquerade traffic from certain IPs to any (non-multicast) IP outside their "
-                  "subnet"});
-  batch.add(Chain{postrouting(), Hook{"nat", NF_INET_POST_ROUTING, kPriority}});
-  return batch;
+/// Rules by the name of their chain.
+using Chains = std::map<std::string, std::vector<Exprs>>;
+
+Chains chains_for(const std::vector<Cidr>& addresses) {
+  Chains out{{kPostrouting, {lookup(Family::kIpv4), lookup(Family::kIpv6)}}};
+  for (const Cidr& address : addresses) out[subnet_chain(address)] = {leaves_subnet(address)};
+  return out;
+}
+
+bool as_wanted(const std::vector<Bytes>& seen, const Chains::value_type& wanted) {
+  std::vector<Attributes> rules;
+  for (const Bytes& rule : seen) {
+    const Attributes one(rule);
+    if (one.find(NFTA_RULE_CHAIN).text() == wanted.first) rules.push_back(one);
+  }
+  return std::equal(rules.begin(), rules.end(), wanted.second.begin(), wanted.second.end(),
+                    netlink::nf::shows);
+}
+
+std::vector<Bytes> seen_rules(NfSocket& socket) {
+  return socket.raw_table_rules(TableFamily::kInet, kTable);
 }
 
 cni::OwnerTag tag_of(const Masquerade& m) { return {m.network, m.container_id, m.ifname}; }
 
-// Nothing where one of them is not there, or another attachment's.
-std::vector<Rule> known_rules(NfSocket& socket, const std::string& prefix, const Handles& handles) {
-  std::vector<Rule> out;
-  for (std::optional<Rule>& rule : socket.rules(checks(), handles)) {
-    if (!rule || !rule->comment.starts_with(prefix)) return {};
-    out.push_back(*std::move(rule));
+Element element_of(const Masquerade& m, const Cidr& address) {
+  return {netlink::nf::value_of(address.ip),
+          {},
+          tag_of(m).text,
+          netlink::nf::go_to(subnet_chain(address))};
+}
+
+// In the order of the addresses; nothing where the map has none.
+std::vector<std::optional<Element>> seen_elements(NfSocket& socket,
+                                                  const std::vector<Cidr>& addresses) {
+  std::vector<std::optional<Element>> out;
+  for (const Cidr& address : addresses) {
+    const Bytes key = netlink::nf::value_of(address.ip);
+    out.push_back(socket.elements(pods(address.ip.family()), {key}).front());
   }
   return out;
 }
 
-bool has_rule(const std::vector<Rule>& seen, const std::string& tag, const Cidr& address) {
-  const Rule wanted = address_rule(address, tag);
-  return std::any_of(seen.begin(), seen.end(), [&](const Rule& rule) {
-    return rule.exprs == wanted.exprs && rule.comment == wanted.comment;
+// Ownership as everywhere: a host veth has the owner for its alias as long as its pod exists.
+void require_gone(const Element& seen, const Cidr& address) {
+  const std::string owner = seen.comment.substr(0, cni::OwnerTag("", "", "").prefix().size());
+  netlink::RouteSocket host;
+  for (const auto& link : host.links_of_kind("veth")) {
+    if (!link.alias.starts_with(owner)) continue;
+    throw cni::Error(cni::Code::kInternal,
+                     cat("masquerade '", address.ip.str(), "': another attachment has the address"),
+                     cat("'", link.alias, "' by '", link.name, "'"));
+  }
+}
+
+void plan_elements(NfSocket& socket, const Masquerade& m, Batch& batch) {
+  const auto seen = seen_elements(socket, m.addresses);
+  const std::string owner = tag_of(m).prefix();
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const Cidr& address = m.addresses[i];
+    const Element wanted = element_of(m, address);
+    if (seen[i] == wanted) continue;
+    const SetId set = pods(address.ip.family());
+    if (seen[i]) {
+      if (!seen[i]->comment.starts_with(owner)) require_gone(*seen[i], address);
+      batch.remove(set, {wanted.key});
+    }
+    batch.add_new(set, {wanted});
+  }
+}
+
+using IsWanted = std::function<bool(const std::string& comment)>;
+
+// By a listing of the maps.
+void plan_remove_if(NfSocket& socket, const IsWanted& is_wanted, Batch& batch) {
+  for (const Family family : kFamilies) {
+    std::vector<Bytes> keys;
+    for (Element& one : socket.all_elements(pods(family))) {
+      if (is_wanted(one.comment)) keys.push_back(std::move(one.key));
+    }
+    if (!keys.empty()) batch.remove(pods(family), std::move(keys));
+  }
+}
+
+// The rule of an earlier version for each address, and a base chain that leads there.
+bool has_earlier(NfSocket& socket, const Masquerade& m) {
+  const std::string owner = tag_of(m).prefix();
+  const auto rules = socket.rules(earlier_checks(), {.comment_start = owner});
+  const auto has_rule = [&](const Cidr& address) {
+    return std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) {
+      return netlink::nf::address_of(rule.exprs, Side::kSource, address.ip.family()) ==
+             Cidr{address.ip, address.ip.bits()};
+    });
+  };
+  if (!std::all_of(m.addresses.begin(), m.addresses.end(), has_rule)) return false;
+  const auto base = socket.table_rules(TableFamily::kInet, kEarlierTable);
+  return std::any_of(base.begin(), base.end(), [](const Rule& rule) {
+    return netlink::nf::target_of(rule.exprs) == earlier_checks().chain;
   });
 }
 
-BaseChains base_chains(NfSocket& socket) {
-  return {socket.rules(postrouting()), socket.has_chain(reference_postrouting())};
-}
-
-bool as_wanted(const std::vector<Rule>& seen) {
-  const auto wanted = postrouting_rules();
-  return std::equal(seen.begin(), seen.end(), wanted.begin(), wanted.end(),
-                    [](const Rule& a, const Rule& b) { return a.exprs == b.exprs; });
+std::optional<std::string> missing_here(NfSocket& socket, const Masquerade& m) {
+  const auto rules = seen_rules(socket);
+  for (const auto& wanted : chains_for(m.addresses)) {
+    if (as_wanted(rules, wanted)) continue;
+    return cat("chain '", chain(wanted.first).str(), "' is not as it should be");
+  }
+  const auto seen = seen_elements(socket, m.addresses);
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const Cidr& address = m.addresses[i];
+    if (seen[i] == element_of(m, address)) continue;
+    return cat("map '", pods(address.ip.family()).str(), "' has no element of the attachment for ",
+               address.str());
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
+ChainId earlier_checks() { return {TableFamily::kInet, kEarlierTable, "masq_checks"}; }
+
 bool can_masquerade(NfSocket& socket) {
-  if (socket.has_chain(postrouting())) return true;
-  Batch batch = skeleton();
-  batch.add(address_rule(*Cidr::parse("192.0.2.1/32"), ""));
-  return socket.accepts(batch);
+  return socket.has_chain(chain(kPostrouting)) ||
+         socket.accepts(plan_chains({}, {*Cidr::parse("192.0.2.1/32")}));
 }
 
 // Flushing in the same transaction is what makes any number of concurrent first ADDs end with one
-// set of rules. But to delete a rule, or to add a chain once more, costs 10 ms when the socket is
-// closed: only where it is needed. The rule that goes to masq_checks vouches for that chain.
-Batch plan_add(const BaseChains& seen, const Masquerade& masquerade) {
+// set of rules.
+Batch plan_chains(const std::vector<Bytes>& seen, const std::vector<Cidr>& addresses) {
   Batch batch;
-  if (!as_wanted(seen.postrouting)) {
-    batch = skeleton();
-    batch.flush(postrouting());
-    for (Rule& rule : postrouting_rules()) batch.add(std::move(rule));
-  }
-  if (seen.has_reference_chain) {
-    batch.flush(reference_postrouting()).remove(reference_postrouting());
-  }
-  const std::string comment = tag_of(masquerade).text;
-  for (const Cidr& address : masquerade.addresses) {
-    batch.add_and_tell(address_rule(address, comment));
+  for (const auto& wanted : chains_for(addresses)) {
+    if (as_wanted(seen, wanted)) continue;
+    if (batch.empty()) {
+      batch.add(Table{TableFamily::kInet, kTable, "Masquerading of pods"});
+      for (const Family family : kFamilies) {
+        batch.add(Set{pods(family), {KeyType::address(family)}, KeyType{Type::kVerdict}});
+      }
+    }
+    const ChainId id = chain(wanted.first);
+    const bool is_base = wanted.first == kPostrouting;
+    const Hook hook{"nat", NF_INET_POST_ROUTING, kPriority};
+    batch.add(Chain{id, is_base ? std::optional(hook) : std::nullopt}).flush(id);
+    for (const Exprs& exprs : wanted.second) batch.add(Rule{id, exprs});
   }
   return batch;
 }
 
-bool add(NfSocket& socket, const Masquerade& masquerade, bool only_if_able) {
-  std::optional<BaseChains> seen = base_chains(socket);
+bool add(NfSocket& socket, const Masquerade& m, bool only_if_able) {
+  std::optional seen = seen_rules(socket);
   // Rules there say that the kernel has source NAT.
-  if (only_if_able && seen->postrouting.empty() && !can_masquerade(socket)) return false;
-  const auto record = MasqueradeRecord::create(masquerade);
-  const bool are_all = record.begin();
-  const Handles added = socket.commit_planned([&](Batch& batch) {
-    if (!seen) seen = base_chains(socket);
-    batch = plan_add(*seen, masquerade);
+  if (only_if_able && seen->empty() && !can_masquerade(socket)) return false;
+  socket.commit_planned([&](Batch& batch) {
+    if (!seen) seen = seen_rules(socket);
+    batch = plan_chains(*seen, m.addresses);
     seen.reset();  // lost a race: they are others by now
+    plan_elements(socket, m, batch);
   });
-  if (are_all) record.keep(added);
   return true;
 }
 
-void restore(NfSocket& socket, const Masquerade& masquerade) {
-  const auto record = MasqueradeRecord::create(masquerade);
-  record.begin();
-  Handles all;
-  const Handles added = socket.commit_planned([&](Batch& batch) {
-    Masquerade lacking = masquerade;
-    const cni::OwnerTag tag = tag_of(masquerade);
-    const std::string prefix = tag.prefix();
-    const auto seen = socket.rules(checks(), {.comment_start = prefix});
-    std::erase_if(lacking.addresses,
-                  [&](const Cidr& address) { return has_rule(seen, tag.text, address); });
-    batch = plan_add(base_chains(socket), lacking);
-    all.clear();
-    for (const Rule& rule : seen) all.push_back(rule.handle);
+void plan_remove(NfSocket& socket, const Masquerade& m, Batch& batch) {
+  const std::string owner = tag_of(m).prefix();
+  const auto is_own = [&](const std::string& comment) { return comment.starts_with(owner); };
+  const std::vector<Cidr> known = m.from_result ? m.addresses : std::vector<Cidr>{};
+  const auto seen = seen_elements(socket, known);
+  const bool all_own = std::all_of(seen.begin(), seen.end(), [&](const auto& element) {
+    return element && is_own(element->comment);
   });
-  all.insert(all.end(), added.begin(), added.end());
-  record.replace(all);
+  if (known.empty() || !all_own) return plan_remove_if(socket, is_own, batch);
+  for (const Cidr& address : known) {
+    batch.remove(pods(address.ip.family()), {netlink::nf::value_of(address.ip)});
+  }
 }
 
-void plan_remove(NfSocket& socket, const Masquerade& m, const Handles& handles, Batch& batch) {
-  const std::string prefix = tag_of(m).prefix();
-  auto rules = known_rules(socket, prefix, handles);
-  if (rules.empty()) {
-    NfSocket::Filter filter{.comment_start = prefix};
-    if (!m.addresses.empty()) filter.enough = m.addresses.size();
-    rules = socket.rules(checks(), filter);
+void plan_remove_earlier(NfSocket& socket, const Masquerade& m, Batch& batch) {
+  const std::string owner = tag_of(m).prefix();
+  for (const Rule& rule : socket.rules(earlier_checks(), {.comment_start = owner})) {
+    batch.remove(rule);
   }
-  for (const Rule& rule : rules) batch.remove(rule);
 }
 
 void plan_gc(NfSocket& socket, const std::string& network,
@@ -193,23 +282,19 @@ void plan_gc(NfSocket& socket, const std::string& network,
   }
   const cni::OwnerTag any(network, "", "");
   const std::string ours = cat(any.network_hash, "-");
-  for (const Rule& rule : socket.rules(checks(), {.comment_start = ours})) {
-    if (!keep.contains(rule.comment.substr(0, any.prefix().size()))) batch.remove(rule);
+  const auto is_stale = [&](const std::string& comment) {
+    return comment.starts_with(ours) && !keep.contains(comment.substr(0, any.prefix().size()));
+  };
+  plan_remove_if(socket, is_stale, batch);
+  for (const Rule& rule : socket.rules(earlier_checks(), {.comment_start = ours})) {
+    if (is_stale(rule.comment)) batch.remove(rule);
   }
 }
 
 std::optional<std::string> missing(NfSocket& socket, const Masquerade& masquerade) {
-  if (!as_wanted(socket.rules(postrouting())) &&
-      !as_wanted(socket.rules(reference_postrouting()))) {
-    return cat("chain '", postrouting().str(), "' is not as it should be");
-  }
-  const auto seen = socket.rules(checks());
-  const std::string tag = tag_of(masquerade).text;
-  for (const Cidr& address : masquerade.addresses) {
-    if (has_rule(seen, tag, address)) continue;
-    return cat("chain '", checks().str(), "' has no rule for ", address.str());
-  }
-  return std::nullopt;
+  auto what = missing_here(socket, masquerade);
+  if (what && has_earlier(socket, masquerade)) return std::nullopt;
+  return what;
 }
 
 }  // namespace plugins::nft

@@ -6,37 +6,48 @@
 
 #include "netlink/nf/socket.h"
 #include "plugins/common/masquerade.h"
-#include "plugins/common/masquerade_record.h"
 
-/// The nftables form of masquerading: table inet cni_plugins_masquerade, one rule per address in
-/// chain masq_checks, as the reference plugin's; a base chain of our own leads there.
+/// The nftables form of masquerading, a table of our own:
+///
+///   table inet patchbay_masquerade
+///     map pods4, pods6    pod address : goto the chain of its subnet; the comment is cni::OwnerTag
+///     chain postrouting   looks the source address up, once per connection
+///     chain masq_SUBNET   masquerades what leaves the subnet and is no multicast
+///
+/// Earlier versions and the reference plugin had one rule per address in chain masq_checks of table
+/// inet cni_plugins_masquerade. These rules count until their pod goes, and are removed with it.
 namespace plugins::nft {
 
-/// Whether the kernel can do it: table, chains and rules.
+/// Whether the kernel can do it: table, maps, chains and rules.
 bool can_masquerade(netlink::nf::NfSocket& socket);
 
-/// What leads to the rules of pods before an ADD.
-struct BaseChains {
-  std::vector<netlink::nf::Rule> postrouting;  ///< those of our base chain
-  bool has_reference_chain = false;            ///< that of the reference plugin, before ours
-};
-/// What ADD sends.
-netlink::nf::Batch plan_add(const BaseChains& seen, const Masquerade& masquerade);
+/// What ADD sends before the elements: the table, its maps, and the chains that the addresses need
+/// where `seen`, the rules of the table (NfSocket::raw_table_rules()), has them not as they should
+/// be.
+netlink::nf::Batch plan_chains(const std::vector<netlink::nf::Bytes>& seen,
+                               const std::vector<netlink::Cidr>& addresses);
+
+/// Adds what is missing of it. An element of an attachment whose host veth is gone is replaced.
 /// False, and nothing done, where the kernel cannot do it and that is to be an answer.
+/// \throws cni::Error where another attachment has one of the addresses.
 bool add(netlink::nf::NfSocket& socket, const Masquerade& masquerade, bool only_if_able = false);
 
-/// Adds what of it is missing, and no rule twice.
-void restore(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
+/// Chain masq_checks of earlier versions and the reference plugin.
+netlink::nf::ChainId earlier_checks();
 
-/// Adds to batch the removal of the attachment's rules: of those with the handles, where they are
-/// the attachment's, else of all that a listing shows.
+/// Adds to batch the removal of the attachment's elements: by the addresses, if they are all from
+/// the result and the attachment's, else of all that a listing of the maps shows.
 void plan_remove(netlink::nf::NfSocket& socket, const Masquerade& masquerade,
-                 const Handles& handles, netlink::nf::Batch& batch);
-/// Adds to batch the removal of the rules of all attachments of the network but the valid ones.
+                 netlink::nf::Batch& batch);
+/// The same for its rules in earlier_checks().
+void plan_remove_earlier(netlink::nf::NfSocket& socket, const Masquerade& masquerade,
+                         netlink::nf::Batch& batch);
+/// Adds to batch the removal of what all attachments of the network have but the valid ones.
 void plan_gc(netlink::nf::NfSocket& socket, const std::string& network,
              const std::vector<cni::Attachment>& valid, netlink::nf::Batch& batch);
 
-/// What is not there of what add() makes; nothing if all is.
+/// What does not exist of what add() makes; nothing if all does, or if all that an earlier version
+/// made does.
 std::optional<std::string> missing(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
 
 }  // namespace plugins::nft

@@ -352,8 +352,10 @@ MUTATIONS = [
      "Mac doesn't match"),
     ("the gateway's address", "ip addr del 10.1.0.1/24 dev cni0", "gateway address 10.1.0.1/24"),
     ("forwarding", "sysctl -qw net.ipv4.ip_forward=0", "ip_forward"),
-    ("the masquerading", "nft flush chain inet cni_plugins_masquerade masq_checks", "asquerad"),
-    ("the masquerading's hook", "nft flush chain inet cni_plugins_masquerade postrouting_late",
+    ("the masquerading", "nft flush map inet patchbay_masquerade pods4", "no element"),
+    ("the masquerading of a subnet",
+     "nft flush chain inet patchbay_masquerade masq_10.1.0.0/24", "masq_10.1.0.0/24' is not"),
+    ("the masquerading's hook", "nft flush chain inet patchbay_masquerade postrouting",
      "asquerad"),
     ("the MAC address check", "nft flush chain bridge nat PREROUTING", "macspoofchk"),
     ("the reservation", "rm /var/lib/cni/networks/net1/10.1.0.2 "

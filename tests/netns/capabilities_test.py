@@ -70,7 +70,7 @@ ROWS = [
     Row("bridge, nothing but layer 2", "bridge", {}, needs("NS", "NS", "S", "N", "NS", "NS"),
         "ip link set cni0 down"),
     Row("bridge with `ipMasq`", "bridge", BRIDGE, needs("NS", "NS", "NS", "N", "NS", "NS"),
-        "nft delete table inet cni_plugins_masquerade"),
+        "nft delete table inet patchbay_masquerade"),
     Row("bridge with `macspoofchk`", "bridge", {"macspoofchk": True} | STATIC,
         needs("NS", "NS", "NS", "N", "NS", "NS"), "nft flush chain bridge nat PREROUTING"),
     Row("bridge with `ipMasq` in iptables-nft", "bridge", BRIDGE | {"ipMasqBackend": "iptables"},

@@ -9,11 +9,11 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import hostport, suite  # noqa: E402
 from support.hostport import NODE, OUTSIDE, SECOND, Server, Site  # noqa: E402
 from support.plugin import cni  # noqa: E402
-from support.world import run  # noqa: E402
+from support.world import run, wait_for  # noqa: E402
 
 #: What the operator's rules make of a pod's address.
 OPERATOR = {4: "192.0.2.77", 6: "2001:db8:1::77"}
-TABLE = "cni_plugins_masquerade"
+OURS, TABLE = "patchbay_masquerade", "cni_plugins_masquerade"
 #: One transaction of the reference plugin's ADD (1.9.1), without the rules of the pod.
 REFERENCE = f"""
 add table inet {TABLE} {{ comment "Masquerading for plugins from github.com/containernetworking/plugins" ; }}
@@ -42,13 +42,21 @@ def snat(family):
 
 
 def chains():
-    """name: priority of the base chains of our table."""
-    listed = json.loads(run("nft", "-j", "list", "table", "inet", TABLE))["nftables"]
-    return {one["chain"]["name"]: one["chain"]["prio"] for one in listed
+    """table: priority of the base chains that masquerade pods."""
+    listed = json.loads(run("nft", "-j", "list", "chains", "inet"))["nftables"]
+    return {one["chain"]["table"]: one["chain"]["prio"] for one in listed
             if "hook" in one.get("chain", {})}
 
 
-def pod_rules():
+def elements():
+    """address: owner, of the pods in our maps."""
+    listed = json.loads(run("nft", "-j", "list", "maps"))["nftables"]
+    return {key["elem"]["val"]: key["elem"]["comment"].split("id: ")[1]
+            for one in listed if one.get("map", {}).get("table") == OURS
+            for key, _ in one["map"].get("elem", ())}
+
+
+def reference_rules():
     return run("nft", "list", "ruleset").count("masquerade comment")
 
 
@@ -105,44 +113,74 @@ class Order(suite.NodeTest):
         self.assertEqual(self.sources(before), OPERATOR)
 
     def test_on_a_node_of_the_reference_plugin_too(self):
-        """Or of an older release: the base chain with priority 100 goes with the next ADD."""
+        """Or of an older release."""
         for family in (4, 6):
             snat(family)
         of_the_reference("old", "10.1.0.200")
         pod = self.pod()
         result = self.add(pod)
         self.assertEqual(self.sources(pod), OPERATOR)
-        self.assertEqual(chains(), {"postrouting_late": 150})
+        self.assertEqual(chains(), {OURS: 150, TABLE: 100})
         checked = cni("bridge", "CHECK", config() | {"prevResult": result}, netns=pod.path,
                       container=pod.name)
         self.assert_ok(checked)
-        self.assertEqual(pod_rules(), 3)
+        self.assertEqual(set(elements().values()), {pod.name})
+        self.assertEqual(reference_rules(), 1)
 
     def test_both_plugins_add_in_turn_and_ours_removes(self):
         pods = [self.pod() for _ in range(3)]
         for number, pod in enumerate(pods):
             self.add(pod)
             of_the_reference(f"theirs{number}", f"10.1.0.{200 + number}")
-            self.assertEqual(chains(), {"postrouting": 100, "postrouting_late": 150})
+            self.assertEqual(chains(), {OURS: 150, TABLE: 100})
             self.assert_masqueraded(pod)
-        self.assertEqual(pod_rules(), 3 * 3)
+        self.assertEqual(sorted(elements().values()), sorted(2 * [pod.name for pod in pods]))
         for pod in pods:
             self.delete(pod)
-        self.assertEqual(pod_rules(), 3)
+        self.assertEqual((elements(), reference_rules()), ({}, 3))
         gc = config(cniVersion="1.1.0") | {"cni.dev/valid-attachments": []}
         self.assert_ok(cni("bridge", "GC", gc))
-        self.assertEqual(pod_rules(), 0)
+        self.assertEqual(reference_rules(), 0)
 
-    def test_CHECK_takes_the_base_chain_of_the_reference_plugin(self):
+    def test_a_pod_of_an_earlier_version(self):
+        """CHECK takes its rule, also below the base chain of the reference plugin; DEL removes it."""
         pod = self.pod()
-        result = self.add(pod)
-        of_the_reference("theirs", "10.1.0.200")
-        run("nft", "delete", "chain", "inet", TABLE, "postrouting_late")
-        again = config() | {"prevResult": result}
+        only_v4 = {"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/24"}]]}}
+        result = self.add(pod, **only_v4)
+        comment = run("nft", "list", "map", "inet", OURS, "pods4").split('comment "')[1].split('"')[0]
+        run("nft", "delete", "table", "inet", OURS)
+        again = config(**only_v4) | {"prevResult": result}
         options = {"netns": pod.path, "container": pod.name}
+        self.assert_error(cni("bridge", "CHECK", again, **options), None, "asquerad")
+        of_the_reference("theirs", "10.1.0.200")
+        run("nft", "add", "rule", "inet", TABLE, "masq_checks", "ip", "saddr", "10.1.0.2", "ip",
+            "daddr", "!=", "10.1.0.0/24", "masquerade", "comment", f'"{comment}"')
         self.assert_ok(cni("bridge", "CHECK", again, **options))
+        self.assertEqual(reference_rules(), 2)
         run("nft", "flush", "chain", "inet", TABLE, "postrouting")
         self.assert_error(cni("bridge", "CHECK", again, **options), None, "asquerad")
+        self.assert_ok(cni("bridge", "DEL", again, **options))
+        self.assertEqual(reference_rules(), 1)
+
+    def test_an_address_belongs_to_the_pod_that_has_it(self):
+        """Not to a pod that is gone; an ADD with the address of a living pod fails, and its DEL
+        leaves the other pod's element alone."""
+        static = {"ipam": {"type": "static", "addresses": [{"address": "10.1.0.9/24"}]}}
+        first, second = self.pod(), self.pod()
+        self.add(first, **static)
+        before = elements()
+        failed = cni("bridge", "ADD", config(name="net2", **static), netns=second.path,
+                     container=second.name)
+        self.assert_error(failed, None, "another attachment has the address")
+        self.assertIn(first.name, failed.stdout)
+        self.assertEqual(elements(), before)
+        first.remove()
+        wait_for(lambda: not json.loads(run("ip", "-j", "link", "show", "type", "veth")))
+        result = self.add(second, name="net2", **static)
+        self.assertEqual(elements(), {"10.1.0.9": second.name})
+        late = config(**static) | {"prevResult": result}
+        self.assert_ok(cni("bridge", "DEL", late, container=first.name))
+        self.assertEqual(elements(), {"10.1.0.9": second.name})
 
 
 if __name__ == "__main__":

@@ -44,35 +44,84 @@ constexpr auto kNft = MasqueradeBackend::kNftables;
 constexpr auto kIptables = MasqueradeBackend::kIptables;
 constexpr const char* kChain = "CNI-70a29d9dc18bc4d652ea5d59";  // mynet, abc123
 
-const std::string kEmptyTable = R"(table inet cni_plugins_masquerade {
-	comment "Masquerading for plugins from github.com/containernetworking/plugins"
-	chain masq_checks {
-		comment "Masquerade traffic from certain IPs to any (non-multicast) IP outside their subnet"
-	}
-
-	chain postrouting_late {
+const std::string kBaseChain = R"(	chain postrouting {
 		type nat hook postrouting priority 150; policy accept;
-		ip daddr 224.0.0.0/4 return
-		ip6 daddr ff00::/8 return
-		goto masq_checks
+		ip saddr vmap @pods4
+		ip6 saddr vmap @pods6
 	}
-}
 )";
+
+// How many addresses are masqueraded.
+std::size_t elements() { return count(ruleset(), " : goto masq_"); }
+
+// What an earlier version had for a pod, with the base chain of the reference plugin.
+bool load_earlier(const std::string& comment) {
+  const node::TextFile file(
+      "table inet cni_plugins_masquerade {\n"
+      "chain masq_checks { ip saddr 10.7.1.2 ip daddr != 10.7.1.0/24 masquerade comment \"" +
+      comment +
+      "\"; }\nchain postrouting { type nat hook postrouting priority 100; goto masq_checks; "
+      "}\n}\n");
+  return run("nft -f " + file.path);
+}
 
 }  // namespace
 
-TEST_CASE("nftables: nft lists the rules as the reference writes them") {
+TEST_CASE("nftables: a map of pods, and a chain for each subnet") {
   const Node node;
-  plugins::add_masquerade(kNft, pod("abc123", {"10.7.1.2/24", "10.8.1.2/20", "fd07::2/64"}));
+  const auto one = pod("abc123", {"10.7.1.2/24", "10.8.1.2/20", "fd07::2/64", "10.9.9.9/32"});
+  plugins::add_masquerade(kNft, one);
   const std::string listed = ruleset();
-  CHECK(contains(listed, "\t\tip saddr 10.7.1.2 ip daddr != 10.7.1.0/24 masquerade comment \""));
-  CHECK(contains(listed, "\t\tip saddr 10.8.1.2 ip daddr != 10.8.0.0/20 masquerade comment \""));
-  CHECK(contains(listed, "\t\tip6 saddr fd07::2 ip6 daddr != fd07::/64 masquerade comment \""));
-  CHECK(count(listed, ", net: mynet, if: eth0, id: abc123\"") == 3);
-  plugins::check_masquerade(pod("abc123", {"10.7.1.2/24", "10.8.1.2/20", "fd07::2/64"}));
-  plugins::remove_masquerade(pod("abc123", {}));
-  CHECK(ruleset() == kEmptyTable);
-  CHECK_THROWS_AS(plugins::check_masquerade(pod("abc123", {"10.7.1.2/24"})), cni::Error);
+  CHECK(contains(listed, kBaseChain));
+  CHECK(contains(listed, "ip daddr != 10.7.1.0/24 ip daddr != 224.0.0.0/4 masquerade\n"));
+  CHECK(contains(listed, "ip daddr != 10.8.0.0/20 ip daddr != 224.0.0.0/4 masquerade\n"));
+  CHECK(contains(listed, "ip6 daddr != fd07::/64 ip6 daddr != ff00::/8 masquerade\n"));
+  CHECK(contains(listed, "\tchain masq_hosts4 {\n\t\tip daddr != 224.0.0.0/4 masquerade\n"));
+  CHECK(contains(listed, "10.7.1.2 comment \""));
+  CHECK(contains(listed, "id: abc123\" : goto masq_10.7.1.0/24"));
+  CHECK(contains(listed, "id: abc123\" : goto masq_fd07__/64"));
+  CHECK(count(listed, ", net: mynet, if: eth0, id: abc123\"") == 4);
+  plugins::check_masquerade(one);
+  SUBCASE("removed by name") { plugins::remove_masquerade(pod("abc123", {})); }
+  SUBCASE("removed by address") {
+    auto known = one;
+    known.from_result = true;
+    plugins::remove_masquerade(known);
+  }
+  SUBCASE("removed by addresses that are not all its own") {
+    auto known = pod("abc123", {"10.7.1.2/24", "10.7.1.3/24"});
+    known.from_result = true;
+    plugins::remove_masquerade(known);
+  }
+  CHECK(elements() == 0);
+  CHECK(contains(ruleset(), kBaseChain));
+  CHECK_THROWS_AS(plugins::check_masquerade(one), cni::Error);
+}
+
+TEST_CASE("nftables: rules of an earlier version are checked, removed, and replaced by repair") {
+  const Node node;
+  const auto one = pod("abc123", {"10.7.1.2/24"});
+  plugins::add_masquerade(kNft, one);
+  std::string comment =
+      output_of("nft list map inet patchbay_masquerade pods4 | grep -o '\"[^\"]*\"'");
+  comment = comment.substr(1, comment.rfind('"') - 1);
+  REQUIRE(run("nft flush ruleset"));
+  REQUIRE(load_earlier(comment));
+  plugins::check_masquerade(one);
+  SUBCASE("DEL") { plugins::remove_masquerade(one); }
+  SUBCASE("DEL without addresses") { plugins::remove_masquerade(pod("abc123", {})); }
+  SUBCASE("GC") { plugins::gc_masquerade("mynet", {}); }
+  SUBCASE("GC of another network") {
+    plugins::gc_masquerade("other", {});
+    plugins::check_masquerade(one);
+    plugins::remove_masquerade(one);
+  }
+  SUBCASE("repair") {
+    plugins::restore_masquerade(kNft, one);
+    CHECK(elements() == 1);
+    plugins::check_masquerade(one);
+  }
+  CHECK(!contains(ruleset(), "masquerade comment"));
 }
 
 TEST_CASE("nftables: the listing is what nft takes back") {
@@ -90,11 +139,22 @@ TEST_CASE("nftables: the listing is what nft takes back") {
 TEST_CASE("nftables: an ADD repairs a damaged chain, and twice is once") {
   const Node node;
   plugins::add_masquerade(kNft, pod("one", {"10.7.1.2/24"}));
-  REQUIRE(run("nft flush chain inet cni_plugins_masquerade postrouting_late"));
+  REQUIRE(run("nft flush table inet patchbay_masquerade"));
   plugins::add_masquerade(kNft, pod("two", {"10.7.1.3/24"}));
   plugins::add_masquerade(kNft, pod("three", {"10.7.1.4/24"}));
-  CHECK(count(ruleset(), "goto masq_checks") == 1);
-  CHECK(count(ruleset(), "return") == 2);
+  CHECK(contains(ruleset(), kBaseChain));
+  CHECK(count(ruleset(), "ip daddr != 10.7.1.0/24") == 1);
+  CHECK(elements() == 3);
+}
+
+TEST_CASE("nftables: an ADD that no DEL followed is replaced by the next") {
+  const Node node;
+  plugins::add_masquerade(kNft, pod("one", {"10.7.1.2/24"}));
+  plugins::add_masquerade(kNft, pod("one", {"10.7.1.2/16", "10.7.1.3/16"}));
+  CHECK(elements() == 2);
+  plugins::check_masquerade(pod("one", {"10.7.1.2/16", "10.7.1.3/16"}));
+  plugins::remove_masquerade(pod("one", {}));
+  CHECK(elements() == 0);
 }
 
 TEST_CASE("nftables: who takes an address over keeps it when the one before is removed") {
@@ -102,7 +162,7 @@ TEST_CASE("nftables: who takes an address over keeps it when the one before is r
   plugins::add_masquerade(kNft, pod("a", {"10.7.1.2/24"}));
   plugins::add_masquerade(kNft, pod("b", {"10.7.1.2/24"}));
   plugins::remove_masquerade(pod("a", {"10.7.1.2/24"}));
-  CHECK(count(ruleset(), "masquerade comment") == 1);
+  CHECK(elements() == 1);
   CHECK(contains(ruleset(), "id: b\""));
 }
 
@@ -112,7 +172,7 @@ TEST_CASE("nftables: GC keeps the valid and other networks") {
   plugins::add_masquerade(kNft, pod("drop", {"10.7.1.3/24"}));
   plugins::add_masquerade(kNft, {"other", "drop", "eth0", {*Cidr::parse("10.9.1.3/24")}});
   plugins::gc_masquerade("mynet", {{"keep", "eth0"}});
-  CHECK(count(ruleset(), "masquerade comment") == 2);
+  CHECK(elements() == 2);
   CHECK(contains(ruleset(), "id: keep\""));
   CHECK(contains(ruleset(), "net: other, if: eth0, id: drop\""));
 }
@@ -141,9 +201,9 @@ TEST_CASE("nftables: 64 first ADDs at once leave one set of shared rules") {
     CHECK(status == 0);
   }
   const std::string listed = ruleset();
-  CHECK(count(listed, "masquerade comment") == 32);
-  CHECK(count(listed, "goto masq_checks") == 1);
-  CHECK(count(listed, "return") == 2);
+  CHECK(elements() == 32);
+  CHECK(contains(listed, kBaseChain));
+  CHECK(count(listed, "ip daddr != 10.7.1.0/24") == 1);
 }
 
 TEST_CASE("iptables: the rules are the reference's") {
@@ -290,9 +350,10 @@ TEST_CASE(
 )");
   bridge::check_macspoof("abc123", "eth0", "vethabc");
   CHECK_THROWS_AS(bridge::check_macspoof("abc123", "eth0", "vethdef"), cni::Error);
-  bridge::remove_macspoof("abc123", "eth0");
+  netlink::nf::NfSocket socket;
+  bridge::remove_macspoof(socket, "abc123", "eth0");
   CHECK(!contains(ruleset(), "abc123"));
-  bridge::remove_macspoof("abc123", "eth0");
+  bridge::remove_macspoof(socket, "abc123", "eth0");
   CHECK_THROWS_AS(bridge::add_macspoof(std::string(200, 'x'), "eth0", "v", Mac{}), cni::Error);
 }
 

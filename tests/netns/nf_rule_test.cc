@@ -270,38 +270,6 @@ int refusal(NfSocket& socket, const Batch& batch, std::string* operation = nullp
 
 }  // namespace
 
-TEST_CASE("a commit tells the handles that it was asked for, and rules are found by them") {
-  const node::Fresh node;
-  NfSocket socket;
-  const ChainId chain{TableFamily::kInet, "t", "c"};
-  const auto rule = [&](const char* comment) { return Rule{chain, {return_verdict()}, comment}; };
-  Batch batch;
-  batch.add(Table{TableFamily::kInet, "t"});
-  batch.add(Chain{chain});
-  batch.add(rule("first")).add_and_tell(rule("second")).add(rule("third"));
-  batch.add_and_tell(rule("fourth"));
-  const auto handles = socket.commit(batch);
-  REQUIRE(handles.size() == 2);
-  const std::string listed = output_of("nft -a list ruleset");
-  CHECK(node::contains(listed, netlink::cat("\"second\" # handle ", handles[0], "\n")));
-  CHECK(node::contains(listed, netlink::cat("\"fourth\" # handle ", handles[1], "\n")));
-
-  const auto found = socket.rules(chain, {handles[1], 999, handles[0]});
-  REQUIRE(found.size() == 3);
-  CHECK((found[0] && found[0]->comment == "fourth" && found[0]->handle == handles[1]));
-  CHECK(!found[1]);
-  CHECK((found[2] && found[2]->comment == "second" && found[2]->exprs == rule("").exprs));
-  CHECK(socket.rules({TableFamily::kInet, "t", "absent"}, {handles[0]}).at(0) == std::nullopt);
-  CHECK(socket.rules({TableFamily::kIp, "absent", "c"}, {handles[0]}).at(0) == std::nullopt);
-
-  Batch refused;
-  refused.add_and_tell(rule("fifth")).flush({TableFamily::kInet, "t", "absent"});
-  CHECK(refusal(socket, refused) == ENOENT);
-  Batch next;  // nothing is left over of the one before
-  next.add(rule("sixth"));
-  CHECK(socket.commit(next).empty());
-}
-
 TEST_CASE("nft lists sets, maps and rules as if it had made them") {
   const node::Fresh node;
   NfSocket socket;

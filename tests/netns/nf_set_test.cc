@@ -252,6 +252,40 @@ TEST_CASE("a set, its elements and a rule that asks it come in one batch") {
   CHECK(socket.all_elements(id).size() == 1);
 }
 
+TEST_CASE("nft shows a verdict map and takes it back") {
+  const node::Fresh node;
+  NfSocket socket;
+  const SetId pods{TableFamily::kInet, "t", "pods"};
+  const ChainId from{TableFamily::kInet, "t", "from"};
+  const ChainId other{TableFamily::kInet, "t", "other"};
+  const Bytes key = value_of(*Ip::parse("192.0.2.1"));
+  Batch batch;
+  batch.add(Table{TableFamily::kInet, "t"}).add(Chain{from}).add(Chain{other});
+  batch.add(Set{pods, {Type::kIpv4Address}, KeyType{Type::kVerdict}});
+  Exprs exprs = l3_protocol(Family::kIpv4);
+  exprs.emplace_back(Payload{NFT_PAYLOAD_NETWORK_HEADER, 12, 4});
+  exprs.emplace_back(Lookup{.set = "pods", .dreg = NFT_REG_VERDICT});
+  batch.add(Rule{from, exprs});
+  batch.add_new(pods, {{key, {}, "of a pod", go_to("other")}});
+  socket.commit(batch);
+  const std::string listed = output_of("nft list ruleset");
+  CHECK(contains(listed, "type ipv4_addr : verdict\n"));
+  CHECK(contains(listed, R"(elements = { 192.0.2.1 comment "of a pod" : goto other })"));
+  CHECK(contains(listed, "\t\tip saddr vmap @pods\n"));
+  const TextFile file(listed);
+  REQUIRE(run("nft flush ruleset && nft -f " + file.path));
+  CHECK(output_of("nft list ruleset") == listed);
+  CHECK(socket.elements(pods, {key}).front() == Element{key, {}, "of a pod", go_to("other")});
+  CHECK(socket.rules(from).front().exprs == exprs);
+  Batch removal;
+  removal.remove(other);
+  CHECK(refusal(socket, removal) == EBUSY);
+  removal = {};
+  removal.remove(pods, {key}).remove(other);
+  CHECK(refusal(socket, removal) == 0);
+  CHECK(socket.has_chains({from, other, from}) == std::vector{true, false, true});
+}
+
 static const node::TestFile kTests(__FILE__, [](doctest::Context&) {
   return node::unless("nft list ruleset >/dev/null");
 });

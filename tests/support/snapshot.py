@@ -265,8 +265,7 @@ def left_by_design(place, bridge="cni0"):
     if kind == "file":
         name = os.path.basename(rest.rstrip("/"))
         if rest.startswith("run/"):
-            return rest in ("run/xtables.lock", "run/cni/", "run/cni/masquerade/",
-                            "run/cni/macspoofchk/",
+            return rest in ("run/xtables.lock", "run/cni/",
                             "run/cni/portmap/", "run/cni/portmap/lock",
                             "run/cni/portmap/claims/")
         return rest.startswith("var/lib/cni/") and (
@@ -274,7 +273,8 @@ def left_by_design(place, bridge="cni0"):
             or name.startswith("last_reserved_ip."))
     if kind == "nft":
         return not rest.startswith(("rule/", "elem/")) or rest.startswith(
-            ("rule/inet/cni_plugins_masquerade/postrouting", "rule/ip/patchbay_hostport",
+            ("rule/inet/cni_plugins_masquerade/postrouting", "rule/inet/patchbay_masquerade",
+             "rule/ip/patchbay_hostport",
              "rule/ip6/patchbay_hostport"))
     if kind.startswith(("iptables", "ip6tables")):
         return _shared_in_iptables(rest.split("/", 1)[1])

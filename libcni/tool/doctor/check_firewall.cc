@@ -117,7 +117,10 @@ Findings check_backends(const Node& node) {
 // pods are masqueraded in another one; with iptables it is before their rules.
 Findings check_exemptions(const Node& node) {
   Findings out;
-  if (!node.firewall.has_table("cni_plugins_masquerade")) return out;
+  if (!node.firewall.has_table("patchbay_masquerade") &&
+      !node.firewall.has_table("cni_plugins_masquerade")) {
+    return out;
+  }
   for (const BridgeNetwork& one : bridge_networks(node)) {
     if (!one.masquerades || one.masquerade_backend == "iptables") continue;
     for (const NatExemption& rule : node.firewall.exemptions) {

@@ -146,7 +146,13 @@ void add_host_ports(NfSocket& socket, Firewall& into) {
 }
 
 void add_masquerading(NfSocket& socket, Firewall& into) {
-  for (const Rule& rule :
+  for (const char* map : {"pods4", "pods6"}) {
+    for (const Element& one :
+         socket.all_elements({TableFamily::kInet, "patchbay_masquerade", map})) {
+      into.owned.push_back({"masquerading", one.comment});
+    }
+  }
+  for (const Rule& rule :  // of earlier versions and the reference plugin
        socket.rules({TableFamily::kInet, "cni_plugins_masquerade", "masq_checks"})) {
     into.owned.push_back({"masquerading", rule.comment});
   }

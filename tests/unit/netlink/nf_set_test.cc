@@ -87,6 +87,18 @@ TEST_CASE("a map says its types, their byte orders and its comment") {
         "0000");
 }
 
+TEST_CASE("a verdict map says so in the place of a type") {
+  const Message message = encode(Set{kPorts, kPort, KeyType{Type::kVerdict}}).front();
+  CHECK(hex(message.bytes().subspan(kHeaders + 24)) ==
+        "0800030000000008"
+        "080004000000030d"
+        "0800050000000008"
+        "08000600ffffff00"
+        "0800070000000000"
+        "08000a0000000001"
+        "10000d00000400000000010400000000");
+}
+
 TEST_CASE("a set has no data, and no comment where there is none") {
   const Message message = encode(Set{kPorts, kPort}).front();
   CHECK(hex(message.bytes().subspan(kHeaders + 24)) ==
@@ -98,7 +110,8 @@ TEST_CASE("a set has no data, and no comment where there is none") {
 }
 
 TEST_CASE("an element reads back as it was written") {
-  const AddElements change{kPorts, {element(80), {port_key(81)}}};
+  const Element verdict{port_key(82), {}, "of a pod", Verdict{-4, "c"}};  // NFT_GOTO
+  const AddElements change{kPorts, {element(80), {port_key(81)}, verdict}};
   const auto messages = encode_elements(change);
   REQUIRE(messages.size() == 1);
   CHECK(decode_elements(attributes_of(messages.front())) == change.elements);
@@ -149,7 +162,7 @@ TEST_CASE("odd bytes are harmless as elements") {
 TEST_CASE("a batch prints sets and elements") {
   Batch batch;
   batch.add(Set{kPorts, kPort, kTarget, "xx"});
-  batch.add(kPorts, {element(80)}).add_new(kPorts, {{port_key(81)}});
+  batch.add(kPorts, {element(80)}).add_new(kPorts, {{port_key(81), {}, "", Verdict{-4, "c"}}});
   batch.remove(kPorts, {port_key(80)}).remove(DeleteTable{TableFamily::kIp, "t"});
   CHECK(
       batch.dump() ==
@@ -157,7 +170,7 @@ TEST_CASE("a batch prints sets and elements") {
 add elements ip t dnat_any
   element 0x00000006 0x00005000 : 0x0200000a 0x00005000 comment "of a pod"
 add elements ip t dnat_any exclusive
-  element 0x00000006 0x00005100
+  element 0x00000006 0x00005100 : [ immediate reg 0 goto -> c ]
 delete elements ip t dnat_any
   element 0x00000006 0x00005000
 delete table ip t
