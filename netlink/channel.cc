@@ -9,7 +9,6 @@
 #include <cstring>
 #include <utility>
 
-#include "netlink/sending.h"
 #include "netlink/types/error.h"
 
 namespace netlink {
@@ -63,6 +62,21 @@ std::size_t size_of(const std::vector<iovec>& parts) {
   std::size_t size = 0;
   for (const iovec& part : parts) size += part.iov_len;
   return size;
+}
+
+// However often a signal comes. An errno; 0: sent.
+int send_to_kernel(int socket, std::vector<iovec>& parts) {
+  sockaddr_nl kernel{};
+  kernel.nl_family = AF_NETLINK;
+  msghdr datagram{};
+  datagram.msg_name = &kernel;
+  datagram.msg_namelen = sizeof kernel;
+  datagram.msg_iov = parts.data();
+  datagram.msg_iovlen = static_cast<decltype(datagram.msg_iovlen)>(parts.size());
+  while (::sendmsg(socket, &datagram, 0) < 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
 }
 
 }  // namespace

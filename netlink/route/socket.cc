@@ -11,7 +11,6 @@
 #include <cerrno>
 
 #include "netlink/ack.h"
-#include "netlink/sending.h"
 
 namespace netlink {
 
@@ -47,30 +46,16 @@ bool tolerates(const Request& request, int error) {
 
 }  // namespace
 
-struct RouteSocket::Started {
-  std::vector<Request> requests;
-  std::uint32_t first;
-  std::optional<Sending> sending = {};  // last: it waits before the requests are gone
-};
-
 RouteSocket::RouteSocket() : ns_(NetNs::current()), channel_(NETLINK_ROUTE) {}
 RouteSocket::RouteSocket(const NetNs& where) : ns_(where), channel_(channel_in(where)) {}
 
-RouteSocket::RouteSocket(RouteSocket&&) noexcept = default;
-RouteSocket& RouteSocket::operator=(RouteSocket&&) noexcept = default;
-RouteSocket::~RouteSocket() = default;
-
-std::vector<iovec> RouteSocket::number(std::vector<Request>& requests) {
+void RouteSocket::transmit(std::vector<Request>& requests) {
   std::vector<iovec> parts;
   for (Request& request : requests) {
     request.message.set_sequence(sequence_++);
     parts.push_back(part_of(request.message));
   }
-  return parts;
-}
-
-void RouteSocket::transmit(std::vector<Request>& requests) {
-  channel_.send(number(requests), requests.front().operation);
+  channel_.send(std::move(parts), requests.front().operation);
 }
 
 std::uint32_t RouteSocket::transmit(Message& message, const std::string& operation) {
@@ -190,22 +175,6 @@ Link RouteSocket::get(std::string_view name) {
   auto link = find(name);
   if (!link) throw Error(cat("look up link '", name, "'"), ENODEV);
   return *link;
-}
-
-void RouteSocket::start(Request request) {
-  auto started = std::make_unique<Started>();
-  started->requests.push_back(std::move(request));
-  started->first = sequence_;
-  started->sending.emplace(channel_.fd(), number(started->requests));
-  started_ = std::move(started);
-}
-
-void RouteSocket::finish() {
-  const auto started = std::move(started_);
-  if (const int error = started->sending->wait()) {
-    throw Error(started->requests.front().operation, error);
-  }
-  if (const auto failure = collect(started->requests, started->first)) throw Error(*failure);
 }
 
 // False where the kernel says that the table changed under the dump.

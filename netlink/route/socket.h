@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -24,10 +23,6 @@ class RouteSocket {
   /// In the namespace of the thread, or in another one, which is entered for the moment of opening.
   RouteSocket();
   explicit RouteSocket(const NetNs& where);
-  RouteSocket(RouteSocket&&) noexcept;
-  RouteSocket& operator=(RouteSocket&&) noexcept;
-  /// Waits for what start() began.
-  ~RouteSocket();
 
   std::optional<Link> find(std::string_view name);  ///< absent is an answer
   std::optional<Link> find(int index);
@@ -64,12 +59,6 @@ class RouteSocket {
   void send(std::vector<Request> requests);
   /// The same for one request.
   void send(Request request);
-  /// Begins what send() does for one request, on a thread of its own, and returns: for one that
-  /// makes the kernel wait, while the caller has other things to do. Until finish() this socket is
-  /// for nothing else.
-  void start(Request request);
-  /// Waits for what start() began. \throws Error as send() would have.
-  void finish();
   /// Sends one request whose refusal is an answer like any other: the Error that send() would
   /// throw. \throws Error where there was no answer.
   std::optional<Error> attempt(Request request);
@@ -86,10 +75,6 @@ class RouteSocket {
   void dump(const char* operation, Message message, const Handler& handler);
 
  private:
-  struct Started;
-
-  /// Numbers the requests; the parts of their datagram.
-  std::vector<iovec> number(std::vector<Request>& requests);
   void transmit(std::vector<Request>& requests);
   /// Receives until the last of the sequence numbers was answered. The first error that its request
   /// does not tolerate.
@@ -103,7 +88,6 @@ class RouteSocket {
   NetNs ns_;
   Channel channel_;
   std::uint32_t sequence_ = 1;
-  std::unique_ptr<Started> started_;
 };
 
 }  // namespace netlink

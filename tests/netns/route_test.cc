@@ -2,13 +2,9 @@
 // where it may not unshare.
 #include "netlink/route/route.h"
 
-#include <fcntl.h>
-#include <sys/resource.h>
-
 #include <cerrno>
 
 #include "netlink/route/socket.h"
-#include "netlink/sending.h"
 #include "tests/netns/node.h"
 
 using namespace netlink;
@@ -92,58 +88,6 @@ TEST_CASE("the other end of a veth is where the kernel says, not where its index
   CHECK(host.peer_nsid == socket.nsid(pod_ns));
   CHECK(host.peer_nsid != socket.nsid(NetNs::create()));
   CHECK(RouteSocket(pod_ns).get("eth0").index == host.peer_index);
-}
-
-TEST_CASE("what was started is done when it is finished") {
-  const Node node;
-  RouteSocket socket;
-  socket.start(remove_link(socket.get("bridge0")));
-  socket.finish();
-  CHECK(!node::run("ip link show bridge0 2>/dev/null"));
-  CHECK(socket.find("lo"));  // the answer was taken
-}
-
-TEST_CASE("a refusal of what was started comes with the kernel's sentence") {
-  const Node node;
-  RouteSocket socket;
-  REQUIRE(node::run("ip link add name bridge1 type bridge"));
-  socket.start(set_link(socket.get("bridge0"), {.master = socket.get("bridge1").index}));
-  try {
-    socket.finish();
-    FAIL("a bridge became the port of a bridge");
-  } catch (const Error& e) {
-    CHECK(e.error() == ELOOP);
-    CHECK_MESSAGE(e.kernel_text() == "Can not enslave a bridge to a bridge", e.what());
-  }
-  CHECK(socket.find("lo"));
-}
-
-TEST_CASE("a socket that goes away first waits for what was started") {
-  const Node node;
-  {
-    RouteSocket socket;
-    socket.start(remove_link(socket.get("bridge0")));
-  }
-  CHECK(!node::run("ip link show bridge0 2>/dev/null"));
-}
-
-TEST_CASE("what could not be sent has an errno") {
-  const Fd not_a_socket(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  CHECK(Sending(not_a_socket.get(), {}).wait() == ENOTSOCK);
-}
-
-TEST_CASE("what cannot be started aside is done at once") {
-  const Node node;
-  RouteSocket socket;
-  const Link bridge = socket.get("bridge0");
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const rlimit none{0, before.rlim_max};
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-  socket.start(remove_link(bridge));
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
-  CHECK(!node::run("ip link show bridge0 2>/dev/null"));
-  socket.finish();
 }
 
 static const node::TestFile kTests(__FILE__, [](doctest::Context&) {
