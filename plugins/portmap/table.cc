@@ -100,7 +100,7 @@ bool as_wanted(const StaticChain& chain, const std::vector<Bytes>& rules, bool c
   std::vector<Attributes> seen;
   for (const Bytes& rule : rules) {
     const Attributes one(rule);
-    if (one.text_at(NFTA_RULE_CHAIN) == chain.name) seen.push_back(one);
+    if (one.find(NFTA_RULE_CHAIN).text() == chain.name) seen.push_back(one);
   }
   if (conditional && chain.jumps) {
     if (seen.empty()) return false;

@@ -280,7 +280,7 @@ Layout layout_in(const std::vector<Bytes>& rules, Family family, const Options& 
   Layout out{family, options};
   for (const Bytes& rule : rules) {
     const Attributes one(rule);
-    if (one.text_at(NFTA_RULE_CHAIN) != kHostports) continue;
+    if (one.find(NFTA_RULE_CHAIN).text() != kHostports) continue;
     const Exprs exprs = decode_rule({}, one).exprs;
     if (const auto prefix = prefix_in(exprs, family)) out.prefixes.insert(*prefix);
     out.by_link = out.by_link || looks_up(exprs, kHairpin);
