@@ -25,7 +25,7 @@ using netlink::cat;
 using netlink::Link;
 using netlink::RouteSocket;
 
-constexpr const char* kNotBuiltIn = "this build is without eBPF (CMake's option CNI_BPF was off)";
+constexpr const char* kNotBuiltIn = "built without eBPF (CMake option CNI_BPF=OFF)";
 // By these others see whose they are, and so does remove().
 constexpr const char* kProgramName = "patchbay_edt";
 constexpr tc::Handle kQueueHandle = tc::handle(0xED7), kProgramHandle{0xED7};
@@ -102,7 +102,7 @@ bool operator==(const EdtConstants& a, const EdtConstants& b) {
 void require_built_in() {
   if (bpf::is_built_in()) return;
   throw cni::Error(cni::Code::kInvalidConfig,
-                   cat("egressMode: \"edt\" is not for this plugin: ", kNotBuiltIn));
+                   cat("egressMode: \"edt\" is not available: ", kNotBuiltIn));
 }
 
 [[noreturn]] void refuse(const Link& inside, const std::string& why) {
@@ -113,8 +113,8 @@ void require_built_in() {
 bool has_queue(RouteSocket& pod, const Link& inside) {
   const auto there = tc::qdisc(pod, inside, tc::kRoot);
   if (there && there->handle != tc::Handle{} && !is_ours(there)) {
-    refuse(inside, cat("its root queue is '", there->kind, "' with handle ", tc::str(there->handle),
-                       ", which is somebody else's"));
+    refuse(inside, cat("the root qdisc is '", there->kind, "' with handle ", tc::str(there->handle),
+                       ", which belongs to another program"));
   }
   return is_ours(there);
 }
@@ -133,7 +133,7 @@ unsigned packet_size_before(const std::optional<EdtConstants>& constants, bool q
 bool has_hook(RouteSocket& pod, const Link& inside) {
   const auto seen = tc::qdisc(pod, inside, tc::kHook);
   if (seen && seen->kind != "clsact") {
-    refuse(inside, cat("it has a qdisc ", seen->kind, ", which leaves no place for clsact"));
+    refuse(inside, cat("it has the qdisc ", seen->kind, ", which excludes clsact"));
   }
   return seen.has_value();
 }
@@ -194,12 +194,13 @@ std::optional<std::string> missing(RouteSocket& pod, const Link& inside, const L
   }
   const auto seen = find_filter(pod, inside);
   if (!seen || !seen->direct_action) {
-    return cat("the program '", kProgramName, "' is not at the egress of '", inside.name, "'");
+    return cat("the program '", kProgramName, "' is not attached at the egress hook of '",
+               inside.name, "'");
   }
   const auto has = constants_in(maps_of(seen));
-  if (!has) return cat("the program of '", inside.name, "' is another version's");
+  if (!has) return cat("the program of '", inside.name, "' is of another version");
   if (!(*has == constants_of(limit))) {
-    return cat("the program of '", inside.name, "' keeps to ", described(*has), ", not ",
+    return cat("the program of '", inside.name, "' has ", described(*has), ", not ",
                described(constants_of(limit)));
   }
   const auto* const fq = root->as<tc::Fq>();

@@ -20,8 +20,7 @@ Link host_end(netlink::RouteSocket& host, const cni::Request& request, const Ins
   if (result.interfaces.empty()) throw refusal("no interfaces provided");
   if (inside.link.kind != "veth") {
     throw refusal(cat("container interface ", inside.link.name, " has no veth peer"),
-                  "what such an interface sends can be limited with egressMode \"pod\" or \"edt\", "
-                  "what it receives cannot");
+                  "without a host veth use \"egressMode\" \"pod\" or \"edt\", and no ingressRate");
   }
   auto outside = plugins::host_veth_of(host, request, inside.ns, inside.link);
   if (!outside) {

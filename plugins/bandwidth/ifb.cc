@@ -57,10 +57,10 @@ void clear_old_redirect(RouteSocket& host, const Link& outside, const Link& ifb)
   const bool only_ours = std::all_of(filters.begin(), filters.end(),
                                      [&](const FilterState& one) { return is_ours(one, ifb); });
   if (!only_ours || (hook && hook->as<tc::Ingress>() == nullptr)) {
-    throw cni::Error(
-        cni::Code::kInternal,
-        cat("redirect what '", outside.name, "' receives: somebody else filters there already"),
-        "egressMode \"pod\" does not need to");
+    throw cni::Error(cni::Code::kInternal,
+                     cat("redirect traffic of '", outside.name,
+                         "': another program's filter or qdisc is attached at 'ffff:'"),
+                     "set \"egressMode\": \"pod\", which needs no filter on the node");
   }
   if (!filters.empty()) host.send(tc::remove(outside, tc::FilterGroup{.parent = tc::kHookHandle}));
 }
@@ -84,7 +84,7 @@ Link ensure_ifb(RouteSocket& host, const cni::Request& request, unsigned mtu) {
         cni::Code::kInternal,
         cat("create ifb '",
             cni::ifb_names(request.network, request.container_id, request.ifname).front(),
-            "': another link has the name"));
+            "': another link has this name"));
   }
   Link made;
   made.name = place.free_name;
@@ -124,9 +124,10 @@ void remove_redirect(RouteSocket& host, const Link& outside, const Link& ifb) {
 std::optional<std::string> redirect_missing(RouteSocket& host, const Link& outside,
                                             const Link& ifb) {
   const auto filters = tc::filters(host, outside, tc::kHookHandle);
-  if (filters.empty()) return cat("what '", outside.name, "' receives is not redirected");
+  if (filters.empty())
+    return cat("egress traffic of '", outside.name, "' is not redirected to an ifb device");
   if (filters.front().redirects_all_to(ifb.index)) return std::nullopt;
-  return cat("what '", outside.name, "' receives does not go to '", ifb.name, "'");
+  return cat("egress traffic of '", outside.name, "' is not redirected to '", ifb.name, "'");
 }
 
 }  // namespace bandwidth

@@ -132,7 +132,7 @@ void check_limits(Context& context) {
     return;
   }
   const auto ifb = find_ifb(context.host, context.request);
-  if (!ifb) refuse("get ifb device: it is not there");
+  if (!ifb) refuse("get ifb device: it does not exist");
   if (!ifb->up) refuse(cat("the ifb device '", ifb->name, "' is down"));
   refuse(missing(context.host, *ifb, plan_for(context, Direction::kEgress, *context.outside)));
   refuse(redirect_missing(context.host, *context.outside, *ifb));
@@ -152,7 +152,7 @@ void remove_limits(const cni::Request& request, const DelConf& conf) {
   cni::BestEffort each;
   // What still redirects to a device that is gone drops packets, and the next DEL would not know.
   bool is_needed = true;
-  each("look into the pod", [&] {
+  each("read the pod's qdiscs", [&] {
     const auto outsides = plugins::removable_host_veths(host, request);
     if (!outsides.empty()) all.outside = outsides.front();
     is_needed = all.outside.has_value();

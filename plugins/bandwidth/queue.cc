@@ -75,8 +75,8 @@ bool is_ours(const QdiscState& state) {
 void refuse_foreign(const Link& link, const QdiscState& state) {
   if (is_ours(state)) return;
   throw cni::Error(cni::Code::kInternal,
-                   cat("limit '", link.name, "': its root queue is '", state.kind, "' with handle ",
-                       str(state.handle), ", which is somebody else's"));
+                   cat("limit '", link.name, "': the root qdisc is '", state.kind, "' with handle ",
+                       str(state.handle), ", which belongs to another program"));
 }
 
 // What may be there has the right kind: a tree with the right default, a bucket that is not too
@@ -145,7 +145,7 @@ bool put_fair(RouteSocket& socket, const Link& link, const Plan& plan) {
   if (refusal->error() != ENOENT) throw netlink::Error(*refusal);
   if (!plan.queue) return false;
   throw cni::Error(cni::Code::kInvalidConfig,
-                   "queue: \"fair\" needs fq_codel, which this kernel does not have",
+                   "queue: \"fair\" needs the qdisc fq_codel, which this kernel lacks",
                    refusal->what());
 }
 
@@ -200,7 +200,7 @@ std::optional<std::string> flaw_of_waiting(RouteSocket& socket, const Link& link
                         : kind == kFairKind && plan.queue != Queue::kFifo) {
     return std::nullopt;
   }
-  return cat("the queue of '", link.name, "' is ", kind);
+  return cat("the qdisc below the limit of '", link.name, "' is ", kind);
 }
 
 }  // namespace
@@ -250,13 +250,13 @@ std::optional<std::string> missing(RouteSocket& socket, const Link& link, const 
   const auto root = tc::qdisc(socket, link, tc::kRoot);
   if (!root) return cat("Failed to find qdisc: '", link.name, "' has no limit");
   if (root->handle != kOurs || root->kind != tc::name(wanted.kind)) {
-    return cat("the root queue of '", link.name, "' is ", root->kind, " ", str(root->handle),
+    return cat("the root qdisc of '", link.name, "' is ", root->kind, " ", str(root->handle),
                " instead of ", tc::name(wanted.kind), " ", str(kOurs));
   }
   if (const Tbf* const tbf = root->as<Tbf>()) {
     if (auto flaw = flaw_of_bucket(*tbf, plan)) return cat(*flaw, " of '", link.name, "'");
   } else if (root->options != wanted.kind) {
-    return cat("the tree of '", link.name, "' sends what no filter matches to another class");
+    return cat("htb of '", link.name, "' has another default class");
   } else if (auto flaw = flaw_of_tree(socket, link, plan)) {
     return cat(*flaw, " of '", link.name, "'");
   }

@@ -113,7 +113,7 @@ class Edt(GuestTest):
         self.check(one, **keys)
         one.run("ping", "-c1", "-W5", one.gateway)
         self.add(one, **keys | {"egressRate": 8_000_000})
-        self.assert_error(self.call("CHECK", one, **keys), 999, "keeps to")
+        self.assert_error(self.call("CHECK", one, **keys), 999, "the program of")
         self.check(one, **keys | {"egressRate": 8_000_000})
         one.run("tc", "filter", "del", "dev", "eth0", "egress")
         self.assert_error(self.call("CHECK", one, **keys), 999, "patchbay_edt")

@@ -154,7 +154,7 @@ class Refusals(BandwidthTest):
         one = self.container()
         for name in (ifb_name("pod1"), ifb_name("pod1", ifname="eth0")):
             run("ip", "link", "add", name, "type", "bridge")
-        self.refused(one, 999, "another link has the name", **BOTH)
+        self.refused(one, 999, "another link has this name", **BOTH)
 
     def test_of_a_name_that_is_taken_costs_only_the_name(self):
         one = self.container()
@@ -170,12 +170,12 @@ class Refusals(BandwidthTest):
         one = self.container()
         more = {"tbf": ["rate", "1mbit", "burst", "10k", "limit", "10k"]}.get(kind, [])
         run("tc", "qdisc", "add", "dev", one.outside, "root", "handle", "7:", kind, *more)
-        self.refused(one, 999, f"its root queue is '{kind}' with handle 7:", **INGRESS)
+        self.refused(one, 999, f"the root qdisc is '{kind}' with handle 7:", **INGRESS)
 
     def test_of_a_root_queue_of_somebody_else_in_the_pod(self):
         one = self.container()
         one.run("tc", "qdisc", "add", "dev", "eth0", "root", "handle", "7:", "htb")
-        self.refused(one, 999, "its root queue is 'htb'", **BOTH | POD)
+        self.refused(one, 999, "the root qdisc is 'htb'", **BOTH | POD)
 
     @suite.cases([("ingress", "ingress"), ("clsact", "clsact")])
     def of_filters_of_somebody_else(self, kind):

@@ -240,7 +240,7 @@ class Lifecycle(EdtTest):
         for command in (("filter", "del", "dev", "eth0", "egress"),
                         ("qdisc", "del", "dev", "eth0", "clsact")):
             pod.pod.run("tc", *command)
-            self.assert_error(check(), msg="the program 'patchbay_edt' is not at the egress")
+            self.assert_error(check(), msg="the program 'patchbay_edt' is not attached at the egress hook")
         pod.pod.run("tc", "qdisc", "del", "dev", "eth0", "root")
         self.assert_error(check(), msg="the root qdisc of 'eth0' is not fq ed7:")
         pod.change(keys(10 * MBIT))
@@ -282,8 +282,8 @@ class Lifecycle(EdtTest):
 
     @suite.cases([
         ("root queue", (("root", "handle", "7:", "bfifo"),
-                        "its root queue is 'bfifo' with handle 7:, which is somebody else's")),
-        ("hook", (("ingress",), "it has a qdisc ingress, which leaves no place for clsact"))])
+                        "the root qdisc is 'bfifo' with handle 7:, which belongs to another program")),
+        ("hook", (("ingress",), "it has the qdisc ingress, which excludes clsact"))])
     def an_interface_is_refused_and_left_as_it_was_with_anothers(self, row):
         qdisc, reason = row
         pod = Pod("taken")

@@ -81,8 +81,7 @@ TEST_CASE("a build without eBPF says so, one with it has a program") {
     return;
   }
   CHECK(bandwidth::edt::object().empty());
-  CHECK(bandwidth::edt::unusable() ==
-        "this build is without eBPF (CMake's option CNI_BPF was off)");
+  CHECK(bandwidth::edt::unusable() == "built without eBPF (CMake option CNI_BPF=OFF)");
   CHECK_THROWS_AS(bandwidth::edt::load({1, 1, 1s}), netlink::Error);
   netlink::RouteSocket socket;
   CHECK_THROWS_AS(bandwidth::edt::add(socket, {}, {1, 1, 1s}), cni::Error);
