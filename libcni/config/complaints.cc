@@ -194,7 +194,7 @@ void Walk::check_name(const Key& of, const json::const_iterator& member, const j
     names.emplace_back(key.name);
     if (!same(key.name, name)) continue;
     const std::string used = spelled(object, key.name);
-    if (used != name) out_.push_back({place, cat("the key is there already, as ", used), {}});
+    if (used != name) out_.push_back({place, cat("duplicate key, spelled ", used), {}});
     return;
   }
   if (!of.open) {

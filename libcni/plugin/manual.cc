@@ -149,15 +149,15 @@ std::string verbs_text(const Plugin& plugin) {
   sort("GC", plugin.gc != nullptr);
   sort("STATUS", plugin.status != nullptr);
   sort("VERSION", true);
-  return skips.empty() ? does : cat(does, "; nothing is done by ", skips);
+  return skips.empty() ? does : cat(does, "; without effect: ", skips);
 }
 
 constexpr std::string_view kOptions =
-    "  --help      this text\n"
-    "  --version   the version of patchbay, and those of the CNI spec\n"
+    "  --help      this help\n"
+    "  --version   version of patchbay, and supported versions of the CNI spec\n"
     "  --schema    the JSON Schema of the config\n"
     "  --keys      the keys as a Markdown table\n"
-    "  --validate  what ADD would refuse in the config on stdin; nothing is changed\n";
+    "  --validate  check the config on stdin as ADD would, without changes\n";
 
 const Manual& manual_of(const Plugin& plugin) {
   if (plugin.manual != nullptr) return *plugin.manual;
@@ -189,7 +189,8 @@ std::string help(const Plugin& plugin) {
     out += "\n";
   }
   out += indented(
-      "A container runtime runs it with the verb in CNI_COMMAND and the network config on stdin.",
+      "A container runtime executes it with the verb in CNI_COMMAND and the network config on "
+      "stdin.",
       0);
   out += cat("Verbs: ", verbs_text(plugin), "\n");
   if (plugin.manual != nullptr) {

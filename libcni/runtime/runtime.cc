@@ -258,10 +258,10 @@ std::optional<Runtime::RepairReport> Runtime::repair(const NetworkList& list,
     if (!cached || cached->result->is_null()) return std::nullopt;
     // Not before: a DEL of others may have been in the middle of it.
     if (liveness_of(cached->netns, whose.ifname) == Liveness::kNoInterface) {
-      return RepairReport{
-          .found = {},
-          .foreign = {},
-          .error = Error(Code::kUnknownContainer, "the pod's interface is gone: restart the pod")};
+      return RepairReport{.found = {},
+                          .foreign = {},
+                          .error = Error(Code::kUnknownContainer,
+                                         "the pod's interface does not exist: restart the pod")};
     }
     return as_error([&] { return operation.repair(*cached, only_look); });
   });

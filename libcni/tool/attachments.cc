@@ -132,8 +132,9 @@ void list(const std::string& network, const Settings& settings, const Output& ou
 void show(const cni::AttachmentKey& key, const Settings& settings, const Output& output) {
   const auto found = cni::Cache(settings.cache_dir).find(key);
   if (!found) {
-    throw cni::Error(cni::Code::kUnknownContainer, cat("show ", key.str(), ": the cache has none"),
-                     "`cnitool list` shows all; --container-id takes the place of the namespace");
+    throw cni::Error(
+        cni::Code::kUnknownContainer, cat("show ", key.str(), ": not in the cache"),
+        "`cnitool list` lists all attachments; --container-id selects one without its namespace");
   }
   if (output.json) return output.print(details(*found));
   print_text(*found, output);

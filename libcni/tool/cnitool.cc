@@ -27,7 +27,7 @@ namespace {
 
 using tool::cat;
 
-constexpr const char* kPurpose = "Runs the plugins of CNI networks by hand.";
+constexpr const char* kPurpose = "Calls the plugins of CNI networks from the command line.";
 constexpr const char* kEnvironment = R"(Environment:
   NETCONFPATH, CNI_PATH, CNI_IFNAME, CNI_ARGS, CAP_ARGS
                               as --conf-dir, --path, --ifname, --args, --cap-args
@@ -57,20 +57,20 @@ struct CommandLine {
 
 void add_options(CLI::App& app, CommandLine& line) {
   tool::Settings& settings = line.settings;
-  app.add_option("-i,--ifname", settings.ifname, "the interface's name in the container")
+  app.add_option("-i,--ifname", settings.ifname, "name of the container interface")
       ->capture_default_str();
-  app.add_option("--conf-dir", settings.conf_dir, "the directory of networks")
+  app.add_option("--conf-dir", settings.conf_dir, "directory of networks")->capture_default_str();
+  app.add_option("--path", settings.path, "directories of plugins, separated by ':'")
       ->capture_default_str();
-  app.add_option("--path", settings.path, "the directories of plugins, ':' between them")
-      ->capture_default_str();
-  app.add_option("--container-id", settings.container_id, "the container's name");
+  app.add_option("--container-id", settings.container_id, "container ID");
   app.add_option("--args", settings.args, "CNI_ARGS: KEY=VALUE;KEY=VALUE");
   app.add_option("--cap-args", settings.capabilities, "capability arguments, a JSON object");
-  app.add_option("--cache-dir", settings.cache_dir, "where results are remembered")
+  app.add_option("--cache-dir", settings.cache_dir, "directory of the results cache")
       ->capture_default_str();
-  app.add_option("--timeout", settings.limit, "seconds for each plugin; 0 is no limit")
+  app.add_option("--timeout", settings.limit,
+                 "time limit for each plugin, in seconds; 0 is unlimited")
       ->capture_default_str();
-  app.add_flag("--json", line.json, "JSON on stdout, errors too");
+  app.add_flag("--json", line.json, "print JSON on stdout, errors included");
 }
 
 CLI::App* add_command(CLI::App& app, CommandLine& line, const char* name, const char* what) {
@@ -80,20 +80,20 @@ CLI::App* add_command(CLI::App& app, CommandLine& line, const char* name, const 
 }
 
 void add_network(CLI::App& command, CommandLine& line) {
-  command.add_option("network", line.operation.network, "the network's name")->required();
+  command.add_option("network", line.operation.network, "name of the network")->required();
 }
 
 CLI::Option* add_netns(CLI::App& command, CommandLine& line) {
-  return command.add_option("netns", line.operation.netns, "the network namespace's path");
+  return command.add_option("netns", line.operation.netns, "path of the network namespace");
 }
 
 void add_keep(CLI::App& command, CommandLine& line) {
-  command.add_option("--keep", line.keep, "CONTAINER[:IFNAME] that stays; any number of times")
+  command.add_option("--keep", line.keep, "attachment to keep, as CONTAINER[:IFNAME]; repeatable")
       ->allow_extra_args(false);
   command.add_option("--keep-json", line.keep_json,
-                     R"(what stays, as [{"containerID": "c", "ifname": "eth0"}])");
+                     R"(attachments to keep, as [{"containerID": "c", "ifname": "eth0"}])");
   command.add_flag("--keep-alive", line.operation.keep_alive,
-                   "every attachment whose interface is there stays");
+                   "keep attachments whose interface exists");
 }
 
 void add_verbs(CLI::App& app, CommandLine& line) {
@@ -101,17 +101,17 @@ void add_verbs(CLI::App& app, CommandLine& line) {
     const char *name, *what;
     bool needs_netns;
   } verbs[] = {{"add", "attach a network namespace to a network", true},
-               {"del", "detach it", true},
-               {"check", "check that it is attached as it was", true},
-               {"gc", "remove all attachments of a network but those to keep", false},
-               {"status", "ask the plugins of a network whether they are ready", false}};
+               {"del", "detach a network namespace from a network", true},
+               {"check", "check that the attachment is as ADD left it", true},
+               {"gc", "remove all attachments of a network except those to keep", false},
+               {"status", "check that the plugins of a network are ready", false}};
   for (const auto& [name, what, needs_netns] : verbs) {
     CLI::App& command = *add_command(app, line, name, what);
     add_network(command, line);
     add_netns(command, line)->required(needs_netns);
     if (name == std::string_view("gc")) add_keep(command, line);
     if (name == std::string_view("add")) {
-      command.add_flag("--no-undo", line.no_undo, "leave what a failed add has made");
+      command.add_flag("--no-undo", line.no_undo, "do not roll back a failed add");
     }
   }
 }
@@ -120,53 +120,52 @@ void add_repair(CLI::App& app, CommandLine& line) {
   CLI::App& repair = *add_command(app, line, "repair",
                                   "make again what others removed from the node: bridge, ports, "
                                   "masquerading, hostPorts, limits");
-  repair.add_option("network", line.operation.network, "only of this network");
-  repair.add_option("--container", line.settings.container_id, "only of this container");
-  repair.add_flag("--dry-run", line.dry_run, "only say what is wrong");
+  repair.add_option("network", line.operation.network, "only this network");
+  repair.add_option("--container", line.settings.container_id, "only this container");
+  repair.add_flag("--dry-run", line.dry_run, "only report problems");
 }
 
 void add_views(CLI::App& app, CommandLine& line) {
-  CLI::App& list = *add_command(app, line, "list", "show all attachments that are remembered");
-  list.add_option("network", line.operation.network, "only of this network");
+  CLI::App& list = *add_command(app, line, "list", "list all attachments in the cache");
+  list.add_option("network", line.operation.network, "only this network");
 
-  add_command(app, line, "doctor",
-              "look for what keeps pods from their networks on this node, and say what to do");
+  add_command(app, line, "doctor", "find problems of this node's pod networks, and print remedies");
 
   CLI::App& show = *add_command(app, line, "show", "show one attachment: config and result");
   add_network(show, line);
   add_netns(show, line);
 
-  CLI::App& graph = *add_command(app, line, "graph", "draw the network of the node");
+  CLI::App& graph = *add_command(app, line, "graph", "draw the networks of the node");
   graph.add_option("--format", line.graph.format, "text, dot or svg")
       ->check(CLI::IsMember({"text", "dot", "svg"}))
       ->capture_default_str();
-  graph.add_option("--output", line.graph.file, "the file to write; stdout otherwise");
+  graph.add_option("--output", line.graph.file, "output file; default stdout");
 
-  CLI::App& trace =
-      *add_command(app, line, "trace", "do it, and show each plugin's time, input and output");
+  CLI::App& trace = *add_command(
+      app, line, "trace", "run an operation, and show time, input and output of each plugin");
   trace.add_option("operation", line.operation.verb, "add, del, check, gc or status")
       ->required()
       ->check(CLI::IsMember({"add", "del", "check", "gc", "status"}));
   add_network(trace, line);
   add_netns(trace, line);
-  trace.add_flag("--no-undo", line.no_undo, "leave what a failed add has made");
+  trace.add_flag("--no-undo", line.no_undo, "do not roll back a failed add");
   add_keep(trace, line);
 }
 
 void add_validate(CLI::App& app, CommandLine& line) {
   CLI::App& command =
-      *add_command(app, line, "validate", "say all that is wrong with networks, line by line");
+      *add_command(app, line, "validate", "report all errors of networks, with line and column");
   command
       .add_option("file", line.validation.files,
-                  "networks, directories of them, or - for stdin; without any --conf-dir")
+                  "networks, directories of networks, or - for stdin; default: --conf-dir")
       ->option_text("FILE...");
-  command.add_flag("--strict", line.validation.strict, "fail for a warning too");
+  command.add_flag("--strict", line.validation.strict, "fail also for warnings");
 }
 
 // What packages install: made of the table that all others are in, and not in it themselves.
 void add_documents(CLI::App& app, CommandLine& line) {
   add_command(app, line, "man", "print the manual page")->group("");
-  add_command(app, line, "completion", "print what a shell completes with")
+  add_command(app, line, "completion", "print a shell's completion script")
       ->group("")
       ->add_option("shell", line.shell, "bash, zsh or fish")
       ->required()
@@ -188,7 +187,7 @@ void complete(CommandLine& line) {
                       line.command == "graph" || line.command == "doctor";
   if (operation.netns.empty() && !whole_network && !named && !of_all) {
     throw cni::Error(cni::Code::kInvalidEnvironment,
-                     cat(operation.verb, ": the path of a network namespace is missing"));
+                     cat(operation.verb, ": expected the path of a network namespace"));
   }
 }
 
@@ -293,7 +292,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     if (line.command.empty())
-      throw CLI::RequiredError("which command?", CLI::ExitCodes::RequiredError);
+      throw CLI::RequiredError("expected a command", CLI::ExitCodes::RequiredError);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 1;  // of CLI11's many codes the reference knows one
   }

@@ -39,7 +39,7 @@ std::string bridge_id(const std::string& name) { return quoted({cat("link:", nam
 
 std::string part_of(const GraphBridge& bridge) {
   std::vector<std::string> lines{cat("bridge ", bridge.name)};
-  if (!bridge.is_there) lines.emplace_back("(is not there)");
+  if (!bridge.is_there) lines.emplace_back("(does not exist)");
   for (const std::string& address : bridge.addresses) lines.push_back(address);
   if (!bridge.mac.empty()) lines.push_back(bridge.mac);
   lines.push_back(cat("networks ", spaced(bridge.networks)));

@@ -147,7 +147,7 @@ Card card_of(const ForeignPort& port) {
 
 Card title_of(const GraphBridge& bridge) {
   Card out{bridge.is_there ? "bridge" : "gone", {{cat("bridge ", bridge.name), "title"}}};
-  if (!bridge.is_there) out.lines.push_back({"is not there", "bad"});
+  if (!bridge.is_there) out.lines.push_back({"does not exist", "bad"});
   if (bridge.is_there && !bridge.is_up) out.lines.push_back({"is down", "bad"});
   for (const std::string& address : bridge.addresses) out.lines.push_back({address});
   if (!bridge.mac.empty()) out.lines.push_back({bridge.mac, "faint"});

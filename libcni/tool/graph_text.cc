@@ -34,7 +34,7 @@ Node node_of(const GraphPod& pod, const Output& output) {
 }
 
 std::string state_of(const GraphBridge& bridge) {
-  if (!bridge.is_there) return "is not there";
+  if (!bridge.is_there) return "does not exist";
   return bridge.is_up ? "" : "down";
 }
 

@@ -12,8 +12,8 @@ namespace {
 using cni::cat;
 
 constexpr const char* kExitStatus =
-    "0 where the command did what it says, 1 for every failure: a plugin's, that of the command "
-    "line, and with validate an error in a network.";
+    "0 on success, 1 on any failure: of a plugin, of the command line, or with validate an error "
+    "in a network.";
 
 struct Path {
   const char *name, *what;
@@ -21,7 +21,8 @@ struct Path {
 constexpr Path kFiles[] = {
     {"/etc/cni/net.d", "the networks: *.conflist are lists of plugins, *.conf and *.json are one"},
     {"/opt/cni/bin", "the plugins"},
-    {"/var/lib/cni/results", "what is remembered of every add, for the del and check that follow"}};
+    {"/var/lib/cni/results",
+     "the results cache: parameters and result of every add, for del and check"}};
 
 // Text for troff: no line of it is a request, no character of it an escape.
 std::string roff(const std::string& text) {
@@ -116,7 +117,7 @@ std::string manual_page(const ProgramInfo& program) {
              ".SH NAME\n", roff(program.name), " \\- ", roff(what), "\n", ".SH SYNOPSIS\n",
              bold(program.name), " [", italic("OPTIONS"), "] ", italic("COMMAND"), " [",
              italic("ARGUMENTS"), "]\n", ".SH COMMANDS\n", commands(program),
-             ".SH OPTIONS\nThey may stand before and after the command.\n",
+             ".SH OPTIONS\nOptions can precede or follow the command.\n",
              list(program.options, false), ".SH NOTES\n.nf\n", roff(program.footer),
              "\n.fi\n.SH FILES\n", files(), ".SH EXIT STATUS\n", kExitStatus, "\n");
 }

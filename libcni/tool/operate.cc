@@ -61,7 +61,7 @@ cni::NetworkList network_of(const Operation& operation, const Settings& settings
     if (operation.verb == "del") key = key_of(settings, operation.network, operation.netns);
     const std::string config = remembered_config(operation.network, key, settings.cache_dir);
     if (config.empty()) throw;
-    cni::note(cat(text_of(e), "; going on with the config that ADD had"));
+    cni::note(cat(text_of(e), "; using the cached config of ADD"));
     return cni::list_from(config);
   }
 }
@@ -72,7 +72,7 @@ cni::NetworkList network_of(const Operation& operation, const Settings& settings
   operation.verb = "del";
   run(operation, settings, options);
   throw cni::Error(cni::Code::kIoFailure,
-                   "write stdout: it is closed or full; the attachment was removed again");
+                   "write stdout: it is closed or full; the attachment was rolled back");
 }
 
 // A hint is for what is known: without a descriptor to look with, nothing is.
@@ -126,18 +126,18 @@ std::string hint_for(const cni::Error& error, const Operation& operation,
                ": set NETCONFPATH or --conf-dir for another directory");
   }
   if (says("failed to find plugin")) {
-    return "set CNI_PATH or --path to the directories that plugins are in, with ':' between them";
+    return "set CNI_PATH or --path to the directories of plugins, separated by ':'";
   }
   if (operation.verb == "add" && is_missing(operation.netns)) {
     const std::string named = cat("/run/netns/", operation.netns);
     if (operation.netns.find('/') == std::string::npos && !is_missing(named)) {
-      return cat("a network namespace is given by its path: ", named);
+      return cat("expected the path of a network namespace: ", named);
     }
-    return cat("there is no network namespace at '", operation.netns,
-               "'; `ip netns add NAME` makes one at /run/netns/NAME");
+    return cat("no network namespace at '", operation.netns,
+               "'; `ip netns add NAME` creates /run/netns/NAME");
   }
   if (::geteuid() != 0 && (says("ermission denied") || says("not permitted"))) {
-    return "networks of containers are set up by root";
+    return "run cnitool as root";
   }
   return {};
 }

@@ -64,14 +64,14 @@ std::string foreign_text(const Runtime::Difference& one) {
 // What keeps the attachment from being looked at.
 std::optional<Done> obstacle(const CachedAttachment& one) {
   if (one.result->is_null()) {
-    return Done{one.key, Outcome::kSkipped, {}, "its ADD did not come to its end"};
+    return Done{one.key, Outcome::kSkipped, {}, "its ADD was interrupted"};
   }
   switch (cni::liveness_of(one.netns, one.key.ifname)) {
     case Liveness::kAlive:
     case Liveness::kNoInterface:  // which is looked at again under the lock
       return std::nullopt;
     case Liveness::kNoNamespace:
-      return Done{one.key, Outcome::kSkipped, {}, "its pod is gone"};
+      return Done{one.key, Outcome::kSkipped, {}, "its pod does not exist"};
     case Liveness::kUnknown:
       break;
   }

@@ -86,7 +86,7 @@ bool disconnect(const cni::Request& request, const DelConf& conf, cni::BestEffor
   each("open nfnetlink", [&] { nf = netlink::nf::NfSocket::find(); });
   if (nf) {
     each("remove the masquerading", [&] { plugins::remove_nft_masquerade(*nf, masquerade); });
-    each("remove the MAC address check",  // not before the pod can send no more
+    each("remove the rules of macspoofchk",  // not before the pod can send no more
          [&] { remove_macspoof(*nf, request.container_id, request.ifname); });
   }
   if (conf.ip_masq) {
@@ -172,7 +172,7 @@ void gc(const cni::Request& request) {
     plugins::collect_links(request, *valid, "veth");
     are_disconnected = true;
   });
-  each("remove MAC address checks", [] { gc_macspoof(); });
+  each("remove rules of macspoofchk", [] { gc_macspoof(); });
   each("remove masquerading", [&] { plugins::gc_masquerade(request.network, *valid); });
   if (are_disconnected) {
     each("collect addresses",

@@ -32,7 +32,7 @@ Link create_bridge(RouteSocket& host, const Conf& conf, const std::optional<netl
   } catch (const netlink::Error& e) {
     if (e.error() != EOPNOTSUPP || !conf.vlan_filtering) throw;
     throw cni::Error(cni::Code::kInternal, e.what(),
-                     "vlan and vlanTrunk need a kernel with bridge VLAN filtering");
+                     "vlan and vlanTrunk need a kernel with CONFIG_BRIDGE_VLAN_FILTERING");
   }
   // The address that neighbours are asked from: with detection the first second of what is
   // forwarded to the first pod would be lost. Nobody else can have it, it follows from the MAC.
@@ -73,7 +73,7 @@ void ignore_router_advertisements(const Link& link) {
   try {
     netlink::write_sysctl(cat("net/ipv6/conf/", link.name, "/accept_ra"), "0");
   } catch (const netlink::Error& e) {  // a read-only /proc/sys is no reason to have no network
-    cni::note(cat(e.what(), "; a pod could announce itself as a router"));
+    cni::note(cat(e.what(), "; a pod could send router advertisements to the node"));
   }
 }
 
@@ -86,9 +86,8 @@ void require_usable(const Link& bridge, const Conf& conf) {
   if (conf.vlan_filtering && !bridge.vlan_filtering) {
     throw cni::Error(cni::Code::kInvalidConfig,
                      cat("vlan: bridge '", bridge.name,
-                         "' exists without VLAN filtering, so VLANs would not be "
-                         "kept apart"),
-                     cat("turn it on (ip link set ", bridge.name,
+                         "' exists without VLAN filtering, so that VLANs would not be isolated"),
+                     cat("enable it (ip link set ", bridge.name,
                          " type bridge vlan_filtering 1) or name another "
                          "bridge"));
   }

@@ -89,7 +89,7 @@ void plan_remove(NfSocket& socket, const std::string& id, Batch& batch) {
 bool is_there(const std::string& link) {
   if (::if_nametoindex(link.c_str()) != 0) return true;
   if (errno == ENODEV) return false;
-  throw netlink::Error(cat("look for link '", link, "'"), errno);
+  throw netlink::Error(cat("look up link '", link, "'"), errno);
 }
 
 // The attachments of which no link is left: a port's link goes with its pod. One that was set up
@@ -180,7 +180,7 @@ void check_macspoof(const std::string& container_id, const std::string& ifname,
     return;
   }
   throw cni::Error(cni::Code::kInternal,
-                   cat("check macspoofchk: the rules of '", id, "' are not all there"));
+                   cat("check macspoofchk: the rules of '", id, "' are missing or incomplete"));
 }
 
 void RemoveMacspoof::operator()() const {
@@ -188,7 +188,7 @@ void RemoveMacspoof::operator()() const {
 }
 
 std::string RemoveMacspoof::describe() const {
-  return cat("remove the MAC address check of '", container_id, "' '", ifname, "'");
+  return cat("remove the rules of macspoofchk of '", container_id, "' '", ifname, "'");
 }
 
 }  // namespace bridge

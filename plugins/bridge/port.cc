@@ -41,10 +41,11 @@ bool try_connect(const Context& context, const Link& bridge, const netlink::Veth
   } catch (const netlink::Error& e) {
     if (e.error() == EEXIST) {
       if (!context.pod.find(spec.peer.name)) return false;
-      throw cni::Error(cni::Code::kInternal,
-                       cat("container veth name (\"", spec.peer.name, "\") peer provided (\"",
-                           spec.end.name, "\") already exists"),
-                       "the pod has an interface of that name already");
+      throw cni::Error(
+          cni::Code::kInternal,
+          cat("container veth name (\"", spec.peer.name, "\") peer provided (\"", spec.end.name,
+              "\") already exists"),
+          "the pod has an interface with this name: delete it, or use another CNI_IFNAME");
     }
     if (e.error() == EXFULL) {
       throw cni::Error(cni::Code::kInternal, e.what(),

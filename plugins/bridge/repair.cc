@@ -25,7 +25,7 @@ Port find_port(const Context& context, const Result& result) {
     const Link inside = find_inside(context, result);
     return {find_outside(context, inside), inside};
   } catch (const cni::Error& e) {
-    throw cni::Error(e.code(), e.what(), "the pod has to be restarted");
+    throw cni::Error(e.code(), e.what(), "restart the pod");
   }
 }
 

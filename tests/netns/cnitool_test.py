@@ -380,7 +380,7 @@ class Failing(ToolTest):
         self.assert_tool_fails(cnitool("add", "net", pod.path, "-i", "a/b"), "interface name")
         self.assert_tool_fails(cnitool("add", "net"), "netns is required")
         self.assert_tool_fails(cnitool("frob", "net", pod.path), "not expected: ", "frob")
-        self.assert_tool_fails(cnitool(), "which command?")
+        self.assert_tool_fails(cnitool(), "expected a command")
         error = cnitool("add", "nat", pod.path, "--json")
         self.assertEqual((error.status, error.stderr, error.json["code"]), (1, "", 7))
         use("not a list", "05-broken.conflist")

@@ -58,7 +58,7 @@ TEXT = [
     ("comments of three kinds", bridge('§// one\n §/* two\n */ §# three\n "mtu": 1400'),
      ["error: a comment, which JSON does not have"] * 3),
     ("a byte order mark", "§\ufeff" + bridge('"mtu": 1400'),
-     ["error: a byte order mark, which runtimes refuse; save the file without it"]),
+     ["error: a byte order mark, which runtimes reject; save the file without it"]),
     ("single quotes", bridge("\"bridge\": §'cni0'"),
      ['error: a text in single quotes; JSON has double quotes (did you mean "cni0"?)']),
     ("no quotes about a key", bridge('§mtu: 1400'),
@@ -85,11 +85,11 @@ TEXT = [
      ["error: the '[' is never closed with ']'"]),
     ("more after the end", bridge('"mtu": 1400') + "§}",
      ["error: expected the end of the file, found '}'"]),
-    ("nothing", "§", ["error: the file has nothing in it"]),
+    ("nothing", "§", ["error: the file is empty"]),
     ("an escape that there is not", bridge(r'"bridge": §"a\d"'),
      [r"error: an escape that JSON does not have (it has \" \\ \/ \b \f \n \r \t \uXXXX)"]),
     ("a key twice", bridge('"mtu": 1400,\n  §"mtu": 1500'),
-     ["error: the key is there already, in line 2; the last counts"]),
+     ["error: duplicate key, first in line 2; the last value is used"]),
 ]
 NAME = ("a name of letters, digits, '_', '.' and '-' that begins with a letter or digit")
 VERSIONS = '"0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0" or "1.1.0"'
@@ -99,7 +99,7 @@ LIST = [
      [f'error: cniVersion: expected {VERSIONS}: "1.1"']),
     ("versions, none of which is known",
      network('{"type": "bridge"}', '"cniVersions": §["9.0.0"], "name": "net"'),
-     ["error: cniVersions: no version of the spec that is known here"]),
+     ["error: cniVersions: no supported version of the spec"]),
     ("no version", network('{"type": "bridge"}', '"name": "net"').replace("{", "§{", 1),
      ["warning: cniVersion: the key is missing, which means 0.1.0: no CHECK, one address of each "
       "family"]),
@@ -126,7 +126,7 @@ LIST = [
      ["error: disableChek: unknown key (did you mean disableCheck?)"]),
     ("a plugin's key beside the plugins",
      network('{"type": "bridge"}', '"cniVersion": "1.1.0", "name": "net", §"isGateway": true'),
-     ["warning: isGateway: no key of a list: no plugin gets to see it"]),
+     ["warning: isGateway: no key of a list: runtimes pass it to no plugin"]),
     ("no type", network('§{"bridge": "cni0"}'),
      ["error: plugins[0].type: expected the name of a plugin's executable, without a slash: "
       "the key is missing"]),
@@ -149,7 +149,7 @@ KEYS = [
     ("a key that stands elsewhere", bridge('§"subnet": "10.1.2.0/24"'),
      ["error: plugins[0].subnet: unknown key"]),
     ("a key in two ways to write it", bridge('"isGateway": true, §"ISGATEWAY": false'),
-     ["error: plugins[0].ISGATEWAY: the key is there already, as isGateway"]),
+     ["error: plugins[0].ISGATEWAY: duplicate key, spelled isGateway"]),
     ("a wrong type, deep in a list", bridge('"vlanTrunk": [{"id": 5}, {"id": §"6"}]'),
      ['error: plugins[0].vlanTrunk[1].id: expected an integer from 1 to 4094: "6" '
       "(did you mean 6?)"]),
@@ -239,8 +239,8 @@ REGRETS = [
     ("two default gateways",
      two('{"type": §"bridge", "bridge": "cni1", "isDefaultGateway": §true, '
          '"ipam": {"type": "host-local", "subnet": "10.1.3.0/24"}}'),
-     ["error: plugins[1].type: a second plugin that makes the pod's interface, after "
-      "plugins[0].type: ADD fails, as it is there",
+     ["error: plugins[1].type: a second plugin that creates the container interface, after "
+      "plugins[0].type: ADD fails, because the interface exists",
       "warning: plugins[1].isDefaultGateway: a second default gateway, after "
       "plugins[0].isDefaultGateway"]),
 ]
@@ -411,7 +411,7 @@ class Files(Validate):
             f"warning: ipam.ranges[0][0].subnet: overlaps with 10.1.2.0/24 of network a in "
             f"{folder}/10-a.conflist:2: both may give the same address, as neither sees what the "
             "other gave",
-            f"warning: name: a network of this name comes before, in {folder}/10-a.conflist:1: "
+            f"warning: name: duplicate network name, first in {folder}/10-a.conflist:1: "
             "runtimes use that one"])
         # The directory of networks is what is looked at where nothing is named.
         self.assertEqual(self.found(status=0, NETCONFPATH=folder), self.found(folder, status=0))
@@ -486,7 +486,7 @@ class Plugins(Validate):
         if not has_reference("tuning"):
             self.skipTest("there is no plugin tuning")
         path = write(self.folder, "a.conflist", network('{"type": "tuning"}').replace("1.1.0", "1.0.0"))
-        self.assertIn("error: plugins[0].type: tuning is chained after a plugin that makes the "
+        self.assertIn("error: plugins[0].type: tuning is chained after a plugin that creates the "
                       "interface: it cannot be the first",
                       [what for _, _, what in self.found(path, CNI_PATH=REFERENCE)])
 

@@ -280,7 +280,7 @@ class Leftovers(DoctorTest):
         write(file, json.dumps(doc | {"containerId": "killed", "netns": "/run/netns/never"}), 0o600)
         self.assert_healthy()  # it may be going on
         os.utime(file, (time.time() - 3600, time.time() - 3600))
-        self.cured(self.assert_finds("warning", "attachments", "did not come to its end"))
+        self.cured(self.assert_finds("warning", "attachments", "ADD was interrupted"))
 
     def test_a_cache_file_that_is_broken(self):
         write(cache_file("net", "torn"), '{"kind": "cniC', 0o600)
@@ -342,7 +342,7 @@ class Pods(DoctorTest):
 
     def test_a_bridge_that_was_deleted(self):
         run("ip", "link", "del", "cni0")
-        self.repaired(self.assert_finds("error", "bridges", "'cni0' is gone"))
+        self.repaired(self.assert_finds("error", "bridges", "'cni0' does not exist"))
 
     def test_a_pod_that_was_taken_from_its_bridge(self):
         ports = json.loads(run("ip", "-j", "link", "show", "master", "cni0"))
@@ -357,7 +357,7 @@ class Pods(DoctorTest):
         with open(cache_file("net", container_of(self.pods[0].path)), encoding="utf-8") as file:
             address = json.load(file)["result"]["ips"][0]["address"].split("/")[0]
         os.unlink(f"{NETWORKS}/net/{address}")
-        self.cured(self.assert_finds("error", "addresses", address, "not reserved"))
+        self.cured(self.assert_finds("error", "addresses", address, "has no lease"))
 
     def repaired(self, remedy):
         self.assertEqual(remedy, "cnitool repair net")
@@ -414,7 +414,7 @@ class Firewall(DoctorTest):
             "{ type filter hook forward priority 0; policy drop; }")
         run("nft", "add", "rule", "inet", "filter", "forward", "ct", "state", "established",
             "accept")
-        self.cured(self.assert_finds("warning", "forward policy", "plainly"))
+        self.cured(self.assert_finds("warning", "forward policy", "clearly"))
 
     def test_rules_of_both_iptables(self):
         try:

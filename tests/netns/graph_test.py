@@ -149,8 +149,8 @@ class Drawn(GraphTest):
         self.assertEqual([one["containerID"] for one in model["others"]], ["looped"])
         run("ip", "link", "del", "cni0")
         root = self.picture("deleted")
-        self.assertIn("is not there", self.texts(root))
-        self.assertIn("bridge cni0  is not there", cnitool("graph").stdout)
+        self.assertIn("does not exist", self.texts(root))
+        self.assertIn("bridge cni0  does not exist", cnitool("graph").stdout)
 
     def test_dot_is_what_graphviz_reads(self):
         self.add("web", "web", ports=1)

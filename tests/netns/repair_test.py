@@ -343,7 +343,7 @@ class Unrepairable(RepairTest):
         damage.delete_bridges()
         done = cnitool("repair")
         self.assertEqual(done.status, 1)
-        self.assertIn("net  pod2  eth0  failed: the pod's interface is gone: restart the pod",
+        self.assertIn("net  pod2  eth0  failed: the pod's interface does not exist: restart the pod",
                       done.stdout)
         for n in (1, 3, 4, 5):
             self.assert_ok(self.check(n))
@@ -359,7 +359,7 @@ class Unrepairable(RepairTest):
         done = cnitool("repair", "--container", "pod2")
         self.assertEqual(done.status, 1)
         self.assertIn("Mac doesn't match", done.stdout)
-        self.assertIn("the pod has to be restarted", done.stdout)
+        self.assertIn("restart the pod", done.stdout)
         self.assertNotIn("master", run("ip", "link", "show", "somebodys"))
 
     def test_a_link_in_the_place_of_the_bridge_is_named_and_stays(self):

@@ -58,9 +58,9 @@ Findings check_pools(const Node& node) {
       if (static_cast<double>(used) < kNearlyFull * static_cast<double>(all)) continue;
       out.push_back({used >= all ? Level::kError : Level::kWarning,
                      cat("network '", pool.network, "': ", used, " of ", all, " addresses of ",
-                         subnets_of(set), " are used"),
-                     "a pod that gets none does not start; those of pods that are gone can be "
-                     "collected, or the network gets another range",
+                         subnets_of(set), " are allocated"),
+                     "a pod without address does not start; run GC for addresses of removed pods, "
+                     "or add a range to the network",
                      collect(node, pool.network, cat("ls ", pool.dir))});
     }
   }
@@ -77,11 +77,11 @@ Findings check_held(const Node& node) {
       const Ip& ip = address.cidr.ip;
       const auto [it, is_new] = holders.emplace(ip, &one);
       if (is_new) continue;
-      out.push_back(
-          {Level::kError,
-           cat("address ", ip.str(), " is of ", it->second->key.str(), " and of ", one.key.str()),
-           "packets reach the one or the other; restart one of the pods",
-           cat("cnitool list ", one.key.network)});
+      out.push_back({Level::kError,
+                     cat("address ", ip.str(), " belongs to ", it->second->key.str(), " and to ",
+                         one.key.str()),
+                     "packets reach only one of the two; restart one of the pods",
+                     cat("cnitool list ", one.key.network)});
     }
     for (const Pool& pool : node.pools) {
       if (pool.network != one.key.network) continue;
@@ -89,8 +89,8 @@ Findings check_held(const Node& node) {
         const Ip& ip = address.cidr.ip;
         if (!gives(pool, ip) || is_reserved(pool, ip)) continue;
         out.push_back({Level::kError,
-                       cat("address ", ip.str(), " of ", one.key.str(), " is not reserved"),
-                       "another pod will get it too",
+                       cat("address ", ip.str(), " of ", one.key.str(), " has no lease"),
+                       "host-local will allocate it to another pod",
                        cat("mkdir -p ", pool.dir, " && printf '", one.key.container_id, "\\r\\n",
                            one.key.ifname, "' > ", pool.dir, "/", ip.str())});
       }
@@ -114,8 +114,8 @@ Findings check_subnets(const Node& node) {
           {Level::kError,
            cat("subnet ", one.range.subnet.str(), " of network '", one.network, "' overlaps ",
                other.range.subnet.str(), " of network '", other.network, "'"),
-           addresses ? "two pods get one address"
-                     : "the node has two ways to the addresses, and takes one",
+           addresses ? "two pods can get the same address"
+                     : "the node has two routes to the addresses and uses one",
            cat("mv ", one.file, " ", one.file, ".off")});
     }
   }
@@ -145,8 +145,8 @@ Findings check_routes(const Node& node) {
       out.push_back({wider ? Level::kWarning : Level::kError,
                      cat("subnet ", cidr.str(), " of network '", subnet.network,
                          "' overlaps the node's route ", text),
-                     wider ? "pods and node do not reach those who have these addresses there"
-                           : "what is sent to pods goes there instead",
+                     wider ? "pods and node cannot reach hosts with these addresses on that route"
+                           : "packets to pods are sent on that route",
                      cat("ip route del ", text)});
     }
   }

@@ -64,7 +64,7 @@ Findings check_dead(const Node& node) {
       unfinished[one.key.network].push_back(name_of(one));
     }
   }
-  constexpr const char* kWhy = "it keeps its address, and its hostPorts from others";
+  constexpr const char* kWhy = "they keep addresses and hostPorts";
   const auto say = [&](const auto& found, const char* what) {
     for (const auto& [network, names] : found) {
       out.push_back(
@@ -73,12 +73,12 @@ Findings check_dead(const Node& node) {
            cat("cnitool gc ", network, " --keep-alive")});
     }
   };
-  say(dead, "attachments of pods that are gone");
-  say(unfinished, "attachments whose ADD did not come to its end");
+  say(dead, "attachments of pods that do not exist");
+  say(unfinished, "attachments whose ADD was interrupted");
   for (const cni::Cache::Broken& one : node.broken) {
     const std::string file = cat(node.cache_dir, "/results/", one.name);
     out.push_back({Level::kWarning, cat("cache file '", file, "' is broken: ", one.why),
-                   "DEL goes on without what ADD was given", cat("rm ", file)});
+                   "DEL runs without the config and arguments of ADD", cat("rm ", file)});
   }
   return out;
 }
@@ -89,11 +89,11 @@ Findings check_bridges(const Node& node) {
     const auto pods = living(node, one.list->name);
     if (pods.empty()) continue;  // ADD makes it
     const std::string why =
-        cat(pods.size(), " pods of network '", one.list->name, "' reach nobody by it");
+        cat(pods.size(), " pods of network '", one.list->name, "' have no connection through it");
     const Link* const bridge = node.link(one.bridge);
     if (bridge == nullptr) {
-      out.push_back(
-          {Level::kError, cat("bridge '", one.bridge, "' is gone"), why, repair(one.list->name)});
+      out.push_back({Level::kError, cat("bridge '", one.bridge, "' does not exist"), why,
+                     repair(one.list->name)});
       continue;
     }
     if (!bridge->up) {
@@ -104,7 +104,7 @@ Findings check_bridges(const Node& node) {
     const Link* const gateway = node.link(device);
     if (!one.is_gateway || gateway == nullptr) continue;
     for (const std::string& ip : missing_gateways(node, *gateway, pods)) {
-      out.push_back({Level::kError, cat("'", device, "' has lost the gateway's address ", ip), why,
+      out.push_back({Level::kError, cat("'", device, "' lacks the gateway address ", ip), why,
                      repair(one.list->name)});
     }
   }
@@ -121,14 +121,14 @@ Findings check_ports(const Node& node) {
       for (const Link& link : node.links) {
         if (link.kind != "veth" || !link.alias.starts_with(tag)) continue;
         const bool connected = bridge != nullptr && link.master == bridge->index && link.up;
-        if (!connected) lost.push_back(cat(name_of(*pod), " by '", link.name, "'"));
+        if (!connected) lost.push_back(cat(name_of(*pod), " at '", link.name, "'"));
       }
     }
     if (lost.empty() || bridge == nullptr) continue;
     out.push_back(
         {Level::kError,
          cat(lost.size(), " pods are not connected to bridge '", one.bridge, "': ", some_of(lost)),
-         "somebody took their interfaces from it, or set them down", repair(one.list->name)});
+         "their host veths were detached from it or set down", repair(one.list->name)});
   }
   return out;
 }
@@ -161,11 +161,11 @@ Findings check_rules(const Node& node) {
       if (pods.empty()) return;
       out.push_back({Level::kError,
                      cat("network '", one.list->name, "': the rules for the ", what, " of ",
-                         some_of(pods), " are gone"),
-                     cat(why, "; somebody flushed the node's rules"), repair(one.list->name)});
+                         some_of(pods), " do not exist"),
+                     cat(why, "; the node's rules were flushed"), repair(one.list->name)});
     };
-    say(unmasked, "masquerading", "answers do not find the way back to the pods");
-    say(unmapped, "hostPorts", "nobody reaches the pods' ports");
+    say(unmasked, "masquerading", "replies do not reach the pods");
+    say(unmapped, "hostPorts", "the pods' hostPorts are unreachable");
   }
   return out;
 }

@@ -22,12 +22,12 @@ std::string octal(unsigned mode) {
 Findings check_networks(const Node& node) {
   Findings out;
   for (const cni::BrokenFile& one : node.networks.broken) {
-    out.push_back({Level::kError, one.error.what(), "runtimes pass the file over, or fail with it",
+    out.push_back({Level::kError, one.error.what(), "runtimes ignore the file, or fail",
                    cat("cnitool validate ", one.file)});
   }
   if (node.networks.lists.empty() && out.empty()) {
-    out.push_back({Level::kError, cat("there is no network in ", node.networks.dir),
-                   "runtimes say that the network plugin is not initialized, and start no pod",
+    out.push_back({Level::kError, cat("no network in ", node.networks.dir),
+                   "runtimes report 'network plugin is not initialized' and start no pod",
                    cat("cp NETWORK.conflist ", node.networks.dir, "/")});
   }
   return out;
@@ -45,15 +45,14 @@ Findings check_names(const Node& node) {
     if (is_new) continue;
     out.push_back({Level::kWarning,
                    cat("network '", list.name, "' is in ", it->second, " and again in ", list.file),
-                   "which of them counts is not the same for all runtimes",
+                   "it depends on the runtime which of them is used",
                    cat("mv ", list.file, " ", list.file, ".off")});
   }
   if (files.size() > 1) {
     const auto by_name = std::min_element(files.begin(), files.end());
-    out.push_back(
-        {Level::kNote,
-         cat("of ", files.size(), " networks containerd takes one only, that of ", *by_name),
-         "the file whose name is the first by the alphabet is the pods' network there"});
+    out.push_back({Level::kNote,
+                   cat("of ", files.size(), " networks containerd uses only that of ", *by_name),
+                   "containerd uses the first file in alphabetical order"});
   }
   return out;
 }
@@ -63,15 +62,16 @@ Findings check_permissions(const Node& node) {
   for (const Place& place : node.places) {
     if (!place.is_there) continue;
     if ((place.mode & kOthersWrite) != 0) {
-      out.push_back({Level::kError,
-                     cat("'", place.path, "' can be written by others than its owner (mode ",
-                         octal(place.mode), ")"),
-                     "who writes there runs programs as root", cat("chmod go-w ", place.path)});
+      out.push_back(
+          {Level::kError,
+           cat("'", place.path, "' is writable by group or others (mode ", octal(place.mode), ")"),
+           "any user who can write there can run programs as root",
+           cat("chmod go-w ", place.path)});
     }
     if (place.uid != 0) {
       out.push_back({Level::kWarning,
                      cat("'", place.path, "' belongs to user ", place.uid, ", not to root"),
-                     "that user can have programs run as root", cat("chown root ", place.path)});
+                     "that user can run programs as root", cat("chown root ", place.path)});
     }
   }
   return out;

@@ -68,11 +68,11 @@ Findings check_forward_policy(const Node& node) {
       if (may_accept(chain, one.bridge, true) && may_accept(chain, one.bridge, false)) continue;
       const bool unclear = accepts_some(chain);
       out.push_back({unclear ? Level::kWarning : Level::kError,
-                     cat("chain '", chain.name, "' drops what it does not accept, and ",
-                         unclear ? "no rule of it plainly accepts " : "it does not accept ",
-                         "what comes from and goes to '", one.bridge, "'"),
+                     cat("chain '", chain.name, "' drops packets by default, and ",
+                         unclear ? "no rule clearly accepts " : "no rule accepts ",
+                         "traffic from and to '", one.bridge, "'"),
                      cat("packets that pods of network '", one.list->name,
-                         "' send to others are dropped, and those for hostPorts"),
+                         "' send to other hosts are dropped, and those to hostPorts"),
                      accept_command(node, chain, one.bridge)});
     }
   }
@@ -90,11 +90,11 @@ Findings check_firewalld(const Node& node) {
                                             may_accept(chain, one.bridge, true);
                                    });
     if (known) continue;
-    out.push_back(
-        {Level::kWarning,
-         cat("firewalld runs, and does not plainly accept what '", one.bridge, "' forwards"),
-         cat("packets of pods of network '", one.list->name, "' may be refused"),
-         cat("firewall-cmd --zone=trusted --change-interface=", one.bridge)});
+    out.push_back({Level::kWarning,
+                   cat("firewalld is active, and no rule clearly accepts forwarded traffic of '",
+                       one.bridge, "'"),
+                   cat("packets of pods of network '", one.list->name, "' may be rejected"),
+                   cat("firewall-cmd --zone=trusted --change-interface=", one.bridge)});
   }
   return out;
 }
@@ -108,8 +108,8 @@ Findings check_backends(const Node& node) {
         return built_in && (chain.table == "nat" || chain.table == "filter");
       });
   if (!of_nft || !node.firewall.has_legacy_rules) return {};
-  return {{Level::kWarning, "there are rules of iptables-legacy and of iptables-nft",
-           "each of them shows its own alone, and a packet has to pass both",
+  return {{Level::kWarning, "both iptables-legacy and iptables-nft have rules",
+           "each tool lists only its own rules, and a packet must pass both",
            "iptables-legacy-save; iptables-nft-save"}};
 }
 
@@ -129,8 +129,7 @@ Findings check_exemptions(const Node& node) {
           {Level::kWarning,
            cat("chain '", rule.chain, "' accepts packets from ", rule.source.str(),
                " without NAT, but network '", one.list->name, "' masquerades by nftables"),
-           "the pods are masqueraded all the same; new pods are not with ipMasqBackend "
-           "iptables",
+           "the pods are masqueraded anyway; with ipMasqBackend iptables new pods are not",
            cat("in ", one.list->file,
                " set \"ipMasqBackend\": \"iptables\" in the plugin \"bridge\"")});
     }

@@ -15,8 +15,7 @@ namespace {
 using netlink::Link;
 
 constexpr std::size_t kTag = 33;  // "H1-H2" of cni::OwnerTag
-constexpr const char* kOthers =
-    "; unless another runtime, with a cache of its own, has containers there";
+constexpr const char* kOthers = "; unless another runtime with its own cache has containers there";
 
 // What the tags of attachments begin with, and those of whole networks.
 struct Tags {
@@ -76,8 +75,8 @@ Findings check_reservations(const Node& node) {
     if (left.empty()) continue;
     out.push_back({Level::kWarning,
                    cat("network '", pool.network, "': ", left.size(),
-                       " addresses are reserved for nobody: ", some_of(left)),
-                   cat("nobody else gets them", kOthers),
+                       " leases without an attachment: ", some_of(left)),
+                   cat("no pod can get these addresses", kOthers),
                    collect(node, pool.network, cat("rm", files))});
   }
   return out;
@@ -97,7 +96,7 @@ Findings check_links(const Node& node) {
         {Level::kWarning,
          cat("link '", link.name, "' (", link.kind, ") ",
              network.empty() ? "" : cat("of network '", network, "' "), "belongs to no pod"),
-         cat("a DEL did not come to its end, or never came", kOthers),
+         cat("a DEL was interrupted or never ran", kOthers),
          network.empty() ? remove : collect(node, network, remove)});
   }
   return out;
@@ -113,10 +112,10 @@ Findings check_owned(const Node& node) {
   for (const auto& [network, what] : left) {
     out.push_back(
         {Level::kWarning,
-         cat("rules of no pod ",
-             network.empty() ? "of networks that are no more" : cat("of network '", network, "'"),
+         cat("rules without a pod ",
+             network.empty() ? "of networks that do not exist" : cat("of network '", network, "'"),
              ": ", some_of(what)),
-         cat("they lead away what is meant for others", kOthers),
+         cat("they redirect traffic of others", kOthers),
          network.empty()
              ? "nft list ruleset"
              : collect(node, network, cat("nft list ruleset | grep 'net: ", network, ",'"))});
@@ -133,8 +132,8 @@ Findings check_owned(const Node& node) {
         chains.contains(name)) {
       continue;
     }
-    out.push_back({Level::kWarning, cat("chain '", chain.str(), "' of iptables is of no pod"),
-                   cat("it leads away what is meant for others", kOthers),
+    out.push_back({Level::kWarning, cat("chain '", chain.str(), "' of iptables belongs to no pod"),
+                   cat("it redirects traffic of others", kOthers),
                    cat("iptables-save -t ", chain.table, " | grep ", name)});
   }
   return out;

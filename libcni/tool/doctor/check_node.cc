@@ -21,7 +21,7 @@ Findings check_uplink(const Node& node) {
   const bool v4 = uses(node, Family::kIpv4);
   if (v4 && uplinks(node, Family::kIpv4).empty()) {
     out.push_back({Level::kWarning, "the node has no default route for IPv4",
-                   "pods reach nothing outside, and answers to hostPorts find no way back",
+                   "pods cannot reach other networks, and replies from hostPorts have no route",
                    "ip route add default via GATEWAY dev LINK"});
   }
   // A node without any IPv6 beyond its links may have networks that are of both families.
@@ -30,7 +30,7 @@ Findings check_uplink(const Node& node) {
   });
   if (uses(node, Family::kIpv6) && uplinks(node, Family::kIpv6).empty() && (!v4 || has_v6)) {
     out.push_back({Level::kWarning, "the node has no default route for IPv6",
-                   "pods reach nothing outside by it",
+                   "pods cannot reach other IPv6 networks",
                    "ip -6 route add default via GATEWAY dev LINK"});
   }
   return out;
@@ -59,9 +59,8 @@ Findings check_mtu(const Node& node) {
     out.push_back(
         {Level::kWarning,
          cat("bridge '", one.bridge, "' has MTU ", mtu, ", uplink '", narrow, "' ", least),
-         cat("large packets of pods get lost where ICMP does not come through; "
-             "\"mtu\": ",
-             least, " in ", one.list->file, " is for new pods"),
+         cat("large packets of pods are lost if a firewall drops ICMP; \"mtu\": ", least, " in ",
+             one.list->file, " applies to new pods"),
          is_set
              ? cat("ip link set ", one.bridge, " mtu ", least)
              : cat("in ", one.list->file, " set \"mtu\": ", least, " in the plugin \"bridge\"")});
@@ -73,21 +72,21 @@ Findings check_mtu(const Node& node) {
 Findings check_clock(const Node& node) {
   Findings out;
   if (!node.sysctl("kernel/random/boot_id")) {
-    out.push_back({Level::kWarning, "the system does not tell its boot ID",
-                   "addresses that pods had before a restart of the node are not given out again",
+    out.push_back({Level::kWarning, "the boot ID of the system is unreadable",
+                   "host-local cannot reclaim the leases of pods from before a reboot",
                    "mount -t proc proc /proc"});
   }
   constexpr std::time_t kYear2024 = 1'704'067'200, kDay = 86'400;
   if (node.now < kYear2024) {
-    out.push_back({Level::kWarning, "the clock is years behind",
-                   "certificates are refused, and the age of files says nothing",
+    out.push_back({Level::kWarning, "the system clock is years behind",
+                   "certificates are invalid, and ages of files are unknown",
                    "timedatectl set-ntp true"});
   }
   const auto late = std::count_if(node.attachments.begin(), node.attachments.end(),
                                   [&](const auto& one) { return one.modified > node.now + kDay; });
   if (late > 0) {
-    out.push_back({Level::kWarning, cat(late, " attachments were made in the future"),
-                   "the clock was put back: what is younger than the boot seems older",
+    out.push_back({Level::kWarning, cat(late, " attachments are dated in the future"),
+                   "the clock was set back: leases of this boot look older than the boot",
                    "timedatectl set-ntp true"});
   }
   return out;
@@ -99,7 +98,7 @@ Findings check_disks(const Node& node) {
   for (const FileSystem& one : node.file_systems) {
     if (one.read_only) {
       out.push_back({Level::kError, cat("the file system of ", one.path, " is read-only"),
-                     "no address can be reserved and no ADD remembered",
+                     "ADD can store neither lease nor cache entry",
                      cat("mount -o remount,rw $(findmnt -n -o TARGET -T ", one.path, ")")});
     } else if (const double least = std::min(one.free_bytes, one.free_files); least < kNearlyFull) {
       out.push_back({least < kFull ? Level::kError : Level::kWarning,
@@ -109,8 +108,8 @@ Findings check_disks(const Node& node) {
                      cat("du -x -d 2 $(findmnt -n -o TARGET -T ", one.path, ") | sort -n")});
     }
     if (one.in_memory) {
-      out.push_back({Level::kNote, cat(one.path, " is kept in memory"),
-                     "it is empty after a restart, when the pods are gone as well"});
+      out.push_back({Level::kNote, cat(one.path, " is in memory"),
+                     "it is empty after a reboot, after which no pod exists either"});
     }
   }
   return out;

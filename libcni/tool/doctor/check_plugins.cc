@@ -41,7 +41,7 @@ Findings check_plugins(const Node& node) {
   Findings out;
   const std::string dirs = joined(node.plugin_path, ":");
   for (const PluginFile& one : node.programs) {
-    const std::string why = cat("no pod gets the network ", users_of(node, one.type));
+    const std::string why = cat("no pod can be added to network ", users_of(node, one.type));
     if (one.file.empty()) {
       out.push_back(
           {Level::kError, cat("plugin '", one.type, "' is not in ", dirs), why,
@@ -51,7 +51,7 @@ Findings check_plugins(const Node& node) {
       out.push_back({Level::kError, cat("plugin '", one.file, "' is not executable"), why,
                      cat("chmod 755 ", one.file)});
     } else if (!one.failure.empty()) {
-      out.push_back({Level::kError, cat("plugin '", one.file, "' does not answer: ", one.failure),
+      out.push_back({Level::kError, cat("plugin '", one.file, "' fails at VERSION: ", one.failure),
                      why, cat("CNI_COMMAND=VERSION ", one.file)});
     }
   }
@@ -67,9 +67,9 @@ Findings check_versions(const Node& node) {
         if (program == nullptr || speaks(*program, list.version)) continue;
         out.push_back(
             {Level::kError,
-             cat("network '", list.name, "' is of cniVersion ", list.version, ", which plugin '",
-                 type, "' does not speak"),
-             cat("it speaks ", joined(program->versions, ", ")),
+             cat("network '", list.name, "' has cniVersion ", list.version, ", which plugin '",
+                 type, "' does not support"),
+             cat("it supports ", joined(program->versions, ", ")),
              cat("in ", list.file, " set \"cniVersion\": \"", program->versions.back(), "\"")});
       }
     }
@@ -83,13 +83,13 @@ Findings check_releases(const Node& node) {
   for (const PluginFile& one : node.programs) {
     for (const std::string& hidden : one.later) {
       out.push_back({Level::kNote, cat("plugin '", hidden, "' is hidden by '", one.file, "'"),
-                     "the first directory of CNI_PATH that has it counts"});
+                     "the first directory of CNI_PATH with the plugin is used"});
     }
     if (one.patchbay.empty() || one.patchbay == own) continue;
     out.push_back(
         {Level::kWarning,
          cat("plugin '", one.file, "' is of patchbay ", one.patchbay, ", cnitool of ", own),
-         "an update that was half done", cat("install -m 755 ", one.type, " ", one.file)});
+         "an incomplete update", cat("install -m 755 ", one.type, " ", one.file)});
   }
   return out;
 }
@@ -99,12 +99,11 @@ Findings check_status(const Node& node) {
   for (const Complaint& one : node.complaints) {
     const bool partly = one.error.code() == cni::Code::kLimitedConnectivity;
     const auto& details = one.error.details();
-    out.push_back(
-        {partly ? Level::kWarning : Level::kError,
-         cat("network '", one.network, "': ", one.error.what(),
-             details.empty() ? "" : cat("; ", details)),
-         partly ? "pods of the network are served in part" : "no pod can be added to the network",
-         cat("cnitool status ", one.network)});
+    out.push_back({partly ? Level::kWarning : Level::kError,
+                   cat("network '", one.network, "': ", one.error.what(),
+                       details.empty() ? "" : cat("; ", details)),
+                   partly ? "ADD works only in part" : "no pod can be added to the network",
+                   cat("cnitool status ", one.network)});
   }
   return out;
 }

@@ -46,7 +46,7 @@ Findings check_forwarding(const Node& node) {
   for (const auto& [family, key] : {std::pair(Family::kIpv4, "net/ipv4/ip_forward"),
                                     std::pair(Family::kIpv6, "net/ipv6/conf/all/forwarding")}) {
     if (!has_routed_pods(node, family) || number(node, key) != 0) continue;
-    out.push_back({Level::kError, cat(key, " is 0, while there are pods"),
+    out.push_back({Level::kError, cat(key, " is 0, but pods exist"),
                    "the node drops what pods send to other networks, and what comes for them",
                    command(key, 1)});
   }
@@ -66,7 +66,7 @@ Findings check_ipv6(const Node& node) {
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   for (const std::string& key : keys) {
     if (number(node, key) != 1) continue;
-    out.push_back({Level::kError, cat(key, " is 1, while networks have IPv6 addresses"),
+    out.push_back({Level::kError, cat(key, " is 1, but networks have IPv6 addresses"),
                    "pods have no IPv6 gateway", command(key, 0)});
   }
   return out;
@@ -82,11 +82,10 @@ Findings check_reverse_path(const Node& node) {
   for (const std::string& link : links) {
     const std::string key = cat("net/ipv4/conf/", link, "/rp_filter");
     if (std::max(all, number(node, key).value_or(0)) != 1) continue;
-    out.push_back({Level::kWarning,
-                   cat(key, " is strict, and there are ", links.size(), " uplinks"),
-                   "connections to hostPorts that come in by the uplink that the node would not "
-                   "answer by are dropped without a word",
-                   command(key, 2)});
+    out.push_back(
+        {Level::kWarning, cat(key, " is strict (1), and the node has ", links.size(), " uplinks"),
+         "connections to hostPorts are dropped silently if the route back uses another uplink",
+         command(key, 2)});
   }
   return out;
 }
@@ -101,13 +100,13 @@ Findings check_bridge_netfilter(const Node& node) {
     if (value != 1 || !one.has_ports || one.hairpin) continue;
     out.push_back(
         {Level::kWarning, cat(key, " is 1, and network '", one.list->name, "' has no hairpinMode"),
-         "a pod does not reach itself at its own hostPort",
+         "a pod cannot reach itself through its own hostPort",
          cat("in ", one.list->file, " set \"hairpinMode\": true in the plugin \"bridge\"")});
   }
   if (value != 1 && node.firewall.has_chain("KUBE-SERVICES") && !bridge_networks(node).empty()) {
     out.push_back({Level::kWarning,
-                   cat(key, value ? " is 0" : " is not there", ", while kube-proxy has its chains"),
-                   "a pod does not reach a service whose pod is on the same bridge",
+                   cat(key, value ? " is 0" : " does not exist", ", but kube-proxy has its chains"),
+                   "a pod cannot reach a Service whose pod is on the same bridge",
                    cat("modprobe br_netfilter && ", command(key, 1))});
   }
   return out;

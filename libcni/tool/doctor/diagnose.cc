@@ -30,7 +30,7 @@ std::vector<Verdict> verdicts_on(const Node& node) {
   std::vector<Verdict> out;
   for (const Check& check : all_checks()) {
     if (const std::string* const why = unseen_by(node, check)) {
-      out.push_back({&check, {Level::kUnknown, cat("it could not be looked at: ", *why)}});
+      out.push_back({&check, {Level::kUnknown, cat("unreadable: ", *why)}});
       continue;
     }
     Findings findings = check.run(node);

@@ -36,16 +36,18 @@ void check_order(const NetworkText& network, Plugins& plugins, Diagnostics& diag
     const bool first = &plugin == &network.plugins[0];
     const bool asked = !plugin.type.empty() && !plugins.of(plugin.type).schema->is_null();
     if (first && is_in(kChained, plugin.type) && !asked) {
-      diagnostics.add(*plugin.document, plugin.at("type"),
-                      {.what = cat(plugin.type,
-                                   " is chained after a plugin that makes the "
-                                   "interface: it cannot be the first")});
+      diagnostics.add(
+          *plugin.document, plugin.at("type"),
+          {.what = cat(
+               plugin.type,
+               " is chained after a plugin that creates the interface: it cannot be the first")});
     }
     if (is_in(kMakers, plugin.type)) {
       if (maker != nullptr) {
-        diagnostics.add(*plugin.document, plugin.at("type"),
-                        {.what = cat("a second plugin that makes the pod's interface, after ",
-                                     maker->at("type"), ": ADD fails, as it is there")});
+        diagnostics.add(
+            *plugin.document, plugin.at("type"),
+            {.what = cat("a second plugin that creates the container interface, after ",
+                         maker->at("type"), ": ADD fails, because the interface exists")});
       } else {
         maker = &plugin;
       }
@@ -168,7 +170,7 @@ void check_names(const std::list<NetworkText>& networks, Diagnostics& diagnostic
     if (same == it) continue;
     diagnostics.add(
         *it->document, "name",
-        {Severity::kWarning, cat("a network of this name comes before, in ",
+        {Severity::kWarning, cat("duplicate network name, first in ",
                                  place_of(*same->document, "name"), ": runtimes use that one")});
   }
 }
@@ -198,7 +200,7 @@ void check_together(const std::list<NetworkText>& networks, Diagnostics& diagnos
            cat("overlaps with ", clash->subnet.cidr.network().str(), " of network ",
                clash->network->name, " in ",
                place_of(*clash->plugin->document, clash->plugin->at(clash->subnet.path)),
-               ": both may give the same address, as neither sees what the other gave"),
+               ": both may allocate the same address, because their leases are separate"),
            diagnostics);
     }
     before.insert(before.end(), pools.begin(), pools.end());

@@ -220,7 +220,8 @@ void JsonScanner::member(const std::string& path, json& out) {
   if (out.contains(name)) {
     const auto before = std::find_if(out_.places.rbegin(), out_.places.rend(),
                                      [&below](const TextPlace& one) { return one.path == below; });
-    note(at, cat("the key is there already, in ", line_of(before->key.begin), "; the last counts"));
+    note(at,
+         cat("duplicate key, first in ", line_of(before->key.begin), "; the last value is used"));
   }
   out[name] = value(below, at);
 }
@@ -267,11 +268,11 @@ json JsonScanner::value(const std::string& path, const Span& key) {
 void JsonScanner::begin() {
   if (starts("\xFF\xFE") || starts("\xFE\xFF")) stop({0, 2}, "UTF-16; JSON files are UTF-8");
   if (starts(kMark)) {
-    note({0, kMark.size()}, "a byte order mark, which runtimes refuse; save the file without it");
+    note({0, kMark.size()}, "a byte order mark, which runtimes reject; save the file without it");
     at_ = kMark.size();
   }
   blank();
-  if (at_end()) stop({0, 0}, "the file has nothing in it");
+  if (at_end()) stop({0, 0}, "the file is empty");
 }
 
 void JsonScanner::document() {

@@ -86,7 +86,8 @@ void add_complaints(const Document& document, const std::vector<cni::Complaint>&
                       At::kKey);
     } else {
       diagnostics.add(document, one.path,
-                      {Severity::kWarning, "no key of a list: no plugin gets to see it"}, At::kKey);
+                      {Severity::kWarning, "no key of a list: runtimes pass it to no plugin"},
+                      At::kKey);
     }
   }
 }
@@ -111,7 +112,7 @@ void read_version(NetworkText& network, Diagnostics& diagnostics) {
   if (best) return;
   if (all != nullptr && all->is_array() && !all->empty()) {
     network.version_known = false;
-    diagnostics.add(document, "cniVersions", {.what = "no version of the spec that is known here"});
+    diagnostics.add(document, "cniVersions", {.what = "no supported version of the spec"});
   } else if (network.version.empty() && member(root, "cniVersion") == nullptr) {
     diagnostics.add(
         document, "cniVersion",

@@ -118,7 +118,7 @@ TEST_CASE("doctor: what could not be read makes its checks unknown, and is no er
   for (const json& one : answer.at("findings")) {
     if (one.at("level") != "unknown") continue;
     ++unknown;
-    CHECK(one.at("what") == "it could not be looked at: permission denied");
+    CHECK(one.at("what") == "unreadable: permission denied");
   }
   CHECK(unknown == 7);
 }
@@ -243,5 +243,5 @@ TEST_CASE("doctor: networks of one bridge share a subnet, but no address") {
   CHECK(check_subnets(node).empty());
   node.pools[1].sets[0].ranges[0].start = *Ip::parse("10.0.0.99");
   REQUIRE(check_subnets(node).size() == 1);
-  CHECK(check_subnets(node)[0].why == "two pods get one address");
+  CHECK(check_subnets(node)[0].why == "two pods can get the same address");
 }

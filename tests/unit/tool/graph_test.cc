@@ -94,7 +94,7 @@ TEST_CASE("a bridge that is not there, a port of none and a dead pod are shown a
   REQUIRE(graph.bridges.size() == 1);
   CHECK_FALSE(graph.bridges[0].is_there);
   const std::string text = text_of(graph);
-  CHECK(has(text, "bridge cni0  is not there"));
+  CHECK(has(text, "bridge cni0  does not exist"));
   CHECK(has(text, "at veth4, which is no bridge's port"));
   CHECK(has(text, "no namespace"));
   CHECK(has(graph_svg(graph), "class=\"gone\""));

@@ -24,7 +24,7 @@ TEST_CASE("help says what the plugin is, its keys, capabilities and verbs") {
   const std::string text = cni::help(kSample);
   CHECK(text.starts_with(cni::about(kSample)));
   CHECK(has_line(text, "sample shows every kind of key."));
-  CHECK(has_line(text, "Verbs: CHECK, VERSION; nothing is done by ADD, DEL, GC, STATUS"));
+  CHECK(has_line(text, "Verbs: CHECK, VERSION; without effect: ADD, DEL, GC, STATUS"));
   CHECK(has_line(text, "Capabilities: given"));
   CHECK(has_line(text, "  flag  (bool; default false)\n      whether text counts"));
   CHECK(has_line(text, "  items[].net  (CIDR; required)\n      the network"));
