@@ -45,7 +45,7 @@ Mac Mac::random() {
   Mac mac;
   if (::getrandom(mac.bytes.data(), mac.bytes.size(), 0) !=
       static_cast<ssize_t>(mac.bytes.size())) {
-    throw Error("choose a random hardware address", errno);
+    throw Error("choose a random MAC address", errno);
   }
   mac.bytes[0] = static_cast<std::uint8_t>((mac.bytes[0] & 0xfe) | 0x02);
   return mac;

@@ -203,7 +203,7 @@ void add(NfSocket* socket, const Attachment& attachment, const PodAddresses& pod
   try {
     for (const Family family : kFamilies) add_family(socket, family, attachment, pod);
   } catch (const std::exception&) {
-    cni::BestEffort()("take back", [&] { remove(socket, attachment.owner); });
+    cni::BestEffort()("roll back", [&] { remove(socket, attachment.owner); });
     throw;
   }
 }
