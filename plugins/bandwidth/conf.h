@@ -11,14 +11,14 @@
 
 namespace bandwidth {
 
-/// Where what a pod sends is held back.
+/// Where egress traffic is shaped.
 enum class EgressMode {
-  kIfb,  ///< on the node, in a device of its own
-  kPod,  ///< in the pod, in a queue of its interface
+  kIfb,  ///< on an ifb device of the node
+  kPod,  ///< in a qdisc of the container interface
   kEdt   ///< in the pod, by departure times
 };
 
-/// What waits for the token bucket.
+/// The qdisc below the token bucket.
 enum class Queue {
   kFair,  ///< each flow in turn (fq_codel)
   kFifo   ///< one after the other (bfifo)
@@ -27,13 +27,13 @@ enum class Queue {
 /// One direction's limit.
 struct Limit {
   std::uint64_t rate = 0;   ///< bits/s, at least 8
-  std::uint64_t burst = 0;  ///< bits; 0 is none given: burst_time says
+  std::uint64_t burst = 0;  ///< bits; 0 is unset: burst_time decides
   bool operator==(const Limit&) const = default;
 };
 
 /// The networks at the other end of the pod's connections that a limit is for, or is not for.
 struct Subnets {
-  bool shaped = false;  ///< the list is of those with the limit, else of those without
+  bool shaped = false;  ///< the list has the limit, else all others have it
   std::vector<netlink::Cidr> list = {};
   bool operator==(const Subnets&) const = default;
 };
@@ -43,12 +43,12 @@ extern const cni::Manual kManual;
 /// The network config of the bandwidth plugin; the README's table says what each key means.
 struct Conf {
   std::optional<Limit> ingress, egress;  ///< to the pod, from the pod
-  /// The runtime asks for no limit in words, where it could have said nothing.
+  /// The runtime requests no limit explicitly, by rates of 0.
   bool asks_for_none = false;
   EgressMode egress_mode = EgressMode::kIfb;
-  std::optional<Queue> queue;                                ///< absent: what the kernel has
-  std::optional<std::chrono::milliseconds> latency = {};     ///< the most that a packet waits
-  std::optional<std::chrono::milliseconds> burst_time = {};  ///< what the bucket takes to fill
+  std::optional<Queue> queue;                                ///< absent: detected
+  std::optional<std::chrono::milliseconds> latency = {};     ///< maximum time in the queue
+  std::optional<std::chrono::milliseconds> burst_time = {};  ///< time to fill the bucket
   Subnets subnets = {};                                      ///< none: all
 
   bool limits() const { return ingress || egress; }
@@ -58,10 +58,10 @@ struct Conf {
   static Conf parse(const cni::Request& request);
 };
 
-/// What DEL needs, read so that nothing wrong in the config keeps a pod from being taken down.
+/// What DEL needs. An invalid config prevents no DEL.
 struct DelConf {
-  bool limits = true;  ///< false only where it is certain that none were asked for
-  bool edt = true;     ///< false only where it is certain that it is another mode
+  bool limits = true;  ///< false only if none were requested for certain
+  bool edt = true;     ///< false only if another mode was set for certain
 
   static DelConf parse(const cni::Request& request);
 };

@@ -18,20 +18,20 @@ inline constexpr const char* kDepartures = "departures";
 /// The bytes of edt.bpf.c's object file; none in a build without eBPF.
 std::span<const std::byte> object() noexcept;
 
-/// What the program is told; never out of its arithmetic's range.
+/// The program's constants; always within the range of its arithmetic.
 EdtConstants constants_of(const Limit& limit);
 
-/// The queue that holds as much as the program accepts: what it drops itself the program would have
-/// taken for sent.
+/// The fq qdisc with room for all that the program accepts, because the program counts a packet as
+/// sent that the qdisc would drop.
 netlink::tc::Fq queue_of(const Limit& limit);
 
-/// What the kernel gives every link as its gso_max_size: bytes (GSO_LEGACY_MAX_SIZE of
+/// The kernel's default gso_max_size in bytes (GSO_LEGACY_MAX_SIZE of
 /// linux/netdevice.h).
 inline constexpr unsigned kUsualPacketSize = 65536;
 
-/// How large the packets of a link may be that the stack hands over, where they were as large as
-/// before: what the rate sends in a millisecond, at least two frames. Unlike tbf, fq does not cut
-/// them: a connection's 64 KiB would keep others waiting for 50 ms at 10 Mbit/s.
+/// The gso_max_size of a limited link in bytes, before its former one: what the rate sends in a
+/// millisecond, at least two frames. Unlike tbf, fq does not split packets: 64 KiB of one
+/// connection would delay others by 50 ms at 10 Mbit/s.
 unsigned packet_size_of(const Limit& limit, unsigned mtu, unsigned before);
 
 /// State of the program that ADD replaces.

@@ -13,13 +13,13 @@ struct Inside {
   const netlink::Link& link;
 };
 
-/// The host veth of the pod's interface; a later one of these rules refuses: it is a veth, its
-/// other end is on the host and no other attachment's (plugins::host_veth_of()), and the result
-/// names it. \throws cni::Error naming what is missing.
+/// The host veth of the container interface. It must be a veth whose peer is on the host and
+/// belongs to no other attachment (plugins::host_veth_of()), and the result must name it. \throws
+/// cni::Error naming what is missing.
 netlink::Link host_end(netlink::RouteSocket& host, const cni::Request& request,
                        const Inside& inside, const cni::Result& result);
 
-/// The same, where its absence is fine.
+/// The same; its absence is no error.
 std::optional<netlink::Link> find_host_end(netlink::RouteSocket& host, const cni::Request& request,
                                            const Inside& inside, const cni::Result& result);
 

@@ -16,26 +16,25 @@ struct Context {
   Conf conf;
   netlink::RouteSocket host, pod;
   netlink::Link inside;                  ///< CNI_IFNAME, in the pod's namespace
-  std::optional<netlink::Link> outside;  ///< on the node; always there where it is needed
+  std::optional<netlink::Link> outside;  ///< the host veth; always set if the limits need it
   netlink::tc::Ticks ticks;
 };
 
-/// Finds both ends; result is the previous plugin's. \throws cni::Error where one is missing that
-/// the limits need.
+/// Finds both interfaces; result is the previous plugin's. \throws cni::Error if the limits need a
+/// missing one.
 Context context_for(const cni::Request& request, const Conf& conf, const cni::Result& result);
 
-/// Sets the limits of the config, and removes those that it does not have. Where it makes a device
-/// on the node it adds that to result.
+/// Sets the limits of the config, and removes others. Adds a created ifb device to result.
 void set_limits(Context& context, cni::Result& result);
 
-/// \throws cni::Error naming the first difference to what set_limits() makes.
+/// \throws cni::Error naming the first difference to what set_limits() sets.
 void check_limits(Context& context);
 
-/// Removes all limits of an attachment, from wherever they can still be reached. Also what half an
-/// ADD made, in another mode. \throws cni::Error listing what could not be removed.
+/// Removes all limits of an attachment from all reachable interfaces, also those of half an ADD or
+/// of another mode. \throws cni::Error listing what could not be removed.
 void remove_limits(const cni::Request& request, const DelConf& conf);
 
-/// Of an ADD that fails. The request is the caller's, who takes back.
+/// Undo step of ADD. Borrows the request, which outlives the Undo.
 struct RemoveLimits {
   std::reference_wrapper<const cni::Request> request;
   void operator()() const { remove_limits(request, DelConf{}); }

@@ -7,33 +7,33 @@
 
 namespace bridge {
 
-/// The plugin as a program has it: its name and its verbs.
+/// The plugin's name and verbs, for main().
 extern const cni::Plugin kPlugin;
 
-/// Connects the pod to the node's bridge by a veth pair, and gives it addresses where the config
-/// has an IPAM plugin.
+/// Connects the pod to the bridge by a veth pair, and adds addresses if the config has an IPAM
+/// plugin.
 cni::Result add(const cni::Request& request, cni::Undo& undo);
 
-/// Takes down what ADD made, from the config alone: with or without namespace, previous result,
+/// Removes what ADD created, from the config alone: with or without namespace, prevResult and
 /// bridge; after half an ADD; twice.
 void del(const cni::Request& request);
 
-/// \throws cni::Error naming the first thing that is not as ADD left it.
+/// \throws cni::Error naming the first difference to what ADD created.
 void check(const cni::Request& request);
 
-/// Takes down everything of this network whose attachment is not to be kept, and asks the IPAM
-/// plugin for the same.
+/// Removes everything of this network whose attachment is not in the list, and calls GC of the
+/// IPAM plugin.
 void gc(const cni::Request& request);
 
 /// \throws cni::Error(kPluginUnavailable) naming what is missing on this node for an ADD.
 void status(const cni::Request& request);
 
-/// \throws cni::Error where ADD would refuse the input, whatever the node is like.
+/// \throws cni::Error if ADD would reject the input on any node.
 void validate(const cni::Request& request);
 
-/// Makes again what is not on the node any more of what ADD made: the bridge with its hardware
-/// address of then, the port, gateway, masquerading, MAC address check. The pod's interface
-/// has to be there, and stays as it is; IPAM is not asked.
+/// Restores what is missing on the node: the bridge with its MAC address in the result, the port,
+/// gateway address, masquerading, rules of macspoofchk. The container interface must exist and is
+/// not changed. IPAM is not called.
 cni::Result repair(const cni::Request& request, cni::Repair& repair);
 
 }  // namespace bridge

@@ -10,18 +10,18 @@ namespace bridge {
 /// The parts of check_attachment(), for REPAIR. Each \throws cni::Error naming its first
 /// difference.
 netlink::Link check_bridge(const Context& context, const cni::Result& result);
-/// The other end of the pod's interface; \throws also where there is none.
+/// The host veth of the container interface; \throws also if none exists.
 netlink::Link find_outside(const Context& context, const netlink::Link& inside);
 void check_port(const Context& context, const cni::Result& result, const Port& port);
-/// The pod's interface: that it is the one of the result.
+/// The container interface, which must be that of the result.
 netlink::Link find_inside(const Context& context, const cni::Result& result);
 void check_gateway(const Context& context, const cni::Result& result);
 
-/// Compares the attachment with what the result says and the config asks for.
+/// Compares the attachment with result and config.
 /// \throws cni::Error naming the first difference.
 void check_attachment(const Context& context, const cni::Result& result);
 
-/// STATUS: what an ADD needs of this node, IPAM aside.
+/// STATUS: what ADD needs on this node, except IPAM.
 /// \throws cni::Error(kPluginUnavailable) naming what is missing.
 void require_node_support(const Conf& conf);
 

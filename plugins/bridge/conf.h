@@ -22,34 +22,34 @@ struct Conf {
   bool is_default_gateway = false;  ///< implies is_gateway
   bool force_address = false;
   bool ip_masq = false;
-  std::optional<plugins::MasqueradeBackend> ip_masq_backend;  ///< absent: what the node has
+  std::optional<plugins::MasqueradeBackend> ip_masq_backend;  ///< absent: detected
   unsigned mtu = 0;                                           ///< bytes; 0 is the kernel's default
   bool hairpin_mode = false;
   bool promisc_mode = false;
   std::uint16_t vlan = 0;  ///< access VLAN ID; 0 is none
   /// Tagged VLANs in ascending, disjoint ranges, the access VLAN not among them.
   std::vector<netlink::PortVlan> trunk;
-  bool vlan_filtering = false;  ///< vlan or vlanTrunk was given
+  bool vlan_filtering = false;  ///< vlan or vlanTrunk is set
   bool preserve_default_vlan = false;
   bool mac_spoof_check = false;
   bool enable_dad = false;
   bool disable_container_interface = false;
   bool port_isolation = false;
   std::string ipam_type;            ///< empty: layer 2 only
-  std::optional<cni::Dns> dns;      ///< replaces what IPAM says
-  std::optional<netlink::Mac> mac;  ///< of the pod's interface
+  std::optional<cni::Dns> dns;      ///< replaces the IPAM plugin's
+  std::optional<netlink::Mac> mac;  ///< of the container interface
 
   bool operator==(const Conf&) const = default;
 
-  /// "BRIDGE.VLAN", the link that carries the gateway address where there is an access VLAN.
+  /// "BRIDGE.VLAN", the link with the gateway address of an access VLAN.
   std::string vlan_gateway() const;
 
   /// \throws cni::Error(kInvalidConfig, kInvalidEnvironment) naming the key.
   static Conf parse(const cni::Request& request);
 };
 
-/// What the config says that DEL and GC have to remove, read so that nothing wrong elsewhere in the
-/// config keeps a pod from being taken down. What cannot be read is taken as "to be cleaned up".
+/// What DEL and GC remove. An invalid value elsewhere in the config prevents no DEL; an unreadable
+/// value means true.
 struct DelConf {
   bool ip_masq = false;
 

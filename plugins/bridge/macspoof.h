@@ -11,12 +11,12 @@ class NfSocket;
 }
 
 /// macspoofchk: frames from a pod pass only with the pod's own MAC address. Table bridge nat,
-/// with the reference's names and comments, so that its plugin removes what this one adds, and this
-/// one what it added. Everything acts on the network namespace that the thread is in.
+/// with names and comments of the reference plugin, so that each plugin removes what the other one
+/// added. Everything acts on the network namespace that the thread is in.
 namespace bridge {
 
-/// Sets up the check, or sets it anew. One transaction; to repeat it changes nothing.
-/// \throws cni::Error(kInvalidConfig) where container_id is too long for the name of a chain.
+/// Adds or replaces the rules in one transaction; repeating it changes nothing.
+/// \throws cni::Error(kInvalidConfig) if container_id is too long for the name of a chain.
 void add_macspoof(const std::string& container_id, const std::string& ifname,
                   const std::string& host_veth, const netlink::Mac& mac);
 
@@ -24,15 +24,14 @@ void add_macspoof(const std::string& container_id, const std::string& ifname,
 void remove_macspoof(netlink::nf::NfSocket& socket, const std::string& container_id,
                      const std::string& ifname);
 
-/// Removes the checks of links that no longer exist, of all networks: a check does not say which
-/// one it is of.
+/// Removes the rules of links that do not exist, in all networks, because the rules name none.
 void gc_macspoof();
 
 /// \throws cni::Error unless frames from host_veth are checked.
 void check_macspoof(const std::string& container_id, const std::string& ifname,
                     const std::string& host_veth);
 
-/// What is there before add_macspoof().
+/// The state before add_macspoof().
 struct MacspoofState {
   bool has_prerouting = false;                     ///< the shared chain
   bool has_chains = false;                         ///< the attachment's

@@ -10,10 +10,10 @@
 
 namespace bridge {
 
-/// The two ends of a pod's veth pair.
+/// A pod's veth pair.
 struct Port {
-  netlink::Link outside;  ///< the bridge's port, in the node's namespace
-  netlink::Link inside;   ///< CNI_IFNAME, in the pod's
+  netlink::Link outside;  ///< the host veth, a port of the bridge
+  netlink::Link inside;   ///< the container interface, CNI_IFNAME
 };
 
 /// What one call works with: request, config, and a socket in the node's and the pod's namespace.
@@ -25,16 +25,16 @@ struct Context {
   const netlink::NetNs& pod_ns;
 };
 
-/// Makes the veth pair, both ends down, the outer one a port of bridge that ignores router
-/// advertisements. What removes it again is in undo before it is made.
-/// \throws cni::Error where the pod has an interface of that name already.
+/// Creates the veth pair, both interfaces down, the host veth a port of bridge with router
+/// advertisements disabled. Its undo step is registered before. \throws cni::Error if the pod has
+/// an interface with that name.
 Port connect_pod(const Context& context, const netlink::Link& bridge, cni::Undo& undo);
 
-/// Puts the port into its VLANs, sets its flags and its alias (whose it is), and sets it up.
+/// Sets VLANs, flags and alias (the owner) of the port, and sets it up.
 void open_port(const Context& context, const Port& port, const netlink::Link& bridge);
 
-/// Makes the outer end, of which the inner one is in use, what connect_pod() and open_port() made
-/// of it: a port of bridge with the config's VLANs and flags, up.
+/// Restores the host veth of an existing container interface as connect_pod() and open_port() set
+/// it: a port of bridge with the config's VLANs and flags, up.
 void restore_port(const Context& context, const Port& port, const netlink::Link& bridge);
 
 /// Waits until the bridge forwards the port's frames. \throws cni::Error after 2.5 seconds.
