@@ -19,7 +19,7 @@ concept UndoStep = std::copyable<S> && requires(const S& step) {
   { step.describe() } -> std::convertible_to<std::string>;
 };
 
-/// What ADD has done so far; taken back newest first unless commit() is called.
+/// The changes of ADD so far; rolled back newest first unless commit() is called.
 class Undo {
  public:
   Undo() = default;

@@ -13,7 +13,7 @@
 
 namespace cni {
 
-/// Which interface of which container: what GC is told to keep.
+/// An interface of a container, for example an attachment that GC keeps.
 struct Attachment {
   std::string container_id, ifname;
   auto operator<=>(const Attachment&) const = default;

@@ -67,7 +67,7 @@ Result run_verb(const Plugin& plugin, const Request& request) {
   if (request.command == Command::kAdd) {
     Undo undo;
     Result result = as_printed(plugin.add(request, undo), request.version);
-    undo.commit();  // handed over: it is the caller's to take back
+    undo.commit();  // the caller rolls it back from here on
     return result;
   }
   dispatch(plugin, request);

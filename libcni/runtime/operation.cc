@@ -67,7 +67,7 @@ void Operation::forget(const AttachmentKey& key) const noexcept try {
   note(e.what());  // the work is done; a record too many is met by the next DEL or GC
 }
 
-// Whether somebody else, or an earlier ADD, has the interface. Every namespace has an `lo`, so
+// Whether another attachment, or an earlier ADD, has the interface. Every namespace has an `lo`, so
 // there the cache decides.
 bool Operation::was_there(const Target& target) const {
   if (liveness_of(target.netns, target.ifname) != Liveness::kAlive) return false;

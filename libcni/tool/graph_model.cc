@@ -121,7 +121,7 @@ const cni::Interface* inside_of(const cni::Result& result, const std::string& if
   return nullptr;
 }
 
-// The node's end: of the veths that the result names, the one with that address.
+// The host veth: of the veths that the result names, the one with that address.
 const Link* host_end_of(const cni::Result& result, const KernelState& kernel) {
   for (const cni::Interface& one : result.interfaces) {
     if (!one.sandbox.empty()) continue;

@@ -66,7 +66,7 @@ cni::NetworkList network_of(const Operation& operation, const Settings& settings
   }
 }
 
-// Who asked for an attachment and could not be told of it will not use it, nor remove it.
+// A caller that did not get the result will neither use the attachment nor remove it.
 [[noreturn]] void take_back(Operation operation, const Settings& settings,
                             const cni::RuntimeOptions& options) {
   operation.verb = "del";

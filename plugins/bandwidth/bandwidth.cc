@@ -30,7 +30,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   if (!conf.limits()) return result;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   Context context = context_for(request, conf, result);
-  undo.add(RemoveLimits{request});  // already half of them are to be taken back
+  undo.add(RemoveLimits{request});  // rolls back also half of them
   set_limits(context, result);
   return result;
 }

@@ -109,7 +109,7 @@ void require_built_in() {
   throw cni::Error(cni::Code::kInternal, cat("limit '", inside.name, "': ", why));
 }
 
-// Whether our queue is there. \throws cni::Error where somebody else's is.
+// Whether our qdisc exists. \throws cni::Error if another program's does.
 bool has_queue(RouteSocket& pod, const Link& inside) {
   const auto there = tc::qdisc(pod, inside, tc::kRoot);
   if (there && there->handle != tc::Handle{} && !is_ours(there)) {

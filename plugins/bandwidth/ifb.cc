@@ -45,12 +45,12 @@ Place look(RouteSocket& host, const cni::Request& request) {
 const tc::Qdisc kIngressQdisc{
     .parent = tc::kHook, .handle = tc::kHookHandle, .kind = tc::Ingress{}};
 
-// One whose device is gone shows an index of 0.
+// A filter to a removed device has the index 0.
 bool is_ours(const FilterState& filter, const Link& ifb) {
   return filter.redirects_all_to(ifb.index) || filter.redirects_all_to(0);
 }
 
-// What is there is made by an ADD before, of ours or of the reference's, or nobody's.
+// Existing filters are of an earlier ADD, ours or the reference plugin's, or of another program.
 void clear_old_redirect(RouteSocket& host, const Link& outside, const Link& ifb) {
   const auto hook = tc::qdisc(host, outside, tc::kHook);
   const auto filters = tc::filters(host, outside, tc::kHookHandle);

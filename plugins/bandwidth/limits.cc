@@ -150,7 +150,7 @@ void remove_limits(const cni::Request& request, const DelConf& conf) {
     cni::require_capabilities("remove limits", {Capability::kSysAdmin});
   }
   cni::BestEffort each;
-  // What still redirects to a device that is gone drops packets, and the next DEL would not know.
+  // A filter that redirects to a removed device drops packets, and the next DEL cannot find it.
   bool is_needed = true;
   each("read the pod's qdiscs", [&] {
     const auto outsides = plugins::removable_host_veths(host, request);

@@ -24,7 +24,7 @@ using netlink::tc::Tbf;
 using netlink::tc::ToClass;
 namespace tc = netlink::tc;
 
-// The handles of the reference, and those of what waits below.
+// The handles of the reference plugin, and those of the qdiscs below.
 constexpr Handle kOurs = tc::handle(1), kFifo = tc::handle(2), kFair = tc::handle(3),
                  kUnshapedFifo = tc::handle(4);
 constexpr std::uint16_t kShapedMinor = 0x30, kUnshapedMinor = 1;
@@ -62,7 +62,7 @@ std::vector<ToClass> filters_of(const Plan& plan) {
   return out;
 }
 
-// A tree does not cut up large packets, and a sender needs some of them under way.
+// htb does not split large packets, and a sender needs several of them in flight.
 Fifo fifo_of(const Plan& plan) {
   if (plan.subnets.list.empty()) return {plan.shape.limit};
   return {std::max(plan.shape.limit, 4 * kLargestPacket)};
@@ -79,8 +79,8 @@ void refuse_foreign(const Link& link, const QdiscState& state) {
                        str(state.handle), ", which belongs to another program"));
 }
 
-// What may be there has the right kind: a tree with the right default, a bucket that is not too
-// large for the packets that wait to fit into the new one.
+// An existing qdisc can be changed: htb with the same default class, or tbf whose queued packets
+// all fit into the new bucket.
 bool can_change(const QdiscState& state, const Qdisc& wanted) {
   if (const Htb* const htb = state.as<Htb>()) return wanted.kind == tc::Kind(*htb);
   const Tbf* const there = state.as<Tbf>();
@@ -95,7 +95,7 @@ std::vector<Request> removals(const Link& link) {
   return out;
 }
 
-// The root; true where it was there before.
+// The root; true if it existed before.
 bool put_root(RouteSocket& socket, const Link& link, const Qdisc& wanted) {
   const auto refusal = socket.attempt(tc::add(link, wanted));
   if (!refusal) return false;
@@ -108,7 +108,7 @@ bool put_root(RouteSocket& socket, const Link& link, const Qdisc& wanted) {
     socket.send(requests);
     return false;
   }
-  // There is nothing to be changed about the root of a tree.
+  // The kernel cannot change an htb root qdisc.
   if (std::holds_alternative<Tbf>(wanted.kind)) socket.send(tc::replace(link, wanted));
   return true;
 }
@@ -137,7 +137,7 @@ void send_in_parts(RouteSocket& socket, std::vector<Request> requests) {
   }
 }
 
-// False where the kernel does not have it and the config does not insist.
+// False if the kernel lacks it and the config does not require it.
 bool put_fair(RouteSocket& socket, const Link& link, const Plan& plan) {
   const auto refusal = socket.attempt(
       tc::replace(link, {.parent = waiting_place(plan), .handle = kFair, .kind = plan.fair}));

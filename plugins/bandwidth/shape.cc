@@ -31,7 +31,7 @@ std::uint32_t microseconds_for(std::uint32_t bytes, std::uint64_t rate) {
   return clamped(bytes * kPerSecond / rate);
 }
 
-// A full packet with its link header: what does not fit into the bucket can never leave.
+// A full packet with its link header: a packet larger than the bucket can never leave.
 std::uint32_t least_of(unsigned mtu) { return clamped(std::uint64_t{mtu} + 14); }
 
 // Rounded up, so that the bucket holds the bytes.
@@ -48,7 +48,7 @@ std::uint32_t burst_of(const Limit& limit, const Conf& conf, std::uint64_t rate,
   return std::max(stated == 0 ? earned : std::min(stated, earned), least_of(mtu));
 }
 
-// A packet of 64 KiB takes a slow link longer than all that the turns of the flows save.
+// On a slow link a packet of 64 KiB takes longer than fair queueing saves.
 std::uint32_t largest_of(std::uint64_t rate, unsigned mtu) {
   constexpr milliseconds kTurn{1};
   const std::uint32_t out = std::max(clamped(bytes_in(kTurn, rate)), least_of(mtu));
@@ -68,7 +68,7 @@ Shape shape_of(const Limit& limit, const Conf& conf, unsigned mtu, const Ticks& 
   out.burst = burst_of(limit, conf, out.rate, mtu);
   if (conf.latency) {
     out.limit = std::max(clamped(bytes_in(*conf.latency, out.rate)), least_of(mtu));
-    // A packet that the queue cannot hold is cut up where it is larger than the bucket, else lost.
+    // A packet larger than the queue is split if it is larger than the bucket, else dropped.
     if (out.limit < kLargestPacket) out.burst = std::min(out.burst, out.limit);
   } else {
     out.limit = clamped(out.rate / kReferenceLatencies + out.burst);

@@ -70,7 +70,7 @@ Link route_pod(const Context& context, const Link& bridge, const plugins::PodInt
   return device;
 }
 
-// Whether the pod's interface is gone. The config of ADD may have had other keys than that of DEL:
+// Whether the container interface was removed. The config of ADD may have had other keys than that of DEL:
 // the kernel is asked for rules in any case.
 bool disconnect(const cni::Request& request, const DelConf& conf, cni::BestEffort& each) {
   plugins::Masquerade masquerade{request.network, request.container_id, request.ifname, {}};

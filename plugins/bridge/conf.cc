@@ -212,7 +212,7 @@ constexpr auto kKeys = cni::keys(
                            .keys = cni::kDnsKeys,
                            .folded = true}),
     cni::part<MacKeys::kArgs>({.name = "args", .open = true}),
-    cni::part<MacKeys::kRuntime>({.name = "runtimeConfig", .open = true}));  // beats args
+    cni::part<MacKeys::kRuntime>({.name = "runtimeConfig", .open = true}));  // overrides args
 
 void refuse_contradictions(const Reader& root, const Conf& conf) {
   if (!plugins::is_link_name(conf.bridge)) {

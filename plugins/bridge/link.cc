@@ -56,7 +56,7 @@ void create_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf
   host.send(std::move(request));
 }
 
-// A bridge that somebody else made takes the lowest MAC address of its ports, unless one was set
+// A bridge of another program takes the lowest MAC address of its ports, unless one was set
 // (br_stp_recalculate_bridge_id() in net/bridge/br_stp_if.c). Only sysfs shows that.
 bool follows_ports(const Link& bridge) try {
   const auto type =
