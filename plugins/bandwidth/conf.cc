@@ -114,8 +114,8 @@ constexpr auto kModeKeys = cni::keys(
 constexpr auto kBandwidthKeys = cni::joined(kLimitKeys, kSubnetKeys);
 constexpr auto kRuntimeKeys = cni::keys(cni::described<Conf>(
     {.name = "bandwidth",
-     .description = "the rates, bursts and subnets for one pod, from the runtime. Used only if the "
-                    "config itself sets none of the rates and bursts, or neither list of subnets",
+     .description = "rates, bursts and subnets of one pod, from the runtime. Rates and bursts are "
+                    "used only if the config itself sets none of them, subnets likewise",
      .type = Type::kObject,
      .keys = kBandwidthKeys,
      .folded = true}));

@@ -42,7 +42,7 @@ TEST_CASE("the lines of help end before column 80") {
   }
 }
 
-TEST_CASE("the key table has a line a key: name, type, default, meaning") {
+TEST_CASE("the key table has a line a key: name, type, default, description") {
   CHECK(cni::key_table(sample::kManual) == R"(| key | type | default | description |
 |---|---|---|---|
 | `flag` | bool | false | whether `text` counts |
@@ -61,7 +61,7 @@ TEST_CASE("the key table has a line a key: name, type, default, meaning") {
 | `items[].port` | integer 1 to 65535 | 7 | the port |
 | `grid` | list of lists of integers 0 to 9 | absent | numbers |
 | `shout` | string | absent | loud |
-| `ports` | list of numbers and strings | absent | read elsewhere |
+| `ports` | list of integers or strings | absent | read elsewhere |
 | `runtimeConfig.given` | string | absent | what is given |
 | `MAC` in `CNI_ARGS` | MAC address | absent | an address |
 )");
