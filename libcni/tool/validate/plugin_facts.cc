@@ -30,7 +30,7 @@ Verdict ask(const std::string& type, const cni::Executable& parser, const json& 
   const json said = cni::try_parse_json(outcome.out);
   Verdict out;
   if (!said.is_object()) return out;
-  if (const auto list = said.find("diagnostics"); list != said.end()) {
+  if (const auto list = said.find("findings"); list != said.end()) {
     out.complaints = cni::complaints_in(*list);
   }
   if (!outcome.ok() && said.contains("code")) out.refusal = cni::error_from(type, outcome);

@@ -36,7 +36,7 @@ class Validator {
   Document* understood(Document document);
 
   Plugins plugins_;
-  Diagnostics findings_;
+  Diagnostics diagnostics_;
   std::list<Document> documents_;
   std::list<NetworkText> networks_;
   std::vector<std::string> names_;  // in the order in which they are looked at
@@ -66,7 +66,7 @@ Document* Validator::understood(Document document) {
   Document& kept = documents_.back();
   names_.push_back(kept.file);
   for (const cni::TextMistake& one : kept.json.mistakes) {
-    findings_.add(kept, one.at, {.what = one.what, .suggestion = one.suggestion});
+    diagnostics_.add(kept, one.at, {.what = one.what, .suggestion = one.suggestion});
   }
   return kept.json.readable ? &kept : nullptr;
 }
@@ -76,9 +76,9 @@ Document* Validator::read(const std::string& file) {
   try {
     auto text = netlink::read_file(file);
     if (text) return understood(Document::from(file, std::move(*text)));
-    findings_.add(file, {.what = "no such file or directory"});
+    diagnostics_.add(file, {.what = "no such file or directory"});
   } catch (const netlink::Error& e) {
-    findings_.add(file, {.what = e.what()});
+    diagnostics_.add(file, {.what = e.what()});
   }
   return nullptr;
 }
@@ -87,7 +87,7 @@ void Validator::look_at_plugins_beside(NetworkText& network, const std::string& 
   if (dir.empty()) return;
   std::error_code none;  // the directory need not be there
   for (const std::string& file : files_in(dir, {".conf"}, none)) {
-    if (Document* const document = read(file)) add_plugin(*document, network, findings_);
+    if (Document* const document = read(file)) add_plugin(*document, network, diagnostics_);
   }
 }
 
@@ -99,21 +99,22 @@ void Validator::load_as_runtimes_do(const Document& document, const std::string&
     cni::load_list(file);
   }
 } catch (const cni::Error& e) {
-  findings_.add(document, "", {.what = e.what()});
+  diagnostics_.add(document, "", {.what = e.what()});
 }
 
 void Validator::look_at_network(Document& document, Form form, const std::string& file) {
-  const std::size_t before = findings_.count(Severity::kError);
-  networks_.push_back(read_network(document, form, findings_));
+  const std::size_t before = diagnostics_.count(Severity::kError);
+  networks_.push_back(read_network(document, form, diagnostics_));
   NetworkText& network = networks_.back();
   if (!file.empty()) {
     const std::string dir = fs::path(file).parent_path().string();
     look_at_plugins_beside(network, more_plugins_dir(network, dir.empty() ? "." : dir));
   }
-  require_plugins(network, findings_);
-  check_plugins(network, plugins_, findings_);
-  check_chain(network, plugins_, findings_);
-  const bool right = document.json.mistakes.empty() && before == findings_.count(Severity::kError);
+  require_plugins(network, diagnostics_);
+  check_plugins(network, plugins_, diagnostics_);
+  check_chain(network, plugins_, diagnostics_);
+  const bool right =
+      document.json.mistakes.empty() && before == diagnostics_.count(Severity::kError);
   if (right) load_as_runtimes_do(document, file);
 }
 
@@ -128,8 +129,8 @@ void Validator::look_at_directory(const std::string& dir) {
   for (const std::string& file : files) look_at_file(file);
   if (!files.empty() && !error) return;
   names_.push_back(dir);
-  if (error) return findings_.add(dir, {.what = error.message()});
-  findings_.add(dir, {Severity::kWarning, "no networks: no *.conflist, *.conf or *.json in it"});
+  if (error) return diagnostics_.add(dir, {.what = error.message()});
+  diagnostics_.add(dir, {Severity::kWarning, "no networks: no *.conflist, *.conf or *.json in it"});
 }
 
 void Validator::look_at(const std::string& name) {
@@ -146,9 +147,9 @@ void Validator::look_at(const std::string& name) {
 }
 
 const Diagnostics& Validator::finish() {
-  check_together(networks_, findings_);
-  findings_.sort(names_);
-  return findings_;
+  check_together(networks_, diagnostics_);
+  diagnostics_.sort(names_);
+  return diagnostics_;
 }
 
 std::string counted(std::size_t count, const std::string& noun) {

@@ -72,7 +72,7 @@ void backdate(const std::string& path, std::time_t when) {
 
 }  // namespace
 
-TEST_CASE("update: a reservation of the reference is a duplicate, as the reference has it") {
+TEST_CASE("index: a reservation of the reference is a duplicate, as the reference has it") {
   for (const char* content : {"ref\r\neth0", "ref"}) {
     const Network net;
     net.put("10.1.2.4", content);
@@ -89,7 +89,7 @@ TEST_CASE("update: a reservation of the reference is a duplicate, as the referen
   }
 }
 
-TEST_CASE("update: another interface is no duplicate, unless the record names none") {
+TEST_CASE("index: another interface is no duplicate, unless the record names none") {
   const Network net;
   net.put("10.1.2.4", "ref\r\neth0");
   CHECK(net.add("ref", "eth1") == "10.1.2.2/29");
@@ -97,7 +97,7 @@ TEST_CASE("update: another interface is no duplicate, unless the record names no
   CHECK(net.add("old", "eth1").find("10.1.2.5 has been allocated to old") != std::string::npos);
 }
 
-TEST_CASE("update: once noted, nobody's reservation is read again") {
+TEST_CASE("index: once noted, nobody's reservation is read again") {
   const Network net;
   net.put("10.1.2.4", "ref\r\neth0");
   net.del("unknown");
@@ -123,7 +123,7 @@ TEST_CASE("update: once noted, nobody's reservation is read again") {
   CHECK(reserved(net.dir) == "");
 }
 
-TEST_CASE("update: what the reference does is seen, however soon after us") {
+TEST_CASE("index: what the reference does is seen, however soon after us") {
   const Network net;
   for (int i = 0; i < 100; ++i) {
     net.add("a");
@@ -137,7 +137,7 @@ TEST_CASE("update: what the reference does is seen, however soon after us") {
   }
 }
 
-TEST_CASE("update: ADD, DEL, GC and the undo of an ADD leave the index complete") {
+TEST_CASE("index: ADD, DEL, GC and the undo of an ADD leave the index complete") {
   const Network net;
   net.put("10.1.2.4", "ref\r\neth0");
   {
@@ -160,7 +160,7 @@ TEST_CASE("update: ADD, DEL, GC and the undo of an ADD leave the index complete"
   CHECK(net.is_complete());
 }
 
-TEST_CASE("update: after a kill, wherever it was, all is looked through again") {
+TEST_CASE("index: after a kill, wherever it was, all is looked through again") {
   const Network net;
   net.add("a");
   const pid_t child = ::fork();
@@ -181,7 +181,7 @@ TEST_CASE("update: after a kill, wherever it was, all is looked through again") 
   CHECK(indexed(net.dir) == 1);
 }
 
-TEST_CASE("update: an ADD killed before its reservation hides nobody who gets the address then") {
+TEST_CASE("index: an ADD killed before its reservation hides nobody who gets the address then") {
   const Network net;
   net.add("a");
   net.open().index().add({"killed", "eth0"}, ip("10.1.2.4"));
@@ -193,7 +193,7 @@ TEST_CASE("update: an ADD killed before its reservation hides nobody who gets th
   CHECK(reserved(net.dir) == "10.1.2.2");
 }
 
-TEST_CASE("update: a DEL of the reference killed between the note and the reservation is seen") {
+TEST_CASE("index: a DEL of the reference killed between the note and the reservation is seen") {
   const Network net;
   net.add("a");
   const Store store = net.open();
@@ -201,7 +201,7 @@ TEST_CASE("update: a DEL of the reference killed between the note and the reserv
   CHECK_FALSE(store.index().is_complete());
 }
 
-TEST_CASE("update: what is from before the boot is noted as that: no duplicate, still reclaimed") {
+TEST_CASE("index: what is from before the boot is noted as that: no duplicate, still reclaimed") {
   if (Host::current().machine() == kUnknownMachine) {
     MESSAGE("skipped: this machine has no /etc/machine-id");
     return;
@@ -233,14 +233,14 @@ TEST_CASE("update: what is from before the boot is noted as that: no duplicate, 
   CHECK_FALSE(fs::exists(net.dir.path("net/.owners/earlier")));
 }
 
-TEST_CASE("update: another boot looks through everything again") {
+TEST_CASE("index: another boot looks through everything again") {
   const Network net;
   net.add("a");
   CHECK(net.is_complete());
   CHECK_FALSE(net.open({.boot_id = "next"}).index().is_complete());
 }
 
-TEST_CASE("update: DEL makes no index where there is nothing to note") {
+TEST_CASE("index: DEL makes no index where there is nothing to note") {
   const Network net;
   net.del("a");
   CHECK_FALSE(fs::exists(net.dir.path("net")));
@@ -257,7 +257,7 @@ TEST_CASE("update: DEL makes no index where there is nothing to note") {
   CHECK(net.noted_for({"ref", "eth0"}) == 1);
 }
 
-TEST_CASE("update: a mark that cannot be written costs a look, not the verb") {
+TEST_CASE("index: a mark that cannot be written costs a look, not the verb") {
   const Network net;
   net.put("10.1.2.4", "ref\r\neth0");
   fs::create_directories(net.dir.path("net/.owners/seen"));
@@ -270,7 +270,7 @@ TEST_CASE("update: a mark that cannot be written costs a look, not the verb") {
   CHECK(reserved(net.dir) == "");
 }
 
-TEST_CASE("update: what cannot be noted is still found by DEL, and ADD goes on") {
+TEST_CASE("index: what cannot be noted is still found by DEL, and ADD goes on") {
   const Network net;
   net.put("10.1.2.4", "ref\r\neth0");
   net.put(".owners", "not a directory");
@@ -280,7 +280,7 @@ TEST_CASE("update: what cannot be noted is still found by DEL, and ADD goes on")
   CHECK(reserved(net.dir) == "");
 }
 
-TEST_CASE("update: a bare record goes with any interface, after the full ones") {
+TEST_CASE("index: a bare record goes with any interface, after the full ones") {
   const Network net;
   net.put("10.1.2.3", "ref\r\neth0");
   net.put("10.1.2.4", "ref");
