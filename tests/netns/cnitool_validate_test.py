@@ -173,7 +173,7 @@ KEYS = [
       'notation, as 10.1.2.0/24): "10.1.2.0"']),
     ("a required key that is missing", ipam('"static", "addresses": [§{"gateway": "10.1.2.1"}]'),
      ["error: plugins[0].ipam.addresses[0].address: expected an address with prefix length (CIDR "
-      "notation, as 10.1.2.0/24): the key is missing"]),
+      "notation, for example 10.1.2.0/24): the key is missing"]),
 ]
 PARSERS = [
     ("host bits in a subnet", ipam('"host-local", "ranges": [[§{"subnet": "10.1.2.3/24"}]]'),
