@@ -2,7 +2,7 @@
 """What limits do to the traffic of a pod, ours beside the reference's.
 
     scripts/bench traffic [--rate MBIT] [--together N] [--only WORD] [--json]
-    scripts/uml scripts/bench traffic --together 1      on a kernel with fq_codel, and fq for edt
+    scripts/vm scripts/bench traffic --together 1      on a kernel with fq_codel, and fq for edt
 
 First the round trips of small datagrams while a flow fills the limit: milliseconds, median, the 95th
 of a hundred, and the longest. A share of 1.00 says that the flow had the whole limit. Then what the

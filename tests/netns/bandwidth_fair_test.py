@@ -2,7 +2,7 @@
 """The default queue behind a limit: a small flow does not wait behind a big one, as it does with the
 reference.
 
-Where the kernel has no fq_codel, this runs under another kernel: scripts/uml.
+Where the kernel has no fq_codel, this runs under another kernel: scripts/vm.
 """
 
 import os
@@ -63,6 +63,6 @@ class Fair(ShapingTest):
 
 if __name__ == "__main__":
     traffic.ahead_of_others()
-    os.environ.setdefault("UML_TIMEOUT", "600")
+    os.environ.setdefault("VM_TIMEOUT", "600")
     guest.enter_unless(lambda: guest.has_qdisc("fq_codel"), "the kernel has no fq_codel")
     suite.main(needs=("ping",))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fair queues and departure times from the first ADD to the last DEL.
 
-Where the kernel has no fq_codel and no fq, this runs under another kernel: scripts/uml.
+Where the kernel has no fq_codel and no fq, this runs under another kernel: scripts/vm.
 """
 
 import os

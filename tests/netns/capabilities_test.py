@@ -122,7 +122,7 @@ class Stage(suite.NodeTest):
         if row.variant and (reason := hostport.select_iptables(row.variant)):
             self.skipTest(reason)
         if row.qdisc and not has_qdisc(row.qdisc):
-            self.skipTest(f"this kernel has no {row.qdisc}; scripts/uml has one that does")
+            self.skipTest(f"this kernel has no {row.qdisc}; scripts/vm has one that does")
         self.one = self.pod()
         conf = {"cniVersion": "1.1.0", "name": "net1", "type": row.plugin} | row.conf
         if row.behind is not None:

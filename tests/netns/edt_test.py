@@ -3,7 +3,7 @@
 then is within 5 % of its limit; it is dropped where it would wait too long; a change does not
 interrupt it; and nothing stays behind.
 
-Where the kernel has no fq, this runs under another kernel: scripts/uml.
+Where the kernel has no fq, this runs under another kernel: scripts/vm.
 """
 
 import ctypes
@@ -301,6 +301,6 @@ class Lifecycle(EdtTest):
 
 if __name__ == "__main__":
     traffic.ahead_of_others()
-    os.environ.setdefault("UML_TIMEOUT", "850")
+    os.environ.setdefault("VM_TIMEOUT", "850")
     guest.enter_unless(lambda: guest.has_qdisc("fq"), "the kernel has no qdisc fq")
     suite.main(needs=("bridge", "ping"))

@@ -6,7 +6,8 @@ A failed ADD leaves the node as it was and says why; a killed one is cleaned up 
 that was disturbed is completed by the next one; CHECK, STATUS and VERSION change nothing.
 
 Of the points one in 12 is taken, of what is short every fourth amount, with --all every one;
-PATCHBAY_SWEEP_STEP=40 takes one in 40, and every fourth amount all the same.
+PATCHBAY_SWEEP_STEP=40 takes one in 40, and every fourth amount all the same; PATCHBAY_SWEEP_OFFSET=N says
+which one in 40, so that 40 runs with 0 to 39 try every point once.
 --part=2/4 takes the second quarter of them: what would take too long is divided.
 --table=FILE writes the figures into a document.
 """
@@ -24,6 +25,7 @@ from support.parallel import parallel  # noqa: E402
 STEP = max(int(os.environ.get("PATCHBAY_SWEEP_STEP", "1")), 1 if "--all" in sys.argv else 12)
 TABLE = next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--table=")), None)
 STEP_OF_AMOUNTS = min(STEP, 4)
+OFFSET = int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "0"))
 PART, PARTS = map(int, next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--part=")),
                             "1/1").split("/"))
 FIGURES = figures.Figures()
@@ -44,15 +46,15 @@ SURROUNDED = [(f"{subject}: {verb}", (subject, verb)) for subject in surrounding
 
 
 def share(tried):
-    """One in STEP of them, by chance, but each time the same; of these, the PART."""
-    chosen = random.Random(len(tried)).sample(range(len(tried)), -(-len(tried) // STEP))
+    """One in STEP of them, by chance: another one for each OFFSET; of these, the PART."""
+    chosen = random.Random(len(tried)).sample(range(len(tried)), len(tried))[OFFSET % STEP::STEP]
     return [tried[index] for index in sorted(chosen)][PART - 1::PARTS]
 
 
 def share_of_amounts(tried):
     """Every fourth of them: where so much is too little, a little more or less is, too, so that what
     goes wrong is not one amount but some in a row. By chance alone five in a row were missed."""
-    first = random.Random(len(tried)).randrange(STEP_OF_AMOUNTS)
+    first = (random.Random(len(tried)).randrange(STEP_OF_AMOUNTS) + OFFSET) % STEP_OF_AMOUNTS
     return tried[first::STEP_OF_AMOUNTS][PART - 1::PARTS]
 
 

@@ -60,7 +60,7 @@ inline std::string lacks(doctest::Context& context) {
         node::run("tc qdisc replace dev w root " + kind + " 2>/dev/null")) {
       continue;
     }
-    std::printf("SKIP: the kernel has no %s; see netns.cc.tc_guest\n", kind.c_str());
+    std::printf("SKIP: the kernel has no %s; see netns.kernel_6.1\n", kind.c_str());
     context.addFilter("test-case-exclude", ("*(" + kind + ")").c_str());
   }
   return "";

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """VLANs of the bridge, as bridge(8) shows them and as packets meet them.
 
-Where the kernel's bridges know no VLANs, this runs under another kernel: scripts/uml.
+Where the kernel's bridges know no VLANs, this runs under another kernel: scripts/vm.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Tests of what this machine's kernel lacks run under another one: scripts/uml."""
+"""Tests of what this machine's kernel lacks run in a virtual machine with another: scripts/vm."""
 
 import os
 import subprocess
@@ -22,8 +22,8 @@ def has_qdisc(kind):
 
 
 def enter_unless(able, lack):
-    """Runs the calling program again in the guest and ends with what that ended with, unless
-    able(), asked in a world of its own, finds that this kernel will do. lack is a sentence."""
+    """Runs the calling program again in the virtual machine and ends as that ended, unless able(),
+    asked in a world of its own, finds that this kernel will do. lack is a sentence."""
     if why_impossible() is not None or os.environ.get("PATCHBAY_GUEST"):
         return
     probe = os.fork()  # a process of its own: this one stays on the machine
@@ -32,9 +32,9 @@ def enter_unless(able, lack):
         os._exit(0 if able() else 1)
     if os.waitpid(probe, 0)[1] == 0:
         return
-    print(f"{lack}: under User-Mode-Linux", flush=True)
+    print(f"{lack}: in a virtual machine", flush=True)
     os.environ["PATCHBAY_GUEST"] = "1"
-    done = subprocess.run([os.path.join(ROOT, "scripts/uml"), sys.executable, *sys.argv],
+    done = subprocess.run([os.path.join(ROOT, "scripts/vm"), sys.executable, *sys.argv],
                           check=False)
     if done.returncode == SKIPPED:
         print("0 passed, 0 failed, 1 skipped")
