@@ -12,7 +12,6 @@ namespace netlink {
 
 namespace {
 
-constexpr std::size_t kLongestAttribute = 0xffff;
 constexpr std::size_t kUsualSize = 256;  // of most requests
 
 // A caller's fault, but one that input can cause (a name too long): never an overflow.
@@ -45,9 +44,8 @@ void Message::add(const void* data, std::size_t size) {
 }
 
 void Message::put(std::uint16_t attribute, const void* data, std::size_t size) {
-  require(size <= kLongestAttribute - sizeof(nlattr));
+  const std::size_t at = grow(sizeof(nlattr) + size);
   const nlattr head{static_cast<std::uint16_t>(sizeof(nlattr) + size), attribute};
-  const std::size_t at = grow(head.nla_len);
   std::memcpy(&bytes_[at], &head, sizeof head);
   if (size > 0) std::memcpy(&bytes_[at + sizeof head], data, size);
 }
@@ -76,7 +74,6 @@ std::size_t Message::begin(std::uint16_t attribute) {
 }
 
 void Message::end(std::size_t start) {
-  require(bytes_.size() - start <= kLongestAttribute);
   const auto length = static_cast<std::uint16_t>(bytes_.size() - start);
   std::memcpy(&bytes_[start], &length, sizeof length);
 }

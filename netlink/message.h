@@ -21,11 +21,11 @@ constexpr std::size_t aligned(std::size_t size) { return (size + 3) & ~std::size
 
 /// One netlink request under construction (netlink(7), linux/netlink.h): the header, the fixed
 /// struct of its family, attributes, all padded with zeros. Every function that adds bytes throws
-/// Error (EMSGSIZE) where they do not fit into kLargest or into the 16 bits of an attribute's
-/// length.
+/// Error (EMSGSIZE) where they do not fit into kLargest.
 class Message {
  public:
-  static constexpr std::size_t kLargest = 65536;  ///< bytes, header included
+  /// Bytes, header included: no attribute in it outgrows the 16 bits of its length.
+  static constexpr std::size_t kLargest = 65536;
 
   /// header is the fixed struct (ifinfomsg, rtmsg, nfgenmsg, ...); flags are added to
   /// NLM_F_REQUEST.

@@ -80,12 +80,6 @@ void decode_attribute(Link& link, const Attribute& one) {
     case IFLA_MASTER:
       link.master = one.as<int>();
       break;
-    case IFLA_LINK:
-      link.peer_index = one.as<int>();
-      break;
-    case IFLA_LINK_NETNSID:
-      link.peer_nsid = one.as<int>();
-      break;
     case IFLA_IFALIAS:
       link.alias = one.text();
       break;
@@ -102,7 +96,8 @@ void decode_attribute(Link& link, const Attribute& one) {
       decode_link_info(link, one.nested());
       break;
     default:
-      break;
+      if (one.type == IFLA_LINK) link.peer_index = one.as<int>();
+      if (one.type == IFLA_LINK_NETNSID) link.peer_nsid = one.as<int>();
   }
 }
 
