@@ -19,10 +19,10 @@ namespace plugins::nft {
 
 namespace {
 
+using netlink::Attributes;
 using netlink::cat;
 using netlink::Cidr;
 using netlink::Family;
-using netlink::nf::Attributes;
 using netlink::nf::Batch;
 using netlink::nf::Bytes;
 using netlink::nf::Chain;
