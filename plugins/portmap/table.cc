@@ -104,7 +104,8 @@ bool as_wanted(const StaticChain& chain, const std::vector<Bytes>& rules, bool c
   }
   if (conditional && chain.jumps) {
     if (seen.empty()) return false;
-    if (netlink::nf::target_of(decode_rule({}, seen.back()).exprs) != kHostports) return false;
+    if (netlink::nf::target_of(netlink::nf::decode_rule({}, seen.back()).exprs) != kHostports)
+      return false;
     seen.pop_back();
   }
   return std::equal(seen.begin(), seen.end(), chain.rules.begin(), chain.rules.end(),

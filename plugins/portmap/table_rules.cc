@@ -281,7 +281,7 @@ Layout layout_in(const std::vector<Bytes>& rules, Family family, const Options& 
   for (const Bytes& rule : rules) {
     const Attributes one(rule);
     if (one.find(NFTA_RULE_CHAIN).text() != kHostports) continue;
-    const Exprs exprs = decode_rule({}, one).exprs;
+    const Exprs exprs = netlink::nf::decode_rule({}, one).exprs;
     if (const auto prefix = prefix_in(exprs, family)) out.prefixes.insert(*prefix);
     out.by_link = out.by_link || looks_up(exprs, kHairpin);
   }
