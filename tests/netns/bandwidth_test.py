@@ -183,7 +183,7 @@ class Refusals(BandwidthTest):
         run("tc", "qdisc", "add", "dev", one.outside, kind)
         run("tc", "filter", "add", "dev", one.outside, "ingress", "pref", "9", "u32",
             "match", "u32", "0", "0", "flowid", "1:1")
-        self.refused(one, 999, "somebody else filters there", **BOTH)
+        self.refused(one, 999, "another program's filter or qdisc", **BOTH)
         # Without them it works.
         self.add(one, **BOTH | POD)
         self.delete(one, **BOTH | POD)

@@ -157,9 +157,9 @@ class Life(ToolTest):
             self.assert_tool_ok(cnitool("add", "net", one.path))
         os.unlink(f"{CONF_DIR}/10-test.conflist")
         self.assert_tool_fails(cnitool("check", "net", pod.path), "no net configurations found")
-        self.assert_tool_ok(cnitool("del", "net", pod.path), noted="the config that ADD had")
+        self.assert_tool_ok(cnitool("del", "net", pod.path), noted="the cached config of ADD")
         self.assert_tool_fails(cnitool("del", "net", pod.path), "no net configurations found")
-        self.assert_tool_ok(cnitool("gc", "net"), noted="the config that ADD had")
+        self.assert_tool_ok(cnitool("gc", "net"), noted="the cached config of ADD")
         self.assert_nothing_left(before, f"file{CONF_DIR}/10-test.conflist")
 
     def test_plugins_of_the_directory_beside_a_list_are_called_too(self):
@@ -282,7 +282,7 @@ class ResultsCache(ToolTest):
         named = cnitool("show", "net", "--container-id", container_of(lost.path))
         self.assertIn("no interface", named.stdout)
         self.assertIn("IgnoreUnknown=1", named.stdout)
-        self.assert_tool_fails(cnitool("show", "net", "/run/netns/never"), "the cache has none")
+        self.assert_tool_fails(cnitool("show", "net", "/run/netns/never"), "not in the cache")
 
     def test_colours_are_for_terminals_that_want_them(self):
         use(chain())
@@ -405,7 +405,7 @@ class Failing(ToolTest):
             done = subprocess.run([os.path.join(OURS, "cnitool"), "add", "net", pod.path], stdout=full,
                                   stderr=subprocess.PIPE, env=environment(), text=True)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("the attachment was removed again", done.stderr)
+        self.assertIn("the attachment was rolled back", done.stderr)
         self.assert_nothing_left(before)
 
     def test_json_says_that_a_verb_without_a_result_is_done(self):

@@ -331,7 +331,7 @@ class Output(Validate):
                          for one in complaints]
         text, places = without_marks(network(",\n  ".join(plugins)))
         found = self.found(write(self.folder, "a.conflist", text))
-        more = "a second plugin that makes the pod's interface"
+        more = "a second plugin that creates the container interface"
         found = [one for one in found if more not in one[2]]
         self.assertGreaterEqual(len(said), 20)
         self.assertEqual(found, sorted((*place, what) for place, what in zip(places, said)))
@@ -409,8 +409,8 @@ class Files(Validate):
         folder = os.path.join(self.folder, "net.d")
         self.assertEqual([what for _, _, what in self.found(folder, status=0)], [
             f"warning: ipam.ranges[0][0].subnet: overlaps with 10.1.2.0/24 of network a in "
-            f"{folder}/10-a.conflist:2: both may give the same address, as neither sees what the "
-            "other gave",
+            f"{folder}/10-a.conflist:2: both may allocate the same address, because their leases "
+            "are separate",
             f"warning: name: duplicate network name, first in {folder}/10-a.conflist:1: "
             "runtimes use that one"])
         # The directory of networks is what is looked at where nothing is named.
