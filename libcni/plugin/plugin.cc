@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -86,48 +85,12 @@ void repair(const Plugin& plugin, const Request& request, int out) {
   write_out(out, text_of(answer));
 }
 
-// Where another executable of this directory is: an absolute path, else the current directory would
-// say what is run as root.
-std::string path_beside(std::string_view name) {
-  std::string own(4096, '\0');
-  const ssize_t size = ::readlink("/proc/self/exe", own.data(), own.size());
-  if (size < 0) throw netlink::Error(cat("find '", name, "': readlink '/proc/self/exe'"), errno);
-  own.resize(static_cast<std::size_t>(size));
-  if (!own.starts_with('/')) {
-    throw Error(Code::kInternal, cat("find '", name, "': '", own, "' is no absolute path"));
-  }
-  return cat(own.substr(0, own.rfind('/') + 1), name);
-}
-
-// Becomes the other executable, which begins the call anew with the same input.
-[[noreturn]] void hand_over(std::string_view name, const Invocation& invocation,
-                            const Request& request) {
-  std::string program = path_beside(name);
-  const netlink::Fd input(::memfd_create("stdin", MFD_CLOEXEC));
-  if (!input) throw netlink::Error("keep the network config", errno);
-  netlink::write_all(input.get(), request.input, "a copy of the network config");
-  const bool given = ::lseek(input.get(), 0, SEEK_SET) == 0 &&
-                     ::dup2(input.get(), STDIN_FILENO) >= 0 &&
-                     ::dup2(invocation.out, STDOUT_FILENO) >= 0;
-  char* const arguments[] = {program.data(), nullptr};
-  if (given) ::execve(program.c_str(), arguments, environ);
-  const int error = errno;
-  ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  throw Error(
-      Code::kPluginUnavailable,
-      cat(netlink::Error(cat("run '", program, "'"), error).what(), ", which this network needs"));
-}
-
 void serve(const Plugin& plugin, const Invocation& invocation, const Request& request) {
   if (request.command == Command::kVersion) {
     return write_out(invocation.out, versions_json(plugin, invocation.env));
   }
   if (invocation.env.contains(kIpamCall)) require_ipam(plugin);
   require_foreign_netns(request);  // before the verb, not after it
-  if (plugin.elsewhere != nullptr) {
-    if (const auto name = plugin.elsewhere(request); !name.empty())
-      hand_over(name, invocation, request);
-  }
   if (request.command == Command::kAdd && plugin.add != nullptr) {
     return add(plugin, request, invocation.out);
   }

@@ -21,9 +21,6 @@ struct Plugin {
   /// For --validate: throws what ADD would throw for its input alone, and looks at nothing else.
   void (*validate)(const Request&) = nullptr;
   const Manual* manual = nullptr;
-  /// The name of an executable beside this one that has what the request needs and this one lacks,
-  /// and therefore takes the call instead; empty where there is no such need. Asked before a verb.
-  std::string_view (*elsewhere)(const Request&) = nullptr;
   /// What is not as ADD left it on the node is made again; neither the pod nor IPAM is touched.
   /// Gives the result of ADD as it is now. Left out, the verb is unknown.
   Result (*repair)(const Request&, Repair&) = nullptr;

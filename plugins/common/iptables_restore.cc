@@ -1,15 +1,13 @@
 #include "plugins/common/iptables_restore.h"
 
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 
-#include "libcni/plugin/invoke.h"
+#include "libcni/plugin/node_tool.h"
 #include "libcni/plugin/privileges.h"
 
 namespace plugins {
@@ -18,20 +16,6 @@ namespace {
 
 using cni::Code;
 using netlink::cat;
-
-constexpr std::chrono::seconds kLimit{30};
-
-std::optional<std::string> find_program(const std::string& name) {
-  const char* const path = ::secure_getenv("PATH");
-  const std::string all = cat(path == nullptr ? "" : path, ":/usr/sbin:/sbin");
-  for (std::size_t at = 0; at <= all.size();) {
-    const std::size_t end = std::min(all.find(':', at), all.size());
-    const std::string file = cat(all.substr(at, end - at), "/", name);
-    if (end > at && ::access(file.c_str(), X_OK) == 0) return file;
-    at = end + 1;
-  }
-  return std::nullopt;
-}
 
 // The plain names are links to a binary for one of the two: xtables-nft-multi, or
 // xtables-legacy-multi (xtables-multi before there were two).
@@ -55,7 +39,7 @@ std::string on_one_line(std::string text) {
 
 std::optional<RestoreTool> find_restore(netlink::Family family) {
   const bool v4 = family == netlink::Family::kIpv4;
-  const auto file = find_program(v4 ? "iptables-restore" : "ip6tables-restore");
+  const auto file = cni::find_node_tool(v4 ? "iptables-restore" : "ip6tables-restore");
   if (!file) return std::nullopt;
   return RestoreTool{*file, variant_of(*file)};
 }
@@ -69,7 +53,8 @@ RestoreTool require_restore(netlink::Family family) {
 
 std::optional<RestoreTool> find_legacy_restore(netlink::Family family) {
   const bool v4 = family == netlink::Family::kIpv4;
-  if (const auto file = find_program(v4 ? "iptables-legacy-restore" : "ip6tables-legacy-restore")) {
+  if (const auto file =
+          cni::find_node_tool(v4 ? "iptables-legacy-restore" : "ip6tables-legacy-restore")) {
     return RestoreTool{*file, XtablesVariant::kLegacy};
   }
   const auto plain = find_restore(family);
@@ -85,8 +70,7 @@ void restore(const RestoreTool& tool, const std::string& rules) {
   if (needs_net_raw(tool)) {
     cni::require_capabilities(cat("run '", tool.file, "'"), {netlink::Capability::kNetRaw});
   }
-  const cni::Executable program{tool.file, {"--noflush", "--wait=10"}, cni::current_environment()};
-  const cni::Outcome outcome = cni::execute(program, rules, kLimit);
+  const cni::Outcome outcome = cni::run_node_tool(tool.file, {"--noflush", "--wait=10"}, rules);
   if (outcome.ok()) return;
   constexpr int kLockHeld = 4;  // RESOURCE_PROBLEM of iptables
   const bool busy = WIFEXITED(outcome.wait_status) && WEXITSTATUS(outcome.wait_status) == kLockHeld;

@@ -5,7 +5,7 @@
 
 #include "netlink/types/ip.h"
 
-/// The one program that patchbay runs: iptables-restore, or ip6tables-restore.
+/// Runs iptables-restore and ip6tables-restore.
 namespace plugins {
 
 /// Which kernel tables a binary works on.

@@ -1,22 +1,16 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
-#include "libcni/plugin/request.h"
-
-/// conditionsV4 and conditionsV6 in nft's language, for which there is libnftables. A static
-/// executable cannot load it: that one is linked with conditions_elsewhere.cc, and has a dynamic
-/// one beside it that is linked with conditions_loaded.cc.
+/// conditionsV4 and conditionsV6 in nft's language, which the program nft compiles.
 namespace portmap {
 
-/// The executable to take the call, where it needs libnftables and this one cannot load it.
-std::string_view elsewhere(const cni::Request& request);
+/// The path of nft. \throws cni::Error(kPluginUnavailable) where the node has none.
+std::string require_nft();
 
-/// Runs commands in nft's language in one transaction by way of libnftables.so.1, which is loaded
-/// for this alone: conditionsV4 and conditionsV6 are arbitrary text in that language.
-/// \throws cni::Error: kPluginUnavailable where the library is not on the node, kInvalidConfig with
-/// what it said.
+/// Runs commands in nft's language in one transaction, by `nft -f -`.
+/// \throws cni::Error: kPluginUnavailable where the node has no nft, kInvalidConfig with its
+/// message.
 void run_nft(const std::string& commands);
 
 }  // namespace portmap

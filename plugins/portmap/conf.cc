@@ -148,7 +148,7 @@ void read_mappings(const Reader& list, Conf& conf) {
 
 // Neither tool has these in a condition, and both would begin something else there.
 bool is_condition(const std::string& text) {
-  return text.find_first_of(";\n\r") == std::string::npos;
+  return text.find_first_of(std::string_view(";\n\r\0", 4)) == std::string::npos;
 }
 
 std::vector<std::string> conditions_at(const Reader& list) {
@@ -267,16 +267,16 @@ constexpr auto kKeys = cni::keys(
          .description =
              "more conditions for IPv4 traffic to be redirected, in the words of the "
              "backend: `[\"!\", \"-s\", \"192.0.2.0/24\"]` or `[\"ip\", \"saddr\", "
-             "\"!=\", \"192.0.2.0/24\"]`. In nft's words they need libnftables on the node",
+             "\"!=\", \"192.0.2.0/24\"]`. In nft's language they need nft on the node",
          .lists = 1,
-         .pattern = "^[^;\\n\\r]*$",
+         .pattern = "^[^;\\n\\r\\u0000]*$",
          .fits = is_condition,
          .expected = "one condition, without semicolon and line break"}),
     cni::custom<read_conditions_v6>(
         {.name = "conditionsV6",
          .description = "the same for IPv6",
          .lists = 1,
-         .pattern = "^[^;\\n\\r]*$",
+         .pattern = "^[^;\\n\\r\\u0000]*$",
          .fits = is_condition,
          .expected = "one condition, without semicolon and line break"}),
     cni::key<&Conf::on_conflict>({.name = "hostPortConflict",

@@ -39,6 +39,7 @@ struct Options {
   const std::vector<std::string>& conditions(Family family) const {
     return family == Family::kIpv4 ? conditions_v4 : conditions_v6;
   }
+  bool has_conditions() const { return !conditions_v4.empty() || !conditions_v6.empty(); }
   bool operator==(const Options&) const = default;
 };
 

@@ -114,13 +114,14 @@ std::optional<Attachment> recorded(const Owner& owner) {
   return records ? records->find(owner) : std::nullopt;
 }
 
-// Before anything is changed: undoing needs them too.
-void require_rights(const cni::Request& request, const Conf& conf) {
+// Before anything is changed: undoing needs the capabilities too.
+void require_means(const cni::Request& request, const Conf& conf) {
   cni::require_capabilities(request, {Capability::kNetAdmin});
   if (conf.backend == Backend::kIptables &&
       plugins::needs_net_raw(plugins::find_restore(Family::kIpv4))) {
     cni::require_capabilities(request, {Capability::kNetRaw});
   }
+  if (conf.backend == Backend::kNftables && conf.options.has_conditions()) require_nft();
 }
 
 void require_mapped(NfSocket* socket, const Conf& conf, Attachment attachment) {
@@ -190,7 +191,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
     return result;
   }
   refuse_others(request, conf, attachment);
-  require_rights(request, conf);
+  require_means(request, conf);
   RouteSocket host;
   const auto link = loopback_link(host, attachment);
 
@@ -233,7 +234,7 @@ void gc(const cni::Request& request) {
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   if (conf.mappings.empty()) return;  // a pod without hostPorts can be added on any node
-  require_rights(request, conf);
+  require_means(request, conf);
   auto socket = NfSocket::find();
   NfSocket* const rules = socket ? &*socket : nullptr;
   choose_backend(conf.backend, rules);  // tries nftables unless it is configured
@@ -255,7 +256,7 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const cni::Result& result = require(previous, "Required prevResult missing");
   const Attachment attachment = wanted(request, conf, result);
   if (attachment.claims.empty()) return result;
-  require_rights(request, conf);
+  require_means(request, conf);
   RouteSocket host;
   const auto link = loopback_link(host, attachment);
   auto socket = NfSocket::find();
@@ -274,7 +275,6 @@ extern constinit const cni::Plugin kPlugin{.name = "portmap",
                                            .status = status,
                                            .validate = validate,
                                            .manual = &kManual,
-                                           .elsewhere = elsewhere,
                                            .repair = repair};
 
 }  // namespace portmap

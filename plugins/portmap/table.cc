@@ -178,10 +178,7 @@ Bytes with_port(const Bytes& source, const Key& key) {
 
 std::string table_of(const Options& options) {
   const Options usual;
-  if (options.mark_bit == usual.mark_bit && options.conditions_v4.empty() &&
-      options.conditions_v6.empty()) {
-    return kTablePrefix;
-  }
+  if (options.mark_bit == usual.mark_bit && !options.has_conditions()) return kTablePrefix;
   std::string text = cat(options.mark_bit);
   for (const auto* list : {&options.conditions_v4, &options.conditions_v6}) {
     text += '\n';

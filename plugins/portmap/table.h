@@ -50,7 +50,7 @@ void put_skeleton(Family family, const Options& options, netlink::nf::Batch& bat
 std::string flaw_in(netlink::nf::NfSocket& socket, Family family, const Attachment& attachment);
 
 /// Makes the table that the attachment needs, or makes it whole again; elements stay. Without
-/// conditions this only adds to batch, else it needs transactions of its own: nft's library
+/// conditions this only adds to batch, else it needs transactions of its own: nft
 /// compiles them. \throws cni::Error(kInvalidConfig) with nft's words about a condition.
 void ensure(netlink::nf::NfSocket& socket, Family family, const Attachment& attachment,
             netlink::nf::Batch& batch);

@@ -3,7 +3,7 @@
 function(cni_plugin name)
   cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/plugins/${name}/*.cc)
-  list(FILTER sources EXCLUDE REGEX "/(main|conditions_.*)\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
   string(REPLACE "-" "_" target plugin_${name})
   add_library(${target} STATIC EXCLUDE_FROM_ALL ${sources})  # with musl another build has what needs it
   target_link_libraries(${target} PUBLIC libcni ${arg_LINK})

@@ -64,11 +64,9 @@ def traced(subject, verbs=("ADD", "CHECK", "DEL")):
 
 
 def sizes(directory, plugins):
-    """Bytes of the plugins' files together: what is linked counts once, and what a plugin may become
-    counts as well."""
+    """Bytes of the plugins' files together: what is linked counts once."""
     files = {}
-    besides = [f for f in ("portmap-nft",) if os.path.exists(os.path.join(directory, f))]
-    for plugin in [*plugins, *besides]:
+    for plugin in plugins:
         info = os.stat(os.path.join(directory, plugin))
         files[(info.st_dev, info.st_ino)] = info.st_size
     return sum(files.values())

@@ -14,14 +14,12 @@ from sources import ROOT
 
 BIN = os.environ.get("PATCHBAY_BIN", ROOT / "build/dev/bin")
 BUILD = os.path.dirname(BIN)
-PROGRAMS = ("patchbay", "portmap-nft", "cnitool")
+PROGRAMS = ("patchbay", "cnitool")
 STATIC = ("patchbay",)
 #: Calls without a bound, or by way of a shell, PATH or a name that another may have taken.
 NEVER = {"gets", "strcpy", "strcat", "stpcpy", "sprintf", "vsprintf", "scanf", "sscanf", "system",
          "popen", "execvp", "execlp", "execvpe", "posix_spawnp", "mktemp", "tmpnam", "tempnam",
          "tmpfile", "dlopen", "alloca", "rand", "srand"}
-#: portmap-nft loads libnftables of the host.
-MAY = {"conditions_loaded.cc.o": {"dlopen"}}
 FLAGS = ("-fstack-protector-strong", "-fPIE|-fPIC", "-fvisibility=hidden")
 OF_RELEASE = ("-fstack-clash-protection", "-D_FORTIFY_SOURCE=[23]", "-D_GLIBCXX_ASSERTIONS")
 
@@ -92,14 +90,12 @@ def wrong_commands(release):
 
 def forbidden_calls():
     """What the objects ask others for and should not."""
-    for archive in sorted(glob.glob(os.path.join(BUILD, "*/lib*.a"))
-                          + glob.glob(os.path.join(BUILD, "plugins/CMakeFiles/*/portmap/*.o"))):
+    for archive in sorted(glob.glob(os.path.join(BUILD, "*/lib*.a"))):
         member = os.path.basename(archive)
         for line in say("nm", "-u", archive).splitlines():
             if line.endswith(":"):
                 member = line[:-1]
-            elif (name := line.split()[-1:]) and name[0] in NEVER - MAY.get(
-                    os.path.basename(member), set()):
+            elif (name := line.split()[-1:]) and name[0] in NEVER:
                 yield f"{os.path.relpath(archive, BUILD)}: {member} calls {name[0]}()"
 
 

@@ -165,6 +165,10 @@ class BadInput(PortmapTest):
                    ("nftables", ["ip daddr 192.0.2.1; add table ip evil;"])),
                   ("a condition with a line of its own",
                    ("nftables", ["ip daddr 192.0.2.1 accept\nadd table ip evil\n#"])),
+                  ("a condition that closes a block", ("nftables", ["ip daddr 192.0.2.1 } table ip evil {"])),
+                  ("a condition that includes a file", ("nftables", ['include "/etc/hostname"'])),
+                  ("a condition that defines a variable", ("nftables", ["define evil = 192.0.2.1"])),
+                  ("a condition with a NUL", ("nftables", ["ip daddr 192.0.2.1 accept\0"])),
                   ("a condition of iptables with a line of its own",
                    ("iptables", ["-d", "192.0.2.1\nCOMMIT\n*filter\n:EVIL - [0:0]\nCOMMIT"]))])
     def conditions(self, row):

@@ -279,9 +279,10 @@ class Status(PortmapTest):
         self.assert_ok(self.status())
         self.assert_same(before)
 
-    def test_names_what_iptables_lacks(self):
-        """No iptables in PATH, nor where it is otherwise looked for."""
+    def test_names_what_the_node_lacks(self):
+        """No iptables and no nft in PATH, nor where they are otherwise looked for."""
         os.makedirs("/run/empty")
+        before = snapshot()
         with contextlib.ExitStack() as undo:
             for folder in {os.path.realpath(path) for path in ("/usr/sbin", "/sbin")}:
                 mount("/run/empty", folder, flags=4096)  # MS_BIND
@@ -292,6 +293,14 @@ class Status(PortmapTest):
                 outcome = cni("portmap", verb, conf, netns="/run/netns/none",
                               env={"PATH": "/run/empty"})
                 self.assert_error(outcome, 50, "iptables")
+            # Nor is there nft, which conditions in its language need. Nothing is changed.
+            conditions = {"conditionsV4": ["ip saddr != 198.51.100.0/24"]}
+            for verb in ("STATUS", "ADD"):
+                conf = config([mapping(80, 80)], "nftables", "1.1.0", **conditions)
+                conf["prevResult"] = {"ips": [{"address": "10.1.2.9/24"}]}
+                error = self.assert_error(cni("portmap", verb, conf, netns="/run/netns/none",
+                                              env={"PATH": "/run/empty"}), 50, "run 'nft'")
+                self.assertIn("package nftables", error["details"])
             # nftables needs none of it.
             self.assert_ok(cni("portmap", "STATUS", config([mapping(80, 80)], "nftables", "1.1.0"),
                                env={"PATH": "/run/empty"}))
@@ -301,6 +310,7 @@ class Status(PortmapTest):
                 conf["prevResult"] = {"ips": [{"address": "10.1.2.9/24"}]}
                 self.assert_ok(cni("portmap", verb, conf, netns="/run/netns/none",
                                    env={"PATH": "/run/empty"}))
+        self.assert_same(before)
 
     def test_refuses_a_broken_config(self):
         self.assert_error(self.status(backend="x"), 7, 'unrecognized backend "x"')
