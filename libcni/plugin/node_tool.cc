@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace cni {
@@ -21,6 +22,12 @@ Outcome run_node_tool(const std::string& file, const std::vector<std::string>& a
   constexpr std::chrono::seconds kLimit{30};
   return execute({.file = file, .arguments = arguments, .env = current_environment()}, input,
                  kLimit);
+}
+
+Error tool_error(Code code, const std::string& file, const Outcome& outcome) {
+  std::string text = outcome.err.substr(0, outcome.err.find_last_not_of('\n') + 1);
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return {code, cat("run '", file, "': ", text)};
 }
 
 }  // namespace cni

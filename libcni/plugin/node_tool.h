@@ -18,4 +18,7 @@ std::optional<std::string> find_node_tool(std::string_view name);
 Outcome run_node_tool(const std::string& file, const std::vector<std::string>& arguments,
                       std::string_view input);
 
+/// "run 'FILE': " and what the program printed to stderr, on one line.
+Error tool_error(Code code, const std::string& file, const Outcome& outcome);
+
 }  // namespace cni

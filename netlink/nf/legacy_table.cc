@@ -6,7 +6,7 @@
 
 #include <array>
 #include <cerrno>
-#include <utility>
+#include <cstring>
 
 #include "netlink/types/error.h"
 #include "netlink/types/fd.h"
@@ -15,38 +15,11 @@ namespace netlink::nf {
 
 namespace {
 
-// What is asked and answered has the same numbers and the same shape in both families.
+// The options have the same numbers and structs in both families.
 static_assert(std::array{IPT_SO_GET_INFO, IPT_SO_GET_ENTRIES} ==
               std::array{IP6T_SO_GET_INFO, IP6T_SO_GET_ENTRIES});
 static_assert(sizeof(ipt_getinfo) == sizeof(ip6t_getinfo));
-static_assert(offsetof(ipt_get_entries, entrytable) == offsetof(ip6t_get_entries, entrytable));
-constexpr std::size_t kHead = offsetof(ipt_get_entries, entrytable);
-
-int level(Family family) { return family == Family::kIpv4 ? IPPROTO_IP : IPPROTO_IPV6; }
-
-std::map<unsigned, RawLegacyTable::Chain> chains_of(const ipt_getinfo& info) {
-  std::map<unsigned, RawLegacyTable::Chain> out;
-  for (unsigned hook = 0; hook < NF_INET_NUMHOOKS; ++hook) {
-    if ((info.valid_hooks >> hook & 1U) == 0) continue;
-    out[hook] = {.first = info.hook_entry[hook], .policy = info.underflow[hook]};
-  }
-  return out;
-}
-
-// Nothing where the table has another size by now.
-std::optional<std::vector<unsigned char>> entries_of(int socket, Family family,
-                                                     const ipt_getinfo& info) {
-  std::vector<unsigned char> answer(kHead + info.size);
-  std::memcpy(answer.data(), info.name, sizeof info.name);
-  std::memcpy(answer.data() + offsetof(ipt_get_entries, size), &info.size, sizeof info.size);
-  auto size = static_cast<socklen_t>(answer.size());
-  if (::getsockopt(socket, level(family), IPT_SO_GET_ENTRIES, answer.data(), &size) != 0) {
-    if (errno == EAGAIN) return std::nullopt;
-    throw Error(cat("read the legacy table '", info.name, "'"), errno);
-  }
-  answer.erase(answer.begin(), answer.begin() + kHead);
-  return answer;
-}
+static_assert(sizeof(ipt_get_entries) == sizeof(ip6t_get_entries));
 
 }  // namespace
 
@@ -56,25 +29,29 @@ bool legacy_in_use(Family family, const std::string& table) {
   return names && cat("\n", *names).find(cat("\n", table, "\n")) != std::string::npos;
 }
 
-std::optional<RawLegacyTable> read_raw_legacy(Family family, const std::string& table) {
-  constexpr int kTries = 10;
-  if (!legacy_in_use(family, table)) return std::nullopt;
-  const Fd fd(
-      ::socket(family == Family::kIpv4 ? AF_INET : AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW));
+bool legacy_mentions(Family family, const std::string& table, std::string_view text) {
+  if (!legacy_in_use(family, table)) return false;
+  const bool v4 = family == Family::kIpv4;
+  const int level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
+  const Fd fd(::socket(v4 ? AF_INET : AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW));
   if (!fd) throw Error("open a socket for iptables (this needs CAP_NET_RAW)", errno);
-  ipt_getinfo info{};
-  table.copy(info.name, sizeof info.name - 1);
+  constexpr int kTries = 10;
   for (int i = 0; i < kTries; ++i) {
+    ipt_getinfo info{};
+    table.copy(info.name, sizeof info.name - 1);
     socklen_t size = sizeof info;
-    if (::getsockopt(fd.get(), level(family), IPT_SO_GET_INFO, &info, &size) != 0) {
-      if (errno == ENOENT) return std::nullopt;
-      throw Error(cat("read the legacy table '", table, "'"), errno);
+    if (::getsockopt(fd.get(), level, IPT_SO_GET_INFO, &info, &size) != 0) break;
+    std::string entries(sizeof(ipt_get_entries) + info.size, '\0');
+    table.copy(entries.data(), sizeof info.name - 1);
+    std::memcpy(entries.data() + offsetof(ipt_get_entries, size), &info.size, sizeof info.size);
+    size = static_cast<socklen_t>(entries.size());
+    if (::getsockopt(fd.get(), level, IPT_SO_GET_ENTRIES, entries.data(), &size) == 0) {
+      return entries.find(text) != std::string::npos;
     }
-    if (auto entries = entries_of(fd.get(), family, info)) {
-      return RawLegacyTable{std::move(*entries), info.num_entries, chains_of(info)};
-    }
+    if (errno != EAGAIN) break;  // the table has another size by now
   }
-  throw Error(cat("read the legacy table '", table, "'"), EAGAIN);
+  if (errno == ENOENT) return false;
+  throw Error(cat("read the legacy table '", table, "'"), errno);
 }
 
 }  // namespace netlink::nf

@@ -16,7 +16,7 @@
 #include "plugins/common/interface.h"
 #include "plugins/common/iptables_restore.h"
 #include "plugins/common/owned_links.h"
-#include "plugins/common/xtables_legacy.h"
+#include "plugins/common/xt_tables.h"
 
 namespace bridge {
 

@@ -3,13 +3,12 @@
 #include <optional>
 #include <string>
 
-#include "netlink/types/ip.h"
+#include "libcni/plugin/iptables_save.h"
 
 /// Runs iptables-restore and ip6tables-restore.
 namespace plugins {
 
-/// Which kernel tables a binary works on.
-enum class XtablesVariant { kNft, kLegacy };
+using cni::XtablesVariant;
 
 struct RestoreTool {
   std::string file;
@@ -21,8 +20,9 @@ struct RestoreTool {
 std::optional<RestoreTool> find_restore(netlink::Family family);
 /// \throws cni::Error naming the tool where there is none.
 RestoreTool require_restore(netlink::Family family);
-/// The one for the legacy tables, whatever the plain name means.
-std::optional<RestoreTool> find_legacy_restore(netlink::Family family);
+/// The one for the legacy tables, whatever the plain name means. \throws cni::Error where there is
+/// none to remove the chain with.
+RestoreTool require_legacy_restore(netlink::Family family, const std::string& chain);
 
 /// Whether it needs CAP_NET_RAW beside CAP_NET_ADMIN: if it is for the legacy tables. Without it
 /// would only say that there is no such table.

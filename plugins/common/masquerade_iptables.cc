@@ -10,7 +10,6 @@
 #include "netlink/nf/match.h"
 #include "plugins/common/iptables_restore.h"
 #include "plugins/common/xt_tables.h"
-#include "plugins/common/xt_text.h"
 
 namespace plugins::xt {
 
@@ -255,13 +254,7 @@ void remove_legacy(const Masquerade& m) {
   for (const Family family : kFamilies) {
     const Removal removal = removal_of(seen_by_legacy(family, chain_of(m)), m);
     if (!removal.chain && removal.jumps.empty() && removal.accepts.empty()) continue;
-    const auto tool = find_legacy_restore(family);
-    if (!tool) {
-      throw cni::Error(cni::Code::kInternal,
-                       cat("remove chain '", chain_of(m),
-                           "' of the legacy iptables: no legacy iptables-restore is installed"));
-    }
-    restore(*tool, rules_to_remove(m, removal));
+    restore(require_legacy_restore(family, chain_of(m)), rules_to_remove(m, removal));
   }
 }
 

@@ -1,14 +1,22 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "libcni/plugin/iptables_save.h"
 #include "netlink/nf/socket.h"
-#include "plugins/common/iptables_restore.h"
-#include "plugins/common/xtables_legacy.h"
+
+namespace plugins {
+using cni::XtablesVariant;
+
+/// Asked before anything is changed by who is going to read the legacy tables; what is
+/// "verb 'object'". \throws cni::Error where there are rules for NAT that this process may not
+/// read: that takes CAP_NET_RAW.
+void require_readable_legacy(std::string_view what);
+}  // namespace plugins
 
 namespace plugins::xt {
 
@@ -18,7 +26,12 @@ netlink::nf::ChainId filter(netlink::Family family, std::string chain);
 /// The family of what they return.
 netlink::Family family_of(const netlink::nf::ChainId& chain);
 
-/// Reads the tables of one of the two iptables, the legacy ones as they were at the first question.
+/// One word of iptables-restore's input.
+std::string in_quotes(std::string_view text);
+
+/// Reads the tables of one of the two iptables: those of iptables-nft over netlink, and what
+/// iptables-save says as it was at the first question. iptables-save of the legacy variant runs
+/// only where the kernel's table has the name of a chain of CNI plugins.
 class Tables {
  public:
   /// socket may be null: then iptables-nft has nothing.
@@ -27,15 +40,18 @@ class Tables {
 
   XtablesVariant variant() const { return variant_; }
   bool has_chain(const netlink::nf::ChainId& chain);
-  /// In order; none where the chain is missing.
+  /// In order; none where the chain is missing. Of the legacy variant they have addresses, comment
+  /// and target alone.
   std::vector<netlink::nf::Rule> rules(const netlink::nf::ChainId& chain);
+  /// The same rules in the words of iptables-save.
+  std::vector<cni::Words> saved_rules(const netlink::nf::ChainId& chain);
 
  private:
-  const std::optional<LegacyTable>& legacy(const netlink::nf::ChainId& chain);
+  const cni::SavedTable& saved(const netlink::nf::ChainId& chain);
 
   netlink::nf::NfSocket* socket_;
   XtablesVariant variant_;
-  std::map<std::pair<netlink::nf::TableFamily, std::string>, std::optional<LegacyTable>> legacy_;
+  std::map<std::pair<netlink::nf::TableFamily, std::string>, cni::SavedTable> saved_;
 };
 
 }  // namespace plugins::xt

@@ -1,15 +1,16 @@
 #include "plugins/portmap/iptables.h"
 
+#include <linux/netfilter/xt_conntrack.h>
+
 #include <algorithm>
+#include <cstring>
 #include <iterator>
-#include <map>
 
 #include "libcni/common/error.h"
 #include "libcni/common/undo.h"
 #include "netlink/nf/match.h"
 #include "plugins/common/iptables_restore.h"
 #include "plugins/common/xt_tables.h"
-#include "plugins/common/xt_text.h"
 #include "plugins/portmap/iptables_rules.h"
 
 namespace portmap::iptables {
@@ -19,9 +20,12 @@ namespace {
 using cni::cat;
 using cni::Code;
 using netlink::nf::Batch;
+using netlink::nf::Bytes;
 using netlink::nf::ChainId;
 using netlink::nf::NfSocket;
 using netlink::nf::Rule;
+using netlink::nf::Side;
+using netlink::nf::Xt;
 using plugins::RestoreTool;
 using plugins::XtablesVariant;
 using plugins::xt::nat;
@@ -49,20 +53,63 @@ std::vector<std::size_t> places_of(const std::vector<Rule>& rules, const std::st
   return out;
 }
 
-// Those of the shared rules that are there.
+bool starts_with_word(const Bytes& bytes, std::uint32_t word) {
+  return bytes.size() >= sizeof word && std::memcmp(bytes.data(), &word, sizeof word) == 0;
+}
+
+// -m mark, -j MARK: iptables-nft writes either natively, or as the extension, whose struct begins
+// with the mark (xt_mark_mtinfo1, xt_mark_tginfo2).
+bool has_mark(const Rule& rule, std::uint32_t mark) {
+  return std::any_of(rule.exprs.begin(), rule.exprs.end(), [&](const netlink::nf::Expr& expr) {
+    const auto* const xt = std::get_if<Xt>(&expr);
+    const auto* const bits = std::get_if<netlink::nf::Bitwise>(&expr);
+    const auto* const cmp = std::get_if<netlink::nf::Cmp>(&expr);
+    return (xt != nullptr && (xt->name == "mark" || xt->name == "MARK") &&
+            starts_with_word(xt->info, mark)) ||
+           (bits != nullptr && starts_with_word(bits->flip, mark)) ||
+           (cmp != nullptr && starts_with_word(cmp->data, mark));
+  });
+}
+
+// -m conntrack ! --ctstate DNAT: older versions let other states in too.
+bool asks_dnat_alone(const Rule& rule) {
+  return std::any_of(rule.exprs.begin(), rule.exprs.end(), [](const netlink::nf::Expr& expr) {
+    const auto* const xt = std::get_if<Xt>(&expr);
+    xt_conntrack_mtinfo2 info{};  // revision 3 begins with it
+    if (xt == nullptr || xt->name != "conntrack" || xt->info.size() < sizeof info) return false;
+    std::memcpy(&info, xt->info.data(), sizeof info);
+    return info.state_mask == XT_CONNTRACK_STATE_DNAT;
+  });
+}
+
+// Whether a rule of iptables-nft is the shared one, as far as ADD needs to know: iptables-save
+// would double what ADD takes. CHECK compares all of it.
+bool is_shared(const Rule& rule, const RuleText& wanted, const Options& options) {
+  if (wanted.chain == kGuardChain) {
+    const auto side = wanted.text.starts_with("-s") ? Side::kSource : Side::kDestination;
+    return netlink::nf::address_of(rule.exprs, side, Family::kIpv4) && asks_dnat_alone(rule);
+  }
+  if (wanted.chain == kSetMarkChain || wanted.chain == kMasqChain) {
+    return has_mark(rule, 1U << options.mark_bit);
+  }
+  return wanted.text.ends_with(cat("-j ", netlink::nf::target_of(rule.exprs)));
+}
+
+// Those of the shared rules that exist.
 std::vector<RuleText> shared_in(Tables& tables, Family family, const Options& options) {
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> texts;
   std::vector<RuleText> out;
   for (const RuleText& rule : shared_rules(family, options)) {
-    const auto [chain, is_new] = texts.try_emplace({rule.table, rule.chain});
-    if (is_new) {
-      for (const Rule& seen : tables.rules(id_of(family, rule))) {
-        chain->second.push_back(plugins::xt::text_of(seen));
-      }
+    const ChainId id = id_of(family, rule);
+    bool exists = false;
+    if (tables.variant() == XtablesVariant::kLegacy) {
+      const auto saved = tables.saved_rules(id);
+      exists = std::count(saved.begin(), saved.end(), cni::words_of(rule.text)) != 0;
+    } else {
+      const auto seen = tables.rules(id);
+      exists = std::any_of(seen.begin(), seen.end(),
+                           [&](const Rule& one) { return is_shared(one, rule, options); });
     }
-    if (std::count(chain->second.begin(), chain->second.end(), rule.text) != 0) {
-      out.push_back(rule);
-    }
+    if (exists) out.push_back(rule);
   }
   return out;
 }
@@ -145,13 +192,7 @@ void plan_remove(NfSocket& socket, Family family, const Owner& owner, Batch& bat
 void remove_legacy(Family family, const Owner& owner) {
   Tables tables(nullptr, XtablesVariant::kLegacy);
   if (doomed_in(tables, family, owner).empty()) return;
-  const auto tool = plugins::find_legacy_restore(family);
-  if (!tool) {
-    throw cni::Error(Code::kInternal,
-                     cat("remove chain '", chain_of(owner),
-                         "' of the legacy iptables: no legacy iptables-restore is installed"));
-  }
-  restore_planned(*tool, [&]() -> std::string {
+  restore_planned(plugins::require_legacy_restore(family, chain_of(owner)), [&]() -> std::string {
     Tables now(nullptr, XtablesVariant::kLegacy);
     const auto doomed = doomed_in(now, family, owner);
     return doomed.empty() ? "" : rules_to_remove(doomed);

@@ -1,9 +1,7 @@
 #include <algorithm>
 
 #include "libcni/common/error.h"
-#include "netlink/nf/match.h"
 #include "plugins/common/xt_tables.h"
-#include "plugins/common/xt_text.h"
 #include "plugins/portmap/iptables.h"
 #include "plugins/portmap/iptables_rules.h"
 
@@ -12,9 +10,9 @@ namespace portmap::iptables {
 namespace {
 
 using cni::cat;
+using cni::Words;
 using netlink::nf::ChainId;
 using netlink::nf::NfSocket;
-using netlink::nf::Rule;
 using plugins::XtablesVariant;
 using plugins::xt::nat;
 using plugins::xt::Tables;
@@ -54,13 +52,10 @@ Wanted wanted_of_reference(Family family, const Attachment& attachment,
   return out;
 }
 
-Texts texts_in(Tables& tables, const ChainId& chain, const std::string& target = {}) {
-  Texts out;
-  for (const Rule& rule : tables.rules(chain)) {
-    if (!target.empty() && netlink::nf::target_of(rule.exprs) != target) continue;
-    out.push_back(plugins::xt::text_of(rule));
-  }
-  return out;
+using Saved = std::vector<Words>;
+
+bool leads_to(const Words& rule, const std::string& chain) {
+  return rule.size() > 1 && rule[rule.size() - 2] == "-j" && rule.back() == chain;
 }
 
 // "rule '-A PREROUTING ...' of ip6tables' table nat is missing".
@@ -69,39 +64,42 @@ std::string missing_rule(Family family, const RuleText& rule) {
              " table ", rule.table, " is missing");
 }
 
-bool contains(const Texts& texts, const std::string& text) {
-  return std::find(texts.begin(), texts.end(), text) != texts.end();
+bool contains(const Saved& saved, const std::string& rule) {
+  return std::find(saved.begin(), saved.end(), cni::words_of(rule)) != saved.end();
 }
 
 std::optional<std::string> missing_shared(Tables& tables, const Wanted& wanted) {
   for (const RuleText& rule : wanted.shared) {
     const auto id = rule.table == "nat" ? nat(wanted.family, rule.chain)
                                         : plugins::xt::filter(wanted.family, rule.chain);
-    if (!contains(texts_in(tables, id), rule.text)) return missing_rule(wanted.family, rule);
+    if (!contains(tables.saved_rules(id), rule.text)) return missing_rule(wanted.family, rule);
   }
   return std::nullopt;
 }
 
 // Conditions may be any match of iptables, whose words are not known: the rest has to be there.
-bool is_entry(const std::string& seen, const std::string& wanted, const Options& options,
-              Family family) {
-  if (options.conditions(family).empty()) return seen == wanted;
-  const std::size_t comment = wanted.find(" -m comment");
-  const std::size_t ports = wanted.find(' ', wanted.find("--dports ") + 9);
-  const std::string target = wanted.substr(wanted.rfind(" -j "));
-  return seen.ends_with(target) && seen.find(wanted.substr(0, comment)) != std::string::npos &&
-         seen.find(wanted.substr(comment, ports - comment) + " ") != std::string::npos;
+bool is_entry(const Words& seen, const Words& wanted, bool has_conditions) {
+  if (!has_conditions) return seen == wanted;
+  // "-p P", and "-m comment --comment C -m multiport --dports L": see entry_rules().
+  const auto protocol = wanted.begin() + 2, ports = wanted.begin() + 10;
+  const auto has = [&](auto first, auto last) {
+    return std::search(seen.begin(), seen.end(), first, last) != seen.end();
+  };
+  return has(wanted.begin(), protocol) && has(protocol, ports);
 }
 
 std::optional<std::string> missing_entry(Tables& tables, const Wanted& wanted) {
   const Attachment& attachment = wanted.attachment;
   const std::string chain = chain_of(attachment.owner);
-  const Texts seen = texts_in(tables, nat(wanted.family, kDnatChain), chain);
+  Saved seen = tables.saved_rules(nat(wanted.family, kDnatChain));
+  std::erase_if(seen, [&](const Words& rule) { return !leads_to(rule, chain); });
+  const bool has_conditions = !attachment.options.conditions(wanted.family).empty();
   for (const std::string& rule : wanted.entries) {
-    const bool there = std::any_of(seen.begin(), seen.end(), [&](const std::string& text) {
-      return is_entry(text, rule, attachment.options, wanted.family);
+    const Words words = cni::words_of(rule);
+    const bool exists = std::any_of(seen.begin(), seen.end(), [&](const Words& one) {
+      return is_entry(one, words, has_conditions);
     });
-    if (!there) return missing_rule(wanted.family, {"nat", kDnatChain, rule});
+    if (!exists) return missing_rule(wanted.family, {"nat", kDnatChain, rule});
   }
   if (seen.size() == wanted.entries.size()) return std::nullopt;
   return cat("chain '", kDnatChain, "' has rules for '", chain, "' that are not the container's");
@@ -109,8 +107,12 @@ std::optional<std::string> missing_entry(Tables& tables, const Wanted& wanted) {
 
 std::optional<std::string> missing_in_chain(Tables& tables, const Wanted& wanted) {
   const std::string chain = chain_of(wanted.attachment.owner);
-  const Texts seen = texts_in(tables, nat(wanted.family, chain));
-  if (seen == wanted.chain) return std::nullopt;
+  const Saved seen = tables.saved_rules(nat(wanted.family, chain));
+  if (std::equal(
+          seen.begin(), seen.end(), wanted.chain.begin(), wanted.chain.end(),
+          [](const Words& one, const std::string& rule) { return one == cni::words_of(rule); })) {
+    return std::nullopt;
+  }
   for (const std::string& rule : wanted.chain) {
     if (!contains(seen, rule)) return missing_rule(wanted.family, {"nat", chain, rule});
   }
@@ -125,7 +127,7 @@ std::optional<std::string> missing_of(Tables& tables, const Wanted& wanted) {
 }
 
 bool has_exceptions(Tables& tables, Family family, const Owner& owner) {
-  const Texts seen = texts_in(tables, nat(family, chain_of(owner)));
+  const Saved seen = tables.saved_rules(nat(family, chain_of(owner)));
   const Texts ours = exceptions(family);
   return std::any_of(ours.begin(), ours.end(),
                      [&](const std::string& rule) { return contains(seen, rule); });

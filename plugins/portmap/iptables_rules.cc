@@ -1,12 +1,13 @@
 #include "plugins/portmap/iptables_rules.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <string_view>
 
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
-#include "plugins/common/xt_text.h"
+#include "plugins/common/xt_tables.h"
 
 namespace portmap::iptables {
 
@@ -34,8 +35,10 @@ std::string condition_word(const std::string& word) {
 }
 
 std::string mark_of(const Options& options) {
+  char text[sizeof "0x80000000/0x80000000"];
   const std::uint32_t mark = 1U << options.mark_bit;
-  return plugins::xt::mark_text(mark, mark);
+  std::snprintf(text, sizeof text, "0x%x/0x%x", mark, mark);
+  return text;
 }
 
 // " -d A -p tcp -m tcp --dport N", behind a source.

@@ -8,8 +8,8 @@
 #include "plugins/portmap/record.h"
 
 /// The texts of the iptables backend: names and rules are those of the reference, so that either
-/// removes what the other added. All rules are in plugins::xt::text_of()'s order of words, so that
-/// those of the kernel can be compared with them.
+/// removes what the other added. All rules are in the words and the order of iptables-save, so
+/// that what it prints can be compared with them.
 namespace portmap::iptables {
 
 constexpr const char* kDnatChain = "CNI-HOSTPORT-DNAT";

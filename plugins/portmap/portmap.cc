@@ -7,7 +7,7 @@
 #include "netlink/route/socket.h"
 #include "netlink/sysctl.h"
 #include "plugins/common/iptables_restore.h"
-#include "plugins/common/xtables_legacy.h"
+#include "plugins/common/xt_tables.h"
 #include "plugins/portmap/conditions.h"
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/conflict.h"

@@ -5,9 +5,7 @@ namespace that has some of everything. Needs root.
     unshare -n tests/fuzz/capture.py CORPUS     # writes CORPUS/<target>/*; then scripts/fuzz --merge
 """
 
-import ctypes
 import hashlib
-import os
 import pathlib
 import socket
 import struct
@@ -227,33 +225,10 @@ def refusals():
             save_answers("acks", NETLINK_SOCK_DIAG, 20, body)
 
 
-def legacy():
-    for six, (domain, level) in enumerate(((socket.AF_INET, 0), (socket.AF_INET6, 41))):
-        for table in (b"nat", b"filter"):
-            # struct ipt_getinfo
-            info = getsockopt(domain, level, 64, table.ljust(32, b"\0") + b"\0" * 52)
-            if not info:
-                continue
-            hooks = struct.unpack_from("=5I", info, 36)
-            underflows = struct.unpack_from("=5I", info, 56)
-            size = struct.unpack_from("=I", info, 80)[0]
-            entries = getsockopt(domain, level, 65,
-                                 table.ljust(32, b"\0") + struct.pack("=II", size, 0) + b"\0" * size)
-            places = (hooks[0], hooks[3], hooks[4]) if table == b"nat" else (hooks[2], underflows[2], 0)
-            head = bytes([six, *(min(place // 8, 255) for place in places)])
-            save("legacy_tables", head + entries[40:])
-
-
-def getsockopt(domain, level, option, buffer):
-    """getsockopt(2) with something in the buffer, which Python's has not."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    with socket.socket(domain, socket.SOCK_RAW, socket.IPPROTO_RAW) as asked:
-        data = ctypes.create_string_buffer(buffer, len(buffer))
-        size = ctypes.c_uint(len(buffer))
-        if libc.getsockopt(asked.fileno(), level, option, data, ctypes.byref(size)) != 0:
-            print(f"passed over: a legacy table: {os.strerror(ctypes.get_errno())}", file=sys.stderr)
-            return b""
-        return data.raw
+def saved():
+    for program in ("iptables-legacy-save", "ip6tables-legacy-save", "iptables-nft-save"):
+        done = subprocess.run([program], stdout=subprocess.PIPE, check=True)
+        save("iptables_save", done.stdout)
 
 
 def main():
@@ -264,7 +239,7 @@ def main():
     routes()
     tables()
     refusals()
-    legacy()
+    saved()
     del held
 
 

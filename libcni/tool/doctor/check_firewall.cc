@@ -107,6 +107,10 @@ Findings check_backends(const Node& node) {
                               name == "INPUT" || name == "OUTPUT";
         return built_in && (chain.table == "nat" || chain.table == "filter");
       });
+  if (node.firewall.lacks_legacy_save) {
+    return {{Level::kWarning, "tables of iptables-legacy are in use, and were not read",
+             "iptables-legacy-save is not installed", "install the package iptables"}};
+  }
   if (!of_nft || !node.firewall.has_legacy_rules) return {};
   return {{Level::kWarning, "both iptables-legacy and iptables-nft have rules",
            "each tool lists only its own rules, and a packet must pass both",

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "netlink/nf/legacy_forward.h"
+#include "libcni/plugin/iptables_save.h"
+#include "netlink/nf/legacy_table.h"
 #include "netlink/nf/match.h"
 #include "netlink/nf/socket.h"
 #include "netlink/types/error.h"
@@ -107,16 +108,57 @@ void add_exemptions(NfSocket& socket, Firewall& into) {
   }
 }
 
-void add_legacy_exemptions(Family family, Firewall& into) {
-  const auto legacy = netlink::nf::read_legacy_postrouting(family);
-  if (!legacy) return;
+// "-s 10.1.0.0/24": any of the family without it; nothing where it is inverted or cannot be told.
+std::optional<Cidr> source_of(const cni::Words& rule, Family family) {
+  const auto at = std::find(rule.begin(), rule.end(), "-s");
+  if (at == rule.end()) return Cidr{netlink::Ip::any(family), 0};
+  if ((at != rule.begin() && at[-1] == "!") || at + 1 == rule.end()) return std::nullopt;
+  return Cidr::parse(at[1]);
+}
+
+void add_legacy_exemptions(const cni::SavedTable& nat, Family family, Firewall& into) {
   const bool v4 = family == Family::kIpv4;
-  for (const auto& rule : legacy->rules) {
-    if (!rule.source || !(rule.accepts || rule.returns)) continue;
+  for (const auto& [chain, words] : nat.rules) {
+    if (chain != "POSTROUTING" || words.empty()) continue;
+    if (words.back() != "ACCEPT" && words.back() != "RETURN") continue;
+    const auto source = source_of(words, family);
+    if (!source) continue;
     into.exemptions.push_back(
-        {v4 ? "iptables-legacy nat POSTROUTING" : "ip6tables-legacy nat POSTROUTING",
-         *rule.source});
+        {v4 ? "iptables-legacy nat POSTROUTING" : "ip6tables-legacy nat POSTROUTING", *source});
   }
+}
+
+// Pairs of an option and its value; whatever is not about the links makes a rule narrow.
+ForwardRule rule_of(const cni::Words& words) {
+  ForwardRule out;
+  for (std::size_t i = 0; i + 1 < words.size() && !out.is_narrow; i += 2) {
+    if (words[i] == "-i") {
+      out.in = words[i + 1];
+    } else if (words[i] == "-o") {
+      out.out = words[i + 1];
+    } else {
+      out.is_narrow = words[i] != "-j";
+    }
+  }
+  out.accepts = !words.empty() && words.back() == "ACCEPT";
+  return out;
+}
+
+void add_legacy_forward(const cni::SavedTable& filter, Family family, Firewall& into) {
+  const bool v4 = family == Family::kIpv4;
+  const auto policy = filter.chains.find("FORWARD");
+  ForwardChain out{
+      .name = v4 ? "iptables-legacy filter FORWARD" : "ip6tables-legacy filter FORWARD",
+      .of_iptables = true,
+      .legacy = true,
+      .v4 = v4,
+      .v6 = !v4,
+      .drops = policy != filter.chains.end() && policy->second == "DROP",
+      .rules = {}};
+  for (const auto& [chain, words] : filter.rules) {
+    if (chain == "FORWARD") out.rules.push_back(rule_of(words));
+  }
+  into.forward.push_back(std::move(out));
 }
 
 std::string port_text(const Bytes& key) {
@@ -160,25 +202,17 @@ void add_masquerading(NfSocket& socket, Firewall& into) {
 
 void add_legacy(Firewall& into) {
   for (const Family family : {Family::kIpv4, Family::kIpv6}) {
-    const bool v4 = family == Family::kIpv4;
-    for (const char* table : {"nat", "filter"}) {
-      into.has_legacy_rules |= netlink::nf::has_legacy_rules(family, table);
+    for (const std::string table : {"nat", "filter"}) {
+      if (!netlink::nf::legacy_in_use(family, table)) continue;
+      const auto saved = cni::read_saved(family, cni::XtablesVariant::kLegacy, table);
+      if (!saved) {
+        into.lacks_legacy_save = into.has_legacy_rules = true;  // for all that is known
+        continue;
+      }
+      into.has_legacy_rules |= !saved->rules.empty();
+      if (table == "nat") add_legacy_exemptions(*saved, family, into);
+      if (table == "filter") add_legacy_forward(*saved, family, into);
     }
-    add_legacy_exemptions(family, into);
-    const auto legacy = netlink::nf::read_legacy_forward(family);
-    if (!legacy) continue;
-    ForwardChain out{
-        .name = v4 ? "iptables-legacy filter FORWARD" : "ip6tables-legacy filter FORWARD",
-        .of_iptables = true,
-        .legacy = true,
-        .v4 = v4,
-        .v6 = !v4,
-        .drops = legacy->drops,
-        .rules = {}};
-    for (const auto& rule : legacy->rules) {
-      out.rules.push_back({rule.in, rule.out, rule.is_narrow, rule.accepts});
-    }
-    into.forward.push_back(std::move(out));
   }
 }
 

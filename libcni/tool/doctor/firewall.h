@@ -43,11 +43,13 @@ struct Firewall {
   std::vector<NatExemption> exemptions;
   std::vector<Owned> owned;
   bool has_legacy_rules = false;
+  bool lacks_legacy_save = false;  ///< the legacy tables are in use, and cannot be read
   bool has_table(const std::string& name) const;
   bool has_chain(const std::string& name) const;
 };
 
-/// Lists it. \throws netlink::Error.
+/// Lists it. Runs iptables-save where the legacy tables are in use. \throws netlink::Error,
+/// cni::Error.
 Firewall read_firewall();
 
 }  // namespace tool::doctor
