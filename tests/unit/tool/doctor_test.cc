@@ -223,12 +223,12 @@ TEST_CASE("doctor: networks that are no way of the node's share its subnets as t
   node.links.push_back({.index = 1, .name = "up0"});
   node.routes.push_back({.dst = *Cidr::parse("10.0.0.0/24"), .link = 1});
   const auto lan = span("10.0.0.0/24", "10.0.0.100", "10.0.0.199", "10.0.0.1");
-  node.pools.push_back({"lan", "f", "d", {{lan}}, {}});
+  node.pools.push_back({"lan", "f", "d", {{{lan}}}, {}});
   CHECK(check_routes(node).empty());
   CHECK(check_uplink(node).empty());
   add_network(node, R"({"cniVersion": "1.1.0", "name": "net", "plugins": [
                         {"type": "bridge", "isGateway": true}]})");
-  node.pools.push_back({"net", "f", "d", {{lan}}, {}});
+  node.pools.push_back({"net", "f", "d", {{{lan}}}, {}});
   CHECK(check_subnets(node).empty());
   REQUIRE(check_routes(node).size() == 1);
   CHECK(check_routes(node)[0].level == Level::kError);
