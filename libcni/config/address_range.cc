@@ -49,8 +49,7 @@ AddressRange AddressRange::make(const Cidr& subnet, std::optional<Ip> start, std
 }
 
 std::uint64_t AddressRange::size() const {
-  const std::uint64_t all = netlink::count(start, end);
-  return all != kMany && contains(gateway) ? all - 1 : all;
+  return contains(gateway) ? netlink::count_but_one(start, end) : netlink::count(start, end);
 }
 
 const AddressRange* RangeSet::find(const Ip& ip) const {

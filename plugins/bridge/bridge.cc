@@ -70,8 +70,8 @@ Link route_pod(const Context& context, const Link& bridge, const plugins::PodInt
   return device;
 }
 
-// Whether the container interface was removed. The config of ADD may have had other keys than that of DEL:
-// the kernel is asked for rules in any case.
+// Whether the container interface was removed. The config of ADD may have had other keys than that
+// of DEL: the kernel is asked for rules in any case.
 bool disconnect(const cni::Request& request, const DelConf& conf, cni::BestEffort& each) {
   plugins::Masquerade masquerade{request.network, request.container_id, request.ifname, {}};
   each("look up the addresses", [&] {  // as long as the interface shows them

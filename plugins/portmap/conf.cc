@@ -264,10 +264,9 @@ constexpr auto kKeys = cni::keys(
          .maximum = kMostMarkBit}),
     cni::custom<read_conditions_v4>(
         {.name = "conditionsV4",
-         .description =
-             "more conditions for IPv4 traffic to be redirected, in the words of the "
-             "backend: `[\"!\", \"-s\", \"192.0.2.0/24\"]` or `[\"ip\", \"saddr\", "
-             "\"!=\", \"192.0.2.0/24\"]`. In nft's language they need nft on the node",
+         .description = "more conditions for IPv4 traffic to be redirected, in the words of the "
+                        "backend: `[\"!\", \"-s\", \"192.0.2.0/24\"]` or `[\"ip\", \"saddr\", "
+                        "\"!=\", \"192.0.2.0/24\"]`. In nft's language they need nft on the node",
          .lists = 1,
          .pattern = "^[^;\\n\\r\\u0000]*$",
          .fits = is_condition,
