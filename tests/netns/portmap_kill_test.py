@@ -67,7 +67,7 @@ class Stage:
 
 
 def kills(arguments):
-    """Kills so many plugins on one node before their end; returns [killed before their end, what is wrong]."""
+    """Kills plugins on one node until so many did not reach their end; returns [how many, what is wrong]."""
     row, seed, count = arguments
     chance = random.Random(seed)
     cleanups = []
@@ -82,9 +82,12 @@ def kills(arguments):
             stage.call("DEL", one, 2)
             one.remove()
         before, killed, n, wrong = snapshot(), 0, 0, []
-        while killed < count and n < 3 * count:  # some come too late
-            said = one_kill(stage, chance, statistics.median(usual))
+        longest = 1.2 * statistics.median(usual)
+        while killed < count:
+            said = one_kill(stage, chance, longest)
             killed, n = killed + said[0], n + 1
+            # A verb takes longer or less with what else runs: seven kills of ten come in time.
+            longest *= 1.1 if said[0] else 0.8
             if said[1]:
                 wrong.append(f"seed {seed}, round {n}: {said[1]}")
                 if len(wrong) > 3:
@@ -105,14 +108,14 @@ def kills(arguments):
             cleanup()
 
 
-def one_kill(stage, chance, usual):
+def one_kill(stage, chance, longest):
     """Kills an ADD or a DEL somewhere; the next ADD of the same port must work, at once."""
     number = chance.choice((2, 3))
     victim = stage.container()
     verb = chance.choice(("ADD", "ADD", "DEL"))
     if verb == "DEL" and not (added := stage.call("ADD", victim, number)).ok:
         return False, f"ADD before DEL: {added}"
-    outcome = stage.call(verb, victim, number, kill_after=chance.uniform(0, 1.2 * usual))
+    outcome = stage.call(verb, victim, number, kill_after=chance.uniform(0, longest))
     killed = outcome.status == -signal.SIGKILL
     victim.remove()
     newest = stage.container()
@@ -147,7 +150,6 @@ class Killed(suite.NodeTest):
         print(f"     {killed} were killed before their end", flush=True)
         if wrong:
             self.fail("\n     ".join([f"{len(wrong)} wrong:", *(w[:1500] for w in wrong[:8])]))
-        self.assertGreaterEqual(killed, count)
 
 
 if __name__ == "__main__":
