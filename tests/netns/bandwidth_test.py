@@ -249,7 +249,7 @@ class Macvlan(BandwidthTest):
         before = snapshot()
         error = self.assert_error(self.call("ADD", one, **keys or EGRESS), 999)
         self.assertIn("no veth peer", error["msg"])
-        self.assertIn('egressMode "pod"', error["details"])
+        self.assertIn('"egressMode" "pod"', error["details"])
         self.assert_same(before)
 
     def test_is_limited_in_the_pod(self):

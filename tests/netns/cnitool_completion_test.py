@@ -157,7 +157,7 @@ class Manual(unittest.TestCase):
 
     def test_man_renders_it_without_a_warning(self):
         text = self.rendered()
-        self.assertIn("cnitool - Runs the plugins of CNI networks by hand", text)
+        self.assertIn("cnitool - Calls the plugins of CNI networks from the command line", text)
         self.assertIn("/var/lib/cni/results", text)
 
     def test_every_command_is_in_it_and_every_option(self):
