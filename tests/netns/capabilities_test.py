@@ -252,8 +252,9 @@ class Plugins(Stage):
     def removal(self, verb, conf):
         """Which of its sendmsg calls removes the link, seen in a run of another pod's."""
         other = self.pod()
-        self.assert_ok(cni("bridge", "ADD", {k: v for k, v in conf.items() if "/" not in k},
-                           netns=other.path, container="other"))
+        result = self.assert_ok(cni("bridge", "ADD", {k: v for k, v in conf.items() if "/" not in k},
+                                    netns=other.path, container="other"))
+        conf = conf | {"prevResult": result}
         keep = [{"containerID": "pod1", "ifname": "eth0"}]
         if verb == "GC":
             conf = conf | {"cni.dev/valid-attachments": keep}

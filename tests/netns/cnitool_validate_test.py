@@ -170,7 +170,7 @@ KEYS = [
      ["error: plugins[0].ipam.subnett: unknown key (did you mean subnet?)"]),
     ("a subnet that is none", ipam('"host-local", "ranges": [[{"subnet": §"10.1.2.0"}]]'),
      ["error: plugins[0].ipam.ranges[0][0].subnet: expected an address with prefix length (CIDR "
-      'notation, as 10.1.2.0/24): "10.1.2.0"']),
+      'notation, for example 10.1.2.0/24): "10.1.2.0"']),
     ("a required key that is missing", ipam('"static", "addresses": [§{"gateway": "10.1.2.1"}]'),
      ["error: plugins[0].ipam.addresses[0].address: expected an address with prefix length (CIDR "
       "notation, for example 10.1.2.0/24): the key is missing"]),
