@@ -63,7 +63,8 @@ bool is_usable(const Checked& in, const std::string& type, const std::string& ke
 }
 
 void add(const Checked& in, const cni::Complaint& complaint) {
-  const bool of_key = complaint.what == "unknown key" || complaint.what.starts_with("duplicate key");
+  const bool of_key =
+      complaint.what == "unknown key" || complaint.what.starts_with("duplicate key");
   in.diagnostics.add(in.document(), in.at(complaint.path),
                      {.what = complaint.what, .suggestion = complaint.suggestion},
                      of_key ? At::kKey : At::kValue);
