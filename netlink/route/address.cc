@@ -33,11 +33,9 @@ LinkAddress decode_address(const Reply& reply) {
   for (const auto& [type, value] : reply.attributes(sizeof head)) {
     if (type == IFA_FLAGS) flags = read_struct<std::uint32_t>(value);
     if (value.size() != 4 && value.size() != 16) continue;
-    const auto cidr = [&] {
-      return Cidr::from_bytes(value.data(), value.size(), head.ifa_prefixlen);
-    };
-    if (type == IFA_LOCAL) local = cidr();
-    if (type == IFA_ADDRESS) address = cidr();
+    if (type != IFA_LOCAL && type != IFA_ADDRESS) continue;
+    (type == IFA_LOCAL ? local : address) =
+        Cidr::from_bytes(value.data(), value.size(), head.ifa_prefixlen);
   }
   // IFA_ADDRESS is the other end of a point-to-point link; IPv6 has no IFA_LOCAL otherwise.
   out.cidr = local.value_or(address.value_or(Cidr()));

@@ -11,7 +11,6 @@ namespace {
 
 using cni::cat;
 using cni::Words;
-using netlink::nf::ChainId;
 using netlink::nf::NfSocket;
 using plugins::XtablesVariant;
 using plugins::xt::nat;
