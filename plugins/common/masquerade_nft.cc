@@ -12,7 +12,6 @@
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
 #include "netlink/nf/match.h"
-#include "netlink/route/socket.h"
 #include "netlink/types/error.h"
 
 namespace plugins::nft {
@@ -136,30 +135,15 @@ std::vector<std::optional<Element>> seen_elements(NfSocket& socket,
   return out;
 }
 
-// Ownership as everywhere: a host veth has the owner for its alias as long as its pod exists.
-void require_gone(const Element& seen, const Cidr& address) {
-  const std::string owner = seen.comment.substr(0, cni::OwnerTag("", "", "").prefix().size());
-  netlink::RouteSocket host;
-  for (const auto& link : host.links_of_kind("veth")) {
-    if (!link.alias.starts_with(owner)) continue;
-    throw cni::Error(cni::Code::kInternal,
-                     cat("masquerade '", address.ip.str(), "': another attachment has the address"),
-                     cat("'", link.alias, "' by '", link.name, "'"));
-  }
-}
-
 void plan_elements(NfSocket& socket, const Masquerade& m, Batch& batch) {
   const auto seen = seen_elements(socket, m.addresses);
-  const std::string owner = tag_of(m).prefix();
   for (std::size_t i = 0; i < seen.size(); ++i) {
     const Cidr& address = m.addresses[i];
     const Element wanted = element_of(m, address);
     if (seen[i] == wanted) continue;
     const SetId set = pods(address.ip.family());
-    if (seen[i]) {
-      if (!seen[i]->comment.starts_with(owner)) require_gone(*seen[i], address);
-      batch.remove(set, {wanted.key});
-    }
+    // The last ADD has the address: DEL of the one before leaves an element of another owner.
+    if (seen[i]) batch.remove(set, {wanted.key});
     batch.add_new(set, {wanted});
   }
 }
