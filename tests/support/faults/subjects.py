@@ -35,7 +35,7 @@ SUBJECTS = {
     "host-local": ({"type": "host-local", "ipam": IPAM}, None),
     "bridge": (BRIDGE, None),
     "bridge, iptables": (BRIDGE | {"ipMasqBackend": "iptables"}, None),
-    "bridge, macspoofchk and static": (BRIDGE | {"macspoofchk": True, "ipam": STATIC}, None),
+    "bridge, macspoofchk and static": (BRIDGE | {"macspoofchk": True, "ipMasq": False, "ipam": STATIC}, None),
     "bridge, in its host-local": (BRIDGE, "host-local"),
     "portmap": (PORTMAP, None),
     "portmap, iptables": (PORTMAP | {"backend": "iptables"}, None),
