@@ -27,9 +27,8 @@ bool can_masquerade(netlink::nf::NfSocket& socket);
 netlink::nf::Batch plan_chains(const std::vector<netlink::nf::Bytes>& seen,
                                const std::vector<netlink::Cidr>& addresses);
 
-/// Adds what is missing of it. An element of an attachment whose host veth is gone is replaced.
-/// False, and nothing done, where the kernel cannot do it and that is to be an answer.
-/// \throws cni::Error where another attachment has one of the addresses.
+/// Adds the missing parts. An element of another attachment is replaced: the last ADD owns the
+/// address. With only_if_able false is returned, and nothing changed, if the kernel lacks a part.
 bool add(netlink::nf::NfSocket& socket, const Masquerade& masquerade, bool only_if_able = false);
 
 /// Chain masq_checks of earlier versions and the reference plugin.

@@ -413,7 +413,7 @@ class Planted(suite.NodeTest):
             self.assertEqual(any(len(name) == 16 for name in os.listdir("/run/disk/ports/portmap")),
                              there)
 
-    def test_what_is_kept_is_not_for_everybody(self):
+    def test_state_files_are_readable_by_root_alone(self):
         """Files that others on the node have no business with. What stays readable as the
         reference's is, directories and lock, holds no more than names."""
         tool.use({"cniVersion": "1.1.0", "name": "net1", "plugins": [

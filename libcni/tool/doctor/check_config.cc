@@ -65,7 +65,7 @@ Findings check_permissions(const Node& node) {
       out.push_back(
           {Level::kError,
            cat("'", place.path, "' is writable by group or others (mode ", octal(place.mode), ")"),
-           "any user who can write there can run programs as root",
+           "a user with write access can run programs as root",
            cat("chmod go-w ", place.path)});
     }
     if (place.uid != 0) {
