@@ -1,36 +1,29 @@
-# cni_plugin(NAME [LINK libraries...]): the library plugin_NAME of all that is in plugins/NAME but a
-# main.cc, which the unit tests link.
+# cni_plugin(NAME [LINK libraries...]): the library plugin_NAME of all that is in plugins/NAME, which the
+# unit tests link.
 function(cni_plugin name)
   cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/plugins/${name}/*.cc)
-  list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
   string(REPLACE "-" "_" target plugin_${name})
-  add_library(${target} STATIC EXCLUDE_FROM_ALL ${sources})  # with musl another build has what needs it
+  add_library(${target} STATIC EXCLUDE_FROM_ALL ${sources})
   target_link_libraries(${target} PUBLIC libcni ${arg_LINK})
 endfunction()
 
-# cni_program(NAME SOURCE source [STATIC] PLUGINS names...): the executable of some plugins. STATIC is
-# one static-pie file that needs nothing of the host; otherwise libc is the host's.
+# cni_program(NAME SOURCE source PLUGINS names...): the multi-call binary of the plugins, a static-pie file
+# that needs nothing of the host.
 function(cni_program name)
-  cmake_parse_arguments(arg "STATIC" "SOURCE" "PLUGINS" ${ARGN})
+  cmake_parse_arguments(arg "" "SOURCE" "PLUGINS" ${ARGN})
   add_executable(${name} ${arg_SOURCE})
   foreach(plugin IN LISTS arg_PLUGINS)
     string(REPLACE "-" "_" target plugin_${plugin})
     target_link_libraries(${name} PRIVATE ${target})
-    # Called by the plugin's name it is the plugin.
+    # argv[0] selects the plugin.
     set(link ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${plugin})
     add_custom_command(TARGET ${name} POST_BUILD
                        COMMAND ${CMAKE_COMMAND} -E create_symlink ${name} ${link} VERBATIM)
     install(FILES ${link} DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/cni COMPONENT plugins)
   endforeach()
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/cni COMPONENT plugins)
-  if(CNI_SANITIZE)
-    return()
-  endif()
-  target_link_options(${name} PRIVATE $<$<CONFIG:Release>:-s>)
-  if(arg_STATIC)
-    target_link_options(${name} PRIVATE -static-pie)
-  else()
-    target_link_options(${name} PRIVATE -pie -static-libstdc++ -static-libgcc)
+  if(NOT CNI_SANITIZE)
+    target_link_options(${name} PRIVATE $<$<CONFIG:Release>:-s> -static-pie)
   endif()
 endfunction()

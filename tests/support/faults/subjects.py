@@ -35,6 +35,7 @@ SUBJECTS = {
     "host-local": ({"type": "host-local", "ipam": IPAM}, None),
     "bridge": (BRIDGE, None),
     "bridge, iptables": (BRIDGE | {"ipMasqBackend": "iptables"}, None),
+    # Two pods with one address share its masquerading element: see plugins/bridge/README.md.
     "bridge, macspoofchk and static": (BRIDGE | {"macspoofchk": True, "ipMasq": False, "ipam": STATIC}, None),
     "bridge, in its host-local": (BRIDGE, "host-local"),
     "portmap": (PORTMAP, None),
