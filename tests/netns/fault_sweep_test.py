@@ -46,8 +46,9 @@ SURROUNDED = [(f"{subject}: {verb}", (subject, verb)) for subject in surrounding
 
 
 def share(tried):
-    """One in STEP of them, by chance: another one for each OFFSET; of these, the PART."""
-    chosen = random.Random(len(tried)).sample(range(len(tried)), len(tried))[OFFSET % STEP::STEP]
+    """One in STEP of them, at least one, by chance: another one for each OFFSET; of these, the PART."""
+    first = OFFSET % max(1, min(STEP, len(tried)))
+    chosen = random.Random(len(tried)).sample(range(len(tried)), len(tried))[first::STEP]
     return [tried[index] for index in sorted(chosen)][PART - 1::PARTS]
 
 
