@@ -34,6 +34,7 @@ def enter_unless(able, lack):
         return
     print(f"{lack}: in a virtual machine", flush=True)
     os.environ["PATCHBAY_GUEST"] = "1"
+    os.environ.setdefault("VM_TIMEOUT", "1400")  # for what hangs: emulated, beside others
     done = subprocess.run([os.path.join(ROOT, "scripts/vm"), sys.executable, *sys.argv],
                           check=False)
     if done.returncode == SKIPPED:
