@@ -65,8 +65,7 @@ Findings check_permissions(const Node& node) {
       out.push_back(
           {Level::kError,
            cat("'", place.path, "' is writable by group or others (mode ", octal(place.mode), ")"),
-           "a user with write access can run programs as root",
-           cat("chmod go-w ", place.path)});
+           "a user with write access can run programs as root", cat("chmod go-w ", place.path)});
     }
     if (place.uid != 0) {
       out.push_back({Level::kWarning,
