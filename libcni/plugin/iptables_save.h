@@ -14,6 +14,9 @@ namespace cni {
 /// Which of the two iptables, each with tables of its own.
 enum class XtablesVariant { kNft, kLegacy };
 
+inline constexpr XtablesVariant kXtablesVariants[] = {XtablesVariant::kNft,
+                                                      XtablesVariant::kLegacy};
+
 /// The program of a variant: "iptables-legacy-save", or "iptables-save" where that is of the
 /// variant; what is "save" or "restore". Nothing where the node has none.
 std::optional<std::string> find_iptables(netlink::Family family, XtablesVariant variant,

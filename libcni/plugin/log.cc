@@ -22,11 +22,6 @@ namespace {
 using nlohmann::ordered_json;
 using std::chrono::microseconds;
 
-std::string_view lookup(const Env& env, std::string_view name) {
-  const auto it = env.find(name);
-  return it == env.end() ? std::string_view() : std::string_view(it->second);
-}
-
 // RFC 3339, in UTC.
 std::string now_text() {
   timespec now{};

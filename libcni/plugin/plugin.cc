@@ -221,8 +221,7 @@ int validate(const Plugin& plugin, const Invocation& invocation) {
 int plugin_main(const Plugin& plugin, int argc, char** argv) {
   if (argc > 1) return answer(plugin, argc, argv);
   Invocation invocation{.env = environment_for_plugins()};
-  const auto command = invocation.env.find("CNI_COMMAND");
-  if (command == invocation.env.end() || command->second.empty()) {
+  if (lookup(invocation.env, "CNI_COMMAND").empty()) {
     note(about(plugin));
     return 0;
   }

@@ -15,11 +15,6 @@ namespace cni {
 
 namespace {
 
-std::string lookup(const Env& env, std::string_view name) {
-  const auto it = env.find(name);
-  return it == env.end() ? std::string() : it->second;
-}
-
 struct Needs {
   bool id, netns, ifname, path;
 };
@@ -45,11 +40,11 @@ void require_utf8(const char* variable, const std::string& value) {
 // The reference's order: each variable in turn, validated where it is required; then what is
 // missing.
 void take_variables(const Env& env, Request& request) {
-  const std::string command = lookup(env, "CNI_COMMAND");
+  const std::string_view command = lookup(env, "CNI_COMMAND");
   const Needs needs = needs_of(command);
   std::string missing;
   const auto take = [&](const char* name, bool required) {
-    std::string value = lookup(env, name);
+    std::string value(lookup(env, name));
     if (value.empty() && required) missing += cat(missing.empty() ? "" : ",", name);
     return value;
   };
@@ -83,7 +78,7 @@ std::string read_name(const nlohmann::json& conf) {
   return name;
 }
 
-Command read_command(const std::string& text) {
+Command read_command(std::string_view text) {
   for (const Command c : {Command::kAdd, Command::kDel, Command::kCheck, Command::kGc,
                           Command::kStatus, Command::kVersion, Command::kRepair}) {
     if (str(c) == text) return c;
@@ -134,6 +129,11 @@ Env environment_where(Wanted&& wanted) {
 }
 
 }  // namespace
+
+std::string_view lookup(const Env& env, std::string_view name) {
+  const auto it = env.find(name);
+  return it == env.end() ? std::string_view() : std::string_view(it->second);
+}
 
 Env current_environment() {
   return environment_where([](std::string_view) { return true; });
@@ -231,7 +231,7 @@ netlink::NetNs open_netns(const Request& request) try {
 void require_foreign_netns(const Request& request) {
   const Command command = request.command;
   if (command != Command::kAdd && command != Command::kDel && command != Command::kRepair) return;
-  std::string override_value = lookup(request.env, "CNI_NETNS_OVERRIDE");
+  std::string override_value(lookup(request.env, "CNI_NETNS_OVERRIDE"));
   for (char& c : override_value) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (override_value == "1" || override_value == "true" || request.netns.empty()) return;
   if (netlink::NetNs::is_current(request.netns)) {

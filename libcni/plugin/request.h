@@ -17,6 +17,9 @@ namespace cni {
 /// The environment of one run.
 using Env = std::map<std::string, std::string, std::less<>>;
 
+/// The value of a variable; empty where it is not set.
+std::string_view lookup(const Env& env, std::string_view name);
+
 /// The environment of this process.
 Env current_environment();
 /// What of it is meant for a plugin: CNI_*, PATCHBAY_* and TRACEPARENT.

@@ -274,7 +274,7 @@ std::vector<std::string> KernelState::addresses_of(int index) const {
 KernelState KernelState::read() {
   netlink::RouteSocket socket;
   KernelState out{.links = socket.links(), .addresses = socket.addresses(), .routes = {}};
-  for (const auto family : {netlink::Family::kIpv4, netlink::Family::kIpv6}) {
+  for (const auto family : netlink::kFamilies) {
     for (const auto& route : socket.routes(family)) out.routes.push_back(route);
   }
   return out;

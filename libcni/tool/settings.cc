@@ -16,8 +16,8 @@ using cni::Code;
 using cni::Error;
 
 std::string variable(const cni::Env& env, std::string_view name, std::string_view otherwise) {
-  const auto it = env.find(name);
-  return std::string(it == env.end() || it->second.empty() ? otherwise : it->second);
+  const std::string_view value = cni::lookup(env, name);
+  return std::string(value.empty() ? otherwise : value);
 }
 
 std::string absolute(const std::string& path) {

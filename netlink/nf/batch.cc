@@ -83,7 +83,7 @@ Message encode_one(const DeleteTable& table) {
   return m;
 }
 
-struct Encoder {
+struct ChangeEncoder {
   std::uint32_t number;
 
   template <class One>
@@ -152,7 +152,7 @@ std::string rule_text(const Rule& rule) {
 std::string ChainId::str() const { return cat(name_of(family), " ", table, " ", chain); }
 
 std::vector<Message> encode(const Change& change, std::uint32_t number) {
-  return std::visit(Encoder{number}, change);
+  return std::visit(ChangeEncoder{number}, change);
 }
 
 std::string describe(const Change& change) { return std::visit(Describer{}, change); }

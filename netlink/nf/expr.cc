@@ -17,7 +17,7 @@ void put_data(Message& m, std::uint16_t attribute, const Bytes& data) {
   m.nest(attribute, [&] { m.put(NFTA_DATA_VALUE, data); });
 }
 
-struct Encoder {
+struct ExprEncoder {
   Message& m;
 
   template <class Fill>
@@ -186,7 +186,7 @@ std::optional<Verdict> verdict_in(const Attributes& data) {
                  verdict.text(NFTA_VERDICT_CHAIN)};
 }
 
-void encode(Message& message, const Expr& expr) { std::visit(Encoder{message}, expr); }
+void encode(Message& message, const Expr& expr) { std::visit(ExprEncoder{message}, expr); }
 
 Expr decode_expr(const Attributes& element) {
   const std::string_view name = element.find(NFTA_EXPR_NAME).text();

@@ -1,6 +1,6 @@
 #include "netlink/nf/nfnetlink.h"
 
-#include <arpa/inet.h>
+#include <endian.h>
 #include <linux/netfilter/nfnetlink.h>
 
 #include <cstdio>
@@ -14,7 +14,7 @@ namespace {
 nfgenmsg head_of(TableFamily family, int resource) {
   return {.nfgen_family = static_cast<std::uint8_t>(family),
           .version = NFNETLINK_V0,
-          .res_id = ::htons(static_cast<std::uint16_t>(resource))};
+          .res_id = htobe16(static_cast<std::uint16_t>(resource))};
 }
 
 Message message_of(int subsystem, int type, int flags, TableFamily family) {

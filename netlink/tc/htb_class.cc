@@ -5,15 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <limits>
 
+#include "netlink/tc/ticks.h"
 #include "netlink/types/error.h"
 
 namespace netlink::tc {
 
 namespace {
-
-constexpr std::uint32_t kMost32 = std::numeric_limits<std::uint32_t>::max();
 
 tcmsg head_of(const Link& link, const HtbClass& wanted) {
   tcmsg head{};

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <limits>
 #include <string_view>
 
+#include "netlink/tc/ticks.h"
 #include "netlink/types/error.h"
 
 namespace netlink::tc {
@@ -16,7 +16,6 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr std::uint32_t kMost32 = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t kHtbVersion = 3, kHtbRateToQuantum = 10;
 
 void put_u32_if(Message& message, std::uint16_t attribute,

@@ -12,6 +12,8 @@ namespace netlink {
 
 enum class Family : std::uint8_t { kIpv4 = 4, kIpv6 = 6 };
 
+inline constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
+
 /// An IPv4 or IPv6 address in network byte order. Ordered by family, then numerically.
 /// The text form is RFC 5952; an IPv4-mapped IPv6 address is read as the IPv4 address.
 class Ip {

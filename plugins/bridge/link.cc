@@ -176,7 +176,7 @@ Link ensure_gateway(RouteSocket& host, const Link& bridge, const Conf& conf,
                     const cni::Result& result) {
   const cni::Phase phase("gateway");
   const Link device = conf.vlan != 0 ? ensure_vlan_gateway(host, bridge, conf) : bridge;
-  for (const auto family : {netlink::Family::kIpv4, netlink::Family::kIpv6}) {
+  for (const auto family : netlink::kFamilies) {
     std::vector<cni::Cidr> gateways;
     for (const cni::Address& address : result.ips) {
       if (address.cidr.ip.family() != family || !address.gateway) continue;

@@ -209,7 +209,7 @@ void check_interface(const PodInterface& interface, const Result& result) {
                        cat("Failed to match addr ", address.cidr.str(), " on interface ", name));
     }
   }
-  for (const netlink::Family family : {netlink::Family::kIpv4, netlink::Family::kIpv6}) {
+  for (const netlink::Family family : netlink::kFamilies) {
     const bool v4 = family == netlink::Family::kIpv4;
     if (std::none_of(result.routes.begin(), result.routes.end(),
                      [v4](const auto& route) { return route.dst.ip.is_v4() == v4; })) {

@@ -18,14 +18,13 @@ namespace {
 using netlink::cat;
 using netlink::Cidr;
 using netlink::Family;
+using netlink::kFamilies;
 using netlink::nf::Batch;
 using netlink::nf::ChainId;
 using netlink::nf::NfSocket;
 using netlink::nf::Rule;
 using netlink::nf::Side;
 using Part = ChainState::Part;
-
-constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
 
 std::string chain_of(const Masquerade& m) {
   return cni::masquerade_chain(m.network, m.container_id);
@@ -145,7 +144,7 @@ struct SeenJump {
 std::vector<SeenJump> all_jumps(NfSocket* socket) {
   std::vector<SeenJump> out;
   for (const Family family : kFamilies) {
-    for (const auto variant : {XtablesVariant::kNft, XtablesVariant::kLegacy}) {
+    for (const auto variant : cni::kXtablesVariants) {
       for (const Rule& rule : Tables(socket, variant).rules(nat(family, "POSTROUTING"))) {
         const auto comment = netlink::nf::xt_comment_of(rule.exprs);
         out.push_back({netlink::nf::target_of(rule.exprs), comment});

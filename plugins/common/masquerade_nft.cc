@@ -22,6 +22,7 @@ using netlink::Attributes;
 using netlink::cat;
 using netlink::Cidr;
 using netlink::Family;
+using netlink::kFamilies;
 using netlink::nf::Batch;
 using netlink::nf::Bytes;
 using netlink::nf::Chain;
@@ -47,7 +48,6 @@ constexpr const char* kPostrouting = "postrouting";
 // (NF_IP_PRI_NAT_SRC), where the chain that was made last is the first one: who has rules for pods
 // is asked before us.
 constexpr std::int32_t kPriority = 150;
-constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
 
 ChainId chain(std::string name) { return {TableFamily::kInet, kTable, std::move(name)}; }
 

@@ -25,7 +25,7 @@ struct SetDown {
 // The first address of each family; the kernel gives them to "lo" when it comes up.
 std::vector<cni::Address> loopback_addresses(RouteSocket& pod, const netlink::Link& lo) {
   std::vector<cni::Address> out;
-  for (const auto family : {netlink::Family::kIpv4, netlink::Family::kIpv6}) {
+  for (const auto family : netlink::kFamilies) {
     const auto addresses = pod.addresses(lo, family);
     for (const auto& address : addresses) {
       if (address.cidr.ip.is_loopback()) continue;

@@ -31,8 +31,6 @@ using plugins::XtablesVariant;
 using plugins::xt::nat;
 using plugins::xt::Tables;
 
-constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
-constexpr XtablesVariant kVariants[] = {XtablesVariant::kNft, XtablesVariant::kLegacy};
 constexpr int kAttempts = 5;
 
 bool has_claims(const Attachment& attachment, Family family) {
@@ -238,11 +236,11 @@ void add_family(NfSocket* socket, Family family, const Attachment& attachment,
 }  // namespace
 
 void add(NfSocket* socket, const Attachment& attachment, const PodAddresses& pod) {
-  for (const Family family : kFamilies) {
+  for (const Family family : netlink::kFamilies) {
     if (has_claims(attachment, family)) require_mark_chain(socket, family, attachment.options);
   }
   try {
-    for (const Family family : kFamilies) add_family(socket, family, attachment, pod);
+    for (const Family family : netlink::kFamilies) add_family(socket, family, attachment, pod);
   } catch (const std::exception&) {
     cni::BestEffort()("roll back", [&] { remove(socket, attachment.owner); });
     throw;
@@ -254,11 +252,11 @@ void remove(NfSocket* socket, const Owner& owner) {
   if (socket != nullptr) {
     each("nf_tables", [&] {
       socket->commit_planned([&](Batch& batch) {
-        for (const Family family : kFamilies) plan_remove(*socket, family, owner, batch);
+        for (const Family family : netlink::kFamilies) plan_remove(*socket, family, owner, batch);
       });
     });
   }
-  for (const Family family : kFamilies) {
+  for (const Family family : netlink::kFamilies) {
     each("iptables", [&] { remove_legacy(family, owner); });
   }
   each.finish();
@@ -266,9 +264,9 @@ void remove(NfSocket* socket, const Owner& owner) {
 
 std::vector<Owner> owners(NfSocket* socket, const std::string& network) {
   std::vector<Owner> out;
-  for (const XtablesVariant variant : kVariants) {
+  for (const XtablesVariant variant : cni::kXtablesVariants) {
     Tables tables(socket, variant);
-    for (const Family family : kFamilies) {
+    for (const Family family : netlink::kFamilies) {
       for (const Rule& rule : tables.rules(nat(family, kDnatChain))) {
         const auto comment = netlink::nf::xt_comment_of(rule.exprs);
         const Owner owner{network, container_in(comment, network), {}};

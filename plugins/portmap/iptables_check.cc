@@ -18,9 +18,6 @@ using plugins::xt::Tables;
 
 using Texts = std::vector<std::string>;
 
-constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
-constexpr XtablesVariant kVariants[] = {XtablesVariant::kNft, XtablesVariant::kLegacy};
-
 /// All that is to be there of one family.
 struct Wanted {
   Family family = Family::kIpv4;
@@ -137,14 +134,14 @@ template <class LookIn>
 std::optional<std::string> missing_anywhere(NfSocket* socket, const Attachment& attachment,
                                             LookIn&& look_in) {
   const std::string chain = chain_of(attachment.owner);
-  for (const Family family : kFamilies) {
+  for (const Family family : netlink::kFamilies) {
     const bool wanted = std::any_of(attachment.claims.begin(), attachment.claims.end(),
                                     [&](const Claim& claim) { return claim.key.family == family; });
     if (!wanted) continue;
     auto why = std::optional(cat("chain '", chain, "' of ",
                                  family == Family::kIpv4 ? "iptables'" : "ip6tables'",
                                  " table nat is missing"));
-    for (const auto variant : kVariants) {
+    for (const auto variant : cni::kXtablesVariants) {
       Tables tables(socket, variant);
       if (!tables.has_chain(nat(family, chain))) continue;
       why = look_in(tables, family);
@@ -174,9 +171,9 @@ std::optional<std::string> missing_unrecorded(NfSocket* socket, const Attachment
 }
 
 bool has_chain(NfSocket* socket, const Owner& owner) {
-  for (const auto variant : kVariants) {
+  for (const auto variant : cni::kXtablesVariants) {
     Tables tables(socket, variant);
-    for (const Family family : kFamilies) {
+    for (const Family family : netlink::kFamilies) {
       if (tables.has_chain(nat(family, chain_of(owner)))) return true;
     }
   }

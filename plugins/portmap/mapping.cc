@@ -10,8 +10,6 @@ namespace {
 
 using cni::cat;
 
-constexpr Protocol kProtocols[] = {Protocol::kTcp, Protocol::kUdp, Protocol::kSctp};
-
 // What the mapping asks for in a family: nothing, every local address, or one.
 std::optional<Key> key_of(const Mapping& mapping, Family family) {
   const Key any{family, mapping.protocol, mapping.host_port};
@@ -47,7 +45,7 @@ std::optional<Protocol> protocol_from(std::string_view text) {
   for (char& c : lower) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
-  for (const Protocol protocol : kProtocols) {
+  for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp, Protocol::kSctp}) {
     if (lower == name_of(protocol)) return protocol;
   }
   return std::nullopt;
@@ -71,7 +69,7 @@ PodAddresses pod_addresses(const cni::Result& result, std::string_view ifname) {
 std::vector<Claim> claims_of(const std::vector<Mapping>& mappings, const PodAddresses& pod) {
   std::vector<Claim> out;
   std::set<Key> taken;
-  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+  for (const Family family : netlink::kFamilies) {
     const auto& address = pod.of(family);
     if (!address) continue;
     for (const Mapping& mapping : mappings) {

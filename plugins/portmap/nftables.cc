@@ -19,7 +19,6 @@ using netlink::nf::Element;
 using netlink::nf::NfSocket;
 using netlink::nf::SetId;
 
-constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
 constexpr std::uint8_t kLoopback[] = {127, 0, 0, 0};
 constexpr int kMostAttempts = 5;
 
@@ -222,7 +221,7 @@ class Takeover {
 };
 
 void ensure_tables(NfSocket& socket, const Attachment& attachment, Batch& batch) {
-  for (const Family family : kFamilies) {
+  for (const Family family : netlink::kFamilies) {
     const bool used = std::any_of(attachment.claims.begin(), attachment.claims.end(),
                                   [&](const Claim& claim) { return claim.key.family == family; });
     if (used) ensure(socket, family, attachment, batch);
@@ -318,7 +317,7 @@ std::vector<Claim> plan_sweep(NfSocket& socket,
                               Batch& batch) {
   std::vector<Claim> gone;
   Going going;
-  for (const Family family : kFamilies) {
+  for (const Family family : netlink::kFamilies) {
     for (const std::string& table : socket.tables(table_family(family))) {
       if (!table.starts_with(kTablePrefix)) continue;
       for (const SetId& set : all_sets(family, table)) {
@@ -338,7 +337,7 @@ std::vector<Claim> plan_sweep(NfSocket& socket,
 std::string claimant(NfSocket& socket, const Key& key) { return claimant(socket, key, Options{}); }
 
 std::optional<std::string> missing(NfSocket& socket, const Attachment& attachment) {
-  for (const Family family : kFamilies) {
+  for (const Family family : netlink::kFamilies) {
     const bool used = std::any_of(attachment.claims.begin(), attachment.claims.end(),
                                   [&](const Claim& claim) { return claim.key.family == family; });
     if (!used) continue;

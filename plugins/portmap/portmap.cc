@@ -157,26 +157,26 @@ void refuse_others(const cni::Request& request, const Conf& conf, const Attachme
   }
 }
 
-/// Where the mappings are made, for the time of a call.
-struct Site {
+/// The sockets of a call in the node's namespace.
+struct Sockets {
   RouteSocket& host;
   NfSocket* socket;
 };
 
-void map_again(const Site& site, const cni::Request& request, const Conf& conf,
+void map_again(const Sockets& sockets, const cni::Request& request, const Conf& conf,
                Attachment attachment) {
   refuse_others(request, conf, attachment);
   std::optional<Backend> backend = conf.backend;
   const auto known = recorded(attachment.owner);
   if (known) {
     backend = known->backend;
-  } else if (!backend && iptables::has_chain(site.socket, attachment.owner)) {
+  } else if (!backend && iptables::has_chain(sockets.socket, attachment.owner)) {
     backend = Backend::kIptables;
   }
-  const auto taken = set_up(site.socket, attachment, backend, conf.on_conflict);
-  if (site.socket == nullptr) return;
-  forget_redirected(*site.socket, taken);
-  forget_before(*site.socket, site.host, attachment.claims);
+  const auto taken = set_up(sockets.socket, attachment, backend, conf.on_conflict);
+  if (sockets.socket == nullptr) return;
+  forget_redirected(*sockets.socket, taken);
+  forget_before(*sockets.socket, sockets.host, attachment.claims);
 }
 
 }  // namespace
@@ -260,9 +260,9 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   RouteSocket host;
   const auto link = loopback_link(host, attachment);
   auto socket = NfSocket::find();
-  const Site site{host, socket ? &*socket : nullptr};
-  repair.part([&] { require_mapped(site.socket, conf, attachment); },
-              [&] { map_again(site, request, conf, attachment); });
+  const Sockets sockets{host, socket ? &*socket : nullptr};
+  repair.part([&] { require_mapped(sockets.socket, conf, attachment); },
+              [&] { map_again(sockets, request, conf, attachment); });
   repair.part([&] { require_loopback(link); }, [&] { open_loopback(link); });
   return result;
 }

@@ -33,8 +33,6 @@ using netlink::nf::SetId;
 using netlink::nf::Table;
 using netlink::nf::Type;
 
-bool v4(Family family) { return family == Family::kIpv4; }
-
 std::vector<Set> sets_of(Family family, const std::string& table) {
   const Type address = v4(family) ? Type::kIpv4Address : Type::kIpv6Address;
   const KeyType port{Type::kInetProto, Type::kInetService};

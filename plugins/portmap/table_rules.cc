@@ -35,8 +35,6 @@ constexpr const char* kMasqFrom = "masq_from";
 constexpr const char* kHairpin = "hairpin";
 constexpr unsigned kLoopbackPrefix = 8;
 
-bool v4(Family family) { return family == Family::kIpv4; }
-
 Bytes host_order(std::uint32_t value) {
   Bytes out(sizeof value);
   std::memcpy(out.data(), &value, sizeof value);

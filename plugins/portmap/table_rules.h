@@ -10,6 +10,8 @@
 /// The chains of the nftables backend's tables (see table.h), and the rules in them.
 namespace portmap::nft {
 
+inline bool v4(Family family) { return family == Family::kIpv4; }
+
 /// The chain that looks up the ports.
 inline constexpr const char* kHostports = "hostports";
 

@@ -7,7 +7,8 @@ that was disturbed is completed by the next one; CHECK, STATUS and VERSION chang
 
 Of the points one in 12 is taken, of what is short every fourth amount, with --all every one;
 PATCHBAY_SWEEP_STEP=40 takes one in 40, and every fourth amount all the same; PATCHBAY_SWEEP_OFFSET=N says
-which one in 40, so that 40 runs with 0 to 39 try every point once.
+which one in 40, so that 40 runs with 0 to 39 try every point once. With PATCHBAY_SWEEP_ROWS=5 that is one
+in 8 of each fifth row: each row first has to be run without a fault, which takes longer than a few points.
 --part=2/4 takes the second quarter of them: what would take too long is divided.
 --table=FILE writes the figures into a document.
 """
@@ -26,6 +27,8 @@ STEP = max(int(os.environ.get("PATCHBAY_SWEEP_STEP", "1")), 1 if "--all" in sys.
 TABLE = next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--table=")), None)
 STEP_OF_AMOUNTS = min(STEP, 4)
 OFFSET = int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "0"))
+EACH_ROW = int(os.environ.get("PATCHBAY_SWEEP_ROWS", "1"))
+ROW, OFFSET, STEP = OFFSET % EACH_ROW, OFFSET // EACH_ROW, max(STEP // EACH_ROW, 1)
 PART, PARTS = map(int, next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--part=")),
                             "1/1").split("/"))
 FIGURES = figures.Figures()
@@ -43,6 +46,10 @@ SWEEPS = [(f"{subject}: {verb}", (subject, verb)) for subject in SUBJECTS
           for verb in (("ADD", "DEL") if subject.startswith("chain") else VERBS.get(subject, ALL))]
 SURROUNDED = [(f"{subject}: {verb}", (subject, verb)) for subject in surroundings.SUBJECTS
               for verb in VERBS.get(subject, ALL)]
+
+
+def of_this_run(rows):
+    return rows[ROW::EACH_ROW]
 
 
 def share(tried):
@@ -91,17 +98,17 @@ class Faults(suite.NodeTest):
         reached = self.tell(subject, verb, list(zip(columns, map(str, tried), verdicts)))
         self.assertGreater(reached, 0.9 * len(tried) - 3, "the run differs each time")
 
-    @suite.cases(SWEEPS)
+    @suite.cases(of_this_run(SWEEPS))
     def each_call_fails(self, row):
         most = 1 if row[0].startswith("chain") else 9
         self.sweep(row, lambda calls: points.errors(calls, most))
 
-    @suite.cases(SWEEPS)
+    @suite.cases(of_this_run(SWEEPS))
     def a_signal_comes_at_each_call(self, row):
         of_terms = 1 if row[0].startswith("cnitool") else 4
         self.sweep(row, lambda calls: points.signals(calls, of_terms))
 
-    @suite.cases(SURROUNDED)
+    @suite.cases(of_this_run(SURROUNDED))
     def surroundings(self, row):
         tried = share_of_amounts(surroundings.of(*row))
         verdicts = parallel(lambda one: surroundings.run(*row, one), tried, 2)

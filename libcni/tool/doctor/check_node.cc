@@ -40,7 +40,7 @@ Findings check_mtu(const Node& node) {
   Findings out;
   unsigned least = 0;
   std::string narrow;
-  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+  for (const Family family : netlink::kFamilies) {
     for (const std::string& name : uplinks(node, family)) {
       const netlink::Link* const link = node.link(name);
       if (link == nullptr || (least != 0 && link->mtu >= least)) continue;

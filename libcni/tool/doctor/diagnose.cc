@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Verdict {
+struct Answer {
   const Check* check;
   Finding finding;
 };
@@ -26,8 +26,8 @@ const std::string* unseen_by(const Node& node, const Check& check) {
   return nullptr;
 }
 
-std::vector<Verdict> verdicts_on(const Node& node) {
-  std::vector<Verdict> out;
+std::vector<Answer> answers_on(const Node& node) {
+  std::vector<Answer> out;
   for (const Check& check : all_checks()) {
     if (const std::string* const why = unseen_by(node, check)) {
       out.push_back({&check, {Level::kUnknown, cat("unreadable: ", *why)}});
@@ -40,9 +40,9 @@ std::vector<Verdict> verdicts_on(const Node& node) {
   return out;
 }
 
-std::ptrdiff_t count(const std::vector<Verdict>& verdicts, Level level) {
-  return std::count_if(verdicts.begin(), verdicts.end(),
-                       [level](const Verdict& one) { return one.finding.level == level; });
+std::ptrdiff_t count(const std::vector<Answer>& answers, Level level) {
+  return std::count_if(answers.begin(), answers.end(),
+                       [level](const Answer& one) { return one.finding.level == level; });
 }
 
 Colour colour_of(Level level) {
@@ -60,9 +60,9 @@ Colour colour_of(Level level) {
   return Colour::kPlain;
 }
 
-void print(const Verdict& verdict, const Output& output) {
+void print(const Answer& answer, const Output& output) {
   constexpr std::size_t kWidth = 9;
-  const auto& [check, finding] = verdict;
+  const auto& [check, finding] = answer;
   const std::string_view word = str(finding.level);
   const std::string blanks(kWidth, ' ');
   output.out << output.painted(colour_of(finding.level), word)
@@ -74,9 +74,9 @@ void print(const Verdict& verdict, const Output& output) {
   }
 }
 
-ordered_json json_of(const std::vector<Verdict>& verdicts) {
+ordered_json json_of(const std::vector<Answer>& answers) {
   ordered_json out = ordered_json::array();
-  for (const auto& [check, finding] : verdicts) {
+  for (const auto& [check, finding] : answers) {
     ordered_json one{{"level", str(finding.level)}, {"check", check->name}, {"what", finding.what}};
     if (!finding.why.empty()) one["why"] = finding.why;
     if (!finding.remedy.empty()) one["remedy"] = finding.remedy;
@@ -104,17 +104,17 @@ std::string_view str(Level level) {
 }
 
 bool report(const Node& node, const Output& output) {
-  const auto verdicts = verdicts_on(node);
-  const auto errors = count(verdicts, Level::kError);
-  const auto warnings = count(verdicts, Level::kWarning);
+  const auto answers = answers_on(node);
+  const auto errors = count(answers, Level::kError);
+  const auto warnings = count(answers, Level::kWarning);
   if (output.json) {
     output.print({{"ok", errors == 0},
                   {"errors", errors},
                   {"warnings", warnings},
-                  {"findings", json_of(verdicts)}});
+                  {"findings", json_of(answers)}});
     return errors == 0;
   }
-  for (const Verdict& one : verdicts) print(one, output);
+  for (const Answer& one : answers) print(one, output);
   output.out << errors << (errors == 1 ? " error, " : " errors, ") << warnings
              << (warnings == 1 ? " warning" : " warnings") << '\n';
   return errors == 0;

@@ -29,7 +29,7 @@ using netlink::nf::SetId;
 using netlink::nf::TableFamily;
 using netlink::nf::Verdict;
 
-constexpr TableFamily kFamilies[] = {TableFamily::kInet, TableFamily::kIp, TableFamily::kIp6};
+constexpr TableFamily kTableFamilies[] = {TableFamily::kInet, TableFamily::kIp, TableFamily::kIp6};
 // linux/netfilter.h and linux/netfilter/nf_tables.h
 constexpr std::uint32_t kForwardHook = 2, kDrop = 0, kIncomingName = 6, kOutgoingName = 7;
 constexpr std::int32_t kAccept = 1, kJump = -3, kGoto = -4, kReturn = -5;
@@ -94,7 +94,7 @@ std::optional<Cidr> source_of(const Rule& rule, Family family) {
 }
 
 void add_exemptions(NfSocket& socket, Firewall& into) {
-  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+  for (const Family family : netlink::kFamilies) {
     const bool v4 = family == Family::kIpv4;
     const ChainId chain{v4 ? TableFamily::kIp : TableFamily::kIp6, "nat", "POSTROUTING"};
     for (const Rule& rule : socket.rules(chain)) {
@@ -201,7 +201,7 @@ void add_masquerading(NfSocket& socket, Firewall& into) {
 }
 
 void add_legacy(Firewall& into) {
-  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+  for (const Family family : netlink::kFamilies) {
     for (const std::string table : {"nat", "filter"}) {
       if (!netlink::nf::legacy_in_use(family, table)) continue;
       const auto saved = cni::read_saved(family, cni::XtablesVariant::kLegacy, table);
@@ -233,7 +233,7 @@ Firewall read_firewall() {
   add_legacy(out);
   auto socket = NfSocket::find();
   if (!socket) return out;
-  for (const TableFamily family : kFamilies) {
+  for (const TableFamily family : kTableFamilies) {
     for (const Chain& chain : socket->chains(family)) {
       out.chains.push_back(chain.id);
       if (chain.hook && chain.hook->type == "filter" && chain.hook->number == kForwardHook) {

@@ -80,7 +80,7 @@ void look_at_routes(Node& node) {
   netlink::RouteSocket socket;
   node.links = socket.links();
   node.addresses = socket.addresses();
-  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+  for (const Family family : netlink::kFamilies) {
     for (const auto& route : socket.routes(family)) node.routes.push_back(route);
   }
 }

@@ -98,8 +98,8 @@ void read_version(NetworkText& network, Diagnostics& diagnostics) {
   const json& root = document.json.value;
   network.version = text_at(root, "cniVersion");
   const json* const all = member(root, "cniVersions");
-  std::optional<cni::Version> best =
-      network.version.empty() ? std::nullopt : cni::version_from(network.version);
+  std::optional<cni::Version> best;
+  if (!network.version.empty()) best = cni::version_from(network.version);
   if (all != nullptr && all->is_array()) {
     for (const json& one : *all) {
       const std::string text = one.is_string() ? one.get<std::string>() : "";
