@@ -1,27 +1,37 @@
 # cni_plugin(NAME [LINK libraries...]): the library plugin_NAME of all that is in plugins/NAME, which the
-# unit tests link.
+# unit tests link; and NAME is one of the plugins of patchbay.
 function(cni_plugin name)
   cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/plugins/${name}/*.cc)
   string(REPLACE "-" "_" target plugin_${name})
   add_library(${target} STATIC EXCLUDE_FROM_ALL ${sources})
   target_link_libraries(${target} PUBLIC libcni ${arg_LINK})
+  set_property(GLOBAL APPEND PROPERTY CNI_PLUGINS ${name})
 endfunction()
 
-# cni_program(NAME SOURCE source PLUGINS names...): the multi-call binary of the plugins, a static-pie file
-# that needs nothing of the host.
+# cni_program(NAME): plugins_list, the library of all plugins, and NAME, the multi-call binary of them, a
+# static-pie file that needs nothing of the host.
 function(cni_program name)
-  cmake_parse_arguments(arg "" "SOURCE" "PLUGINS" ${ARGN})
-  add_executable(${name} ${arg_SOURCE})
-  foreach(plugin IN LISTS arg_PLUGINS)
-    string(REPLACE "-" "_" target plugin_${plugin})
-    target_link_libraries(${name} PRIVATE ${target})
+  get_property(plugins GLOBAL PROPERTY CNI_PLUGINS)
+  foreach(plugin IN LISTS plugins)
+    string(REPLACE "-" "_" space ${plugin})
+    list(APPEND libraries plugin_${space})
+    if(space STREQUAL "static")  # a keyword of C++
+      set(space static_ipam)
+    endif()
+    string(APPEND declarations "namespace ${space} { extern const cni::Plugin kPlugin; }\n")
+    string(APPEND pointers "&${space}::kPlugin, ")
     # argv[0] selects the plugin.
     set(link ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${plugin})
-    add_custom_command(TARGET ${name} POST_BUILD
-                       COMMAND ${CMAKE_COMMAND} -E create_symlink ${name} ${link} VERBATIM)
+    list(APPEND links COMMAND ${CMAKE_COMMAND} -E create_symlink ${name} ${link})
     install(FILES ${link} DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/cni COMPONENT plugins)
   endforeach()
+  configure_file(list.cc.in list.cc @ONLY)
+  add_library(plugins_list STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/list.cc)
+  target_link_libraries(plugins_list PUBLIC ${libraries})
+  add_executable(${name} main.cc)
+  target_link_libraries(${name} PRIVATE plugins_list)
+  add_custom_command(TARGET ${name} POST_BUILD ${links} VERBATIM)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/cni COMPONENT plugins)
   if(NOT CNI_SANITIZE)
     target_link_options(${name} PRIVATE $<$<CONFIG:Release>:-s> -static-pie)

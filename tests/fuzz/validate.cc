@@ -7,17 +7,7 @@
 #include "libcni/runtime/conflist.h"
 #include "libcni/tool/validate/chain_check.h"
 #include "libcni/tool/validate/plugin_check.h"
-#include "plugins/bandwidth/bandwidth.h"
-#include "plugins/bandwidth/conf.h"
-#include "plugins/bridge/bridge.h"
-#include "plugins/bridge/conf.h"
-#include "plugins/host-local/conf.h"
-#include "plugins/host-local/host_local.h"
-#include "plugins/loopback/loopback.h"
-#include "plugins/portmap/conf.h"
-#include "plugins/portmap/portmap.h"
-#include "plugins/static/conf.h"
-#include "plugins/static/static_ipam.h"
+#include "plugins/common/list.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/plugin_conf.h"
 
@@ -25,18 +15,18 @@ namespace {
 
 using namespace tool;
 using fuzz::require;
-using Validate = void (*)(const cni::Request&);
 
-PluginFacts facts_of(const char* type, const cni::Manual& manual, Validate validate) {
+PluginFacts facts_of(const cni::Plugin& plugin) {
+  const std::string type(plugin.name);
   PluginFacts out{.file = type,
                   .versions = {},
-                  .schema = nlohmann::json(cni::schema_of(type, manual)),
+                  .schema = nlohmann::json(cni::schema_of(type, *plugin.manual)),
                   .failure = {}};
   for (const auto version : cni::supported_versions()) out.versions.emplace_back(version);
-  out.judge = [validate, &manual](const nlohmann::json& conf) -> Verdict {
-    Verdict verdict{.complaints = cni::complaints(manual, conf), .refusal = std::nullopt};
+  out.judge = [&plugin](const nlohmann::json& conf) -> Verdict {
+    Verdict verdict{.complaints = cni::complaints(*plugin.manual, conf), .refusal = std::nullopt};
     try {
-      if (const auto request = fuzz::request_in(conf.dump())) validate(*request);
+      if (const auto request = fuzz::request_in(conf.dump())) plugin.validate(*request);
     } catch (const cni::Error& e) {
       verdict.refusal = e;
     }
@@ -46,13 +36,11 @@ PluginFacts facts_of(const char* type, const cni::Manual& manual, Validate valid
 }
 
 Plugins& all_plugins() {
-  static Plugins plugins(
-      {{"bridge", facts_of("bridge", bridge::kManual, bridge::validate)},
-       {"portmap", facts_of("portmap", portmap::kManual, portmap::validate)},
-       {"bandwidth", facts_of("bandwidth", bandwidth::kManual, bandwidth::validate)},
-       {"host-local", facts_of("host-local", host_local::kManual, host_local::validate)},
-       {"static", facts_of("static", static_ipam::kManual, static_ipam::validate)},
-       {"loopback", facts_of("loopback", loopback::kManual, loopback::validate)}});
+  static Plugins plugins([] {
+    std::map<std::string, PluginFacts, std::less<>> out;
+    for (const cni::Plugin* plugin : plugins::kAll) out.emplace(plugin->name, facts_of(*plugin));
+    return out;
+  }());
   return plugins;
 }
 
