@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.least import CHAINED, GC, IFNAMES, config, number, previous  # noqa: E402
+from support.configs import CONFIGS, GC, config, is_ipam, lack, number, previous  # noqa: E402
 from support.plugin import PLUGINS, REFERENCE, VERSIONS, cni, has_reference, have  # noqa: E402
 from support.snapshot import pod_snapshot, snapshot  # noqa: E402
 from support.world import run  # noqa: E402
@@ -101,13 +101,18 @@ class Conformance(suite.NodeTest):
         super().setUp()
         self.box = self.pod()
 
+    def require(self, plugin):
+        if reason := lack(plugin):
+            self.skipTest(reason)
+
     def call(self, plugin, verb, conf, **options):
-        return cni(plugin, verb, conf, netns=self.box.path, ifname=IFNAMES.get(plugin, "eth0"),
+        return cni(plugin, verb, conf, netns=self.box.path, ifname=CONFIGS[plugin].ifname,
                    **options)
 
     @suite.cases(MATRIX)
     def every_verb_of(self, row):
         plugin, version = row
+        self.require(plugin)
         conf = config(plugin, version)
         added = self.call(plugin, "ADD", conf)
         result = self.assert_ok(added)
@@ -164,8 +169,12 @@ class Conformance(suite.NodeTest):
                              [None, None, self.box.path])
             self.assertEqual(result["ips"][0]["interface"], 2)
             self.assertEqual(result["dns"], {"nameservers": ["10.1.2.53"]})
-        elif plugin in CHAINED:
+        elif CONFIGS[plugin].chained:
             self.assertEqual(result, previous(version), "passed on as it came")
+        elif not is_ipam(plugin):
+            inside = result["interfaces"][result["ips"][0]["interface"]]
+            self.assertEqual((inside["name"], inside["sandbox"]), ("eth0", self.box.path))
+            self.assertRegex(inside["mac"], r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")
         else:
             self.assertNotIn("interfaces", result)
             self.assertNotIn("interface", result["ips"][0])
@@ -180,13 +189,15 @@ class Conformance(suite.NodeTest):
             self.assertEqual(result["ip4"], {"ip": "127.0.0.1/8"})
             self.assertEqual(result["ip6"], {"ip": "::1/128"})
         else:
-            address = "10.1.2.9/24" if plugin in ("static", *CHAINED) else "10.1.2.2/24"
+            given = plugin == "static" or CONFIGS[plugin].chained
+            address = "10.1.2.9/24" if given else "10.1.2.2/24"
             self.assertEqual(result["ip4"]["ip"], address)
             self.assertEqual(result["ip4"]["gateway"], "10.1.2.1")
             self.assertEqual(result["ip4"]["routes"][0]["dst"], "0.0.0.0/0")
 
     @suite.cases(EACH)
     def without_a_version_it_is_0_1_0_for(self, plugin):
+        self.require(plugin)
         conf = config(plugin, "")
         for conf in (conf, {k: v for k, v in conf.items() if k != "cniVersion"}):
             result = self.assert_ok(self.call(plugin, "ADD", conf))
@@ -262,12 +273,13 @@ class Conformance(suite.NodeTest):
     def the_node_is_no_container(self, row):
         plugin, verb = row
         outcome = cni(plugin, verb, config(plugin, "1.0.0"), netns=self.node.netns,
-                      ifname=IFNAMES.get(plugin, "eth0"))
+                      ifname=CONFIGS[plugin].ifname)
         self.assert_error(outcome, 8,
                           "plugin's netns and netns from CNI_NETNS should not be the same")
 
     @suite.cases(EACH)
     def keys_match_in_any_case_and_unknown_ones_are_passed_over(self, plugin):
+        self.require(plugin)
         conf = config(plugin, "1.0.0")
         if "ipam" in conf:
             conf["IPAM"] = conf.pop("ipam")
@@ -355,6 +367,7 @@ class Conformance(suite.NodeTest):
     @suite.cases(EACH)
     def gc_without_a_list_removes_nothing_and_succeeds(self, plugin):
         """As the reference's cnitool calls it."""
+        self.require(plugin)
         conf = config(plugin, "1.1.0")
         self.assert_ok(self.call(plugin, "ADD", conf))
         before = snapshot(), pod_snapshot(self.box)

@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import reference_runtime, suite  # noqa: E402
 from support.cnitool import CONF_DIR, RESULTS, cache_names, cnitool, use  # noqa: E402
-from support.least import number, previous  # noqa: E402
+from support.configs import number, previous  # noqa: E402
 from support.plugin import OURS, VERSIONS  # noqa: E402
 from support.reference_runtime import reference  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402

@@ -179,7 +179,7 @@ class Del(suite.NodeTest):
     def test_without_ADD_it_changes_nothing(self):
         pod = self.pod()
         before = snapshot()
-        for plugin in ("bridge", "host-local", "static", "loopback"):
+        for plugin in PLUGINS:
             conf = config() | {"type": plugin}
             self.assert_ok(cni(plugin, "DEL", conf, netns=pod.path))
             self.assert_ok(cni(plugin, "DEL", conf, netns="/run/netns/never"))

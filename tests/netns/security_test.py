@@ -17,9 +17,10 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import cnitool as tool  # noqa: E402
 from support import hostport, suite  # noqa: E402
+from support.configs import config  # noqa: E402
 from support.forked import Forked  # noqa: E402
 from support.hostport import NODE, Site, ask_one, mapping  # noqa: E402
-from support.plugin import OURS, cni, have, is_sanitized  # noqa: E402
+from support.plugin import OURS, PLUGINS, cni, have, is_sanitized  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
 from support.world import CLONE_NEWNET, run, setns, wait_for  # noqa: E402
 
@@ -140,19 +141,13 @@ def everywhere():
 class Names(suite.NodeTest):
     """Names become parts of file names, of rules and of comments."""
 
-    PLUGINS = {"loopback": {}, "bridge": {"ipam": IPAM, "isGateway": True, "ipMasq": True},
-               "host-local": {"ipam": IPAM}, "static": {"ipam": {"type": "static", "addresses": []}},
-               "portmap": {"runtimeConfig": {"portMappings": [mapping(8080, 80)]},
-                           "prevResult": hostport.result("/run/netns/pod1")},
-               "bandwidth": LIMITS | {"prevResult": hostport.result("/run/netns/pod1")}}
-
     def refuse(self, plugin, code, calls):
         """Every call, (the name, options of cni()), is refused by each verb, and leaves nothing."""
         pod = self.pod("pod1")
         before, wrong = (everywhere(), pod_snapshot(pod)), []
         for name, more, options in calls:
             for verb in ("ADD", "CHECK", "DEL"):
-                outcome = cni(plugin, verb, conf(plugin, **self.PLUGINS[plugin]) | more,
+                outcome = cni(plugin, verb, config(plugin, "1.1.0") | more,
                               netns=pod.path, documented=False, **options)
                 if outcome.status != 1 or outcome.json["code"] != code:
                     wrong.append((verb, name, str(outcome)))
@@ -184,7 +179,7 @@ class Names(suite.NodeTest):
             names = ["".join(some.choice("./-_a0:~% \n\\*") for _ in range(some.choice([1, 2, 5, 15, 200])))
                      for _ in range(3)]
             for plugin in ("host-local", "portmap"):
-                cni(plugin, "ADD", conf(plugin, **self.PLUGINS[plugin]) | {"name": names[0]},
+                cni(plugin, "ADD", config(plugin, "1.1.0") | {"name": names[0]},
                     netns=pod.path, container=names[1], ifname=names[2])
         new = [place for place in everywhere() if place not in before and place.startswith("file")]
         self.assertTrue(all(place.startswith(places) for place in new), str(new))

@@ -1,0 +1,123 @@
+"""What the tests of all plugins know of each: a plugin has one entry in CONFIGS."""
+
+import copy
+import dataclasses
+
+from support.world import run
+
+MAC = "02:00:5e:10:20:30"
+DNS = {"nameservers": ["192.0.2.53"], "domain": "a.test", "search": ["a.test"],
+       "options": ["ndots:5"]}
+#: An IPAM plugin's config whose first address is 10.1.2.2/24, with a gateway and a default route.
+POOL = {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}
+_ROUTE = {"dst": "0.0.0.0/0", "gw": "10.1.2.1"}
+_EVERY_ROUTE = _ROUTE | {"mtu": 1400, "advmss": 1360, "priority": 1, "table": 254, "scope": 0}
+_RANGE = {"subnet": "10.1.2.0/24", "rangeStart": "10.1.2.9", "rangeEnd": "10.1.2.20",
+          "gateway": "10.1.2.1"}
+_MAPPING = {"containerPort": 80, "hostPort": 8080, "protocol": "tcp", "hostIP": "192.0.2.1"}
+_LIMITS = {"ingressRate": 8000, "ingressBurst": 8000, "egressRate": 16000, "egressBurst": 8000}
+
+
+@dataclasses.dataclass(frozen=True)
+class Configs:
+    """The keys of a plugin's config, without those of the spec."""
+
+    least: dict           # what ADD needs; it gets CNI_IFNAME ifname and, if chained, a prevResult
+    full: list            # configs that together have every key of the table; STATUS accepts them
+    ifname: str = "eth0"
+    chained: bool = False
+    kind: str = None      # of an interface plugin: the kind of the container interface
+
+
+CONFIGS = {
+    "loopback": Configs({}, [{}], ifname="lo"),
+    "bridge": Configs(
+        {"isGateway": True, "ipam": POOL, "dns": {"nameservers": ["10.1.2.53"]}},
+        [{"bridge": "br0", "isGateway": True, "isDefaultGateway": True, "forceAddress": True,
+          "ipMasq": True, "ipMasqBackend": "iptables", "mtu": 1400, "hairpinMode": True,
+          "promiscMode": False, "vlan": 0, "vlanTrunk": [{"id": 5}, {"minID": 7, "maxID": 9}],
+          "preserveDefaultVlan": True, "macspoofchk": True, "enabledad": True,
+          "disableContainerInterface": False, "portIsolation": True,
+          "ipam": {"type": "static"}, "dns": DNS, "args": {"cni": {"mac": MAC}},
+          "runtimeConfig": {"mac": MAC}}], kind="veth"),
+    "host-local": Configs(
+        {"ipam": POOL | {"routes": [_ROUTE]}},
+        [{"ipam": {"type": "host-local", **_RANGE, "subnet": "10.9.0.0/24", "rangeStart": "10.9.0.9",
+                   "rangeEnd": "10.9.0.20", "gateway": "10.9.0.1", "ranges": [[_RANGE]],
+                   "routes": [_EVERY_ROUTE], "dataDir": "/run/none", "resolvConf": "/etc/resolv.conf"},
+          "args": {"cni": {"ips": ["10.1.2.9", "10.9.0.10/24"]}},
+          "runtimeConfig": {"ips": ["10.1.2.10"],
+                            "ipRanges": [[_RANGE | {"subnet": "fd00::/64", "rangeStart": "fd00::1",
+                                                    "rangeEnd": "fd00::9", "gateway": "fd00::1"}]]}}]),
+    "static": Configs(
+        {"ipam": {"type": "static", "addresses": [{"address": "10.1.2.9/24", "gateway": "10.1.2.1"}],
+                  "routes": [_ROUTE], "dns": {"nameservers": ["10.1.2.53"]}}},
+        [{"ipam": {"type": "static", "addresses": [{"address": "10.1.2.3/24", "gateway": "10.1.2.1"}],
+                   "routes": [_EVERY_ROUTE], "dns": DNS}},
+         {"ipam": {"type": "static"}, "args": {"cni": {"ips": ["10.1.2.3/24"]}},
+          "runtimeConfig": {"ips": ["fd00::1/64"]}}]),
+    "portmap": Configs(
+        {"runtimeConfig": {"portMappings": [
+            {"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}},
+        [{"backend": "nftables", "snat": True, "masqAll": True, "markMasqBit": 5,
+          "externalSetMarkChain": "", "conditionsV4": ["ip saddr 192.0.2.1"],
+          "conditionsV6": ["ip6 saddr ::1"], "hostPortConflict": "replace",
+          "deniedHostPorts": [22, "443", "6000-6100/tcp", "53/UDP"],
+          "runtimeConfig": {"portMappings": [_MAPPING]}}], chained=True),
+    # Needs no other end on the node, which old results do not name.
+    "bandwidth": Configs(
+        {"egressMode": "pod", "egressRate": 8000000, "egressBurst": 800000},
+        [{"egressMode": "pod", "queue": "fifo", "latency": 30, "burstTime": 20, **_LIMITS},
+         {"unshapedSubnets": ["192.0.2.0/24"], **_LIMITS},
+         {"shapedSubnets": ["fd00::/8"], "runtimeConfig": {"bandwidth": _LIMITS}},
+         {"runtimeConfig": {"bandwidth": _LIMITS | {"shapedSubnets": ["fd00::/8"]}}},
+         {"runtimeConfig": {"bandwidth": _LIMITS | {"unshapedSubnets": ["fd00::/8"]}}}],
+        ifname="lo", chained=True),
+}
+#: GC without any attachment that is valid.
+GC = {"cni.dev/valid-attachments": []}
+
+
+def is_ipam(plugin):
+    return CONFIGS[plugin].least.get("ipam", {}).get("type") == plugin
+
+
+def lack(plugin):
+    """What a plugin needs that this kernel does not have, as a sentence; None. Asked in a world."""
+    kind = CONFIGS[plugin].kind
+    if kind is None:
+        return None
+    try:
+        run("ip", "link", "add", "probe0", "type", kind)
+    except RuntimeError as error:
+        if "Unknown device type" in str(error):
+            return f"this kernel has no links of kind {kind}; scripts/vm runs one that does"
+        return None  # the kind is known, and needs more than a name
+    run("ip", "link", "del", "probe0")
+    return None
+
+
+def number(version):
+    """A version, comparable."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def previous(version, address="10.1.2.9"):
+    """What the plugin before a chained one says, in the words of the version."""
+    version = version or "0.1.0"
+    ip = {"address": f"{address}/24", "gateway": "10.1.2.1"}
+    if number(version) < (0, 3, 0):
+        ip["ip"] = ip.pop("address")
+        return {"cniVersion": version, "ip4": ip | {"routes": [_ROUTE]}, "dns": {}}
+    more = {"version": "4"} if number(version) < (1, 0, 0) else {}
+    return {"cniVersion": version, "ips": [ip | more | {"interface": 0}], "routes": [_ROUTE],
+            "interfaces": [{"name": "eth0", "mac": "02:11:22:33:44:55", "sandbox": "/run/x"}],
+            "dns": {"nameservers": ["10.1.2.53"]}}
+
+
+def config(plugin, version, **more):
+    """The least config, with more laid over it."""
+    known = CONFIGS[plugin]
+    chained = {"prevResult": previous(version)} if known.chained else {}
+    return copy.deepcopy({"cniVersion": version, "name": "net1", "type": plugin,
+                          **known.least, **chained, **more})
