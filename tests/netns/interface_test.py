@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""The life of a pod's interface, the same for every plugin that makes one: what ADD reports is what ip(8)
+shows, CHECK notices what changed, DEL and GC leave nothing, and nobody else's interface is touched. The
+plugins and their configs are those of support/configs.py."""
+
+import contextlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.configs import CONFIGS, GC, config, lack  # noqa: E402
+from support.plugin import PLUGINS, cni  # noqa: E402
+from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
+from support.world import umount  # noqa: E402
+
+EACH = [(plugin, plugin) for plugin in PLUGINS if CONFIGS[plugin].kind]
+LEASE = "/var/lib/cni/networks/net1/10.1.2.2"
+
+
+class Stage(suite.NodeTest):
+    """A node with a pod for the plugin."""
+
+    def prepare(self, plugin):
+        if reason := lack(plugin):
+            self.skipTest(reason)
+        self.plugin, self.conf = plugin, config(plugin, "1.1.0")
+        self.empty = snapshot()
+        self.one = self.pod()
+
+    def call(self, verb, pod=None, more=None, **options):
+        pod = pod or self.one
+        return cni(self.plugin, verb, self.conf | (more or {}),
+                   **({"netns": pod.path, "container": pod.name} | options))
+
+    def add(self, pod=None, more=None):
+        return self.assert_ok(self.call("ADD", pod, more))
+
+    def links(self):
+        """The pod's links as ip(8) shows them, by name."""
+        return {one["ifname"]: one for one in json.loads(self.one.run("ip", "-j", "-d", "address", "show"))}
+
+    def assert_left_nothing(self):
+        with contextlib.suppress(RuntimeError):
+            self.one.remove()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.one.path)
+        self.assert_same(self.empty, ignore=left_by_design)
+
+
+def keep(test):
+    pass
+
+
+def remove_namespace(test):
+    test.one.remove()
+
+
+def leave_mount_point(test):
+    umount(test.one.path)
+
+
+def hold_namespace(test):
+    """The file is gone, and a process keeps the namespace."""
+    with test.one.inside():
+        process = subprocess.Popen(["sleep", "1000"])
+    test.addCleanup(process.wait)
+    test.addCleanup(process.kill)
+    test.one.remove()
+
+
+def remove_interface(test):
+    test.one.run("ip", "link", "del", "eth0")
+
+
+def rename_interface(test):
+    test.one.run("ip", "link", "set", "eth0", "down")
+    test.one.run("ip", "link", "set", "eth0", "name", "other")
+
+
+#: What happened between ADD and DEL, and how DEL is called.
+SITUATIONS = [("as usual", keep, {}), ("with the namespace gone", remove_namespace, {}),
+              ("with an empty mount point in its place", leave_mount_point, {}),
+              ("with the namespace held by a process", hold_namespace, {}),
+              ("with CNI_NETNS empty", hold_namespace, {"netns": ""}),
+              ("with the interface gone", remove_interface, {}),
+              ("with the interface renamed by the pod", rename_interface, {})]
+#: What CHECK notices: a command in the pod, and what the error names.
+DAMAGE = [("that it is down", ("link", "set", "eth0", "down"), "down"),
+          ("that it is gone", ("link", "del", "eth0"), "eth0"),
+          ("another MAC address", ("link", "set", "eth0", "address", "02:00:5e:99:99:99"), "02:00:5e:99:99:99"),
+          ("a missing address", ("address", "flush", "dev", "eth0"), "10.1.2.2/24"),
+          ("a missing route", ("route", "del", "default"), "0.0.0.0/0")]
+
+
+def with_each(table):
+    """(name, (plugin, row)) of a table whose rows begin with their name."""
+    return [(f"{plugin}, {row[0]}", (plugin, row[1:])) for (plugin, _), row in itertools.product(EACH, table)]
+
+
+@suite.spread
+class Interface(Stage):
+    @suite.cases(EACH)
+    def the_result_is_what_ip_shows_of(self, plugin):
+        self.prepare(plugin)
+        result = self.add()
+        link, address = self.links()["eth0"], result["ips"][0]
+        entry = result["interfaces"][address["interface"]]
+        self.assertEqual((entry["name"], entry["mac"], entry["sandbox"]),
+                         ("eth0", link["address"], self.one.path))
+        self.assertEqual(link["linkinfo"]["info_kind"], CONFIGS[plugin].kind)
+        self.assertIn("UP", link["flags"])
+        self.assertEqual([f"{one['local']}/{one['prefixlen']}" for one in link["addr_info"]
+                          if one["family"] == "inet"], [address["address"]])
+        default, = json.loads(self.one.run("ip", "-j", "route", "show", "default"))
+        self.assertEqual((default["gateway"], default["dev"]), ("10.1.2.1", "eth0"))
+
+    @suite.cases(EACH)
+    def CHECK_and_STATUS_accept_it_and_change_nothing_of(self, plugin):
+        self.prepare(plugin)
+        result = self.add()
+        before = snapshot(), pod_snapshot(self.one)
+        self.assert_ok(self.call("CHECK", more={"prevResult": result}))
+        self.assert_ok(self.call("STATUS"))
+        self.assert_same(before[0])
+        self.assert_same(before[1], pod_snapshot(self.one))
+
+    @suite.cases(with_each(DAMAGE))
+    def CHECK_notices(self, case):
+        plugin, (command, named) = case
+        self.prepare(plugin)
+        result = self.add()
+        self.one.run("ip", *command)
+        self.assert_error(self.call("CHECK", more={"prevResult": result}), msg=named)
+
+    @suite.cases(EACH)
+    def CHECK_and_STATUS_ask_IPAM_for(self, plugin):
+        self.prepare(plugin)
+        result = self.add()
+        os.unlink(LEASE)
+        self.assert_error(self.call("CHECK", more={"prevResult": result}))
+        self.assert_error(self.call("STATUS", more={"ipam": {"type": "absent"}}), msg="absent")
+
+    @suite.cases([(f"{name}, {'with' if prev else 'without'} prevResult", (*case, prev))
+                  for (name, case), prev in itertools.product(with_each(SITUATIONS), (True, False))])
+    def DEL_leaves_nothing(self, case):
+        plugin, (act, options), prev = case
+        self.prepare(plugin)
+        result = self.add()
+        act(self)
+        for _ in range(2):
+            removed = self.call("DEL", more={"prevResult": result} if prev else {}, **options)
+            self.assertEqual((removed.status, removed.stdout), (0, ""), str(removed))
+        if act in (keep, rename_interface):
+            self.assertEqual(self.links().keys(), {"lo"})
+        self.assert_left_nothing()
+
+    @suite.cases(EACH)
+    def a_failed_ADD_leaves_nothing_and_can_be_repeated_for(self, plugin):
+        self.prepare(plugin)
+        before = snapshot(), pod_snapshot(self.one)
+        unreachable = self.conf["ipam"] | {"routes": [{"dst": "10.9.0.0/16", "gw": "10.8.8.8"}]}
+        for ipam in (unreachable, {"type": "absent"}, {"type": "static", "addresses": []}):
+            self.assert_error(self.call("ADD", more={"ipam": ipam}))
+            self.assert_same(before[0], ignore=left_by_design)
+            self.assert_same(before[1], pod_snapshot(self.one))
+        self.add()
+
+    @suite.cases(EACH)
+    def an_interface_of_that_name_is_refused_and_stays_for(self, plugin):
+        self.prepare(plugin)
+        self.one.run("ip", "link", "add", "eth0", "type", "bridge")
+        before = snapshot(), pod_snapshot(self.one)
+        self.assert_error(self.call("ADD"), msg="eth0")
+        self.assert_ok(self.call("DEL"))  # as the runtime calls it then
+        self.assert_same(before[0], ignore=left_by_design)
+        self.assert_same(before[1], pod_snapshot(self.one))
+
+    @suite.cases(EACH)
+    def another_network_of_the_pod_does_not_remove_it_for(self, plugin):
+        self.prepare(plugin)
+        self.add()
+        before = snapshot(), pod_snapshot(self.one)
+        other = {"name": "net2", "ipam": self.conf["ipam"] | {"dataDir": "/var/lib/cni/other"}}
+        self.assert_error(self.call("ADD", more=other))
+        self.assert_ok(self.call("DEL", more=other))
+        self.assert_same(before[0], ignore=lambda place: left_by_design(place) and "cni0" not in place)
+        self.assert_same(before[1], pod_snapshot(self.one))
+
+    @suite.cases(EACH)
+    def GC_leaves_exactly_the_listed_of(self, plugin):
+        self.prepare(plugin)
+        kept = self.pod()
+        self.add()
+        self.add(kept)
+        with_one = pod_snapshot(kept)
+        self.one.remove()
+        listed = {"cni.dev/valid-attachments": [{"containerID": kept.name, "ifname": "eth0"}]}
+        self.assert_ok(self.call("GC", more=listed))
+        self.assertFalse(os.path.exists(LEASE))
+        self.assert_same(with_one, pod_snapshot(kept))
+        kept.remove()
+        self.assert_ok(self.call("GC", more=GC))
+        self.assert_left_nothing()
+
+
+if __name__ == "__main__":
+    suite.main()
