@@ -10,11 +10,16 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.bandwidth import BOTH, ifbs  # noqa: E402
 from support.chain import Network  # noqa: E402
+from support.configs import CONFIGS, lack  # noqa: E402
 from support.plugin import OURS, REFERENCE, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import run, vlan_filtering  # noqa: E402
 
 FILES = sorted(glob.glob(os.path.join(ROOT, "conf-examples", "*.conflist")))
+
+
+def types(network):
+    return [plugin["type"] for plugin in network.conflist["plugins"]]
 
 
 @suite.spread
@@ -28,7 +33,10 @@ class Examples(suite.NodeTest):
         if "vlan" in json.dumps(network.conflist).lower() and not vlan_filtering():
             self.skipTest("this kernel has no VLAN filtering of bridges")
         pod = self.pod()
-        ifname = "lo" if network.conflist["plugins"][0]["type"] == "loopback" else "eth0"
+        if reason := lack(*types(network)):
+            self.skipTest(reason)
+        first = CONFIGS.get(types(network)[0])
+        ifname = first.ifname if first else "eth0"
         bridges = [plugin.get("bridge", "cni0") for plugin in network.conflist["plugins"]
                    if plugin["type"] == "bridge"]
         before = snapshot()
@@ -39,7 +47,7 @@ class Examples(suite.NodeTest):
                  "bandwidth": BOTH}
         result, failed = network.add(asked, netns=pod.path, ifname=ifname)
         self.assertIsNone(failed, str(failed))
-        if "bandwidth" in [plugin["type"] for plugin in network.conflist["plugins"]]:
+        if "bandwidth" in types(network):
             self.assertEqual(len(ifbs()), 1, "the runtime's limit")
         for ip in result["ips"] if bridges else []:
             gateway = ip.get("gateway")
@@ -56,7 +64,7 @@ class Examples(suite.NodeTest):
     def test_all_of_them_live_on_one_node(self):
         for number, path in enumerate(FILES):
             network = Network(path, (OURS, REFERENCE))
-            if network.missing() or "vlan" in path or "loopback" in path:
+            if network.missing() or "vlan" in path or "loopback" in types(network) or lack(*types(network)):
                 continue
             result, failed = network.add(netns=self.pod().path, container=f"pod{number}")
             self.assertIsNone(failed, f"{path}: {failed}")

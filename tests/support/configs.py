@@ -82,18 +82,16 @@ def is_ipam(plugin):
     return CONFIGS[plugin].least.get("ipam", {}).get("type") == plugin
 
 
-def lack(plugin):
-    """What a plugin needs that this kernel does not have, as a sentence; None. Asked in a world."""
-    kind = CONFIGS[plugin].kind
-    if kind is None:
-        return None
-    try:
-        run("ip", "link", "add", "probe0", "type", kind)
-    except RuntimeError as error:
-        if "Unknown device type" in str(error):
-            return f"this kernel has no links of kind {kind}; scripts/vm runs one that does"
-        return None  # the kind is known, and needs more than a name
-    run("ip", "link", "del", "probe0")
+def lack(*plugins):
+    """What one of the plugins needs that this kernel does not have, as a sentence; None. Asked in a world."""
+    for kind in {CONFIGS[plugin].kind for plugin in plugins if plugin in CONFIGS} - {None}:
+        try:
+            run("ip", "link", "add", "probe0", "type", kind)
+        except RuntimeError as error:
+            if "Unknown device type" in str(error):
+                return f"this kernel has no links of kind {kind}; scripts/vm runs one that does"
+            continue  # the kind is known, and needs more than a name
+        run("ip", "link", "del", "probe0")
     return None
 
 
