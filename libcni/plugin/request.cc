@@ -203,6 +203,12 @@ std::optional<Result> Request::prev_result() const {
   return during("could not parse prevResult", [&] { return result_from(place.json(), version); });
 }
 
+Result Request::required_prev_result() const {
+  auto result = prev_result();
+  if (!result) throw Error(Code::kInvalidConfig, "Required prevResult missing");
+  return *std::move(result);
+}
+
 std::optional<std::vector<Attachment>> Request::valid_attachments() const {
   // The keys contain dots and slashes; what they are called in complaints is their full name.
   for (const char* key : {"cni.dev/valid-attachments", "cni.dev/attachments"}) {

@@ -154,11 +154,10 @@ void check(const cni::Request& request) {
     cni::require_capabilities(request, {Capability::kNetAdmin});
   }
   cni::ipam_forward(request, conf.ipam_type, cni::Command::kCheck);
-  const auto result = request.prev_result();
-  if (!result) throw cni::Error(cni::Code::kInvalidConfig, "Required prevResult missing");
+  const Result result = request.required_prev_result();
   RouteSocket host;
   RouteSocket pod(pod_ns);
-  check_attachment({request, conf, host, pod, pod_ns}, *result);
+  check_attachment({request, conf, host, pod, pod_ns}, result);
 }
 
 void gc(const cni::Request& request) {

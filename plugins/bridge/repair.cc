@@ -85,9 +85,7 @@ void repair_links(const Context& context, const Port& port, Result& result, Repa
 
 Result repair(const cni::Request& request, Repair& repair) {
   const Conf conf = Conf::parse(request);
-  auto known = request.prev_result();
-  if (!known) throw cni::Error(cni::Code::kInvalidConfig, "Required prevResult missing");
-  Result result = *std::move(known);
+  Result result = request.required_prev_result();
   const netlink::NetNs pod_ns = cni::open_netns(request);
   cni::require_capabilities(request,
                             {netlink::Capability::kNetAdmin, netlink::Capability::kSysAdmin});

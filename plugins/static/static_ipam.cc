@@ -15,11 +15,10 @@ cni::Result add(const cni::Request& request, cni::Undo&) {
 
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  const auto previous = request.prev_result();
-  if (!previous) throw cni::Error(cni::Code::kInvalidConfig, "Required prevResult missing");
+  const cni::Result previous = request.required_prev_result();
   for (const cni::Address& wanted : conf.addresses) {
     const bool there =
-        std::any_of(previous->ips.begin(), previous->ips.end(), [&wanted](const cni::Address& ip) {
+        std::any_of(previous.ips.begin(), previous.ips.end(), [&wanted](const cni::Address& ip) {
           return ip.cidr == wanted.cidr && (!wanted.gateway || ip.gateway == wanted.gateway);
         });
     if (there) continue;
