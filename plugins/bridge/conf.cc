@@ -103,17 +103,11 @@ void read_trunk(const Reader& place, Conf& conf) {
   conf.vlan_filtering = true;
 }
 
-void read_dns(const Reader& place, Conf& conf) { conf.dns = plugins::dns_override(place); }
-
 void read_masquerade_backend(const Reader& place, Conf& conf) {
   conf.ip_masq_backend = plugins::backend_from(place.as_string());
 }
 
 constexpr std::string_view kBackends[] = {"nftables", "iptables"};
-
-constexpr auto kIpamKeys = cni::keys(cni::key<&Conf::ipam_type>(
-    {.name = "type",
-     .description = "name of the IPAM plugin, which reads the other keys of `ipam`"}));
 
 using MacKeys = plugins::MacKeys<Conf>;
 
@@ -151,15 +145,8 @@ constexpr auto kKeys = cni::keys(
          .type = Type::kEnum,
          .enumeration = kBackends,
          .or_empty = true}),
-    cni::key<&Conf::mtu>({.name = "mtu",
-                          .description =
-                              "MTU in bytes of both interfaces of the veth pair, and of a "
-                              "bridge that ADD creates; 0 is the kernel's default",
-                          .default_text = "0",
-                          .minimum = 68,  // RFC 791; the kernel's ETH_MIN_MTU
-                          .maximum = 65535,
-                          .expected = "0 (the kernel's default) or 68 to 65535",
-                          .or_zero = true}),
+    plugins::mtu_key<Conf>("MTU in bytes of both interfaces of the veth pair, and of a "
+                           "bridge that ADD creates; 0 is the kernel's default"),
     cni::key<&Conf::hairpin_mode>(
         {.name = "hairpinMode",
          .description =
@@ -200,17 +187,7 @@ constexpr auto kKeys = cni::keys(
          .description =
              "isolates the port: pods with this key cannot reach each other over the "
              "bridge. A node that forwards still routes between them through the gateway"}),
-    cni::part<kIpamKeys>({.name = "ipam",
-                          .description = "`type` names the IPAM plugin, which reads the other keys",
-                          .open = true,
-                          .folded = true}),
-    cni::custom<read_dns>({.name = "dns",
-                           .description =
-                               "`nameservers`, `domain`, `search`, `options`: replaces the "
-                               "DNS of the IPAM plugin's result entirely",
-                           .type = Type::kObject,
-                           .keys = cni::kDnsKeys,
-                           .folded = true}),
+    plugins::ipam_key<Conf>(), plugins::dns_key<Conf>(),
     cni::part<MacKeys::kArgs>({.name = "args", .open = true}),
     cni::part<MacKeys::kRuntime>({.name = "runtimeConfig", .open = true}));  // overrides args
 

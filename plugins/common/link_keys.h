@@ -6,7 +6,7 @@
 #include "libcni/config/common_keys.h"
 #include "netlink/types/mac.h"
 
-/// Keys that interface plugins share: MAC address, DNS and link names.
+/// Keys that interface plugins share: IPAM, MTU, MAC address, DNS and link names.
 namespace plugins {
 
 /// A link name as the kernel takes it (dev_valid_name() in net/core/dev.c).
@@ -34,6 +34,49 @@ inline constexpr cni::Key kMacArgs[] = {
 /// "dns" of an interface plugin's config. Nothing where neither a list of it, be it empty, nor a
 /// domain is given: then the IPAM plugin's DNS stays.
 std::optional<cni::Dns> dns_override(const cni::Reader& place);
+
+/// The keys of an interface plugin, each for a Conf with the member that it fills.
+/// `ipam`, into std::string ipam_type; empty where the config has none.
+template <class Conf>
+inline constexpr auto kIpamKeys = cni::keys(cni::key<&Conf::ipam_type>(
+    {.name = "type",
+     .description = "name of the IPAM plugin, which reads the other keys of `ipam`"}));
+template <class Conf>
+constexpr auto ipam_key() {
+  return cni::part<kIpamKeys<Conf>>(
+      {.name = "ipam",
+       .description = "`type` names the IPAM plugin, which reads the other keys",
+       .open = true,
+       .folded = true});
+}
+
+/// `mtu`, into unsigned mtu. description: of which links.
+template <class Conf>
+constexpr auto mtu_key(const char* description) {
+  return cni::key<&Conf::mtu>({.name = "mtu",
+                               .description = description,
+                               .default_text = "0",
+                               .minimum = 68,  // RFC 791; the kernel's ETH_MIN_MTU
+                               .maximum = 65535,
+                               .expected = "0 (the kernel's default) or 68 to 65535",
+                               .or_zero = true});
+}
+
+/// `dns`, into std::optional<cni::Dns> dns.
+template <class Conf>
+void read_dns(const cni::Reader& place, Conf& conf) {
+  conf.dns = dns_override(place);
+}
+template <class Conf>
+constexpr auto dns_key() {
+  return cni::custom<read_dns<Conf>>(
+      {.name = "dns",
+       .description = "`nameservers`, `domain`, `search`, `options`: replaces the "
+                      "DNS of the IPAM plugin's result entirely",
+       .type = cni::Type::kObject,
+       .keys = cni::kDnsKeys,
+       .folded = true});
+}
 
 /// `args.cni.mac` and `runtimeConfig.mac` of a Conf with the member `mac`.
 template <class Conf>
