@@ -153,15 +153,16 @@ Request add(const Veth& spec) {
           spec.peer_ns};
 }
 
-Request add(const Ifb& spec) {
+Request add(const NewLink& spec) {
   ifinfomsg head{};
   head.ifi_change = head.ifi_flags = spec.up ? IFF_UP : 0;
   Message message(RTM_NEWLINK, kNewLinkFlags, head);
   message.put(IFLA_IFNAME, spec.name);
+  if (spec.mac) message.put(IFLA_ADDRESS, spec.mac->bytes);
   if (spec.mtu != 0) message.put_u32(IFLA_MTU, spec.mtu);
-  message.put_u32(IFLA_TXQLEN, spec.tx_queue_length);
-  message.nest(IFLA_LINKINFO, [&] { message.put(IFLA_INFO_KIND, "ifb"); });
-  return {cat("create ifb '", spec.name, "'"), std::move(message)};
+  if (spec.tx_queue_length) message.put_u32(IFLA_TXQLEN, *spec.tx_queue_length);
+  message.nest(IFLA_LINKINFO, [&] { message.put(IFLA_INFO_KIND, spec.kind); });
+  return {cat("create ", spec.kind, " '", spec.name, "'"), std::move(message)};
 }
 
 Request set_link(const Link& link, const LinkChange& change) {

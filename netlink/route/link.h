@@ -90,16 +90,17 @@ struct Veth {
 };
 Request add(const Veth& spec);
 
-/// An intermediate functional block to create: what is redirected to it goes through its qdisc and
-/// back to where it came from. Its hardware address is the kernel's choice.
-struct Ifb {
-  std::string name;
-  unsigned mtu = 0;                   ///< bytes; 0 is the kernel's default
-  std::uint32_t tx_queue_length = 0;  ///< packets
-  bool up = true;
+/// A link to create that its kind alone describes: "ifb", "dummy" (ip-link(8)). In the socket's
+/// namespace.
+struct NewLink {
+  std::string kind, name;
+  std::optional<Mac> mac = {};                        ///< absent: the kernel's choice
+  unsigned mtu = 0;                                   ///< bytes; 0 is the kernel's default
+  std::optional<std::uint32_t> tx_queue_length = {};  ///< packets; absent: the kernel's default
+  bool up = false;
 };
 /// Create only: EEXIST where the name is taken.
-Request add(const Ifb& spec);
+Request add(const NewLink& spec);
 
 /// What to change of a link; what is absent stays.
 struct LinkChange {

@@ -89,7 +89,8 @@ Link ensure_ifb(RouteSocket& host, const cni::Request& request, unsigned mtu) {
   Link made;
   made.name = place.free_name;
   std::vector<netlink::Request> requests;
-  requests.push_back(netlink::add(netlink::Ifb{.name = made.name, .mtu = mtu, .up = false}));
+  requests.push_back(netlink::add(
+      netlink::NewLink{.kind = "ifb", .name = made.name, .mtu = mtu, .tx_queue_length = 0}));
   requests.push_back(netlink::without_link_local(made));
   requests.push_back(netlink::set_link(made, change));
   host.send(requests);

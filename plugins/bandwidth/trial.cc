@@ -24,7 +24,7 @@ void make_all(RouteSocket& socket, const Conf& conf) {
   const Link lo = socket.get("lo");
   put(socket, lo, plan_for(trial, Direction::kIngress, lo.mtu, netlink::tc::Ticks{}));
   if (conf.egress_mode != EgressMode::kIfb) return;
-  socket.send(netlink::add(netlink::Ifb{.name = "ifb0"}));
+  socket.send(netlink::add(netlink::NewLink{.kind = "ifb", .name = "ifb0", .up = true}));
   redirect(socket, lo, socket.get("ifb0"));
 }
 

@@ -43,7 +43,8 @@ std::vector<std::string> on_v() {
 TEST_CASE("an ifb is made as it was asked for, with its alias at once") {
   const Node node;
   RouteSocket socket;
-  send(socket, add(Ifb{.name = "new", .mtu = 1400, .tx_queue_length = 0}),
+  send(socket,
+       add(NewLink{.kind = "ifb", .name = "new", .mtu = 1400, .tx_queue_length = 0, .up = true}),
        set_link(Link{.name = "new"}, {.alias = "whose"}));
   const json link = parsed("ip -j -d link show new")[0];
   CHECK(link["linkinfo"]["info_kind"] == "ifb");
@@ -51,13 +52,13 @@ TEST_CASE("an ifb is made as it was asked for, with its alias at once") {
   CHECK(link["ifalias"] == "whose");
   CHECK_FALSE(link.contains("txqlen"));
   CHECK(link["flags"].dump().find("\"UP\"") != std::string::npos);
-  CHECK(refusal([&] { socket.send(add(Ifb{.name = "new"})); }) == EEXIST);
+  CHECK(refusal([&] { socket.send(add(NewLink{.kind = "ifb", .name = "new"})); }) == EEXIST);
   const Link seen = socket.get("new");
   CHECK(seen.kind == "ifb");
   CHECK(seen.mtu == 1400);
   CHECK(seen.up);
   CHECK(seen.tx_queue_length == 0);
-  socket.send(add(Ifb{.name = "down", .tx_queue_length = 1000, .up = false}));
+  socket.send(add(NewLink{.kind = "ifb", .name = "down", .tx_queue_length = 1000}));
   CHECK(parsed("ip -j link show down")[0]["txqlen"] == 1000);
   CHECK(socket.get("down").tx_queue_length == 1000);
   CHECK_FALSE(socket.get("down").up);
