@@ -80,8 +80,8 @@ bool asks_dnat_alone(const Rule& rule) {
   });
 }
 
-// Whether a rule of iptables-nft is the shared one, as far as ADD needs to know: iptables-save
-// would double what ADD takes. CHECK compares all of it.
+// Whether a rule of iptables-nft is the shared one, as far as a first ADD compares it: to run
+// iptables-save would double the time of that ADD.
 bool is_shared(const Rule& rule, const RuleText& wanted, const Options& options) {
   if (wanted.chain == kGuardChain) {
     const auto side = wanted.text.starts_with("-s") ? Side::kSource : Side::kDestination;
@@ -93,23 +93,17 @@ bool is_shared(const Rule& rule, const RuleText& wanted, const Options& options)
   return wanted.text.ends_with(cat("-j ", netlink::nf::target_of(rule.exprs)));
 }
 
-// Those of the shared rules that exist.
-std::vector<RuleText> shared_in(Tables& tables, Family family, const Options& options) {
-  std::vector<RuleText> out;
-  for (const RuleText& rule : shared_rules(family, options)) {
-    const ChainId id = id_of(family, rule);
-    bool exists = false;
-    if (tables.variant() == XtablesVariant::kLegacy) {
-      const auto saved = tables.saved_rules(id);
-      exists = std::count(saved.begin(), saved.end(), cni::words_of(rule.text)) != 0;
-    } else {
-      const auto seen = tables.rules(id);
-      exists = std::any_of(seen.begin(), seen.end(),
-                           [&](const Rule& one) { return is_shared(one, rule, options); });
-    }
-    if (exists) out.push_back(rule);
+// Compares all of the rule. A jump to the same chain of ours in its place lost or gained a match.
+void compare_saved(const std::vector<cni::Words>& saved, const RuleText& rule, Seen& seen) {
+  const cni::Words wanted = cni::words_of(rule.text);
+  if (std::count(saved.begin(), saved.end(), wanted) != 0) return seen.rules.push_back(rule);
+  if (!wanted.back().starts_with("CNI-HOSTPORT-")) return;
+  for (const cni::Words& one : saved) {
+    if (!leads_to(one, wanted.back())) continue;
+    std::string text;
+    for (const std::string& word : one) text += cat(" ", plugins::xt::in_quotes(word));
+    seen.damaged.push_back({rule.table, rule.chain, text});
   }
-  return out;
 }
 
 Seen look(Tables tables, Family family, const Attachment& attachment) {
@@ -119,7 +113,19 @@ Seen look(Tables tables, Family family, const Attachment& attachment) {
        {std::string(kDnatChain), std::string(kSetMarkChain), std::string(kMasqChain), chain}) {
     if (tables.has_chain(nat(family, name))) seen.chains.insert(name);
   }
-  seen.rules = shared_in(tables, family, attachment.options);
+  const bool exact = tables.variant() == XtablesVariant::kLegacy || seen.chains.contains(chain);
+  for (const RuleText& rule : shared_rules(family, attachment.options)) {
+    const ChainId id = id_of(family, rule);
+    if (exact) {
+      compare_saved(tables.saved_rules(id), rule, seen);
+      continue;
+    }
+    const auto rules = tables.rules(id);
+    const bool exists = std::any_of(rules.begin(), rules.end(), [&](const Rule& one) {
+      return is_shared(one, rule, attachment.options);
+    });
+    if (exists) seen.rules.push_back(rule);
+  }
   // Without the chain nothing can lead there, and the list may be long.
   if (seen.chains.contains(chain)) {
     seen.entries = places_of(tables.rules(nat(family, kDnatChain)), chain);

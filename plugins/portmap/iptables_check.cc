@@ -50,10 +50,6 @@ Wanted wanted_of_reference(Family family, const Attachment& attachment,
 
 using Saved = std::vector<Words>;
 
-bool leads_to(const Words& rule, const std::string& chain) {
-  return rule.size() > 1 && rule[rule.size() - 2] == "-j" && rule.back() == chain;
-}
-
 // "rule '-A PREROUTING ...' of ip6tables' table nat is missing".
 std::string missing_rule(Family family, const RuleText& rule) {
   return cat("rule '", rule.str(), "' of ", family == Family::kIpv4 ? "iptables'" : "ip6tables'",

@@ -108,8 +108,16 @@ std::vector<RuleText> of_table(const std::vector<RuleText>& rules, std::string_v
   return out;
 }
 
+std::string removal_of_damaged(const Seen& seen, std::string_view table) {
+  std::string out;
+  for (const RuleText& rule : of_table(seen.damaged, table)) {
+    out += cat("-D ", rule.chain, rule.text, "\n");
+  }
+  return out;
+}
+
 std::string shared_lines(const std::vector<RuleText>& rules, const Seen& seen) {
-  std::string chains, lines;
+  std::string chains, lines = removal_of_damaged(seen, "nat");
   for (const char* const chain : {kDnatChain, kSetMarkChain, kMasqChain}) {
     const bool named = std::any_of(rules.begin(), rules.end(), [&](const RuleText& rule) {
       return rule.chain == chain || rule.text.ends_with(cat(" ", chain));
@@ -129,7 +137,8 @@ std::string guard_part(const std::vector<RuleText>& rules, const Seen& seen) {
   const bool complete =
       std::all_of(rules.begin(), rules.end(), [&](const RuleText& r) { return has(seen, r); });
   if (complete) return {};
-  std::string out = cat("*filter\n:", kGuardChain, " - [0:0]\n");
+  std::string out =
+      cat("*filter\n:", kGuardChain, " - [0:0]\n", removal_of_damaged(seen, "filter"));
   for (const RuleText& rule : rules) {
     if (rule.chain == kGuardChain) out += rule.str() + "\n";
     if (rule.first && !has(seen, rule)) out += cat("-I ", rule.chain, " 1 ", rule.text, "\n");
@@ -161,6 +170,10 @@ std::string container_in(const std::string& comment, const std::string& network)
 }
 
 std::string RuleText::str() const { return cat("-A ", chain, " ", text); }
+
+bool leads_to(const cni::Words& rule, std::string_view chain) {
+  return rule.size() > 1 && rule[rule.size() - 2] == "-j" && rule.back() == chain;
+}
 
 std::vector<RuleText> shared_rules(Family family, const Options& options) {
   const std::string local = cat("-m addrtype --dst-type LOCAL -j ", kDnatChain);

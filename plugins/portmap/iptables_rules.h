@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "libcni/plugin/iptables_save.h"
 #include "plugins/portmap/record.h"
 
 /// The texts of the iptables backend: names and rules are those of the reference, so that either
@@ -38,6 +40,9 @@ struct RuleText {
   std::string str() const;
 };
 
+/// Whether a rule of iptables-save ends with "-j CHAIN".
+bool leads_to(const cni::Words& rule, std::string_view chain);
+
 /// What all containers of a family share, and nobody removes.
 std::vector<RuleText> shared_rules(Family family, const Options& options);
 /// What a container's chain begins with: what none of its ports is for. The reference has nothing
@@ -51,9 +56,10 @@ std::vector<std::string> entry_rules(Family family, const Attachment& attachment
 
 /// What of it is in the kernel.
 struct Seen {
-  std::set<std::string> chains;
-  std::vector<RuleText> rules;       ///< of shared_rules()
-  std::vector<std::size_t> entries;  ///< places in CNI-HOSTPORT-DNAT, from 1, of the owner's rules
+  std::set<std::string> chains = {};
+  std::vector<RuleText> rules = {};       ///< of shared_rules()
+  std::vector<std::size_t> entries = {};  ///< places in CNI-HOSTPORT-DNAT, from 1, of its rules
+  std::vector<RuleText> damaged = {};     ///< to be replaced by rules of shared_rules()
 };
 
 /// Input of iptables-restore that adds what is not seen, and the owner's chain anew in place of

@@ -60,6 +60,8 @@ MUTATIONS = [
     ("the IPv6 table of iptables flushed", iptables("ip6tables -t nat -F"), "CNI-"),
     ("the hook for packets from outside, iptables",
      iptables("iptables -t nat -F PREROUTING"), "PREROUTING"),
+    ("a hook that redirects to other hosts' addresses too, iptables",
+     iptables("iptables -t nat -R PREROUTING 1 -j CNI-HOSTPORT-DNAT"), "PREROUTING"),
     ("the hook for the node's own packets, iptables",
      iptables("ip6tables -t nat -F OUTPUT"), "OUTPUT"),
     ("the hook for masquerading, iptables",

@@ -112,6 +112,43 @@ TEST_CASE("an ADD repairs what is missing of what all share") {
   }
 }
 
+TEST_CASE("a repeated ADD replaces shared rules that lost, gained or changed a match") {
+  const char* const jump = " -j CNI-HOSTPORT-";
+  const std::string damages[] = {
+      cat("iptables -t nat -R PREROUTING 1", jump, "DNAT"),
+      cat("iptables -t nat -R PREROUTING 1 -m addrtype --dst-type UNICAST", jump, "DNAT"),
+      cat("iptables -t nat -D OUTPUT 2; ip6tables -t nat -R OUTPUT 1 -m addrtype --dst-type LOCAL "
+          "-o eth7",
+          jump, "DNAT"),
+      cat("iptables -t nat -R POSTROUTING 1 -s 192.0.2.1/32", jump, "MASQ"),
+      cat("iptables -R INPUT 1 -i eth7", jump, "GUARD"),
+      "iptables -R CNI-HOSTPORT-GUARD 1 -d 127.0.0.0/16 ! -i lo -m conntrack ! --ctstate DNAT "
+      "-j DROP",
+  };
+  for (const char* const variant : kVariants) {
+    Node node(variant);
+    if (!node.there()) continue;
+    REQUIRE(run("iptables -t nat -A POSTROUTING"));  // matches all, and has no target
+    REQUIRE(run("iptables -t nat -A OUTPUT -m comment --comment CNI-HOSTPORT-DNAT"));
+    const Attachment a = attachment("c1", kThree);
+    iptables::add(&*node.socket, a, pod());
+    const std::string whole = saved();
+    for (const std::string& damage : damages) {
+      INFO(variant, ": ", damage);
+      REQUIRE(run(damage));
+      REQUIRE(iptables::missing(&*node.socket, a, pod()));
+      iptables::add(&*node.socket, a, pod());
+      CHECK(saved() == whole);
+      CHECK(!iptables::missing(&*node.socket, a, pod()));
+    }
+    REQUIRE(
+        run("iptables -t nat -R CNI-HOSTPORT-MASQ 1 -s 192.0.2.1 -m mark --mark 0x2000/0x2000 "
+            "-j MASQUERADE"));
+    iptables::add(&*node.socket, a, pod());
+    CHECK(!iptables::missing(&*node.socket, a, pod()));
+  }
+}
+
 TEST_CASE("two mark bits are two rules, and the rest is shared") {
   for (const char* const variant : kVariants) {
     Node node(variant);

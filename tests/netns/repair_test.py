@@ -300,6 +300,18 @@ class Selection(RepairTest):
         self.assertEqual(set(self.outcomes(self.assert_repaired())), {f"pod{n}" for n in NUMBERS})
         self.assert_healthy()
 
+    def test_a_shared_rule_that_lost_its_match_is_replaced(self):
+        self.prepare(BACKENDS[1][1])
+        before = damage.comparable(snapshot())
+        for tool, chain in (("iptables", "PREROUTING"), ("ip6tables", "OUTPUT")):
+            number = 1 + next(n for n, rule in enumerate(
+                run(tool, "-t", "nat", "-S", chain).splitlines()[1:]) if "CNI-HOSTPORT-DNAT" in rule)
+            run(tool, "-t", "nat", "-R", chain, str(number), "-j", "CNI-HOSTPORT-DNAT")
+        self.assertIn("-m addrtype --dst-type LOCAL", self.check(1).stderr)
+        self.assertIn("repaired", self.outcomes(self.assert_repaired()).values())
+        self.assertEqual(diff(before, damage.comparable(snapshot())), "")
+        self.assert_healthy()
+
     def test_text_says_what_was_wrong(self):
         self.prepare()
         run("ip", "link", "del", "cni1")
