@@ -29,7 +29,7 @@ std::optional<std::string> nftables_missing() {
 
 std::optional<std::string> iptables_missing() {
   if (find_restore(netlink::Family::kIpv4)) return std::nullopt;
-  return "iptables-restore is in none of PATH, /usr/sbin and /sbin";
+  return "iptables-restore (package iptables) is in none of PATH, /usr/sbin and /sbin";
 }
 
 cni::Error no_backend() {

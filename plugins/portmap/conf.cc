@@ -16,11 +16,12 @@ using cni::Type;
 constexpr std::int64_t kMostPort = 65535;
 constexpr std::int64_t kMostMarkBit = 31;
 
+bool is_integer(const Reader& place) { return place.present() && place.json().is_number_integer(); }
+
+// With the words of the reference plugin for a number below 1.
 std::uint16_t port_at(const Reader& place, const char* complaint) {
-  const auto port = place.as_int(INT32_MIN, INT32_MAX);
-  if (port < 1) place.fail(complaint);
-  if (port > kMostPort) place.fail(cat("expected a port number from 1 to ", kMostPort));
-  return static_cast<std::uint16_t>(port);
+  if (is_integer(place) && place.json() < 1) place.fail(complaint);
+  return static_cast<std::uint16_t>(place.as_int(1, kMostPort));
 }
 
 void read_container_port(const Reader& place, Mapping& mapping) {
@@ -45,7 +46,7 @@ void read_protocol(const Reader& place, Mapping& mapping) {
 void read_host_ip(const Reader& place, Mapping& mapping) {
   if (place.as_string().empty()) return;
   mapping.host_ip = place.as_ip();
-  if (mapping.host_ip->is_multicast()) place.fail("expected an address of the node, not a group's");
+  if (mapping.host_ip->is_multicast()) place.fail("expected a unicast address of the node");
 }
 
 constexpr auto kMappingKeys = cni::keys(
@@ -116,10 +117,12 @@ void settle_backend(Conf& conf) {
   const bool iptables = conf.backend == Backend::kIptables;
   const std::string& wrong = iptables ? for_nftables : for_iptables;
   if (!conf.backend || wrong.empty()) return;
-  throw cni::Error(
-      cni::Code::kInvalidConfig,
-      cat(iptables ? "iptables" : "nftables", " backend was requested but configuration contains ",
-          iptables ? "nftables" : "iptables", "-specific options [", wrong, "]"));
+  const char* const chosen = iptables ? "iptables" : "nftables";
+  const std::string& right = iptables ? for_iptables : for_nftables;
+  throw cni::Error(cni::Code::kInvalidConfig,
+                   cat(chosen, " backend was requested but configuration contains ",
+                       iptables ? "nftables" : "iptables", "-specific options [", wrong, "]"),
+                   right.empty() ? "" : cat(chosen, " because of ", right));
 }
 
 // Whether some pod could get the same port of the same address by both.
@@ -134,7 +137,7 @@ bool overlap(const Mapping& a, const Mapping& b) {
 void refuse_contradiction(const std::vector<Mapping>& mappings, const Reader& newest) {
   for (const Mapping& other : mappings) {
     if (other.container_port != mappings.back().container_port && overlap(other, mappings.back())) {
-      newest["hostPort"].fail("mapped to another container port already");
+      newest["hostPort"].fail(cat("mapped to container port ", other.container_port, " already"));
     }
   }
 }
@@ -160,7 +163,7 @@ std::vector<std::string> conditions_at(const Reader& list) {
     }
   }
   if (out.size() > 1 && style_of(out) == Style::kNone) {
-    list.elements()[0].fail("expected a condition in the words of iptables or of nft");
+    list.elements()[0].fail("expected a match in the syntax of iptables or nft");
   }
   if (style_of(out) == Style::kNone) out.clear();
   return out;
@@ -178,9 +181,11 @@ void read_mark_bit(const Reader& place, Conf& conf) {
   if (!conf.options.external_set_mark_chain.empty()) {
     place.fail("Cannot specify externalSetMarkChain and markMasqBit");
   }
-  const auto number = place.as_int(INT32_MIN, INT32_MAX);
-  if (number < 0 || number > kMostMarkBit) place.fail("MasqMarkBit must be between 0 and 31");
-  conf.options.mark_bit = static_cast<unsigned>(number);
+  if (!is_integer(place)) place.fail("expected an integer from 0 to 31");
+  if (place.json() < 0 || place.json() > kMostMarkBit) {
+    place.fail("MasqMarkBit must be between 0 and 31");
+  }
+  conf.options.mark_bit = place.json().get<unsigned>();
 }
 
 std::optional<std::uint16_t> port_from(std::string_view text) {
@@ -191,7 +196,7 @@ std::optional<std::uint16_t> port_from(std::string_view text) {
 }
 
 constexpr const char* kPorts =
-    "a port, a range or either with a protocol, as 22, \"6000-6100\", \"53/udp\"";
+    "a port or a range, with or without protocol, for example 22, \"6000-6100\" or \"53/udp\"";
 
 std::optional<DeniedPorts> ports_from(const std::string& text) {
   const auto slash = text.find('/');
@@ -214,7 +219,8 @@ DeniedPorts denied_at(const Reader& entry) {
     const auto port = static_cast<std::uint16_t>(entry.as_int(1, kMostPort));
     return {.protocol = {}, .first = port, .last = port};
   }
-  const auto ports = ports_from(entry.as_string());
+  const bool is_text = entry.present() && entry.json().is_string();
+  const auto ports = is_text ? ports_from(entry.as_string()) : std::nullopt;
   if (!ports) entry.fail(cat("expected ", kPorts));
   return *ports;
 }
@@ -300,8 +306,25 @@ constinit const cni::Manual kManual{
     .purpose = "makes ports of a pod reachable at the node's addresses (`hostPort`)",
     .keys = kKeys};
 
+std::string text_of(const std::vector<std::string>& conditions) {
+  std::string out;
+  for (const std::string& one : conditions) out += cat(out.empty() ? "" : " ", one);
+  return out;
+}
+
 std::string_view name_of(Backend backend) {
   return backend == Backend::kNftables ? "nftables" : "iptables";
+}
+
+std::string Options::describe_conditions(Family family) const {
+  return cat(family == Family::kIpv4 ? "conditionsV4: '" : "conditionsV6: '",
+             text_of(conditions(family)), "'");
+}
+
+std::string DeniedPorts::str() const {
+  std::string out = cat(first);
+  if (last != first) out += cat("-", last);
+  return protocol ? cat(out, "/", name_of(*protocol)) : out;
 }
 
 Conf Conf::parse(const cni::Request& request) {

@@ -27,6 +27,7 @@ struct DeniedPorts {
   std::optional<Protocol> protocol;  ///< absent: all
   std::uint16_t first = 0, last = 0;
   bool operator==(const DeniedPorts&) const = default;
+  std::string str() const;  ///< as in the config: "22", "6000-6100/udp"
 };
 
 /// How the traffic is to be treated; the same for all of a network's pods.
@@ -39,9 +40,14 @@ struct Options {
   const std::vector<std::string>& conditions(Family family) const {
     return family == Family::kIpv4 ? conditions_v4 : conditions_v6;
   }
+  /// "conditionsV4: 'ip saddr 192.0.2.0/24'": for messages.
+  std::string describe_conditions(Family family) const;
   bool has_conditions() const { return !conditions_v4.empty() || !conditions_v6.empty(); }
   bool operator==(const Options&) const = default;
 };
+
+/// The conditions as one rule has them, separated by blanks.
+std::string text_of(const std::vector<std::string>& conditions);
 
 extern const cni::Manual kManual;
 

@@ -108,9 +108,8 @@ nft::Answer judge(const Records& records, OnConflict policy, const Attachment& w
   for (const Attachment& owner : records.read(container).attachments) {
     if (owner.owner.tag() != held.tag) continue;
     if (!is_alive(owner)) return nft::Answer::kTake;
-    throw cni::Error(kPortInUse, cat("map ", held.claim.key.str(), ": mapped already to port ",
-                                     held.claim.target_port, " of ", held.claim.target.str(), ", ",
-                                     owner.owner.str()));
+    throw cni::Error(kPortInUse, cat("map ", held.claim.key.str(), ": in use by ",
+                                     owner.owner.str(), " at ", held.claim.target_str()));
   }
   return nft::Answer::kTake;  // without a record: its DEL came half way
 }
@@ -133,7 +132,7 @@ void refuse_denied(const std::vector<DeniedPorts>& denied, const std::vector<Map
       if (mapping.host_port < range.first || mapping.host_port > range.last) continue;
       throw cni::Error(kPortDenied,
                        cat("map ", name_of(mapping.protocol), " port ", mapping.host_port,
-                           ": denied to pods on this node by deniedHostPorts"));
+                           ": deniedHostPorts contains '", range.str(), "'"));
     }
   }
 }

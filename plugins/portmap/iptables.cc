@@ -232,11 +232,15 @@ void add_family(NfSocket* socket, Family family, const Attachment& attachment,
     socket->commit_planned(
         [&](Batch& batch) { plan_remove(*socket, family, attachment.owner, batch); });
   }
-  restore_planned(tool, [&] {
-    if (!legacy && socket != nullptr) create_shared_chains(*socket, family, attachment.options);
-    const Seen seen = look({socket, tool.variant}, family, attachment);
-    return rules_to_add(family, attachment, pod, seen);
-  });
+  const auto add = [&] {
+    restore_planned(tool, [&] {
+      if (!legacy && socket != nullptr) create_shared_chains(*socket, family, attachment.options);
+      const Seen seen = look({socket, tool.variant}, family, attachment);
+      return rules_to_add(family, attachment, pod, seen);
+    });
+  };
+  if (attachment.options.conditions(family).empty()) return add();
+  cni::during(attachment.options.describe_conditions(family), add);
 }
 
 }  // namespace
@@ -288,7 +292,7 @@ std::vector<Owner> owners(NfSocket* socket, const std::string& network) {
 
 std::optional<std::string> unusable() {
   if (plugins::find_restore(Family::kIpv4)) return std::nullopt;
-  return "iptables-restore is in none of PATH, /usr/sbin and /sbin";
+  return "iptables-restore (package iptables) is in none of PATH, /usr/sbin and /sbin";
 }
 
 }  // namespace portmap::iptables

@@ -23,15 +23,20 @@ std::string comment_start(const std::string& network) {
   return cat("dnat name: \"", network, "\" id: \"");
 }
 
-// A word of a condition, whatever is in it; a line's end would begin a command of its own.
-std::string condition_word(const std::string& word) {
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; };
-  if (std::any_of(word.begin(), word.end(), is_control)) {
-    throw cni::Error(cni::Code::kInvalidConfig,
-                     cat("conditionsV4 or conditionsV6: control characters in ", in_quotes(word)));
+// A line break would begin another command.
+bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }
+
+std::string conditions_of(Family family, const Options& options) {
+  std::string out;
+  for (const std::string& word : options.conditions(family)) {
+    if (std::any_of(word.begin(), word.end(), is_control)) {
+      throw cni::Error(cni::Code::kInvalidConfig,
+                       cat("expected no control character: ", in_quotes(word)));
+    }
+    const bool plain = word.find_first_of(" \"'\\") == std::string::npos && !word.empty();
+    out += cat(" ", plain ? word : in_quotes(word));
   }
-  return word.find_first_of(" \"'\\") == std::string::npos && !word.empty() ? word
-                                                                            : in_quotes(word);
+  return out;
 }
 
 std::string mark_of(const Options& options) {
@@ -49,12 +54,6 @@ std::string match_of(const Claim& claim) {
     out = cat("-d ", address->str(), "/", address->bits(), " ");
   }
   return out + cat("-p ", protocol, " -m ", protocol, " --dport ", claim.key.port);
-}
-
-std::string target_of(const Claim& claim) {
-  const std::string address = claim.target.str();
-  return claim.target.is_v4() ? cat(address, ":", claim.target_port)
-                              : cat("[", address, "]:", claim.target_port);
 }
 
 // The pod's whole subnet is masqueraded on its way back into it, since a bridge would let the pod
@@ -219,16 +218,13 @@ std::vector<std::string> chain_rules(Family family, const Attachment& attachment
     const Cidr source =
         own && own->contains(claim.target) ? *own : Cidr{claim.target, claim.target.bits()};
     put_marks(out, claim, attachment.options, source);
-    out.push_back(cat(match_of(claim), " -j DNAT --to-destination ", target_of(claim)));
+    out.push_back(cat(match_of(claim), " -j DNAT --to-destination ", claim.target_str()));
   }
   return out;
 }
 
 std::vector<std::string> entry_rules(Family family, const Attachment& attachment) {
-  std::string conditions;
-  for (const std::string& word : attachment.options.conditions(family)) {
-    conditions += cat(" ", condition_word(word));
-  }
+  const std::string conditions = conditions_of(family, attachment.options);
   const std::string comment = in_quotes(comment_of(attachment.owner));
   std::vector<std::string> out;
   for (const auto& [protocol, ports] : ports_by_protocol(family, attachment.claims)) {

@@ -57,6 +57,11 @@ std::string Key::str() const {
   return cat(port_text, "every IPv", family == Family::kIpv4 ? "4" : "6", " address");
 }
 
+std::string Claim::target_str() const {
+  return target.is_v4() ? cat(target.str(), ":", target_port)
+                        : cat("[", target.str(), "]:", target_port);
+}
+
 PodAddresses pod_addresses(const cni::Result& result, std::string_view ifname) {
   PodAddresses out;
   for (const cni::Address& address : result.ips) {

@@ -52,6 +52,7 @@ struct Claim {
   Ip target;
   std::uint16_t target_port = 0;
   bool operator==(const Claim&) const = default;
+  std::string target_str() const;  ///< "10.1.2.3:80", "[fd00::3]:80"
 };
 
 /// The pod's addresses, one per family at most, each with its subnet's prefix.

@@ -257,15 +257,17 @@ std::optional<std::string> flaw_of(NfSocket& socket, const Attachment& attachmen
                                    const Claim& claim) {
   for (const auto& [set, elements] : elements_of(attachment, {claim})) {
     const auto found = socket.elements(set, keys_of(elements));
-    const std::string what = cat("'", set.str(), "' ");
+    const std::string what = cat(is_ports(set) ? "map '" : "set '", set.str(), "' ");
     for (std::size_t i = 0; i < elements.size(); ++i) {
-      if (!found[i]) return cat(what, "has nothing for ", claim.key.str());
+      if (!found[i]) return cat(what, "has no element for ", claim.key.str());
       if (found[i]->data != elements[i].data) {
-        return cat(what, "sends ", claim.key.str(), " elsewhere than to port ", claim.target_port,
-                   " of ", claim.target.str());
+        const auto held = claim_from(claim.key.family, *found[i]);
+        return cat(what, "maps ", claim.key.str(), " to ", held ? held->target_str() : "no address",
+                   ", expected ", claim.target_str());
       }
       if (tag_in(found[i]->comment) != attachment.owner.tag()) {
-        return cat(what, "has ", claim.key.str(), " for another: ", found[i]->comment);
+        return cat(what, "has an element of another attachment for ", claim.key.str(), ": '",
+                   found[i]->comment, "'");
       }
     }
   }

@@ -34,14 +34,12 @@ Owner owner_of(const cni::Request& request) {
 
 // A mapping for one address of the node, to a pod that has no address of that family.
 void refuse_unreachable(const std::vector<Mapping>& mappings, const PodAddresses& pod) {
-  for (const Mapping& mapping : mappings) {
-    if (!mapping.host_ip || mapping.host_ip->is_unspecified()) continue;
-    const Family family = mapping.host_ip->family();
-    if (pod.of(family)) continue;
+  for (std::size_t i = 0; i < mappings.size(); ++i) {
+    const auto& host_ip = mappings[i].host_ip;
+    if (!host_ip || host_ip->is_unspecified() || pod.of(host_ip->family())) continue;
     throw cni::Error(Code::kInvalidConfig,
-                     cat("runtimeConfig.portMappings: hostIP ", mapping.host_ip->str(),
-                         " cannot lead to the pod, which has no IPv",
-                         family == Family::kIpv4 ? "4" : "6", " address"));
+                     cat("runtimeConfig.portMappings[", i, "].hostIP: the pod has no IPv",
+                         host_ip->is_v4() ? "4" : "6", " address: \"", host_ip->str(), "\""));
   }
 }
 
@@ -83,8 +81,9 @@ std::string route_localnet(const Link& device) {
 constexpr const char* kChained = "must be called as chained plugin";
 
 const cni::Result& require(const std::optional<cni::Result>& result, const char* complaint) {
-  if (!result) throw cni::Error(Code::kInvalidConfig, complaint);
-  return *result;
+  if (result) return *result;
+  throw cni::Error(Code::kInvalidConfig, complaint,
+                   "no prevResult: portmap follows the plugin that assigns the pod's addresses");
 }
 
 std::optional<std::string> missing(NfSocket* socket, const Attachment& attachment) {
@@ -141,8 +140,8 @@ std::optional<std::string> closed_loopback(const std::optional<Link>& link) {
 void require_loopback(const std::optional<Link>& link) {
   const auto closed = closed_loopback(link);
   if (!closed || netlink::read_sysctl(*closed) == "1") return;
-  throw cni::Error(Code::kInternal, cat("check port mappings: ", *closed,
-                                        " is not 1, 127.0.0.1 does not lead to the pod"));
+  throw cni::Error(Code::kInternal, cat("check port mappings: sysctl '", *closed,
+                                        "' is not 1, so 127.0.0.1 does not lead to the pod"));
 }
 
 void open_loopback(const std::optional<Link>& link) {

@@ -110,12 +110,6 @@ bool as_wanted(const StaticChain& chain, const std::vector<Bytes>& rules, bool c
                     netlink::nf::shows);
 }
 
-std::string text_of(const std::vector<std::string>& conditions) {
-  std::string out;
-  for (const std::string& one : conditions) out += cat(out.empty() ? "" : " ", one);
-  return out;
-}
-
 std::string nft_text(Family family, const Options& options) {
   std::string out;
   for (const char* chain : {"prerouting", "output"}) {
@@ -153,9 +147,7 @@ void add_conditions(NfSocket& socket, const Layout& layout) {
   put_skeleton(layout, batch);
   socket.commit(batch);
   try {
-    cni::during(cat(v4(family) ? "conditionsV4" : "conditionsV6", ": '",
-                    text_of(options.conditions(family)), "'"),
-                [&] { run_nft(nft_text(family, options)); });
+    cni::during(options.describe_conditions(family), [&] { run_nft(nft_text(family, options)); });
   } catch (const cni::Error&) {
     Batch removal;
     removal.remove(netlink::nf::DeleteTable{in, table_of(options)});
@@ -236,7 +228,7 @@ std::string flaw_in(NfSocket& socket, Family family, const Attachment& attachmen
   const bool conditional = !options.conditions(family).empty();
   for (const StaticChain& chain : chains_of(layout)) {
     if (as_wanted(chain, seen, conditional)) continue;
-    return cat("chain '", name, " ", chain.name, "' is not as it should be");
+    return cat("the rules of chain '", name, " ", chain.name, "' are not those that ADD adds");
   }
   for (const unsigned prefix : prefixes_of(attachment, family)) {
     if (layout.prefixes.contains(prefix)) continue;

@@ -43,7 +43,7 @@ CASES = [
     entry("hostPort -1", (".hostPort", "Invalid host port number: -1"), hostPort=-1),
     entry("hostPort 65536", (".hostPort", "65536", "65535"), hostPort=65536),
     entry("hostPort of 2^40", (".hostPort",), hostPort=1 << 40),
-    entry("hostPort is text", (".hostPort", '"80"'), hostPort="80"),
+    entry("hostPort is text", (".hostPort", "from 1 to 65535", '"80"'), hostPort="80"),
     entry("hostPort is a fraction", (".hostPort", "80.5"), hostPort=80.5),
     entry("hostPort is missing", (".hostPort",), hostPort=None),
     entry("containerPort 0", (".containerPort", "Invalid container port number: 0"),
@@ -63,11 +63,12 @@ CASES = [
     entry("hostIP is a number", (".hostIP", "1"), hostIP=1),
     entry("hostIP is a multicast group", (".hostIP", '"224.0.0.1"'), hostIP="224.0.0.1"),
     Case("an entry is no object", (f"{PORTS}[0]", '"8080:80"'), mappings=["8080:80"]),
-    Case("two entries that contradict each other", (PORTS, "8080"),
+    Case("two entries that contradict each other",
+         (f"{PORTS}[1].hostPort: mapped to container port 80 already: 8080",),
          mappings=[mapping(8080, 80), mapping(8080, 81)]),
     Case("two entries that contradict each other in one family", (PORTS, "8080"),
          mappings=[mapping(8080, 80), mapping(8080, 81, "tcp", "0.0.0.0")]),
-    Case("hostIP of a family that the pod has not", (PORTS, "2001:db8::1", "IPv6"),
+    Case("hostIP of a family that the pod has not", (f"{PORTS}[1].hostIP: the pod has no IPv6 address", "2001:db8::1"),
          {"prevResult": {"cniVersion": "1.0.0", "ips": [{"address": "10.1.2.2/24"}]}},
          [mapping(8080, 80), mapping(8080, 80, "tcp", "2001:db8::1")]),
     Case("portMappings is an object", (PORTS,), mappings={"hostPort": 80}),
@@ -95,7 +96,7 @@ CASES = [
     Case("options of iptables with nftables, IPv6",
          ("nftables backend was requested but configuration contains iptables-specific options "
           "[conditionsV6]",), {"backend": "nftables", "conditionsV6": ["!", "-d", "2001:db8::1"]}),
-    Case("conditions in both styles", ("conditionsV",),
+    Case("conditions in both styles", ("[conditionsV6]", "iptables because of conditionsV4"),
          {"backend": None, "conditionsV4": IPTABLES_STYLE, "conditionsV6": ["ip6 daddr ::1"]}),
     Case("conditions are text", ("conditionsV4",), {"conditionsV4": "-d 192.0.2.1"}),
     Case("a condition is a number", ("conditionsV4[1]",),
@@ -104,7 +105,7 @@ CASES = [
          {"markMasqBit": 32}),
     Case("markMasqBit -1", ("markMasqBit", "MasqMarkBit must be between 0 and 31", "-1"),
          {"markMasqBit": -1}),
-    Case("markMasqBit is text", ("markMasqBit", '"13"'), {"markMasqBit": "13"}),
+    Case("markMasqBit is text", ("markMasqBit", "from 0 to 31", '"13"'), {"markMasqBit": "13"}),
     Case("markMasqBit and a chain for it",
          ("Cannot specify externalSetMarkChain and markMasqBit",),
          {"backend": "iptables", "markMasqBit": 5, "externalSetMarkChain": "KUBE-MARK-MASQ"}),
@@ -178,7 +179,7 @@ class BadInput(PortmapTest):
         outcome = self.call("ADD", one, [mapping(8080, 80)], conditionsV4=conditions)
         after = snapshot()
         self.assertFalse([place for place in after if "evil" in place.lower()])
-        self.assert_error(outcome)
+        self.assert_error(outcome, msg="conditionsV4")
         left = [place for place in after.keys() - before.keys()
                 if place.startswith(("nft/elem", "nft/table/ip/patchbay", "file/run/cni/portmap/"))
                 and not

@@ -75,7 +75,7 @@ TEST_CASE("a wrong mapping is refused with its place, its value and what was exp
   CHECK(complaint(mappings(R"({"hostPort": 0, "containerPort": -1, "protocol": "tcp"})")) ==
         "7 runtimeConfig.portMappings[0].containerPort: Invalid container port number: -1");
   CHECK(complaint(mappings(R"({"hostPort": 65536, "containerPort": 80, "protocol": "tcp"})")) ==
-        "7 runtimeConfig.portMappings[0].hostPort: expected a port number from 1 to 65535: 65536");
+        "7 runtimeConfig.portMappings[0].hostPort: expected an integer from 1 to 65535: 65536");
   CHECK(complaint(mappings(R"({"hostPort": 1, "containerPort": 80, "protocol": "icmp"})")) ==
         "7 runtimeConfig.portMappings[0].protocol: expected \"tcp\", \"udp\" or \"sctp\": "
         "\"icmp\"");
@@ -84,7 +84,7 @@ TEST_CASE("a wrong mapping is refused with its place, its value and what was exp
         "7 runtimeConfig.portMappings[0].hostIP: not an IP address: \"1.2.3\"");
   CHECK(complaint(mappings(R"({"hostPort": 1, "containerPort": 80, "protocol": "tcp"},
                               {"hostPort": 1, "containerPort": 81, "protocol": "tcp"})")) ==
-        "7 runtimeConfig.portMappings[1].hostPort: mapped to another container port already: 1");
+        "7 runtimeConfig.portMappings[1].hostPort: mapped to container port 80 already: 1");
 }
 
 TEST_CASE("the backend follows from the options unless it is given") {
