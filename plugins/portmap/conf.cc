@@ -13,15 +13,15 @@ using cni::cat;
 using cni::Reader;
 using cni::Type;
 
-constexpr std::int64_t kMostPort = 65535;
-constexpr std::int64_t kMostMarkBit = 31;
+constexpr std::int64_t kMaxPort = 65535;
+constexpr std::int64_t kMaxMarkBit = 31;
 
 bool is_integer(const Reader& place) { return place.present() && place.json().is_number_integer(); }
 
 // With the words of the reference plugin for a number below 1.
 std::uint16_t port_at(const Reader& place, const char* complaint) {
   if (is_integer(place) && place.json() < 1) place.fail(complaint);
-  return static_cast<std::uint16_t>(place.as_int(1, kMostPort));
+  return static_cast<std::uint16_t>(place.as_int(1, kMaxPort));
 }
 
 void read_container_port(const Reader& place, Mapping& mapping) {
@@ -51,16 +51,16 @@ void read_host_ip(const Reader& place, Mapping& mapping) {
 
 constexpr auto kMappingKeys = cni::keys(
     cni::custom<read_container_port>({.name = "containerPort",
-                                      .description = "the port in the pod",
+                                      .description = "port in the pod",
                                       .type = Type::kInteger,
                                       .minimum = 1,
-                                      .maximum = kMostPort,
+                                      .maximum = kMaxPort,
                                       .required = true}),
     cni::custom<read_host_port>({.name = "hostPort",
-                                 .description = "the port of the node",
+                                 .description = "port of the node",
                                  .type = Type::kInteger,
                                  .minimum = 1,
-                                 .maximum = kMostPort,
+                                 .maximum = kMaxPort,
                                  .required = true}),
     cni::custom<read_protocol>({.name = "protocol",
                                 .description = "`tcp`, `udp` or `sctp`",
@@ -69,7 +69,7 @@ constexpr auto kMappingKeys = cni::keys(
                                 .expected = kProtocols,
                                 .required = true}),
     cni::custom<read_host_ip>({.name = "hostIP",
-                               .description = "one address of the node; `0.0.0.0` is every IPv4 "
+                               .description = "address of the node; `0.0.0.0` is every IPv4 "
                                               "address, `::` every IPv6 address",
                                .default_text = "every local address",
                                .type = Type::kIp,
@@ -83,7 +83,7 @@ Mapping read_mapping(const Reader& entry) {
 
 enum class Style { kNone, kIptables, kNftables };
 
-// Conditions are in the words of the backend; the first one tells which.
+// Conditions are in the syntax of one backend; the first word decides which.
 Style style_of(const std::vector<std::string>& conditions) {
   if (conditions.empty() || conditions[0].empty()) return Style::kNone;
   return conditions[0][0] == '-' || conditions[0][0] == '!' ? Style::kIptables : Style::kNftables;
@@ -108,8 +108,8 @@ void read_backend(const Reader& place, Conf& conf) {
   conf.backend = text == "iptables" ? Backend::kIptables : Backend::kNftables;
 }
 
-// Options that only one backend has choose it, or contradict the one that was chosen.
-void settle_backend(Conf& conf) {
+// Options of one backend select it, or conflict with `backend`.
+void select_backend(Conf& conf) {
   const std::string for_iptables = options_in(conf.options, Style::kIptables);
   const std::string for_nftables = options_in(conf.options, Style::kNftables);
   if (!conf.backend && !for_iptables.empty()) conf.backend = Backend::kIptables;
@@ -125,7 +125,7 @@ void settle_backend(Conf& conf) {
                    right.empty() ? "" : cat(chosen, " because of ", right));
 }
 
-// Whether some pod could get the same port of the same address by both.
+// Whether both map the same port of the same address.
 bool overlap(const Mapping& a, const Mapping& b) {
   if (a.protocol != b.protocol || a.host_port != b.host_port) return false;
   if (a.host_ip && b.host_ip) return a.host_ip == b.host_ip;
@@ -133,7 +133,7 @@ bool overlap(const Mapping& a, const Mapping& b) {
   return !one || one->is_unspecified();
 }
 
-// One port cannot lead to two places.
+// A host port leads to one container port.
 void refuse_contradiction(const std::vector<Mapping>& mappings, const Reader& newest) {
   for (const Mapping& other : mappings) {
     if (other.container_port != mappings.back().container_port && overlap(other, mappings.back())) {
@@ -149,7 +149,7 @@ void read_mappings(const Reader& list, Conf& conf) {
   }
 }
 
-// Neither tool has these in a condition, and both would begin something else there.
+// In both tools these characters end a command; neither uses them in a match.
 bool is_condition(const std::string& text) {
   return text.find_first_of(std::string_view(";\n\r\0", 4)) == std::string::npos;
 }
@@ -182,7 +182,7 @@ void read_mark_bit(const Reader& place, Conf& conf) {
     place.fail("Cannot specify externalSetMarkChain and markMasqBit");
   }
   if (!is_integer(place)) place.fail("expected an integer from 0 to 31");
-  if (place.json() < 0 || place.json() > kMostMarkBit) {
+  if (place.json() < 0 || place.json() > kMaxMarkBit) {
     place.fail("MasqMarkBit must be between 0 and 31");
   }
   conf.options.mark_bit = place.json().get<unsigned>();
@@ -216,7 +216,7 @@ bool is_ports(const std::string& text) { return ports_from(text).has_value(); }
 
 DeniedPorts denied_at(const Reader& entry) {
   if (entry.present() && entry.json().is_number()) {
-    const auto port = static_cast<std::uint16_t>(entry.as_int(1, kMostPort));
+    const auto port = static_cast<std::uint16_t>(entry.as_int(1, kMaxPort));
     return {.protocol = {}, .first = port, .last = port};
   }
   const bool is_text = entry.present() && entry.json().is_string();
@@ -232,69 +232,72 @@ void read_denied(const Reader& list, Conf& conf) {
 constexpr std::string_view kBackends[] = {"nftables", "iptables"};
 constexpr std::string_view kOnConflict[] = {"refuse", "refuse-claimed", "replace"};
 
-constexpr auto kRuntimeKeys = cni::keys(
-    cni::custom<read_mappings>({.name = "portMappings",
-                                .description = "the ports of the node that lead to the pod",
-                                .type = Type::kObject,
-                                .lists = 1,
-                                .keys = kMappingKeys}));
+constexpr auto kRuntimeKeys =
+    cni::keys(cni::custom<read_mappings>({.name = "portMappings",
+                                          .description = "ports of the node that lead to the pod",
+                                          .type = Type::kObject,
+                                          .lists = 1,
+                                          .keys = kMappingKeys}));
 
 constexpr auto kKeys = cni::keys(
     cni::custom<read_backend>(
         {.name = "backend",
-         .description = "without the key `iptables` if `externalSetMarkChain` or conditions in the "
-                        "words of iptables are given, else `nftables` where the kernel has it with "
-                        "NAT, else `iptables`",
-         .default_text = "what the node has",
+         .description = "default: `iptables` if `externalSetMarkChain` or conditions in iptables "
+                        "syntax are set, else `nftables` if the kernel has it with NAT, else "
+                        "`iptables`",
+         .default_text = "detected",
          .type = Type::kEnum,
          .enumeration = kBackends}),
     cni::key<&Conf::options, &Options::snat>(
         {.name = "snat",
          .description =
-             "masquerades what the pod could not answer otherwise: traffic to the port from "
-             "the pod itself, from its subnet, and from 127.0.0.1",
+             "masquerades traffic that the pod could not answer otherwise: from the pod itself, "
+             "from its subnet, and from 127.0.0.1",
          .default_text = "true"}),
     cni::key<&Conf::options, &Options::masq_all>(
         {.name = "masqAll",
-         .description = "masquerades all traffic to the ports, so that the pod sees no client's "
-                        "address. Without `snat` it has no effect"}),
+         .description = "masquerades all traffic to the ports, so that the pod does not see client "
+                        "addresses. Without `snat` it has no effect"}),
     cni::key<&Conf::options, &Options::external_set_mark_chain>(
         {.name = "externalSetMarkChain",
-         .description = "chain of table `nat` that marks instead of portmap, and whose owner "
-                        "masquerades (`KUBE-MARK-MASQ`). iptables only; not with `markMasqBit`"}),
+         .description =
+             "chain of table `nat` that marks packets, for example `KUBE-MARK-MASQ`; the "
+             "owner of the chain masquerades them. Only with the backend `iptables`, "
+             "not with `markMasqBit`"}),
     cni::custom<read_mark_bit>(
         {.name = "markMasqBit",  // after externalSetMarkChain
-         .description = "the bit of the packet mark that says \"to be masqueraded\"",
+         .description = "bit of the packet mark that selects packets for masquerading",
          .default_text = "13",
          .type = Type::kInteger,
-         .maximum = kMostMarkBit}),
+         .maximum = kMaxMarkBit}),
     cni::custom<read_conditions_v4>(
         {.name = "conditionsV4",
-         .description = "more conditions for IPv4 traffic to be redirected, in the words of the "
-                        "backend: `[\"!\", \"-s\", \"192.0.2.0/24\"]` or `[\"ip\", \"saddr\", "
-                        "\"!=\", \"192.0.2.0/24\"]`. In nft's language they need nft on the node",
+         .description = "redirects only IPv4 traffic that also meets these matches, in the syntax "
+                        "of the backend: `[\"!\", \"-s\", \"192.0.2.0/24\"]` or `[\"ip\", "
+                        "\"saddr\", \"!=\", \"192.0.2.0/24\"]`. nft syntax requires nft on the "
+                        "node",
          .lists = 1,
          .pattern = "^[^;\\n\\r\\u0000]*$",
          .fits = is_condition,
          .expected = "one condition, without semicolon and line break"}),
     cni::custom<read_conditions_v6>(
         {.name = "conditionsV6",
-         .description = "the same for IPv6",
+         .description = "as `conditionsV4`, for IPv6",
          .lists = 1,
          .pattern = "^[^;\\n\\r\\u0000]*$",
          .fits = is_condition,
          .expected = "one condition, without semicolon and line break"}),
     cni::key<&Conf::on_conflict>({.name = "hostPortConflict",
-                                  .description = "what happens to a port that is in use, see below",
+                                  .description = "what ADD does on a port conflict, see below",
                                   .default_text = "`refuse`",
                                   .enumeration = kOnConflict}),
     cni::custom<read_denied>(
         {.name = "deniedHostPorts",
-         .description = "ports that no pod may have: `22`, `\"10250-10259\"`, `\"53/udp\"`",
+         .description = "host ports that no pod may use: `22`, `\"10250-10259\"`, `\"53/udp\"`",
          .type = Type::kIntegerOrString,
          .lists = 1,
          .minimum = 1,
-         .maximum = kMostPort,
+         .maximum = kMaxPort,
          .pattern = "^[0-9]{1,5}(-[0-9]{1,5})?(/([Tt][Cc][Pp]|[Uu][Dd][Pp]|[Ss][Cc][Tt][Pp]))?$",
          .fits = is_ports,
          .expected = kPorts}),
@@ -331,7 +334,7 @@ Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();
   Conf conf;
   cni::read_keys(root, kKeys, conf);
-  settle_backend(conf);
+  select_backend(conf);
   return conf;
 }
 
@@ -341,10 +344,10 @@ std::vector<Mapping> readable_mappings(const cni::Request& request) {
     for (const Reader& entry : request.reader()["runtimeConfig"]["portMappings"].elements()) {
       try {
         out.push_back(read_mapping(entry));
-      } catch (const cni::Error&) {  // was never added
+      } catch (const cni::Error&) {  // ADD failed
       }
     }
-  } catch (const cni::Error&) {  // not a list: neither was anything of it
+  } catch (const cni::Error&) {  // not a list: ADD failed
   }
   return out;
 }

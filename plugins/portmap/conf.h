@@ -15,14 +15,14 @@ enum class Backend { kNftables, kIptables };
 /// "nftables", "iptables".
 std::string_view name_of(Backend backend);
 
-/// What to do with a port that is in use.
+/// What ADD does on a port conflict.
 enum class OnConflict {
-  kRefuse,         ///< fail where a living container or a listening socket of the node has it
-  kRefuseClaimed,  ///< fail where a living container has it; a listening socket is shadowed
-  kReplace,        ///< the newest claim wins
+  kRefuse,         ///< fails if a container or a listening socket of the node has the port
+  kRefuseClaimed,  ///< fails if a container has it; redirects traffic of a socket
+  kReplace,        ///< the last ADD owns the port
 };
 
-/// Ports that no pod may have.
+/// An entry of deniedHostPorts: host ports that no pod may use.
 struct DeniedPorts {
   std::optional<Protocol> protocol;  ///< absent: all
   std::uint16_t first = 0, last = 0;
@@ -30,10 +30,10 @@ struct DeniedPorts {
   std::string str() const;  ///< as in the config: "22", "6000-6100/udp"
 };
 
-/// How the traffic is to be treated; the same for all of a network's pods.
+/// The keys that decide the rules; the same for all pods of a network.
 struct Options {
-  bool snat = true;       ///< masquerade what would come back to the pod unanswered
-  bool masq_all = false;  ///< masquerade all sources; without snat it has no effect
+  bool snat = true;       ///< masquerade traffic that the pod could not answer otherwise
+  bool masq_all = false;  ///< masquerade all sources; no effect without snat
   unsigned mark_bit = 13;
   std::string external_set_mark_chain;  ///< iptables only
   std::vector<std::string> conditions_v4, conditions_v6;
@@ -46,14 +46,14 @@ struct Options {
   bool operator==(const Options&) const = default;
 };
 
-/// The conditions as one rule has them, separated by blanks.
+/// The words of the conditions, separated by blanks.
 std::string text_of(const std::vector<std::string>& conditions);
 
 extern const cni::Manual kManual;
 
-/// The network config of portmap; the README's table says what each key means.
+/// The network config of portmap.
 struct Conf {
-  std::optional<Backend> backend;  ///< absent: what the node has, nftables first
+  std::optional<Backend> backend;  ///< absent: detected, nftables first
   Options options;
   OnConflict on_conflict = OnConflict::kRefuse;
   std::vector<DeniedPorts> denied;
@@ -64,7 +64,7 @@ struct Conf {
   static Conf parse(const cni::Request& request);
 };
 
-/// The mappings that DEL can make out, however broken the rest of the config is.
+/// The valid entries of portMappings, for DEL: other keys may be invalid.
 std::vector<Mapping> readable_mappings(const cni::Request& request);
 
 }  // namespace portmap

@@ -25,13 +25,13 @@ std::string inode_of(int fd) {
 }
 
 struct Process {
-  std::string pid, name, command_line;  ///< its arguments, each with a NUL behind it
+  std::string pid, name, command_line;  ///< the arguments, each terminated by NUL
 };
 
 bool has_socket(const std::string& pid, const std::string& link) {
   const std::string folder = cat("/proc/", pid, "/fd");
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(folder.c_str()), ::closedir);
-  if (!stream) return false;  // it has ended
+  if (!stream) return false;  // the process has ended
   while (const dirent* const entry = ::readdir(stream.get())) {
     char target[64];
     const ssize_t n = ::readlinkat(::dirfd(stream.get()), entry->d_name, target, sizeof target);
@@ -46,7 +46,7 @@ std::string content_of(const std::string& path) try {
   return {};
 }
 
-// All processes that have the socket open.
+// The processes that have the socket open.
 std::vector<Process> processes_with(std::uint64_t inode) {
   std::vector<Process> out;
   const std::string link = cat("socket:[", inode, "]");
@@ -93,25 +93,26 @@ std::string inode_of_netns(const std::string& path) {
   return ns ? inode_of(ns->fd()) : "";
 }
 
-bool is_alive(const Attachment& attachment) {
+bool owner_exists(const AttachmentState& attachment) {
   const auto ns = netlink::NetNs::find(attachment.netns);
   if (!ns || inode_of(ns->fd()) != attachment.netns_inode) return false;
   return netlink::RouteSocket(*ns).find(attachment.owner.ifname).has_value();
 }
 
-nft::Answer judge(const Records& records, OnConflict policy, const Attachment& wanted,
-                  const nft::Held& held) {
-  const std::string container = Owner::container_hash_in(held.tag);
-  if (container == wanted.owner.container_hash()) return nft::Answer::kLeave;
-  if (policy == OnConflict::kReplace) return nft::Answer::kTake;
-  if (container.empty()) return nft::Answer::kTake;  // not set up by a plugin
-  for (const Attachment& owner : records.read(container).attachments) {
-    if (owner.owner.tag() != held.tag) continue;
-    if (!is_alive(owner)) return nft::Answer::kTake;
-    throw cni::Error(kPortInUse, cat("map ", held.claim.key.str(), ": in use by ",
-                                     owner.owner.str(), " at ", held.claim.target_str()));
+nft::Resolution resolve_conflict(const StateDir& state, OnConflict policy,
+                                 const AttachmentState& wanted, const nft::Conflict& conflict) {
+  const std::string container = Owner::container_hash_in(conflict.tag);
+  if (container == wanted.owner.container_hash()) return nft::Resolution::kKeep;
+  if (policy == OnConflict::kReplace) return nft::Resolution::kReplace;
+  if (container.empty())
+    return nft::Resolution::kReplace;  // the element was not added by this plugin
+  for (const AttachmentState& owner : state.read(container).attachments) {
+    if (owner.owner.tag() != conflict.tag) continue;
+    if (!owner_exists(owner)) return nft::Resolution::kReplace;
+    throw cni::Error(kPortInUse, cat("map ", conflict.claim.key.str(), ": in use by ",
+                                     owner.owner.str(), " at ", conflict.claim.target_str()));
   }
-  return nft::Answer::kTake;  // without a record: its DEL came half way
+  return nft::Resolution::kReplace;  // no state file: DEL of the owner was interrupted
 }
 
 void refuse_listeners(const std::vector<Claim>& claims, const std::string& container_id) {

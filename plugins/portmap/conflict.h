@@ -5,31 +5,31 @@
 
 #include "libcni/common/error.h"
 #include "plugins/portmap/nftables.h"
-#include "plugins/portmap/record.h"
+#include "plugins/portmap/state.h"
 
-/// Who may have a port that is in use or forbidden.
+/// Port conflicts, and ports that are denied.
 namespace portmap {
 
-/// Codes of this plugin, as the spec leaves them to it.
+/// Error codes of this plugin (spec, "Error": 100 and above).
 inline constexpr cni::Code kPortInUse{100};
 inline constexpr cni::Code kPortDenied{101};
 
-/// "DEVICE:INODE" of a namespace; empty where there is none.
+/// "DEVICE:INODE" of a namespace; empty if it does not exist.
 std::string inode_of_netns(const std::string& path);
 
-/// Whether the attachment's interface is still there: its namespace at the recorded path, the same
-/// one as then, with a link of that name in it.
-bool is_alive(const Attachment& attachment);
+/// Whether the attachment's interface exists: the path leads to the same namespace as in ADD, and a
+/// link has the interface's name there.
+bool owner_exists(const AttachmentState& attachment);
 
-/// Whether `wanted` may take the key from whoever has it. A container does not take from itself:
-/// its first network keeps the port, as in the reference. A claim whose owner is gone is anybody's.
-/// \throws cni::Error(kPortInUse) naming the owner.
-nft::Answer judge(const Records& records, OnConflict policy, const Attachment& wanted,
-                  const nft::Held& held);
+/// Whether `wanted` replaces the port's owner. A container keeps the port in its first network, as
+/// in the reference plugin. An owner that does not exist is replaced.
+/// \throws cni::Error(kPortInUse), which names the owner.
+nft::Resolution resolve_conflict(const StateDir& state, OnConflict policy,
+                                 const AttachmentState& wanted, const nft::Conflict& conflict);
 
-/// \throws cni::Error(kPortInUse) where a socket of the node listens on one of the ports, naming
-/// the process. One that the container's own monitor holds (podman's conmon has the container ID
-/// among its arguments) is no conflict.
+/// \throws cni::Error(kPortInUse), which names the process, if a socket of the node listens on one
+/// of the ports. A socket of the container's monitor is no conflict: podman's conmon has the
+/// container ID among its arguments.
 void refuse_listeners(const std::vector<Claim>& claims, const std::string& container_id);
 
 /// \throws cni::Error(kPortDenied).

@@ -18,19 +18,19 @@ using netlink::nf::Flow;
 using netlink::nf::FlowFilter;
 using netlink::nf::NfSocket;
 
-// TCP ends what it began; its entries are of no harm.
-bool is_remembered(const Claim& claim) { return claim.key.protocol != Protocol::kTcp; }
+// A TCP connection ends, and with it its entry.
+bool is_flushed(const Claim& claim) { return claim.key.protocol != Protocol::kTcp; }
 
 template <class Fn>
 void or_note(Fn&& fn) noexcept {
   try {
     std::forward<Fn>(fn)();
   } catch (const std::exception& e) {
-    cni::note(netlink::cat("forget old connections: ", e.what()));
+    cni::note(netlink::cat("delete stale conntrack entries: ", e.what()));
   }
 }
 
-/// Which addresses are the node's; each is asked for once.
+/// Whether addresses are local to the node; each is queried once.
 class LocalAddresses {
  public:
   explicit LocalAddresses(netlink::RouteSocket& host) : host_(host) {}
@@ -52,23 +52,22 @@ bool is_redirected(const Flow& flow, const Claim& claim) {
   return flow.reply.source == claim.target && flow.reply.source_port == claim.target_port;
 }
 
-// A flow to the port that does not go to the claim's target. What leaves the node, or passes it, to
-// the same port of others is none.
+// A flow to the port of a local address that does not lead to the claim's target. A flow to the
+// same port of another host is none.
 bool went_elsewhere(const Flow& flow, const Claim& claim, LocalAddresses& local) {
   if (is_redirected(flow, claim)) return false;
   return claim.key.address ? flow.original.destination == *claim.key.address
                            : local.has(flow.original.destination);
 }
 
-// Removes the flows to a claim's port of which is_stale() says so. The kernel walks all its
-// connections for every question: a few ports are asked for one by one, so that it hands over
-// little, many at once.
-void forget(NfSocket& socket, const std::vector<Claim>& claims,
-            const std::function<bool(const Flow&, const Claim&)>& is_stale) {
+// Deletes the flows to a claim's port of which is_stale() is true. The kernel lists all connections
+// for every dump: few ports are filtered in the kernel one by one, many in one dump here.
+void flush(NfSocket& socket, const std::vector<Claim>& claims,
+           const std::function<bool(const Flow&, const Claim&)>& is_stale) {
   constexpr std::size_t kFew = 4;
   std::map<std::pair<Family, Protocol>, std::multimap<std::uint16_t, Claim>> groups;
   for (const Claim& claim : claims) {
-    if (!is_remembered(claim)) continue;
+    if (!is_flushed(claim)) continue;
     groups[{claim.key.family, claim.key.protocol}].emplace(claim.key.port, claim);
   }
   for (const auto& [kind, by_port] : groups) {
@@ -95,19 +94,18 @@ void forget(NfSocket& socket, const std::vector<Claim>& claims,
 
 }  // namespace
 
-void forget_before(NfSocket& socket, netlink::RouteSocket& host,
-                   const std::vector<Claim>& claims) noexcept {
+void flush_stale(NfSocket& socket, netlink::RouteSocket& host,
+                 const std::vector<Claim>& claims) noexcept {
   const cni::Phase phase("conntrack");
   or_note([&] {
     LocalAddresses local(host);
-    forget(socket, claims, [&](const Flow& flow, const Claim& claim) {
-      return went_elsewhere(flow, claim, local);
-    });
+    flush(socket, claims,
+          [&](const Flow& flow, const Claim& claim) { return went_elsewhere(flow, claim, local); });
   });
 }
 
-void forget_redirected(NfSocket& socket, const std::vector<Claim>& claims) noexcept {
-  or_note([&] { forget(socket, claims, is_redirected); });
+void flush_redirected(NfSocket& socket, const std::vector<Claim>& claims) noexcept {
+  or_note([&] { flush(socket, claims, is_redirected); });
 }
 
 }  // namespace portmap

@@ -6,15 +6,15 @@
 #include "netlink/route/socket.h"
 #include "plugins/portmap/mapping.h"
 
-/// Connections that conntrack remembers from before. UDP has no end that it could see, and while a
-/// client goes on sending, its packets go where the first one went. Only entries of exactly these
-/// mappings are touched; failures are noted and leave nothing but slowness.
+/// Deletes stale conntrack entries. A UDP flow has no end, so that a client that never pauses is
+/// sent to the target of its first packet. Only entries of exactly these ports are deleted. A
+/// failure is logged only, because stale entries expire.
 namespace portmap {
 
-/// After ADD: what was sent to the ports before went to the node, or to a pod that had them.
-void forget_before(netlink::nf::NfSocket& socket, netlink::RouteSocket& host,
-                   const std::vector<Claim>& claims) noexcept;
-/// After DEL, or when claims were taken: what is redirected to the claims' targets.
-void forget_redirected(netlink::nf::NfSocket& socket, const std::vector<Claim>& claims) noexcept;
+/// After ADD: entries of flows to the ports that lead to the node or to a previous port owner.
+void flush_stale(netlink::nf::NfSocket& socket, netlink::RouteSocket& host,
+                 const std::vector<Claim>& claims) noexcept;
+/// After DEL, and after ADD replaced port owners: entries that lead to the claims' targets.
+void flush_redirected(netlink::nf::NfSocket& socket, const std::vector<Claim>& claims) noexcept;
 
 }  // namespace portmap

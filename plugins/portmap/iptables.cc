@@ -33,7 +33,7 @@ using plugins::xt::Tables;
 
 constexpr int kAttempts = 5;
 
-bool has_claims(const Attachment& attachment, Family family) {
+bool has_claims(const AttachmentState& attachment, Family family) {
   return std::any_of(attachment.claims.begin(), attachment.claims.end(),
                      [&](const Claim& claim) { return claim.key.family == family; });
 }
@@ -42,7 +42,7 @@ ChainId id_of(Family family, const RuleText& rule) {
   return rule.table == "nat" ? nat(family, rule.chain) : plugins::xt::filter(family, rule.chain);
 }
 
-// The places, from 1, of the rules that lead to the chain.
+// The rule numbers, from 1, of the jumps to the chain.
 std::vector<std::size_t> places_of(const std::vector<Rule>& rules, const std::string& chain) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < rules.size(); ++i) {
@@ -55,8 +55,8 @@ bool starts_with_word(const Bytes& bytes, std::uint32_t word) {
   return bytes.size() >= sizeof word && std::memcmp(bytes.data(), &word, sizeof word) == 0;
 }
 
-// -m mark, -j MARK: iptables-nft writes either natively, or as the extension, whose struct begins
-// with the mark (xt_mark_mtinfo1, xt_mark_tginfo2).
+// -m mark, -j MARK: iptables-nft uses nft expressions, or the extension, whose struct begins with
+// the mark (xt_mark_mtinfo1, xt_mark_tginfo2).
 bool has_mark(const Rule& rule, std::uint32_t mark) {
   return std::any_of(rule.exprs.begin(), rule.exprs.end(), [&](const netlink::nf::Expr& expr) {
     const auto* const xt = std::get_if<Xt>(&expr);
@@ -69,7 +69,7 @@ bool has_mark(const Rule& rule, std::uint32_t mark) {
   });
 }
 
-// -m conntrack ! --ctstate DNAT: older versions let other states in too.
+// -m conntrack ! --ctstate DNAT: earlier versions accepted other states too.
 bool asks_dnat_alone(const Rule& rule) {
   return std::any_of(rule.exprs.begin(), rule.exprs.end(), [](const netlink::nf::Expr& expr) {
     const auto* const xt = std::get_if<Xt>(&expr);
@@ -93,8 +93,8 @@ bool is_shared(const Rule& rule, const RuleText& wanted, const Options& options)
   return wanted.text.ends_with(cat("-j ", netlink::nf::target_of(rule.exprs)));
 }
 
-// Compares all of the rule. A jump to the same chain of ours in its place lost or gained a match.
-void compare_saved(const std::vector<cni::Words>& saved, const RuleText& rule, Seen& seen) {
+// Compares all of the rule. If it is missing, a jump to the same CNI chain is a damaged one.
+void compare_saved(const std::vector<cni::Words>& saved, const RuleText& rule, Existing& seen) {
   const cni::Words wanted = cni::words_of(rule.text);
   if (std::count(saved.begin(), saved.end(), wanted) != 0) return seen.rules.push_back(rule);
   if (!wanted.back().starts_with("CNI-HOSTPORT-")) return;
@@ -106,9 +106,9 @@ void compare_saved(const std::vector<cni::Words>& saved, const RuleText& rule, S
   }
 }
 
-Seen look(Tables tables, Family family, const Attachment& attachment) {
+Existing read_existing(Tables tables, Family family, const AttachmentState& attachment) {
   const std::string chain = chain_of(attachment.owner);
-  Seen seen;
+  Existing seen;
   for (const std::string& name :
        {std::string(kDnatChain), std::string(kSetMarkChain), std::string(kMasqChain), chain}) {
     if (tables.has_chain(nat(family, name))) seen.chains.insert(name);
@@ -126,17 +126,17 @@ Seen look(Tables tables, Family family, const Attachment& attachment) {
     });
     if (exists) seen.rules.push_back(rule);
   }
-  // Without the chain nothing can lead there, and the list may be long.
+  // Without the chain no rule can jump to it, and the list can be long.
   if (seen.chains.contains(chain)) {
     seen.entries = places_of(tables.rules(nat(family, kDnatChain)), chain);
   }
   return seen;
 }
 
-// iptables-nft, when another program changes anything while it works, starts over and then takes
-// chains that it was to create and that are there by now for its own; before 1.8.6 it even emptied
-// them ("nft: Fix for concurrent noflush restore calls"). Shared ones are therefore created so,
-// where one that exists is no harm.
+// If another program changes the ruleset meanwhile, iptables-nft starts again and treats chains
+// that were created in between as its own; before 1.8.6 it flushed them ("nft: Fix for concurrent
+// noflush restore calls"). Shared chains are therefore created over netlink, which accepts existing
+// ones.
 void create_shared_chains(NfSocket& socket, Family family, const Options& options) {
   std::vector<const char*> chains{kDnatChain};
   if (options.snat && options.external_set_mark_chain.empty()) {
@@ -152,10 +152,10 @@ void create_shared_chains(NfSocket& socket, Family family, const Options& option
   if (!batch.empty()) socket.commit(batch);
 }
 
-std::vector<Doomed> doomed_in(Tables& tables, Family family, const Owner& owner) {
-  std::vector<Doomed> out;
-  for (Doomed one : {Doomed{kDnatChain, chain_of(owner), {}},
-                     Doomed{kSnatChain, obsolete_chain_of(owner), {}}}) {
+std::vector<ChainRemoval> removals_in(Tables& tables, Family family, const Owner& owner) {
+  std::vector<ChainRemoval> out;
+  for (ChainRemoval one : {ChainRemoval{kDnatChain, chain_of(owner), {}},
+                           ChainRemoval{kSnatChain, obsolete_chain_of(owner), {}}}) {
     if (!tables.has_chain(nat(family, one.chain))) continue;
     one.entries = places_of(tables.rules(nat(family, one.parent)), one.chain);
     out.push_back(std::move(one));
@@ -163,8 +163,8 @@ std::vector<Doomed> doomed_in(Tables& tables, Family family, const Owner& owner)
   return out;
 }
 
-// What make() says, anew as long as it comes to something else than what was refused: then another
-// program was faster.
+// Restores what make() returns. After a failure it retries if make() returns another input, because
+// another program changed the rules.
 template <class Make>
 void restore_planned(const RestoreTool& tool, Make&& make) {
   std::string last;
@@ -195,11 +195,11 @@ void plan_remove(NfSocket& socket, Family family, const Owner& owner, Batch& bat
 
 void remove_legacy(Family family, const Owner& owner) {
   Tables tables(nullptr, XtablesVariant::kLegacy);
-  if (doomed_in(tables, family, owner).empty()) return;
+  if (removals_in(tables, family, owner).empty()) return;
   restore_planned(plugins::require_legacy_restore(family, chain_of(owner)), [&]() -> std::string {
     Tables now(nullptr, XtablesVariant::kLegacy);
-    const auto doomed = doomed_in(now, family, owner);
-    return doomed.empty() ? "" : rules_to_remove(doomed);
+    const auto removals = removals_in(now, family, owner);
+    return removals.empty() ? "" : rules_to_remove(removals);
   });
 }
 
@@ -220,12 +220,12 @@ void require_mark_chain(NfSocket* socket, Family family, const Options& options)
                    cat("externalSetMarkChain: ", tool, " has no chain '", chain, "' in table nat"));
 }
 
-void add_family(NfSocket* socket, Family family, const Attachment& attachment,
+void add_family(NfSocket* socket, Family family, const AttachmentState& attachment,
                 const PodAddresses& pod) {
   if (!has_claims(attachment, family)) return remove_from(socket, family, attachment.owner);
   const RestoreTool tool = plugins::require_restore(family);
   const bool legacy = tool.variant == XtablesVariant::kLegacy;
-  // What the other iptables has, from a time when the tool's name meant that one.
+  // Rules of the other variant: the name iptables-restore meant that one at an earlier ADD.
   if (!legacy) {
     remove_legacy(family, attachment.owner);
   } else if (socket != nullptr) {
@@ -235,7 +235,7 @@ void add_family(NfSocket* socket, Family family, const Attachment& attachment,
   const auto add = [&] {
     restore_planned(tool, [&] {
       if (!legacy && socket != nullptr) create_shared_chains(*socket, family, attachment.options);
-      const Seen seen = look({socket, tool.variant}, family, attachment);
+      const Existing seen = read_existing({socket, tool.variant}, family, attachment);
       return rules_to_add(family, attachment, pod, seen);
     });
   };
@@ -245,7 +245,7 @@ void add_family(NfSocket* socket, Family family, const Attachment& attachment,
 
 }  // namespace
 
-void add(NfSocket* socket, const Attachment& attachment, const PodAddresses& pod) {
+void add(NfSocket* socket, const AttachmentState& attachment, const PodAddresses& pod) {
   for (const Family family : netlink::kFamilies) {
     if (has_claims(attachment, family)) require_mark_chain(socket, family, attachment.options);
   }

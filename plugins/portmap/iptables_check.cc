@@ -18,27 +18,27 @@ using plugins::xt::Tables;
 
 using Texts = std::vector<std::string>;
 
-/// All that is to be there of one family.
+/// All rules of one family that CHECK expects.
 struct Wanted {
   Family family = Family::kIpv4;
-  const Attachment& attachment;
+  const AttachmentState& attachment;
   Texts chain, entries;
   std::vector<RuleText> shared;
 };
 
-Wanted wanted_of(Family family, const Attachment& attachment, const PodAddresses& pod) {
+Wanted wanted_of(Family family, const AttachmentState& attachment, const PodAddresses& pod) {
   return {family, attachment, chain_rules(family, attachment, pod), entry_rules(family, attachment),
           shared_rules(family, attachment.options)};
 }
 
-// The same as the reference makes it.
-Wanted wanted_of_reference(Family family, const Attachment& attachment,
+// The same as the reference plugin adds it.
+Wanted wanted_of_reference(Family family, const AttachmentState& attachment,
                            const std::vector<Mapping>& mappings) {
   Wanted out = wanted_of(family, attachment, attachment.pod);
   const auto extra = static_cast<std::ptrdiff_t>(exceptions(family).size());
   out.chain.erase(out.chain.begin(), out.chain.begin() + extra);
   std::erase_if(out.shared, [](const RuleText& rule) { return rule.table == "filter"; });
-  Attachment all = attachment;  // also the ports that are of another family
+  AttachmentState all = attachment;  // also ports of the other family
   all.claims.clear();
   for (const Mapping& one : mappings) {
     all.claims.push_back(
@@ -69,7 +69,7 @@ std::optional<std::string> missing_shared(Tables& tables, const Wanted& wanted) 
   return std::nullopt;
 }
 
-// Conditions may be any match of iptables, whose words are not known: the rest has to be there.
+// iptables-save can print conditions in other words: only the other matches are compared.
 bool is_entry(const Words& seen, const Words& wanted, bool has_conditions) {
   if (!has_conditions) return seen == wanted;
   // "-p P", and "-m comment --comment C -m multiport --dports L": see entry_rules().
@@ -81,7 +81,7 @@ bool is_entry(const Words& seen, const Words& wanted, bool has_conditions) {
 }
 
 std::optional<std::string> missing_entry(Tables& tables, const Wanted& wanted) {
-  const Attachment& attachment = wanted.attachment;
+  const AttachmentState& attachment = wanted.attachment;
   const std::string chain = chain_of(attachment.owner);
   Saved seen = tables.saved_rules(nat(wanted.family, kDnatChain));
   std::erase_if(seen, [&](const Words& rule) { return !leads_to(rule, chain); });
@@ -125,9 +125,9 @@ bool has_exceptions(Tables& tables, Family family, const Owner& owner) {
                      [&](const std::string& rule) { return contains(seen, rule); });
 }
 
-// What look_in() finds missing in the iptables that has the attachment's chain, in each family.
+// The first difference that look_in() finds, in the variant of iptables that has the chain.
 template <class LookIn>
-std::optional<std::string> missing_anywhere(NfSocket* socket, const Attachment& attachment,
+std::optional<std::string> missing_anywhere(NfSocket* socket, const AttachmentState& attachment,
                                             LookIn&& look_in) {
   const std::string chain = chain_of(attachment.owner);
   for (const Family family : netlink::kFamilies) {
@@ -150,14 +150,14 @@ std::optional<std::string> missing_anywhere(NfSocket* socket, const Attachment& 
 
 }  // namespace
 
-std::optional<std::string> missing(NfSocket* socket, const Attachment& attachment,
+std::optional<std::string> missing(NfSocket* socket, const AttachmentState& attachment,
                                    const PodAddresses& pod) {
   return missing_anywhere(socket, attachment, [&](Tables& tables, Family family) {
     return missing_of(tables, wanted_of(family, attachment, pod));
   });
 }
 
-std::optional<std::string> missing_unrecorded(NfSocket* socket, const Attachment& attachment,
+std::optional<std::string> missing_unrecorded(NfSocket* socket, const AttachmentState& attachment,
                                               const std::vector<Mapping>& mappings) {
   return missing_anywhere(socket, attachment, [&](Tables& tables, Family family) {
     return missing_of(tables, has_exceptions(tables, family, attachment.owner)

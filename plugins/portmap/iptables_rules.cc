@@ -56,8 +56,8 @@ std::string match_of(const Claim& claim) {
   return out + cat("-p ", protocol, " -m ", protocol, " --dport ", claim.key.port);
 }
 
-// The pod's whole subnet is masqueraded on its way back into it, since a bridge would let the pod
-// answer its neighbour directly; and what comes from 127.0.0.1, since the pod has one of its own.
+// Traffic from the pod's subnet is masqueraded, because a bridge would pass the pod's answer to its
+// neighbour directly; traffic from 127.0.0.1, because the pod has that address too.
 void put_marks(std::vector<std::string>& out, const Claim& claim, const Options& options,
                const Cidr& pod) {
   if (!options.snat) return;
@@ -68,7 +68,7 @@ void put_marks(std::vector<std::string>& out, const Claim& claim, const Options&
   if (pod.ip.is_v4()) out.push_back(cat("-s 127.0.0.1/32 ", rest));
 }
 
-// By name, as the reference sorts them.
+// Sorted by name, as in the reference plugin.
 std::map<std::string_view, std::vector<std::uint16_t>> ports_by_protocol(
     Family family, const std::vector<Claim>& claims) {
   std::map<std::string_view, std::vector<std::uint16_t>> out;
@@ -84,18 +84,17 @@ std::string lines_of(std::string_view chain, const std::vector<std::string>& rul
   return out;
 }
 
-// From the last place to the first, so that the others keep theirs. What another program did
-// meanwhile may have moved them: then a rule that leads to the chain is left, and the chain's
-// removal fails and all of it with it.
-std::string removal_of(const Doomed& doomed) {
+// From the last number to the first, so that the others stay valid. If another program moved rules
+// meanwhile, a jump to the chain remains, -X fails, and with it the whole transaction.
+std::string removal_of(const ChainRemoval& removal) {
   std::string out;
-  for (auto place = doomed.entries.rbegin(); place != doomed.entries.rend(); ++place) {
-    out += cat("-D ", doomed.parent, " ", *place, "\n");
+  for (auto place = removal.entries.rbegin(); place != removal.entries.rend(); ++place) {
+    out += cat("-D ", removal.parent, " ", *place, "\n");
   }
-  return out + cat("-F ", doomed.chain, "\n-X ", doomed.chain, "\n");
+  return out + cat("-F ", removal.chain, "\n-X ", removal.chain, "\n");
 }
 
-bool has(const Seen& seen, const RuleText& rule) {
+bool has(const Existing& seen, const RuleText& rule) {
   return std::find(seen.rules.begin(), seen.rules.end(), rule) != seen.rules.end();
 }
 
@@ -107,7 +106,7 @@ std::vector<RuleText> of_table(const std::vector<RuleText>& rules, std::string_v
   return out;
 }
 
-std::string removal_of_damaged(const Seen& seen, std::string_view table) {
+std::string removal_of_damaged(const Existing& seen, std::string_view table) {
   std::string out;
   for (const RuleText& rule : of_table(seen.damaged, table)) {
     out += cat("-D ", rule.chain, rule.text, "\n");
@@ -115,13 +114,13 @@ std::string removal_of_damaged(const Seen& seen, std::string_view table) {
   return out;
 }
 
-std::string shared_lines(const std::vector<RuleText>& rules, const Seen& seen) {
+std::string shared_lines(const std::vector<RuleText>& rules, const Existing& seen) {
   std::string chains, lines = removal_of_damaged(seen, "nat");
   for (const char* const chain : {kDnatChain, kSetMarkChain, kMasqChain}) {
     const bool named = std::any_of(rules.begin(), rules.end(), [&](const RuleText& rule) {
       return rule.chain == chain || rule.text.ends_with(cat(" ", chain));
     });
-    // Not ":CHAIN", which would empty one that another program has just made.
+    // Not ":CHAIN", which would flush a chain that another program has just created.
     if (named && !seen.chains.contains(chain)) chains += cat("-N ", chain, "\n");
   }
   for (const RuleText& rule : rules) {
@@ -131,8 +130,8 @@ std::string shared_lines(const std::vector<RuleText>& rules, const Seen& seen) {
   return chains + lines;
 }
 
-// The guard is written whole: nobody else has rules there.
-std::string guard_part(const std::vector<RuleText>& rules, const Seen& seen) {
+// Replaces all rules of the guard: the chain has no rules of other programs.
+std::string guard_part(const std::vector<RuleText>& rules, const Existing& seen) {
   const bool complete =
       std::all_of(rules.begin(), rules.end(), [&](const RuleText& r) { return has(seen, r); });
   if (complete) return {};
@@ -157,7 +156,7 @@ std::string obsolete_chain_of(const Owner& owner) {
 
 std::string comment_of(const Owner& owner) {
   const std::string whole = cat(comment_start(owner.network), owner.container_id, "\"");
-  // The reference puts three dots, of which iptables leaves two: 255 bytes (XT_MAX_COMMENT_LEN).
+  // The reference plugin appends three dots; iptables truncates to 255 bytes (XT_MAX_COMMENT_LEN).
   return whole.size() > 255 ? whole.substr(0, 253) + ".." : whole;
 }
 
@@ -197,23 +196,23 @@ std::vector<RuleText> shared_rules(Family family, const Options& options) {
   return out;
 }
 
-// What no port of the container is for. IPv6 has no route_localnet: what goes to [::1] would reach
-// the pod with that source and never come back, so it is refused at once. In IPv4, only what the
-// node itself sends may go to or come from 127.0.0.0/8, else a neighbour would reach a port of
-// 127.0.0.1 by way of route_localnet. Both come through this chain; what the node sends is on its
-// way out by lo already, while what comes in has no way out yet ("! -o lo" holds without any since
-// kernel commit cb81572e8cb5 in iptables-nft, and always in legacy). "! -i lo" would hold for both.
+// Traffic that is not redirected. IPv6 has no route_localnet: the pod would get a connection to
+// [::1] with that source and could not answer. In IPv4 only the node itself may send to or from
+// 127.0.0.0/8, else a neighbour would reach the port of 127.0.0.1 through route_localnet. Traffic
+// of the node leaves by lo here, received traffic has no output interface yet. "! -o lo" matches
+// without an output interface since kernel commit cb81572e8cb5 in iptables-nft, and always in
+// legacy. "! -i lo" would match both.
 std::vector<std::string> exceptions(Family family) {
   if (family == Family::kIpv6) return {"-d ::1/128 -j RETURN"};
   return {"-d 127.0.0.0/8 ! -o lo -j RETURN", "-s 127.0.0.0/8 ! -o lo -j RETURN"};
 }
 
-std::vector<std::string> chain_rules(Family family, const Attachment& attachment,
+std::vector<std::string> chain_rules(Family family, const AttachmentState& attachment,
                                      const PodAddresses& pod) {
   std::vector<std::string> out = exceptions(family);
   for (const Claim& claim : attachment.claims) {
     if (claim.key.family != family) continue;
-    // Another attachment's claim, in a subnet that is not known here, has only its own address.
+    // The subnet of another attachment's claim is unknown: only its own address is masqueraded.
     const auto& own = pod.of(family);
     const Cidr source =
         own && own->contains(claim.target) ? *own : Cidr{claim.target, claim.target.bits()};
@@ -223,7 +222,7 @@ std::vector<std::string> chain_rules(Family family, const Attachment& attachment
   return out;
 }
 
-std::vector<std::string> entry_rules(Family family, const Attachment& attachment) {
+std::vector<std::string> entry_rules(Family family, const AttachmentState& attachment) {
   const std::string conditions = conditions_of(family, attachment.options);
   const std::string comment = in_quotes(comment_of(attachment.owner));
   std::vector<std::string> out;
@@ -241,10 +240,10 @@ std::vector<std::string> entry_rules(Family family, const Attachment& attachment
   return out;
 }
 
-// The guard comes first: each table is a transaction of its own, and without the guard nothing may
-// be there that needs it.
-std::string rules_to_add(Family family, const Attachment& attachment, const PodAddresses& pod,
-                         const Seen& seen) {
+// The guard first: each table is a transaction of its own, and rules that need the guard must not
+// exist without it.
+std::string rules_to_add(Family family, const AttachmentState& attachment, const PodAddresses& pod,
+                         const Existing& seen) {
   const auto shared = shared_rules(family, attachment.options);
   const std::string chain = chain_of(attachment.owner);
   std::string out = guard_part(of_table(shared, "filter"), seen) + "*nat\n";
@@ -256,9 +255,9 @@ std::string rules_to_add(Family family, const Attachment& attachment, const PodA
   return out + "COMMIT\n";
 }
 
-std::string rules_to_remove(const std::vector<Doomed>& all) {
+std::string rules_to_remove(const std::vector<ChainRemoval>& all) {
   std::string out = "*nat\n";
-  for (const Doomed& doomed : all) out += removal_of(doomed);
+  for (const ChainRemoval& removal : all) out += removal_of(removal);
   return out + "COMMIT\n";
 }
 

@@ -7,34 +7,34 @@
 #include <vector>
 
 #include "libcni/plugin/iptables_save.h"
-#include "plugins/portmap/record.h"
+#include "plugins/portmap/state.h"
 
-/// The texts of the iptables backend: names and rules are those of the reference, so that either
-/// removes what the other added. All rules are in the words and the order of iptables-save, so
-/// that what it prints can be compared with them.
+/// The rules of the iptables backend as text. Names and rules are those of the reference plugin, so
+/// that each plugin removes what the other added. All rules are in the form of iptables-save, so
+/// that its output can be compared.
 namespace portmap::iptables {
 
 constexpr const char* kDnatChain = "CNI-HOSTPORT-DNAT";
 constexpr const char* kSetMarkChain = "CNI-HOSTPORT-SETMARK";
 constexpr const char* kMasqChain = "CNI-HOSTPORT-MASQ";
-/// Where plugins of long ago jumped from to obsolete_chain_of().
+/// The parent of obsolete_chain_of(), in early versions of the reference plugin.
 constexpr const char* kSnatChain = "CNI-HOSTPORT-SNAT";
-/// Ours alone, in table filter of IPv4: keeps out what route_localnet would let in.
+/// In table filter of IPv4, not in the reference plugin: drops what route_localnet would accept.
 constexpr const char* kGuardChain = "CNI-HOSTPORT-GUARD";
 
 /// CNI-DN-<hash of network and container>.
 std::string chain_of(const Owner& owner);
 /// CNI-SN-<hash>.
 std::string obsolete_chain_of(const Owner& owner);
-/// `dnat name: "net1" id: "c1"`, cut as the reference and iptables cut it.
+/// `dnat name: "net1" id: "c1"`, truncated as by the reference plugin and iptables.
 std::string comment_of(const Owner& owner);
-/// The container ID in such a comment; empty where it is not one of the network's, or was cut.
+/// The container ID in such a comment; empty if it is of another network or was truncated.
 std::string container_in(const std::string& comment, const std::string& network);
 
-/// One rule: matches and target as iptables-save has them.
+/// One rule: matches and target in the form of iptables-save.
 struct RuleText {
   std::string table, chain, text;
-  bool first = false;  ///< inserted at the chain's head, not appended
+  bool first = false;  ///< inserted as first rule, not appended
   bool operator==(const RuleText&) const = default;
   /// "-A CHAIN TEXT".
   std::string str() const;
@@ -43,36 +43,36 @@ struct RuleText {
 /// Whether a rule of iptables-save ends with "-j CHAIN".
 bool leads_to(const cni::Words& rule, std::string_view chain);
 
-/// What all containers of a family share, and nobody removes.
+/// The rules that all containers of a family share. No verb removes them.
 std::vector<RuleText> shared_rules(Family family, const Options& options);
-/// What a container's chain begins with: what none of its ports is for. The reference has nothing
-/// of it.
+/// The first rules of a container's chain: traffic that is not redirected. The reference plugin
+/// does not have them.
 std::vector<std::string> exceptions(Family family);
-/// What the container's chain holds, and the rules of CNI-HOSTPORT-DNAT that lead there.
-/// \throws cni::Error(kInvalidConfig) for conditions that are no words.
-std::vector<std::string> chain_rules(Family family, const Attachment& attachment,
+/// The rules of the container's chain, and the rules of CNI-HOSTPORT-DNAT that jump to it.
+/// \throws cni::Error(kInvalidConfig) for a control character in a condition.
+std::vector<std::string> chain_rules(Family family, const AttachmentState& attachment,
                                      const PodAddresses& pod);
-std::vector<std::string> entry_rules(Family family, const Attachment& attachment);
+std::vector<std::string> entry_rules(Family family, const AttachmentState& attachment);
 
-/// What of it is in the kernel.
-struct Seen {
+/// The part of it that the kernel has.
+struct Existing {
   std::set<std::string> chains = {};
   std::vector<RuleText> rules = {};       ///< of shared_rules()
-  std::vector<std::size_t> entries = {};  ///< places in CNI-HOSTPORT-DNAT, from 1, of its rules
+  std::vector<std::size_t> entries = {};  ///< rule numbers in CNI-HOSTPORT-DNAT, from 1
   std::vector<RuleText> damaged = {};     ///< to be replaced by rules of shared_rules()
 };
 
-/// Input of iptables-restore that adds what is not seen, and the owner's chain anew in place of
-/// what is. It fails as a whole where the entries are not as seen any more.
-std::string rules_to_add(Family family, const Attachment& attachment, const PodAddresses& pod,
-                         const Seen& seen);
+/// Input of iptables-restore that adds missing shared rules and replaces the container's chain and
+/// entries. It fails as a whole if the entries changed since.
+std::string rules_to_add(Family family, const AttachmentState& attachment, const PodAddresses& pod,
+                         const Existing& seen);
 
-/// A chain to remove, and where in its parent the rules are that lead to it.
-struct Doomed {
+/// A chain to remove, and the numbers of the rules in its parent that jump to it.
+struct ChainRemoval {
   std::string parent, chain;
   std::vector<std::size_t> entries;
 };
-/// Input of iptables-restore that does it, or fails where the entries are not there any more.
-std::string rules_to_remove(const std::vector<Doomed>& all);
+/// Input of iptables-restore that removes them. It fails as a whole if the entries changed since.
+std::string rules_to_remove(const std::vector<ChainRemoval>& all);
 
 }  // namespace portmap::iptables

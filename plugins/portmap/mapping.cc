@@ -10,7 +10,7 @@ namespace {
 
 using cni::cat;
 
-// What the mapping asks for in a family: nothing, every local address, or one.
+// The key that the mapping requests in a family, if any.
 std::optional<Key> key_of(const Mapping& mapping, Family family) {
   const Key any{family, mapping.protocol, mapping.host_port};
   if (!mapping.host_ip) return any;
@@ -19,7 +19,7 @@ std::optional<Key> key_of(const Mapping& mapping, Family family) {
   return Key{family, mapping.protocol, mapping.host_port, mapping.host_ip};
 }
 
-// Whether the entry of "ips" may be the pod's: an index that says nothing says nothing against it.
+// Whether the entry of "ips" can be the pod's. Without a valid index it can.
 bool may_be_pods(const cni::Result& result, const cni::Address& address, std::string_view ifname) {
   if (!address.interface || *address.interface >= result.interfaces.size()) return true;
   const cni::Interface& interface = result.interfaces[*address.interface];

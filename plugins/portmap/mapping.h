@@ -9,7 +9,7 @@
 #include "libcni/config/result.h"
 #include "netlink/types/ip.h"
 
-/// What is mapped where: the plugin's own terms, free of any backend.
+/// Port mappings, independent of the backend.
 namespace portmap {
 
 using netlink::Cidr;
@@ -20,7 +20,7 @@ using netlink::Ip;
 enum class Protocol : std::uint8_t { kTcp = 6, kUdp = 17, kSctp = 132 };
 /// "tcp", "udp", "sctp".
 std::string_view name_of(Protocol protocol);
-/// Without regard to case; nothing for other text.
+/// Case-insensitive; nullopt for other text.
 std::optional<Protocol> protocol_from(std::string_view text);
 
 /// One entry of runtimeConfig.portMappings.
@@ -28,13 +28,13 @@ struct Mapping {
   std::uint16_t host_port = 0;
   std::uint16_t container_port = 0;
   Protocol protocol = Protocol::kTcp;
-  /// Absent: every local address of both families. "0.0.0.0" and "::" stand for every local
-  /// address of their family.
+  /// Absent: every local address of both families. "0.0.0.0" and "::": every local address of
+  /// one family.
   std::optional<Ip> host_ip = {};
   bool operator==(const Mapping&) const = default;
 };
 
-/// What only one pod can have: a port on one local address, or on all of a family.
+/// A port of one local address, or of all of a family. One pod owns it.
 struct Key {
   Family family = Family::kIpv4;
   Protocol protocol = Protocol::kTcp;
@@ -46,7 +46,7 @@ struct Key {
   std::string str() const;
 };
 
-/// A key and where its traffic goes.
+/// A key and the target of its traffic.
 struct Claim {
   Key key;
   Ip target;
@@ -55,18 +55,18 @@ struct Claim {
   std::string target_str() const;  ///< "10.1.2.3:80", "[fd00::3]:80"
 };
 
-/// The pod's addresses, one per family at most, each with its subnet's prefix.
+/// The pod's addresses, at most one per family, each with the prefix of its subnet.
 struct PodAddresses {
   std::optional<Cidr> v4, v6;
   const std::optional<Cidr>& of(Family family) const { return family == Family::kIpv4 ? v4 : v6; }
   bool operator==(const PodAddresses&) const = default;
 };
 
-/// The first address of each family that may be the pod's: those whose interface is known to be
-/// another one, or on the node, are passed over.
+/// The first address of each family that can be the pod's: not one whose interface in the result
+/// has another name or is on the node.
 PodAddresses pod_addresses(const cni::Result& result, std::string_view ifname);
 
-/// In the order of the mappings, IPv4 first; what is there twice only once.
+/// In the order of the mappings, IPv4 first, without duplicates.
 std::vector<Claim> claims_of(const std::vector<Mapping>& mappings, const PodAddresses& pod);
 
 }  // namespace portmap

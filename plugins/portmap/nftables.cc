@@ -20,9 +20,9 @@ using netlink::nf::NfSocket;
 using netlink::nf::SetId;
 
 constexpr std::uint8_t kLoopback[] = {127, 0, 0, 0};
-constexpr int kMostAttempts = 5;
+constexpr int kMaxAttempts = 5;
 
-/// Elements by the set they belong to, in the order in which the sets came up first.
+/// Elements by set, in the order of first use.
 using Groups = std::vector<std::pair<SetId, std::vector<Element>>>;
 
 void put(Groups& groups, const SetId& set, Element element) {
@@ -41,16 +41,16 @@ std::vector<Bytes> keys_of(const std::vector<Element>& elements) {
   return out;
 }
 
-// What comes from there and goes to the key must be masqueraded: the pod itself and its neighbours,
-// who would be answered past the node; and the node's 127.0.0.1, which the pod has too.
-std::vector<Cidr> masqueraded(const Attachment& attachment, Family family) {
+// Sources to masquerade: the pod and its subnet, which it would answer past the node's NAT, and
+// 127.0.0.0/8, which the pod has too.
+std::vector<Cidr> masqueraded(const AttachmentState& attachment, Family family) {
   std::vector<Cidr> out;
   if (const auto& pod = attachment.pod.of(family)) out.push_back(*pod);
   if (family == Family::kIpv4) out.push_back({Ip::from_bytes(kLoopback, sizeof kLoopback), 8});
   return out;
 }
 
-void put_claim(Groups& groups, const Attachment& attachment, const Claim& claim) {
+void put_claim(Groups& groups, const AttachmentState& attachment, const Claim& claim) {
   const std::string table = table_of(attachment.options);
   const std::string comment = attachment.owner.comment();
   const Key& key = claim.key;
@@ -65,7 +65,7 @@ void put_claim(Groups& groups, const Attachment& attachment, const Claim& claim)
   }
 }
 
-Groups elements_of(const Attachment& attachment, const std::vector<Claim>& claims) {
+Groups elements_of(const AttachmentState& attachment, const std::vector<Claim>& claims) {
   Groups out;
   for (const Claim& claim : claims) put_claim(out, attachment, claim);
   return out;
@@ -84,7 +84,7 @@ std::uint16_t port_in(const Bytes& bytes, std::size_t at) {
   return static_cast<std::uint16_t>(bytes[at] << 8 | bytes[at + 1]);
 }
 
-// The reverse of ports_key() and ports_data(); nothing where the element is of another form.
+// The reverse of ports_key() and ports_data(); nullopt for an element of another form.
 std::optional<Claim> claim_from(Family family, const Element& element) {
   const std::size_t address = family == Family::kIpv4 ? 4 : 16;
   const bool hostip = element.key.size() == address + 8;
@@ -105,8 +105,8 @@ Family family_of(const SetId& set) {
 
 bool is_ports(const SetId& set) { return set.set.starts_with("ports"); }
 
-/// Keys to be deleted; each once, since to delete what is not there fails the transaction.
-class Going {
+/// Keys to delete, each once: a second deletion would fail the transaction.
+class Removals {
  public:
   void put(const SetId& set, const Bytes& key) { keys_[set].insert({key.begin(), key.end()}); }
   void plan(Batch& batch) const {
@@ -121,7 +121,7 @@ class Going {
   std::map<SetId, std::set<std::string>> keys_;
 };
 
-// Whether the key of a set of what is masqueraded is about the key.
+// Whether the element of a masquerading set is for the key.
 bool is_about(const Bytes& element, const Key& key) {
   const Bytes port = ports_key({key.family, key.protocol, key.port});
   if (element.size() < port.size()) return false;
@@ -129,21 +129,21 @@ bool is_about(const Bytes& element, const Key& key) {
   return !key.address || address_in(element, 0, key.family) == *key.address;
 }
 
-// A key that is taken may have been masqueraded for another subnet, known from its owner's comment.
-void drop_masquerading_of(NfSocket& socket, const SetId& ports, const Key& key,
-                          const std::string& tag, Going& going) {
+// The replaced owner may be in another subnet. Its elements are found by the comment.
+void remove_masquerading_of(NfSocket& socket, const SetId& ports, const Key& key,
+                            const std::string& tag, Removals& removals) {
   for (const Kind kind : {Kind::kMasqFrom, Kind::kMasqAll, Kind::kHairpin}) {
     const SetId set = set_of(kind, key, ports.table);
     for (const Element& element : socket.all_elements(set)) {
       if (tag_in(element.comment) == tag && is_about(element.key, key)) {
-        going.put(set, element.key);
+        removals.put(set, element.key);
       }
     }
   }
 }
 
-// What an older version put in place of masq_from: the link that leads to the pod, and lo.
-void put_old(Groups& groups, const Attachment& attachment, const Claim& claim) {
+// Elements of earlier versions in place of masq_from: the link that leads to the pod, and lo.
+void put_hairpin(Groups& groups, const AttachmentState& attachment, const Claim& claim) {
   const Key& key = claim.key;
   const SetId set = set_of(Kind::kHairpin, key, table_of(attachment.options));
   for (const std::string& link : {attachment.device(key.family), std::string("lo")}) {
@@ -151,22 +151,23 @@ void put_old(Groups& groups, const Attachment& attachment, const Claim& claim) {
   }
 }
 
-// What the attachment may have.
-Groups possible_elements(const Attachment& attachment) {
+// The elements that the attachment can have.
+Groups possible_elements(const AttachmentState& attachment) {
   Groups out = elements_of(attachment, attachment.claims);
   if (!attachment.by_link) return out;
-  for (const Claim& claim : attachment.claims) put_old(out, attachment, claim);
+  for (const Claim& claim : attachment.claims) put_hairpin(out, attachment, claim);
   return out;
 }
 
-// What the attachment really has; the claims among it.
-std::vector<Claim> collect(NfSocket& socket, const Attachment& attachment, Going& going) {
+// Adds the elements that the attachment has to removals; returns the claims among them.
+std::vector<Claim> collect(NfSocket& socket, const AttachmentState& attachment,
+                           Removals& removals) {
   const std::string tag = attachment.owner.tag();
   std::vector<Claim> out;
   for (const auto& [set, elements] : possible_elements(attachment)) {
     for (const auto& found : socket.elements(set, keys_of(elements))) {
       if (!found || tag_in(found->comment) != tag) continue;
-      going.put(set, found->key);
+      removals.put(set, found->key);
       if (!is_ports(set)) continue;
       if (const auto claim = claim_from(family_of(set), *found)) out.push_back(*claim);
     }
@@ -174,14 +175,15 @@ std::vector<Claim> collect(NfSocket& socket, const Attachment& attachment, Going
   return out;
 }
 
-/// A transaction that puts an attachment's elements where others may have some.
-class Takeover {
+/// A transaction that adds an attachment's elements, and removes those of replaced owners.
+class AddTransaction {
  public:
-  Takeover(NfSocket& socket, const Attachment& attachment, const Judge& judge)
-      : socket_(socket), attachment_(attachment), judge_(judge) {}
+  AddTransaction(NfSocket& socket, const AttachmentState& attachment,
+                 const ResolveConflict& resolve_conflict)
+      : socket_(socket), attachment_(attachment), resolve_(resolve_conflict) {}
 
-  void plan(const std::optional<Attachment>& before, Batch& batch) {
-    if (before) collect(socket_, *before, going_);
+  void plan(const std::optional<AttachmentState>& before, Batch& batch) {
+    if (before) collect(socket_, *before, removals_);
     std::vector<Claim> ours;
     for (const Claim& claim : attachment_.claims) {
       if (may_have(claim)) ours.push_back(claim);
@@ -190,10 +192,10 @@ class Takeover {
     for (const auto& [set, elements] : wanted) {
       const auto found = socket_.elements(set, keys_of(elements));
       for (const auto& element : found) {
-        if (element) going_.put(set, element->key);
+        if (element) removals_.put(set, element->key);
       }
     }
-    going_.plan(batch);
+    removals_.plan(batch);
     for (const auto& [set, elements] : wanted) batch.add(set, elements);
   }
 
@@ -206,21 +208,21 @@ class Takeover {
     if (!found) return true;
     const std::string tag = tag_in(found->comment);
     if (tag == attachment_.owner.tag()) return true;
-    const auto held = claim_from(claim.key.family, *found);
-    if (held && judge_({*held, tag}) == Answer::kLeave) return false;
-    if (held) taken_.push_back(*held);
-    drop_masquerading_of(socket_, set, claim.key, tag, going_);
+    const auto conflict = claim_from(claim.key.family, *found);
+    if (conflict && resolve_({*conflict, tag}) == Resolution::kKeep) return false;
+    if (conflict) taken_.push_back(*conflict);
+    remove_masquerading_of(socket_, set, claim.key, tag, removals_);
     return true;
   }
 
   NfSocket& socket_;
-  const Attachment& attachment_;
-  const Judge& judge_;
-  Going going_;
+  const AttachmentState& attachment_;
+  const ResolveConflict& resolve_;
+  Removals removals_;
   std::vector<Claim> taken_;
 };
 
-void ensure_tables(NfSocket& socket, const Attachment& attachment, Batch& batch) {
+void ensure_tables(NfSocket& socket, const AttachmentState& attachment, Batch& batch) {
   for (const Family family : netlink::kFamilies) {
     const bool used = std::any_of(attachment.claims.begin(), attachment.claims.end(),
                                   [&](const Claim& claim) { return claim.key.family == family; });
@@ -228,8 +230,8 @@ void ensure_tables(NfSocket& socket, const Attachment& attachment, Batch& batch)
   }
 }
 
-// The usual case: nobody has any of the keys, which the kernel knows without being asked before.
-bool add_fresh(NfSocket& socket, const Attachment& attachment) try {
+// Fast path: the ports have no owner. The kernel detects one (EEXIST).
+bool add_fresh(NfSocket& socket, const AttachmentState& attachment) try {
   Batch batch;
   ensure_tables(socket, attachment, batch);
   for (const auto& [set, elements] : elements_of(attachment, attachment.claims)) {
@@ -248,12 +250,12 @@ std::string claimant(NfSocket& socket, const Key& key, const Options& options) {
   return found ? tag_in(found->comment) : "";
 }
 
-// Whether another attachment of the same container has the port.
+// Whether another attachment of the same container owns the port.
 bool is_anothers(const std::string& tag, const Owner& owner) {
   return tag != owner.tag() && tag.ends_with(cat("-", owner.container_hash()));
 }
 
-std::optional<std::string> flaw_of(NfSocket& socket, const Attachment& attachment,
+std::optional<std::string> flaw_of(NfSocket& socket, const AttachmentState& attachment,
                                    const Claim& claim) {
   for (const auto& [set, elements] : elements_of(attachment, {claim})) {
     const auto found = socket.elements(set, keys_of(elements));
@@ -261,9 +263,10 @@ std::optional<std::string> flaw_of(NfSocket& socket, const Attachment& attachmen
     for (std::size_t i = 0; i < elements.size(); ++i) {
       if (!found[i]) return cat(what, "has no element for ", claim.key.str());
       if (found[i]->data != elements[i].data) {
-        const auto held = claim_from(claim.key.family, *found[i]);
-        return cat(what, "maps ", claim.key.str(), " to ", held ? held->target_str() : "no address",
-                   ", expected ", claim.target_str());
+        const auto conflict = claim_from(claim.key.family, *found[i]);
+        return cat(what, "maps ", claim.key.str(), " to ",
+                   conflict ? conflict->target_str() : "no address", ", expected ",
+                   claim.target_str());
       }
       if (tag_in(found[i]->comment) != attachment.owner.tag()) {
         return cat(what, "has an element of another attachment for ", claim.key.str(), ": '",
@@ -280,65 +283,66 @@ bool usable(NfSocket& socket) {
   const Options usual;
   if (socket.has_table(table_family(Family::kIpv4), table_of(usual))) return true;
   Batch batch;
-  put_skeleton(Family::kIpv4, usual, batch);
+  put_table(Family::kIpv4, usual, batch);
   return socket.accepts(batch);
 }
 
-std::vector<Claim> add(NfSocket& socket, const Attachment& attachment,
-                       const std::optional<Attachment>& before, const Judge& judge) {
+std::vector<Claim> add(NfSocket& socket, const AttachmentState& attachment,
+                       const std::optional<AttachmentState>& before,
+                       const ResolveConflict& resolve_conflict) {
   if (!before && add_fresh(socket, attachment)) return {};
   for (int attempt = 1;; ++attempt) {
     Batch batch;
     ensure_tables(socket, attachment, batch);
-    Takeover takeover(socket, attachment, judge);
-    takeover.plan(before, batch);
+    AddTransaction transaction(socket, attachment, resolve_conflict);
+    transaction.plan(before, batch);
     try {
       socket.commit(batch);
-      return takeover.taken();
+      return transaction.taken();
     } catch (const netlink::Error& e) {
-      // Someone without the lock was at the table: look again.
+      // Another program changed the table: plan again.
       const bool lost_a_race = e.error() == EEXIST || e.error() == ENOENT || e.error() == EBUSY;
-      if (!lost_a_race || attempt == kMostAttempts) throw;
+      if (!lost_a_race || attempt == kMaxAttempts) throw;
     }
   }
 }
 
-std::vector<Claim> plan_remove(NfSocket& socket, const Attachment& attachment, Batch& batch) {
-  Going going;
-  std::vector<Claim> gone = collect(socket, attachment, going);
-  going.plan(batch);
+std::vector<Claim> plan_remove(NfSocket& socket, const AttachmentState& attachment, Batch& batch) {
+  Removals removals;
+  std::vector<Claim> gone = collect(socket, attachment, removals);
+  removals.plan(batch);
   return gone;
 }
 
-void plan_inherit(const Attachment& heir, const std::vector<Claim>& claims, Batch& batch) {
-  for (const auto& [set, elements] : elements_of(heir, claims)) batch.add(set, elements);
+void plan_add(const AttachmentState& next, const std::vector<Claim>& claims, Batch& batch) {
+  for (const auto& [set, elements] : elements_of(next, claims)) batch.add(set, elements);
 }
 
-std::vector<Claim> plan_sweep(NfSocket& socket,
-                              const std::function<bool(const std::string& tag)>& is_to_go,
-                              Batch& batch) {
+std::vector<Claim> plan_remove_if(NfSocket& socket,
+                                  const std::function<bool(const std::string& tag)>& is_stale,
+                                  Batch& batch) {
   std::vector<Claim> gone;
-  Going going;
+  Removals removals;
   for (const Family family : netlink::kFamilies) {
     for (const std::string& table : socket.tables(table_family(family))) {
       if (!table.starts_with(kTablePrefix)) continue;
       for (const SetId& set : all_sets(family, table)) {
         for (const Element& element : socket.all_elements(set)) {
-          if (!is_to_go(tag_in(element.comment))) continue;
-          going.put(set, element.key);
+          if (!is_stale(tag_in(element.comment))) continue;
+          removals.put(set, element.key);
           if (!is_ports(set)) continue;
           if (const auto claim = claim_from(family, element)) gone.push_back(*claim);
         }
       }
     }
   }
-  going.plan(batch);
+  removals.plan(batch);
   return gone;
 }
 
 std::string claimant(NfSocket& socket, const Key& key) { return claimant(socket, key, Options{}); }
 
-std::optional<std::string> missing(NfSocket& socket, const Attachment& attachment) {
+std::optional<std::string> missing(NfSocket& socket, const AttachmentState& attachment) {
   for (const Family family : netlink::kFamilies) {
     const bool used = std::any_of(attachment.claims.begin(), attachment.claims.end(),
                                   [&](const Claim& claim) { return claim.key.family == family; });

@@ -6,47 +6,49 @@
 #include <vector>
 
 #include "netlink/nf/socket.h"
-#include "plugins/portmap/record.h"
+#include "plugins/portmap/state.h"
 
-/// The nftables backend: a pod's ports are elements of maps (see table.h), so that what an ADD or a
-/// DEL costs, and what a packet costs, does not depend on how many pods there are. The caller holds
-/// the lock of the records.
+/// The nftables backend: the ports of a pod are elements of maps (see table.h), so that the number
+/// of pods changes neither the cost of ADD and DEL nor that of a packet. The caller holds the lock
+/// of the state files.
 namespace portmap::nft {
 
-/// Whether the kernel can do it. The first time on a node this takes 10 ms.
+/// Whether the kernel has NAT for nf_tables. The first call on a node takes 10 ms.
 bool usable(netlink::nf::NfSocket& socket);
 
-/// What someone has of a key.
-struct Held {
+/// The claim of another owner on a port that ADD maps.
+struct Conflict {
   Claim claim;
-  std::string tag;  ///< the owner's; empty where it was not set up here
+  std::string tag;  ///< of the owner; empty if this plugin did not add the element
 };
-enum class Answer { kTake, kLeave };
-/// Asked about every key that another attachment has; refuses by throwing.
-using Judge = std::function<Answer(const Held&)>;
+enum class Resolution { kReplace, kKeep };
+/// Called for each port that another attachment owns. It fails ADD by throwing.
+using ResolveConflict = std::function<Resolution(const Conflict&)>;
 
-/// Maps all claims of the attachment in one transaction; `before`, what the attachment had until
-/// now, goes in the same one. Returns the claims of others that were taken.
-/// \throws what judge throws; netlink::Error.
-std::vector<Claim> add(netlink::nf::NfSocket& socket, const Attachment& attachment,
-                       const std::optional<Attachment>& before, const Judge& judge);
+/// Maps all claims of the attachment and removes those of `before`, its previous state, in one
+/// transaction. Returns the claims of replaced owners.
+/// \throws what resolve_conflict throws; netlink::Error.
+std::vector<Claim> add(netlink::nf::NfSocket& socket, const AttachmentState& attachment,
+                       const std::optional<AttachmentState>& before,
+                       const ResolveConflict& resolve_conflict);
 
-/// Adds to batch the removal of what the attachment has. Returns the claims that go.
-std::vector<Claim> plan_remove(netlink::nf::NfSocket& socket, const Attachment& attachment,
+/// Adds to batch the removal of what the attachment owns. Returns the claims among it.
+std::vector<Claim> plan_remove(netlink::nf::NfSocket& socket, const AttachmentState& attachment,
                                netlink::nf::Batch& batch);
-/// Adds to batch the claims of an attachment that are to be its from now on.
-void plan_inherit(const Attachment& heir, const std::vector<Claim>& claims,
-                  netlink::nf::Batch& batch);
-/// Adds to batch the removal of everything whose tag is wanted gone, in all tables: a listing, for
-/// GC and where the record is lost. Returns the claims that go.
-std::vector<Claim> plan_sweep(netlink::nf::NfSocket& socket,
-                              const std::function<bool(const std::string& tag)>& is_to_go,
-                              netlink::nf::Batch& batch);
+/// Adds claims of an attachment to batch.
+void plan_add(const AttachmentState& next, const std::vector<Claim>& claims,
+              netlink::nf::Batch& batch);
+/// Adds to batch the removal of all elements whose tag is stale, in all tables. Returns the claims
+/// among them. It dumps all elements: for GC and lost state files.
+std::vector<Claim> plan_remove_if(netlink::nf::NfSocket& socket,
+                                  const std::function<bool(const std::string& tag)>& is_stale,
+                                  netlink::nf::Batch& batch);
 
-/// The owner's tag of a key in the default table; empty where nobody has it.
+/// The tag of the port owner in the default table; empty without one.
 std::string claimant(netlink::nf::NfSocket& socket, const Key& key);
 
-/// What is not there of what add() makes; nothing if all is.
-std::optional<std::string> missing(netlink::nf::NfSocket& socket, const Attachment& attachment);
+/// The first difference from what add() adds; nullopt without one.
+std::optional<std::string> missing(netlink::nf::NfSocket& socket,
+                                   const AttachmentState& attachment);
 
 }  // namespace portmap::nft

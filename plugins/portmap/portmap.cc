@@ -12,7 +12,7 @@
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
-#include "plugins/portmap/garbage.h"
+#include "plugins/portmap/gc.h"
 #include "plugins/portmap/iptables.h"
 #include "plugins/portmap/nftables.h"
 #include "plugins/portmap/setup.h"
@@ -32,7 +32,7 @@ Owner owner_of(const cni::Request& request) {
   return {request.network, request.container_id, request.ifname};
 }
 
-// A mapping for one address of the node, to a pod that has no address of that family.
+// Rejects a hostIP of a family that the pod does not have.
 void refuse_unreachable(const std::vector<Mapping>& mappings, const PodAddresses& pod) {
   for (std::size_t i = 0; i < mappings.size(); ++i) {
     const auto& host_ip = mappings[i].host_ip;
@@ -43,7 +43,7 @@ void refuse_unreachable(const std::vector<Mapping>& mappings, const PodAddresses
   }
 }
 
-Attachment wanted(const cni::Request& request, const Conf& conf, const cni::Result& result) {
+AttachmentState wanted(const cni::Request& request, const Conf& conf, const cni::Result& result) {
   const PodAddresses pod = pod_addresses(result, request.ifname);
   if (pod.v4 || pod.v6) refuse_unreachable(conf.mappings, pod);
   return {.owner = owner_of(request),
@@ -59,7 +59,7 @@ Attachment wanted(const cni::Request& request, const Conf& conf, const cni::Resu
 }
 
 // Whether the node reaches one of the ports at 127.0.0.0/8.
-bool uses_loopback(const Attachment& attachment) {
+bool uses_loopback(const AttachmentState& attachment) {
   return attachment.options.snat &&
          std::any_of(attachment.claims.begin(), attachment.claims.end(), [](const Claim& claim) {
            return claim.key.family == Family::kIpv4 &&
@@ -67,8 +67,8 @@ bool uses_loopback(const Attachment& attachment) {
          });
 }
 
-// The link that leads to the pod, if the node is to reach it from 127.0.0.0/8.
-std::optional<Link> loopback_link(RouteSocket& host, const Attachment& attachment) {
+// The link that leads to the pod, if the node reaches a port at 127.0.0.0/8.
+std::optional<Link> loopback_link(RouteSocket& host, const AttachmentState& attachment) {
   if (!uses_loopback(attachment)) return std::nullopt;
   const auto path = host.path_to(attachment.pod.v4.value().ip);
   return path ? host.find(path->link) : std::nullopt;
@@ -86,20 +86,21 @@ const cni::Result& require(const std::optional<cni::Result>& result, const char*
                    "no prevResult: portmap follows the plugin that assigns the pod's addresses");
 }
 
-std::optional<std::string> missing(NfSocket* socket, const Attachment& attachment) {
+std::optional<std::string> missing(NfSocket* socket, const AttachmentState& attachment) {
   if (attachment.backend == Backend::kIptables) {
-    const auto records = Records::find();
-    Container container;
-    if (records) container = records->read(attachment.owner.container_hash()).attachments;
-    return iptables::missing(socket, with_siblings(attachment, container), attachment.pod);
+    const auto state = StateDir::find();
+    ContainerState container;
+    if (state) container = state->read(attachment.owner.container_hash()).attachments;
+    return iptables::missing(socket, with_shared_claims(attachment, container), attachment.pod);
   }
   if (socket == nullptr) return "the kernel has no nf_tables";
   return nft::missing(*socket, attachment);
 }
 
-// Without a record it is the reference's, whose first choice is iptables, or lost its record.
+// Without a state file the reference plugin added the rules, which prefers iptables, or the file
+// was lost.
 std::optional<std::string> missing_unrecorded(NfSocket* socket, const Conf& conf,
-                                              Attachment& attachment) {
+                                              AttachmentState& attachment) {
   const bool is_iptables = conf.backend ? conf.backend == Backend::kIptables
                                         : iptables::has_chain(socket, attachment.owner);
   if (is_iptables) return iptables::missing_unrecorded(socket, attachment, conf.mappings);
@@ -107,14 +108,14 @@ std::optional<std::string> missing_unrecorded(NfSocket* socket, const Conf& conf
   return missing(socket, attachment);
 }
 
-// Of how it was set up, as far as that is known.
-std::optional<Attachment> recorded(const Owner& owner) {
-  const auto records = Records::find();
-  return records ? records->find(owner) : std::nullopt;
+// From the state file.
+std::optional<AttachmentState> recorded(const Owner& owner) {
+  const auto state = StateDir::find();
+  return state ? state->find(owner) : std::nullopt;
 }
 
-// Before anything is changed: undoing needs the capabilities too.
-void require_means(const cni::Request& request, const Conf& conf) {
+// Called before any change, because Undo needs the capabilities too.
+void require_prerequisites(const cni::Request& request, const Conf& conf) {
   cni::require_capabilities(request, {Capability::kNetAdmin});
   if (conf.backend == Backend::kIptables &&
       plugins::needs_net_raw(plugins::find_restore(Family::kIpv4))) {
@@ -123,7 +124,7 @@ void require_means(const cni::Request& request, const Conf& conf) {
   if (conf.backend == Backend::kNftables && conf.options.has_conditions()) require_nft();
 }
 
-void require_mapped(NfSocket* socket, const Conf& conf, Attachment attachment) {
+void require_mapped(NfSocket* socket, const Conf& conf, AttachmentState attachment) {
   const auto known = recorded(attachment.owner);
   if (known) attachment.backend = known->backend;
   const auto flaw =
@@ -131,25 +132,26 @@ void require_mapped(NfSocket* socket, const Conf& conf, Attachment attachment) {
   if (flaw) throw cni::Error(Code::kInternal, cat("check port mappings: ", *flaw));
 }
 
-// The setting, where it may be missing: with the link came what it was then.
-std::optional<std::string> closed_loopback(const std::optional<Link>& link) {
+// The sysctl, unless it was 1 when the link was read.
+std::optional<std::string> disabled_route_localnet(const std::optional<Link>& link) {
   if (!link || link->route_localnet) return std::nullopt;
   return route_localnet(*link);
 }
 
-void require_loopback(const std::optional<Link>& link) {
-  const auto closed = closed_loopback(link);
+void require_route_localnet(const std::optional<Link>& link) {
+  const auto closed = disabled_route_localnet(link);
   if (!closed || netlink::read_sysctl(*closed) == "1") return;
   throw cni::Error(Code::kInternal, cat("check port mappings: sysctl '", *closed,
                                         "' is not 1, so 127.0.0.1 does not lead to the pod"));
 }
 
-void open_loopback(const std::optional<Link>& link) {
-  const auto closed = closed_loopback(link);
+void enable_route_localnet(const std::optional<Link>& link) {
+  const auto closed = disabled_route_localnet(link);
   if (closed) netlink::ensure_sysctl(*closed, "1");
 }
 
-void refuse_others(const cni::Request& request, const Conf& conf, const Attachment& attachment) {
+void refuse_conflicts(const cni::Request& request, const Conf& conf,
+                      const AttachmentState& attachment) {
   refuse_denied(conf.denied, conf.mappings);
   if (conf.on_conflict == OnConflict::kRefuse) {
     refuse_listeners(attachment.claims, request.container_id);
@@ -163,8 +165,8 @@ struct Sockets {
 };
 
 void map_again(const Sockets& sockets, const cni::Request& request, const Conf& conf,
-               Attachment attachment) {
-  refuse_others(request, conf, attachment);
+               AttachmentState attachment) {
+  refuse_conflicts(request, conf, attachment);
   std::optional<Backend> backend = conf.backend;
   const auto known = recorded(attachment.owner);
   if (known) {
@@ -174,8 +176,8 @@ void map_again(const Sockets& sockets, const cni::Request& request, const Conf& 
   }
   const auto taken = set_up(sockets.socket, attachment, backend, conf.on_conflict);
   if (sockets.socket == nullptr) return;
-  forget_redirected(*sockets.socket, taken);
-  forget_before(*sockets.socket, sockets.host, attachment.claims);
+  flush_redirected(*sockets.socket, taken);
+  flush_stale(*sockets.socket, sockets.host, attachment.claims);
 }
 
 }  // namespace
@@ -184,42 +186,45 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
   const auto previous = request.prev_result();
   const cni::Result& result = require(previous, kChained);
-  Attachment attachment = wanted(request, conf, result);
+  AttachmentState attachment = wanted(request, conf, result);
   if (attachment.claims.empty()) {
-    take_down(attachment.owner, {});  // what an earlier ADD may have mapped
+    remove_mappings(attachment.owner, {});  // mappings of an earlier ADD
     return result;
   }
-  refuse_others(request, conf, attachment);
-  require_means(request, conf);
+  refuse_conflicts(request, conf, attachment);
+  require_prerequisites(request, conf);
   RouteSocket host;
   const auto link = loopback_link(host, attachment);
 
   auto socket = NfSocket::find();
-  undo.add(TakeDown{attachment.owner, conf.mappings});  // already half of it is to be taken back
+  undo.add(
+      RemoveMappings{attachment.owner, conf.mappings});  // before set_up(), which can fail half-way
   const auto taken =
       set_up(socket ? &*socket : nullptr, attachment, conf.backend, conf.on_conflict);
-  open_loopback(link);
+  enable_route_localnet(link);
   if (socket) {
-    forget_redirected(*socket, taken);
-    forget_before(*socket, host, attachment.claims);
+    flush_redirected(*socket, taken);
+    flush_stale(*socket, host, attachment.claims);
   }
   return result;
 }
 
-void del(const cni::Request& request) { take_down(owner_of(request), readable_mappings(request)); }
+void del(const cni::Request& request) {
+  remove_mappings(owner_of(request), readable_mappings(request));
+}
 
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   const auto previous = request.prev_result();
   const cni::Result& result = require(previous, "Required prevResult missing");
-  const Attachment attachment = wanted(request, conf, result);
+  const AttachmentState attachment = wanted(request, conf, result);
   if (attachment.claims.empty()) return;
   cni::require_capabilities(request, {Capability::kNetAdmin});
   RouteSocket host;
   const auto link = loopback_link(host, attachment);
   auto socket = NfSocket::find();
   require_mapped(socket ? &*socket : nullptr, conf, attachment);
-  require_loopback(link);
+  require_route_localnet(link);
 }
 
 void gc(const cni::Request& request) {
@@ -227,16 +232,16 @@ void gc(const cni::Request& request) {
   if (!valid) return;
   cni::require_capabilities(request, {Capability::kNetAdmin});
   plugins::require_readable_legacy("remove hostPorts");
-  collect_garbage(request.network, *valid);
+  remove_stale(request.network, *valid);
 }
 
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  if (conf.mappings.empty()) return;  // a pod without hostPorts can be added on any node
-  require_means(request, conf);
+  if (conf.mappings.empty()) return;  // ADD of a pod without hostPorts succeeds on any node
+  require_prerequisites(request, conf);
   auto socket = NfSocket::find();
   NfSocket* const rules = socket ? &*socket : nullptr;
-  choose_backend(conf.backend, rules);  // tries nftables unless it is configured
+  choose_backend(conf.backend, rules);  // tests nftables unless it is configured
   const bool nftables = conf.backend == Backend::kNftables;
   if (nftables && (rules == nullptr || !nft::usable(*rules))) {
     throw cni::Error(Code::kPluginUnavailable, "the kernel has no NAT for nf_tables");
@@ -253,16 +258,16 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const Conf conf = Conf::parse(request);
   const auto previous = request.prev_result();
   const cni::Result& result = require(previous, "Required prevResult missing");
-  const Attachment attachment = wanted(request, conf, result);
+  const AttachmentState attachment = wanted(request, conf, result);
   if (attachment.claims.empty()) return result;
-  require_means(request, conf);
+  require_prerequisites(request, conf);
   RouteSocket host;
   const auto link = loopback_link(host, attachment);
   auto socket = NfSocket::find();
   const Sockets sockets{host, socket ? &*socket : nullptr};
   repair.part([&] { require_mapped(sockets.socket, conf, attachment); },
               [&] { map_again(sockets, request, conf, attachment); });
-  repair.part([&] { require_loopback(link); }, [&] { open_loopback(link); });
+  repair.part([&] { require_route_localnet(link); }, [&] { enable_route_localnet(link); });
   return result;
 }
 

@@ -6,34 +6,34 @@
 #include "libcni/plugin/repair.h"
 #include "libcni/plugin/request.h"
 
-/// Makes ports of a pod reachable at the node's addresses (hostPort). Chained after the plugin that
-/// gave the pod its addresses; the result is passed on as it came.
+/// Maps ports of the node to ports of a pod (hostPort). Chained after the plugin that assigns the
+/// pod's addresses; returns its result unchanged.
 namespace portmap {
 
-/// The plugin as a program has it: its name and its verbs.
+/// The name and the verbs.
 extern const cni::Plugin kPlugin;
 
-/// Maps what runtimeConfig.portMappings names; without any it asks nothing of the kernel.
+/// Maps runtimeConfig.portMappings. Without any it sends no request to the kernel.
 /// \throws cni::Error: kPortInUse, kPortDenied; kInvalidConfig.
 cni::Result add(const cni::Request& request, cni::Undo& undo);
 
-/// Takes the mappings down, whoever made them: known from the container's record, else from the
-/// config. Without either it asks nothing of the kernel.
+/// Removes the mappings that the container's state file names, else those of the config, also if
+/// the reference plugin added them. Without either it sends no request to the kernel.
 void del(const cni::Request& request);
 
-/// \throws cni::Error naming the first thing that is not as ADD left it.
+/// \throws cni::Error, which names the first difference from what ADD adds.
 void check(const cni::Request& request);
 
-/// Removes every mapping of this network whose attachment is not to be kept.
+/// Removes all mappings of this network whose attachment is not valid.
 void gc(const cni::Request& request);
 
-/// \throws cni::Error(kPluginUnavailable) naming what is missing on this node for an ADD.
+/// \throws cni::Error(kPluginUnavailable), which names what ADD needs and the node lacks.
 void status(const cni::Request& request);
 
-/// \throws cni::Error where ADD would refuse the input, whatever the node is like.
+/// \throws cni::Error if ADD would reject the input on any node.
 void validate(const cni::Request& request);
 
-/// Maps again what is not mapped any more, with the backend that had it.
+/// Maps again what CHECK misses, in the backend that the attachment has.
 /// \throws as add().
 cni::Result repair(const cni::Request& request, cni::Repair& repair);
 

@@ -8,7 +8,7 @@ using netlink::nf::Rule;
 using netlink::nf::TableFamily;
 
 constexpr const char* kTable = "cni_hostport";
-/// The second one is of older releases; masquerading is there only with snat.
+/// The second one is of earlier releases; the third exists only with snat.
 constexpr const char* kChains[] = {"hostports", "hostip_hostports", "masquerading"};
 
 }  // namespace
@@ -16,10 +16,10 @@ constexpr const char* kChains[] = {"hostports", "hostip_hostports", "masqueradin
 void plan_remove(netlink::nf::NfSocket& socket, const std::string& container_id,
                  netlink::nf::Batch& batch) {
   for (const TableFamily family : {TableFamily::kIp, TableFamily::kIp6}) {
-    // All of its releases make this chain with the table.
+    // All releases create this chain with the table.
     if (!socket.has_chain({family, kTable, kChains[0]})) continue;
     for (const char* const chain : kChains) {
-      // A comment that only begins so is another container's.
+      // A longer comment with this prefix is another container's.
       for (const Rule& rule : socket.rules({family, kTable, chain}, {container_id})) {
         if (rule.comment == container_id) batch.remove(rule);
       }

@@ -34,160 +34,167 @@ std::vector<Claim> claims_with(const std::vector<Claim>& claims, const std::set<
   return out;
 }
 
-std::optional<Attachment> attachment_with(const Container& container, const std::string& tag) {
-  for (const Attachment& one : container) {
+std::optional<AttachmentState> attachment_with(const ContainerState& container,
+                                               const std::string& tag) {
+  for (const AttachmentState& one : container) {
     if (one.owner.tag() == tag) return one;
   }
   return std::nullopt;
 }
 
-/// One transaction at the ports of a node: what every step needs to know.
-struct Site {
+/// What every step of one call uses.
+struct Context {
   NfSocket* socket;
-  const Records& records;
+  const StateDir& state;
 };
 
 // The attachments that share the chain of a container and network.
-Container sharing(const Container& container, const std::string& network) {
-  Container out;
+ContainerState sharing(const ContainerState& container, const std::string& network) {
+  ContainerState out;
   std::copy_if(container.begin(), container.end(), std::back_inserter(out),
-               [&](const Attachment& one) {
+               [&](const AttachmentState& one) {
                  return one.backend == Backend::kIptables && one.owner.network == network;
                });
   return out;
 }
 
-// The container's attachments but this one.
-Container others_of(const Site& site, const Owner& owner) {
-  Container out = site.records.read(owner.container_hash()).attachments;
-  std::erase_if(out, [&](const Attachment& one) { return one.owner == owner; });
+// The other attachments of the container.
+ContainerState others_of(const Context& context, const Owner& owner) {
+  ContainerState out = context.state.read(owner.container_hash()).attachments;
+  std::erase_if(out, [&](const AttachmentState& one) { return one.owner == owner; });
   return out;
 }
 
-// Returns the claims that it really had.
-std::vector<Claim> remove_iptables(const Site& site, const Attachment& attachment) {
-  iptables::remove(site.socket, attachment.owner);
+// Returns the claims that the attachment owned.
+std::vector<Claim> remove_iptables(const Context& context, const AttachmentState& attachment) {
+  iptables::remove(context.socket, attachment.owner);
   std::vector<Claim> gone;
   for (const Claim& claim : attachment.claims) {
-    if (site.records.release(claim.key, attachment.owner)) gone.push_back(claim);
+    if (context.state.release(claim.key, attachment.owner)) gone.push_back(claim);
   }
-  const Container rest = sharing(others_of(site, attachment.owner), attachment.owner.network);
-  if (!rest.empty()) iptables::add(site.socket, with_siblings(rest[0], rest), rest[0].pod);
+  const ContainerState rest =
+      sharing(others_of(context, attachment.owner), attachment.owner.network);
+  if (!rest.empty()) iptables::add(context.socket, with_shared_claims(rest[0], rest), rest[0].pod);
   return gone;
 }
 
-std::vector<Claim> remove_nftables(const Site& site, const Attachment& attachment) {
+std::vector<Claim> remove_nftables(const Context& context, const AttachmentState& attachment) {
   std::vector<Claim> gone;
-  if (site.socket == nullptr) return gone;
-  site.socket->commit_planned(
-      [&](Batch& batch) { gone = nft::plan_remove(*site.socket, attachment, batch); });
+  if (context.socket == nullptr) return gone;
+  context.socket->commit_planned(
+      [&](Batch& batch) { gone = nft::plan_remove(*context.socket, attachment, batch); });
   return gone;
 }
 
-// Takes one claim from an attachment, which keeps its others if it lives.
-void evict_one(const Site& site, Attachment owner, const Claim& claim) {
+// Removes one claim of an attachment. It keeps the others if it exists.
+void remove_claim_of(const Context& context, AttachmentState owner, const Claim& claim) {
   if (owner.backend == Backend::kNftables) {
     owner.claims = {claim};
-    remove_nftables(site, owner);
+    remove_nftables(context, owner);
     return;
   }
-  site.records.release(claim.key, owner.owner);
+  context.state.release(claim.key, owner.owner);
   std::erase_if(owner.claims, [&](const Claim& other) { return other.key == claim.key; });
-  site.records.put(owner);
-  if (owner.claims.empty() || !is_alive(owner)) {
-    remove_iptables(site, owner);
+  context.state.put(owner);
+  if (owner.claims.empty() || !owner_exists(owner)) {
+    remove_iptables(context, owner);
     return;
   }
-  Container all = others_of(site, owner.owner);
+  ContainerState all = others_of(context, owner.owner);
   all.push_back(owner);
-  iptables::add(site.socket, with_siblings(owner, all), owner.pod);
+  iptables::add(context.socket, with_shared_claims(owner, all), owner.pod);
 }
 
-// Takes a key from a container: the rules of its other networks would have it next.
-void evict(const Site& site, const std::string& container, const Key& key) {
-  for (const Attachment& one : site.records.read(container).attachments) {
+// Removes a key from all networks of a container: rules of the next one would match instead.
+void remove_claim(const Context& context, const std::string& container, const Key& key) {
+  for (const AttachmentState& one : context.state.read(container).attachments) {
     const auto theirs = claims_with(one.claims, {key});
-    if (!theirs.empty()) evict_one(site, one, theirs[0]);
+    if (!theirs.empty()) remove_claim_of(context, one, theirs[0]);
   }
 }
 
-// Settles who has the key, where the kernel's own answer will not: the iptables backend lets any
-// number of claims in, and each backend does not know of the other.
-void settle(const Site& site, const Attachment& wanted, const Claim& claim, OnConflict policy,
-            const std::string& tag, std::vector<Claim>& taken) {
+// Resolves conflicts that the kernel does not report: iptables accepts any number of rules for a
+// port, and neither backend reports claims of the other.
+void resolve(const Context& context, const AttachmentState& wanted, const Claim& claim,
+             OnConflict policy, const std::string& tag, std::vector<Claim>& taken) {
   if (tag.empty() || tag == wanted.owner.tag()) return;
   const std::string container = Owner::container_hash_in(tag);
-  const auto owner = attachment_with(site.records.read(container).attachments, tag);
-  nft::Held held{claim, tag};
+  const auto owner = attachment_with(context.state.read(container).attachments, tag);
+  nft::Conflict conflict{claim, tag};
   if (owner) {
     const auto theirs = claims_with(owner->claims, {claim.key});
-    if (!theirs.empty()) held.claim = theirs[0];
+    if (!theirs.empty()) conflict.claim = theirs[0];
   }
-  if (judge(site.records, policy, wanted, held) == nft::Answer::kLeave || !owner) return;
-  taken.push_back(held.claim);
-  evict(site, container, claim.key);
+  if (resolve_conflict(context.state, policy, wanted, conflict) == nft::Resolution::kKeep || !owner)
+    return;
+  taken.push_back(conflict.claim);
+  remove_claim(context, container, claim.key);
 }
 
-std::vector<Claim> set_up_nftables(const Site& site, const Attachment& wanted,
-                                   const std::optional<Attachment>& before, OnConflict policy) {
+std::vector<Claim> set_up_nftables(const Context& context, const AttachmentState& wanted,
+                                   const std::optional<AttachmentState>& before,
+                                   OnConflict policy) {
   std::vector<Claim> taken;
   for (const Claim& claim : wanted.claims) {
-    settle(site, wanted, claim, policy, site.records.claimant(claim.key), taken);
+    resolve(context, wanted, claim, policy, context.state.claimant(claim.key), taken);
   }
   const bool same_backend = before && before->backend == Backend::kNftables;
-  const auto more =
-      nft::add(*site.socket, wanted, same_backend ? before : std::nullopt,
-               [&](const nft::Held& held) { return judge(site.records, policy, wanted, held); });
+  const auto more = nft::add(*context.socket, wanted, same_backend ? before : std::nullopt,
+                             [&](const nft::Conflict& conflict) {
+                               return resolve_conflict(context.state, policy, wanted, conflict);
+                             });
   taken.insert(taken.end(), more.begin(), more.end());
-  if (before && !same_backend) remove_iptables(site, *before);
+  if (before && !same_backend) remove_iptables(context, *before);
   return taken;
 }
 
-std::vector<Claim> set_up_iptables(const Site& site, const Attachment& wanted,
-                                   const std::optional<Attachment>& before, OnConflict policy) {
+std::vector<Claim> set_up_iptables(const Context& context, const AttachmentState& wanted,
+                                   const std::optional<AttachmentState>& before,
+                                   OnConflict policy) {
   std::vector<Claim> taken;
   for (const Claim& claim : wanted.claims) {
-    if (site.socket != nullptr) {
-      settle(site, wanted, claim, policy, nft::claimant(*site.socket, claim.key), taken);
+    if (context.socket != nullptr) {
+      resolve(context, wanted, claim, policy, nft::claimant(*context.socket, claim.key), taken);
     }
-    settle(site, wanted, claim, policy, site.records.claimant(claim.key), taken);
+    resolve(context, wanted, claim, policy, context.state.claimant(claim.key), taken);
   }
   if (before) {
-    for (const Claim& claim : before->claims) site.records.release(claim.key, wanted.owner);
+    for (const Claim& claim : before->claims) context.state.release(claim.key, wanted.owner);
   }
   for (const Claim& claim : wanted.claims) {
-    if (site.records.claimant(claim.key).empty()) site.records.claim(claim.key, wanted.owner);
+    if (context.state.claimant(claim.key).empty()) context.state.claim(claim.key, wanted.owner);
   }
-  const Container all = site.records.read(wanted.owner.container_hash()).attachments;
-  iptables::add(site.socket, with_siblings(wanted, all), wanted.pod);
-  if (before && before->backend == Backend::kNftables) remove_nftables(site, *before);
+  const ContainerState all = context.state.read(wanted.owner.container_hash()).attachments;
+  iptables::add(context.socket, with_shared_claims(wanted, all), wanted.pod);
+  if (before && before->backend == Backend::kNftables) remove_nftables(context, *before);
   return taken;
 }
 
-// The container's other attachments get the ports that they asked for in vain.
-void pass_on(const Site& site, const std::vector<Claim>& gone, const Container& others) {
+// Maps released ports to other attachments of the container that request them.
+void reassign(const Context& context, const std::vector<Claim>& gone,
+              const ContainerState& others) {
   std::set<Key> open = keys_of(gone);
   Batch batch;
-  for (const Attachment& heir : others) {
-    const auto inherited = claims_with(heir.claims, open);
-    for (const Claim& claim : inherited) {
+  for (const AttachmentState& next : others) {
+    const auto passed = claims_with(next.claims, open);
+    for (const Claim& claim : passed) {
       open.erase(claim.key);
-      if (heir.backend == Backend::kIptables) site.records.claim(claim.key, heir.owner);
+      if (next.backend == Backend::kIptables) context.state.claim(claim.key, next.owner);
     }
-    if (heir.backend == Backend::kNftables) nft::plan_inherit(heir, inherited, batch);
+    if (next.backend == Backend::kNftables) nft::plan_add(next, passed, batch);
   }
-  if (site.socket != nullptr) site.socket->commit(batch);
+  if (context.socket != nullptr) context.socket->commit(batch);
 }
 
-std::vector<Claim> take_down_known(const Site& site, const Attachment& own) {
-  const auto gone =
-      own.backend == Backend::kNftables ? remove_nftables(site, own) : remove_iptables(site, own);
-  const Container others = others_of(site, own.owner);
-  if (!others.empty()) pass_on(site, gone, others);
+std::vector<Claim> remove_by_state(const Context& context, const AttachmentState& own) {
+  const auto gone = own.backend == Backend::kNftables ? remove_nftables(context, own)
+                                                      : remove_iptables(context, own);
+  const ContainerState others = others_of(context, own.owner);
+  if (!others.empty()) reassign(context, gone, others);
   return gone;
 }
 
-// The keys that mappings may have asked for, whatever addresses the pod had.
+// The keys of mappings for a pod with addresses of both families.
 std::vector<Key> possible_keys(const std::vector<Mapping>& mappings) {
   const PodAddresses any{Cidr{Ip::any(Family::kIpv4), 32}, Cidr{Ip::any(Family::kIpv6), 128}};
   std::vector<Key> out;
@@ -201,18 +208,18 @@ bool has_any(NfSocket& socket, const Owner& owner, const std::vector<Mapping>& m
                      [&](const Key& key) { return nft::claimant(socket, key) == owner.tag(); });
 }
 
-// What the reference set up, or what lost its record.
-std::vector<Claim> take_down_unknown(NfSocket* socket, const Owner& owner,
-                                     const std::vector<Mapping>& mappings, bool lost_record) {
+// Mappings of the reference plugin, or of a lost state file.
+std::vector<Claim> remove_by_config(NfSocket* socket, const Owner& owner,
+                                    const std::vector<Mapping>& mappings, bool lost_state) {
   std::vector<Claim> gone;
   cni::BestEffort each;
   if (socket != nullptr) {
     each("nf_tables", [&] {
-      const bool sweep = lost_record || has_any(*socket, owner, mappings);
+      const bool sweep = lost_state || has_any(*socket, owner, mappings);
       socket->commit_planned([&](Batch& batch) {
         const std::string tag = owner.tag();
         if (sweep) {
-          gone = nft::plan_sweep(
+          gone = nft::plan_remove_if(
               *socket, [&](const std::string& one) { return one == tag; }, batch);
         }
         reference_nft::plan_remove(*socket, owner.container_id, batch);
@@ -224,29 +231,29 @@ std::vector<Claim> take_down_unknown(NfSocket* socket, const Owner& owner,
   return gone;
 }
 
-void release_unknown(const Records& records, const Owner& owner,
-                     const std::vector<Mapping>& mappings, bool lost_record) {
-  if (lost_record) {
-    records.release_if([&](const std::string& tag) { return tag == owner.tag(); });
+void release_by_config(const StateDir& state, const Owner& owner,
+                       const std::vector<Mapping>& mappings, bool lost_state) {
+  if (lost_state) {
+    state.release_if([&](const std::string& tag) { return tag == owner.tag(); });
     return;
   }
-  for (const Key& key : possible_keys(mappings)) records.release(key, owner);
+  for (const Key& key : possible_keys(mappings)) state.release(key, owner);
 }
 
-std::vector<Claim> take_down_locked(NfSocket* socket, const std::optional<Records>& records,
-                                    const Owner& owner, const std::vector<Mapping>& mappings) {
-  Records::Reading reading;
-  if (records) reading = records->read(owner.container_hash());
+std::vector<Claim> remove_locked(NfSocket* socket, const std::optional<StateDir>& state,
+                                 const Owner& owner, const std::vector<Mapping>& mappings) {
+  StateDir::Reading reading;
+  if (state) reading = state->read(owner.container_hash());
   std::vector<Claim> gone;
   if (const auto own = attachment_with(reading.attachments, owner.tag())) {
-    gone = take_down_known({socket, *records}, *own);
+    gone = remove_by_state({socket, *state}, *own);
   } else {
-    const bool lost_record = reading.there && reading.attachments.empty();
-    if (!lost_record && mappings.empty()) return gone;
-    gone = take_down_unknown(socket, owner, mappings, lost_record);
-    if (records) release_unknown(*records, owner, mappings, lost_record);
+    const bool lost_state = reading.exists && reading.attachments.empty();
+    if (!lost_state && mappings.empty()) return gone;
+    gone = remove_by_config(socket, owner, mappings, lost_state);
+    if (state) release_by_config(*state, owner, mappings, lost_state);
   }
-  if (records) records->remove(owner);
+  if (state) state->remove(owner);
   return gone;
 }
 
@@ -268,17 +275,18 @@ Backend choose_backend(std::optional<Backend> configured, NfSocket* socket) {
   throw cni::Error(cni::Code::kPluginUnavailable, cat("choose a backend for hostPorts: ", missing));
 }
 
-Attachment with_siblings(const Attachment& attachment, const Container& container) {
-  Attachment out = attachment;
+AttachmentState with_shared_claims(const AttachmentState& attachment,
+                                   const ContainerState& container) {
+  AttachmentState out = attachment;
   out.claims.clear();
   std::set<Key> taken;
-  const auto append = [&](const Attachment& one) {
+  const auto append = [&](const AttachmentState& one) {
     for (const Claim& claim : one.claims) {
       if (taken.insert(claim.key).second) out.claims.push_back(claim);
     }
   };
   bool is_there = false;
-  for (const Attachment& other : sharing(container, attachment.owner.network)) {
+  for (const AttachmentState& other : sharing(container, attachment.owner.network)) {
     const bool itself = other.owner == attachment.owner;
     is_there = is_there || itself;
     append(itself ? attachment : other);
@@ -287,36 +295,36 @@ Attachment with_siblings(const Attachment& attachment, const Container& containe
   return out;
 }
 
-std::vector<Claim> set_up(NfSocket* socket, Attachment& attachment,
+std::vector<Claim> set_up(NfSocket* socket, AttachmentState& attachment,
                           std::optional<Backend> configured, OnConflict policy) {
   const cni::Phase phase("ports");
   attachment.backend = choose_backend(configured, socket);
-  const Records records = Records::create();
-  const netlink::Fd lock = records.lock();
-  const auto before = records.put(attachment);
-  const Site site{socket, records};
+  const StateDir state = StateDir::create();
+  const netlink::Fd lock = state.lock();
+  const auto before = state.put(attachment);
+  const Context context{socket, state};
   if (attachment.backend == Backend::kNftables) {
-    return set_up_nftables(site, attachment, before, policy);
+    return set_up_nftables(context, attachment, before, policy);
   }
-  return set_up_iptables(site, attachment, before, policy);
+  return set_up_iptables(context, attachment, before, policy);
 }
 
-void take_down(const Owner& owner, const std::vector<Mapping>& mappings) {
+void remove_mappings(const Owner& owner, const std::vector<Mapping>& mappings) {
   const cni::Phase phase("ports");
-  const auto records = Records::find();
-  const bool known = records && records->has(owner.container_hash());
+  const auto state = StateDir::find();
+  const bool known = state && state->has(owner.container_hash());
   if (!known && mappings.empty()) return;
   cni::require_capabilities("remove hostPorts", {netlink::Capability::kNetAdmin});
   plugins::require_readable_legacy("remove hostPorts");
-  // Closing the socket waits for the kernel to free what was deleted: without the lock.
+  // The socket is closed after the lock is released: the kernel frees deleted objects meanwhile.
   auto socket = NfSocket::find();
   std::vector<Claim> gone;
   {
     netlink::Fd lock;
-    if (records) lock = records->lock();
-    gone = take_down_locked(pointer(socket), records, owner, mappings);
+    if (state) lock = state->lock();
+    gone = remove_locked(pointer(socket), state, owner, mappings);
   }
-  if (socket) forget_redirected(*socket, gone);
+  if (socket) flush_redirected(*socket, gone);
 }
 
 }  // namespace portmap

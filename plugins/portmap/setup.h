@@ -6,35 +6,37 @@
 
 #include "netlink/nf/socket.h"
 #include "plugins/portmap/conf.h"
-#include "plugins/portmap/record.h"
+#include "plugins/portmap/state.h"
 
-/// Setting up and taking down, whichever backend has it, under the lock of the records: the record
-/// first, then the rules; the rules first, then the record.
+/// Adds and removes mappings in either backend, under the lock of the state files. The state file
+/// exists as long as the rules: it is written first and removed last.
 namespace portmap {
 
-/// The configured backend, or what the node has. \throws cni::Error(kPluginUnavailable) naming what
+/// The configured or the detected backend. \throws cni::Error(kPluginUnavailable), which names what
 /// is missing.
 Backend choose_backend(std::optional<Backend> configured, netlink::nf::NfSocket* socket);
 
-/// Maps all claims of the attachment in place of what it had before. Fills in the backend.
-/// Returns the claims that were taken from others. \throws as judge() and the backends.
-std::vector<Claim> set_up(netlink::nf::NfSocket* socket, Attachment& attachment,
+/// Maps all claims of the attachment and removes its previous ones. Sets the backend. Returns the
+/// claims of replaced owners. \throws as resolve_conflict() and the backends.
+std::vector<Claim> set_up(netlink::nf::NfSocket* socket, AttachmentState& attachment,
                           std::optional<Backend> configured, OnConflict policy);
 
-/// Takes down what the owner has, and passes its ports on to the container's other attachments that
-/// want them. Without a record: what the config's mappings name, and what the reference made. With
-/// neither it asks nothing of the kernel. \throws cni::Error listing what could not be removed.
-void take_down(const Owner& owner, const std::vector<Mapping>& mappings);
+/// Removes the owner's mappings, and maps the ports to the container's other attachments that
+/// request them. Without a state file it removes what the config's mappings name and what the
+/// reference plugin added. Without either it sends no request to the kernel. \throws cni::Error,
+/// which lists what could not be removed.
+void remove_mappings(const Owner& owner, const std::vector<Mapping>& mappings);
 
-/// The attachment's claims together with those of the container's others on the same network, the
-/// oldest first, since all of them share one chain of the iptables backend.
-Attachment with_siblings(const Attachment& attachment, const Container& container);
+/// The attachment with the claims of all attachments of its container and network, the oldest
+/// first: they share one chain of the iptables backend.
+AttachmentState with_shared_claims(const AttachmentState& attachment,
+                                   const ContainerState& container);
 
 /// Undo step of set_up().
-struct TakeDown {
+struct RemoveMappings {
   Owner owner;
   std::vector<Mapping> mappings;
-  void operator()() const { take_down(owner, mappings); }
+  void operator()() const { remove_mappings(owner, mappings); }
   std::string describe() const { return "remove port mappings"; }
 };
 

@@ -53,7 +53,7 @@ std::vector<Set> sets_of(Family family, const std::string& table) {
       set("masq_all_hostip", hostip_port)};
 }
 
-// Of the subnet from `first` to `last`, each of the length of an address.
+// The prefix length of the subnet from `first` to `last`, addresses of `length` bytes.
 unsigned prefix_between(const std::uint8_t* first, const std::uint8_t* last, std::size_t length) {
   unsigned prefix = 0;
   for (std::size_t i = 0; i < length; ++i) {
@@ -64,16 +64,16 @@ unsigned prefix_between(const std::uint8_t* first, const std::uint8_t* last, std
   return prefix;
 }
 
-// The prefixes that the attachment's elements need rules for.
-std::set<unsigned> prefixes_of(const Attachment& attachment, Family family) {
+// The prefix lengths that the attachment's elements need rules for.
+std::set<unsigned> prefixes_of(const AttachmentState& attachment, Family family) {
   const auto& pod = attachment.pod.of(family);
   if (!pod || !attachment.options.snat || attachment.options.masq_all) return {};
   return {pod->prefix};
 }
 
-// What suits the attachment and the elements that the table has: those of living pods must go on
-// working when the rules are made anew, whatever became of the old ones. A listing.
-Layout layout_for(NfSocket& socket, Family family, const Attachment& attachment) {
+// For the attachment and all elements of the table: those of other pods need their rules when the
+// table is restored. It dumps the sets.
+Layout layout_for(NfSocket& socket, Family family, const AttachmentState& attachment) {
   Layout out{family, attachment.options, prefixes_of(attachment, family)};
   const std::string table = table_of(attachment.options);
   const std::size_t length = Ip::any(family).size();
@@ -92,8 +92,8 @@ Layout layout_for(NfSocket& socket, Family family, const Attachment& attachment)
   return out;
 }
 
-// Of all rules of the table those of the chain are looked at. It may end with a jump behind
-// whatever conditions nft made of the text.
+// Compares the rules of the chain. With conditions the last one is a jump after expressions that
+// nft compiled, which are not compared.
 bool as_wanted(const StaticChain& chain, const std::vector<Bytes>& rules, bool conditional) {
   std::vector<Attributes> seen;
   for (const Bytes& rule : rules) {
@@ -120,7 +120,7 @@ std::string nft_text(Family family, const Options& options) {
   return out;
 }
 
-void put_skeleton(const Layout& layout, Batch& batch) {
+void put_table(const Layout& layout, Batch& batch) {
   const auto family = table_family(layout.family);
   const std::string table = table_of(layout.options);
   batch.add(Table{family, table, "hostPorts of pods"});
@@ -136,15 +136,14 @@ void put_skeleton(const Layout& layout, Batch& batch) {
   }
 }
 
-// The table first, then the rules with conditions; a new table does not stay where nft refuses
-// them.
+// The table first, then the rules with conditions. A new table is removed if nft rejects them.
 void add_conditions(NfSocket& socket, const Layout& layout) {
   const Family family = layout.family;
   const Options& options = layout.options;
   const auto in = table_family(family);
   const bool is_new = !socket.has_table(in, table_of(options));
   Batch batch;
-  put_skeleton(layout, batch);
+  put_table(layout, batch);
   socket.commit(batch);
   try {
     cni::during(options.describe_conditions(family), [&] { run_nft(nft_text(family, options)); });
@@ -156,7 +155,7 @@ void add_conditions(NfSocket& socket, const Layout& layout) {
   }
 }
 
-// Behind the address of the node, if the key has one, and `source`.
+// A key: the address of the node, if any, `source`, protocol and port.
 Bytes with_port(const Bytes& source, const Key& key) {
   return netlink::nf::concatenate(
       {key.address ? netlink::nf::value_of(*key.address) : Bytes{}, source,
@@ -214,11 +213,11 @@ Bytes ports_data(const Claim& claim) {
       {netlink::nf::value_of(claim.target), netlink::nf::value_of_port(claim.target_port)});
 }
 
-void put_skeleton(Family family, const Options& options, Batch& batch) {
-  put_skeleton({.family = family, .options = options, .prefixes = {Ip::any(family).bits()}}, batch);
+void put_table(Family family, const Options& options, Batch& batch) {
+  put_table({.family = family, .options = options, .prefixes = {Ip::any(family).bits()}}, batch);
 }
 
-std::string flaw_in(NfSocket& socket, Family family, const Attachment& attachment) {
+std::string flaw_in(NfSocket& socket, Family family, const AttachmentState& attachment) {
   const Options& options = attachment.options;
   const std::string table = table_of(options);
   const auto seen = socket.raw_table_rules(table_family(family), table);
@@ -237,11 +236,11 @@ std::string flaw_in(NfSocket& socket, Family family, const Attachment& attachmen
   return {};
 }
 
-void ensure(NfSocket& socket, Family family, const Attachment& attachment, Batch& batch) {
+void ensure(NfSocket& socket, Family family, const AttachmentState& attachment, Batch& batch) {
   if (flaw_in(socket, family, attachment).empty()) return;
   const Layout layout = layout_for(socket, family, attachment);
   if (layout.options.conditions(family).empty()) {
-    put_skeleton(layout, batch);
+    put_table(layout, batch);
     return;
   }
   add_conditions(socket, layout);

@@ -5,7 +5,7 @@
 
 #include "netlink/nf/batch.h"
 #include "netlink/nf/socket.h"
-#include "plugins/portmap/record.h"
+#include "plugins/portmap/state.h"
 
 /// The nf_tables objects of the nftables backend: a table per family, all pods' ports in its maps.
 ///
@@ -18,14 +18,14 @@
 ///   set masq_all_hostip   address . protocol . port
 ///
 /// Traffic to a local address (fib) is looked up once per connection, whatever the number of pods;
-/// other traffic is never touched (CVE-2025-67499). Networks with conditions or a mark of their own
-/// have tables of their own.
+/// other traffic is never redirected (CVE-2025-67499). Networks with conditions or
+/// another mark have separate tables.
 ///
-/// Older versions masqueraded by the link that leads to the pod, in sets hairpin (link . protocol .
-/// port) and hairpin_hostip. Their elements stay until their pods go, and the rules with them.
+/// Earlier versions masqueraded by the link that leads to the pod, in sets hairpin (link . protocol
+/// . port) and hairpin_hostip. Elements and rules stay until DEL of their pods.
 namespace portmap::nft {
 
-/// What all tables' names start with; the default options' table is called just that.
+/// Prefix of all table names, and the name of the table for default options.
 inline constexpr const char* kTablePrefix = "patchbay_hostport";
 std::string table_of(const Options& options);
 
@@ -37,22 +37,23 @@ netlink::nf::SetId set_of(Kind kind, const Key& key, const std::string& table);
 /// All sets that a table may have.
 std::vector<netlink::nf::SetId> all_sets(Family family, const std::string& table);
 
-/// Keys and data of elements; link is the name of one.
+/// Keys and data of elements.
 netlink::nf::Bytes ports_key(const Key& key);
 netlink::nf::Bytes masq_from_key(const Key& key, const Cidr& subnet);
 netlink::nf::Bytes hairpin_key(const Key& key, const std::string& link);
 netlink::nf::Bytes ports_data(const Claim& claim);
 
-/// Adds to batch the table as it is without pods: its sets and chains, and all rules but those with
-/// the options' conditions. To be tried.
-void put_skeleton(Family family, const Options& options, netlink::nf::Batch& batch);
-/// What of the table is not as ensure() makes it; empty if all is.
-std::string flaw_in(netlink::nf::NfSocket& socket, Family family, const Attachment& attachment);
+/// Adds to batch an empty table: sets, chains, and all rules except those with conditions. For
+/// usable(), which only validates it.
+void put_table(Family family, const Options& options, netlink::nf::Batch& batch);
+/// The first difference of the table from what ensure() adds; empty without one.
+std::string flaw_in(netlink::nf::NfSocket& socket, Family family,
+                    const AttachmentState& attachment);
 
-/// Makes the table that the attachment needs, or makes it whole again; elements stay. Without
-/// conditions this only adds to batch, else it needs transactions of its own: nft
-/// compiles them. \throws cni::Error(kInvalidConfig) with nft's words about a condition.
-void ensure(netlink::nf::NfSocket& socket, Family family, const Attachment& attachment,
+/// Adds or restores the table that the attachment needs; elements stay. Without conditions it only
+/// adds to batch. nft compiles conditions, in a transaction of its own.
+/// \throws cni::Error(kInvalidConfig) with nft's message about a condition.
+void ensure(netlink::nf::NfSocket& socket, Family family, const AttachmentState& attachment,
             netlink::nf::Batch& batch);
 
 }  // namespace portmap::nft

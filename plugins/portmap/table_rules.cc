@@ -27,7 +27,7 @@ using netlink::nf::Expr;
 using netlink::nf::Exprs;
 using netlink::nf::Hook;
 
-// After what Services and NodePorts of kube-proxy do at -100, before what others masquerade at 100.
+// After Services and NodePorts of kube-proxy at -100, before masquerading of other programs at 100.
 constexpr std::int32_t kDestinationNat = -95;
 constexpr std::int32_t kSourceNat = 95;
 constexpr std::int32_t kBeforeFilters = -150;
@@ -58,7 +58,7 @@ Exprs join(Part... parts) {
   return out;
 }
 
-// Not a list in braces, which would be copied.
+// An initializer list would copy its elements.
 template <class... Rest>
 std::vector<Exprs> in_order(Rest... rules) {
   std::vector<Exprs> out;
@@ -70,7 +70,7 @@ std::vector<Exprs> in_order(Rest... rules) {
 // The register whose first byte is that of the n-th word, as nft numbers it.
 std::uint32_t reg_at(std::uint32_t word) { return word % 4 == 0 ? 1 + word / 4 : 8 + word; }
 
-// What a key is made of, in this order, each part in registers of its own from the first on.
+// The parts of a key in this order, each in its own registers from the first on.
 struct KeyParts {
   bool address = false;                    ///< the destination's
   std::optional<unsigned> prefix = {};     ///< of the source's subnet: its first and last address
@@ -79,9 +79,9 @@ struct KeyParts {
 
 Bytes bytes_of(const Ip& ip) { return {ip.data(), ip.data() + ip.size()}; }
 
-// The part of a subnet of that size that the source is in: as nft writes and lists it,
+// The source's subnet of that prefix length, in the form of nft:
 //   ip saddr & MASK . ip saddr | ~MASK
-// Both ends, since networks of two sizes may begin with the same address.
+// First and last address, because subnets of two lengths can have the same first one.
 void load_subnet(Exprs& out, Family family, unsigned prefix, std::uint32_t word) {
   const Ip any = Ip::any(family);
   const std::uint32_t offset = v4(family) ? 12 : 8;  // RFC 791, 3.1; RFC 8200, 3
@@ -154,11 +154,11 @@ Exprs loopback(netlink::nf::Side side) {
   return netlink::nf::address(side, netlink::nf::Compare::kEqual, *Cidr::parse("127.0.0.0/8"));
 }
 
-// What asks for one address comes first: it is the more specific, and whatever asks for all has no
-// say then, not even about masquerading.
+// Ports of one address precede ports of all addresses, which then do not apply, not even their
+// masquerading.
 std::vector<Exprs> hostports_rules(const Layout& layout) {
   std::vector<Exprs> out;
-  if (!v4(layout.family)) {  // IPv6 never forwards from ::1: better a refusal than a black hole
+  if (!v4(layout.family)) {  // IPv6 never forwards from ::1: refused instead of lost
     const Cidr localhost = *Cidr::parse("::1/128");
     out.push_back(join(netlink::nf::address(netlink::nf::Side::kDestination,
                                             netlink::nf::Compare::kEqual, localhost),
@@ -184,15 +184,15 @@ Exprs local_jump() {
               netlink::nf::jump_to(kHostports));
 }
 
-// A neighbour may not use what route_localnet opened, nor a port that is for 127.0.0.1 alone. Nor
-// may it ask a port in the name of 127.0.0.0/8: the guard would let the pod's answer in.
+// Received traffic to 127.0.0.0/8 is not redirected: route_localnet would accept it. Nor is traffic
+// with a source in 127.0.0.0/8: the guard would accept the pod's answer.
 std::vector<Exprs> prerouting_rules(Family family) {
   if (!v4(family)) return {};
   return in_order(join(loopback(netlink::nf::Side::kDestination), netlink::nf::return_verdict()),
                   join(loopback(netlink::nf::Side::kSource), netlink::nf::return_verdict()));
 }
 
-// From 127.0.0.1 the pod could not answer; local traffic leaves by lo until it is redirected.
+// The pod could not answer 127.0.0.1. Local traffic leaves by lo until it is redirected.
 std::vector<Exprs> output_rules(const Layout& layout) {
   std::vector<Exprs> out;
   if (!v4(layout.family)) return out;
@@ -213,9 +213,9 @@ std::vector<Exprs> postrouting_rules(unsigned bit) {
                        netlink::nf::Masq{}));
 }
 
-// route_localnet lets neighbours send to and from 127.0.0.0/8 (CVE-2020-8558): only packets of
-// redirected connections may. Whatever else seems to belong to a connection is forged, since the
-// node's own connections to 127.0.0.0/8 never leave lo.
+// route_localnet accepts packets of other hosts to and from 127.0.0.0/8 (CVE-2020-8558): only those
+// of redirected connections pass. Other packets of a known connection are forged, because
+// connections of the node to 127.0.0.0/8 never leave lo.
 std::vector<Exprs> guard_rules() {
   std::vector<Exprs> out;
   for (const auto side : {netlink::nf::Side::kDestination, netlink::nf::Side::kSource}) {
@@ -228,7 +228,7 @@ std::vector<Exprs> guard_rules() {
   return out;
 }
 
-// The rule's lookup of a set, and the prefix of what it masks; none where it has no such lookup.
+// The prefix length of a rule that looks up masq_from; nullopt for other rules.
 std::optional<unsigned> prefix_in(const Exprs& exprs, Family family) {
   unsigned prefix = Ip::any(family).bits();
   for (const Expr& expr : exprs) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "netlink/nf/batch.h"
-#include "plugins/portmap/record.h"
+#include "plugins/portmap/state.h"
 
 /// The chains of the nftables backend's tables (see table.h), and the rules in them.
 namespace portmap::nft {
@@ -15,14 +15,14 @@ inline bool v4(Family family) { return family == Family::kIpv4; }
 /// The chain that looks up the ports.
 inline constexpr const char* kHostports = "hostports";
 
-/// What the rules of a table depend on.
+/// What determines the rules of a table.
 struct Layout {
   Family family = Family::kIpv4;
   const Options& options;
-  /// Of the subnets in the sets masq_from: a rule for each length, of which a node has one or two,
-  /// looks up the subnet of that length that the source is in.
+  /// Prefix lengths of the subnets in the sets masq_from, usually one or two. One rule for each
+  /// length looks up the source's subnet of that length.
   std::set<unsigned> prefixes = {};
-  /// There are the sets of an older version, which masqueraded by link, and rules that ask them.
+  /// The table has the sets hairpin of earlier versions, and rules that look them up.
   bool by_link = false;
 };
 
@@ -30,12 +30,12 @@ struct StaticChain {
   const char* name;
   std::optional<netlink::nf::Hook> hook;
   std::vector<netlink::nf::Exprs> rules;
-  bool jumps = false;  ///< ends with a jump to kHostports, behind the conditions
+  bool jumps = false;  ///< ends with a jump to kHostports, after the conditions
 };
 
 std::vector<StaticChain> chains_of(const Layout& layout);
 
-/// What the rules of a table, as the kernel lists them, were made for.
+/// The layout of the rules that the kernel dumped.
 Layout layout_in(const std::vector<netlink::nf::Bytes>& rules, Family family,
                  const Options& options);
 

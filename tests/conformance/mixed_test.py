@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import hostport, suite  # noqa: E402
 from support.hostport import mapping  # noqa: E402
 from support.plugin import OURS, REFERENCE, cni, has_reference  # noqa: E402
-from support.portmap import RECORDS, PortmapTest  # noqa: E402
+from support.portmap import STATE_FILES, PortmapTest  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import run, wait_for  # noqa: E402
 
@@ -226,7 +226,7 @@ class MixedPortmap(PortmapTest):
         by_design = left_by_design if others == "alone" else lambda place: False
         if second == REFERENCE:  # knows nothing of our record: our DEL, some time, removes that
             self.assert_same(before, ignore=lambda place: by_design(place)
-                             or place.startswith("file" + RECORDS))
+                             or place.startswith("file" + STATE_FILES))
             self.by(OURS, "DEL", one, name)
         self.assert_same(before, ignore=by_design)
 
@@ -262,7 +262,7 @@ class MixedPortmap(PortmapTest):
         self.use(("iptables", "nft"))
         one = self.container()
         self.by(OURS, "ADD", one, "at addresses")
-        shutil.rmtree(RECORDS)
+        shutil.rmtree(STATE_FILES)
         self.by(OURS, "CHECK", one, "at addresses", backend=None)
         run("iptables", "-D", "INPUT", "-j", "CNI-HOSTPORT-GUARD")
         self.assert_error(self.call("CHECK", one, PORTS["at addresses"][0]), 999, "GUARD")

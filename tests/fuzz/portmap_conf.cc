@@ -2,7 +2,7 @@
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/iptables_rules.h"
 #include "plugins/portmap/portmap.h"
-#include "plugins/portmap/record.h"
+#include "plugins/portmap/state.h"
 #include "plugins/portmap/table.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/plugin_conf.h"
@@ -12,8 +12,8 @@ namespace {
 using namespace portmap;
 using fuzz::require;
 
-Attachment attachment_of(const cni::Request& request, const Conf& conf) {
-  Attachment out;
+AttachmentState attachment_of(const cni::Request& request, const Conf& conf) {
+  AttachmentState out;
   out.owner = {request.network, request.container_id, request.ifname};
   out.options = conf.options;
   if (const auto result = request.prev_result()) out.pod = pod_addresses(*result, request.ifname);
@@ -21,9 +21,9 @@ Attachment attachment_of(const cni::Request& request, const Conf& conf) {
   return out;
 }
 
-void plan_rules(const Attachment& one, Family family) {
+void plan_rules(const AttachmentState& one, Family family) {
   netlink::nf::Batch batch;
-  nft::put_skeleton(family, one.options, batch);
+  nft::put_table(family, one.options, batch);
   for (const Claim& claim : one.claims) {
     if (claim.key.family != family) continue;
     batch.add(nft::set_of(nft::Kind::kPorts, claim.key, nft::table_of(one.options)),
@@ -46,9 +46,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     require(one.host_port != 0 && one.container_port != 0, "a port is not 0");
   }
   require(readable == conf.mappings, "DEL knows the mappings of ADD");
-  const Attachment one = attachment_of(*request, conf);
+  const AttachmentState one = attachment_of(*request, conf);
   if (one.claims.empty()) return 0;
   for (const Family family : {Family::kIpv4, Family::kIpv6}) plan_rules(one, family);
-  require(container_from(text_of({one})) == Container{one}, "the record is read as it was written");
+  require(container_from(text_of({one})) == ContainerState{one},
+          "the state file is read as it was written");
   return 0;
 }

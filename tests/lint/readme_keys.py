@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A plugin's keys stand in one place, its table: the README has what the plugin prints of it, and
-no source file reads a key beside it; but record.cc, which reads back what the plugin wrote."""
+no source file reads a key beside it; but state.cc, which reads back what the plugin wrote."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def main():
             continue
         known = set(names_in(json.loads(asked.stdout)))
         for path in files(".cc", folders=[folder]):
-            if path.name == "record.cc":
+            if path.name == "state.cc":
                 continue
             content = text(path)
             for match in KEY.finditer(content):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""CHECK notices what is broken, the next ADD heals what pods share, GC collects what was forgotten
+"""CHECK notices what is broken, the next ADD restores what pods share, GC removes what has no attachment
 and STATUS says what the node lacks. What nft lists can be loaded again."""
 
 import contextlib
@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.hostport import config, mapping  # noqa: E402
 from support.plugin import cni  # noqa: E402
-from support.portmap import BACKENDS, TABLE, PortmapTest, record_of  # noqa: E402
+from support.portmap import BACKENDS, TABLE, PortmapTest, state_file_of  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import mount, run, umount  # noqa: E402
 
@@ -162,7 +162,7 @@ OLD_GUARD = {
 
 
 @suite.spread
-class Healing(PortmapTest):
+class Restored(PortmapTest):
     """What all pods share is made whole by the next ADD of any."""
 
     def base(self):
@@ -213,8 +213,8 @@ class Gc(PortmapTest):
         return cni("portmap", "GC", conf)
 
     @suite.cases([(f"{name}, {how}", (row, how)) for name, row in BACKENDS for how in (
-        "as it was", "with the record gone", "with the record garbled", "with all namespaces gone")
-        if how != "with the record gone" or row[0] == "nftables"])
+        "as it was", "with the state file removed", "with the state file damaged", "with all namespaces gone")
+        if how != "with the state file removed" or row[0] == "nftables"])
     def leaves_exactly_the_listed(self, row):
         backend, how = row
         self.use(backend)
@@ -225,18 +225,18 @@ class Gc(PortmapTest):
         self.delete(lost, mapping(1, 1))
         before = snapshot()
         self.add(lost, mapping(8082, 80), mapping(53, 53, "udp", "192.0.2.1"))
-        if how == "with the record gone":
-            os.unlink(record_of(lost))
-        elif how == "with the record garbled":
-            os.truncate(record_of(lost), 20)
+        if how == "with the state file removed":
+            os.unlink(state_file_of(lost))
+        elif how == "with the state file damaged":
+            os.truncate(state_file_of(lost), 20)
         elif how == "with all namespaces gone":
             for one in (keep, lost, other):
                 one.remove()
         self.assert_ok(self.gc(keep))
-        # An unreadable record may be that of a container in another network: it stays.
-        record = "file" + record_of(lost) if how == "with the record garbled" else None
+        # An unreadable state file can be that of a container in another network: it stays.
+        file = "file" + state_file_of(lost) if how == "with the state file damaged" else None
         self.assert_same(before, ignore=lambda place: place.startswith("file/run/netns/")
-                         or place == record)
+                         or place == file)
 
     @suite.cases(BACKENDS)
     def of_nothing_valid_leaves_nothing(self, backend):

@@ -173,7 +173,7 @@ class Pods(PortmapTest):
             self.backend = second
             self.assert_error(self.call("ADD", two, [mapping(80, 8080)]), None, one.name)
             self.delete(two, mapping(80, 8080))
-            # The record knows which backend it was, whatever the config says by now.
+            # The state file names the backend, whatever the config says now.
             self.delete(one, mapping(80, 8080))
             for self.backend in ("nftables", "iptables"):
                 self.assertEqual(self.targets(), {})

@@ -87,9 +87,9 @@ inline PodAddresses pod(int host = 5) {
   return {*Cidr::parse(cat("10.1.1.", host, "/24")), *Cidr::parse(cat("fd07::", host, "/64"))};
 }
 
-inline Attachment attachment(const std::string& id, const std::vector<Mapping>& mappings,
-                             const PodAddresses& addresses = pod()) {
-  Attachment out;
+inline AttachmentState attachment(const std::string& id, const std::vector<Mapping>& mappings,
+                                  const PodAddresses& addresses = pod()) {
+  AttachmentState out;
   out.owner = {"net1", id, "eth0"};
   out.backend = Backend::kIptables;
   out.claims = claims_of(mappings, addresses);

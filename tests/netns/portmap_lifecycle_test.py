@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.hostport import Server, ask_one, config, mapping, result  # noqa: E402
 from support.plugin import OURS, REFERENCE, cni, has_reference, have  # noqa: E402
-from support.portmap import BACKENDS, RECORDS, PortmapTest, record_of  # noqa: E402
+from support.portmap import BACKENDS, STATE_FILES, PortmapTest, state_file_of  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import run, umount  # noqa: E402
 
@@ -38,12 +38,12 @@ def remove_device(one):
     run("ip", "link", "del", "cni0")
 
 
-def remove_record(one):
-    os.unlink(record_of(one))
+def remove_state_file(one):
+    os.unlink(state_file_of(one))
 
 
-def garble_record(one):
-    with open(record_of(one), "wb") as file:
+def damage_state_file(one):
+    with open(state_file_of(one), "wb") as file:
         file.write(b"\xff\0{nonsense" * 10)
 
 
@@ -68,9 +68,9 @@ SITUATIONS = [
     ("with a bad deniedHostPorts", nothing, {"deniedHostPorts": ["x"]}),
     ("with masqAll now", nothing, {"masqAll": True}),
     ("with the link to the pod gone", remove_device, {}),
-    ("with the record gone", remove_record, {}),
-    ("with the record garbled", garble_record, {}),
-    ("with the record garbled and without portMappings", garble_record, {"mappings": None}),
+    ("with the state file removed", remove_state_file, {}),
+    ("with the state file damaged", damage_state_file, {}),
+    ("with the state file damaged and without portMappings", damage_state_file, {"mappings": None}),
     ("after flush ruleset", flush_ruleset, {}),
     ("after flush ruleset, without portMappings", flush_ruleset, {"mappings": None}),
 ]
@@ -100,21 +100,21 @@ class Del(PortmapTest):
                          act is remove_device and "cni0" in place + str(before.get(place)))
 
     @suite.cases(BACKENDS)
-    def leaves_nothing_with_the_record_cut_off_anywhere(self, backend):
+    def leaves_nothing_with_the_state_file_truncated_anywhere(self, backend):
         self.use(backend)
         one = self.container()
         mappings = [mapping(8080, 80), mapping(53, 53, "udp", "192.0.2.1")]
         before = snapshot()
         self.add(one, *mappings)
-        size = os.path.getsize(record_of(one))
+        size = os.path.getsize(state_file_of(one))
         step = STEP if self.backend == "nftables" else 7 * STEP
         for length in range(0, size, step):
             self.add(one, *mappings)
-            os.truncate(record_of(one), length)
+            os.truncate(state_file_of(one), length)
             known = mappings if length % 2 else None
             self.assert_ok(self.call("DEL", one, known))
             self.assertEqual(self.targets(), {}, f"cut off at {length} of {size}")
-            self.assertEqual(set(os.listdir(RECORDS)) - {"lock", "claims"}, set())
+            self.assertEqual(set(os.listdir(STATE_FILES)) - {"lock", "claims"}, set())
         self.assert_same(before, ignore=left_by_design)
 
     @suite.cases(BACKENDS)

@@ -52,7 +52,7 @@ TEST_CASE("what the reference and its ancestors left is removed, however often i
       if (!node.there()) continue;
       restore_as_reference();
       CHECK(iptables::owners(&*node.socket, "net1").size() == 1);
-      const Attachment a = attachment("c1", kThree);
+      const AttachmentState a = attachment("c1", kThree);
       if (add_first) {
         iptables::add(&*node.socket, a, pod());
         CHECK(!contains(output_of("iptables-save"), "eth7"));
@@ -71,7 +71,7 @@ TEST_CASE("the reference removes what was added here, and the other way around")
   for (const char* const variant : kVariants) {
     Node node(variant);
     if (!node.there()) continue;
-    const Attachment a = attachment("c1", kThree);
+    const AttachmentState a = attachment("c1", kThree);
     iptables::add(&*node.socket, a, pod());
     const std::string ours = saved();
     if (!run_reference("DEL")) {
@@ -116,7 +116,7 @@ TEST_CASE("entries that moved since they were seen: nothing is done at all") {
   for (const char* const variant : kVariants) {
     Node node(variant);
     if (!node.there()) continue;
-    const Attachment a = attachment("c1", {{8000, 80}});
+    const AttachmentState a = attachment("c1", {{8000, 80}});
     iptables::add(&*node.socket, a, pod());
     REQUIRE(run("iptables -t nat -I CNI-HOSTPORT-DNAT 1 -p icmp -j RETURN"));
     const std::string before = saved();

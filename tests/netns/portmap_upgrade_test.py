@@ -11,7 +11,7 @@ from support import hostport, suite  # noqa: E402
 from support.hostport import BRIDGE, NODE, OUTSIDE, SECOND, Probe, Server, Site  # noqa: E402
 from support.hostport import ask, mapping  # noqa: E402
 from support.plugin import cni  # noqa: E402
-from support.portmap import TABLE, record_of  # noqa: E402
+from support.portmap import TABLE, state_file_of  # noqa: E402
 from support.world import run  # noqa: E402
 
 MAPPINGS = [mapping(8080, 80), mapping(8081, 81, "tcp", SECOND[4]),
@@ -96,13 +96,13 @@ class Older(suite.NodeTest):
         run("nft", "-f", "-", stdin="".join(
             f"delete table {ip} {TABLE}\n" + old_table(family, pod[family])
             for ip, family in (("ip", 4), ("ip6", 6))))
-        with open(record_of(self.web), encoding="utf-8") as file:
-            record = json.load(file)
-        for one in record["attachments"]:
+        with open(state_file_of(self.web), encoding="utf-8") as file:
+            state = json.load(file)
+        for one in state["attachments"]:
             one.pop("bySubnet", None)
             one |= {"deviceV4": "cni0", "deviceV6": "cni0"}
-        with open(record_of(self.web), "w", encoding="utf-8") as file:
-            json.dump(record, file)
+        with open(state_file_of(self.web), "w", encoding="utf-8") as file:
+            json.dump(state, file)
 
     def add(self, pod, mappings=None):
         result, failed = self.network.add({"portMappings": mappings} if mappings else None,
@@ -163,7 +163,7 @@ class Older(suite.NodeTest):
         self.call("CHECK", MAPPINGS)
 
     @suite.cases([(f"{how}{when}", (how, bool(when))) for when in ("", ", after an ADD of another")
-                  for how in ("DEL", "GC", "GC without the record", "another that takes the port")])
+                  for how in ("DEL", "GC", "GC without the state file", "another that takes the port")])
     def nothing_stays_after(self, row):
         how, upgraded = row
         if upgraded:
@@ -177,7 +177,7 @@ class Older(suite.NodeTest):
             self.add(self.pod("heir"), MAPPINGS)
         else:
             if how != "GC":
-                os.unlink(record_of(self.web))
+                os.unlink(state_file_of(self.web))
             valid = [{"containerID": "another", "ifname": "eth0"}]
             self.call("GC", version="1.1.0", **{"cni.dev/valid-attachments": valid})
         self.assertEqual(self.elements(), {})

@@ -265,22 +265,22 @@ class Planted(suite.NodeTest):
             cni("host-local", verb, lease | more, netns=self.box.path)
             self.assertEqual(self.look(), self.outside, verb)
 
-    RECORDS = "/run/cni/portmap"
+    STATE_FILES = "/run/cni/portmap"
 
     @suite.cases([(name, (place, target)) for name, place, target in (
-        ("the lock", f"{RECORDS}/lock", f"{OUTSIDE}/victim"),
-        ("the lock, to nothing yet", f"{RECORDS}/lock", f"{OUTSIDE}/new"),
-        ("the record", f"{RECORDS}/RECORD", f"{OUTSIDE}/victim"),
-        ("the record, to nothing yet", f"{RECORDS}/RECORD", f"{OUTSIDE}/new"),
-        ("a half-written record", f"{RECORDS}/.new", f"{OUTSIDE}/victim"),
-        ("the claims", f"{RECORDS}/claims", f"{OUTSIDE}/folder"))])
+        ("the lock", f"{STATE_FILES}/lock", f"{OUTSIDE}/victim"),
+        ("the lock, to nothing yet", f"{STATE_FILES}/lock", f"{OUTSIDE}/new"),
+        ("the record", f"{STATE_FILES}/RECORD", f"{OUTSIDE}/victim"),
+        ("the record, to nothing yet", f"{STATE_FILES}/RECORD", f"{OUTSIDE}/new"),
+        ("a half-written record", f"{STATE_FILES}/.new", f"{OUTSIDE}/victim"),
+        ("the claims", f"{STATE_FILES}/claims", f"{OUTSIDE}/folder"))])
     def records_of_ports_are_not_led_out_by_a_link_for(self, row):
         place, target = row
         add = conf("portmap", backend="nftables", prevResult=hostport.result(self.box),
                    runtimeConfig={"portMappings": [mapping(8080, 80)]})
         outcome = cni("portmap", "ADD", add, netns=self.box.path)
         self.assert_ok(outcome)
-        record = next(name for name in os.listdir(self.RECORDS) if len(name) == 16)
+        record = next(name for name in os.listdir(self.STATE_FILES) if len(name) == 16)
         self.plant(place.replace("RECORD", record), target)
         for verb, more in (("ADD", {}), ("CHECK", {}), ("DEL", {}), ("ADD", {}),
                            ("GC", {"cni.dev/valid-attachments": []})):

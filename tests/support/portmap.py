@@ -14,7 +14,7 @@ from support.world import Pod, run
 BACKENDS = [("nftables", ("nftables", None)), ("iptables-nft", ("iptables", "nft")),
             ("iptables-legacy", ("iptables", "legacy"))]
 TABLE = "patchbay_hostport"
-RECORDS = "/run/cni/portmap"
+STATE_FILES = "/run/cni/portmap"
 
 
 class Container(Pod):
@@ -114,7 +114,7 @@ def _nft_targets():
     return found
 
 
-def record_of(container):
+def state_file_of(container):
     """The file that portmap keeps for the container."""
     name = hashlib.sha512(container.name.encode()).hexdigest()[:16]
-    return os.path.join(RECORDS, name)
+    return os.path.join(STATE_FILES, name)

@@ -5,8 +5,8 @@
 #include "libcni/common/error.h"
 
 using namespace portmap;
+using iptables::Existing;
 using iptables::RuleText;
-using iptables::Seen;
 
 namespace {
 
@@ -23,8 +23,8 @@ struct Port {
   const char* host_ip = nullptr;
 };
 
-Attachment attachment(const std::vector<Port>& ports) {
-  Attachment out;
+AttachmentState attachment(const std::vector<Port>& ports) {
+  AttachmentState out;
   out.owner = kOwner;
   out.backend = Backend::kIptables;
   std::vector<Mapping> mappings;
@@ -37,10 +37,10 @@ Attachment attachment(const std::vector<Port>& ports) {
   return out;
 }
 
-Attachment one_port() { return attachment({{Protocol::kTcp, 8000, 80}}); }
+AttachmentState one_port() { return attachment({{Protocol::kTcp, 8000, 80}}); }
 
 // Everything shared is there.
-Seen settled(Family family, const Attachment& a) {
+Existing settled(Family family, const AttachmentState& a) {
   return {{iptables::kDnatChain, iptables::kSetMarkChain, iptables::kMasqChain},
           iptables::shared_rules(family, a.options),
           {}};
@@ -147,14 +147,14 @@ TEST_CASE("IPv6: [::1] is no way to the pod, and there is no mark for it") {
 }
 
 TEST_CASE("another attachment's port, which leads out of the pod's subnet, has its own source") {
-  Attachment a = one_port();
+  AttachmentState a = one_port();
   a.claims[0].target = *Ip::parse("10.2.2.2");
   CHECK(iptables::chain_rules(Family::kIpv4, a, pod())[2] ==
         "-s 10.2.2.2/32 -p tcp -m tcp --dport 8000 -j CNI-HOSTPORT-SETMARK");
 }
 
 TEST_CASE("masqAll marks every source; snat false none; a chain of others is jumped to") {
-  Attachment a = one_port();
+  AttachmentState a = one_port();
   const auto rules = [&] {
     Texts all = iptables::chain_rules(Family::kIpv4, a, pod());
     return Texts(all.begin() + 2, all.end());
@@ -172,11 +172,11 @@ TEST_CASE("masqAll marks every source; snat false none; a chain of others is jum
 
 TEST_CASE("the rules that lead there go by protocol, and have what the family has") {
   const std::string comment = R"( -m comment --comment "dnat name: \"net1\" id: \"c1\"")";
-  const Attachment a = attachment({{Protocol::kUdp, 53, 53},
-                                   {Protocol::kTcp, 8000, 80},
-                                   {Protocol::kSctp, 9, 9},
-                                   {Protocol::kTcp, 8001, 81, "2001:db8::1"},
-                                   {Protocol::kTcp, 7000, 82}});
+  const AttachmentState a = attachment({{Protocol::kUdp, 53, 53},
+                                        {Protocol::kTcp, 8000, 80},
+                                        {Protocol::kSctp, 9, 9},
+                                        {Protocol::kTcp, 8001, 81, "2001:db8::1"},
+                                        {Protocol::kTcp, 7000, 82}});
   CHECK(iptables::entry_rules(Family::kIpv4, a) ==
         Texts{
             "-p sctp" + comment + " -m multiport --dports 9 -j " + kChain,
@@ -198,7 +198,7 @@ TEST_CASE("fifteen ports go into a rule") {
 }
 
 TEST_CASE("conditions are words behind the ports, quoted where they have to be") {
-  Attachment a = one_port();
+  AttachmentState a = one_port();
   a.options.conditions_v4 = {"!", "-s", "192.0.2.0/24", "-m", "comment", "--comment", "a \"b\""};
   a.options.conditions_v6 = {"-i", "eth0"};
   CHECK(iptables::entry_rules(Family::kIpv4, a)[0].ends_with(
@@ -237,8 +237,8 @@ COMMIT
 }
 
 TEST_CASE("what is there is not added again, and the container's own is replaced") {
-  const Attachment a = one_port();
-  Seen seen = settled(Family::kIpv6, a);
+  const AttachmentState a = one_port();
+  Existing seen = settled(Family::kIpv6, a);
   const std::string own = R"(:CNI-DN-c2d892b58e87e28a12fe6 - [0:0]
 -A CNI-DN-c2d892b58e87e28a12fe6 -d ::1/128 -j RETURN
 -A CNI-DN-c2d892b58e87e28a12fe6 -s fd07::/64 -p tcp -m tcp --dport 8000 -j CNI-HOSTPORT-SETMARK
@@ -255,8 +255,8 @@ COMMIT
 }
 
 TEST_CASE("a guard that is damaged is written whole, and its jump only if that is gone") {
-  const Attachment a = one_port();
-  Seen seen = settled(Family::kIpv4, a);
+  const AttachmentState a = one_port();
+  Existing seen = settled(Family::kIpv4, a);
   std::erase_if(seen.rules, [](const RuleText& rule) { return rule.text.starts_with("-s 127"); });
   const std::string input = iptables::rules_to_add(Family::kIpv4, a, pod(), seen);
   CHECK(input.starts_with(R"(*filter
@@ -269,7 +269,7 @@ COMMIT
 }
 
 TEST_CASE("without masquerading no guard, no mark, and none of their chains") {
-  Attachment a = one_port();
+  AttachmentState a = one_port();
   a.options.snat = false;
   const std::string input = iptables::rules_to_add(Family::kIpv4, a, pod(), {});
   CHECK(input.starts_with("*nat\n-N CNI-HOSTPORT-DNAT\n-A PREROUTING"));

@@ -1,4 +1,4 @@
-#include "plugins/portmap/record.h"
+#include "plugins/portmap/state.h"
 
 #include <doctest/doctest.h>
 
@@ -8,9 +8,9 @@
 
 #include "tests/unit/surroundings.h"
 
-using portmap::Attachment;
+using portmap::AttachmentState;
 using portmap::Owner;
-using portmap::Records;
+using portmap::StateDir;
 
 namespace {
 
@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 const Owner kOne{"net1", "c1", "eth0"};
 
-Attachment attachment(const Owner& owner = kOne) {
-  Attachment out;
+AttachmentState attachment(const Owner& owner = kOne) {
+  AttachmentState out;
   out.owner = owner;
   out.netns = "/run/netns/pod";
   out.netns_inode = "4:4711";
@@ -44,18 +44,18 @@ std::string content(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("a record comes back as it was put") {
+TEST_CASE("an attachment is read as it was put") {
   const surroundings::Folder dir;
-  const Records records = Records::create(dir.path());
-  records.put(attachment());
-  CHECK(records.find(kOne) == attachment());
-  CHECK(records.has(kOne.container_hash()));
-  CHECK_FALSE(records.find({"net2", "c1", "eth0"}));
-  CHECK(records.all() == std::vector{kOne.container_hash()});
+  const StateDir state = StateDir::create(dir.path());
+  state.put(attachment());
+  CHECK(state.find(kOne) == attachment());
+  CHECK(state.has(kOne.container_hash()));
+  CHECK_FALSE(state.find({"net2", "c1", "eth0"}));
+  CHECK(state.all() == std::vector{kOne.container_hash()});
 }
 
-TEST_CASE("a record that does not say how it masquerades is of an older version: by link") {
-  Attachment one = attachment();
+TEST_CASE("a state file without bySubnet is of an earlier version, which masqueraded by link") {
+  AttachmentState one = attachment();
   one.by_link = false;
   std::string text = portmap::text_of({one});
   CHECK(portmap::container_from(text).value().at(0) == one);
@@ -68,54 +68,54 @@ TEST_CASE("a record that does not say how it masquerades is of an older version:
 
 TEST_CASE("a container's attachments share a file, which goes with the last") {
   const surroundings::Folder dir;
-  const Records records = Records::create(dir.path());
+  const StateDir state = StateDir::create(dir.path());
   const Owner two{"net2", "c1", "eth1"};
-  records.put(attachment());
-  records.put(attachment(two));
-  Attachment changed = attachment();
+  state.put(attachment());
+  state.put(attachment(two));
+  AttachmentState changed = attachment();
   changed.claims.clear();
-  records.put(changed);
-  CHECK(records.read(kOne.container_hash()).attachments ==
-        portmap::Container{changed, attachment(two)});
-  records.remove(kOne);
-  CHECK(records.find(two) == attachment(two));
-  records.remove(two);
-  records.remove(two);
+  state.put(changed);
+  CHECK(state.read(kOne.container_hash()).attachments ==
+        portmap::ContainerState{changed, attachment(two)});
+  state.remove(kOne);
+  CHECK(state.find(two) == attachment(two));
+  state.remove(two);
+  state.remove(two);
   CHECK(fs::is_empty(dir.path()));
 }
 
-TEST_CASE("a record cut anywhere is there, but empty, and can be put anew and removed") {
+TEST_CASE("a truncated state file exists without attachments, and can be replaced and removed") {
   const surroundings::Folder dir;
-  const Records records = Records::create(dir.path());
+  const StateDir state = StateDir::create(dir.path());
   const fs::path file = fs::path(dir.path()) / kOne.container_hash();
-  records.put(attachment());
+  state.put(attachment());
   const std::string whole = content(file);
   for (std::size_t length = 0; length < whole.size(); ++length) {
     std::ofstream(file) << whole.substr(0, length);
-    const auto reading = records.read(kOne.container_hash());
-    CHECK(reading.there);
+    const auto reading = state.read(kOne.container_hash());
+    CHECK(reading.exists);
     CHECK(reading.attachments.empty());
   }
-  records.put(attachment());
-  CHECK(records.find(kOne) == attachment());
+  state.put(attachment());
+  CHECK(state.find(kOne) == attachment());
   std::ofstream(file) << "[]";
-  records.remove(kOne);
-  CHECK_FALSE(records.has(kOne.container_hash()));
+  state.remove(kOne);
+  CHECK_FALSE(state.has(kOne.container_hash()));
 }
 
 TEST_CASE("a claim is released only by its owner") {
   const surroundings::Folder dir;
-  const Records records = Records::create(dir.path());
+  const StateDir state = StateDir::create(dir.path());
   const portmap::Key key = attachment().claims[0].key;
   const Owner other{"net1", "c2", "eth0"};
-  CHECK(records.claimant(key).empty());
-  records.claim(key, kOne);
-  records.release(key, other);
-  CHECK(records.claimant(key) == kOne.tag());
-  records.claim(key, other);
-  CHECK(records.claimant(key) == other.tag());
-  records.release(key, other);
-  CHECK(records.claimant(key).empty());
+  CHECK(state.claimant(key).empty());
+  state.claim(key, kOne);
+  state.release(key, other);
+  CHECK(state.claimant(key) == kOne.tag());
+  state.claim(key, other);
+  CHECK(state.claimant(key) == other.tag());
+  state.release(key, other);
+  CHECK(state.claimant(key).empty());
 }
 
 TEST_CASE("a tag is fifty characters, and the comment begins with it and fits nft") {
@@ -127,9 +127,9 @@ TEST_CASE("a tag is fifty characters, and the comment begins with it and fits nf
   CHECK(kOne.str() == "container 'c1' (network 'net1', interface 'eth0')");
 }
 
-TEST_CASE("a record with something in it that portmap writes nowhere is none") {
+TEST_CASE("a state file with content that portmap does not write is unreadable") {
   const std::string whole = portmap::text_of({attachment()});
-  REQUIRE(portmap::container_from(whole) == portmap::Container{attachment()});
+  REQUIRE(portmap::container_from(whole) == portmap::ContainerState{attachment()});
   const std::pair<std::string, std::string> others[] = {
       {R"("",8080,)", R"("",73616,)"},  // 8080, if it is cut to 16 bits
       {R"("",8080,)", R"("",0,)"},

@@ -1,4 +1,4 @@
-#include "plugins/portmap/record.h"
+#include "plugins/portmap/state.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -80,7 +80,7 @@ PodAddresses pod_from(const Reader& place) {
   return out;
 }
 
-json to_json(const Attachment& one) {
+json to_json(const AttachmentState& one) {
   json claims = json::array();
   for (const Claim& claim : one.claims) claims.push_back(to_json(claim));
   return {{"network", one.owner.network},
@@ -103,17 +103,18 @@ Backend backend_from(const Reader& place) {
   place.fail("not a backend");
 }
 
-Attachment attachment_from(const Reader& place, const std::string& container_id) {
-  Attachment out{.owner = {place["network"].as_string(), container_id, place["ifname"].as_string()},
-                 .netns = place["netns"].as_string(),
-                 .netns_inode = place["netnsInode"].as_string(),
-                 .backend = backend_from(place["backend"]),
-                 .options = options_from(place["options"]),
-                 .pod = pod_from(place["pod"]),
-                 .claims = {},
-                 .by_link = !place.has("bySubnet") || !place["bySubnet"].as_bool(),
-                 .device_v4 = place["deviceV4"].as_string(),
-                 .device_v6 = place["deviceV6"].as_string()};
+AttachmentState attachment_from(const Reader& place, const std::string& container_id) {
+  AttachmentState out{
+      .owner = {place["network"].as_string(), container_id, place["ifname"].as_string()},
+      .netns = place["netns"].as_string(),
+      .netns_inode = place["netnsInode"].as_string(),
+      .backend = backend_from(place["backend"]),
+      .options = options_from(place["options"]),
+      .pod = pod_from(place["pod"]),
+      .claims = {},
+      .by_link = !place.has("bySubnet") || !place["bySubnet"].as_bool(),
+      .device_v4 = place["deviceV4"].as_string(),
+      .device_v6 = place["deviceV6"].as_string()};
   for (const Reader& claim : place["claims"].elements()) out.claims.push_back(claim_from(claim));
   return out;
 }
@@ -129,23 +130,23 @@ std::string without_quotes(std::string text) {
 }
 
 auto of(const Owner& owner) {
-  return [&owner](const Attachment& one) { return one.owner == owner; };
+  return [&owner](const AttachmentState& one) { return one.owner == owner; };
 }
 
 }  // namespace
 
-std::string text_of(const Container& container) {
+std::string text_of(const ContainerState& container) {
   json attachments = json::array();
-  for (const Attachment& one : container) attachments.push_back(to_json(one));
+  for (const AttachmentState& one : container) attachments.push_back(to_json(one));
   return json{{"containerID", container.at(0).owner.container_id},
               {"attachments", std::move(attachments)}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::optional<Container> container_from(const std::string& text) try {
+std::optional<ContainerState> container_from(const std::string& text) try {
   const json doc = cni::parse_json(text, "it");
   const Reader root(doc);
-  Container out;
+  ContainerState out;
   for (const Reader& one : root["attachments"].elements()) {
     out.push_back(attachment_from(one, root["containerID"].as_string()));
   }
@@ -162,10 +163,10 @@ std::string Owner::tag() const {
 }
 
 std::string Owner::comment() const {
-  constexpr std::size_t kMostComment = 128;  // nft's limit for a comment
+  constexpr std::size_t kMaxComment = 128;  // nft's limit for a comment
   std::string out = cat(tag(), ", net: ", without_quotes(network), ", if: ", without_quotes(ifname),
                         ", id: ", without_quotes(container_id));
-  if (out.size() > kMostComment) out.resize(kMostComment);
+  if (out.size() > kMaxComment) out.resize(kMaxComment);
   return out;
 }
 
@@ -178,35 +179,35 @@ std::string Owner::str() const {
   return cat("container '", container_id, "' (network '", network, "', interface '", ifname, "')");
 }
 
-std::optional<Records> Records::find(const std::string& path) {
+std::optional<StateDir> StateDir::find(const std::string& path) {
   auto dir = Dir::open(path);
   if (!dir) return std::nullopt;
-  return Records(std::move(*dir));
+  return StateDir(std::move(*dir));
 }
 
-Records Records::create(const std::string& path) { return Records(Dir::create(path)); }
+StateDir StateDir::create(const std::string& path) { return StateDir(Dir::create(path)); }
 
-netlink::Fd Records::lock() const { return cni::take_lock(dir_); }
+netlink::Fd StateDir::lock() const { return cni::take_lock(dir_); }
 
-Records::Reading Records::read(const std::string& container_hash) const {
+StateDir::Reading StateDir::read(const std::string& container_hash) const {
   const auto file = dir_.read(container_hash);
   if (!file) return {};
   auto container = container_from(file->content);
-  return {.there = true, .attachments = container ? std::move(*container) : Container{}};
+  return {.exists = true, .attachments = container ? std::move(*container) : ContainerState{}};
 }
 
-std::optional<Attachment> Records::find(const Owner& owner) const {
-  const Container container = read(owner.container_hash()).attachments;
+std::optional<AttachmentState> StateDir::find(const Owner& owner) const {
+  const ContainerState container = read(owner.container_hash()).attachments;
   const auto it = std::find_if(container.begin(), container.end(), of(owner));
   if (it == container.end()) return std::nullopt;
   return *it;
 }
 
-std::optional<Attachment> Records::put(const Attachment& attachment) const {
+std::optional<AttachmentState> StateDir::put(const AttachmentState& attachment) const {
   const std::string name = attachment.owner.container_hash();
   if (dir_.publish(name, text_of({attachment}))) return std::nullopt;
-  std::optional<Attachment> before;
-  Container container = read(name).attachments;
+  std::optional<AttachmentState> before;
+  ContainerState container = read(name).attachments;
   const auto it = std::find_if(container.begin(), container.end(), of(attachment.owner));
   if (it == container.end()) {
     container.push_back(attachment);
@@ -217,20 +218,20 @@ std::optional<Attachment> Records::put(const Attachment& attachment) const {
   return before;
 }
 
-void Records::remove(const Owner& owner) const {
+void StateDir::remove(const Owner& owner) const {
   const std::string name = owner.container_hash();
-  Container container = read(name).attachments;
+  ContainerState container = read(name).attachments;
   std::erase_if(container, of(owner));
   if (container.empty()) {
     dir_.remove(name);
   } else {
     dir_.replace(name, text_of(container), kAside);
   }
-  dir_.remove(kAside);  // of one that was killed
+  dir_.remove(kAside);  // of a process that was killed
   if (const auto claims = dir_.sub(kClaims)) claims->remove(kAside);
 }
 
-std::vector<std::string> Records::all() const {
+std::vector<std::string> StateDir::all() const {
   std::vector<std::string> out;
   for (std::string& name : dir_.names()) {
     constexpr std::size_t kHashLength = 16;
@@ -241,29 +242,29 @@ std::vector<std::string> Records::all() const {
   return out;
 }
 
-std::string Records::claimant(const Key& key) const {
+std::string StateDir::claimant(const Key& key) const {
   const auto claims = dir_.sub(kClaims);
   return claims ? claims->read_link(file_name(key)).value_or("") : "";
 }
 
-void Records::claim(const Key& key, const Owner& owner) const {
+void StateDir::claim(const Key& key, const Owner& owner) const {
   const Dir claims = dir_.make_sub(kClaims);
   if (claims.make_link(file_name(key), owner.tag())) return;
   claims.replace_link(file_name(key), owner.tag(), kAside);
 }
 
-bool Records::release(const Key& key, const Owner& owner) const {
+bool StateDir::release(const Key& key, const Owner& owner) const {
   const auto claims = dir_.sub(kClaims);
   if (!claims || claims->read_link(file_name(key)) != owner.tag()) return false;
   return claims->remove(file_name(key));
 }
 
-void Records::release_if(const std::function<bool(const std::string& tag)>& is_to_go) const {
+void StateDir::release_if(const std::function<bool(const std::string& tag)>& is_stale) const {
   const auto claims = dir_.sub(kClaims);
   if (!claims) return;
   for (const std::string& name : claims->names()) {
     const std::string tag = claims->read_link(name).value_or("");
-    if (tag.empty() || is_to_go(tag)) claims->remove(name);
+    if (tag.empty() || is_stale(tag)) claims->remove(name);
   }
 }
 

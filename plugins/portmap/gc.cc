@@ -1,0 +1,109 @@
+#include "plugins/portmap/gc.h"
+
+#include <set>
+
+#include "libcni/common/error.h"
+#include "libcni/common/hash.h"
+#include "libcni/common/undo.h"
+#include "netlink/nf/socket.h"
+#include "plugins/portmap/flush.h"
+#include "plugins/portmap/iptables.h"
+#include "plugins/portmap/nftables.h"
+#include "plugins/portmap/setup.h"
+#include "plugins/portmap/state.h"
+
+namespace portmap {
+
+namespace {
+
+using cni::cat;
+using netlink::nf::Batch;
+using netlink::nf::NfSocket;
+
+/// The attachments to keep, and the containers that have mappings.
+class ValidAttachments {
+ public:
+  ValidAttachments(const std::string& network, const std::vector<cni::Attachment>& valid)
+      : network_start_(cat(cni::OwnerTag(network, "", "").network_hash, "-")) {
+    for (const cni::Attachment& one : valid) {
+      const Owner owner{network, one.container_id, one.ifname};
+      keep_.insert(owner.tag());
+      containers_.insert(one.container_id);
+      hashes_in_use_.insert(owner.container_hash());
+    }
+  }
+
+  bool keeps(const Owner& owner) const { return keep_.contains(owner.tag()); }
+  bool keeps_container(const std::string& id) const { return containers_.contains(id); }
+  /// Called for the tag of every mapping. Notes the container if the mapping is not stale.
+  bool is_stale(const std::string& tag) {
+    if (tag.starts_with(network_start_) && !keep_.contains(tag)) return true;
+    hashes_in_use_.insert(Owner::container_hash_in(tag));
+    return false;
+  }
+  bool in_use(const std::string& container_hash) const {
+    return hashes_in_use_.contains(container_hash);
+  }
+
+ private:
+  std::string network_start_;
+  std::set<std::string> keep_, containers_, hashes_in_use_;
+};
+
+void remove_by_state(const StateDir& state, const std::string& network,
+                     const ValidAttachments& keep, cni::BestEffort& each) {
+  for (const std::string& hash : state.all()) {
+    for (const AttachmentState& one : state.read(hash).attachments) {
+      if (one.owner.network != network || keep.keeps(one.owner)) continue;
+      each(one.owner.str(), [&] { remove_mappings(one.owner, {}); });
+    }
+  }
+}
+
+void remove_elements(NfSocket& socket, ValidAttachments& keep) {
+  std::vector<Claim> gone;
+  const auto is_stale = [&](const std::string& tag) { return keep.is_stale(tag); };
+  socket.commit_planned([&](Batch& batch) { gone = nft::plan_remove_if(socket, is_stale, batch); });
+  flush_redirected(socket, gone);
+}
+
+void remove_iptables_rules(NfSocket* socket, const std::string& network,
+                           const ValidAttachments& keep, cni::BestEffort& each) {
+  for (const Owner& owner : iptables::owners(socket, network)) {
+    if (keep.keeps_container(owner.container_id)) continue;
+    each(owner.str(), [&] { iptables::remove(socket, owner); });
+  }
+}
+
+// Unreadable state files of containers without mappings.
+void remove_broken_files(const StateDir& state, const ValidAttachments& keep) {
+  for (const std::string& hash : state.all()) {
+    const auto reading = state.read(hash);
+    if (reading.exists && reading.attachments.empty() && !keep.in_use(hash)) state.discard(hash);
+  }
+}
+
+}  // namespace
+
+void remove_stale(const std::string& network, const std::vector<cni::Attachment>& valid) {
+  ValidAttachments keep(network, valid);
+  cni::BestEffort each;
+  const auto state = StateDir::find();
+  if (state) {
+    each("state files", [&] { remove_by_state(*state, network, keep, each); });
+  }
+  auto socket = NfSocket::find();
+  netlink::Fd lock;
+  if (state) each("lock the state files", [&] { lock = state->lock(); });
+  if (socket) each("nf_tables", [&] { remove_elements(*socket, keep); });
+  each("iptables",
+       [&] { remove_iptables_rules(socket ? &*socket : nullptr, network, keep, each); });
+  if (state) {
+    each("claims",
+         [&] { state->release_if([&](const std::string& tag) { return keep.is_stale(tag); }); });
+    each("broken state files", [&] { remove_broken_files(*state, keep); });
+  }
+  each.finish();
+}
+
+}  // namespace portmap

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libcni/plugin/request.h"
+
+namespace portmap {
+
+/// GC: removes all mappings of a network except those of valid attachments, also if the state file
+/// is unreadable. \throws cni::Error, which lists what could not be removed.
+void remove_stale(const std::string& network, const std::vector<cni::Attachment>& valid);
+
+}  // namespace portmap

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <compare>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libcni/common/dir.h"
+#include "plugins/portmap/conf.h"
+#include "plugins/portmap/mapping.h"
+
+/// State files: one file per container with mapped ports in /run/cni/portmap. ADD writes it before
+/// the rules, DEL removes it after them. Without the file a container has no port that this plugin
+/// mapped, so that DEL needs no request to the kernel.
+namespace portmap {
+
+/// The attachment that owns a mapping.
+struct Owner {
+  std::string network, container_id, ifname;
+  auto operator<=>(const Owner&) const = default;
+
+  /// 16 hex digits of SHA-512(container_id): the name of the container's file.
+  std::string container_hash() const;
+  /// "H1-H2-C": hashes of network, of interface and container (as in cni::OwnerTag), and
+  /// container_hash(); 50 characters. Comments of elements start with it.
+  std::string tag() const;
+  /// tag() and the names in clear; at most 128 bytes, no double quotes.
+  std::string comment() const;
+  /// The container_hash() in a tag; empty for other text.
+  static std::string container_hash_in(const std::string& tag);
+  /// "container 'c1' (network 'net1', interface 'eth0')".
+  std::string str() const;
+};
+
+/// The mappings of one attachment, as ADD set them up.
+struct AttachmentState {
+  Owner owner;
+  std::string netns;        ///< CNI_NETNS
+  std::string netns_inode;  ///< "DEVICE:INODE" at ADD: a path can be reused
+  Backend backend = Backend::kNftables;
+  Options options;
+  PodAddresses pod;
+  std::vector<Claim> claims;
+  /// nftables: an earlier version added the elements, which masqueraded by the link that leads to
+  /// the pod: its name per family; empty if nothing is masqueraded.
+  bool by_link = false;
+  std::string device_v4, device_v6;
+  const std::string& device(Family family) const {
+    return family == Family::kIpv4 ? device_v4 : device_v6;
+  }
+  bool operator==(const AttachmentState&) const = default;
+};
+
+/// All attachments of a container, the oldest first.
+using ContainerState = std::vector<AttachmentState>;
+
+/// The content of the file of a container with at least one attachment, and the reverse: nullopt
+/// for other content.
+std::string text_of(const ContainerState& container);
+std::optional<ContainerState> container_from(const std::string& text);
+
+class StateDir {
+ public:
+  static constexpr const char* kPath = "/run/cni/portmap";
+
+  /// nullopt if the directory does not exist.
+  static std::optional<StateDir> find(const std::string& path = kPath);
+  static StateDir create(const std::string& path = kPath);
+
+  /// Conflict until the result is closed. \throws cni::Error(kTryAgainLater).
+  netlink::Fd lock() const;
+
+  struct Reading {
+    bool exists = false;  ///< the file exists; if unreadable, attachments is empty
+    ContainerState attachments;
+  };
+  Reading read(const std::string& container_hash) const;
+  bool has(const std::string& container_hash) const { return dir_.has(container_hash); }
+  /// The state of one attachment.
+  std::optional<AttachmentState> find(const Owner& owner) const;
+  /// Adds or replaces one attachment of its container; returns its previous state.
+  std::optional<AttachmentState> put(const AttachmentState& attachment) const;
+  /// Removes one attachment, and with the last one the file. Removes an unreadable file.
+  void remove(const Owner& owner) const;
+  /// Removes the file of a container.
+  void discard(const std::string& container_hash) const { dir_.remove(container_hash); }
+  /// The hashes of all containers, for GC.
+  std::vector<std::string> all() const;
+
+  /// Claims of the iptables backend: symbolic links from keys to tags in the directory "claims".
+  /// The tag of the port owner; empty without one.
+  std::string claimant(const Key& key) const;
+  void claim(const Key& key, const Owner& owner) const;
+  /// False if another attachment owns the key; its claim stays.
+  bool release(const Key& key, const Owner& owner) const;
+  /// Releases all claims whose tag is stale: lists the directory.
+  void release_if(const std::function<bool(const std::string& tag)>& is_stale) const;
+
+ private:
+  explicit StateDir(cni::Dir dir) : dir_(std::move(dir)) {}
+  cni::Dir dir_;
+};
+
+}  // namespace portmap
