@@ -89,7 +89,8 @@ void check_ranges(const RangeSet& set) {
   if (set.ranges.empty()) throw wrong("empty range set");
   for (std::size_t i = 0; i < set.ranges.size(); ++i) {
     if (set.ranges[i].start.family() != set.ranges[0].start.family()) {
-      throw wrong("mixed address families");
+      throw wrong(
+          cat("mixed address families: ", set.ranges[0].str(), " and ", set.ranges[i].str()));
     }
     for (std::size_t k = 0; k < i; ++k) {
       if (!set.ranges[k].overlaps(set.ranges[i])) continue;

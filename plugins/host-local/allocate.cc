@@ -92,7 +92,7 @@ cni::Address reserve_any(const Store& store, const RangeSet& set, std::size_t nu
     if (const auto found = reserve_free(store, set, last, owner)) return address_of(*found);
   }
   throw Error(Code::kTryAgainLater, cat("no IP addresses available in range set: ", set.str()),
-              cat(share(set, used.size()), " used, longest in use: ", oldest(survey)));
+              cat(share(set, used.size()), " used, oldest leases: ", oldest(survey)));
 }
 
 // Takes the first requested address that the set has, as its own may be in another set.

@@ -106,7 +106,8 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   cni::Result result{.routes = conf.routes, .dns = read_resolv_conf(conf.resolv_conf)};
   ReleaseMade release{conf.data_dir, request.network, Host::current(), owner_of(request), {}};
 
-  Store store = Store::create(conf.data_dir, request.network, release.host);
+  Store store = cni::during(
+      "ipam.dataDir", [&] { return Store::create(conf.data_dir, request.network, release.host); });
   store.lock();
   IndexUpdate update(store);
   result.ips = allocate(store, conf, release.owner, update.held_by(release.owner));
@@ -161,7 +162,7 @@ void status(const cni::Request& request) {
     throw Error(Code::kPluginUnavailable,
                 cat("no IP addresses available in range set: ", set.str(), " (",
                     share(set, used.size()), " used)"),
-                cat("longest in use: ", oldest(found)));
+                cat("oldest leases: ", oldest(found)));
   }
 }
 

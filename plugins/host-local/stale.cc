@@ -167,7 +167,8 @@ std::string oldest(const Survey& survey) {
   std::string out;
   for (std::size_t i = 0; i < std::min(kMost, survey.living.size()); ++i) {
     const Found& one = survey.living[i];
-    out += cat(i == 0 ? "" : "; ", one.ip.str(), ": ", one.owner, " for ", age(now - one.modified));
+    out += cat(i == 0 ? "" : "; ", one.ip.str(), " of ", one.owner, ", ", age(now - one.modified),
+               " old");
   }
   return out;
 }

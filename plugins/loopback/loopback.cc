@@ -82,7 +82,8 @@ void del(const cni::Request& request) {
 void check(const cni::Request& request) {
   cni::require_capabilities(request, {Capability::kSysAdmin});
   RouteSocket pod(cni::open_netns(request));
-  if (!pod.get("lo").up) throw cni::Error(cni::Code::kInternal, "loopback interface is down");
+  if (!pod.get("lo").up)
+    throw cni::Error(cni::Code::kInternal, "loopback interface is down", request.netns);
 }
 
 void gc(const cni::Request& request) { static_cast<void>(request.valid_attachments()); }

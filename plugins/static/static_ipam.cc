@@ -25,7 +25,8 @@ void check(const cni::Request& request) {
     throw cni::Error(cni::Code::kInternal,
                      cni::cat("static: Failed to match addr ", wanted.cidr.str(), " on interface ",
                               request.ifname),
-                     wanted.gateway ? cni::cat("gateway ", wanted.gateway->str()) : "");
+                     cni::cat("prevResult has no such address",
+                              wanted.gateway ? " with gateway " + wanted.gateway->str() : ""));
   }
 }
 

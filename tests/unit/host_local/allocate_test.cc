@@ -95,8 +95,8 @@ TEST_CASE("allocate: a /29 gives five addresses, then the error says who has the
           "failed to allocate for range 0: no IP addresses available in range set: "
           "192.168.1.1-192.168.1.6");
     CHECK(e.code() == cni::Code::kTryAgainLater);
-    CHECK(e.details().starts_with("5 of 5 used, longest in use: 192.168.1."));
-    CHECK(e.details().find("'c2' 'eth0' for 0 s; ") != std::string::npos);
+    CHECK(e.details().starts_with("5 of 5 used, oldest leases: 192.168.1."));
+    CHECK(e.details().find("'c2' 'eth0', 0 s old; ") != std::string::npos);
   }
   CHECK(indexed(dir) == 5);
 }

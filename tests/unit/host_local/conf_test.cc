@@ -126,8 +126,9 @@ TEST_CASE("conf: overlap within a set, between sets, and mixed families are refu
         "7 invalid range set 0: subnets 10.1.2.1-10.1.2.254 and 10.1.2.1-10.1.2.126 overlap");
   CHECK(refusal(conf(R"("ranges": [[{"subnet": "10.1.2.0/24"}], [{"subnet": "10.1.0.0/22"}]])")) ==
         "7 range set 0 overlaps with 1");
-  CHECK(refusal(conf(R"("ranges": [[{"subnet": "10.1.2.0/24"}, {"subnet": "2001:db8::/64"}]])")) ==
-        "7 invalid range set 0: mixed address families");
+  CHECK(refusal(conf(R"("ranges": [[{"subnet": "10.1.2.0/24"}, {"subnet": "2001:db8::/64"}]])"))
+            .starts_with("7 invalid range set 0: mixed address families: 10.1.2.1-10.1.2.254 and "
+                         "2001:db8::"));
 }
 
 TEST_CASE("conf: versions before 0.3.0 have one address of each family") {

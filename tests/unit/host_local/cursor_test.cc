@@ -141,7 +141,7 @@ TEST_CASE("set: emptiness, mixed families and overlap inside are refused") {
   CHECK(error_of([] { cni::check_ranges(RangeSet{}); }) == "7 empty range set");
   CHECK(error_of([] {
           cni::check_ranges({{range("10.0.0.0/24"), range("2001:db8::/64")}});
-        }) == "7 mixed address families");
+        }).starts_with("7 mixed address families: 10.0.0.1-10.0.0.254 and 2001:db8::"));
   CHECK(error_of([] {
           cni::check_ranges({{range("10.0.0.0/20"), range("10.0.1.0/24")}});
         }) == "7 subnets 10.0.0.1-10.0.15.254 and 10.0.1.1-10.0.1.254 overlap");

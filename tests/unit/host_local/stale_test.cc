@@ -270,7 +270,8 @@ TEST_CASE("stale leases: the oldest holders come first, three of them") {
   node.dir.write("stat", "btime 0\n");
   const Store store = node.boot("boot-2");
   CHECK(oldest(survey(store, store.used())) ==
-        "10.0.0.3: 'b' 'eth0' for 3 days; 10.0.0.4: 'c' for 2 h; 10.0.0.5: 'd' 'eth0' for 10 min");
+        "10.0.0.3 of 'b' 'eth0', 3 days old; 10.0.0.4 of 'c', 2 h old; 10.0.0.5 of 'd' 'eth0', 10 "
+        "min old");
 }
 
 TEST_CASE("stale leases: a pool left over from before a reboot serves a whole new generation") {
