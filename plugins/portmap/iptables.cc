@@ -220,8 +220,7 @@ void require_mark_chain(NfSocket* socket, Family family, const Options& options)
                    cat("externalSetMarkChain: ", tool, " has no chain '", chain, "' in table nat"));
 }
 
-void add_family(NfSocket* socket, Family family, const AttachmentState& attachment,
-                const PodAddresses& pod) {
+void add_family(NfSocket* socket, Family family, const AttachmentState& attachment) {
   if (!has_claims(attachment, family)) return remove_from(socket, family, attachment.owner);
   const RestoreTool tool = plugins::require_restore(family);
   const bool legacy = tool.variant == XtablesVariant::kLegacy;
@@ -236,7 +235,7 @@ void add_family(NfSocket* socket, Family family, const AttachmentState& attachme
     restore_planned(tool, [&] {
       if (!legacy && socket != nullptr) create_shared_chains(*socket, family, attachment.options);
       const Existing seen = read_existing({socket, tool.variant}, family, attachment);
-      return rules_to_add(family, attachment, pod, seen);
+      return rules_to_add(family, attachment, seen);
     });
   };
   if (attachment.options.conditions(family).empty()) return add();
@@ -245,12 +244,12 @@ void add_family(NfSocket* socket, Family family, const AttachmentState& attachme
 
 }  // namespace
 
-void add(NfSocket* socket, const AttachmentState& attachment, const PodAddresses& pod) {
+void add(NfSocket* socket, const AttachmentState& attachment) {
   for (const Family family : netlink::kFamilies) {
     if (has_claims(attachment, family)) require_mark_chain(socket, family, attachment.options);
   }
   try {
-    for (const Family family : netlink::kFamilies) add_family(socket, family, attachment, pod);
+    for (const Family family : netlink::kFamilies) add_family(socket, family, attachment);
   } catch (const std::exception&) {
     cni::BestEffort()("roll back", [&] { remove(socket, attachment.owner); });
     throw;

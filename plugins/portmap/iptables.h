@@ -12,10 +12,10 @@
 /// family. The caller holds the lock of the state files.
 namespace portmap::iptables {
 
-/// Adds the rules of the attachment and removes those that its container and network have. pod has
-/// the subnets that -s matches. \throws cni::Error with the message of iptables-restore;
+/// Adds the rules of the attachment and removes those that its container and network have.
+/// \throws cni::Error with the message of iptables-restore;
 /// kTryAgainLater if another program holds the xtables lock.
-void add(netlink::nf::NfSocket* socket, const AttachmentState& attachment, const PodAddresses& pod);
+void add(netlink::nf::NfSocket* socket, const AttachmentState& attachment);
 
 /// Removes the rules of the container and network from both variants of iptables, also those of the
 /// reference plugin. Without rules it runs no program. socket is null if the kernel has no
@@ -27,8 +27,8 @@ void remove(netlink::nf::NfSocket* socket, const Owner& owner);
 std::vector<Owner> owners(netlink::nf::NfSocket* socket, const std::string& network);
 
 /// The first difference from what add() adds; nullopt without one.
-std::optional<std::string> missing(netlink::nf::NfSocket* socket, const AttachmentState& attachment,
-                                   const PodAddresses& pod);
+std::optional<std::string> missing(netlink::nf::NfSocket* socket,
+                                   const AttachmentState& attachment);
 
 /// The same for an attachment without a state file. Rules of the reference plugin have neither
 /// exceptions nor a guard, and each entry of a protocol names all ports of mappings.

@@ -26,15 +26,15 @@ struct Wanted {
   std::vector<RuleText> shared;
 };
 
-Wanted wanted_of(Family family, const AttachmentState& attachment, const PodAddresses& pod) {
-  return {family, attachment, chain_rules(family, attachment, pod), entry_rules(family, attachment),
+Wanted wanted_of(Family family, const AttachmentState& attachment) {
+  return {family, attachment, chain_rules(family, attachment), entry_rules(family, attachment),
           shared_rules(family, attachment.options)};
 }
 
 // The same as the reference plugin adds it.
 Wanted wanted_of_reference(Family family, const AttachmentState& attachment,
                            const std::vector<Mapping>& mappings) {
-  Wanted out = wanted_of(family, attachment, attachment.pod);
+  Wanted out = wanted_of(family, attachment);
   const auto extra = static_cast<std::ptrdiff_t>(exceptions(family).size());
   out.chain.erase(out.chain.begin(), out.chain.begin() + extra);
   std::erase_if(out.shared, [](const RuleText& rule) { return rule.table == "filter"; });
@@ -150,10 +150,9 @@ std::optional<std::string> missing_anywhere(NfSocket* socket, const AttachmentSt
 
 }  // namespace
 
-std::optional<std::string> missing(NfSocket* socket, const AttachmentState& attachment,
-                                   const PodAddresses& pod) {
+std::optional<std::string> missing(NfSocket* socket, const AttachmentState& attachment) {
   return missing_anywhere(socket, attachment, [&](Tables& tables, Family family) {
-    return missing_of(tables, wanted_of(family, attachment, pod));
+    return missing_of(tables, wanted_of(family, attachment));
   });
 }
 
@@ -161,7 +160,7 @@ std::optional<std::string> missing_unrecorded(NfSocket* socket, const Attachment
                                               const std::vector<Mapping>& mappings) {
   return missing_anywhere(socket, attachment, [&](Tables& tables, Family family) {
     return missing_of(tables, has_exceptions(tables, family, attachment.owner)
-                                  ? wanted_of(family, attachment, attachment.pod)
+                                  ? wanted_of(family, attachment)
                                   : wanted_of_reference(family, attachment, mappings));
   });
 }

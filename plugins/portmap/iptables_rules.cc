@@ -207,13 +207,12 @@ std::vector<std::string> exceptions(Family family) {
   return {"-d 127.0.0.0/8 ! -o lo -j RETURN", "-s 127.0.0.0/8 ! -o lo -j RETURN"};
 }
 
-std::vector<std::string> chain_rules(Family family, const AttachmentState& attachment,
-                                     const PodAddresses& pod) {
+std::vector<std::string> chain_rules(Family family, const AttachmentState& attachment) {
   std::vector<std::string> out = exceptions(family);
   for (const Claim& claim : attachment.claims) {
     if (claim.key.family != family) continue;
     // The subnet of another attachment's claim is unknown: only its own address is masqueraded.
-    const auto& own = pod.of(family);
+    const auto& own = attachment.pod.of(family);
     const Cidr source =
         own && own->contains(claim.target) ? *own : Cidr{claim.target, claim.target.bits()};
     put_marks(out, claim, attachment.options, source);
@@ -242,15 +241,14 @@ std::vector<std::string> entry_rules(Family family, const AttachmentState& attac
 
 // The guard first: each table is a transaction of its own, and rules that need the guard must not
 // exist without it.
-std::string rules_to_add(Family family, const AttachmentState& attachment, const PodAddresses& pod,
-                         const Existing& seen) {
+std::string rules_to_add(Family family, const AttachmentState& attachment, const Existing& seen) {
   const auto shared = shared_rules(family, attachment.options);
   const std::string chain = chain_of(attachment.owner);
   std::string out = guard_part(of_table(shared, "filter"), seen) + "*nat\n";
   out += shared_lines(of_table(shared, "nat"), seen);
   if (seen.chains.contains(chain)) out += removal_of({kDnatChain, chain, seen.entries});
   out += cat(":", chain, " - [0:0]\n");
-  out += lines_of(chain, chain_rules(family, attachment, pod));
+  out += lines_of(chain, chain_rules(family, attachment));
   out += lines_of(kDnatChain, entry_rules(family, attachment));
   return out + "COMMIT\n";
 }

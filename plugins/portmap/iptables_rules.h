@@ -50,8 +50,7 @@ std::vector<RuleText> shared_rules(Family family, const Options& options);
 std::vector<std::string> exceptions(Family family);
 /// The rules of the container's chain, and the rules of CNI-HOSTPORT-DNAT that jump to it.
 /// \throws cni::Error(kInvalidConfig) for a control character in a condition.
-std::vector<std::string> chain_rules(Family family, const AttachmentState& attachment,
-                                     const PodAddresses& pod);
+std::vector<std::string> chain_rules(Family family, const AttachmentState& attachment);
 std::vector<std::string> entry_rules(Family family, const AttachmentState& attachment);
 
 /// The part of it that the kernel has.
@@ -64,8 +63,7 @@ struct Existing {
 
 /// Input of iptables-restore that adds missing shared rules and replaces the container's chain and
 /// entries. It fails as a whole if the entries changed since.
-std::string rules_to_add(Family family, const AttachmentState& attachment, const PodAddresses& pod,
-                         const Existing& seen);
+std::string rules_to_add(Family family, const AttachmentState& attachment, const Existing& seen);
 
 /// A chain to remove, and the numbers of the rules in its parent that jump to it.
 struct ChainRemoval {

@@ -91,7 +91,7 @@ std::optional<std::string> missing(NfSocket* socket, const AttachmentState& atta
     const auto state = StateDir::find();
     ContainerState container;
     if (state) container = state->read(attachment.owner.container_hash()).attachments;
-    return iptables::missing(socket, with_shared_claims(attachment, container), attachment.pod);
+    return iptables::missing(socket, with_shared_claims(attachment, container));
   }
   if (socket == nullptr) return "the kernel has no nf_tables";
   return nft::missing(*socket, attachment);

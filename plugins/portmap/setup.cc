@@ -74,7 +74,7 @@ std::vector<Claim> remove_iptables(const Context& context, const AttachmentState
   }
   const ContainerState rest =
       sharing(others_of(context, attachment.owner), attachment.owner.network);
-  if (!rest.empty()) iptables::add(context.socket, with_shared_claims(rest[0], rest), rest[0].pod);
+  if (!rest.empty()) iptables::add(context.socket, with_shared_claims(rest[0], rest));
   return gone;
 }
 
@@ -102,7 +102,7 @@ void remove_claim_of(const Context& context, AttachmentState owner, const Claim&
   }
   ContainerState all = others_of(context, owner.owner);
   all.push_back(owner);
-  iptables::add(context.socket, with_shared_claims(owner, all), owner.pod);
+  iptables::add(context.socket, with_shared_claims(owner, all));
 }
 
 // Removes a key from all networks of a container: rules of the next one would match instead.
@@ -165,7 +165,7 @@ std::vector<Claim> set_up_iptables(const Context& context, const AttachmentState
     if (context.state.claimant(claim.key).empty()) context.state.claim(claim.key, wanted.owner);
   }
   const ContainerState all = context.state.read(wanted.owner.container_hash()).attachments;
-  iptables::add(context.socket, with_shared_claims(wanted, all), wanted.pod);
+  iptables::add(context.socket, with_shared_claims(wanted, all));
   if (before && before->backend == Backend::kNftables) remove_nftables(context, *before);
   return taken;
 }

@@ -31,7 +31,7 @@ void plan_rules(const AttachmentState& one, Family family) {
   }
   require(!batch.dump().empty(), "a table has something in it");
   for (const auto& change : batch.changes()) encode(change);
-  fuzz::accepts([&] { iptables::rules_to_add(family, one, one.pod, {}); });
+  fuzz::accepts([&] { iptables::rules_to_add(family, one, {}); });
 }
 
 }  // namespace

@@ -92,6 +92,7 @@ inline AttachmentState attachment(const std::string& id, const std::vector<Mappi
   AttachmentState out;
   out.owner = {"net1", id, "eth0"};
   out.backend = Backend::kIptables;
+  out.pod = addresses;
   out.claims = claims_of(mappings, addresses);
   return out;
 }

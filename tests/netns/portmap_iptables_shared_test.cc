@@ -69,7 +69,7 @@ void delete_one_by_one(Node& node, const char* tool, const AttachmentState& a) {
     INFO(tool, " -t ", table, " -D ", rule.substr(3));
     REQUIRE(run(cat(tool, "-save > /tmp/portmap_iptables.", ::getpid())));
     REQUIRE(run(cat(tool, " -t ", table, " -D ", rule.substr(3))));
-    const auto why = iptables::missing(&*node.socket, a, pod());
+    const auto why = iptables::missing(&*node.socket, a);
     REQUIRE(why);
     // iptables-save does not quote a comment of one word.
     const std::string part = rule.substr(rule.rfind(" -j "));
@@ -79,7 +79,7 @@ void delete_one_by_one(Node& node, const char* tool, const AttachmentState& a) {
   }
   ::unlink(cat("/tmp/portmap_iptables.", ::getpid()).c_str());
   CHECK(deleted > 10);
-  CHECK(!iptables::missing(&*node.socket, a, pod()));
+  CHECK(!iptables::missing(&*node.socket, a));
 }
 
 }  // namespace
@@ -89,11 +89,11 @@ TEST_CASE("every single rule is missed") {
     Node node(variant);
     if (!node.there()) continue;
     const AttachmentState a = attachment("c1", kThree);
-    iptables::add(&*node.socket, a, pod());
+    iptables::add(&*node.socket, a);
     delete_one_by_one(node, "iptables", a);
     delete_one_by_one(node, "ip6tables", a);
     REQUIRE(run(cat("iptables -t nat -A ", kChain, " -p tcp -j RETURN")));
-    CHECK(contains(iptables::missing(&*node.socket, a, pod()).value_or(""), "other rules"));
+    CHECK(contains(iptables::missing(&*node.socket, a).value_or(""), "other rules"));
   }
 }
 
@@ -102,12 +102,12 @@ TEST_CASE("an ADD repairs what is missing of what all share") {
     Node node(variant);
     if (!node.there()) continue;
     const AttachmentState a = attachment("c1", kThree);
-    iptables::add(&*node.socket, a, pod());
+    iptables::add(&*node.socket, a);
     const std::string whole = saved();
     REQUIRE(run("iptables -t nat -F POSTROUTING && iptables -F CNI-HOSTPORT-GUARD"));
     REQUIRE(run("iptables -t nat -F PREROUTING && iptables -t nat -F CNI-HOSTPORT-MASQ"));
     REQUIRE(run("ip6tables -t nat -F OUTPUT && ip6tables -t nat -F CNI-HOSTPORT-SETMARK"));
-    iptables::add(&*node.socket, a, pod());
+    iptables::add(&*node.socket, a);
     CHECK(saved() == whole);
   }
 }
@@ -131,21 +131,21 @@ TEST_CASE("a repeated ADD replaces shared rules that lost, gained or changed a m
     REQUIRE(run("iptables -t nat -A POSTROUTING"));  // matches all, and has no target
     REQUIRE(run("iptables -t nat -A OUTPUT -m comment --comment CNI-HOSTPORT-DNAT"));
     const AttachmentState a = attachment("c1", kThree);
-    iptables::add(&*node.socket, a, pod());
+    iptables::add(&*node.socket, a);
     const std::string whole = saved();
     for (const std::string& damage : damages) {
       INFO(variant, ": ", damage);
       REQUIRE(run(damage));
-      REQUIRE(iptables::missing(&*node.socket, a, pod()));
-      iptables::add(&*node.socket, a, pod());
+      REQUIRE(iptables::missing(&*node.socket, a));
+      iptables::add(&*node.socket, a);
       CHECK(saved() == whole);
-      CHECK(!iptables::missing(&*node.socket, a, pod()));
+      CHECK(!iptables::missing(&*node.socket, a));
     }
     REQUIRE(
         run("iptables -t nat -R CNI-HOSTPORT-MASQ 1 -s 192.0.2.1 -m mark --mark 0x2000/0x2000 "
             "-j MASQUERADE"));
-    iptables::add(&*node.socket, a, pod());
-    CHECK(!iptables::missing(&*node.socket, a, pod()));
+    iptables::add(&*node.socket, a);
+    CHECK(!iptables::missing(&*node.socket, a));
   }
 }
 
@@ -154,16 +154,16 @@ TEST_CASE("two mark bits are two rules, and the rest is shared") {
     Node node(variant);
     if (!node.there()) continue;
     AttachmentState a = attachment("c1", kThree);
-    iptables::add(&*node.socket, a, pod());
+    iptables::add(&*node.socket, a);
     a.owner.container_id = "c2";
     a.options.mark_bit = 31;
-    for (int i = 0; i < 2; ++i) iptables::add(&*node.socket, a, pod());
+    for (int i = 0; i < 2; ++i) iptables::add(&*node.socket, a);
     const std::string all = output_of("iptables-save");
     CHECK(count(all, "-A CNI-HOSTPORT-SETMARK") == 2);
     CHECK(count(all, "-A CNI-HOSTPORT-MASQ") == 2);
     CHECK(contains(all, "--set-xmark 0x80000000/0x80000000"));
     CHECK(count(all, "-A POSTROUTING") == 1);
-    CHECK(!iptables::missing(&*node.socket, a, pod()));
+    CHECK(!iptables::missing(&*node.socket, a));
   }
 }
 
@@ -174,13 +174,13 @@ TEST_CASE("conditions are in the rules that lead there") {
     AttachmentState a = attachment("c1", kThree);
     a.options.conditions_v4 = {"!", "-s", "192.0.2.0/24", "-m", "limit", "--limit", "1/sec"};
     a.options.conditions_v6 = {"-i", "eth0"};
-    for (int i = 0; i < 2; ++i) iptables::add(&*node.socket, a, pod());
+    for (int i = 0; i < 2; ++i) iptables::add(&*node.socket, a);
     const std::string all = saved();
     CHECK(count(all, "-A CNI-HOSTPORT-DNAT ! -s 192.0.2.0/24 -p ") == 3);
     CHECK(count(all, "-A CNI-HOSTPORT-DNAT -i eth0 -p ") == 2);
-    CHECK(!iptables::missing(&*node.socket, a, pod()));
+    CHECK(!iptables::missing(&*node.socket, a));
     REQUIRE(run("iptables -t nat -D CNI-HOSTPORT-DNAT 2"));
-    CHECK(contains(iptables::missing(&*node.socket, a, pod()).value_or(""), "--dports 8000"));
+    CHECK(contains(iptables::missing(&*node.socket, a).value_or(""), "--dports 8000"));
   }
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("a mark chain of others has to be there") {
     REQUIRE(run("iptables -t nat -N KUBE-MARK-MASQ"));
     const std::string before = saved();
     try {
-      iptables::add(&*node.socket, a, pod());
+      iptables::add(&*node.socket, a);
       FAIL("the ADD passed");
     } catch (const cni::Error& e) {
       CHECK(e.code() == cni::Code::kInvalidConfig);
@@ -202,8 +202,8 @@ TEST_CASE("a mark chain of others has to be there") {
     }
     CHECK(saved() == before);
     REQUIRE(run("ip6tables -t nat -N KUBE-MARK-MASQ"));
-    iptables::add(&*node.socket, a, pod());
-    CHECK(!iptables::missing(&*node.socket, a, pod()));
+    iptables::add(&*node.socket, a);
+    CHECK(!iptables::missing(&*node.socket, a));
     CHECK(count(saved(), "-j KUBE-MARK-MASQ") == 8);
     CHECK(!contains(saved(), "SETMARK"));
     CHECK(contains(saved(), "CNI-HOSTPORT-GUARD"));
@@ -219,7 +219,7 @@ TEST_CASE("8 first ADDs at once, under the callers' lock, leave one set of share
       const Lock lock(file.c_str());
       NfSocket socket;
       const auto port = static_cast<std::uint16_t>(9000 + i);
-      iptables::add(&socket, attachment(cat("p", i), {{port, 80}}), pod());
+      iptables::add(&socket, attachment(cat("p", i), {{port, 80}}));
     }));
     ::unlink(file.c_str());
     const std::string all = saved();
@@ -243,11 +243,11 @@ TEST_CASE("8 first ADDs at once without any lock lose nothing, nor do their DELs
     };
     CHECK(at_once(8, [&](int i) {
       NfSocket socket;
-      iptables::add(&socket, one(i), pod());
+      iptables::add(&socket, one(i));
     }));
     CHECK(count(saved(), "-A CNI-HOSTPORT-DNAT") == 16);
     for (int i = 0; i < 8; ++i) {
-      CHECK(iptables::missing(&*node.socket, one(i), pod()).value_or("") == "");
+      CHECK(iptables::missing(&*node.socket, one(i)).value_or("") == "");
     }
     CHECK(at_once(8, [&](int i) {
       NfSocket socket;

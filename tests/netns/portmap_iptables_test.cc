@@ -11,7 +11,7 @@ TEST_CASE("the rules are the reference's, and some that it lacks") {
     Node node(variant);
     if (!node.there()) continue;
     const AttachmentState a = attachment("c1", kThree);
-    iptables::add(&*node.socket, a, pod());
+    iptables::add(&*node.socket, a);
     const std::string v4 =
         output_of("iptables-save -t nat | grep -e ^-A | grep -e CNI-DN | LC_ALL=C sort -s -k2,2");
     CHECK(v4 ==
@@ -36,7 +36,7 @@ TEST_CASE("the rules are the reference's, and some that it lacks") {
 -A CNI-HOSTPORT-GUARD -s 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -j DROP
 )");
     CHECK(!contains(output_of("ip6tables-save"), "*filter"));
-    CHECK(!iptables::missing(&*node.socket, a, pod()));
+    CHECK(!iptables::missing(&*node.socket, a));
     CHECK(iptables::owners(&*node.socket, "net1") == std::vector<Owner>{{"net1", "c1", ""}});
     CHECK(iptables::owners(&*node.socket, "net").empty());
   }
@@ -46,33 +46,33 @@ TEST_CASE("an ADD again changes nothing, one with other ports replaces, twice re
   for (const char* const variant : kVariants) {
     Node node(variant);
     if (!node.there()) continue;
-    iptables::add(&*node.socket, attachment("other", {{9000, 90}}, pod(9)), pod(9));
+    iptables::add(&*node.socket, attachment("other", {{9000, 90}}, pod(9)));
     const std::string before = saved();
-    iptables::add(&*node.socket, attachment("c1", kThree), pod());
+    iptables::add(&*node.socket, attachment("c1", kThree));
     const std::string first = saved();
-    iptables::add(&*node.socket, attachment("c1", kThree), pod());
+    iptables::add(&*node.socket, attachment("c1", kThree));
     CHECK(saved() == first);
 
     const AttachmentState changed = attachment("c1", {{8000, 80}, {8443, 443}}, pod(6));
-    iptables::add(&*node.socket, changed, pod(6));
+    iptables::add(&*node.socket, changed);
     const std::string second = saved();
     CHECK(!contains(second, "10.1.1.5"));
     CHECK(!contains(second, "8002"));
     CHECK(count(second, "--to-destination 10.1.1.6:443") == 1);
     CHECK(count(second, cat("--dports 8000,8443 -j ", kChain)) == 2);
-    CHECK(!iptables::missing(&*node.socket, changed, pod(6)));
-    CHECK(iptables::missing(&*node.socket, attachment("c1", kThree), pod()));
+    CHECK(!iptables::missing(&*node.socket, changed));
+    CHECK(iptables::missing(&*node.socket, attachment("c1", kThree)));
 
     // Without IPv6 now.
     const PodAddresses v4_only{pod().v4, {}};
-    iptables::add(&*node.socket, attachment("c1", kThree, v4_only), v4_only);
+    iptables::add(&*node.socket, attachment("c1", kThree, v4_only));
     CHECK(!contains(output_of("ip6tables-save"), kChain));
 
     iptables::remove(&*node.socket, changed.owner);
     CHECK(saved() == before);
     iptables::remove(&*node.socket, changed.owner);
     CHECK(saved() == before);
-    CHECK(iptables::missing(&*node.socket, changed, pod(6)));
+    CHECK(iptables::missing(&*node.socket, changed));
   }
 }
 
@@ -86,10 +86,10 @@ TEST_CASE("rules and chains of others survive, in their places") {
     }
     REQUIRE(run("iptables -A INPUT -s 203.0.113.1 -j ACCEPT"));
     const std::string canaries = output_of("iptables-save | grep 203");
-    iptables::add(&*node.socket, attachment("c1", kThree), pod());
+    iptables::add(&*node.socket, attachment("c1", kThree));
     REQUIRE(run("iptables -t nat -A CNI-HOSTPORT-DNAT -s 203.0.113.2 -j ACCEPT"));
-    iptables::add(&*node.socket, attachment("c2", {{9000, 90}}), pod());
-    iptables::add(&*node.socket, attachment("c1", {{8000, 80}}), pod());
+    iptables::add(&*node.socket, attachment("c2", {{9000, 90}}));
+    iptables::add(&*node.socket, attachment("c1", {{8000, 80}}));
     CHECK(output_of("iptables-save | grep 203 | grep -v 113.2") == canaries);
     CHECK(output_of("iptables -t nat -S POSTROUTING 1") ==
           "-A POSTROUTING -m comment --comment \"CNI portfwd requiring masquerade\" -j "
@@ -108,14 +108,14 @@ TEST_CASE("rules in the other iptables are replaced, and removed") {
     Node node(variant);
     if (!node.there()) continue;
     const AttachmentState a = attachment("c1", kThree);
-    iptables::add(&*node.socket, a, pod());
+    iptables::add(&*node.socket, a);
     const std::string other = variant == std::string("nft") ? "legacy" : "nft";
     {
       const Tools tools(other);
       if (!tools.there()) continue;
-      iptables::add(&*node.socket, a, pod());
+      iptables::add(&*node.socket, a);
       CHECK(contains(saved(), kChain));
-      CHECK(!iptables::missing(&*node.socket, a, pod()));
+      CHECK(!iptables::missing(&*node.socket, a));
     }
     CHECK(!contains(saved(), kChain));
     iptables::remove(&*node.socket, a.owner);
@@ -131,7 +131,7 @@ TEST_CASE("a refusal leaves nothing of the container in either family") {
       if (!node.there()) continue;
       AttachmentState a = attachment("c1", kThree);
       (first ? a.options.conditions_v4 : a.options.conditions_v6) = {"--nonsense"};
-      CHECK_THROWS_AS(iptables::add(&*node.socket, a, pod()), cni::Error);
+      CHECK_THROWS_AS(iptables::add(&*node.socket, a), cni::Error);
       CHECK(!contains(saved(), "CNI-DN"));
     }
   }

@@ -54,9 +54,9 @@ TEST_CASE("what the reference and its ancestors left is removed, however often i
       CHECK(iptables::owners(&*node.socket, "net1").size() == 1);
       const AttachmentState a = attachment("c1", kThree);
       if (add_first) {
-        iptables::add(&*node.socket, a, pod());
+        iptables::add(&*node.socket, a);
         CHECK(!contains(output_of("iptables-save"), "eth7"));
-        CHECK(!iptables::missing(&*node.socket, a, pod()));
+        CHECK(!iptables::missing(&*node.socket, a));
       }
       iptables::remove(&*node.socket, a.owner);
       const std::string left = output_of("iptables-save -t nat");
@@ -72,7 +72,7 @@ TEST_CASE("the reference removes what was added here, and the other way around")
     Node node(variant);
     if (!node.there()) continue;
     const AttachmentState a = attachment("c1", kThree);
-    iptables::add(&*node.socket, a, pod());
+    iptables::add(&*node.socket, a);
     const std::string ours = saved();
     if (!run_reference("DEL")) {
       MESSAGE("SKIP: no reference here");
@@ -88,7 +88,7 @@ TEST_CASE("the reference removes what was added here, and the other way around")
 
     // Its rules are replaced, and behind ours they are found.
     REQUIRE(run_reference("ADD"));
-    iptables::add(&*node.socket, a, pod());
+    iptables::add(&*node.socket, a);
     CHECK(saved() == ours);
     REQUIRE(run_reference("ADD"));
     CHECK(count(saved(), "-A PREROUTING") == 2);
@@ -106,7 +106,7 @@ TEST_CASE("the rules are the reference's to the letter, but for the exceptions")
       return;
     }
     const std::string theirs = output_of("iptables-save -t nat | grep -e ^-A | LC_ALL=C sort");
-    iptables::add(&*node.socket, attachment("c1", kThree), pod());
+    iptables::add(&*node.socket, attachment("c1", kThree));
     CHECK(output_of("iptables-save -t nat | grep -e ^-A | grep -v '! -o lo' | LC_ALL=C sort") ==
           theirs);
   }
@@ -117,7 +117,7 @@ TEST_CASE("entries that moved since they were seen: nothing is done at all") {
     Node node(variant);
     if (!node.there()) continue;
     const AttachmentState a = attachment("c1", {{8000, 80}});
-    iptables::add(&*node.socket, a, pod());
+    iptables::add(&*node.socket, a);
     REQUIRE(run("iptables -t nat -I CNI-HOSTPORT-DNAT 1 -p icmp -j RETURN"));
     const std::string before = saved();
     const std::string wrong = iptables::rules_to_remove({{"CNI-HOSTPORT-DNAT", kChain, {1}}});

@@ -33,7 +33,8 @@ AttachmentState attachment(const std::vector<Port>& ports) {
     if (port.host_ip != nullptr) mapping.host_ip = Ip::parse(port.host_ip);
     mappings.push_back(mapping);
   }
-  out.claims = claims_of(mappings, pod());
+  out.pod = pod();
+  out.claims = claims_of(mappings, out.pod);
   return out;
 }
 
@@ -117,8 +118,7 @@ TEST_CASE("IPv4: a port is marked for the pod's subnet and for 127.0.0.1, and tr
   CHECK(iptables::chain_rules(Family::kIpv4,
                               attachment({{Protocol::kTcp, 8000, 80},
                                           {Protocol::kSctp, 8001, 81, "192.0.2.1"},
-                                          {Protocol::kUdp, 8002, 82, "2001:db8::1"}}),
-                              pod()) ==
+                                          {Protocol::kUdp, 8002, 82, "2001:db8::1"}})) ==
         Texts{
             "-d 127.0.0.0/8 ! -o lo -j RETURN",
             "-s 127.0.0.0/8 ! -o lo -j RETURN",
@@ -132,11 +132,9 @@ TEST_CASE("IPv4: a port is marked for the pod's subnet and for 127.0.0.1, and tr
 }
 
 TEST_CASE("IPv6: [::1] is no way to the pod, and there is no mark for it") {
-  CHECK(iptables::chain_rules(Family::kIpv6,
-                              attachment({{Protocol::kTcp, 8000, 80},
-                                          {Protocol::kUdp, 8002, 82, "2001:db8::1"},
-                                          {Protocol::kTcp, 8003, 83, "0.0.0.0"}}),
-                              pod()) ==
+  CHECK(iptables::chain_rules(Family::kIpv6, attachment({{Protocol::kTcp, 8000, 80},
+                                                         {Protocol::kUdp, 8002, 82, "2001:db8::1"},
+                                                         {Protocol::kTcp, 8003, 83, "0.0.0.0"}})) ==
         Texts{
             "-d ::1/128 -j RETURN",
             "-s fd07::/64 -p tcp -m tcp --dport 8000 -j CNI-HOSTPORT-SETMARK",
@@ -149,14 +147,14 @@ TEST_CASE("IPv6: [::1] is no way to the pod, and there is no mark for it") {
 TEST_CASE("another attachment's port, which leads out of the pod's subnet, has its own source") {
   AttachmentState a = one_port();
   a.claims[0].target = *Ip::parse("10.2.2.2");
-  CHECK(iptables::chain_rules(Family::kIpv4, a, pod())[2] ==
+  CHECK(iptables::chain_rules(Family::kIpv4, a)[2] ==
         "-s 10.2.2.2/32 -p tcp -m tcp --dport 8000 -j CNI-HOSTPORT-SETMARK");
 }
 
 TEST_CASE("masqAll marks every source; snat false none; a chain of others is jumped to") {
   AttachmentState a = one_port();
   const auto rules = [&] {
-    Texts all = iptables::chain_rules(Family::kIpv4, a, pod());
+    Texts all = iptables::chain_rules(Family::kIpv4, a);
     return Texts(all.begin() + 2, all.end());
   };
   a.options.masq_all = true;
@@ -209,7 +207,7 @@ TEST_CASE("conditions are words behind the ports, quoted where they have to be")
 }
 
 TEST_CASE("the first one on the node brings what all share") {
-  CHECK(iptables::rules_to_add(Family::kIpv4, one_port(), pod(), {}) ==
+  CHECK(iptables::rules_to_add(Family::kIpv4, one_port(), {}) ==
         R"(*filter
 :CNI-HOSTPORT-GUARD - [0:0]
 -A CNI-HOSTPORT-GUARD -d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -j DROP
@@ -246,10 +244,10 @@ TEST_CASE("what is there is not added again, and the container's own is replaced
 -A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"net1\" id: \"c1\"" -m multiport --dports 8000 -j CNI-DN-c2d892b58e87e28a12fe6
 COMMIT
 )";
-  CHECK(iptables::rules_to_add(Family::kIpv6, a, pod(), seen) == "*nat\n" + own);
+  CHECK(iptables::rules_to_add(Family::kIpv6, a, seen) == "*nat\n" + own);
   seen.chains.insert(kChain);
   seen.entries = {3, 7};
-  CHECK(iptables::rules_to_add(Family::kIpv6, a, pod(), seen) ==
+  CHECK(iptables::rules_to_add(Family::kIpv6, a, seen) ==
         "*nat\n-D CNI-HOSTPORT-DNAT 7\n-D CNI-HOSTPORT-DNAT 3\n-F " + kChain + "\n-X " + kChain +
             "\n" + own);
 }
@@ -258,7 +256,7 @@ TEST_CASE("a guard that is damaged is written whole, and its jump only if that i
   const AttachmentState a = one_port();
   Existing seen = settled(Family::kIpv4, a);
   std::erase_if(seen.rules, [](const RuleText& rule) { return rule.text.starts_with("-s 127"); });
-  const std::string input = iptables::rules_to_add(Family::kIpv4, a, pod(), seen);
+  const std::string input = iptables::rules_to_add(Family::kIpv4, a, seen);
   CHECK(input.starts_with(R"(*filter
 :CNI-HOSTPORT-GUARD - [0:0]
 -A CNI-HOSTPORT-GUARD -d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -j DROP
@@ -271,7 +269,7 @@ COMMIT
 TEST_CASE("without masquerading no guard, no mark, and none of their chains") {
   AttachmentState a = one_port();
   a.options.snat = false;
-  const std::string input = iptables::rules_to_add(Family::kIpv4, a, pod(), {});
+  const std::string input = iptables::rules_to_add(Family::kIpv4, a, {});
   CHECK(input.starts_with("*nat\n-N CNI-HOSTPORT-DNAT\n-A PREROUTING"));
   CHECK(input.find("MASQ") == std::string::npos);
   CHECK(input.find("MARK") == std::string::npos);
