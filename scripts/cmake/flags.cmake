@@ -13,6 +13,10 @@ if(CNI_SANITIZE)
   target_compile_options(cni_flags INTERFACE
     -fsanitize=${_sanitize} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(cni_flags INTERFACE -fsanitize=${_sanitize})
+  find_program(LLD NAMES ld.lld)
+  if(LLD)  # a quarter of the time, forty times
+    target_link_options(cni_flags INTERFACE -fuse-ld=lld)
+  endif()
 else()
   # Calls of libc that write are bounded by what is known when they run, not when they are compiled.
   set(_fortify 2)
