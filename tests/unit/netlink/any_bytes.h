@@ -9,12 +9,14 @@
 #include <stdexcept>
 
 #include "netlink/route/request.h"
+#include "tests/judge/judge.h"
 
 /// Decodes every beginning of a message, and the message with bytes of it changed at random, in
 /// memory that is not a byte longer. Nothing may come of it but a result, or the one exception for
 /// what is shorter than its fixed header.
 template <class Decode>
 void harmless_for_any_bytes(const netlink::Message& message, const Decode& decode) {
+  const judge::AnyBytes harmless;
   const netlink::Bytes whole(message.bytes().begin(), message.bytes().end());
   const auto attempt = [&decode](netlink::Bytes copy) {
     copy.shrink_to_fit();

@@ -13,6 +13,7 @@
 #include "netlink/route/address.h"
 #include "netlink/route/bridge_vlan.h"
 #include "netlink/route/neighbour.h"
+#include "tests/judge/judge.h"
 
 using netlink::Cidr;
 using netlink::Ip;
@@ -153,6 +154,7 @@ TEST_CASE("what may be gone already is tolerated where it is removed") {
 }
 
 TEST_CASE("a message that is cut short is refused, not read past its end") {
+  const judge::AnyBytes cut_short;
   const auto request = netlink::add(netlink::Bridge{.name = "cni0", .mac = kMac});
   const netlink::View whole = request.message.bytes();
   CHECK_THROWS_AS(netlink::decode_link(Reply(whole.first(NLMSG_HDRLEN + 4))),
