@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPY = ROOT / "build" / "mutations"
 # name, file, what is there, what comes in its place
 MUTATIONS = [
-    ("wrong attribute type", "netlink/route/link.cc", "put_u32(IFLA_MTU, *change.mtu)", "put_u32(IFLA_WEIGHT, *change.mtu)"),
+    ("wrong attribute type", "netlink/route/link.cc", "put_u32(IFLA_GSO_MAX_SIZE, *change", "put_u32(IFLA_GSO_MAX_SEGS, *change"),
     ("attribute of a route in another's place", "netlink/route/route.cc", "put_u32(RTA_PRIORITY, route", "put_u32(RTA_TABLE, route"),
     ("padding missing", "netlink/message.cc", "bytes_.resize(at + aligned(size));", "bytes_.resize(at + size);"),
     ("nested length off by 4", "netlink/message.cc", "(bytes_.size() - start);", "(bytes_.size() - start - 4);"),
@@ -26,7 +26,7 @@ MUTATIONS = [
     ("priority of a filter in the lower half", "netlink/tc/filter.cc", "std::uint32_t{group.priority} << 16 |", "std::uint32_t{group.priority} |"),
     ("length of an attribute without its header", "netlink/attributes.cc", "item->subspan(sizeof(nlattr))", "item->subspan(sizeof(nlattr) - 2)"),
     ("attributes begin too late", "netlink/attributes.cc", "std::min(aligned(fixed_size), after.size())", "std::min(aligned(fixed_size) + 4, after.size())"),
-    ("decoder takes another attribute", "netlink/route/link.cc", "case IFLA_MASTER:", "case IFLA_GROUP:"),
+    ("decoder takes another attribute", "netlink/route/link.cc", "case IFLA_MTU:", "case IFLA_GROUP:"),
     ("index of an address off by one", "netlink/route/address.cc", "static_cast<int>(head.ifa_index);", "static_cast<int>(head.ifa_index) + 1;"),
     ("data of an element is its key", "netlink/nf/set.cc", "value_in(element, NFTA_SET_ELEM_DATA)", "value_in(element, NFTA_SET_ELEM_KEY)"),
     ("port of a connection in host order", "netlink/nf/conntrack.cc", "destination_port.be16()", "destination_port.u16()"),
@@ -40,9 +40,10 @@ def build_and_run():
     if built.returncode != 0:
         print(built.stdout[-2000:])
         return None
-    done = subprocess.run([COPY / "build/bin/unit_netlink"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    # Without the tests of Message, which read beside the end of some of these messages before a judge sees one.
+    done = subprocess.run([COPY / "build/bin/unit_netlink", "-sfe=*/message_test.cc"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, errors="replace")
-    return [line for line in done.stdout.splitlines() if line.startswith("judge: ")]
+    return re.findall("judge: (.*)", done.stdout)
 
 
 def main():
@@ -64,7 +65,7 @@ def main():
         source.write_text(text.replace(before, after), encoding="utf-8")
         said = build_and_run()
         source.write_text(text, encoding="utf-8")
-        said = "; ".join(re.sub(r"[|`]", " ", line[len("judge: "):]) for line in said or [])
+        said = "; ".join(re.sub(r"[|`]", " ", line) for line in said or [])
         print(f"| {name} | `{file}` | {said or 'nothing'} |", flush=True)
         if not said:
             missed.append(name)

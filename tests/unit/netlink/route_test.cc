@@ -1,6 +1,7 @@
 #include "netlink/route/route.h"
 
 #include <doctest/doctest.h>
+#include <linux/if_bridge.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
@@ -9,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <stdexcept>
+#include <vector>
 
 #include "netlink/route/address.h"
 #include "netlink/route/bridge_vlan.h"
@@ -95,6 +97,19 @@ TEST_CASE("only the flags that are to change are in the change mask") {
   const auto down = netlink::set_link(eth0(), {.up = false});
   CHECK(reply(down).fixed<ifinfomsg>().ifi_change == 1U);
   CHECK(reply(down).fixed<ifinfomsg>().ifi_flags == 0U);
+}
+
+TEST_CASE("VLANs of a port are asked for one by one, or as a range with two ends") {
+  const std::vector<netlink::PortVlan> wanted{{.first = 7, .last = 7, .pvid = true},
+                                              {.first = 256, .last = 4094, .untagged = true}};
+  for (const auto& request : {add_vlans(eth0(), wanted), remove_vlans(eth0(), wanted)}) {
+    std::vector<unsigned> ids;
+    const auto found = reply(request).attributes(sizeof(ifinfomsg)).nested(IFLA_AF_SPEC);
+    for (const netlink::Attribute& one : found) {
+      if (one.type == IFLA_BRIDGE_VLAN_INFO) ids.push_back(one.as<bridge_vlan_info>().vid);
+    }
+    CHECK(ids == std::vector<unsigned>{7, 256, 4094});
+  }
 }
 
 TEST_CASE("an IPv4 address has a broadcast address where its prefix leaves room") {
