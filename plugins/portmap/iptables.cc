@@ -31,7 +31,8 @@ using plugins::XtablesVariant;
 using plugins::xt::nat;
 using plugins::xt::Tables;
 
-constexpr int kAttempts = 5;
+// An attempt fails only if another process changed the rules, and each does so a few times.
+constexpr int kAttempts = 20;
 
 bool has_claims(const AttachmentState& attachment, Family family) {
   return std::any_of(attachment.claims.begin(), attachment.claims.end(),
