@@ -1,7 +1,10 @@
-#include "plugins/bandwidth/bandwidth.h"
-
 #include "libcni/common/error.h"
+#include "libcni/common/undo.h"
+#include "libcni/config/result.h"
+#include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
+#include "libcni/plugin/repair.h"
+#include "libcni/plugin/request.h"
 #include "plugins/bandwidth/conf.h"
 #include "plugins/bandwidth/limits.h"
 #include "plugins/bandwidth/trial.h"
@@ -21,8 +24,8 @@ cni::Result require(std::optional<cni::Result> result, const char* complaint) {
   return *std::move(result);
 }
 
-}  // namespace
-
+// Returns the previous plugin's result, with the ifb device (egressMode "ifb") added.
+// Existing limits are changed in place; connections continue.
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
   cni::Result result = require(request.prev_result(), kChained);
@@ -65,6 +68,7 @@ void validate(const cni::Request& request) {
   require(request.prev_result(), kChained);
 }
 
+// Sets the limits again if one differs from the config.
 cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const Conf conf = Conf::parse(request);
   cni::Result result = require(request.prev_result(), "must be called as a chained plugin");
@@ -74,6 +78,8 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   repair.part([&] { check_limits(context); }, [&] { set_limits(context, result); });
   return result;
 }
+
+}  // namespace
 
 extern constinit const cni::Plugin kPlugin{.name = "bandwidth",
                                            .add = add,

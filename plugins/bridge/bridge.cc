@@ -1,17 +1,20 @@
-#include "plugins/bridge/bridge.h"
-
 #include <algorithm>
 #include <optional>
 
 #include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
 #include "libcni/plugin/ipam.h"
+#include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
+#include "libcni/plugin/repair.h"
+#include "libcni/plugin/request.h"
 #include "netlink/nf/socket.h"
 #include "plugins/bridge/check.h"
 #include "plugins/bridge/conf.h"
 #include "plugins/bridge/link.h"
 #include "plugins/bridge/macspoof.h"
 #include "plugins/bridge/port.h"
+#include "plugins/bridge/repair.h"
 #include "plugins/common/addresses.h"
 #include "plugins/common/interface.h"
 #include "plugins/common/iptables_restore.h"
@@ -95,8 +98,8 @@ bool disconnect(const cni::Request& request, const DelConf& conf, cni::BestEffor
   return is_gone;
 }
 
-}  // namespace
-
+// Connects the pod to the bridge by a veth pair, and adds addresses if the config has an IPAM
+// plugin.
 Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);  // all of the input before any change
   if (!conf.ipam_type.empty()) cni::find_ipam(request, conf.ipam_type);
@@ -133,6 +136,8 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   return result;
 }
 
+// Removes what ADD created, from the config alone: with or without namespace, prevResult and
+// bridge; after half an ADD; twice.
 void del(const cni::Request& request) {
   const DelConf conf = DelConf::parse(request);
   require_rights(request, conf);
@@ -146,6 +151,7 @@ void del(const cni::Request& request) {
   each.finish();
 }
 
+// \throws cni::Error naming the first difference to what ADD created.
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   const NetNs pod_ns = cni::open_netns(request);
@@ -160,6 +166,8 @@ void check(const cni::Request& request) {
   check_attachment({request, conf, host, pod, pod_ns}, result);
 }
 
+// Removes everything of this network whose attachment is not in the list, and calls GC of the
+// IPAM plugin.
 void gc(const cni::Request& request) {
   const auto valid = request.valid_attachments();  // a malformed list ends here
   if (!valid) return;
@@ -180,6 +188,7 @@ void gc(const cni::Request& request) {
   each.finish();
 }
 
+// \throws cni::Error(kPluginUnavailable) naming what is missing on this node for an ADD.
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   require_rights(request, conf);
@@ -188,6 +197,8 @@ void status(const cni::Request& request) {
 }
 
 void validate(const cni::Request& request) { Conf::parse(request); }
+
+}  // namespace
 
 extern constinit const cni::Plugin kPlugin{.name = "bridge",
                                            .add = add,

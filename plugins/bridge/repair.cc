@@ -1,10 +1,9 @@
-#include "libcni/plugin/repair.h"
+#include "plugins/bridge/repair.h"
 
 #include <algorithm>
 
 #include "libcni/plugin/privileges.h"
 #include "netlink/route/neighbour.h"
-#include "plugins/bridge/bridge.h"
 #include "plugins/bridge/check.h"
 #include "plugins/bridge/link.h"
 #include "plugins/bridge/macspoof.h"

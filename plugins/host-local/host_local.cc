@@ -1,8 +1,10 @@
-#include "plugins/host-local/host_local.h"
-
 #include <algorithm>
 #include <set>
 
+#include "libcni/common/undo.h"
+#include "libcni/config/result.h"
+#include "libcni/plugin/plugin.h"
+#include "libcni/plugin/request.h"
 #include "plugins/host-local/allocate.h"
 #include "plugins/host-local/conf.h"
 #include "plugins/host-local/index_update.h"
@@ -99,8 +101,7 @@ void tidy(const Store& store) {
   store.remove_left_overs();
 }
 
-}  // namespace
-
+// Allocates one address from every range set. \throws as allocate(), Conf::parse(), take_lock().
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
   cni::Result result{.routes = conf.routes, .dns = read_resolv_conf(conf.resolv_conf)};
@@ -117,6 +118,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   return result;
 }
 
+// \throws cni::Error where the attachment has no lease, or the config is invalid.
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   const auto store = Store::open(conf.data_dir, request.network, Host::current());
@@ -127,6 +129,7 @@ void check(const cni::Request& request) {
               cat("interface '", owner.ifname, "' in ", conf.data_dir, "/", request.network));
 }
 
+// Releases the attachment's leases. Needs no valid config and creates no directory.
 void del(const cni::Request& request) {
   auto store = Store::open(data_dir_or_default(request), request.network, Host::current());
   if (!store) return;
@@ -135,6 +138,7 @@ void del(const cni::Request& request) {
   store->release(owner_of(request), hints_from(request), [&update] { return update.complete(); });
 }
 
+// Releases leases that no valid attachment has; none without a list. \throws if it is malformed.
 void gc(const cni::Request& request) {
   const auto valid = request.valid_attachments();  // first of all: a broken list frees nothing
   if (!valid) return;
@@ -149,6 +153,7 @@ void gc(const cni::Request& request) {
   each.finish();
 }
 
+// \throws cni::Error: 7 for an invalid config, 50 where a range set is exhausted.
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse_without_attachment(request);
   const auto store = Store::open(conf.data_dir, request.network, Host::current());
@@ -167,6 +172,8 @@ void status(const cni::Request& request) {
 }
 
 void validate(const cni::Request& request) { Conf::parse_without_attachment(request); }
+
+}  // namespace
 
 extern constinit const cni::Plugin kPlugin{.name = "host-local",
                                            .add = add,

@@ -1,6 +1,8 @@
-#include "plugins/loopback/loopback.h"
-
+#include "libcni/common/undo.h"
+#include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
+#include "libcni/plugin/repair.h"
+#include "libcni/plugin/request.h"
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
 
@@ -47,11 +49,10 @@ constexpr cni::Key kKeys[] = {
      .type = cni::Type::kObject,
      .open = true}};
 
-}  // namespace
-
 constinit const cni::Manual kManual{.purpose = "sets `lo` up in the pod's network namespace",
                                     .keys = kKeys};
 
+// Sets "lo" up in the pod. CNI_IFNAME is ignored.
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const auto previous = request.prev_result();
   const NetNs ns = cni::open_netns(request);
@@ -71,6 +72,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   return result;
 }
 
+// Sets "lo" down; succeeds if the namespace does not exist.
 void del(const cni::Request& request) {
   const auto ns = NetNs::find(request.netns);
   if (!ns) return;
@@ -79,6 +81,7 @@ void del(const cni::Request& request) {
   pod.send(netlink::set_link(pod.get("lo"), {.up = false}));
 }
 
+// \throws cni::Error where "lo" is down.
 void check(const cni::Request& request) {
   cni::require_capabilities(request, {Capability::kSysAdmin});
   RouteSocket pod(cni::open_netns(request));
@@ -86,14 +89,17 @@ void check(const cni::Request& request) {
     throw cni::Error(cni::Code::kInternal, "loopback interface is down", request.netns);
 }
 
+// Nothing to collect: the plugin changes nothing outside the pod's namespace.
 void gc(const cni::Request& request) { static_cast<void>(request.valid_attachments()); }
 
+// \throws cni::Error where a capability is missing; every kernel has a loopback device.
 void status(const cni::Request& request) {
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
 }
 
 void validate(const cni::Request& request) { request.prev_result(); }
 
+// Sets "lo" up where it is down.
 cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   cni::require_capabilities(request, {Capability::kSysAdmin});
   RouteSocket pod(cni::open_netns(request));
@@ -104,6 +110,8 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
               });
   return request.prev_result().value_or(cni::Result{});
 }
+
+}  // namespace
 
 extern constinit const cni::Plugin kPlugin{.name = "loopback",
                                            .add = add,

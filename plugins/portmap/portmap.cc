@@ -1,8 +1,11 @@
-#include "plugins/portmap/portmap.h"
-
 #include <algorithm>
 
+#include "libcni/common/undo.h"
+#include "libcni/config/result.h"
+#include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
+#include "libcni/plugin/repair.h"
+#include "libcni/plugin/request.h"
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
 #include "netlink/sysctl.h"
@@ -180,8 +183,8 @@ void map_again(const Sockets& sockets, const cni::Request& request, const Conf& 
   flush_stale(*sockets.socket, sockets.host, attachment.claims);
 }
 
-}  // namespace
-
+// Maps runtimeConfig.portMappings. Without any it sends no request to the kernel.
+// \throws cni::Error: kPortInUse, kPortDenied; kInvalidConfig.
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
   const auto previous = request.prev_result();
@@ -209,10 +212,13 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   return result;
 }
 
+// Removes the mappings that the container's state file names, else those of the config, also if
+// the reference plugin added them. Without either it sends no request to the kernel.
 void del(const cni::Request& request) {
   remove_mappings(owner_of(request), readable_mappings(request));
 }
 
+// \throws cni::Error, which names the first difference from what ADD adds.
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   const auto previous = request.prev_result();
@@ -227,6 +233,7 @@ void check(const cni::Request& request) {
   require_route_localnet(link);
 }
 
+// Removes all mappings of this network whose attachment is not valid.
 void gc(const cni::Request& request) {
   const auto valid = request.valid_attachments();
   if (!valid) return;
@@ -235,6 +242,7 @@ void gc(const cni::Request& request) {
   remove_stale(request.network, *valid);
 }
 
+// \throws cni::Error(kPluginUnavailable), which names what ADD needs and the node lacks.
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   if (conf.mappings.empty()) return;  // ADD of a pod without hostPorts succeeds on any node
@@ -254,6 +262,8 @@ void validate(const cni::Request& request) {
   refuse_denied(conf.denied, conf.mappings);
 }
 
+// Maps again what CHECK misses, in the backend that the attachment has.
+// \throws as add().
 cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const Conf conf = Conf::parse(request);
   const auto previous = request.prev_result();
@@ -270,6 +280,8 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   repair.part([&] { require_route_localnet(link); }, [&] { enable_route_localnet(link); });
   return result;
 }
+
+}  // namespace
 
 extern constinit const cni::Plugin kPlugin{.name = "portmap",
                                            .add = add,

@@ -1,6 +1,5 @@
 // The config of bandwidth, and its arithmetic: what queues and programs are told on links of
 // several sizes. The plugin keeps no state but that in the kernel (see rtnetlink.cc).
-#include "plugins/bandwidth/bandwidth.h"
 #include "plugins/bandwidth/conf.h"
 #include "plugins/bandwidth/edt_program.h"
 #include "plugins/bandwidth/queue.h"
@@ -36,7 +35,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto request = fuzz::request_in(fuzz::text_of(data, size));
   if (!request) return 0;
   DelConf::parse(*request);  // whatever the config
-  fuzz::takes(*request, bandwidth::validate);
+  fuzz::takes(*request, bandwidth::kPlugin.validate);
   std::optional<Conf> conf;
   if (!fuzz::accepts([&] { conf = Conf::parse(*request); })) return 0;
   for (const unsigned mtu : {0U, 1500U, 65535U, 0xffffffffU}) plan(*conf, mtu);

@@ -1,6 +1,5 @@
 // The config of host-local.
 #include "plugins/host-local/conf.h"
-#include "plugins/host-local/host_local.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/plugin_conf.h"
 
@@ -9,7 +8,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto request = fuzz::request_in(fuzz::text_of(data, size));
   if (!request) return 0;
   fuzz::accepts([&] { host_local::data_dir_from(*request); });
-  fuzz::takes(*request, host_local::validate);
+  fuzz::takes(*request, host_local::kPlugin.validate);
   fuzz::accepts([&] {
     const auto conf = host_local::Conf::parse(*request);
     require(!conf.data_dir.empty() && !conf.sets.empty(), "there is something to give out");

@@ -1,12 +1,11 @@
 // The config of loopback.
-#include "plugins/loopback/loopback.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/plugin_conf.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto request = fuzz::request_in(fuzz::text_of(data, size));
   if (!request) return 0;
-  fuzz::takes(*request, loopback::validate);
-  fuzz::accepts([&] { loopback::gc(*request); });
+  fuzz::takes(*request, loopback::kPlugin.validate);
+  fuzz::accepts([&] { loopback::kPlugin.gc(*request); });
   return 0;
 }

@@ -2,7 +2,17 @@
 
 #include <optional>
 
+#include "libcni/plugin/plugin.h"
 #include "libcni/plugin/request.h"
+
+// clang-format off
+namespace bandwidth { extern const cni::Plugin kPlugin; }
+namespace bridge { extern const cni::Plugin kPlugin; }
+namespace host_local { extern const cni::Plugin kPlugin; }
+namespace loopback { extern const cni::Plugin kPlugin; }
+namespace portmap { extern const cni::Plugin kPlugin; }
+namespace static_ipam { extern const cni::Plugin kPlugin; }
+// clang-format on
 
 namespace fuzz {
 

@@ -1,7 +1,6 @@
 // The config of portmap, and what of it does not depend on the node: claims, tables, and rules.
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/iptables_rules.h"
-#include "plugins/portmap/portmap.h"
 #include "plugins/portmap/state.h"
 #include "plugins/portmap/table.h"
 #include "tests/fuzz/fuzz.h"
@@ -40,7 +39,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto request = fuzz::request_in(fuzz::text_of(data, size));
   if (!request) return 0;
   const auto readable = readable_mappings(*request);  // whatever the config
-  if (!fuzz::takes(*request, portmap::validate)) return 0;
+  if (!fuzz::takes(*request, portmap::kPlugin.validate)) return 0;
   const Conf conf = Conf::parse(*request);
   for (const Mapping& one : conf.mappings) {
     require(one.host_port != 0 && one.container_port != 0, "a port is not 0");

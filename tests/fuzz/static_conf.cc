@@ -1,17 +1,16 @@
 // The config of static, and with it ADD and CHECK, which look at nothing else.
 #include <nlohmann/json.hpp>
 
-#include "plugins/static/static_ipam.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/plugin_conf.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto request = fuzz::request_in(fuzz::text_of(data, size));
   if (!request) return 0;
-  fuzz::accepts([&] { static_ipam::check(*request); });
-  if (!fuzz::takes(*request, static_ipam::validate)) return 0;
+  fuzz::accepts([&] { static_ipam::kPlugin.check(*request); });
+  if (!fuzz::takes(*request, static_ipam::kPlugin.validate)) return 0;
   cni::Undo undo;
-  const cni::Result result = static_ipam::add(*request, undo);
+  const cni::Result result = static_ipam::kPlugin.add(*request, undo);
   undo.commit();
   fuzz::accepts([&] {
     const nlohmann::json printed = cni::to_json(result, request->version);

@@ -8,8 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "libcni/plugin/plugin.h"
 #include "libcni/plugin/request.h"
 #include "plugins/host-local/store.h"
+
+namespace host_local {
+
+extern const cni::Plugin kPlugin;
+
+}  // namespace host_local
 
 namespace host_local::test {
 

@@ -1,5 +1,3 @@
-#include "plugins/host-local/host_local.h"
-
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -28,7 +26,7 @@ const std::string kDual =
 
 cni::Result run_add(const cni::Request& request) {
   cni::Undo undo;
-  cni::Result result = add(request, undo);
+  cni::Result result = kPlugin.add(request, undo);
   undo.commit();
   return result;
 }
@@ -53,13 +51,13 @@ TEST_CASE("ADD: one address out of each set, with routes and DNS; DEL frees both
   CHECK(dir.read("net/10.1.2.2") == "ctr\r\neth0");
   CHECK(dir.read("net/last_reserved_ip.0") == "10.1.2.2");
   CHECK(dir.read("net/last_reserved_ip.1") == "2001:db8:1::2");
-  CHECK_NOTHROW(check(req));
-  del(req);
+  CHECK_NOTHROW(kPlugin.check(req));
+  kPlugin.del(req);
   CHECK(reserved(dir) == "");
   CHECK(indexed(dir) == 0);
   CHECK(dir.has("net/last_reserved_ip.0"));
-  CHECK_NOTHROW(del(req));
-  CHECK(error_of([&] { check(req); }) ==
+  CHECK_NOTHROW(kPlugin.del(req));
+  CHECK(error_of([&] { kPlugin.check(req); }) ==
         "999 host-local: Failed to find address added by container ctr");
 }
 
@@ -86,7 +84,7 @@ TEST_CASE("ADD: the reservation is undone when the result cannot be written") {
                                     {"CNI_PATH", "/none"}},
                                    in[0],
                                    full};
-  CHECK(cni::run({.name = "host-local", .add = add}, invocation) == 1);
+  CHECK(cni::run(kPlugin, invocation) == 1);
   CHECK(dir.has("net/last_reserved_ip.1"));  // it was that far
   CHECK(reserved(dir) == "");
   CHECK(indexed(dir) == 0);
@@ -101,7 +99,7 @@ TEST_CASE("ADD: two networks of one container do not know of each other") {
   two.network = "net2";
   CHECK(first_ip(one) == "10.1.2.2/29");
   CHECK(first_ip(two) == "10.1.2.2/29");
-  del(one);
+  kPlugin.del(one);
   CHECK(reserved(dir, "net") == "");
   CHECK(reserved(dir, "net2") == "10.1.2.2");
 }
@@ -110,7 +108,7 @@ TEST_CASE("ADD: white space around the container ID is trimmed") {
   const TempDir dir;
   run_add(request(conf_of(dir, kSmall), " ctr\n"));
   CHECK(dir.read("net/10.1.2.2") == "ctr\r\neth0");
-  del(request(conf_of(dir, kSmall), "ctr"));
+  kPlugin.del(request(conf_of(dir, kSmall), "ctr"));
   CHECK(reserved(dir) == "");
 }
 
@@ -126,34 +124,34 @@ TEST_CASE("ADD: requested addresses come from CNI_ARGS, args and runtimeConfig")
 TEST_CASE("DEL: needs no valid config and makes no directory") {
   const TempDir dir;
   run_add(request(conf_of(dir, kSmall)));
-  SUBCASE("broken range") { del(request(conf_of(dir, R"("subnet": "10.1.2.0/99")"))); }
-  SUBCASE("ranges of the wrong type") { del(request(conf_of(dir, R"("ranges": "x")"))); }
-  SUBCASE("no range") { del(request(conf_of(dir, R"("type": "host-local")"))); }
-  SUBCASE("broken CNI_ARGS") { del(request(conf_of(dir, kSmall), "ctr", "what?")); }
+  SUBCASE("broken range") { kPlugin.del(request(conf_of(dir, R"("subnet": "10.1.2.0/99")"))); }
+  SUBCASE("ranges of the wrong type") { kPlugin.del(request(conf_of(dir, R"("ranges": "x")"))); }
+  SUBCASE("no range") { kPlugin.del(request(conf_of(dir, R"("type": "host-local")"))); }
+  SUBCASE("broken CNI_ARGS") { kPlugin.del(request(conf_of(dir, kSmall), "ctr", "what?")); }
   SUBCASE("broken prevResult") {
-    del(request(conf_of(dir, kSmall, R"("prevResult": {"ips": "x"}, )")));
+    kPlugin.del(request(conf_of(dir, kSmall, R"("prevResult": {"ips": "x"}, )")));
   }
   SUBCASE("overlapping sets") {
-    del(request(
+    kPlugin.del(request(
         conf_of(dir, R"("subnet": "10.1.2.0/24", "ranges": [[{"subnet": "10.1.2.0/24"}]])")));
   }
   CHECK(reserved(dir) == "");
 
   auto elsewhere = request(conf_of(dir, kSmall));
   elsewhere.network = "other";
-  del(elsewhere);
+  kPlugin.del(elsewhere);
   CHECK_FALSE(fs::exists(dir.path("other")));
-  CHECK(error_of([&] { check(elsewhere); }) != "");
-  CHECK(error_of([&] { status(elsewhere); }) == "");
-  gc(request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments": [], )")));
+  CHECK(error_of([&] { kPlugin.check(elsewhere); }) != "");
+  CHECK(error_of([&] { kPlugin.status(elsewhere); }) == "");
+  kPlugin.gc(request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments": [], )")));
   CHECK_FALSE(fs::exists(dir.path("other")));
 }
 
 TEST_CASE("DEL: a config without ipam, or with a wrong dataDir, is no error") {
-  CHECK_NOTHROW(del(request(R"({"cniVersion": "1.1.0", "name": "no-such-net-of-ours"})")));
+  CHECK_NOTHROW(kPlugin.del(request(R"({"cniVersion": "1.1.0", "name": "no-such-net-of-ours"})")));
   CHECK_NOTHROW(
-      del(request(R"({"cniVersion": "1.1.0", "name": "no-such-net-of-ours", "ipam": 3})")));
-  CHECK_NOTHROW(del(request(
+      kPlugin.del(request(R"({"cniVersion": "1.1.0", "name": "no-such-net-of-ours", "ipam": 3})")));
+  CHECK_NOTHROW(kPlugin.del(request(
       R"({"cniVersion": "1.1.0", "name": "no-such-net-of-ours", "ipam": {"dataDir": 7}})")));
 }
 
@@ -161,7 +159,8 @@ TEST_CASE("DEL: prevResult leads to a reservation that the reference made") {
   const TempDir dir;
   dir.write("net/10.1.2.2", "ctr\r\neth0");
   dir.write("net/10.1.2.3", "ctr2\r\neth0");
-  del(request(conf_of(dir, kSmall,
+  kPlugin.del(
+      request(conf_of(dir, kSmall,
                       R"("prevResult": {"cniVersion": "1.1.0", "ips": [{"address": "10.1.2.2/29"},
                           {"address": "10.1.2.3/29"}]}, )")));
   CHECK(reserved(dir) == "10.1.2.3");
@@ -191,12 +190,12 @@ TEST_CASE("state: whatever file is cut at whatever byte, DEL succeeds and the ne
     fs::resize_file(dir.path("net/" + name), size);
     const auto other = request(conf_of(dir, kDual), "other");
     CHECK(run_add(other).ips.size() == 2);
-    del(req);
-    CHECK(error_of([&] { check(req); }) != "");
+    kPlugin.del(req);
+    CHECK(error_of([&] { kPlugin.check(req); }) != "");
     CHECK(indexed(dir) == 2);
     CHECK(run_add(req).ips.size() == 2);
-    del(req);
-    del(other);
+    kPlugin.del(req);
+    kPlugin.del(other);
     CHECK(reserved(dir) == "");
   }
 }
@@ -213,14 +212,14 @@ TEST_CASE("GC: frees what no valid attachment has, in this network") {
   dir.write("net/10.1.2.80", "gone");
   dir.write("net/10.1.2.81", "b\r\neth1");
   dir.write("net/.new", "half");
-  gc(request(conf_of(dir, kDual, R"("cni.dev/valid-attachments":
+  kPlugin.gc(request(conf_of(dir, kDual, R"("cni.dev/valid-attachments":
       [{"containerID": "b", "ifname": "eth0"}], )")));
   // 10.1.2.77, .78 and .80 are no leases, as far as can be told.
   CHECK(reserved(dir) == "10.1.2.3 10.1.2.77 10.1.2.78 10.1.2.79 10.1.2.80 2001:db8:1::3");
   CHECK(reserved(dir, "net2") == "10.1.2.2");
   CHECK(indexed(dir) == 4);  // with the bare records, which it found
   CHECK_FALSE(dir.has("net/.new"));
-  gc(request(conf_of(dir, "\"x\": 1", R"("cni.dev/attachments": [], )")));
+  kPlugin.gc(request(conf_of(dir, "\"x\": 1", R"("cni.dev/attachments": [], )")));
   CHECK(reserved(dir) == "10.1.2.77 10.1.2.78 10.1.2.79 10.1.2.80");
 }
 
@@ -237,18 +236,18 @@ TEST_CASE("GC: of a store that two machines use it frees what this one has") {
     store.reserve(test::ip("10.1.2.5"), {"theirs", "eth0"});
   }
   dir.write("net/10.1.2.6", "reference\r\neth0");
-  gc(request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments": [], )")));
+  kPlugin.gc(request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments": [], )")));
   CHECK(reserved(dir) == "10.1.2.5 10.1.2.6");
 }
 
 TEST_CASE("GC: a malformed list frees nothing and fails, a missing one frees nothing") {
   const TempDir dir;
   run_add(request(conf_of(dir, kSmall)));
-  CHECK_NOTHROW(gc(request(conf_of(dir, kSmall))));
+  CHECK_NOTHROW(kPlugin.gc(request(conf_of(dir, kSmall))));
   for (const char* list : {R"("cni.dev/valid-attachments": "all", )",
                            R"("cni.dev/valid-attachments": [{"containerID": "x"}], )",
                            R"("cni.dev/valid-attachments": [null], )"}) {
-    CHECK(error_of([&] { gc(request(conf_of(dir, kSmall, list))); }).starts_with("7 "));
+    CHECK(error_of([&] { kPlugin.gc(request(conf_of(dir, kSmall, list))); }).starts_with("7 "));
   }
   CHECK(reserved(dir) == "10.1.2.2");
 }
@@ -257,25 +256,28 @@ TEST_CASE("STATUS: fails with 50 when a set is used up and nothing of it can be 
   const TempDir dir;
   const auto req = request(conf_of(dir, kSmall));
   for (const char* id : {"a", "b", "c", "d"}) run_add(request(conf_of(dir, kSmall), id));
-  CHECK_NOTHROW(status(req));
+  CHECK_NOTHROW(kPlugin.status(req));
   run_add(request(conf_of(dir, kSmall), "e"));
-  CHECK(error_of([&] { status(req); }) ==
+  CHECK(error_of([&] { kPlugin.status(req); }) ==
         "50 no IP addresses available in range set: 10.1.2.1-10.1.2.6 (5 of 5 used)");
   dir.write("net/10.1.2.4", "");
-  CHECK(error_of([&] { status(req); }).starts_with("50 "));  // noted for a living owner
-  del(request(conf_of(dir, kSmall), "c"));
+  CHECK(error_of([&] { kPlugin.status(req); }).starts_with("50 "));  // noted for a living owner
+  kPlugin.del(request(conf_of(dir, kSmall), "c"));
   dir.write("net/10.1.2.4", "");
-  CHECK(error_of([&] { status(req); }).starts_with("50 "));  // an operator's, as far as can be told
-  dir.write("net/10.1.2.4", "torn\r\n");
-  CHECK_NOTHROW(status(req));
   CHECK(error_of([&] {
-          status(request(conf_of(dir, R"("subnet": "10.0.0.0/31")")));
+          kPlugin.status(req);
+        }).starts_with("50 "));  // an operator's, as far as can be told
+  dir.write("net/10.1.2.4", "torn\r\n");
+  CHECK_NOTHROW(kPlugin.status(req));
+  CHECK(error_of([&] {
+          kPlugin.status(request(conf_of(dir, R"("subnet": "10.0.0.0/31")")));
         }).starts_with("7 "));
 }
 
 TEST_CASE("STATUS: two IPv6 sets of 2^64 addresses are not counted through") {
   const TempDir dir;
-  CHECK_NOTHROW(status(request(conf_of(dir, R"("ranges": [[{"subnet": "2001:db8::/32"}]])"))));
+  CHECK_NOTHROW(
+      kPlugin.status(request(conf_of(dir, R"("ranges": [[{"subnet": "2001:db8::/32"}]])"))));
 }
 
 }  // namespace host_local

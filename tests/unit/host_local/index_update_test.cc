@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "plugins/host-local/host_local.h"
 #include "plugins/host-local/stale.h"
 #include "tests/unit/host_local/fixture.h"
 
@@ -34,7 +33,7 @@ class Network {
     std::string out;
     const std::string error = error_of([&] {
       cni::Undo undo;
-      out = host_local::add(req, undo).ips.at(0).cidr.str();
+      out = kPlugin.add(req, undo).ips.at(0).cidr.str();
       undo.commit();
     });
     return error.empty() ? out : error;
@@ -44,10 +43,10 @@ class Network {
         prev.empty()
             ? ""
             : R"("prevResult": {"cniVersion": "1.1.0", "ips": [{"address": ")" + prev + "\"}]}, ";
-    host_local::del(request(conf_of(dir, kSmall, rest), id));
+    kPlugin.del(request(conf_of(dir, kSmall, rest), id));
   }
   void gc() const {
-    host_local::gc(request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments":
+    kPlugin.gc(request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments":
         [{"containerID": "ref", "ifname": "eth0"}, {"containerID": "a", "ifname": "eth0"}], )")));
   }
   /// Makes the file of a reservation, or writes over it, which leaves the directory as it is.
@@ -142,7 +141,7 @@ TEST_CASE("index: ADD, DEL, GC and the undo of an ADD leave the index complete")
   net.put("10.1.2.4", "ref\r\neth0");
   {
     cni::Undo undo;
-    add(request(conf_of(net.dir, kSmall), "undone"), undo);
+    kPlugin.add(request(conf_of(net.dir, kSmall), "undone"), undo);
     CHECK(net.is_complete());
   }
   CHECK(net.is_complete());
