@@ -17,7 +17,7 @@ namespace netlink::nf {
 namespace {
 
 constexpr int kMostCommits = 10;
-constexpr int kMostDumps = 5;
+constexpr int kMostDumps = 20;
 constexpr int kMostPlans = 5;
 constexpr int kGrowing = 5;  // milliseconds
 
@@ -273,20 +273,49 @@ std::vector<Bytes> NfSocket::raw_table_rules(TableFamily family, std::string_vie
   return found;
 }
 
+std::uint32_t NfSocket::generation() {
+  std::vector<Message> request;
+  request.push_back(nf_tables_message(NFT_MSG_GETGEN, 0, TableFamily::kUnspec));
+  std::uint32_t out = 0;
+  ask(std::move(request), "get the generation of nf_tables",
+      [&](std::size_t, const Attributes& answer) { out = answer.be32(NFTA_GEN_ID); });
+  return out;
+}
+
+// nf_tables_commit() counts a generation, then takes the elements out one by one. A dump that
+// begins in between is not marked as interrupted; from its second message on it can miss elements,
+// because it continues by their number. An empty batch waits for the mutex of the commit.
+std::uint32_t NfSocket::settled_generation() {
+  const std::uint32_t out = generation();
+  std::vector<std::uint8_t> bytes;
+  append(bytes, batch_boundary(NFNL_MSG_BATCH_BEGIN), ++sequence_);
+  append(bytes, batch_boundary(NFNL_MSG_BATCH_END), ++sequence_);
+  transmit(bytes, "wait for commits to nf_tables");
+  return out;
+}
+
 std::vector<Element> NfSocket::all_elements(const SetId& set) {
   std::vector<Element> found;
+  std::size_t messages = 0;
+  const auto start = [&] {
+    found.clear();
+    messages = 0;
+  };
   const auto keep = [&](const Attributes& attributes) {
+    ++messages;
     std::vector<Element> more = decode_elements(attributes);
     std::move(more.begin(), more.end(), std::back_inserter(found));
   };
   const Message request = encode_query(set, std::nullopt);
+  std::uint32_t before = settled_generation();
   const auto is_whole = [&](bool interrupted) {
-    if (interrupted) return false;
-    if (!any_twice(found)) return true;
+    const bool ordered = !interrupted && !any_twice(found);
+    if (ordered && (messages <= 1 || generation() == before)) return true;
     pause_ms(kGrowing);
+    before = settled_generation();
     return false;
   };
-  list({cat("list elements '", set.str(), "'"), request, [&] { found.clear(); }, keep, is_whole});
+  list({cat("list elements '", set.str(), "'"), request, start, keep, is_whole});
   return found;
 }
 

@@ -84,6 +84,10 @@ class NfSocket {
   /// the objects with the index of their request.
   void ask(std::vector<Message> requests, const std::string& operation,
            const std::function<void(std::size_t, const Attributes&)>& on_answer);
+  /// Counts the commits of all writers; 0 without nf_tables.
+  std::uint32_t generation();
+  /// The same, after the end of each commit that it counts.
+  std::uint32_t settled_generation();
   struct Listing;
   /// Dumps until nothing changed meanwhile, a few times.
   void list(const Listing& listing);
