@@ -201,13 +201,14 @@ PARSERS = [
      chained('§{"type": "portmap", "capabilities": {"portMappings": true}, '
              '"externalSetMarkChain": "X", "conditionsV4": ["ip saddr 192.0.2.1"]}'),
      ["error: plugins[1]: iptables backend was requested but configuration contains "
-      "nftables-specific options [conditionsV4]"]),
+      "nftables-specific options [conditionsV4]; iptables because of externalSetMarkChain"]),
     ("a rate without a burst",
      chained('{"type": "bandwidth", "ingressRate": §8000}'),
      ["error: plugins[1].ingressRate: if rate is set, burst must also be set: 8000"]),
     ("a chained plugin that is the first",
      network('§{"type": "portmap", "capabilities": {"portMappings": true}}'),
-     ["error: plugins[0]: must be called as chained plugin"]),
+     ["error: plugins[0]: must be called as chained plugin; no prevResult: portmap follows the plugin that assigns "
+      "the pod's addresses"]),
     ("two addresses of a family in 0.2.0",
      ipam('"static", "addresses": [{"address": "10.1.2.3/24"}, {"address": "10.1.2.4/24"}]')
      .replace("1.1.0", "0.2.0").replace('"ipam": {', '"ipam": §{'),
