@@ -59,12 +59,12 @@ def parse():
     parser.add_argument("--plugins", metavar="DIR", default=OURS, help="instead of ours")
     parser.add_argument("--netavark", metavar="PROGRAM")
     parser.add_argument("--only", metavar="PART,...", type=parts_of, default=PARTS)
-    parser.add_argument("--json", metavar="FILE", help="stores what was measured")
+    parser.add_argument("--json", metavar="FILE", type=os.path.abspath, help="stores what was measured")
     parser.add_argument("--from", metavar="FILE", dest="stored", help="shows what was stored")
     parser.add_argument("--quantile", type=float, default=0.5,
                         help="to show instead of the median: 0.1 tells more of a busy machine")
-    parser.add_argument("--plots", metavar="DIR", help="draws it")
-    parser.add_argument("--tables", metavar="FILE", nargs="+", default=(),
+    parser.add_argument("--plots", metavar="DIR", type=os.path.abspath, help="draws it")
+    parser.add_argument("--tables", metavar="FILE", nargs="+", type=os.path.abspath, default=(),
                         help="writes the tables into them")
     parser.add_argument("--short", action="store_true", help="as a test")
     parser.add_argument("--sizes", action="store_true", help="which looks at the files' sizes, too")

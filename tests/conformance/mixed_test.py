@@ -61,7 +61,7 @@ class Mixed(suite.NodeTest):
                       directory=directory, **options)
         self.assertEqual((outcome.status, outcome.stdout), (0, ""), str(outcome))
 
-    @suite.cases(CASES)
+    @suite.cases(suite.sampled(CASES))
     def nothing_is_left_when(self, case):
         first, second, conf, version, prev = case
         conf = {"cniVersion": version, "name": "net1", **conf}

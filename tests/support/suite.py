@@ -58,6 +58,12 @@ class NodeTest(unittest.TestCase):
             self.fail("\n       ".join([what or "the state differs:", *lines[:30], *more]))
 
 
+def sampled(table):
+    """One row in PATCHBAY_SWEEP_STEP, at most in 3, of a table of combinations: PATCHBAY_SWEEP_OFFSET says which."""
+    step = min(int(os.environ.get("PATCHBAY_SWEEP_STEP", "1")), 3)
+    return table[int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "0")) % step::step]
+
+
 def cases(table):
     """Decorates a test method that is run once per row of table, a list of (name, row)."""
     def decorate(function):
