@@ -12,7 +12,6 @@ namespace {
 using cni::cat;
 using cni::Words;
 using netlink::nf::NfSocket;
-using plugins::XtablesVariant;
 using plugins::xt::nat;
 using plugins::xt::Tables;
 
