@@ -6,7 +6,6 @@
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
-#include "libcni/plugin/repair.h"
 #include "libcni/plugin/request.h"
 #include "netlink/nf/socket.h"
 #include "plugins/bridge/check.h"
@@ -188,7 +187,7 @@ void gc(const cni::Request& request) {
   each.finish();
 }
 
-// \throws cni::Error(kPluginUnavailable) naming what is missing on this node for an ADD.
+// \throws cni::Error(kPluginUnavailable) naming the part that ADD needs and the node lacks.
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   require_rights(request, conf);
