@@ -25,7 +25,8 @@ struct Range {
     const auto* const head = reinterpret_cast<const nlmsghdr*>(message.data());
     if (!mnl_nlmsg_ok(head, static_cast<int>(message.size()))) return;
     at = static_cast<const char*>(mnl_nlmsg_get_payload_offset(head, fixed));
-    const auto* const tail = static_cast<const char*>(mnl_nlmsg_get_payload_tail(head));
+    // mnl_nlmsg_get_payload_tail() rounds a length that is not aligned up, past the message.
+    const auto* const tail = reinterpret_cast<const char*>(head) + head->nlmsg_len;
     size = at < tail ? static_cast<std::size_t>(tail - at) : 0;
   }
   explicit Range(const nlattr* one)
