@@ -190,9 +190,11 @@ std::vector<Element> decode_elements(const Attributes& attributes) {
   for (const Attribute& one : attributes.nested(NFTA_SET_ELEM_LIST_ELEMENTS)) {
     if (one.type != NFTA_LIST_ELEM) continue;
     const Attributes element = one.nested();
-    out.push_back({value_in(element, NFTA_SET_ELEM_KEY), value_in(element, NFTA_SET_ELEM_DATA),
-                   text_in(element.find(NFTA_SET_ELEM_USERDATA).value, kUserdataComment),
-                   verdict_in(element.nested(NFTA_SET_ELEM_DATA))});
+    Element read{value_in(element, NFTA_SET_ELEM_KEY), value_in(element, NFTA_SET_ELEM_DATA),
+                 text_in(element.find(NFTA_SET_ELEM_USERDATA).value, kUserdataComment)};
+    // Of both the kernel takes the value (nft_data_init in net/netfilter/nf_tables_api.c).
+    if (read.data.empty()) read.verdict = verdict_in(element.nested(NFTA_SET_ELEM_DATA));
+    out.push_back(std::move(read));
   }
   return out;
 }
