@@ -5,11 +5,14 @@ import os
 import subprocess
 
 from installed import FLOOR, installed
-from support.plugin import OURS, REFERENCE, has_reference
+from support.plugin import OURS, REFERENCE, ROOT, has_reference
 from support.world import CLONE_NEWNET, CLONE_NEWNS, MS_BIND, World, mount, run, setns, unshare
 
 #: Where the bench's own programs are: they are built with the plugins.
 PROGRAMS = OURS
+#: A build with musl has none of its own: it needs threads.
+RUNNER = next((file for file in (f"{OURS}/bench_runner", f"{ROOT}/build/release/bin/bench_runner")
+               if os.path.exists(file)), "bench_runner")
 MBIT = 1_000_000
 BRIDGES = 4  # a bridge takes 1023 ports
 HOST_PORT = 10_000
@@ -64,7 +67,7 @@ class Subject:
         self.mounts = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         self.pods = 0
         self.runner = subprocess.Popen(
-            [os.path.join(PROGRAMS, "bench_runner"), "/run/bench/state"], stdin=subprocess.PIPE,
+            [RUNNER, "/run/bench/state"], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, env=os.environ | environment)
         self.own = 0  # KiB that the runner used
 
