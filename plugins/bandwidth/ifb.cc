@@ -86,15 +86,12 @@ Link ensure_ifb(RouteSocket& host, const cni::Request& request, unsigned mtu) {
             cni::ifb_names(request.network, request.container_id, request.ifname).front(),
             "': another link has this name"));
   }
-  Link made;
-  made.name = place.free_name;
-  std::vector<netlink::Request> requests;
-  requests.push_back(netlink::add(
-      netlink::NewLink{.kind = "ifb", .name = made.name, .mtu = mtu, .tx_queue_length = 0}));
-  requests.push_back(netlink::without_link_local(made));
-  requests.push_back(netlink::set_link(made, change));
-  host.send(requests);
-  return host.get(made.name);
+  // Alone: the kernel goes on after a failure, and what follows would be done to another's link.
+  host.send(netlink::add(
+      netlink::NewLink{.kind = "ifb", .name = place.free_name, .mtu = mtu, .tx_queue_length = 0}));
+  const Link made = host.get(place.free_name);
+  host.send({netlink::without_link_local(made), netlink::set_link(made, change)});
+  return made;
 }
 
 void redirect(RouteSocket& host, const Link& outside, const Link& ifb) {
