@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "netlink/types/error.h"
 
@@ -26,11 +27,17 @@ void put_end(Message& message, const VethEnd& end, unsigned mtu) {
   if (end.master != 0) message.put_u32(IFLA_MASTER, static_cast<std::uint32_t>(end.master));
 }
 
+// Of these IFLA_LINK is the link below, not the other end.
+bool has_parent(std::string_view kind) {
+  return kind == "macvlan" || kind == "ipvlan" || kind == "vlan";
+}
+
 void decode_link_info(Link& link, const Attributes& info) {
   link.kind = info.text(IFLA_INFO_KIND);
   const Attributes port = info.nested(IFLA_INFO_SLAVE_DATA);
   link.hairpin = port.find(IFLA_BRPORT_MODE).u8() != 0;
   link.isolated = port.find(IFLA_BRPORT_ISOLATED).u8() != 0;
+  link.data = data_of(link.kind, info.nested(IFLA_INFO_DATA));
   if (link.kind != "bridge") return;
   const Attributes bridge = info.nested(IFLA_INFO_DATA);
   link.vlan_filtering = bridge.find(IFLA_BR_VLAN_FILTERING).u8() != 0;
@@ -118,6 +125,10 @@ Link decode_link(const Reply& reply) {
   link.loopback = (head.ifi_flags & IFF_LOOPBACK) != 0;
   link.promiscuous = (head.ifi_flags & IFF_PROMISC) != 0;
   for (const Attribute& one : reply.attributes(sizeof head)) decode_attribute(link, one);
+  if (has_parent(link.kind)) {
+    link.parent_index = std::exchange(link.peer_index, 0);
+    link.parent_nsid = std::exchange(link.peer_nsid, std::nullopt);
+  }
   return link;
 }
 
@@ -161,7 +172,14 @@ Request add(const NewLink& spec) {
   if (spec.mac) message.put(IFLA_ADDRESS, spec.mac->bytes);
   if (spec.mtu != 0) message.put_u32(IFLA_MTU, spec.mtu);
   if (spec.tx_queue_length) message.put_u32(IFLA_TXQLEN, *spec.tx_queue_length);
-  message.nest(IFLA_LINKINFO, [&] { message.put(IFLA_INFO_KIND, spec.kind); });
+  if (spec.parent != 0) message.put_u32(IFLA_LINK, static_cast<std::uint32_t>(spec.parent));
+  if (spec.parent_nsid) {
+    message.put_u32(IFLA_LINK_NETNSID, static_cast<std::uint32_t>(*spec.parent_nsid));
+  }
+  message.nest(IFLA_LINKINFO, [&] {
+    message.put(IFLA_INFO_KIND, spec.kind);
+    put_data(message, spec.data);
+  });
   return {cat("create ", spec.kind, " '", spec.name, "'"), std::move(message)};
 }
 

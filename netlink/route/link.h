@@ -5,6 +5,7 @@
 #include <string>
 
 #include "netlink/netns.h"
+#include "netlink/route/link_data.h"
 #include "netlink/route/request.h"
 #include "netlink/types/mac.h"
 
@@ -52,6 +53,10 @@ struct Link {
   int peer_index = 0;  ///< veth: index of the other end, in that end's namespace
   /// veth: where the other end is, as RouteSocket::nsid() numbers it; absent: in this namespace.
   std::optional<int> peer_nsid = {};
+  /// macvlan, ipvlan, vlan: the index of the link that it stands on, and where that is, as of a veth.
+  int parent_index = 0;
+  std::optional<int> parent_nsid = {};
+  LinkData data = {};  ///< what only its kind has
   std::string alias = {};
   std::string qdisc = {};          ///< the kind of the root qdisc; "noqueue", where nothing waits
   bool vlan_filtering = false;     ///< bridge only
@@ -90,14 +95,18 @@ struct Veth {
 };
 Request add(const Veth& spec);
 
-/// A link to create that its kind alone describes: "ifb", "dummy" (ip-link(8)). In the socket's
-/// namespace.
+/// A link to create that is no bridge and no veth: "ifb", "dummy", "macvlan" (ip-link(8)). In the
+/// socket's namespace.
 struct NewLink {
   std::string kind, name;
   std::optional<Mac> mac = {};                        ///< absent: the kernel's choice
   unsigned mtu = 0;                                   ///< bytes; 0 is the kernel's default
   std::optional<std::uint32_t> tx_queue_length = {};  ///< packets; absent: the kernel's default
   bool up = false;
+  int parent = 0;  ///< index of the link that it is to stand on; 0 is none
+  /// Where the parent is, as RouteSocket::nsid() numbers it; absent: in the socket's namespace.
+  std::optional<int> parent_nsid = {};
+  LinkData data = {};
 };
 /// Create only: EEXIST where the name is taken.
 Request add(const NewLink& spec);

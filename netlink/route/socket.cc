@@ -171,6 +171,19 @@ std::optional<int> RouteSocket::nsid(const NetNs& ns) {
   return out;
 }
 
+int RouteSocket::ensure_nsid(const NetNs& ns) {
+  if (const auto known = nsid(ns)) return *known;
+  const rtgenmsg head{.rtgen_family = AF_UNSPEC};
+  Message message(RTM_NEWNSID, NLM_F_ACK, head);
+  message.put_u32(NETNSA_FD, static_cast<std::uint32_t>(ns.fd()));
+  message.put_struct(NETNSA_NSID, std::int32_t{-1});  // the next free one
+  const std::string operation = "give a network namespace an ID";
+  send(Request{operation, std::move(message), {EEXIST}});  // another call was quicker
+  const auto given = nsid(ns);
+  if (!given) throw Error(operation, ENOENT);
+  return *given;
+}
+
 Link RouteSocket::get(std::string_view name) {
   auto link = find(name);
   if (!link) throw Error(cat("look up link '", name, "'"), ENODEV);

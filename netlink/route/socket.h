@@ -39,6 +39,8 @@ class RouteSocket {
   /// net/core/net_namespace.c), as in Link::peer_nsid; nothing where it has none yet. It gets one
   /// when a link is shown whose other end is there: ask after that.
   std::optional<int> nsid(const NetNs& ns);
+  /// The same; gives it one where it has none (RTM_NEWNSID).
+  int ensure_nsid(const NetNs& ns);
   /// The unicast routes of all tables; for CHECK.
   std::vector<LinkRoute> routes(Family family);
   /// Whether packets of others are forwarded at all (net.ipv4.ip_forward,

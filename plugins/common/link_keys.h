@@ -78,6 +78,18 @@ constexpr auto dns_key() {
        .folded = true});
 }
 
+/// `mac`, into std::optional<Mac> mac where that is empty: what stands in CNI_ARGS is read before.
+template <class Conf>
+void read_mac(const cni::Reader& place, Conf& conf) {
+  const auto mac = mac_from(place);
+  if (!conf.mac) conf.mac = mac;
+}
+template <class Conf>
+constexpr auto mac_key(const char* description) {
+  return cni::custom<read_mac<Conf>>(
+      {.name = "mac", .description = description, .type = cni::Type::kMac, .or_empty = true});
+}
+
 /// `args.cni.mac` and `runtimeConfig.mac` of a Conf with the member `mac`.
 template <class Conf>
 struct MacKeys {

@@ -1,0 +1,51 @@
+#include "plugins/common/master.h"
+
+#include <linux/rtnetlink.h>
+
+#include <optional>
+
+#include "libcni/common/error.h"
+
+namespace plugins {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using netlink::Link;
+using netlink::LinkRoute;
+
+std::optional<LinkRoute> default_route(netlink::RouteSocket& where, netlink::Family family) {
+  std::optional<LinkRoute> best;
+  for (const LinkRoute& route : where.routes(family)) {
+    if (!route.dst.is_default() || route.table != RT_TABLE_MAIN || route.link == 0) continue;
+    if (!best || route.priority < best->priority) best = route;
+  }
+  return best;
+}
+
+}  // namespace
+
+Link find_master(netlink::RouteSocket& where, const std::string& configured) {
+  if (!configured.empty()) {
+    if (auto link = where.find(configured)) return *std::move(link);
+    throw cni::Error(Code::kInvalidConfig,
+                     cat("master: failed to lookup master \"", configured, "\": Link not found"));
+  }
+  for (const auto family : netlink::kFamilies) {
+    const auto route = default_route(where, family);
+    if (!route) continue;
+    if (auto link = where.find(route->link)) return *std::move(link);
+  }
+  throw cni::Error(Code::kInternal, "no default route interface found",
+                   "the config names no master: set \"master\", or add a default route");
+}
+
+void require_mtu(unsigned mtu, const Link& master) {
+  if (mtu <= master.mtu) return;
+  throw cni::Error(Code::kInvalidConfig,
+                   cat("invalid MTU ", mtu, ", must be [0, master MTU(", master.mtu, ")]"),
+                   cat("mtu: '", master.name, "' carries no larger packets"));
+}
+
+}  // namespace plugins

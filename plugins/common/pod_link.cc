@@ -1,0 +1,226 @@
+#include "plugins/common/pod_link.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <vector>
+
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
+#include "libcni/plugin/ipam.h"
+#include "libcni/plugin/privileges.h"
+#include "plugins/common/addresses.h"
+#include "plugins/common/owned_links.h"
+
+namespace plugins {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using netlink::Capability;
+using netlink::Link;
+using netlink::NetNs;
+using netlink::RouteSocket;
+
+// Where runtimes and ip-netns(8) keep the namespaces of pods.
+constexpr const char* kNamespaces = "/run/netns";
+
+NetNs open_with_rights(const cni::Request& request) {
+  NetNs ns = cni::open_netns(request);
+  cni::require_capabilities(request, {Capability::kSysAdmin});
+  if (request.command != cni::Command::kCheck) {
+    cni::require_capabilities(request, {Capability::kNetAdmin});
+  }
+  return ns;
+}
+
+bool is_of(const Link& link, const cni::Request& request) {
+  return link.alias.starts_with(owner_of(request).prefix());
+}
+
+bool is_of_another(const Link& link, const cni::Request& request) {
+  return cni::OwnerTag::is_tag(link.alias) && !is_of(link, request);
+}
+
+// Stands in undo before the interface is created: an answer of the kernel that got lost must not leave
+// one behind. No link had the name before.
+struct RemovePodLink {
+  NetNs ns;
+  std::string name, kind;
+  void operator()() const {
+    RouteSocket pod(ns);
+    const auto link = pod.find(name);
+    if (link && link->kind == kind) pod.send(netlink::remove_link(*link));
+  }
+  std::string describe() const { return cat("remove '", name, "'"); }
+};
+
+// The pod's links of that kind which DEL removes: by the alias, else CNI_IFNAME, which the reference
+// plugin made or an ADD that was killed. A pod may have renamed it and cleared its alias: if it has one
+// link of that kind on a link of the node, which only the node can give it, it is that one.
+std::vector<Link> removable(RouteSocket& pod, const cni::Request& request, std::string_view kind) {
+  const auto links = pod.links_of_kind(kind);
+  std::vector<Link> out;
+  for (const Link& link : links) {
+    const bool is_named = link.name == request.ifname && !is_of_another(link, request);
+    if (is_of(link, request) || is_named) out.push_back(link);
+  }
+  if (!out.empty()) return out;
+  std::copy_if(links.begin(), links.end(), std::back_inserter(out), [&](const Link& link) {
+    return link.parent_nsid == pod.nsid(NetNs::current()) && link.parent_nsid;
+  });
+  if (out.size() != 1 || is_of_another(out.front(), request)) out.clear();
+  return out;
+}
+
+void remove_pod_link(const cni::Request& request, std::string_view kind) {
+  const cni::Phase phase("link");
+  const auto ns = NetNs::find(request.netns);
+  if (!ns) return;
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  RouteSocket pod(*ns);
+  for (const Link& link : removable(pod, request, kind)) pod.send(netlink::remove_link(link));
+}
+
+void release(const cni::Request& request) {
+  cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kDel);
+}
+
+// Of one namespace.
+void collect_in(const NetNs& ns, std::string_view kind, const std::string& network,
+                const std::vector<std::string>& kept) {
+  RouteSocket pod(ns);
+  for (const Link& link : pod.links_of_kind(kind)) {
+    if (!link.alias.starts_with(network)) continue;
+    const bool keep = std::any_of(kept.begin(), kept.end(), [&](const std::string& prefix) {
+      return link.alias.starts_with(prefix);
+    });
+    if (!keep) pod.send(netlink::remove_link(link));
+  }
+}
+
+}  // namespace
+
+Sides::Sides(const cni::Request& the_request)
+    : request(the_request), pod_ns(open_with_rights(the_request)), pod(pod_ns) {}
+
+void set_parent(Sides& sides, netlink::NewLink& spec, const Link& parent, bool in_pod) {
+  spec.parent = parent.index;
+  // Sent into the pod's namespace: sent into the node's, a kernel before 6.13 would look for CNI_IFNAME
+  // among the node's links (rtnl_newlink() in net/core/rtnetlink.c).
+  if (!in_pod) spec.parent_nsid = sides.pod.ensure_nsid(NetNs::current());
+}
+
+void expect_pod_link(Sides& sides, std::string_view kind, cni::Undo& undo) {
+  const std::string& name = sides.request.ifname;
+  if (sides.pod.find(name)) {
+    throw cni::Error(Code::kInternal, cat("failed to create ", kind, " '", name, "': file exists"),
+                     "the pod has an interface with this name: delete it, or use another "
+                     "CNI_IFNAME");
+  }
+  undo.add(RemovePodLink{sides.pod_ns, name, std::string(kind)});
+}
+
+Link create_pod_link(Sides& sides, netlink::NewLink spec, cni::Undo& undo) {
+  const cni::Phase phase("link");
+  spec.name = sides.request.ifname;
+  expect_pod_link(sides, spec.kind, undo);
+  cni::during(cat("failed to create ", spec.kind),
+              [&] { sides.pod.send(netlink::add(spec)); });
+  return sides.pod.get(spec.name);
+}
+
+cni::Result attach_pod_link(Sides& sides, const Link& link, const std::string& ipam_type,
+                            const AddressOptions& options, cni::Undo& undo) {
+  sides.pod.send(netlink::set_link(link, {.alias = owner_of(sides.request).text}));
+  cni::Result result;
+  if (ipam_type.empty()) {
+    sides.pod.send(netlink::set_link(link, {.up = true}));
+  } else {
+    cni::Result addresses = request_addresses(sides.request, ipam_type, 0, undo);
+    result.ips = std::move(addresses.ips);
+    result.routes = std::move(addresses.routes);
+    result.dns = std::move(addresses.dns);
+  }
+  result.interfaces = {describe(link, sides.request.netns)};
+  if (!ipam_type.empty()) configure_interface({sides.pod, sides.pod_ns, link}, result, options);
+  return result;
+}
+
+void delete_pod_link(const cni::Request& request, std::string_view kind) {
+  cni::BestEffort each;
+  std::string ipam_type;
+  each("release the addresses", [&] { ipam_type = cni::ipam_type(request); });
+  const bool over_the_link = ipam_type == "dhcp";
+  if (over_the_link) each("release the addresses", [&] { release(request); });
+  bool is_gone = false;
+  each("remove the interface", [&] {
+    remove_pod_link(request, kind);
+    is_gone = true;
+  });
+  // Whoever gets the addresses next must not meet this pod.
+  if (is_gone && !over_the_link) each("release the addresses", [&] { release(request); });
+  each.finish();
+}
+
+Link check_pod_link(Sides& sides, const std::string& ipam_type, std::string_view kind) {
+  cni::ipam_forward(sides.request, ipam_type, cni::Command::kCheck);
+  const cni::Result result = sides.request.required_prev_result();
+  const Link link = find_interface(sides.pod, sides.request, result, std::string(kind));
+  if (!link.up) throw cni::Error(Code::kInternal, cat("Interface ", link.name, " is down"));
+  check_interface({sides.pod, sides.pod_ns, link}, result);
+  return link;
+}
+
+void require_mtu_of(const Link& link, unsigned mtu) {
+  if (mtu == 0 || link.mtu == mtu) return;
+  throw cni::Error(Code::kInternal,
+                   cat("Interface ", link.name, " has MTU ", link.mtu, ", the config has ", mtu));
+}
+
+void collect_pod_links(const cni::Request& request, std::string_view kind) {
+  const auto valid = request.valid_attachments();
+  if (!valid) return;
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  const std::string network = cni::OwnerTag(request.network, "", "").network_hash + '-';
+  std::vector<std::string> kept;
+  for (const cni::Attachment& one : *valid) {
+    kept.push_back(cni::OwnerTag(request.network, one.container_id, one.ifname).prefix());
+  }
+  cni::BestEffort each;
+  bool are_gone = true;
+  std::error_code absent;
+  for (const auto& entry : std::filesystem::directory_iterator(kNamespaces, absent)) {
+    const std::string path = entry.path();
+    bool done = false;
+    each(cat("remove links in ", path), [&] {
+      if (const auto ns = NetNs::find(path)) collect_in(*ns, kind, network, kept);
+      done = true;
+    });
+    are_gone = are_gone && done;
+  }
+  if (are_gone) {
+    each("collect addresses",
+         [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kGc); });
+  }
+  each.finish();
+}
+
+void require_pod_link_support(const cni::Request& request, std::string_view kind,
+                              const std::string& ipam_type) {
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  RouteSocket host;
+  if (!host.knows_kind(kind)) {
+    throw cni::Error(Code::kPluginUnavailable,
+                     cat("the kernel cannot make links of kind ", kind));
+  }
+  cni::ipam_forward(request, ipam_type, cni::Command::kStatus);
+}
+
+cni::Result repair_pod_link(const cni::Request& request, void (*check)(const cni::Request&)) {
+  check(request);
+  return request.required_prev_result();
+}
+
+}  // namespace plugins

@@ -1,0 +1,84 @@
+#include "libcni/plugin/ipam.h"
+#include "libcni/plugin/plugin.h"
+#include "plugins/common/link_keys.h"
+#include "plugins/common/pod_link.h"
+
+namespace dummy {
+
+namespace {
+
+constexpr const char* kKind = "dummy";
+
+struct Conf {
+  std::string ipam_type;
+  unsigned mtu = 0;                 ///< bytes; 0 is the kernel's default
+  std::optional<netlink::Mac> mac;  ///< absent: random
+
+  static Conf parse(const cni::Request& request);
+};
+
+constexpr auto kKeys = cni::keys(
+    plugins::mtu_key<Conf>("MTU in bytes of the interface; 0 is the kernel's default"),
+    plugins::mac_key<Conf>(
+        "MAC address of the interface. Default: random. `runtimeConfig` overrides it"),
+    plugins::ipam_key<Conf>(),
+    cni::part<plugins::MacKeys<Conf>::kRuntime>({.name = "runtimeConfig", .open = true}));
+
+constinit const cni::Manual kManual{
+    .purpose = "creates a dummy interface in the pod, which drops what is sent to it",
+    .keys = kKeys};
+
+Conf Conf::parse(const cni::Request& request) {
+  Conf conf;
+  cni::read_keys(request.reader(), kKeys, conf);
+  if (conf.ipam_type.empty()) {
+    throw cni::Error(cni::Code::kInvalidConfig, "dummy interface requires an IPAM configuration",
+                     "ipam.type: expected the name of an IPAM plugin");
+  }
+  return conf;
+}
+
+// Creates the interface in the pod, and gives it addresses.
+cni::Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = Conf::parse(request);  // all of the input before any change
+  cni::find_ipam(request, conf.ipam_type);
+  plugins::Sides sides(request);
+  const auto link = plugins::create_pod_link(
+      sides, {.kind = kKind, .name = {}, .mac = conf.mac, .mtu = conf.mtu}, undo);
+  return plugins::attach_pod_link(sides, link, conf.ipam_type, {}, undo);
+}
+
+void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind); }
+
+void check(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  plugins::Sides sides(request);
+  const auto link = plugins::check_pod_link(sides, conf.ipam_type, kKind);
+  plugins::require_mtu_of(link, conf.mtu);
+}
+
+void gc(const cni::Request& request) { plugins::collect_pod_links(request, kKind); }
+
+void status(const cni::Request& request) {
+  plugins::require_pod_link_support(request, kKind, Conf::parse(request).ipam_type);
+}
+
+void validate(const cni::Request& request) { Conf::parse(request); }
+
+cni::Result repair(const cni::Request& request, cni::Repair&) {
+  return plugins::repair_pod_link(request, check);
+}
+
+}  // namespace
+
+extern constinit const cni::Plugin kPlugin{.name = "dummy",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .repair = repair};
+
+}  // namespace dummy
