@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.bandwidth import BOTH, ifbs  # noqa: E402
 from support.chain import Network  # noqa: E402
-from support.configs import CONFIGS, lack  # noqa: E402
+from support.configs import CONFIGS, lack, provide  # noqa: E402
 from support.plugin import OURS, REFERENCE, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import run, vlan_filtering  # noqa: E402
@@ -33,7 +33,7 @@ class Examples(suite.NodeTest):
         if "vlan" in json.dumps(network.conflist).lower() and not vlan_filtering():
             self.skipTest("this kernel has no VLAN filtering of bridges")
         pod = self.pod()
-        if reason := lack(*types(network)):
+        if reason := provide(*types(network)):
             self.skipTest(reason)
         first = CONFIGS.get(types(network)[0])
         ifname = first.ifname if first else "eth0"
@@ -66,6 +66,7 @@ class Examples(suite.NodeTest):
             network = Network(path, (OURS, REFERENCE))
             if network.missing() or "vlan" in path or "loopback" in types(network) or lack(*types(network)):
                 continue
+            provide(*types(network))
             result, failed = network.add(netns=self.pod().path, container=f"pod{number}")
             self.assertIsNone(failed, f"{path}: {failed}")
 

@@ -12,7 +12,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.configs import CONFIGS, GC, config, lack  # noqa: E402
+from support.configs import CONFIGS, GC, config, provide  # noqa: E402
 from support.plugin import PLUGINS, cni  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
 from support.world import umount  # noqa: E402
@@ -25,7 +25,7 @@ class Stage(suite.NodeTest):
     """A node with a pod for the plugin."""
 
     def prepare(self, plugin):
-        if reason := lack(plugin):
+        if reason := provide(plugin):
             self.skipTest(reason)
         self.plugin, self.conf = plugin, config(plugin, "1.1.0")
         self.empty = snapshot()

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import json
 
 from support.world import run
 
@@ -27,6 +28,7 @@ class Configs:
     ifname: str = "eth0"
     chained: bool = False
     kind: str = None      # of an interface plugin: the kind of the container interface
+    master: str = None    # the link of the node that the container interface is to stand on
 
 
 CONFIGS = {
@@ -92,6 +94,21 @@ def lack(*plugins):
                 return f"this kernel has no links of kind {kind}; scripts/vm runs one that does"
             continue  # the kind is known, and needs more than a name
         run("ip", "link", "del", "probe0")
+    return None
+
+
+def provide(*plugins):
+    """Makes what the plugins' configs need of the node: a veth as the master, whose other end is
+    MASTER-out, with a default route. Returns what lack() returns, and then has made nothing."""
+    if reason := lack(*plugins):
+        return reason
+    there = {link["ifname"] for link in json.loads(run("ip", "-j", "link"))}
+    masters = {CONFIGS[plugin].master for plugin in plugins if plugin in CONFIGS} - {None}
+    for number, master in enumerate(sorted(masters - there)):
+        run("ip", "-batch", "-", stdin=f"link add {master} type veth peer name {master}-out\n"
+            f"link set {master} up\nlink set {master}-out up\n"
+            f"addr add 192.0.2.{8 * number + 1}/29 dev {master}\n"
+            f"route append default via 192.0.2.{8 * number + 2}\n")
     return None
 
 
