@@ -195,6 +195,7 @@ Request set_link(const Link& link, const LinkChange& change) {
   flag(change.promiscuous, IFF_PROMISC);
   Message message(RTM_SETLINK, NLM_F_ACK, head);
   if (link.index == 0) message.put(IFLA_IFNAME, link.name);
+  if (change.name) message.put(IFLA_IFNAME, *change.name);
   if (change.master) message.put_u32(IFLA_MASTER, static_cast<std::uint32_t>(*change.master));
   if (change.mac) message.put(IFLA_ADDRESS, change.mac->bytes);
   if (change.alias) message.put(IFLA_IFALIAS, *change.alias);

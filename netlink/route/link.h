@@ -113,6 +113,7 @@ Request add(const NewLink& spec);
 
 /// What to change of a link; what is absent stays.
 struct LinkChange {
+  std::optional<std::string> name = {};  ///< of a link that is down
   std::optional<bool> up = {};
   std::optional<bool> promiscuous = {};
   std::optional<int> master = {};

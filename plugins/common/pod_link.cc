@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "libcni/common/error.h"
+#include "libcni/common/hash.h"
 #include "libcni/common/phase.h"
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/privileges.h"
@@ -43,28 +45,36 @@ bool is_of_another(const Link& link, const cni::Request& request) {
   return cni::OwnerTag::is_tag(link.alias) && !is_of(link, request);
 }
 
-// Stands in undo before the interface is created: an answer of the kernel that got lost must not leave
-// one behind. No link had the name before.
+// What a link is called until it has CNI_IFNAME: see create().
+std::string interim_name(const cni::Request& request) {
+  return cat("cni", cni::sha512_hex(owner_of(request).prefix()).substr(0, 8));
+}
+
+// Stands in undo before the interface is created: an answer of the kernel that got lost must not
+// leave one behind. No link had the name before.
 struct RemovePodLink {
   NetNs ns;
-  std::string name, kind;
+  std::string name, interim, kind;
   void operator()() const {
     RouteSocket pod(ns);
-    const auto link = pod.find(name);
-    if (link && link->kind == kind) pod.send(netlink::remove_link(*link));
+    for (const std::string& each : {name, interim}) {
+      const auto link = pod.find(each);
+      if (link && link->kind == kind) pod.send(netlink::remove_link(*link));
+    }
   }
   std::string describe() const { return cat("remove '", name, "'"); }
 };
 
-// The pod's links of that kind which DEL removes: by the alias, else CNI_IFNAME, which the reference
-// plugin made or an ADD that was killed. A pod may have renamed it and cleared its alias: if it has one
-// link of that kind on a link of the node, which only the node can give it, it is that one.
+// The pod's links of that kind which DEL removes: by the alias, else CNI_IFNAME, which the
+// reference plugin made or an ADD that was killed. A pod may have renamed it and cleared its alias:
+// if it has one link of that kind on a link of the node, which only the node can give it, it is
+// that one.
 std::vector<Link> removable(RouteSocket& pod, const cni::Request& request, std::string_view kind) {
   const auto links = pod.links_of_kind(kind);
   std::vector<Link> out;
   for (const Link& link : links) {
-    const bool is_named = link.name == request.ifname && !is_of_another(link, request);
-    if (is_of(link, request) || is_named) out.push_back(link);
+    const bool is_named = link.name == request.ifname || link.name == interim_name(request);
+    if (is_of(link, request) || (is_named && !is_of_another(link, request))) out.push_back(link);
   }
   if (!out.empty()) return out;
   std::copy_if(links.begin(), links.end(), std::back_inserter(out), [&](const Link& link) {
@@ -100,6 +110,20 @@ void collect_in(const NetNs& ns, std::string_view kind, const std::string& netwo
   }
 }
 
+// Kernels before 6.15 create a link beside its parent, on the node, and move it then
+// (rtnl_newlink_create() in net/core/rtnetlink.c): a link of the node that has the name is in the
+// way.
+void create(Sides& sides, netlink::NewLink spec) {
+  const auto refusal = sides.pod.attempt(netlink::add(spec));
+  if (!refusal) return;
+  if (!spec.parent_nsid || refusal->error() != EEXIST || !sides.host.find(spec.name)) {
+    throw netlink::Error(*refusal);
+  }
+  const std::string name = std::exchange(spec.name, interim_name(sides.request));
+  sides.pod.send(netlink::add(spec));
+  sides.pod.send(netlink::set_link(sides.pod.get(spec.name), {.name = name}));
+}
+
 }  // namespace
 
 Sides::Sides(const cni::Request& the_request)
@@ -107,8 +131,7 @@ Sides::Sides(const cni::Request& the_request)
 
 void set_parent(Sides& sides, netlink::NewLink& spec, const Link& parent, bool in_pod) {
   spec.parent = parent.index;
-  // Sent into the pod's namespace: sent into the node's, a kernel before 6.13 would look for CNI_IFNAME
-  // among the node's links (rtnl_newlink() in net/core/rtnetlink.c).
+  // The link is created in the pod's namespace, where CNI_IFNAME is free.
   if (!in_pod) spec.parent_nsid = sides.pod.ensure_nsid(NetNs::current());
 }
 
@@ -119,15 +142,14 @@ void expect_pod_link(Sides& sides, std::string_view kind, cni::Undo& undo) {
                      "the pod has an interface with this name: delete it, or use another "
                      "CNI_IFNAME");
   }
-  undo.add(RemovePodLink{sides.pod_ns, name, std::string(kind)});
+  undo.add(RemovePodLink{sides.pod_ns, name, interim_name(sides.request), std::string(kind)});
 }
 
 Link create_pod_link(Sides& sides, netlink::NewLink spec, cni::Undo& undo) {
   const cni::Phase phase("link");
   spec.name = sides.request.ifname;
   expect_pod_link(sides, spec.kind, undo);
-  cni::during(cat("failed to create ", spec.kind),
-              [&] { sides.pod.send(netlink::add(spec)); });
+  cni::during(cat("failed to create ", spec.kind), [&] { create(sides, spec); });
   return sides.pod.get(spec.name);
 }
 
@@ -212,8 +234,7 @@ void require_pod_link_support(const cni::Request& request, std::string_view kind
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   RouteSocket host;
   if (!host.knows_kind(kind)) {
-    throw cni::Error(Code::kPluginUnavailable,
-                     cat("the kernel cannot make links of kind ", kind));
+    throw cni::Error(Code::kPluginUnavailable, cat("the kernel cannot make links of kind ", kind));
   }
   cni::ipam_forward(request, ipam_type, cni::Command::kStatus);
 }

@@ -29,22 +29,22 @@ struct Sides {
 /// Stands the new link on its parent: a link on the node, or with in_pod of the pod.
 void set_parent(Sides& sides, netlink::NewLink& spec, const netlink::Link& parent, bool in_pod);
 
-/// Creates the container interface, down, named CNI_IFNAME, in one message; its undo step is registered
-/// before. \throws cni::Error where the pod has an
-/// interface of that name; netlink::Error.
+/// Creates the container interface, down, named CNI_IFNAME, in one message; its undo step is
+/// registered before. \throws cni::Error where the pod has an interface of that name;
+/// netlink::Error.
 netlink::Link create_pod_link(Sides& sides, netlink::NewLink spec, cni::Undo& undo);
-/// The same in two steps, for what no netlink message creates (tap): refuses a name that is taken and
-/// registers the undo step. kind: as netlink shows it.
+/// The same in two steps, for what no netlink message creates (tap): refuses a name that is taken
+/// and registers the undo step. kind: as netlink shows it.
 void expect_pod_link(Sides& sides, std::string_view kind, cni::Undo& undo);
 
-/// The second half of ADD: writes the owner alias, then sets the interface up, with addresses and routes
-/// where the config has an IPAM plugin, whose DNS is in the result.
+/// The second half of ADD: writes the owner alias, then sets the interface up, with addresses and
+/// routes where the config has an IPAM plugin, whose DNS is in the result.
 cni::Result attach_pod_link(Sides& sides, const netlink::Link& link, const std::string& ipam_type,
                             const AddressOptions& options, cni::Undo& undo);
 
-/// DEL: removes the container interface, if it is of that kind and no other attachment's, also where
-/// the pod renamed it; then releases the addresses. A lease of the IPAM plugin dhcp is released
-/// before: its DHCPRELEASE goes over the interface.
+/// DEL: removes the container interface, if it is of that kind and no other attachment's, also
+/// where the pod renamed it; then releases the addresses. A lease of the IPAM plugin dhcp is
+/// released before: its DHCPRELEASE goes over the interface.
 void delete_pod_link(const cni::Request& request, std::string_view kind);
 
 /// CHECK: asks the IPAM plugin, and compares the interface with the result. Returns it.
@@ -54,16 +54,18 @@ netlink::Link check_pod_link(Sides& sides, const std::string& ipam_type, std::st
 /// CHECK: \throws cni::Error where the interface has another MTU; 0 is any.
 void require_mtu_of(const netlink::Link& link, unsigned mtu);
 
-/// GC: removes the links of that kind, in the namespaces below /run/netns, whose alias says that they
-/// are this network's but of no attachment that is to be kept; then calls GC of the IPAM plugin.
+/// GC: removes the links of that kind, in the namespaces below /run/netns, whose alias says that
+/// they are this network's but of no attachment that is to be kept; then calls GC of the IPAM
+/// plugin.
 void collect_pod_links(const cni::Request& request, std::string_view kind);
 
-/// STATUS: the rights that ADD needs, the kernel's support of the kind, and the IPAM plugin's STATUS.
+/// STATUS: the rights that ADD needs, the kernel's support of the kind, and the IPAM plugin's
+/// STATUS.
 void require_pod_link_support(const cni::Request& request, std::string_view kind,
                               const std::string& ipam_type);
 
-/// REPAIR: such an interface has nothing on the node that could be missing; what CHECK finds can only
-/// be mended by a new pod. Returns the result. \throws what check throws.
+/// REPAIR: such an interface has nothing on the node that could be missing; what CHECK finds can
+/// only be mended by a new pod. Returns the result. \throws what check throws.
 cni::Result repair_pod_link(const cni::Request& request, void (*check)(const cni::Request&));
 
 }  // namespace plugins

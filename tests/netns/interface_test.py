@@ -15,7 +15,7 @@ from support import suite  # noqa: E402
 from support.configs import CONFIGS, GC, config, provide  # noqa: E402
 from support.plugin import PLUGINS, cni  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
-from support.world import umount  # noqa: E402
+from support.world import run, umount  # noqa: E402
 
 EACH = [(plugin, plugin) for plugin in PLUGINS if CONFIGS[plugin].kind]
 LEASE = "/var/lib/cni/networks/net1/10.1.2.2"
@@ -178,6 +178,21 @@ class Interface(Stage):
         self.assert_ok(self.call("DEL"))  # as the runtime calls it then
         self.assert_same(before[0], ignore=left_by_design)
         self.assert_same(before[1], pod_snapshot(self.one))
+
+    @suite.cases(EACH)
+    def a_link_of_the_node_with_that_name_is_not_in_the_way_of(self, plugin):
+        """Kernels before 6.15 create a link beside its parent first, and move it then."""
+        self.prepare(plugin)
+        run("ip", "link", "add", "eth0", "type", "bridge")
+        before = snapshot(), pod_snapshot(self.one)
+        self.assert_error(self.call("ADD", more={"ipam": {"type": "static", "addresses": []}}))
+        self.assert_same(before[1], pod_snapshot(self.one))
+        result = self.add()
+        self.assert_ok(self.call("CHECK", more={"prevResult": result}))
+        self.assertEqual(self.links()["eth0"]["linkinfo"]["info_kind"], CONFIGS[plugin].kind)
+        self.assert_ok(self.call("DEL"))
+        self.assertEqual(self.links().keys(), {"lo"})
+        self.assert_same(before[0], ignore=left_by_design)
 
     @suite.cases(EACH)
     def another_network_of_the_pod_does_not_remove_it_for(self, plugin):
