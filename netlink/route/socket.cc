@@ -1,5 +1,6 @@
 #include "netlink/route/socket.h"
 
+#include <linux/if.h>
 #include <linux/if_bridge.h>
 #include <linux/net_namespace.h>
 #include <linux/netconf.h>
@@ -120,7 +121,8 @@ void RouteSocket::ask(Request request, const Handler& handler) {
 
 std::optional<Link> RouteSocket::find(std::string_view name) {
   Request request = link_query(0, name);
-  request.message.put(IFLA_IFNAME, name);
+  // A longer one can be an alternative name only (ip-link(8), altname).
+  request.message.put(name.size() < IFNAMSIZ ? IFLA_IFNAME : IFLA_ALT_IFNAME, name);
   return find(std::move(request));
 }
 

@@ -27,6 +27,12 @@ ip link add veth0 type veth peer name eth0
 ip link set veth0 master br0 up
 ip link set eth0 up
 bridge link set dev veth0 hairpin on isolated on
+ip link add macvlan0 link eth0 type macvlan mode source
+ip link set macvlan0 type macvlan macaddr add 02:00:00:00:00:07
+ip link add vlan0 link br0 type vlan proto 802.1ad id 9 egress 6:7 0:1 ingress 5:3
+ip link add veth1 type veth peer name eth1
+ip link add ipvlan0 link eth1 type ipvlan mode l3 private
+ip tuntap add tap0 mode tap user 107 vnet_hdr
 ip link add ifb0 type ifb
 ip link set ifb0 up
 ip route add 192.0.2.0/24 via 10.1.0.9 metric 7 mtu 1400 table 100

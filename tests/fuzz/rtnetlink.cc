@@ -22,6 +22,15 @@ using fuzz::require;
 
 const Link kLink{.index = 2, .name = "eth0"};
 
+void read_link(const Reply& reply) {
+  const Link link = decode_link(reply);
+  require(!str(link.oper_state).empty(), "a state has a name");
+  if (std::holds_alternative<Tun>(link.data)) return;  // which no request makes
+  const Request again = add(NewLink{.kind = link.kind, .name = "eth0", .data = link.data});
+  require(decode_link(Reply(again.message.bytes())).data == link.data,
+          "a link is made as it was read");
+}
+
 void read_qdisc(const Reply& reply) {
   const tc::QdiscState state = tc::decode_qdisc(reply);
   require(!state.options || tc::name(*state.options) == state.kind,
@@ -65,11 +74,8 @@ void read_route(const Reply& reply) {
 
 void read_one(const Reply& reply) {
   switch (reply.type()) {
-    case RTM_NEWLINK: {
-      const Link link = decode_link(reply);
-      require(!str(link.oper_state).empty(), "a state has a name");
-      break;
-    }
+    case RTM_NEWLINK:
+      return read_link(reply);
     case RTM_NEWADDR:
       return read_address(reply);
     case RTM_NEWROUTE:

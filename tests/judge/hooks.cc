@@ -30,7 +30,10 @@ void is_asked(View message, const NewLink& asked) {
                         .mac = asked.mac.value_or(Mac{}),
                         .mtu = asked.mtu,
                         .tx_queue_length = asked.tx_queue_length.value_or(0),
-                        .up = asked.up});
+                        .up = asked.up,
+                        .parent_index = asked.parent,
+                        .parent_nsid = asked.parent_nsid,
+                        .data = judge::as_read(asked.data)});
 }
 void is_asked(View message, const Link& link) {  // to remove it, or without a link-local address
   const judge::Range all(message, sizeof(ifinfomsg));

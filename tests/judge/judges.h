@@ -12,6 +12,9 @@
 #include "netlink/tc/filter.h"
 #include "netlink/tc/htb_class.h"
 #include "netlink/tc/qdisc.h"
+#include "tests/judge/range.h"
+
+struct rtnl_link;
 
 /// Compare what our decoders gave, or what a request was asked to say, with what libnl-route and
 /// libmnl read in the message. Messages that are not well-formed (policy.h) are passed over: libnl
@@ -20,8 +23,12 @@ namespace judge {
 
 using netlink::View;
 
-// nl.cc: libnl-route, and libmnl for what it does not read.
+// nl.cc, nl_link_data.cc: libnl-route, and libmnl for what it does not read.
 void link(View message, const netlink::Link& ours);
+/// What a kind has; theirs is a libnl object, and data libmnl's range.
+void link_data(rtnl_link* theirs, const Range& data, const netlink::Link& ours);
+/// What data_of() reads in a request with that data: nothing of a tun, which no request makes.
+netlink::LinkData as_read(const netlink::LinkData& data);
 void address(View message, const netlink::LinkAddress& ours);
 void route(View message, const netlink::LinkRoute& ours);
 void path(View message, const std::optional<netlink::Path>& ours);

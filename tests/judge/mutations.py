@@ -29,6 +29,8 @@ MUTATIONS = [
     ("decoder takes another attribute", "netlink/route/link.cc", "case IFLA_MTU:", "case IFLA_GROUP:"),
     ("index of an address off by one", "netlink/route/address.cc", "static_cast<int>(head.ifa_index);", "static_cast<int>(head.ifa_index) + 1;"),
     ("data of an element is its key", "netlink/nf/set.cc", "value_in(element, NFTA_SET_ELEM_DATA)", "value_in(element, NFTA_SET_ELEM_KEY)"),
+    ("egress map of a VLAN the other way round", "netlink/route/link_data.cc", "ifla_vlan_qos_mapping{.from = from, .to = to}", "ifla_vlan_qos_mapping{.from = to, .to = from}"),
+    ("protocol of a VLAN in host order", "netlink/route/link_data.cc", "message.put_be16(IFLA_VLAN_PROTOCOL", "message.put_u16(IFLA_VLAN_PROTOCOL"),
     ("port of a connection in host order", "netlink/nf/conntrack.cc", "destination_port.be16()", "destination_port.u16()"),
 ]
 

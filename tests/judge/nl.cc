@@ -192,6 +192,10 @@ void link(View message, const netlink::Link& ours) {
   // libnl-route 3.7 ends with a signal in the request for a veth pair (VETH_INFO_PEER).
   const Range info = Range(message, sizeof(ifinfomsg)).nested(IFLA_LINKINFO);
   if (ours.kind == "veth" && info.has(IFLA_INFO_DATA)) return;
+  // And in statistics without data, and the number of a macvlan's addresses without the addresses.
+  if (info.has(IFLA_INFO_XSTATS) && !info.has(IFLA_INFO_DATA)) return;
+  const Range data = info.nested(IFLA_INFO_DATA);
+  if (data.has(IFLA_MACVLAN_MACADDR_COUNT) && !data.has(IFLA_MACVLAN_MACADDR_DATA)) return;
   const Read<rtnl_link> theirs(message);
   if (!theirs) return;
   link_by_mnl(Range(message, sizeof(ifinfomsg)), ours);
@@ -200,7 +204,9 @@ void link(View message, const netlink::Link& ours) {
   same("the MTU of a link", ours.mtu, rtnl_link_get_mtu(theirs));
   same("the queue of a link", ours.tx_queue_length, rtnl_link_get_txqlen(theirs));
   same("the master of a link", ours.master, rtnl_link_get_master(theirs));
-  same("the peer of a link", ours.peer_index, rtnl_link_get_link(theirs));
+  const bool is_child = ours.kind == "macvlan" || ours.kind == "ipvlan" || ours.kind == "vlan";
+  same("the peer or parent of a link", is_child ? ours.parent_index : ours.peer_index,
+       rtnl_link_get_link(theirs));
   same("the kind of a link", ours.kind, text(rtnl_link_get_type(theirs)));
   same("the alias of a link", ours.alias, text(rtnl_link_get_ifalias(theirs)));
   same("the qdisc of a link", ours.qdisc, text(rtnl_link_get_qdisc(theirs)));
@@ -216,8 +222,10 @@ void link(View message, const netlink::Link& ours) {
   same("route_localnet of a link", ours.route_localnet, localnet == 1);
   int nsid = 0;
   const bool has_nsid = rtnl_link_get_link_netnsid(theirs, &nsid) == 0;
-  same("whether a peer has a namespace ID", ours.peer_nsid.has_value(), has_nsid);
-  same("the namespace ID of a peer", ours.peer_nsid.value_or(0), nsid);
+  const auto& ours_nsid = is_child ? ours.parent_nsid : ours.peer_nsid;
+  same("whether a peer or parent has a namespace ID", ours_nsid.has_value(), has_nsid);
+  same("the namespace ID of a peer or parent", ours_nsid.value_or(0), nsid);
+  link_data(theirs, data, ours);
 }
 
 void address(View message, const netlink::LinkAddress& ours) {

@@ -4,6 +4,7 @@
 #include <linux/if_bridge.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
+#include <linux/net_namespace.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
@@ -27,7 +28,7 @@ using Places = std::map<std::string, Place>;
 // net/core/rtnetlink.c, net/ipv4/devinet.c, fib_frontend.c, net/core/neighbour.c.
 const Places kRoute = {
     {"link", Place()
-                 .text({IFLA_IFNAME, IFLA_IFALIAS, IFLA_QDISC})
+                 .text({IFLA_IFNAME, IFLA_ALT_IFNAME, IFLA_IFALIAS, IFLA_QDISC})
                  .bytes({IFLA_ADDRESS}, 6)
                  .u8({IFLA_OPERSTATE})
                  .u32({IFLA_MTU, IFLA_MASTER, IFLA_LINK, IFLA_LINK_NETNSID, IFLA_TXQLEN,
@@ -40,6 +41,24 @@ const Places kRoute = {
                       .nest(IFLA_INFO_SLAVE_DATA, "port/flags")},
     {"link/bridge", Place().u8({IFLA_BR_VLAN_FILTERING}).u16({IFLA_BR_VLAN_DEFAULT_PVID})},
     {"link/veth", Place().bytes({VETH_INFO_PEER})},
+    {"link/macvlan", Place()
+                         .u32({IFLA_MACVLAN_MODE, IFLA_MACVLAN_MACADDR_MODE,
+                               IFLA_MACVLAN_MACADDR_COUNT, IFLA_MACVLAN_BC_QUEUE_LEN})
+                         .u16({IFLA_MACVLAN_FLAGS})
+                         .nest(IFLA_MACVLAN_MACADDR_DATA, "link/macs")},
+    {"link/macs", Place().all({IFLA_MACVLAN_MACADDR}, {MNL_TYPE_BINARY, 6, {}, true})},
+    {"link/ipvlan", Place().u16({IFLA_IPVLAN_MODE, IFLA_IPVLAN_FLAGS})},
+    {"link/vlan", Place()
+                      .u16({IFLA_VLAN_ID, IFLA_VLAN_PROTOCOL})
+                      .bytes({IFLA_VLAN_FLAGS}, sizeof(ifla_vlan_flags))
+                      .nest(IFLA_VLAN_EGRESS_QOS, "link/priorities")
+                      .nest(IFLA_VLAN_INGRESS_QOS, "link/priorities")},
+    {"link/priorities", Place().all({IFLA_VLAN_QOS_MAPPING},
+                                    {MNL_TYPE_BINARY, sizeof(ifla_vlan_qos_mapping), {}, true})},
+    {"link/tun", Place()
+                     .u8({IFLA_TUN_TYPE, IFLA_TUN_PI, IFLA_TUN_VNET_HDR, IFLA_TUN_PERSIST,
+                          IFLA_TUN_MULTI_QUEUE})
+                     .u32({IFLA_TUN_OWNER, IFLA_TUN_GROUP})},
     {"link/families", Place().nest(AF_INET, "link/inet").nest(AF_INET6, "link/inet6")},
     {"link/inet", Place().bytes({IFLA_INET_CONF})},
     {"link/inet6", Place().u8({IFLA_INET6_ADDR_GEN_MODE}).bytes({IFLA_INET6_CONF})},
@@ -59,6 +78,7 @@ const Places kRoute = {
                   .u32({RTA_OIF, RTA_TABLE, RTA_PRIORITY})
                   .nest(RTA_METRICS, "route/metrics")},
     {"route/metrics", Place().u32({RTAX_MTU, RTAX_ADVMSS})},
+    {"nsid", Place().u32({NETNSA_NSID, NETNSA_FD})},
     {"neighbour", Place().bytes({NDA_DST}).bytes({NDA_LLADDR}, 6)},
 };
 
@@ -181,6 +201,8 @@ Family family_of(netlink::View message, int protocol) {
       return {"address", sizeof(ifaddrmsg)};
     case RTM_NEWROUTE:
       return {"route", sizeof(rtmsg)};
+    case RTM_NEWNSID:
+      return {"nsid", sizeof(rtgenmsg)};
     case RTM_NEWNEIGH:
       return {"neighbour", sizeof(ndmsg)};
     case RTM_NEWQDISC:
