@@ -17,12 +17,12 @@ struct Conf {
   static Conf parse(const cni::Request& request);
 };
 
-constexpr auto kKeys = cni::keys(
-    plugins::mtu_key<Conf>("MTU in bytes of the interface; 0 is the kernel's default"),
-    plugins::mac_key<Conf>(
-        "MAC address of the interface. Default: random. `runtimeConfig` overrides it"),
-    plugins::ipam_key<Conf>(),
-    cni::part<plugins::MacKeys<Conf>::kRuntime>({.name = "runtimeConfig", .open = true}));
+constexpr auto kKeys =
+    cni::keys(plugins::mtu_key<Conf>("MTU in bytes of the interface; 0 is the kernel's default"),
+              plugins::mac_key<Conf>(
+                  "MAC address of the interface. Default: random. `runtimeConfig` overrides it"),
+              plugins::ipam_key<Conf>(),
+              cni::part<plugins::MacKeys<Conf>::kRuntime>({.name = "runtimeConfig", .open = true}));
 
 constinit const cni::Manual kManual{
     .purpose = "creates a dummy interface in the pod, which drops what is sent to it",

@@ -113,6 +113,15 @@ def finish(process, timeout=60):
     return Outcome(process.returncode, stdout, stderr)
 
 
+def finish_all(calls):
+    """The outcomes of started plugins, which get their configs before the first is waited for."""
+    for call in calls:
+        call.stdin.write(call.config)
+        call.stdin.close()
+        call.stdin = None
+    return [finish(call) for call in calls]
+
+
 def cni(plugin, command, conf, timeout=60, **options):
     """Runs a plugin once: see start()."""
     return finish(start(plugin, command, conf, **options), timeout)
