@@ -67,15 +67,21 @@ template <class Conf>
 void read_dns(const cni::Reader& place, Conf& conf) {
   conf.dns = dns_override(place);
 }
+inline constexpr const char* kDnsOverride =
+    "`nameservers`, `domain`, `search`, `options`: replaces the DNS of the IPAM plugin's result "
+    "entirely";
+/// Of a plugin that passes the IPAM plugin's over, as the reference plugin does.
+inline constexpr const char* kDnsOfConfig =
+    "`nameservers`, `domain`, `search`, `options` of the result. The DNS of the IPAM plugin's "
+    "result is "
+    "not used";
 template <class Conf>
-constexpr auto dns_key() {
-  return cni::custom<read_dns<Conf>>(
-      {.name = "dns",
-       .description = "`nameservers`, `domain`, `search`, `options`: replaces the "
-                      "DNS of the IPAM plugin's result entirely",
-       .type = cni::Type::kObject,
-       .keys = cni::kDnsKeys,
-       .folded = true});
+constexpr auto dns_key(const char* description = kDnsOverride) {
+  return cni::custom<read_dns<Conf>>({.name = "dns",
+                                      .description = description,
+                                      .type = cni::Type::kObject,
+                                      .keys = cni::kDnsKeys,
+                                      .folded = true});
 }
 
 /// `mac`, into std::optional<Mac> mac where that is empty: what stands in CNI_ARGS is read before.

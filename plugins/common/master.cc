@@ -15,6 +15,8 @@ using cni::Code;
 using netlink::Link;
 using netlink::LinkRoute;
 
+constexpr std::int64_t kLeastMtu = 68, kMostMtu = 65535;
+
 std::optional<LinkRoute> default_route(netlink::RouteSocket& where, netlink::Family family) {
   std::optional<LinkRoute> best;
   for (const LinkRoute& route : where.routes(family)) {
@@ -41,8 +43,16 @@ Link find_master(netlink::RouteSocket& where, const std::string& configured) {
                    "the config names no master: set \"master\", or add a default route");
 }
 
-void require_mtu(unsigned mtu, const Link& master) {
-  if (mtu <= master.mtu) return;
+void require_possible_mtu(const cni::Request& request, std::int64_t mtu) {
+  if (mtu == 0 || (mtu >= kLeastMtu && mtu <= kMostMtu)) return;
+  request.reader()["mtu"].fail(cat("expected ", kMasterMtu));
+}
+
+void require_mtu(std::int64_t mtu, const Link& master) {
+  if (mtu > 0 && mtu < kLeastMtu) {
+    throw cni::Error(Code::kInvalidConfig, cat("mtu: expected ", kMasterMtu, ": ", mtu));
+  }
+  if (mtu >= 0 && mtu <= master.mtu) return;
   throw cni::Error(Code::kInvalidConfig,
                    cat("invalid MTU ", mtu, ", must be [0, master MTU(", master.mtu, ")]"),
                    cat("mtu: '", master.name, "' carries no larger packets"));

@@ -180,6 +180,36 @@ CASES = [
         versions=("1.0.0",)),
 ]
 
+MASTER = ["ip link add eth1 mtu 1450 type veth peer name eth1-out", "ip link set eth1 up", "ip link set eth1-out up"]
+NOTIFY = (r"pod after ADD sysctl/ipv4/conf/eth0/arp_notify: \"0\" -> \"1\"",
+          "the address is announced to the machines on the segment")
+
+
+def vlan(name, conf, setup=(), **more):
+    return Case(f"vlan {name}", {"master": "eth1"} | conf, "vlan", setup=MASTER + list(setup), intended=(NOTIFY,),
+                **{"versions": ("1.0.0", "0.4.0")} | more)
+
+
+CASES += [
+    vlan("IPv4", {"vlanId": 33} | host_local(V4, routes=[DEFAULT4]), versions=ALL),
+    vlan("dual-stack", {"vlanId": 4094} | host_local(V4, V6, routes=[DEFAULT4, DEFAULT6])),
+    vlan("without an ID", host_local(V4)),
+    vlan("with mtu", {"vlanId": 5, "mtu": 1400} | host_local(V4)),
+    vlan("with dns, instead of IPAM's", {"vlanId": 5, "dns": {"nameservers": ["10.1.2.3"]}}
+         | host_local(V4, resolvConf="/run/resolv.conf"), RESOLV_CONF),
+    vlan("without dns, whatever IPAM says", {"vlanId": 5} | host_local(V4, resolvConf="/run/resolv.conf"), RESOLV_CONF),
+    vlan("of more than the master's MTU", {"mtu": 1600} | host_local(V4), fails=True,
+         says="invalid MTU 1600, must be [0, master MTU(1450)]"),
+    vlan("of a negative MTU", {"mtu": -100} | host_local(V4), fails=True,
+         says="invalid MTU -100, must be [0, master MTU(1450)]"),
+    vlan("without a master", {"master": ""} | host_local(V4), fails=True,
+         says="It specifies the host interface name to create the VLAN for"),
+    vlan("of a master that does not exist", {"master": "eth9"} | host_local(V4), fails=True, says="Link not found"),
+    vlan("of a VLAN that does not exist", {"vlanId": 4095} | host_local(V4), fails=True, says="invalid VLAN ID 4095"),
+    vlan("whose ID is taken", {"vlanId": 5} | host_local(V4), ["ip link add eth1.5 link eth1 type vlan id 5"],
+         fails=True, says="file exists"),
+]
+
 POD = ["ip link add cni0 type bridge", "ip addr add 10.1.2.1/24 dev cni0",
        "ip addr add fd00:1:2::1/64 dev cni0 nodad", "ip link set cni0 up"]
 MARK_CHAIN = ["iptables -t nat -N KUBE-MARK-MASQ", "ip6tables -t nat -N KUBE-MARK-MASQ"]

@@ -146,9 +146,9 @@ class Schema(unittest.TestCase):
 
     @suite.cases([(plugin, plugin) for plugin in PLUGINS])
     def every_key_can_be_right_for(self, plugin):
+        kept = {"ipam", "cniVersion", "name", *schema(plugin).get("required", ())}
         for conf in confs_of(plugin):
-            nothing = {key: value if key in ("ipam", "cniVersion", "name") else None
-                       for key, value in conf.items()}
+            nothing = {key: value if key in kept else None for key, value in conf.items()}
             for right in (conf, nothing):
                 self.assertEqual(errors(right, schema(plugin)), [])
                 self.assertEqual(said_by(plugin, right), "")

@@ -16,6 +16,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import cnitool as tool  # noqa: E402
 from support import hostport, suite  # noqa: E402
+from support.configs import provide  # noqa: E402
 from support.guest import has_qdisc  # noqa: E402
 from support.plugin import ROOT, cni  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
@@ -67,6 +68,8 @@ ROWS = [
         "ip -n pod1 link set lo down"),
     Row("host-local", "host-local", {"ipam": IPAM}, needs("", "", "", "", "")),
     Row("static", "static", STATIC, needs("", "", "", "", "")),
+    Row("dummy", "dummy", {"ipam": IPAM}, needs("NS", "NS", "S", "NS", "NS", "NS"), "true"),
+    Row("vlan", "vlan", {"master": "eth1", "vlanId": 5, "ipam": IPAM}, needs("NS", "NS", "S", "NS", "NS", "NS"), "true"),
     Row("bridge, nothing but layer 2", "bridge", {}, needs("NS", "NS", "S", "N", "NS", "NS"),
         "ip link set cni0 down"),
     Row("bridge with `ipMasq`", "bridge", BRIDGE, needs("NS", "NS", "NS", "N", "NS", "NS"),
@@ -119,6 +122,8 @@ class Stage(suite.NodeTest):
 
     def prepare(self, row, verb):
         """The config for the verb, everything before it being done by one who may do everything."""
+        if reason := provide(row.plugin):
+            self.skipTest(reason)
         if row.variant and (reason := hostport.select_iptables(row.variant)):
             self.skipTest(reason)
         if row.qdisc and not has_qdisc(row.qdisc):

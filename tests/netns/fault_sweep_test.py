@@ -19,6 +19,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import guest, suite  # noqa: E402
+from support.configs import lack  # noqa: E402
 from support.faults import figures, judge, points, surroundings  # noqa: E402
 from support.faults.subjects import SUBJECTS  # noqa: E402
 from support.parallel import parallel  # noqa: E402
@@ -82,6 +83,8 @@ class Faults(suite.NodeTest):
         subject, verb = row
         if subject == "bandwidth, edt" and not guest.has_qdisc("fq"):
             self.skipTest("this kernel has no fq")
+        if reason := lack(subject):
+            self.skipTest(reason)
         tried = share(points_of(judge.calls(subject, verb)))
         if verb in judge.LOOKS:
             batches = [tried[at:at + judge.BATCH] for at in range(0, len(tried), judge.BATCH)]

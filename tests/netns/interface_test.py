@@ -12,7 +12,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.configs import CONFIGS, GC, config, provide  # noqa: E402
+from support.configs import CONFIGS, GC, config, own_of, provide  # noqa: E402
 from support.plugin import PLUGINS, cni  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
 from support.world import run, umount  # noqa: E402
@@ -33,7 +33,8 @@ class Stage(suite.NodeTest):
 
     def call(self, verb, pod=None, more=None, **options):
         pod = pod or self.one
-        return cni(self.plugin, verb, self.conf | (more or {}),
+        own = own_of(self.plugin, int(pod.name.removeprefix("pod")))
+        return cni(self.plugin, verb, self.conf | own | (more or {}),
                    **({"netns": pod.path, "container": pod.name} | options))
 
     def add(self, pod=None, more=None):

@@ -29,6 +29,7 @@ class Configs:
     chained: bool = False
     kind: str = None      # of an interface plugin: the kind of the container interface
     master: str = None    # the link of the node that the container interface is to stand on
+    own: str = None       # a number that no two pods may share, as a VLAN of one master
 
 
 CONFIGS = {
@@ -42,6 +43,9 @@ CONFIGS = {
           "disableContainerInterface": False, "portIsolation": True,
           "ipam": {"type": "static"}, "dns": DNS, "args": {"cni": {"mac": MAC}},
           "runtimeConfig": {"mac": MAC}}], kind="veth"),
+    "dummy": Configs(
+        {"ipam": POOL},
+        [{"mtu": 1400, "mac": MAC, "ipam": {"type": "static"}, "runtimeConfig": {"mac": MAC}}], kind="dummy"),
     "host-local": Configs(
         {"ipam": POOL | {"routes": [_ROUTE]}},
         [{"ipam": {"type": "host-local", **_RANGE, "subnet": "10.9.0.0/24", "rangeStart": "10.9.0.9",
@@ -75,6 +79,11 @@ CONFIGS = {
          {"runtimeConfig": {"bandwidth": _LIMITS | {"shapedSubnets": ["fd00::/8"]}}},
          {"runtimeConfig": {"bandwidth": _LIMITS | {"unshapedSubnets": ["fd00::/8"]}}}],
         ifname="lo", chained=True),
+    "vlan": Configs(
+        {"master": "eth1", "vlanId": 100, "ipam": POOL},
+        [{"master": "eth1", "linkInContainer": False, "vlanId": 100, "protocol": "802.1ad", "mtu": 1400,
+          "egressQosMap": ["0:1", "6:7"], "ingressQosMap": ["5:3"], "ipam": {"type": "static"}, "dns": DNS}],
+        kind="vlan", master="eth1", own="vlanId"),
 }
 #: GC without any attachment that is valid.
 GC = {"cni.dev/valid-attachments": []}
@@ -128,6 +137,12 @@ def previous(version, address="10.1.2.9"):
     return {"cniVersion": version, "ips": [ip | more | {"interface": 0}], "routes": [_ROUTE],
             "interfaces": [{"name": "eth0", "mac": "02:11:22:33:44:55", "sandbox": "/run/x"}],
             "dns": {"nameservers": ["10.1.2.53"]}}
+
+
+def own_of(plugin, number):
+    """What differs in the config of the pod of that number."""
+    known = CONFIGS[plugin]
+    return {known.own: known.least[known.own] + number} if known.own else {}
 
 
 def config(plugin, version, **more):

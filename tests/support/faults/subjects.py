@@ -4,6 +4,7 @@ import copy
 import os
 
 from support.cnitool import cnitool, use
+from support.configs import CONFIGS, own_of, provide
 from support.plugin import OURS, cni
 from support.snapshot import left_by_design, pod_snapshot, snapshot
 from support.world import Pod, World, run, wait_for
@@ -38,6 +39,8 @@ SUBJECTS = {
     # Two pods with one address share its masquerading element: see plugins/bridge/README.md.
     "bridge, macspoofchk and static": (BRIDGE | {"macspoofchk": True, "ipMasq": False, "ipam": STATIC}, None),
     "bridge, in its host-local": (BRIDGE, "host-local"),
+    "dummy": ({"type": "dummy", "ipam": IPAM}, None),
+    "vlan": ({"type": "vlan", "master": "eth1", "vlanId": 100, "ipam": IPAM}, None),
     "portmap": (PORTMAP, None),
     "portmap, iptables": (PORTMAP | {"backend": "iptables"}, None),
     "bandwidth": (BANDWIDTH, None),
@@ -48,6 +51,8 @@ SUBJECTS = {
     **{f"chain, in its {name}": (CHAIN, name)
        for name in ("loopback", "bridge", "host-local", "portmap", "bandwidth")},
 }
+#: These make or change nothing but what is in the pod.
+IN_POD = ("bandwidth", "loopback", "dummy", "vlan")
 #: A pod beside the one that is worked on; its ports and address are others.
 OTHER = "pod2"
 
@@ -87,6 +92,8 @@ class Stage:
         os.makedirs(SCRIPTS)
         if self.is_chain:
             use({"cniVersion": VERSION, "name": "net1", "plugins": self.plugins})
+        elif CONFIGS[self.plugins["type"]].kind:
+            provide(self.plugins["type"])
         elif self.plugins["type"] in ("portmap", "bandwidth"):
             self.before = {n: _standing_in(pod, n) for n, pod in self.pods.items()}
 
@@ -127,6 +134,7 @@ class Stage:
     def _conf(self, verb, number):
         conf = self.plugins | {"cniVersion": VERSION, "name": "net1"}
         kind = conf["type"]
+        conf |= own_of(kind, number)
         if kind in ("portmap", "bandwidth"):
             conf["prevResult"] = self.before[number]
         if number in self.results and verb in ("CHECK", "DEL"):
@@ -149,7 +157,7 @@ class Stage:
 
     def state(self):
         """Of the node, and where the plugins work in it, of the pod."""
-        if not self.is_chain and self.plugins["type"] not in ("bandwidth", "loopback"):
+        if not self.is_chain and self.plugins["type"] not in IN_POD:
             return snapshot(connections=True)
         inside = pod_snapshot(self.pods[1], connections=True)
         return snapshot(connections=True) | {f"pod {place}": what for place, what in inside.items()}

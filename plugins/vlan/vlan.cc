@@ -1,0 +1,148 @@
+#include <algorithm>
+#include <cerrno>
+
+#include "libcni/common/error.h"
+#include "libcni/plugin/ipam.h"
+#include "libcni/plugin/plugin.h"
+#include "plugins/common/master.h"
+#include "plugins/common/pod_link.h"
+#include "plugins/vlan/conf.h"
+
+namespace vlan {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using netlink::Link;
+using netlink::Vlan;
+using plugins::Sides;
+
+constexpr const char* kKind = "vlan";
+
+Link find_master(Sides& sides, const Conf& conf) {
+  return plugins::find_master(conf.link_in_container ? sides.pod : sides.host, conf.master);
+}
+
+// vlan_dev_open() in net/8021q/vlan_dev.c: a VLAN can be set up only then.
+void require_up(const Link& master, Code code) {
+  if (master.up) return;
+  throw cni::Error(code, cat("master '", master.name, "' is down"),
+                   cat("set it up: ip link set ", master.name, " up"));
+}
+
+// STATUS: the master is a part of the node.
+Link require_master(netlink::RouteSocket& host, const std::string& name) try {
+  return plugins::find_master(host, name);
+} catch (const cni::Error& e) {
+  throw cni::Error(Code::kPluginUnavailable, e.what(), e.details());
+}
+
+// An index alone may be another link's, in another namespace.
+void require_parent(Sides& sides, const Link& link, const Link& master, bool in_pod) {
+  const auto where = in_pod ? std::nullopt : sides.pod.nsid(netlink::NetNs::current());
+  if (link.parent_index == master.index && link.parent_nsid == where) return;
+  throw cni::Error(Code::kInternal,
+                   cat("Interface ", link.name, " is not on master '", master.name, "'"));
+}
+
+Link create(Sides& sides, const netlink::NewLink& spec, const Conf& conf, cni::Undo& undo) {
+  try {
+    return plugins::create_pod_link(sides, spec, undo);
+  } catch (const netlink::Error& e) {
+    if (e.error() != EEXIST) throw;
+    throw cni::Error(Code::kInternal, e.what(),
+                     cat("master '", conf.master, "' has a link for VLAN ", conf.vlan_id,
+                         " already: on the node, or in a pod"));
+  }
+}
+
+// Those to priority 0 are the kernel's default, which it does not show.
+Vlan::Priorities shown(Vlan::Priorities map) {
+  std::erase_if(map, [](const auto& one) { return one.second == 0; });
+  std::ranges::sort(map);
+  return map;
+}
+
+void require_same(const Link& link, const Vlan& wanted) {
+  const auto* const seen = std::get_if<Vlan>(&link.data);
+  if (seen == nullptr) return;
+  const auto differs = [&](const std::string& what) {
+    return cni::Error(Code::kInternal, cat("Interface ", link.name, " ", what));
+  };
+  if (seen->id != wanted.id) {
+    throw differs(cat("has VLAN ID ", seen->id, ", the config has ", wanted.id));
+  }
+  if (seen->protocol != wanted.protocol) throw differs("has another protocol than the config");
+  if (shown(seen->egress) != shown(wanted.egress)) throw differs("has another egressQosMap");
+  if (shown(seen->ingress) != shown(wanted.ingress)) throw differs("has another ingressQosMap");
+}
+
+// Creates the VLAN of the master in the pod, and gives it addresses.
+cni::Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = Conf::parse(request);  // all of the input before any change
+  if (!conf.ipam_type.empty()) cni::find_ipam(request, conf.ipam_type);
+  Sides sides(request);
+  const Link master = find_master(sides, conf);
+  plugins::require_mtu(conf.mtu, master);
+  require_up(master, Code::kInternal);
+  netlink::NewLink spec{
+      .kind = kKind, .name = {}, .mtu = static_cast<unsigned>(conf.mtu), .data = conf.data()};
+  plugins::set_parent(sides, spec, master, conf.link_in_container);
+  const Link link = create(sides, spec, conf, undo);
+  // Others on the segment may have the address.
+  auto result = plugins::attach_pod_link(sides, link, conf.ipam_type, {.enable_dad = true}, undo);
+  result.dns = conf.dns.value_or(cni::Dns{});
+  return result;
+}
+
+void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind); }
+
+void check(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  Sides sides(request);
+  const Link master = find_master(sides, conf);
+  plugins::require_mtu(conf.mtu, master);
+  const Link link = plugins::check_pod_link(sides, conf.ipam_type, kKind);
+  require_parent(sides, link, master, conf.link_in_container);
+  plugins::require_mtu_of(link, static_cast<unsigned>(conf.mtu));
+  require_same(link, conf.data());
+}
+
+void gc(const cni::Request& request) { plugins::collect_pod_links(request, kKind); }
+
+// What can be wrong without a master.
+Conf parse_alone(const cni::Request& request) {
+  Conf conf = Conf::parse(request);
+  plugins::require_possible_mtu(request, conf.mtu);
+  return conf;
+}
+
+void status(const cni::Request& request) {
+  const Conf conf = parse_alone(request);
+  if (!conf.link_in_container) {
+    netlink::RouteSocket host;
+    require_up(require_master(host, conf.master), Code::kPluginUnavailable);
+  }
+  plugins::require_pod_link_support(request, kKind, conf.ipam_type);
+}
+
+void validate(const cni::Request& request) { parse_alone(request); }
+
+cni::Result repair(const cni::Request& request, cni::Repair&) {
+  return plugins::repair_pod_link(request, check);
+}
+
+}  // namespace
+
+extern constinit const cni::Plugin kPlugin{.name = "vlan",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .repair = repair};
+
+}  // namespace vlan
