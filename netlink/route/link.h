@@ -53,7 +53,8 @@ struct Link {
   int peer_index = 0;  ///< veth: index of the other end, in that end's namespace
   /// veth: where the other end is, as RouteSocket::nsid() numbers it; absent: in this namespace.
   std::optional<int> peer_nsid = {};
-  /// macvlan, ipvlan, vlan: the index of the link that it stands on, and where that is, as of a veth.
+  /// macvlan, ipvlan, vlan: the index of the link that it stands on, and where that is, as of a
+  /// veth.
   int parent_index = 0;
   std::optional<int> parent_nsid = {};
   LinkData data = {};  ///< what only its kind has
