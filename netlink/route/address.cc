@@ -52,7 +52,9 @@ Request add(const Link& link, const NewAddress& address) {
   if (cidr.ip.is_v4() && cidr.prefix < 31) {
     message.put(IFA_BROADCAST, cidr.ip.broadcast(cidr.prefix));
   }
-  if (address.no_dad && !cidr.ip.is_v4()) message.put_u32(IFA_FLAGS, IFA_F_NODAD);
+  const std::uint32_t flags = (address.no_dad && !cidr.ip.is_v4() ? IFA_F_NODAD : 0U) |
+                              (address.no_prefix_route ? IFA_F_NOPREFIXROUTE : 0U);
+  if (flags != 0) message.put_u32(IFA_FLAGS, flags);
   return {cat("add address ", cidr.str(), " to '", link.name, "'"), std::move(message)};
 }
 

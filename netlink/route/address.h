@@ -19,6 +19,7 @@ LinkAddress decode_address(const Reply& reply);
 struct NewAddress {
   Cidr cidr;
   bool no_dad = false;  ///< IPv6: usable at once (IFA_F_NODAD), for links nobody else shares
+  bool no_prefix_route = false;  ///< without the kernel's route to the subnet (IFA_F_NOPREFIXROUTE)
 };
 /// Create only: EEXIST where the link has it.
 Request add(const Link& link, const NewAddress& address);

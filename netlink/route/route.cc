@@ -21,6 +21,7 @@ LinkRoute decode_route(const Reply& reply) {
     const bool is_ip = size == 4 || size == 16;
     if (one.type == RTA_DST && is_ip) out.dst = Cidr::from_bytes(data, size, head.rtm_dst_len);
     if (one.type == RTA_GATEWAY && is_ip) out.gateway = Ip::from_bytes(data, size);
+    if (one.type == RTA_PREFSRC && is_ip) out.source = Ip::from_bytes(data, size);
     if (one.type == RTA_OIF) out.link = one.as<int>();
     if (one.type == RTA_TABLE) out.table = one.u32();
     if (one.type == RTA_PRIORITY) out.priority = one.u32();
@@ -36,8 +37,10 @@ Request add(const Link& link, const LinkRoute& route) {
   head.rtm_protocol = route.protocol;
   head.rtm_scope = route.scope;
   head.rtm_type = RTN_UNICAST;
-  Message message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_ACK, head);
+  Message message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_ACK | (route.exclusive ? NLM_F_EXCL : 0U),
+                  head);
   message.put(RTA_DST, route.dst.network().ip);
+  if (route.source) message.put(RTA_PREFSRC, *route.source);
   if (route.gateway) message.put(RTA_GATEWAY, *route.gateway);
   message.put_u32(RTA_OIF, static_cast<std::uint32_t>(link.index));
   if (route.table >= 256) message.put_u32(RTA_TABLE, route.table);

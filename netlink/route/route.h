@@ -17,7 +17,10 @@ struct LinkRoute {
   std::uint32_t priority = 0;  ///< the metric; 0 lets the kernel choose
   std::uint8_t scope = 0;      ///< RT_SCOPE_UNIVERSE
   unsigned mtu = 0, advmss = 0;
-  std::uint8_t protocol = 3;  ///< who made it: RTPROT_BOOT
+  std::uint8_t protocol = 3;      ///< who made it: RTPROT_BOOT
+  std::optional<Ip> source = {};  ///< of packets that choose none (RTA_PREFSRC)
+  /// To add: EEXIST where any link has a route to dst with that table and metric (NLM_F_EXCL).
+  bool exclusive = false;
 };
 LinkRoute decode_route(const Reply& reply);
 

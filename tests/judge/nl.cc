@@ -249,6 +249,9 @@ void route(View message, const netlink::LinkRoute& ours) {
   nl_addr* const dst = rtnl_route_get_dst(theirs);
   if (ours.dst.prefix != 0) same("a destination", ours.dst.ip.str(), ip(dst).str());
   if (dst != nullptr) same("a prefix length", ours.dst.prefix, nl_addr_get_prefixlen(dst));
+  nl_addr* const source = rtnl_route_get_pref_src(theirs);
+  same("whether a route has a source", ours.source.has_value(), source != nullptr);
+  if (ours.source) same("the source of a route", ours.source->str(), ip(source).str());
   std::uint32_t metric = 0;
   if (ours.mtu != 0) rtnl_route_get_metric(theirs, RTAX_MTU, &metric);
   same("the MTU of a route", ours.mtu, metric);

@@ -74,7 +74,7 @@ const Places kRoute = {
                        .u16({BRIDGE_VLANDB_ENTRY_RANGE})},
     {"address", Place().bytes({IFA_LOCAL, IFA_ADDRESS}).bytes({IFA_BROADCAST}, 4).u32({IFA_FLAGS})},
     {"route", Place()
-                  .bytes({RTA_DST, RTA_GATEWAY})
+                  .bytes({RTA_DST, RTA_GATEWAY, RTA_PREFSRC})
                   .u32({RTA_OIF, RTA_TABLE, RTA_PRIORITY})
                   .nest(RTA_METRICS, "route/metrics")},
     {"route/metrics", Place().u32({RTAX_MTU, RTAX_ADVMSS})},

@@ -137,16 +137,33 @@ TEST_CASE("an address is read back as it was asked for") {
   }
 }
 
+TEST_CASE("the flags of an address are together in one attribute") {
+  const auto flags = [](const char* text, bool no_dad, bool no_prefix_route) -> std::uint32_t {
+    const auto request =
+        netlink::add(eth0(), netlink::NewAddress{.cidr = Cidr::parse(text).value(),
+                                                 .no_dad = no_dad,
+                                                 .no_prefix_route = no_prefix_route});
+    return reply(request).attributes(sizeof(ifaddrmsg)).find(IFA_FLAGS).u32();
+  };
+  CHECK(flags("fd00::1/64", true, true) == (IFA_F_NODAD | IFA_F_NOPREFIXROUTE));
+  CHECK(flags("fd00::1/64", true, false) == IFA_F_NODAD);
+  CHECK(flags("10.1.2.3/24", true, true) == IFA_F_NOPREFIXROUTE);
+  CHECK(flags("10.1.2.3/24", true, false) == 0);
+}
+
 TEST_CASE("a route is read back as it was asked for, high tables included") {
   const netlink::LinkRoute table[] = {
       {.dst = Cidr::parse("0.0.0.0/0").value(), .gateway = Ip::parse("10.0.0.1")},
       {.dst = Cidr::parse("10.9.0.0/16").value(), .table = 100, .priority = 50, .scope = 253},
       {.dst = Cidr::parse("fd00:1::/32").value(), .gateway = Ip::parse("fd00::1"), .table = 70000},
+      {.dst = Cidr::parse("10.1.0.1/32").value(), .source = Ip::parse("10.1.0.2")},
+      {.dst = Cidr::parse("fd00::1/128").value(), .source = Ip::parse("fd00::2")},
   };
   for (const auto& wanted : table) {
     const auto seen = netlink::decode_route(reply(netlink::add(eth0(), wanted)));
     CHECK(seen.dst == wanted.dst);
     CHECK(seen.gateway == wanted.gateway);
+    CHECK(seen.source == wanted.source);
     CHECK(seen.table == wanted.table);
     CHECK(seen.priority == wanted.priority);
     CHECK(seen.scope == wanted.scope);
