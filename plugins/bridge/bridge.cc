@@ -16,9 +16,8 @@
 #include "plugins/bridge/repair.h"
 #include "plugins/common/addresses.h"
 #include "plugins/common/interface.h"
-#include "plugins/common/iptables_restore.h"
+#include "plugins/common/ip_masq.h"
 #include "plugins/common/owned_links.h"
-#include "plugins/common/xt_tables.h"
 
 namespace bridge {
 
@@ -32,27 +31,10 @@ using netlink::RouteSocket;
 
 constexpr std::size_t kInside = 2;  // where the pod's interface stands in the result
 
-void masquerade(const cni::Request& request, const Conf& conf, const Result& result,
-                cni::Undo& undo) {
-  const auto what = masquerade_of(request, result);
-  undo.add(plugins::RemoveMasquerade{what});
-  plugins::add_masquerade(conf.ip_masq_backend, what);
-}
-
 // Before anything is changed: undoing needs them too.
 void require_rights(const cni::Request& request, const Conf& conf) {
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  const bool iptables =
-      conf.ip_masq && conf.ip_masq_backend == plugins::MasqueradeBackend::kIptables;
-  if (iptables && plugins::needs_net_raw(plugins::find_restore(netlink::Family::kIpv4))) {
-    cni::require_capabilities(request, {Capability::kNetRaw});
-  }
-}
-
-void require_rights(const cni::Request& request, const DelConf& conf) {
-  cni::require_capabilities(request, {Capability::kNetAdmin});
-  if (!request.netns.empty()) cni::require_capabilities(request, {Capability::kSysAdmin});
-  if (conf.ip_masq) plugins::require_readable_legacy("remove the masquerading");
+  if (conf.ip_masq) plugins::require_masquerade_rights(request, conf.ip_masq_backend);
 }
 
 // Layer 3: addresses, gateway, masquerading. Returns the link that carries the gateway.
@@ -68,7 +50,10 @@ Link route_pod(const Context& context, const Link& bridge, const plugins::PodInt
                                {.enable_dad = conf.enable_dad, .accept_ra = !conf.is_gateway});
   Link device = bridge;
   if (conf.is_gateway) device = ensure_gateway(context.host, bridge, conf, result);
-  if (conf.ip_masq) masquerade(context.request, conf, result, undo);
+  if (conf.ip_masq) {
+    plugins::masquerade(conf.ip_masq_backend, plugins::masquerade_of(context.request, result),
+                        undo);
+  }
   return device;
 }
 
@@ -77,11 +62,11 @@ Link route_pod(const Context& context, const Link& bridge, const plugins::PodInt
 bool disconnect(const cni::Request& request, const DelConf& conf, cni::BestEffort& each) {
   plugins::Masquerade masquerade{request.network, request.container_id, request.ifname, {}};
   each("look up the addresses", [&] {  // as long as the interface shows them
-    masquerade = masquerade_to_remove(request);
+    masquerade = plugins::masquerade_to_remove(request);
   });
   bool is_gone = false;
   each("remove the interface", [&] {
-    remove_port(request);
+    plugins::remove_veth_pair(request);
     is_gone = true;
   });
   std::optional<netlink::nf::NfSocket> nf;
@@ -139,7 +124,7 @@ Result add(const cni::Request& request, cni::Undo& undo) {
 // bridge; after half an ADD; twice.
 void del(const cni::Request& request) {
   const DelConf conf = DelConf::parse(request);
-  require_rights(request, conf);
+  plugins::require_removal_rights(request, conf.ip_masq);
   cni::BestEffort each;
   // Last: whoever gets the addresses next must not meet what belonged to this pod, and not at all
   // as long as the pod has them.
@@ -171,7 +156,7 @@ void gc(const cni::Request& request) {
   const auto valid = request.valid_attachments();  // a malformed list ends here
   if (!valid) return;
   const DelConf conf = DelConf::parse(request);
-  require_rights(request, conf);
+  plugins::require_removal_rights(request, conf.ip_masq);
   cni::BestEffort each;
   bool are_disconnected = false;
   each("remove bridge ports", [&] {

@@ -7,6 +7,7 @@
 #include "plugins/bridge/macspoof.h"
 #include "plugins/common/host_veth.h"
 #include "plugins/common/interface.h"
+#include "plugins/common/ip_masq.h"
 
 namespace bridge {
 
@@ -133,7 +134,7 @@ void check_attachment(const Context& context, const cni::Result& result) {
   plugins::check_interface({context.pod, context.pod_ns, inside}, result);
   check_gateway(context, result);
   if (!conf.ip_masq) return;
-  plugins::check_masquerade(masquerade_of(context.request, result));
+  plugins::check_masquerade(plugins::masquerade_of(context.request, result));
 }
 
 void require_node_support(const Conf& conf) {

@@ -3,6 +3,7 @@
 #include <bitset>
 #include <nlohmann/json.hpp>
 
+#include "plugins/common/ip_masq.h"
 #include "plugins/common/link_keys.h"
 
 namespace bridge {
@@ -103,12 +104,6 @@ void read_trunk(const Reader& place, Conf& conf) {
   conf.vlan_filtering = true;
 }
 
-void read_masquerade_backend(const Reader& place, Conf& conf) {
-  conf.ip_masq_backend = plugins::backend_from(place.as_string());
-}
-
-constexpr std::string_view kBackends[] = {"nftables", "iptables"};
-
 using MacKeys = plugins::MacKeys<Conf>;
 
 constexpr auto kKeys = cni::keys(
@@ -132,19 +127,7 @@ constexpr auto kKeys = cni::keys(
         {.name = "forceAddress",
          .description = "replaces another address of the bridge that conflicts with the gateway "
                         "address. If false, the conflict is an error that names the address"}),
-    cni::key<&Conf::ip_masq>({.name = "ipMasq",
-                              .description =
-                                  "masquerades traffic from the pod to destinations outside "
-                                  "its subnet, except multicast"}),
-    cni::custom<read_masquerade_backend>(
-        {.name = "ipMasqBackend",
-         .description =
-             "firewall that masquerades. Default: nftables if the kernel has it with NAT, "
-             "else iptables. DEL removes the rules of both",
-         .default_text = "detected",
-         .type = Type::kEnum,
-         .enumeration = kBackends,
-         .or_empty = true}),
+    plugins::ip_masq_key<Conf>(), plugins::ip_masq_backend_key<Conf>(),
     plugins::mtu_key<Conf>("MTU in bytes of both interfaces of the veth pair, and of a "
                            "bridge that ADD creates; 0 is the kernel's default"),
     cni::key<&Conf::hairpin_mode>(
@@ -208,26 +191,6 @@ void refuse_contradictions(const Reader& root, const Conf& conf) {
   }
 }
 
-// Only where it is used, as in the reference plugin.
-void refuse_unknown_backend(const Reader& root, const Conf& conf) {
-  if (!conf.ip_masq || conf.ipam_type.empty() || conf.ip_masq_backend) return;
-  const Reader place = root["ipMasqBackend"];
-  const std::string text = place.present() ? place.as_string() : "";
-  if (text.empty()) return;
-  place.fail(cat("unknown ipmasq backend \"", text, "\", expected \"nftables\" or \"iptables\""));
-}
-
-// What cannot be read may have been true when the pod was added.
-bool read_or_true(const Reader& root, const char* key) {
-  bool field = false;
-  try {
-    root.into(key, field);
-  } catch (const cni::Error&) {
-    field = true;
-  }
-  return field;
-}
-
 }  // namespace
 
 std::string Conf::vlan_gateway() const { return cat(bridge, ".", vlan); }
@@ -244,12 +207,12 @@ Conf Conf::parse(const cni::Request& request) {
   cni::read_keys(root, kKeys, conf);
   conf.is_gateway = conf.is_gateway || conf.is_default_gateway;
   refuse_contradictions(root, conf);
-  refuse_unknown_backend(root, conf);
+  if (conf.ip_masq && !conf.ipam_type.empty()) plugins::refuse_unknown_backend(root);
   return conf;
 }
 
 DelConf DelConf::parse(const cni::Request& request) {
-  return {.ip_masq = read_or_true(request.reader(), "ipMasq")};
+  return {.ip_masq = plugins::was_masqueraded(request.reader())};
 }
 
 }  // namespace bridge

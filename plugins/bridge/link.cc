@@ -9,6 +9,7 @@
 #include "netlink/sysctl.h"
 #include "netlink/types/fd.h"
 #include "plugins/common/gateway.h"
+#include "plugins/common/veth_pair.h"
 
 namespace bridge {
 
@@ -68,15 +69,6 @@ bool follows_ports(const Link& bridge) try {
 
 }  // namespace
 
-void ignore_router_advertisements(const Link& link) {
-  if (!link.ipv6 || link.ipv6->accept_ra == 0) return;
-  try {
-    netlink::write_sysctl(cat("net/ipv6/conf/", link.name, "/accept_ra"), "0");
-  } catch (const netlink::Error& e) {  // a read-only /proc/sys is no reason to have no network
-    cni::note(cat(e.what(), "; a pod could send router advertisements to the node"));
-  }
-}
-
 void require_usable(const Link& bridge, const Conf& conf) {
   if (bridge.kind != "bridge") {
     throw cni::Error(cni::Code::kInvalidConfig,
@@ -99,7 +91,7 @@ Link find_or_create(RouteSocket& host, const Conf& conf, const std::optional<net
   auto found = host.find(conf.bridge);
   const Link bridge = found ? *found : create_bridge(host, conf, mac);
   require_usable(bridge, conf);
-  ignore_router_advertisements(bridge);  // before it is up
+  plugins::ignore_router_advertisements(bridge);  // before it is up
   netlink::LinkChange change;
   if (!bridge.up) change.up = true;
   if (conf.promisc_mode && !bridge.promiscuous) change.promiscuous = true;
@@ -156,7 +148,7 @@ Link ensure_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf
   std::vector<netlink::Request> requests;
   // Said again each time: who made the pair may have died before it came to this.
   if (port && (port->master == bridge.index || port->master == 0)) {
-    ignore_router_advertisements(*port);
+    plugins::ignore_router_advertisements(*port);
     if (port->master == 0) {  // a bridge that is deleted lets go of its ports
       requests.push_back(netlink::set_link(*port, {.master = bridge.index}));
     }
@@ -165,7 +157,7 @@ Link ensure_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf
     }
     requests.push_back(netlink::set_link(*port, {.up = true}));
   }
-  ignore_router_advertisements(gateway);
+  plugins::ignore_router_advertisements(gateway);
   if (!gateway.up) netlink::try_sysctl(cat("net/ipv6/conf/", name, "/accept_dad"), "0");
   requests.push_back(netlink::set_link(gateway, {.up = true}));
   host.send(requests);

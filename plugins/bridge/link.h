@@ -38,7 +38,4 @@ netlink::Link ensure_gateway(netlink::RouteSocket& host, const netlink::Link& br
 std::vector<netlink::Request> port_vlans(const netlink::Link& port, const netlink::Link& bridge,
                                          const Conf& conf, bool with_trunk);
 
-/// Disables router advertisements on a link of this namespace; a failure is noted.
-void ignore_router_advertisements(const netlink::Link& link);
-
 }  // namespace bridge

@@ -6,15 +6,12 @@
 #include "libcni/common/undo.h"
 #include "netlink/route/socket.h"
 #include "plugins/bridge/conf.h"
-#include "plugins/common/masquerade.h"
+#include "plugins/common/veth_pair.h"
 
 namespace bridge {
 
-/// A pod's veth pair.
-struct Port {
-  netlink::Link outside;  ///< the host veth, a port of the bridge
-  netlink::Link inside;   ///< the container interface, CNI_IFNAME
-};
+/// A pod's veth pair; the host veth is a port of the bridge.
+using Port = plugins::VethPair;
 
 /// What one call works with: request, config, and a socket in the node's and the pod's namespace.
 struct Context {
@@ -25,9 +22,8 @@ struct Context {
   const netlink::NetNs& pod_ns;
 };
 
-/// Creates the veth pair, both interfaces down, the host veth a port of bridge with router
-/// advertisements disabled. Its undo step is registered before. \throws cni::Error if the pod has
-/// an interface with that name.
+/// plugins::create_veth_pair() with the host veth as a port of bridge. \throws as that; cni::Error
+/// if the bridge has no room.
 Port connect_pod(const Context& context, const netlink::Link& bridge, cni::Undo& undo);
 
 /// Sets VLANs, flags and alias (the owner) of the port, and sets it up.
@@ -39,16 +35,5 @@ void restore_port(const Context& context, const Port& port, const netlink::Link&
 
 /// Waits until the bridge forwards the port's frames. \throws cni::Error after 2.5 seconds.
 void wait_for_port(netlink::RouteSocket& host, const netlink::Link& outside);
-
-/// Removes the host veth of a request's attachment, and with it the container interface. See
-/// plugins::removable_host_veths(); none is fine. \throws netlink::Error.
-void remove_port(const cni::Request& request);
-
-/// What ADD masquerades.
-plugins::Masquerade masquerade_of(const cni::Request& request, const cni::Result& result);
-
-/// What DEL looks for: by the addresses of prevResult, else as the pod's interface has them; none
-/// where both are gone.
-plugins::Masquerade masquerade_to_remove(const cni::Request& request);
 
 }  // namespace bridge

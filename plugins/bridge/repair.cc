@@ -7,6 +7,7 @@
 #include "plugins/bridge/check.h"
 #include "plugins/bridge/link.h"
 #include "plugins/bridge/macspoof.h"
+#include "plugins/common/ip_masq.h"
 
 namespace bridge {
 
@@ -93,7 +94,7 @@ Result repair(const cni::Request& request, Repair& repair) {
   const Context context{request, conf, host, pod, pod_ns};
   repair_links(context, find_port(context, result), result, repair);
   if (conf.ipam_type.empty() || !conf.ip_masq) return result;
-  const auto masquerade = masquerade_of(request, result);
+  const auto masquerade = plugins::masquerade_of(request, result);
   repair.part([&] { plugins::check_masquerade(masquerade); },
               [&] {
                 plugins::restore_masquerade(

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+
+#include "libcni/common/undo.h"
+#include "libcni/plugin/request.h"
+#include "netlink/netns.h"
+#include "netlink/route/socket.h"
+
+/// The veth pair of an attachment, as bridge and ptp create it. How it is found later: host_veth.h.
+namespace plugins {
+
+struct VethPair {
+  netlink::Link outside;  ///< the host veth
+  netlink::Link inside;   ///< the container interface, CNI_IFNAME
+};
+
+/// Where a pair is created: a socket in the node's and in the pod's namespace.
+struct VethPlace {
+  const cni::Request& request;
+  netlink::RouteSocket& host;
+  netlink::RouteSocket& pod;
+  const netlink::NetNs& pod_ns;
+};
+
+struct NewVethPair {
+  int master = 0;  ///< index of the bridge that the host veth becomes a port of; 0 is none
+  std::optional<netlink::Mac> mac = {};  ///< of the container interface; absent: random
+  unsigned mtu = 0;                      ///< bytes, of both; 0 is the kernel's default
+};
+
+/// Creates the pair in one message, both interfaces down, router advertisements disabled on the
+/// host veth. Its undo step is registered before. \throws cni::Error if the pod has an interface
+/// with that name; netlink::Error.
+VethPair create_veth_pair(const VethPlace& place, const NewVethPair& wanted, cni::Undo& undo);
+
+/// Disables router advertisements on a link of this namespace; a failure is noted.
+void ignore_router_advertisements(const netlink::Link& link);
+
+/// Waits at most 2.5 seconds until the link is operational, so that what is sent to it is not
+/// dropped. Returns the last state.
+netlink::OperState wait_until_up(netlink::RouteSocket& host, const netlink::Link& link);
+
+/// Removes the host veth of a request's attachment, and with it the container interface. See
+/// removable_host_veths(); none is fine. \throws netlink::Error.
+void remove_veth_pair(const cni::Request& request);
+
+}  // namespace plugins
