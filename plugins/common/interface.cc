@@ -137,9 +137,16 @@ void configure_interface(const PodInterface& interface, const Result& result,
   std::vector<netlink::Request> requests;
   for (const cni::Address& address : addresses) {
     requests.push_back(netlink::add(
-        interface.link, netlink::NewAddress{.cidr = address.cidr, .no_dad = !options.enable_dad}));
+        interface.link, netlink::NewAddress{.cidr = address.cidr,
+                                            .no_dad = !options.enable_dad,
+                                            .no_prefix_route = options.subnet_routes.has_value()}));
   }
   requests.push_back(netlink::set_link(interface.link, {.up = true, .arp_notify = true}));
+  if (options.subnet_routes) {
+    for (const netlink::LinkRoute& route : *options.subnet_routes) {
+      requests.push_back(netlink::add(interface.link, route));
+    }
+  }
   for (const cni::Route& route : result.routes) {
     requests.push_back(netlink::add(interface.link, link_route(route, addresses)));
   }

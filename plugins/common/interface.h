@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "libcni/config/result.h"
 #include "libcni/plugin/request.h"
@@ -23,6 +25,9 @@ struct AddressOptions {
   /// Whether the pod believes router advertisements. Where the node is its gateway nobody but
   /// another pod would send any (CVE-2020-10749).
   bool accept_ra = true;
+  /// Routes to the gateways and subnets, in place of the kernel's own ones to the subnets; added
+  /// before those of the result.
+  std::optional<std::vector<netlink::LinkRoute>> subnet_routes = {};
 };
 
 /// Gives the interface the addresses and routes of result that are meant for it (those with an
