@@ -210,6 +210,53 @@ CASES += [
          fails=True, says="file exists"),
 ]
 
+PTP4, PTP6 = {"address": "10.1.2.9/24", "gateway": "10.1.2.1"}, {"address": "fd00:1:2::9/64",
+                                                                 "gateway": "fd00:1:2::1"}
+
+
+PTP_INTENDED = (
+    (r"pod after ADD link/\S+ txqlen: null -> 1000", "the kernel's default, as that of 1.9 has it there"),
+    (r"address/\S+ dev \S+ noprefixroute: null -> true",
+     "the route of the kernel to the subnet is not added, instead of deleted afterwards"),
+    (r"address/\S+ dev \S+ nodad: null -> true", "nobody else is on the link: IPv6 works when ADD returns"),
+    (r"sysctl/ipv[46]/conf/\S+/(arp_notify: \"0\" -> \"1\"|accept_dad: \"1\" -> \"0\"|(accept_ra|ndisc_notify):)",
+     "the addresses are usable and announced when ADD returns; nobody but the node is a router"),
+    (r"^CHECK said: .*Expected Route .*GW:.*nil.* -> \"\"",
+     "the CHECK of the reference expects a route without a gateway, where its ADD took the address's"))
+
+
+def ptp(name, conf, **more):
+    return Case(f"ptp {name}", conf, "ptp", intended=PTP_INTENDED, **more)
+
+
+CASES += [
+    ptp("IPv4", host_local(V4), versions=ALL),
+    ptp("dual-stack with default routes", host_local(V4, V6, routes=[DEFAULT4, DEFAULT6]), versions=ALL),
+    ptp("IPv6 alone", host_local(V6, routes=[DEFAULT6])),
+    ptp("of a /66", host_local({"subnet": "2001:db8:1::/66"}, routes=[DEFAULT6])),
+    ptp("three subnets, and other routes", host_local(
+        V4, {"subnet": "10.1.3.0/25"}, V6, routes=[DEFAULT4, {"dst": "10.7.0.0/16"}, {"dst": "10.6.6.6/32"},
+                                                   {"dst": "fd00:7::/64"}])),
+    ptp("with mtu", {"mtu": 1400} | host_local(V4, V6)),
+    ptp("ipMasq with iptables", {"ipMasq": True, "ipMasqBackend": "iptables"} |
+        host_local(V4, V6, routes=[DEFAULT4, DEFAULT6])),
+    ptp("static", static(PTP4, PTP6, routes=[DEFAULT4, {"dst": "10.7.0.0/16", "gw": "10.1.2.1"}],
+                         dns={"nameservers": ["10.1.2.53"]})),
+    ptp("dns override", {"dns": {"nameservers": ["10.1.2.3"], "domain": "x.test"}} |
+        host_local(V4, resolvConf="/run/resolv.conf"), setup=RESOLV_CONF),
+    ptp("dns wiped", {"dns": {"search": []}} | host_local(V4, resolvConf="/run/resolv.conf"),
+        setup=RESOLV_CONF),
+    ptp("dns from resolvConf", host_local(V4, resolvConf="/run/resolv.conf"), setup=RESOLV_CONF),
+    ptp("forwarding is on already", host_local(V4, V6),
+        setup=["sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1"]),
+    ptp("another interface name", host_local(V4), ifname="net1.5"),
+    ptp("without ipam", {}, fails=True, says="no plugin name provided"),
+    ptp("IPAM plugin is absent", {"ipam": {"type": "absent"}}, fails=True),
+    ptp("no address", static(), fails=True, says="missing IP config"),
+    ptp("the interface exists", host_local(V4), fails=True, says="already exists",
+        with_pod=["ip -n pod1 link add eth0 type veth"]),
+]
+
 POD = ["ip link add cni0 type bridge", "ip addr add 10.1.2.1/24 dev cni0",
        "ip addr add fd00:1:2::1/64 dev cni0 nodad", "ip link set cni0 up"]
 MARK_CHAIN = ["iptables -t nat -N KUBE-MARK-MASQ", "ip6tables -t nat -N KUBE-MARK-MASQ"]

@@ -24,6 +24,10 @@ def bridge(*ranges, **more):
             "ipam": {"type": "host-local", "ranges": list(ranges)}, **more}
 
 
+def ptp(ipam, **more):
+    return {"type": "ptp", "ipam": ipam | {"routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}, **more}
+
+
 MASQ = {"ipMasq": True, "ipMasqBackend": "iptables"}
 CONFIGS = {
     "host-local alone": {"type": "host-local", "ipam": {"type": "host-local", "ranges": [V4, V6]}},
@@ -35,6 +39,12 @@ CONFIGS = {
     "bridge static, ipMasq": {"type": "bridge", "isGateway": True, **MASQ,
                               "ipam": {"type": "static", "addresses": [
                                   {"address": "10.1.2.9/24"}, {"address": "fd00:1:2::9/64"}]}},
+    "ptp IPv4": {"type": "ptp", "ipam": {"type": "host-local", "ranges": [V4]}},
+    "ptp dual-stack": ptp({"type": "host-local", "ranges": [V4, V6]}),
+    "ptp dual-stack, ipMasq": ptp({"type": "host-local", "ranges": [V4, V6]}, **MASQ),
+    "ptp static, ipMasq": ptp({"type": "static", "addresses": [
+        {"address": "10.1.2.9/24", "gateway": "10.1.2.1"},
+        {"address": "fd00:1:2::9/64", "gateway": "fd00:1:2::1"}]}, mtu=1400, **MASQ),
 }
 MASTER = {"type": "vlan", "master": "eth1", "vlanId": 5, "mtu": 1400}
 CONFIGS |= {"vlan": MASTER | {"ipam": {"type": "host-local", "ranges": [V4], "routes": [{"dst": "10.9.0.0/16"}]}}}
@@ -91,7 +101,7 @@ class Mixed(suite.NodeTest):
                    for pod, directory in zip(pods, (REFERENCE, OURS, REFERENCE, OURS))]
         given = [ip["address"] for result in results for ip in result["ips"]]
         self.assertEqual(len(given), len(set(given)), str(given))
-        if conf["type"] == "bridge":
+        if conf["type"] != "host-local":
             for pod in pods:
                 pod.run("ping", "-c1", "-W1", "10.1.2.1")
         for pod, directory in zip(pods, (OURS, REFERENCE, REFERENCE, OURS)):
@@ -107,15 +117,16 @@ class Mixed(suite.NodeTest):
         self.assert_error(cni("host-local", "ADD", conf, netns=pod.path, container=pod.name))
         self.assert_same(before)
 
-    def test_gc_removes_what_the_reference_added_and_nobody_lists(self):
-        conf = {"cniVersion": "1.0.0", "name": "net1", **CONFIGS["bridge dual-stack, ipMasq"]}
+    @suite.cases([(plugin, f"{plugin} dual-stack, ipMasq") for plugin in ("bridge", "ptp")])
+    def gc_removes_what_the_reference_added_and_nobody_lists(self, name):
+        conf = {"cniVersion": "1.0.0", "name": "net1", **CONFIGS[name]}
         one, two = self.pod(), self.pod()
         self.add(REFERENCE, conf, one)
         kept = snapshot()
         self.add(REFERENCE, conf, two)
         two.remove()
         wait_for(lambda: run("ip", "-br", "link", "show", "type", "veth").count("\n") == 1)
-        outcome = cni("bridge", "GC", conf | {"cniVersion": "1.1.0", "cni.dev/valid-attachments": [
+        outcome = cni(conf["type"], "GC", conf | {"cniVersion": "1.1.0", "cni.dev/valid-attachments": [
             {"containerID": "pod1", "ifname": "eth0"}]})
         self.assertEqual((outcome.status, outcome.stdout), (0, ""), str(outcome))
         self.assert_same(kept, ignore=lambda place: "last_reserved_ip" in place

@@ -159,6 +159,29 @@ CASES = [
     Case("cniVersion is a list", 6, "cniVersion", {"cniVersion": ["1.0.0"]}),
     Case("prevResult is a list, loopback", 6, "prevResult", {"prevResult": [1]}, "loopback"),
     Case("nested too deep", 6, "", text='{"name": "a", "x": ' + "[" * 20000 + "]" * 20000 + "}"),
+    # ptp
+    *(dataclasses.replace(one, name=f"{one.name}, ptp", plugin="ptp") for one in (
+        wrong_type("ipMasq", "true"), wrong_type("ipMasq", 1), wrong_type("ipMasqBackend", 1),
+        wrong_type("mtu", "1500"), wrong_type("mtu", 1400.5), wrong_type("dns", "8.8.8.8"),
+        wrong_type("ipam", "host-local"), Case("mtu is negative", 7, "mtu", {"mtu": -1}),
+        Case("mtu is too small for IPv4", 7, "mtu", {"mtu": 67}),
+        Case("mtu is too big", 7, "mtu", {"mtu": 65536}),
+        Case("dns.search is a string", 7, "dns.search", {"dns": {"search": "a.test"}}),
+        Case("ipMasqBackend is unknown", 7, 'unknown ipmasq backend "pf"',
+             {"ipMasq": True, "ipMasqBackend": "pf"}),
+        Case("no ipam", 7, "no plugin name provided", {"ipam": MISSING}),
+        Case("no ipam.type", 7, "ipam.type", {"ipam": {}}),
+        Case("ipam.type is a number", 7, "ipam.type", {"ipam": {"type": 1}}),
+        Case("ipam type that is absent", 7, 'failed to find plugin "absent" in path',
+             {"ipam": {"type": "absent"}}),
+        Case("ipam type that is ptp", 7, "'ptp' is not an IPAM plugin", {"ipam": {"type": "ptp"}}),
+        Case("IPAM without an address", 999, "IPAM plugin returned missing IP config", addresses()),
+        Case("prevResult of CHECK is missing", 7, "prevResult", verb="CHECK"),
+        Case("prevResult of CHECK is a list", 6, "prevResult", {"prevResult": [1]}, verb="CHECK"),
+        Case("the node's own namespace", 8, "should not be the same", via="own"),
+        Case("the node's own namespace, DEL", 8, "should not be the same", via="own", verb="DEL"),
+        Case("no namespace there", 8, "/run/netns/none", via="none"),
+        Case("a file in place of the namespace", 8, "not a network namespace", via="file"))),
     # host-local
     Case("no ipam", 7, "ipam", {"ipam": MISSING}, "host-local"),
     Case("no range", 7, "ipam.ranges", {"ipam": {"type": "host-local"}}, "host-local"),
@@ -212,7 +235,7 @@ CASES = [
     Case("addresses is an object", 7, "ipam.addresses", {"ipam": {"addresses": {}}}, "static"),
 ]
 
-GOOD = {"bridge": {"isGateway": True} | ranges(V4), "host-local": ranges(V4),
+GOOD = {"bridge": {"isGateway": True} | ranges(V4), "host-local": ranges(V4), "ptp": ranges(V4),
         "static": addresses({"address": "10.1.2.3/24"}), "loopback": {}}
 
 

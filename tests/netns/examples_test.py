@@ -49,7 +49,7 @@ class Examples(suite.NodeTest):
         self.assertIsNone(failed, str(failed))
         if "bandwidth" in types(network):
             self.assertEqual(len(ifbs()), 1, "the runtime's limit")
-        for ip in result["ips"] if bridges else []:
+        for ip in result.get("ips", ()):
             gateway = ip.get("gateway")
             if gateway and gateway in run("ip", "addr"):  # of this node
                 pod.run("ping", "-c1", "-W2", gateway)

@@ -70,6 +70,10 @@ CONFIGS = {
           "conditionsV6": ["ip6 saddr ::1"], "hostPortConflict": "replace",
           "deniedHostPorts": [22, "443", "6000-6100/tcp", "53/UDP"],
           "runtimeConfig": {"portMappings": [_MAPPING]}}], chained=True),
+    "ptp": Configs(
+        {"ipMasq": True, "ipam": POOL, "dns": {"nameservers": ["10.1.2.53"]}},
+        [{"ipMasq": True, "ipMasqBackend": "iptables", "mtu": 1400, "ipam": {"type": "static"},
+          "dns": DNS}], kind="veth"),
     # Needs no other end on the node, which old results do not name.
     "bandwidth": Configs(
         {"egressMode": "pod", "egressRate": 8000000, "egressBurst": 800000},

@@ -26,6 +26,7 @@ PORTS = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"},
 LIMITS = {"ingressRate": 8000000, "ingressBurst": 800000, "egressRate": 8000000,
           "egressBurst": 800000}
 BANDWIDTH = {"type": "bandwidth", **LIMITS}
+PTP = {"type": "ptp", "ipMasq": True, "ipMasqBackend": "nftables", "ipam": IPAM}
 CHAIN = [{"type": "loopback"}, BRIDGE, PORTMAP | {"capabilities": {"portMappings": True}},
          BANDWIDTH]
 
@@ -41,6 +42,8 @@ SUBJECTS = {
     "bridge, in its host-local": (BRIDGE, "host-local"),
     "dummy": ({"type": "dummy", "ipam": IPAM}, None),
     "vlan": ({"type": "vlan", "master": "eth1", "vlanId": 100, "ipam": IPAM}, None),
+    "ptp": (PTP, None),
+    "ptp, iptables": (PTP | {"ipMasqBackend": "iptables"}, None),
     "portmap": (PORTMAP, None),
     "portmap, iptables": (PORTMAP | {"backend": "iptables"}, None),
     "bandwidth": (BANDWIDTH, None),

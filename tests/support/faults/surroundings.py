@@ -13,7 +13,7 @@ from support.world import MS_BIND, MS_RDONLY, MS_REMOUNT, mount, umount
 from support.world import run as call
 
 #: Those whose runs differ in what they need.
-SUBJECTS = ("loopback", "static", "host-local", "bridge", "bridge, iptables", "portmap",
+SUBJECTS = ("loopback", "static", "host-local", "bridge", "bridge, iptables", "ptp", "portmap",
             "portmap, iptables", "bandwidth", "cnitool, all in a chain")
 #: Verbs that answer on stdout.
 ANSWERS = ("ADD", "VERSION")

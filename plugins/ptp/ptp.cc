@@ -1,0 +1,250 @@
+#include <algorithm>
+#include <optional>
+
+#include "libcni/common/undo.h"
+#include "libcni/plugin/ipam.h"
+#include "libcni/plugin/plugin.h"
+#include "libcni/plugin/privileges.h"
+#include "netlink/nf/socket.h"
+#include "plugins/common/addresses.h"
+#include "plugins/common/host_veth.h"
+#include "plugins/common/interface.h"
+#include "plugins/common/ip_masq.h"
+#include "plugins/common/link_keys.h"
+#include "plugins/common/owned_links.h"
+#include "plugins/common/pod_link.h"
+#include "plugins/common/veth_pair.h"
+#include "plugins/ptp/host_side.h"
+#include "plugins/ptp/routing.h"
+
+namespace ptp {
+
+namespace {
+
+using cni::cat;
+using cni::Result;
+using netlink::Capability;
+using netlink::Link;
+using plugins::Sides;
+using plugins::VethPair;
+
+constexpr std::size_t kInside = 1;  // where the pod's interface stands in the result
+
+struct Conf {
+  bool ip_masq = false;
+  std::optional<plugins::MasqueradeBackend> ip_masq_backend;  ///< absent: detected
+  unsigned mtu = 0;                                           ///< bytes; 0 is the kernel's default
+  std::string ipam_type;
+  std::optional<cni::Dns> dns;  ///< replaces the IPAM plugin's
+
+  static Conf parse(const cni::Request& request);
+};
+
+constexpr auto kKeys =
+    cni::keys(plugins::ip_masq_key<Conf>(), plugins::ip_masq_backend_key<Conf>(),
+              plugins::mtu_key<Conf>(
+                  "MTU in bytes of both interfaces of the veth pair; 0 is the kernel's default"),
+              plugins::ipam_key<Conf>(), plugins::dns_key<Conf>());
+
+constinit const cni::Manual kManual{
+    .purpose = "connects each pod to the node with a veth pair of its own, without a bridge",
+    .keys = kKeys};
+
+Conf Conf::parse(const cni::Request& request) {
+  const cni::Reader root = request.reader();
+  Conf conf;
+  cni::read_keys(root, kKeys, conf);
+  if (conf.ipam_type.empty()) {
+    throw cni::Error(cni::Code::kInvalidConfig, "ptp needs an IPAM plugin: no plugin name provided",
+                     "ipam.type: expected the name of an IPAM plugin");
+  }
+  if (conf.ip_masq) plugins::refuse_unknown_backend(root);
+  return conf;
+}
+
+// Addresses first, as in the reference: then it is known what the pair needs.
+Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = Conf::parse(request);  // all of the input before any change
+  cni::find_ipam(request, conf.ipam_type);
+  Sides sides(request);
+  if (conf.ip_masq) plugins::require_masquerade_rights(request, conf.ip_masq_backend);
+
+  Result result = plugins::request_addresses(request, conf.ipam_type, kInside, undo);
+  choose_gateways(result);
+  const Routing routing = routing_of(result, request.ifname);
+  const VethPair pair = plugins::create_veth_pair({request, sides.host, sides.pod, sides.pod_ns},
+                                                  {.mtu = conf.mtu}, undo);
+  result.interfaces = {plugins::describe(pair.outside),
+                       plugins::describe(pair.inside, request.netns)};
+  // The node's side first: as the pod's comes up the kernel announces its addresses to the node.
+  open_host_veth(sides.host, pair.outside, routing, plugins::owner_of(request).text);
+  plugins::configure_interface({sides.pod, sides.pod_ns, pair.inside}, result,
+                               {.accept_ra = false, .subnet_routes = routing.pod});
+  if (conf.ip_masq) {
+    plugins::masquerade(conf.ip_masq_backend, plugins::masquerade_of(request, result), undo);
+  }
+  wait_for_host_veth(sides.host, pair.outside);
+  if (conf.dns) result.dns = *conf.dns;
+  return result;
+}
+
+// Whether the container interface was removed. The config of ADD may have had other keys than that
+// of DEL: the kernel is asked for rules in any case.
+bool disconnect(const cni::Request& request, bool masqueraded, cni::BestEffort& each) {
+  plugins::Masquerade masquerade{request.network, request.container_id, request.ifname, {}};
+  each("look up the addresses", [&] {  // as long as the interface shows them
+    masquerade = plugins::masquerade_to_remove(request);
+  });
+  bool is_gone = false;
+  each("remove the interface", [&] {
+    plugins::remove_veth_pair(request);
+    is_gone = true;
+  });
+  each("remove the masquerading", [&] {
+    if (auto nf = netlink::nf::NfSocket::find()) plugins::remove_nft_masquerade(*nf, masquerade);
+  });
+  if (masqueraded) {
+    each("remove the masquerading", [&] { plugins::remove_legacy_masquerade(masquerade); });
+  }
+  return is_gone;
+}
+
+// The gateway addresses and routes of the node go with the host veth.
+void del(const cni::Request& request) {
+  const bool masqueraded = plugins::was_masqueraded(request.reader());
+  plugins::require_removal_rights(request, masqueraded);
+  cni::BestEffort each;
+  // Last: whoever gets the addresses next must not meet this pod.
+  if (disconnect(request, masqueraded, each)) {
+    each("release the addresses",
+         [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kDel); });
+  }
+  each.finish();
+}
+
+VethPair find_pair(Sides& sides, const Result& result) {
+  const Link inside = plugins::find_interface(sides.pod, sides.request, result, "veth");
+  const auto outside = plugins::host_veth_of(sides.host, sides.request, sides.pod_ns, inside);
+  if (!outside) {
+    throw cni::Error(cni::Code::kInternal,
+                     cat("the host veth of '", inside.name, "' was not found"));
+  }
+  plugins::require_mac(plugins::entry_of(result, outside->name), *outside);
+  return {*outside, inside};
+}
+
+// The pod's routes in place of those of the kernel. Where they lead is the gateway's alone, as of
+// two gateways in one subnet the reference plugin takes the other one.
+void check_routes(Sides& sides, const Link& inside, const Routing& routing) {
+  for (const netlink::Family family : netlink::kFamilies) {
+    if (!routing.has(family)) continue;
+    const auto present = sides.pod.routes(family);
+    for (const netlink::LinkRoute& wanted : routing.pod) {
+      if (wanted.dst.ip.family() != family) continue;
+      if (std::none_of(present.begin(), present.end(), [&](const netlink::LinkRoute& one) {
+            return one.dst == wanted.dst && one.table == wanted.table && one.link == inside.index;
+          })) {
+        throw cni::Error(cni::Code::kInternal,
+                         cat("Expected Route ", wanted.dst.str(), " not found on ", inside.name));
+      }
+    }
+  }
+}
+
+// \throws cni::Error naming the first difference to what ADD created.
+void check(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  Sides sides(request);
+  if (conf.ip_masq) cni::require_capabilities(request, {Capability::kNetAdmin});  // to read rules
+  Result result = request.required_prev_result();
+  cni::ipam_forward(request, conf.ipam_type, cni::Command::kCheck);
+  choose_gateways(result);
+  const Routing routing = routing_of(result, request.ifname);
+  const auto [outside, inside] = find_pair(sides, result);
+  if (!inside.up)
+    throw cni::Error(cni::Code::kInternal, cat("Interface ", inside.name, " is down"));
+  for (const Link& link : {outside, inside}) plugins::require_mtu_of(link, conf.mtu);
+  plugins::check_interface({sides.pod, sides.pod_ns, inside}, result);
+  check_routes(sides, inside, routing);
+  check_host_veth(sides.host, outside, routing);
+  if (conf.ip_masq) plugins::check_masquerade(plugins::masquerade_of(request, result));
+}
+
+// Removes everything of this network whose attachment is not in the list, and calls GC of the IPAM
+// plugin.
+void gc(const cni::Request& request) {
+  const auto valid = request.valid_attachments();  // a malformed list ends here
+  if (!valid) return;
+  plugins::require_removal_rights(request, plugins::was_masqueraded(request.reader()));
+  cni::BestEffort each;
+  bool are_gone = false;
+  each("remove host veths", [&] {
+    plugins::collect_links(request, *valid, "veth");
+    are_gone = true;
+  });
+  each("remove masquerading", [&] { plugins::gc_masquerade(request.network, *valid); });
+  if (are_gone) {
+    each("collect addresses",
+         [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kGc); });
+  }
+  each.finish();
+}
+
+// \throws cni::Error(kPluginUnavailable) naming the part that ADD needs and the node lacks.
+void status(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  if (conf.ip_masq) {
+    plugins::require_masquerade_rights(request, conf.ip_masq_backend);
+    if (const auto why = plugins::masquerade_missing(conf.ip_masq_backend)) {
+      throw cni::Error(cni::Code::kPluginUnavailable, cat("ipMasq: ", *why));
+    }
+  }
+  plugins::require_pod_link_support(request, "veth", conf.ipam_type);
+}
+
+void validate(const cni::Request& request) { Conf::parse(request); }
+
+// The container interface must exist and is not changed: it would go with either end.
+Result repair(const cni::Request& request, cni::Repair& repair) {
+  const Conf conf = Conf::parse(request);
+  Result result = request.required_prev_result();
+  Sides sides(request);
+  if (conf.ip_masq) plugins::require_masquerade_rights(request, conf.ip_masq_backend);
+  Result complete = result;
+  choose_gateways(complete);
+  const Routing routing = routing_of(complete, request.ifname);
+  const VethPair pair = [&] {
+    try {
+      return find_pair(sides, result);
+    } catch (const cni::Error& e) {
+      throw cni::Error(e.code(), e.what(), "restart the pod");
+    }
+  }();
+  repair.part(
+      [&] { check_host_veth(sides.host, pair.outside, routing); },
+      [&] { open_host_veth(sides.host, pair.outside, routing, plugins::owner_of(request).text); });
+  if (!conf.ip_masq) return result;
+  const auto what = plugins::masquerade_of(request, result);
+  repair.part([&] { plugins::check_masquerade(what); },
+              [&] {
+                plugins::restore_masquerade(
+                    conf.ip_masq_backend ? *conf.ip_masq_backend : plugins::choose_backend(""),
+                    what);
+              });
+  return result;
+}
+
+}  // namespace
+
+extern constinit const cni::Plugin kPlugin{.name = "ptp",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .repair = repair};
+
+}  // namespace ptp
