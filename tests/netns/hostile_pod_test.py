@@ -20,6 +20,10 @@ PODS, HOSTILE = 20, 5
 IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}]]}
 BRIDGE = {"type": "bridge", "bridge": "cni0", "isDefaultGateway": True, "ipMasq": True,
           "ipMasqBackend": "nftables", "ipam": IPAM}
+PTP = {"type": "ptp", "ipMasq": True, "ipMasqBackend": "nftables",
+       "ipam": IPAM | {"routes": [{"dst": "0.0.0.0/0"}]}}
+#: Plugins whose host veth is on the node.
+PLAIN = [("plain", BRIDGE), ("with macspoofchk", BRIDGE | {"macspoofchk": True}), ("ptp", PTP)]
 LIMITS = {"type": "bandwidth", "ingressRate": 80_000_000, "ingressBurst": 800_000,
           "egressRate": 40_000_000, "egressBurst": 400_000}
 UPLINKS = ("tap", "veth")
@@ -51,6 +55,10 @@ def links(pod=None):
     """{name: link} of the node, or of a pod."""
     text = run("ip", *(("-n", pod.name) if pod else ()), "-j", "-d", "link")
     return {one["ifname"]: one for one in json.loads(text)}
+
+
+def host_veth(result):
+    return next(one["name"] for one in result["interfaces"] if one["name"].startswith("veth"))
 
 
 def spend_indexes(number):
@@ -126,24 +134,23 @@ class HostileTest(suite.NodeTest):
 
 @suite.spread
 class Repair(HostileTest):
-    def prepare(self, **more):
-        use(chain(BRIDGE | more))
+    def prepare(self, conf):
+        use(chain(conf))
         victim, attacker = self.pod("victim"), self.pod("attacker")
         spend_indexes(7)
         ends = {}
         for pod in (attacker, victim):
             result = self.attach(pod)
-            ends[pod.name] = result["interfaces"][1]["name"]
+            ends[pod.name] = host_veth(result)
         return victim, attacker, ends
 
     def seen(self, name):
         link = links()[name]
         return {key: link.get(key) for key in ("ifindex", "master", "ifalias", "flags", "operstate")}
 
-    @suite.cases([(f"another pods port, {how}", more) for how, more in
-                  (("plain", {}), ("with macspoofchk", {"macspoofchk": True}))])
-    def does_not_give_away(self, more):
-        victim, attacker, ends = self.prepare(**more)
+    @suite.cases([(f"another pods port, {how}", conf) for how, conf in PLAIN])
+    def does_not_give_away(self, conf):
+        victim, attacker, ends = self.prepare(conf)
         own = links(victim)["eth0"]["ifindex"]
         port = links()[ends["victim"]]["ifindex"]
         before = self.seen(ends["victim"])
@@ -161,20 +168,24 @@ class Repair(HostileTest):
         self.assertEqual(self.seen(ends["victim"]), before)
         self.assert_reaches(victim)
 
-    @suite.cases([(f"an uplink that is a {kind}", kind) for kind in UPLINKS])
-    def does_not_make_a_port_of(self, kind):
+    @suite.cases([(f"an uplink that is a {kind}{how}", (kind, conf)) for kind in UPLINKS
+                  for how, conf in (("", BRIDGE), (", ptp", PTP))])
+    def does_not_make_a_port_of(self, row):
+        kind, conf = row
         uplink = make_uplink(kind)
-        _, attacker, _ = self.prepare()
-        before = self.seen("up0")
-        self.assertIsNone(before["master"])
+        _, attacker, _ = self.prepare(conf)
+        before = self.seen("up0"), run("ip", "addr", "show", "up0"), run("ip", "route")
+        self.assertIsNone(before[0]["master"])
         self.assertTrue(pretend(attacker, "eth0", *uplink))
         done = cnitool("repair", "--json")
-        self.assertEqual(self.seen("up0"), before, str(done))
+        after = self.seen("up0"), run("ip", "addr", "show", "up0"), run("ip", "route")
+        self.assertEqual(after, before, str(done))
         failed = [one for one in done.json["attachments"] if one["containerID"] == "attacker"]
         self.assertEqual(failed[0]["outcome"], "failed", str(done))
 
-    def test_the_host_veth_of_a_pod_that_renamed_its_interface_is_not_given_to_another_name(self):
-        _, attacker, _ = self.prepare()
+    @suite.cases([(how, conf) for how, conf in PLAIN])
+    def does_not_give_the_host_veth_of_a_renamed_interface_to_another_name(self, conf):
+        _, attacker, _ = self.prepare(conf)
         impostor(attacker)
         done = cnitool("repair", "--json")
         outcomes = {one["containerID"]: one["outcome"] for one in done.json["attachments"]}
@@ -187,57 +198,59 @@ class Delete(HostileTest):
         folder = "/var/lib/cni/networks/net"
         return sorted(name for name in os.listdir(folder) if name[0].isdigit())
 
-    @suite.cases([(f"the port of a pod with an impostor, {how}", conf) for how, conf in
-                  (("plain", {}), ("with macspoofchk", {"macspoofchk": True}))])
-    def removes(self, more):
-        conf = plugin(BRIDGE | more)
+    @suite.cases([(f"the port of a pod with an impostor, {how}", conf) for how, conf in PLAIN])
+    def removes(self, conf):
+        conf = plugin(conf)
         pod = self.pod()
         result = self.attach_by(pod, conf)
         self.assertEqual(self.leases(), ["10.1.2.2"])
         impostor(pod)
         self.assert_ok(self.delete(pod, conf | {"prevResult": result}))
-        self.assertNotIn(result["interfaces"][1]["name"], links())
+        self.assertNotIn(host_veth(result), links())
         self.assertNotIn("kept", links(pod))
         self.assertEqual(self.leases(), [])
 
-    def test_the_port_of_a_pod_that_hid_its_interface_goes_too(self):
-        conf = plugin(BRIDGE)
+    @suite.cases([(f"the port of a pod that hid its interface, {how}", conf) for how, conf in PLAIN])
+    def removes_too(self, conf):
+        conf = plugin(conf)
         pod = self.pod()
         result = self.attach_by(pod, conf)
         self.assertTrue(pretend(pod, "eth0", 901, 902))
         self.assert_ok(self.delete(pod, conf))
-        self.assertNotIn(result["interfaces"][1]["name"], links())
+        self.assertNotIn(host_veth(result), links())
         self.assertEqual(self.leases(), [])
 
-    def test_what_the_reference_attached_goes_with_its_impostor_beside_it(self):
+    @suite.cases([(one["type"], one | {"ipMasq": False}) for one in (BRIDGE, PTP)])
+    def removes_what_the_reference_attached_with_its_impostor_beside_it(self, conf):
         if not has_reference():
             self.skipTest("the Go plugins are not installed")
-        conf = plugin(BRIDGE | {"ipMasq": False})
+        conf = plugin(conf)
         pod = self.pod()
         result = self.attach_by(pod, conf, REFERENCE)
         impostor(pod)
         self.assert_ok(self.delete(pod, conf | {"prevResult": result}))
-        self.assertNotIn(result["interfaces"][1]["name"], links())
+        self.assertNotIn(host_veth(result), links())
         self.assertEqual(self.leases(), [])
 
-    @suite.cases([(f"{mode}, {which}", (mode, more)) for mode in ("DEL", "GC")
-                  for which, more in (("with prevResult", True), ("without", False))])
+    @suite.cases([(f"{mode}, {which}{how}", (mode, more, conf)) for mode in ("DEL", "GC")
+                  for which, more in (("with prevResult", True), ("without", False))
+                  for how, conf in (("", BRIDGE), (", ptp", PTP))])
     def a_late_call_leaves_the_pod_that_has_the_path_now(self, row):
-        verb, with_result = row
-        conf = plugin(BRIDGE, version="1.1.0" if verb == "GC" else "1.0.0")
+        verb, with_result, conf = row
+        conf = plugin(conf, version="1.1.0" if verb == "GC" else "1.0.0")
         old = self.pod("same")
         before = self.attach_by(old, conf, path=OURS)
         old.remove()
         new = Pod("same")
         call = {"netns": new.path, "container": "new"}
-        result = self.assert_ok(cni("bridge", "ADD", conf, **call))
+        result = self.assert_ok(cni(conf["type"], "ADD", conf, **call))
         late = conf | ({"prevResult": before} if with_result else {})
         if verb == "GC":
             late |= {"cni.dev/valid-attachments": [{"containerID": "new", "ifname": "eth0"}]}
-        self.assert_ok(cni("bridge", verb, late, netns=new.path, container="same"))
-        self.assertIn(result["interfaces"][1]["name"], links())
+        self.assert_ok(cni(conf["type"], verb, late, netns=new.path, container="same"))
+        self.assertIn(host_veth(result), links())
         self.assert_reaches(new)
-        self.assert_ok(cni("bridge", "CHECK", conf | {"prevResult": result}, **call))
+        self.assert_ok(cni(conf["type"], "CHECK", conf | {"prevResult": result}, **call))
         self.assertEqual(self.leases(), [result["ips"][0]["address"].split("/")[0]])
 
     def test_a_late_DEL_leaves_what_the_reference_attached_at_the_path(self):
@@ -252,9 +265,9 @@ class Delete(HostileTest):
             result = self.assert_ok(cni("bridge", "ADD", conf, netns=new.path, container="new",
                                         directory=REFERENCE))
             self.assert_ok(self.delete(new, conf | {"prevResult": before}, "same"))
-            self.assertIn(result["interfaces"][1]["name"], links(), first)
+            self.assertIn(host_veth(result), links(), first)
             self.assert_ok(self.delete(new, conf, "new"))
-            self.assertNotIn(result["interfaces"][1]["name"], links(), first)
+            self.assertNotIn(host_veth(result), links(), first)
             new.remove()
 
 
