@@ -142,8 +142,10 @@ void configure_interface(const PodInterface& interface, const Result& result,
                                             .no_prefix_route = options.subnet_routes.has_value()}));
   }
   // In one message the kernel would set it up first, and not announce the addresses.
-  requests.push_back(netlink::set_link(interface.link, {.arp_notify = true}));
-  requests.push_back(netlink::set_link(interface.link, {.up = true}));
+  if (options.announce_at_once) {
+    requests.push_back(netlink::set_link(interface.link, {.arp_notify = true}));
+  }
+  requests.push_back(netlink::set_link(interface.link, {.up = true, .arp_notify = true}));
   if (options.subnet_routes) {
     for (const netlink::LinkRoute& route : *options.subnet_routes) {
       requests.push_back(netlink::add(interface.link, route));

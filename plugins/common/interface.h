@@ -25,6 +25,9 @@ struct AddressOptions {
   /// Whether the pod believes router advertisements. Where the node is its gateway nobody but
   /// another pod would send any (CVE-2020-10749).
   bool accept_ra = true;
+  /// Whether the kernel announces the addresses as the interface comes up: for a link whose frames
+  /// are forwarded then. Otherwise see announce().
+  bool announce_at_once = false;
   /// Routes to the gateways and subnets, in place of the kernel's own ones to the subnets; added
   /// before those of the result.
   std::optional<std::vector<netlink::LinkRoute>> subnet_routes = {};

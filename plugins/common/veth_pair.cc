@@ -88,17 +88,17 @@ void ignore_router_advertisements(const Link& link) {
   }
 }
 
-netlink::OperState wait_until_up(RouteSocket& host, const Link& link) {
+netlink::OperState wait_until_up(RouteSocket& where, const Link& link) {
   const cni::Phase phase("wait");
   constexpr std::chrono::milliseconds kLimit{2500};
   auto state = netlink::OperState::kUnknown;
   const auto is_up = [&] {
-    const auto now = host.find(link.index);
+    const auto now = where.find(link.index);
     if (!now) throw netlink::Error(cat("look up link '", link.name, "'"), ENODEV);
     state = now->oper_state;
     return state == netlink::OperState::kUp;
   };
-  host.wait_until(is_up, kLimit);
+  where.wait_until(is_up, kLimit);
   return state;
 }
 

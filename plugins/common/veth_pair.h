@@ -39,7 +39,7 @@ void ignore_router_advertisements(const netlink::Link& link);
 
 /// Waits at most 2.5 seconds until the link is operational, so that what is sent to it is not
 /// dropped. Returns the last state.
-netlink::OperState wait_until_up(netlink::RouteSocket& host, const netlink::Link& link);
+netlink::OperState wait_until_up(netlink::RouteSocket& where, const netlink::Link& link);
 
 /// Removes the host veth of a request's attachment, and with it the container interface. See
 /// removable_host_veths(); none is fine. \throws netlink::Error.

@@ -73,11 +73,11 @@ void open_host_veth(RouteSocket& host, const Link& outside, const Routing& routi
   }
 }
 
-void wait_for_host_veth(RouteSocket& host, const Link& outside) {
-  const auto state = plugins::wait_until_up(host, outside);
+void wait_for(RouteSocket& where, const Link& end) {
+  const auto state = plugins::wait_until_up(where, end);
   if (state == netlink::OperState::kUp) return;
-  throw cni::Error(cni::Code::kInternal, cat("host veth in error state: ", netlink::str(state)),
-                   cat("link '", outside.name, "'"));
+  throw cni::Error(cni::Code::kInternal,
+                   cat("link '", end.name, "' in error state: ", netlink::str(state)));
 }
 
 void check_host_veth(RouteSocket& host, const Link& outside, const Routing& routing) {

@@ -1,15 +1,15 @@
 // What the kernel asks for the network of one pod, by the fewest requests: the floor under ADD and
 // DEL.
 //
-// Plugins that know no config: what this is called as tells which, floor_bridge, floor_portmap or
-// floor_bandwidth. Each makes what the plugin of that name makes and the next plugin or another
-// call has to find: a pair of links with its outer end in a bridge, settings, an address in its
-// file, a route, an element of nftables' sets, a token bucket for each direction. No name is looked
-// up: links have numbers chosen here. The pod's number is at the end of its container ID. What all
-// pods share is there. DEL is floor_bridge's alone.
+// Plugins that know no config: what this is called as tells which, floor_bridge, floor_portmap,
+// floor_bandwidth or floor_ptp. Each makes what the plugin of that name makes and the next plugin
+// or another call has to find: a pair of links with its outer end in a bridge, settings, an address
+// in its file, a route, an element of nftables' sets, a token bucket for each direction. No name is
+// looked up: links have numbers chosen here. The pod's number is at the end of its container ID.
+// What all pods share is there. DEL of the first three is floor_bridge's alone.
 //
-// CNI_ARGS has BRIDGE=NUMBER, the bridge. FLOOR_MODE is where what the pod sends is limited: ifb, a
-// link of the node, or pod.
+// CNI_ARGS has BRIDGE=NUMBER, the bridge; floor_ptp has none. FLOOR_MODE is where what the pod
+// sends is limited: ifb, a link of the node, or pod.
 #include <fcntl.h>
 #include <linux/if_link.h>
 #include <linux/netfilter/nf_tables.h>
@@ -125,7 +125,7 @@ constexpr unsigned kNew = NLM_F_CREATE | NLM_F_EXCL;
 void add_pair(Messages& out, const Pod& pod, int netns) {
   out.begin(RTM_NEWLINK, kNew, link_header(pod.link(), true));
   name(out, 'f', pod.number);
-  out.value(IFLA_MASTER, pod.bridge);
+  if (pod.bridge != 0) out.value(IFLA_MASTER, pod.bridge);
   out.nest(IFLA_LINKINFO, [&] {
     out.put(IFLA_INFO_KIND, "veth");
     out.nest(IFLA_INFO_DATA, [&] {
@@ -193,22 +193,44 @@ void add_detour(Messages& out, const Pod& pod) {
   });
 }
 
-void add_address(Messages& out, const Pod& pod) {
-  out.begin(RTM_NEWLINK, 0, link_header(pod.link(), true));
+constexpr unsigned kSubnet = (10U << 24) + (200U << 16), kSubnetBits = 16;
+const std::uint32_t kGateway = htonl(kSubnet + 1);
+
+void add_address(Messages& out, const Pod& pod, std::uint32_t address, unsigned prefix) {
   ifaddrmsg header{};
   header.ifa_family = AF_INET;
-  header.ifa_prefixlen = 16;
+  header.ifa_prefixlen = static_cast<std::uint8_t>(prefix);
   header.ifa_index = static_cast<std::uint32_t>(pod.link());
   out.begin(RTM_NEWADDR, kNew, header);
-  out.value(IFA_LOCAL, pod.address());
-  out.value(IFA_ADDRESS, pod.address());
+  out.value(IFA_LOCAL, address);
+  out.value(IFA_ADDRESS, address);
+}
+
+// To a network in network byte order; through the gateway unless the scope is narrower.
+void add_route(Messages& out, const Pod& pod, std::uint32_t to, unsigned bits, unsigned scope) {
   rtmsg route{};
   route.rtm_family = AF_INET;
+  route.rtm_dst_len = static_cast<std::uint8_t>(bits);
   route.rtm_table = RT_TABLE_MAIN;
   route.rtm_protocol = RTPROT_BOOT;
+  route.rtm_scope = static_cast<std::uint8_t>(scope);
   route.rtm_type = RTN_UNICAST;
   out.begin(RTM_NEWROUTE, kNew, route);
-  out.value(RTA_GATEWAY, htonl((10U << 24) + (200U << 16) + 1));
+  if (bits != 0) out.value(RTA_DST, to);
+  if (scope == RT_SCOPE_UNIVERSE) out.value(RTA_GATEWAY, kGateway);
+  if (scope != RT_SCOPE_UNIVERSE) out.value(RTA_OIF, pod.link());
+}
+
+// Of a pod on a bridge, or, without one, with routes in place of the kernel's to the subnet.
+void configure_pod(Messages& out, const Pod& pod) {
+  out.begin(RTM_NEWLINK, 0, link_header(pod.link(), true));
+  add_address(out, pod, pod.address(), kSubnetBits);
+  if (pod.bridge == 0) {
+    out.value(IFA_FLAGS, std::uint32_t{IFA_F_NOPREFIXROUTE});
+    add_route(out, pod, kGateway, 32, RT_SCOPE_LINK);
+    add_route(out, pod, htonl(kSubnet), kSubnetBits, RT_SCOPE_UNIVERSE);
+  }
+  add_route(out, pod, 0, 0, RT_SCOPE_UNIVERSE);
 }
 
 nfgenmsg nf_header(std::uint16_t resource) { return {AF_INET, NFNETLINK_V0, htons(resource)}; }
@@ -279,10 +301,15 @@ void reserve(const Pod& pod) {
   ::close(dir);
 }
 
-void add_bridge(const Pod& pod) {
+// bridge, or ptp where there is none.
+void add_pod(const Pod& pod) {
   const int netns = checked(::open(pod.netns, O_RDONLY | O_CLOEXEC), pod.netns);
   Messages outside;
   add_pair(outside, pod, netns);
+  if (pod.bridge == 0) {
+    add_address(outside, pod, kGateway, 32);
+    add_route(outside, pod, pod.address(), 32, RT_SCOPE_HOST);
+  }
   outside.acknowledge();
   send(open_socket(NETLINK_ROUTE), outside, "make the links");
   char setting[64];
@@ -295,7 +322,7 @@ void add_bridge(const Pod& pod) {
   write_file(AT_FDCWD, "/proc/sys/net/ipv6/conf/eth0/accept_ra", 0, "0");
   write_file(AT_FDCWD, "/proc/sys/net/ipv6/conf/eth0/accept_dad", 0, "0");
   Messages inside;
-  add_address(inside, pod);
+  configure_pod(inside, pod);
   inside.acknowledge();
   send(open_socket(NETLINK_ROUTE), inside, "configure the pod");
 }
@@ -320,7 +347,7 @@ void add_bandwidth(const Pod& pod) {
 }
 
 void add(std::string_view plugin, const Pod& pod) {
-  if (plugin == "floor_bridge") add_bridge(pod);
+  if (plugin == "floor_bridge" || plugin == "floor_ptp") add_pod(pod);
   if (plugin == "floor_portmap")
     transaction([&](Messages& out) { change_port(out, pod, NFT_MSG_NEWSETELEM); });
   if (plugin == "floor_bandwidth") add_bandwidth(pod);
@@ -332,11 +359,11 @@ void add(std::string_view plugin, const Pod& pod) {
 void del(const Pod& pod) {
   transaction([&](Messages& out) {
     change_masquerade(out, pod, NFT_MSG_DELSETELEM);
-    change_port(out, pod, NFT_MSG_DELSETELEM);
+    if (pod.bridge != 0) change_port(out, pod, NFT_MSG_DELSETELEM);
   });
   Messages out;
   out.begin(RTM_DELLINK, 0, link_header(pod.link(), false));
-  if (pod.ifb) out.begin(RTM_DELLINK, 0, link_header(pod.ifb_link(), false));
+  if (pod.bridge != 0 && pod.ifb) out.begin(RTM_DELLINK, 0, link_header(pod.ifb_link(), false));
   out.acknowledge();
   send(open_socket(NETLINK_ROUTE), out, "remove the links");
   char file[96];
@@ -368,6 +395,6 @@ int main() {
   pod.bridge = static_cast<unsigned>(std::atoi(args + std::strcspn(args, "0123456789")));
   read_input();
   if (verb == "ADD") add(plugin, pod);
-  if (verb == "DEL" && plugin == "floor_bridge") del(pod);
+  if (verb == "DEL" && (plugin == "floor_bridge" || plugin == "floor_ptp")) del(pod);
   return 0;
 }

@@ -15,7 +15,7 @@ from support.plugin import PLUGINS
 #: The floor under each plugin of the chain.
 FLOOR = ("floor_bridge", "floor_portmap", "floor_bandwidth")
 #: What a plugin or the floor may be.
-NAMES = ("patchbay", *PLUGINS, "bench_empty", "bench_floor", *FLOOR)
+NAMES = ("patchbay", *PLUGINS, "bench_empty", "bench_floor", *FLOOR, "floor_ptp")
 
 
 @functools.cache

@@ -57,26 +57,27 @@ def settle(seconds=0.02):
     time.sleep(seconds)
 
 
-def one_at_a_time(subjects, pods, options):
+def one_at_a_time(subjects, pods, options, network="chain0"):
     """A pod comes, is checked and goes, then the next; the subjects take turns at each verb. CHECK may
     fail: the reference's portmap looks for each port in the IPv6 rules, too, and ends there."""
     for name, subject in subjects.items():
         subject.grow(options.present + pods + 1)
         # The first makes what all share, and those that are there already stay.
         warm = [subject.pod(pods, options.ports)]
-        subject.job("ADD", warm)
-        subject.job("DEL", warm)
-        subject.job("ADD", others_of(subject, pods, options))
+        subject.job("ADD", warm, network)
+        subject.job("DEL", warm, network)
+        subject.job("ADD", others_of(subject, pods, options), network)
     turns = {verb: Turns(pods) for verb in VERBS}
     for number in until_all_suffice(turns.values()):
         for verb in VERBS:
             with turns[verb].turn() as found:
                 for name in _in_turns(subjects, number):
                     pod = [subjects[name].pod(number % pods, options.ports)]
-                    found.append((name, subjects[name].job(verb, pod, tolerant=verb == "CHECK")))
+                    found.append((name, subjects[name].job(verb, pod, network,
+                                                           tolerant=verb == "CHECK")))
                     settle()
     for subject in subjects.values():
-        subject.job("DEL", others_of(subject, pods, options))
+        subject.job("DEL", others_of(subject, pods, options), network)
     return recorded(*turns.values())
 
 

@@ -42,6 +42,13 @@ def chain(bridge, family, keys=None):
          "egressRate": 100 * MBIT, "egressBurst": 10 * MBIT} | (keys or {})]}
 
 
+def ptp(family):
+    """ptp with masquerading, alone."""
+    plugin = chain("", family)["plugins"][0]
+    return {"cniVersion": "1.0.0", "name": "pods", "plugins": [
+        {"type": "ptp", "ipMasq": True, "ipam": plugin["ipam"]}]}
+
+
 def network_of(*types):
     """Programs without a config."""
     return {"cniVersion": "1.0.0", "name": "-".join(types),
@@ -55,7 +62,7 @@ class Subject:
         self.name, self.path = name, directory
         World()
         networks = {f"chain{i}": chain(f"cni{i}", family, keys) for i in range(BRIDGES)}
-        networks |= {"loopback": network_of("loopback"), "empty": network_of("bench_empty")}
+        networks |= {"ptp": ptp(family), "loopback": network_of("loopback"), "empty": network_of("bench_empty")}
         self._start(networks, {})
 
     def _start(self, networks, environment):
@@ -142,7 +149,7 @@ class Floor(Subject):
         for name in ("lock", "last_reserved_ip.0"):
             with open(f"{reservations}/{name}", "w", encoding="ascii") as file:
                 file.write("0")
-        self._start({"chain": network_of(*FLOOR),
+        self._start({"chain": network_of(*FLOOR), "ptp": network_of("floor_ptp"),
                      "empty": network_of("bench_empty")}, {"FLOOR_MODE": mode})
 
     def job(self, verb, pods, network="chain0", **options):
