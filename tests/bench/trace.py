@@ -64,9 +64,11 @@ def traced(subject, verbs=("ADD", "CHECK", "DEL")):
 
 
 def sizes(directory, plugins):
-    """Bytes of the plugins' files together: what is linked counts once."""
+    """Bytes of the plugins' files together: what is linked counts once. The reference has not all."""
     files = {}
-    for plugin in plugins:
-        info = os.stat(os.path.join(directory, plugin))
+    for path in (os.path.join(directory, plugin) for plugin in plugins):
+        if not os.path.exists(path):
+            continue
+        info = os.stat(path)
         files[(info.st_dev, info.st_ino)] = info.st_size
     return sum(files.values())
