@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import json
+import os
 
 from support.world import run
 
@@ -88,6 +89,11 @@ CONFIGS = {
         [{"master": "eth1", "linkInContainer": False, "vlanId": 100, "protocol": "802.1ad", "mtu": 1400,
           "egressQosMap": ["0:1", "6:7"], "ingressQosMap": ["5:3"], "ipam": {"type": "static"}, "dns": DNS}],
         kind="vlan", master="eth1", own="vlanId"),
+    "tap": Configs(
+        {"ipam": POOL, "owner": 0, "group": 0},
+        [{"mtu": 1400, "mac": MAC, "owner": 107, "group": 0, "multiQueue": True, "selinuxContext": "",
+          "bridge": "", "ipam": {"type": "static"}, "dns": DNS, "args": {"cni": {"mac": MAC}},
+          "runtimeConfig": {"mac": MAC}}], kind="tun"),
 }
 #: GC without any attachment that is valid.
 GC = {"cni.dev/valid-attachments": []}
@@ -100,6 +106,8 @@ def is_ipam(plugin):
 def lack(*plugins):
     """What one of the plugins needs that this kernel does not have, as a sentence; None. Asked in a world."""
     for kind in {CONFIGS[plugin].kind for plugin in plugins if plugin in CONFIGS} - {None}:
+        if kind == "tun" and not os.path.exists("/dev/net/tun"):
+            return "there is no /dev/net/tun: modprobe tun"
         try:
             run("ip", "link", "add", "probe0", "type", kind)
         except RuntimeError as error:

@@ -1,0 +1,154 @@
+#include <cerrno>
+
+#include "libcni/common/phase.h"
+#include "libcni/plugin/ipam.h"
+#include "libcni/plugin/plugin.h"
+#include "libcni/plugin/privileges.h"
+#include "netlink/tun.h"
+#include "plugins/common/pod_link.h"
+#include "plugins/tap/conf.h"
+
+namespace tap {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using netlink::Capability;
+using netlink::Link;
+using netlink::RouteSocket;
+using netlink::TunFile;
+
+constexpr const char* kKind = "tun";  // as netlink shows a tap
+
+[[noreturn]] void refuse(const std::string& what) { throw cni::Error(Code::kInternal, what); }
+
+// The code is that of the failure.
+TunFile open_tun(const netlink::NetNs& where, Code code) try {
+  return TunFile(where);
+} catch (const netlink::Error& e) {
+  const bool is_refused = e.error() == EPERM || e.error() == EACCES;
+  throw cni::Error(
+      code, cat("failed to create tap: ", e.what()),
+      is_refused ? "the device cgroup or the file mode forbids '/dev/net/tun' to this process"
+                 : "load the driver (modprobe tun) and make its device node (mkdir -p /dev/net "
+                   "&& mknod /dev/net/tun c 10 200)");
+}
+
+void require_selinux(const Conf& conf, Code code) {
+  if (conf.selinux_context.empty() || netlink::has_selinux()) return;
+  throw cni::Error(code, "failed set socket label: this kernel runs without SELinux",
+                   cat("selinuxContext: \"", conf.selinux_context,
+                       "\": remove the key, or boot the node with SELinux"));
+}
+
+// Of the pod; 0 where the config has none.
+int bridge_index(RouteSocket& pod, const std::string& name) {
+  if (name.empty()) return 0;
+  const auto bridge = pod.find(name);
+  if (!bridge) {
+    throw cni::Error(Code::kInvalidConfig,
+                     cat("bridge: failed to get bridge ", name, ": Link not found"),
+                     "a bridge with this name must be in the pod's network namespace before ADD");
+  }
+  if (bridge->kind == "bridge") return bridge->index;
+  throw cni::Error(Code::kInvalidConfig,
+                   cat("bridge: failed to get bridge ", name, ": the pod's link is no bridge"));
+}
+
+Link create_tap(plugins::Sides& sides, const Conf& conf, cni::Undo& undo) {
+  const cni::Phase phase("link");
+  const std::string& name = sides.request.ifname;
+  const int bridge = bridge_index(sides.pod, conf.bridge);
+  TunFile tun = open_tun(sides.pod_ns, Code::kInternal);
+  plugins::expect_pod_link(sides, kKind, undo);
+  cni::during("failed to create tap", [&] {
+    tun.create({.name = name,
+                .multi_queue = conf.multi_queue,
+                .owner = conf.owner,
+                .group = conf.group,
+                .selinux_context = conf.selinux_context});
+  });
+  netlink::LinkChange change{.mac = conf.mac};
+  if (bridge != 0) change.master = bridge;
+  if (conf.mtu != 0) change.mtu = conf.mtu;
+  sides.pod.send(netlink::set_link(sides.pod.get(name), change));
+  return sides.pod.get(name);
+}
+
+// What an attached program cannot change: IFF_NO_PI and IFF_VNET_HDR are those of whoever attached
+// last (tun_set_iff() in drivers/net/tun.c).
+void check_tap(const Link& link, const Conf& conf) {
+  const std::string name = cat("Interface ", link.name);
+  const auto* const tun = std::get_if<netlink::Tun>(&link.data);
+  if (tun == nullptr || !tun->tap) refuse(cat(name, " is no tap"));
+  if (!tun->persistent) refuse(cat(name, " is not persistent"));
+  if (tun->multi_queue != conf.multi_queue) {
+    refuse(cat(name, tun->multi_queue ? " has" : " does not have",
+               " multiple queues, unlike multiQueue of the config"));
+  }
+  const auto text = [](const std::optional<std::uint32_t>& id) {
+    return id ? std::to_string(*id) : std::string("none");
+  };
+  if (tun->owner != conf.owner) {
+    refuse(cat(name, " has owner ", text(tun->owner), ", the config has ", text(conf.owner)));
+  }
+  if (tun->group != conf.group) {
+    refuse(cat(name, " has group ", text(tun->group), ", the config has ", text(conf.group)));
+  }
+}
+
+// Creates the tap in the pod, and gives it addresses if the config has an IPAM plugin.
+cni::Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = Conf::parse(request);  // all of the input before any change
+  if (!conf.ipam_type.empty()) cni::find_ipam(request, conf.ipam_type);
+  require_selinux(conf, Code::kInternal);
+  plugins::Sides sides(request);
+  const Link link = create_tap(sides, conf, undo);
+  cni::Result result = plugins::attach_pod_link(sides, link, conf.ipam_type, {}, undo);
+  if (conf.dns) result.dns = *conf.dns;
+  return result;
+}
+
+// Reads neither CNI_ARGS nor keys of the tap: nothing in them prevents a removal.
+void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind); }
+
+void check(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  plugins::Sides sides(request);
+  const Link link = plugins::check_pod_link(sides, conf.ipam_type, kKind);
+  check_tap(link, conf);
+  plugins::require_mtu_of(link, conf.mtu);
+  if (conf.bridge.empty() || link.master == bridge_index(sides.pod, conf.bridge)) return;
+  refuse(cat("Interface ", link.name, " is no port of bridge ", conf.bridge));
+}
+
+void gc(const cni::Request& request) { plugins::collect_pod_links(request, kKind); }
+
+void status(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  open_tun(netlink::NetNs::current(), Code::kPluginUnavailable);
+  require_selinux(conf, Code::kPluginUnavailable);
+  cni::ipam_forward(request, conf.ipam_type, cni::Command::kStatus);
+}
+
+void validate(const cni::Request& request) { Conf::parse(request); }
+
+cni::Result repair(const cni::Request& request, cni::Repair&) {
+  return plugins::repair_pod_link(request, check);
+}
+
+}  // namespace
+
+extern constinit const cni::Plugin kPlugin{.name = "tap",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .repair = repair};
+
+}  // namespace tap
