@@ -51,17 +51,18 @@ constexpr auto kKeys = cni::keys(
     plugins::mac_key<Conf>("MAC address of the tap. Default: random. `CNI_ARGS`, `args` and "
                            "`runtimeConfig` override it"),
     cni::key<&Conf::owner>({.name = "owner",
-                            .description = "uid that may attach to the tap without CAP_NET_ADMIN. "
-                                           "Default: any, unless `group` is set",
+                            .description = "uid that may attach to the tap without CAP_NET_ADMIN; "
+                                           "with `group` only processes that match both. Default: "
+                                           "any uid",
                             .maximum = kMostId}),
     cni::key<&Conf::group>({.name = "group",
                             .description = "gid that may attach to the tap without CAP_NET_ADMIN. "
-                                           "Default: any, unless `owner` is set",
+                                           "Default: any gid",
                             .maximum = kMostId}),
     cni::key<&Conf::multi_queue>(
         {.name = "multiQueue",
-         .description = "creates a tap with up to 256 queues. Programs attach to it with "
-                        "IFF_MULTI_QUEUE (QEMU: `queues=N`), and to another tap without it"}),
+         .description = "creates a tap with up to 256 queues, to which a program attaches with "
+                        "IFF_MULTI_QUEUE (QEMU: `queues=N`)"}),
     cni::custom<read_context>(
         {.name = "selinuxContext",
          .description = "SELinux context of the tap's sockets. Needs a node with SELinux",

@@ -102,6 +102,7 @@ ROWS = [
           needs("NS", "NS", "S", "N", "NS", "NS"), "tc qdisc del dev VETH root",
           behind={"isGateway": True, "ipam": IPAM}, qdisc="fq" if mode == "edt" else None)
       for mode in ("ifb", "pod", "edt")),
+    Row("tap", "tap", {"owner": 107, "group": 107, "ipam": IPAM}, needs("NS", "NS", "S", "NS", "NS", "NS"), "true"),
 ]
 
 CHAIN = {"cniVersion": "1.1.0", "name": "net1", "plugins": [

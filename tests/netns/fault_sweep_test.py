@@ -42,7 +42,7 @@ ALL = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION")
 VERBS = {"bridge, in its host-local": ("ADD", "DEL"), "bridge, macspoofchk and static": ALL[:4],
          "bridge, iptables": ALL[:4], "ptp, iptables": ALL[:4], "portmap, iptables": ALL[:4],
          "bandwidth, unshapedSubnets": ALL[:4], "bandwidth, pod": ALL[:4],
-         "bandwidth, edt": ALL[:4], "cnitool, all in a chain": ALL[:5]}
+         "bandwidth, edt": ALL[:4], "tap, multiQueue": ALL[:4], "cnitool, all in a chain": ALL[:5]}
 SWEEPS = [(f"{subject}: {verb}", (subject, verb)) for subject in SUBJECTS
           for verb in (("ADD", "DEL") if subject.startswith("chain") else VERBS.get(subject, ALL))]
 SURROUNDED = [(f"{subject}: {verb}", (subject, verb)) for subject in surroundings.SUBJECTS

@@ -179,6 +179,10 @@ class Attaching(Stage):
     @suite.cases([
         ("another uid", ({"owner": QEMU_UID}, {"uid": 4711, "gid": QEMU_GID}, errno.EPERM)),
         ("another gid", ({"group": QEMU_GID}, {"uid": QEMU_UID, "gid": 4711}, errno.EPERM)),
+        ("the uid without the gid", ({"owner": QEMU_UID, "group": QEMU_GID}, {"uid": QEMU_UID, "gid": 4711},
+                                     errno.EPERM)),
+        ("the gid without the uid", ({"owner": QEMU_UID, "group": QEMU_GID}, {"uid": 4711, "gid": QEMU_GID},
+                                     errno.EPERM)),
         ("one queue to many", ({"multiQueue": True}, {"flags": OF_QEMU}, errno.EINVAL)),
         ("many queues to one", ({}, {"flags": OF_QEMU | IFF_MULTI_QUEUE}, errno.EINVAL))])
     def is_refused_to(self, case):
@@ -187,6 +191,10 @@ class Attaching(Stage):
         with self.assertRaises(OSError) as refused:
             attach(self.one, **who)
         self.assertEqual(refused.exception.errno, number)
+
+    def test_without_owner_and_group_everybody_may(self):
+        self.add()
+        os.close(attach(self.one, uid=4711, gid=4711))
 
     def test_one_queue_takes_one_program_at_a_time(self):
         self.add()

@@ -5,6 +5,7 @@ import os
 
 from support.cnitool import cnitool, use
 from support.configs import CONFIGS, own_of, provide
+from support.configs import CONFIGS
 from support.plugin import OURS, cni
 from support.snapshot import left_by_design, pod_snapshot, snapshot
 from support.world import Pod, World, run, wait_for
@@ -25,6 +26,7 @@ PORTS = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"},
          {"hostPort": 53, "containerPort": 53, "protocol": "udp", "hostIP": "127.0.0.1"}]
 LIMITS = {"ingressRate": 8000000, "ingressBurst": 800000, "egressRate": 8000000,
           "egressBurst": 800000}
+TAP = {"type": "tap", "mtu": 1400, "mac": "02:00:5e:10:20:30", "owner": 107, "group": 107, "ipam": IPAM}
 BANDWIDTH = {"type": "bandwidth", **LIMITS}
 PTP = {"type": "ptp", "ipMasq": True, "ipMasqBackend": "nftables", "ipam": IPAM}
 CHAIN = [{"type": "loopback"}, BRIDGE, PORTMAP | {"capabilities": {"portMappings": True}},
@@ -50,6 +52,8 @@ SUBJECTS = {
     "bandwidth, unshapedSubnets": (BANDWIDTH | {"unshapedSubnets": ["10.0.0.0/8", "fd00::/8"]}, None),
     "bandwidth, pod": (BANDWIDTH | {"egressMode": "pod"}, None),
     "bandwidth, edt": (BANDWIDTH | {"egressMode": "edt"}, None),
+    "tap": (TAP, None),
+    "tap, multiQueue": (TAP | {"multiQueue": True, "ipam": {}}, None),
     "cnitool, all in a chain": (CHAIN, None),
     **{f"chain, in its {name}": (CHAIN, name)
        for name in ("loopback", "bridge", "host-local", "portmap", "bandwidth")},
@@ -158,9 +162,17 @@ class Stage:
         return cnitool(verb.lower(), "net1", "--json", *words, wrap=wrap, CNI_PATH=path,
                        CAP_ARGS={"portMappings": self.ports(number)})
 
+    @property
+    def works_in_pod(self):
+        """Whether there is more in the pod than goes with what is on the node."""
+        if self.is_chain or self.plugins["type"] in ("bandwidth", "loopback"):
+            return True
+        return CONFIGS[self.plugins["type"]].kind not in (None, "veth")
+
     def state(self):
         """Of the node, and where the plugins work in it, of the pod."""
         if not self.is_chain and self.plugins["type"] not in IN_POD:
+        if not self.works_in_pod:
             return snapshot(connections=True)
         inside = pod_snapshot(self.pods[1], connections=True)
         return snapshot(connections=True) | {f"pod {place}": what for place, what in inside.items()}
