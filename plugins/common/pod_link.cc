@@ -97,6 +97,20 @@ void release(const cni::Request& request) {
   cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kDel);
 }
 
+// None where there is no such directory. A failure to read it is none of "there are no more".
+std::vector<std::string> namespaces() {
+  std::vector<std::string> out;
+  std::error_code failure;
+  std::filesystem::directory_iterator at(kNamespaces, failure);
+  for (; !failure && at != std::filesystem::directory_iterator(); at.increment(failure)) {
+    out.push_back(at->path());
+  }
+  if (failure && failure != std::errc::no_such_file_or_directory) {
+    throw netlink::Error(cat("list '", kNamespaces, "'"), failure.value());
+  }
+  return out;
+}
+
 // Of one namespace.
 void collect_in(const NetNs& ns, std::string_view kind, const std::string& network,
                 const std::vector<std::string>& kept) {
@@ -211,10 +225,13 @@ void collect_pod_links(const cni::Request& request, std::string_view kind) {
     kept.push_back(cni::OwnerTag(request.network, one.container_id, one.ifname).prefix());
   }
   cni::BestEffort each;
-  bool are_gone = true;
-  std::error_code absent;
-  for (const auto& entry : std::filesystem::directory_iterator(kNamespaces, absent)) {
-    const std::string path = entry.path();
+  std::vector<std::string> paths;
+  bool are_gone = false;
+  each("find the links", [&] {
+    paths = namespaces();
+    are_gone = true;
+  });
+  for (const std::string& path : paths) {
     bool done = false;
     each(cat("remove links in ", path), [&] {
       if (const auto ns = NetNs::find(path)) collect_in(*ns, kind, network, kept);
