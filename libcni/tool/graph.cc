@@ -9,15 +9,45 @@
 #include "libcni/common/undo.h"
 #include "libcni/runtime/liveness.h"
 #include "libcni/tool/graph_formats.h"
+#include "netlink/netns.h"
+#include "netlink/route/socket.h"
 #include "netlink/types/fd.h"
 
 namespace tool {
 
 namespace {
 
-std::string state_of(const cni::CachedAttachment& one) {
-  if (one.result->is_null()) return "unfinished";
-  return std::string(str(cni::liveness_of(one.netns, one.key.ifname)));
+// What the kernel says of the interface's master: of a link on the node, or of one in the pod.
+Seen with_master(Seen seen, const cni::CachedAttachment& one) {
+  const auto ns = netlink::NetNs::find(one.netns);
+  if (!ns) return seen;
+  netlink::RouteSocket pod(*ns);
+  const auto link = pod.find(one.key.ifname);
+  if (!link) return seen;
+  if (link->master != 0) {
+    if (const auto bridge = pod.find(link->master)) seen.port_of = bridge->name;
+  }
+  if (link->parent_index == 0) return seen;
+  if (!link->parent_nsid) {
+    if (const auto parent = pod.find(link->parent_index))
+      seen.master = parent->name + " in the pod";
+  } else if (link->parent_nsid == pod.nsid(netlink::NetNs::current())) {
+    netlink::RouteSocket node;
+    if (const auto parent = node.find(link->parent_index)) seen.master = parent->name;
+  }
+  return seen;
+}
+
+Seen look(const cni::CachedAttachment& one) {
+  if (one.result->is_null()) return {"unfinished"};
+  const auto liveness = cni::liveness_of(one.netns, one.key.ifname);
+  Seen seen{std::string(str(liveness))};
+  if (liveness != cni::Liveness::kAlive) return seen;
+  try {
+    return with_master(seen, one);
+  } catch (const netlink::Error&) {  // it went meanwhile
+    return seen;
+  }
 }
 
 std::vector<cni::CachedAttachment> attachments(const Settings& settings) {
@@ -52,7 +82,7 @@ std::string drawn(const Graph& graph, const GraphOptions& options, const Output&
 }  // namespace
 
 void graph(const GraphOptions& options, const Settings& settings, const Output& output) {
-  const Graph whole = graph_of(attachments(settings), KernelState::read(), state_of);
+  const Graph whole = graph_of(attachments(settings), KernelState::read(), look);
   const std::string text = drawn(whole, options, output);
   if (options.file.empty()) {
     output.out << text;

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "libcni/tool/graph_formats.h"
 
 namespace tool {
@@ -76,7 +78,12 @@ std::string graph_dot(const Graph& graph) {
           edge(bridge_id(uplink.name), bridge_id(one.name), one.masquerades ? "masqueraded" : "");
     }
   }
-  for (const GraphPod& pod : graph.others) out += node_of(pod);
+  for (const GraphPod& pod : graph.others) {
+    out += node_of(pod);
+    const bool is_drawn = std::any_of(graph.uplinks.begin(), graph.uplinks.end(),
+                                      [&](const Uplink& one) { return one.name == pod.master; });
+    if (is_drawn) out += edge(bridge_id(pod.master), id_of(pod), pod.type);
+  }
   return out + "}\n";
 }
 

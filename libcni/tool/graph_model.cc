@@ -131,16 +131,31 @@ const Link* host_end_of(const cni::Result& result, const KernelState& kernel) {
   return nullptr;
 }
 
-GraphPod pod_of(const CachedAttachment& one, const KernelState& kernel, StateOf state_of) {
+// Of the first plugin of the list: the others are chained to its interface.
+std::string type_of(const CachedAttachment& one) {
+  try {
+    const auto list = cni::list_from(one.config);
+    if (!list.plugins.empty()) return list.plugins.front().type;
+  } catch (const cni::Error&) {
+  }
+  return {};
+}
+
+GraphPod pod_of(const CachedAttachment& one, const KernelState& kernel, Look look) {
   const cni::Result result = result_of(one);
+  const Seen seen = look(one);
+  const std::string type = type_of(one);
   GraphPod out{.network = one.key.network,
                .container_id = one.key.container_id,
                .ifname = one.key.ifname,
                .netns = one.netns,
-               .state = state_of(one),
+               .state = seen.state,
                .mac = {},
                .host_end = {},
                .bridge = {},
+               .type = type,
+               .master = readable(seen.master),
+               .port_of = readable(seen.port_of),
                .addresses = {},
                .host_ports = ports_of(one),
                .limits = limits_of(one),
@@ -218,12 +233,21 @@ std::vector<Uplink> uplinks_of(const KernelState& kernel) {
 }
 
 ordered_json json_of(const GraphPod& pod) {
-  return {{"network", pod.network},     {"containerID", pod.container_id},
-          {"ifname", pod.ifname},       {"netns", pod.netns},
-          {"state", pod.state},         {"mac", pod.mac},
-          {"hostEnd", pod.host_end},    {"bridge", pod.bridge},
-          {"addresses", pod.addresses}, {"hostPorts", pod.host_ports},
-          {"limits", pod.limits},       {"masqueraded", pod.masqueraded}};
+  return {{"network", pod.network},
+          {"containerID", pod.container_id},
+          {"ifname", pod.ifname},
+          {"netns", pod.netns},
+          {"state", pod.state},
+          {"mac", pod.mac},
+          {"hostEnd", pod.host_end},
+          {"bridge", pod.bridge},
+          {"type", pod.type},
+          {"master", pod.master},
+          {"portOf", pod.port_of},
+          {"addresses", pod.addresses},
+          {"hostPorts", pod.host_ports},
+          {"limits", pod.limits},
+          {"masqueraded", pod.masqueraded}};
 }
 
 ordered_json json_of(const std::vector<GraphPod>& pods) {
@@ -287,12 +311,12 @@ std::string GraphPod::short_id() const {
 }
 
 Graph graph_of(const std::vector<CachedAttachment>& attachments, const KernelState& kernel,
-               StateOf state_of) {
+               Look look) {
   Graph out{.uplinks = uplinks_of(kernel), .bridges = {}, .others = {}};
   std::map<std::string, GraphBridge> bridges;
   std::set<std::string> known;
   for (const CachedAttachment& one : attachments) {
-    GraphPod pod = pod_of(one, kernel, state_of);
+    GraphPod pod = pod_of(one, kernel, look);
     if (!pod.host_end.empty()) known.insert(pod.host_end);
     const std::string place = pod.bridge.empty() ? wanted_bridge(one) : pod.bridge;
     if (place.empty()) {

@@ -31,6 +31,9 @@ struct GraphPod {
   std::string mac;       ///< of the interface
   std::string host_end;  ///< the other end of its veth, where the node has it
   std::string bridge;    ///< whose port that is; empty: of none
+  std::string type;      ///< of the plugin that made the interface
+  std::string master;    ///< what the interface stands on: "eth0", "eth1 in the pod"
+  std::string port_of;   ///< the bridge in the pod that the interface is a port of
   std::vector<std::string> addresses;
   std::vector<std::string> host_ports;  ///< "8080 -> 80/tcp"
   std::string limits;                   ///< "in 8 Mbit/s, out 4 Mbit/s"
@@ -69,12 +72,17 @@ struct Graph {
   std::vector<GraphPod> others;  ///< attachments without a bridge
 };
 
-/// What has to be known of an attachment beside the cache: see cni::liveness_of().
-using StateOf = std::string (*)(const cni::CachedAttachment&);
+/// What has to be known of an attachment beside the cache.
+struct Seen {
+  std::string state;         ///< see cni::liveness_of()
+  std::string master = {};   ///< of a link in the pod that the kernel shows one of, as in GraphPod
+  std::string port_of = {};  ///< likewise
+};
+using Look = Seen (*)(const cni::CachedAttachment&);
 
 /// Bridges by name, pods by network and container.
 Graph graph_of(const std::vector<cni::CachedAttachment>& attachments, const KernelState& kernel,
-               StateOf state_of);
+               Look look);
 
 nlohmann::ordered_json json_of(const Graph& graph);
 

@@ -89,6 +89,11 @@ std::vector<std::string> lines_of(const GraphPod& pod, std::size_t width) {
     out.push_back(
         cat("at ", pod.host_end, pod.bridge.empty() ? ", which is no bridge's port" : ""));
   }
+  // Of a veth its other end says enough.
+  if (pod.host_end.empty() && !pod.type.empty() && pod.type != "bridge") {
+    out.push_back(cat(pod.type, pod.master.empty() ? "" : cat(" on ", pod.master),
+                      pod.port_of.empty() ? "" : cat(", port of ", pod.port_of, " in the pod")));
+  }
   for (const std::string& address : pod.addresses) out.push_back(address);
   if (!pod.netns.empty()) out.push_back(pod.netns);
   for (std::string& line : wrapped("ports", pod.host_ports, width)) out.push_back(std::move(line));

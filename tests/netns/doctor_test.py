@@ -14,7 +14,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.cnitool import (CONF_DIR, cache_file, cnitool, container_of, environment,  # noqa: E402
                              finish, start, use)
-from support.plugin import OURS  # noqa: E402
+from support.configs import lack  # noqa: E402
+from support.plugin import OURS, REFERENCE, has_reference  # noqa: E402
 from support.snapshot import snapshot  # noqa: E402
 from support.world import Pod, run, wait_for  # noqa: E402
 
@@ -161,6 +162,29 @@ class Health(DoctorTest):
         self.assertLessEqual({"status", "attachments", "rules"}, unknown)
         self.assertNotIn("error", {one["level"] for one in found}, str(found))
         self.assertEqual(done.returncode, 0)
+
+    def test_interfaces_that_live_in_the_pod_are_healthy_and_collected(self):
+        """A tap has nothing on the node; a macvlan is on the wire of the uplink."""
+        if reason := lack("tap"):
+            self.skipTest(reason)
+        shutil.copy(os.path.join(OURS, "tap"), BIN)
+        use({"cniVersion": "1.1.0", "name": "vms", "plugins": [
+            {"type": "tap", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.7.0.0/24"}],
+                                                                      [{"subnet": "fd00:7::/64"}]]}}]}, "20.conflist")
+        if has_reference("macvlan"):
+            shutil.copy(os.path.join(REFERENCE, "macvlan"), BIN)
+            use({"cniVersion": "0.4.0", "name": "lan", "plugins": [
+                {"type": "macvlan", "master": "up0",
+                 "ipam": {"type": "host-local", "ranges": [[{"subnet": "192.0.2.0/24"}]]}}]}, "30.conflist")
+            self.assert_ok(cnitool("add", "lan", Pod("wired").path, CNI_PATH=BIN))
+        machine = Pod("vm")
+        self.assert_ok(cnitool("add", "vms", machine.path, CNI_PATH=BIN))
+        self.assert_healthy()
+        for word in ("check", "repair"):
+            done = cnitool(word, "vms", *([machine.path] if word == "check" else []), CNI_PATH=BIN)
+            self.assertEqual(done.status, 0, str(done))
+        machine.remove()
+        self.cured(self.assert_finds("warning", "attachments", "vms", "no namespace", besides=("leases",)))
 
     def test_100_pods_are_healthy_and_looked_at_soon(self):
         use(chain(BRIDGE | {"ipam": BRIDGE["ipam"] | {"ranges": [[{"subnet": "10.1.0.0/16"}]]}},

@@ -14,6 +14,8 @@ import xml.etree.ElementTree as ET
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.cnitool import cnitool, use  # noqa: E402
+from support.configs import lack  # noqa: E402
+from support.plugin import OURS, REFERENCE, has_reference  # noqa: E402
 from support.snapshot import snapshot  # noqa: E402
 from support.world import run  # noqa: E402
 
@@ -151,6 +153,37 @@ class Drawn(GraphTest):
         root = self.picture("deleted")
         self.assertIn("does not exist", self.texts(root))
         self.assertIn("bridge cni0  does not exist", cnitool("graph").stdout)
+
+    def lan(self):
+        """A pod with a macvlan of the reference's on the uplink."""
+        if not has_reference("macvlan"):
+            self.skipTest(f"the Go plugins are not in {REFERENCE}")
+        use({"cniVersion": "1.0.0", "name": "lan", "plugins": [
+            {"type": "macvlan", "master": "eth9", "ipam": {"type": "host-local", "subnet": "192.0.2.0/24"}}]},
+            "20-lan.conflist")
+        self.assert_ok(cnitool("add", "lan", self.pod("wired").path, "--container-id", "wired",
+                               CNI_PATH=f"{OURS}:{REFERENCE}"))
+
+    def test_an_interface_without_veth_and_its_master(self):
+        if reason := lack("tap"):
+            self.skipTest(reason)
+        self.lan()
+        use({"cniVersion": "1.0.0", "name": "vms", "plugins": [{"type": "tap", "bridge": "br1"}]}, "30-vms.conflist")
+        with_bridge = self.pod("vm")
+        with_bridge.run("ip", "link", "add", "br1", "type", "bridge")
+        self.assert_ok(cnitool("add", "vms", with_bridge.path, "--container-id", "vm"))
+        wanted = ("macvlan on eth9", "tap, port of br1 in the pod")
+        texts, text = self.texts(self.picture("kinds")), cnitool("graph").stdout
+        for line in wanted:
+            self.assertIn(line, texts)
+            self.assertIn(line, text)
+        self.assertIn('"link:eth9" -- "pod:lan/wired/eth0" [label="macvlan"];',
+                      cnitool("graph", "--format", "dot").stdout)
+        others = {one["containerID"]: (one["type"], one["master"], one["portOf"])
+                  for one in json.loads(cnitool("graph", "--json").stdout)["others"]}
+        self.assertEqual(others, {"wired": ("macvlan", "eth9", ""), "vm": ("tap", "", "br1")})
+        with_bridge.remove()  # what the kernel showed is gone with it
+        self.assertNotIn("port of br1", cnitool("graph").stdout)
 
     def test_dot_is_what_graphviz_reads(self):
         self.add("web", "web", ports=1)

@@ -55,8 +55,8 @@ cni::CachedAttachment attachment(const std::string& id, unsigned char host_mac =
           R"("}], "ips": [{"address": "10.1.2.2/24", "interface": 2}]})"))};
 }
 
-std::string alive(const cni::CachedAttachment&) { return "alive"; }
-std::string gone(const cni::CachedAttachment&) { return "no namespace"; }
+tool::Seen alive(const cni::CachedAttachment&) { return {"alive"}; }
+tool::Seen gone(const cni::CachedAttachment&) { return {"no namespace"}; }
 
 std::string text_of(const Graph& graph) { return graph_text(graph, {.out = std::cout}); }
 
@@ -117,6 +117,28 @@ TEST_CASE("what is broken in the cache is left out, and what has no bridge has a
   REQUIRE(graph.others.size() == 1);
   CHECK(has(text_of(graph), "without a bridge"));
   CHECK(json_of(graph)["others"][0]["containerID"] == "c2");
+}
+
+TEST_CASE("an interface without veth says its type, and what it stands on or is a port of") {
+  auto one = attachment("c3");
+  one.config = R"({"cniVersion": "1.0.0", "name": "net", "plugins": [
+      {"type": "macvlan"}, {"type": "bandwidth"}]})";
+  one.result = nlohmann::json::parse(
+      R"({"cniVersion": "1.0.0", "interfaces": [{"name": "eth0", "sandbox": "/run/netns/c3"}]})");
+  const auto on_uplink = [](const cni::CachedAttachment&) { return tool::Seen{"alive", "up0"}; };
+  const Graph graph = tool::graph_of({one}, node(), on_uplink);
+  REQUIRE(graph.others.size() == 1);
+  CHECK(has(text_of(graph), "macvlan on up0\n"));
+  CHECK(has(graph_svg(graph), ">macvlan on up0<"));
+  CHECK(has(graph_dot(graph), R"("link:up0" -- "pod:net/c3/eth0" [label="macvlan"])"));
+  CHECK(json_of(graph)["others"][0]["master"] == "up0");
+
+  one.config = R"({"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "tap"}]})";
+  const auto in_bridge = [](const cni::CachedAttachment&) {
+    return tool::Seen{.state = "alive", .port_of = "br1"};
+  };
+  CHECK(has(text_of(tool::graph_of({one}, node(), in_bridge)), "tap, port of br1 in the pod\n"));
+  CHECK(has(text_of(tool::graph_of({one}, node(), gone)), "tap\n"));
 }
 
 TEST_CASE("a long container ID is told by twelve digits, a name is kept") {
