@@ -144,10 +144,17 @@ View Channel::receive(const std::string& operation) {
   }
 }
 
-void Channel::join(unsigned group) {
-  if (::setsockopt(fd_.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof group) != 0) {
-    throw Error("listen to what the kernel announces", errno);
+void Channel::join(std::initializer_list<unsigned> groups) {
+  // A socket without an address has the kernel's, 0: it gets nothing of what the kernel announces,
+  // as if it had sent it (do_one_broadcast() in net/netlink/af_netlink.c).
+  sockaddr_nl any{};
+  any.nl_family = AF_NETLINK;
+  bool joined = ::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0;
+  for (const unsigned group : groups) {
+    joined = joined && ::setsockopt(fd_.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group,
+                                    sizeof group) == 0;
   }
+  if (!joined) throw Error("listen to what the kernel announces", errno);
 }
 
 }  // namespace netlink

@@ -3,6 +3,7 @@
 #include <sys/uio.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,8 +34,9 @@ class Channel {
   void send(std::vector<iovec> parts, const std::string& operation);
   /// Of the next datagram of the kernel's; valid until the next call. \throws Error.
   View receive(const std::string& operation);
-  /// Hears what a multicast group (RTNLGRP_*) announces. \throws Error.
-  void join(unsigned group);
+  /// Hears what these multicast groups (RTNLGRP_*) announce; before anything is sent. \throws
+  /// Error.
+  void join(std::initializer_list<unsigned> groups);
   /// Closing is going to wait for work of the kernel's (after nf_tables removed something, for
   /// 10 ms): at the end of its life the socket is left to the kernel, which closes it by itself.
   void close_later() noexcept { later_ = true; }

@@ -122,6 +122,7 @@ void RouteSocket::ask(Request request, const Handler& handler) {
 std::optional<Link> RouteSocket::find(std::string_view name) {
   Request request = link_query(0, name);
   // A longer one can be an alternative name only (ip-link(8), altname).
+  // Only alternative names are longer; among these the kernel looks for short ones itself.
   request.message.put(name.size() < IFNAMSIZ ? IFLA_IFNAME : IFLA_ALT_IFNAME, name);
   return find(std::move(request));
 }
@@ -305,8 +306,7 @@ bool RouteSocket::wait_until(const std::function<bool()>& test, std::chrono::mil
   if (test()) return true;
   const auto end = std::chrono::steady_clock::now() + limit;
   Channel monitor = channel_in(ns_);
-  monitor.join(RTNLGRP_LINK);
-  monitor.join(RTNLGRP_IPV6_IFADDR);
+  monitor.join({RTNLGRP_LINK, RTNLGRP_IPV6_IFADDR});
   for (;;) {
     if (test()) return true;  // also once after joining: the change may have come before
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(

@@ -141,7 +141,9 @@ class Keys(suite.NodeTest):
 
     def test_duplicate_address_detection_is_waited_for(self):
         pod = self.pod()
+        began = time.monotonic()
         self.add(pod, config(enabledad=True))
+        self.assertLess(time.monotonic() - began, 4.5, "not until the time is up, after 5 s")
         seen = json.loads(pod.run("ip", "-j", "-6", "addr", "show", "eth0"))[0]["addr_info"]
         mine = [one for one in seen if one["scope"] == "global"]
         self.assertEqual([one.get("tentative", False) for one in mine], [False])
