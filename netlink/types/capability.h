@@ -8,7 +8,7 @@ namespace netlink {
 /// Those of capabilities(7) that something here needs; the numbers are the kernel's.
 enum class Capability : unsigned {
   kNetAdmin = 12,  ///< links, addresses, routes, queues, firewall
-  kNetRaw = 13,    ///< to read the tables of the legacy iptables
+  kNetRaw = 13,    ///< to read the tables of the legacy iptables; packet sockets
   kSysAdmin = 21,  ///< to enter a network namespace, or make one; programs in the kernel
 };
 

@@ -9,6 +9,7 @@
 #include "libcni/common/phase.h"
 #include "netlink/route/neighbour.h"
 #include "netlink/sysctl.h"
+#include "plugins/common/duplicates.h"
 
 namespace plugins {
 
@@ -98,21 +99,25 @@ netlink::LinkRoute link_route(const cni::Route& route, const std::vector<cni::Ad
   return out;
 }
 
-void wait_for_dad(const PodInterface& interface) {
-  std::string failed;
+void wait_for_dad(const PodInterface& interface, Neighbours* neighbours) {
+  std::optional<netlink::Cidr> failed;
   const auto settled = [&] {
     bool tentative = false;
     for (const auto& a : interface.pod.addresses(interface.link, netlink::Family::kIpv6)) {
       if (a.cidr.ip.is_link_local()) continue;
-      if (a.dad_failed) failed = a.cidr.str();
+      if (a.dad_failed) failed = a.cidr;
       tentative = tentative || a.tentative;
     }
-    return !tentative || !failed.empty();
+    return !tentative || failed;
   };
   const bool done = interface.pod.wait_until(settled, kDadLimit);
-  if (!failed.empty()) {
-    throw cni::Error(Code::kInternal, cat("link '", interface.link.name, "' has address ", failed,
-                                          " in DADFAILED state: another node on the link uses it"));
+  if (failed) {
+    const auto owner = neighbours ? neighbours->owner_of(failed->ip) : std::nullopt;
+    throw cni::Error(Code::kInternal,
+                     cat("link '", interface.link.name, "' has address ", failed->str(),
+                         " in DADFAILED state: another node on the "
+                         "link uses it",
+                         owner ? cat(", ", owner->str()) : ""));
   }
   if (!done) {
     throw cni::Error(Code::kTryAgainLater,
@@ -134,6 +139,9 @@ void configure_interface(const PodInterface& interface, const Result& result,
   const auto addresses = addresses_for(interface, result);
   const bool v6 = std::any_of(addresses.begin(), addresses.end(), is_v6);
   set_sysctls(interface, v6, options);
+  if (options.probe) refuse_duplicates(interface, addresses);
+  std::optional<Neighbours> neighbours;
+  if (v6 && options.probe) neighbours.emplace(interface);
   std::vector<netlink::Request> requests;
   for (const cni::Address& address : addresses) {
     requests.push_back(netlink::add(
@@ -155,7 +163,7 @@ void configure_interface(const PodInterface& interface, const Result& result,
     requests.push_back(netlink::add(interface.link, link_route(route, addresses)));
   }
   interface.pod.send(requests);
-  if (v6 && options.enable_dad) wait_for_dad(interface);
+  if (v6 && options.enable_dad) wait_for_dad(interface, neighbours ? &*neighbours : nullptr);
 }
 
 void announce(netlink::RouteSocket& host, const netlink::Link& device,

@@ -22,6 +22,9 @@ struct AddressOptions {
   /// Duplicate address detection: off for a link that nobody else can share, so that an IPv6
   /// address is usable at once.
   bool enable_dad = false;
+  /// With enable_dad on a segment that others share: IPv4 addresses too, by ARP probes, which take
+  /// a second, and the error names the MAC address of who has it. Needs CAP_NET_RAW.
+  bool probe = false;
   /// Whether the pod believes router advertisements. Where the node is its gateway nobody but
   /// another pod would send any (CVE-2020-10749).
   bool accept_ra = true;

@@ -16,6 +16,7 @@ using netlink::Link;
 using netlink::LinkRoute;
 
 constexpr std::int64_t kLeastMtu = 68, kMostMtu = 65535;
+constexpr std::size_t kMostName = 127;  // ALTIFNAMSIZ - 1
 
 std::optional<LinkRoute> default_route(netlink::RouteSocket& where, netlink::Family family) {
   std::optional<LinkRoute> best;
@@ -30,7 +31,9 @@ std::optional<LinkRoute> default_route(netlink::RouteSocket& where, netlink::Fam
 
 Link find_master(netlink::RouteSocket& where, const std::string& configured) {
   if (!configured.empty()) {
-    if (auto link = where.find(configured)) return *std::move(link);
+    if (configured.size() <= kMostName) {
+      if (auto link = where.find(configured)) return *std::move(link);
+    }
     throw cni::Error(Code::kInvalidConfig,
                      cat("master: failed to lookup master \"", configured, "\": Link not found"));
   }
@@ -56,6 +59,13 @@ void require_mtu(std::int64_t mtu, const Link& master) {
   throw cni::Error(Code::kInvalidConfig,
                    cat("invalid MTU ", mtu, ", must be [0, master MTU(", master.mtu, ")]"),
                    cat("mtu: '", master.name, "' carries no larger packets"));
+}
+
+void require_usable_master(const std::string& configured, unsigned mtu) try {
+  netlink::RouteSocket host;
+  require_mtu(mtu, find_master(host, configured));
+} catch (const cni::Error& e) {
+  throw cni::Error(Code::kPluginUnavailable, e.what(), e.details());
 }
 
 }  // namespace plugins

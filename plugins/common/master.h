@@ -24,6 +24,10 @@ void require_mtu(std::int64_t mtu, const netlink::Link& master);
 /// have.
 void require_possible_mtu(const cni::Request& request, std::int64_t mtu);
 
+/// STATUS: \throws cni::Error(kPluginUnavailable) where ADD would find no master on the node, or
+/// one that does not carry the MTU.
+void require_usable_master(const std::string& configured, unsigned mtu);
+
 /// `master`, into std::string master. default_text: empty where the key is required.
 template <class Conf>
 constexpr auto master_key(const char* default_text) {

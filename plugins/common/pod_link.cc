@@ -12,6 +12,7 @@
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/privileges.h"
 #include "plugins/common/addresses.h"
+#include "plugins/common/master.h"
 #include "plugins/common/owned_links.h"
 
 namespace plugins {
@@ -109,6 +110,25 @@ std::vector<std::string> namespaces() {
     throw netlink::Error(cat("list '", kNamespaces, "'"), failure.value());
   }
   return out;
+// Other plugins of the chain may have other interfaces, with addresses.
+void keep_own(cni::Result& result, const cni::Request& request) {
+  std::erase_if(result.ips, [&](const cni::Address& address) {
+    if (!address.interface || *address.interface >= result.interfaces.size()) return false;
+    const cni::Interface& entry = result.interfaces[*address.interface];
+    return entry.name != request.ifname || entry.sandbox != request.netns;
+  });
+}
+
+// master: as found in the namespace that the pod's has under that number, or in the pod's itself.
+bool stands_on(const Link& link, const Link& master, const std::optional<int>& place) {
+  // The kernel puts a macvlan or ipvlan on one of its kind on the link below that.
+  if (master.kind == link.kind && link.kind != "vlan") {
+    // Another namespace's number for a third one says nothing in the pod's.
+    const bool is_known = !place || !master.parent_nsid;
+    return link.parent_index == master.parent_index &&
+           (!is_known || link.parent_nsid == (place ? place : master.parent_nsid));
+  }
+  return link.parent_index == master.index && link.parent_nsid == place;
 }
 
 // Of one namespace.
@@ -146,6 +166,8 @@ Sides::Sides(const cni::Request& the_request)
 void set_parent(Sides& sides, netlink::NewLink& spec, const Link& parent, bool in_pod) {
   spec.parent = parent.index;
   // The link is created in the pod's namespace, where CNI_IFNAME is free.
+  // Sent into the pod's namespace: sent into the node's, a kernel before 6.13 would look for
+  // CNI_IFNAME among the node's links (rtnl_newlink() in net/core/rtnetlink.c).
   if (!in_pod) spec.parent_nsid = sides.pod.ensure_nsid(NetNs::current());
 }
 
@@ -164,6 +186,7 @@ Link create_pod_link(Sides& sides, netlink::NewLink spec, cni::Undo& undo) {
   spec.name = sides.request.ifname;
   expect_pod_link(sides, spec.kind, undo);
   cni::during(cat("failed to create ", spec.kind), [&] { create(sides, spec); });
+  cni::during(cat("failed to create ", spec.kind), [&] { sides.pod.send(netlink::add(spec)); });
   return sides.pod.get(spec.name);
 }
 
@@ -201,8 +224,13 @@ void delete_pod_link(const cni::Request& request, std::string_view kind) {
 }
 
 Link check_pod_link(Sides& sides, const std::string& ipam_type, std::string_view kind) {
+  return check_pod_link(sides, ipam_type, kind, sides.request.required_prev_result());
+}
+
+Link check_pod_link(Sides& sides, const std::string& ipam_type, std::string_view kind,
+                    cni::Result result) {
   cni::ipam_forward(sides.request, ipam_type, cni::Command::kCheck);
-  const cni::Result result = sides.request.required_prev_result();
+  keep_own(result, sides.request);
   const Link link = find_interface(sides.pod, sides.request, result, std::string(kind));
   if (!link.up) throw cni::Error(Code::kInternal, cat("Interface ", link.name, " is down"));
   check_interface({sides.pod, sides.pod_ns, link}, result);
@@ -213,6 +241,19 @@ void require_mtu_of(const Link& link, unsigned mtu) {
   if (mtu == 0 || link.mtu == mtu) return;
   throw cni::Error(Code::kInternal,
                    cat("Interface ", link.name, " has MTU ", link.mtu, ", the config has ", mtu));
+}
+
+void require_parent(Sides& sides, const Link& link, const std::string& configured, bool in_pod) {
+  const auto node = sides.pod.nsid(NetNs::current());
+  if (configured.empty()) {
+    if (in_pod ? !link.parent_nsid : node && link.parent_nsid == node) return;
+    throw cni::Error(Code::kInternal, cat("Interface ", link.name, " stands on no link of the ",
+                                          in_pod ? "pod" : "node"));
+  }
+  const Link master = find_master(in_pod ? sides.pod : sides.host, configured);
+  if (stands_on(link, master, in_pod ? std::nullopt : node)) return;
+  throw cni::Error(Code::kInternal, cat("Interface ", link.name,
+                                        " stands on another link than master '", master.name, "'"));
 }
 
 void collect_pod_links(const cni::Request& request, std::string_view kind) {

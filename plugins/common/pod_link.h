@@ -47,12 +47,20 @@ cni::Result attach_pod_link(Sides& sides, const netlink::Link& link, const std::
 /// released before: its DHCPRELEASE goes over the interface.
 void delete_pod_link(const cni::Request& request, std::string_view kind);
 
-/// CHECK: asks the IPAM plugin, and compares the interface with the result. Returns it.
+/// CHECK: asks the IPAM plugin, and compares the interface with the result, prevResult or what the
+/// plugin makes of it for the kernel. Returns the interface.
 /// \throws cni::Error naming the first difference.
 netlink::Link check_pod_link(Sides& sides, const std::string& ipam_type, std::string_view kind);
+netlink::Link check_pod_link(Sides& sides, const std::string& ipam_type, std::string_view kind,
+                             cni::Result result);
 
 /// CHECK: \throws cni::Error where the interface has another MTU; 0 is any.
 void require_mtu_of(const netlink::Link& link, unsigned mtu);
+
+/// CHECK: the interface stands on the configured master; for "" on any link of the node, or with
+/// in_pod of the pod, since the default route may have moved after ADD. \throws cni::Error.
+void require_parent(Sides& sides, const netlink::Link& link, const std::string& master,
+                    bool in_pod);
 
 /// GC: removes the links of that kind, in the namespaces below /run/netns, whose alias says that
 /// they are this network's but of no attachment that is to be kept; then calls GC of the IPAM

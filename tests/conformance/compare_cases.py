@@ -401,3 +401,50 @@ CASES += [
     limits("without a previous result", {"prevResult": None, **FROM_POD}, fails=True,
            says="must be called as chained plugin"),
 ]
+
+MASTER = ["ip link add eth1 type veth peer name eth1-out", "ip link set eth1 up", "ip link set eth1-out up",
+          "ip addr add 192.0.2.1/24 dev eth1", "ip route add default via 192.0.2.2"]
+ON_MASTER = (
+    (r"link/eth0 ifalias: null -> ", "the interface says whose it is"),
+    (r"sysctl/ipv6/conf/eth0/accept_dad: \"1\" -> \"0\"",
+     "an IPv6 address is usable when ADD returns; enabledad of macvlan looks for duplicates"),
+    (r"pod after DEL sysctl/|node after DEL link/eth1 promiscuity",
+     "the kernel's own, some time after the interface went"))
+
+
+def on_master(plugin, name, conf, **more):
+    return Case(f"{plugin} {name}", conf, plugin,
+                **{"setup": MASTER, "intended": ON_MASTER, "versions": ("1.0.0", "0.4.0")} | more)
+
+
+def macvlan(name, conf, **more):
+    return on_master("macvlan", name, {"master": "eth1"} | conf, **more)
+
+
+CASES += [
+    *(macvlan(mode, {"mode": mode} | host_local(V4)) for mode in ("bridge", "private", "vepa", "passthru")),
+    macvlan("IPv4", host_local(V4, routes=[DEFAULT4]), versions=ALL),
+    macvlan("IPv6", host_local(V6, routes=[DEFAULT6]), versions=ALL),
+    macvlan("dual-stack", host_local(V4, V6, routes=[DEFAULT4, DEFAULT6]), versions=ALL),
+    macvlan("static", static({"address": "10.1.2.9/24", "gateway": "10.1.2.1"}, {"address": "fd00:1:2::9/64"},
+                             routes=[DEFAULT4, {"dst": "10.7.0.0/16", "gw": "10.1.2.77"}])),
+    macvlan("L2", {"ipam": {}}, versions=("1.0.0", "0.4.0", "0.3.1")),
+    macvlan("L2 in version 0.2.0, whose result needs an address", {}, versions=("0.2.0", "0.1.0"), fails=True,
+            says="cannot convert: no valid IP addresses"),
+    macvlan("without master", {"master": ""} | host_local(V4)),
+    macvlan("with mtu", {"mtu": 1400} | host_local(V4)),
+    macvlan("with mac", {"mac": MAC} | host_local(V4)),
+    macvlan("with a mac from CNI_ARGS", host_local(V4), args=f"IgnoreUnknown=true;MAC={MAC}"),
+    macvlan("with a mac from RuntimeConfig", {"RuntimeConfig": {"mac": MAC}} | host_local(V4)),
+    macvlan("with dns", {"dns": {"nameservers": ["10.1.2.3"], "domain": "x.test"}} |
+            host_local(V4, resolvConf="/run/resolv.conf"), setup=MASTER + RESOLV_CONF),
+    macvlan("without dns, where IPAM has one", host_local(V4, resolvConf="/run/resolv.conf"),
+            setup=MASTER + RESOLV_CONF),
+    macvlan("an unknown mode", {"mode": "x"} | host_local(V4), fails=True, says="unknown macvlan mode: "),
+    macvlan("an MTU above the master's", {"mtu": 9000} | host_local(V4), fails=True,
+            says="invalid MTU 9000, must be [0, master MTU(1500)]"),
+    macvlan("a master that does not exist", {"master": "gone0"} | host_local(V4), fails=True,
+            says="Link not found"),
+    macvlan("no default route", {"master": ""} | host_local(V4), fails=True, setup=MASTER[:4],
+            says="no default route interface found"),
+]

@@ -26,6 +26,8 @@ def bridge(*ranges, **more):
 
 def ptp(ipam, **more):
     return {"type": "ptp", "ipam": ipam | {"routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}, **more}
+def on_master(plugin, *ranges, **more):
+    return {"type": plugin, "master": "eth1", "ipam": {"type": "host-local", "ranges": list(ranges)}, **more}
 
 
 MASQ = {"ipMasq": True, "ipMasqBackend": "iptables"}
@@ -45,6 +47,10 @@ CONFIGS = {
     "ptp static, ipMasq": ptp({"type": "static", "addresses": [
         {"address": "10.1.2.9/24", "gateway": "10.1.2.1"},
         {"address": "fd00:1:2::9/64", "gateway": "fd00:1:2::1"}]}, mtu=1400, **MASQ),
+    "macvlan L2": {"type": "macvlan", "master": "eth1"},
+    "macvlan dual-stack": on_master("macvlan", V4, V6),
+    "macvlan private with mtu": on_master("macvlan", V4, mode="private", mtu=1400),
+    "macvlan without master": on_master("macvlan", V4, master=""),
 }
 MASTER = {"type": "vlan", "master": "eth1", "vlanId": 5, "mtu": 1400}
 CONFIGS |= {"vlan": MASTER | {"ipam": {"type": "host-local", "ranges": [V4], "routes": [{"dst": "10.9.0.0/16"}]}}}
@@ -62,6 +68,11 @@ class Mixed(suite.NodeTest):
         super().setUp()
         if not has_reference():
             self.skipTest(f"the Go plugins are not in {REFERENCE}")
+
+    def prepare(self, conf):
+        """What the plugin needs of the node."""
+        if reason := provide(conf["type"]):
+            self.skipTest(reason)
 
     def add(self, directory, conf, pod, **options):
         outcome = cni(conf["type"], "ADD", conf, netns=pod.path, container=pod.name,
@@ -84,6 +95,8 @@ class Mixed(suite.NodeTest):
         before = snapshot()
         result = self.add(first, conf, pod)
         if prev and conf["type"] != "host-local" and "ipam" in conf:
+        self.prepare(conf)
+        if prev and "ipam" in conf and conf["type"] != "host-local":
             checked = cni(conf["type"], "CHECK", conf | {"prevResult": result}, netns=pod.path,
                           container=pod.name, directory=second)
             self.assertEqual(checked.status, 0, f"CHECK by the other: {checked}")
@@ -95,6 +108,7 @@ class Mixed(suite.NodeTest):
     def both_share_one_node(self, conf):
         """Pods of the two, side by side: no address twice, and each leaves the other's alone."""
         conf = {"cniVersion": "1.0.0", "name": "net1", **conf}
+        self.prepare(conf)
         empty = snapshot()
         pods = [self.pod() for _ in range(4)]
         results = [self.add(directory, conf, pod)
@@ -103,7 +117,11 @@ class Mixed(suite.NodeTest):
         self.assertEqual(len(given), len(set(given)), str(given))
         if conf["type"] != "host-local":
             for pod in pods:
+        for pod, other in zip(pods, results[1:] + results[:1]):
+            if conf["type"] == "bridge":
                 pod.run("ping", "-c1", "-W1", "10.1.2.1")
+            elif conf["type"] != "host-local" and "mode" not in conf:
+                pod.run("ping", "-c1", "-W1", other["ips"][0]["address"].split("/")[0])
         for pod, directory in zip(pods, (OURS, REFERENCE, REFERENCE, OURS)):
             self.remove(directory, conf, pod)
         self.assert_same(empty, ignore=lambda place: left_by_design(place)

@@ -89,6 +89,9 @@ ROWS = [
         {"ipMasq": True, "ipMasqBackend": "iptables", "ipam": IPAM},
         needs("NSR", "NSR", "NSR", "NR", "NSR", "NSR"), "iptables -t nat -F POSTROUTING",
         variant="legacy"),
+    Row("macvlan", "macvlan", {"master": "eth1", "ipam": IPAM}, needs("NS", "NS", "S", "NS", "NS", "NS"), "true"),
+    Row("macvlan with `enabledad`", "macvlan", {"master": "eth1", "enabledad": True, "ipam": IPAM},
+        needs("NSR", "NS", "S", "NS", "NSR", "NS"), "true"),
     Row("portmap", "portmap", PORTS | {"backend": "nftables"},
         needs("N", "N", "N", "N", "N", "N"), "nft flush chain ip patchbay_hostport prerouting",
         behind=BRIDGE),
@@ -137,6 +140,8 @@ class Stage(suite.NodeTest):
             self.skipTest(reason)
         if row.qdisc and not has_qdisc(row.qdisc):
             self.skipTest(f"this kernel has no {row.qdisc}; scripts/vm has one that does")
+        if reason := provide(row.plugin):
+            self.skipTest(reason)
         self.one = self.pod()
         conf = {"cniVersion": "1.1.0", "name": "net1", "type": row.plugin} | row.conf
         if row.behind is not None:

@@ -94,6 +94,11 @@ CONFIGS = {
         [{"mtu": 1400, "mac": MAC, "owner": 107, "group": 0, "multiQueue": True, "selinuxContext": "",
           "bridge": "", "ipam": {"type": "static"}, "dns": DNS, "args": {"cni": {"mac": MAC}},
           "runtimeConfig": {"mac": MAC}}], kind="tun"),
+    "macvlan": Configs(
+        {"master": "eth1", "ipam": POOL},
+        [{"master": "eth1", "linkInContainer": False, "mode": "source", "allowedMACs": [MAC], "mtu": 1400,
+          "mac": MAC, "bcqueuelen": 2000, "enabledad": True, "ipam": {"type": "static"}, "dns": DNS,
+          "runtimeConfig": {"mac": MAC}}], kind="macvlan", master="eth1"),
 }
 #: GC without any attachment that is valid.
 GC = {"cni.dev/valid-attachments": []}

@@ -6,6 +6,7 @@ import os
 from support.cnitool import cnitool, use
 from support.configs import CONFIGS, own_of, provide
 from support.configs import CONFIGS
+from support.configs import provide
 from support.plugin import OURS, cni
 from support.snapshot import left_by_design, pod_snapshot, snapshot
 from support.world import Pod, World, run, wait_for
@@ -27,6 +28,7 @@ PORTS = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"},
 LIMITS = {"ingressRate": 8000000, "ingressBurst": 800000, "egressRate": 8000000,
           "egressBurst": 800000}
 TAP = {"type": "tap", "mtu": 1400, "mac": "02:00:5e:10:20:30", "owner": 107, "group": 107, "ipam": IPAM}
+MACVLAN = {"type": "macvlan", "master": "eth1", "ipam": IPAM}
 BANDWIDTH = {"type": "bandwidth", **LIMITS}
 PTP = {"type": "ptp", "ipMasq": True, "ipMasqBackend": "nftables", "ipam": IPAM}
 CHAIN = [{"type": "loopback"}, BRIDGE, PORTMAP | {"capabilities": {"portMappings": True}},
@@ -46,6 +48,9 @@ SUBJECTS = {
     "vlan": ({"type": "vlan", "master": "eth1", "vlanId": 100, "ipam": IPAM}, None),
     "ptp": (PTP, None),
     "ptp, iptables": (PTP | {"ipMasqBackend": "iptables"}, None),
+    "macvlan": (MACVLAN, None),
+    "macvlan, passthru": (MACVLAN | {"mode": "passthru", "mac": "02:00:5e:10:20:30"}, None),
+    "macvlan, enabledad": (MACVLAN | {"enabledad": True}, None),
     "portmap": (PORTMAP, None),
     "portmap, iptables": (PORTMAP | {"backend": "iptables"}, None),
     "bandwidth": (BANDWIDTH, None),
@@ -102,6 +107,10 @@ class Stage:
         elif CONFIGS[self.plugins["type"]].kind:
             provide(self.plugins["type"])
         elif self.plugins["type"] in ("portmap", "bandwidth"):
+            return
+        if reason := provide(self.plugins["type"]):
+            raise AssertionError(reason)
+        if self.plugins["type"] in ("portmap", "bandwidth"):
             self.before = {n: _standing_in(pod, n) for n, pod in self.pods.items()}
 
     @property
@@ -173,6 +182,7 @@ class Stage:
         """Of the node, and where the plugins work in it, of the pod."""
         if not self.is_chain and self.plugins["type"] not in IN_POD:
         if not self.works_in_pod:
+        if not self.is_chain and self.plugins["type"] not in ("bandwidth", "loopback", "macvlan"):
             return snapshot(connections=True)
         inside = pod_snapshot(self.pods[1], connections=True)
         return snapshot(connections=True) | {f"pod {place}": what for place, what in inside.items()}

@@ -14,6 +14,7 @@ from support.world import run as call
 
 #: Those whose runs differ in what they need.
 SUBJECTS = ("loopback", "static", "host-local", "bridge", "bridge, iptables", "ptp", "portmap",
+SUBJECTS = ("loopback", "static", "host-local", "bridge", "bridge, iptables", "macvlan", "portmap",
             "portmap, iptables", "bandwidth", "cnitool, all in a chain")
 SUBJECTS = ("loopback", "static", "host-local", "bridge", "bridge, iptables", "portmap",
             "portmap, iptables", "bandwidth", "tap", "cnitool, all in a chain")

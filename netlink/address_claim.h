@@ -1,0 +1,55 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "netlink/message.h"
+#include "netlink/netns.h"
+#include "netlink/types/fd.h"
+#include "netlink/types/ip.h"
+#include "netlink/types/mac.h"
+
+/// Who else on an Ethernet segment has an address: ARP probes (RFC 5227) and what neighbours say of
+/// themselves in ARP and Neighbour Discovery (RFC 4861, 4862).
+namespace netlink {
+
+/// An Ethernet frame: a broadcast ARP request for an IPv4 address that names no sender, so that no
+/// cache changes (RFC 5227, section 2.1.1).
+Bytes arp_probe(const Mac& own, const Ip& address);
+
+/// A neighbour has an address, or is about to take it.
+struct Claim {
+  Ip address;
+  Mac owner;
+  bool operator==(const Claim&) const = default;
+};
+
+/// The claim that an Ethernet frame makes: an ARP message from the address or a probe for it, a
+/// neighbour advertisement, or the neighbour solicitation of duplicate address detection. Nothing
+/// for other frames and those that are cut off.
+std::optional<Claim> claim_in(View frame);
+
+/// A packet socket (packet(7)) on one link. Needs CAP_NET_RAW. Everything throws Error.
+class SegmentSocket {
+ public:
+  enum class Protocol : std::uint16_t { kArp = 0x0806, kIpv6 = 0x86dd };
+  using Clock = std::chrono::steady_clock;
+
+  /// link: its index in ns.
+  SegmentSocket(const NetNs& ns, int link, Protocol protocol);
+
+  void send(const Bytes& frame);
+  /// The first claim that concerns() says is of interest; nothing by the end of the time.
+  std::optional<Claim> claim_until(Clock::time_point end,
+                                   const std::function<bool(const Claim&)>& concerns);
+
+ private:
+  /// Until there is a frame, or the time is up.
+  void wait(Clock::time_point end);
+
+  Fd fd_;
+};
+
+}  // namespace netlink

@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <cerrno>
+
+#include "libcni/plugin/ipam.h"
+#include "libcni/plugin/plugin.h"
+#include "libcni/plugin/privileges.h"
+#include "plugins/common/master.h"
+#include "plugins/common/pod_link.h"
+#include "plugins/macvlan/conf.h"
+
+namespace macvlan {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using netlink::Link;
+using netlink::Macvlan;
+
+constexpr const char* kKind = "macvlan";
+
+// For ADD, and CHECK: an older kernel passes over what it does not know.
+void require_data(const Link& link, const Conf& conf) {
+  const auto* const found = std::get_if<Macvlan>(&link.data);
+  const Macvlan seen = found ? *found : Macvlan{};
+  const auto differs = [&](const char* key) {
+    return cni::Error(Code::kInternal,
+                      cat("interface ", link.name, " has another ", key, " than the config"));
+  };
+  if (seen.mode != conf.data.mode) {
+    throw cni::Error(Code::kInternal,
+                     cat("container macvlan mode ", name_of(seen.mode),
+                         " does not match expected value: ", name_of(conf.data.mode)));
+  }
+  auto allowed = seen.allowed;
+  std::sort(allowed.begin(), allowed.end());
+  if (allowed != conf.data.allowed) throw differs("list of allowedMACs");
+  if (conf.data.broadcast_queue != 0 && seen.broadcast_queue != conf.data.broadcast_queue) {
+    throw differs("bcqueuelen");
+  }
+}
+
+// A refusal that has the cause in the master, which the kernel does not say.
+[[noreturn]] void explain(const netlink::Error& e, const Link& master) {
+  if (e.error() != EINVAL) throw e;
+  throw cni::Error(Code::kInternal, e.what(),
+                   cat("'", master.name,
+                       "' may be no Ethernet device, or have another macvlan: "
+                       "passthru is for one interface alone"));
+}
+
+Link create(plugins::Sides& sides, const Conf& conf, const Link& master, cni::Undo& undo) try {
+  netlink::NewLink spec{
+      .kind = kKind, .name = {}, .mac = conf.mac, .mtu = conf.mtu, .data = conf.data};
+  plugins::set_parent(sides, spec, master, conf.link_in_container);
+  const Link link = plugins::create_pod_link(sides, spec, undo);
+  require_data(link, conf);
+  if (!conf.mac || link.mac == *conf.mac) return link;
+  // Of passthru, which begins with the master's. The kernel gives the master its own back when the
+  // interface goes (macvlan_port_destroy() in drivers/net/macvlan.c).
+  sides.pod.send(netlink::set_link(link, {.mac = conf.mac}));
+  return sides.pod.get(link.name);
+} catch (const netlink::Error& e) {
+  explain(e, master);
+}
+
+void require_rights(const cni::Request& request, const Conf& conf) {
+  if (conf.enable_dad) cni::require_capabilities(request, {netlink::Capability::kNetRaw});
+}
+
+// Creates the interface in the pod on the master, and gives it addresses where the config has an
+// IPAM plugin.
+cni::Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = Conf::parse(request);  // all of the input before any change
+  if (!conf.ipam_type.empty()) cni::find_ipam(request, conf.ipam_type);
+  plugins::Sides sides(request);
+  require_rights(request, conf);
+  const Link master =
+      plugins::find_master(conf.link_in_container ? sides.pod : sides.host, conf.master);
+  plugins::require_mtu(conf.mtu, master);
+  const Link link = create(sides, conf, master, undo);
+  cni::Result result = plugins::attach_pod_link(
+      sides, link, conf.ipam_type, {.enable_dad = conf.enable_dad, .probe = conf.enable_dad}, undo);
+  result.dns = conf.dns.value_or(cni::Dns{});
+  return result;
+}
+
+void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind); }
+
+void check(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  plugins::Sides sides(request);
+  const Link link = plugins::check_pod_link(sides, conf.ipam_type, kKind);
+  require_data(link, conf);
+  plugins::require_mtu_of(link, conf.mtu);
+  plugins::require_parent(sides, link, conf.master, conf.link_in_container);
+}
+
+void gc(const cni::Request& request) { plugins::collect_pod_links(request, kKind); }
+
+void status(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  require_rights(request, conf);
+  plugins::require_pod_link_support(request, kKind, conf.ipam_type);
+  // Of a pod that does not exist yet nothing is known.
+  if (!conf.link_in_container) plugins::require_usable_master(conf.master, conf.mtu);
+}
+
+void validate(const cni::Request& request) { Conf::parse(request); }
+
+cni::Result repair(const cni::Request& request, cni::Repair&) {
+  return plugins::repair_pod_link(request, check);
+}
+
+}  // namespace
+
+extern constinit const cni::Plugin kPlugin{.name = "macvlan",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .repair = repair};
+
+}  // namespace macvlan
