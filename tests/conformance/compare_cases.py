@@ -448,3 +448,40 @@ CASES += [
     macvlan("no default route", {"master": ""} | host_local(V4), fails=True, setup=MASTER[:4],
             says="no default route interface found"),
 ]
+
+
+def ipvlan(name, conf, **more):
+    return on_master("ipvlan", name, {"master": "eth1"} | conf, **more)
+
+
+def after_master(version):
+    """The master is the only interface of the result of another plugin, whose address is taken over."""
+    old = {"version": "4"} if version < "1.0.0" else {}
+    return {"master": "", "prevResult": {"cniVersion": version, "interfaces": [{"name": "eth1"}], "dns": {},
+                                         "ips": [{"address": "10.1.2.9/24", "interface": 0} | old]}}
+
+
+#: The CHECK of the reference needs a master in the config.
+NO_MASTER = ((r"^CHECK (status|said): ", "the CHECK of the reference fails without master"),)
+
+CASES += [
+    *(ipvlan(mode, {"mode": mode} | host_local(V4)) for mode in ("l2", "l3", "l3s")),
+    ipvlan("IPv4", host_local(V4, routes=[DEFAULT4]), versions=ALL),
+    ipvlan("IPv6", host_local(V6, routes=[DEFAULT6]), versions=ALL),
+    ipvlan("dual-stack", host_local(V4, V6, routes=[DEFAULT4, DEFAULT6]), versions=ALL),
+    ipvlan("static", static({"address": "10.1.2.9/24", "gateway": "10.1.2.1"}, {"address": "fd00:1:2::9/64"},
+                            routes=[DEFAULT4, {"dst": "10.7.0.0/16", "gw": "10.1.2.77"}])),
+    ipvlan("without master", {"master": ""} | host_local(V4), intended=ON_MASTER + NO_MASTER),
+    ipvlan("with mtu", {"mtu": 1400} | host_local(V4)),
+    ipvlan("with dns", {"dns": {"nameservers": ["10.1.2.3"], "domain": "x.test"}} |
+           host_local(V4, resolvConf="/run/resolv.conf"), setup=MASTER + RESOLV_CONF),
+    on_master("ipvlan", "after another plugin", after_master, intended=ON_MASTER + NO_MASTER + (
+        (r"^ADD result (interfaces|ips): ", "what the plugin before made stays in the result"),
+        (r"^DEL: ", "the DEL of the reference fails where a result has not one interface"))),
+    ipvlan("an unknown mode", {"mode": "x"} | host_local(V4), fails=True, says="unknown ipvlan mode: "),
+    ipvlan("a master that does not exist", {"master": "gone0"} | host_local(V4), fails=True,
+           says="Link not found"),
+    ipvlan("no default route", {"master": ""} | host_local(V4), fails=True, setup=MASTER[:4],
+           says="no default route interface found"),
+    ipvlan("without IPAM", {}, fails=True, says="no plugin name provided"),
+]

@@ -51,6 +51,8 @@ CONFIGS = {
     "macvlan dual-stack": on_master("macvlan", V4, V6),
     "macvlan private with mtu": on_master("macvlan", V4, mode="private", mtu=1400),
     "macvlan without master": on_master("macvlan", V4, master=""),
+    "ipvlan dual-stack": on_master("ipvlan", V4, V6),
+    "ipvlan l3 with mtu": on_master("ipvlan", V4, mode="l3", mtu=1400),
 }
 MASTER = {"type": "vlan", "master": "eth1", "vlanId": 5, "mtu": 1400}
 CONFIGS |= {"vlan": MASTER | {"ipam": {"type": "host-local", "ranges": [V4], "routes": [{"dst": "10.9.0.0/16"}]}}}

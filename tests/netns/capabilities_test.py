@@ -89,6 +89,7 @@ ROWS = [
         {"ipMasq": True, "ipMasqBackend": "iptables", "ipam": IPAM},
         needs("NSR", "NSR", "NSR", "NR", "NSR", "NSR"), "iptables -t nat -F POSTROUTING",
         variant="legacy"),
+    Row("ipvlan", "ipvlan", {"master": "eth1", "ipam": IPAM}, needs("NS", "NS", "S", "NS", "NS", "NS"), "true"),
     Row("macvlan", "macvlan", {"master": "eth1", "ipam": IPAM}, needs("NS", "NS", "S", "NS", "NS", "NS"), "true"),
     Row("macvlan with `enabledad`", "macvlan", {"master": "eth1", "enabledad": True, "ipam": IPAM},
         needs("NSR", "NS", "S", "NS", "NSR", "NS"), "true"),

@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.segment import (IPAM, MASTER, NEIGHBOUR_MAC, V4, V6, SegmentTest, addresses, data_of,  # noqa: E402
+from support.segment import (MASTER, NEIGHBOUR_MAC, V4, V6, SegmentTest, addresses, data_of,  # noqa: E402
                              links, static)
 from support.snapshot import snapshot  # noqa: E402
 from support.world import run  # noqa: E402

@@ -94,6 +94,10 @@ CONFIGS = {
         [{"mtu": 1400, "mac": MAC, "owner": 107, "group": 0, "multiQueue": True, "selinuxContext": "",
           "bridge": "", "ipam": {"type": "static"}, "dns": DNS, "args": {"cni": {"mac": MAC}},
           "runtimeConfig": {"mac": MAC}}], kind="tun"),
+    "ipvlan": Configs(
+        {"master": "eth1", "ipam": POOL},
+        [{"master": "eth1", "linkInContainer": False, "mode": "l3s", "flags": "private", "mtu": 1400,
+          "ipam": {"type": "static"}, "dns": DNS}], kind="ipvlan", master="eth1"),
     "macvlan": Configs(
         {"master": "eth1", "ipam": POOL},
         [{"master": "eth1", "linkInContainer": False, "mode": "source", "allowedMACs": [MAC], "mtu": 1400,

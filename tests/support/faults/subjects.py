@@ -28,6 +28,7 @@ PORTS = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"},
 LIMITS = {"ingressRate": 8000000, "ingressBurst": 800000, "egressRate": 8000000,
           "egressBurst": 800000}
 TAP = {"type": "tap", "mtu": 1400, "mac": "02:00:5e:10:20:30", "owner": 107, "group": 107, "ipam": IPAM}
+IPVLAN = {"type": "ipvlan", "master": "eth1", "ipam": IPAM}
 MACVLAN = {"type": "macvlan", "master": "eth1", "ipam": IPAM}
 BANDWIDTH = {"type": "bandwidth", **LIMITS}
 PTP = {"type": "ptp", "ipMasq": True, "ipMasqBackend": "nftables", "ipam": IPAM}
@@ -48,6 +49,7 @@ SUBJECTS = {
     "vlan": ({"type": "vlan", "master": "eth1", "vlanId": 100, "ipam": IPAM}, None),
     "ptp": (PTP, None),
     "ptp, iptables": (PTP | {"ipMasqBackend": "iptables"}, None),
+    "ipvlan": (IPVLAN, None),
     "macvlan": (MACVLAN, None),
     "macvlan, passthru": (MACVLAN | {"mode": "passthru", "mac": "02:00:5e:10:20:30"}, None),
     "macvlan, enabledad": (MACVLAN | {"enabledad": True}, None),
@@ -183,6 +185,7 @@ class Stage:
         if not self.is_chain and self.plugins["type"] not in IN_POD:
         if not self.works_in_pod:
         if not self.is_chain and self.plugins["type"] not in ("bandwidth", "loopback", "macvlan"):
+        if not self.is_chain and self.plugins["type"] not in ("bandwidth", "ipvlan", "loopback", "macvlan"):
             return snapshot(connections=True)
         inside = pod_snapshot(self.pods[1], connections=True)
         return snapshot(connections=True) | {f"pod {place}": what for place, what in inside.items()}

@@ -1,0 +1,153 @@
+#include <cerrno>
+
+#include "libcni/plugin/ipam.h"
+#include "libcni/plugin/plugin.h"
+#include "plugins/common/addresses.h"
+#include "plugins/common/master.h"
+#include "plugins/common/owned_links.h"
+#include "plugins/common/pod_link.h"
+#include "plugins/ipvlan/conf.h"
+
+namespace ipvlan {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using cni::Result;
+using netlink::Ipvlan;
+using netlink::Link;
+
+constexpr const char* kKind = "ipvlan";
+
+// For ADD, and CHECK: what another interface of the master has been given since is this one's too.
+void require_data(const Link& link, const Conf& conf) {
+  const auto* const found = std::get_if<Ipvlan>(&link.data);
+  const Ipvlan seen = found ? *found : Ipvlan{};
+  if (seen.mode != conf.data.mode) {
+    throw cni::Error(Code::kInternal,
+                     cat("container ipvlan mode ", name_of(seen.mode),
+                         " does not match expected value: ", name_of(conf.data.mode)));
+  }
+  if (seen.isolation == conf.data.isolation) return;
+  throw cni::Error(Code::kInternal,
+                   cat("interface ", link.name, " has other flags than the config"));
+}
+
+// A refusal that has the cause in the master, which the kernel does not say.
+[[noreturn]] void explain(const netlink::Error& e, const Link& master) {
+  if (e.error() != EINVAL && e.error() != EBUSY) throw e;
+  throw cni::Error(Code::kInternal, e.what(),
+                   cat("'", master.name,
+                       "' may be no Ethernet device, or have a macvlan, or be a "
+                       "port of a bridge or bond"));
+}
+
+Link create(plugins::Sides& sides, const Conf& conf, const Link& master, cni::Undo& undo) try {
+  netlink::NewLink spec{.kind = kKind, .name = {}, .mtu = conf.mtu, .data = conf.data};
+  plugins::set_parent(sides, spec, master, conf.link_in_container);
+  const Link link = plugins::create_pod_link(sides, spec, undo);
+  require_data(link, conf);
+  sides.pod.send(netlink::set_link(link, {.alias = plugins::owner_of(sides.request).text}));
+  return link;
+} catch (const netlink::Error& e) {
+  explain(e, master);
+}
+
+bool takes_previous_addresses(const Conf& conf, const std::optional<Result>& prev) {
+  return conf.ipam_type.empty() && prev && !prev->ips.empty();
+}
+
+void require_addresses(const cni::Request& request, const Conf& conf,
+                       const std::optional<Result>& prev) {
+  if (!conf.ipam_type.empty()) {
+    cni::find_ipam(request, conf.ipam_type);
+  } else if (!takes_previous_addresses(conf, prev)) {
+    throw cni::Error(Code::kInvalidConfig,
+                     "no plugin name provided: ipam.type: expected the name of an IPAM plugin, or "
+                     "a prevResult with addresses");
+  }
+}
+
+// What the interface has; its entry in the result is the one after those of prevResult.
+Result addresses_for(const cni::Request& request, const Conf& conf,
+                     const std::optional<Result>& prev, cni::Undo& undo) {
+  const std::size_t own = prev ? prev->interfaces.size() : 0;
+  if (!takes_previous_addresses(conf, prev)) {
+    return plugins::request_addresses(request, conf.ipam_type, own, undo);
+  }
+  Result result = *prev;
+  for (cni::Address& address : result.ips) address.interface = own;
+  return result;
+}
+
+// What earlier plugins of the chain made stays in the result.
+Result joined(Result own, const Conf& conf, const std::optional<Result>& prev) {
+  if (prev && !takes_previous_addresses(conf, prev)) {
+    own.ips.insert(own.ips.begin(), prev->ips.begin(), prev->ips.end());
+    own.routes.insert(own.routes.begin(), prev->routes.begin(), prev->routes.end());
+  }
+  own.dns = conf.dns.value_or(cni::Dns{});
+  return own;
+}
+
+// Creates the interface in the pod on the master, with the addresses of the IPAM plugin or of the
+// plugin before.
+Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = Conf::parse(request);  // all of the input before any change
+  const auto prev = request.prev_result();
+  const std::string named = master_of(conf, prev);
+  require_addresses(request, conf, prev);
+  plugins::Sides sides(request);
+  const Link master = plugins::find_master(conf.link_in_container ? sides.pod : sides.host, named);
+  plugins::require_mtu(conf.mtu, master);
+  const Link link = create(sides, conf, master, undo);
+  Result result = addresses_for(request, conf, prev, undo);
+  result.interfaces = prev ? prev->interfaces : std::vector<cni::Interface>{};
+  result.interfaces.push_back(plugins::describe(link, request.netns));
+  plugins::configure_interface({sides.pod, sides.pod_ns, link}, routable(result, conf.data.mode),
+                               {});
+  return joined(std::move(result), conf, prev);
+}
+
+void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind); }
+
+void check(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  plugins::Sides sides(request);
+  const Link link = plugins::check_pod_link(
+      sides, conf.ipam_type, kKind, routable(request.required_prev_result(), conf.data.mode));
+  require_data(link, conf);
+  plugins::require_mtu_of(link, conf.mtu);
+  plugins::require_parent(sides, link, conf.master, conf.link_in_container);
+}
+
+void gc(const cni::Request& request) { plugins::collect_pod_links(request, kKind); }
+
+void status(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  plugins::require_pod_link_support(request, kKind, conf.ipam_type);
+  // Of a pod that does not exist yet nothing is known, nor of what the plugin before will make.
+  const bool is_unknown = conf.link_in_container || (conf.master.empty() && conf.ipam_type.empty());
+  if (!is_unknown) plugins::require_usable_master(conf.master, conf.mtu);
+}
+
+void validate(const cni::Request& request) { Conf::parse(request); }
+
+Result repair(const cni::Request& request, cni::Repair&) {
+  return plugins::repair_pod_link(request, check);
+}
+
+}  // namespace
+
+extern constinit const cni::Plugin kPlugin{.name = "ipvlan",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .repair = repair};
+
+}  // namespace ipvlan
