@@ -122,7 +122,6 @@ void RouteSocket::ask(Request request, const Handler& handler) {
 std::optional<Link> RouteSocket::find(std::string_view name) {
   Request request = link_query(0, name);
   // A longer one can be an alternative name only (ip-link(8), altname).
-  // Only alternative names are longer; among these the kernel looks for short ones itself.
   request.message.put(name.size() < IFNAMSIZ ? IFLA_IFNAME : IFLA_ALT_IFNAME, name);
   return find(std::move(request));
 }

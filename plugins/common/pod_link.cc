@@ -110,6 +110,8 @@ std::vector<std::string> namespaces() {
     throw netlink::Error(cat("list '", kNamespaces, "'"), failure.value());
   }
   return out;
+}
+
 // Other plugins of the chain may have other interfaces, with addresses.
 void keep_own(cni::Result& result, const cni::Request& request) {
   std::erase_if(result.ips, [&](const cni::Address& address) {
@@ -166,8 +168,6 @@ Sides::Sides(const cni::Request& the_request)
 void set_parent(Sides& sides, netlink::NewLink& spec, const Link& parent, bool in_pod) {
   spec.parent = parent.index;
   // The link is created in the pod's namespace, where CNI_IFNAME is free.
-  // Sent into the pod's namespace: sent into the node's, a kernel before 6.13 would look for
-  // CNI_IFNAME among the node's links (rtnl_newlink() in net/core/rtnetlink.c).
   if (!in_pod) spec.parent_nsid = sides.pod.ensure_nsid(NetNs::current());
 }
 
@@ -186,7 +186,6 @@ Link create_pod_link(Sides& sides, netlink::NewLink spec, cni::Undo& undo) {
   spec.name = sides.request.ifname;
   expect_pod_link(sides, spec.kind, undo);
   cni::during(cat("failed to create ", spec.kind), [&] { create(sides, spec); });
-  cni::during(cat("failed to create ", spec.kind), [&] { sides.pod.send(netlink::add(spec)); });
   return sides.pod.get(spec.name);
 }
 

@@ -13,7 +13,6 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.configs import CONFIGS, GC, config, own_of, provide  # noqa: E402
-from support.configs import CONFIGS, GC, config, provide  # noqa: E402
 from support.plugin import PLUGINS, cni  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
 from support.world import run, umount  # noqa: E402

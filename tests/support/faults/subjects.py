@@ -5,8 +5,6 @@ import os
 
 from support.cnitool import cnitool, use
 from support.configs import CONFIGS, own_of, provide
-from support.configs import CONFIGS
-from support.configs import provide
 from support.plugin import OURS, cni
 from support.snapshot import left_by_design, pod_snapshot, snapshot
 from support.world import Pod, World, run, wait_for
@@ -65,8 +63,6 @@ SUBJECTS = {
     **{f"chain, in its {name}": (CHAIN, name)
        for name in ("loopback", "bridge", "host-local", "portmap", "bandwidth")},
 }
-#: These make or change nothing but what is in the pod.
-IN_POD = ("bandwidth", "loopback", "dummy", "vlan")
 #: A pod beside the one that is worked on; its ports and address are others.
 OTHER = "pod2"
 
@@ -106,9 +102,6 @@ class Stage:
         os.makedirs(SCRIPTS)
         if self.is_chain:
             use({"cniVersion": VERSION, "name": "net1", "plugins": self.plugins})
-        elif CONFIGS[self.plugins["type"]].kind:
-            provide(self.plugins["type"])
-        elif self.plugins["type"] in ("portmap", "bandwidth"):
             return
         if reason := provide(self.plugins["type"]):
             raise AssertionError(reason)
@@ -182,10 +175,7 @@ class Stage:
 
     def state(self):
         """Of the node, and where the plugins work in it, of the pod."""
-        if not self.is_chain and self.plugins["type"] not in IN_POD:
         if not self.works_in_pod:
-        if not self.is_chain and self.plugins["type"] not in ("bandwidth", "loopback", "macvlan"):
-        if not self.is_chain and self.plugins["type"] not in ("bandwidth", "ipvlan", "loopback", "macvlan"):
             return snapshot(connections=True)
         inside = pod_snapshot(self.pods[1], connections=True)
         return snapshot(connections=True) | {f"pod {place}": what for place, what in inside.items()}

@@ -13,11 +13,8 @@ from support.world import MS_BIND, MS_RDONLY, MS_REMOUNT, mount, umount
 from support.world import run as call
 
 #: Those whose runs differ in what they need.
-SUBJECTS = ("loopback", "static", "host-local", "bridge", "bridge, iptables", "ptp", "portmap",
-SUBJECTS = ("loopback", "static", "host-local", "bridge", "bridge, iptables", "macvlan", "portmap",
-            "portmap, iptables", "bandwidth", "cnitool, all in a chain")
-SUBJECTS = ("loopback", "static", "host-local", "bridge", "bridge, iptables", "portmap",
-            "portmap, iptables", "bandwidth", "tap", "cnitool, all in a chain")
+SUBJECTS = ("loopback", "static", "host-local", "bridge", "bridge, iptables", "ptp", "macvlan", "tap",
+            "portmap", "portmap, iptables", "bandwidth", "cnitool, all in a chain")
 #: Verbs that answer on stdout.
 ANSWERS = ("ADD", "VERSION")
 #: Directories that state is kept in.
