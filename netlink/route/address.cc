@@ -12,6 +12,10 @@ namespace netlink {
 
 namespace {
 
+// What a request may set (inet6_rtm_newaddr(), rtm_to_ifaddr()); the rest is state.
+constexpr std::uint32_t kSettable =
+    IFA_F_NODAD | IFA_F_OPTIMISTIC | IFA_F_HOMEADDRESS | IFA_F_MANAGETEMPADDR | IFA_F_NOPREFIXROUTE;
+
 ifaddrmsg head_of(const Link& link, const Cidr& cidr) {
   ifaddrmsg head{};
   head.ifa_family = cidr.ip.is_v4() ? AF_INET : AF_INET6;
@@ -32,13 +36,19 @@ LinkAddress decode_address(const Reply& reply) {
   std::optional<Cidr> address;
   for (const auto& [type, value] : reply.attributes(sizeof head)) {
     if (type == IFA_FLAGS) flags = read_struct<std::uint32_t>(value);
+    if (type == IFA_LABEL) out.label = Attribute{type, value}.text();
     if (value.size() != 4 && value.size() != 16) continue;
+    if (type == IFA_BROADCAST) out.broadcast = Ip::from_bytes(value.data(), value.size());
     if (type != IFA_LOCAL && type != IFA_ADDRESS) continue;
     (type == IFA_LOCAL ? local : address) =
         Cidr::from_bytes(value.data(), value.size(), head.ifa_prefixlen);
   }
   // IFA_ADDRESS is the other end of a point-to-point link; IPv6 has no IFA_LOCAL otherwise.
   out.cidr = local.value_or(address.value_or(Cidr()));
+  if (address && address->ip != out.cidr.ip) out.peer = address->ip;
+  out.scope = head.ifa_scope;
+  out.permanent = (flags & IFA_F_PERMANENT) != 0;
+  out.flags = flags & kSettable;
   out.tentative = (flags & IFA_F_TENTATIVE) != 0;
   out.dad_failed = (flags & IFA_F_DADFAILED) != 0;
   return out;
@@ -56,6 +66,19 @@ Request add(const Link& link, const NewAddress& address) {
                               (address.no_prefix_route ? IFA_F_NOPREFIXROUTE : 0U);
   if (flags != 0) message.put_u32(IFA_FLAGS, flags);
   return {cat("add address ", cidr.str(), " to '", link.name, "'"), std::move(message)};
+}
+
+Request add_again(const Link& link, const LinkAddress& address) {
+  const Cidr& cidr = address.cidr;
+  ifaddrmsg head = head_of(link, cidr);
+  head.ifa_scope = address.scope;
+  Message message(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, head);
+  message.put(IFA_LOCAL, cidr.ip);
+  message.put(IFA_ADDRESS, address.peer.value_or(cidr.ip));
+  if (address.broadcast) message.put(IFA_BROADCAST, *address.broadcast);
+  if (!address.label.empty()) message.put(IFA_LABEL, address.label);
+  if (address.flags != 0) message.put_u32(IFA_FLAGS, address.flags);
+  return {cat("add address ", cidr.str(), " to '", link.name, "'"), std::move(message), {EEXIST}};
 }
 
 Request remove(const Link& link, const Cidr& address) {

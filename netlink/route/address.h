@@ -1,5 +1,9 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+
 #include "netlink/route/link.h"
 #include "netlink/route/request.h"
 #include "netlink/types/ip.h"
@@ -12,6 +16,12 @@ struct LinkAddress {
   Cidr cidr;
   bool tentative = false;   ///< IPv6: duplicate address detection is not done yet
   bool dad_failed = false;  ///< IPv6: somebody else has it
+  bool permanent = false;   ///< nothing ends it: given by a person, not by DHCP or a router
+  std::optional<Ip> peer = {}, broadcast = {};  ///< the other end of a point-to-point link
+  std::string label = {};                       ///< IPv4
+  std::uint8_t scope = 0;                       ///< RT_SCOPE_UNIVERSE
+  std::uint32_t flags = 0;                      ///< IFA_F_*, of those that can be set
+  bool operator==(const LinkAddress&) const = default;
 };
 LinkAddress decode_address(const Reply& reply);
 
@@ -23,6 +33,8 @@ struct NewAddress {
 };
 /// Create only: EEXIST where the link has it.
 Request add(const Link& link, const NewAddress& address);
+/// The address as it was on the link it was read of. Tolerates that the link has it.
+Request add_again(const Link& link, const LinkAddress& address);
 Request remove(const Link& link, const Cidr& address);
 
 }  // namespace netlink

@@ -29,7 +29,8 @@ void put_end(Message& message, const VethEnd& end, unsigned mtu) {
 
 // Of these IFLA_LINK is the link below, not the other end.
 bool has_parent(std::string_view kind) {
-  return kind == "macvlan" || kind == "ipvlan" || kind == "vlan";
+  constexpr std::string_view kKinds[] = {"macvlan", "macvtap", "ipvlan", "ipvtap", "vlan"};
+  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
 }
 
 void decode_link_info(Link& link, const Attributes& info) {
@@ -65,6 +66,15 @@ void decode_families(Link& link, const Attributes& families) {
       link.route_localnet = setting(found.value, IPV4_DEVCONF_ROUTE_LOCALNET - 1) == 1;
     }
   }
+}
+
+void decode_hardware(Link& link, const Attribute& one) {
+  if (one.type == IFLA_PERM_ADDRESS && one.value.size() == link.mac.bytes.size()) {
+    link.permanent_mac = one.as<Mac>();
+  }
+  // In either order.
+  if (one.type == IFLA_PARENT_DEV_NAME) link.device += one.text();
+  if (one.type == IFLA_PARENT_DEV_BUS_NAME) link.device.insert(0, cat(one.text(), "/"));
 }
 
 void decode_attribute(Link& link, const Attribute& one) {
@@ -103,6 +113,7 @@ void decode_attribute(Link& link, const Attribute& one) {
       decode_link_info(link, one.nested());
       break;
     default:
+      decode_hardware(link, one);
       if (one.type == IFLA_LINK) link.peer_index = one.as<int>();
       if (one.type == IFLA_LINK_NETNSID) link.peer_nsid = one.as<int>();
   }
@@ -194,8 +205,11 @@ Request set_link(const Link& link, const LinkChange& change) {
   flag(change.up, IFF_UP);
   flag(change.promiscuous, IFF_PROMISC);
   Message message(RTM_SETLINK, NLM_F_ACK, head);
-  if (link.index == 0) message.put(IFLA_IFNAME, link.name);
-  if (change.name) message.put(IFLA_IFNAME, *change.name);
+  if (change.name) {
+    message.put(IFLA_IFNAME, *change.name);
+  } else if (link.index == 0) {
+    message.put(IFLA_IFNAME, link.name);
+  }
   if (change.master) message.put_u32(IFLA_MASTER, static_cast<std::uint32_t>(*change.master));
   if (change.mac) message.put(IFLA_ADDRESS, change.mac->bytes);
   if (change.alias) message.put(IFLA_IFALIAS, *change.alias);

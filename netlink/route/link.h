@@ -41,6 +41,10 @@ struct Link {
   std::string name;
   std::string kind = {};  ///< "veth", "bridge", ...; empty for lo and hardware
   Mac mac = {};
+  /// What the hardware came with (IFLA_PERM_ADDRESS): nothing changes it. Absent of most virtual
+  /// links.
+  std::optional<Mac> permanent_mac = {};
+  std::string device = {};  ///< "BUS/NAME" of the hardware ("pci/0000:03:00.1"); since Linux 5.14
   unsigned mtu = 0;
   std::uint32_t tx_queue_length = 0;  ///< packets
   /// Bytes of the largest packet that the stack hands over to be cut into frames (GSO).
@@ -53,8 +57,8 @@ struct Link {
   int peer_index = 0;  ///< veth: index of the other end, in that end's namespace
   /// veth: where the other end is, as RouteSocket::nsid() numbers it; absent: in this namespace.
   std::optional<int> peer_nsid = {};
-  /// macvlan, ipvlan, vlan: the index of the link that it stands on, and where that is, as of a
-  /// veth.
+  /// macvlan, macvtap, ipvlan, ipvtap, vlan: the index of the link that it stands on, and where
+  /// that is, as of a veth.
   int parent_index = 0;
   std::optional<int> parent_nsid = {};
   LinkData data = {};  ///< what only its kind has
@@ -114,7 +118,7 @@ Request add(const NewLink& spec);
 
 /// What to change of a link; what is absent stays.
 struct LinkChange {
-  std::optional<std::string> name = {};  ///< of a link that is down
+  std::optional<std::string> name = {};  ///< of a link that is down; older kernels refuse others
   std::optional<bool> up = {};
   std::optional<bool> promiscuous = {};
   std::optional<int> master = {};

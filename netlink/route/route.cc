@@ -3,11 +3,28 @@
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "netlink/types/error.h"
 
 namespace netlink {
+
+namespace {
+
+// Of RTA_MULTIPATH: a sequence of rtnexthop, each with attributes of its own.
+std::vector<int> next_hops(View hops) {
+  std::vector<int> out;
+  while (hops.size() >= sizeof(rtnexthop)) {
+    const auto hop = read_struct<rtnexthop>(hops);
+    if (hop.rtnh_len < sizeof hop) break;
+    out.push_back(hop.rtnh_ifindex);
+    hops = hops.subspan(std::min(aligned(hop.rtnh_len), hops.size()));
+  }
+  return out;
+}
+
+}  // namespace
 
 LinkRoute decode_route(const Reply& reply) {
   const auto head = reply.fixed<rtmsg>();
@@ -22,6 +39,7 @@ LinkRoute decode_route(const Reply& reply) {
     if (one.type == RTA_DST && is_ip) out.dst = Cidr::from_bytes(data, size, head.rtm_dst_len);
     if (one.type == RTA_GATEWAY && is_ip) out.gateway = Ip::from_bytes(data, size);
     if (one.type == RTA_PREFSRC && is_ip) out.source = Ip::from_bytes(data, size);
+    if (one.type == RTA_MULTIPATH) out.multipath = next_hops(one.value);
     if (one.type == RTA_OIF) out.link = one.as<int>();
     if (one.type == RTA_TABLE) out.table = one.u32();
     if (one.type == RTA_PRIORITY) out.priority = one.u32();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "netlink/route/link.h"
 #include "netlink/route/request.h"
@@ -21,6 +22,7 @@ struct LinkRoute {
   std::optional<Ip> source = {};  ///< of packets that choose none (RTA_PREFSRC)
   /// To add: EEXIST where any link has a route to dst with that table and metric (NLM_F_EXCL).
   bool exclusive = false;
+  std::vector<int> multipath = {};  ///< as the kernel showed it: the links, where there are several
 };
 LinkRoute decode_route(const Reply& reply);
 

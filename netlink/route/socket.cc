@@ -173,6 +173,12 @@ std::optional<int> RouteSocket::nsid(const NetNs& ns) {
   return out;
 }
 
+std::uint64_t RouteSocket::cookie() const noexcept {
+  std::uint64_t out = 0;
+  socklen_t size = sizeof out;
+  return ::getsockopt(channel_.fd(), SOL_SOCKET, SO_NETNS_COOKIE, &out, &size) == 0 ? out : 0;
+}
+
 int RouteSocket::ensure_nsid(const NetNs& ns) {
   if (const auto known = nsid(ns)) return *known;
   const rtgenmsg head{.rtgen_family = AF_UNSPEC};

@@ -41,6 +41,9 @@ class RouteSocket {
   std::optional<int> nsid(const NetNs& ns);
   /// The same; gives it one where it has none (RTM_NEWNSID).
   int ensure_nsid(const NetNs& ns);
+  /// The number of this socket's namespace, which no other gets before the next boot
+  /// (SO_NETNS_COOKIE, since Linux 5.14); 0 where the kernel does not say.
+  std::uint64_t cookie() const noexcept;
   /// The unicast routes of all tables; for CHECK.
   std::vector<LinkRoute> routes(Family family);
   /// Whether packets of others are forwarded at all (net.ipv4.ip_forward,
