@@ -11,6 +11,8 @@ from support import suite  # noqa: E402
 from support.bandwidth import BOTH, ifbs  # noqa: E402
 from support.chain import Network  # noqa: E402
 from support.configs import CONFIGS, lack, provide  # noqa: E402
+from support.configs import CONFIGS, give_device, lack  # noqa: E402
+from support.devices import PCI, fake_sysfs  # noqa: E402
 from support.plugin import OURS, REFERENCE, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import run, vlan_filtering  # noqa: E402
@@ -26,6 +28,12 @@ def filters_vlans(network):
     """Whether a bridge of it needs VLAN filtering."""
     return any(plugin["type"] == "bridge" and {"vlan", "vlanTrunk"} & plugin.keys()
                for plugin in network.conflist["plugins"])
+def bring_device(network):
+    """The device that host-device needs: the one that it names, else that with the address of the runtime."""
+    for plugin in network.conflist["plugins"]:
+        give_device(plugin["type"], plugin.get("device", "device0"))
+        if plugin["type"] == "host-device" and "device" not in plugin:
+            fake_sysfs("device0")
 
 
 @suite.spread
@@ -45,12 +53,13 @@ class Examples(suite.NodeTest):
         ifname = first.ifname if first else "eth0"
         bridges = [plugin.get("bridge", "cni0") for plugin in network.conflist["plugins"]
                    if plugin["type"] == "bridge"]
+        bring_device(network)
         before = snapshot()
         if "KUBE-MARK-MASQ" in json.dumps(network.conflist):
             run("iptables", "-t", "nat", "-N", "KUBE-MARK-MASQ")  # kube-proxy's
             before = snapshot()
         asked = {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}],
-                 "bandwidth": BOTH}
+                 "bandwidth": BOTH, "deviceID": PCI, "CNIDeviceInfoFile": "/run/devinfo/device.json"}
         result, failed = network.add(asked, netns=pod.path, ifname=ifname)
         self.assertIsNone(failed, str(failed))
         if "bandwidth" in types(network):
@@ -65,7 +74,7 @@ class Examples(suite.NodeTest):
         # The firewall plugin of the reference keeps chains that all pods share.
         self.assert_same(before, ignore=lambda place: any(left_by_design(place, name)
                                                           for name in bridges or ["cni0"])
-                         or "CNI-" in place)
+                         or "CNI-" in place or place.startswith("file/run/devinfo/"))
 
     def test_all_of_them_live_on_one_node(self):
         for number, path in enumerate(FILES):
@@ -75,6 +84,8 @@ class Examples(suite.NodeTest):
                 continue
             provide(*types(network))
             result, failed = network.add(netns=self.pod().path, container=f"pod{number}")
+            bring_device(network)
+            result, failed = network.add({"deviceID": PCI}, netns=self.pod().path, container=f"pod{number}")
             self.assertIsNone(failed, f"{path}: {failed}")
 
 

@@ -13,6 +13,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.configs import CONFIGS, GC, config, own_of, provide  # noqa: E402
+from support.configs import CONFIGS, GC, config, give_device, lack, remove_devices  # noqa: E402
 from support.plugin import PLUGINS, cni  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
 from support.world import run, umount  # noqa: E402
@@ -35,9 +36,13 @@ class Stage(suite.NodeTest):
         pod = pod or self.one
         own = own_of(self.plugin, int(pod.name.removeprefix("pod")))
         return cni(self.plugin, verb, self.conf | own | (more or {}),
+        if CONFIGS[self.plugin].device:
+            more = {"device": f"dev-{pod.name}"} | (more or {})
+        return cni(self.plugin, verb, self.conf | (more or {}),
                    **({"netns": pod.path, "container": pod.name} | options))
 
     def add(self, pod=None, more=None):
+        give_device(self.plugin, f"dev-{(pod or self.one).name}")
         return self.assert_ok(self.call("ADD", pod, more))
 
     def node_state(self):
@@ -57,6 +62,8 @@ class Stage(suite.NodeTest):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.one.path)
         self.assert_same(self.empty, self.node_state(), ignore=left_by_design)
+        remove_devices()
+        self.assert_same(self.empty, ignore=left_by_design)
 
 
 def keep(test):
@@ -174,6 +181,7 @@ class Interface(Stage):
     @suite.cases(EACH)
     def a_failed_ADD_leaves_nothing_and_can_be_repeated_for(self, plugin):
         self.prepare(plugin)
+        give_device(plugin, "dev-pod1")
         before = snapshot(), pod_snapshot(self.one)
         unreachable = self.conf["ipam"] | {"routes": [{"dst": "10.9.0.0/16", "gw": "10.8.8.8"}]}
         for ipam in (unreachable, {"type": "absent"}, {"type": "static", "addresses": []}):

@@ -31,6 +31,7 @@ class Configs:
     kind: str = None      # of an interface plugin: the kind of the container interface
     master: str = None    # the link of the node that the container interface is to stand on
     own: str = None       # a number that no two pods may share, as a VLAN of one master
+    device: bool = False  # each attachment has a device of the node to itself, which `device` names
 
 
 CONFIGS = {
@@ -104,6 +105,12 @@ CONFIGS = {
           "mac": MAC, "bcqueuelen": 2000, "enabledad": True, "ipam": {"type": "static"}, "dns": DNS,
           "runtimeConfig": {"mac": MAC}}], kind="macvlan", master="eth1"),
 }
+CONFIGS["host-device"] = Configs(
+    {"device": "device0", "ipam": POOL},
+    [{"device": "device0", "hwaddr": MAC, "kernelpath": "/sys/devices/pci0000:00/0000:00:1f.6",
+      "pciBusID": "0000:00:1f.6", "DPDKMode": False, "enabledad": True, "ipam": {"type": "static"}, "dns": DNS,
+      "runtimeConfig": {"deviceID": "0000:00:1f.6", "CNIDeviceInfoFile": "/run/devinfo/one-device.json"}}],
+    kind="veth", device=True)
 #: GC without any attachment that is valid.
 GC = {"cni.dev/valid-attachments": []}
 
@@ -140,6 +147,18 @@ def provide(*plugins):
             f"addr add 192.0.2.{8 * number + 1}/29 dev {master}\n"
             f"route append default via 192.0.2.{8 * number + 2}\n")
     return None
+def give_device(plugin, name="device0"):
+    """What the plugin needs on the node before ADD, for plugins that take a device: a veth of that name, if
+    it is nowhere. Its other end, NAME-end, stays on the node."""
+    if plugin in CONFIGS and CONFIGS[plugin].device and not run("ip", "link", "show", f"{name}-end", check=False):
+        run("ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}-end")
+
+
+def remove_devices():
+    """Those of give_device(), wherever they are."""
+    for link in json.loads(run("ip", "-j", "link", "show", "type", "veth")):
+        if link["ifname"].endswith("-end"):
+            run("ip", "link", "del", link["ifname"], check=False)  # with its namespace it goes, too
 
 
 def number(version):

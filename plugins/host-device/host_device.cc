@@ -1,0 +1,274 @@
+#include <algorithm>
+#include <optional>
+
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
+#include "libcni/plugin/ipam.h"
+#include "libcni/plugin/plugin.h"
+#include "libcni/plugin/privileges.h"
+#include "netlink/route/link_move.h"
+#include "plugins/common/addresses.h"
+#include "plugins/common/interface.h"
+#include "plugins/common/pod_link.h"
+#include "plugins/host-device/conf.h"
+#include "plugins/host-device/device.h"
+#include "plugins/host-device/info_file.h"
+#include "plugins/host-device/restore.h"
+#include "plugins/host-device/state.h"
+
+namespace host_device {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using cni::Result;
+using netlink::Capability;
+using netlink::Link;
+using netlink::RouteSocket;
+using plugins::Sides;
+
+// The device may be in a pod: then the error says in whose.
+Link find_with_owner(RouteSocket& host, const Conf& conf, const Selection& selection,
+                     const StateDir& states) try {
+  return find_device(host, conf, selection);
+} catch (const cni::Error& e) {
+  for (const State& state : states.all()) {
+    if (!is_selected(conf, selection, state.device)) continue;
+    throw cni::Error(e.code(), e.what(), cat(state.owner(), " has the device"));
+  }
+  throw;
+}
+
+// An ADD of the same attachment went before, without a DEL.
+void require_no_device(const cni::Request& request, const StateDir& states) {
+  const auto earlier = states.read(StateDir::file_of(request));
+  if (!earlier || !earlier->device.is_hardware()) return;
+  throw cni::Error(Code::kInternal,
+                   cat("device '", earlier->device.name,
+                       "' of an earlier ADD of this attachment has not returned"),
+                   "call DEL");
+}
+
+State state_of(Sides& sides, const Link& link) {
+  const cni::Request& request = sides.request;
+  return {.network = request.network,
+          .container_id = request.container_id,
+          .ifname = request.ifname,
+          .netns = request.netns,
+          .cookie = sides.pod.cookie(),
+          .device = device_of(sides.host, link)};
+}
+
+// Moves the device into the pod, where it is down. What it was is on the disk before.
+State take_device(Sides& sides, const Conf& conf, const Selection& selection, cni::Undo& undo) {
+  const cni::Phase phase("link");
+  const cni::Request& request = sides.request;
+  if (sides.pod.find(request.ifname)) {
+    throw cni::Error(
+        Code::kInternal,
+        cat("failed to move the device to container as '", request.ifname, "': file exists"),
+        "the pod has an interface with this name: delete it, or use another "
+        "CNI_IFNAME");
+  }
+  const StateDir states = StateDir::create();
+  const auto lock = states.lock();
+  reclaim(sides.host, states);
+  require_no_device(request, states);
+  const Link link = find_with_owner(sides.host, conf, selection, states);
+  require_movable(sides.host, conf, link);
+  State state = state_of(sides, link);
+  undo.add(GiveBack{request});
+  states.put(state);
+  sides.host.send(
+      netlink::move_link(link, {.to = sides.pod_ns, .name = request.ifname, .alias = link.name}));
+  const Link inside = sides.pod.get(request.ifname);
+  if (inside.index != state.device.index) {
+    state.pod_index = inside.index;
+    states.put(state);
+  }
+  return state;
+}
+
+// The addresses from IPAM for the first interface, if the config has an IPAM plugin.
+Result addresses_from_ipam(const cni::Request& request, const Conf& conf, cni::Undo& undo) {
+  if (conf.ipam_type.empty()) return {};
+  Result result = plugins::request_addresses(request, conf.ipam_type, 0, undo);
+  result.dns = conf.dns.value_or(cni::Dns{});
+  return result;
+}
+
+Result add_dpdk(const cni::Request& request, const Conf& conf, const Selection& selection,
+                cni::Undo& undo) {
+  write_device_info(conf.device_info, selection.pci, undo);
+  Result result = addresses_from_ipam(request, conf, undo);
+  result.interfaces = {{.name = request.ifname, .sandbox = request.netns}};
+  return result;
+}
+
+// Moves the device into the pod, and adds addresses if the config has an IPAM plugin.
+Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = Conf::parse(request);  // all of the input before any change
+  conf.require_selector();
+  if (!conf.ipam_type.empty()) cni::find_ipam(request, conf.ipam_type);
+  Sides sides(request);
+  const Selection selection = select(conf);
+  if (selection.dpdk) return add_dpdk(request, conf, selection, undo);
+  const State state = take_device(sides, conf, selection, undo);
+  write_device_info(conf.device_info, state.device.pci, undo);
+  const Link inside = sides.pod.get(request.ifname);
+  Result result = addresses_from_ipam(request, conf, undo);
+  result.interfaces = {plugins::describe(inside, request.netns)};
+  if (conf.ipam_type.empty()) {
+    sides.pod.send(netlink::set_link(inside, {.up = true}));
+  } else {
+    plugins::configure_interface({sides.pod, sides.pod_ns, inside}, result,
+                                 {.enable_dad = conf.enable_dad});
+  }
+  return result;
+}
+
+void release(const cni::Request& request) {
+  cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kDel);
+}
+
+// Gives the device back to the node as it was, with or without namespace; twice.
+void del(const cni::Request& request) {
+  cni::BestEffort each;
+  std::string ipam_type;
+  each("release the addresses", [&] { ipam_type = cni::ipam_type(request); });
+  const bool over_the_link = ipam_type == "dhcp";  // its DHCPRELEASE
+  if (over_the_link) each("release the addresses", [&] { release(request); });
+  bool is_back = false;
+  each("return the device", [&] {
+    if (!give_back(request)) give_back_by_alias(request);
+    is_back = true;
+  });
+  // Whoever gets the addresses next must not meet this pod.
+  if (is_back && !over_the_link) each("release the addresses", [&] { release(request); });
+  each.finish();
+}
+
+std::optional<State> state_of(const cni::Request& request) {
+  const auto states = StateDir::find();
+  return states ? states->read(StateDir::file_of(request)) : std::nullopt;
+}
+
+void check_identity(Sides& sides, const State& state) {
+  const auto link = find_in_pod(sides.pod, state);
+  if (link && link->name == sides.request.ifname) return;
+  throw cni::Error(Code::kInternal, cat("Interface ", sides.request.ifname, " is not the device '",
+                                        state.device.name, "' of the node: ",
+                                        link ? cat("that is '", link->name, "' now")
+                                             : std::string("that is not in the pod")));
+}
+
+// \throws cni::Error naming the first difference to what ADD created.
+void check(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  conf.require_selector();
+  Sides sides(request);
+  cni::ipam_forward(request, conf.ipam_type, cni::Command::kCheck);
+  const Result result = request.required_prev_result();
+  const auto state = state_of(request);
+  if (!state && select(conf).dpdk) return;
+  if (state) check_identity(sides, *state);
+  const auto found = sides.pod.find(request.ifname);
+  const Link link =
+      plugins::find_interface(sides.pod, request, result, found ? found->kind : std::string());
+  if (!link.up) throw cni::Error(Code::kInternal, cat("Interface ", link.name, " is down"));
+  plugins::check_interface({sides.pod, sides.pod_ns, link}, result);
+}
+
+// Of this network's attachments that are not listed. False where one could not be returned.
+void collect(RouteSocket& host, const StateDir& states, const State& state) {
+  const auto lock = states.lock();
+  const auto now = states.read(state.file_name());
+  if (!now || give_back(host, *now, now->netns) == Outcome::kUnreachable) return;
+  states.remove(state.file_name());
+}
+
+// Gives the devices of attachments that are not in the list back to the node.
+void gc(const cni::Request& request) {
+  const auto valid = request.valid_attachments();  // a malformed list ends here
+  if (!valid) return;
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  cni::BestEffort each;
+  bool are_back = true;
+  RouteSocket host;
+  const auto states = StateDir::find();
+  for (const State& state : states ? states->all() : std::vector<State>()) {
+    const cni::Attachment attachment{state.container_id, state.ifname};
+    const bool is_valid = std::find(valid->begin(), valid->end(), attachment) != valid->end();
+    if (state.network != request.network || is_valid) continue;
+    bool done = false;
+    each(cat("return '", state.device.name, "'"), [&] {
+      collect(host, *states, state);
+      done = true;
+    });
+    are_back = are_back && done;
+  }
+  if (are_back) {
+    each("collect addresses",
+         [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kGc); });
+  }
+  each.finish();
+}
+
+// A device that a pod has is not missing: the node is as it should be.
+void require_device(const Conf& conf) try {
+  const Selection selection = select(conf);
+  if (selection.dpdk) return;
+  const auto states = StateDir::find();
+  for (const State& state : states ? states->all() : std::vector<State>()) {
+    if (is_selected(conf, selection, state.device)) return;
+  }
+  RouteSocket host;
+  find_device(host, conf, selection);
+} catch (const cni::Error& e) {
+  throw cni::Error(Code::kPluginUnavailable, e.what(), e.details());
+}
+
+// \throws cni::Error(kPluginUnavailable) where the device or a right is missing. A config without a
+// selector gets it from the runtime with each pod.
+void status(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  if (conf.selects()) require_device(conf);
+  cni::ipam_forward(request, conf.ipam_type, cni::Command::kStatus);
+}
+
+void validate(const cni::Request& request) { Conf::parse(request); }
+
+// Restores devices that are on the node without their pod; of this pod nothing can be restored.
+Result repair(const cni::Request& request, cni::Repair& repair) {
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  if (const auto states = StateDir::find()) {
+    const auto lock = states->lock();
+    RouteSocket host;
+    const auto look = [&] {
+      for (const State& state : stale(host, *states)) {
+        throw cni::Error(Code::kInternal, cat("device '", state.device.name, "' of ", state.owner(),
+                                              " is on the node and has not been restored"));
+      }
+    };
+    repair.part(look, [&] { reclaim(host, *states); });
+  }
+  check(request);
+  return request.required_prev_result();
+}
+
+}  // namespace
+
+extern constinit const cni::Plugin kPlugin{.name = "host-device",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .repair = repair};
+
+}  // namespace host_device

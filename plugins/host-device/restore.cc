@@ -1,0 +1,250 @@
+#include "plugins/host-device/restore.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
+#include "libcni/plugin/privileges.h"
+#include "netlink/route/link_move.h"
+#include "netlink/sysctl.h"
+#include "plugins/common/link_keys.h"
+#include "plugins/host-device/device.h"
+
+namespace host_device {
+
+namespace {
+
+using cni::cat;
+using netlink::Capability;
+using netlink::Link;
+using netlink::LinkChange;
+using netlink::NetNs;
+using netlink::RouteSocket;
+
+// The kernel returns devices some time after the last handle of a namespace (cleanup_net()).
+constexpr std::chrono::seconds kReturnLimit{5};
+
+int other_index(const Link& link) {
+  return link.peer_index != 0 ? link.peer_index : link.parent_index;
+}
+
+std::optional<int> other_nsid(const Link& link) {
+  return link.peer_index != 0 ? link.peer_nsid : link.parent_nsid;
+}
+
+bool has_other_end(const Link& link, const Device& device, std::optional<int> host_nsid) {
+  if (other_index(link) != device.other_index) return false;
+  return !device.other_on_host || other_nsid(link) == host_nsid;
+}
+
+bool is_device(const Link& link, const State& state, std::optional<int> host_nsid) {
+  const Device& device = state.device;
+  if (link.kind != device.kind || link.loopback) return false;
+  if (link.permanent_mac != device.permanent_mac || link.device != device.hardware) return false;
+  if (!device.kind.empty() && !has_other_end(link, device, host_nsid)) return false;
+  if (device.permanent_mac || !device.hardware.empty()) return true;
+  const bool is_named = link.name == device.name || link.name == state.ifname;
+  if (!host_nsid && !is_named) return false;
+  // The index is another one where the pod had one of that number, and ADD was killed before it
+  // knew.
+  return link.index == device.index || link.index == state.pod_index ||
+         (host_nsid && is_named && link.mac == device.mac);
+}
+
+std::optional<Link> find_at_home(RouteSocket& host, const State& state) {
+  return recognise(host.links(), state, std::nullopt);
+}
+
+void require_free_name(RouteSocket& host, const std::string& name) {
+  if (!host.find(name)) return;
+  throw cni::Error(cni::Code::kInternal,
+                   cat("failed to move \"", name, "\" to hostNS: file exists"),
+                   cat("the node has another link '", name, "': rename or delete it"));
+}
+
+Link move_home(RouteSocket& host, RouteSocket& pod, const Link& link, const Device& device) {
+  require_free_name(host, device.name);
+  // What the pod stacked on the device would go on receiving its frames.
+  for (const Link& other : pod.links()) {
+    if (other.parent_index != link.index || other.parent_nsid) continue;
+    pod.send(netlink::remove_link(other));
+  }
+  cni::during(cat("failed to move \"", device.name, "\" to hostNS"), [&] {
+    const bool is_index_free = device.index != 0 && !host.find(device.index);
+    pod.send(netlink::move_link(link, {.to = NetNs::current(),
+                                       .name = device.name,
+                                       .alias = device.alias,
+                                       .index = is_index_free ? device.index : 0}));
+  });
+  return host.get(device.name);
+}
+
+std::optional<Link> fetch(RouteSocket& host, const State& state, const std::string& path) {
+  const auto ns = NetNs::find(path);
+  if (!ns) return std::nullopt;
+  RouteSocket pod(*ns);
+  const std::uint64_t cookie = pod.cookie();
+  const bool is_another = cookie != 0 && state.cookie != 0 && cookie != state.cookie;
+  if (is_another && !state.device.is_hardware()) return std::nullopt;
+  const auto link = find_in_pod(pod, state);
+  if (!link) return std::nullopt;
+  return move_home(host, pod, *link, state.device);
+}
+
+LinkChange difference(const Link& link, const Device& device) {
+  LinkChange out;
+  if (link.name != device.name) out.name = device.name;
+  if (link.alias != device.alias) out.alias = device.alias;
+  if (link.mac != device.mac) out.mac = device.mac;
+  if (link.mtu != device.mtu) out.mtu = device.mtu;
+  if (link.promiscuous != device.promiscuous) out.promiscuous = device.promiscuous;
+  return out;
+}
+
+void enable_ipv6(const Link& link, const Device& device) {
+  if (!link.ipv6 || link.ipv6->disable_ipv6 == 0) return;
+  for (const auto& address : device.addresses) {
+    if (address.cidr.ip.is_v4()) continue;
+    return netlink::write_sysctl(cat("net/ipv6/conf/", device.name, "/disable_ipv6"), "0");
+  }
+}
+
+void restore(RouteSocket& host, Link link, const Device& device) {
+  if (link.name != device.name) require_free_name(host, device.name);
+  const LinkChange change = difference(link, device);
+  std::vector<netlink::Request> requests;
+  if (link.up && (change.name || change.mac)) {  // which some drivers refuse of a link that is up
+    requests.push_back(netlink::set_link(link, {.up = false}));
+    link.up = false;
+  }
+  if (change.name || change.alias || change.mac || change.mtu || change.promiscuous) {
+    requests.push_back(netlink::set_link(link, change));
+  }
+  host.send(std::move(requests));
+  enable_ipv6(link, device);
+  requests.clear();
+  for (const auto& address : device.addresses) {
+    requests.push_back(netlink::add_again(link, address));
+  }
+  if (link.up != device.up) requests.push_back(netlink::set_link(link, {.up = device.up}));
+  host.send(std::move(requests));
+}
+
+// By a config that ADD would accept.
+bool is_selected(const cni::Request& request, const Link& link) try {
+  return selects(Conf::parse(request), link);
+} catch (const cni::Error&) {
+  return false;
+}
+
+// Nothing where there is no file, or one that cannot be read, which is removed.
+std::optional<State> read_or_remove(const StateDir& states, const std::string& file) {
+  const auto lock = states.lock();
+  auto state = states.read(file);
+  if (!state) states.remove(file);
+  return state;
+}
+
+// Of the attachment's own state file. Nothing where it has none.
+std::optional<Outcome> try_give_back(const cni::Request& request, const StateDir& states) {
+  const auto lock = states.lock();
+  const std::string file = StateDir::file_of(request);
+  const auto state = states.read(file);
+  if (!state) return std::nullopt;
+  RouteSocket host;
+  const Outcome outcome = give_back(host, *state, request.netns);
+  if (outcome != Outcome::kUnreachable) states.remove(file);
+  return outcome;
+}
+
+void wait_for_return(const State& state) {
+  RouteSocket host;
+  host.wait_until([&] { return find_at_home(host, state).has_value(); }, kReturnLimit);
+}
+
+}  // namespace
+
+std::optional<Link> recognise(const std::vector<Link>& links, const State& state,
+                              std::optional<int> host_nsid) {
+  std::optional<Link> found;
+  unsigned count = 0;
+  for (const Link& link : links) {
+    if (!is_device(link, state, host_nsid)) continue;
+    if (link.index == state.device.index || link.index == state.pod_index) return link;
+    found = link;
+    ++count;
+  }
+  if (count != 1) return std::nullopt;
+  return found;
+}
+
+std::optional<Link> find_in_pod(RouteSocket& pod, const State& state) {
+  const auto links = pod.links();  // before nsid(), see there
+  return recognise(links, state, pod.nsid(NetNs::current()).value_or(-1));
+}
+
+Outcome give_back(RouteSocket& host, const State& state, const std::string& netns) {
+  const cni::Phase phase("return");
+  auto link = find_at_home(host, state);
+  if (!link) link = fetch(host, state, netns);
+  if (!link && state.netns != netns) link = fetch(host, state, state.netns);
+  if (!link) return state.device.is_hardware() ? Outcome::kUnreachable : Outcome::kVanished;
+  restore(host, *std::move(link), state.device);
+  return Outcome::kRestored;
+}
+
+bool give_back(const cni::Request& request) {
+  const auto states = StateDir::find();
+  if (!states) return false;
+  const auto state = read_or_remove(*states, StateDir::file_of(request));
+  if (!state) return false;
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  auto outcome = try_give_back(request, *states);
+  if (outcome != Outcome::kUnreachable) return outcome.has_value();
+  wait_for_return(*state);
+  outcome = try_give_back(request, *states);
+  if (outcome == Outcome::kUnreachable) {
+    cni::note(cat("device '", state->device.name,
+                  "' is in a network namespace without a path; "
+                  "GC or the next ADD restores it when the kernel has returned it"));
+  }
+  return true;
+}
+
+void give_back_by_alias(const cni::Request& request) {
+  const auto ns = NetNs::find(request.netns);
+  if (!ns) return;
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  RouteSocket pod(*ns);
+  const auto link = pod.find(request.ifname);
+  if (!link || !plugins::is_link_name(link->alias) || link->loopback) return;
+  if (!is_selected(request, *link)) return;
+  const auto states = StateDir::create();
+  const auto lock = states.lock();
+  for (const State& state : states.all()) {
+    if (recognise({*link}, state, pod.nsid(NetNs::current()).value_or(-1))) return;
+  }
+  RouteSocket host;
+  move_home(host, pod, *link, {.name = link->alias, .kind = link->kind});
+}
+
+std::vector<State> stale(RouteSocket& host, const StateDir& states) {
+  auto out = states.all();
+  if (out.empty()) return out;
+  const auto links = host.links();
+  std::erase_if(out, [&](const State& one) { return !recognise(links, one, std::nullopt); });
+  return out;
+}
+
+void reclaim(RouteSocket& host, const StateDir& states) {
+  for (const State& state : stale(host, states)) {
+    cni::noting_failure(cat("restore '", state.device.name, "'"), [&] {
+      if (const auto link = find_at_home(host, state)) restore(host, *link, state.device);
+      states.remove(state.file_name());
+    });
+  }
+}
+
+}  // namespace host_device

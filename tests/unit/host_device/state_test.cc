@@ -1,0 +1,87 @@
+#include "plugins/host-device/state.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using host_device::Device;
+using host_device::State;
+using host_device::state_from;
+using host_device::text_of;
+
+namespace {
+
+State example() {
+  State out{.network = "net1", .container_id = "c1", .ifname = "eth0", .netns = "/run/netns/c1"};
+  out.cookie = 4242;
+  out.pod_index = 9;
+  Device& device = out.device;
+  device.name = "ens5f1";
+  device.index = 7;
+  device.mac = netlink::Mac::parse("02:00:00:00:00:01").value();
+  device.permanent_mac = netlink::Mac::parse("52:54:00:00:00:01");
+  device.hardware = "pci/0000:03:00.1";
+  device.pci = "0000:03:00.1";
+  device.mtu = 9000;
+  device.up = true;
+  device.promiscuous = true;
+  device.alias = "uplink of \"rack 7\"\n";
+  netlink::LinkAddress address;
+  address.cidr = netlink::Cidr::parse("192.0.2.1/24").value();
+  address.broadcast = netlink::Ip::parse("192.0.2.255");
+  address.label = "ens5f1:7";
+  address.permanent = true;
+  device.addresses.push_back(address);
+  address = {};
+  address.cidr = netlink::Cidr::parse("2001:db8::1/128").value();
+  address.peer = netlink::Ip::parse("2001:db8::2");
+  address.scope = 200;
+  address.flags = 2;
+  address.permanent = true;
+  device.addresses.push_back(address);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a state file is read as it was written") {
+  CHECK(state_from(text_of(example())) == example());
+  State least{.network = "n", .container_id = "c", .ifname = "i", .netns = ""};
+  least.device.name = "dev0";
+  least.device.index = 1;
+  least.device.kind = "veth";
+  least.device.other_index = 2;
+  least.device.other_on_host = true;
+  CHECK(state_from(text_of(least)) == least);
+}
+
+TEST_CASE("a state file that is cut off anywhere is none") {
+  const std::string whole = text_of(example());
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    CHECK_FALSE(state_from(whole.substr(0, length)));
+  }
+}
+
+TEST_CASE("a state file with a value of no sense is none") {
+  const auto changed = [](const std::string& from, const std::string& to) {
+    std::string text = text_of(example());
+    const auto at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    return state_from(text.replace(at, from.size(), to));
+  };
+  CHECK(changed("\"mtu\":9000", "\"mtu\":1500"));
+  CHECK_FALSE(changed("\"mtu\":9000", "\"mtu\":-1"));
+  CHECK_FALSE(changed("\"name\":\"ens5f1\"", "\"name\":\"../ens5f1\""));
+  CHECK_FALSE(changed("\"name\":\"ens5f1\"", "\"name\":\"\""));
+  CHECK_FALSE(changed("\"index\":7", "\"index\":0"));
+  CHECK_FALSE(changed("192.0.2.1/24", "192.0.2.1/33"));
+  CHECK_FALSE(changed("52:54:00:00:00:01", "52:54"));
+  CHECK_FALSE(changed("\"up\":true", "\"up\":1"));
+}
+
+TEST_CASE("hardware is told from what a pod can make") {
+  Device device{.name = "dev0", .index = 1, .kind = "veth"};
+  CHECK_FALSE(device.is_hardware());
+  device.kind = "";
+  CHECK(device.is_hardware());
+}
