@@ -328,6 +328,42 @@ CASES += [
              says="must be called as chained plugin"),
 ]
 
+DEVICE = ["ip link add dev0 address 02:11:22:33:44:55 type veth peer name far0", "ip link set dev0 addrgenmode none"]
+
+
+BACK = ((r"node after DEL link/dev0 ifalias: \"dev0\" -> null",
+         "the reference of 1.1.1 leaves its alias, the one of 1.9 removes it"),
+        (r"pod after ADD sysctl/ipv4/conf/eth0/arp_notify: \"0\" -> \"1\"",
+         "an address that another device had is announced"),
+        (r"pod after ADD sysctl/ipv6/conf/eth0/accept_dad: \"1\" -> \"0\"",
+         "IPv6 works when ADD returns; enabledad is a key of ours"))
+
+
+def host_device(name, conf, **more):
+    return Case(f"host-device {name}", conf, "host-device", **{"setup": DEVICE, "intended": BACK} | more)
+
+
+CASES += [
+    host_device("by name", {"device": "dev0"}),
+    host_device("by MAC address", {"hwaddr": MAC}),
+    host_device("by name before MAC address", {"device": "dev0", "hwaddr": "02:00:00:00:00:01"}),
+    host_device("with IPv4", {"device": "dev0"} | static({"address": "10.1.2.9/24", "gateway": "10.1.2.1"},
+                                                         routes=[DEFAULT4]), versions=ALL),
+    host_device("with both families", {"device": "dev0"} | static(
+        {"address": "10.1.2.9/24", "gateway": "10.1.2.1"}, {"address": "fd00:1:2::9/64"}, routes=[DEFAULT4])),
+    host_device("with host-local and dns", {"device": "dev0", "dns": {"nameservers": ["10.1.2.53"]}}
+                | host_local(V4, routes=[DEFAULT4])),
+    host_device("with dns and without IPAM", {"device": "dev0", "dns": {"nameservers": ["10.1.2.53"]}}),
+    host_device("of version 0.2.0 without IPAM", {"device": "dev0"}, versions=("0.2.0",), fails=True),
+    host_device("without a selector", {}, fails=True,
+                says='specify either \\"device\\", \\"hwaddr\\", \\"kernelpath\\" or \\"pciBusID\\"'),
+    host_device("of a MAC address of no link", {"hwaddr": "02:00:00:00:00:01"}, fails=True,
+                says="failed to find physical interface"),
+    host_device("of a MAC address that is none", {"hwaddr": "zz"}, fails=True,
+                says='failed to parse MAC address \\"zz\\"'),
+    host_device("of a device that does not exist", {"device": "dev9"}, fails=True, says="Link not found"),
+]
+
 CONNECTED = ["ip link add host1 mtu 1400 type veth peer name eth0 mtu 1400 netns pod1",
              "ip link set host1 up addrgenmode none", "ip -n pod1 link set eth0 up addrgenmode none"]
 TO_POD = {"ingressRate": 8000000, "ingressBurst": 800000}

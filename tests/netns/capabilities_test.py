@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import cnitool as tool  # noqa: E402
 from support import hostport, suite  # noqa: E402
 from support.configs import provide  # noqa: E402
+from support.configs import give_device  # noqa: E402
 from support.guest import has_qdisc  # noqa: E402
 from support.plugin import ROOT, cni  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
@@ -93,6 +94,7 @@ ROWS = [
     Row("macvlan", "macvlan", {"master": "eth1", "ipam": IPAM}, needs("NS", "NS", "S", "NS", "NS", "NS"), "true"),
     Row("macvlan with `enabledad`", "macvlan", {"master": "eth1", "enabledad": True, "ipam": IPAM},
         needs("NSR", "NS", "S", "NS", "NSR", "NS"), "true"),
+    Row("host-device", "host-device", {"device": "device0", "ipam": IPAM}, needs("NS", "NS", "S", "NS", "NS")),
     Row("portmap", "portmap", PORTS | {"backend": "nftables"},
         needs("N", "N", "N", "N", "N", "N"), "nft flush chain ip patchbay_hostport prerouting",
         behind=BRIDGE),
@@ -144,6 +146,7 @@ class Stage(suite.NodeTest):
         if reason := provide(row.plugin):
             self.skipTest(reason)
         self.one = self.pod()
+        give_device(row.plugin)
         conf = {"cniVersion": "1.1.0", "name": "net1", "type": row.plugin} | row.conf
         if row.behind is not None:
             before = {"cniVersion": "1.1.0", "name": "net1", "type": "bridge"} | row.behind

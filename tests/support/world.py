@@ -144,6 +144,13 @@ class World:
         os.chdir(World._directory)  # setns to a mount namespace goes to its root
         run("ip", "link", "set", "lo", "up")
 
+    @staticmethod
+    def enter_machine():
+        """The node is the machine's own network namespace from now on, to which the kernel returns hardware."""
+        home = next(fd for fd, kind in World._home if kind == CLONE_NEWNET)
+        setns(home, CLONE_NEWNET)
+        mount("sysfs", "/sys", "sysfs")
+
     @property
     def netns(self):
         """The node's own network namespace."""

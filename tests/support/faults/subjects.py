@@ -5,6 +5,7 @@ import os
 
 from support.cnitool import cnitool, use
 from support.configs import CONFIGS, own_of, provide
+from support.configs import give_device
 from support.plugin import OURS, cni
 from support.snapshot import left_by_design, pod_snapshot, snapshot
 from support.world import Pod, World, run, wait_for
@@ -30,6 +31,14 @@ IPVLAN = {"type": "ipvlan", "master": "eth1", "ipam": IPAM}
 MACVLAN = {"type": "macvlan", "master": "eth1", "ipam": IPAM}
 BANDWIDTH = {"type": "bandwidth", **LIMITS}
 PTP = {"type": "ptp", "ipMasq": True, "ipMasqBackend": "nftables", "ipam": IPAM}
+HOST_DEVICE = {"type": "host-device", "ipam": IPAM}
+#: What a device is like, which DEL has to restore.
+DEVICE = """link set DEVICE mtu 1400 alias uplink address 02:00:5e:00:00:0N
+addr add 192.0.2.N/24 dev DEVICE
+addr add 198.51.100.N/32 peer 198.51.100.9 dev DEVICE
+addr add 2001:db8::N/64 dev DEVICE nodad
+link set DEVICE up
+"""
 CHAIN = [{"type": "loopback"}, BRIDGE, PORTMAP | {"capabilities": {"portMappings": True}},
          BANDWIDTH]
 
@@ -59,6 +68,7 @@ SUBJECTS = {
     "bandwidth, edt": (BANDWIDTH | {"egressMode": "edt"}, None),
     "tap": (TAP, None),
     "tap, multiQueue": (TAP | {"multiQueue": True, "ipam": {}}, None),
+    "host-device": (HOST_DEVICE, None),
     "cnitool, all in a chain": (CHAIN, None),
     **{f"chain, in its {name}": (CHAIN, name)
        for name in ("loopback", "bridge", "host-local", "portmap", "bandwidth")},
@@ -106,6 +116,11 @@ class Stage:
         if reason := provide(self.plugins["type"]):
             raise AssertionError(reason)
         if self.plugins["type"] in ("portmap", "bandwidth"):
+        elif self.plugins["type"] == "host-device":
+            for n in self.pods:
+                give_device("host-device", f"device{n}")
+                run("ip", "-batch", "-", stdin=DEVICE.replace("DEVICE", f"device{n}").replace("N", str(n)))
+        elif self.plugins["type"] in ("portmap", "bandwidth"):
             self.before = {n: _standing_in(pod, n) for n, pod in self.pods.items()}
 
     @property
@@ -150,6 +165,8 @@ class Stage:
             conf["prevResult"] = self.before[number]
         if number in self.results and verb in ("CHECK", "DEL"):
             conf["prevResult"] = self.results[number]
+        if kind == "host-device":
+            conf["device"] = f"device{number}"
         if kind == "portmap":
             conf["runtimeConfig"] = {"portMappings": self.ports(number)}
         if verb == "GC":

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""host-device: nothing that root in a pod does, no end of its namespace and no kill changes how DEL, GC,
+REPAIR or the next ADD give the device back. What the device was is kept on the node alone."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.cnitool import cnitool, use  # noqa: E402
+from support.configs import GC  # noqa: E402
+from support.devices import MAC, STATES, STATIC, DeviceTest, configure, links, make, states  # noqa: E402
+from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
+from support.world import run, wait_for  # noqa: E402
+
+RENAMED = ["link set eth0 down", "link set eth0 name other"]
+#: What a pod does to its links, one command of ip(8) each.
+DEEDS = [
+    ("renames it", RENAMED),
+    ("renames it to the name on the node", ["link set eth0 down", "link set eth0 name dev0"]),
+    ("changes its alias", ["link set eth0 alias dev9"]),
+    ("removes its alias", ["link set eth0 alias ''"]),
+    ("changes its MAC address", ["link set eth0 address 02:00:5e:99:99:99"]),
+    ("changes its MTU", ["link set eth0 mtu 1300"]),
+    ("sets it down", ["link set eth0 down"]),
+    ("sets it promiscuous", ["link set eth0 promisc on"]),
+    ("removes its addresses", ["address flush dev eth0"]),
+    ("makes it a port of a bridge", ["link add br0 type bridge", "link set eth0 master br0"]),
+    ("stacks a macvlan on it", ["link add link eth0 up0 type macvlan", "link set up0 up"]),
+    ("makes a bridge under its name", [*RENAMED, "link add eth0 address " + MAC + " type bridge",
+                                       "link set eth0 alias dev0"]),
+    ("makes another veth under its name", [*RENAMED, "link add eth0 address " + MAC + " type veth peer name e",
+                                           "link set eth0 alias dev0"]),
+    ("makes another veth with its MAC address and gives it another one",
+     ["link set eth0 address 02:00:5e:99:99:99", *RENAMED, "link add eth0 type veth peer name dev0",
+      "link set eth0 address " + MAC, "link set eth0 alias dev0 mtu 1400"]),
+    ("does all of it", ["link set eth0 address 02:00:5e:99:99:99 mtu 1300 promisc off alias lo", *RENAMED,
+                        "link add eth0 address " + MAC + " type veth peer name dev0", "link set eth0 alias dev0"]),
+]
+
+
+class Stage(DeviceTest):
+    def prepare(self, conf=None, up=True):
+        make()
+        configure(up=up)
+        self.before = snapshot()
+        self.conf = {"device": "dev0", "ipam": STATIC} if conf is None else conf
+        return self.add(self.conf)
+
+    def assert_back(self, ignore=left_by_design):
+        self.assert_same(self.before, ignore=ignore)
+        self.assertEqual(states(), [])
+
+
+@suite.spread
+class Hostile(Stage):
+    @suite.cases([(f"{name}, {verb}", (deed, verb)) for name, deed in DEEDS for verb in ("DEL", "GC")])
+    def a_pod_that(self, row):
+        deed, verb = row
+        self.prepare()
+        run("ip", "-n", self.one.name, "-batch", "-", stdin="\n".join(deed) + "\n")
+        self.assert_ok(self.call(verb, self.conf | (GC if verb == "GC" else {})))
+        self.assert_back()
+        self.assertNotIn(MAC, [one["address"] for one in links(self.one).values()
+                               if one.get("linkinfo", {}).get("info_kind") == "macvlan"])
+
+    def test_CHECK_tells_an_impostor_from_the_device(self):
+        result = self.prepare()
+        run("ip", "-n", self.one.name, "-batch", "-", stdin="link set eth0 down\nlink set eth0 name other\n"
+            f"link add eth0 address {MAC} type veth peer name e\nlink set eth0 up\n"
+            "addr add 10.1.2.9/24 dev eth0\naddr add fd00:1::9/64 dev eth0\n")
+        self.assert_error(self.call("CHECK", self.conf | {"prevResult": result}), 999, "'other'")
+
+    def test_the_last_veth_of_a_pod_that_deleted_the_device_does_not_get_onto_the_node(self):
+        self.prepare()
+        index = links(self.one)["eth0"]["ifindex"]
+        self.one.run("ip", "link", "del", "eth0")
+        self.one.run("ip", "link", "add", "eth0", "index", str(index), "address", MAC, "type", "veth",
+                     "peer", "name", "e")
+        self.one.run("ip", "link", "set", "eth0", "alias", "other")
+        self.remove(self.conf)
+        self.assertEqual(links().keys(), {"lo"})
+
+    def test_another_attachment_does_not_get_the_device_by_its_name_in_the_pod(self):
+        self.prepare()
+        self.one.run("ip", "link", "set", "eth0", "alias", "dev0")
+        self.remove({"device": "dev0", "name": "net2"})
+        self.assertIn("eth0", links(self.one))
+        self.remove(self.conf, ifname="net1")
+        self.assertIn("eth0", links(self.one))
+
+    def test_a_link_of_a_pod_whose_path_has_a_new_namespace_is_not_taken(self):
+        self.prepare()
+        index = links(self.one)["eth0"]["ifindex"]
+        self.one.remove()
+        again = self.pod(self.one.name)
+        again.run("ip", "link", "add", "eth0", "index", str(index), "type", "veth", "peer", "name", "e")
+        inside = pod_snapshot(again)
+        self.remove(self.conf)
+        self.assert_same(inside, pod_snapshot(again))
+        self.assertEqual(states(), [])
+
+
+def hold(test):
+    """The device is on the node under the name that it had in the pod, down and bare: as the kernel leaves
+    hardware when a namespace ends."""
+    run("ip", "-n", test.one.name, "link", "set", "eth0", "netns", str(os.getpid()))
+    test.one.remove()
+
+
+def killed(test):
+    """DEL was killed between the device's return and its restoration."""
+    run("ip", "-n", test.one.name, "link", "set", "eth0", "netns", str(os.getpid()), "name", "dev0")
+
+
+def undone(test):
+    """ADD was killed when it had written the state file."""
+    killed(test)
+    configure()
+
+
+RETURNS = [("a namespace that ended", hold), ("a DEL that was killed", killed), ("an ADD that was killed", undone)]
+
+
+@suite.spread
+class Returned(Stage):
+    @suite.cases([(f"{what}: {verb}", (act, verb)) for what, act in RETURNS
+                  for verb in ("DEL", "DEL without CNI_NETNS", "GC", "ADD", "REPAIR")])
+    def device_is_restored_after(self, row):
+        act, verb = row
+        beside = self.pod("beside")
+        make(name="dev1")
+        other = {"device": "dev1"}
+        result = self.add(other, pod=beside)
+        self.prepare()
+        act(self)
+        if verb.startswith("DEL"):
+            for _ in range(2):
+                self.remove(self.conf, **({"netns": ""} if "without" in verb else {}))
+        elif verb == "GC":
+            listed = {"cni.dev/valid-attachments": [{"containerID": "beside", "ifname": "eth0"}]}
+            self.assert_ok(self.call("GC", self.conf | listed))
+        elif verb == "ADD":
+            new = self.pod("new")
+            self.add(self.conf, pod=new)
+            self.remove(self.conf, pod=new)
+            new.remove()
+        else:
+            answer = self.assert_ok(self.call("REPAIR", other | {"prevResult": result}, pod=beside))
+            self.assertIn("device 'dev0' of container 'pod1'", str(answer))
+        self.assertEqual(len(states()), 1)
+        self.assert_same(self.before, ignore=lambda place: left_by_design(place) or "/netns/pod1" in place)
+
+    def test_cnitool_repair_restores_the_device_of_a_pod_that_does_not_exist(self):
+        for number, pod in enumerate((self.one, self.pod())):
+            make(name=f"dev{number}")
+            configure(f"dev{number}")
+            use({"cniVersion": "1.1.0", "name": f"net{number}", "plugins": [
+                {"type": "host-device", "device": f"dev{number}"}]}, f"{number}.conflist")
+        before = {place: what for place, what in snapshot().items() if "dev0" in place}
+        for number, pod in enumerate(("pod1", "pod2")):
+            done = cnitool("add", f"net{number}", f"/run/netns/{pod}")
+            self.assertEqual(done.status, 0, str(done))
+        hold(self)
+        self.assertEqual(cnitool("repair", "--dry-run").status, 1)
+        done = cnitool("repair", "--json")
+        self.assertEqual(done.status, 0, str(done))
+        self.assertIn("'dev0'", done.stdout)
+        self.assertEqual(before, {place: what for place, what in snapshot().items() if "dev0" in place})
+
+    def test_DEL_of_a_device_that_went_with_its_namespace_succeeds(self):
+        self.prepare()
+        self.one.remove()
+        for netns in (self.one.path, ""):
+            self.remove(self.conf, netns=netns)
+        self.assertEqual(states(), [])
+        self.assertTrue(wait_for(lambda: links().keys() == {"lo"}), "the kernel removes it late")
+
+    def test_DEL_with_an_empty_CNI_NETNS_releases_the_address(self):
+        ipam = {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}]]}
+        self.prepare({"device": "dev0", "ipam": ipam})
+        self.remove(self.conf, netns="")
+        self.assertFalse(os.path.exists("/var/lib/cni/networks/net1/10.1.2.2"))
+        self.assert_back()
+
+    @suite.cases([("torn", 40), ("empty", 0)])
+    def a_state_file_is_no_obstacle_that_is(self, length):
+        self.prepare()
+        name, = states()
+        os.truncate(f"{STATES}/{name}", length)
+        other = self.pod()
+        make(name="dev1")
+        self.add({"device": "dev1"}, pod=other)
+        self.remove({"device": "dev1"}, pod=other)
+        self.assert_ok(self.call("GC", self.conf | {"cni.dev/valid-attachments": [
+            {"containerID": "pod1", "ifname": "eth0"}]}))
+        self.remove(self.conf)  # by the alias, as what the reference plugin moved
+        self.assertIn("dev0", links())
+        self.assertEqual(states(), [])
+
+    def test_GC_keeps_what_is_listed_and_what_is_another_networks(self):
+        self.prepare()
+        inside = pod_snapshot(self.one)
+        listed = {"cni.dev/valid-attachments": [{"containerID": "pod1", "ifname": "eth0"}]}
+        for more in (listed, {}, GC | {"name": "net2"}):
+            self.assert_ok(self.call("GC", self.conf | more))
+            self.assert_same(inside, pod_snapshot(self.one))
+        self.assert_ok(self.call("GC", self.conf | GC))
+        self.assert_back()
+
+
+if __name__ == "__main__":
+    suite.main()
