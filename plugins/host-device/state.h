@@ -19,7 +19,7 @@ namespace host_device {
 struct Device {
   std::string name;
   int index = 0;
-  std::string kind;  ///< empty: hardware
+  std::string kind = {};  ///< empty: hardware
   netlink::Mac mac = {};
   std::optional<netlink::Mac> permanent_mac = {};
   std::string hardware = {};  ///< Link::device
@@ -42,7 +42,7 @@ struct State {
   std::string netns;         ///< CNI_NETNS
   std::uint64_t cookie = 0;  ///< RouteSocket::cookie() of the pod's namespace; 0: unknown
   int pod_index = 0;         ///< in the pod, if another than on the node
-  Device device;
+  Device device = {};
   bool operator==(const State&) const = default;
 
   /// Of the file.

@@ -7,6 +7,7 @@
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
 
+#include "netlink/route/link_move.h"
 #include "tests/judge/judges.h"
 #include "tests/judge/policy.h"
 
@@ -44,6 +45,7 @@ void is_asked(View message, const Link& link) {  // to remove it, or without a l
 void is_asked(View message, const Link& link, const LinkChange& asked) {
   judge::link(message, {.index = link.index,
                         .name = link.index == 0 ? link.name : asked.name.value_or(""),
+                        .name = asked.name.value_or(link.index == 0 ? link.name : ""),
                         .mac = asked.mac.value_or(Mac{}),
                         .mtu = asked.mtu.value_or(0),
                         .gso_max_size = asked.gso_max_size.value_or(0),
@@ -55,6 +57,13 @@ void is_asked(View message, const Link& link, const LinkChange& asked) {
       judge::Range(message, sizeof(ifinfomsg)).nested(IFLA_AF_SPEC).nested(AF_INET);
   same("arp_notify", asked.arp_notify.value_or(false),
        inet.nested(IFLA_INET_CONF).u32(IPV4_DEVCONF_ARP_NOTIFY) == 1);
+}
+void is_asked(View message, const Link& link, const LinkMove& asked) {
+  judge::link(message,
+              {.index = link.index, .name = asked.name, .alias = asked.alias.value_or("")});
+  const judge::Range all(message, sizeof(ifinfomsg));
+  same("the namespace", asked.to.fd(), all.as<int>(IFLA_NET_NS_FD));
+  same("the new index", asked.index, all.as<int>(IFLA_NEW_IFINDEX));
 }
 void is_asked(View message, const Link& port, const PortFlags& asked) {
   const judge::Range flags = judge::Range(message, sizeof(ifinfomsg)).nested(IFLA_PROTINFO);
@@ -70,6 +79,10 @@ void is_asked(View message, const Link& link, const Cidr& asked) {
 }
 void is_asked(View message, const Link& link, const NewAddress& asked) {
   is_asked(message, link, asked.cidr);
+}
+void is_asked(View message, const Link& link, LinkAddress asked) {
+  asked.link = link.index;
+  judge::address(message, asked);
 }
 void is_asked(View message, const Link& link, LinkRoute asked) {
   asked.dst = asked.dst.network();
@@ -161,6 +174,8 @@ ENCODER_ON_LINK(remove_vlans,
                 "_ZN7netlink12remove_vlansERKNS_4LinkERKSt6vectorINS_8PortVlanESaIS4_EE",
                 std::vector<PortVlan>)
 ENCODER_ON_LINK(add_address, "_ZN7netlink3addERKNS_4LinkERKNS_10NewAddressE", NewAddress)
+ENCODER_ON_LINK(move_link, "_ZN7netlink9move_linkERKNS_4LinkERKNS_8LinkMoveE", LinkMove)
+ENCODER_ON_LINK(add_again, "_ZN7netlink9add_againERKNS_4LinkERKNS_11LinkAddressE", LinkAddress)
 ENCODER_ON_LINK(remove_address, "_ZN7netlink6removeERKNS_4LinkERKNS_4CidrE", Cidr)
 ENCODER_ON_LINK(add_route, "_ZN7netlink3addERKNS_4LinkERKNS_9LinkRouteE", LinkRoute)
 ENCODER_ON_LINK(add_qdisc, "_ZN7netlink2tc3addERKNS_4LinkERKNS0_5QdiscE", tc::Qdisc)

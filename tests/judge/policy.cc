@@ -32,7 +32,7 @@ const Places kRoute = {
                  .bytes({IFLA_ADDRESS}, 6)
                  .u8({IFLA_OPERSTATE})
                  .u32({IFLA_MTU, IFLA_MASTER, IFLA_LINK, IFLA_LINK_NETNSID, IFLA_TXQLEN,
-                       IFLA_EXT_MASK, IFLA_GSO_MAX_SIZE, IFLA_NET_NS_FD})
+                       IFLA_EXT_MASK, IFLA_GSO_MAX_SIZE, IFLA_NET_NS_FD, IFLA_NEW_IFINDEX})
                  .nest(IFLA_LINKINFO, "link/info")
                  .nest(IFLA_AF_SPEC, "link/families")},
     {"link/info", Place()
@@ -72,7 +72,11 @@ const Places kRoute = {
     {"vlan/entry", Place()
                        .bytes({BRIDGE_VLANDB_ENTRY_INFO}, sizeof(bridge_vlan_info))
                        .u16({BRIDGE_VLANDB_ENTRY_RANGE})},
-    {"address", Place().bytes({IFA_LOCAL, IFA_ADDRESS}).bytes({IFA_BROADCAST}, 4).u32({IFA_FLAGS})},
+    {"address", Place()
+                    .text({IFA_LABEL})
+                    .bytes({IFA_LOCAL, IFA_ADDRESS})
+                    .bytes({IFA_BROADCAST}, 4)
+                    .u32({IFA_FLAGS})},
     {"route", Place()
                   .bytes({RTA_DST, RTA_GATEWAY, RTA_PREFSRC})
                   .u32({RTA_OIF, RTA_TABLE, RTA_PRIORITY})

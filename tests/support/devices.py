@@ -35,7 +35,9 @@ def make(kind="veth", name="dev0"):
         run("ip", "link", "add", name, "type", "dummy")
     else:
         run("ip", "link", "add", f"{name}-end", "type", "veth", "peer", "name", "far")
-        run("ip", "link", "add", "link", f"{name}-end", name, "type", kind)
+        # In the default mode of an ipvlan, l3, the kernel changes its flags the first time that it goes up.
+        mode = ("mode", "l2") if kind == "ipvlan" else ()
+        run("ip", "link", "add", "link", f"{name}-end", name, "type", kind, *mode)
         run("ip", "link", "set", f"{name}-end", "up")
 
 
