@@ -8,8 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.configs import CONFIGS, GC, config, is_ipam, number, previous, provide  # noqa: E402
-from support.configs import CONFIGS, GC, config, give_device, is_ipam, lack, number, previous  # noqa: E402
+from support.configs import CONFIGS, GC, config, give_device, is_ipam, number, previous, provide  # noqa: E402
 from support.plugin import PLUGINS, REFERENCE, VERSIONS, cni, has_reference, have  # noqa: E402
 from support.snapshot import pod_snapshot, snapshot  # noqa: E402
 from support.world import run  # noqa: E402

@@ -44,7 +44,6 @@ void is_asked(View message, const Link& link) {  // to remove it, or without a l
 }
 void is_asked(View message, const Link& link, const LinkChange& asked) {
   judge::link(message, {.index = link.index,
-                        .name = link.index == 0 ? link.name : asked.name.value_or(""),
                         .name = asked.name.value_or(link.index == 0 ? link.name : ""),
                         .mac = asked.mac.value_or(Mac{}),
                         .mtu = asked.mtu.value_or(0),

@@ -204,8 +204,6 @@ void link(View message, const netlink::Link& ours) {
   same("the MTU of a link", ours.mtu, rtnl_link_get_mtu(theirs));
   same("the queue of a link", ours.tx_queue_length, rtnl_link_get_txqlen(theirs));
   same("the master of a link", ours.master, rtnl_link_get_master(theirs));
-  const bool is_child = ours.kind == "macvlan" || ours.kind == "ipvlan" || ours.kind == "vlan";
-  same("the peer or parent of a link", is_child ? ours.parent_index : ours.peer_index,
   same("the peer or parent of a link", ours.peer_index + ours.parent_index,
        rtnl_link_get_link(theirs));
   same("the kind of a link", ours.kind, text(rtnl_link_get_type(theirs)));
@@ -223,13 +221,10 @@ void link(View message, const netlink::Link& ours) {
   same("route_localnet of a link", ours.route_localnet, localnet == 1);
   int nsid = 0;
   const bool has_nsid = rtnl_link_get_link_netnsid(theirs, &nsid) == 0;
-  const auto& ours_nsid = is_child ? ours.parent_nsid : ours.peer_nsid;
+  const auto& ours_nsid = ours.parent_nsid ? ours.parent_nsid : ours.peer_nsid;
   same("whether a peer or parent has a namespace ID", ours_nsid.has_value(), has_nsid);
   same("the namespace ID of a peer or parent", ours_nsid.value_or(0), nsid);
   link_data(theirs, data, ours);
-  const auto ours_nsid = ours.parent_index != 0 ? ours.parent_nsid : ours.peer_nsid;
-  same("whether a peer has a namespace ID", ours_nsid.has_value(), has_nsid);
-  same("the namespace ID of a peer", ours_nsid.value_or(0), nsid);
 }
 
 void address(View message, const netlink::LinkAddress& ours) {

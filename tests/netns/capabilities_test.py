@@ -16,8 +16,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import cnitool as tool  # noqa: E402
 from support import hostport, suite  # noqa: E402
-from support.configs import provide  # noqa: E402
-from support.configs import give_device  # noqa: E402
+from support.configs import give_device, provide  # noqa: E402
 from support.guest import has_qdisc  # noqa: E402
 from support.plugin import ROOT, cni  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402

@@ -10,8 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.bandwidth import BOTH, ifbs  # noqa: E402
 from support.chain import Network  # noqa: E402
-from support.configs import CONFIGS, lack, provide  # noqa: E402
-from support.configs import CONFIGS, give_device, lack  # noqa: E402
+from support.configs import CONFIGS, give_device, lack, provide  # noqa: E402
 from support.devices import PCI, fake_sysfs  # noqa: E402
 from support.plugin import OURS, REFERENCE, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
@@ -28,6 +27,8 @@ def filters_vlans(network):
     """Whether a bridge of it needs VLAN filtering."""
     return any(plugin["type"] == "bridge" and {"vlan", "vlanTrunk"} & plugin.keys()
                for plugin in network.conflist["plugins"])
+
+
 def bring_device(network):
     """The device that host-device needs: the one that it names, else that with the address of the runtime."""
     for plugin in network.conflist["plugins"]:
@@ -83,7 +84,6 @@ class Examples(suite.NodeTest):
                     or lack(*types(network))):
                 continue
             provide(*types(network))
-            result, failed = network.add(netns=self.pod().path, container=f"pod{number}")
             bring_device(network)
             result, failed = network.add({"deviceID": PCI}, netns=self.pod().path, container=f"pod{number}")
             self.assertIsNone(failed, f"{path}: {failed}")

@@ -12,8 +12,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.configs import CONFIGS, GC, config, own_of, provide  # noqa: E402
-from support.configs import CONFIGS, GC, config, give_device, lack, remove_devices  # noqa: E402
+from support.configs import CONFIGS, GC, config, give_device, own_of, provide, remove_devices  # noqa: E402
 from support.plugin import PLUGINS, cni  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
 from support.world import run, umount  # noqa: E402
@@ -35,10 +34,9 @@ class Stage(suite.NodeTest):
     def call(self, verb, pod=None, more=None, **options):
         pod = pod or self.one
         own = own_of(self.plugin, int(pod.name.removeprefix("pod")))
-        return cni(self.plugin, verb, self.conf | own | (more or {}),
         if CONFIGS[self.plugin].device:
-            more = {"device": f"dev-{pod.name}"} | (more or {})
-        return cni(self.plugin, verb, self.conf | (more or {}),
+            own = {"device": f"dev-{pod.name}"}
+        return cni(self.plugin, verb, self.conf | own | (more or {}),
                    **({"netns": pod.path, "container": pod.name} | options))
 
     def add(self, pod=None, more=None):
@@ -61,9 +59,8 @@ class Stage(suite.NodeTest):
             self.one.remove()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.one.path)
-        self.assert_same(self.empty, self.node_state(), ignore=left_by_design)
         remove_devices()
-        self.assert_same(self.empty, ignore=left_by_design)
+        self.assert_same(self.empty, self.node_state(), ignore=left_by_design)
 
 
 def keep(test):

@@ -147,6 +147,8 @@ def provide(*plugins):
             f"addr add 192.0.2.{8 * number + 1}/29 dev {master}\n"
             f"route append default via 192.0.2.{8 * number + 2}\n")
     return None
+
+
 def give_device(plugin, name="device0"):
     """What the plugin needs on the node before ADD, for plugins that take a device: a veth of that name, if
     it is nowhere. Its other end, NAME-end, stays on the node."""

@@ -4,8 +4,7 @@ import copy
 import os
 
 from support.cnitool import cnitool, use
-from support.configs import CONFIGS, own_of, provide
-from support.configs import give_device
+from support.configs import CONFIGS, give_device, own_of, provide
 from support.plugin import OURS, cni
 from support.snapshot import left_by_design, pod_snapshot, snapshot
 from support.world import Pod, World, run, wait_for
@@ -115,8 +114,7 @@ class Stage:
             return
         if reason := provide(self.plugins["type"]):
             raise AssertionError(reason)
-        if self.plugins["type"] in ("portmap", "bandwidth"):
-        elif self.plugins["type"] == "host-device":
+        if self.plugins["type"] == "host-device":
             for n in self.pods:
                 give_device("host-device", f"device{n}")
                 run("ip", "-batch", "-", stdin=DEVICE.replace("DEVICE", f"device{n}").replace("N", str(n)))
