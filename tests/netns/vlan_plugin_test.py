@@ -82,9 +82,9 @@ BAD = [
 ]
 #: What somebody changes, in the pod or on the node, and what CHECK says.
 MUTATIONS = [
-    ("another VLAN ID", "{pod} del eth0; {pod} add eth0 address {mac} link if{index} link-netnsid 0 type vlan id 101 "
+    ("another VLAN ID", "{pod} del eth0; {pod} add eth0 mtu 1400 address {mac} link if{index} link-netnsid 0 type vlan id 101 "
      "proto 802.1ad", "VLAN ID 101"),
-    ("another protocol", "{pod} del eth0; {pod} add eth0 address {mac} link if{index} link-netnsid 0 type vlan id 100",
+    ("another protocol", "{pod} del eth0; {pod} add eth0 mtu 1400 address {mac} link if{index} link-netnsid 0 type vlan id 100",
      "protocol"),
     ("another egress map", "{pod} set eth0 type vlan egress 6:5", "egressQosMap"),
     ("another ingress map", "{pod} set eth0 type vlan ingress 5:4", "ingressQosMap"),
