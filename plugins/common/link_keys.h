@@ -73,8 +73,7 @@ inline constexpr const char* kDnsOverride =
 /// Of a plugin that passes the IPAM plugin's over, as the reference plugin does.
 inline constexpr const char* kDnsOfConfig =
     "`nameservers`, `domain`, `search`, `options` of the result. The DNS of the IPAM plugin's "
-    "result is "
-    "not used";
+    "result is not used";
 template <class Conf>
 constexpr auto dns_key(const char* description = kDnsOverride) {
   return cni::custom<read_dns<Conf>>({.name = "dns",

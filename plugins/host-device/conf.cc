@@ -132,7 +132,7 @@ constexpr auto kKeys = cni::keys(
          .description =
              "enables IPv6 duplicate address detection in the pod; ADD waits for its end. If "
              "false, an IPv6 address is usable at once"}),
-    plugins::ipam_key<Conf>(), plugins::dns_key<Conf>(),
+    plugins::ipam_key<Conf>(), plugins::dns_key<Conf>(plugins::kDnsOfConfig),
     cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}));
 
 }  // namespace

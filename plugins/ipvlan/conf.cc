@@ -67,14 +67,7 @@ constexpr auto kKeys = cni::keys(
          .or_empty = true}),
     plugins::mtu_key<Conf>("MTU in bytes of the interface, at most that of the master; 0 is the "
                            "master's"),
-    plugins::ipam_key<Conf>(),
-    cni::custom<plugins::read_dns<Conf>>(
-        {.name = "dns",
-         .description = "`nameservers`, `domain`, `search`, `options` of the result. The DNS of "
-                        "the IPAM plugin's result is not used",
-         .type = cni::Type::kObject,
-         .keys = cni::kDnsKeys,
-         .folded = true}));
+    plugins::ipam_key<Conf>(), plugins::dns_key<Conf>(plugins::kDnsOfConfig));
 
 }  // namespace
 

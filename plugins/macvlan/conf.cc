@@ -83,14 +83,7 @@ constexpr auto kKeys = cni::keys(
          .description = "looks for duplicates of the addresses on the master's segment, IPv4 by "
                         "ARP probes and IPv6 by the kernel; ADD waits up to 1 s for each of both, "
                         "and fails where there is one"}),
-    plugins::ipam_key<Conf>(),
-    cni::custom<plugins::read_dns<Conf>>(
-        {.name = "dns",
-         .description = "`nameservers`, `domain`, `search`, `options` of the result. The DNS of "
-                        "the IPAM plugin's result is not used",
-         .type = cni::Type::kObject,
-         .keys = cni::kDnsKeys,
-         .folded = true}),
+    plugins::ipam_key<Conf>(), plugins::dns_key<Conf>(plugins::kDnsOfConfig),
     cni::part<plugins::MacKeys<Conf>::kRuntime>({.name = "runtimeConfig", .open = true}));
 
 constexpr cni::Key kArgs[] = {

@@ -77,7 +77,7 @@ constexpr auto kKeys = cni::keys(
                               .fits = plugins::is_link_name,
                               .expected = plugins::kLinkName,
                               .or_empty = true}),
-    plugins::ipam_key<Conf>(), plugins::dns_key<Conf>(),
+    plugins::ipam_key<Conf>(), plugins::dns_key<Conf>(plugins::kDnsOfConfig),
     cni::part<MacKeys::kArgs>({.name = "args", .open = true}),
     cni::part<MacKeys::kRuntime>({.name = "runtimeConfig", .open = true}));  // overrides args
 

@@ -106,7 +106,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   plugins::Sides sides(request);
   const Link link = create_tap(sides, conf, undo);
   cni::Result result = plugins::attach_pod_link(sides, link, conf.ipam_type, {}, undo);
-  if (conf.dns) result.dns = *conf.dns;
+  result.dns = conf.dns.value_or(cni::Dns{});
   return result;
 }
 

@@ -201,6 +201,7 @@ class Interface(Stage):
     def a_link_of_the_node_with_that_name_is_not_in_the_way_of(self, plugin):
         """Kernels before 6.15 create a link beside its parent first, and move it then."""
         self.prepare(plugin)
+        give_device(plugin, "dev-pod1")
         run("ip", "link", "add", "eth0", "type", "bridge")
         before = snapshot(), pod_snapshot(self.one)
         self.assert_error(self.call("ADD", more={"ipam": {"type": "static", "addresses": []}}))
