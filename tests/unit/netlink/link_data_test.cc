@@ -105,13 +105,16 @@ TEST_CASE("a VLAN is read back as it was asked for, with protocol and priorities
 }
 
 TEST_CASE("a VLAN's protocol is in network order, and 802.1Q goes without saying") {
-  const auto protocol = data_in(request("vlan", kVlan)).find(IFLA_VLAN_PROTOCOL).value;
+  const auto asked = request("vlan", kVlan);
+  const auto protocol = data_in(asked).find(IFLA_VLAN_PROTOCOL).value;
   CHECK(netlink::Bytes(protocol.begin(), protocol.end()) == netlink::Bytes{0x88, 0xa8});
-  CHECK_FALSE(data_in(request("vlan", Vlan{.id = 5})).has(IFLA_VLAN_PROTOCOL));
+  const auto usual = request("vlan", Vlan{.id = 5});
+  CHECK_FALSE(data_in(usual).has(IFLA_VLAN_PROTOCOL));
 }
 
 TEST_CASE("a mapping of a VLAN is from and to, in this order") {
-  const auto map = data_in(request("vlan", kVlan)).nested(IFLA_VLAN_EGRESS_QOS);
+  const auto asked = request("vlan", kVlan);
+  const auto map = data_in(asked).nested(IFLA_VLAN_EGRESS_QOS);
   const auto first = (*map.begin()).as<ifla_vlan_qos_mapping>();
   CHECK(first.from == 0);
   CHECK(first.to == 1);
