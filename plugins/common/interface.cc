@@ -43,13 +43,19 @@ std::string setting(const std::string& link, const char* name) {
   return cat("net/ipv6/conf/", link, "/", name);
 }
 
+// Why a link has no settings of IPv6 (ipv6_find_idev() in net/ipv6/addrconf.c).
+std::string why_no_ipv6(const netlink::Link& link) {
+  constexpr unsigned kLeastMtu = 1280;  // RFC 8200, section 5
+  if (link.mtu >= kLeastMtu) return "this kernel has IPv6 switched off";
+  return cat("its MTU is ", link.mtu, ", IPv6 needs ", kLeastMtu);
+}
+
 // In the pod's namespace.
 void enable_ipv6(const PodInterface& interface) {
   for (const netlink::Link& link : {interface.pod.get("lo"), interface.link}) {
     if (!link.ipv6) {
-      throw cni::Error(Code::kInternal, cat("enable IPv6 on '", link.name,
-                                            "': this kernel has IPv6 switched off, but the "
-                                            "IPAM plugin gave the pod an IPv6 address"));
+      throw cni::Error(Code::kInternal, cat("enable IPv6 on '", link.name, "': ", why_no_ipv6(link),
+                                            ", but the IPAM plugin gave the pod an IPv6 address"));
     }
     if (link.ipv6->disable_ipv6 != 0)
       netlink::write_sysctl(setting(link.name, "disable_ipv6"), "0");

@@ -166,12 +166,12 @@ class Vlan(suite.NodeTest):
         self.assertIn("100% packet loss", stranger.run("ping", "-c1", "-W1", "10.1.2.9", check=False))
 
     def test_the_MTU_is_the_masters_or_the_configs_and_never_more(self):
-        run("ip", "link", "set", "up0", "mtu", "1200")
+        run("ip", "link", "set", "up0", "mtu", "1400")
         pod, _ = self.add()
-        self.assertEqual(self.link(pod)["mtu"], 1200)
+        self.assertEqual(self.link(pod)["mtu"], 1400)
         self.assert_ok(self.call("DEL", config(), pod))
-        pod, _ = self.add(mtu=1100)
-        self.assertEqual(self.link(pod)["mtu"], 1100)
+        pod, _ = self.add(mtu=1300)
+        self.assertEqual(self.link(pod)["mtu"], 1300)
 
     @suite.cases([(str(mtu), mtu) for mtu in (1600, -100, 1501)])
     def the_reference_has_the_same_words_for_MTU(self, mtu):
