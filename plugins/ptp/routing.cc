@@ -13,7 +13,6 @@ namespace {
 using cni::Address;
 using cni::Cidr;
 using cni::Ip;
-using netlink::LinkRoute;
 
 // Not in any subnet: the same for all pods of the node.
 Ip link_local_gateway(bool v4) { return Ip::parse(v4 ? "169.254.1.1" : "fe80::1").value(); }
