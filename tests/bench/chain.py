@@ -2,13 +2,13 @@
 """Measures whole pods, ours beside the reference's and beside the floor that the kernel sets.
 
     scripts/bench [OPTION...]                     everything: some minutes
-    scripts/bench --only chain,loopback           parts: chain ptp crowd loopback trace netavark growth
+    scripts/bench --only chain,loopback           parts, those of PARTS
     scripts/bench --plots docs/bench --tables README.md docs/speed.md    makes pictures and tables there
     scripts/bench --from FILE                     shows what --json FILE stored
     scripts/bench --short                         what does not depend on the machine, as a test
 
 A pod has the chain of bridge (gateway, masquerading, host-local), portmap with a port, and bandwidth
-with limits both ways, in the part ptp that plugin alone, with masquerading; each side has its own
+with limits both ways, in the parts ptp, macvlan and host-device that plugin alone; each side has its own
 default backends. Each subject has a node of its own, and they take turns. Ours comes twice: limiting what the pod sends as the reference does, on an ifb of the
 node, and in the pod (egressMode). The floor is what the kernel takes for the same by the fewest
 requests of as many programs (floor.cc). Figures are medians of the time in
@@ -34,7 +34,7 @@ import undisturbed  # noqa: E402
 from support.plugin import OURS, PLUGINS, REFERENCE, has_reference, have  # noqa: E402
 from support.world import why_impossible  # noqa: E402
 
-PARTS = ("chain", "ptp", "crowd", "loopback", "trace", "netavark", "growth")
+PARTS = ("chain", *subject.ALONE, "crowd", "loopback", "trace", "netavark", "growth")
 LEVELS = (0, 250, 500, 1000)
 REFERENCE_LEVELS = (0, 125, 250)
 
@@ -104,9 +104,11 @@ def without_floor(subjects):
 
 
 def measure_part(part, subjects, options):
-    if part == "ptp":
+    if part in subject.ALONE:
         ones = {name: one for name, one in subjects.items() if not name.endswith(", pod")}
-        return measure.one_at_a_time(ones, options.pods, options, "ptp")
+        for one in ones.values():
+            one.give_devices()
+        return measure.one_at_a_time(ones, options.pods, options, part)
     if part == "chain":
         return measure.one_at_a_time(subjects, options.pods, options)
     if part == "crowd":

@@ -202,13 +202,15 @@ def of_check(data):
     return out
 
 
-def of_ptp(data):
-    """ptp with masquerading, without other plugins."""
-    found = data["ptp"]
-    return [less(Figure(9, f"{verb} of a pod of ptp", _took(found, "ours, ifb", verb),
-                        reference=_took(found, "reference", verb),
-                        floor=_took(found, "floor, ifb", verb)), times)
-            for verb, times in (("ADD", 12), ("DEL", 4))]
+def of_alone(name, add, del_):
+    """An interface plugin without others, with the goals of its verbs."""
+    def figures_of(data):
+        found = data[name]
+        return [less(Figure(9, f"{verb} of {name}", _took(found, "ours, ifb", verb),
+                            reference=_took(found, "reference", verb),
+                            floor=_took(found, "floor, ifb", verb)), times)
+                for verb, times in (("ADD", add), ("DEL", del_))]
+    return figures_of
 
 
 def of_trace(data):
@@ -253,7 +255,8 @@ def of_netavark(data):
 
 PARTS = {"chain": (of_chain, of_check, of_machine), "crowd": (of_crowd,),
          "loopback": (of_loopback,), "growth": (of_growth,), "trace": (of_trace,),
-         "netavark": (of_netavark,), "ptp": (of_ptp,)}
+         "netavark": (of_netavark,), "ptp": (of_alone("ptp", 12, 4),),
+         "macvlan": (of_alone("macvlan", 5, 2),), "host-device": (of_alone("host-device", 4, 2),)}
 
 
 def figures(data):

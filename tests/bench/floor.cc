@@ -2,13 +2,14 @@
 // DEL.
 //
 // Plugins that know no config: what this is called as tells which, floor_bridge, floor_portmap,
-// floor_bandwidth or floor_ptp. Each makes what the plugin of that name makes and the next plugin
-// or another call has to find: a pair of links with its outer end in a bridge, settings, an address
-// in its file, a route, an element of nftables' sets, a token bucket for each direction. No name is
-// looked up: links have numbers chosen here. The pod's number is at the end of its container ID.
-// What all pods share is there. DEL of the first three is floor_bridge's alone.
+// floor_bandwidth, floor_ptp, floor_macvlan or floor_host-device. Each makes what the plugin of
+// that name makes and the next plugin or another call has to find: a pair of links with its outer
+// end in a bridge, settings, an address in its file, a route, an element of nftables' sets, a token
+// bucket for each direction. No name is looked up: links have numbers chosen here. The pod's number
+// is at the end of its container ID. What all pods share is there: macvlan's master and
+// host-device's device, too. DEL of the first three is floor_bridge's alone.
 //
-// CNI_ARGS has BRIDGE=NUMBER, the bridge; floor_ptp has none. FLOOR_MODE is where what the pod
+// CNI_ARGS has BRIDGE=NUMBER, the bridge of floor_bridge. FLOOR_MODE is where what the pod
 // sends is limited: ifb, a link of the node, or pod.
 #include <fcntl.h>
 #include <linux/if_link.h>
@@ -38,6 +39,7 @@
 namespace {
 
 constexpr unsigned kLinks = 100'000, kIfbs = 200'000;  // where the numbers of links begin
+constexpr int kMaster = 500, kDevice = 502;
 constexpr const char* kReservations = "/var/lib/cni/networks/floor";
 constexpr const char* kLast = "last_reserved_ip.0";
 constexpr std::uint32_t kRate = 12'500'000, kBurst = 1'250'000;  // bytes
@@ -100,9 +102,10 @@ struct Pod {
   const char* id = "";
   const char* netns = "";
   unsigned bridge = 0;
+  int device = 0;  // the link, where it was there before
 
   std::uint32_t address() const { return htonl((10U << 24) + (200U << 16) + 2 + number); }
-  int link() const { return static_cast<int>(kLinks + number); }
+  int link() const { return device != 0 ? device : static_cast<int>(kLinks + number); }
   int ifb_link() const { return static_cast<int>(kIfbs + number); }
   std::uint16_t port() const { return htons(static_cast<std::uint16_t>(10'000 + number)); }
 };
@@ -221,11 +224,11 @@ void add_route(Messages& out, const Pod& pod, std::uint32_t to, unsigned bits, u
   if (scope != RT_SCOPE_UNIVERSE) out.value(RTA_OIF, pod.link());
 }
 
-// Of a pod on a bridge, or, without one, with routes in place of the kernel's to the subnet.
-void configure_pod(Messages& out, const Pod& pod) {
+// With ptp, routes stand in place of the kernel's to the subnet.
+void configure_pod(Messages& out, const Pod& pod, bool ptp) {
   out.begin(RTM_NEWLINK, 0, link_header(pod.link(), true));
   add_address(out, pod, pod.address(), kSubnetBits);
-  if (pod.bridge == 0) {
+  if (ptp) {
     out.value(IFA_FLAGS, std::uint32_t{IFA_F_NOPREFIXROUTE});
     add_route(out, pod, kGateway, 32, RT_SCOPE_LINK);
     add_route(out, pod, htonl(kSubnet), kSubnetBits, RT_SCOPE_UNIVERSE);
@@ -301,9 +304,75 @@ void reserve(const Pod& pod) {
   ::close(dir);
 }
 
+int open_netns(const char* path) { return checked(::open(path, O_RDONLY | O_CLOEXEC), path); }
+
+// A macvlan of the master.
+void add_macvlan(Messages& out, const Pod& pod, int netns) {
+  out.begin(RTM_NEWLINK, kNew, link_header(pod.link(), false));
+  out.put(IFLA_IFNAME, "eth0");
+  out.value(IFLA_LINK, kMaster);
+  out.value(IFLA_NET_NS_FD, netns);
+  out.nest(IFLA_LINKINFO, [&] { out.put(IFLA_INFO_KIND, "macvlan"); });
+}
+
+// A link of this namespace goes to another, down: the kernel would take it down.
+void move(Messages& out, const Pod& pod, std::string_view name, int netns) {
+  ifinfomsg header = link_header(pod.link(), false);
+  header.ifi_change = IFF_UP;
+  out.begin(RTM_NEWLINK, 0, header);
+  out.put(IFLA_IFNAME, name);
+  out.value(IFLA_NET_NS_FD, netns);
+}
+
+// macvlan, or host-device.
+void add_interface(const Pod& pod) {
+  const int netns = open_netns(pod.netns);
+  Messages outside;
+  if (pod.device == 0) {
+    add_macvlan(outside, pod, netns);
+  } else {
+    move(outside, pod, "eth0", netns);
+  }
+  outside.acknowledge();
+  send(open_socket(NETLINK_ROUTE), outside, "give the link");
+  reserve(pod);
+  checked(::setns(netns, CLONE_NEWNET), "setns");
+  Messages inside;
+  configure_pod(inside, pod, false);
+  inside.acknowledge();
+  send(open_socket(NETLINK_ROUTE), inside, "configure the pod");
+}
+
+void release(const Pod& pod) {
+  char file[96];
+  std::snprintf(file, sizeof file, "%s/%u", kReservations, pod.number);
+  checked(::unlink(file), file);
+}
+
+void del_interface(const Pod& pod) {
+  const int node = open_netns("/proc/self/ns/net");
+  checked(::setns(open_netns(pod.netns), CLONE_NEWNET), "setns");
+  Messages out;
+  if (pod.device == 0) {
+    out.begin(RTM_DELLINK, 0, link_header(pod.link(), false));
+  } else {
+    move(out, pod, "device", node);
+  }
+  out.acknowledge();
+  send(open_socket(NETLINK_ROUTE), out, "take the link");
+  if (pod.device != 0) {
+    checked(::setns(node, CLONE_NEWNET), "setns");
+    Messages up;
+    up.begin(RTM_NEWLINK, 0, link_header(pod.link(), true));
+    up.acknowledge();
+    send(open_socket(NETLINK_ROUTE), up, "bring the device up");
+  }
+  release(pod);
+}
+
 // bridge, or ptp where there is none.
 void add_pod(const Pod& pod) {
-  const int netns = checked(::open(pod.netns, O_RDONLY | O_CLOEXEC), pod.netns);
+  const int netns = open_netns(pod.netns);
   Messages outside;
   add_pair(outside, pod, netns);
   if (pod.bridge == 0) {
@@ -322,7 +391,7 @@ void add_pod(const Pod& pod) {
   write_file(AT_FDCWD, "/proc/sys/net/ipv6/conf/eth0/accept_ra", 0, "0");
   write_file(AT_FDCWD, "/proc/sys/net/ipv6/conf/eth0/accept_dad", 0, "0");
   Messages inside;
-  configure_pod(inside, pod);
+  configure_pod(inside, pod, pod.bridge == 0);
   inside.acknowledge();
   send(open_socket(NETLINK_ROUTE), inside, "configure the pod");
 }
@@ -338,8 +407,7 @@ void add_bandwidth(const Pod& pod) {
   outside.acknowledge();
   send(open_socket(NETLINK_ROUTE), outside, "limit what the pod gets");
   if (pod.ifb) return;
-  const int netns = checked(::open(pod.netns, O_RDONLY | O_CLOEXEC), pod.netns);
-  checked(::setns(netns, CLONE_NEWNET), "setns");
+  checked(::setns(open_netns(pod.netns), CLONE_NEWNET), "setns");
   Messages inside;
   add_bucket(inside, pod.link());
   inside.acknowledge();
@@ -348,6 +416,7 @@ void add_bandwidth(const Pod& pod) {
 
 void add(std::string_view plugin, const Pod& pod) {
   if (plugin == "floor_bridge" || plugin == "floor_ptp") add_pod(pod);
+  if (plugin == "floor_macvlan" || plugin == "floor_host-device") add_interface(pod);
   if (plugin == "floor_portmap")
     transaction([&](Messages& out) { change_port(out, pod, NFT_MSG_NEWSETELEM); });
   if (plugin == "floor_bandwidth") add_bandwidth(pod);
@@ -366,9 +435,7 @@ void del(const Pod& pod) {
   if (pod.bridge != 0 && pod.ifb) out.begin(RTM_DELLINK, 0, link_header(pod.ifb_link(), false));
   out.acknowledge();
   send(open_socket(NETLINK_ROUTE), out, "remove the links");
-  char file[96];
-  std::snprintf(file, sizeof file, "%s/%u", kReservations, pod.number);
-  checked(::unlink(file), file);
+  release(pod);
 }
 
 const char* variable(const char* name) {
@@ -392,9 +459,12 @@ int main() {
   pod.ifb = std::string_view(variable("FLOOR_MODE")) == "ifb";
   pod.netns = variable("CNI_NETNS");
   const char* const args = variable("CNI_ARGS");
+  if (plugin == "floor_host-device") pod.device = kDevice;
   pod.bridge = static_cast<unsigned>(std::atoi(args + std::strcspn(args, "0123456789")));
   read_input();
   if (verb == "ADD") add(plugin, pod);
   if (verb == "DEL" && (plugin == "floor_bridge" || plugin == "floor_ptp")) del(pod);
+  if (verb == "DEL" && (plugin == "floor_macvlan" || plugin == "floor_host-device"))
+    del_interface(pod);
   return 0;
 }

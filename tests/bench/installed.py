@@ -14,8 +14,10 @@ from support.plugin import PLUGINS
 
 #: The floor under each plugin of the chain.
 FLOOR = ("floor_bridge", "floor_portmap", "floor_bandwidth")
+#: Interface plugins that are measured alone, with a floor each.
+ALONE = ("ptp", "macvlan", "host-device")
 #: What a plugin or the floor may be.
-NAMES = ("patchbay", *PLUGINS, "bench_empty", "bench_floor", *FLOOR, "floor_ptp")
+NAMES = ("patchbay", *PLUGINS, "bench_empty", "bench_floor", *FLOOR, *(f"floor_{name}" for name in ALONE))
 
 
 @functools.cache

@@ -59,14 +59,16 @@ def settle(seconds=0.02):
 
 def one_at_a_time(subjects, pods, options, network="chain0"):
     """A pod comes, is checked and goes, then the next; the subjects take turns at each verb. CHECK may
-    fail: the reference's portmap looks for each port in the IPv6 rules, too, and ends there."""
+    fail: the reference's portmap looks for each port in the IPv6 rules, too, and ends there. Of
+    host-device no other pod is there: there is one device."""
+    present = 0 if network == "host-device" else options.present
     for name, subject in subjects.items():
-        subject.grow(options.present + pods + 1)
+        subject.grow(present + pods + 1)
         # The first makes what all share, and those that are there already stay.
         warm = [subject.pod(pods, options.ports)]
         subject.job("ADD", warm, network)
         subject.job("DEL", warm, network)
-        subject.job("ADD", others_of(subject, pods, options), network)
+        subject.job("ADD", others_of(subject, pods, present, options), network)
     turns = {verb: Turns(pods) for verb in VERBS}
     for number in until_all_suffice(turns.values()):
         for verb in VERBS:
@@ -77,13 +79,13 @@ def one_at_a_time(subjects, pods, options, network="chain0"):
                                                            tolerant=verb == "CHECK")))
                     settle()
     for subject in subjects.values():
-        subject.job("DEL", others_of(subject, pods, options), network)
+        subject.job("DEL", others_of(subject, pods, present, options), network)
     return recorded(*turns.values())
 
 
-def others_of(subject, pods, options):
+def others_of(subject, pods, present, options):
     """The pods that are there while others are measured."""
-    return [subject.pod(pods + 1 + i, options.ports) for i in range(options.present)]
+    return [subject.pod(pods + 1 + i, options.ports) for i in range(present)]
 
 
 def many_at_a_time(subjects, pods, options):

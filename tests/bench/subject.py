@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 
-from installed import FLOOR, installed
+from installed import ALONE, FLOOR, installed
 from support.plugin import OURS, REFERENCE, ROOT, has_reference
 from support.world import CLONE_NEWNET, CLONE_NEWNS, MS_BIND, World, mount, run, setns, unshare
 
@@ -42,11 +42,14 @@ def chain(bridge, family, keys=None):
          "egressRate": 100 * MBIT, "egressBurst": 10 * MBIT} | (keys or {})]}
 
 
-def ptp(family):
-    """ptp with masquerading, alone."""
-    plugin = chain("", family)["plugins"][0]
+#: Of those that are measured alone: see Subject.give_devices.
+KEYS = {"ptp": {"ipMasq": True}, "macvlan": {"master": "uplink"}, "host-device": {"device": "device"}}
+
+
+def alone(name, family):
+    """An interface plugin, with the addresses of the chain."""
     return {"cniVersion": "1.0.0", "name": "pods", "plugins": [
-        {"type": "ptp", "ipMasq": True, "ipam": plugin["ipam"]}]}
+        {"type": name, "ipam": chain("", family)["plugins"][0]["ipam"]} | KEYS[name]]}
 
 
 def network_of(*types):
@@ -62,7 +65,8 @@ class Subject:
         self.name, self.path = name, directory
         World()
         networks = {f"chain{i}": chain(f"cni{i}", family, keys) for i in range(BRIDGES)}
-        networks |= {"ptp": ptp(family), "loopback": network_of("loopback"), "empty": network_of("bench_empty")}
+        networks |= {name: alone(name, family) for name in ALONE}
+        networks |= {"loopback": network_of("loopback"), "empty": network_of("bench_empty")}
         self._start(networks, {})
 
     def _start(self, networks, environment):
@@ -82,6 +86,14 @@ class Subject:
         """This process is on the subject's node."""
         setns(self.mounts, CLONE_NEWNS)
         setns(self.node, CLONE_NEWNET)
+
+    def give_devices(self):
+        """What macvlan and host-device need: links with the numbers that floor.cc knows."""
+        self.enter()
+        for number, name in ((500, "uplink"), (502, "device")):
+            run("ip", "link", "add", name, "up", "index", str(number), "type", "veth",
+                "peer", "name", f"{name}-peer", "index", str(number + 1))
+            run("ip", "link", "set", f"{name}-peer", "up")
 
     def grow(self, count):
         """As many pods' namespaces as count."""
@@ -149,8 +161,9 @@ class Floor(Subject):
         for name in ("lock", "last_reserved_ip.0"):
             with open(f"{reservations}/{name}", "w", encoding="ascii") as file:
                 file.write("0")
-        self._start({"chain": network_of(*FLOOR), "ptp": network_of("floor_ptp"),
-                     "empty": network_of("bench_empty")}, {"FLOOR_MODE": mode})
+        networks = {name: network_of(f"floor_{name}") for name in ALONE}
+        self._start(networks | {"chain": network_of(*FLOOR), "empty": network_of("bench_empty")},
+                    {"FLOOR_MODE": mode})
 
     def job(self, verb, pods, network="chain0", **options):
         if network.startswith("chain"):
