@@ -236,6 +236,25 @@ void Dir::replace(const std::string& name, std::string_view content,
   }
 }
 
+bool Dir::overwrite(const std::string& name, std::string_view content) const {
+  const Fd fd(::openat(fd_.get(), name.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) {
+    if (errno == ENOENT || errno == ELOOP || errno == ENXIO || errno == EISDIR) return false;
+    fail("open", name, errno);
+  }
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) fail("look at", name, errno);
+  if (!S_ISREG(info.st_mode) || info.st_nlink != 1 ||
+      info.st_size > static_cast<off_t>(content.size())) {
+    return false;
+  }
+  if (::pwrite(fd.get(), content.data(), content.size(), 0) !=
+      static_cast<ssize_t>(content.size())) {
+    fail("write", name, errno);
+  }
+  return true;
+}
+
 bool Dir::remove(const std::string& name) const {
   if (::unlinkat(fd_.get(), name.c_str(), 0) == 0) return true;
   if (errno == ENOENT) return false;

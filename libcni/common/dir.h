@@ -62,6 +62,11 @@ class Dir {
                      const std::string& aside = kAside) const;
   /// Makes or replaces a file of mode 0600, at once, by way of the file aside.
   void replace(const std::string& name, std::string_view content, const std::string& aside) const;
+  /// Writes over a file that is no longer than content and has no other name, by one write. False:
+  /// it is not like that, or is not there; nothing was changed. For what may be torn by a power
+  /// loss: ext4 has each file that is renamed over another written to disk first, 0.3 ms of an ADD
+  /// (auto_da_alloc in ext4(5)), this one not.
+  bool overwrite(const std::string& name, std::string_view content) const;
   /// False: it was not there.
   bool remove(const std::string& name) const;
 

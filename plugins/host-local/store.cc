@@ -152,7 +152,8 @@ std::optional<Ip> Store::last_reserved(std::size_t set) const try {
 }
 
 void Store::keep_last_reserved(std::size_t set, const Ip& ip) const noexcept try {
-  dir_.replace(last_name(set), ip.str(), kLastAside);
+  const std::string name = last_name(set);
+  if (!dir_.overwrite(name, ip.str())) dir_.replace(name, ip.str(), kLastAside);
 } catch (const std::exception& e) {
   cni::note(e.what());
 }

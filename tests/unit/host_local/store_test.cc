@@ -208,6 +208,33 @@ TEST_CASE("store: gaps in the numbers of the index are looked over") {
   CHECK(store.index().find(kOwner).size() == 1);
 }
 
+TEST_CASE(
+    "store: the last address is written over where it fits, else replaced; nothing else is hit") {
+  const TempDir dir;
+  Store store = make(dir);
+  const std::string file = dir.path("net/last_reserved_ip.0");
+  const auto inode = [&] {
+    struct stat info {};
+    REQUIRE(::stat(file.c_str(), &info) == 0);
+    return info.st_ino;
+  };
+  store.keep_last_reserved(0, ip("10.0.0.9"));
+  const auto first = inode();
+  store.keep_last_reserved(0, ip("10.0.0.10"));  // longer
+  CHECK(dir.read("net/last_reserved_ip.0") == "10.0.0.10");
+  CHECK(inode() == first);
+  store.keep_last_reserved(0, ip("10.0.0.1"));  // shorter: what was there would show behind it
+  CHECK(dir.read("net/last_reserved_ip.0") == "10.0.0.1");
+  fs::create_hard_link(file, dir.path("another"));
+  store.keep_last_reserved(0, ip("10.0.0.2"));
+  CHECK(dir.read("net/last_reserved_ip.0") == "10.0.0.2");
+  CHECK(dir.read("another") == "10.0.0.1");
+  fs::create_symlink(dir.path("another"), dir.path("net/last_reserved_ip.1"));
+  store.keep_last_reserved(1, ip("10.0.0.2"));
+  CHECK(dir.read("another") == "10.0.0.1");
+  CHECK(store.last_reserved(1) == ip("10.0.0.2"));
+}
+
 TEST_CASE("store: symbolic links inside the directory are not followed") {
   const TempDir dir;
   const TempDir outside;
