@@ -71,7 +71,11 @@ std::optional<Done> obstacle(const CachedAttachment& one) {
     case Liveness::kNoInterface:  // which is looked at again under the lock
       return std::nullopt;
     case Liveness::kNoNamespace:
-      return Done{one.key, Outcome::kSkipped, {}, "its pod does not exist"};
+      return Done{one.key,
+                  Outcome::kSkipped,
+                  {},
+                  cat("its pod does not exist: 'cnitool gc ", one.key.network,
+                      " --keep-alive' removes what it left, and restores its devices")};
     case Liveness::kUnknown:
       break;
   }

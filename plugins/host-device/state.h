@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "libcni/common/dir.h"
+#include "libcni/common/hash.h"
 #include "libcni/plugin/request.h"
 #include "netlink/route/socket.h"
 #include "plugins/host-device/device.h"
 
-/// State files: one per attachment in /run/cni/host-device. ADD writes it before it moves the
+/// State files: one per attachment in cni::kDeviceStateDir. ADD writes it before it moves the
 /// device, DEL removes it when the device is back and as it was. A pod can write names, aliases and
 /// MAC addresses, so that none of them says which device it was or what it was called.
 namespace host_device {
@@ -63,7 +64,7 @@ std::optional<State> state_from(const std::string& text);
 
 class StateDir {
  public:
-  static constexpr const char* kPath = "/run/cni/host-device";
+  static constexpr const char* kPath = cni::kDeviceStateDir;
 
   /// nullopt if the directory does not exist.
   static std::optional<StateDir> find(const std::string& path = kPath);

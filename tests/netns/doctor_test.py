@@ -345,6 +345,30 @@ class Leftovers(DoctorTest):
         self.cured(self.assert_finds("warning", "links", "bwp0123456789ab"))
 
 
+    def test_a_device_whose_pod_is_gone(self):
+        shutil.copy(os.path.join(OURS, "host-device"), BIN)
+        device = {"type": "host-device", "device": "nic0"}
+        run("ip", "link", "add", "nic0", "type", "veth", "peer", "name", "far0")
+        run("ip", "link", "set", "nic0", "mtu", "1400", "alias", "of the operator")
+        for version, lost in (("1.1.0", False), ("1.1.0", True), ("1.0.0", True)):
+            with self.subTest(version=version, without_cache_file=lost):
+                use({"cniVersion": version, "name": "wire", "plugins": [device]}, "20.conflist")
+                machine = Pod("vm")
+                self.assert_ok(cnitool("add", "wire", machine.path, CNI_PATH=BIN))
+                self.assert_healthy()
+                machine.run("ip", "link", "set", "eth0", "mtu", "1300")
+                if lost:
+                    os.unlink(cache_file("wire", container_of(machine.path)))
+                # The kernel would remove a veth together with the namespace.
+                run("ip", "-n", machine.name, "link", "set", "eth0", "netns", str(os.getpid()))
+                machine.remove()
+                skipped = cnitool("repair", "wire", CNI_PATH=BIN).stdout
+                self.assertIn("" if lost else "cnitool gc wire --keep-alive", skipped)
+                self.cured(self.assert_finds("warning", "devices", "nic0", "wire", besides=("attachments",)))
+                link = json.loads(run("ip", "-j", "link", "show", "nic0"))[0]
+                self.assertEqual((link["mtu"], link["ifalias"]), (1400, "of the operator"))
+
+
 class Pods(DoctorTest):
     def test_a_bridge_that_is_down(self):
         run("ip", "link", "set", "cni0", "down")

@@ -14,6 +14,7 @@ constexpr Source kFirewall[] = {Source::kFirewall};
 constexpr Source kNat[] = {Source::kNetworks, Source::kPools, Source::kFirewall};
 constexpr Source kPools[] = {Source::kPools};
 constexpr Source kHeld[] = {Source::kPools, Source::kCache};
+constexpr Source kMoved[] = {Source::kDevices, Source::kCache};
 constexpr Source kSubnets[] = {Source::kPools, Source::kRoutes};
 
 // In the order in which a person would ask.
@@ -35,6 +36,8 @@ constexpr Check kChecks[] = {
     {"reservations", "every lease has its pod", check_reservations, kHeld},
     {"links", "every link has its pod", check_links, kLinks},
     {"rules", "every rule has its pod", check_owned, kRules},
+    {"devices", "every device of the node that was moved into a pod has its pod", check_devices,
+     kMoved},
     {"address pools", "enough addresses are free", check_pools, kPools},
     {"addresses", "every pod address has one pod and a lease", check_held, kHeld},
     {"subnets", "no two networks share addresses", check_subnets, kPools},

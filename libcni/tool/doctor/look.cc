@@ -10,7 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "libcni/common/dir.h"
+#include "libcni/common/hash.h"
+#include "libcni/config/json.h"
 #include "libcni/plugin/log.h"
+#include "libcni/tool/doctor/facts.h"
 #include "libcni/tool/doctor/look_plugins.h"
 #include "netlink/route/socket.h"
 #include "netlink/sysctl.h"
@@ -102,6 +106,27 @@ void look_at_pools(Node& node) {
       } catch (const cni::Error&) {
         // STATUS says what is wrong with the config.
       }
+    }
+  }
+}
+
+// A file that cannot be parsed is as none for host-device, too.
+void look_at_devices(Node& node) {
+  const auto dir = cni::Dir::open(cni::kDeviceStateDir);
+  if (!dir) return;
+  for (const std::string& name : dir->names()) {
+    const auto file = dir->read(name);
+    if (!file) continue;
+    try {
+      const nlohmann::json doc = cni::parse_json(file->content, name);
+      const cni::Reader root(doc);
+      MovedDevice one{.key = {root["network"].as_string(), root["containerID"].as_string(),
+                              root["ifname"].as_string()},
+                      .netns = root["netns"].as_string(),
+                      .name = root["device"]["name"].as_string()};
+      if (tag_of(one.key) == name) node.devices.push_back(std::move(one));
+    } catch (const cni::Error&) {
+      continue;
     }
   }
 }
@@ -205,6 +230,7 @@ Node look_at_node(const Settings& settings, const cni::Env& env) {
   read(node, Source::kRoutes, [&] { look_at_routes(node); });
   read(node, Source::kFirewall, [&] { node.firewall = read_firewall(); });
   read(node, Source::kPools, [&] { look_at_pools(node); });
+  read(node, Source::kDevices, [&] { look_at_devices(node); });
   look_at_places(node, settings.conf_dir);
   return node;
 }

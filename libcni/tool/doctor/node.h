@@ -22,7 +22,7 @@ namespace tool::doctor {
 using cni::cat;
 
 /// Where a Node comes from. What could not be read of it is in Node::unseen.
-enum class Source { kNetworks, kStatus, kCache, kRoutes, kFirewall, kPools };
+enum class Source { kNetworks, kStatus, kCache, kRoutes, kFirewall, kPools, kDevices };
 
 /// The executable of a plugin in CNI_PATH.
 struct PluginFile {
@@ -67,6 +67,13 @@ struct AttachmentState {
   bool is_alive() const { return is_finished && liveness == cni::Liveness::kAlive; }
 };
 
+/// A device of the node that host-device moved into a pod and has not restored, as its file says.
+struct MovedDevice {
+  cni::AttachmentKey key;
+  std::string netns;
+  std::string name;  ///< on the node
+};
+
 /// All that the checks look at, read once.
 struct Node {
   std::map<Source, std::string> unseen;  ///< and why
@@ -87,6 +94,7 @@ struct Node {
   std::vector<netlink::LinkRoute> routes;  ///< of both families
   Firewall firewall;
   std::vector<Pool> pools;
+  std::vector<MovedDevice> devices;
   std::vector<FileSystem> file_systems;
   /// A kernel setting; nothing where there is none of that name.
   std::function<std::optional<std::string>(const std::string& key)> sysctl;
