@@ -38,8 +38,8 @@ struct OwnerTag {
   static bool is_tag(std::string_view text);
 };
 
-/// Where host-device keeps what each device was on the node: JSON, one file per attachment, named by
-/// OwnerTag::prefix().
+/// Where host-device keeps what each device was on the node: JSON, one file per attachment, named
+/// by OwnerTag::prefix().
 inline constexpr const char* kDeviceStateDir = "/run/cni/host-device";
 
 }  // namespace cni
