@@ -66,8 +66,14 @@ Answer create_in_child(int tun, ifreq& request, std::string_view context) {
   return answer;
 }
 
-void set(int tun, unsigned long operation, unsigned long value, const std::string& what) {
-  if (::ioctl(tun, operation, value) != 0) throw Error(what, errno);
+// glibc's ioctl() takes an unsigned long, that of musl and POSIX an int.
+template <class Operation>
+Operation operation_of(int (*)(int, Operation, ...));
+using Operation = decltype(operation_of(&::ioctl));
+
+template <class Value>
+void control(int tun, unsigned long operation, Value value, const std::string& what) {
+  if (::ioctl(tun, static_cast<Operation>(operation), value) != 0) throw Error(what, errno);
 }
 
 }  // namespace
@@ -82,9 +88,7 @@ TunFile::TunFile(const NetNs& where) {
   fd_ = Fd(::open(kDevice, O_RDWR | O_CLOEXEC));
   if (!fd_) throw Error(cat("open '", kDevice, "'"), errno);
   unsigned features = 0;
-  if (::ioctl(fd_.get(), TUNGETFEATURES, &features) != 0) {
-    throw Error(cat("ask '", kDevice, "' for its features"), errno);
-  }
+  control(fd_.get(), TUNGETFEATURES, &features, cat("ask '", kDevice, "' for its features"));
   constexpr unsigned kNeeded = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | IFF_MULTI_QUEUE;
   if ((features & kNeeded) != kNeeded) {
     throw Error(cat("ask '", kDevice, "' for taps with virtio-net header"), EOPNOTSUPP);
@@ -107,10 +111,12 @@ void TunFile::create(const NewTap& spec) {
         answer.error);
   }
   if (answer.error != 0) throw Error(creation(spec), answer.error);
-  if (spec.owner) set(fd_.get(), TUNSETOWNER, *spec.owner, cat("set owner of '", spec.name, "'"));
-  if (spec.group) set(fd_.get(), TUNSETGROUP, *spec.group, cat("set group of '", spec.name, "'"));
+  if (spec.owner)
+    control(fd_.get(), TUNSETOWNER, *spec.owner, cat("set owner of '", spec.name, "'"));
+  if (spec.group)
+    control(fd_.get(), TUNSETGROUP, *spec.group, cat("set group of '", spec.name, "'"));
   // Last: until now it is gone with this descriptor.
-  set(fd_.get(), TUNSETPERSIST, 1, cat("make '", spec.name, "' persistent"));
+  control(fd_.get(), TUNSETPERSIST, 1, cat("make '", spec.name, "' persistent"));
   fd_.reset();  // a program can attach from now on
 }
 
