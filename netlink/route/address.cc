@@ -54,7 +54,7 @@ LinkAddress decode_address(const Reply& reply) {
   return out;
 }
 
-Request add(const Link& link, const NewAddress& address) {
+RouteRequest add(const Link& link, const NewAddress& address) {
   const Cidr& cidr = address.cidr;
   Message message(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, head_of(link, cidr));
   message.put(IFA_LOCAL, cidr.ip);
@@ -68,7 +68,7 @@ Request add(const Link& link, const NewAddress& address) {
   return {cat("add address ", cidr.str(), " to '", link.name, "'"), std::move(message)};
 }
 
-Request add_again(const Link& link, const LinkAddress& address) {
+RouteRequest add_again(const Link& link, const LinkAddress& address) {
   const Cidr& cidr = address.cidr;
   ifaddrmsg head = head_of(link, cidr);
   head.ifa_scope = address.scope;
@@ -81,7 +81,7 @@ Request add_again(const Link& link, const LinkAddress& address) {
   return {cat("add address ", cidr.str(), " to '", link.name, "'"), std::move(message), {EEXIST}};
 }
 
-Request remove(const Link& link, const Cidr& address) {
+RouteRequest remove(const Link& link, const Cidr& address) {
   Message message(RTM_DELADDR, NLM_F_ACK, head_of(link, address));
   message.put(IFA_LOCAL, address.ip);
   message.put(IFA_ADDRESS, address.ip);

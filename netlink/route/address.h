@@ -32,9 +32,9 @@ struct NewAddress {
   bool no_prefix_route = false;  ///< without the kernel's route to the subnet (IFA_F_NOPREFIXROUTE)
 };
 /// Create only: EEXIST where the link has it.
-Request add(const Link& link, const NewAddress& address);
+RouteRequest add(const Link& link, const NewAddress& address);
 /// The address as it was on the link it was read of. Tolerates that the link has it.
-Request add_again(const Link& link, const LinkAddress& address);
-Request remove(const Link& link, const Cidr& address);
+RouteRequest add_again(const Link& link, const LinkAddress& address);
+RouteRequest remove(const Link& link, const Cidr& address);
 
 }  // namespace netlink

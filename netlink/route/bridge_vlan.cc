@@ -18,8 +18,8 @@ void put_vlan(Message& message, std::uint16_t id, unsigned flags) {
   message.put_struct(IFLA_BRIDGE_VLAN_INFO, info);
 }
 
-Request vlan_request(std::uint16_t type, const char* verb, const Link& port,
-                     const std::vector<PortVlan>& vlans) {
+RouteRequest vlan_request(std::uint16_t type, const char* verb, const Link& port,
+                          const std::vector<PortVlan>& vlans) {
   ifinfomsg head{};
   head.ifi_family = AF_BRIDGE;
   head.ifi_index = port.index;
@@ -56,11 +56,11 @@ std::vector<PortVlan> decode_port_vlans(const Reply& reply) {
   return out;
 }
 
-Request add_vlans(const Link& port, const std::vector<PortVlan>& vlans) {
+RouteRequest add_vlans(const Link& port, const std::vector<PortVlan>& vlans) {
   return vlan_request(RTM_SETLINK, "add VLANs to bridge port", port, vlans);
 }
 
-Request remove_vlans(const Link& port, const std::vector<PortVlan>& vlans) {
+RouteRequest remove_vlans(const Link& port, const std::vector<PortVlan>& vlans) {
   return vlan_request(RTM_DELLINK, "remove VLANs from bridge port", port, vlans);
 }
 

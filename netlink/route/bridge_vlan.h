@@ -20,7 +20,7 @@ struct PortVlan {
 std::vector<PortVlan> decode_port_vlans(const Reply& reply);
 
 /// One message for all of vlans: a range costs no more than one ID.
-Request add_vlans(const Link& port, const std::vector<PortVlan>& vlans);
-Request remove_vlans(const Link& port, const std::vector<PortVlan>& vlans);
+RouteRequest add_vlans(const Link& port, const std::vector<PortVlan>& vlans);
+RouteRequest remove_vlans(const Link& port, const std::vector<PortVlan>& vlans);
 
 }  // namespace netlink

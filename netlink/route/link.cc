@@ -143,7 +143,7 @@ Link decode_link(const Reply& reply) {
   return link;
 }
 
-Request add(const Bridge& spec) {
+RouteRequest add(const Bridge& spec) {
   Message message(RTM_NEWLINK, kNewLinkFlags, ifinfomsg{});
   message.put(IFLA_IFNAME, spec.name);
   message.put(IFLA_ADDRESS, spec.mac.bytes);
@@ -156,7 +156,7 @@ Request add(const Bridge& spec) {
   return {cat("create bridge '", spec.name, "'"), std::move(message)};
 }
 
-Request add(const Veth& spec) {
+RouteRequest add(const Veth& spec) {
   Message message(RTM_NEWLINK, kNewLinkFlags, ifinfomsg{});
   put_end(message, spec.end, spec.mtu);
   message.nest(IFLA_LINKINFO, [&] {
@@ -175,7 +175,7 @@ Request add(const Veth& spec) {
           spec.peer_ns};
 }
 
-Request add(const NewLink& spec) {
+RouteRequest add(const NewLink& spec) {
   ifinfomsg head{};
   head.ifi_change = head.ifi_flags = spec.up ? IFF_UP : 0;
   Message message(RTM_NEWLINK, kNewLinkFlags, head);
@@ -194,7 +194,7 @@ Request add(const NewLink& spec) {
   return {cat("create ", spec.kind, " '", spec.name, "'"), std::move(message)};
 }
 
-Request set_link(const Link& link, const LinkChange& change) {
+RouteRequest set_link(const Link& link, const LinkChange& change) {
   ifinfomsg head{};
   head.ifi_index = link.index;
   const auto flag = [&head](const std::optional<bool>& wanted, unsigned bit) {
@@ -226,7 +226,7 @@ Request set_link(const Link& link, const LinkChange& change) {
   return {cat("configure '", link.name, "'"), std::move(message)};
 }
 
-Request without_link_local(const Link& link) {
+RouteRequest without_link_local(const Link& link) {
   ifinfomsg head{};
   head.ifi_index = link.index;
   Message message(RTM_SETLINK, NLM_F_ACK, head);
@@ -239,7 +239,7 @@ Request without_link_local(const Link& link) {
   return {cat("configure '", link.name, "'"), std::move(message), {EAFNOSUPPORT, EOPNOTSUPP}};
 }
 
-Request set_port(const Link& port, const PortFlags& flags) {
+RouteRequest set_port(const Link& port, const PortFlags& flags) {
   ifinfomsg head{};
   head.ifi_family = AF_BRIDGE;
   head.ifi_index = port.index;
@@ -251,7 +251,7 @@ Request set_port(const Link& port, const PortFlags& flags) {
   return {cat("set flags of bridge port '", port.name, "'"), std::move(message)};
 }
 
-Request remove_link(const Link& link) {
+RouteRequest remove_link(const Link& link) {
   ifinfomsg head{};
   head.ifi_index = link.index;
   return {cat("remove '", link.name, "'"), Message(RTM_DELLINK, NLM_F_ACK, head), {ENODEV}};

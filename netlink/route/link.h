@@ -82,7 +82,7 @@ struct Bridge {
   bool vlan_filtering = false;
 };
 /// Create only: EEXIST where the name is taken.
-Request add(const Bridge& spec);
+RouteRequest add(const Bridge& spec);
 
 /// One end of a veth pair to create. Both ends are made down.
 struct VethEnd {
@@ -98,7 +98,7 @@ struct Veth {
   NetNs peer_ns;
   unsigned mtu = 0;  ///< bytes, of both ends; 0 is the kernel's default
 };
-Request add(const Veth& spec);
+RouteRequest add(const Veth& spec);
 
 /// A link to create that is no bridge and no veth: "ifb", "dummy", "macvlan" (ip-link(8)). In the
 /// socket's namespace.
@@ -114,7 +114,7 @@ struct NewLink {
   LinkData data = {};
 };
 /// Create only: EEXIST where the name is taken.
-Request add(const NewLink& spec);
+RouteRequest add(const NewLink& spec);
 
 /// What to change of a link; what is absent stays.
 struct LinkChange {
@@ -129,18 +129,18 @@ struct LinkChange {
   std::optional<bool> arp_notify = {};        ///< net.ipv4.conf.LINK.arp_notify
 };
 /// Of a link without index it is the name that counts: a link that the same send() makes.
-Request set_link(const Link& link, const LinkChange& change);
+RouteRequest set_link(const Link& link, const LinkChange& change);
 /// Before the link is up: it gets no link-local address of IPv6 then, nor the routes that go with
 /// it, through all of which the kernel looks whenever a link comes or goes (fib6_clean_all() in
 /// net/ipv6/ip6_fib.c). For links that nobody talks to by IPv6, as ports of a bridge.
-Request without_link_local(const Link& link);
+RouteRequest without_link_local(const Link& link);
 
 /// Flags of a bridge port (linux/if_link.h, IFLA_BRPORT_*).
 struct PortFlags {
   std::optional<bool> hairpin = {}, isolated = {};
 };
-Request set_port(const Link& port, const PortFlags& flags);
+RouteRequest set_port(const Link& port, const PortFlags& flags);
 
-Request remove_link(const Link& link);
+RouteRequest remove_link(const Link& link);
 
 }  // namespace netlink

@@ -9,7 +9,7 @@
 
 namespace netlink {
 
-Request move_link(const Link& link, const LinkMove& move) {
+RouteRequest move_link(const Link& link, const LinkMove& move) {
   ifinfomsg head{};
   head.ifi_index = link.index;
   Message message(RTM_SETLINK, NLM_F_ACK, head);

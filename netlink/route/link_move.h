@@ -23,6 +23,6 @@ struct LinkMove {
 /// and flushes its addresses and routes. The caller makes sure that no link there has the name: the
 /// kernel renames after the move (do_setlink() in net/core/rtnetlink.c), so that with EEXIST the
 /// link is there under its old name. Only where that is taken there, too, is it not moved at all.
-Request move_link(const Link& link, const LinkMove& move);
+RouteRequest move_link(const Link& link, const LinkMove& move);
 
 }  // namespace netlink

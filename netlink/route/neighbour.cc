@@ -10,7 +10,7 @@
 
 namespace netlink {
 
-Request correct_neighbour(const Link& link, const Ip& ip, const Mac& mac) {
+RouteRequest correct_neighbour(const Link& link, const Ip& ip, const Mac& mac) {
   ndmsg head{};
   head.ndm_family = ip.is_v4() ? AF_INET : AF_INET6;
   head.ndm_ifindex = link.index;

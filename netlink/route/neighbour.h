@@ -7,6 +7,6 @@ namespace netlink {
 
 /// Points what the node already believes about ip's hardware address at mac, so that a reused
 /// address does not wait for the old belief to expire. Makes no entry where there is none.
-Request correct_neighbour(const Link& link, const Ip& ip, const Mac& mac);
+RouteRequest correct_neighbour(const Link& link, const Ip& ip, const Mac& mac);
 
 }  // namespace netlink

@@ -12,7 +12,7 @@ namespace netlink {
 
 /// A request and what it is, for the error message. Values of errno in tolerated count as success:
 /// for what may be there already, or be gone already.
-struct Request {
+struct RouteRequest {
   std::string operation;  ///< "verb 'object'"
   Message message;
   std::vector<int> tolerated = {};

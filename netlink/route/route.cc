@@ -47,7 +47,7 @@ LinkRoute decode_route(const Reply& reply) {
   return out;
 }
 
-Request add(const Link& link, const LinkRoute& route) {
+RouteRequest add(const Link& link, const LinkRoute& route) {
   rtmsg head{};
   head.rtm_family = route.dst.ip.is_v4() ? AF_INET : AF_INET6;
   head.rtm_dst_len = static_cast<unsigned char>(route.dst.prefix);
@@ -74,7 +74,7 @@ Request add(const Link& link, const LinkRoute& route) {
           std::move(message)};
 }
 
-Request path_query(const Ip& destination) {
+RouteRequest path_query(const Ip& destination) {
   rtmsg head{};
   head.rtm_family = destination.is_v4() ? AF_INET : AF_INET6;
   head.rtm_dst_len = static_cast<unsigned char>(destination.bits());

@@ -27,7 +27,7 @@ struct LinkRoute {
 LinkRoute decode_route(const Reply& reply);
 
 /// Create; the flags and protocol (boot) are those of the reference. EEXIST for a twin.
-Request add(const Link& link, const LinkRoute& route);
+RouteRequest add(const Link& link, const LinkRoute& route);
 
 /// Where the routing of the node sends what it makes itself for one address.
 struct Path {
@@ -35,7 +35,7 @@ struct Path {
   bool local = false;  ///< the address is the node's own (RTN_LOCAL)
 };
 /// Asks for it. Answers of the kernel that there is no way are tolerated.
-Request path_query(const Ip& destination);
+RouteRequest path_query(const Ip& destination);
 /// Nothing where the route leads nowhere (blackhole, unreachable, prohibit).
 std::optional<Path> decode_path(const Reply& reply);
 

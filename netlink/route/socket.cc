@@ -36,11 +36,11 @@ Message get_link(int index) {
   return message;
 }
 
-Request link_query(int index, std::string_view what) {
+RouteRequest link_query(int index, std::string_view what) {
   return {cat("look up link '", what, "'"), get_link(index), {ENODEV}};
 }
 
-bool tolerates(const Request& request, int error) {
+bool tolerates(const RouteRequest& request, int error) {
   return error == 0 || std::find(request.tolerated.begin(), request.tolerated.end(), error) !=
                            request.tolerated.end();
 }
@@ -50,9 +50,9 @@ bool tolerates(const Request& request, int error) {
 RouteSocket::RouteSocket() : ns_(NetNs::current()), channel_(NETLINK_ROUTE) {}
 RouteSocket::RouteSocket(const NetNs& where) : ns_(where), channel_(channel_in(where)) {}
 
-void RouteSocket::transmit(std::vector<Request>& requests) {
+void RouteSocket::transmit(std::vector<RouteRequest>& requests) {
   std::vector<iovec> parts;
-  for (Request& request : requests) {
+  for (RouteRequest& request : requests) {
     request.message.set_sequence(sequence_++);
     parts.push_back(part_of(request.message));
   }
@@ -65,7 +65,7 @@ std::uint32_t RouteSocket::transmit(Message& message, const std::string& operati
   return sequence_++;
 }
 
-std::optional<Error> RouteSocket::collect(const std::vector<Request>& requests,
+std::optional<Error> RouteSocket::collect(const std::vector<RouteRequest>& requests,
                                           std::uint32_t first) {
   std::optional<Error> failure;
   for (std::size_t answered = 0; answered < requests.size();) {
@@ -73,7 +73,7 @@ std::optional<Error> RouteSocket::collect(const std::vector<Request>& requests,
       const auto ack = decode_ack(reply);
       if (!ack || ack->sequence - first >= requests.size()) continue;
       ++answered;
-      const Request& request = requests[ack->sequence - first];
+      const RouteRequest& request = requests[ack->sequence - first];
       if (!tolerates(request, ack->error) && !failure)
         failure.emplace(request.operation, ack->error, ack->text);
     }
@@ -81,30 +81,30 @@ std::optional<Error> RouteSocket::collect(const std::vector<Request>& requests,
   return failure;
 }
 
-std::optional<Error> RouteSocket::try_send(std::vector<Request>& requests) {
+std::optional<Error> RouteSocket::try_send(std::vector<RouteRequest>& requests) {
   const std::uint32_t first = sequence_;
   transmit(requests);
   return collect(requests, first);
 }
 
-void RouteSocket::send(std::vector<Request> requests) {
+void RouteSocket::send(std::vector<RouteRequest> requests) {
   if (requests.empty()) return;
   if (const auto failure = try_send(requests)) throw Error(*failure);
 }
 
-std::optional<Error> RouteSocket::attempt(Request request) {
-  std::vector<Request> one;
+std::optional<Error> RouteSocket::attempt(RouteRequest request) {
+  std::vector<RouteRequest> one;
   one.push_back(std::move(request));
   return try_send(one);
 }
 
-void RouteSocket::send(Request request) {
-  std::vector<Request> one;
+void RouteSocket::send(RouteRequest request) {
+  std::vector<RouteRequest> one;
   one.push_back(std::move(request));
   send(std::move(one));
 }
 
-void RouteSocket::ask(Request request, const Handler& handler) {
+void RouteSocket::ask(RouteRequest request, const Handler& handler) {
   const std::uint32_t sequence = transmit(request.message, request.operation);
   for (bool answered = false; !answered;) {
     for (const Reply& reply : Replies{channel_.receive(request.operation)}) {
@@ -120,7 +120,7 @@ void RouteSocket::ask(Request request, const Handler& handler) {
 }
 
 std::optional<Link> RouteSocket::find(std::string_view name) {
-  Request request = link_query(0, name);
+  RouteRequest request = link_query(0, name);
   // A longer one can be an alternative name only (ip-link(8), altname).
   request.message.put(name.size() < IFNAMSIZ ? IFLA_IFNAME : IFLA_ALT_IFNAME, name);
   return find(std::move(request));
@@ -130,7 +130,7 @@ std::optional<Link> RouteSocket::find(int index) {
   return find(link_query(index, cat("#", index)));
 }
 
-std::optional<Link> RouteSocket::find(Request request) {
+std::optional<Link> RouteSocket::find(RouteRequest request) {
   std::optional<Link> link;
   ask(std::move(request), [&](const Reply& reply) {
     if (reply.type() == RTM_NEWLINK) link = decode_link(reply);
@@ -186,7 +186,7 @@ int RouteSocket::ensure_nsid(const NetNs& ns) {
   message.put_u32(NETNSA_FD, static_cast<std::uint32_t>(ns.fd()));
   message.put_struct(NETNSA_NSID, std::int32_t{-1});  // the next free one
   const std::string operation = "give a network namespace an ID";
-  send(Request{operation, std::move(message), {EEXIST}});  // another call was quicker
+  send(RouteRequest{operation, std::move(message), {EEXIST}});  // another call was quicker
   const auto given = nsid(ns);
   if (!given) throw Error(operation, ENOENT);
   return *given;
@@ -236,7 +236,7 @@ bool RouteSocket::knows_kind(std::string_view kind) {
   message.put(IFLA_IFNAME, "/");  // refused after the kind was looked up
   message.nest(IFLA_LINKINFO, [&] { message.put(IFLA_INFO_KIND, kind); });
   try {
-    send(Request{cat("ask for links of kind '", kind, "'"), std::move(message)});
+    send(RouteRequest{cat("ask for links of kind '", kind, "'"), std::move(message)});
   } catch (const Error& e) {
     return e.error() != EOPNOTSUPP;
   }

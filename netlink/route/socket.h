@@ -61,12 +61,12 @@ class RouteSocket {
 
   /// Sends all requests in one system call; the kernel works through them in order and does not
   /// stop at a failure. \throws Error of the first that failed with an errno it does not tolerate.
-  void send(std::vector<Request> requests);
+  void send(std::vector<RouteRequest> requests);
   /// The same for one request.
-  void send(Request request);
+  void send(RouteRequest request);
   /// Sends one request whose refusal is an answer like any other: the Error that send() would
   /// throw. \throws Error where there was no answer.
-  std::optional<Error> attempt(Request request);
+  std::optional<Error> attempt(RouteRequest request);
 
   /// Waits until test() is true, which is asked now and after every change that the kernel
   /// announces of links and addresses here. False when the time is up.
@@ -75,18 +75,18 @@ class RouteSocket {
   /// What the look-ups here are made of, for those of other layers.
   using Handler = std::function<void(const Reply&)>;
   /// One request, one answer: hands it over, or tolerates that there is none.
-  void ask(Request request, const Handler& handler);
+  void ask(RouteRequest request, const Handler& handler);
   /// Hands over every answer to the message, to which it adds NLM_F_DUMP; all of one state.
   void dump(const char* operation, Message message, const Handler& handler);
 
  private:
-  void transmit(std::vector<Request>& requests);
+  void transmit(std::vector<RouteRequest>& requests);
   /// Receives until the last of the sequence numbers was answered. The first error that its request
   /// does not tolerate.
-  std::optional<Error> collect(const std::vector<Request>& requests, std::uint32_t first);
-  std::optional<Error> try_send(std::vector<Request>& requests);
+  std::optional<Error> collect(const std::vector<RouteRequest>& requests, std::uint32_t first);
+  std::optional<Error> try_send(std::vector<RouteRequest>& requests);
   bool dump_once(const char* operation, Message& message, const Handler& handler);
-  std::optional<Link> find(Request request);
+  std::optional<Link> find(RouteRequest request);
   /// One message alone, under the next sequence number, which it returns.
   std::uint32_t transmit(Message& message, const std::string& operation);
 

@@ -67,7 +67,7 @@ void put_redirect(Message& message, int to_link) {
   });
 }
 
-Request put(const Link& link, const Redirect& redirect, const char* verb, unsigned flags) {
+RouteRequest put(const Link& link, const Redirect& redirect, const char* verb, unsigned flags) {
   tcmsg head = head_of(link, {redirect.parent, redirect.priority}, ETH_P_ALL);
   head.tcm_handle = static_cast<std::uint32_t>(redirect.handle);
   Message message(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_ACK | flags, head);
@@ -80,7 +80,7 @@ Request put(const Link& link, const Redirect& redirect, const char* verb, unsign
           std::move(message)};
 }
 
-Request put(const Link& link, const Program& program, const char* verb, unsigned flags) {
+RouteRequest put(const Link& link, const Program& program, const char* verb, unsigned flags) {
   tcmsg head = head_of(link, {program.parent, program.priority}, ETH_P_ALL);
   head.tcm_handle = static_cast<std::uint32_t>(program.handle);
   Message message(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_ACK | flags, head);
@@ -152,14 +152,14 @@ std::vector<Key> keys_of(const Cidr& network, End end) {
   return out;
 }
 
-Request add(const Link& link, const Redirect& redirect) {
+RouteRequest add(const Link& link, const Redirect& redirect) {
   return put(link, redirect, "add", NLM_F_EXCL);
 }
-Request replace(const Link& link, const Redirect& redirect) {
+RouteRequest replace(const Link& link, const Redirect& redirect) {
   return put(link, redirect, "replace", NLM_F_REPLACE);
 }
 
-Request add(const Link& link, const ToClass& filter) {
+RouteRequest add(const Link& link, const ToClass& filter) {
   const std::uint16_t protocol = filter.network.ip.is_v4() ? ETH_P_IP : ETH_P_IPV6;
   Message message(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK,
                   head_of(link, {filter.parent, filter.priority}, protocol));
@@ -171,14 +171,14 @@ Request add(const Link& link, const ToClass& filter) {
           std::move(message)};
 }
 
-Request add(const Link& link, const Program& program) {
+RouteRequest add(const Link& link, const Program& program) {
   return put(link, program, "add", NLM_F_EXCL);
 }
-Request replace(const Link& link, const Program& program) {
+RouteRequest replace(const Link& link, const Program& program) {
   return put(link, program, "replace", NLM_F_REPLACE);
 }
 
-Request remove(const Link& link, const Program& program) {
+RouteRequest remove(const Link& link, const Program& program) {
   tcmsg head = head_of(link, {program.parent, program.priority}, ETH_P_ALL);
   head.tcm_handle = static_cast<std::uint32_t>(program.handle);
   Message message(RTM_DELTFILTER, NLM_F_ACK, head);
@@ -188,7 +188,7 @@ Request remove(const Link& link, const Program& program) {
           {ENOENT, EINVAL, ENODEV}};
 }
 
-Request remove(const Link& link, const FilterGroup& group) {
+RouteRequest remove(const Link& link, const FilterGroup& group) {
   // EINVAL is a link without such a qdisc (__tcf_qdisc_find() in net/sched/cls_api.c).
   return {cat("remove filters of '", link.name, "'"),
           Message(RTM_DELTFILTER, NLM_F_ACK, head_of(link, group, 0)),

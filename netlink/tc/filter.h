@@ -26,9 +26,9 @@ struct Redirect {
   Handle handle = kOwnU32;
 };
 /// EEXIST where its handle is taken.
-Request add(const Link& link, const Redirect& redirect);
+RouteRequest add(const Link& link, const Redirect& redirect);
 /// Creates it, or changes only where it leads.
-Request replace(const Link& link, const Redirect& redirect);
+RouteRequest replace(const Link& link, const Redirect& redirect);
 
 /// Which address of a packet is compared.
 enum class End { kDestination, kSource };
@@ -42,7 +42,7 @@ struct ToClass {
   Cidr network;
   End end = End::kDestination;
 };
-Request add(const Link& link, const ToClass& filter);
+RouteRequest add(const Link& link, const ToClass& filter);
 
 /// A program of type BPF_PROG_TYPE_SCHED_CLS that decides itself (cls_bpf, direct-action).
 struct Program {
@@ -53,11 +53,11 @@ struct Program {
   std::string name;
 };
 /// EEXIST where its handle is taken.
-Request add(const Link& link, const Program& program);
+RouteRequest add(const Link& link, const Program& program);
 /// Creates it, or puts the program in place of the other one without letting a packet by.
-Request replace(const Link& link, const Program& program);
+RouteRequest replace(const Link& link, const Program& program);
 /// Only the one with this handle; tolerates that there is none.
-Request remove(const Link& link, const Program& program);
+RouteRequest remove(const Link& link, const Program& program);
 
 /// Filters of one parent: of a priority, or all.
 struct FilterGroup {
@@ -65,7 +65,7 @@ struct FilterGroup {
   std::uint16_t priority = 0;  ///< 0 is all of the parent
 };
 /// Tolerates that there are none.
-Request remove(const Link& link, const FilterGroup& group);
+RouteRequest remove(const Link& link, const FilterGroup& group);
 
 /// 32 bits of a packet that a u32 filter looks at: those of mask, offset bytes into the network
 /// header. In host order, as the packet is read.

@@ -35,7 +35,7 @@ std::uint32_t quantum_of(std::uint64_t rate) {
 
 }  // namespace
 
-Request replace(const Link& link, const HtbClass& wanted) {
+RouteRequest replace(const Link& link, const HtbClass& wanted) {
   tc_htb_opt parameters{};
   parameters.rate = rate_of(wanted.rate);
   parameters.ceil = rate_of(wanted.ceil);
@@ -52,7 +52,7 @@ Request replace(const Link& link, const HtbClass& wanted) {
   return {cat("replace class ", str(wanted.id), " of '", link.name, "'"), std::move(message)};
 }
 
-Request remove(const Link& link, const HtbClass& wanted) {
+RouteRequest remove(const Link& link, const HtbClass& wanted) {
   // EINVAL is a link whose root qdisc has another handle (tc_ctl_tclass() in net/sched/sch_api.c).
   return {cat("remove class ", str(wanted.id), " of '", link.name, "'"),
           Message(RTM_DELTCLASS, NLM_F_ACK, head_of(link, wanted)),

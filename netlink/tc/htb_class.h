@@ -19,9 +19,9 @@ struct HtbClass {
 };
 
 /// Creates it, or changes what is there without losing a packet.
-Request replace(const Link& link, const HtbClass& wanted);
+RouteRequest replace(const Link& link, const HtbClass& wanted);
 /// Tolerates that there is none. EBUSY while it has classes or filters.
-Request remove(const Link& link, const HtbClass& wanted);
+RouteRequest remove(const Link& link, const HtbClass& wanted);
 
 /// Reads an RTM_NEWTCLASS. Nothing for the classes of other qdiscs.
 std::optional<HtbClass> decode_htb_class(const Reply& reply);

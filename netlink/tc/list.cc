@@ -22,9 +22,9 @@ tcmsg head_of(const Link& link, Handle parent) {
 std::optional<QdiscState> qdisc(RouteSocket& socket, const Link& link, Handle parent) {
   // Only who asks for an echo is answered; for a qdisc that is not shown the acknowledgement is all
   // that comes (qdisc_get_notify() in net/sched/sch_api.c).
-  const Request request{cat("look up the qdisc of '", link.name, "'"),
-                        Message(RTM_GETQDISC, NLM_F_ECHO | NLM_F_ACK, head_of(link, parent)),
-                        {ENOENT}};
+  const RouteRequest request{cat("look up the qdisc of '", link.name, "'"),
+                             Message(RTM_GETQDISC, NLM_F_ECHO | NLM_F_ACK, head_of(link, parent)),
+                             {ENOENT}};
   std::optional<QdiscState> out;
   socket.ask(request, [&out](const Reply& reply) {
     if (reply.type() != RTM_NEWQDISC) return;

@@ -20,7 +20,7 @@ constexpr int kLoopback = 1;  // LOOPBACK_IFINDEX of the kernel: the same in eve
 bool is_known(RouteSocket& socket, std::string_view kind, Message message) {
   const std::string operation = cat("ask for traffic control of kind '", kind, "'");
   try {
-    socket.send(Request{operation, std::move(message)});
+    socket.send(RouteRequest{operation, std::move(message)});
   } catch (const Error& e) {
     if (e.error() == ENOENT) return false;
     if (e.error() == EINVAL || e.error() == EOPNOTSUPP)

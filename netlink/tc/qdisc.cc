@@ -154,7 +154,7 @@ tcmsg head_of(const Link& link, const Qdisc& qdisc) {
   return head;
 }
 
-Request put(const Link& link, const Qdisc& qdisc, const char* verb, unsigned flags) {
+RouteRequest put(const Link& link, const Qdisc& qdisc, const char* verb, unsigned flags) {
   Message message(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_ACK | flags, head_of(link, qdisc));
   message.put(TCA_KIND, name(qdisc.kind));
   std::visit([&message](const auto& kind) { put_options(message, kind); }, qdisc.kind);
@@ -183,13 +183,15 @@ std::string_view name(const Kind& kind) {
   return kNames[kind.index()];
 }
 
-Request add(const Link& link, const Qdisc& qdisc) { return put(link, qdisc, "add", NLM_F_EXCL); }
+RouteRequest add(const Link& link, const Qdisc& qdisc) {
+  return put(link, qdisc, "add", NLM_F_EXCL);
+}
 
-Request replace(const Link& link, const Qdisc& qdisc) {
+RouteRequest replace(const Link& link, const Qdisc& qdisc) {
   return put(link, qdisc, "replace", NLM_F_REPLACE);
 }
 
-Request remove(const Link& link, const Qdisc& qdisc) {
+RouteRequest remove(const Link& link, const Qdisc& qdisc) {
   Message message(RTM_DELQDISC, NLM_F_ACK, head_of(link, qdisc));
   message.put(TCA_KIND, name(qdisc.kind));
   // EINVAL is one of another handle or kind (tc_get_qdisc() in net/sched/sch_api.c).

@@ -85,13 +85,13 @@ struct Qdisc {
 };
 
 /// Create only: EEXIST where a qdisc is that somebody made.
-Request add(const Link& link, const Qdisc& qdisc);
+RouteRequest add(const Link& link, const Qdisc& qdisc);
 /// Creates it in place of what is there; what has its handle and kind is changed without losing a
 /// packet. EINVAL where what is there has its handle and is of another kind.
-Request replace(const Link& link, const Qdisc& qdisc);
+RouteRequest replace(const Link& link, const Qdisc& qdisc);
 /// Only one with this parent, handle and kind; tolerates that there is none. Its filters and
 /// classes go with it.
-Request remove(const Link& link, const Qdisc& qdisc);
+RouteRequest remove(const Link& link, const Qdisc& qdisc);
 
 /// A qdisc as the kernel showed it.
 struct QdiscState {

@@ -139,7 +139,7 @@ bool has_hook(RouteSocket& pod, const Link& inside) {
 }
 
 // Nothing where the kernel did it, else what it lacks for it.
-std::string lacks(RouteSocket& socket, netlink::Request request, const char* what) {
+std::string lacks(RouteSocket& socket, netlink::RouteRequest request, const char* what) {
   try {
     socket.send(std::move(request));
   } catch (const netlink::Error& e) {

@@ -12,7 +12,7 @@ namespace {
 
 using cni::cat;
 using netlink::Link;
-using netlink::Request;
+using netlink::RouteRequest;
 using netlink::RouteSocket;
 using netlink::tc::Fifo;
 using netlink::tc::Handle;
@@ -88,8 +88,8 @@ bool can_change(const QdiscState& state, const Qdisc& wanted) {
   return there != nullptr && bucket != nullptr && tc::can_become(*there, *bucket);
 }
 
-std::vector<Request> removals(const Link& link) {
-  std::vector<Request> out;
+std::vector<RouteRequest> removals(const Link& link) {
+  std::vector<RouteRequest> out;
   out.push_back(tc::remove(link, {.handle = kOurs, .kind = Tbf{}}));
   out.push_back(tc::remove(link, {.handle = kOurs, .kind = Htb{}}));
   return out;
@@ -113,7 +113,7 @@ bool put_root(RouteSocket& socket, const Link& link, const Qdisc& wanted) {
   return true;
 }
 
-void add_tree(const Link& link, const Plan& plan, bool was_there, std::vector<Request>& out) {
+void add_tree(const Link& link, const Plan& plan, bool was_there, std::vector<RouteRequest>& out) {
   constexpr std::uint32_t kPlenty = 16U << 20;
   for (const HtbClass& one : classes_of(plan)) out.push_back(tc::replace(link, one));
   out.push_back(
@@ -127,13 +127,13 @@ void add_tree(const Link& link, const Plan& plan, bool was_there, std::vector<Re
 }
 
 // In parts: the answers to all of them must fit into the socket's buffer.
-void send_in_parts(RouteSocket& socket, std::vector<Request> requests) {
+void send_in_parts(RouteSocket& socket, std::vector<RouteRequest> requests) {
   constexpr std::size_t kMost = 64;
   for (std::size_t i = 0; i < requests.size(); i += kMost) {
     const auto from = requests.begin() + static_cast<std::ptrdiff_t>(i);
     const auto count = static_cast<std::ptrdiff_t>(std::min(kMost, requests.size() - i));
-    socket.send(
-        std::vector<Request>(std::make_move_iterator(from), std::make_move_iterator(from + count)));
+    socket.send(std::vector<RouteRequest>(std::make_move_iterator(from),
+                                          std::make_move_iterator(from + count)));
   }
 }
 
@@ -221,7 +221,7 @@ bool put(RouteSocket& socket, const Link& link, const Plan& plan) {
   Qdisc root = root_of(plan);
   const bool was_there = put_root(socket, link, root);
   const bool is_tree = std::holds_alternative<Htb>(root.kind);
-  std::vector<Request> requests;
+  std::vector<RouteRequest> requests;
   if (is_tree) add_tree(link, plan, was_there, requests);
   const Qdisc fifo{waiting_place(plan), kFifo, fifo_of(plan)};
   const auto waiting = was_there ? tc::qdisc(socket, link, fifo.parent) : std::nullopt;

@@ -111,9 +111,9 @@ Link ensure_bridge(RouteSocket& host, const Conf& conf, const std::optional<netl
                      [&] { return find_or_create(host, conf, mac); });
 }
 
-std::vector<netlink::Request> port_vlans(const Link& port, const Link& bridge, const Conf& conf,
-                                         bool with_trunk) {
-  std::vector<netlink::Request> out;
+std::vector<netlink::RouteRequest> port_vlans(const Link& port, const Link& bridge,
+                                              const Conf& conf, bool with_trunk) {
+  std::vector<netlink::RouteRequest> out;
   const bool trunk = with_trunk && !conf.trunk.empty();
   if (conf.vlan == 0 && !trunk) return out;
   if (!conf.preserve_default_vlan && bridge.default_pvid != 0) {
@@ -145,7 +145,7 @@ Link ensure_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf
   if (!host.find(name)) create_vlan_gateway(host, bridge, conf);
   const Link gateway = host.get(name);
   const auto port = vlan_gateway_port(host, gateway);
-  std::vector<netlink::Request> requests;
+  std::vector<netlink::RouteRequest> requests;
   // Said again each time: who made the pair may have died before it came to this.
   if (port && (port->master == bridge.index || port->master == 0)) {
     plugins::ignore_router_advertisements(*port);

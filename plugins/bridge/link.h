@@ -35,7 +35,8 @@ netlink::Link ensure_gateway(netlink::RouteSocket& host, const netlink::Link& br
                              const Conf& conf, const cni::Result& result);
 
 /// The requests that put a port into the VLANs of the config. with_trunk: also the tagged ones.
-std::vector<netlink::Request> port_vlans(const netlink::Link& port, const netlink::Link& bridge,
-                                         const Conf& conf, bool with_trunk);
+std::vector<netlink::RouteRequest> port_vlans(const netlink::Link& port,
+                                              const netlink::Link& bridge, const Conf& conf,
+                                              bool with_trunk);
 
 }  // namespace bridge

@@ -44,7 +44,7 @@ void restore_port(const Context& context, const Port& port, const Link& bridge) 
   const Conf& conf = context.conf;
   const Link& outside = port.outside;
   plugins::ignore_router_advertisements(outside);
-  std::vector<netlink::Request> requests;
+  std::vector<netlink::RouteRequest> requests;
   if (outside.master != bridge.index) {
     requests.push_back(netlink::set_link(outside, {.master = bridge.index}));
   }

@@ -52,7 +52,7 @@ void restore_bridge(const Context& context, const Link& inside, Result& result) 
   const Link bridge = context.host.get(conf.bridge);
   if (known != nullptr) known->mac = bridge.mac.str();
   if (!conf.is_gateway || conf.vlan != 0 || before == bridge.mac) return;
-  std::vector<netlink::Request> requests;
+  std::vector<netlink::RouteRequest> requests;
   for (const cni::Address& address : result.ips) {
     if (!address.gateway) continue;
     requests.push_back(netlink::correct_neighbour(inside, *address.gateway, bridge.mac));

@@ -68,7 +68,7 @@ void ensure_gateway_addresses(netlink::RouteSocket& host, const netlink::Link& d
     present.push_back(one.cidr);
   }
   const std::vector<cni::Cidr> missing = without(gateways, present);
-  std::vector<netlink::Request> requests;
+  std::vector<netlink::RouteRequest> requests;
   for (const cni::Cidr& other : without(present, gateways)) {  // the gateways are no conflict
     const cni::Cidr* const gateway = in_the_way_of(missing, other);
     if (gateway == nullptr) continue;

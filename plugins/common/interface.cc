@@ -148,7 +148,7 @@ void configure_interface(const PodInterface& interface, const Result& result,
   if (options.probe) refuse_duplicates(interface, addresses);
   std::optional<Neighbours> neighbours;
   if (v6 && options.probe) neighbours.emplace(interface);
-  std::vector<netlink::Request> requests;
+  std::vector<netlink::RouteRequest> requests;
   for (const cni::Address& address : addresses) {
     requests.push_back(netlink::add(
         interface.link, netlink::NewAddress{.cidr = address.cidr,
@@ -175,7 +175,7 @@ void configure_interface(const PodInterface& interface, const Result& result,
 void announce(netlink::RouteSocket& host, const netlink::Link& device,
               const PodInterface& interface, const Result& result) {
   const cni::Phase phase("announce");
-  std::vector<netlink::Request> requests;
+  std::vector<netlink::RouteRequest> requests;
   for (const cni::Address& address : result.ips) {
     requests.push_back(netlink::correct_neighbour(device, address.cidr.ip, interface.link.mac));
   }

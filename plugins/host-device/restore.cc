@@ -114,7 +114,7 @@ void enable_ipv6(const Link& link, const Device& device) {
 void restore(RouteSocket& host, Link link, const Device& device) {
   if (link.name != device.name) require_free_name(host, device.name);
   const LinkChange change = difference(link, device);
-  std::vector<netlink::Request> requests;
+  std::vector<netlink::RouteRequest> requests;
   if (link.up && (change.name || change.mac)) {  // which some drivers refuse of a link that is up
     requests.push_back(netlink::set_link(link, {.up = false}));
     link.up = false;

@@ -29,7 +29,7 @@ Cidr link_local(const netlink::Mac& mac) {
   return {cni::Ip::from_bytes(bytes, sizeof bytes), 64};
 }
 
-netlink::Request address(const Link& outside, const Cidr& cidr) {
+netlink::RouteRequest address(const Link& outside, const Cidr& cidr) {
   auto request = netlink::add(outside, netlink::NewAddress{.cidr = cidr, .no_dad = true});
   request.tolerated = {EEXIST};
   return request;
@@ -46,10 +46,10 @@ void require_route(RouteSocket& host, const Link& outside, const cni::Ip& pod) {
                    path && path->local ? "the node itself has the address" : "");
 }
 
-std::vector<netlink::Request> requests_for(const Link& outside, const Routing& routing,
-                                           const std::string& alias) {
-  std::vector<netlink::Request> out{netlink::without_link_local(outside),
-                                    netlink::set_link(outside, {.up = true, .alias = alias})};
+std::vector<netlink::RouteRequest> requests_for(const Link& outside, const Routing& routing,
+                                                const std::string& alias) {
+  std::vector<netlink::RouteRequest> out{netlink::without_link_local(outside),
+                                         netlink::set_link(outside, {.up = true, .alias = alias})};
   if (routing.has(Family::kIpv6)) out.push_back(address(outside, link_local(outside.mac)));
   for (const Cidr& gateway : routing.gateways) out.push_back(address(outside, gateway));
   for (const auto& route : routing.node) out.push_back(netlink::add(outside, route));

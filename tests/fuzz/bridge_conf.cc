@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     require(vlan.first >= 1 && vlan.first <= vlan.last && vlan.last <= 4094, "a VLAN ID is one");
     require(i == 0 || conf.trunk[i - 1].last < vlan.first, "VLANs are in order");
   }
-  netlink::Request message = netlink::add(netlink::Bridge{conf.bridge, {}, conf.mtu, true});
+  netlink::RouteRequest message = netlink::add(netlink::Bridge{conf.bridge, {}, conf.mtu, true});
   require(!message.operation.empty(), "the bridge can be asked for");
   netlink::add_vlans({.index = 2, .name = "veth0"}, conf.trunk);
   return 0;

@@ -26,7 +26,7 @@ void read_link(const Reply& reply) {
   const Link link = decode_link(reply);
   require(!str(link.oper_state).empty(), "a state has a name");
   if (std::holds_alternative<Tun>(link.data)) return;  // which no request makes
-  const Request again = add(NewLink{.kind = link.kind, .name = "eth0", .data = link.data});
+  const RouteRequest again = add(NewLink{.kind = link.kind, .name = "eth0", .data = link.data});
   require(decode_link(Reply(again.message.bytes())).data == link.data,
           "a link is made as it was read");
 }
@@ -36,7 +36,7 @@ void read_qdisc(const Reply& reply) {
   require(!state.options || tc::name(*state.options) == state.kind,
           "options are those of the kind");
   if (!state.options) return;
-  const Request again = tc::replace(kLink, {state.parent, state.handle, *state.options});
+  const RouteRequest again = tc::replace(kLink, {state.parent, state.handle, *state.options});
   tc::QdiscState made = tc::decode_qdisc(Reply(again.message.bytes()));
   require(made.kind == state.kind && made.options == state.options,
           "a qdisc is made as it was read");
@@ -48,7 +48,7 @@ void read_qdisc(const Reply& reply) {
 void read_class(const Reply& reply) {
   const auto found = tc::decode_htb_class(reply);
   if (!found) return;
-  const Request again = tc::replace(kLink, *found);
+  const RouteRequest again = tc::replace(kLink, *found);
   require(tc::decode_htb_class(Reply(again.message.bytes())) == found,
           "a class is made as it was read");
 }

@@ -137,7 +137,7 @@ void is_asked(View message, const Link& link, const tc::Program& asked) {
 void is_asked(View, const Link&, const tc::FilterGroup&) {}
 
 template <class... Asked>
-Request judged(Request request, const Asked&... asked) {
+RouteRequest judged(RouteRequest request, const Asked&... asked) {
   judge::require(judge::is_well_formed(request.message.bytes(), true), "the form of a request");
   is_asked(request.message.bytes(), asked...);
   return request;
@@ -150,9 +150,9 @@ Request judged(Request request, const Asked&... asked) {
   Result real_##name(__VA_ARGS__) __asm__("__real_" symbol); \
   Result wrap_##name(__VA_ARGS__) __asm__("__wrap_" symbol);
 
-#define ENCODER(name, symbol, Asked)         \
-  HOOK(name, symbol, Request, const Asked&); \
-  Request wrap_##name(const Asked& asked) { return judged(real_##name(asked), asked); }
+#define ENCODER(name, symbol, Asked)              \
+  HOOK(name, symbol, RouteRequest, const Asked&); \
+  RouteRequest wrap_##name(const Asked& asked) { return judged(real_##name(asked), asked); }
 ENCODER(add_bridge, "_ZN7netlink3addERKNS_6BridgeE", Bridge)
 ENCODER(add_veth, "_ZN7netlink3addERKNS_4VethE", Veth)
 ENCODER(add_link, "_ZN7netlink3addERKNS_7NewLinkE", NewLink)
@@ -160,10 +160,10 @@ ENCODER(remove_link, "_ZN7netlink11remove_linkERKNS_4LinkE", Link)
 ENCODER(without_link_local, "_ZN7netlink18without_link_localERKNS_4LinkE", Link)
 ENCODER(path_query, "_ZN7netlink10path_queryERKNS_2IpE", Ip)
 
-#define ENCODER_ON_LINK(name, symbol, Asked)                  \
-  HOOK(name, symbol, Request, const Link&, const Asked&);     \
-  Request wrap_##name(const Link& link, const Asked& asked) { \
-    return judged(real_##name(link, asked), link, asked);     \
+#define ENCODER_ON_LINK(name, symbol, Asked)                       \
+  HOOK(name, symbol, RouteRequest, const Link&, const Asked&);     \
+  RouteRequest wrap_##name(const Link& link, const Asked& asked) { \
+    return judged(real_##name(link, asked), link, asked);          \
   }
 ENCODER_ON_LINK(set_link, "_ZN7netlink8set_linkERKNS_4LinkERKNS_10LinkChangeE", LinkChange)
 ENCODER_ON_LINK(set_port, "_ZN7netlink8set_portERKNS_4LinkERKNS_9PortFlagsE", PortFlags)
@@ -192,10 +192,10 @@ ENCODER_ON_LINK(remove_program, "_ZN7netlink2tc6removeERKNS_4LinkERKNS0_7Program
 ENCODER_ON_LINK(remove_filters, "_ZN7netlink2tc6removeERKNS_4LinkERKNS0_11FilterGroupE",
                 tc::FilterGroup)
 
-HOOK(neighbour, "_ZN7netlink17correct_neighbourERKNS_4LinkERKNS_2IpERKNS_3MacE", Request,
+HOOK(neighbour, "_ZN7netlink17correct_neighbourERKNS_4LinkERKNS_2IpERKNS_3MacE", RouteRequest,
      const Link&, const Ip&, const Mac&)
-Request wrap_neighbour(const Link& link, const Ip& ip, const Mac& mac) {
-  Request out = real_neighbour(link, ip, mac);
+RouteRequest wrap_neighbour(const Link& link, const Ip& ip, const Mac& mac) {
+  RouteRequest out = real_neighbour(link, ip, mac);
   judge::neighbour(out.message.bytes(), link, ip, mac);
   return out;
 }

@@ -32,7 +32,7 @@ inline nlohmann::json shown(const std::string& what) { return parsed("tc -j -s "
 /// Sends all requests at once.
 template <class... Request>
 void send(netlink::RouteSocket& socket, Request... request) {
-  std::vector<netlink::Request> all;
+  std::vector<netlink::RouteRequest> all;
   (all.push_back(std::move(request)), ...);
   socket.send(all);
 }

@@ -28,16 +28,16 @@ namespace {
 const Mac kOne = Mac::parse("02:00:00:00:00:01").value();
 const Mac kTwo = Mac::parse("02:00:00:00:00:02").value();
 
-netlink::Request request(const std::string& kind, const LinkData& data) {
+netlink::RouteRequest request(const std::string& kind, const LinkData& data) {
   return netlink::add(NewLink{.kind = kind, .name = "eth0", .data = data});
 }
 
 // As the kernel shows the link that the request asks for: its messages have the form of requests.
-Link shown(const netlink::Request& request) {
+Link shown(const netlink::RouteRequest& request) {
   return netlink::decode_link(Reply(request.message.bytes()));
 }
 
-netlink::Attributes data_in(const netlink::Request& request) {
+netlink::Attributes data_in(const netlink::RouteRequest& request) {
   return Reply(request.message.bytes())
       .attributes(sizeof(ifinfomsg))
       .nested(IFLA_LINKINFO)

@@ -26,7 +26,7 @@ using netlink::Reply;
 namespace {
 
 // The kernel's messages have the form of the requests, so what encode wrote decode must read.
-Reply reply(const netlink::Request& request) { return Reply(request.message.bytes()); }
+Reply reply(const netlink::RouteRequest& request) { return Reply(request.message.bytes()); }
 
 Link eth0() {
   Link link;

@@ -16,14 +16,14 @@ namespace tc = netlink::tc;
 using netlink::Cidr;
 using netlink::Link;
 using netlink::Reply;
-using netlink::Request;
+using netlink::RouteRequest;
 using Keys = std::vector<tc::Key>;
 
 namespace {
 
 // The kernel's messages have the form of the requests, so what encode wrote decode must read.
-Reply reply(const Request& request) { return Reply(request.message.bytes()); }
-std::optional<tc::FilterState> decoded(const Request& request) {
+Reply reply(const RouteRequest& request) { return Reply(request.message.bytes()); }
+std::optional<tc::FilterState> decoded(const RouteRequest& request) {
   return tc::decode_filter(reply(request));
 }
 
@@ -34,7 +34,7 @@ Keys keys_to(const char* network) {
   return tc::keys_of(Cidr::parse(network).value(), tc::End::kDestination);
 }
 
-unsigned flags(const Request& request) { return reply(request).flags(); }
+unsigned flags(const RouteRequest& request) { return reply(request).flags(); }
 
 constexpr unsigned kCreate = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE;
 

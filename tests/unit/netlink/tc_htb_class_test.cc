@@ -10,17 +10,17 @@
 namespace tc = netlink::tc;
 using netlink::Link;
 using netlink::Reply;
-using netlink::Request;
+using netlink::RouteRequest;
 
 namespace {
 
-Reply reply(const Request& request) { return Reply(request.message.bytes()); }
+Reply reply(const RouteRequest& request) { return Reply(request.message.bytes()); }
 
 const Link kEth0{.index = 7, .name = "eth0"};
 const tc::HtbClass kSmall{tc::kRoot, tc::handle(1, 0x30), 1000, 2000, 300, 400};
 const tc::HtbClass kBig{tc::kRoot, tc::handle(1, 1), 100000000000, 0x100000000, 1, 2};
 
-tc_htb_opt parameters_of(const Request& request) {
+tc_htb_opt parameters_of(const RouteRequest& request) {
   const auto options = reply(request).attributes(sizeof(tcmsg)).nested(TCA_OPTIONS);
   REQUIRE(options.find(TCA_HTB_PARMS).value.size() == sizeof(tc_htb_opt));
   return options.find(TCA_HTB_PARMS).as<tc_htb_opt>();

@@ -13,13 +13,13 @@
 namespace tc = netlink::tc;
 using netlink::Link;
 using netlink::Reply;
-using netlink::Request;
+using netlink::RouteRequest;
 using namespace std::chrono_literals;
 
 namespace {
 
 // The kernel's messages have the form of the requests, so what encode wrote decode must read.
-Reply reply(const Request& request) { return Reply(request.message.bytes()); }
+Reply reply(const RouteRequest& request) { return Reply(request.message.bytes()); }
 
 const Link kEth0{.index = 7, .name = "eth0"};
 const tc::Qdisc kHooks[] = {{tc::kHook, tc::kHookHandle, tc::Ingress{}},
@@ -40,7 +40,7 @@ const tc::Kind kKinds[] = {
 };
 
 /// TCA_OPTIONS; nothing where there is none.
-std::optional<netlink::Attributes> options_of(const Request& request) {
+std::optional<netlink::Attributes> options_of(const RouteRequest& request) {
   const auto found = reply(request).attributes(sizeof(tcmsg)).find(TCA_OPTIONS);
   if (found.type == 0) return std::nullopt;
   return found.nested();
@@ -48,7 +48,7 @@ std::optional<netlink::Attributes> options_of(const Request& request) {
 
 /// A struct that is an option of its own.
 template <class T>
-std::optional<T> option(const Request& request, std::uint16_t wanted) {
+std::optional<T> option(const RouteRequest& request, std::uint16_t wanted) {
   const auto options = options_of(request);
   REQUIRE(options);
   const auto found = options->find(wanted);
@@ -74,7 +74,7 @@ TEST_CASE("every kind is read back as it was asked for") {
 }
 
 TEST_CASE("the flags say whether one may be there already") {
-  const auto flags = [](const Request& request) { return reply(request).flags(); };
+  const auto flags = [](const RouteRequest& request) { return reply(request).flags(); };
   constexpr unsigned kBase = NLM_F_REQUEST | NLM_F_ACK;
   const auto added = add(kEth0, root(tc::Tbf{}));
   CHECK(reply(added).type() == RTM_NEWQDISC);
