@@ -135,6 +135,7 @@ Link decode_link(const Reply& reply) {
   link.up = (head.ifi_flags & IFF_UP) != 0;
   link.loopback = (head.ifi_flags & IFF_LOOPBACK) != 0;
   link.promiscuous = (head.ifi_flags & IFF_PROMISC) != 0;
+  link.all_multicast = (head.ifi_flags & IFF_ALLMULTI) != 0;
   for (const Attribute& one : reply.attributes(sizeof head)) decode_attribute(link, one);
   if (has_parent(link.kind)) {
     link.parent_index = std::exchange(link.peer_index, 0);
@@ -204,6 +205,7 @@ RouteRequest set_link(const Link& link, const LinkChange& change) {
   };
   flag(change.up, IFF_UP);
   flag(change.promiscuous, IFF_PROMISC);
+  flag(change.all_multicast, IFF_ALLMULTI);
   Message message(RTM_SETLINK, NLM_F_ACK, head);
   if (change.name) {
     message.put(IFLA_IFNAME, *change.name);
@@ -214,6 +216,7 @@ RouteRequest set_link(const Link& link, const LinkChange& change) {
   if (change.mac) message.put(IFLA_ADDRESS, change.mac->bytes);
   if (change.alias) message.put(IFLA_IFALIAS, *change.alias);
   if (change.mtu) message.put_u32(IFLA_MTU, *change.mtu);
+  if (change.tx_queue_length) message.put_u32(IFLA_TXQLEN, *change.tx_queue_length);
   if (change.gso_max_size) message.put_u32(IFLA_GSO_MAX_SIZE, *change.gso_max_size);
   if (change.arp_notify) {
     message.nest(IFLA_AF_SPEC, [&] {

@@ -51,7 +51,8 @@ struct Link {
   unsigned gso_max_size = 0;
   bool up = false;
   bool loopback = false;
-  bool promiscuous = false;  ///< somebody set IFF_PROMISC from user space
+  bool promiscuous = false;    ///< somebody set IFF_PROMISC from user space
+  bool all_multicast = false;  ///< the same of IFF_ALLMULTI
   OperState oper_state = OperState::kUnknown;
   int master = 0;      ///< index of the bridge it is a port of; 0 is none
   int peer_index = 0;  ///< veth: index of the other end, in that end's namespace
@@ -121,12 +122,14 @@ struct LinkChange {
   std::optional<std::string> name = {};  ///< of a link that is down; older kernels refuse others
   std::optional<bool> up = {};
   std::optional<bool> promiscuous = {};
+  std::optional<bool> all_multicast = {};
   std::optional<int> master = {};
   std::optional<Mac> mac = {};
   std::optional<std::string> alias = {};
-  std::optional<unsigned> gso_max_size = {};  ///< for connections made from now on
-  std::optional<unsigned> mtu = {};           ///< bytes
-  std::optional<bool> arp_notify = {};        ///< net.ipv4.conf.LINK.arp_notify
+  std::optional<unsigned> gso_max_size = {};          ///< for connections made from now on
+  std::optional<unsigned> mtu = {};                   ///< bytes
+  std::optional<std::uint32_t> tx_queue_length = {};  ///< packets
+  std::optional<bool> arp_notify = {};                ///< net.ipv4.conf.LINK.arp_notify
 };
 /// Of a link without index it is the name that counts: a link that the same send() makes.
 RouteRequest set_link(const Link& link, const LinkChange& change);

@@ -85,6 +85,14 @@ CONFIGS = {
          {"runtimeConfig": {"bandwidth": _LIMITS | {"shapedSubnets": ["fd00::/8"]}}},
          {"runtimeConfig": {"bandwidth": _LIMITS | {"unshapedSubnets": ["fd00::/8"]}}}],
         ifname="lo", chained=True),
+    "tuning": Configs(
+        {"sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1"}},
+        [{"sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1", "net/ipv4/conf/all/log_martians": "1"},
+          "mac": MAC, "promisc": True, "mtu": 1400, "mtuBothEnds": False, "allmulti": True, "txQLen": 500,
+          "dataDir": "/run/none", "runtimeConfig": {"mac": MAC},
+          "args": {"cni": {"sysctl": {"net.ipv4.ip_forward": "0"}, "mac": MAC, "promisc": False, "mtu": 1300,
+                           "allmulti": False, "txQLen": 100}}}],
+        ifname="lo", chained=True),
     "vlan": Configs(
         {"master": "eth1", "vlanId": 100, "ipam": POOL},
         [{"master": "eth1", "linkInContainer": False, "vlanId": 100, "protocol": "802.1ad", "mtu": 1400,

@@ -1,0 +1,175 @@
+#include "plugins/tuning/conf.h"
+
+#include <strings.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "libcni/config/names.h"
+#include "plugins/common/link_keys.h"
+#include "plugins/tuning/sysctls.h"
+
+namespace tuning {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using cni::Reader;
+using nlohmann::json;
+
+constexpr std::int64_t kMostPackets = 0x7fffffff;
+
+// A later one of the same key replaces the value.
+void put(std::vector<Sysctl>& sysctls, Sysctl one) {
+  const auto same = std::find_if(sysctls.begin(), sysctls.end(),
+                                 [&](const Sysctl& other) { return other.key == one.key; });
+  if (same != sysctls.end()) {
+    same->value = std::move(one.value);
+  } else {
+    sysctls.push_back(std::move(one));
+  }
+}
+
+void read_sysctls(const Reader& place, Conf& conf) {
+  if (!place.json().is_object()) place.fail("expected an object of sysctls and their values");
+  for (const auto& [key, value] : place.json().items()) {
+    const Reader one(value, Code::kInvalidConfig, cat(place.path(), "[", json(key).dump(), "]"));
+    if (value.is_null()) continue;
+    if (const std::string why = complaint_about(key); !why.empty()) {
+      one.fail(cat("invalid net sysctl key: ", json(key).dump(), ": ", why));
+    }
+    std::string text = one.as_string();
+    if (text.find('\0') != std::string::npos) one.fail("has a NUL byte");
+    put(conf.sysctls, {key, std::move(text)});
+  }
+}
+
+void read_data_dir(const Reader& place, Conf& conf) {
+  const std::string text = place.as_string();
+  if (text.empty()) return;
+  if (!text.starts_with('/') || text.find('\0') != std::string::npos) {
+    place.fail("expected an absolute path");
+  }
+  conf.data_dir = text;
+}
+
+constexpr cni::Key kSysctl{
+    .name = "sysctl",
+    .description =
+        "settings below `/proc/sys/net` of the pod and their values, which are strings. They are "
+        "set in the config's order. A key has dots or slashes (`net.ipv4.conf.IFNAME.arp_filter`); "
+        "what comes first separates, and the other stands for a dot in a name "
+        "(`net.ipv4.conf.eth0/100.arp_filter`). `IFNAME` is the container interface",
+    .type = cni::Type::kObject,
+    .open = true};
+
+constexpr auto kSysctlKey = cni::custom<read_sysctls>(kSysctl);
+constexpr auto kPromiscKey = cni::key<&Conf::promiscuous>(
+    {.name = "promisc", .description = "true: sets the interface to promiscuous mode"});
+constexpr auto kMtuKey = plugins::mtu_key<Conf>(
+    "MTU in bytes of the interface, and by default of its host veth; 0 leaves it as it is");
+constexpr auto kAllmultiKey =
+    cni::key<&Conf::all_multicast>({.name = "allmulti",
+                                    .description = "sets or clears all-multicast mode",
+                                    .default_text = "absent"});
+constexpr auto kTxQLenKey =
+    cni::key<&Conf::tx_queue_length>({.name = "txQLen",
+                                      .description = "length of the transmit queue in packets",
+                                      .maximum = kMostPackets});
+
+constexpr auto kArgsCni =
+    cni::keys(kSysctlKey, kPromiscKey, kMtuKey, kAllmultiKey, kTxQLenKey,
+              cni::custom<plugins::MacKeys<Conf>::read>(
+                  {.name = "mac",
+                   .description = "MAC address of the interface; overrides all others",
+                   .type = cni::Type::kMac,
+                   .or_empty = true}));
+constexpr auto kArgs = cni::keys(cni::part<kArgsCni>(
+    {.name = "cni",
+     .description = "`sysctl`, `mac`, `promisc`, `mtu`, `allmulti`, `txQLen` as above, which they "
+                    "override; of `sysctl` key by key",
+     .open = true,
+     .folded = true}));
+
+constexpr auto kKeys = cni::keys(
+    kSysctlKey,
+    plugins::mac_key<Conf>("MAC address of the interface. `CNI_ARGS`, `runtimeConfig` and `args` "
+                           "override it, in this order"),
+    kPromiscKey, kMtuKey,
+    cni::key<&Conf::mtu_both_ends>(
+        {.name = "mtuBothEnds",
+         .description = "sets `mtu` on the host veth of the interface, too",
+         .default_text = "true"}),
+    kAllmultiKey, kTxQLenKey,
+    cni::custom<read_data_dir>(
+        {.name = "dataDir",
+         .description = "directory of the files with the earlier settings, for DEL",
+         .default_text = "`/run/cni/tuning`",
+         .pattern = "^/",
+         .expected = "an absolute path",
+         .or_empty = true}),
+    cni::part<plugins::MacKeys<Conf>::kRuntime>({.name = "runtimeConfig", .open = true}),
+    cni::part<kArgs>({.name = "args", .open = true}));
+
+// The keys of "sysctl" as the text has them: in their order, and those that are there twice.
+std::vector<std::string> sysctl_keys_of(const std::string& input) {
+  std::vector<std::string> out;
+  bool is_inside = false;
+  const auto look = [&](int depth, json::parse_event_t event, const json& parsed) {
+    if (event != json::parse_event_t::key) return true;
+    const auto& key = parsed.get_ref<const std::string&>();
+    if (depth == 1) is_inside = ::strcasecmp(key.c_str(), kSysctl.name) == 0;
+    if (depth == 2 && is_inside) out.push_back(key);
+    return true;
+  };
+  const json whole = json::parse(input, look, false);
+  return whole.is_discarded() ? std::vector<std::string>() : out;
+}
+
+// JSON objects have no order and one value a key; a config's text has both.
+void restore_order(const cni::Request& request, Conf& conf) {
+  if (conf.sysctls.size() < 2 && !request.reader()["sysctl"].present()) return;
+  const auto keys = sysctl_keys_of(request.input);
+  for (auto key = keys.begin(); key != keys.end(); ++key) {
+    if (std::find(keys.begin(), key, *key) == key) continue;
+    throw cni::Error(Code::kInvalidConfig,
+                     cat("sysctl: duplicated sysctl keys are not allowed: \"", *key, "\""));
+  }
+  const auto rank = [&](const Sysctl& one) { return std::find(keys.begin(), keys.end(), one.key); };
+  std::stable_sort(conf.sysctls.begin(), conf.sysctls.end(),
+                   [&](const Sysctl& a, const Sysctl& b) { return rank(a) < rank(b); });
+}
+
+}  // namespace
+
+constinit const cni::Manual kManual{
+    .purpose =
+        "changes sysctls and settings of a pod's interface, chained after the plugin that "
+        "created it",
+    .keys = kKeys,
+    .args = plugins::kMacArgs};
+
+bool Conf::changes_link() const {
+  return mac || promiscuous || mtu != 0 || all_multicast || tx_queue_length;
+}
+
+Conf Conf::parse(const cni::Request& request) {
+  Conf conf;
+  conf.mac = plugins::mac_from_args(request.args);
+  cni::read_keys(request.reader(), kKeys, conf);
+  restore_order(request, conf);
+  return conf;
+}
+
+std::string data_dir_of(const cni::Request& request) try {
+  Conf conf;
+  if (const Reader place = request.reader()["dataDir"]; place.present()) {
+    read_data_dir(place, conf);
+  }
+  return conf.data_dir;
+} catch (const cni::Error&) {  // what ADD refused
+  return kDataDir;
+}
+
+}  // namespace tuning

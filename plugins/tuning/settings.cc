@@ -1,0 +1,308 @@
+#include "plugins/tuning/settings.h"
+
+#include <algorithm>
+
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
+#include "libcni/plugin/privileges.h"
+#include "netlink/route/link.h"
+#include "plugins/common/host_veth.h"
+#include "plugins/common/interface.h"
+#include "plugins/tuning/sysctls.h"
+
+namespace tuning {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using netlink::Capability;
+using netlink::Link;
+using netlink::LinkChange;
+using netlink::NetNs;
+using netlink::NetSysctls;
+using netlink::RouteSocket;
+
+// Undo step of ADD.
+struct SetSysctlBack {
+  NetNs ns;
+  Sysctl sysctl;
+  void operator()() const {
+    const NetNs::Entered entered(ns);
+    NetSysctls().write(sysctl.key, sysctl.value);
+  }
+  std::string describe() const { return cat("set net/", sysctl.key, " back"); }
+};
+
+struct SetLinkBack {
+  NetNs ns;
+  Link link;  // by its index
+  LinkChange change;
+  void operator()() const { RouteSocket(ns).send(netlink::set_link(link, change)); }
+  std::string describe() const { return cat("set '", link.name, "' back"); }
+};
+
+Backup empty_backup(Pod& pod) {
+  return {.network = pod.request.network,
+          .container_id = pod.request.container_id,
+          .ifname = pod.request.ifname,
+          .netns = pod.request.netns,
+          .cookie = pod.socket.cookie()};
+}
+
+bool is_of(const Backup& backup, std::uint64_t cookie) {
+  return backup.cookie == 0 || cookie == 0 || backup.cookie == cookie;
+}
+
+// What an earlier ADD of the attachment in the same namespace kept stays: its values are from
+// before any change.
+void keep(Pod& pod, const std::string& data_dir, const std::string& file, Backup now,
+          cni::Undo& undo) {
+  const cni::Dir dir = cni::Dir::create(data_dir);
+  const auto content = dir.read(file);
+  const auto earlier = content ? backup_from(content->content) : std::nullopt;
+  if (earlier && is_of(*earlier, pod.socket.cookie())) {
+    const LinkSettings& first = earlier->link;
+    LinkSettings& link = now.link;
+    if (first.mac) link.mac = first.mac;
+    if (first.promiscuous) link.promiscuous = first.promiscuous;
+    if (first.mtu) link.mtu = first.mtu;
+    if (first.all_multicast) link.all_multicast = first.all_multicast;
+    if (first.tx_queue_length) link.tx_queue_length = first.tx_queue_length;
+    if (first.host_mtu) link.host_mtu = first.host_mtu;
+    std::vector<Sysctl> sysctls = earlier->sysctls;
+    for (Sysctl& one : now.sysctls) {
+      const bool is_kept = std::any_of(sysctls.begin(), sysctls.end(),
+                                       [&](const Sysctl& other) { return other.key == one.key; });
+      if (!is_kept) sysctls.push_back(std::move(one));
+    }
+    now.sysctls = std::move(sysctls);
+  }
+  const std::string text = text_of(now);
+  if (content && content->content == text) return;
+  undo.add(RestoreFile{data_dir, file, content ? std::optional(content->content) : std::nullopt});
+  write_backup(dir, file, text);
+}
+
+// What a setting is; nothing of one that can only be written.
+std::optional<std::string> value_of(const NetSysctls& net, const std::string& key) try {
+  return net.read(key);
+} catch (const netlink::Error& e) {
+  if (e.error() != EACCES && e.error() != EPERM && e.error() != EIO) throw;
+  return std::nullopt;
+}
+
+void set_sysctl(const NetSysctls& net, const Sysctl& one,
+                const std::optional<std::string>& now) try {
+  net.write(one.key, one.value);
+} catch (const netlink::Error& e) {
+  // A read-only /proc/sys with the right value will do.
+  if ((e.error() == EROFS || e.error() == EACCES) && now && same_value(*now, one.value)) return;
+  throw;
+}
+
+LinkSettings settings_of(const Link& link) {
+  return {.mac = link.mac,
+          .promiscuous = link.promiscuous,
+          .mtu = link.mtu,
+          .all_multicast = link.all_multicast,
+          .tx_queue_length = link.tx_queue_length};
+}
+
+LinkSettings wanted_by(const Conf& conf) {
+  LinkSettings out{.mac = conf.mac,
+                   .all_multicast = conf.all_multicast,
+                   .tx_queue_length = conf.tx_queue_length};
+  if (conf.promiscuous) out.promiscuous = true;
+  if (conf.mtu != 0) out.mtu = conf.mtu;
+  return out;
+}
+
+// What of all the settings is wanted.
+LinkSettings those_of(const LinkSettings& wanted, LinkSettings all) {
+  if (!wanted.mac) all.mac.reset();
+  if (!wanted.promiscuous) all.promiscuous.reset();
+  if (!wanted.mtu) all.mtu.reset();
+  if (!wanted.all_multicast) all.all_multicast.reset();
+  if (!wanted.tx_queue_length) all.tx_queue_length.reset();
+  return all;
+}
+
+LinkChange change_to(const LinkSettings& wanted, const Link& link) {
+  LinkChange out;
+  if (wanted.mac && *wanted.mac != link.mac) {
+    out.mac = wanted.mac;
+  }
+  if (wanted.promiscuous != link.promiscuous) out.promiscuous = wanted.promiscuous;
+  if (wanted.mtu != link.mtu) out.mtu = wanted.mtu;
+  if (wanted.all_multicast != link.all_multicast) out.all_multicast = wanted.all_multicast;
+  if (wanted.tx_queue_length != link.tx_queue_length) out.tx_queue_length = wanted.tx_queue_length;
+  return out;
+}
+
+bool is_empty(const LinkChange& change) {
+  return !change.mac && !change.promiscuous && !change.mtu && !change.all_multicast &&
+         !change.tx_queue_length;
+}
+
+void apply(RouteSocket& socket, const NetNs& ns, const Link& link, const LinkSettings& wanted,
+           cni::Undo* undo) {
+  const LinkChange change = change_to(wanted, link);
+  if (is_empty(change)) return;
+  if (undo) {
+    LinkChange back = change_to(those_of(wanted, settings_of(link)), Link{});
+    undo->add(SetLinkBack{ns, link, back});
+  }
+  socket.send(netlink::set_link(link, change));
+}
+
+void restore_sysctls(const NetNs& ns, const Backup& backup) {
+  if (backup.sysctls.empty()) return;
+  const NetNs::Entered entered(ns);
+  const NetSysctls net;
+  for (auto one = backup.sysctls.rbegin(); one != backup.sysctls.rend(); ++one) {
+    cni::noting_failure("restore", [&] {
+      if (net.has(one->key)) net.write(one->key, one->value);
+    });
+  }
+}
+
+void restore_link(const cni::Request& request, const NetNs& ns, RouteSocket& pod,
+                  const Backup& backup) {
+  if (backup.link == LinkSettings{}) return;
+  const auto link = pod.find(request.ifname);
+  if (!link) return;
+  RouteSocket host;
+  const auto veth =
+      backup.link.host_mtu ? plugins::host_veth_of(host, request, ns, *link) : std::nullopt;
+  apply(pod, ns, *link, backup.link, nullptr);
+  if (veth) apply(host, NetNs::current(), *veth, {.mtu = backup.link.host_mtu}, nullptr);
+}
+
+void restore_backup(const cni::Request& request, const Backup& backup) {
+  const auto ns = NetNs::find(request.netns);
+  if (!ns) return;
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  RouteSocket pod(*ns);
+  if (!is_of(backup, pod.cookie())) return;  // another pod has the path now
+  cni::noting_failure("restore", [&] { restore_link(request, *ns, pod, backup); });
+  restore_sysctls(*ns, backup);
+}
+
+[[noreturn]] void complain(std::string_view what, const std::string& wanted,
+                           const std::string& now) {
+  throw cni::Error(Code::kInternal, cat("Error: Tuning configured value of ", what, " is ", wanted,
+                                        ", current value is ", now));
+}
+
+template <class T>
+void require_same(const char* what, const std::optional<T>& wanted, const T& now) {
+  if (wanted && *wanted != now) complain(what, cat(*wanted), cat(now));
+}
+
+NetNs open_with_rights(const cni::Request& request) {
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  return cni::open_netns(request);
+}
+
+// Whoever knew the old MAC address learns.
+void announce(Pod& pod, const Link& before, const Link& veth, const cni::Result& result) {
+  const Link now = pod.interface();
+  if (now.mac == before.mac) return;
+  const auto master = veth.master == 0 ? std::nullopt : pod.host->find(veth.master);
+  pod.socket.send(netlink::set_link(now, {.arp_notify = true}));
+  plugins::announce(*pod.host, master.value_or(veth), {pod.socket, pod.ns, now}, result);
+}
+
+}  // namespace
+
+Pod::Pod(const cni::Request& of) : request(of), ns(open_with_rights(of)), socket(ns) {}
+
+Link Pod::interface() {
+  auto link = socket.find(request.ifname);
+  if (link) return *std::move(link);
+  throw cni::Error(Code::kInternal, cat("failed to get \"", request.ifname, "\": Link not found"),
+                   "the pod has no interface of this name: tuning is chained after the plugin that "
+                   "creates it");
+}
+
+std::optional<Link> Pod::host_veth(const Link& inside) {
+  if (inside.kind != "veth") return std::nullopt;
+  if (!host) host.emplace();
+  return plugins::host_veth_of(*host, request, ns, inside);
+}
+
+void set_sysctls(Pod& pod, const Conf& conf, cni::Undo& undo) {
+  if (conf.sysctls.empty()) return;
+  const cni::Phase phase("sysctls");
+  std::vector<std::pair<Sysctl, std::optional<std::string>>> changes;
+  Backup backup = empty_backup(pod);
+  const NetNs::Entered entered(pod.ns);
+  const NetSysctls net;
+  for (Sysctl& one : resolve(net, conf.sysctls, pod.request.ifname)) {
+    auto now = value_of(net, one.key);
+    if (now) backup.sysctls.push_back({one.key, *now});
+    changes.emplace_back(std::move(one), std::move(now));
+  }
+  keep(pod, conf.data_dir, backup_files_of(pod.request).sysctls, std::move(backup), undo);
+  for (const auto& [sysctl, now] : changes) {
+    if (now) undo.add(SetSysctlBack{pod.ns, {sysctl.key, *now}});
+    set_sysctl(net, sysctl, now);
+  }
+}
+
+void set_link(Pod& pod, const Conf& conf, const cni::Result& result, cni::Undo& undo) {
+  if (!conf.changes_link()) return;
+  const cni::Phase phase("link");
+  const Link link = pod.interface();
+  const bool both_ends = conf.mtu != 0 && conf.mtu_both_ends;
+  const auto veth = both_ends || conf.mac ? pod.host_veth(link) : std::nullopt;
+  const LinkSettings wanted = wanted_by(conf);
+  Backup backup = empty_backup(pod);
+  backup.link = those_of(wanted, settings_of(link));
+  if (veth && both_ends) backup.link.host_mtu = veth->mtu;
+  keep(pod, conf.data_dir, backup_files_of(pod.request).link, std::move(backup), undo);
+  apply(pod.socket, pod.ns, link, wanted, &undo);
+  if (veth && both_ends) apply(*pod.host, NetNs::current(), *veth, {.mtu = conf.mtu}, &undo);
+  if (veth) announce(pod, link, *veth, result);
+}
+
+void check_sysctls(Pod& pod, const Conf& conf) {
+  if (conf.sysctls.empty()) return;
+  const NetNs::Entered entered(pod.ns);
+  const NetSysctls net;
+  for (const Sysctl& one : resolve(net, conf.sysctls, pod.request.ifname)) {
+    const auto now = value_of(net, one.key);
+    if (now && !same_value(*now, one.value)) {
+      complain(cat("/proc/sys/net/", one.key), one.value, *now);
+    }
+  }
+}
+
+void check_link(Pod& pod, const Conf& conf) {
+  const Link link = pod.interface();
+  const LinkSettings wanted = wanted_by(conf);
+  if (wanted.mac && *wanted.mac != link.mac) complain("mac", wanted.mac->str(), link.mac.str());
+  if (wanted.promiscuous && !link.promiscuous) complain("promisc", "true", "false");
+  require_same("mtu", wanted.mtu, link.mtu);
+  if (wanted.all_multicast && *wanted.all_multicast != link.all_multicast) {
+    complain("allmulti", link.all_multicast ? "false" : "true",
+             link.all_multicast ? "true" : "false");
+  }
+  require_same("txQLen", wanted.tx_queue_length, link.tx_queue_length);
+  const auto veth = conf.mtu != 0 && conf.mtu_both_ends ? pod.host_veth(link) : std::nullopt;
+  if (veth) require_same("mtu of the host veth", wanted.mtu, veth->mtu);
+}
+
+void restore(const cni::Request& request, const std::string& data_dir) {
+  const auto dir = cni::Dir::open(data_dir);
+  if (!dir) return;
+  const BackupFiles files = backup_files_of(request);
+  for (const std::string& file : {files.link, files.sysctls}) {
+    if (!dir->has(file)) continue;
+    if (const auto backup = read_backup(*dir, file)) restore_backup(request, *backup);
+    RestoreFile{data_dir, file, std::nullopt}();
+  }
+}
+
+}  // namespace tuning

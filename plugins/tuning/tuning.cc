@@ -1,0 +1,117 @@
+#include <algorithm>
+
+#include "libcni/common/error.h"
+#include "libcni/common/undo.h"
+#include "libcni/config/result.h"
+#include "libcni/plugin/plugin.h"
+#include "libcni/plugin/privileges.h"
+#include "libcni/plugin/repair.h"
+#include "plugins/tuning/allowlist.h"
+#include "plugins/tuning/settings.h"
+
+namespace tuning {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using netlink::Capability;
+
+cni::Result require_prev_result(const cni::Request& request) {
+  auto result = request.prev_result();
+  if (result) return *std::move(result);
+  throw cni::Error(Code::kInvalidConfig, "Required prevResult missing",
+                   "must be called as a chained plugin, after the one that creates the interface");
+}
+
+// With the interface's new MAC address.
+cni::Result changed(cni::Result result, const std::string& ifname, const Conf& conf) {
+  if (!conf.mac) return result;
+  for (cni::Interface& one : result.interfaces) {
+    if (one.name == ifname && !one.sandbox.empty()) one.mac = conf.mac->str();
+  }
+  return result;
+}
+
+// Changes sysctls and settings of the pod's interface. All of the input is checked before.
+cni::Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = Conf::parse(request);
+  require_allowed(conf.sysctls);
+  cni::Result result = require_prev_result(request);
+  Pod pod(request);
+  set_sysctls(pod, conf, undo);
+  set_link(pod, conf, result, undo);
+  return changed(std::move(result), request.ifname, conf);
+}
+
+void del(const cni::Request& request) { restore(request, data_dir_of(request)); }
+
+void check(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  require_prev_result(request);
+  Pod pod(request);
+  check_sysctls(pod, conf);
+  check_link(pod, conf);
+}
+
+// Of this network's attachments that are not listed, where the namespace lives on.
+void gc(const cni::Request& request) {
+  const auto valid = request.valid_attachments();
+  const auto dir = cni::Dir::open(data_dir_of(request));
+  if (!valid || !dir) return;
+  cni::BestEffort each;
+  for (const std::string& file : dir->names()) {
+    const auto backup = read_backup(*dir, file);
+    if (!backup || backup->container_id.empty() || backup->network != request.network) continue;
+    const cni::Attachment attachment{backup->container_id, backup->ifname};
+    if (std::find(valid->begin(), valid->end(), attachment) != valid->end()) continue;
+    cni::Request of = request;
+    of.container_id = backup->container_id;
+    of.ifname = backup->ifname;
+    of.netns = backup->netns;
+    each(cat("restore by '", file, "'"), [&] { restore(of, dir->path()); });
+  }
+  each.finish();
+}
+
+void status(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  try {
+    require_allowed(conf.sysctls);
+  } catch (const cni::Error& e) {
+    throw cni::Error(Code::kPluginUnavailable, e.what(), e.details());
+  }
+}
+
+void validate(const cni::Request& request) {
+  require_allowed(Conf::parse(request).sysctls);
+  require_prev_result(request);
+}
+
+// Sets again what differs from the config.
+cni::Result repair(const cni::Request& request, cni::Repair& repair) {
+  const Conf conf = Conf::parse(request);
+  require_allowed(conf.sysctls);
+  cni::Result result = require_prev_result(request);
+  Pod pod(request);
+  cni::Undo undo;
+  repair.part([&] { check_sysctls(pod, conf); }, [&] { set_sysctls(pod, conf, undo); });
+  repair.part([&] { check_link(pod, conf); }, [&] { set_link(pod, conf, result, undo); });
+  undo.commit();
+  return changed(std::move(result), request.ifname, conf);
+}
+
+}  // namespace
+
+extern constinit const cni::Plugin kPlugin{.name = "tuning",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .repair = repair};
+
+}  // namespace tuning
