@@ -6,8 +6,8 @@
 #include "libcni/common/phase.h"
 #include "libcni/plugin/privileges.h"
 #include "netlink/route/link.h"
+#include "netlink/route/neighbour.h"
 #include "plugins/common/host_veth.h"
-#include "plugins/common/interface.h"
 #include "plugins/tuning/sysctls.h"
 
 namespace tuning {
@@ -42,7 +42,7 @@ struct SetLinkBack {
   std::string describe() const { return cat("set '", link.name, "' back"); }
 };
 
-Backup empty_backup(Pod& pod) {
+State empty_state(Pod& pod) {
   return {.network = pod.request.network,
           .container_id = pod.request.container_id,
           .ifname = pod.request.ifname,
@@ -50,17 +50,17 @@ Backup empty_backup(Pod& pod) {
           .cookie = pod.socket.cookie()};
 }
 
-bool is_of(const Backup& backup, std::uint64_t cookie) {
-  return backup.cookie == 0 || cookie == 0 || backup.cookie == cookie;
+bool is_of(const State& state, std::uint64_t cookie) {
+  return state.cookie == 0 || cookie == 0 || state.cookie == cookie;
 }
 
 // What an earlier ADD of the attachment in the same namespace kept stays: its values are from
 // before any change.
-void keep(Pod& pod, const std::string& data_dir, const std::string& file, Backup now,
+void keep(Pod& pod, const std::string& data_dir, const std::string& file, State now,
           cni::Undo& undo) {
   const cni::Dir dir = cni::Dir::create(data_dir);
   const auto content = dir.read(file);
-  const auto earlier = content ? backup_from(content->content) : std::nullopt;
+  const auto earlier = content ? state_from(content->content) : std::nullopt;
   if (earlier && is_of(*earlier, pod.socket.cookie())) {
     const LinkSettings& first = earlier->link;
     LinkSettings& link = now.link;
@@ -81,14 +81,20 @@ void keep(Pod& pod, const std::string& data_dir, const std::string& file, Backup
   const std::string text = text_of(now);
   if (content && content->content == text) return;
   undo.add(RestoreFile{data_dir, file, content ? std::optional(content->content) : std::nullopt});
-  write_backup(dir, file, text);
+  write_state(dir, file, text);
+}
+
+// A secret that has not been set cannot be read (ipv6_sysctl_stable_secret() in
+// net/ipv6/addrconf.c).
+bool is_unset_secret(const std::string& key, int error) {
+  return error == EIO && key.ends_with("/stable_secret");
 }
 
 // What a setting is; nothing of one that can only be written.
 std::optional<std::string> value_of(const NetSysctls& net, const std::string& key) try {
   return net.read(key);
 } catch (const netlink::Error& e) {
-  if (e.error() != EACCES && e.error() != EPERM && e.error() != EIO) throw;
+  if (e.error() != EACCES && e.error() != EPERM && !is_unset_secret(key, e.error())) throw;
   return std::nullopt;
 }
 
@@ -128,16 +134,22 @@ LinkSettings those_of(const LinkSettings& wanted, LinkSettings all) {
   return all;
 }
 
-LinkChange change_to(const LinkSettings& wanted, const Link& link) {
-  LinkChange out;
-  if (wanted.mac && *wanted.mac != link.mac) {
-    out.mac = wanted.mac;
-  }
-  if (wanted.promiscuous != link.promiscuous) out.promiscuous = wanted.promiscuous;
-  if (wanted.mtu != link.mtu) out.mtu = wanted.mtu;
-  if (wanted.all_multicast != link.all_multicast) out.all_multicast = wanted.all_multicast;
-  if (wanted.tx_queue_length != link.tx_queue_length) out.tx_queue_length = wanted.tx_queue_length;
-  return out;
+LinkChange change_to(const LinkSettings& wanted) {
+  return {.promiscuous = wanted.promiscuous,
+          .all_multicast = wanted.all_multicast,
+          .mac = wanted.mac,
+          .mtu = wanted.mtu,
+          .tx_queue_length = wanted.tx_queue_length};
+}
+
+// What of the change the link needs.
+LinkChange needed(LinkChange change, const Link& link) {
+  if (change.mac == link.mac) change.mac.reset();
+  if (change.promiscuous == link.promiscuous) change.promiscuous.reset();
+  if (change.mtu == link.mtu) change.mtu.reset();
+  if (change.all_multicast == link.all_multicast) change.all_multicast.reset();
+  if (change.tx_queue_length == link.tx_queue_length) change.tx_queue_length.reset();
+  return change;
 }
 
 bool is_empty(const LinkChange& change) {
@@ -147,46 +159,55 @@ bool is_empty(const LinkChange& change) {
 
 void apply(RouteSocket& socket, const NetNs& ns, const Link& link, const LinkSettings& wanted,
            cni::Undo* undo) {
-  const LinkChange change = change_to(wanted, link);
+  const LinkChange change = needed(change_to(wanted), link);
   if (is_empty(change)) return;
-  if (undo) {
-    LinkChange back = change_to(those_of(wanted, settings_of(link)), Link{});
-    undo->add(SetLinkBack{ns, link, back});
-  }
+  if (undo) undo->add(SetLinkBack{ns, link, change_to(those_of(wanted, settings_of(link)))});
   socket.send(netlink::set_link(link, change));
 }
 
-void restore_sysctls(const NetNs& ns, const Backup& backup) {
-  if (backup.sysctls.empty()) return;
+// What the kernel refuses for good must not hold up DEL for ever: the pod is about to go.
+template <class Fn>
+void noting_refusal(const std::string& what, Fn&& fn) try {
+  std::forward<Fn>(fn)();
+} catch (const netlink::Error& e) {
+  constexpr int kRefusals[] = {EACCES, EBUSY, EINVAL, ENODEV, EOPNOTSUPP, EPERM, ERANGE, EROFS};
+  if (std::find(std::begin(kRefusals), std::end(kRefusals), e.error()) == std::end(kRefusals)) {
+    throw;
+  }
+  cni::note(cat(what, ": ", e.what()));
+}
+
+void restore_sysctls(const NetNs& ns, const State& state) {
+  if (state.sysctls.empty()) return;
   const NetNs::Entered entered(ns);
   const NetSysctls net;
-  for (auto one = backup.sysctls.rbegin(); one != backup.sysctls.rend(); ++one) {
-    cni::noting_failure("restore", [&] {
+  for (auto one = state.sysctls.rbegin(); one != state.sysctls.rend(); ++one) {
+    noting_refusal("restore", [&] {
       if (net.has(one->key)) net.write(one->key, one->value);
     });
   }
 }
 
 void restore_link(const cni::Request& request, const NetNs& ns, RouteSocket& pod,
-                  const Backup& backup) {
-  if (backup.link == LinkSettings{}) return;
+                  const State& state) {
+  if (state.link == LinkSettings{}) return;
   const auto link = pod.find(request.ifname);
   if (!link) return;
   RouteSocket host;
   const auto veth =
-      backup.link.host_mtu ? plugins::host_veth_of(host, request, ns, *link) : std::nullopt;
-  apply(pod, ns, *link, backup.link, nullptr);
-  if (veth) apply(host, NetNs::current(), *veth, {.mtu = backup.link.host_mtu}, nullptr);
+      state.link.host_mtu ? plugins::host_veth_of(host, request, ns, *link) : std::nullopt;
+  apply(pod, ns, *link, state.link, nullptr);
+  if (veth) apply(host, NetNs::current(), *veth, {.mtu = state.link.host_mtu}, nullptr);
 }
 
-void restore_backup(const cni::Request& request, const Backup& backup) {
+void restore_state(const cni::Request& request, const State& state) {
   const auto ns = NetNs::find(request.netns);
   if (!ns) return;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   RouteSocket pod(*ns);
-  if (!is_of(backup, pod.cookie())) return;  // another pod has the path now
-  cni::noting_failure("restore", [&] { restore_link(request, *ns, pod, backup); });
-  restore_sysctls(*ns, backup);
+  if (!is_of(state, pod.cookie())) return;  // another pod has the path now
+  noting_refusal("restore", [&] { restore_link(request, *ns, pod, state); });
+  restore_sysctls(*ns, state);
 }
 
 [[noreturn]] void complain(std::string_view what, const std::string& wanted,
@@ -205,13 +226,18 @@ NetNs open_with_rights(const cni::Request& request) {
   return cni::open_netns(request);
 }
 
-// Whoever knew the old MAC address learns.
-void announce(Pod& pod, const Link& before, const Link& veth, const cni::Result& result) {
-  const Link now = pod.interface();
-  if (now.mac == before.mac) return;
+// The node learns the new MAC address by this, the others of the segment from the kernel, which
+// announces it where arp_notify is set, as interface plugins do (NETDEV_CHANGEADDR in devinet.c).
+void correct_neighbours(Pod& pod, const Link& veth, const LinkSettings& wanted,
+                        const cni::Result& result) {
+  if (!wanted.mac) return;
   const auto master = veth.master == 0 ? std::nullopt : pod.host->find(veth.master);
-  pod.socket.send(netlink::set_link(now, {.arp_notify = true}));
-  plugins::announce(*pod.host, master.value_or(veth), {pod.socket, pod.ns, now}, result);
+  std::vector<netlink::RouteRequest> requests;
+  for (const cni::Address& address : result.ips) {
+    requests.push_back(
+        netlink::correct_neighbour(master.value_or(veth), address.cidr.ip, *wanted.mac));
+  }
+  pod.host->send(std::move(requests));
 }
 
 }  // namespace
@@ -236,15 +262,15 @@ void set_sysctls(Pod& pod, const Conf& conf, cni::Undo& undo) {
   if (conf.sysctls.empty()) return;
   const cni::Phase phase("sysctls");
   std::vector<std::pair<Sysctl, std::optional<std::string>>> changes;
-  Backup backup = empty_backup(pod);
+  State state = empty_state(pod);
   const NetNs::Entered entered(pod.ns);
   const NetSysctls net;
   for (Sysctl& one : resolve(net, conf.sysctls, pod.request.ifname)) {
     auto now = value_of(net, one.key);
-    if (now) backup.sysctls.push_back({one.key, *now});
+    if (now) state.sysctls.push_back({one.key, *now});
     changes.emplace_back(std::move(one), std::move(now));
   }
-  keep(pod, conf.data_dir, backup_files_of(pod.request).sysctls, std::move(backup), undo);
+  keep(pod, conf.data_dir, state_files_of(pod.request).sysctls, std::move(state), undo);
   for (const auto& [sysctl, now] : changes) {
     if (now) undo.add(SetSysctlBack{pod.ns, {sysctl.key, *now}});
     set_sysctl(net, sysctl, now);
@@ -258,13 +284,13 @@ void set_link(Pod& pod, const Conf& conf, const cni::Result& result, cni::Undo& 
   const bool both_ends = conf.mtu != 0 && conf.mtu_both_ends;
   const auto veth = both_ends || conf.mac ? pod.host_veth(link) : std::nullopt;
   const LinkSettings wanted = wanted_by(conf);
-  Backup backup = empty_backup(pod);
-  backup.link = those_of(wanted, settings_of(link));
-  if (veth && both_ends) backup.link.host_mtu = veth->mtu;
-  keep(pod, conf.data_dir, backup_files_of(pod.request).link, std::move(backup), undo);
+  State state = empty_state(pod);
+  state.link = those_of(wanted, settings_of(link));
+  if (veth && both_ends) state.link.host_mtu = veth->mtu;
+  keep(pod, conf.data_dir, state_files_of(pod.request).link, std::move(state), undo);
   apply(pod.socket, pod.ns, link, wanted, &undo);
   if (veth && both_ends) apply(*pod.host, NetNs::current(), *veth, {.mtu = conf.mtu}, &undo);
-  if (veth) announce(pod, link, *veth, result);
+  if (veth) correct_neighbours(pod, *veth, wanted, result);
 }
 
 void check_sysctls(Pod& pod, const Conf& conf) {
@@ -297,12 +323,16 @@ void check_link(Pod& pod, const Conf& conf) {
 void restore(const cni::Request& request, const std::string& data_dir) {
   const auto dir = cni::Dir::open(data_dir);
   if (!dir) return;
-  const BackupFiles files = backup_files_of(request);
+  cni::BestEffort each;
+  const StateFiles files = state_files_of(request);
   for (const std::string& file : {files.link, files.sysctls}) {
     if (!dir->has(file)) continue;
-    if (const auto backup = read_backup(*dir, file)) restore_backup(request, *backup);
-    RestoreFile{data_dir, file, std::nullopt}();
+    each(cat("restore what '", file, "' says"), [&] {
+      if (const auto state = read_state(*dir, file)) restore_state(request, *state);
+      RestoreFile{data_dir, file, std::nullopt}();
+    });
   }
+  each.finish();
 }
 
 }  // namespace tuning

@@ -6,8 +6,8 @@
 #include "libcni/common/undo.h"
 #include "libcni/plugin/request.h"
 #include "netlink/route/socket.h"
-#include "plugins/tuning/backup.h"
 #include "plugins/tuning/conf.h"
+#include "plugins/tuning/state.h"
 
 /// The pod as it is and as the config wants it, and the way from one to the other and back.
 namespace tuning {
@@ -31,15 +31,16 @@ struct Pod {
 /// Sets the sysctls in their order; what they were is in the attachment's file before, and each is
 /// undone. \throws cni::Error; netlink::Error.
 void set_sysctls(Pod& pod, const Conf& conf, cni::Undo& undo);
-/// The same of the interface and its host veth, which learns a new MAC address. result: prevResult.
+/// The same of the interface and its host veth, and the node learns a new MAC address. result:
+/// prevResult.
 void set_link(Pod& pod, const Conf& conf, const cni::Result& result, cni::Undo& undo);
 
 /// \throws cni::Error naming the first sysctl or setting that is another one than the config's.
 void check_sysctls(Pod& pod, const Conf& conf);
 void check_link(Pod& pod, const Conf& conf);
 
-/// Restores what the attachment's files say, and removes them. What cannot be restored is noted on
-/// stderr: the namespace is about to go, or gone.
+/// Restores what the attachment's files say, and removes them. What the kernel refuses is noted on
+/// stderr. \throws cni::Error for other failures; the file stays for the next DEL.
 void restore(const cni::Request& request, const std::string& data_dir);
 
 }  // namespace tuning

@@ -61,14 +61,14 @@ void gc(const cni::Request& request) {
   if (!valid || !dir) return;
   cni::BestEffort each;
   for (const std::string& file : dir->names()) {
-    const auto backup = read_backup(*dir, file);
-    if (!backup || backup->container_id.empty() || backup->network != request.network) continue;
-    const cni::Attachment attachment{backup->container_id, backup->ifname};
+    const auto state = read_state(*dir, file);
+    if (!state || state->container_id.empty() || state->network != request.network) continue;
+    const cni::Attachment attachment{state->container_id, state->ifname};
     if (std::find(valid->begin(), valid->end(), attachment) != valid->end()) continue;
     cni::Request of = request;
-    of.container_id = backup->container_id;
-    of.ifname = backup->ifname;
-    of.netns = backup->netns;
+    of.container_id = state->container_id;
+    of.ifname = state->ifname;
+    of.netns = state->netns;
     each(cat("restore by '", file, "'"), [&] { restore(of, dir->path()); });
   }
   each.finish();

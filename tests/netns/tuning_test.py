@@ -150,6 +150,17 @@ class Tuning(suite.NodeTest):
         self.assertEqual(self.seen(pod, "mv0"), before)
         self.assertEqual(self.files(), [])
 
+    def test_modes_are_taken_back_where_a_later_change_fails(self):
+        pod, host, result = self.pair()
+        before = self.seen(pod)
+        os.makedirs(DATA, exist_ok=True)
+        keys = {key: EVERYTHING[key] for key in SETTINGS}
+        # No answer arrives from the fifth on: what was asked is done, and nobody knows.
+        failed = self.call("ADD", config(**keys), pod, result,
+                           wrap=["strace", "-qq", "-o", "/dev/null", "-e", "inject=recvmsg:error=EAGAIN:when=5+"])
+        self.assertFalse(failed.ok)
+        self.assertEqual(self.seen(pod), before)
+
     def test_failed_second_ADD_leaves_what_the_first_made(self):
         pod, _, result = self.pair()
         first = config(sysctl={"net.ipv4.conf.IFNAME.arp_filter": "1"}, mtu=1300)

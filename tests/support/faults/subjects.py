@@ -25,6 +25,9 @@ PORTS = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"},
          {"hostPort": 53, "containerPort": 53, "protocol": "udp", "hostIP": "127.0.0.1"}]
 LIMITS = {"ingressRate": 8000000, "ingressBurst": 800000, "egressRate": 8000000,
           "egressBurst": 800000}
+TUNING = {"type": "tuning", "mac": "02:00:5e:10:20:30", "mtu": 1400, "promisc": True, "allmulti": True, "txQLen": 77,
+          "sysctl": {"net.ipv4.conf.IFNAME.rp_filter": "2", "net.ipv4.conf.IFNAME.proxy_arp": "1",
+                     "net.ipv6.conf.IFNAME.accept_ra": "0"}}
 TAP = {"type": "tap", "mtu": 1400, "mac": "02:00:5e:10:20:30", "owner": 107, "group": 107, "ipam": IPAM}
 IPVLAN = {"type": "ipvlan", "master": "eth1", "ipam": IPAM}
 MACVLAN = {"type": "macvlan", "master": "eth1", "ipam": IPAM}
@@ -68,6 +71,7 @@ SUBJECTS = {
     "tap": (TAP, None),
     "tap, multiQueue": (TAP | {"multiQueue": True, "ipam": {}}, None),
     "host-device": (HOST_DEVICE, None),
+    "tuning": (TUNING, None),
     "cnitool, all in a chain": (CHAIN, None),
     **{f"chain, in its {name}": (CHAIN, name)
        for name in ("loopback", "bridge", "host-local", "portmap", "bandwidth")},
@@ -118,7 +122,7 @@ class Stage:
             for n in self.pods:
                 give_device("host-device", f"device{n}")
                 run("ip", "-batch", "-", stdin=DEVICE.replace("DEVICE", f"device{n}").replace("N", str(n)))
-        elif self.plugins["type"] in ("portmap", "bandwidth"):
+        elif self.plugins["type"] in ("portmap", "bandwidth", "tuning"):
             self.before = {n: _standing_in(pod, n) for n, pod in self.pods.items()}
 
     @property
@@ -159,7 +163,7 @@ class Stage:
         conf = self.plugins | {"cniVersion": VERSION, "name": "net1"}
         kind = conf["type"]
         conf |= own_of(kind, number)
-        if kind in ("portmap", "bandwidth"):
+        if kind in ("portmap", "bandwidth", "tuning"):
             conf["prevResult"] = self.before[number]
         if number in self.results and verb in ("CHECK", "DEL"):
             conf["prevResult"] = self.results[number]
@@ -184,7 +188,7 @@ class Stage:
     @property
     def works_in_pod(self):
         """Whether there is more in the pod than goes with what is on the node."""
-        if self.is_chain or self.plugins["type"] in ("bandwidth", "loopback"):
+        if self.is_chain or self.plugins["type"] in ("bandwidth", "loopback", "tuning"):
             return True
         return CONFIGS[self.plugins["type"]].kind not in (None, "veth")
 

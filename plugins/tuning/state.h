@@ -26,29 +26,29 @@ struct LinkSettings {
 };
 
 /// One of the files.
-struct Backup {
+struct State {
   std::string network = {}, container_id = {}, ifname = {};  ///< empty in the reference's files
   std::string netns = {};                                    ///< CNI_NETNS
   std::uint64_t cookie = 0;  ///< RouteSocket::cookie() of the pod's namespace; 0: unknown
   LinkSettings link = {};
   std::vector<Sysctl> sysctls = {};  ///< paths below /proc/sys/net, in the order of their change
-  bool operator==(const Backup&) const = default;
+  bool operator==(const State&) const = default;
 };
 
-std::string text_of(const Backup& backup);
+std::string text_of(const State& state);
 /// Nothing for another content.
-std::optional<Backup> backup_from(const std::string& text);
+std::optional<State> state_from(const std::string& text);
 
 /// The names of the files of an attachment.
-struct BackupFiles {
+struct StateFiles {
   std::string link, sysctls;
 };
-BackupFiles backup_files_of(const cni::Request& request);
+StateFiles state_files_of(const cni::Request& request);
 
-/// The backup in the file; nothing where there is none that can be read.
-std::optional<Backup> read_backup(const cni::Dir& dir, const std::string& file);
+/// The state in the file; nothing where there is none that can be read.
+std::optional<State> read_state(const cni::Dir& dir, const std::string& file);
 /// Writes or replaces it.
-void write_backup(const cni::Dir& dir, const std::string& file, const std::string& text);
+void write_state(const cni::Dir& dir, const std::string& file, const std::string& text);
 
 /// Undo step of ADD: the file as it was before.
 struct RestoreFile {

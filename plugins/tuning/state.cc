@@ -1,4 +1,4 @@
-#include "plugins/tuning/backup.h"
+#include "plugins/tuning/state.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -69,25 +69,25 @@ std::vector<Sysctl> sysctls_from(const Reader& place) {
 
 }  // namespace
 
-std::string text_of(const Backup& backup) {
-  json out = json_of(backup.link);
-  json ours{{"network", backup.network},
-            {"containerID", backup.container_id},
-            {"ifname", backup.ifname},
-            {"netns", backup.netns},
-            {"netnsCookie", backup.cookie}};
-  if (backup.link.host_mtu) ours["hostMTU"] = *backup.link.host_mtu;
-  for (const Sysctl& one : backup.sysctls) {
+std::string text_of(const State& state) {
+  json out = json_of(state.link);
+  json ours{{"network", state.network},
+            {"containerID", state.container_id},
+            {"ifname", state.ifname},
+            {"netns", state.netns},
+            {"netnsCookie", state.cookie}};
+  if (state.link.host_mtu) ours["hostMTU"] = *state.link.host_mtu;
+  for (const Sysctl& one : state.sysctls) {
     ours["sysctls"].push_back({{"key", one.key}, {"value", one.value}});
   }
   out[kOurs] = std::move(ours);
   return out.dump(1, ' ', false, json::error_handler_t::replace);
 }
 
-std::optional<Backup> backup_from(const std::string& text) try {
+std::optional<State> state_from(const std::string& text) try {
   const nlohmann::json doc = cni::parse_json(text, "it");
   const Reader root(doc);
-  Backup out{.link = link_from(root)};
+  State out{.link = link_from(root)};
   const Reader ours = root[kOurs];
   if (!ours.present()) return out;
   out.network = ours["network"].as_string();
@@ -101,17 +101,17 @@ std::optional<Backup> backup_from(const std::string& text) try {
   return std::nullopt;
 }
 
-BackupFiles backup_files_of(const cni::Request& request) {
+StateFiles state_files_of(const cni::Request& request) {
   const std::string attachment = cat(request.container_id, "_", request.ifname);
   return {.link = cat(attachment, ".json"), .sysctls = cat(attachment, ".sysctl.json")};
 }
 
-std::optional<Backup> read_backup(const cni::Dir& dir, const std::string& file) {
+std::optional<State> read_state(const cni::Dir& dir, const std::string& file) {
   const auto found = dir.read(file);
-  return found ? backup_from(found->content) : std::nullopt;
+  return found ? state_from(found->content) : std::nullopt;
 }
 
-void write_backup(const cni::Dir& dir, const std::string& file, const std::string& text) {
+void write_state(const cni::Dir& dir, const std::string& file, const std::string& text) {
   const std::string aside = aside_of(file);
   if (!dir.publish(file, text, aside)) dir.replace(file, text, aside);
 }
@@ -120,7 +120,7 @@ void RestoreFile::operator()() const {
   const auto found = cni::Dir::open(dir);
   if (!found) return;
   found->remove(aside_of(file));  // of a process that was killed
-  if (content) return write_backup(*found, file, *content);
+  if (content) return write_state(*found, file, *content);
   found->remove(file);
 }
 
