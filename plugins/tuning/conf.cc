@@ -45,12 +45,14 @@ void read_sysctls(const Reader& place, Conf& conf) {
   }
 }
 
+bool is_absolute(const std::string& path) {
+  return path.starts_with('/') && path.find('\0') == std::string::npos;
+}
+
 void read_data_dir(const Reader& place, Conf& conf) {
   const std::string text = place.as_string();
   if (text.empty()) return;
-  if (!text.starts_with('/') || text.find('\0') != std::string::npos) {
-    place.fail("expected an absolute path");
-  }
+  if (!is_absolute(text)) place.fail("expected an absolute path");
   conf.data_dir = text;
 }
 
@@ -107,6 +109,7 @@ constexpr auto kKeys = cni::keys(
          .description = "directory of the files with the earlier settings, for DEL",
          .default_text = "`/run/cni/tuning`",
          .pattern = "^/",
+         .fits = is_absolute,
          .expected = "an absolute path",
          .or_empty = true}),
     cni::part<plugins::MacKeys<Conf>::kRuntime>({.name = "runtimeConfig", .open = true}),

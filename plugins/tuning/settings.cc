@@ -196,8 +196,11 @@ void restore_link(const cni::Request& request, const NetNs& ns, RouteSocket& pod
   RouteSocket host;
   const auto veth =
       state.link.host_mtu ? plugins::host_veth_of(host, request, ns, *link) : std::nullopt;
-  apply(pod, ns, *link, state.link, nullptr);
-  if (veth) apply(host, NetNs::current(), *veth, {.mtu = state.link.host_mtu}, nullptr);
+  noting_refusal("restore", [&] { apply(pod, ns, *link, state.link, nullptr); });
+  if (!veth) return;
+  noting_refusal("restore", [&] {
+    apply(host, NetNs::current(), *veth, {.mtu = state.link.host_mtu}, nullptr);
+  });
 }
 
 void restore_state(const cni::Request& request, const State& state) {
@@ -206,7 +209,7 @@ void restore_state(const cni::Request& request, const State& state) {
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   RouteSocket pod(*ns);
   if (!is_of(state, pod.cookie())) return;  // another pod has the path now
-  noting_refusal("restore", [&] { restore_link(request, *ns, pod, state); });
+  restore_link(request, *ns, pod, state);
   restore_sysctls(*ns, state);
 }
 
@@ -222,7 +225,11 @@ void require_same(const char* what, const std::optional<T>& wanted, const T& now
 }
 
 NetNs open_with_rights(const cni::Request& request) {
-  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  if (request.command == cni::Command::kCheck) {
+    cni::require_capabilities(request, {Capability::kSysAdmin});
+  } else {
+    cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  }
   return cni::open_netns(request);
 }
 

@@ -107,6 +107,9 @@ ROWS = [
           needs("NS", "NS", "S", "N", "NS", "NS"), "tc qdisc del dev VETH root",
           behind={"isGateway": True, "ipam": IPAM}, qdisc="fq" if mode == "edt" else None)
       for mode in ("ifb", "pod", "edt")),
+    Row("tuning", "tuning", {"mtu": 1400, "sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1"}},
+        needs("NS", "NS", "S", "NS", "NS", "NS"), "ip -n pod1 link set eth0 mtu 1500",
+        behind={"isGateway": True, "ipam": IPAM}),
     Row("tap", "tap", {"owner": 107, "group": 107, "ipam": IPAM}, needs("NS", "NS", "S", "NS", "NS", "NS"), "true"),
 ]
 
