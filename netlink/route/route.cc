@@ -24,7 +24,47 @@ std::vector<int> next_hops(View hops) {
   return out;
 }
 
+// The kernel's own remarks are not for it to read.
+bool is_remark(std::uint16_t type) {
+  return type == RTA_TABLE || type == RTA_CACHEINFO || type == RTA_PAD;
+}
+
+Message message_of(const RouteCopy& copy, std::uint32_t table, unsigned type, unsigned flags) {
+  auto head = read_struct<rtmsg>(copy.payload);
+  head.rtm_flags &= RTNH_F_ONLINK;
+  head.rtm_table = static_cast<unsigned char>(table < 256 ? table : RT_TABLE_UNSPEC);
+  Message message(type, flags | NLM_F_ACK, head);
+  const View rest = View(copy.payload).subspan(std::min(aligned(sizeof head), copy.payload.size()));
+  for (const Attribute& one : Attributes(rest)) {
+    if (!is_remark(one.type)) message.put(one.type, one.value);
+  }
+  message.put_u32(RTA_TABLE, table);
+  return message;
+}
+
+std::string text_of(const LinkRoute& route) {
+  return cat("route ", route.dst.str(), route.gateway ? cat(" via ", route.gateway->str()) : "");
+}
+
 }  // namespace
+
+RouteCopy copy_route(const Reply& reply) {
+  const View payload = reply.payload();
+  return {decode_route(reply), Bytes(payload.begin(), payload.end())};
+}
+
+RouteRequest add(const RouteCopy& copy, std::uint32_t table) {
+  return {cat("add ", text_of(copy.route), " table ", table),
+          message_of(copy, table, RTM_NEWROUTE, NLM_F_CREATE),
+          {EEXIST}};
+}
+
+RouteRequest remove(const RouteCopy& copy) {
+  const std::uint32_t table = copy.route.table;
+  return {cat("remove ", text_of(copy.route), " table ", table),
+          message_of(copy, table, RTM_DELROUTE, 0),
+          {ESRCH}};
+}
 
 LinkRoute decode_route(const Reply& reply) {
   const auto head = reply.fixed<rtmsg>();

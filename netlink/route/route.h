@@ -26,6 +26,18 @@ struct LinkRoute {
 };
 LinkRoute decode_route(const Reply& reply);
 
+/// A route as the kernel showed it, with all it has, to be made again or in another table.
+struct RouteCopy {
+  LinkRoute route;
+  Bytes payload;  ///< rtmsg and attributes
+};
+RouteCopy copy_route(const Reply& reply);
+
+/// Creates it with all it had but its age, in a table. A twin is tolerated.
+RouteRequest add(const RouteCopy& copy, std::uint32_t table);
+/// One that is gone already is tolerated.
+RouteRequest remove(const RouteCopy& copy);
+
 /// Create; the flags and protocol (boot) are those of the reference. EEXIST for a twin.
 RouteRequest add(const Link& link, const LinkRoute& route);
 

@@ -266,13 +266,33 @@ std::vector<LinkAddress> RouteSocket::addresses() {
 }
 
 std::vector<LinkRoute> RouteSocket::routes(Family family) {
+  std::vector<LinkRoute> out;
+  for_each_route(family, [&out](const Reply& reply) { out.push_back(decode_route(reply)); });
+  return out;
+}
+
+std::vector<RouteCopy> RouteSocket::route_copies(Family family) {
+  std::vector<RouteCopy> out;
+  for_each_route(family, [&out](const Reply& reply) { out.push_back(copy_route(reply)); });
+  return out;
+}
+
+void RouteSocket::for_each_route(Family family, const Handler& handler) {
   rtmsg head{};
   head.rtm_family = family == Family::kIpv4 ? AF_INET : AF_INET6;
-  std::vector<LinkRoute> out;
-  dump("list routes", Message(RTM_GETROUTE, 0, head), [&out](const Reply& reply) {
+  dump("list routes", Message(RTM_GETROUTE, 0, head), [&handler](const Reply& reply) {
     if (reply.type() == RTM_NEWROUTE && reply.fixed<rtmsg>().rtm_type == RTN_UNICAST) {
-      out.push_back(decode_route(reply));
+      handler(reply);
     }
+  });
+}
+
+std::vector<Rule> RouteSocket::rules(Family family) {
+  rtmsg head{};  // as long as fib_rule_hdr
+  head.rtm_family = family == Family::kIpv4 ? AF_INET : AF_INET6;
+  std::vector<Rule> out;
+  dump("list rules", Message(RTM_GETRULE, 0, head), [&out](const Reply& reply) {
+    if (reply.type() == RTM_NEWRULE) out.push_back(decode_rule(reply));
   });
   return out;
 }

@@ -13,6 +13,7 @@
 #include "netlink/route/link.h"
 #include "netlink/route/request.h"
 #include "netlink/route/route.h"
+#include "netlink/route/rule.h"
 #include "netlink/types/error.h"
 
 namespace netlink {
@@ -46,6 +47,10 @@ class RouteSocket {
   std::uint64_t cookie() const noexcept;
   /// The unicast routes of all tables; for CHECK.
   std::vector<LinkRoute> routes(Family family);
+  /// The same with all that each has, to be copied.
+  std::vector<RouteCopy> route_copies(Family family);
+  /// The rules of the routing policy.
+  std::vector<Rule> rules(Family family);
   /// Whether packets of others are forwarded at all (net.ipv4.ip_forward,
   /// net.ipv6.conf.all.forwarding); nothing where the kernel cannot tell, as without that family.
   std::optional<bool> forwards(Family family);
@@ -80,6 +85,8 @@ class RouteSocket {
   void dump(const char* operation, Message message, const Handler& handler);
 
  private:
+  /// The unicast routes of all tables.
+  void for_each_route(Family family, const Handler& handler);
   void transmit(std::vector<RouteRequest>& requests);
   /// Receives until the last of the sequence numbers was answered. The first error that its request
   /// does not tolerate.

@@ -132,6 +132,22 @@ void wait_for_dad(const PodInterface& interface, Neighbours* neighbours) {
   }
 }
 
+constexpr std::uint32_t kMain = 254;
+
+// Where a later plugin of the chain may have moved routes of the main table: to tables that a rule
+// leads to from an address of the interface (sbr).
+std::vector<std::uint32_t> tables_of(netlink::RouteSocket& pod, netlink::Family family,
+                                     const std::vector<cni::Address>& addresses) {
+  std::vector<std::uint32_t> out;
+  for (const netlink::Rule& rule : pod.rules(family)) {
+    const bool leads = rule.from && std::any_of(addresses.begin(), addresses.end(), [&](auto& one) {
+                         return rule.from->contains(one.cidr.ip);
+                       });
+    if (leads) out.push_back(rule.table);
+  }
+  return out;
+}
+
 bool same_route(const netlink::LinkRoute& seen, const netlink::LinkRoute& wanted) {
   return seen.dst == wanted.dst.network() && seen.table == wanted.table &&
          (!wanted.gateway || wanted.dst.is_default() || seen.gateway == wanted.gateway);
@@ -240,7 +256,12 @@ void check_interface(const PodInterface& interface, const Result& result) {
                      [v4](const auto& route) { return route.dst.ip.is_v4() == v4; })) {
       continue;
     }
-    const auto routes = interface.pod.routes(family);
+    auto routes = interface.pod.routes(family);
+    const auto moved = tables_of(interface.pod, family, addresses);
+    for (auto& seen : routes) {
+      const bool is_moved = std::find(moved.begin(), moved.end(), seen.table) != moved.end();
+      if (is_moved && seen.link == interface.link.index) seen.table = kMain;
+    }
     for (const cni::Route& route : result.routes) {
       if (route.dst.ip.is_v4() != v4) continue;
       const auto wanted = link_route(route, addresses);

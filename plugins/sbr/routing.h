@@ -1,0 +1,54 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libcni/common/undo.h"
+#include "libcni/config/result.h"
+#include "libcni/plugin/request.h"
+#include "netlink/route/socket.h"
+#include "plugins/sbr/record.h"
+
+/// Rules and tables of a pod's network namespace.
+namespace sbr {
+
+/// Says in the kernel that a rule or a route is ours (FRA_PROTOCOL, rtm_protocol): a number that
+/// neither linux/rtnetlink.h nor /etc/iproute2/rt_protos gives away.
+inline constexpr std::uint8_t kProtocol = 67;
+
+/// The pod of a call, and its interface.
+struct Pod {
+  /// \throws cni::Error: kInvalidNetNs; where this process lacks the rights.
+  explicit Pod(const cni::Request& of);
+
+  const cni::Request& request;
+  netlink::NetNs ns;
+  netlink::RouteSocket socket;
+
+  /// \throws cni::Error where there is no interface CNI_IFNAME.
+  netlink::Link interface();
+};
+
+/// The addresses of prevResult that are the interface's: those that no other one is named for.
+/// \throws cni::Error where there is none.
+std::vector<cni::Address> addresses_of(const cni::Request& request, const cni::Result& result);
+
+/// Gives each address a rule. Without table they lead to tables that no rule and no route uses, to
+/// which the interface's routes move from the main table. What is there already stays.
+/// \throws cni::Error; netlink::Error.
+void set_routing(Pod& pod, const std::vector<cni::Address>& addresses,
+                 std::optional<std::uint32_t> table, cni::Undo& undo);
+
+/// \throws cni::Error naming the first rule or route that is missing.
+void check_routing(Pod& pod, const std::vector<cni::Address>& addresses,
+                   std::optional<std::uint32_t> table);
+
+/// Removes what the record says, and brings the routes back to the main table.
+void remove_routing(netlink::RouteSocket& pod, const Record& record);
+
+/// Removes the rules that the reference plugin made for the addresses that the interface has now.
+void remove_reference_rules(netlink::RouteSocket& pod, const std::string& ifname,
+                            std::optional<std::uint32_t> table);
+
+}  // namespace sbr

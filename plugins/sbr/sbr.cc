@@ -1,0 +1,155 @@
+#include <algorithm>
+
+#include "libcni/common/error.h"
+#include "libcni/common/undo.h"
+#include "libcni/config/keys.h"
+#include "libcni/config/result.h"
+#include "libcni/plugin/plugin.h"
+#include "libcni/plugin/privileges.h"
+#include "libcni/plugin/repair.h"
+#include "plugins/sbr/routing.h"
+
+namespace sbr {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using netlink::Capability;
+using netlink::NetNs;
+using netlink::RouteSocket;
+
+struct Conf {
+  std::optional<std::uint32_t> table;
+};
+
+constexpr auto kKeys = cni::keys(cni::key<&Conf::table>(
+    {.name = "table",
+     .description =
+         "number of a routing table that others fill: ADD makes rules that lead to it, and "
+         "moves no routes. Default: tables of their own from 100 on",
+     .minimum = 1}));
+
+constinit const cni::Manual kManual{
+    .purpose =
+        "routes what a pod sends by its source address, chained after the plugin that created "
+        "the interface",
+    .keys = kKeys};
+
+Conf parse(const cni::Request& request) {
+  Conf conf;
+  cni::read_keys(request.reader(), kKeys, conf);
+  return conf;
+}
+
+cni::Result require_prev_result(const cni::Request& request) {
+  auto result = request.prev_result();
+  if (result) return *std::move(result);
+  throw cni::Error(Code::kInvalidConfig, "This plugin must be called as chained plugin",
+                   "prevResult is missing");
+}
+
+// Gives each address of the interface a rule, and its own table with the interface's routes.
+cni::Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = parse(request);
+  cni::Result result = require_prev_result(request);
+  const auto addresses = addresses_of(request, result);
+  Pod pod(request);
+  set_routing(pod, addresses, conf.table, undo);
+  return result;
+}
+
+// What the record says, if the namespace is still the one that ADD saw.
+void remove(const Records& records, const Record& record, const std::string& netns) {
+  if (const auto ns = NetNs::find(netns)) {
+    RouteSocket pod(*ns);
+    if (record.is_of(pod.cookie())) remove_routing(pod, record);
+  }
+  records.remove(record.file_name());
+}
+
+std::optional<std::uint32_t> readable_table(const cni::Request& request) try {
+  return parse(request).table;
+} catch (const cni::Error&) {  // what ADD refused
+  return std::nullopt;
+}
+
+void del(const cni::Request& request) {
+  const auto records = Records::find();
+  const std::string file = file_of(request);
+  if (const auto record = records ? records->read(file) : std::nullopt) {
+    cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+    const auto lock = records->lock();
+    return remove(*records, *record, request.netns);
+  }
+  if (records) records->remove(file);  // one that cannot be read
+  const auto ns = NetNs::find(request.netns);
+  if (!ns) return;
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  RouteSocket pod(*ns);
+  remove_reference_rules(pod, request.ifname, readable_table(request));
+}
+
+void check(const cni::Request& request) {
+  const Conf conf = parse(request);
+  const auto addresses = addresses_of(request, require_prev_result(request));
+  cni::require_capabilities(request, {Capability::kSysAdmin});
+  Pod pod(request);
+  check_routing(pod, addresses, conf.table);
+}
+
+// Of this network's attachments that are not listed.
+void gc(const cni::Request& request) {
+  const auto valid = request.valid_attachments();
+  const auto records = Records::find();
+  if (!valid || !records) return;
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  cni::BestEffort each;
+  for (const Record& record : records->all()) {
+    const cni::Attachment attachment{record.container_id, record.ifname};
+    const bool is_valid = std::find(valid->begin(), valid->end(), attachment) != valid->end();
+    if (record.network != request.network || is_valid) continue;
+    each(cat("remove the rules of '", record.container_id, "'"), [&] {
+      const auto lock = records->lock();
+      remove(*records, record, record.netns);
+    });
+  }
+  each.finish();
+}
+
+void status(const cni::Request& request) {
+  parse(request);
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+}
+
+void validate(const cni::Request& request) {
+  parse(request);
+  require_prev_result(request);
+}
+
+// Makes the rules and routes that are missing, as ADD does.
+cni::Result repair(const cni::Request& request, cni::Repair& repair) {
+  const Conf conf = parse(request);
+  cni::Result result = require_prev_result(request);
+  const auto addresses = addresses_of(request, result);
+  Pod pod(request);
+  cni::Undo undo;
+  repair.part([&] { check_routing(pod, addresses, conf.table); },
+              [&] { set_routing(pod, addresses, conf.table, undo); });
+  undo.commit();
+  return result;
+}
+
+}  // namespace
+
+extern constinit const cni::Plugin kPlugin{.name = "sbr",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .repair = repair};
+
+}  // namespace sbr

@@ -1,0 +1,303 @@
+#!/usr/bin/env python3
+"""What a pod sends leaves by the interface of its source address: two networks whose gateways drop foreign sources;
+tables of their own, repeated and parallel calls, what DEL leaves; beside the reference plugin.
+"""
+
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.plugin import OURS, REFERENCE, cni, finish_all, start  # noqa: E402
+from support.world import run, wait_for  # noqa: E402
+
+RECORDS = "/run/cni/sbr"
+PROTOCOL = "67"
+
+
+def rows(table):
+    return [(name, tuple(columns)) for name, *columns in table]
+
+
+def config(version="1.1.0", **more):
+    return {"cniVersion": version, "name": "net1", "type": "sbr"} | more
+
+
+@suite.spread
+class Sbr(suite.NodeTest):
+    def attach(self, pod, ifname, net, name=None):
+        """An interface of the pod in 10.NET.0.0/24 and fd00:NET::/64, whose gateway is the node, and its plugin's
+        result. The main table has a default route by the first one."""
+        host = f"{pod.name[-8:]}-{net}"
+        run("ip", "link", "add", host, "type", "veth", "peer", "name", ifname, "netns", pod.name)
+        self.addCleanup(run, "ip", "link", "del", host, check=False)
+        run("ip", "-batch", "-", stdin=f"link set {host} up\naddr add 10.{net}.0.1/24 dev {host}\n"
+                                       f"addr add fd00:{net}::1/64 dev {host} nodad\n")
+        pod.run("ip", "-batch", "-", stdin=f"link set lo up\nlink set {ifname} up\naddr add 10.{net}.0.2/24 dev {ifname}\n"
+                                           f"addr add fd00:{net}::2/64 dev {ifname} nodad\n"
+                                           f"route add 10.99.0.0/16 via 10.{net}.0.1 dev {ifname} metric {net} mtu 1400\n")
+        # The kernel makes the routes of IPv6 addresses when it has time to.
+        wait_for(lambda: f"fd00:{net}::/64" in pod.run("ip", "-6", "route", "show", "dev", ifname))
+        return {"cniVersion": "1.1.0",
+                "interfaces": [{"name": host}, {"name": ifname, "sandbox": pod.path}],
+                "ips": [{"address": f"10.{net}.0.2/24", "gateway": f"10.{net}.0.1", "interface": 1},
+                        {"address": f"fd00:{net}::2/64", "gateway": f"fd00:{net}::1", "interface": 1}]}
+
+    def two(self):
+        """A pod with eth0, by which the default route leads, and net1."""
+        pod = self.pod()
+        self.attach(pod, "eth0", 51)
+        pod.run("ip", "route", "add", "default", "via", "10.51.0.1")
+        pod.run("ip", "-6", "route", "add", "default", "via", "fd00:51::1")
+        return pod, self.attach(pod, "net1", 52)
+
+    def call(self, verb, conf, pod, result=None, **options):
+        conf = dict(conf)
+        if result is not None:
+            conf["prevResult"] = result
+        return cni("sbr", verb, conf, **({"netns": pod.path, "container": pod.name, "ifname": "net1"} | options))
+
+    def rules(self, pod):
+        found = []
+        for family in ("-4", "-6"):
+            for rule in json.loads(pod.run("ip", "-j", "-N", family, "rule", "show")):
+                if rule["src"] != "all":
+                    found.append((rule["src"], str(rule["table"]), str(rule.get("protocol", "0"))))
+        return found
+
+    def routes(self, pod, table="main"):
+        found = set()
+        for family in ("-4", "-6"):
+            for route in json.loads(pod.run("ip", "-j", family, "route", "show", "table", "all") or "[]"):
+                if table not in ("all", route.get("table", "main")):
+                    continue
+                if route.get("type") in ("multicast", "local", "anycast") or route["dst"].startswith("fe80"):
+                    continue
+                found.add((route["dst"], route.get("gateway"), route["dev"], route.get("prefsrc"),
+                           route.get("metric") if family == "-4" else None, str(route.get("metrics")),
+                           route.get("table") if table == "all" else None))
+        return found
+
+    def everything(self, pod):
+        return self.rules(pod), self.routes(pod), self.routes(pod, "all")
+
+    def records(self):
+        return sorted(set(os.listdir(RECORDS)) - {"lock"}) if os.path.isdir(RECORDS) else []
+
+    def test_routes_move_to_tables_of_their_own_and_DEL_brings_them_back(self):
+        pod, result = self.two()
+        before = self.everything(pod)
+        added = self.call("ADD", config(), pod, result)
+        self.assertTrue(added.ok, added)
+        self.assertEqual({k: v for k, v in added.json.items() if k != "dns"}, result)
+        self.assertEqual(self.rules(pod), [("10.52.0.2", "100", PROTOCOL), ("fd00:52::2", "101", PROTOCOL)])
+        self.assertEqual({route[2] for route in self.routes(pod)}, {"eth0"})
+        moved = self.routes(pod, "100")
+        self.assertIn(("default", "10.52.0.1", "net1", None, None, "None", None), moved)
+        self.assertIn(("10.52.0.0/24", None, "net1", "10.52.0.2", None, "None", None), moved)
+        self.assertIn(("10.99.0.0/16", "10.52.0.1", "net1", None, 52, "[{'mtu': 1400}]", None), moved)
+        self.assertIn("fd00:52::/64", {route[0] for route in self.routes(pod, "101")})
+        self.assertTrue(self.call("CHECK", config(), pod, result).ok)
+        for _ in range(2):
+            self.assertTrue(self.call("DEL", config(), pod).ok)
+            self.assertEqual(self.everything(pod), before)
+        self.assertEqual(self.records(), [])
+
+    def test_each_source_leaves_by_its_own_gateway(self):
+        pod, result = self.two()
+        # Each gateway drops sources that are not of its network, as fabrics with reverse-path filters do.
+        run("nft", "-f", "-", stdin="table inet t { chain c { type filter hook prerouting priority -300; }; }")
+        self.addCleanup(run, "nft", "delete", "table", "inet", "t", check=False)
+        for net in (51, 52):
+            host = f"{pod.name[-8:]}-{net}"
+            run("nft", "add", "rule", "inet", "t", "c", "iifname", host, "ip", "saddr", "!=", f"10.{net}.0.0/24", "drop")
+            run("nft", "add", "rule", "inet", "t", "c", "iifname", host, "ip6", "saddr", f"fd00:{103 - net}::/64", "drop")
+        run("ip", "-batch", "-", stdin="link set lo up\naddr add 192.0.2.1/32 dev lo\naddr add 2001:db8::1/128 dev lo nodad\n")
+        self.addCleanup(run, "ip", "addr", "del", "192.0.2.1/32", "dev", "lo", check=False)
+        self.addCleanup(run, "ip", "addr", "del", "2001:db8::1/128", "dev", "lo", check=False)
+
+        def answers(source, target):
+            return "1 received" in pod.run("ping", "-c1", "-W1", "-I", source, target, check=False)
+        self.assertFalse(answers("10.52.0.2", "192.0.2.1"))
+        self.assertTrue(self.call("ADD", config(), pod, result).ok)
+        for source, target in (("10.51.0.2", "192.0.2.1"), ("10.52.0.2", "192.0.2.1"), ("fd00:51::2", "2001:db8::1"),
+                               ("fd00:52::2", "2001:db8::1"), ("10.52.0.2", "10.52.0.1")):
+            self.assertTrue(answers(source, target), (source, target))
+
+    def test_repeated_ADD_changes_nothing(self):
+        pod, result = self.two()
+        before = self.everything(pod)
+        self.assertTrue(self.call("ADD", config(), pod, result).ok)
+        first = self.everything(pod)
+        self.assertTrue(self.call("ADD", config(), pod, result).ok)
+        self.assertEqual(self.everything(pod), first)
+        self.assertTrue(self.call("DEL", config(), pod, result).ok)
+        self.assertEqual(self.everything(pod), before)
+
+    def test_tables_with_rules_or_routes_are_left_to_others(self):
+        pod, result = self.two()
+        pod.run("ip", "route", "add", "198.51.100.0/24", "dev", "eth0", "table", "100")
+        pod.run("ip", "rule", "add", "from", "10.77.0.1", "lookup", "101")
+        pod.run("ip", "-6", "route", "add", "2001:db8:7::/64", "dev", "eth0", "table", "103")
+        before = self.everything(pod)
+        self.assertTrue(self.call("ADD", config(), pod, result).ok)
+        self.assertEqual([rule[1] for rule in self.rules(pod) if rule[2] == PROTOCOL], ["102", "104"])
+        self.assertTrue(self.call("DEL", config(), pod).ok)
+        self.assertEqual(self.everything(pod), before)
+
+    def test_a_table_of_the_config_gets_rules_alone(self):
+        pod, result = self.two()
+        pod.run("ip", "rule", "add", "from", "10.52.0.2", "lookup", "5001")  # an operator's
+        before = self.everything(pod)
+        for _ in range(2):
+            self.assertTrue(self.call("ADD", config(table=5000), pod, result).ok)
+            self.assertEqual(self.routes(pod, "all"), before[2])
+            self.assertEqual(len([rule for rule in self.rules(pod) if rule[1:] == ("5000", PROTOCOL)]), 2)
+        self.assertTrue(self.call("CHECK", config(table=5000), pod, result).ok)
+        self.assertTrue(self.call("DEL", config(table=5000), pod).ok)
+        self.assertEqual(self.everything(pod), before)
+
+    def test_a_gateway_outside_of_the_subnet_is_reached_over_the_link(self):
+        pod, result = self.two()
+        pod.run("ip", "route", "add", "169.254.1.1", "dev", "net1")
+        pod.run("ip", "route", "add", "10.98.0.0/16", "via", "169.254.1.1", "dev", "net1")
+        before = self.everything(pod)
+        result["ips"] = [{"address": "10.52.0.2/32", "gateway": "169.254.1.1", "interface": 1}]
+        added = self.call("ADD", config(), pod, result)
+        self.assertTrue(added.ok, added)
+        moved = {route[:3] for route in self.routes(pod, "100")}
+        self.assertIn(("default", "169.254.1.1", "net1"), moved)
+        self.assertIn(("10.98.0.0/16", "169.254.1.1", "net1"), moved)
+        self.assertTrue(self.call("CHECK", config(), pod, result).ok)
+        self.assertTrue(self.call("DEL", config(), pod).ok)
+        self.assertEqual(self.everything(pod), before)
+
+    def test_parallel_ADDs_of_one_pod_get_different_tables(self):
+        pod = self.pod()
+        results = {f"net{n}": self.attach(pod, f"net{n}", 60 + n) for n in range(12)}
+        before = self.everything(pod)
+        outcomes = finish_all([start("sbr", "ADD", config(prevResult=result), netns=pod.path, container=pod.name,
+                                     ifname=ifname) for ifname, result in results.items()])
+        self.assertEqual([outcome for outcome in outcomes if not outcome.ok], [])
+        tables = [rule[1] for rule in self.rules(pod)]
+        self.assertEqual(len(set(tables)), 24)
+        for ifname, result in results.items():
+            self.assertTrue(self.call("CHECK", config(), pod, result, ifname=ifname).ok)
+        outcomes = finish_all([start("sbr", "DEL", config(), netns=pod.path, container=pod.name, ifname=ifname)
+                               for ifname in results])
+        self.assertEqual([outcome for outcome in outcomes if not outcome.ok], [])
+        self.assertEqual(self.everything(pod), before)
+
+    def test_CHECK_names_what_is_missing_and_REPAIR_makes_it_again(self):
+        pod, result = self.two()
+        self.assertTrue(self.call("ADD", config(), pod, result).ok)
+        wanted = self.everything(pod)
+        for command, text in ((("ip", "rule", "del", "from", "10.52.0.2"), "no rule from 10.52.0.2"),
+                              (("ip", "route", "del", "default", "table", "100"), "table 100 of 10.52.0.2 has no default route"),
+                              (("ip", "-6", "rule", "del", "from", "fd00:52::2"), "no rule from fd00:52::2")):
+            pod.run(*command)
+            checked = self.call("CHECK", config(), pod, result)
+            self.assertIn(text, checked.json["msg"])
+            repaired = self.call("REPAIR", config(), pod, result)
+            self.assertTrue(repaired.ok, repaired)
+            self.assertTrue(self.call("CHECK", config(), pod, result).ok)
+        self.assertEqual(len(self.rules(pod)), len(wanted[0]))
+
+    def test_DEL_without_namespace_creates_no_file_and_one_that_comes_late_touches_no_other_pod(self):
+        pod, result = self.two()
+        self.assertTrue(self.call("ADD", config(), pod, result).ok)
+        for path in ("", "/run/netns/absent"):
+            self.assertTrue(self.call("DEL", config(), pod, result, netns=path, container="another").ok)
+            self.assertFalse(os.path.exists("/run/netns/absent"))
+        other, theirs = self.two()
+        self.assertTrue(self.call("ADD", config(), other, theirs).ok)
+        before = self.everything(other)
+        late = self.call("DEL", config(), pod, result, netns=other.path)
+        self.assertTrue(late.ok, late)
+        self.assertEqual(self.everything(other), before)
+        self.assertEqual(len(self.records()), 1)
+
+    def test_DEL_removes_the_rules_of_an_interface_that_is_gone(self):
+        pod, result = self.two()
+        self.assertTrue(self.call("ADD", config(), pod, result).ok)
+        pod.run("ip", "link", "del", "net1")
+        self.assertTrue(self.call("DEL", config(), pod).ok)
+        self.assertEqual(self.rules(pod), [])
+
+    def test_GC_removes_what_is_not_listed(self):
+        pods = [self.two() for _ in range(2)]
+        before = self.everything(pods[0][0])
+        for pod, result in pods:
+            self.assertTrue(self.call("ADD", config(), pod, result).ok)
+        valid = [{"containerID": pods[1][0].name, "ifname": "net1"}]
+        self.assertTrue(cni("sbr", "GC", config()).ok)
+        self.assertEqual(len(self.records()), 2)
+        self.assertTrue(cni("sbr", "GC", config() | {"cni.dev/valid-attachments": valid}).ok)
+        self.assertEqual(self.everything(pods[0][0]), before)
+        self.assertEqual(len(self.rules(pods[1][0])), 2)
+        self.assertEqual(len(self.records()), 1)
+
+    @suite.cases(rows([("no prevResult", {"prevResult": None}, 7, "This plugin must be called as chained plugin"),
+                       ("no addresses", {"ips": []}, 999, "No IP addresses supplied on interface: net1"),
+                       ("addresses of another interface", {"other": True}, 999, "No IP addresses supplied"),
+                       ("table 0", {"table": 0}, 7, "table"), ("a table of text", {"table": "100"}, 7, "table"),
+                       ("an interface that is missing", {"gone": True}, 999, "Cannot find network interface net1")]))
+    def bad_input_with(self, row):
+        keys, code, text = row
+        pod, result = self.two()
+        if "ips" in keys:
+            result["ips"] = []
+        if "other" in keys:
+            result["interfaces"][1]["name"] = "eth0"
+        if "gone" in keys:
+            pod.run("ip", "link", "del", "net1")
+        before = self.everything(pod)
+        conf = config(prevResult=result) | {k: v for k, v in keys.items() if k in ("prevResult", "table")}
+        failed = self.call("ADD", conf, pod)
+        self.assertEqual(failed.json["code"], code, failed)
+        self.assertIn(text, failed.json["msg"])
+        self.assertEqual(self.everything(pod), before)
+        self.assertEqual(self.records(), [])
+
+    def test_failed_ADD_leaves_everything_as_it_was(self):
+        pod, result = self.two()
+        before = self.everything(pod)
+        for when in range(8, 40, 3):
+            failed = self.call("ADD", config(), pod, result, wrap=[
+                "strace", "-qq", "-o", "/dev/null", "-e", f"inject=sendmsg:error=ENOBUFS:when={when}"])
+            if not failed.ok:
+                self.assertEqual((when, self.everything(pod)), (when, before))
+                self.assertEqual(self.records(), [])
+            self.assertTrue(self.call("DEL", config(), pod).ok)
+
+    def test_both_plugins_make_the_same(self):
+        if not os.path.exists(f"{REFERENCE}/sbr"):
+            self.skipTest("the reference plugins are not installed")
+        seen = []
+        for directory in (OURS, REFERENCE):
+            pod, result = self.two()
+            added = self.call("ADD", config("1.0.0"), pod, result | {"cniVersion": "1.0.0"}, directory=directory)
+            self.assertTrue(added.ok, added)
+            seen.append(([rule[:2] for rule in self.rules(pod)], self.routes(pod),
+                         # The reference copies routes of IPv6 to tables of IPv4 addresses, too.
+                         {route[:3] for route in self.routes(pod, "100") if ":" not in route[0]},
+                         {route[:3] for route in self.routes(pod, "101")}))
+        self.assertEqual(seen[0], seen[1])
+
+    @suite.cases(rows([("ours", OURS, REFERENCE), ("the reference's", REFERENCE, OURS)]))
+    def rules_are_removed_by_the_other_plugin_that_are(self, row):
+        first, second = row
+        if not os.path.exists(f"{REFERENCE}/sbr"):
+            self.skipTest("the reference plugins are not installed")
+        pod, result = self.two()
+        result["cniVersion"] = "1.0.0"
+        self.assertTrue(self.call("ADD", config("1.0.0"), pod, result, directory=first).ok)
+        self.assertEqual(len(self.rules(pod)), 2)
+        deleted = self.call("DEL", config("1.0.0"), pod, result, directory=second)
+        self.assertTrue(deleted.ok, deleted)
+        self.assertEqual(self.rules(pod), [])
+
+
+if __name__ == "__main__":
+    suite.main(needs=("ping", "nft"))
