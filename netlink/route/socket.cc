@@ -287,12 +287,12 @@ void RouteSocket::for_each_route(Family family, const Handler& handler) {
   });
 }
 
-std::vector<Rule> RouteSocket::rules(Family family) {
+std::vector<PolicyRule> RouteSocket::policy_rules(Family family) {
   rtmsg head{};  // as long as fib_rule_hdr
   head.rtm_family = family == Family::kIpv4 ? AF_INET : AF_INET6;
-  std::vector<Rule> out;
+  std::vector<PolicyRule> out;
   dump("list rules", Message(RTM_GETRULE, 0, head), [&out](const Reply& reply) {
-    if (reply.type() == RTM_NEWRULE) out.push_back(decode_rule(reply));
+    if (reply.type() == RTM_NEWRULE) out.push_back(decode_policy_rule(reply));
   });
   return out;
 }

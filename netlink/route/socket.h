@@ -11,9 +11,9 @@
 #include "netlink/route/address.h"
 #include "netlink/route/bridge_vlan.h"
 #include "netlink/route/link.h"
+#include "netlink/route/policy_rule.h"
 #include "netlink/route/request.h"
 #include "netlink/route/route.h"
-#include "netlink/route/rule.h"
 #include "netlink/types/error.h"
 
 namespace netlink {
@@ -50,7 +50,7 @@ class RouteSocket {
   /// The same with all that each has, to be copied.
   std::vector<RouteCopy> route_copies(Family family);
   /// The rules of the routing policy.
-  std::vector<Rule> rules(Family family);
+  std::vector<PolicyRule> policy_rules(Family family);
   /// Whether packets of others are forwarded at all (net.ipv4.ip_forward,
   /// net.ipv6.conf.all.forwarding); nothing where the kernel cannot tell, as without that family.
   std::optional<bool> forwards(Family family);

@@ -139,7 +139,7 @@ constexpr std::uint32_t kMain = 254;
 std::vector<std::uint32_t> tables_of(netlink::RouteSocket& pod, netlink::Family family,
                                      const std::vector<cni::Address>& addresses) {
   std::vector<std::uint32_t> out;
-  for (const netlink::Rule& rule : pod.rules(family)) {
+  for (const netlink::PolicyRule& rule : pod.policy_rules(family)) {
     const bool leads = rule.from && std::any_of(addresses.begin(), addresses.end(), [&](auto& one) {
                          return rule.from->contains(one.cidr.ip);
                        });

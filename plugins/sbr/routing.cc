@@ -19,10 +19,10 @@ using netlink::Ip;
 using netlink::Link;
 using netlink::LinkRoute;
 using netlink::NetNs;
+using netlink::PolicyRule;
 using netlink::RouteCopy;
 using netlink::RouteRequest;
 using netlink::RouteSocket;
-using netlink::Rule;
 
 constexpr std::uint32_t kMain = 254;
 constexpr std::uint32_t kFirstTable = 100;  // the reference's
@@ -38,10 +38,10 @@ bool is_in(const std::vector<T>& list, const Value& value) {
 }
 
 // Of both families.
-std::vector<Rule> all_rules(RouteSocket& pod) {
-  std::vector<Rule> out;
+std::vector<PolicyRule> all_rules(RouteSocket& pod) {
+  std::vector<PolicyRule> out;
   for (const Family family : netlink::kFamilies) {
-    for (Rule& rule : pod.rules(family)) out.push_back(std::move(rule));
+    for (PolicyRule& rule : pod.policy_rules(family)) out.push_back(std::move(rule));
   }
   return out;
 }
@@ -54,12 +54,12 @@ std::vector<RouteCopy> all_routes(RouteSocket& pod) {
   return out;
 }
 
-bool is_of(const Rule& rule, const Ip& ip) { return rule.is_plain && rule.from == whole(ip); }
+bool is_of(const PolicyRule& rule, const Ip& ip) { return rule.is_plain && rule.from == whole(ip); }
 
 // A rule of the address: to the table, or without one to whichever table.
-std::optional<Rule> rule_of(const std::vector<Rule>& rules, const Ip& ip,
-                            std::optional<std::uint32_t> table) {
-  for (const Rule& rule : rules) {
+std::optional<PolicyRule> rule_of(const std::vector<PolicyRule>& rules, const Ip& ip,
+                                  std::optional<std::uint32_t> table) {
+  for (const PolicyRule& rule : rules) {
     const bool is_wanted = table ? rule.table == *table : rule.protocol == kProtocol;
     if (is_of(rule, ip) && is_wanted) return rule;
   }
@@ -75,18 +75,19 @@ struct Place {
 };
 
 // The table that an earlier ADD of the attachment chose.
-std::optional<std::uint32_t> table_in(const std::optional<Record>& record, const Ip& ip) {
-  if (!record) return std::nullopt;
-  const auto at = std::find(record->addresses.begin(), record->addresses.end(), ip);
-  const auto i = static_cast<std::size_t>(at - record->addresses.begin());
-  return i < record->tables.size() ? std::optional(record->tables[i]) : std::nullopt;
+std::optional<std::uint32_t> table_in(const std::optional<State>& state, const Ip& ip) {
+  if (!state) return std::nullopt;
+  const auto at = std::find(state->addresses.begin(), state->addresses.end(), ip);
+  const auto i = static_cast<std::size_t>(at - state->addresses.begin());
+  return i < state->tables.size() ? std::optional(state->tables[i]) : std::nullopt;
 }
 
-std::vector<Place> places_of(const std::vector<Address>& addresses, const std::vector<Rule>& rules,
+std::vector<Place> places_of(const std::vector<Address>& addresses,
+                             const std::vector<PolicyRule>& rules,
                              const std::vector<RouteCopy>& routes,
-                             const std::optional<Record>& earlier) {
+                             const std::optional<State>& earlier) {
   std::set<std::uint32_t> used;
-  for (const Rule& rule : rules) used.insert(rule.table);
+  for (const PolicyRule& rule : rules) used.insert(rule.table);
   for (const RouteCopy& one : routes) used.insert(one.route.table);
   std::vector<Place> out;
   std::uint32_t next = kFirstTable;
@@ -161,24 +162,24 @@ void fill(std::vector<RouteRequest>& requests, const Link& link, const Place& pl
 }
 
 // Undo steps of ADD.
-struct RestoreRecord {
-  Record record;
+struct RestoreState {
+  State state;
   bool is_new;
   void operator()() const {
-    const Records records = Records::create();
-    is_new ? records.remove(record.file_name()) : records.put(record);
+    const StateDir states = StateDir::create();
+    is_new ? states.remove(state.file_name()) : states.put(state);
   }
-  std::string describe() const { return "restore the record"; }
+  std::string describe() const { return "restore the state"; }
 };
 
 struct RemoveRules {
   NetNs ns;
-  std::vector<Rule> rules;
+  std::vector<PolicyRule> rules;
   void operator()() const {
     RouteSocket pod(ns);
     const auto now = all_rules(pod);
-    for (const Rule& rule : rules) {
-      for (const Rule& seen : now) {
+    for (const PolicyRule& rule : rules) {
+      for (const PolicyRule& seen : now) {
         if (is_of(seen, rule.from->ip) && seen.table == rule.table && seen.protocol == kProtocol) {
           pod.send(netlink::remove(seen));
         }
@@ -211,31 +212,31 @@ struct PutBack {
 };
 
 // Of an earlier ADD of the attachment in the same namespace.
-std::optional<Record> earlier_record(Pod& pod, const Records& records) {
-  auto out = records.read(file_of(pod.request));
+std::optional<State> earlier_state(Pod& pod, const StateDir& states) {
+  auto out = states.read(file_of(pod.request));
   if (out && !out->is_of(pod.socket.cookie())) out.reset();
   return out;
 }
 
-void keep(Pod& pod, const Records& records, const std::optional<Record>& earlier,
+void keep(Pod& pod, const StateDir& states, const std::optional<State>& earlier,
           const std::vector<Place>& places, cni::Undo& undo) {
-  Record record = earlier.value_or(Record{.network = pod.request.network,
-                                          .container_id = pod.request.container_id,
-                                          .ifname = pod.request.ifname,
-                                          .netns = pod.request.netns,
-                                          .cookie = pod.socket.cookie()});
+  State state = earlier.value_or(State{.network = pod.request.network,
+                                       .container_id = pod.request.container_id,
+                                       .ifname = pod.request.ifname,
+                                       .netns = pod.request.netns,
+                                       .cookie = pod.socket.cookie()});
   for (const Place& place : places) {
-    if (is_in(record.addresses, place.address.cidr.ip)) continue;
-    record.addresses.push_back(place.address.cidr.ip);
-    if (place.is_fresh) record.tables.push_back(place.table);
+    if (is_in(state.addresses, place.address.cidr.ip)) continue;
+    state.addresses.push_back(place.address.cidr.ip);
+    if (place.is_fresh) state.tables.push_back(place.table);
   }
-  if (earlier == record) return;
-  undo.add(RestoreRecord{earlier.value_or(record), !earlier});
-  records.put(record);
+  if (earlier == state) return;
+  undo.add(RestoreState{earlier.value_or(state), !earlier});
+  states.put(state);
 }
 
 void add_rules(Pod& pod, const std::vector<Place>& places, cni::Undo& undo) {
-  std::vector<Rule> rules;
+  std::vector<PolicyRule> rules;
   for (const Place& place : places) {
     if (place.has_rule) continue;
     const Ip& ip = place.address.cidr.ip;
@@ -244,7 +245,7 @@ void add_rules(Pod& pod, const std::vector<Place>& places, cni::Undo& undo) {
   }
   if (rules.empty()) return;
   undo.add(RemoveRules{pod.ns, rules});
-  for (const Rule& rule : rules) pod.socket.send(netlink::add(rule));
+  for (const PolicyRule& rule : rules) pod.socket.send(netlink::add(rule));
 }
 
 // The routes are in their tables before the rules lead there, and leave the main table last: no
@@ -314,34 +315,34 @@ std::vector<Address> addresses_of(const cni::Request& request, const cni::Result
 
 void set_routing(Pod& pod, const std::vector<Address>& addresses,
                  std::optional<std::uint32_t> table, cni::Undo& undo) {
-  const Link link = pod.interface();
-  const Records records = Records::create();
-  const auto lock = records.lock();
-  const auto earlier = earlier_record(pod, records);
+  const StateDir states = StateDir::create();
+  const auto lock = states.lock();
+  const auto earlier = earlier_state(pod, states);
   const auto rules = all_rules(pod.socket);
   if (table) {
     std::vector<Place> places;
     for (const Address& one : addresses) {
       places.push_back({one, *table, rule_of(rules, one.cidr.ip, table).has_value()});
     }
-    keep(pod, records, earlier, places, undo);
+    keep(pod, states, earlier, places, undo);
     return add_rules(pod, places, undo);
   }
+  const Link link = pod.interface();
   const auto routes = all_routes(pod.socket);
   const auto places = places_of(addresses, rules, routes, earlier);
-  keep(pod, records, earlier, places, undo);
+  keep(pod, states, earlier, places, undo);
   move_routes(pod, link, addresses, places, routes, undo);
 }
 
 void check_routing(Pod& pod, const std::vector<Address>& addresses,
                    std::optional<std::uint32_t> table) {
-  const Link link = pod.interface();
   const auto rules = all_rules(pod.socket);
-  const auto routes = all_routes(pod.socket);
+  const auto link = table ? std::nullopt : std::optional(pod.interface());
+  const auto routes = table ? std::vector<RouteCopy>() : all_routes(pod.socket);
   for (const Address& one : addresses) {
     auto rule = rule_of(rules, one.cidr.ip, table);
     if (!rule && !table) {  // of the reference plugin
-      const auto found = std::find_if(rules.begin(), rules.end(), [&](const Rule& other) {
+      const auto found = std::find_if(rules.begin(), rules.end(), [&](const PolicyRule& other) {
         return is_of(other, one.cidr.ip) && other.protocol == 0;
       });
       if (found != rules.end()) rule = *found;
@@ -350,20 +351,20 @@ void check_routing(Pod& pod, const std::vector<Address>& addresses,
       complain(
           cat("no rule from ", one.cidr.ip.str(), table ? cat(" lookup ", *table) : std::string()));
     }
-    if (!table) check_table(routes, link, one, rule->table);
+    if (link) check_table(routes, *link, one, rule->table);
   }
 }
 
-void remove_routing(RouteSocket& pod, const Record& record) {
-  for (const Rule& rule : all_rules(pod)) {
+void remove_routing(RouteSocket& pod, const State& state) {
+  for (const PolicyRule& rule : all_rules(pod)) {
     const bool is_ours = rule.is_plain && rule.protocol == kProtocol && rule.from &&
-                         is_in(record.addresses, rule.from->ip);
+                         is_in(state.addresses, rule.from->ip);
     if (is_ours) pod.send(netlink::remove(rule));
   }
-  if (record.tables.empty()) return;
+  if (state.tables.empty()) return;
   auto routes = all_routes(pod);
   std::erase_if(routes,
-                [&](const RouteCopy& one) { return !is_in(record.tables, one.route.table); });
+                [&](const RouteCopy& one) { return !is_in(state.tables, one.route.table); });
   std::stable_partition(routes.begin(), routes.end(),
                         [](const RouteCopy& one) { return !one.route.gateway; });
   std::vector<RouteRequest> requests;
@@ -379,7 +380,7 @@ void remove_reference_rules(RouteSocket& pod, const std::string& ifname,
   const auto link = pod.find(ifname);
   if (!link) return;
   const auto addresses = pod.addresses(*link);
-  for (const Rule& rule : all_rules(pod)) {
+  for (const PolicyRule& rule : all_rules(pod)) {
     const bool is_theirs =
         rule.is_plain && rule.protocol == 0 && rule.from && (!table || rule.table == *table);
     if (!is_theirs) continue;

@@ -8,7 +8,7 @@
 #include "libcni/config/result.h"
 #include "libcni/plugin/request.h"
 #include "netlink/route/socket.h"
-#include "plugins/sbr/record.h"
+#include "plugins/sbr/state.h"
 
 /// Rules and tables of a pod's network namespace.
 namespace sbr {
@@ -44,8 +44,8 @@ void set_routing(Pod& pod, const std::vector<cni::Address>& addresses,
 void check_routing(Pod& pod, const std::vector<cni::Address>& addresses,
                    std::optional<std::uint32_t> table);
 
-/// Removes what the record says, and brings the routes back to the main table.
-void remove_routing(netlink::RouteSocket& pod, const Record& record);
+/// Removes what the state says, and brings the routes back to the main table.
+void remove_routing(netlink::RouteSocket& pod, const State& state);
 
 /// Removes the rules that the reference plugin made for the addresses that the interface has now.
 void remove_reference_rules(netlink::RouteSocket& pod, const std::string& ifname,

@@ -59,13 +59,13 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   return result;
 }
 
-// What the record says, if the namespace is still the one that ADD saw.
-void remove(const Records& records, const Record& record, const std::string& netns) {
+// What the state says, if the namespace is still the one that ADD saw.
+void remove(const StateDir& states, const State& state, const std::string& netns) {
   if (const auto ns = NetNs::find(netns)) {
     RouteSocket pod(*ns);
-    if (record.is_of(pod.cookie())) remove_routing(pod, record);
+    if (state.is_of(pod.cookie())) remove_routing(pod, state);
   }
-  records.remove(record.file_name());
+  states.remove(state.file_name());
 }
 
 std::optional<std::uint32_t> readable_table(const cni::Request& request) try {
@@ -75,14 +75,14 @@ std::optional<std::uint32_t> readable_table(const cni::Request& request) try {
 }
 
 void del(const cni::Request& request) {
-  const auto records = Records::find();
+  const auto states = StateDir::find();
   const std::string file = file_of(request);
-  if (const auto record = records ? records->read(file) : std::nullopt) {
+  if (const auto state = states ? states->read(file) : std::nullopt) {
     cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-    const auto lock = records->lock();
-    return remove(*records, *record, request.netns);
+    const auto lock = states->lock();
+    return remove(*states, *state, request.netns);
   }
-  if (records) records->remove(file);  // one that cannot be read
+  if (states) states->remove(file);  // one that cannot be read
   const auto ns = NetNs::find(request.netns);
   if (!ns) return;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
@@ -101,17 +101,17 @@ void check(const cni::Request& request) {
 // Of this network's attachments that are not listed.
 void gc(const cni::Request& request) {
   const auto valid = request.valid_attachments();
-  const auto records = Records::find();
-  if (!valid || !records) return;
+  const auto states = StateDir::find();
+  if (!valid || !states) return;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   cni::BestEffort each;
-  for (const Record& record : records->all()) {
-    const cni::Attachment attachment{record.container_id, record.ifname};
+  for (const State& state : states->all()) {
+    const cni::Attachment attachment{state.container_id, state.ifname};
     const bool is_valid = std::find(valid->begin(), valid->end(), attachment) != valid->end();
-    if (record.network != request.network || is_valid) continue;
-    each(cat("remove the rules of '", record.container_id, "'"), [&] {
-      const auto lock = records->lock();
-      remove(*records, record, record.netns);
+    if (state.network != request.network || is_valid) continue;
+    each(cat("remove the rules of '", state.container_id, "'"), [&] {
+      const auto lock = states->lock();
+      remove(*states, state, state.netns);
     });
   }
   each.finish();

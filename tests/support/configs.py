@@ -85,6 +85,7 @@ CONFIGS = {
          {"runtimeConfig": {"bandwidth": _LIMITS | {"shapedSubnets": ["fd00::/8"]}}},
          {"runtimeConfig": {"bandwidth": _LIMITS | {"unshapedSubnets": ["fd00::/8"]}}}],
         ifname="lo", chained=True),
+    "sbr": Configs({"table": 5000}, [{"table": 5000}], chained=True),
     "tuning": Configs(
         {"sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1"}},
         [{"sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1", "net/ipv4/conf/all/log_martians": "1"},

@@ -72,6 +72,8 @@ SUBJECTS = {
     "tap, multiQueue": (TAP | {"multiQueue": True, "ipam": {}}, None),
     "host-device": (HOST_DEVICE, None),
     "tuning": (TUNING, None),
+    "sbr": ({"type": "sbr"}, None),
+    "sbr, table": ({"type": "sbr", "table": 5000}, None),
     "cnitool, all in a chain": (CHAIN, None),
     **{f"chain, in its {name}": (CHAIN, name)
        for name in ("loopback", "bridge", "host-local", "portmap", "bandwidth")},
@@ -101,6 +103,17 @@ def _standing_in(pod, number):
                     {"address": f"fd00:1:{number}::5/64", "interface": 1}]}
 
 
+def _with_routes(pod, number, result):
+    """The same with addresses and routes in the pod."""
+    pod.run("ip", "-batch", "-", stdin=f"link set lo up\nlink set eth0 up addrgenmode none\naddr add 10.1.{number}.5/24 dev eth0\n"
+            f"addr add fd00:1:{number}::5/64 dev eth0 nodad\nroute add 10.9.0.0/16 via 10.1.{number}.1 mtu 1400\n")
+    wait_for(lambda: f"fd00:1:{number}::/64" in pod.run("ip", "-6", "route", "show") and "ff00::/8" in pod.run(
+        "ip", "-6", "route", "show", "table", "local"), 20)
+    for one, gateway in zip(result["ips"], (f"10.1.{number}.1", f"fd00:1:{number}::1")):
+        one["gateway"] = gateway
+    return result
+
+
 class Stage:
     """A node with a pod for one subject, and another pod."""
 
@@ -122,8 +135,10 @@ class Stage:
             for n in self.pods:
                 give_device("host-device", f"device{n}")
                 run("ip", "-batch", "-", stdin=DEVICE.replace("DEVICE", f"device{n}").replace("N", str(n)))
-        elif self.plugins["type"] in ("portmap", "bandwidth", "tuning"):
+        elif self.plugins["type"] in ("portmap", "bandwidth", "sbr", "tuning"):
             self.before = {n: _standing_in(pod, n) for n, pod in self.pods.items()}
+        if self.plugins["type"] == "sbr":
+            self.before = {n: _with_routes(pod, n, self.before[n]) for n, pod in self.pods.items()}
 
     @property
     def is_chain(self):
@@ -163,7 +178,7 @@ class Stage:
         conf = self.plugins | {"cniVersion": VERSION, "name": "net1"}
         kind = conf["type"]
         conf |= own_of(kind, number)
-        if kind in ("portmap", "bandwidth", "tuning"):
+        if kind in ("portmap", "bandwidth", "sbr", "tuning"):
             conf["prevResult"] = self.before[number]
         if number in self.results and verb in ("CHECK", "DEL"):
             conf["prevResult"] = self.results[number]
@@ -188,7 +203,7 @@ class Stage:
     @property
     def works_in_pod(self):
         """Whether there is more in the pod than goes with what is on the node."""
-        if self.is_chain or self.plugins["type"] in ("bandwidth", "loopback", "tuning"):
+        if self.is_chain or self.plugins["type"] in ("bandwidth", "loopback", "sbr", "tuning"):
             return True
         return CONFIGS[self.plugins["type"]].kind not in (None, "veth")
 

@@ -9,7 +9,7 @@
 namespace netlink {
 
 /// A rule of the routing policy (ip-rule(8), linux/fib_rules.h) that leads to a table.
-struct Rule {
+struct PolicyRule {
   Family family = Family::kIpv4;
   std::optional<Cidr> from = {};  ///< absent: from anywhere
   std::uint32_t table = 0;
@@ -18,13 +18,13 @@ struct Rule {
   std::uint8_t protocol = 0;  ///< who made it; since Linux 4.17
   /// As the kernel showed it: nothing but `from` selects, and it leads to a table.
   bool is_plain = true;
-  bool operator==(const Rule&) const = default;
+  bool operator==(const PolicyRule&) const = default;
 };
 /// Reads an RTM_NEWRULE.
-Rule decode_rule(const Reply& reply);
+PolicyRule decode_policy_rule(const Reply& reply);
 
-RouteRequest add(const Rule& rule);
+RouteRequest add(const PolicyRule& rule);
 /// One that is gone already is tolerated. A protocol of 0 is any.
-RouteRequest remove(const Rule& rule);
+RouteRequest remove(const PolicyRule& rule);
 
 }  // namespace netlink

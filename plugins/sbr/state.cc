@@ -1,4 +1,4 @@
-#include "plugins/sbr/record.h"
+#include "plugins/sbr/state.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -23,31 +23,31 @@ constexpr std::int64_t kMost64 = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
-std::string Record::file_name() const {
+std::string State::file_name() const {
   return cni::OwnerTag(network, container_id, ifname).prefix();
 }
 
-bool Record::is_of(std::uint64_t pod_cookie) const {
+bool State::is_of(std::uint64_t pod_cookie) const {
   return cookie == 0 || pod_cookie == 0 || cookie == pod_cookie;
 }
 
-std::string text_of(const Record& record) {
+std::string text_of(const State& state) {
   json addresses = json::array();
-  for (const auto& address : record.addresses) addresses.push_back(address.str());
-  const json out{{"network", record.network},   {"containerID", record.container_id},
-                 {"ifname", record.ifname},     {"netns", record.netns},
-                 {"tables", record.tables},     {"addresses", std::move(addresses)},
-                 {"netnsCookie", record.cookie}};
+  for (const auto& address : state.addresses) addresses.push_back(address.str());
+  const json out{{"network", state.network},   {"containerID", state.container_id},
+                 {"ifname", state.ifname},     {"netns", state.netns},
+                 {"tables", state.tables},     {"addresses", std::move(addresses)},
+                 {"netnsCookie", state.cookie}};
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::optional<Record> record_from(const std::string& text) try {
+std::optional<State> state_from(const std::string& text) try {
   const json doc = cni::parse_json(text, "it");
   const Reader root(doc);
-  Record out{.network = root["network"].as_string(),
-             .container_id = root["containerID"].as_string(),
-             .ifname = root["ifname"].as_string(),
-             .netns = root["netns"].as_string()};
+  State out{.network = root["network"].as_string(),
+            .container_id = root["containerID"].as_string(),
+            .ifname = root["ifname"].as_string(),
+            .netns = root["netns"].as_string()};
   out.cookie = static_cast<std::uint64_t>(root["netnsCookie"].as_int(0, kMost64));
   for (const Reader& one : root["addresses"].elements()) out.addresses.push_back(one.as_ip());
   for (const Reader& one : root["tables"].elements()) {
@@ -58,36 +58,36 @@ std::optional<Record> record_from(const std::string& text) try {
   return std::nullopt;
 }
 
-std::optional<Records> Records::find() {
+std::optional<StateDir> StateDir::find() {
   auto dir = cni::Dir::open(kPath);
   if (!dir) return std::nullopt;
-  return Records(std::move(*dir));
+  return StateDir(std::move(*dir));
 }
 
-Records Records::create() { return Records(cni::Dir::create(kPath)); }
+StateDir StateDir::create() { return StateDir(cni::Dir::create(kPath)); }
 
-netlink::Fd Records::lock() const { return cni::take_lock(dir_); }
+netlink::Fd StateDir::lock() const { return cni::take_lock(dir_); }
 
-std::optional<Record> Records::read(const std::string& file) const {
+std::optional<State> StateDir::read(const std::string& file) const {
   const auto found = dir_.read(file);
-  return found ? record_from(found->content) : std::nullopt;
+  return found ? state_from(found->content) : std::nullopt;
 }
 
-std::vector<Record> Records::all() const {
-  std::vector<Record> out;
+std::vector<State> StateDir::all() const {
+  std::vector<State> out;
   for (const std::string& name : dir_.names()) {
-    auto record = read(name);
-    if (record && record->file_name() == name) out.push_back(*std::move(record));
+    auto state = read(name);
+    if (state && state->file_name() == name) out.push_back(*std::move(state));
   }
   return out;
 }
 
-void Records::put(const Record& record) const {
-  const std::string name = record.file_name();
-  if (!dir_.publish(name, text_of(record), kAside)) dir_.replace(name, text_of(record), kAside);
+void StateDir::put(const State& state) const {
+  const std::string name = state.file_name();
+  if (!dir_.publish(name, text_of(state), kAside)) dir_.replace(name, text_of(state), kAside);
 }
 
-void Records::remove(const std::string& file) const {
+void StateDir::remove(const std::string& file) const {
   dir_.remove(file);
   dir_.remove(kAside);  // of a process that was killed
 }

@@ -13,38 +13,38 @@
 /// no other pod that has the path of the namespace by then.
 namespace sbr {
 
-struct Record {
+struct State {
   std::string network, container_id, ifname;
   std::string netns;                        ///< CNI_NETNS
   std::uint64_t cookie = 0;                 ///< RouteSocket::cookie() of it; 0: unknown
   std::vector<netlink::Ip> addresses = {};  ///< that have a rule
   /// Where the routes of each address were moved to; none with `table`.
   std::vector<std::uint32_t> tables = {};
-  bool operator==(const Record&) const = default;
+  bool operator==(const State&) const = default;
 
   std::string file_name() const;
   bool is_of(std::uint64_t pod_cookie) const;
 };
 
-std::string text_of(const Record& record);
+std::string text_of(const State& state);
 /// Nothing for another content.
-std::optional<Record> record_from(const std::string& text);
+std::optional<State> state_from(const std::string& text);
 
 /// The files of all attachments, and a lock.
-class Records {
+class StateDir {
  public:
-  static std::optional<Records> find();
-  static Records create();
+  static std::optional<StateDir> find();
+  static StateDir create();
 
   /// Held while tables are chosen and routes moved. \throws cni::Error(kTryAgainLater).
   netlink::Fd lock() const;
-  std::optional<Record> read(const std::string& file) const;
-  std::vector<Record> all() const;
-  void put(const Record& record) const;
+  std::optional<State> read(const std::string& file) const;
+  std::vector<State> all() const;
+  void put(const State& state) const;
   void remove(const std::string& file) const;
 
  private:
-  explicit Records(cni::Dir dir) : dir_(std::move(dir)) {}
+  explicit StateDir(cni::Dir dir) : dir_(std::move(dir)) {}
   cni::Dir dir_;
 };
 

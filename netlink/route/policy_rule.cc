@@ -1,4 +1,4 @@
-#include "netlink/route/rule.h"
+#include "netlink/route/policy_rule.h"
 
 #include <linux/fib_rules.h>
 #include <linux/rtnetlink.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint16_t kPlain[] = {FRA_SRC, FRA_TABLE, FRA_PRIORITY, FRA_PROTOCOL,
                                     FRA_SUPPRESS_PREFIXLEN};
 
-Message message_of(unsigned type, unsigned flags, const Rule& rule) {
+Message message_of(unsigned type, unsigned flags, const PolicyRule& rule) {
   fib_rule_hdr head{};
   head.family = rule.family == Family::kIpv4 ? AF_INET : AF_INET6;
   head.action = FR_ACT_TO_TBL;
@@ -31,15 +31,16 @@ Message message_of(unsigned type, unsigned flags, const Rule& rule) {
   return message;
 }
 
-std::string text_of(const Rule& rule) {
+std::string text_of(const PolicyRule& rule) {
   return cat("rule from ", rule.from ? rule.from->str() : "all", " lookup ", rule.table);
 }
 
 }  // namespace
 
-Rule decode_rule(const Reply& reply) {
+PolicyRule decode_policy_rule(const Reply& reply) {
   const auto head = reply.fixed<fib_rule_hdr>();
-  Rule out{.family = head.family == AF_INET ? Family::kIpv4 : Family::kIpv6, .table = head.table};
+  PolicyRule out{.family = head.family == AF_INET ? Family::kIpv4 : Family::kIpv6,
+                 .table = head.table};
   out.is_plain = head.action == FR_ACT_TO_TBL && head.tos == 0 && head.dst_len == 0 &&
                  (head.flags & FIB_RULE_INVERT) == 0;
   for (const Attribute& one : reply.attributes(sizeof head)) {
@@ -58,11 +59,11 @@ Rule decode_rule(const Reply& reply) {
   return out;
 }
 
-RouteRequest add(const Rule& rule) {
+RouteRequest add(const PolicyRule& rule) {
   return {cat("add ", text_of(rule)), message_of(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, rule)};
 }
 
-RouteRequest remove(const Rule& rule) {
+RouteRequest remove(const PolicyRule& rule) {
   return {cat("remove ", text_of(rule)), message_of(RTM_DELRULE, 0, rule), {ENOENT, ESRCH}};
 }
 
