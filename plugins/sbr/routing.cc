@@ -41,7 +41,7 @@ bool is_in(const std::vector<T>& list, const Value& value) {
 std::vector<PolicyRule> all_rules(RouteSocket& pod) {
   std::vector<PolicyRule> out;
   for (const Family family : netlink::kFamilies) {
-    for (PolicyRule& rule : pod.policy_rules(family)) out.push_back(std::move(rule));
+    for (const PolicyRule& rule : pod.policy_rules(family)) out.push_back(rule);
   }
   return out;
 }
