@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "netlink/sysctl.h"
 #include "plugins/bridge/link.h"
 #include "plugins/bridge/macspoof.h"
+#include "plugins/common/gateway.h"
 #include "plugins/common/host_veth.h"
 #include "plugins/common/interface.h"
 #include "plugins/common/ip_masq.h"
@@ -39,14 +39,13 @@ void check_vlans(const Context& context, const Link& outside) {
 }
 
 // The pair whose other end puts the gateway of an access VLAN into the bridge.
-void check_vlan_gateway(const Context& context, const Link& gateway) {
+void check_vlan_gateway(const Context& context, const Link& gateway, const Link& bridge) {
   if (!gateway.up) throw differs(cat("'", gateway.name, "' is down"));
-  const auto bridge = context.host.find(context.conf.bridge);
   const auto port = vlan_gateway_port(context.host, gateway);
-  if (!port || !bridge) return;
+  if (!port) return;
   if (port->master == 0) {
     throw differs(cat("'", port->name, "', the other end of '", gateway.name,
-                      "', is not a port of bridge '", bridge->name, "'"));
+                      "', is not a port of bridge '", bridge.name, "'"));
   }
   if (!port->up) throw differs(cat("bridge port '", port->name, "' is down"));
 }
@@ -76,12 +75,12 @@ Link find_outside(const Context& context, const Link& inside) {
 }
 
 // A port of the bridge with the flags of the config.
-void check_port(const Context& context, const cni::Result& result, const Port& port) {
+void check_port(const Context& context, const cni::Result& result, const Port& port,
+                const Link& bridge) {
   const Link& outside = port.outside;
   plugins::require_mac(plugins::entry_of(result, outside.name), outside);
-  const auto bridge = context.host.find(context.conf.bridge);
-  if (!bridge || outside.master != bridge->index) {
-    throw differs(cat("'", outside.name, "' is not a port of bridge '", context.conf.bridge, "'"));
+  if (outside.master != bridge.index) {
+    throw differs(cat("'", outside.name, "' is not a port of bridge '", bridge.name, "'"));
   }
   if (!outside.up) throw differs(cat("bridge port '", outside.name, "' is down"));
   if (outside.hairpin != context.conf.hairpin_mode) {
@@ -97,42 +96,43 @@ Link find_inside(const Context& context, const cni::Result& result) {
   return plugins::find_interface(context.pod, context.request, result, "veth");
 }
 
-void check_gateway(const Context& context, const cni::Result& result) {
+void check_gateway(const Context& context, const cni::Result& result, const Link& bridge) {
   const Conf& conf = context.conf;
   if (!conf.is_gateway) return;
-  const std::string name = conf.vlan != 0 ? conf.vlan_gateway() : conf.bridge;
-  const auto device = context.host.find(name);
-  if (!device) throw differs(cat("Interface name ", name, " not found"));
-  if (conf.vlan != 0) check_vlan_gateway(context, *device);
-  const auto addresses = context.host.addresses(*device);
+  Link device = bridge;
+  if (conf.vlan != 0) {
+    const auto gateway = context.host.find(conf.vlan_gateway());
+    if (!gateway) throw differs(cat("Interface name ", conf.vlan_gateway(), " not found"));
+    check_vlan_gateway(context, *gateway, bridge);
+    device = *gateway;
+  }
+  const auto addresses = context.host.addresses(device);
   for (const cni::Address& address : result.ips) {
     if (!address.gateway) continue;
     const cni::Cidr gateway{*address.gateway, address.cidr.prefix};
     if (std::none_of(addresses.begin(), addresses.end(),
                      [&](const auto& one) { return one.cidr == gateway; })) {
-      throw differs(cat("gateway address ", gateway.str(), " is not on '", name, "'"));
+      throw differs(cat("gateway address ", gateway.str(), " is not on '", device.name, "'"));
     }
-    const char* const key =
-        address.cidr.ip.is_v4() ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding";
-    if (netlink::read_sysctl(key) == "0") throw differs(cat("forwarding is off: ", key, " is 0"));
+    plugins::check_forwarding(context.host, address.cidr.ip.family());
   }
 }
 
 void check_attachment(const Context& context, const cni::Result& result) {
   const Conf& conf = context.conf;
-  check_bridge(context, result);
+  const Link bridge = check_bridge(context, result);
   const Link inside = find_inside(context, result);
   if (!conf.disable_container_interface && !inside.up) {
     throw differs(cat("Interface ", inside.name, " is down"));
   }
   const Link outside = find_outside(context, inside);
-  check_port(context, result, {outside, inside});
+  check_port(context, result, {outside, inside}, bridge);
   if (conf.mac_spoof_check) {
     check_macspoof(context.request.container_id, context.request.ifname, outside.name);
   }
   if (conf.ipam_type.empty()) return;
   plugins::check_interface({context.pod, context.pod_ns, inside}, result);
-  check_gateway(context, result);
+  check_gateway(context, result, bridge);
   if (!conf.ip_masq) return;
   plugins::check_masquerade(plugins::masquerade_of(context.request, result));
 }

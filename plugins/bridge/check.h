@@ -12,10 +12,11 @@ namespace bridge {
 netlink::Link check_bridge(const Context& context, const cni::Result& result);
 /// The host veth of the container interface; \throws also if none exists.
 netlink::Link find_outside(const Context& context, const netlink::Link& inside);
-void check_port(const Context& context, const cni::Result& result, const Port& port);
+void check_port(const Context& context, const cni::Result& result, const Port& port,
+                const netlink::Link& bridge);
 /// The container interface, which must be that of the result.
 netlink::Link find_inside(const Context& context, const cni::Result& result);
-void check_gateway(const Context& context, const cni::Result& result);
+void check_gateway(const Context& context, const cni::Result& result, const netlink::Link& bridge);
 
 /// Compares the attachment with result and config.
 /// \throws cni::Error naming the first difference.

@@ -74,10 +74,10 @@ void repair_links(const Context& context, const Port& port, Result& result, Repa
   }
   if (!has_bridge) return;  // only looking: what is missing of the rest follows from that
   const auto bridge = [&] { return context.host.get(conf.bridge); };
-  repair.part([&] { check_port(context, result, port); },
+  repair.part([&] { check_port(context, result, port, bridge()); },
               [&] { restore_port(context, port, bridge()); });
   if (conf.ipam_type.empty()) return;
-  repair.part([&] { check_gateway(context, result); },
+  repair.part([&] { check_gateway(context, result, bridge()); },
               [&] { ensure_gateway(context.host, bridge(), conf, result); });
 }
 

@@ -43,6 +43,10 @@ const cni::Cidr* in_the_way_of(const std::vector<cni::Cidr>& missing, const cni:
   return it == missing.end() ? nullptr : &*it;
 }
 
+const char* forwarding_key(netlink::Family family) {
+  return family == netlink::Family::kIpv4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding";
+}
+
 cni::Error conflict(const std::string& device, const cni::Cidr& present, const cni::Cidr& gateway) {
   return {cni::Code::kInvalidConfig,
           cat("failed to set bridge addr: \"", device,
@@ -57,7 +61,13 @@ void enable_forwarding(netlink::RouteSocket& host, netlink::Family family) {
   const bool v4 = family == netlink::Family::kIpv4;
   if (host.forwards(family) == true) return;
   if (!v4) keep_learned_uplinks(host);
-  netlink::write_sysctl(v4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding", "1");
+  netlink::write_sysctl(forwarding_key(family), "1");
+}
+
+void check_forwarding(netlink::RouteSocket& host, netlink::Family family) {
+  if (host.forwards(family) != false) return;
+  throw cni::Error(cni::Code::kInternal,
+                   cat("forwarding is off: ", forwarding_key(family), " is 0"));
 }
 
 void ensure_gateway_addresses(netlink::RouteSocket& host, const netlink::Link& device,

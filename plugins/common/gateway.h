@@ -13,6 +13,10 @@ namespace plugins {
 /// \throws netlink::Error.
 void enable_forwarding(netlink::RouteSocket& host, netlink::Family family);
 
+/// Reads the setting by RTM_GETNETCONF: a file below /proc/sys takes longer with each namespace.
+/// \throws cni::Error (kInternal) where the node does not forward packets of the family.
+void check_forwarding(netlink::RouteSocket& host, netlink::Family family);
+
 /// Makes sure that the device has the gateway addresses, which are of one family. Another IPv4
 /// address, or an IPv6 address whose subnet overlaps, is a conflict: removed with force, else an
 /// error. \throws cni::Error naming the address in the way; netlink::Error.

@@ -94,10 +94,7 @@ void check_host_veth(RouteSocket& host, const Link& outside, const Routing& rout
   }
   for (const auto& route : routing.node) require_route(host, outside, route.dst.ip);
   for (const Family family : netlink::kFamilies) {
-    if (!routing.has(family) || host.forwards(family) != false) continue;
-    throw differs(cat(
-        "forwarding is off: ",
-        family == Family::kIpv4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding", " is 0"));
+    if (routing.has(family)) plugins::check_forwarding(host, family);
   }
 }
 
