@@ -24,7 +24,9 @@ std::string versions_json(const Plugin& plugin, const Env& env) {
   out["cniVersion"] = str(kNewest);
   out["supportedVersions"] = nlohmann::ordered_json::array();
   for (const auto v : supported_versions()) out["supportedVersions"].push_back(v);
-  if (plugin.repair != nullptr && env.contains(Repair::kAsk)) out[Repair::kVerbsKey] = {"REPAIR"};
+  if (!env.contains(Repair::kAsk)) return out.dump() + "\n";
+  if (plugin.repair != nullptr) out[Repair::kVerbsKey].push_back(str(Command::kRepair));
+  if (plugin.reclaim != nullptr) out[Repair::kVerbsKey].push_back(str(Command::kReclaim));
   return out.dump() + "\n";
 }
 
@@ -70,18 +72,29 @@ void add(const Plugin& plugin, const Request& request, int out) {
   undo.commit();
 }
 
-void repair(const Plugin& plugin, const Request& request, int out) {
-  if (plugin.repair == nullptr) {
-    throw Error(Code::kInvalidEnvironment, "unknown CNI_COMMAND: REPAIR");
-  }
+bool only_looks(const Request& request) {
   bool only_look = false;
   request.reader().into(Repair::kLookKey, only_look);
-  Repair repair(only_look);
-  const Result result = plugin.repair(request, repair);
+  return only_look;
+}
+
+// REPAIR or RECLAIM, if the plugin has it.
+void repair(const Plugin& plugin, const Request& request, int out) {
+  const bool reclaims = request.command == Command::kReclaim;
+  if (reclaims ? plugin.reclaim == nullptr : plugin.repair == nullptr) {
+    throw Error(Code::kInvalidEnvironment, cat("unknown CNI_COMMAND: ", str(request.command)));
+  }
+  Repair repair(only_looks(request));
   nlohmann::ordered_json answer;
   answer["cniVersion"] = str(request.version);
+  std::optional<Result> result;
+  if (reclaims) {
+    plugin.reclaim(request, repair);
+  } else {
+    result = plugin.repair(request, repair);
+  }
   answer["found"] = repair.found();
-  answer["result"] = to_json(result, request.version);
+  if (result) answer["result"] = to_json(*result, request.version);
   write_out(out, text_of(answer));
 }
 
@@ -94,7 +107,9 @@ void serve(const Plugin& plugin, const Invocation& invocation, const Request& re
   if (request.command == Command::kAdd && plugin.add != nullptr) {
     return add(plugin, request, invocation.out);
   }
-  if (request.command == Command::kRepair) return repair(plugin, request, invocation.out);
+  if (request.command == Command::kRepair || request.command == Command::kReclaim) {
+    return repair(plugin, request, invocation.out);
+  }
   dispatch(plugin, request);
 }
 
@@ -178,6 +193,7 @@ void dispatch(const Plugin& plugin, const Request& request) {
       return call(plugin.status);
     case Command::kAdd:
     case Command::kRepair:
+    case Command::kReclaim:
     case Command::kVersion:
       return;
   }

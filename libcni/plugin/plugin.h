@@ -24,6 +24,9 @@ struct Plugin {
   /// What is not as ADD left it on the node is made again; neither the pod nor IPAM is touched.
   /// Gives the result of ADD as it is now. Left out, the verb is unknown.
   Result (*repair)(const Request&, Repair&) = nullptr;
+  /// The same where the pod or its interface does not exist: the node gets back what ADD took from
+  /// it. Left out, the verb is unknown.
+  void (*reclaim)(const Request&, Repair&) = nullptr;
 };
 
 /// Environment, stdin and stdout of one run: those of the process in plugin_main(), others in

@@ -9,8 +9,9 @@
 namespace cni {
 
 /// One run of REPAIR, a verb of these plugins: makes again what ADD made on the node and others
-/// removed, part by part. A part that is as it should be is not touched, so that a run on a healthy
-/// node changes nothing, and one that was killed is simply run again.
+/// removed, part by part. Or of RECLAIM, for an attachment whose pod or interface does not exist:
+/// gives the node back what ADD took from it. A part that is as it should be is not touched, so
+/// that a run on a healthy node changes nothing, and one that was killed is simply run again.
 class Repair {
  public:
   /// only_look: what is wrong is found and named, and stays.

@@ -22,7 +22,7 @@ struct Needs {
 Needs needs_of(std::string_view command) {
   if (command == "ADD" || command == "CHECK" || command == "REPAIR")
     return {true, true, true, true};
-  if (command == "DEL") return {true, false, true, true};
+  if (command == "DEL" || command == "RECLAIM") return {true, false, true, true};
   if (command == "GC" || command == "STATUS") return {false, false, false, true};
   return {false, false, false, false};
 }
@@ -79,8 +79,9 @@ std::string read_name(const nlohmann::json& conf) {
 }
 
 Command read_command(std::string_view text) {
-  for (const Command c : {Command::kAdd, Command::kDel, Command::kCheck, Command::kGc,
-                          Command::kStatus, Command::kVersion, Command::kRepair}) {
+  for (const Command c :
+       {Command::kAdd, Command::kDel, Command::kCheck, Command::kGc, Command::kStatus,
+        Command::kVersion, Command::kRepair, Command::kReclaim}) {
     if (str(c) == text) return c;
   }
   throw Error(Code::kInvalidEnvironment, cat("unknown CNI_COMMAND: ", text));
@@ -161,6 +162,8 @@ std::string_view str(Command command) {
       return "VERSION";
     case Command::kRepair:
       return "REPAIR";
+    case Command::kReclaim:
+      return "RECLAIM";
   }
   return "?";
 }

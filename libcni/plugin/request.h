@@ -25,8 +25,9 @@ Env current_environment();
 /// What of it is meant for a plugin: CNI_*, PATCHBAY_* and TRACEPARENT.
 Env environment_for_plugins();
 
-/// The spec's verbs, and REPAIR (see Repair), which only plugins that announce it are asked for.
-enum class Command { kAdd, kDel, kCheck, kGc, kStatus, kVersion, kRepair };
+/// The spec's verbs, and REPAIR and RECLAIM (see Repair), which only plugins that announce them are
+/// asked for.
+enum class Command { kAdd, kDel, kCheck, kGc, kStatus, kVersion, kRepair, kReclaim };
 std::string_view str(Command command);
 
 /// Everything the runtime said. A verb never looks at the environment again.
@@ -36,7 +37,7 @@ struct Request {
   std::string network;            ///< "name" of the config
   std::string container_id;       ///< empty for GC, STATUS
   std::string ifname;             ///< empty for GC, STATUS
-  std::string netns;              ///< CNI_NETNS as given; may be empty or dangling for DEL
+  std::string netns;              ///< CNI_NETNS as given; may be empty or dangling for DEL, RECLAIM
   std::string args;               ///< CNI_ARGS as given; see parse_args()
   std::vector<std::string> path;  ///< CNI_PATH, split
   Env env;  ///< as given; a delegate gets it with another CNI_COMMAND, over this process's own

@@ -34,6 +34,7 @@ class Operation {
   void del(Target target, const std::optional<CachedAttachment>& cached) const;
   void check(Target target) const;
   Runtime::RepairReport repair(const CachedAttachment& cached, bool only_look) const;
+  Runtime::RepairReport reclaim(const CachedAttachment& cached, bool only_look) const;
 
  private:
   void remember(const Target& target, const nlohmann::json& result) const;

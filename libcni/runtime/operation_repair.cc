@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "libcni/common/undo.h"
 #include "libcni/plugin/repair.h"
 #include "libcni/runtime/operation.h"
 
@@ -11,6 +12,28 @@ namespace {
 
 using nlohmann::json;
 using Report = Runtime::RepairReport;
+
+// A plugin that does not know the verb might take it for anything: it is not even asked.
+bool has_verb(const PluginCaller& caller, const PluginConf& plugin, Command verb) {
+  const auto verbs = caller.versions(plugin).verbs;
+  return std::find(verbs.begin(), verbs.end(), str(verb)) != verbs.end();
+}
+
+// The same of an attachment without pod, whose plugins may have been removed since.
+bool is_asked_for(const PluginCaller& caller, const PluginConf& plugin, Command verb) try {
+  return has_verb(caller, plugin, verb);
+} catch (const Error& e) {
+  note(e.what());
+  return false;
+}
+
+Target target_of(const CachedAttachment& cached) {
+  return {.container_id = cached.key.container_id,
+          .netns = cached.netns,
+          .ifname = cached.key.ifname,
+          .args = cached.args,
+          .capabilities = cached.capabilities};
+}
 
 /// The plugins of one attachment, one after another.
 class Repairing {
@@ -23,7 +46,7 @@ class Repairing {
   json run(json result, Report& report) {
     try {
       for (const PluginConf& plugin : list_.plugins) {
-        if (is_ours(plugin)) {
+        if (has_verb(caller_, plugin, Command::kRepair)) {
           repair(plugin, result, report);
         } else {
           check_foreign(plugin, result, report);
@@ -49,12 +72,6 @@ class Repairing {
   }
 
  private:
-  // A plugin that does not know REPAIR might take it for anything: it is not even asked.
-  bool is_ours(const PluginConf& plugin) const {
-    const auto verbs = caller_.versions(plugin).verbs;
-    return std::find(verbs.begin(), verbs.end(), str(Command::kRepair)) != verbs.end();
-  }
-
   Call call_of(Command command, const json& result) const {
     return {.command = command, .target = &target_, .prev_result = result, .only_look = only_look_};
   }
@@ -87,11 +104,7 @@ class Repairing {
 }  // namespace
 
 Runtime::RepairReport Operation::repair(const CachedAttachment& cached, bool only_look) const {
-  const Target target{.container_id = cached.key.container_id,
-                      .netns = cached.netns,
-                      .ifname = cached.key.ifname,
-                      .args = cached.args,
-                      .capabilities = cached.capabilities};
+  const Target target = target_of(cached);
   Report report;
   const json before = in_version(cached.result, list_.version);
   Repairing repairing(caller_, list_, target, only_look);
@@ -102,6 +115,23 @@ Runtime::RepairReport Operation::repair(const CachedAttachment& cached, bool onl
     cache_.put(renewed);
   }
   if (!report.error) repairing.check(after, report);
+  return report;
+}
+
+Runtime::RepairReport Operation::reclaim(const CachedAttachment& cached, bool only_look) const {
+  const Target target = target_of(cached);
+  const Call call{.command = Command::kReclaim, .target = &target, .only_look = only_look};
+  Report report;
+  try {
+    for (const PluginConf& plugin : list_.plugins) {
+      if (!is_asked_for(caller_, plugin, call.command)) continue;
+      for (const std::string& what : caller_.reclaim(plugin, call)) {
+        report.found.push_back({plugin.type, what});
+      }
+    }
+  } catch (const Error& e) {
+    report.error = e;
+  }
   return report;
 }
 

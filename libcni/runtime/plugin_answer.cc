@@ -36,6 +36,22 @@ std::vector<std::string> verbs_in(const json& doc) {
   return out;
 }
 
+json answer_in(const std::string& printed) {
+  try {
+    json answer = parse_json(printed, "it");
+    if (!answer.is_object()) throw Error(Code::kDecodingFailure, "it is not a JSON object");
+    return answer;
+  } catch (const Error& e) {
+    throw Error(e.code(), cat("read its answer: ", e.what()), printed);
+  }
+}
+
+std::vector<std::string> found_of(const json& answer) {
+  std::vector<std::string> out;
+  Reader(answer, Code::kDecodingFailure).into("found", out);
+  return out;
+}
+
 // Complains about what is no result. version is the list's, and becomes the result's own if it has
 // one. null is an empty result, as in the reference.
 void require_result(const json& doc, std::string& version) {
@@ -71,20 +87,18 @@ nlohmann::ordered_json result_in(const std::string& printed, const std::string& 
 }
 
 RepairAnswer repair_in(const std::string& printed, const std::string& list_version) {
-  json answer;
-  try {
-    answer = parse_json(printed, "it");
-  } catch (const Error& e) {
-    throw Error(e.code(), cat("read its answer: ", e.what()), printed);
-  }
-  if (!answer.is_object() || !answer.contains("result")) {
+  const json answer = answer_in(printed);
+  if (!answer.contains("result")) {
     throw Error(Code::kDecodingFailure, "read its answer: it has no result", printed);
   }
-  RepairAnswer out;
-  Reader(answer, Code::kDecodingFailure).into("found", out.found);
+  RepairAnswer out{.found = found_of(answer), .result = {}};
   const auto ordered = nlohmann::ordered_json::parse(printed);
   out.result = json(result_in(ordered["result"].dump(), list_version));
   return out;
+}
+
+std::vector<std::string> found_in(const std::string& printed) {
+  return found_of(answer_in(printed));
 }
 
 VersionAnswer versions_in(const std::string& printed) {

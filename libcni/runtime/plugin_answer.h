@@ -22,6 +22,9 @@ struct RepairAnswer {
 /// \throws as result_in().
 RepairAnswer repair_in(const std::string& printed, const std::string& list_version);
 
+/// The answer to RECLAIM: what was wrong. \throws Error(kDecodingFailure).
+std::vector<std::string> found_in(const std::string& printed);
+
 /// The answer to VERSION.
 struct VersionAnswer {
   std::vector<std::string> versions;  ///< as they were printed

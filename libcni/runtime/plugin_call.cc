@@ -29,6 +29,8 @@ std::string_view word_for(Command command) {
       return "version";
     case Command::kRepair:
       return "repair";
+    case Command::kReclaim:
+      return "reclaim";
   }
   return "?";
 }
@@ -167,6 +169,11 @@ nlohmann::ordered_json PluginCaller::add(const PluginConf& plugin, const Call& c
 RepairAnswer PluginCaller::repair(const PluginConf& plugin, const Call& call) const {
   const std::string printed = this->call(plugin, call);
   return naming(plugin, call.command, [&] { return repair_in(printed, list_.version); });
+}
+
+std::vector<std::string> PluginCaller::reclaim(const PluginConf& plugin, const Call& call) const {
+  const std::string printed = this->call(plugin, call);
+  return naming(plugin, call.command, [&] { return found_in(printed); });
 }
 
 void PluginCaller::require_plugins(Command command) const {

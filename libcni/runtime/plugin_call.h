@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "libcni/config/json_value.h"
 #include "libcni/runtime/plugin_answer.h"
@@ -18,7 +19,7 @@ struct Call {
   const Target* target = nullptr;    ///< none for GC and STATUS
   JsonValue prev_result = {};        ///< null: none
   JsonValue valid_attachments = {};  ///< for GC
-  bool only_look = false;            ///< for REPAIR
+  bool only_look = false;            ///< for REPAIR, RECLAIM
 };
 
 /// What a plugin finds in its environment. Without target it is about no attachment.
@@ -38,6 +39,9 @@ class PluginCaller {
 
   /// call() for REPAIR.
   RepairAnswer repair(const PluginConf& plugin, const Call& call) const;
+
+  /// call() for RECLAIM: what was wrong.
+  std::vector<std::string> reclaim(const PluginConf& plugin, const Call& call) const;
 
   /// \throws Error as call() where one of the plugins is not there.
   void require_plugins(Command command) const;

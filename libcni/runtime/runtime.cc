@@ -258,12 +258,28 @@ std::optional<Runtime::RepairReport> Runtime::repair(const NetworkList& list,
     if (!cached || cached->result->is_null()) return std::nullopt;
     // Not before: a DEL of others may have been in the middle of it.
     if (liveness_of(cached->netns, whose.ifname) == Liveness::kNoInterface) {
-      return RepairReport{.found = {},
-                          .foreign = {},
-                          .error = Error(Code::kUnknownContainer,
-                                         "the pod's interface does not exist: restart the pod")};
+      RepairReport report = as_error([&] { return operation.reclaim(*cached, only_look); });
+      if (!report.error) {
+        report.error =
+            Error(Code::kUnknownContainer, "the pod's interface does not exist: restart the pod");
+      }
+      return report;
     }
     return as_error([&] { return operation.repair(*cached, only_look); });
+  });
+}
+
+std::optional<Runtime::RepairReport> Runtime::reclaim(const NetworkList& list,
+                                                      const Attachment& whose,
+                                                      bool only_look) const {
+  const Target target{.container_id = whose.container_id, .netns = {}, .ifname = whose.ifname};
+  return logged({options_, list, Command::kReclaim, &target}, [&]() -> std::optional<RepairReport> {
+    require_names(list, target);
+    const Operation operation(options_, list);
+    const auto held = lock_if_possible(operation, target);
+    const auto cached = operation.cache().find(operation.key_of(target));
+    if (!cached) return std::nullopt;
+    return as_error([&] { return operation.reclaim(*cached, only_look); });
   });
 }
 

@@ -108,9 +108,17 @@ class Runtime {
   /// Makes again what ADD made on the node and others removed, with what the cache has of that ADD:
   /// REPAIR of the plugins that have it, in order, CHECK of the others and at the end of all. No
   /// plugin gets an ADD. Stops at a plugin that fails, on whose work the next ones stand.
-  /// only_look: nothing is changed. Nothing where the cache has no finished ADD (any more).
+  /// only_look: nothing is changed. Nothing where the cache has no finished ADD (any more). Where
+  /// the pod has no such interface, that is the error, and reclaim() the rest.
   std::optional<RepairReport> repair(const NetworkList& list, const Attachment& whose,
                                      bool only_look = false) const;
+
+  /// Gives the node back what ADD took from it, as a device, of an attachment whose pod or
+  /// interface does not exist, or whose ADD was interrupted: RECLAIM of the plugins that have it.
+  /// What the pod has, addresses and the cache stay: those are for DEL. Nothing where the cache has
+  /// no such attachment.
+  std::optional<RepairReport> reclaim(const NetworkList& list, const Attachment& whose,
+                                      bool only_look = false) const;
 
   struct PluginVersions {
     std::string type, file;

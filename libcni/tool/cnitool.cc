@@ -119,7 +119,8 @@ void add_verbs(CLI::App& app, CommandLine& line) {
 void add_repair(CLI::App& app, CommandLine& line) {
   CLI::App& repair = *add_command(app, line, "repair",
                                   "make again what others removed from the node: bridge, ports, "
-                                  "masquerading, hostPorts, limits");
+                                  "masquerading, hostPorts, limits; restore devices of removed "
+                                  "pods");
   repair.add_option("network", line.operation.network, "only this network");
   repair.add_option("--container", line.settings.container_id, "only this container");
   repair.add_flag("--dry-run", line.dry_run, "only report problems");

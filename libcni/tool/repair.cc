@@ -61,46 +61,43 @@ std::string foreign_text(const Runtime::Difference& one) {
   return cat("cannot be repaired: '", one.plugin, "' is not patchbay's: ", one.what);
 }
 
-// What keeps the attachment from being looked at.
-std::optional<Done> obstacle(const CachedAttachment& one) {
-  if (one.result->is_null()) {
-    return Done{one.key, Outcome::kSkipped, {}, "its ADD was interrupted"};
-  }
-  switch (cni::liveness_of(one.netns, one.key.ifname)) {
-    case Liveness::kAlive:
-    case Liveness::kNoInterface:  // which is looked at again under the lock
-      return std::nullopt;
-    case Liveness::kNoNamespace:
-      return Done{one.key,
-                  Outcome::kSkipped,
-                  {},
-                  cat("its pod does not exist: 'cnitool gc ", one.key.network,
-                      " --keep-alive' removes what it left, and restores its devices")};
-    case Liveness::kUnknown:
-      break;
-  }
+std::string why_closed(const CachedAttachment& one) {
   std::string why = cat("namespace '", one.netns, "' cannot be entered");
   const auto missing = netlink::missing_of({netlink::Capability::kSysAdmin});
   if (!missing.empty()) why += cat(": this process lacks ", missing);
-  return Done{one.key, Outcome::kFailed, {}, std::move(why)};
+  return why;
 }
 
-Outcome outcome_of(const Runtime::RepairReport& report, bool dry_run) {
-  if (!report.ok()) return Outcome::kFailed;
-  if (report.found.empty()) return Outcome::kOk;
-  return dry_run ? Outcome::kBroken : Outcome::kRepaired;
+// Why there is no interface whose surroundings could be repaired. Empty: there may be one, which is
+// looked at again under the lock.
+std::string why_absent(const CachedAttachment& one, Liveness liveness) {
+  if (one.result->is_null()) return "its ADD was interrupted";
+  if (liveness != Liveness::kNoNamespace) return {};
+  return cat("its pod does not exist: 'cnitool gc ", one.key.network,
+             " --keep-alive' removes what it left");
+}
+
+Outcome outcome_of(const Done& done, bool dry_run) {
+  if (!done.report.ok()) return Outcome::kFailed;
+  if (!done.report.found.empty()) return dry_run ? Outcome::kBroken : Outcome::kRepaired;
+  return done.why.empty() ? Outcome::kOk : Outcome::kSkipped;
 }
 
 Done repair_one(const CachedAttachment& one, const Runtime& runtime, bool dry_run) {
-  if (auto done = obstacle(one)) return *std::move(done);
-  Done done{one.key, Outcome::kOk, {}, {}};
+  const Liveness liveness = cni::liveness_of(one.netns, one.key.ifname);
+  Done done{one.key, Outcome::kOk, {}, why_absent(one, liveness)};
+  if (done.why.empty() && liveness == Liveness::kUnknown) {
+    return {one.key, Outcome::kFailed, {}, why_closed(one)};
+  }
   try {
     // The config of then, as the network may have been edited or removed since.
     const cni::NetworkList list = cni::list_from(one.config);
-    auto report = runtime.repair(list, {one.key.container_id, one.key.ifname}, dry_run);
+    const cni::Attachment whose{one.key.container_id, one.key.ifname};
+    auto report = done.why.empty() ? runtime.repair(list, whose, dry_run)
+                                   : runtime.reclaim(list, whose, dry_run);
     if (!report) return {one.key, Outcome::kSkipped, {}, "it was removed meanwhile"};
     done.report = *std::move(report);
-    done.outcome = outcome_of(done.report, dry_run);
+    done.outcome = outcome_of(done, dry_run);
   } catch (const cni::Error& e) {
     done.outcome = Outcome::kFailed;
     done.report.error = e;

@@ -13,8 +13,9 @@ struct Selection {
 };
 
 /// Makes again what was removed from the node of every attachment in the cache whose pod is there:
-/// bridges, ports, masquerading, hostPorts, limits. Prints for each what it came to. dry_run: it is
-/// only said. False where something could not be repaired, or, with dry_run, has to be.
+/// bridges, ports, masquerading, hostPorts, limits. Restores devices of the others. Prints for each
+/// what it came to. dry_run: it is only said. False where something could not be repaired, or, with
+/// dry_run, has to be.
 bool repair(const Selection& which, bool dry_run, const cni::RuntimeOptions& options,
             const Output& output);
 

@@ -241,20 +241,28 @@ void status(const cni::Request& request) {
 
 void validate(const cni::Request& request) { Conf::parse(request); }
 
-// Restores devices that are on the node without their pod; of this pod nothing can be restored.
-Result repair(const cni::Request& request, cni::Repair& repair) {
+// Restores devices that are on the node without their pod, of any attachment.
+void reclaim(const cni::Request& request, cni::Repair& repair) {
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  if (const auto states = StateDir::find()) {
-    const auto lock = states->lock();
-    RouteSocket host;
+  const auto states = StateDir::find();
+  if (!states) return;
+  const auto lock = states->lock();
+  RouteSocket host;
+  cni::BestEffort each;
+  for (const State& state : stale(host, *states)) {
     const auto look = [&] {
-      for (const State& state : stale(host, *states)) {
-        throw cni::Error(Code::kInternal, cat("device '", state.device.name, "' of ", state.owner(),
-                                              " is on the node and has not been restored"));
-      }
+      throw cni::Error(Code::kInternal, cat("device '", state.device.name, "' of ", state.owner(),
+                                            " is on the node and has not been restored"));
     };
-    repair.part(look, [&] { reclaim(host, *states); });
+    each(cat("restore '", state.device.name, "'"),
+         [&] { repair.part(look, [&] { reclaim(host, *states, state); }); });
   }
+  each.finish();
+}
+
+// Of this pod nothing can be restored.
+Result repair(const cni::Request& request, cni::Repair& repair) {
+  reclaim(request, repair);
   check(request);
   return request.required_prev_result();
 }
@@ -269,6 +277,7 @@ extern constinit const cni::Plugin kPlugin{.name = "host-device",
                                            .status = status,
                                            .validate = validate,
                                            .manual = &kManual,
-                                           .repair = repair};
+                                           .repair = repair,
+                                           .reclaim = reclaim};
 
 }  // namespace host_device

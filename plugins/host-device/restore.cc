@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 
 #include "libcni/common/error.h"
 #include "libcni/common/phase.h"
@@ -238,12 +239,18 @@ std::vector<State> stale(RouteSocket& host, const StateDir& states) {
   return out;
 }
 
+void reclaim(RouteSocket& host, const StateDir& states, const State& state) {
+  if (const auto link = find_at_home(host, state)) restore(host, *link, state.device);
+  states.remove(state.file_name());
+}
+
 void reclaim(RouteSocket& host, const StateDir& states) {
   for (const State& state : stale(host, states)) {
-    cni::noting_failure(cat("restore '", state.device.name, "'"), [&] {
-      if (const auto link = find_at_home(host, state)) restore(host, *link, state.device);
-      states.remove(state.file_name());
-    });
+    try {
+      reclaim(host, states, state);
+    } catch (const std::exception& e) {  // another's device, which must not stop this call
+      cni::note(cat("restore '", state.device.name, "': ", e.what()));
+    }
   }
 }
 

@@ -37,7 +37,9 @@ void give_back_by_alias(const cni::Request& request);
 /// The states whose device is on the node: of an ADD or DEL that was killed, or of a pod whose
 /// namespace ended. Under the lock, when no other call is between state file and device.
 std::vector<State> stale(netlink::RouteSocket& host, const StateDir& states);
-/// Restores these devices and removes their state files; what fails is noted on stderr.
+/// Restores the device of one of these and removes its state file.
+void reclaim(netlink::RouteSocket& host, const StateDir& states, const State& state);
+/// The same of all; what fails is noted on stderr.
 void reclaim(netlink::RouteSocket& host, const StateDir& states);
 
 /// Undo step of ADD.

@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import cri, image, suite, traffic  # noqa: E402
-from support.hostport import NODE, OUTSIDE, Site, mapping  # noqa: E402
+from support.hostport import NODE, OUTSIDE, SECOND, Server, Site, ask_one, mapping  # noqa: E402
 from support.plugin import OURS, PLUGINS, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import Pod, World, fetch, remove_cgroups, run, wait_for  # noqa: E402
@@ -47,6 +47,14 @@ NETWORKS = [(f"{version} {name}", conflist(version, ranges))
             for version, name, ranges in (("0.3.1", "IPv4", IPV4), ("0.4.0", "dual-stack", DUAL),
                                           ("1.0.0", "dual-stack", DUAL))]
 
+#: As the template of containerd for clouds has it, with limits.
+ROUTED = {"cniVersion": "1.0.0", "name": "patchbay", "plugins": [
+    {"type": "ptp", "mtu": 1460, "ipMasq": True,
+     "ipam": {"type": "host-local", "ranges": DUAL, "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
+    {"type": "portmap", "capabilities": {"portMappings": True}},
+    {"type": "bandwidth", "capabilities": {"bandwidth": True}}]}
+
+
 def with_ports(**more):
     """A network for pods with ports of the node."""
     out = conflist("1.0.0", DUAL)
@@ -56,10 +64,19 @@ def with_ports(**more):
     return out
 
 
-def global_address(pod):
-    """The IPv4 address of a pod, or None."""
-    link, = json.loads(pod.run("ip", "-j", "-4", "addr", "show", "dev", "eth0"))
-    return next((a["local"] for a in link["addr_info"] if a["scope"] == "global"), None)
+def global_addresses(pod):
+    """The addresses of a pod by family."""
+    link, = json.loads(pod.run("ip", "-j", "addr", "show", "dev", "eth0"))
+    return {6 if a["family"] == "inet6" else 4: a["local"] for a in link["addr_info"] if a["scope"] == "global"}
+
+
+def rates():
+    """{kind of link that a token bucket is the root of: its rate in bits/s}."""
+    links = {link["ifname"]: link.get("linkinfo", {}).get("info_kind")
+             for link in json.loads(run("ip", "-j", "-d", "link", "show"))}
+    return {links[qdisc["dev"]]: 8 * qdisc["options"]["rate"]
+            for qdisc in json.loads(run("tc", "-j", "qdisc", "show"))
+            if qdisc["kind"] == "tbf" and qdisc.get("root")}
 
 
 class ContainerdTest(suite.NodeTest):
@@ -190,6 +207,15 @@ class PodsTest(ContainerdTest):
         self.addCleanup(lambda: sandbox in self.running and self.end(sandbox))
         return sandbox
 
+    def run_seen(self, name, *port_mappings, **options):
+        """The same, and its network namespace."""
+        others = set(os.listdir("/run/netns"))
+        sandbox = self.run_pod(name, *port_mappings, **options)
+        found, = set(os.listdir("/run/netns")) - others
+        pod = Pod.existing(found)
+        self.assertTrue(wait_for(lambda: global_addresses(pod)))
+        return sandbox, pod
+
     def end(self, sandbox):
         """What a kubelet does with a pod that is to go; it asks for the first step twice."""
         self.running.discard(sandbox)
@@ -236,17 +262,13 @@ class Ports(PodsTest):
         self.assert_left_by_design(before)
 
 
+INGRESS, EGRESS = 10_000_000, 5_000_000
+ANNOTATIONS = {"kubernetes.io/ingress-bandwidth": "10M",
+               "kubernetes.io/egress-bandwidth": "5M"}
+
+
 class Limits(PodsTest):
     """The annotations of a pod that limit its traffic."""
-
-    INGRESS, EGRESS = 10_000_000, 5_000_000
-    ANNOTATIONS = {"kubernetes.io/ingress-bandwidth": "10M",
-                   "kubernetes.io/egress-bandwidth": "5M"}
-
-    def setUp(self):
-        if "bandwidth" not in PLUGINS:
-            self.skipTest("the plugin bandwidth is not built")
-        super().setUp()
 
     def example(self, **more):
         """The Kubernetes example with more keys for bandwidth."""
@@ -258,24 +280,16 @@ class Limits(PodsTest):
         bandwidth |= more
         return out
 
-    def rates(self):
-        """{kind of link that a token bucket is the root of: its rate in bits/s}."""
-        links = {link["ifname"]: link.get("linkinfo", {}).get("info_kind")
-                 for link in json.loads(run("ip", "-j", "-d", "link", "show"))}
-        return {links[qdisc["dev"]]: 8 * qdisc["options"]["rate"]
-                for qdisc in json.loads(run("tc", "-j", "qdisc", "show"))
-                if qdisc["kind"] == "tbf" and qdisc.get("root")}
-
     def test_the_annotations_of_a_pod_are_its_limits(self):
         self.use(self.example())
         before = snapshot()
         free = self.run_pod("free")
-        self.assertEqual(self.rates(), {}, "a pod without annotations has no limit")
-        limited = self.run_pod("limited", mapping(8080, 80), annotations=self.ANNOTATIONS)
-        self.assertEqual(self.rates(), {"veth": self.INGRESS, "ifb": self.EGRESS})
+        self.assertEqual(rates(), {}, "a pod without annotations has no limit")
+        limited = self.run_pod("limited", mapping(8080, 80), annotations=ANNOTATIONS)
+        self.assertEqual(rates(), {"veth": INGRESS, "ifb": EGRESS})
         self.assertEqual(fetch(f"{NODE[4]}:8080"), PAGE)
         self.end(limited)
-        self.assertEqual(self.rates(), {})
+        self.assertEqual(rates(), {})
         self.end(free)
         self.assert_left_by_design(before, "cni-k8s0")
 
@@ -286,21 +300,49 @@ class Limits(PodsTest):
         # Without it the burst that containerd asks for, 4294967295 bits, goes first.
         self.use(self.example(burstTime=20))
         before = snapshot()
-        others = set(os.listdir("/run/netns"))
-        sandbox = self.run_pod("limited", annotations=self.ANNOTATIONS)
-        name, = set(os.listdir("/run/netns")) - others
-        pod = Pod.existing(name)
-        self.assertTrue(wait_for(lambda: global_address(pod)))
+        sandbox, pod = self.run_seen("limited", annotations=ANNOTATIONS)
         begin = time.monotonic() + 1
         moments = (begin, begin + 3)
-        flows = {self.INGRESS: traffic.Flow("udp", None, pod, global_address(pod), 5000, moments,
-                                            3 * self.INGRESS),
-                 self.EGRESS: traffic.Flow("udp", pod, self.outside, OUTSIDE[4], 5000, moments,
-                                           3 * self.EGRESS)}
+        flows = {INGRESS: traffic.Flow("udp", None, pod, global_addresses(pod)[4], 5000, moments,
+                                       3 * INGRESS),
+                 EGRESS: traffic.Flow("udp", pod, self.outside, OUTSIDE[4], 5000, moments, 3 * EGRESS)}
         for rate, flow in flows.items():
             self.assertAlmostEqual(flow.finish()[0].rate / rate, 1, delta=0.1)
         self.end(sandbox)
         self.assert_left_by_design(before, "cni-k8s0")
+
+
+class Routed(PodsTest):
+    """Pods without a bridge: ptp, portmap and bandwidth."""
+
+    def test_pods_reach_each_other_the_node_and_outside_with_ports_and_limits(self):
+        self.use(ROUTED)
+        before = snapshot()
+        one, inside_one = self.run_seen("one")
+        self.assertEqual(rates(), {})
+        two, inside_two = self.run_seen("two", mapping(8080, 80), annotations=ANNOTATIONS)
+        self.assertEqual(rates(), {"veth": INGRESS, "ifb": EGRESS})
+        self.assertIn("mtu 1460", inside_two.run("ip", "link", "show", "eth0"))
+        own, other = global_addresses(inside_one), global_addresses(inside_two)
+        ports = [f"{NODE[4]}:8080", f"[{NODE[6]}]:8080"]
+        for place in [*own.values(), *other.values(), *ports, "127.0.0.1:8080"]:
+            self.assertEqual(fetch(place), PAGE, place)
+        with inside_one.inside():
+            for place in [*other.values(), *ports]:
+                self.assertEqual(fetch(place), PAGE, f"{place} from the other pod")
+        with self.outside.inside():
+            for place in ports:
+                self.assertEqual(fetch(place), PAGE, f"{place} from outside")
+        Server(self, "outside", (7000,), self.outside, protocols=("tcp",))
+        for family in (4, 6):
+            self.assertIn(ask_one(inside_two, "tcp", OUTSIDE[family], 7000),
+                          [f"outside 7000 {node[family]}" for node in (NODE, SECOND)], "masqueraded")
+        self.end(two)
+        self.assertEqual(rates(), {})
+        self.assertIsNone(fetch(ports[0], seconds=0))
+        self.assertEqual(fetch(own[4]), PAGE, "the other pod goes on")
+        self.end(one)
+        self.assert_left_by_design(before)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import image, suite  # noqa: E402
 from support.cnitool import cache_names, cached, cnitool  # noqa: E402
+from support.configs import lack  # noqa: E402
 from support.plugin import OURS  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import fetch, remove_cgroups, run  # noqa: E402
@@ -148,6 +149,39 @@ class Podman(suite.NodeTest):
         self.podman("rm", "-f", "-a", "-t", "0")
         self.assert_same(before, ignore=lambda place: left_by_design(place, "cni-podman7")
                          or place.startswith(PODMANS_OWN))
+
+    @suite.cases([("macvlan, its parent named", ("macvlan", "-o", "parent=eth1")),
+                  ("macvlan, at the default route", ("macvlan",)),
+                  ("ipvlan, its parent named", ("ipvlan", "-o", "parent=eth1"))])
+    def a_network_of_podmans_own_joins_the_segment_of_a_link(self, row):
+        driver, *options = row
+        if reason := lack(driver):
+            self.skipTest(reason)
+        outside = self.pod("outside")
+        run("ip", "-batch", "-", stdin="link add eth1 type veth peer name eth0 netns outside\n"
+            "link set eth1 up\naddr add 10.89.8.9/24 dev eth1\nroute add default via 10.89.8.1\n")
+        run("ip", "-n", "outside", "-batch", "-", stdin="link set eth0 up\naddr add 10.89.8.1/24 dev eth0\n")
+        self.use(network(RANGES["IPv4"]))
+        self.podman("load", "--signature-policy", f"{self.work}/policy.json",
+                    "-i", f"{self.work}/image.tar")
+        self.podman("network", "create", "-d", driver, *options, "--subnet", "10.89.8.0/24",
+                    "--gateway", "10.89.8.1", "lan")
+        before = snapshot()
+        self.start("--name", "web", "--network", "lan", "--ip", "10.89.8.77")
+        found = json.loads(self.podman("inspect", "web").stdout)[0]["NetworkSettings"]["Networks"]["lan"]
+        self.assertEqual((found["IPAddress"], found["Gateway"]), ("10.89.8.77", "10.89.8.1"))
+        shown = self.podman("exec", "web", "ip", "link", "show", "eth0").stdout
+        self.assertIn(found["MacAddress"], shown)
+        with outside.inside():
+            self.assertEqual(fetch("10.89.8.77"), PAGE, "from the segment")
+        self.assertIsNone(fetch("10.89.8.77", 0.5), "from the node, which a macvlan or ipvlan does not reach")
+        self.podman("exec", "web", "ping", "-c1", "-W2", "10.89.8.1")
+        fetched = self.podman("run", "--rm", "--cgroup-parent", f"/{self.cgroup}", "--network", "lan",
+                              image.NAME, "wget", "-qO-", f"http://{found['IPAddress']}/")
+        self.assertEqual(fetched.stdout, PAGE)
+        self.podman("rm", "-f", "-t", "0", "web")
+        self.assert_same(before, ignore=lambda place: left_by_design(place) or place.startswith(PODMANS_OWN)
+                         or place.startswith("file/var/lib/cni/networks/lan/") and place.endswith("/"))
 
     def test_gives_the_address_and_the_MAC_that_the_user_asks_for(self):
         self.use(network(RANGES["IPv4"]))

@@ -1,5 +1,5 @@
-// What plugins print, as a runtime reads it: results, errors, versions, and the answer to REPAIR.
-// The first line is the version of the network list.
+// What plugins print, as a runtime reads it: results, errors, versions, and the answers to REPAIR
+// and RECLAIM. The first line is the version of the network list.
 #include "libcni/runtime/plugin_answer.h"
 
 #include <nlohmann/json.hpp>
@@ -19,6 +19,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     require(cni::result_in(result.dump(), version) == result, "a result is read again");
   });
   fuzz::accepts([&] { cni::repair_in(printed, version); });
+  fuzz::accepts([&] { cni::found_in(printed); });
   fuzz::accepts(
       [&] { require(!cni::versions_in(printed).versions.empty(), "there is a version"); });
   const cni::Error error =

@@ -2,12 +2,13 @@
 """host-device: nothing that root in a pod does, no end of its namespace and no kill changes how DEL, GC,
 REPAIR or the next ADD give the device back. What the device was is kept on the node alone."""
 
+import json
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.cnitool import cnitool, use  # noqa: E402
+from support.cnitool import RESULTS, cache_names, cnitool, use  # noqa: E402
 from support.configs import GC  # noqa: E402
 from support.devices import MAC, STATES, STATIC, DeviceTest, configure, links, make, states  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
@@ -151,22 +152,66 @@ class Returned(Stage):
         self.assertEqual(len(states()), 1)
         self.assert_same(self.before, ignore=lambda place: left_by_design(place) or "/netns/pod1" in place)
 
-    def test_cnitool_repair_restores_the_device_of_a_pod_that_does_not_exist(self):
-        for number, pod in enumerate((self.one, self.pod())):
-            make(name=f"dev{number}")
-            configure(f"dev{number}")
-            use({"cniVersion": "1.1.0", "name": f"net{number}", "plugins": [
-                {"type": "host-device", "device": f"dev{number}"}]}, f"{number}.conflist")
-        before = {place: what for place, what in snapshot().items() if "dev0" in place}
-        for number, pod in enumerate(("pod1", "pod2")):
-            done = cnitool("add", f"net{number}", f"/run/netns/{pod}")
-            self.assertEqual(done.status, 0, str(done))
+    def add_by_cnitool(self, *flags, version="1.1.0"):
+        make()
+        configure()
+        self.before = self.device()
+        use({"cniVersion": version, "name": "net1", "plugins": [
+            {"type": "host-device", "device": "dev0", "ipam": STATIC}]})
+        return cnitool("add", "net1", self.one.path, *flags)
+
+    def device(self):
+        return {place: what for place, what in snapshot().items() if "dev0" in place}
+
+    def repair(self, status=0, *flags):
+        done = cnitool("repair", "--json", *flags)
+        self.assertEqual(done.status, status, str(done))
+        return done.json["attachments"][0]
+
+    @suite.cases([(f"{what}, {version}", (act, outcome, version)) for what, act, outcome in (
+        ("a namespace that ended", hold, "repaired"), ("a DEL that was killed", killed, "failed"),
+        ("a namespace that ended after a DEL that was killed", lambda test: (killed(test), test.one.remove()),
+         "repaired")) for version in ("0.3.1", "1.1.0") if (what, version) != ("a DEL that was killed", "0.3.1")])
+    def cnitool_repair_restores_the_device_after(self, row):
+        """A pod that lives has to be restarted all the same."""
+        act, outcome, version = row
+        self.assert_ok(self.add_by_cnitool(version=version))
+        act(self)
+        self.assertEqual(self.repair(1, "--dry-run")["outcome"], "failed" if outcome == "failed" else "broken")
+        self.assertNotEqual(self.before, self.device())
+        one = self.repair(1 if outcome == "failed" else 0)
+        self.assertEqual(one["outcome"], outcome)
+        self.assertIn("device 'dev0' of container", one["found"][0]["what"])
+        self.assertEqual((self.before, states()), (self.device(), []))
+        self.assertEqual(self.repair(1 if outcome == "failed" else 0)["outcome"],
+                         "failed" if outcome == "failed" else "skipped")
+        self.assert_ok(cnitool("del", "net1", self.one.path))
+        self.assertEqual(self.before, self.device())
+
+    def test_cnitool_repair_restores_the_device_of_an_ADD_that_was_killed(self):
+        self.assert_ok(self.add_by_cnitool())
+        name, = cache_names()
+        with open(f"{RESULTS}/{name}", encoding="utf-8") as file:
+            entry = json.load(file)
+        del entry["result"]
+        with open(f"{RESULTS}/{name}", "w", encoding="utf-8") as file:
+            json.dump(entry, file)
+        undone(self)
+        self.assertEqual(self.repair()["outcome"], "repaired")
+        self.assertEqual((self.before, states()), (self.device(), []))
+
+    def test_cnitool_repair_names_what_is_in_the_way_of_the_device(self):
+        self.assert_ok(self.add_by_cnitool())
         hold(self)
-        self.assertEqual(cnitool("repair", "--dry-run").status, 1)
-        done = cnitool("repair", "--json")
-        self.assertEqual(done.status, 0, str(done))
-        self.assertIn("'dev0'", done.stdout)
-        self.assertEqual(before, {place: what for place, what in snapshot().items() if "dev0" in place})
+        run("ip", "link", "add", "dev0", "type", "bridge")
+        self.assertIn('failed to move "dev0" to hostNS: file exists', str(self.repair(1)["error"]))
+        self.assertEqual(len(states()), 1)
+        other = self.pod()
+        make(name="dev1")
+        self.add({"device": "dev1"}, pod=other)  # which only notes it
+        run("ip", "link", "del", "dev0")
+        self.assertEqual(self.repair()["outcome"], "repaired")
+        self.assertEqual(self.before, self.device())
 
     def test_DEL_of_a_device_that_went_with_its_namespace_succeeds(self):
         self.prepare()

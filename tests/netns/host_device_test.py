@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.devices import (MAC, PCI, STATIC, DeviceTest, add_auxiliary, configure, fake_sysfs, links,  # noqa: E402
                              make, states)
-from support.plugin import OURS, REFERENCE, finish, has_reference, start  # noqa: E402
+from support.plugin import OURS, REFERENCE, finish_all, has_reference, start  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
 from support.world import run  # noqa: E402
 
@@ -210,9 +210,7 @@ class HostDevice(DeviceTest):
             make(name=f"d-{pod.name}")
         before = snapshot()
         for verb in ("ADD", "CHECK", "DEL"):
-            started = [(pod, self.start(verb, pod)) for pod in pods]
-            for pod, process in started:
-                outcome = finish(process)
+            for pod, outcome in zip(pods, finish_all([self.start(verb, pod) for pod in pods])):
                 self.assertEqual(outcome.status, 0, str(outcome))
                 if verb == "ADD":
                     self.results[pod.name] = outcome.json

@@ -4,7 +4,7 @@ import json
 
 from support import suite
 from support.configs import lack
-from support.plugin import OURS, cni, finish, start
+from support.plugin import OURS, cni, finish_all, start
 from support.snapshot import snapshot
 from support.world import run
 
@@ -84,7 +84,7 @@ class SegmentTest(suite.NodeTest):
     def together(self, verb, pods, conf):
         """The outcomes of a verb for all pods at once."""
         processes = [start(self.plugin, verb, conf, netns=pod.path, container=pod.name) for pod in pods]
-        return [finish(process) for process in processes]
+        return finish_all(processes)
 
     def assert_reaches(self, origin, *targets):
         for target in targets:
