@@ -4,6 +4,7 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netlink.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 
@@ -200,6 +201,16 @@ bool shows(const Attributes& attributes, const Exprs& exprs) {
     if (decode_expr(one.nested()) != *expected++) return false;
   }
   return expected == exprs.end();
+}
+
+bool shows_chain(const std::vector<Bytes>& rules, std::string_view chain,
+                 const std::vector<Exprs>& wanted) {
+  std::vector<Attributes> found;
+  for (const Bytes& rule : rules) {
+    const Attributes one(rule);
+    if (one.find(NFTA_RULE_CHAIN).text() == chain) found.push_back(one);
+  }
+  return std::equal(found.begin(), found.end(), wanted.begin(), wanted.end(), shows);
 }
 
 Chain decode_chain(TableFamily family, const Attributes& attributes) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -86,6 +87,10 @@ std::string text(const Change& change);
 Rule decode_rule(TableFamily family, const Attributes& attributes);
 /// Whether such a rule has just these expressions: without keeping what is decoded.
 bool shows(const Attributes& attributes, const Exprs& exprs);
+/// Whether of these rules, as NfSocket::raw_table_rules() gives them, those of the chain are just
+/// wanted, in order.
+bool shows_chain(const std::vector<Bytes>& rules, std::string_view chain,
+                 const std::vector<Exprs>& wanted);
 /// A chain from the attributes of an NFT_MSG_NEWCHAIN, without its comment.
 Chain decode_chain(TableFamily family, const Attributes& attributes);
 /// Its comment alone.

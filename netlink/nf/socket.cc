@@ -52,6 +52,13 @@ bool removes(const Batch& batch) {
   });
 }
 
+Message rules_of(const ChainId& chain) {
+  Message out = nf_tables_message(NFT_MSG_GETRULE, NLM_F_DUMP, chain.family);
+  out.put(NFTA_RULE_TABLE, chain.table);
+  out.put(NFTA_RULE_CHAIN, chain.chain);
+  return out;
+}
+
 // While the kernel makes room for thousands of new elements, a dump goes on in another order than
 // it began (nft_rhash_walk() counts). What is left out then has something else come twice.
 bool any_twice(const std::vector<Element>& elements) {
@@ -236,11 +243,27 @@ std::vector<Chain> NfSocket::chains(TableFamily family) {
   return found;
 }
 
+// On a socket of its own, which is closed with the dump half done.
+std::vector<Rule> NfSocket::first_rules(const ChainId& chain) {
+  NfSocket own;
+  const std::string operation = cat("list rules '", chain.str(), "'");
+  own.channel_.send(rules_of(chain), operation);
+  std::vector<Rule> found;
+  for (const Reply& reply : Replies{own.channel_.receive(operation)}) {
+    const auto ack = decode_ack(reply);
+    if (ack && ack->error != 0 && !means_nothing_there(ack->error)) {
+      throw Error(operation, ack->error, ack->text);
+    }
+    if (ack) return found;
+    Rule one = decode_rule(chain.family, attributes_of(reply));
+    if (one.chain == chain) found.push_back(std::move(one));
+  }
+  return found;
+}
+
 std::vector<Rule> NfSocket::rules(const ChainId& chain, const Filter& filter) {
   std::vector<Rule> found;
-  Message request = nf_tables_message(NFT_MSG_GETRULE, NLM_F_DUMP, chain.family);
-  request.put(NFTA_RULE_TABLE, chain.table);
-  request.put(NFTA_RULE_CHAIN, chain.chain);
+  const Message request = rules_of(chain);
   const auto keep = [&](const Attributes& rule) {
     // Decoding all of every rule would double the time for a long chain.
     const auto& start = filter.comment_start;

@@ -33,6 +33,8 @@ class NfSocket {
   /// Whether the kernel would take the changes; nothing is changed. Not cheap (about 10 ms).
   bool accepts(const Batch& batch);
 
+  /// Whether the kernel has nf_tables.
+  bool has_nf_tables() { return generation() != 0; }
   /// False also where the kernel has no nf_tables.
   bool has_chain(const ChainId& chain) { return has_chains({chain}).front(); }
   /// The same for each of several, in one exchange with the kernel.
@@ -50,6 +52,9 @@ class NfSocket {
   /// \throws Error, with EAGAIN where the rules kept changing while they were read.
   std::vector<Rule> rules(const ChainId& chain, const Filter& filter);
   std::vector<Rule> rules(const ChainId& chain) { return rules(chain, Filter()); }
+  /// The first of them, as many as the kernel puts into one answer: for a long chain. The time it
+  /// takes does not depend on its length.
+  static std::vector<Rule> first_rules(const ChainId& chain);
   /// The rules of all chains of a table, those of a chain in order. As rules() for the rest.
   std::vector<Rule> table_rules(TableFamily family, std::string_view table);
   /// The same as they were received: the attributes of each, for shows() and decode_rule().

@@ -48,4 +48,20 @@ void restore(const RestoreTool& tool, const std::string& rules) {
   throw cni::tool_error(busy ? Code::kTryAgainLater : Code::kInternal, tool.file, outcome);
 }
 
+void restore_planned(const RestoreTool& tool, const std::function<std::string()>& make) {
+  // An attempt fails only if another process changed the rules, and each does so a few times.
+  constexpr int kAttempts = 20;
+  std::string last;
+  for (int attempt = 1;; ++attempt) {
+    const std::string input = make();
+    if (input.empty()) return;
+    try {
+      return restore(tool, input);
+    } catch (const cni::Error& e) {
+      if (e.code() == Code::kTryAgainLater || input == last || attempt == kAttempts) throw;
+    }
+    last = input;
+  }
+}
+
 }  // namespace plugins

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -32,5 +33,10 @@ bool needs_net_raw(const std::optional<RestoreTool>& tool);
 /// for the xtables lock. \throws cni::Error: kTryAgainLater where the lock is held longer; with the
 /// tool's message.
 void restore(const RestoreTool& tool, const std::string& rules);
+
+/// Restores what make() returns, which reads the rules. After a failure it tries again if make()
+/// returns another input, because another program changed the rules meanwhile. An empty input is
+/// nothing to do. \throws as restore().
+void restore_planned(const RestoreTool& tool, const std::function<std::string()>& make);
 
 }  // namespace plugins

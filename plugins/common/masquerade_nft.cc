@@ -4,24 +4,23 @@
 #include <linux/netfilter/nf_tables.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
 #include "netlink/nf/match.h"
 #include "netlink/types/error.h"
+#include "plugins/common/pod_elements.h"
 
 namespace plugins::nft {
 
 namespace {
 
-using netlink::Attributes;
 using netlink::cat;
 using netlink::Cidr;
 using netlink::Family;
+using netlink::Ip;
 using netlink::kFamilies;
 using netlink::nf::Batch;
 using netlink::nf::Bytes;
@@ -51,9 +50,12 @@ constexpr std::int32_t kPriority = 150;
 
 ChainId chain(std::string name) { return {TableFamily::kInet, kTable, std::move(name)}; }
 
-SetId pods(Family family) {
-  return {TableFamily::kInet, kTable, family == Family::kIpv4 ? "pods4" : "pods6"};
+const PodSets& maps() {
+  static const PodSets sets{{TableFamily::kInet, kTable, "pods4"},
+                            {TableFamily::kInet, kTable, "pods6"}};
+  return sets;
 }
+const SetId& pods(Family family) { return maps().of(family); }
 
 bool is_host(const Cidr& address) { return address.prefix == address.ip.bits(); }
 
@@ -101,16 +103,6 @@ Chains chains_for(const std::vector<Cidr>& addresses) {
   return out;
 }
 
-bool as_wanted(const std::vector<Bytes>& seen, const Chains::value_type& wanted) {
-  std::vector<Attributes> rules;
-  for (const Bytes& rule : seen) {
-    const Attributes one(rule);
-    if (one.find(NFTA_RULE_CHAIN).text() == wanted.first) rules.push_back(one);
-  }
-  return std::equal(rules.begin(), rules.end(), wanted.second.begin(), wanted.second.end(),
-                    netlink::nf::shows);
-}
-
 std::vector<Bytes> seen_rules(NfSocket& socket) {
   return socket.raw_table_rules(TableFamily::kInet, kTable);
 }
@@ -124,41 +116,16 @@ Element element_of(const Masquerade& m, const Cidr& address) {
           netlink::nf::go_to(subnet_chain(address))};
 }
 
-// In the order of the addresses; nothing where the map has none.
-std::vector<std::optional<Element>> seen_elements(NfSocket& socket,
-                                                  const std::vector<Cidr>& addresses) {
-  std::vector<std::optional<Element>> out;
-  for (const Cidr& address : addresses) {
-    const Bytes key = netlink::nf::value_of(address.ip);
-    out.push_back(socket.elements(pods(address.ip.family()), {key}).front());
-  }
+std::vector<Ip> addresses_of(const Masquerade& m) {
+  std::vector<Ip> out;
+  for (const Cidr& address : m.addresses) out.push_back(address.ip);
   return out;
 }
 
-void plan_elements(NfSocket& socket, const Masquerade& m, Batch& batch) {
-  const auto seen = seen_elements(socket, m.addresses);
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    const Cidr& address = m.addresses[i];
-    const Element wanted = element_of(m, address);
-    if (seen[i] == wanted) continue;
-    const SetId set = pods(address.ip.family());
-    // The last ADD has the address: DEL of the one before leaves an element of another owner.
-    if (seen[i]) batch.remove(set, {wanted.key});
-    batch.add_new(set, {wanted});
-  }
-}
-
-using IsWanted = std::function<bool(const std::string& comment)>;
-
-// By a listing of the maps.
-void plan_remove_if(NfSocket& socket, const IsWanted& is_wanted, Batch& batch) {
-  for (const Family family : kFamilies) {
-    std::vector<Bytes> keys;
-    for (Element& one : socket.all_elements(pods(family))) {
-      if (is_wanted(one.comment)) keys.push_back(std::move(one.key));
-    }
-    if (!keys.empty()) batch.remove(pods(family), std::move(keys));
-  }
+std::vector<Element> elements_of(const Masquerade& m) {
+  std::vector<Element> out;
+  for (const Cidr& address : m.addresses) out.push_back(element_of(m, address));
+  return out;
 }
 
 // The rule of an earlier version for each address, and a base chain that leads there.
@@ -181,10 +148,10 @@ bool has_earlier(NfSocket& socket, const Masquerade& m) {
 std::optional<std::string> missing_here(NfSocket& socket, const Masquerade& m) {
   const auto rules = seen_rules(socket);
   for (const auto& wanted : chains_for(m.addresses)) {
-    if (as_wanted(rules, wanted)) continue;
+    if (netlink::nf::shows_chain(rules, wanted.first, wanted.second)) continue;
     return cat("chain '", chain(wanted.first).str(), "' is not as it should be");
   }
-  const auto seen = seen_elements(socket, m.addresses);
+  const auto seen = find_elements(socket, maps(), addresses_of(m));
   for (std::size_t i = 0; i < seen.size(); ++i) {
     const Cidr& address = m.addresses[i];
     if (seen[i] == element_of(m, address)) continue;
@@ -208,7 +175,7 @@ bool can_masquerade(NfSocket& socket) {
 Batch plan_chains(const std::vector<Bytes>& seen, const std::vector<Cidr>& addresses) {
   Batch batch;
   for (const auto& wanted : chains_for(addresses)) {
-    if (as_wanted(seen, wanted)) continue;
+    if (netlink::nf::shows_chain(seen, wanted.first, wanted.second)) continue;
     if (batch.empty()) {
       batch.add(Table{TableFamily::kInet, kTable, "Masquerading of pods"});
       for (const Family family : kFamilies) {
@@ -232,23 +199,14 @@ bool add(NfSocket& socket, const Masquerade& m, bool only_if_able) {
     if (!seen) seen = seen_rules(socket);
     batch = plan_chains(*seen, m.addresses);
     seen.reset();  // lost a race: they are others by now
-    plan_elements(socket, m, batch);
+    plan_add_elements(socket, maps(), elements_of(m), batch);
   });
   return true;
 }
 
 void plan_remove(NfSocket& socket, const Masquerade& m, Batch& batch) {
-  const std::string owner = tag_of(m).prefix();
-  const auto is_own = [&](const std::string& comment) { return comment.starts_with(owner); };
-  const std::vector<Cidr> known = m.from_result ? m.addresses : std::vector<Cidr>{};
-  const auto seen = seen_elements(socket, known);
-  const bool all_own = std::all_of(seen.begin(), seen.end(), [&](const auto& element) {
-    return element && is_own(element->comment);
-  });
-  if (known.empty() || !all_own) return plan_remove_if(socket, is_own, batch);
-  for (const Cidr& address : known) {
-    batch.remove(pods(address.ip.family()), {netlink::nf::value_of(address.ip)});
-  }
+  const auto known = m.from_result ? addresses_of(m) : std::vector<Ip>{};
+  plan_remove_elements(socket, maps(), tag_of(m).prefix(), known, batch);
 }
 
 void plan_remove_earlier(NfSocket& socket, const Masquerade& m, Batch& batch) {
@@ -260,16 +218,9 @@ void plan_remove_earlier(NfSocket& socket, const Masquerade& m, Batch& batch) {
 
 void plan_gc(NfSocket& socket, const std::string& network,
              const std::vector<cni::Attachment>& valid, Batch& batch) {
-  std::set<std::string> keep;
-  for (const auto& a : valid) {
-    keep.insert(cni::OwnerTag(network, a.container_id, a.ifname).prefix());
-  }
-  const cni::OwnerTag any(network, "", "");
-  const std::string ours = cat(any.network_hash, "-");
-  const auto is_stale = [&](const std::string& comment) {
-    return comment.starts_with(ours) && !keep.contains(comment.substr(0, any.prefix().size()));
-  };
-  plan_remove_if(socket, is_stale, batch);
+  const StaleTags is_stale(network, valid);
+  plan_remove_elements_if(socket, maps(), is_stale, batch);
+  const std::string ours = cat(cni::OwnerTag(network, "", "").network_hash, "-");
   for (const Rule& rule : socket.rules(earlier_checks(), {.comment_start = ours})) {
     if (is_stale(rule.comment)) batch.remove(rule);
   }

@@ -13,9 +13,9 @@ using netlink::Family;
 
 }  // namespace
 
-void require_readable_legacy(std::string_view what) {
+void require_readable_legacy(std::string_view what, const std::string& table) {
   if (netlink::has(netlink::Capability::kNetRaw)) return;
-  const auto is_in_use = [](Family family) { return netlink::nf::legacy_in_use(family, "nat"); };
+  const auto is_in_use = [&](Family family) { return netlink::nf::legacy_in_use(family, table); };
   if (!is_in_use(Family::kIpv4) && !is_in_use(Family::kIpv6)) return;
   cni::require_capabilities(netlink::cat(what, ", which reads the rules of iptables-legacy"),
                             {netlink::Capability::kNetRaw});

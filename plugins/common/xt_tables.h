@@ -13,9 +13,9 @@ namespace plugins {
 using cni::XtablesVariant;
 
 /// Asked before anything is changed by who is going to read the legacy tables; what is
-/// "verb 'object'". \throws cni::Error where there are rules for NAT that this process may not
+/// "verb 'object'". \throws cni::Error where there are rules in the table that this process may not
 /// read: that takes CAP_NET_RAW.
-void require_readable_legacy(std::string_view what);
+void require_readable_legacy(std::string_view what, const std::string& table = "nat");
 }  // namespace plugins
 
 namespace plugins::xt {

@@ -31,9 +31,6 @@ using plugins::XtablesVariant;
 using plugins::xt::nat;
 using plugins::xt::Tables;
 
-// An attempt fails only if another process changed the rules, and each does so a few times.
-constexpr int kAttempts = 20;
-
 bool has_claims(const AttachmentState& attachment, Family family) {
   return std::any_of(attachment.claims.begin(), attachment.claims.end(),
                      [&](const Claim& claim) { return claim.key.family == family; });
@@ -164,23 +161,6 @@ std::vector<ChainRemoval> removals_in(Tables& tables, Family family, const Owner
   return out;
 }
 
-// Restores what make() returns. After a failure it retries if make() returns another input, because
-// another program changed the rules.
-template <class Make>
-void restore_planned(const RestoreTool& tool, Make&& make) {
-  std::string last;
-  for (int attempt = 1;; ++attempt) {
-    const std::string input = make();
-    if (input.empty()) return;
-    try {
-      return plugins::restore(tool, input);
-    } catch (const cni::Error& e) {
-      if (e.code() == Code::kTryAgainLater || input == last || attempt == kAttempts) throw;
-    }
-    last = input;
-  }
-}
-
 void plan_remove(NfSocket& socket, Family family, const Owner& owner, Batch& batch) {
   const std::pair<const char*, std::string> chains[] = {{kDnatChain, chain_of(owner)},
                                                         {kSnatChain, obsolete_chain_of(owner)}};
@@ -197,11 +177,12 @@ void plan_remove(NfSocket& socket, Family family, const Owner& owner, Batch& bat
 void remove_legacy(Family family, const Owner& owner) {
   Tables tables(nullptr, XtablesVariant::kLegacy);
   if (removals_in(tables, family, owner).empty()) return;
-  restore_planned(plugins::require_legacy_restore(family, chain_of(owner)), [&]() -> std::string {
-    Tables now(nullptr, XtablesVariant::kLegacy);
-    const auto removals = removals_in(now, family, owner);
-    return removals.empty() ? "" : rules_to_remove(removals);
-  });
+  plugins::restore_planned(plugins::require_legacy_restore(family, chain_of(owner)),
+                           [&]() -> std::string {
+                             Tables now(nullptr, XtablesVariant::kLegacy);
+                             const auto removals = removals_in(now, family, owner);
+                             return removals.empty() ? "" : rules_to_remove(removals);
+                           });
 }
 
 void remove_from(NfSocket* socket, Family family, const Owner& owner) {
@@ -233,7 +214,7 @@ void add_family(NfSocket* socket, Family family, const AttachmentState& attachme
         [&](Batch& batch) { plan_remove(*socket, family, attachment.owner, batch); });
   }
   const auto add = [&] {
-    restore_planned(tool, [&] {
+    plugins::restore_planned(tool, [&] {
       if (!legacy && socket != nullptr) create_shared_chains(*socket, family, attachment.options);
       const Existing seen = read_existing({socket, tool.variant}, family, attachment);
       return rules_to_add(family, attachment, seen);

@@ -268,26 +268,39 @@ def left_by_design(place, bridge="cni0"):
             return rest in ("run/xtables.lock", "run/cni/",
                             "run/cni/portmap/", "run/cni/portmap/lock",
                             "run/cni/portmap/claims/", "run/cni/host-device/", "run/cni/host-device/lock",
-                            "run/cni/tuning/", "run/cni/sbr/", "run/cni/sbr/lock")
+                            "run/cni/tuning/", "run/cni/sbr/", "run/cni/sbr/lock",
+                            "run/cni/firewall/", "run/cni/firewall/lock")
         return rest.startswith("var/lib/cni/") and (
             rest.endswith(("/", "/.owners/seen")) or name == "lock"
             or name.startswith("last_reserved_ip."))
     if kind == "nft":
         return not rest.startswith(("rule/", "elem/")) or rest.startswith(
             ("rule/inet/cni_plugins_masquerade/postrouting", "rule/inet/patchbay_masquerade",
-             "rule/ip/patchbay_hostport",
-             "rule/ip6/patchbay_hostport"))
+             "rule/ip/patchbay_hostport", "rule/ip6/patchbay_hostport",
+             "rule/inet/patchbay_firewall", "rule/bridge/patchbay_firewall")) or _is_policy(rest)
     if kind.startswith(("iptables", "ip6tables")):
         return _shared_in_iptables(rest.split("/", 1)[1])
     return False
 
 
+def _is_policy(element):
+    """Whether an element of nftables is a policy of a bridge: its comment names no attachment."""
+    return (element.startswith(("elem/inet/patchbay_firewall/policy_links/", "elem/inet/patchbay_firewall/same_bridge/"))
+            and ", id: " not in element)
+
+
+#: Of the plugin firewall: what it has of one pod are rules of CNI-FORWARD that accept.
+_FIREWALL = ("CNI-FORWARD", "CNI-ADMIN", "CNI-ISOLATION-STAGE-1", "CNI-ISOLATION-STAGE-2")
+
+
 def _shared_in_iptables(line):
     """Whether a line of iptables-save is a chain or rule of all pods together."""
     if line.startswith(":"):
-        return not line.startswith(":CNI-") or line.startswith(":CNI-HOSTPORT-")
+        return not line.startswith(":CNI-") or line.startswith((":CNI-HOSTPORT-", *(f":{one}" for one in _FIREWALL)))
     words = line.split()  # -A CHAIN ... -j TARGET
     chains = words[1], words[-1]
+    if any(name in _FIREWALL for name in chains):
+        return words[-1] != "ACCEPT"
     return (any(name.startswith("CNI-HOSTPORT-") for name in chains)
             and not any(name.startswith(("CNI-DN-", "CNI-SN-")) for name in chains))
 

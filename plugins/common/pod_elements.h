@@ -1,0 +1,57 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcni/config/conf.h"
+#include "netlink/nf/socket.h"
+#include "netlink/types/ip.h"
+
+/// Elements of nf_tables' sets and maps whose key is the address of a pod, and whose comment is the
+/// cni::OwnerTag of its attachment. The last ADD owns an address.
+namespace plugins {
+
+/// The sets of a table, one per family.
+struct PodSets {
+  netlink::nf::SetId v4, v6;
+  const netlink::nf::SetId& of(netlink::Family family) const;
+};
+
+/// In the order of the addresses; nothing where the set has none.
+std::vector<std::optional<netlink::nf::Element>> find_elements(
+    netlink::nf::NfSocket& socket, const PodSets& sets, const std::vector<netlink::Ip>& addresses);
+
+/// Adds to batch what the sets lack of wanted. An element of another attachment is replaced, so
+/// that DEL of the one before leaves it.
+void plan_add_elements(netlink::nf::NfSocket& socket, const PodSets& sets,
+                       const std::vector<netlink::nf::Element>& wanted, netlink::nf::Batch& batch);
+
+using MatchesTag = std::function<bool(const std::string& comment)>;
+
+/// Adds to batch the removal of all elements whose comment matches, by a listing of the sets.
+void plan_remove_elements_if(netlink::nf::NfSocket& socket, const PodSets& sets,
+                             const MatchesTag& matches, netlink::nf::Batch& batch);
+
+/// Adds to batch the removal of an attachment's elements: by the addresses, if they are all of it,
+/// else by a listing. owner is OwnerTag::prefix(). False: the addresses are not all the owner's.
+bool plan_remove_elements(netlink::nf::NfSocket& socket, const PodSets& sets,
+                          std::string_view owner, const std::vector<netlink::Ip>& addresses,
+                          netlink::nf::Batch& batch);
+
+/// Whether a tag is of an attachment of the network that is not valid; for GC.
+class StaleTags {
+ public:
+  StaleTags(const std::string& network, const std::vector<cni::Attachment>& valid);
+  bool operator()(const std::string& tag) const;
+
+ private:
+  std::string start_;
+  std::size_t length_;
+  std::set<std::string> keep_;
+};
+
+}  // namespace plugins

@@ -1,0 +1,126 @@
+#include "libcni/common/error.h"
+#include "libcni/common/undo.h"
+#include "libcni/config/result.h"
+#include "libcni/plugin/plugin.h"
+#include "libcni/plugin/privileges.h"
+#include "libcni/plugin/repair.h"
+#include "plugins/common/host_veth.h"
+#include "plugins/common/iptables_restore.h"
+#include "plugins/common/xt_tables.h"
+#include "plugins/firewall/conf.h"
+#include "plugins/firewall/setup.h"
+
+namespace firewall {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using netlink::Capability;
+
+cni::Result require_prev_result(const cni::Request& request, const Conf& conf) {
+  auto result = request.prev_result();
+  if (!result) {
+    throw cni::Error(Code::kInvalidConfig, "missing prevResult from earlier plugin",
+                     "firewall follows the plugin that assigns the pod's addresses");
+  }
+  require_link(conf, *result);
+  return *std::move(result);
+}
+
+// Called before any change, because Undo needs the capabilities too.
+void require_rights(const cni::Request& request, Backend backend) {
+  cni::require_capabilities(request, {Capability::kNetAdmin});
+  if (backend == Backend::kIptables &&
+      plugins::needs_net_raw(plugins::find_restore(Family::kIpv4))) {
+    cni::require_capabilities(request, {Capability::kNetRaw});
+  }
+}
+
+// Accepts the pod's traffic, and sets the policy of its bridge.
+cni::Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = Conf::parse(request);
+  cni::Result result = require_prev_result(request, conf);
+  const Attachment attachment = attachment_of(request, result);
+  Node node;
+  const Backend backend = choose_backend(node, conf);
+  require_rights(request, backend);
+  undo.add(TearDown{conf, attachment});  // before set_up(), which can fail half-way
+  set_up(node, conf, attachment, backend);
+  return result;
+}
+
+void del(const cni::Request& request) {
+  cni::require_capabilities(request, {Capability::kNetAdmin});
+  Node node;
+  tear_down(node, Conf::readable(request),
+            attachment_of(request, plugins::readable_prev_result(request)));
+}
+
+// The backend that has the attachment, else the one that ADD would use.
+Backend used_backend(Node& node, const Conf& conf, const Attachment& attachment) {
+  const auto backend = backend_of(node, attachment);
+  return backend ? *backend : choose_backend(node, conf);
+}
+
+void require_complete(Node& node, const Conf& conf, const Attachment& attachment, Backend backend) {
+  const auto flaw = missing(node, conf, attachment, backend);
+  if (flaw) throw cni::Error(Code::kInternal, cat("check the firewall: ", *flaw));
+}
+
+// \throws cni::Error, which names the first difference from what ADD adds.
+void check(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  const Attachment attachment = attachment_of(request, require_prev_result(request, conf));
+  cni::require_capabilities(request, {Capability::kNetAdmin});
+  plugins::require_readable_legacy("check the firewall", "filter");
+  Node node;
+  require_complete(node, conf, attachment, used_backend(node, conf, attachment));
+}
+
+// Removes what attachments of this network have that are not listed.
+void gc(const cni::Request& request) {
+  const auto valid = request.valid_attachments();
+  if (!valid) return;
+  cni::require_capabilities(request, {Capability::kNetAdmin});
+  Node node;
+  remove_stale(node, request.network, *valid);
+}
+
+// \throws cni::Error(kPluginUnavailable), which names what ADD needs and the node lacks.
+void status(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  Node node;
+  require_rights(request, choose_backend(node, conf));
+}
+
+void validate(const cni::Request& request) { require_prev_result(request, Conf::parse(request)); }
+
+// Adds what CHECK misses, in the backend that has the attachment.
+cni::Result repair(const cni::Request& request, cni::Repair& repair) {
+  const Conf conf = Conf::parse(request);
+  cni::Result result = require_prev_result(request, conf);
+  const Attachment attachment = attachment_of(request, result);
+  cni::require_capabilities(request, {Capability::kNetAdmin});
+  plugins::require_readable_legacy("check the firewall", "filter");
+  Node node;
+  const Backend backend = used_backend(node, conf, attachment);
+  require_rights(request, backend);
+  repair.part([&] { require_complete(node, conf, attachment, backend); },
+              [&] { set_up(node, conf, attachment, backend); });
+  return result;
+}
+
+}  // namespace
+
+extern constinit const cni::Plugin kPlugin{.name = "firewall",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .repair = repair};
+
+}  // namespace firewall

@@ -1,0 +1,223 @@
+#include "plugins/firewall/iptables.h"
+
+#include <algorithm>
+
+#include "libcni/common/error.h"
+#include "libcni/common/undo.h"
+#include "plugins/common/iptables_restore.h"
+#include "plugins/common/xt_tables.h"
+#include "plugins/firewall/iptables_rules.h"
+
+namespace firewall::iptables {
+
+namespace {
+
+using cni::cat;
+using netlink::nf::Batch;
+using netlink::nf::ChainId;
+using netlink::nf::NfSocket;
+using netlink::nf::Rule;
+using plugins::XtablesVariant;
+using plugins::xt::filter;
+using plugins::xt::Tables;
+
+std::vector<Ip> of_family(const std::vector<Ip>& addresses, Family family) {
+  std::vector<Ip> out;
+  for (const Ip& ip : addresses) {
+    if (ip.family() == family) out.push_back(ip);
+  }
+  return out;
+}
+
+Wanted wanted_of(const Rules& rules, Family family) {
+  return {family,
+          of_family(rules.addresses, family),
+          rules.admin_chain,
+          rules.link,
+          rules.policy,
+          rules.policy_alone};
+}
+
+// Of iptables-legacy, which lists all of the table anyway, in the words of iptables-save.
+std::vector<FilterRule> rules_in(Tables& tables, const ChainId& chain) {
+  std::vector<FilterRule> out;
+  if (tables.variant() == XtablesVariant::kLegacy) {
+    for (const cni::Words& words : tables.saved_rules(chain)) {
+      out.push_back(rule_from(chain.chain, words));
+    }
+    return out;
+  }
+  const Family family = plugins::xt::family_of(chain);
+  for (const Rule& rule : tables.rules(chain)) out.push_back(rule_from(rule, family));
+  return out;
+}
+
+// The long chain: two rules per address.
+std::vector<FilterRule> forward_rules(Tables& tables, const ChainId& chain, bool all) {
+  if (all || tables.variant() == XtablesVariant::kLegacy) return rules_in(tables, chain);
+  std::vector<FilterRule> out;
+  const Family family = plugins::xt::family_of(chain);
+  for (const Rule& rule : NfSocket::first_rules(chain)) out.push_back(rule_from(rule, family));
+  return out;
+}
+
+Existing read_existing(Tables tables, const Wanted& wanted, bool all) {
+  Existing seen;
+  for (const std::string& chain :
+       {std::string(kForward), wanted.admin_chain, std::string(kStage1), std::string(kStage2)}) {
+    if (tables.has_chain(filter(wanted.family, chain))) seen.chains.insert(chain);
+  }
+  seen.parent = rules_in(tables, filter(wanted.family, kParent));
+  if (seen.chains.contains(kForward)) {
+    seen.forward = forward_rules(tables, filter(wanted.family, kForward), all);
+  }
+  for (const char* const stage : {kStage1, kStage2}) {
+    if (!seen.chains.contains(stage)) continue;
+    for (FilterRule& rule : rules_in(tables, filter(wanted.family, stage))) {
+      seen.stages.push_back(std::move(rule));
+    }
+  }
+  return seen;
+}
+
+// If another program changes the ruleset meanwhile, iptables-nft starts again and treats chains
+// that were created in between as its own. Shared chains are therefore created over netlink, which
+// accepts existing ones; the base chain as iptables-nft creates it.
+void create_chains(NfSocket& socket, const Wanted& wanted) {
+  std::vector<ChainId> ids;
+  for (const std::string& chain : chains_of(wanted)) ids.push_back(filter(wanted.family, chain));
+  const std::vector<bool> found = socket.has_chains(ids);
+  Batch batch;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (found[i]) continue;
+    if (batch.empty()) batch.add(netlink::nf::Table{ids[i].family, ids[i].table});
+    batch.add(netlink::nf::Chain{ids[i]});
+  }
+  socket.commit(batch);
+}
+
+void add_family(NfSocket* socket, const Rules& rules, Family family) {
+  const plugins::RestoreTool tool = plugins::require_restore(family);
+  const Wanted wanted = wanted_of(rules, family);
+  plugins::restore_planned(tool, [&] {
+    const bool nft = tool.variant == XtablesVariant::kNft;
+    if (nft && socket != nullptr) create_chains(*socket, wanted);
+    return rules_to_add(wanted, read_existing({socket, tool.variant}, wanted, rules.compare));
+  });
+}
+
+bool is_of(const FilterRule& rule, const std::vector<FilterRule>& own) {
+  return std::any_of(own.begin(), own.end(),
+                     [&](const FilterRule& one) { return one.equals(rule); });
+}
+
+// Rules of the addresses in a family's long chain.
+std::vector<FilterRule> own_rules(const std::vector<Ip>& addresses, Family family) {
+  return address_rules(of_family(addresses, family));
+}
+
+// False: there are none.
+bool plan_remove(NfSocket& socket, const std::vector<Ip>& addresses, Batch& batch) {
+  for (const Family family : netlink::kFamilies) {
+    const auto own = own_rules(addresses, family);
+    if (own.empty()) continue;
+    for (const Rule& rule : socket.rules(filter(family, kForward))) {
+      if (is_of(rule_from(rule, family), own)) batch.remove(rule);
+    }
+  }
+  return !batch.empty();
+}
+
+// As often as they exist: the reference plugin adds rules twice when two of it run at once.
+std::string rules_to_remove(Family family, const std::vector<Ip>& addresses) {
+  const auto own = own_rules(addresses, family);
+  Tables tables(nullptr, XtablesVariant::kLegacy);
+  std::string out;
+  for (const FilterRule& rule : rules_in(tables, filter(family, kForward))) {
+    if (is_of(rule, own)) out += cat("-D ", kForward, " ", rule.text(), "\n");
+  }
+  return out.empty() ? out : cat("*filter\n", out, "COMMIT\n");
+}
+
+// False: there are none.
+bool remove_legacy(Family family, const std::vector<Ip>& addresses) {
+  if (own_rules(addresses, family).empty()) return false;
+  if (rules_to_remove(family, addresses).empty()) return false;
+  plugins::restore_planned(plugins::require_legacy_restore(family, kForward),
+                           [&] { return rules_to_remove(family, addresses); });
+  return true;
+}
+
+std::vector<Family> families_of(const Rules& rules) {
+  std::vector<Family> out;
+  for (const Family family : netlink::kFamilies) {
+    if (!of_family(rules.addresses, family).empty()) out.push_back(family);
+  }
+  return out;
+}
+
+}  // namespace
+
+void add(NfSocket* socket, const Rules& rules) {
+  for (const Family family : families_of(rules)) {
+    cni::during("add the rules of the firewall", [&] { add_family(socket, rules, family); });
+  }
+}
+
+bool remove(NfSocket* socket, const std::vector<Ip>& addresses) {
+  bool found = false;
+  cni::BestEffort each;
+  if (socket != nullptr) {
+    each("nf_tables", [&] {
+      socket->commit_planned(
+          [&](Batch& batch) { found = plan_remove(*socket, addresses, batch) || found; });
+    });
+  }
+  for (const Family family : netlink::kFamilies) {
+    each("iptables", [&] { found = remove_legacy(family, addresses) || found; });
+  }
+  each.finish();
+  return found;
+}
+
+std::optional<std::string> missing(NfSocket* socket, const Rules& rules) {
+  for (const Family family : families_of(rules)) {
+    const Wanted wanted = wanted_of(rules, family);
+    std::optional<std::string> why;
+    for (const XtablesVariant variant : cni::kXtablesVariants) {
+      auto flaw = iptables::missing(wanted, read_existing(Tables(socket, variant), wanted, true));
+      if (!flaw) {
+        why.reset();
+        break;
+      }
+      // What the variant says that has the chain; else the first.
+      const bool has_chain = Tables(socket, variant).has_chain(filter(family, kForward));
+      if (!why || has_chain) why = std::move(flaw);
+    }
+    if (why) return why;
+  }
+  return std::nullopt;
+}
+
+bool has(NfSocket* socket, const std::vector<Ip>& addresses) {
+  for (const XtablesVariant variant : cni::kXtablesVariants) {
+    for (const Family family : netlink::kFamilies) {
+      const auto own = own_rules(addresses, family);
+      if (own.empty()) continue;
+      Tables tables(socket, variant);
+      const auto seen = rules_in(tables, filter(family, kForward));
+      if (std::any_of(seen.begin(), seen.end(),
+                      [&](const FilterRule& rule) { return is_of(rule, own); })) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::optional<std::string> unusable() {
+  if (plugins::find_restore(Family::kIpv4)) return std::nullopt;
+  return "iptables-restore (package iptables) is in none of PATH, /usr/sbin and /sbin";
+}
+
+}  // namespace firewall::iptables

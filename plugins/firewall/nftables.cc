@@ -1,0 +1,93 @@
+#include "plugins/firewall/nftables.h"
+
+#include <algorithm>
+
+#include "libcni/common/error.h"
+#include "libcni/common/hash.h"
+#include "plugins/firewall/table.h"
+
+namespace firewall::nft {
+
+namespace {
+
+using netlink::cat;
+using netlink::nf::Batch;
+using netlink::nf::Element;
+using netlink::nf::NfSocket;
+
+Element element_of(const Attachment& attachment, const Ip& ip) {
+  const cni::OwnerTag tag(attachment.network, attachment.container_id, attachment.ifname);
+  return {.key = netlink::nf::value_of(ip), .comment = tag.text};
+}
+
+std::vector<Element> elements_of(const Attachment& attachment) {
+  std::vector<Element> out;
+  for (const Ip& ip : attachment.addresses) out.push_back(element_of(attachment, ip));
+  return out;
+}
+
+}  // namespace
+
+void add(NfSocket& socket, const Attachment& attachment, const std::string& admin_chain,
+         const std::optional<LinkPolicy>& policy) {
+  socket.commit_planned([&](Batch& batch) {
+    plan_table(seen_table(socket), admin_chain, batch);
+    plugins::plan_add_elements(socket, pods(), elements_of(attachment), batch);
+    if (policy) plan_policy(socket, *policy, batch);
+  });
+}
+
+void set_policy(NfSocket& socket, const std::string& admin_chain, const LinkPolicy& policy) {
+  socket.commit_planned([&](Batch& batch) {
+    if (policy.policy != Policy::kOpen) plan_table(seen_table(socket), admin_chain, batch);
+    plan_policy(socket, policy, batch);
+  });
+}
+
+bool remove(NfSocket& socket, const Attachment& attachment) {
+  bool all_own = false;
+  socket.commit_planned([&](Batch& batch) {
+    all_own = plugins::plan_remove_elements(socket, pods(), attachment.prefix(),
+                                            attachment.addresses, batch);
+    plan_remove_policy(socket, attachment, batch);
+  });
+  return all_own;
+}
+
+void remove_stale(NfSocket& socket, const std::string& network,
+                  const std::vector<cni::Attachment>& valid) {
+  const plugins::StaleTags is_stale(network, valid);
+  socket.commit_planned([&](Batch& batch) {
+    plugins::plan_remove_elements_if(socket, pods(), is_stale, batch);
+    plan_gc_policies(socket, network, is_stale, batch);
+  });
+}
+
+std::optional<std::string> missing(NfSocket& socket, const Attachment& attachment,
+                                   const std::string& admin_chain) {
+  if (auto flaw = table_flaw(seen_table(socket), admin_chain)) return flaw;
+  const auto seen = plugins::find_elements(socket, pods(), attachment.addresses);
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const Ip& ip = attachment.addresses[i];
+    if (seen[i] == element_of(attachment, ip)) continue;
+    return cat("set '", pods().of(ip.family()).str(), "' has no element of the attachment for ",
+               ip.str());
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> missing_policy(NfSocket& socket, const std::string& admin_chain,
+                                          const LinkPolicy& policy) {
+  if (policy.policy == Policy::kOpen) return std::nullopt;
+  if (auto flaw = table_flaw(seen_table(socket), admin_chain)) return flaw;
+  return missing_elements(socket, policy);
+}
+
+bool has(NfSocket& socket, const Attachment& attachment) {
+  const auto seen = plugins::find_elements(socket, pods(), attachment.addresses);
+  return std::any_of(seen.begin(), seen.end(), [&](const auto& element) {
+    return element && element->comment.starts_with(attachment.prefix());
+  });
+}
+
+}  // namespace firewall::nft

@@ -1,0 +1,203 @@
+#include "plugins/firewall/policy.h"
+
+#include <net/if.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "libcni/common/error.h"
+#include "libcni/common/hash.h"
+#include "netlink/route/socket.h"
+#include "netlink/types/error.h"
+#include "plugins/firewall/table.h"
+
+namespace firewall::nft {
+
+namespace {
+
+using cni::OwnerTag;
+using netlink::cat;
+using netlink::nf::Batch;
+using netlink::nf::Bytes;
+using netlink::nf::Element;
+using netlink::nf::NfSocket;
+using netlink::nf::SetId;
+
+Bytes key_of(const std::string& link) { return netlink::nf::value_of_ifname(link); }
+Bytes pair_of(const std::string& link) {
+  return netlink::nf::concatenate({key_of(link), key_of(link)});
+}
+
+std::string link_in(const Bytes& key) {
+  return {key.begin(), std::find(key.begin(), key.end(), std::uint8_t{0})};
+}
+
+// What the comments of a network's policies begin with, "H1" of its tags.
+std::string network_start(const std::string& network) {
+  return OwnerTag(network, "", "").network_hash;
+}
+
+bool are_of_one_network(const std::string& a, const std::string& b) {
+  const auto hash = [](const std::string& text) {
+    return text.substr(0, text.find_first_of("-,"));
+  };
+  return hash(a) == hash(b);
+}
+
+// Whose a policy is: the network's, or of a link that goes with its pod the attachment's.
+std::string policy_owner(const std::string& network, const OwnerTag& tag, bool of_pod) {
+  if (of_pod) return tag.text;
+  constexpr std::size_t kLongest = 128;  // of nft's comments
+  return cat(tag.network_hash, ", net: ", network).substr(0, kLongest);
+}
+
+std::optional<Element> find(NfSocket& socket, const SetId& set, const Bytes& key) {
+  return socket.elements(set, {key}).front();
+}
+
+/// What the sets have of a link.
+struct Seen {
+  std::optional<Element> link, pair;
+
+  Policy policy() const {
+    if (!link) return Policy::kOpen;
+    return pair ? Policy::kSameBridge : Policy::kIsolated;
+  }
+};
+
+Seen seen_of(NfSocket& socket, const std::string& link) {
+  Seen out;
+  out.link = find(socket, policy_links(), key_of(link));
+  if (out.link) out.pair = find(socket, same_bridge(), pair_of(link));
+  return out;
+}
+
+// Makes the set have the element, or not have one of its key. Pods of a network that start at once
+// may add the same one.
+void plan_element(const SetId& set, const std::optional<Element>& seen, const Element& wanted,
+                  bool is_wanted, Batch& batch) {
+  if (is_wanted ? seen == wanted : !seen) return;
+  if (seen) batch.remove(set, {wanted.key});
+  if (is_wanted) batch.add(set, {wanted});
+}
+
+void plan_link(const Seen& seen, const LinkPolicy& target, Batch& batch) {
+  const Element link{.key = key_of(target.link), .comment = target.owner};
+  const Element pair{.key = pair_of(target.link), .comment = target.owner};
+  plan_element(policy_links(), seen.link, link, target.policy != Policy::kOpen, batch);
+  plan_element(same_bridge(), seen.pair, pair, target.policy == Policy::kSameBridge, batch);
+}
+
+void plan_ports(NfSocket& socket, const LinkPolicy& wanted, Batch& batch) {
+  const bool isolates = wanted.policy == Policy::kIsolated;
+  if (isolates) plan_bridge_table(seen_bridge_table(socket), batch);
+  for (const std::string& port : wanted.ports) {
+    const Element element{.key = key_of(port), .comment = wanted.tag};
+    plan_element(isolated(), find(socket, isolated(), element.key), element, isolates, batch);
+  }
+}
+
+void plan_clear(NfSocket& socket, const std::string& link, Batch& batch) {
+  plan_link(seen_of(socket, link), {.link = link, .owner = ""}, batch);
+}
+
+bool exists(const std::string& link) {
+  if (::if_nametoindex(link.c_str()) != 0) return true;
+  if (errno == ENODEV) return false;
+  throw netlink::Error(cat("look up link '", link, "'"), errno);
+}
+
+// The attachment's ports of the bridge, which the node knows: root in a pod has no say in them.
+std::vector<std::string> ports_of(netlink::RouteSocket& host, const netlink::Link& bridge,
+                                  const Attachment& attachment) {
+  std::vector<std::string> out;
+  for (const std::string& name : attachment.host_links) {
+    const auto link = host.find(name);
+    if (link && link->master == bridge.index) out.push_back(name);
+  }
+  return out;
+}
+
+}  // namespace
+
+LinkPolicy policy_of(const Conf& conf, const Attachment& attachment) {
+  const OwnerTag tag(attachment.network, attachment.container_id, attachment.ifname);
+  LinkPolicy out{.link = attachment.link, .policy = conf.policy, .owner = "", .tag = tag.text};
+  bool of_pod = false;
+  if (conf.policy != Policy::kOpen) {
+    netlink::RouteSocket host;
+    const auto link = host.find(attachment.link);
+    of_pod = link && link->kind == "veth";
+    if (link && link->kind == "bridge") out.ports = ports_of(host, *link, attachment);
+    if (conf.policy == Policy::kIsolated && !of_pod && out.ports.empty()) {
+      throw cni::Error(
+          cni::Code::kInvalidConfig,
+          cat("ingressPolicy isolated: prevResult names no port of bridge '", attachment.link, "'"),
+          "make sure to chain \"firewall\" plugin with \"bridge\"");
+    }
+  }
+  out.owner = policy_owner(attachment.network, tag, of_pod);
+  return out;
+}
+
+void plan_policy(NfSocket& socket, const LinkPolicy& wanted, Batch& batch) {
+  const Seen seen = seen_of(socket, wanted.link);
+  const bool of_another = seen.link && !are_of_one_network(seen.link->comment, wanted.owner);
+  LinkPolicy target = wanted;
+  if (of_another && seen.policy() >= wanted.policy) {
+    target.policy = seen.policy();
+    target.owner = seen.link->comment;
+  }
+  plan_link(seen, target, batch);
+  plan_ports(socket, wanted, batch);
+}
+
+void plan_remove_policy(NfSocket& socket, const Attachment& attachment, Batch& batch) {
+  const std::string owner = attachment.prefix();
+  const bool is_known = !attachment.link.empty();
+  const auto all = [&](const SetId& set, const std::vector<std::string>& links) {
+    if (!is_known) return socket.all_elements(set);
+    std::vector<Element> out;
+    for (const std::string& link : links) {
+      if (auto one = find(socket, set, key_of(link))) out.push_back(*std::move(one));
+    }
+    return out;
+  };
+  for (const Element& one : all(policy_links(), {attachment.link})) {
+    if (one.comment.starts_with(owner)) plan_clear(socket, link_in(one.key), batch);
+  }
+  for (const Element& one : all(isolated(), attachment.host_links)) {
+    if (one.comment.starts_with(owner)) batch.remove(isolated(), {one.key});
+  }
+}
+
+void plan_gc_policies(NfSocket& socket, const std::string& network,
+                      const std::function<bool(const std::string& tag)>& is_stale, Batch& batch) {
+  const std::string start = network_start(network);
+  for (const Element& one : socket.all_elements(policy_links())) {
+    const std::string link = link_in(one.key);
+    const bool is_of_gone_link = one.comment.starts_with(start) && !exists(link);
+    if (is_of_gone_link || is_stale(one.comment)) plan_clear(socket, link, batch);
+  }
+  for (const Element& one : socket.all_elements(isolated())) {
+    if (is_stale(one.comment)) batch.remove(isolated(), {one.key});
+  }
+}
+
+std::optional<std::string> missing_elements(NfSocket& socket, const LinkPolicy& wanted) {
+  if (wanted.policy == Policy::kOpen) return std::nullopt;
+  if (seen_of(socket, wanted.link).policy() < wanted.policy) {
+    return cat("set '", policy_links().str(), "' does not have '", wanted.link, "' with policy ",
+               name_of(wanted.policy));
+  }
+  if (wanted.policy != Policy::kIsolated || wanted.ports.empty()) return std::nullopt;
+  if (auto flaw = bridge_table_flaw(seen_bridge_table(socket))) return flaw;
+  for (const std::string& port : wanted.ports) {
+    const auto seen = find(socket, isolated(), key_of(port));
+    if (seen && seen->comment == wanted.tag) continue;
+    return cat("set '", isolated().str(), "' does not have '", port, "'");
+  }
+  return std::nullopt;
+}
+
+}  // namespace firewall::nft

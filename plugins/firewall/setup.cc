@@ -1,0 +1,316 @@
+#include "plugins/firewall/setup.h"
+
+#include <algorithm>
+
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
+#include "netlink/sysctl.h"
+#include "plugins/common/pod_elements.h"
+#include "plugins/common/xt_tables.h"
+#include "plugins/firewall/claims.h"
+#include "plugins/firewall/firewalld.h"
+#include "plugins/firewall/iptables.h"
+#include "plugins/firewall/nftables.h"
+
+namespace firewall {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using netlink::nf::NfSocket;
+
+std::optional<nft::LinkPolicy> link_policy(const Conf& conf, const Attachment& attachment) {
+  if (attachment.link.empty()) return std::nullopt;
+  return nft::policy_of(conf, attachment);
+}
+
+iptables::Rules iptables_rules(const Conf& conf, const Attachment& attachment, Backend backend) {
+  return {.addresses = attachment.addresses,
+          .admin_chain = conf.admin_chain,
+          .link = attachment.link,
+          .policy = conf.policy,
+          .policy_alone = backend == Backend::kFirewalld};
+}
+
+// Bridge netfilter shows iptables the frames between ports of a bridge. Where the kernel has
+// nf_tables, its bridge family judges them.
+void require_bridge_netfilter(const Conf& conf, const Attachment& attachment) {
+  if (conf.policy != Policy::kIsolated) return;
+  for (const Family family : netlink::kFamilies) {
+    if (attachment.of(family).empty()) continue;
+    const char* const key = family == Family::kIpv4 ? "net/bridge/bridge-nf-call-iptables"
+                                                    : "net/bridge/bridge-nf-call-ip6tables";
+    if (netlink::read_sysctl(key) == "1") continue;
+    throw cni::Error(Code::kPluginUnavailable,
+                     cat("ingressPolicy isolated: the kernel has no nf_tables, and sysctl '", key,
+                         "' is not 1, so iptables does not see frames between pods of a bridge"),
+                     "modprobe br_netfilter, and set the sysctl to 1");
+  }
+}
+
+void set_up_policy(Node& node, const Conf& conf, const Attachment& attachment) {
+  if (node.nf() == nullptr) return require_bridge_netfilter(conf, attachment);
+  const auto policy = link_policy(conf, attachment);
+  if (policy) nft::set_policy(*node.nf(), conf.admin_chain, *policy);
+}
+
+// What the claims say of an attachment.
+std::vector<ClaimedAddress> claimed_by(const Claims& claims, const Attachment& attachment) {
+  const std::string owner = attachment.prefix();
+  std::vector<ClaimedAddress> out;
+  for (const Ip& ip : attachment.addresses) {
+    const auto claim = claims.find(ip);
+    if (claim && claim->owner == owner) out.push_back({ip, *claim});
+  }
+  if (!out.empty()) return out;
+  for (ClaimedAddress& one : claims.all()) {
+    if (one.claim.owner == owner) out.push_back(std::move(one));
+  }
+  return out;
+}
+
+std::vector<Ip> addresses_in(const std::vector<ClaimedAddress>& all, Backend backend) {
+  std::vector<Ip> out;
+  for (const ClaimedAddress& one : all) {
+    if (one.claim.backend == backend) out.push_back(one.ip);
+  }
+  return out;
+}
+
+// Rules first: while there are some, the claims say whose they are.
+void remove_claimed(Node& node, const Claims& claims, const std::vector<ClaimedAddress>& all) {
+  const auto of_iptables = addresses_in(all, Backend::kIptables);
+  if (!of_iptables.empty()) iptables::remove(node.nf(), of_iptables);
+  for (const ClaimedAddress& one : all) {
+    if (one.claim.backend != Backend::kFirewalld || node.firewalld() == nullptr) continue;
+    firewalld::remove(*node.firewalld(), one.claim.zone, one.ip);
+  }
+  for (const ClaimedAddress& one : all) claims.remove(one.ip);
+}
+
+// Of earlier ADDs of the attachment, in another backend or with other addresses.
+void remove_others(Node& node, const Claims& claims, const Attachment& attachment,
+                   const std::optional<Claim>& kept) {
+  std::vector<ClaimedAddress> gone;
+  for (ClaimedAddress& one : claimed_by(claims, attachment)) {
+    if (one.claim != kept) gone.push_back(std::move(one));
+  }
+  remove_claimed(node, claims, gone);
+}
+
+void set_up_claimed(Node& node, const Conf& conf, const Attachment& attachment, Backend backend) {
+  const Claims claims = Claims::create();
+  const netlink::Fd lock = claims.lock();
+  const bool is_firewalld = backend == Backend::kFirewalld;
+  const Claim claim{attachment.prefix(), backend, is_firewalld ? conf.zone : ""};
+  remove_others(node, claims, attachment, claim);
+  auto rules = iptables_rules(conf, attachment, backend);
+  rules.compare = false;
+  for (const Ip& ip : attachment.addresses) {
+    const auto before = claims.find(ip);
+    // Of a pod that has the address no more, and another place for its rules.
+    if (before && (before->backend != backend || before->zone != claim.zone)) {
+      remove_claimed(node, claims, {{ip, *before}});
+    }
+    rules.compare = rules.compare || before.has_value();
+    claims.put(ip, claim);
+    if (is_firewalld) firewalld::add(*node.firewalld(), conf.zone, ip, before.has_value());
+  }
+  const bool has_policy = conf.policy != Policy::kOpen && !iptables::unusable();
+  if (!is_firewalld || has_policy) iptables::add(node.nf(), rules);
+}
+
+void set_up_nftables(Node& node, const Conf& conf, const Attachment& attachment) {
+  nft::add(*node.nf(), attachment, conf.admin_chain, link_policy(conf, attachment));
+  const auto claims = Claims::find();
+  if (!claims) return;
+  const netlink::Fd lock = claims->lock();
+  remove_others(node, *claims, attachment, std::nullopt);
+}
+
+// Addresses without a claim, for which the reference plugin may have added rules.
+std::vector<Ip> unclaimed(const std::optional<Claims>& claims, const Attachment& attachment) {
+  std::vector<Ip> out;
+  for (const Ip& ip : attachment.addresses) {
+    if (!claims || !claims->find(ip)) out.push_back(ip);
+  }
+  return out;
+}
+
+void remove_of_reference(Node& node, const Conf& conf, const std::vector<Ip>& addresses) {
+  if (addresses.empty()) return;
+  plugins::require_readable_legacy("remove the rules of the firewall", "filter");
+  if (iptables::remove(node.nf(), addresses)) return;
+  if (conf.backend && conf.backend != Backend::kFirewalld) return;
+  if (node.firewalld() == nullptr) return;
+  for (const Ip& ip : addresses) firewalld::remove(*node.firewalld(), conf.zone, ip);
+}
+
+std::string no_backend(const Conf& conf) {
+  std::string out;
+  const auto append = [&](const std::string& what) {
+    out += cat(out.empty() ? "" : ", and ", what);
+  };
+  if (conf.backend != Backend::kNftables && conf.backend != Backend::kIptables) {
+    append(firewalld::unusable().value_or("firewalld has just started"));
+  }
+  if (!conf.backend || conf.backend == Backend::kIptables) {
+    append(iptables::unusable().value_or("iptables has just been installed"));
+  }
+  if (!conf.backend || conf.backend == Backend::kNftables) append("the kernel has no nf_tables");
+  return out;
+}
+
+bool usable(Node& node, Backend backend) {
+  switch (backend) {
+    case Backend::kFirewalld:
+      return node.firewalld() != nullptr;
+    case Backend::kIptables:
+      return !iptables::unusable();
+    case Backend::kNftables:
+      return node.nf() != nullptr;
+  }
+  return false;
+}
+
+// Where it cannot be asked, its table tells: rules of other tables do not open what it closes.
+void refuse_unseen_firewalld(Node& node) {
+  if (netlink::dbus::is_built_in() || node.nf() == nullptr) return;
+  if (!node.nf()->has_table(netlink::nf::TableFamily::kInet, "firewalld")) return;
+  throw cni::Error(
+      Code::kPluginUnavailable,
+      cat("choose a firewall backend: firewalld runs, and ", firewalld::unusable().value_or("")),
+      "set \"backend\": \"nftables\" and accept the pods in firewalld");
+}
+
+std::optional<std::string> missing_in_firewalld(Node& node, const Conf& conf,
+                                                const Attachment& attachment) {
+  if (node.firewalld() == nullptr) return firewalld::unusable();
+  for (const Ip& ip : attachment.addresses) {
+    if (firewalld::has(*node.firewalld(), conf.zone, ip)) continue;
+    return cat("address ", ip.str(), " is not a source of zone '", conf.zone, "'");
+  }
+  return std::nullopt;
+}
+
+bool is_claimed(const Attachment& attachment) {
+  const auto claims = Claims::find();
+  return claims && !claimed_by(*claims, attachment).empty();
+}
+
+// The policy in the backends whose accepting rules are elsewhere than in our table.
+std::optional<std::string> missing_policy(Node& node, const Conf& conf,
+                                          const Attachment& attachment) {
+  const auto policy = link_policy(conf, attachment);
+  if (!policy || node.nf() == nullptr) return std::nullopt;
+  return nft::missing_policy(*node.nf(), conf.admin_chain, *policy);
+}
+
+}  // namespace
+
+NfSocket* Node::nf() {
+  if (!std::exchange(nf_.asked, true)) {
+    nf_.value = NfSocket::find();
+    if (nf_.value && !nf_.value->has_nf_tables()) nf_.value.reset();
+  }
+  return nf_.value ? &*nf_.value : nullptr;
+}
+
+netlink::dbus::SystemBus* Node::firewalld() {
+  if (!std::exchange(bus_.asked, true)) bus_.value = firewalld::find();
+  return bus_.value ? &*bus_.value : nullptr;
+}
+
+Backend choose_backend(Node& node, const Conf& conf) {
+  if (!conf.backend) refuse_unseen_firewalld(node);
+  for (const Backend one : {Backend::kFirewalld, Backend::kIptables, Backend::kNftables}) {
+    if ((!conf.backend || conf.backend == one) && usable(node, one)) return one;
+  }
+  throw cni::Error(Code::kPluginUnavailable, cat("choose a firewall backend: ", no_backend(conf)));
+}
+
+void set_up(Node& node, const Conf& conf, const Attachment& attachment, Backend backend) {
+  const cni::Phase phase("firewall");
+  if (backend == Backend::kNftables) return set_up_nftables(node, conf, attachment);
+  set_up_policy(node, conf, attachment);  // first: nothing is accepted before
+  if (attachment.addresses.empty()) return;
+  set_up_claimed(node, conf, attachment, backend);
+  if (node.nf() != nullptr && nft::has(*node.nf(), attachment)) nft::remove(*node.nf(), attachment);
+}
+
+void tear_down(Node& node, const Conf& conf, const Attachment& attachment) {
+  const cni::Phase phase("firewall");
+  cni::BestEffort each;
+  bool found = false;
+  if (node.nf() != nullptr) {
+    each("nftables", [&] { found = nft::remove(*node.nf(), attachment); });
+  }
+  const auto claims = Claims::find();
+  if (claims) {
+    each("claimed addresses", [&] {
+      const auto own = claimed_by(*claims, attachment);
+      if (own.empty()) return;
+      const netlink::Fd lock = claims->lock();
+      remove_claimed(node, *claims, claimed_by(*claims, attachment));
+      found = true;
+    });
+  }
+  if (!found) {
+    each("rules of the reference plugin",
+         [&] { remove_of_reference(node, conf, unclaimed(claims, attachment)); });
+  }
+  each.finish();
+}
+
+void remove_stale(Node& node, const std::string& network,
+                  const std::vector<cni::Attachment>& valid) {
+  cni::BestEffort each;
+  if (node.nf() != nullptr) {
+    each("nftables", [&] { nft::remove_stale(*node.nf(), network, valid); });
+  }
+  each("claimed addresses", [&] {
+    const auto claims = Claims::find();
+    if (!claims) return;
+    const netlink::Fd lock = claims->lock();
+    const plugins::StaleTags is_stale(network, valid);
+    std::vector<ClaimedAddress> gone = claims->all();
+    std::erase_if(gone, [&](const ClaimedAddress& one) { return !is_stale(one.claim.owner); });
+    if (!gone.empty()) remove_claimed(node, *claims, gone);
+  });
+  each.finish();
+}
+
+std::optional<Backend> backend_of(Node& node, const Attachment& attachment) {
+  if (node.nf() != nullptr && nft::has(*node.nf(), attachment)) return Backend::kNftables;
+  const auto claims = Claims::find();
+  const auto own = claims ? claimed_by(*claims, attachment) : std::vector<ClaimedAddress>{};
+  if (!own.empty()) return own.front().claim.backend;
+  if (iptables::has(node.nf(), unclaimed(claims, attachment))) return Backend::kIptables;
+  return std::nullopt;
+}
+
+std::optional<std::string> missing(Node& node, const Conf& conf, const Attachment& attachment,
+                                   Backend backend) {
+  if (backend == Backend::kNftables) {
+    if (node.nf() == nullptr) return "the kernel has no nf_tables";
+    auto flaw = nft::missing(*node.nf(), attachment, conf.admin_chain);
+    return flaw ? flaw : missing_policy(node, conf, attachment);
+  }
+  const bool is_firewalld = backend == Backend::kFirewalld;
+  std::optional<std::string> flaw;
+  if (is_firewalld) flaw = missing_in_firewalld(node, conf, attachment);
+  // The reference plugin has policies in iptables alone.
+  if (!flaw && is_claimed(attachment)) flaw = missing_policy(node, conf, attachment);
+  const bool has_policy = conf.policy != Policy::kOpen && !iptables::unusable();
+  if (flaw || (is_firewalld && !has_policy)) return flaw;
+  return iptables::missing(node.nf(), iptables_rules(conf, attachment, backend));
+}
+
+void TearDown::operator()() const {
+  Node node;
+  tear_down(node, conf, attachment);
+}
+
+}  // namespace firewall

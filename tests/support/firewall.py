@@ -1,0 +1,118 @@
+"""Networks with the plugin firewall, and what its backends have, read with their own tools."""
+
+import json
+
+from support import hostport, suite
+from support.chain import Network
+from support.plugin import OURS, cni
+from support.world import run
+
+#: Name, backend, variant of iptables.
+BACKENDS = [("nftables", ("nftables", None)), ("iptables-nft", ("iptables", "nft")),
+            ("iptables-legacy", ("iptables", "legacy"))]
+TABLE = "patchbay_firewall"
+CLAIMS = "/run/cni/firewall"
+
+
+def bridge(number, **more):
+    """A bridge of that number, as br1, with its subnets of both families."""
+    return {"type": "bridge", "bridge": f"br{number}", "isDefaultGateway": True,
+            "ipam": {"type": "host-local", "ranges": [[{"subnet": f"10.1.{number}.0/24"}],
+                                                      [{"subnet": f"fd00:1:{number}::/64"}]]}, **more}
+
+
+def network(number, plugins, directories=(OURS,), name=None, version="1.0.0"):
+    """A network of plugins on bridge number."""
+    return Network({"cniVersion": version, "name": name or f"net{number}", "plugins": plugins}, directories)
+
+
+class Attached:
+    """A pod in a network."""
+
+    def __init__(self, test, net, pod, ports=()):
+        self.net, self.pod = net, pod
+        self.options = {"netns": pod.path, "container": pod.name}
+        self.capabilities = {"portMappings": list(ports)}
+        self.result, failed = net.add(self.capabilities, **self.options)
+        test.assertIsNone(failed, str(failed))
+        self.address = {6 if ":" in ip["address"] else 4: ip["address"].split("/")[0]
+                        for ip in self.result["ips"]}
+
+    def call(self, verb):
+        return self.net.each(verb, self.result, self.capabilities, **self.options)
+
+
+class FirewallTest(suite.NodeTest):
+    """A node with networks."""
+
+    def setUp(self):
+        super().setUp()
+        self.backend = "nftables"
+
+    def use(self, backend):
+        """Makes a row of BACKENDS the backend of the configs to come."""
+        self.backend, variant = backend
+        if variant and (reason := hostport.select_iptables(variant)):
+            self.skipTest(reason)
+
+    def attach(self, number, policy="open", name=None, pod=None, ports=(), before=None, **more):
+        """A pod in network number, with the plugin firewall."""
+        conf = {"type": "firewall", "backend": self.backend, "ingressPolicy": policy, **more}
+        plugins = [before or bridge(number), conf]
+        if ports:
+            plugins.insert(1, {"type": "portmap", "backend": "nftables", "capabilities": {"portMappings": True}})
+        return Attached(self, network(number, plugins, name=name), pod or self.pod(), ports)
+
+    def detach(self, attached):
+        failed = attached.call("DEL")
+        self.assertIsNone(failed, str(failed))
+
+    def conf(self, result=None, **more):
+        """The config of firewall alone."""
+        conf = {"cniVersion": "1.0.0", "name": "net1", "type": "firewall", "backend": self.backend, **more}
+        return conf | ({"prevResult": result} if result else {})
+
+    def call(self, verb, container="pod1", result=None, directory=None, **more):
+        """One run of the plugin, for a pod without a namespace."""
+        return cni("firewall", verb, self.conf(result, **more), container=container,
+                   netns=f"/run/netns/{container}", directory=directory)
+
+
+def result_of(number, ifname="eth0", link="cni0"):
+    """What a plugin before firewall would have said of a pod with these addresses."""
+    return {"cniVersion": "1.0.0",
+            "interfaces": [{"name": link}, {"name": ifname, "sandbox": "/run/netns/x"}],
+            "ips": [{"address": f"10.1.2.{number}/24", "interface": 1},
+                    {"address": f"fd00:1:2::{number:x}/64", "interface": 1}]}
+
+
+def elements(name, family="inet"):
+    """{key: comment} of a set in our table."""
+    found = {}
+    for item in json.loads(run("nft", "-j", "list", "ruleset"))["nftables"]:
+        one = item.get("set", {})
+        if (one.get("family"), one.get("table"), one.get("name")) != (family, TABLE, name):
+            continue
+        for element in one.get("elem", ()):
+            value = element.get("elem", {"val": element}) if isinstance(element, dict) else {"val": element}
+            value = value if "val" in value else {"val": element}
+            key = value["val"]
+            found[tuple(key["concat"]) if isinstance(key, dict) else key] = value.get("comment")
+    return found
+
+
+def rules(chain="", table="filter"):
+    """The rules of iptables and ip6tables as their -save prints them, of one chain or all."""
+    return [line for tool in ("iptables", "ip6tables")
+            for line in run(f"{tool}-save", "-t", table).splitlines()
+            if line.startswith(f"-A {chain}".rstrip() + (" " if chain else ""))]
+
+
+def addresses():
+    """Addresses that some backend accepts, sorted."""
+    found = {key for name in ("pods4", "pods6") for key in elements(name)}
+    for line in rules("CNI-FORWARD"):
+        words = line.split()
+        if words[2] == "-s":
+            found.add(words[3].split("/")[0])
+    return sorted(found)
