@@ -60,6 +60,19 @@ struct Place {
   bool is_fresh = false;  ///< a table that nothing was in before
 };
 
+// Which route it is, in whatever table.
+std::string words_for(const LinkRoute& route) {
+  return cat(route.dst.str(), route.gateway ? cat(" via ", route.gateway->str()) : "",
+             route.source ? cat(" src ", route.source->str()) : "", " metric ", route.priority);
+}
+
+bool has_rule(const State& state, const Ip& ip, std::uint32_t table) {
+  for (std::size_t i = 0; i < state.addresses.size(); ++i) {
+    if (state.addresses[i] == ip && state.tables[i] == table) return true;
+  }
+  return false;
+}
+
 // The table that an earlier ADD of the attachment chose.
 std::optional<std::uint32_t> table_in(const std::optional<State>& state, const Ip& ip) {
   if (!state) return std::nullopt;
@@ -189,15 +202,20 @@ std::optional<State> earlier_state(Pod& pod, const StateDir& states) {
   return out;
 }
 
-void keep(Pod& pod, const StateDir& states, const std::optional<State>& earlier,
-          const std::vector<Place>& places, cni::Undo& undo) {
-  State state = earlier.value_or(State{.owner = plugins::state_owner(pod.request, pod.socket)});
+State state_with(const State& earlier, const std::vector<Place>& places,
+                 const std::vector<RouteCopy>& moved) {
+  State out = earlier;
   for (const Place& place : places) {
-    if (is_in(state.addresses, place.address.cidr.ip)) continue;
-    state.addresses.push_back(place.address.cidr.ip);
-    if (place.is_fresh) state.tables.push_back(place.table);
+    const Ip& ip = place.address.cidr.ip;
+    if (has_rule(out, ip, place.table)) continue;
+    out.addresses.push_back(ip);
+    out.tables.push_back(place.table);
   }
-  plugins::put_state(states, earlier, state, undo);
+  for (const RouteCopy& one : moved) {
+    std::string words = words_for(one.route);
+    if (!is_in(out.moved, words)) out.moved.push_back(std::move(words));
+  }
+  return out;
 }
 
 void add_rules(Pod& pod, const std::vector<Place>& places, cni::Undo& undo) {
@@ -216,9 +234,8 @@ void add_rules(Pod& pod, const std::vector<Place>& places, cni::Undo& undo) {
 // The routes are in their tables before the rules lead there, and leave the main table last: no
 // packet is without a route meanwhile.
 void move_routes(Pod& pod, const Link& link, const std::vector<Address>& addresses,
-                 const std::vector<Place>& places, const std::vector<RouteCopy>& routes,
+                 const std::vector<Place>& places, const std::vector<RouteCopy>& moved,
                  cni::Undo& undo) {
-  const auto moved = movable(routes, link, addresses);
   std::vector<RouteRequest> requests;
   std::vector<std::uint32_t> fresh;
   for (const Place& place : places) {
@@ -278,20 +295,22 @@ void set_routing(Pod& pod, const std::vector<Address>& addresses,
   const StateDir states = StateDir::create();
   const auto lock = plugins::lock_route_tables();
   const auto earlier = earlier_state(pod, states);
+  const State start =
+      earlier.value_or(State{.owner = plugins::state_owner(pod.request, pod.socket)});
   const auto rules = all_rules(pod.socket);
   if (table) {
     std::vector<Place> places;
     for (const Address& one : addresses) {
       places.push_back({one, *table, rule_of(rules, one.cidr.ip, table).has_value()});
     }
-    keep(pod, states, earlier, places, undo);
+    plugins::put_state(states, earlier, state_with(start, places, {}), undo);
     return add_rules(pod, places, undo);
   }
   const Link link = pod.interface();
-  const auto routes = all_routes(pod.socket);
+  const auto moved = movable(all_routes(pod.socket), link, addresses);
   const auto places = places_of(pod.socket, addresses, rules, earlier);
-  keep(pod, states, earlier, places, undo);
-  move_routes(pod, link, addresses, places, routes, undo);
+  plugins::put_state(states, earlier, state_with(start, places, moved), undo);
+  move_routes(pod, link, addresses, places, moved, undo);
 }
 
 void check_routing(Pod& pod, const std::vector<Address>& addresses,
@@ -318,13 +337,15 @@ void check_routing(Pod& pod, const std::vector<Address>& addresses,
 void remove_routing(RouteSocket& pod, const State& state) {
   for (const PolicyRule& rule : all_rules(pod)) {
     const bool is_ours = rule.is_plain && rule.protocol == kProtocol && rule.from &&
-                         is_in(state.addresses, rule.from->ip);
+                         has_rule(state, rule.from->ip, rule.table);
     if (is_ours) pod.send(netlink::remove(rule));
   }
-  if (state.tables.empty()) return;
   auto routes = all_routes(pod);
-  std::erase_if(routes,
-                [&](const RouteCopy& one) { return !is_in(state.tables, one.route.table); });
+  std::erase_if(routes, [&](const RouteCopy& one) {
+    const bool is_ours =
+        one.route.protocol == kProtocol || is_in(state.moved, words_for(one.route));
+    return !is_ours || !is_in(state.tables, one.route.table);
+  });
   plugins::gateways_last(routes);
   std::vector<RouteRequest> requests;
   for (const RouteCopy& one : routes) {

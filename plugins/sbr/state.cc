@@ -26,6 +26,7 @@ std::string State::file_name() const {
 std::string State::text() const {
   json out = plugins::json_of(owner);
   out["tables"] = tables;
+  out["moved"] = moved;
   json& list = out["addresses"] = json::array();
   for (const auto& address : addresses) list.push_back(address.str());
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -39,6 +40,9 @@ std::optional<State> State::from(const std::string& text) try {
   for (const Reader& one : root["tables"].elements()) {
     out.tables.push_back(static_cast<std::uint32_t>(one.as_int(1, kMost)));
   }
+  out.moved = root["moved"].as_strings();
+  if (out.tables.size() != out.addresses.size())
+    root["tables"].fail("expected one for each address");
   return out;
 } catch (const cni::Error&) {
   return std::nullopt;

@@ -15,8 +15,8 @@ struct State {
 
   plugins::StateOwner owner = {};
   std::vector<netlink::Ip> addresses = {};  ///< that have a rule
-  /// Where the routes of each address were moved to; none with `table`.
-  std::vector<std::uint32_t> tables = {};
+  std::vector<std::uint32_t> tables = {};   ///< to which the rule of each address leads
+  std::vector<std::string> moved = {};      ///< routes that left the main table, as words
   bool operator==(const State&) const = default;
 
   std::string file_name() const;

@@ -14,7 +14,8 @@ TEST_CASE("a state is read back as it was written") {
                               .netns = "/run/netns/pod",
                               .cookie = 4711},
                     .addresses = {*Ip::parse("10.1.2.3"), *Ip::parse("fd00::1")},
-                    .tables = {100, 4294967295}};
+                    .tables = {100, 4294967295},
+                    .moved = {"10.9.0.0/16 via 10.1.2.1 metric 0"}};
   CHECK(State::from(state.text()) == state);
 }
 
@@ -22,8 +23,9 @@ TEST_CASE("a torn file is none") {
   for (const char* text : {"", "{", "[]", "{}", R"({"network": "n", "containerID": "c"})"}) {
     CHECK_FALSE_MESSAGE(State::from(text).has_value(), text);
   }
-  for (const char* key : {"addresses", "tables", "netnsCookie"}) {
-    auto doc = nlohmann::json::parse(State{.addresses = {*Ip::parse("10.1.2.3")}}.text());
+  for (const char* key : {"addresses", "tables", "moved", "netnsCookie"}) {
+    auto doc =
+        nlohmann::json::parse(State{.addresses = {*Ip::parse("10.1.2.3")}, .tables = {100}}.text());
     doc[key] = nlohmann::json::array({-1});
     CHECK_FALSE_MESSAGE(State::from(doc.dump()).has_value(), key);
   }
