@@ -27,34 +27,37 @@ bool is_learned(const netlink::LinkRoute& route) {
   return route.protocol == kRedirect || route.protocol == kRouterAdvertisement;
 }
 
-// net.ipv6.conf.LINK.keep_addr_on_down while this is alive. Where it cannot be written the
-// addresses are added again.
-class KeepAddresses {
+// Settings of IPv6 while an interface is moved: the kernel keeps its addresses, and does not look
+// for duplicates again on the segment where it found none. Where they cannot be written, addresses
+// are added again, and looked for.
+class Meanwhile {
  public:
-  KeepAddresses(const NetNs& ns, const Link& link)
-      : ns_(ns),
-        key_(cat("net/ipv6/conf/", link.name, "/keep_addr_on_down")),
-        before_(link.ipv6 ? link.ipv6->keep_addr_on_down : 1) {
-    if (before_ != 1) set(1);
+  explicit Meanwhile(const PodInterface& interface) : interface_(interface) {
+    if (interface.link.ipv6) set(1, 0);
   }
-  KeepAddresses(const KeepAddresses&) = delete;
-  KeepAddresses& operator=(const KeepAddresses&) = delete;
-  ~KeepAddresses() {
-    if (before_ != 1) set(before_);
+  Meanwhile(const Meanwhile&) = delete;
+  Meanwhile& operator=(const Meanwhile&) = delete;
+  ~Meanwhile() {
+    const auto& before = interface_.link.ipv6;
+    if (before) set(before->keep_addr_on_down, before->accept_dad);
   }
 
  private:
-  void set(int value) const {
-    const NetNs::Entered entered(ns_);
-    netlink::try_write_sysctl(key_, std::to_string(value));
+  void set(int keep_addr_on_down, int accept_dad) const {
+    const auto& before = *interface_.link.ipv6;
+    const NetNs::Entered entered(interface_.ns);
+    const std::string dir = cat("net/ipv6/conf/", interface_.link.name, "/");
+    if (before.keep_addr_on_down != 1) {
+      netlink::try_write_sysctl(dir + "keep_addr_on_down", std::to_string(keep_addr_on_down));
+    }
+    if (before.accept_dad != 0) {
+      netlink::try_write_sysctl(dir + "accept_dad", std::to_string(accept_dad));
+    }
   }
-  const NetNs& ns_;
-  std::string key_;
-  int before_;
+  const PodInterface& interface_;
 };
 
 void set_master(const PodInterface& interface, int master) {
-  const KeepAddresses keep(interface.ns, interface.link);
   interface.pod.send(netlink::set_link(interface.link, {.master = master}));
 }
 
@@ -76,25 +79,26 @@ void add_routes(const PodInterface& interface, const Baggage& baggage, std::uint
   interface.pod.send(std::move(requests));
 }
 
-// Those that were not usable before are not waited for.
-void wait_until_usable(const PodInterface& interface, const Baggage& baggage) {
-  if (interface.link.oper_state == netlink::OperState::kUp) {
-    plugins::wait_until_up(interface.pod, interface.link);
-  }
+// Those that could not be used before are not waited for.
+void wait_for_addresses(const PodInterface& interface, const Baggage& baggage) {
   const auto& addresses = baggage.addresses;
-  if (addresses.empty() || std::any_of(addresses.begin(), addresses.end(), [](const auto& one) {
-        return one.tentative || one.dad_failed;
-      })) {
-    return;
-  }
+  const auto is_unusable = [](const LinkAddress& one) { return one.tentative || one.dad_failed; };
+  if (addresses.empty() || std::any_of(addresses.begin(), addresses.end(), is_unusable)) return;
   plugins::wait_for_dad(interface);
+}
+
+void wait_for_carrier(const PodInterface& interface) {
+  if (interface.link.oper_state != netlink::OperState::kUp) return;
+  plugins::wait_until_up(interface.pod, interface.link);
 }
 
 void carry(const PodInterface& interface, const Baggage& baggage, const Domain& from,
            const Domain& to) {
+  const Meanwhile meanwhile(interface);
   set_master(interface, to.master);
   add_addresses(interface, baggage);
-  wait_until_usable(interface, baggage);
+  wait_for_carrier(interface);
+  wait_for_addresses(interface, baggage);
   add_routes(interface, baggage, from.table, to.table);
 }
 
@@ -132,9 +136,15 @@ void move(const PodInterface& interface, const Domain& from, const Domain& to, c
 
 void release(const PodInterface& interface, const Domain& from) {
   const Baggage baggage = baggage_of(interface.pod, interface.link);
+  const Meanwhile meanwhile(interface);
   set_master(interface, 0);
   const std::string what = cat("release '", interface.link.name, "'");
   cni::noting_failure(what, [&] { add_addresses(interface, baggage); });
+  try {
+    wait_for_addresses(interface, baggage);
+  } catch (const cni::Error& e) {
+    cni::note(cat(what, ": ", e.what()));
+  }
   cni::noting_failure(what, [&] { add_routes(interface, baggage, from.table, Domain{}.table); });
 }
 
