@@ -17,7 +17,8 @@ namespace tool {
 
 namespace {
 
-// What the kernel says of the interface's master: of a link on the node, or of one in the pod.
+// What the kernel says of the interface's master: of a link on the node, or of one in the pod,
+// which is a bridge or a VRF.
 Seen with_master(Seen seen, const cni::CachedAttachment& one) {
   const auto ns = netlink::NetNs::find(one.netns);
   if (!ns) return seen;
@@ -25,7 +26,13 @@ Seen with_master(Seen seen, const cni::CachedAttachment& one) {
   const auto link = pod.find(one.key.ifname);
   if (!link) return seen;
   if (link->master != 0) {
-    if (const auto bridge = pod.find(link->master)) seen.port_of = bridge->name;
+    const auto master = pod.find(link->master);
+    const auto* const vrf = master ? std::get_if<netlink::Vrf>(&master->data) : nullptr;
+    if (vrf != nullptr) {
+      seen.vrf = cat(master->name, ", table ", vrf->table);
+    } else if (master) {
+      seen.port_of = master->name;
+    }
   }
   if (link->parent_index == 0) return seen;
   if (!link->parent_nsid) {

@@ -156,6 +156,7 @@ GraphPod pod_of(const CachedAttachment& one, const KernelState& kernel, Look loo
                .type = type,
                .master = readable(seen.master),
                .port_of = readable(seen.port_of),
+               .vrf = readable(seen.vrf),
                .addresses = {},
                .host_ports = ports_of(one),
                .limits = limits_of(one),
@@ -233,21 +234,14 @@ std::vector<Uplink> uplinks_of(const KernelState& kernel) {
 }
 
 ordered_json json_of(const GraphPod& pod) {
-  return {{"network", pod.network},
-          {"containerID", pod.container_id},
-          {"ifname", pod.ifname},
-          {"netns", pod.netns},
-          {"state", pod.state},
-          {"mac", pod.mac},
-          {"hostEnd", pod.host_end},
-          {"bridge", pod.bridge},
-          {"type", pod.type},
-          {"master", pod.master},
-          {"portOf", pod.port_of},
-          {"addresses", pod.addresses},
-          {"hostPorts", pod.host_ports},
-          {"limits", pod.limits},
-          {"masqueraded", pod.masqueraded}};
+  return {{"network", pod.network},     {"containerID", pod.container_id},
+          {"ifname", pod.ifname},       {"netns", pod.netns},
+          {"state", pod.state},         {"mac", pod.mac},
+          {"hostEnd", pod.host_end},    {"bridge", pod.bridge},
+          {"type", pod.type},           {"master", pod.master},
+          {"portOf", pod.port_of},      {"vrf", pod.vrf},
+          {"addresses", pod.addresses}, {"hostPorts", pod.host_ports},
+          {"limits", pod.limits},       {"masqueraded", pod.masqueraded}};
 }
 
 ordered_json json_of(const std::vector<GraphPod>& pods) {

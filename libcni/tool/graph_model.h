@@ -34,6 +34,7 @@ struct GraphPod {
   std::string type;      ///< of the plugin that made the interface
   std::string master;    ///< what the interface stands on: "eth0", "eth1 in the pod"
   std::string port_of;   ///< the bridge in the pod that the interface is a port of
+  std::string vrf;       ///< the VRF in the pod that the interface is in: "blue, table 1"
   std::vector<std::string> addresses;
   std::vector<std::string> host_ports;  ///< "8080 -> 80/tcp"
   std::string limits;                   ///< "in 8 Mbit/s, out 4 Mbit/s"
@@ -77,6 +78,7 @@ struct Seen {
   std::string state;         ///< see cni::liveness_of()
   std::string master = {};   ///< of a link in the pod that the kernel shows one of, as in GraphPod
   std::string port_of = {};  ///< likewise
+  std::string vrf = {};      ///< likewise
 };
 using Look = Seen (*)(const cni::CachedAttachment&);
 

@@ -94,6 +94,7 @@ std::vector<std::string> lines_of(const GraphPod& pod, std::size_t width) {
     out.push_back(cat(pod.type, pod.master.empty() ? "" : cat(" on ", pod.master),
                       pod.port_of.empty() ? "" : cat(", port of ", pod.port_of, " in the pod")));
   }
+  if (!pod.vrf.empty()) out.push_back(cat("VRF ", pod.vrf));
   for (const std::string& address : pod.addresses) out.push_back(address);
   if (!pod.netns.empty()) out.push_back(pod.netns);
   for (std::string& line : wrapped("ports", pod.host_ports, width)) out.push_back(std::move(line));

@@ -25,6 +25,11 @@ ifaddrmsg head_of(const Link& link, const Cidr& cidr) {
   return head;
 }
 
+Lifetime lifetime_in(View value) {
+  const auto info = read_struct<ifa_cacheinfo>(value);
+  return {.preferred = info.ifa_prefered, .valid = info.ifa_valid};
+}
+
 }  // namespace
 
 LinkAddress decode_address(const Reply& reply) {
@@ -37,6 +42,7 @@ LinkAddress decode_address(const Reply& reply) {
   for (const auto& [type, value] : reply.attributes(sizeof head)) {
     if (type == IFA_FLAGS) flags = read_struct<std::uint32_t>(value);
     if (type == IFA_LABEL) out.label = Attribute{type, value}.text();
+    if (type == IFA_CACHEINFO) out.lifetime = lifetime_in(value);
     if (value.size() != 4 && value.size() != 16) continue;
     if (type == IFA_BROADCAST) out.broadcast = Ip::from_bytes(value.data(), value.size());
     if (type != IFA_LOCAL && type != IFA_ADDRESS) continue;
@@ -48,6 +54,7 @@ LinkAddress decode_address(const Reply& reply) {
   if (address && address->ip != out.cidr.ip) out.peer = address->ip;
   out.scope = head.ifa_scope;
   out.permanent = (flags & IFA_F_PERMANENT) != 0;
+  if (out.permanent) out.lifetime.reset();
   out.flags = flags & kSettable;
   out.tentative = (flags & IFA_F_TENTATIVE) != 0;
   out.dad_failed = (flags & IFA_F_DADFAILED) != 0;
@@ -78,6 +85,12 @@ RouteRequest add_again(const Link& link, const LinkAddress& address) {
   if (address.broadcast) message.put(IFA_BROADCAST, *address.broadcast);
   if (!address.label.empty()) message.put(IFA_LABEL, address.label);
   if (address.flags != 0) message.put_u32(IFA_FLAGS, address.flags);
+  if (address.lifetime) {
+    ifa_cacheinfo info{};
+    info.ifa_prefered = address.lifetime->preferred;
+    info.ifa_valid = address.lifetime->valid;
+    message.put_struct(IFA_CACHEINFO, info);
+  }
   return {cat("add address ", cidr.str(), " to '", link.name, "'"), std::move(message), {EEXIST}};
 }
 

@@ -10,6 +10,12 @@
 
 namespace netlink {
 
+/// How long an address is valid, and preferred to others, from now on.
+struct Lifetime {
+  std::uint32_t preferred = 0, valid = 0;  ///< seconds; 2^32-1 is forever
+  bool operator==(const Lifetime&) const = default;
+};
+
 /// An address of a link as the kernel showed it.
 struct LinkAddress {
   int link = 0;
@@ -21,6 +27,7 @@ struct LinkAddress {
   std::string label = {};                       ///< IPv4
   std::uint8_t scope = 0;                       ///< RT_SCOPE_UNIVERSE
   std::uint32_t flags = 0;                      ///< IFA_F_*, of those that can be set
+  std::optional<Lifetime> lifetime = {};        ///< unless permanent
   bool operator==(const LinkAddress&) const = default;
 };
 LinkAddress decode_address(const Reply& reply);

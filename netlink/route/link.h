@@ -54,7 +54,7 @@ struct Link {
   bool promiscuous = false;    ///< somebody set IFF_PROMISC from user space
   bool all_multicast = false;  ///< the same of IFF_ALLMULTI
   OperState oper_state = OperState::kUnknown;
-  int master = 0;      ///< index of the bridge it is a port of; 0 is none
+  int master = 0;      ///< index of the bridge or VRF it belongs to; 0 is none
   int peer_index = 0;  ///< veth: index of the other end, in that end's namespace
   /// veth: where the other end is, as RouteSocket::nsid() numbers it; absent: in this namespace.
   std::optional<int> peer_nsid = {};

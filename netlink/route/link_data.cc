@@ -45,6 +45,7 @@ struct DataEncoder {
     put_priorities(message, IFLA_VLAN_EGRESS_QOS, data.egress);
     put_priorities(message, IFLA_VLAN_INGRESS_QOS, data.ingress);
   }
+  void operator()(const Vrf& data) const { message.put_u32(IFLA_VRF_TABLE, data.table); }
 };
 
 Macvlan macvlan_of(const Attributes& data) {
@@ -99,6 +100,7 @@ LinkData data_of(std::string_view kind, const Attributes& data) {
   if (kind == "macvlan") return macvlan_of(data);
   if (kind == "vlan") return vlan_of(data);
   if (kind == "tun") return tun_of(data);
+  if (kind == "vrf") return Vrf{.table = data.find(IFLA_VRF_TABLE).u32()};
   if (kind == "ipvlan") {
     return Ipvlan{.mode = Ipvlan::Mode{data.find(IFLA_IPVLAN_MODE).u16()},
                   .isolation = Ipvlan::Isolation{data.find(IFLA_IPVLAN_FLAGS).u16()}};

@@ -61,7 +61,13 @@ struct Tun {
   bool operator==(const Tun&) const = default;
 };
 
-using LinkData = std::variant<std::monostate, Macvlan, Ipvlan, Vlan, Tun>;
+/// A link whose members have their routes in a table of its own (drivers/net/vrf.c).
+struct Vrf {
+  std::uint32_t table = 0;
+  bool operator==(const Vrf&) const = default;
+};
+
+using LinkData = std::variant<std::monostate, Macvlan, Ipvlan, Vlan, Tun, Vrf>;
 
 /// Adds IFLA_INFO_DATA to what is nested in IFLA_LINKINFO; nothing for a kind without any, or that
 /// netlink does not create.

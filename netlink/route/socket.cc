@@ -40,6 +40,8 @@ RouteRequest link_query(int index, std::string_view what) {
   return {cat("look up link '", what, "'"), get_link(index), {ENODEV}};
 }
 
+bool is_unicast(const Reply& reply) { return reply.fixed<rtmsg>().rtm_type == RTN_UNICAST; }
+
 bool tolerates(const RouteRequest& request, int error) {
   return error == 0 || std::find(request.tolerated.begin(), request.tolerated.end(), error) !=
                            request.tolerated.end();
@@ -267,13 +269,26 @@ std::vector<LinkAddress> RouteSocket::addresses() {
 
 std::vector<LinkRoute> RouteSocket::routes(Family family) {
   std::vector<LinkRoute> out;
-  for_each_route(family, [&out](const Reply& reply) { out.push_back(decode_route(reply)); });
+  for_each_route(family, [&out](const Reply& reply) {
+    if (is_unicast(reply)) out.push_back(decode_route(reply));
+  });
   return out;
 }
 
 std::vector<RouteCopy> RouteSocket::route_copies(Family family) {
   std::vector<RouteCopy> out;
-  for_each_route(family, [&out](const Reply& reply) { out.push_back(copy_route(reply)); });
+  for_each_route(family, [&out](const Reply& reply) {
+    if (is_unicast(reply)) out.push_back(copy_route(reply));
+  });
+  return out;
+}
+
+std::vector<std::uint32_t> RouteSocket::route_tables(Family family) {
+  std::vector<std::uint32_t> out;
+  for_each_route(family, [&out](const Reply& reply) {
+    const std::uint32_t table = decode_route(reply).table;
+    if (out.empty() || out.back() != table) out.push_back(table);
+  });
   return out;
 }
 
@@ -281,9 +296,7 @@ void RouteSocket::for_each_route(Family family, const Handler& handler) {
   rtmsg head{};
   head.rtm_family = family == Family::kIpv4 ? AF_INET : AF_INET6;
   dump("list routes", Message(RTM_GETROUTE, 0, head), [&handler](const Reply& reply) {
-    if (reply.type() == RTM_NEWROUTE && reply.fixed<rtmsg>().rtm_type == RTN_UNICAST) {
-      handler(reply);
-    }
+    if (reply.type() == RTM_NEWROUTE) handler(reply);
   });
 }
 

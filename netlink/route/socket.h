@@ -49,6 +49,8 @@ class RouteSocket {
   std::vector<LinkRoute> routes(Family family);
   /// The same with all that each has, to be copied.
   std::vector<RouteCopy> route_copies(Family family);
+  /// The tables that have a route of whatever type; repeated for each.
+  std::vector<std::uint32_t> route_tables(Family family);
   /// The rules of the routing policy.
   std::vector<PolicyRule> policy_rules(Family family);
   /// Whether packets of others are forwarded at all (net.ipv4.ip_forward,
@@ -85,7 +87,7 @@ class RouteSocket {
   void dump(const char* operation, Message message, const Handler& handler);
 
  private:
-  /// The unicast routes of all tables.
+  /// The routes of all tables and types.
   void for_each_route(Family family, const Handler& handler);
   void transmit(std::vector<RouteRequest>& requests);
   /// Receives until the last of the sequence numbers was answered. The first error that its request

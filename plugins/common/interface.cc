@@ -91,6 +91,43 @@ std::optional<cni::Ip> first_gateway(const std::vector<cni::Address>& addresses,
   return std::nullopt;
 }
 
+constexpr std::uint32_t kMain = 254;
+
+// Where a later plugin of the chain may have moved routes of the main table: to tables that a rule
+// leads to from an address of the interface (sbr), or to that of its VRF (vrf).
+std::vector<std::uint32_t> tables_of(const PodInterface& interface, netlink::Family family,
+                                     const std::vector<cni::Address>& addresses) {
+  netlink::RouteSocket& pod = interface.pod;
+  std::vector<std::uint32_t> out;
+  const auto master = interface.link.master == 0 ? std::nullopt : pod.find(interface.link.master);
+  const auto* const vrf = master ? std::get_if<netlink::Vrf>(&master->data) : nullptr;
+  if (vrf != nullptr) out.push_back(vrf->table);
+  for (const netlink::PolicyRule& rule : pod.policy_rules(family)) {
+    const bool leads = rule.from && std::any_of(addresses.begin(), addresses.end(), [&](auto& one) {
+                         return rule.from->contains(one.cidr.ip);
+                       });
+    if (leads) out.push_back(rule.table);
+  }
+  return out;
+}
+
+bool same_route(const netlink::LinkRoute& seen, const netlink::LinkRoute& wanted) {
+  return seen.dst == wanted.dst.network() && seen.table == wanted.table &&
+         (!wanted.gateway || wanted.dst.is_default() || seen.gateway == wanted.gateway);
+}
+
+}  // namespace
+
+std::vector<cni::Address> addresses_of(const Result& result, const std::string& ifname) {
+  std::vector<cni::Address> out;
+  for (const cni::Address& one : result.ips) {
+    const bool is_named = one.interface && *one.interface < result.interfaces.size();
+    if (is_named && result.interfaces[*one.interface].name != ifname) continue;
+    out.push_back(one);
+  }
+  return out;
+}
+
 netlink::LinkRoute link_route(const cni::Route& route, const std::vector<cni::Address>& addresses) {
   netlink::LinkRoute out{.dst = route.dst, .gateway = route.gateway};
   if (!out.gateway && route.scope.value_or(0) <= kScopeSite) {
@@ -131,29 +168,6 @@ void wait_for_dad(const PodInterface& interface, Neighbours* neighbours) {
                          kDadLimit.count(), " seconds"));
   }
 }
-
-constexpr std::uint32_t kMain = 254;
-
-// Where a later plugin of the chain may have moved routes of the main table: to tables that a rule
-// leads to from an address of the interface (sbr).
-std::vector<std::uint32_t> tables_of(netlink::RouteSocket& pod, netlink::Family family,
-                                     const std::vector<cni::Address>& addresses) {
-  std::vector<std::uint32_t> out;
-  for (const netlink::PolicyRule& rule : pod.policy_rules(family)) {
-    const bool leads = rule.from && std::any_of(addresses.begin(), addresses.end(), [&](auto& one) {
-                         return rule.from->contains(one.cidr.ip);
-                       });
-    if (leads) out.push_back(rule.table);
-  }
-  return out;
-}
-
-bool same_route(const netlink::LinkRoute& seen, const netlink::LinkRoute& wanted) {
-  return seen.dst == wanted.dst.network() && seen.table == wanted.table &&
-         (!wanted.gateway || wanted.dst.is_default() || seen.gateway == wanted.gateway);
-}
-
-}  // namespace
 
 void configure_interface(const PodInterface& interface, const Result& result,
                          const AddressOptions& options) {
@@ -257,7 +271,7 @@ void check_interface(const PodInterface& interface, const Result& result) {
       continue;
     }
     auto routes = interface.pod.routes(family);
-    const auto moved = tables_of(interface.pod, family, addresses);
+    const auto moved = tables_of(interface, family, addresses);
     for (auto& seen : routes) {
       const bool is_moved = std::find(moved.begin(), moved.end(), seen.table) != moved.end();
       if (is_moved && seen.link == interface.link.index) seen.table = kMain;

@@ -44,6 +44,19 @@ struct AddressOptions {
 void configure_interface(const PodInterface& interface, const cni::Result& result,
                          const AddressOptions& options);
 
+class Neighbours;
+
+/// Waits until the kernel has found no duplicate of the interface's IPv6 addresses.
+/// \throws cni::Error where one is a duplicate, naming its owner where the neighbours told, and
+/// after 5 s (kTryAgainLater).
+void wait_for_dad(const PodInterface& interface, Neighbours* neighbours = nullptr);
+
+/// The addresses of a result that are the interface's: those that no other one is named for.
+std::vector<cni::Address> addresses_of(const cni::Result& result, const std::string& ifname);
+
+/// A route of a result for an interface with these addresses.
+netlink::LinkRoute link_route(const cni::Route& route, const std::vector<cni::Address>& addresses);
+
 /// Corrects who knows result's addresses under another MAC address: the neighbour entries of
 /// `device`, a link of the host on the pod's segment, and the pods on it, to which the kernel
 /// sends gratuitous ARP and unsolicited neighbour advertisements. Of use only once the interface's
@@ -65,7 +78,8 @@ void require_mac(const cni::Interface& entry, const netlink::Link& link);
 netlink::Link find_interface(netlink::RouteSocket& pod, const cni::Request& request,
                              const cni::Result& result, const std::string& kind);
 
-/// CHECK: the interface has result's addresses and the namespace its routes.
+/// CHECK: the interface has result's addresses and the namespace its routes; sbr and vrf may have
+/// moved those to other tables.
 /// \throws cni::Error naming the first one that is missing.
 void check_interface(const PodInterface& interface, const cni::Result& result);
 

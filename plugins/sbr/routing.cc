@@ -1,10 +1,11 @@
 #include "plugins/sbr/routing.h"
 
 #include <algorithm>
-#include <set>
 
 #include "libcni/common/error.h"
 #include "libcni/plugin/privileges.h"
+#include "plugins/common/interface.h"
+#include "plugins/common/route_tables.h"
 
 namespace sbr {
 
@@ -23,8 +24,10 @@ using netlink::PolicyRule;
 using netlink::RouteCopy;
 using netlink::RouteRequest;
 using netlink::RouteSocket;
+using plugins::all_routes;
+using plugins::all_rules;
 
-constexpr std::uint32_t kMain = 254;
+constexpr std::uint32_t kMain = plugins::kMainTable;
 constexpr std::uint32_t kFirstTable = 100;  // the reference's
 constexpr std::uint8_t kScopeLink = 253;
 
@@ -35,23 +38,6 @@ netlink::Cidr whole(const Ip& ip) { return {ip, ip.bits()}; }
 template <class T, class Value>
 bool is_in(const std::vector<T>& list, const Value& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
-}
-
-// Of both families.
-std::vector<PolicyRule> all_rules(RouteSocket& pod) {
-  std::vector<PolicyRule> out;
-  for (const Family family : netlink::kFamilies) {
-    for (const PolicyRule& rule : pod.policy_rules(family)) out.push_back(rule);
-  }
-  return out;
-}
-
-std::vector<RouteCopy> all_routes(RouteSocket& pod) {
-  std::vector<RouteCopy> out;
-  for (const Family family : netlink::kFamilies) {
-    for (RouteCopy& route : pod.route_copies(family)) out.push_back(std::move(route));
-  }
-  return out;
 }
 
 bool is_of(const PolicyRule& rule, const Ip& ip) { return rule.is_plain && rule.from == whole(ip); }
@@ -74,6 +60,19 @@ struct Place {
   bool is_fresh = false;  ///< a table that nothing was in before
 };
 
+// Which route it is, in whatever table.
+std::string words_for(const LinkRoute& route) {
+  return cat(route.dst.str(), route.gateway ? cat(" via ", route.gateway->str()) : "",
+             route.source ? cat(" src ", route.source->str()) : "", " metric ", route.priority);
+}
+
+bool has_rule(const State& state, const Ip& ip, std::uint32_t table) {
+  for (std::size_t i = 0; i < state.addresses.size(); ++i) {
+    if (state.addresses[i] == ip && state.tables[i] == table) return true;
+  }
+  return false;
+}
+
 // The table that an earlier ADD of the attachment chose.
 std::optional<std::uint32_t> table_in(const std::optional<State>& state, const Ip& ip) {
   if (!state) return std::nullopt;
@@ -82,13 +81,10 @@ std::optional<std::uint32_t> table_in(const std::optional<State>& state, const I
   return i < state->tables.size() ? std::optional(state->tables[i]) : std::nullopt;
 }
 
-std::vector<Place> places_of(const std::vector<Address>& addresses,
+std::vector<Place> places_of(RouteSocket& pod, const std::vector<Address>& addresses,
                              const std::vector<PolicyRule>& rules,
-                             const std::vector<RouteCopy>& routes,
                              const std::optional<State>& earlier) {
-  std::set<std::uint32_t> used;
-  for (const PolicyRule& rule : rules) used.insert(rule.table);
-  for (const RouteCopy& one : routes) used.insert(one.route.table);
+  const auto used = plugins::tables_in_use(pod, rules);
   std::vector<Place> out;
   std::uint32_t next = kFirstTable;
   for (const Address& address : addresses) {
@@ -124,15 +120,13 @@ std::vector<RouteCopy> movable(const std::vector<RouteCopy>& routes, const Link&
                                const std::vector<Address>& addresses) {
   std::vector<RouteCopy> out;
   for (const RouteCopy& one : routes) {
-    if (one.route.link != link.index || one.route.table != kMain) continue;
+    if (one.route.table != kMain || !plugins::leads_by(one.route, link)) continue;
     const bool has_place =
         std::any_of(addresses.begin(), addresses.end(),
                     [&](const Address& address) { return belongs(one.route, address, addresses); });
     if (has_place) out.push_back(one);
   }
-  // Those without gateway come first: gateways are reached by them.
-  std::stable_partition(out.begin(), out.end(),
-                        [](const RouteCopy& one) { return !one.route.gateway; });
+  plugins::gateways_last(out);
   return out;
 }
 
@@ -162,16 +156,6 @@ void fill(std::vector<RouteRequest>& requests, const Link& link, const Place& pl
 }
 
 // Undo steps of ADD.
-struct RestoreState {
-  State state;
-  bool is_new;
-  void operator()() const {
-    const StateDir states = StateDir::create();
-    is_new ? states.remove(state.file_name()) : states.put(state);
-  }
-  std::string describe() const { return "restore the state"; }
-};
-
 struct RemoveRules {
   NetNs ns;
   std::vector<PolicyRule> rules;
@@ -214,25 +198,24 @@ struct PutBack {
 // Of an earlier ADD of the attachment in the same namespace.
 std::optional<State> earlier_state(Pod& pod, const StateDir& states) {
   auto out = states.read(file_of(pod.request));
-  if (out && !out->is_of(pod.socket.cookie())) out.reset();
+  if (out && !out->owner.is_in(pod.socket.cookie())) out.reset();
   return out;
 }
 
-void keep(Pod& pod, const StateDir& states, const std::optional<State>& earlier,
-          const std::vector<Place>& places, cni::Undo& undo) {
-  State state = earlier.value_or(State{.network = pod.request.network,
-                                       .container_id = pod.request.container_id,
-                                       .ifname = pod.request.ifname,
-                                       .netns = pod.request.netns,
-                                       .cookie = pod.socket.cookie()});
+State state_with(const State& earlier, const std::vector<Place>& places,
+                 const std::vector<RouteCopy>& moved) {
+  State out = earlier;
   for (const Place& place : places) {
-    if (is_in(state.addresses, place.address.cidr.ip)) continue;
-    state.addresses.push_back(place.address.cidr.ip);
-    if (place.is_fresh) state.tables.push_back(place.table);
+    const Ip& ip = place.address.cidr.ip;
+    if (has_rule(out, ip, place.table)) continue;
+    out.addresses.push_back(ip);
+    out.tables.push_back(place.table);
   }
-  if (earlier == state) return;
-  undo.add(RestoreState{earlier.value_or(state), !earlier});
-  states.put(state);
+  for (const RouteCopy& one : moved) {
+    std::string words = words_for(one.route);
+    if (!is_in(out.moved, words)) out.moved.push_back(std::move(words));
+  }
+  return out;
 }
 
 void add_rules(Pod& pod, const std::vector<Place>& places, cni::Undo& undo) {
@@ -251,9 +234,8 @@ void add_rules(Pod& pod, const std::vector<Place>& places, cni::Undo& undo) {
 // The routes are in their tables before the rules lead there, and leave the main table last: no
 // packet is without a route meanwhile.
 void move_routes(Pod& pod, const Link& link, const std::vector<Address>& addresses,
-                 const std::vector<Place>& places, const std::vector<RouteCopy>& routes,
+                 const std::vector<Place>& places, const std::vector<RouteCopy>& moved,
                  cni::Undo& undo) {
-  const auto moved = movable(routes, link, addresses);
   std::vector<RouteRequest> requests;
   std::vector<std::uint32_t> fresh;
   for (const Place& place : places) {
@@ -302,12 +284,7 @@ Link Pod::interface() {
 }
 
 std::vector<Address> addresses_of(const cni::Request& request, const cni::Result& result) {
-  std::vector<Address> out;
-  for (const Address& one : result.ips) {
-    const bool is_named = one.interface && *one.interface < result.interfaces.size();
-    if (is_named && result.interfaces[*one.interface].name != request.ifname) continue;
-    out.push_back(one);
-  }
+  auto out = plugins::addresses_of(result, request.ifname);
   if (!out.empty()) return out;
   throw cni::Error(Code::kInternal, cat("No IP addresses supplied on interface: ", request.ifname),
                    "prevResult has none that is this interface's");
@@ -316,22 +293,24 @@ std::vector<Address> addresses_of(const cni::Request& request, const cni::Result
 void set_routing(Pod& pod, const std::vector<Address>& addresses,
                  std::optional<std::uint32_t> table, cni::Undo& undo) {
   const StateDir states = StateDir::create();
-  const auto lock = states.lock();
+  const auto lock = plugins::lock_route_tables();
   const auto earlier = earlier_state(pod, states);
+  const State start =
+      earlier.value_or(State{.owner = plugins::state_owner(pod.request, pod.socket)});
   const auto rules = all_rules(pod.socket);
   if (table) {
     std::vector<Place> places;
     for (const Address& one : addresses) {
       places.push_back({one, *table, rule_of(rules, one.cidr.ip, table).has_value()});
     }
-    keep(pod, states, earlier, places, undo);
+    plugins::put_state(states, earlier, state_with(start, places, {}), undo);
     return add_rules(pod, places, undo);
   }
   const Link link = pod.interface();
-  const auto routes = all_routes(pod.socket);
-  const auto places = places_of(addresses, rules, routes, earlier);
-  keep(pod, states, earlier, places, undo);
-  move_routes(pod, link, addresses, places, routes, undo);
+  const auto moved = movable(all_routes(pod.socket), link, addresses);
+  const auto places = places_of(pod.socket, addresses, rules, earlier);
+  plugins::put_state(states, earlier, state_with(start, places, moved), undo);
+  move_routes(pod, link, addresses, places, moved, undo);
 }
 
 void check_routing(Pod& pod, const std::vector<Address>& addresses,
@@ -358,15 +337,16 @@ void check_routing(Pod& pod, const std::vector<Address>& addresses,
 void remove_routing(RouteSocket& pod, const State& state) {
   for (const PolicyRule& rule : all_rules(pod)) {
     const bool is_ours = rule.is_plain && rule.protocol == kProtocol && rule.from &&
-                         is_in(state.addresses, rule.from->ip);
+                         has_rule(state, rule.from->ip, rule.table);
     if (is_ours) pod.send(netlink::remove(rule));
   }
-  if (state.tables.empty()) return;
   auto routes = all_routes(pod);
-  std::erase_if(routes,
-                [&](const RouteCopy& one) { return !is_in(state.tables, one.route.table); });
-  std::stable_partition(routes.begin(), routes.end(),
-                        [](const RouteCopy& one) { return !one.route.gateway; });
+  std::erase_if(routes, [&](const RouteCopy& one) {
+    const bool is_ours =
+        one.route.protocol == kProtocol || is_in(state.moved, words_for(one.route));
+    return !is_ours || !is_in(state.tables, one.route.table);
+  });
+  plugins::gateways_last(routes);
   std::vector<RouteRequest> requests;
   for (const RouteCopy& one : routes) {
     if (one.route.protocol != kProtocol) requests.push_back(netlink::add(one, kMain));

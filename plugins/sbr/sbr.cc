@@ -7,6 +7,7 @@
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
 #include "libcni/plugin/repair.h"
+#include "plugins/common/route_tables.h"
 #include "plugins/sbr/routing.h"
 
 namespace sbr {
@@ -63,7 +64,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
 void remove(const StateDir& states, const State& state, const std::string& netns) {
   if (const auto ns = NetNs::find(netns)) {
     RouteSocket pod(*ns);
-    if (state.is_of(pod.cookie())) remove_routing(pod, state);
+    if (state.owner.is_in(pod.cookie())) remove_routing(pod, state);
   }
   states.remove(state.file_name());
 }
@@ -79,7 +80,7 @@ void del(const cni::Request& request) {
   const std::string file = file_of(request);
   if (const auto state = states ? states->read(file) : std::nullopt) {
     cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-    const auto lock = states->lock();
+    const auto lock = plugins::lock_route_tables();
     return remove(*states, *state, request.netns);
   }
   if (states) states->remove(file);  // one that cannot be read
@@ -106,12 +107,12 @@ void gc(const cni::Request& request) {
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   cni::BestEffort each;
   for (const State& state : states->all()) {
-    const cni::Attachment attachment{state.container_id, state.ifname};
+    const cni::Attachment attachment{state.owner.container_id, state.owner.ifname};
     const bool is_valid = std::find(valid->begin(), valid->end(), attachment) != valid->end();
-    if (state.network != request.network || is_valid) continue;
-    each(cat("remove the rules of '", state.container_id, "'"), [&] {
-      const auto lock = states->lock();
-      remove(*states, state, state.netns);
+    if (state.owner.network != request.network || is_valid) continue;
+    each(cat("remove the rules of '", state.owner.container_id, "'"), [&] {
+      const auto lock = plugins::lock_route_tables();
+      remove(*states, state, state.owner.netns);
     });
   }
   each.finish();

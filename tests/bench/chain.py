@@ -8,7 +8,7 @@
     scripts/bench --short                         what does not depend on the machine, as a test
 
 A pod has the chain of bridge (gateway, masquerading, host-local), portmap with a port, and bandwidth
-with limits both ways, in the parts ptp, macvlan and host-device that plugin alone; each side has its own
+with limits both ways, in the parts ptp, macvlan, host-device, tuning and sbr that plugin alone; each side has its own
 default backends. Each subject has a node of its own, and they take turns. Ours comes twice: limiting what the pod sends as the reference does, on an ifb of the
 node, and in the pod (egressMode). The floor is what the kernel takes for the same by the fewest
 requests of as many programs (floor.cc). Figures are medians of the time in
@@ -34,7 +34,7 @@ import undisturbed  # noqa: E402
 from support.plugin import OURS, PLUGINS, REFERENCE, has_reference, have  # noqa: E402
 from support.world import why_impossible  # noqa: E402
 
-PARTS = ("chain", *subject.ALONE, "crowd", "loopback", "trace", "netavark", "growth")
+PARTS = ("chain", *subject.ALONE, *subject.CHAINED, "crowd", "loopback", "trace", "netavark", "growth")
 LEVELS = (0, 250, 500, 1000)
 REFERENCE_LEVELS = (0, 125, 250)
 
@@ -109,6 +109,9 @@ def measure_part(part, subjects, options):
         for one in ones.values():
             one.give_devices()
         return measure.one_at_a_time(ones, options.pods, options, part)
+    if part in subject.CHAINED:
+        ones = {name: one for name, one in without_floor(subjects).items() if not name.endswith(", pod")}
+        return measure.one_at_a_time(ones, options.pods, options, part, subject.Subject.renew_interface)
     if part == "chain":
         return measure.one_at_a_time(subjects, options.pods, options)
     if part == "crowd":

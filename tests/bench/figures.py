@@ -213,6 +213,15 @@ def of_alone(name, add, del_):
     return figures_of
 
 
+def of_chained(name, add):
+    """A plugin that is chained, without others, with the goal of ADD."""
+    def figures_of(data):
+        added, removed = (Figure(9, f"{verb} of {name}", _took(data[name], "ours, ifb", verb),
+                                 reference=_took(data[name], "reference", verb)) for verb in ("ADD", "DEL"))
+        return [less(added, add), removed]
+    return figures_of
+
+
 def of_trace(data):
     """Programs, system calls, and requests for which the kernel holds RTNL."""
     out = []
@@ -256,7 +265,8 @@ def of_netavark(data):
 PARTS = {"chain": (of_chain, of_check, of_machine), "crowd": (of_crowd,),
          "loopback": (of_loopback,), "growth": (of_growth,), "trace": (of_trace,),
          "netavark": (of_netavark,), "ptp": (of_alone("ptp", 12, 4),),
-         "macvlan": (of_alone("macvlan", 5, 2),), "host-device": (of_alone("host-device", 4, 2),)}
+         "macvlan": (of_alone("macvlan", 5, 2),), "host-device": (of_alone("host-device", 4, 2),),
+         "tuning": (of_chained("tuning", 4),), "sbr": (of_chained("sbr", 4),)}
 
 
 def figures(data):

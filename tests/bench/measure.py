@@ -57,13 +57,16 @@ def settle(seconds=0.02):
     time.sleep(seconds)
 
 
-def one_at_a_time(subjects, pods, options, network="chain0"):
+def one_at_a_time(subjects, pods, options, network="chain0", renew=lambda subject, number: None):
     """A pod comes, is checked and goes, then the next; the subjects take turns at each verb. CHECK may
     fail: the reference's portmap looks for each port in the IPv6 rules, too, and ends there. Of
-    host-device no other pod is there: there is one device."""
+    host-device no other pod is there: there is one device. renew() makes what a pod of that number has before
+    ADD."""
     present = 0 if network == "host-device" else options.present
     for name, subject in subjects.items():
         subject.grow(present + pods + 1)
+        for number in range(present + pods + 1):
+            renew(subject, number)
         # The first makes what all share, and those that are there already stay.
         warm = [subject.pod(pods, options.ports)]
         subject.job("ADD", warm, network)
@@ -74,6 +77,8 @@ def one_at_a_time(subjects, pods, options, network="chain0"):
         for verb in VERBS:
             with turns[verb].turn() as found:
                 for name in _in_turns(subjects, number):
+                    if verb == "ADD":
+                        renew(subjects[name], number % pods)
                     pod = [subjects[name].pod(number % pods, options.ports)]
                     found.append((name, subjects[name].job(verb, pod, network,
                                                            tolerant=verb == "CHECK")))

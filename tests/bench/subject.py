@@ -52,6 +52,24 @@ def alone(name, family):
         {"type": name, "ipam": chain("", family)["plugins"][0]["ipam"]} | KEYS[name]]}
 
 
+#: Those that are chained, alone, behind what RESULT says.
+CHAINED = {"tuning": {"sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1", "net.ipv4.ip_local_port_range": "2000 3000"},
+                      "mtu": 1400, "txQLen": 500},
+           "sbr": {}}
+RESULT = {"cniVersion": "1.0.0", "interfaces": [{"name": "eth0", "sandbox": "/run/netns/p0"}],
+          "ips": [{"address": "10.200.0.2/16", "gateway": "10.200.0.1", "interface": 0}]}
+INTERFACE = """link add eth0 type veth peer other
+link set other up
+addr add 10.200.0.2/16 dev eth0
+link set eth0 up
+route add 10.201.0.0/16 via 10.200.0.1 dev eth0
+"""
+
+
+def chained(name):
+    return {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": name, "prevResult": RESULT} | CHAINED[name]]}
+
+
 def network_of(*types):
     """Programs without a config."""
     return {"cniVersion": "1.0.0", "name": "-".join(types),
@@ -66,6 +84,7 @@ class Subject:
         World()
         networks = {f"chain{i}": chain(f"cni{i}", family, keys) for i in range(BRIDGES)}
         networks |= {name: alone(name, family) for name in ALONE}
+        networks |= {name: chained(name) for name in CHAINED}
         networks |= {"loopback": network_of("loopback"), "empty": network_of("bench_empty")}
         self._start(networks, {})
 
@@ -107,6 +126,13 @@ class Subject:
             mount("/proc/self/ns/net", path, flags=MS_BIND)
             setns(self.node, CLONE_NEWNET)
         self.pods = count
+
+    def renew_interface(self, number):
+        """A pod's eth0 is as RESULT says: the reference's DEL does not restore all that its ADD changed."""
+        self.enter()
+        run("ip", "-n", f"p{number}", "link", "del", "eth0", check=False)
+        run("ip", "-n", f"p{number}", "rule", "flush", "table", "100", check=False)
+        run("ip", "-n", f"p{number}", "-batch", "-", stdin=INTERFACE)
 
     def pod(self, number, ports=1):
         """What the runner is told of a pod: its number is its name, its port and its namespace."""

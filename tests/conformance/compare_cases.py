@@ -521,3 +521,59 @@ CASES += [
            says="no default route interface found"),
     ipvlan("without IPAM", {}, fails=True, says="no plugin name provided"),
 ]
+
+#: A pod whose eth0 another plugin made, with routes by it.
+MADE = ["ip -n pod1 link set lo up", "ip link add host1 type veth peer name eth0 netns pod1", "ip link set host1 up",
+        "ip -n pod1 addr add 10.1.2.9/24 dev eth0", "ip -n pod1 addr add fd00:1:2::9/64 dev eth0 nodad",
+        "ip -n pod1 link set eth0 addrgenmode none up", "ip -n pod1 route add 10.9.0.0/16 via 10.1.2.1 mtu 1400",
+        "ip -n pod1 route add default via 10.1.2.1"]
+
+
+def behind(keys, addresses=("10.1.2.9/24", "fd00:1:2::9/64")):
+    """After a plugin that made eth0 with these addresses, each with a gateway."""
+    def conf(version):
+        old = version < "1.0.0"
+        ips = [{"address": one, "gateway": "fd00:1:2::1" if ":" in one else "10.1.2.1", "interface": 0}
+               | ({"version": "6" if ":" in one else "4"} if old else {}) for one in addresses]
+        return {"prevResult": {"cniVersion": version, "ips": ips, "dns": {},
+                               "interfaces": [{"name": "eth0", "sandbox": "/run/netns/pod1"}]}} | keys
+    return conf
+
+
+def in_pod(plugin, name, keys, intended=(), **more):
+    return Case(f"{plugin} {name}", behind(keys, more.pop("addresses", ("10.1.2.9/24", "fd00:1:2::9/64"))), plugin,
+                **{"with_pod": MADE, "versions": ("1.0.0",), "intended": intended} | more)
+
+
+WHOSE = (r"pod after (ADD|DEL) rule-", "a rule says by its protocol whose it is; compared in netns.sbr")
+TO_TABLE = (r"pod after ADD route-[46]/unicast (default|fd00:1:2::/64) .*table 10[01]",
+            "the default route says whose it is; routes of IPv6 go to tables of IPv6 addresses alone")
+STAYS = (r"pod after ADD route-6/unicast fd00:1:2::/64 .*table main ", "routes of a family without address stay")
+BACK = (r"pod after DEL (route-|link/|sysctl/)", "DEL restores what ADD changed")
+VALUE = (r"^CHECK (status: 1 -> 0|said: .*(Tuning configured value|conf/IFNAME/))",
+         "values are compared, and not texts; the reference of 1.1.1 does not replace IFNAME in CHECK")
+MOVED = (r"pod after ADD route-[46]/unicast [^ ]+ via [^ ]+ dev eth0 table (1|77)\b.*: null -> |CHECK",
+         "older releases lose routes via gateways; those of 1.9 move them")
+CASES += [
+    in_pod("sbr", "dual-stack", {}, (WHOSE, TO_TABLE, BACK), versions=("1.0.0", "0.4.0", "0.3.1")),
+    in_pod("sbr", "IPv4", {}, (WHOSE, TO_TABLE, BACK, STAYS), addresses=("10.1.2.9/24",)),
+    in_pod("sbr", "without addresses", {}, addresses=(), fails=True, says="No IP addresses supplied on interface"),
+    in_pod("sbr", "of an interface that is not there", {}, ifname="eth7", fails=True),
+    in_pod("sbr", "without a previous result", {"prevResult": None}, fails=True,
+           says="This plugin must be called as chained plugin"),
+    in_pod("tuning", "a sysctl", {"sysctl": {"net.ipv4.conf.IFNAME.rp_filter": "2"}}, (BACK, VALUE),
+           versions=("1.0.0", "0.4.0", "0.3.1")),
+    in_pod("tuning", "a list of numbers", {"sysctl": {"net.ipv4.ip_local_port_range": "2000 3000"}}, (VALUE,)),
+    in_pod("tuning", "a MAC address", {"mac": MAC}, (BACK,)),
+    in_pod("tuning", "promisc and allmulti", {"promisc": True, "allmulti": True}, (BACK,)),
+    in_pod("tuning", "an MTU", {"mtu": 1400, "mtuBothEnds": False}, (BACK,)),
+    in_pod("tuning", "of an interface that is not there", {"mtu": 1400}, ifname="eth7", fails=True),
+    in_pod("tuning", "a sysctl beside net", {"sysctl": {"kernel.core_pattern": "x"}}, fails=True),
+    in_pod("tuning", "without a previous result", {"prevResult": None}, fails=True, says="Required prevResult missing"),
+    in_pod("vrf", "dual-stack", {"vrfname": "blue"}, (MOVED, BACK), versions=("1.0.0", "0.4.0", "0.3.1")),
+    in_pod("vrf", "with a table", {"vrfname": "blue", "table": 77}, (MOVED, BACK)),
+    in_pod("vrf", "without a name", {}, fails=True, says="configuration is expected to have a valid vrf name"),
+    in_pod("vrf", "of an interface that is not there", {"vrfname": "blue"}, ifname="eth7", fails=True,
+           says="could not get link by name"),
+    in_pod("vrf", "of a name that is another link's", {"vrfname": "eth0"}, fails=True, says="is not a VRF"),
+]

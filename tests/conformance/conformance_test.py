@@ -8,7 +8,8 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.configs import CONFIGS, GC, config, give_device, is_ipam, number, previous, provide  # noqa: E402
+from support.configs import (  # noqa: E402
+    CONFIGS, GC, config, give_device, give_interface, is_ipam, number, previous, provide)
 from support.plugin import PLUGINS, REFERENCE, VERSIONS, cni, has_reference, have  # noqa: E402
 from support.snapshot import pod_snapshot, snapshot  # noqa: E402
 from support.world import run  # noqa: E402
@@ -105,6 +106,7 @@ class Conformance(suite.NodeTest):
         if reason := provide(plugin):
             self.skipTest(reason)
         give_device(plugin)
+        give_interface(plugin, self.box)
 
     def call(self, plugin, verb, conf, **options):
         return cni(plugin, verb, conf, netns=self.box.path, ifname=CONFIGS[plugin].ifname,

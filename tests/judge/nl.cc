@@ -186,6 +186,12 @@ void u32(rtnl_cls* theirs, const tc::FilterState& ours) {
   }
 }
 
+int occurrences(const Range& of, unsigned type) {
+  int out = 0;
+  of.walk([&](const nlattr* one) { out += mnl_attr_get_type(one) == type ? 1 : 0; });
+  return out;
+}
+
 }  // namespace
 
 void link(View message, const netlink::Link& ours) {
@@ -194,6 +200,8 @@ void link(View message, const netlink::Link& ours) {
   if (ours.kind == "veth" && info.has(IFLA_INFO_DATA)) return;
   // And in statistics without data, and the number of a macvlan's addresses without the addresses.
   if (info.has(IFLA_INFO_XSTATS) && !info.has(IFLA_INFO_DATA)) return;
+  // Of two kinds libnl takes the second.
+  if (any_bytes && occurrences(info, IFLA_INFO_KIND) > 1) return;
   const Range data = info.nested(IFLA_INFO_DATA);
   if (data.has(IFLA_MACVLAN_MACADDR_COUNT) && !data.has(IFLA_MACVLAN_MACADDR_DATA)) return;
   const Read<rtnl_link> theirs(message);
@@ -236,6 +244,10 @@ void address(View message, const netlink::LinkAddress& ours) {
   const unsigned flags = rtnl_addr_get_flags(theirs);
   same("whether an address is tentative", ours.tentative, (flags & IFA_F_TENTATIVE) != 0);
   same("whether an address is a duplicate", ours.dad_failed, (flags & IFA_F_DADFAILED) != 0);
+  if (!ours.lifetime || any_bytes) return;
+  same("how long an address is valid", ours.lifetime->valid, rtnl_addr_get_valid_lifetime(theirs));
+  same("how long an address is preferred", ours.lifetime->preferred,
+       rtnl_addr_get_preferred_lifetime(theirs));
 }
 
 void route(View message, const netlink::LinkRoute& ours) {

@@ -7,6 +7,7 @@
 #include <netlink/route/link/ipvlan.h>
 #include <netlink/route/link/macvlan.h>
 #include <netlink/route/link/vlan.h>
+#include <netlink/route/link/vrf.h>
 
 #include <map>
 
@@ -83,6 +84,11 @@ struct Kind {
     if (any_bytes) return;  // libnl takes every attribute of a map for a mapping
     same("the egress map of a VLAN", shown(ours.egress), egress_of(theirs));
     same("the ingress map of a VLAN", shown(ours.ingress), ingress_of(theirs));
+  }
+  void operator()(const netlink::Vrf& ours) const {
+    std::uint32_t table = 0;
+    if (rtnl_link_vrf_get_tableid(theirs, &table) < 0) table = 0;
+    same("the table of a VRF", ours.table, table);
   }
   // libnl has no tun.
   void operator()(const netlink::Tun& ours) const {

@@ -55,6 +55,7 @@ const Places kRoute = {
                       .nest(IFLA_VLAN_INGRESS_QOS, "link/priorities")},
     {"link/priorities", Place().all({IFLA_VLAN_QOS_MAPPING},
                                     {MNL_TYPE_BINARY, sizeof(ifla_vlan_qos_mapping), {}, true})},
+    {"link/vrf", Place().u32({IFLA_VRF_TABLE})},
     {"link/tun", Place()
                      .u8({IFLA_TUN_TYPE, IFLA_TUN_PI, IFLA_TUN_VNET_HDR, IFLA_TUN_PERSIST,
                           IFLA_TUN_MULTI_QUEUE})
@@ -76,6 +77,7 @@ const Places kRoute = {
                     .text({IFA_LABEL})
                     .bytes({IFA_LOCAL, IFA_ADDRESS})
                     .bytes({IFA_BROADCAST}, 4)
+                    .bytes({IFA_CACHEINFO}, sizeof(ifa_cacheinfo))
                     .u32({IFA_FLAGS})},
     {"route", Place()
                   .bytes({RTA_DST, RTA_GATEWAY, RTA_PREFSRC})

@@ -109,6 +109,8 @@ ROWS = [
       for mode in ("ifb", "pod", "edt")),
     Row("sbr", "sbr", {}, needs("NS", "NS", "S", "NS", "NS", "NS"), "ip -n pod1 rule del from 10.1.2.2",
         behind={"isGateway": True, "ipam": IPAM}),
+    Row("vrf", "vrf", {"vrfname": "blue"}, needs("NS", "NS", "S", "NS", "NS", "NS"), "ip -n pod1 link set eth0 nomaster",
+        behind={"isGateway": True, "ipam": IPAM}),
     Row("tuning", "tuning", {"mtu": 1400, "sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1"}},
         needs("NS", "NS", "S", "NS", "NS", "NS"), "ip -n pod1 link set eth0 mtu 1500",
         behind={"isGateway": True, "ipam": IPAM}),

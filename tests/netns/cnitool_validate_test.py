@@ -244,6 +244,24 @@ REGRETS = [
       "plugins[0].type: ADD fails, because the interface exists",
       "warning: plugins[1].isDefaultGateway: a second default gateway, after "
       "plugins[0].isDefaultGateway"]),
+    ("tuning before the plugin that creates the interface",
+     network('{"type": "loopback"},\n{"type": §"tuning", "mtu": 1400},\n{"type": "bridge"}'),
+     ["error: plugins[1].type: tuning comes before plugins[2].type, which creates the interface: ADD finds no "
+      "interface"]),
+    ("two VRFs", network('{"type": "bridge"},\n{"type": "vrf", "vrfname": "a"},\n{"type": §"vrf", "vrfname": "b"}'),
+     ["error: plugins[2].type: a second VRF for the interface, after plugins[1].type: ADD fails, because an "
+      "interface is in one VRF"]),
+    ("sbr in a VRF", network('{"type": "bridge"},\n{"type": "sbr"},\n{"type": §"vrf", "vrfname": "a"}'),
+     ["warning: plugins[2].type: sbr has no effect on an interface in a VRF, whose routing table decides; see "
+      "plugins[1].type"]),
+    ("a VRF and sbr", network('{"type": "bridge"},\n{"type": "vrf", "vrfname": "a"},\n{"type": §"sbr"}'),
+     ["warning: plugins[2].type: sbr has no effect on an interface in a VRF, whose routing table decides; see "
+      "plugins[1].type"]),
+    ("a MAC address of tuning where macspoofchk looks",
+     network('{"type": "bridge", "macspoofchk": true, "ipam": {"type": "host-local", "subnet": "10.1.2.0/24"}},\n'
+             '{"type": §"tuning", "mac": "02:00:5e:10:20:30"}'),
+     ["warning: plugins[1].type: with plugins[0].macspoofchk the frames of a pod whose MAC address tuning changes are "
+      'dropped: let bridge set it, by "capabilities": {"mac": true}']),
 ]
 ALL = TEXT + LIST + KEYS + PARSERS + REGRETS
 

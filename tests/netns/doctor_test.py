@@ -369,6 +369,43 @@ class Leftovers(DoctorTest):
                 self.assertEqual((link["mtu"], link["ifalias"]), (1400, "of the operator"))
 
 
+    def test_state_files_whose_pod_the_cache_lost(self):
+        for plugin in ("sbr", "tuning"):
+            shutil.copy(os.path.join(OURS, plugin), BIN)
+        bridge = {"type": "bridge", "bridge": "cni1", "isGateway": True,
+                  "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.8.0.0/24"}]]}}
+        for version in ("1.1.0", "1.0.0"):
+            with self.subTest(version=version):
+                use({"cniVersion": version, "name": "tuned", "plugins": [
+                    bridge, {"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1"}}, {"type": "sbr"}]},
+                    "20.conflist")
+                pod = Pod("tuned")
+                self.assert_ok(cnitool("add", "tuned", pod.path, CNI_PATH=BIN))
+                self.assert_healthy()
+                os.unlink(cache_file("tuned", container_of(pod.path)))
+                pod.remove()
+                self.assertTrue(wait_for(lambda: "tuned" not in run("ip", "link"), 20))
+                if version == "1.1.0":
+                    self.cured(self.assert_finds("warning", "state files", "/run/cni/sbr/", "of sbr", "'tuned'",
+                                                 besides=("reservations",)))
+                    continue
+                for _ in range(2):
+                    shell(self.assert_finds("warning", "state files", "'tuned'", besides=("reservations",)))
+                self.cured(self.assert_finds("warning", "reservations", "tuned"))
+
+    def test_a_sysctl_that_the_node_forbids(self):
+        shutil.copy(os.path.join(OURS, "tuning"), BIN)
+        allowlist = "/etc/cni/tuning/allowlist.conf"
+        write(allowlist, "^net\\.ipv4\\.conf\\.IFNAME\\.")
+        use({"cniVersion": "1.1.0", "name": "tuned", "plugins": [
+            {"type": "bridge", "bridge": "cni1"}, {"type": "tuning", "sysctl": {"net.core.somaxconn": "500"}}]}, "20.conflist")
+        remedy = self.assert_finds("error", "status", "network 'tuned'", "Sysctl net.core.somaxconn is not allowed",
+                                   f"the node's operator lists them in {allowlist}")
+        self.assertEqual(remedy, "cnitool status tuned")
+        write(allowlist, "somaxconn")
+        self.assert_healthy()
+
+
 class Pods(DoctorTest):
     def test_a_bridge_that_is_down(self):
         run("ip", "link", "set", "cni0", "down")

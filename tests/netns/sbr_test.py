@@ -83,7 +83,7 @@ class Sbr(suite.NodeTest):
         return self.rules(pod), self.routes(pod), self.routes(pod, "all")
 
     def records(self):
-        return sorted(set(os.listdir(RECORDS)) - {"lock"}) if os.path.isdir(RECORDS) else []
+        return sorted(os.listdir(RECORDS)) if os.path.isdir(RECORDS) else []
 
     def test_routes_move_to_tables_of_their_own_and_DEL_brings_them_back(self):
         pod, result = self.two()
@@ -224,6 +224,39 @@ class Sbr(suite.NodeTest):
         pod.run("ip", "link", "del", "net1")
         self.assertTrue(self.call("DEL", config(), pod).ok)
         self.assertEqual(self.rules(pod), [])
+
+    def test_DEL_restores_no_route_and_removes_no_rule_that_it_did_not_make(self):
+        pod, result = self.two()
+        before = self.everything(pod)
+        self.assertTrue(self.call("ADD", config(), pod, result).ok)
+        pod.run("ip", "-batch", "-", stdin="route add 198.51.100.0/24 dev eth0 table 100\n"
+                "route add 203.0.113.0/24 via 10.52.0.1 dev net1 table 100\nroute del 10.99.0.0/16 table 100\n"
+                "rule add from 10.52.0.2 lookup 100 pref 50\nrule add from 10.52.0.2 lookup 7 pref 51 protocol 67\n")
+        self.assertTrue(self.call("DEL", config(), pod).ok)
+        self.assertEqual({route[0] for route in self.routes(pod, "100")}, {"198.51.100.0/24", "203.0.113.0/24"})
+        self.assertEqual(sorted(self.rules(pod)), [("10.52.0.2", "100", "0"), ("10.52.0.2", "7", PROTOCOL)])
+        self.assertEqual(before[1] - self.routes(pod), {route for route in before[1] if route[0] == "10.99.0.0/16"
+                                                        and route[2] == "net1"})
+        self.assertEqual(self.routes(pod) - before[1], set())
+
+    def test_64_interfaces_at_once_share_no_table(self):
+        pod = self.pod()
+        results = {}
+        batch = ["link set lo up"]
+        for n in range(64):
+            batch += [f"link add net{n} type veth peer name far{n}", f"link set far{n} up", f"link set net{n} up",
+                      f"addr add 10.60.{n}.2/24 dev net{n}"]
+            results[f"net{n}"] = {"cniVersion": "1.1.0", "interfaces": [{"name": f"net{n}", "sandbox": pod.path}],
+                                  "ips": [{"address": f"10.60.{n}.2/24", "gateway": f"10.60.{n}.1", "interface": 0}]}
+        pod.run("ip", "-batch", "-", stdin="\n".join(batch) + "\n")
+        outcomes = finish_all([start("sbr", "ADD", config(prevResult=result), netns=pod.path, container=pod.name,
+                                     ifname=ifname) for ifname, result in results.items()])
+        self.assertEqual([str(outcome) for outcome in outcomes if not outcome.ok], [])
+        rules = {source: table for source, table, _ in self.rules(pod)}
+        self.assertEqual(sorted(map(int, rules.values())), list(range(100, 164)))
+        for n in range(64):
+            shown = pod.run("ip", "route", "show", "table", rules[f"10.60.{n}.2"])
+            self.assertIn(f"default via 10.60.{n}.1 dev net{n}", shown)
 
     def test_GC_removes_what_is_not_listed(self):
         pods = [self.two() for _ in range(2)]

@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.configs import MAC  # noqa: E402
-from support.plugin import OURS, REFERENCE, cni, have  # noqa: E402
+from support.plugin import OURS, REFERENCE, cni, finish_all, have, start  # noqa: E402
 from support.world import run  # noqa: E402
 
 DATA = "/run/cni/tuning"
@@ -31,6 +31,8 @@ HOSTILE_KEYS = [
     "net/ipv4/ip_forward\u2028", "fs.file-max", "netfoo.ipv4.ip_forward", "net\\ipv4\\ip_forward",
     "net/ipv4/conf/\u007f/forwarding", "$(id)", "net.ipv4.ip_forward/",
 ]
+HOSTILE_NAMES = ["..", ".", "../all", "eth0/../all", "/proc/sys", "a/b", "eth0:1", "eth 0", "eth0\n", "eth0\t", "../../../kernel",
+                 "x" * 16, "eth0/forwarding", "%2e%2e", "conf/all", "eth0\u2028", "absent0"]
 
 
 def config(version="1.1.0", **more):
@@ -201,32 +203,78 @@ class Tuning(suite.NodeTest):
             self.assertTrue(self.call("DEL", conf, pod, ifname="eth0.100").ok)
             self.assertEqual(self.sysctl(pod, "net/ipv4/conf/eth0.100/arp_filter"), "0", key)
 
+    def traced(self, pod, verb, conf, result, **options):
+        """What the plugin said, and the calls by which it opened something below /proc/sys, as strace saw it."""
+        trace = f"/run/trace-{pod.name}"
+        outcome = self.call(verb, conf, pod, result, **options, wrap=[
+            "strace", "-f", "-o", trace, "-e", "trace=open,openat,openat2,setns,mount,chdir,fchdir,chroot"])
+        with open(trace, encoding="utf-8", errors="replace") as file:
+            calls = file.read().splitlines()
+        os.unlink(trace)
+        self.assertTrue(calls, "strace saw nothing")
+        return outcome, [line for line in calls if "/proc" in line or "openat2" in line or "setns" in line]
+
     @suite.cases([(repr(key), key) for key in HOSTILE_KEYS])
     def no_key_leads_out_of_the_pods_settings(self, key):
+        if have("strace"):  # the one that is missing
+            self.skipTest("strace is not installed")
         pod, _, result = self.pair()
         before = self.seen(pod)
-        failed = self.call("ADD", config(sysctl={"net.ipv4.conf.IFNAME.arp_filter": "1", key: "1"}), pod, result)
+        conf = config(sysctl={"net.ipv4.conf.IFNAME.arp_filter": "1", key: "1"})
+        failed, opened = self.traced(pod, "ADD", conf, result)
         self.assertEqual(failed.json["code"], 7, failed)
         self.assertIn("invalid net sysctl key", failed.json["msg"])
+        self.assertEqual(opened, [], "neither a setting nor the pod's namespace is opened")
         self.assertEqual(self.seen(pod), before)
+
+    @suite.cases([(repr(name), name) for name in HOSTILE_NAMES])
+    def no_interface_name_leads_out_of_the_pods_settings(self, name):
+        if have("strace"):  # the one that is missing
+            self.skipTest("strace is not installed")
+        pod, _, result = self.pair()
+        before = self.seen(pod)
+        conf = config(sysctl={"net.ipv4.conf.IFNAME.arp_filter": "1", "net/ipv4/conf/IFNAME/forwarding": "1"})
+        failed, opened = self.traced(pod, "ADD", conf, result, ifname=name)
+        self.assertFalse(failed.ok, failed)
+        self.assertEqual(self.beyond_net(opened), [])
+        self.assertEqual(self.seen(pod), before)
+        self.assertEqual(self.files(), [])
+
+    def beyond_net(self, opened):
+        """What of /proc/sys was opened but the directory net, in the pod's namespace, and what is beneath it."""
+        inside, out = 0, []
+        for line in opened:
+            if "setns(" in line:
+                inside = 1 - inside
+            elif "/proc/sys" in line and '"/proc/sys/net"' not in line:
+                out.append(line)
+            elif "openat2(" in line and ("RESOLVE_BENEATH" not in line or not inside):
+                out.append(line)
+        return out
 
     def test_nothing_of_proc_sys_but_the_pods_net_is_opened(self):
         if have("strace"):  # the one that is missing
             self.skipTest("strace is not installed")
         pod, _, result = self.pair()
-        keys = {"net.ipv4.conf.IFNAME.arp_filter": "1", "net/ipv4/conf/eth0/log_martians": "1"}
-        trace = f"/tmp/tuning-trace-{pod.name}"
-        self.addCleanup(lambda: os.path.exists(trace) and os.unlink(trace))
-        added = self.call("ADD", config(sysctl=keys), pod, result,
-                          wrap=["strace", "-f", "-o", trace, "-e", "trace=open,openat,openat2,setns"])
-        self.assertTrue(added.ok, added)
-        with open(trace, encoding="utf-8") as file:
-            lines = [line for line in file if "/proc/sys" in line or "openat2" in line or "setns" in line]
-        self.assertIn("setns", lines[0])
-        for line in lines:
-            if "setns" in line:
-                continue
-            self.assertTrue('"/proc/sys/net"' in line or "RESOLVE_BENEATH" in line, line)
+        conf = config(sysctl={"net.ipv4.conf.IFNAME.arp_filter": "1", "net/ipv4/conf/eth0/log_martians": "1"})
+        for verb in ("ADD", "CHECK", "REPAIR", "DEL"):
+            done, opened = self.traced(pod, verb, conf, result)
+            self.assertTrue(done.ok, done)
+            self.assertTrue([line for line in opened if "openat2(" in line], opened)
+            self.assertEqual(self.beyond_net(opened), [])
+
+    def test_64_pods_at_once_have_their_settings_and_get_them_back(self):
+        pods = [self.pair() for _ in range(64)]
+        before = [self.seen(pod) for pod, _, _ in pods]
+        for verb in ("ADD", "DEL"):
+            outcomes = finish_all([start("tuning", verb, config(prevResult=result, **EVERYTHING | {"mac": f"02:00:5e:00:00:{n:02x}"}),
+                                         netns=pod.path, container=pod.name) for n, (pod, _, result) in enumerate(pods)])
+            self.assertEqual([str(outcome) for outcome in outcomes if not outcome.ok], [])
+            if verb == "ADD":
+                self.assertEqual([self.seen(pod)["mac"] for pod, _, _ in pods],
+                                 [f"02:00:5e:00:00:{n:02x}" for n in range(64)])
+        self.assertEqual([self.seen(pod) for pod, _, _ in pods], before)
+        self.assertEqual(self.files(), [])
 
     def test_CHECK_names_what_was_changed_and_REPAIR_sets_it_again(self):
         pod, _, result = self.pair()

@@ -32,6 +32,7 @@ class Configs:
     master: str = None    # the link of the node that the container interface is to stand on
     own: str = None       # a number that no two pods may share, as a VLAN of one master
     device: bool = False  # each attachment has a device of the node to itself, which `device` names
+    link: str = None      # the kind of another link in the pod that a chained plugin creates
 
 
 CONFIGS = {
@@ -94,6 +95,7 @@ CONFIGS = {
           "args": {"cni": {"sysctl": {"net.ipv4.ip_forward": "0"}, "mac": MAC, "promisc": False, "mtu": 1300,
                            "allmulti": False, "txQLen": 100}}}],
         ifname="lo", chained=True),
+    "vrf": Configs({"vrfname": "blue"}, [{"vrfname": "blue", "table": 77}], chained=True, link="vrf"),
     "vlan": Configs(
         {"master": "eth1", "vlanId": 100, "ipam": POOL},
         [{"master": "eth1", "linkInContainer": False, "vlanId": 100, "protocol": "802.1ad", "mtu": 1400,
@@ -130,11 +132,12 @@ def is_ipam(plugin):
 
 def lack(*plugins):
     """What one of the plugins needs that this kernel does not have, as a sentence; None. Asked in a world."""
-    for kind in {CONFIGS[plugin].kind for plugin in plugins if plugin in CONFIGS} - {None}:
+    known = [CONFIGS[plugin] for plugin in plugins if plugin in CONFIGS]
+    for kind in ({one.kind for one in known} | {one.link for one in known}) - {None}:
         if kind == "tun" and not os.path.exists("/dev/net/tun"):
             return "there is no /dev/net/tun: modprobe tun"
         try:
-            run("ip", "link", "add", "probe0", "type", kind)
+            run("ip", "link", "add", "probe0", "type", kind, *(("table", "9") if kind == "vrf" else ()))
         except RuntimeError as error:
             if "Unknown device type" in str(error):
                 return f"this kernel has no links of kind {kind}; scripts/vm runs one that does"
@@ -163,6 +166,13 @@ def give_device(plugin, name="device0"):
     it is nowhere. Its other end, NAME-end, stays on the node."""
     if plugin in CONFIGS and CONFIGS[plugin].device and not run("ip", "link", "show", f"{name}-end", check=False):
         run("ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}-end")
+
+
+def give_interface(plugin, pod):
+    """What previous() says of the pod, for plugins that look at the interface."""
+    if plugin in CONFIGS and CONFIGS[plugin].link and not pod.run("ip", "link", "show", "eth0", check=False):
+        pod.run("ip", "-batch", "-", stdin="link add eth0 type veth peer name other\nlink set other up\n"
+                "link set eth0 up\naddr add 10.1.2.9/24 dev eth0\nroute add default via 10.1.2.1\n")
 
 
 def remove_devices():

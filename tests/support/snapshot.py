@@ -268,8 +268,8 @@ def left_by_design(place, bridge="cni0"):
             return rest in ("run/xtables.lock", "run/cni/",
                             "run/cni/portmap/", "run/cni/portmap/lock",
                             "run/cni/portmap/claims/", "run/cni/host-device/", "run/cni/host-device/lock",
-                            "run/cni/tuning/", "run/cni/sbr/", "run/cni/sbr/lock",
-                            "run/cni/firewall/", "run/cni/firewall/lock")
+                            "run/cni/tuning/", "run/cni/sbr/", "run/cni/vrf/", "run/cni/route-tables/",
+                            "run/cni/route-tables/lock", "run/cni/firewall/", "run/cni/firewall/lock")
         return rest.startswith("var/lib/cni/") and (
             rest.endswith(("/", "/.owners/seen")) or name == "lock"
             or name.startswith("last_reserved_ip."))

@@ -161,4 +161,22 @@ Findings check_devices(const Node& node) {
   return out;
 }
 
+Findings check_states(const Node& node) {
+  std::set<std::string> known;
+  for (const AttachmentState& one : node.attachments) known.insert(tag_of(one.key));
+  Findings out;
+  for (const StateFile& one : node.states) {
+    if (known.contains(tag_of(one.key))) continue;
+    const auto& [network, id, ifname] = one.key;
+    out.push_back({Level::kWarning,
+                   cat("'", one.path, "' of ", one.plugin, " belongs to no pod: container '", id,
+                       "' of network '", network, "'"),
+                   cat("DEL never ran: if the namespace lives on, routes or settings in it are as "
+                       "ADD left them",
+                       kOthers),
+                   collect(node, network, cat("rm ", one.path))});
+  }
+  return out;
+}
+
 }  // namespace tool::doctor

@@ -15,6 +15,7 @@ constexpr Source kNat[] = {Source::kNetworks, Source::kPools, Source::kFirewall}
 constexpr Source kPools[] = {Source::kPools};
 constexpr Source kHeld[] = {Source::kPools, Source::kCache};
 constexpr Source kMoved[] = {Source::kDevices, Source::kCache};
+constexpr Source kStates[] = {Source::kStates, Source::kCache};
 constexpr Source kSubnets[] = {Source::kPools, Source::kRoutes};
 
 // In the order in which a person would ask.
@@ -38,6 +39,7 @@ constexpr Check kChecks[] = {
     {"rules", "every rule has its pod", check_owned, kRules},
     {"devices", "every device of the node that was moved into a pod has its pod", check_devices,
      kMoved},
+    {"state files", "every state file of sbr, tuning and vrf has its pod", check_states, kStates},
     {"address pools", "enough addresses are free", check_pools, kPools},
     {"addresses", "every pod address has one pod and a lease", check_held, kHeld},
     {"subnets", "no two networks share addresses", check_subnets, kPools},

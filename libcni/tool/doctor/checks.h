@@ -42,6 +42,7 @@ Findings check_reservations(const Node& node);
 Findings check_links(const Node& node);
 Findings check_owned(const Node& node);
 Findings check_devices(const Node& node);
+Findings check_states(const Node& node);
 // check_addresses.cc
 Findings check_pools(const Node& node);
 Findings check_held(const Node& node);

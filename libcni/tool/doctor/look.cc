@@ -131,6 +131,36 @@ void look_at_devices(Node& node) {
   }
 }
 
+// As their plugins, where the config of tuning names no other directory.
+constexpr std::pair<const char*, const char*> kStateDirs[] = {
+    {"sbr", "/run/cni/sbr"}, {"tuning", "/run/cni/tuning"}, {"vrf", "/run/cni/vrf"}};
+
+// A file of the reference plugin does not say whose it is.
+void look_at_states(Node& node) {
+  for (const auto& [plugin, path] : kStateDirs) {
+    const auto dir = cni::Dir::open(path);
+    if (!dir) continue;
+    for (const std::string& name : dir->names()) {
+      const auto file = dir->read(name);
+      if (!file) continue;
+      try {
+        const nlohmann::json doc = cni::parse_json(file->content, name);
+        const cni::Reader root(doc);
+        const cni::Reader ours = root["patchbay"];
+        const cni::Reader& owner = ours.present() ? ours : root;
+        node.states.push_back(
+            {.plugin = plugin,
+             .path = cat(path, "/", name),
+             .key = {owner["network"].as_string(), owner["containerID"].as_string(),
+                     owner["ifname"].as_string()},
+             .netns = owner["netns"].as_string()});
+      } catch (const cni::Error&) {
+        continue;
+      }
+    }
+  }
+}
+
 std::string nearest(const std::string& path) {
   fs::path at = path;
   std::error_code ignored;
@@ -231,6 +261,7 @@ Node look_at_node(const Settings& settings, const cni::Env& env) {
   read(node, Source::kFirewall, [&] { node.firewall = read_firewall(); });
   read(node, Source::kPools, [&] { look_at_pools(node); });
   read(node, Source::kDevices, [&] { look_at_devices(node); });
+  read(node, Source::kStates, [&] { look_at_states(node); });
   look_at_places(node, settings.conf_dir);
   return node;
 }

@@ -22,7 +22,7 @@ namespace tool::doctor {
 using cni::cat;
 
 /// Where a Node comes from. What could not be read of it is in Node::unseen.
-enum class Source { kNetworks, kStatus, kCache, kRoutes, kFirewall, kPools, kDevices };
+enum class Source { kNetworks, kStatus, kCache, kRoutes, kFirewall, kPools, kDevices, kStates };
 
 /// The executable of a plugin in CNI_PATH.
 struct PluginFile {
@@ -74,6 +74,13 @@ struct MovedDevice {
   std::string name;  ///< on the node
 };
 
+/// A state file of a chained plugin: what DEL is to undo in the pod.
+struct StateFile {
+  std::string plugin, path;
+  cni::AttachmentKey key;
+  std::string netns;
+};
+
 /// All that the checks look at, read once.
 struct Node {
   std::map<Source, std::string> unseen;  ///< and why
@@ -95,6 +102,7 @@ struct Node {
   Firewall firewall;
   std::vector<Pool> pools;
   std::vector<MovedDevice> devices;
+  std::vector<StateFile> states;
   std::vector<FileSystem> file_systems;
   /// A kernel setting; nothing where there is none of that name.
   std::function<std::optional<std::string>(const std::string& key)> sysctl;

@@ -61,6 +61,52 @@ void check_order(const NetworkText& network, Plugins& plugins, Diagnostics& diag
   }
 }
 
+// The first plugin of the type that comes before; null where there is none.
+const PluginText* before(const NetworkText& network, const PluginText& plugin,
+                         std::string_view type) {
+  for (const PluginText& one : network.plugins) {
+    if (&one == &plugin) break;
+    if (one.type == type) return &one;
+  }
+  return nullptr;
+}
+
+// Of a plugin that is not the first: that one says itself that it cannot be.
+void check_too_early(const NetworkText& network, const PluginText& plugin,
+                     Diagnostics& diagnostics) {
+  if (!is_in(kChained, plugin.type)) return;
+  bool is_behind = false;
+  for (const PluginText& one : network.plugins) {
+    if (&one == &plugin && &one == &network.plugins[0]) return;
+    if (&one == &plugin) is_behind = true;
+    if (!is_in(kMakers, one.type)) continue;
+    if (!is_behind) return;
+    diagnostics.add(*plugin.document, plugin.at("type"),
+                    {.what = cat(plugin.type, " comes before ", one.at("type"),
+                                 ", which creates the interface: ADD finds no interface")});
+    return;
+  }
+}
+
+// Pairs of chained plugins that cannot work, or of which one does nothing.
+void check_pairs(const NetworkText& network, const PluginText& plugin, Diagnostics& diagnostics) {
+  if (plugin.type == "vrf") {
+    if (const auto* const first = before(network, plugin, "vrf")) {
+      diagnostics.add(*plugin.document, plugin.at("type"),
+                      {.what = cat("a second VRF for the interface, after ", first->at("type"),
+                                   ": ADD fails, because an interface is in one VRF")});
+    }
+  }
+  for (const auto& [type, other] : {std::pair("vrf", "sbr"), std::pair("sbr", "vrf")}) {
+    const auto* const first = plugin.type == type ? before(network, plugin, other) : nullptr;
+    if (first == nullptr) continue;
+    warn(plugin, "type",
+         cat("sbr has no effect on an interface in a VRF, whose routing table decides; see ",
+             first->at("type")),
+         diagnostics);
+  }
+}
+
 bool declares(const PluginText& plugin, const char* capability) {
   const json* const declared = member(plugin.conf(), "capabilities");
   return declared != nullptr && is_true(*declared, capability);
@@ -86,6 +132,19 @@ void check_capabilities(const PluginText& plugin, Diagnostics& diagnostics) {
   }
   warn(plugin, "type",
        R"(no limits: neither rates nor "capabilities": {"bandwidth": true} are given)",
+       diagnostics);
+}
+
+// A MAC address that is set later is not the one that macspoofchk accepts.
+void check_mac(const NetworkText& network, const PluginText& plugin, Diagnostics& diagnostics) {
+  const bool changes_mac = declares(plugin, "mac") || !text_at(plugin.conf(), "mac").empty();
+  if (plugin.type != "tuning" || !changes_mac) return;
+  const auto* const bridge = before(network, plugin, "bridge");
+  if (bridge == nullptr || !is_true(bridge->conf(), "macspoofchk")) return;
+  warn(plugin, "type",
+       cat("with ", bridge->at("macspoofchk"),
+           " the frames of a pod whose MAC address tuning changes are dropped: let bridge set it, "
+           "by \"capabilities\": {\"mac\": true}"),
        diagnostics);
 }
 
@@ -180,6 +239,9 @@ void check_names(const std::list<NetworkText>& networks, Diagnostics& diagnostic
 void check_chain(const NetworkText& network, Plugins& plugins, Diagnostics& diagnostics) {
   check_order(network, plugins, diagnostics);
   for (const PluginText& plugin : network.plugins) {
+    check_too_early(network, plugin, diagnostics);
+    check_pairs(network, plugin, diagnostics);
+    check_mac(network, plugin, diagnostics);
     check_capabilities(plugin, diagnostics);
     check_layer2(plugin, diagnostics);
     if (passes_ipam_on(plugin, plugins)) check_addresses(plugin, diagnostics);

@@ -74,10 +74,13 @@ SUBJECTS = {
     "tuning": (TUNING, None),
     "sbr": ({"type": "sbr"}, None),
     "sbr, table": ({"type": "sbr", "table": 5000}, None),
+    "vrf": ({"type": "vrf", "vrfname": "blue"}, None),
     "cnitool, all in a chain": (CHAIN, None),
     **{f"chain, in its {name}": (CHAIN, name)
        for name in ("loopback", "bridge", "host-local", "portmap", "bandwidth")},
 }
+#: Chained plugins, of which another one's work comes first.
+STANDING_IN = ("portmap", "bandwidth", "sbr", "tuning", "vrf")
 #: A pod beside the one that is worked on; its ports and address are others.
 OTHER = "pod2"
 
@@ -124,6 +127,8 @@ class Stage:
         self.pods = {1: Pod("pod1"), 2: Pod(OTHER)}
         for pod in self.pods.values():  # once up, "lo" keeps 127.0.0.1
             run("ip", "-n", pod.name, "-batch", "-", stdin="link set lo up\nlink set lo down\n")
+            if name == "vrf":  # with the first VRF of a namespace come rules that stay
+                run("ip", "-n", pod.name, "-batch", "-", stdin="link add first type vrf table 9\nlink del first\n")
         self.results = {}
         os.makedirs(SCRIPTS)
         if self.is_chain:
@@ -135,9 +140,9 @@ class Stage:
             for n in self.pods:
                 give_device("host-device", f"device{n}")
                 run("ip", "-batch", "-", stdin=DEVICE.replace("DEVICE", f"device{n}").replace("N", str(n)))
-        elif self.plugins["type"] in ("portmap", "bandwidth", "sbr", "tuning"):
+        elif self.plugins["type"] in STANDING_IN:
             self.before = {n: _standing_in(pod, n) for n, pod in self.pods.items()}
-        if self.plugins["type"] == "sbr":
+        if self.plugins["type"] in ("sbr", "vrf"):
             self.before = {n: _with_routes(pod, n, self.before[n]) for n, pod in self.pods.items()}
 
     @property
@@ -178,7 +183,7 @@ class Stage:
         conf = self.plugins | {"cniVersion": VERSION, "name": "net1"}
         kind = conf["type"]
         conf |= own_of(kind, number)
-        if kind in ("portmap", "bandwidth", "sbr", "tuning"):
+        if kind in STANDING_IN:
             conf["prevResult"] = self.before[number]
         if number in self.results and verb in ("CHECK", "DEL"):
             conf["prevResult"] = self.results[number]
@@ -203,7 +208,7 @@ class Stage:
     @property
     def works_in_pod(self):
         """Whether there is more in the pod than goes with what is on the node."""
-        if self.is_chain or self.plugins["type"] in ("bandwidth", "loopback", "sbr", "tuning"):
+        if self.is_chain or self.plugins["type"] in ("bandwidth", "loopback", "sbr", "tuning", "vrf"):
             return True
         return CONFIGS[self.plugins["type"]].kind not in (None, "veth")
 

@@ -22,6 +22,7 @@ using netlink::NewLink;
 using netlink::Reply;
 using netlink::Tun;
 using netlink::Vlan;
+using netlink::Vrf;
 
 namespace {
 
@@ -120,6 +121,12 @@ TEST_CASE("a mapping of a VLAN is from and to, in this order") {
   CHECK(first.to == 1);
 }
 
+TEST_CASE("a VRF is read back with its table") {
+  for (const Vrf wanted : {Vrf{.table = 1}, Vrf{.table = 4294967295}}) {
+    CHECK(shown(request("vrf", wanted)).data == LinkData(wanted));
+  }
+}
+
 TEST_CASE("a tap is read with its flags and its owners, of whom root is one") {
   const Message message = tun_message();
   const Tun wanted{.tap = true, .vnet_header = true, .persistent = true, .owner = 107, .group = 0};
@@ -173,5 +180,6 @@ TEST_CASE("no bytes of a link's data harm") {
   harmless_for_any_bytes(request("macvlan", kMacvlan).message, decode);
   harmless_for_any_bytes(request("ipvlan", Ipvlan{.mode = Ipvlan::Mode::kL3}).message, decode);
   harmless_for_any_bytes(request("vlan", kVlan).message, decode);
+  harmless_for_any_bytes(request("vrf", Vrf{.table = 7}).message, decode);
   harmless_for_any_bytes(tun_message(), decode);
 }

@@ -99,7 +99,9 @@ TEST_CASE("an address is added again as it was") {
   plain.link = 7;
   plain.cidr = netlink::Cidr::parse("192.0.2.1/24").value();
   plain.broadcast = netlink::Ip::parse("192.0.2.255");
-  for (const auto& address : {point, six, plain}) {
+  netlink::LinkAddress leased = six;
+  leased.lifetime = {.preferred = 60, .valid = 4294967295};
+  for (const auto& address : {point, six, plain, leased}) {
     const auto request = netlink::add_again(kDevice, address);
     CHECK(netlink::decode_address(Reply(request.message.bytes())) == address);
     CHECK(request.tolerated == std::vector<int>{EEXIST});

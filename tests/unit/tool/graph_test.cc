@@ -86,6 +86,18 @@ TEST_CASE("a graph has what the cache knows and the kernel has") {
   CHECK(bridge.foreign[0].name == "tap5");
 }
 
+TEST_CASE("a pod's VRF is shown in every format") {
+  const auto look = [](const cni::CachedAttachment&) {
+    return tool::Seen{.state = "alive", .vrf = "blue, table 1"};
+  };
+  const Graph graph = tool::graph_of({attachment("c1")}, node(), look);
+  CHECK(graph.bridges[0].pods[0].vrf == "blue, table 1");
+  for (const std::string& text : {text_of(graph), graph_dot(graph), graph_svg(graph)}) {
+    CHECK(has(text, "VRF blue, table 1"));
+  }
+  CHECK(json_of(graph)["bridges"][0]["pods"][0]["vrf"] == "blue, table 1");
+}
+
 TEST_CASE("a bridge that is not there, a port of none and a dead pod are shown as that") {
   KernelState without = node();
   std::erase_if(without.links, [](const Link& link) { return link.name == "cni0"; });

@@ -1,0 +1,260 @@
+#include "plugins/vrf/membership.h"
+
+#include <algorithm>
+
+#include "libcni/common/error.h"
+#include "libcni/plugin/privileges.h"
+#include "plugins/common/interface.h"
+#include "plugins/common/route_tables.h"
+#include "plugins/vrf/move.h"
+
+namespace vrf {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using netlink::Capability;
+using netlink::Link;
+using netlink::LinkRoute;
+using netlink::NetNs;
+using netlink::RouteSocket;
+
+// 0 of a link of another kind.
+std::uint32_t table_of(const Link& link) {
+  const auto* const vrf = std::get_if<netlink::Vrf>(&link.data);
+  return vrf == nullptr ? 0 : vrf->table;
+}
+
+std::vector<Link> members_of(RouteSocket& pod, const Link& vrf) {
+  auto out = pod.links();
+  std::erase_if(out, [&](const Link& one) { return one.master != vrf.index; });
+  return out;
+}
+
+std::optional<Link> find_vrf(RouteSocket& pod, const Conf& conf) {
+  auto link = pod.find(conf.name);
+  if (!link) return std::nullopt;
+  const std::uint32_t table = table_of(*link);
+  if (table == 0) {
+    throw cni::Error(Code::kInternal, cat("Netlink ", conf.name, " is not a VRF"),
+                     cat("the pod has a link of this name, of kind '", link->kind, "'"));
+  }
+  if (conf.table != 0 && conf.table != table) {
+    throw cni::Error(Code::kInternal,
+                     cat("VRF ", conf.name, " already exist with different routing table ", table),
+                     cat("table: the config has ", conf.table));
+  }
+  return link;
+}
+
+Link require_vrf(Pod& pod, const Conf& conf) {
+  auto vrf = find_vrf(pod.socket, conf);
+  if (vrf) return *std::move(vrf);
+  throw cni::Error(Code::kInternal,
+                   cat("failed to find ", pod.request.ifname, " associated to vrf ", conf.name),
+                   "the VRF does not exist");
+}
+
+void require_free(RouteSocket& pod, const Link& link, const std::optional<Link>& vrf) {
+  if (link.master == 0 || (vrf && vrf->index == link.master)) return;
+  const auto master = pod.find(link.master);
+  throw cni::Error(Code::kInternal, cat("interface ", link.name, " has already a master set: ",
+                                        master ? master->name : cat("#", link.master)));
+}
+
+std::uint32_t choose_table(Pod& pod, const Conf& conf) {
+  if (conf.table != 0) return conf.table;
+  const auto used = plugins::tables_in_use(pod.socket, plugins::all_rules(pod.socket));
+  std::uint32_t table = 1;
+  while (used.contains(table)) ++table;
+  return table;
+}
+
+// Of an earlier ADD of the attachment in the same namespace.
+std::optional<State> earlier_state(Pod& pod, const StateDir& states) {
+  auto out = states.read(file_of(pod.request.container_id, pod.request.ifname));
+  if (out && out->owner != plugins::state_owner(pod.request, pod.socket)) out.reset();
+  return out;
+}
+
+// A VRF that exists before an interface joins it, and has no other, is the pod's own.
+bool is_of_pod(Pod& pod, const StateDir& states, const Link& vrf, const Link& link) {
+  if (link.master == vrf.index) return false;
+  const auto members = members_of(pod.socket, vrf);
+  return members.empty() || std::any_of(members.begin(), members.end(), [&](const Link& one) {
+           const auto state = states.read(file_of(pod.request.container_id, one.name));
+           return state && state->vrf == vrf.name && state->keeps_vrf &&
+                  state->owner.is_in(pod.socket.cookie());
+         });
+}
+
+bool keeps_vrf(Pod& pod, const StateDir& states, const std::optional<Link>& vrf, const Link& link) {
+  const auto earlier = earlier_state(pod, states);
+  if (earlier && vrf && earlier->vrf == vrf->name) return earlier->keeps_vrf;
+  return vrf && is_of_pod(pod, states, *vrf, link);
+}
+
+void remove_if_empty(RouteSocket& pod, const Link& vrf) {
+  if (members_of(pod, vrf).empty()) pod.send(netlink::remove_link(vrf));
+}
+
+// Undo step of ADD.
+struct RemoveVrf {
+  NetNs ns;
+  std::string name;
+  std::uint32_t table;
+  void operator()() const {
+    RouteSocket pod(ns);
+    const auto vrf = pod.find(name);
+    if (vrf && table_of(*vrf) == table) remove_if_empty(pod, *vrf);
+  }
+  std::string describe() const { return cat("remove '", name, "'"); }
+};
+
+Link create_vrf(Pod& pod, const State& state, cni::Undo& undo) {
+  undo.add(RemoveVrf{pod.ns, state.vrf, state.table});
+  return cni::during(cat("could not add VRF ", state.vrf), [&] {
+    pod.socket.send(netlink::add(netlink::NewLink{
+        .kind = "vrf", .name = state.vrf, .up = true, .data = netlink::Vrf{state.table}}));
+    return pod.socket.get(state.vrf);
+  });
+}
+
+std::vector<netlink::Cidr> missing_addresses(Pod& pod, const Link& link,
+                                             const cni::Result& result) {
+  const auto present = pod.socket.addresses(link);
+  std::vector<netlink::Cidr> out;
+  for (const cni::Address& one : plugins::addresses_of(result, link.name)) {
+    const auto is_same = [&](const auto& seen) { return seen.cidr == one.cidr; };
+    if (std::none_of(present.begin(), present.end(), is_same)) out.push_back(one.cidr);
+  }
+  return out;
+}
+
+// Where the routes of result belong, except for those with a table of their own.
+std::vector<LinkRoute> wanted_routes(const cni::Result& result, const std::string& ifname,
+                                     std::uint32_t table) {
+  const auto addresses = plugins::addresses_of(result, ifname);
+  std::vector<LinkRoute> out;
+  for (const cni::Route& route : result.routes) {
+    LinkRoute wanted = plugins::link_route(route, addresses);
+    if (wanted.table == plugins::kMainTable) wanted.table = table;
+    out.push_back(std::move(wanted));
+  }
+  return out;
+}
+
+std::vector<LinkRoute> missing_routes(Pod& pod, const Link& link,
+                                      const std::vector<LinkRoute>& wanted) {
+  const auto present = plugins::all_routes(pod.socket);
+  std::vector<LinkRoute> out;
+  for (const LinkRoute& one : wanted) {
+    const bool is_present = std::any_of(present.begin(), present.end(), [&](const auto& copy) {
+      const LinkRoute& seen = copy.route;
+      return plugins::leads_by(seen, link) && seen.table == one.table &&
+             seen.dst == one.dst.network() && (!one.gateway || seen.gateway == one.gateway);
+    });
+    if (!is_present) out.push_back(one);
+  }
+  return out;
+}
+
+// Whether it is the VRF of the state, under whatever name.
+bool is_vrf_of(const Link& link, const State& state) { return table_of(link) == state.table; }
+
+std::optional<Link> find_interface(RouteSocket& pod, const State& state) {
+  auto link = pod.find(state.owner.ifname);
+  return link ? link : pod.find(state.index);
+}
+
+}  // namespace
+
+Pod::Pod(const cni::Request& of) : request(of), ns(cni::open_netns(of)), socket(ns) {
+  if (of.command == cni::Command::kCheck) return;
+  cni::require_capabilities(of, {Capability::kNetAdmin, Capability::kSysAdmin});
+}
+
+Link Pod::interface() {
+  auto link = socket.find(request.ifname);
+  if (link) return *std::move(link);
+  throw cni::Error(Code::kInternal, cat("could not get link by name ", request.ifname),
+                   "vrf is chained after the plugin that creates it");
+}
+
+void join(Pod& pod, const Conf& conf, cni::Undo& undo) {
+  const StateDir states = StateDir::create();
+  const auto lock = plugins::lock_route_tables();
+  const Link link = pod.interface();
+  auto vrf = find_vrf(pod.socket, conf);
+  require_free(pod.socket, link, vrf);
+  const State state{.owner = plugins::state_owner(pod.request, pod.socket),
+                    .vrf = conf.name,
+                    .table = vrf ? table_of(*vrf) : choose_table(pod, conf),
+                    .index = link.index,
+                    .keeps_vrf = keeps_vrf(pod, states, vrf, link)};
+  plugins::put_state(states, earlier_state(pod, states), state, undo);
+  if (!vrf) vrf = create_vrf(pod, state, undo);
+  if (!vrf->up) pod.socket.send(netlink::set_link(*vrf, {.up = true}));
+  if (link.master == vrf->index) return;
+  move({pod.socket, pod.ns, link}, Domain{}, {vrf->index, state.table}, undo);
+}
+
+void check_membership(Pod& pod, const Conf& conf) {
+  const Link vrf = require_vrf(pod, conf);
+  if (!vrf.up) throw cni::Error(Code::kInternal, cat("VRF ", conf.name, " is down"));
+  if (pod.interface().master == vrf.index) return;
+  throw cni::Error(Code::kInternal,
+                   cat("failed to find ", pod.request.ifname, " associated to vrf ", conf.name));
+}
+
+void check_routing(Pod& pod, const Conf& conf, const cni::Result& result) {
+  const Link link = pod.interface();
+  const std::uint32_t table = table_of(require_vrf(pod, conf));
+  const auto addresses = missing_addresses(pod, link, result);
+  if (!addresses.empty()) {
+    throw cni::Error(Code::kInternal, cat("interface ", link.name, " does not have the address ",
+                                          addresses.front().str()));
+  }
+  const auto missing = missing_routes(pod, link, wanted_routes(result, link.name, table));
+  if (missing.empty()) return;
+  const LinkRoute& first = missing.front();
+  throw cni::Error(
+      Code::kInternal,
+      cat("table ", first.table, " of VRF ", conf.name, " has no route to ", first.dst.str(),
+          first.gateway ? cat(" via ", first.gateway->str()) : "", " on '", link.name, "'"));
+}
+
+void add_missing(Pod& pod, const Conf& conf, const cni::Result& result) {
+  const Link link = pod.interface();
+  const bool no_dad = link.ipv6 && link.ipv6->accept_dad == 0;
+  for (const netlink::Cidr& one : missing_addresses(pod, link, result)) {
+    pod.socket.send(netlink::add(link, netlink::NewAddress{.cidr = one, .no_dad = no_dad}));
+  }
+  if (!no_dad) plugins::wait_for_dad({pod.socket, pod.ns, link});
+  const auto wanted = wanted_routes(result, link.name, table_of(require_vrf(pod, conf)));
+  for (const LinkRoute& one : missing_routes(pod, link, wanted)) {
+    pod.socket.send(netlink::add(link, one));
+  }
+}
+
+void leave(const NetNs& ns, RouteSocket& pod, const State& state) {
+  const auto link = find_interface(pod, state);
+  auto vrf = link && link->master != 0 ? pod.find(link->master) : std::nullopt;
+  if (vrf && is_vrf_of(*vrf, state)) {
+    release({pod, ns, *link}, {vrf->index, table_of(*vrf)});
+  } else {
+    vrf = pod.find(state.vrf);
+  }
+  if (vrf && is_vrf_of(*vrf, state) && !state.keeps_vrf) remove_if_empty(pod, *vrf);
+}
+
+void leave(const NetNs& ns, RouteSocket& pod, const std::string& ifname, const std::string& name) {
+  const auto vrf = pod.find(name);
+  const auto link = pod.find(ifname);
+  if (!vrf || !link || table_of(*vrf) == 0 || link->master != vrf->index) return;
+  release({pod, ns, *link}, {vrf->index, table_of(*vrf)});
+  remove_if_empty(pod, *vrf);
+}
+
+}  // namespace vrf

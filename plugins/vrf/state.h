@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "plugins/common/state_dir.h"
+
+namespace vrf {
+
+/// What ADD made in a pod's namespace.
+struct State {
+  static constexpr const char* kDir = "/run/cni/vrf";
+
+  plugins::StateOwner owner = {};
+  std::string vrf;
+  std::uint32_t table = 0;
+  int index = 0;  ///< of the interface, which the pod may rename
+  /// The VRF was the pod's own before: it stays when its last interface leaves.
+  bool keeps_vrf = false;
+  bool operator==(const State&) const = default;
+
+  std::string file_name() const;
+  std::string text() const;
+  /// Nothing for another content.
+  static std::optional<State> from(const std::string& text);
+};
+using StateDir = plugins::StateDir<State>;
+
+/// Of an interface of a container, whichever network it is of: so the states of the other
+/// interfaces in a VRF are found by their names.
+std::string file_of(const std::string& container_id, const std::string& ifname);
+
+}  // namespace vrf

@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <limits>
+
+#include "libcni/common/error.h"
+#include "libcni/common/undo.h"
+#include "libcni/config/keys.h"
+#include "libcni/config/names.h"
+#include "libcni/config/result.h"
+#include "libcni/plugin/plugin.h"
+#include "libcni/plugin/privileges.h"
+#include "libcni/plugin/repair.h"
+#include "plugins/common/link_keys.h"
+#include "plugins/common/route_tables.h"
+#include "plugins/vrf/membership.h"
+
+namespace vrf {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using netlink::Capability;
+using netlink::NetNs;
+using netlink::RouteSocket;
+
+constexpr std::uint32_t kFirstOfKernel = 253;  // default, main, local
+constexpr std::uint32_t kLastOfKernel = 255;
+
+void read_name(const cni::Reader& place, Conf& conf) {
+  if (!place.present() || place.as_string().empty()) {
+    throw cni::Error(Code::kInvalidConfig,
+                     "vrfname: configuration is expected to have a valid vrf name");
+  }
+  conf.name = place.as_string();
+  if (!cni::is_link_name(conf.name)) place.fail(cat("expected ", plugins::kLinkName));
+}
+
+void read_table(const cni::Reader& place, Conf& conf) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  conf.table = static_cast<std::uint32_t>(place.as_int(0, kMost));
+  if (conf.table >= kFirstOfKernel && conf.table <= kLastOfKernel) {
+    place.fail("is one of the kernel's own tables (253 default, 254 main, 255 local)");
+  }
+}
+
+constexpr auto kKeys = cni::keys(
+    cni::custom<read_name>({.name = "vrfname",
+                            .description = "name of the VRF in the pod; it is created where it "
+                                           "does not exist. Several networks may share one",
+                            .pattern = plugins::kLinkNamePattern,
+                            .fits = plugins::is_link_name,
+                            .expected = plugins::kLinkName,
+                            .required = true}),
+    cni::custom<read_table>(
+        {.name = "table",
+         .description = "number of the VRF's routing table; 0: that of a VRF that exists, or else "
+                        "the first from 1 on to which no rule leads, and that has no route",
+         .default_text = "0",
+         .type = cni::Type::kInteger,
+         .maximum = std::numeric_limits<std::uint32_t>::max()}));
+
+constinit const cni::Manual kManual{
+    .purpose =
+        "puts a pod's interface into a VRF of the pod, chained after the plugin that created the "
+        "interface",
+    .keys = kKeys};
+
+Conf parse(const cni::Request& request) {
+  Conf conf;
+  cni::read_keys(request.reader(), kKeys, conf);
+  return conf;
+}
+
+cni::Result require_prev_result(const cni::Request& request) {
+  auto result = request.prev_result();
+  if (result) return *std::move(result);
+  throw cni::Error(Code::kInvalidConfig, "missing prevResult from earlier plugin",
+                   "vrf is chained after the plugin that creates the interface");
+}
+
+cni::Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = parse(request);
+  cni::Result result = require_prev_result(request);
+  Pod pod(request);
+  join(pod, conf, undo);
+  return result;
+}
+
+// What the state says, if the namespace is still the one that ADD saw.
+void remove(const StateDir& states, const State& state, const std::string& netns) {
+  const auto lock = plugins::lock_route_tables();
+  if (const auto ns = NetNs::find(netns)) {
+    RouteSocket pod(*ns);
+    if (state.owner.is_in(pod.cookie())) leave(*ns, pod, state);
+  }
+  states.remove(state.file_name());
+}
+
+std::optional<State> state_of(const cni::Request& request, const StateDir& states) {
+  auto out = states.read(file_of(request.container_id, request.ifname));
+  if (out && out->owner.network != request.network) out.reset();
+  return out;
+}
+
+std::string readable_name(const cni::Request& request) try {
+  return parse(request).name;
+} catch (const cni::Error&) {  // what ADD refused
+  return {};
+}
+
+void del(const cni::Request& request) {
+  const auto states = StateDir::find();
+  if (const auto state = states ? state_of(request, *states) : std::nullopt) {
+    cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+    return remove(*states, *state, request.netns);
+  }
+  const std::string name = readable_name(request);
+  const auto ns = NetNs::find(request.netns);
+  if (!ns || name.empty()) return;
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  RouteSocket pod(*ns);
+  leave(*ns, pod, request.ifname, name);
+}
+
+void check(const cni::Request& request) {
+  const Conf conf = parse(request);
+  const cni::Result result = require_prev_result(request);
+  cni::require_capabilities(request, {Capability::kSysAdmin});
+  Pod pod(request);
+  check_membership(pod, conf);
+  check_routing(pod, conf, result);
+}
+
+// Of this network's attachments that are not listed.
+void gc(const cni::Request& request) {
+  const auto valid = request.valid_attachments();
+  const auto states = StateDir::find();
+  if (!valid || !states) return;
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  cni::BestEffort each;
+  for (const State& state : states->all()) {
+    const auto& owner = state.owner;
+    const cni::Attachment attachment{owner.container_id, owner.ifname};
+    const bool is_valid = std::find(valid->begin(), valid->end(), attachment) != valid->end();
+    if (owner.network != request.network || is_valid) continue;
+    each(cat("take '", owner.ifname, "' of '", owner.container_id, "' out of its VRF"),
+         [&] { remove(*states, state, owner.netns); });
+  }
+  each.finish();
+}
+
+void status(const cni::Request& request) {
+  parse(request);
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  RouteSocket host;
+  if (host.knows_kind("vrf")) return;
+  throw cni::Error(Code::kPluginUnavailable, "the kernel cannot make links of kind vrf");
+}
+
+void validate(const cni::Request& request) {
+  parse(request);
+  require_prev_result(request);
+}
+
+cni::Result repair(const cni::Request& request, cni::Repair& repair) {
+  const Conf conf = parse(request);
+  cni::Result result = require_prev_result(request);
+  Pod pod(request);
+  cni::Undo undo;
+  if (!repair.part([&] { check_membership(pod, conf); }, [&] { join(pod, conf, undo); })) {
+    return result;
+  }
+  repair.part([&] { check_routing(pod, conf, result); },
+              [&] {
+                add_missing(pod, conf, result);
+                check_routing(pod, conf, result);
+              });
+  undo.commit();
+  return result;
+}
+
+}  // namespace
+
+extern constinit const cni::Plugin kPlugin{.name = "vrf",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .repair = repair};
+
+}  // namespace vrf

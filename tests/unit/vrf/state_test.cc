@@ -1,0 +1,42 @@
+#include "plugins/vrf/state.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+using vrf::State;
+
+namespace {
+
+const State kState{.owner = {.network = "net",
+                             .container_id = "c1",
+                             .ifname = "net1",
+                             .netns = "/run/netns/pod",
+                             .cookie = 4711},
+                   .vrf = "blue",
+                   .table = 4294967295,
+                   .index = 7,
+                   .keeps_vrf = true};
+
+}  // namespace
+
+TEST_CASE("a state is read back as it was written") { CHECK(State::from(kState.text()) == kState); }
+
+TEST_CASE("a torn file is none") {
+  for (const char* text : {"", "{", "[]", "{}", R"({"network": "n", "containerID": "c"})"}) {
+    CHECK_FALSE_MESSAGE(State::from(text).has_value(), text);
+  }
+  for (const char* key : {"vrf", "table", "index", "keepsVRF", "netnsCookie"}) {
+    auto doc = nlohmann::json::parse(kState.text());
+    doc[key] = nlohmann::json::array({-1});
+    CHECK_FALSE_MESSAGE(State::from(doc.dump()).has_value(), key);
+  }
+}
+
+TEST_CASE("the file of an interface does not depend on the network") {
+  State other = kState;
+  other.owner.network = "other";
+  CHECK(other.file_name() == kState.file_name());
+  CHECK(kState.file_name() == vrf::file_of("c1", "net1"));
+  CHECK(vrf::file_of("c1", "net2") != vrf::file_of("c1", "net1"));
+}
