@@ -105,6 +105,13 @@ std::string limits_of(const CachedAttachment& one) {
   return out;
 }
 
+std::string policy_of(const CachedAttachment& one) {
+  const json firewall = plugin_of(one, "firewall");
+  if (!firewall.is_object() || firewall.empty()) return {};
+  const std::string policy = text_at(firewall, "ingressPolicy");
+  return policy.empty() ? "open" : policy;
+}
+
 // The kernel takes any bytes for a name.
 std::string readable(std::string name) {
   for (char& c : name) {
@@ -159,7 +166,8 @@ GraphPod pod_of(const CachedAttachment& one, const KernelState& kernel, Look loo
                .addresses = {},
                .host_ports = ports_of(one),
                .limits = limits_of(one),
-               .masqueraded = is_true(plugin_of(one, "bridge"), "ipMasq")};
+               .masqueraded = is_true(plugin_of(one, "bridge"), "ipMasq"),
+               .policy = policy_of(one)};
   if (const auto* const inside = inside_of(result, one.key.ifname)) out.mac = inside->mac;
   for (const cni::Address& address : result.ips) out.addresses.push_back(address.cidr.str());
   const Link* const host_end = host_end_of(result, kernel);
@@ -247,7 +255,8 @@ ordered_json json_of(const GraphPod& pod) {
           {"addresses", pod.addresses},
           {"hostPorts", pod.host_ports},
           {"limits", pod.limits},
-          {"masqueraded", pod.masqueraded}};
+          {"masqueraded", pod.masqueraded},
+          {"policy", pod.policy}};
 }
 
 ordered_json json_of(const std::vector<GraphPod>& pods) {
