@@ -31,9 +31,9 @@ cni::Result require_result(const cni::Request& request, const Conf& conf) {
   return result;
 }
 
-// Called before any change, because Undo needs the capabilities too.
+// Called before any change, because Undo needs the capabilities too. CAP_NET_ADMIN is required
+// before: without it nothing can be read.
 void require_rights(const cni::Request& request, Backend backend) {
-  cni::require_capabilities(request, {Capability::kNetAdmin});
   if (backend == Backend::kIptables &&
       plugins::needs_net_raw(plugins::find_restore(Family::kIpv4))) {
     cni::require_capabilities(request, {Capability::kNetRaw});
@@ -45,6 +45,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
   cni::Result result = require_result(request, conf);
   const Attachment attachment = attachment_of(request, result);
+  cni::require_capabilities(request, {Capability::kNetAdmin});
   Node node;
   const Backend backend = choose_backend(node, conf);
   require_rights(request, backend);
@@ -93,6 +94,7 @@ void gc(const cni::Request& request) {
 // \throws cni::Error(kPluginUnavailable), which names what ADD needs and the node lacks.
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
+  cni::require_capabilities(request, {Capability::kNetAdmin});
   Node node;
   require_rights(request, choose_backend(node, conf));
 }

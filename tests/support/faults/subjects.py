@@ -31,6 +31,7 @@ TUNING = {"type": "tuning", "mac": "02:00:5e:10:20:30", "mtu": 1400, "promisc": 
 TAP = {"type": "tap", "mtu": 1400, "mac": "02:00:5e:10:20:30", "owner": 107, "group": 107, "ipam": IPAM}
 IPVLAN = {"type": "ipvlan", "master": "eth1", "ipam": IPAM}
 MACVLAN = {"type": "macvlan", "master": "eth1", "ipam": IPAM}
+FIREWALL = {"type": "firewall", "backend": "nftables", "ingressPolicy": "same-bridge"}
 BANDWIDTH = {"type": "bandwidth", **LIMITS}
 PTP = {"type": "ptp", "ipMasq": True, "ipMasqBackend": "nftables", "ipam": IPAM}
 HOST_DEVICE = {"type": "host-device", "ipam": IPAM}
@@ -64,6 +65,9 @@ SUBJECTS = {
     "macvlan, enabledad": (MACVLAN | {"enabledad": True}, None),
     "portmap": (PORTMAP, None),
     "portmap, iptables": (PORTMAP | {"backend": "iptables"}, None),
+    "firewall": (FIREWALL, None),
+    "firewall, isolated": (FIREWALL | {"ingressPolicy": "isolated"}, None),
+    "firewall, iptables": (FIREWALL | {"backend": "iptables"}, None),
     "bandwidth": (BANDWIDTH, None),
     "bandwidth, unshapedSubnets": (BANDWIDTH | {"unshapedSubnets": ["10.0.0.0/8", "fd00::/8"]}, None),
     "bandwidth, pod": (BANDWIDTH | {"egressMode": "pod"}, None),
@@ -135,7 +139,7 @@ class Stage:
             for n in self.pods:
                 give_device("host-device", f"device{n}")
                 run("ip", "-batch", "-", stdin=DEVICE.replace("DEVICE", f"device{n}").replace("N", str(n)))
-        elif self.plugins["type"] in ("portmap", "bandwidth", "sbr", "tuning"):
+        elif self.plugins["type"] in ("portmap", "bandwidth", "firewall", "sbr", "tuning"):
             self.before = {n: _standing_in(pod, n) for n, pod in self.pods.items()}
         if self.plugins["type"] == "sbr":
             self.before = {n: _with_routes(pod, n, self.before[n]) for n, pod in self.pods.items()}
@@ -178,7 +182,7 @@ class Stage:
         conf = self.plugins | {"cniVersion": VERSION, "name": "net1"}
         kind = conf["type"]
         conf |= own_of(kind, number)
-        if kind in ("portmap", "bandwidth", "sbr", "tuning"):
+        if kind in ("portmap", "bandwidth", "firewall", "sbr", "tuning"):
             conf["prevResult"] = self.before[number]
         if number in self.results and verb in ("CHECK", "DEL"):
             conf["prevResult"] = self.results[number]
