@@ -105,6 +105,13 @@ std::string limits_of(const CachedAttachment& one) {
   return out;
 }
 
+std::string policy_of(const CachedAttachment& one) {
+  const json firewall = plugin_of(one, "firewall");
+  if (!firewall.is_object() || firewall.empty()) return {};
+  const std::string policy = text_at(firewall, "ingressPolicy");
+  return policy.empty() ? "open" : policy;
+}
+
 // The kernel takes any bytes for a name.
 std::string readable(std::string name) {
   for (char& c : name) {
@@ -160,7 +167,8 @@ GraphPod pod_of(const CachedAttachment& one, const KernelState& kernel, Look loo
                .addresses = {},
                .host_ports = ports_of(one),
                .limits = limits_of(one),
-               .masqueraded = is_true(plugin_of(one, "bridge"), "ipMasq")};
+               .masqueraded = is_true(plugin_of(one, "bridge"), "ipMasq"),
+               .policy = policy_of(one)};
   if (const auto* const inside = inside_of(result, one.key.ifname)) out.mac = inside->mac;
   for (const cni::Address& address : result.ips) out.addresses.push_back(address.cidr.str());
   const Link* const host_end = host_end_of(result, kernel);
@@ -234,14 +242,23 @@ std::vector<Uplink> uplinks_of(const KernelState& kernel) {
 }
 
 ordered_json json_of(const GraphPod& pod) {
-  return {{"network", pod.network},     {"containerID", pod.container_id},
-          {"ifname", pod.ifname},       {"netns", pod.netns},
-          {"state", pod.state},         {"mac", pod.mac},
-          {"hostEnd", pod.host_end},    {"bridge", pod.bridge},
-          {"type", pod.type},           {"master", pod.master},
-          {"portOf", pod.port_of},      {"vrf", pod.vrf},
-          {"addresses", pod.addresses}, {"hostPorts", pod.host_ports},
-          {"limits", pod.limits},       {"masqueraded", pod.masqueraded}};
+  return {{"network", pod.network},
+          {"containerID", pod.container_id},
+          {"ifname", pod.ifname},
+          {"netns", pod.netns},
+          {"state", pod.state},
+          {"mac", pod.mac},
+          {"hostEnd", pod.host_end},
+          {"bridge", pod.bridge},
+          {"type", pod.type},
+          {"master", pod.master},
+          {"portOf", pod.port_of},
+          {"vrf", pod.vrf},
+          {"addresses", pod.addresses},
+          {"hostPorts", pod.host_ports},
+          {"limits", pod.limits},
+          {"masqueraded", pod.masqueraded},
+          {"policy", pod.policy}};
 }
 
 ordered_json json_of(const std::vector<GraphPod>& pods) {

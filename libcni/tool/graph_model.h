@@ -39,6 +39,7 @@ struct GraphPod {
   std::vector<std::string> host_ports;  ///< "8080 -> 80/tcp"
   std::string limits;                   ///< "in 8 Mbit/s, out 4 Mbit/s"
   bool masqueraded = false;
+  std::string policy = {};  ///< ingressPolicy of the plugin firewall; empty: it is not in the list
   bool is_alive() const { return state == "alive"; }
   /// The container's name, of which twelve digits tell it from others where it is that long.
   std::string short_id() const;

@@ -99,6 +99,7 @@ std::vector<std::string> lines_of(const GraphPod& pod, std::size_t width) {
   if (!pod.netns.empty()) out.push_back(pod.netns);
   for (std::string& line : wrapped("ports", pod.host_ports, width)) out.push_back(std::move(line));
   if (!pod.limits.empty()) out.push_back(cat("limits ", pod.limits));
+  if (!pod.policy.empty()) out.push_back(cat("policy ", pod.policy));
   return out;
 }
 

@@ -18,19 +18,22 @@ using cni::cat;
 using cni::Code;
 using netlink::Capability;
 
-cni::Result require_prev_result(const cni::Request& request, const Conf& conf) {
+cni::Result require_prev_result(const cni::Request& request) {
   auto result = request.prev_result();
-  if (!result) {
-    throw cni::Error(Code::kInvalidConfig, "missing prevResult from earlier plugin",
-                     "firewall follows the plugin that assigns the pod's addresses");
-  }
-  require_link(conf, *result);
-  return *std::move(result);
+  if (result) return *std::move(result);
+  throw cni::Error(Code::kInvalidConfig, "missing prevResult from earlier plugin",
+                   "firewall follows the plugin that assigns the pod's addresses");
 }
 
-// Called before any change, because Undo needs the capabilities too.
+cni::Result require_result(const cni::Request& request, const Conf& conf) {
+  cni::Result result = require_prev_result(request);
+  require_link(conf, result);
+  return result;
+}
+
+// Called before any change, because Undo needs the capabilities too. CAP_NET_ADMIN is required
+// before: without it nothing can be read.
 void require_rights(const cni::Request& request, Backend backend) {
-  cni::require_capabilities(request, {Capability::kNetAdmin});
   if (backend == Backend::kIptables &&
       plugins::needs_net_raw(plugins::find_restore(Family::kIpv4))) {
     cni::require_capabilities(request, {Capability::kNetRaw});
@@ -40,8 +43,9 @@ void require_rights(const cni::Request& request, Backend backend) {
 // Accepts the pod's traffic, and sets the policy of its bridge.
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
-  cni::Result result = require_prev_result(request, conf);
+  cni::Result result = require_result(request, conf);
   const Attachment attachment = attachment_of(request, result);
+  cni::require_capabilities(request, {Capability::kNetAdmin});
   Node node;
   const Backend backend = choose_backend(node, conf);
   require_rights(request, backend);
@@ -71,7 +75,7 @@ void require_complete(Node& node, const Conf& conf, const Attachment& attachment
 // \throws cni::Error, which names the first difference from what ADD adds.
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  const Attachment attachment = attachment_of(request, require_prev_result(request, conf));
+  const Attachment attachment = attachment_of(request, require_result(request, conf));
   cni::require_capabilities(request, {Capability::kNetAdmin});
   plugins::require_readable_legacy("check the firewall", "filter");
   Node node;
@@ -90,16 +94,20 @@ void gc(const cni::Request& request) {
 // \throws cni::Error(kPluginUnavailable), which names what ADD needs and the node lacks.
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
+  cni::require_capabilities(request, {Capability::kNetAdmin});
   Node node;
   require_rights(request, choose_backend(node, conf));
 }
 
-void validate(const cni::Request& request) { require_prev_result(request, Conf::parse(request)); }
+void validate(const cni::Request& request) {
+  Conf::parse(request);
+  require_prev_result(request);
+}
 
 // Adds what CHECK misses, in the backend that has the attachment.
 cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const Conf conf = Conf::parse(request);
-  cni::Result result = require_prev_result(request, conf);
+  cni::Result result = require_result(request, conf);
   const Attachment attachment = attachment_of(request, result);
   cni::require_capabilities(request, {Capability::kNetAdmin});
   plugins::require_readable_legacy("check the firewall", "filter");

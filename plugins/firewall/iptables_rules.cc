@@ -25,8 +25,13 @@ constexpr const char* kStates = "RELATED,ESTABLISHED";
 
 Cidr whole(const Ip& ip) { return {ip, ip.bits()}; }
 
-std::string policy_comment(Policy policy) {
-  return cat("CNI firewall plugin rules (ingressPolicy: ", name_of(policy), ")");
+std::string comment_with(std::string_view policy) {
+  return cat("CNI firewall plugin rules (ingressPolicy: ", policy, ")");
+}
+
+// Of rules that bridges share: that of releases which know only same-bridge, and of later ones.
+std::string shared_comment(Policy policy) {
+  return comment_with(policy == Policy::kIsolated ? "same-bridge|isolated" : "same-bridge");
 }
 
 std::string link_in(const Bytes& data) {
@@ -236,8 +241,7 @@ FilterRule admin_jump(const std::string& admin_chain) {
 }
 
 FilterRule stage_jump(Policy policy) {
-  const Policy named = policy == Policy::kOpen ? Policy::kSameBridge : policy;
-  return {.chain = kParent, .target = kStage1, .comment = policy_comment(named)};
+  return {.chain = kParent, .target = kStage1, .comment = shared_comment(policy)};
 }
 
 std::vector<FilterRule> address_rules(const std::vector<Ip>& addresses) {
@@ -251,7 +255,8 @@ std::vector<FilterRule> address_rules(const std::vector<Ip>& addresses) {
 }
 
 std::vector<FilterRule> stage_rules(const std::string& link, Policy policy) {
-  const std::string why = policy_comment(policy);
+  const std::string why = comment_with(name_of(policy));
+  const std::string shared = shared_comment(policy);
   std::vector<FilterRule> out;
   out.push_back({.chain = kStage1,
                  .in = link,
@@ -262,9 +267,9 @@ std::vector<FilterRule> stage_rules(const std::string& link, Policy policy) {
   if (policy == Policy::kIsolated) {
     out.push_back({.chain = kStage1, .in = link, .out = link, .target = "DROP", .comment = why});
   }
-  out.push_back({.chain = kStage1, .target = "RETURN", .comment = why});
-  out.push_back({.chain = kStage2, .out = link, .target = "DROP", .comment = why});
-  out.push_back({.chain = kStage2, .target = "RETURN", .comment = why});
+  out.push_back({.chain = kStage1, .target = "RETURN", .comment = shared});
+  out.push_back({.chain = kStage2, .out = link, .target = "DROP", .comment = shared});
+  out.push_back({.chain = kStage2, .target = "RETURN", .comment = shared});
   return out;
 }
 

@@ -35,6 +35,18 @@ def portmap(mappings, addresses=("10.1.2.9/24", "fd00:1:2::9/64"), **more):
     return conf
 
 
+def firewall(addresses=("10.1.2.9/24", "fd00:1:2::9/64"), interfaces=("cni0",), **more):
+    """Of a pod that another plugin gave the addresses and put on the bridge cni0."""
+    def conf(version):
+        old = version < "1.0.0"
+        ips = [{"address": address} | ({"version": "6" if ":" in address else "4"} if old else {})
+               for address in addresses]
+        links = [{"name": name} for name in interfaces] + [{"name": "eth0", "sandbox": "/run/netns/pod1"}]
+        return {"backend": "iptables", "prevResult": {"cniVersion": version, "interfaces": links, "ips": ips,
+                                                      "dns": {}}} | more
+    return conf
+
+
 @dataclasses.dataclass
 class Case:
     """One input of a plugin; setup runs on the node before it."""
@@ -147,6 +159,37 @@ CASES = [
          {"args": {"cni": {"ips": ["10.1.2.3", "10.1.2.4"]}}}, "host-local", fails=True),
     Case("host-local, two IPv4 sets in 0.2.0", host_local(V4, {"subnet": "10.1.3.0/24"}),
          "host-local", versions=("0.2.0",), fails=True),
+    Case("firewall, dual-stack", firewall(), "firewall"),
+    Case("firewall, IPv4", firewall(("10.1.2.9/24",)), "firewall"),
+    Case("firewall, IPv6", firewall(("fd00:1:2::9/64",)), "firewall"),
+    Case("firewall, two addresses of a family", firewall(("10.1.2.9/24", "10.1.3.9/16", "fd00:1:2::9/64")),
+         "firewall"),
+    Case("firewall without addresses", firewall(()), "firewall"),
+    Case("firewall, iptablesAdminChainName", firewall(iptablesAdminChainName="SITE"), "firewall"),
+    Case("firewall, ingressPolicy open", firewall(ingressPolicy="open"), "firewall"),
+    Case("firewall, ingressPolicy same-bridge", firewall(ingressPolicy="same-bridge"), "firewall"),
+    Case("firewall, a policy beside another's", firewall(ingressPolicy="same-bridge"), "firewall",
+         setup=[f"{tool} -{words}" for tool in ("iptables", "ip6tables") for words in (
+             "P FORWARD DROP", "A FORWARD -i eth9 -j ACCEPT", "N CNI-ISOLATION-STAGE-1", "N CNI-ISOLATION-STAGE-2",
+             "I FORWARD 1 -m comment --comment 'CNI firewall plugin rules (ingressPolicy: same-bridge)' "
+             "-j CNI-ISOLATION-STAGE-1",
+             "A CNI-ISOLATION-STAGE-1 -i br9 ! -o br9 -m comment --comment 'CNI firewall plugin rules "
+             "(ingressPolicy: same-bridge)' -j CNI-ISOLATION-STAGE-2",
+             "A CNI-ISOLATION-STAGE-1 -m comment --comment 'CNI firewall plugin rules (ingressPolicy: same-bridge)' "
+             "-j RETURN",
+             "A CNI-ISOLATION-STAGE-2 -o br9 -m comment --comment 'CNI firewall plugin rules (ingressPolicy: "
+             "same-bridge)' -j DROP",
+             "A CNI-ISOLATION-STAGE-2 -m comment --comment 'CNI firewall plugin rules (ingressPolicy: same-bridge)' "
+             "-j RETURN")],
+         intended=((r"rules after ADD ip6?tables FORWARD: ",
+                    "the reference puts what accepts pods before the policies"),)),
+    Case("firewall, an unknown policy", firewall(ingressPolicy="x"), "firewall", fails=True,
+         says='unknown ingress policy: '),
+    Case("firewall, a policy without an interface", firewall(ingressPolicy="same-bridge", prevResult={
+        "cniVersion": "1.0.0", "ips": [{"address": "10.1.2.9/24"}]}), "firewall", fails=True, versions=("1.0.0",),
+        says="interface needs to be set for ingress policy"),
+    Case("firewall without a result", {"backend": "iptables"}, "firewall", fails=True,
+         says="missing prevResult from earlier plugin"),
     Case("host-local goes on after the last address", host_local(V4), "host-local",
          setup=["mkdir -p /var/lib/cni/networks/net1",
                 "printf 10.1.2.77 >/var/lib/cni/networks/net1/last_reserved_ip.0"]),

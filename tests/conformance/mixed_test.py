@@ -9,6 +9,8 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import hostport, suite  # noqa: E402
 from support.configs import provide  # noqa: E402
+from support.firewall import FirewallTest, addresses, rules  # noqa: E402
+from support.firewall import result_of as firewall_result  # noqa: E402
 from support.hostport import mapping  # noqa: E402
 from support.plugin import OURS, REFERENCE, cni, has_reference  # noqa: E402
 from support.portmap import STATE_FILES, PortmapTest  # noqa: E402
@@ -362,6 +364,64 @@ class MixedPortmap(PortmapTest):
                          [line for line in text if "cni_hostport" in line])
         self.assertTrue(set(text) <= set(ruleset()))
         self.assertNotIn(("tcp", None, 8500), self.targets())
+
+
+FIREWALL_CASES = [
+    (f"{way}: {policy}, iptables-{variant}", (first, second, policy, ("iptables", variant)))
+    for way, (first, second) in WAYS.items() for policy in ("open", "same-bridge") for variant in ("nft", "legacy")]
+
+
+@suite.spread
+class MixedFirewall(FirewallTest):
+    """Rules of the firewall, among those of pods of both."""
+
+    def setUp(self):
+        super().setUp()
+        if not has_reference("firewall"):
+            self.skipTest(f"the Go plugins are not in {REFERENCE}")
+        run("ip", "link", "add", "cni0", "type", "bridge")
+
+    def by(self, directory, verb, number, policy):
+        return self.assert_ok(self.call(verb, f"pod{number}", firewall_result(number), directory=directory,
+                                        ingressPolicy=policy))
+
+    @suite.cases(FIREWALL_CASES)
+    def no_rule_is_left_when(self, case):
+        first, second, policy, backend = case
+        self.use(backend)
+        for number, directory in ((5, first), (6, second)):
+            self.by(directory, "ADD", number, policy)
+        before, seen = rules(), snapshot()
+        self.by(first, "ADD", 2, policy)
+        self.assertEqual(len(rules()), len(before) + 4)
+        self.by(second, "CHECK", 2, policy)
+        self.by(second, "DEL", 2, policy)
+        self.assertEqual(rules(), before)
+        left = [place for place in set(snapshot()) - set(seen) if not place.startswith("file/run/cni/firewall/")]
+        self.assertEqual(left, [])
+        for number, directory in ((5, second), (6, first)):
+            self.by(directory, "DEL", number, policy)
+        self.assertEqual(addresses(), [])
+
+    @suite.cases([(way, directories) for way, directories in WAYS.items()])
+    def a_second_add_by_the_other_adds_no_rule(self, directories):
+        self.use(("iptables", "nft"))
+        for directory in directories:
+            self.by(directory, "ADD", 2, "same-bridge")
+        self.assertEqual(len(rules("CNI-FORWARD")), 6)
+        self.assertEqual([len(rules(chain)) for chain in ("FORWARD", "CNI-ISOLATION-STAGE-1",
+                                                          "CNI-ISOLATION-STAGE-2")], [4, 4, 4])
+
+    def test_a_claim_that_the_reference_removed_does_not_harm_the_next_pod(self):
+        self.use(("iptables", "nft"))
+        self.by(OURS, "ADD", 2, "open")
+        self.by(REFERENCE, "DEL", 2, "open")
+        conf = self.conf(firewall_result(2))
+        self.assert_ok(cni("firewall", "ADD", conf, container="next", netns="/run/netns/next"))
+        self.assert_ok(cni("firewall", "CHECK", conf, container="next", netns="/run/netns/next"))
+        self.assertEqual(len(rules("CNI-FORWARD")), 6)
+        self.assert_ok(cni("firewall", "DEL", conf, container="next", netns="/run/netns/next"))
+        self.assertEqual(addresses(), [])
 
 
 if __name__ == "__main__":

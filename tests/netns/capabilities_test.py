@@ -103,6 +103,12 @@ ROWS = [
     Row("portmap in iptables-legacy", "portmap", PORTS | {"backend": "iptables"},
         needs("NR", "NR", "NR", "NR", "NR", "NR"), "iptables -t nat -F CNI-HOSTPORT-DNAT",
         behind=BRIDGE, variant="legacy"),
+    Row("firewall", "firewall", {"backend": "nftables", "ingressPolicy": "isolated"},
+        needs("N", "N", "N", "N", "N", "N"), "nft flush set inet patchbay_firewall pods4", behind=BRIDGE),
+    Row("firewall in iptables-nft", "firewall", {"backend": "iptables", "ingressPolicy": "same-bridge"},
+        needs("N", "N", "N", "N", "N", "N"), "iptables -F CNI-FORWARD", behind=BRIDGE, variant="nft"),
+    Row("firewall in iptables-legacy", "firewall", {"backend": "iptables", "ingressPolicy": "same-bridge"},
+        needs("NR", "NR", "NR", "NR", "NR", "NR"), "iptables -F CNI-FORWARD", behind=BRIDGE, variant="legacy"),
     *(Row(f"bandwidth with `egressMode` {mode}", "bandwidth", LIMITS | {"egressMode": mode},
           needs("NS", "NS", "S", "N", "NS", "NS"), "tc qdisc del dev VETH root",
           behind={"isGateway": True, "ipam": IPAM}, qdisc="fq" if mode == "edt" else None)

@@ -73,6 +73,10 @@ CONFIGS = {
           "conditionsV6": ["ip6 saddr ::1"], "hostPortConflict": "replace",
           "deniedHostPorts": [22, "443", "6000-6100/tcp", "53/UDP"],
           "runtimeConfig": {"portMappings": [_MAPPING]}}], chained=True),
+    "firewall": Configs(
+        {"backend": "nftables"},
+        [{"backend": "nftables", "ingressPolicy": "open", "iptablesAdminChainName": "SITE-ADMIN",
+          "firewalldZone": "internal"}, {"backend": "iptables", "ingressPolicy": ""}], chained=True),
     "ptp": Configs(
         {"ipMasq": True, "ipam": POOL, "dns": {"nameservers": ["10.1.2.53"]}},
         [{"ipMasq": True, "ipMasqBackend": "iptables", "mtu": 1400, "ipam": {"type": "static"},

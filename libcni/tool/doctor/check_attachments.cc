@@ -136,15 +136,18 @@ Findings check_ports(const Node& node) {
 // Only what is kept under the owner's tag can be missed: not what iptables rules are for.
 Findings check_rules(const Node& node) {
   Findings out;
-  std::set<std::string> masqueraded, mapped;
+  std::set<std::string> masqueraded, mapped, accepted;
   for (const Owned& one : node.firewall.owned) {
     constexpr std::size_t kPrefix = 33;
-    (one.what == "masquerading" ? masqueraded : mapped).insert(one.tag.substr(0, kPrefix));
+    auto& tags = one.what == "masquerading" ? masqueraded
+                 : one.what == "firewall"   ? accepted
+                                            : mapped;
+    tags.insert(one.tag.substr(0, kPrefix));
   }
   const bool iptables =
       node.firewall.has_chain("CNI-HOSTPORT-DNAT") || node.firewall.has_legacy_rules;
   for (const BridgeNetwork& one : bridge_networks(node)) {
-    std::vector<std::string> unmasked, unmapped;
+    std::vector<std::string> unmasked, unmapped, dropped;
     for (const AttachmentState* pod : living(node, one.list->name)) {
       const std::string tag = tag_of(pod->key);
       const bool chain =
@@ -156,6 +159,9 @@ Findings check_rules(const Node& node) {
       if (one.has_ports && pod->has_ports && !iptables && !mapped.contains(tag)) {
         unmapped.push_back(name_of(*pod));
       }
+      if (one.firewall == "nftables" && !pod->result.ips.empty() && !accepted.contains(tag)) {
+        dropped.push_back(name_of(*pod));
+      }
     }
     const auto say = [&](const std::vector<std::string>& pods, const char* what, const char* why) {
       if (pods.empty()) return;
@@ -166,6 +172,7 @@ Findings check_rules(const Node& node) {
     };
     say(unmasked, "masquerading", "replies do not reach the pods");
     say(unmapped, "hostPorts", "the pods' hostPorts are unreachable");
+    say(dropped, "firewall", "policies of networks may not be in force");
   }
   return out;
 }

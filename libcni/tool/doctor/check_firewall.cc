@@ -52,9 +52,18 @@ bool is_for(const Node& node, const NatExemption& rule, const std::string& netwo
   });
 }
 
-bool has_plugin(const cni::NetworkList& list, const char* type) {
-  return std::any_of(list.plugins.begin(), list.plugins.end(),
-                     [type](const auto& plugin) { return plugin.type == type; });
+// Whether the plugin firewall accepts the network's pods in that chain. Its rules in nftables are
+// in a table of their own, and an accept there ends no more than its own chain.
+bool is_opened_by_plugin(const BridgeNetwork& one, const ForwardChain& chain) {
+  if (!one.firewall || *one.firewall == "nftables") return false;
+  const bool of_firewalld = chain.name.find("firewalld") != std::string::npos;
+  if (*one.firewall == "firewalld") return of_firewalld;
+  return of_firewalld ? one.firewall->empty() : chain.of_iptables;
+}
+
+std::string backend_remedy(const BridgeNetwork& one, const char* backend) {
+  return cat("in ", one.list->file, " set \"backend\": \"", backend,
+             "\" in the plugin \"firewall\"");
 }
 
 }  // namespace
@@ -64,7 +73,7 @@ Findings check_forward_policy(const Node& node) {
   for (const ForwardChain& chain : node.firewall.forward) {
     if (!chain.drops || !concerns(node, chain)) continue;
     for (const BridgeNetwork& one : bridge_networks(node)) {
-      if (has_plugin(*one.list, "firewall")) continue;
+      if (is_opened_by_plugin(one, chain)) continue;
       if (may_accept(chain, one.bridge, true) && may_accept(chain, one.bridge, false)) continue;
       const bool unclear = accepts_some(chain);
       out.push_back({unclear ? Level::kWarning : Level::kError,
@@ -73,7 +82,8 @@ Findings check_forward_policy(const Node& node) {
                          "traffic from and to '", one.bridge, "'"),
                      cat("packets that pods of network '", one.list->name,
                          "' send to other hosts are dropped, and those to hostPorts"),
-                     accept_command(node, chain, one.bridge)});
+                     one.firewall && chain.of_iptables ? backend_remedy(one, "iptables")
+                                                       : accept_command(node, chain, one.bridge)});
     }
   }
   return out;
@@ -89,12 +99,15 @@ Findings check_firewalld(const Node& node) {
                                      return chain.name.find("firewalld") != std::string::npos &&
                                             may_accept(chain, one.bridge, true);
                                    });
-    if (known) continue;
+    const bool is_left_out = one.firewall == "nftables" || one.firewall == "iptables";
+    if (known || (one.firewall && !is_left_out)) continue;
     out.push_back({Level::kWarning,
                    cat("firewalld is active, and no rule clearly accepts forwarded traffic of '",
                        one.bridge, "'"),
                    cat("packets of pods of network '", one.list->name, "' may be rejected"),
-                   cat("firewall-cmd --zone=trusted --change-interface=", one.bridge)});
+                   is_left_out
+                       ? backend_remedy(one, "firewalld")
+                       : cat("firewall-cmd --zone=trusted --change-interface=", one.bridge)});
   }
   return out;
 }

@@ -38,6 +38,10 @@ std::vector<BridgeNetwork> bridge_networks(const Node& node) {
   for (const cni::NetworkList& list : node.networks.lists) {
     const bool has_ports = std::any_of(list.plugins.begin(), list.plugins.end(),
                                        [](const auto& plugin) { return plugin.type == "portmap"; });
+    const auto firewall = std::find_if(
+        list.plugins.begin(), list.plugins.end(),
+        [](const auto& plugin) { return plugin.type == "firewall" && plugin.conf->is_object(); });
+    const bool has_firewall = firewall != list.plugins.end();
     for (const cni::PluginConf& plugin : list.plugins) {
       if (plugin.type != "bridge" || !plugin.conf->is_object()) continue;
       out.push_back({.list = &list,
@@ -50,6 +54,9 @@ std::vector<BridgeNetwork> bridge_networks(const Node& node) {
                      .mtu = number(plugin.conf, "mtu"),
                      .vlan = number(plugin.conf, "vlan"),
                      .has_ports = has_ports});
+      if (!has_firewall) continue;
+      out.back().firewall = text(firewall->conf, "backend", "");
+      out.back().policy = text(firewall->conf, "ingressPolicy", "open");
     }
   }
   return out;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct BridgeNetwork {
   unsigned mtu = 0;                ///< 0: the kernel's
   unsigned vlan = 0;               ///< then the gateway's address is on another link
   bool has_ports = false;          ///< portmap is in the list
+  /// Of the plugin firewall; "": detected; nothing: it is not in the list.
+  std::optional<std::string> firewall = {};
+  std::string policy = {};  ///< its ingressPolicy
 };
 std::vector<BridgeNetwork> bridge_networks(const Node& node);
 

@@ -200,6 +200,15 @@ void add_masquerading(NfSocket& socket, Firewall& into) {
   }
 }
 
+// What the plugin firewall has in nftables.
+void add_accepted(NfSocket& socket, Firewall& into) {
+  for (const char* set : {"pods4", "pods6"}) {
+    for (const Element& one : socket.all_elements({TableFamily::kInet, "patchbay_firewall", set})) {
+      into.owned.push_back({"firewall", one.comment});
+    }
+  }
+}
+
 void add_legacy(Firewall& into) {
   for (const Family family : netlink::kFamilies) {
     for (const std::string table : {"nat", "filter"}) {
@@ -244,6 +253,7 @@ Firewall read_firewall() {
   add_exemptions(*socket, out);
   add_host_ports(*socket, out);
   add_masquerading(*socket, out);
+  add_accepted(*socket, out);
   return out;
 }
 

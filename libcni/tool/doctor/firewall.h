@@ -33,7 +33,7 @@ struct NatExemption {
 
 /// What one of our tables has for an attachment: whose it is, in the words of cni::OwnerTag.
 struct Owned {
-  std::string what;  ///< "hostPort 8080/tcp", "masquerading"
+  std::string what;  ///< "hostPort 8080/tcp", "masquerading", "firewall"
   std::string tag;
 };
 

@@ -29,6 +29,35 @@ void warn(const PluginText& plugin, const std::string& key, const std::string& w
   diagnostics.add(*plugin.document, plugin.at(key), {Severity::kWarning, what});
 }
 
+// A chained plugin gets the result of those before it alone.
+void check_before(const NetworkText& network, Diagnostics& diagnostics) {
+  const auto is_maker = [](const PluginText& plugin) { return is_in(kMakers, plugin.type); };
+  const auto maker = std::find_if(network.plugins.begin(), network.plugins.end(), is_maker);
+  if (maker == network.plugins.end()) return;
+  for (auto plugin = network.plugins.begin(); plugin != maker; ++plugin) {
+    if (!is_in(kChained, plugin->type)) continue;
+    diagnostics.add(*plugin->document, plugin->at("type"),
+                    {.what = cat(plugin->type, " comes before ", maker->type,
+                                 ", which creates the interface: it is chained after that")});
+  }
+}
+
+// Policies are about traffic that the node forwards.
+void check_policy(const NetworkText& network, Diagnostics& diagnostics) {
+  constexpr std::string_view kRouted[] = {"bridge", "ptp"};
+  std::string_view maker;
+  for (const PluginText& plugin : network.plugins) {
+    if (is_in(kMakers, plugin.type)) maker = plugin.type;
+    if (plugin.type != "firewall" || maker.empty() || is_in(kRouted, maker)) continue;
+    const std::string policy = text_at(plugin.conf(), "ingressPolicy");
+    if (policy.empty() || policy == "open") continue;
+    warn(plugin, "ingressPolicy",
+         cat("has no bridge after ", maker, ": ADD fails, because the node does not forward the ",
+             "pods' traffic"),
+         diagnostics);
+  }
+}
+
 void check_order(const NetworkText& network, Plugins& plugins, Diagnostics& diagnostics) {
   const PluginText* maker = nullptr;
   const PluginText* gateway = nullptr;
@@ -238,6 +267,8 @@ void check_names(const std::list<NetworkText>& networks, Diagnostics& diagnostic
 
 void check_chain(const NetworkText& network, Plugins& plugins, Diagnostics& diagnostics) {
   check_order(network, plugins, diagnostics);
+  check_before(network, diagnostics);
+  check_policy(network, diagnostics);
   for (const PluginText& plugin : network.plugins) {
     check_too_early(network, plugin, diagnostics);
     check_pairs(network, plugin, diagnostics);

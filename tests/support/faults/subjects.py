@@ -31,6 +31,7 @@ TUNING = {"type": "tuning", "mac": "02:00:5e:10:20:30", "mtu": 1400, "promisc": 
 TAP = {"type": "tap", "mtu": 1400, "mac": "02:00:5e:10:20:30", "owner": 107, "group": 107, "ipam": IPAM}
 IPVLAN = {"type": "ipvlan", "master": "eth1", "ipam": IPAM}
 MACVLAN = {"type": "macvlan", "master": "eth1", "ipam": IPAM}
+FIREWALL = {"type": "firewall", "backend": "nftables", "ingressPolicy": "same-bridge"}
 BANDWIDTH = {"type": "bandwidth", **LIMITS}
 PTP = {"type": "ptp", "ipMasq": True, "ipMasqBackend": "nftables", "ipam": IPAM}
 HOST_DEVICE = {"type": "host-device", "ipam": IPAM}
@@ -64,6 +65,9 @@ SUBJECTS = {
     "macvlan, enabledad": (MACVLAN | {"enabledad": True}, None),
     "portmap": (PORTMAP, None),
     "portmap, iptables": (PORTMAP | {"backend": "iptables"}, None),
+    "firewall": (FIREWALL, None),
+    "firewall, isolated": (FIREWALL | {"ingressPolicy": "isolated"}, None),
+    "firewall, iptables": (FIREWALL | {"backend": "iptables"}, None),
     "bandwidth": (BANDWIDTH, None),
     "bandwidth, unshapedSubnets": (BANDWIDTH | {"unshapedSubnets": ["10.0.0.0/8", "fd00::/8"]}, None),
     "bandwidth, pod": (BANDWIDTH | {"egressMode": "pod"}, None),
@@ -80,7 +84,7 @@ SUBJECTS = {
        for name in ("loopback", "bridge", "host-local", "portmap", "bandwidth")},
 }
 #: Chained plugins, of which another one's work comes first.
-STANDING_IN = ("portmap", "bandwidth", "sbr", "tuning", "vrf")
+STANDING_IN = ("portmap", "bandwidth", "sbr", "tuning", "vrf", "firewall")
 #: A pod beside the one that is worked on; its ports and address are others.
 OTHER = "pod2"
 
