@@ -89,12 +89,6 @@ bool is_of_pod(Pod& pod, const StateDir& states, const Link& vrf, const Link& li
          });
 }
 
-bool keeps_vrf(Pod& pod, const StateDir& states, const std::optional<Link>& vrf, const Link& link) {
-  const auto earlier = earlier_state(pod, states);
-  if (earlier && vrf && earlier->vrf == vrf->name) return earlier->keeps_vrf;
-  return vrf && is_of_pod(pod, states, *vrf, link);
-}
-
 void remove_if_empty(RouteSocket& pod, const Link& vrf) {
   if (members_of(pod, vrf).empty()) pod.send(netlink::remove_link(vrf));
 }
@@ -188,12 +182,15 @@ void join(Pod& pod, const Conf& conf, cni::Undo& undo) {
   const Link link = pod.interface();
   auto vrf = find_vrf(pod.socket, conf);
   require_free(pod.socket, link, vrf);
-  const State state{.owner = plugins::state_owner(pod.request, pod.socket),
-                    .vrf = conf.name,
-                    .table = vrf ? table_of(*vrf) : choose_table(pod, conf),
-                    .index = link.index,
-                    .keeps_vrf = keeps_vrf(pod, states, vrf, link)};
-  plugins::put_state(states, earlier_state(pod, states), state, undo);
+  const auto earlier = earlier_state(pod, states);
+  const bool is_repeated = earlier && vrf && earlier->vrf == vrf->name;
+  const State state{
+      .owner = plugins::state_owner(pod.request, pod.socket),
+      .vrf = conf.name,
+      .table = vrf ? table_of(*vrf) : choose_table(pod, conf),
+      .index = link.index,
+      .keeps_vrf = is_repeated ? earlier->keeps_vrf : vrf && is_of_pod(pod, states, *vrf, link)};
+  plugins::put_state(states, earlier, state, undo);
   if (!vrf) vrf = create_vrf(pod, state, undo);
   if (!vrf->up) pod.socket.send(netlink::set_link(*vrf, {.up = true}));
   if (link.master == vrf->index) return;

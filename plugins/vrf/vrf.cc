@@ -96,12 +96,6 @@ void remove(const StateDir& states, const State& state, const std::string& netns
   states.remove(state.file_name());
 }
 
-std::optional<State> state_of(const cni::Request& request, const StateDir& states) {
-  auto out = states.read(file_of(request.container_id, request.ifname));
-  if (out && out->owner.network != request.network) out.reset();
-  return out;
-}
-
 std::string readable_name(const cni::Request& request) try {
   return parse(request).name;
 } catch (const cni::Error&) {  // what ADD refused
@@ -110,14 +104,18 @@ std::string readable_name(const cni::Request& request) try {
 
 void del(const cni::Request& request) {
   const auto states = StateDir::find();
-  if (const auto state = states ? state_of(request, *states) : std::nullopt) {
+  const std::string file = file_of(request.container_id, request.ifname);
+  const auto state = states ? states->read(file) : std::nullopt;
+  if (state && state->owner.network == request.network) {
     cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
     return remove(*states, *state, request.netns);
   }
+  if (states && !state) states->remove(file);  // one that cannot be read
   const std::string name = readable_name(request);
   const auto ns = NetNs::find(request.netns);
   if (!ns || name.empty()) return;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  const auto lock = plugins::lock_route_tables();
   RouteSocket pod(*ns);
   leave(*ns, pod, request.ifname, name);
 }

@@ -11,6 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import guest, suite  # noqa: E402
+from support.cnitool import cnitool, use  # noqa: E402
 from support.configs import lack  # noqa: E402
 from support.plugin import OURS, REFERENCE, cni, finish_all, has_reference, start  # noqa: E402
 from support.snapshot import pod_snapshot  # noqa: E402
@@ -453,6 +454,7 @@ class Vrf(suite.NodeTest):
             file.write(content or json.dumps(written | {"network": "net2"}))
         self.assert_ok(self.call("DEL", config(), pod))
         self.assert_untouched(pod, before)
+        self.assertEqual(len(self.states()), 0 if content else 1)
 
     def test_GC_removes_what_is_not_listed(self):
         pods = [self.pod() for _ in range(3)]
@@ -575,6 +577,25 @@ class Vrf(suite.NodeTest):
         self.assertEqual(seen[0], seen[1])
         # Older releases lose all but the kernel's own ones.
         self.assertIn(routes[1], (routes[0], {route for route in routes[0] if route[1] is None}))
+
+    def test_cnitool_attaches_shows_and_repairs_it(self):
+        use({"cniVersion": "1.1.0", "name": "blue", "plugins": [
+            {"type": "bridge", "bridge": "br1", "isGateway": True,
+             "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+            {"type": "vrf", "vrfname": "blue"}]})
+        pod = self.pod()
+        before = set(self.links(pod))
+        for word, after in (("add", ""), ("check", "link set eth0 nomaster"), ("repair", ""), ("check", "")):
+            done = cnitool(word, "blue", *([] if word == "repair" else [pod.path]))
+            self.assertEqual(done.status, 0, str(done))
+            if after:
+                pod.run("ip", *after.split())
+        shown = cnitool("graph", "--json").json
+        self.assertEqual(shown["bridges"][0]["pods"][0]["vrf"], "blue, table 1")
+        self.assertIn("VRF blue, table 1", cnitool("graph").stdout)
+        self.assertEqual(cnitool("del", "blue", pod.path).status, 0)
+        self.assertEqual(set(self.links(pod)), before)
+        self.assertEqual(self.states(), [])
 
     def test_STATUS_knows_whether_the_kernel_has_VRFs(self):
         self.assert_ok(cni("vrf", "STATUS", config()))
