@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import image, suite  # noqa: E402
 from support.cnitool import cache_names, cached, cnitool  # noqa: E402
 from support.configs import lack  # noqa: E402
+from support.firewall import addresses as accepted, elements  # noqa: E402
 from support.plugin import OURS  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import fetch, remove_cgroups, run  # noqa: E402
@@ -193,6 +194,48 @@ class Podman(suite.NodeTest):
         self.assertIn("92:d0:c6:0a:29:33", shown)
         again = self.start("--ip", "10.89.7.77", check=False)
         self.assertNotEqual(again.returncode, 0, "the address is taken")
+
+    def test_its_own_default_network_works_with_these_plugins_alone(self):
+        """bridge, portmap, firewall and tuning, as podman itself defines them; nobody else's plugins are there."""
+        with open(f"{self.work}/containers.conf", "w", encoding="ascii") as file:
+            file.write(CONTAINERS_CONF.format(plugins=OURS).replace('"patchbay"', '"podman"'))
+        for tool in ("iptables", "ip6tables"):
+            run(tool, "-P", "FORWARD", "DROP")  # as docker has it: firewall accepts
+        self.podman("load", "--signature-policy", f"{self.work}/policy.json", "-i", f"{self.work}/image.tar")
+        network = json.loads(self.podman("network", "inspect", "podman").stdout)[0]
+        self.assertEqual((network["name"], network["network_interface"]), ("podman", "cni-podman0"))
+        before = snapshot()
+        self.start("--name", "web", "-p", "8080:80")
+        address = json.loads(self.podman("inspect", "web").stdout)[0]["NetworkSettings"]["Networks"]["podman"]["IPAddress"]
+        for place in (address, "127.0.0.1:8080"):
+            self.assertEqual(fetch(place), PAGE, place)
+        self.assertEqual(accepted(), [address])
+        fetched = self.podman("run", "--rm", "--cgroup-parent", f"/{self.cgroup}", image.NAME, "wget", "-qO-",
+                              f"http://{address}/")
+        self.assertEqual(fetched.stdout, PAGE)
+        self.podman("rm", "-f", "-t", "0", "web")
+        self.assertEqual(accepted(), [])
+        self.assert_same(before, ignore=lambda place: left_by_design(place, "cni-podman0")
+                         or place.startswith(PODMANS_OWN))
+
+    def test_isolated_networks_of_podman_are_kept_apart(self):
+        """podman network create --opt isolate=true is ingressPolicy same-bridge."""
+        self.podman("load", "--signature-policy", f"{self.work}/policy.json", "-i", f"{self.work}/image.tar")
+        found = {}
+        for name, subnet in (("one", "10.90.1.0/24"), ("two", "10.90.2.0/24")):
+            self.podman("network", "create", "--subnet", subnet, "--opt", "isolate=true", name)
+            self.start("--name", name, "--network", name)
+            settings = json.loads(self.podman("inspect", name).stdout)[0]["NetworkSettings"]
+            found[name] = settings["Networks"][name]["IPAddress"]
+            self.assertEqual(fetch(found[name]), PAGE)
+        self.assertEqual(sorted(elements("same_bridge")), [("cni-podman1", "cni-podman1"),
+                                                           ("cni-podman2", "cni-podman2")])
+        for name, other in (("one", "two"), ("two", "one")):
+            refused = self.podman("exec", name, "wget", "-T", "2", "-qO-", f"http://{found[other]}/", check=False)
+            self.assertNotEqual(refused.returncode, 0, refused.stdout)
+        for name in found:
+            self.podman("rm", "-f", "-t", "0", name)
+        self.assertEqual(accepted(), [])
 
     def test_cnitool_goes_on_with_what_podman_noted(self):
         """podman's cache is written by the reference's library."""

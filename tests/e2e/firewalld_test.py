@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Debian's firewalld: pods are accepted by it, and its reloads neither open nor end what policies say."""
+
+import os
+import socket
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.cnitool import cnitool, use  # noqa: E402
+from support.firewall import FirewallTest, addresses, bridge, result_of  # noqa: E402
+from support.firewalld import Firewalld  # noqa: E402
+from support.forked import Forked  # noqa: E402
+from support.hostport import OUTSIDE, Probe, Server, Site, ask  # noqa: E402
+from support.plugin import cni  # noqa: E402
+from support.snapshot import left_by_design, snapshot  # noqa: E402
+from support.world import CLONE_NEWNET, run, setns, wait_for  # noqa: E402
+
+RELOADS = max(100 // int(os.environ.get("PATCHBAY_SWEEP_STEP", "1")), 10)
+OVER = "/run/over"
+BOTH = ["10.1.2.2/32", "fd00:1:2::2/128"]
+
+
+def knock(pod, targets):
+    """Sends a datagram to each (address, port) a thousand times a second; says how many."""
+    setns(pod, CLONE_NEWNET)
+    sent = 0
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as v4, socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as v6:
+        while not os.path.exists(OVER):
+            for address, port in targets:
+                try:
+                    (v6 if ":" in address else v4).sendto(b"?", (address, port))
+                    sent += 1
+                except OSError:
+                    pass  # the last one was refused
+            time.sleep(0.001)
+    return {"sent": sent, "wrong": []}
+
+
+def listen(pod, port):
+    """Counts the datagrams that arrive at a pod."""
+    setns(pod, CLONE_NEWNET)
+    heard = 0
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as one:
+        one.bind(("::", port))
+        one.settimeout(0.2)
+        while not os.path.exists(OVER):
+            try:
+                one.recv(10)
+                heard += 1
+            except OSError:
+                pass
+    return {"heard": heard, "wrong": []}
+
+
+def connect(pod, address, port):
+    """Connects again and again; says how often that worked and failed."""
+    setns(pod, CLONE_NEWNET)
+    said = {"made": 0, "failed": 0, "wrong": []}
+    while not os.path.exists(OVER):
+        try:
+            with socket.create_connection((address, port), 30) as one:
+                said["made"] += bool(one.recv(100))
+        except OSError:
+            said["failed"] += 1
+    return said
+
+
+@suite.spread
+class Sources(FirewallTest):
+    """Without traffic."""
+
+    def setUp(self):
+        super().setUp()
+        self.backend = ""  # detected
+        self.firewalld = Firewalld(self)
+
+    def test_it_is_used_where_it_runs(self):
+        before = snapshot()
+        self.assertEqual(self.assert_ok(self.call("ADD", "pod1", result_of(2))), result_of(2))
+        self.assertEqual((self.firewalld.sources(), addresses()), (BOTH, []))
+        added = snapshot()
+        self.assert_ok(self.call("ADD", "pod1", result_of(2)))
+        self.assert_same(added, ignore=lambda place: "firewalld/log" in place)
+        self.assert_ok(self.call("CHECK", "pod1", result_of(2)))
+        self.assert_ok(self.call("STATUS", cniVersion="1.1.0"))
+        self.assert_ok(self.call("DEL", "pod1", result_of(2)))
+        self.assertEqual(self.firewalld.sources(), [])
+        self.assert_same(before, ignore=lambda place: left_by_design(place) or "/firewalld/" in place)
+
+    def test_other_backends_can_be_configured(self):
+        for backend in ("nftables", "iptables"):
+            self.backend = backend
+            self.assert_ok(self.call("ADD", "pod1", result_of(2)))
+            self.assertEqual((self.firewalld.sources(), addresses()), ([], ["10.1.2.2", "fd00:1:2::2"]))
+        self.backend = "firewalld"
+        self.assert_ok(self.call("ADD", "pod1", result_of(2)))
+        self.assertEqual((self.firewalld.sources(), addresses()), (BOTH, []))
+
+    def test_a_zone_of_the_config(self):
+        self.assert_ok(self.call("ADD", "pod1", result_of(2), firewalldZone="internal"))
+        self.assertEqual((self.firewalld.sources("internal"), self.firewalld.sources()), (BOTH, []))
+        self.assert_ok(self.call("ADD", "pod1", result_of(2)))  # another zone by now
+        self.assertEqual((self.firewalld.sources("internal"), self.firewalld.sources()), ([], BOTH))
+        error = self.call("ADD", "pod2", result_of(3), firewalldZone="nowhere")
+        self.assert_error(error, 999, "failed to add the address 10.1.2.3/32 to nowhere zone: INVALID_ZONE")
+
+    def test_a_source_of_the_operator_is_not_moved(self):
+        run("firewall-cmd", "--zone=drop", "--add-source=10.1.2.2/32")
+        self.assert_error(self.call("ADD", "pod1", result_of(2)), 999, "ZONE_CONFLICT")
+        self.assertEqual((self.firewalld.sources("drop"), self.firewalld.sources()), (BOTH[:1], []))
+
+    @suite.cases([("with prevResult", True), ("without prevResult", False)])
+    def del_after_a_reload_succeeds(self, with_result):
+        self.assert_ok(self.call("ADD", "pod1", result_of(2)))
+        self.firewalld.reload()
+        self.assertEqual(self.firewalld.sources(), [])
+        self.assert_ok(self.call("DEL", "pod1", result_of(2) if with_result else None))
+        self.assertEqual(sorted(os.listdir("/run/cni/firewall")), ["lock"])
+
+    def test_del_without_prev_result_and_a_late_del(self):
+        for name in ("gone", "next"):
+            self.assert_ok(self.call("ADD", name, result_of(2)))
+        self.assert_ok(self.call("DEL", "gone"))
+        self.assert_ok(self.call("DEL", "gone", result_of(2)))
+        self.assertEqual(self.firewalld.sources(), BOTH)
+        self.assert_ok(self.call("DEL", "next"))
+        self.assertEqual(self.firewalld.sources(), [])
+
+    def test_gc_removes_what_nobody_lists(self):
+        for number in (2, 3):
+            self.assert_ok(self.call("ADD", f"pod{number}", result_of(number)))
+        conf = self.conf(cniVersion="1.1.0", **{"cni.dev/valid-attachments": [
+            {"containerID": "pod2", "ifname": "eth0"}]})
+        self.assert_ok(cni("firewall", "GC", conf))
+        self.assertEqual(self.firewalld.sources(), BOTH)
+
+    def test_what_the_reference_plugin_added_is_removed(self):
+        for address in BOTH:
+            run("firewall-cmd", "--zone=trusted", f"--add-source={address}")
+        self.assert_ok(self.call("DEL", "pod1", result_of(2)))
+        self.assertEqual(self.firewalld.sources(), [])
+
+    def test_check_says_what_a_reload_forgot_and_repair_adds_it(self):
+        self.assert_ok(self.call("ADD", "pod1", result_of(2)))
+        self.firewalld.reload()
+        error = self.assert_error(self.call("CHECK", "pod1", result_of(2)), 999)
+        self.assertEqual(error["msg"], "check the firewall: address 10.1.2.2 is not a source of zone 'trusted'")
+        self.assert_ok(self.call("REPAIR", "pod1", result_of(2)))
+        self.assert_ok(self.call("CHECK", "pod1", result_of(2)))
+        self.assertEqual(self.firewalld.sources(), BOTH)
+
+
+@suite.spread
+class Without(FirewallTest):
+    """A node without firewalld."""
+
+    def test_the_backend_is_refused_and_said_by_status(self):
+        self.backend = "firewalld"
+        for verb in ("ADD", "STATUS"):
+            outcome = self.call(verb, "pod1", result_of(2), cniVersion="1.1.0") if verb == "STATUS" else self.call(
+                verb, "pod1", result_of(2))
+            self.assert_error(outcome, 50, "org.fedoraproject.FirewallD1")
+
+    def test_a_bus_that_has_ended_is_none(self):
+        os.makedirs("/run/dbus")
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind("/run/dbus/system_bus_socket")
+        self.backend = ""
+        self.assert_ok(self.call("ADD", "pod1", result_of(2)))
+        self.assertEqual(addresses(), ["10.1.2.2", "fd00:1:2::2"])
+
+
+@suite.spread
+class Traffic(FirewallTest):
+    """Pods, hosts outside of the node, and a firewalld that rejects what it does not know."""
+
+    def setUp(self):
+        super().setUp()
+        self.backend = ""
+
+    def start(self, backend="nftables"):
+        self.outside = Site().outside
+        Server(self, "outside", (7000,), self.outside, protocols=("tcp",))
+        self.firewalld = Firewalld(self, backend)
+
+    def reaches_outside(self, pod):
+        return [answer.split()[0] == "outside" for answer in
+                ask([Probe(pod, "tcp", OUTSIDE[family], 7000) for family in (4, 6)], 1.0)]
+
+    @suite.cases([(f"firewalld with {backend}", backend) for backend in ("nftables", "iptables")])
+    def a_pod_passes_where_others_are_rejected(self, backend):
+        self.start(backend)
+        without = self.attach(1, before=bridge(1), backend="nftables")
+        one = self.attach(1)
+        self.assertEqual(self.reaches_outside(without.pod), [False, False])
+        self.assertEqual(self.reaches_outside(one.pod), [True, True])
+        self.firewalld.reload()
+        self.assertEqual(self.reaches_outside(one.pod), [False, False])
+        conf = self.conf(one.result)
+        self.assert_ok(cni("firewall", "REPAIR", conf, **one.options))
+        self.assertEqual(self.reaches_outside(one.pod), [True, True])
+        self.detach(one)
+
+    def test_doctor_names_a_backend_that_firewalld_does_not_see(self):
+        self.start()
+        plugins = [bridge(1), {"type": "firewall", "backend": "nftables"}]
+        use({"cniVersion": "1.1.0", "name": "net", "plugins": plugins})
+        pod = self.pod()
+        self.assert_ok(cnitool("add", "net", pod.path))
+        found = cnitool("doctor", "--json").stdout
+        self.assertIn("firewalld is active", found)
+        self.assertIn('set \\"backend\\": \\"firewalld\\" in the plugin \\"firewall\\"', found)
+        plugins[1].pop("backend")
+        use({"cniVersion": "1.1.0", "name": "net", "plugins": plugins})
+        self.assertNotIn("firewalld is active", cnitool("doctor", "--json").stdout)
+
+    @suite.cases([(f"backend {ours or 'detected'}, firewalld with {its}", (ours, its))
+                  for its in ("nftables", "iptables") for ours in ("", "nftables", "iptables")])
+    def no_reload_opens_a_policy_or_ends_traffic(self, case):
+        self.backend, its = case
+        self.start(its)
+        for number in (1, 2):  # of the operator: traffic of these bridges is accepted after a reload too
+            run("firewall-cmd", "--permanent", "--zone=trusted", f"--add-interface=br{number}")
+        self.firewalld.reload()
+        one, near, far = self.attach(1, "isolated"), self.attach(1, "isolated"), self.attach(2, "same-bridge")
+        for bridge_netfilter in ("ip", "ip6"):
+            run("sysctl", "-qw", f"net.bridge.bridge-nf-call-{bridge_netfilter}tables=0")
+        self.assertTrue(wait_for(lambda: all(self.reaches_outside(one.pod)), 20))
+        targets = [(other.address[family], 5000) for other in (near, far) for family in (4, 6)]
+        knocking = Forked(knock, one.pod.path, targets)
+        hearing = [Forked(listen, other.pod.path, 5000) for other in (near, far)]
+        asking = [Forked(connect, one.pod.path, OUTSIDE[family], 7000) for family in (4, 6)]
+        for _ in range(RELOADS):
+            self.firewalld.reload()
+        open(OVER, "w", encoding="ascii").close()
+        self.assertGreater(knocking.result()["sent"], 10 * RELOADS)
+        self.assertEqual([one.result() for one in hearing], [{"heard": 0, "wrong": []}] * 2)
+        for said in (one.result() for one in asking):
+            self.assertEqual((said["failed"], said["wrong"]), (0, []))
+            self.assertGreater(said["made"], 0)
+
+
+if __name__ == "__main__":
+    suite.main(needs=("dbus-daemon", "firewalld", "firewall-cmd", "iptables"), daemons=True)
