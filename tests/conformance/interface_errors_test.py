@@ -123,32 +123,36 @@ class Errors(suite.NodeTest):
         if row.code == 999 and "label" in row.says and "selinuxfs" in open("/proc/filesystems", encoding="ascii").read():
             self.skipTest("this kernel runs with SELinux")
         give_device(row.plugin)
+        pod = self.pod()
+        for command in row.in_pod if not row.added else ():
+            pod.run(*command.split())
+        for command in row.on_node if not row.added else ():
+            run(*command.split())
+        before = snapshot(), pod_snapshot(pod)
         for version in row.versions():
-            pod = self.pod()
-            self.fails(row, version, pod)
-            pod.remove()
+            error = self.assert_error(self.fails(row, version, pod), row.code, row.says)
+            self.assertEqual(error["cniVersion"], version)
+        self.assert_same(before[0], ignore=left_by_design)
+        self.assert_same(before[1], pod_snapshot(pod))
 
     def fails(self, row, version, pod):
+        """The outcome. What was added is removed again."""
         conf = config(row.plugin, version)
         call = {"netns": pod.path, "container": pod.name}
         result = self.assert_ok(cni(row.plugin, "ADD", conf, **call)) if row.added else None
         changed = conf | ({"prevResult": result} if result else {}) | row.conf
         changed = {key: value for key, value in changed.items() if value is not None}
-        for command in row.in_pod:
+        for command in row.in_pod if row.added else ():
             pod.run(*command.split())
-        for command in row.on_node:
+        for command in row.on_node if row.added else ():
             run(*command.split())
-        before = snapshot(), pod_snapshot(pod)
-        call |= {"netns": row.netns} if row.netns else {}
-        outcome = cni(row.plugin, row.verb, changed, args=row.args, documented=False, **call)
-        error = self.assert_error(outcome, row.code, row.says)
-        self.assertEqual(error["cniVersion"], version)
-        self.assert_same(before[0], ignore=left_by_design)
-        self.assert_same(before[1], pod_snapshot(pod))
+        outcome = cni(row.plugin, row.verb, changed, args=row.args, documented=False,
+                      **(call | ({"netns": row.netns} if row.netns else {})))
         if row.added:
             for command in row.on_node:
                 run("ip", "link", "del", command.split()[3])
-            self.assert_ok(cni(row.plugin, "DEL", conf, netns=pod.path, container=pod.name))
+            self.assert_ok(cni(row.plugin, "DEL", conf, **call))
+        return outcome
 
 
 if __name__ == "__main__":

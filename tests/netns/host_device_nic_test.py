@@ -11,6 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import guest, suite  # noqa: E402
+from support.cnitool import cnitool, use  # noqa: E402
 from support.configs import GC  # noqa: E402
 from support.devices import SETTINGS, STATIC, DeviceTest, links, states  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
@@ -70,12 +71,17 @@ class Nic(DeviceTest):
         self.remove(conf)
         self.assert_back()
 
-    @suite.cases([(f"{verb}, {name}", (verb, address)) for verb in ("DEL", "DEL without CNI_NETNS", "GC", "ADD")
+    @suite.cases([(f"{verb}, {name}", (verb, address)) for verb in ("DEL", "DEL without CNI_NETNS", "GC", "ADD", "cnitool repair")
                   for name, address in (("as it was", None), ("with another MAC address", "02:00:5e:99:99:99"))])
     def is_restored_when_its_namespace_ended_by(self, row):
         verb, address = row
         conf = {"pciBusID": self.pci}
-        self.add(conf)
+        if verb == "cnitool repair":
+            use({"cniVersion": "1.1.0", "name": "net1", "plugins": [{"type": "host-device"} | conf]})
+            self.before = snapshot()
+            self.assert_ok(cnitool("add", "net1", self.one.path))
+        else:
+            self.add(conf)
         if address:
             self.one.run("ip", "link", "set", "eth0", "address", address)
         self.one.run("ip", "link", "set", "eth0", "down")
@@ -87,6 +93,9 @@ class Nic(DeviceTest):
             self.assertTrue(wait_for(lambda: "mine" in links(), 10), str(links().keys()))
         if verb == "GC":
             self.assert_ok(self.call("GC", conf | GC))
+        if verb == "cnitool repair":
+            self.assertIn("repaired", self.assert_ok(cnitool("repair", "--json"))["attachments"][0]["outcome"])
+            self.assert_ok(cnitool("del", "net1", self.one.path))
         if verb == "ADD":
             again = self.pod("again")
             self.add(conf, pod=again)

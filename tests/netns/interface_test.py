@@ -176,6 +176,18 @@ class Interface(Stage):
         self.assert_left_nothing()
 
     @suite.cases(EACH)
+    def DEL_before_any_ADD_changes_nothing_for(self, plugin):
+        self.prepare(plugin)
+        give_device(plugin, "dev-pod1")
+        before = snapshot(), pod_snapshot(self.one)
+        for netns in (self.one.path, self.one.path, "", "/run/netns/absent"):
+            removed = self.call("DEL", netns=netns)
+            self.assertEqual((removed.status, removed.stdout), (0, ""), str(removed))
+        self.assert_same(before[0], ignore=left_by_design)
+        self.assert_same(before[1], pod_snapshot(self.one))
+        self.add()
+
+    @suite.cases(EACH)
     def a_failed_ADD_leaves_nothing_and_can_be_repeated_for(self, plugin):
         self.prepare(plugin)
         give_device(plugin, "dev-pod1")

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """ipvlan: who reaches whom in which mode, what is left of a chain's result, and what other pods of a
-master change."""
+master change.
+
+Where the kernel has no ipvlan, this runs under another kernel: scripts/vm.
+"""
 
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import guest, suite  # noqa: E402
+from support.configs import lack  # noqa: E402
+from support.plugin import OURS  # noqa: E402
 from support.segment import MASTER, V4, V6, SegmentTest, addresses, data_of, links, static  # noqa: E402
 from support.world import run  # noqa: E402
 
@@ -303,4 +308,6 @@ class BadInput(IpvlanTest):
 
 
 if __name__ == "__main__":
+    if os.path.isdir(OURS):
+        guest.enter_unless(lambda: not lack("ipvlan"), "this kernel has no ipvlan")
     suite.main(needs=("ping",))

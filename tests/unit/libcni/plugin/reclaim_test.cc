@@ -100,5 +100,6 @@ TEST_CASE("reclaiming: a failure names the plugin") {
   const auto report = node.runtime().reclaim(node.list, {"c1", "eth0"});
   REQUIRE(report);
   REQUIRE(report->error);
-  CHECK(std::string(report->error->what()) == "plugin type=\"two\" failed (reclaim): file exists");
+  CHECK(std::string(report->error->what()) ==
+        "plugin type=\"two\" name=\"second\" failed (reclaim): file exists");
 }
