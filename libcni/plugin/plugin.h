@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "libcni/common/undo.h"
@@ -9,6 +10,14 @@
 #include "libcni/plugin/request.h"
 
 namespace cni {
+
+/// What an executable of a plugin does besides its verbs: `dhcp daemon`.
+struct Subcommand {
+  std::string_view name;
+  const char* description;  ///< for --help, without full stop
+  /// main() of it, with argv[0] its name. An exit status.
+  int (*run)(int argc, char** argv);
+};
 
 /// A name and a function per verb; a verb left out succeeds and does nothing, as in the reference.
 struct Plugin {
@@ -24,6 +33,7 @@ struct Plugin {
   /// What is not as ADD left it on the node is made again; neither the pod nor IPAM is touched.
   /// Gives the result of ADD as it is now. Left out, the verb is unknown.
   Result (*repair)(const Request&, Repair&) = nullptr;
+  std::span<const Subcommand> subcommands = {};
 };
 
 /// Environment, stdin and stdout of one run: those of the process in plugin_main(), others in
@@ -58,7 +68,7 @@ int validate(const Plugin& plugin, const Invocation& invocation);
 
 /// main() of a plugin. What libraries print to stdout goes to stderr; a closed stdout is an error
 /// like another, not a signal. An argument, which no runtime gives, asks for --help, --version,
-/// --schema, --keys or --validate; exit status 2 where it is another. Without arguments and
+/// --schema, --keys or --validate, or is a subcommand; exit status 2 where it is another. Without arguments and
 /// CNI_COMMAND it says on stderr what it is.
 int plugin_main(const Plugin& plugin, int argc, char** argv);
 
