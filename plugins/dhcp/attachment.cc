@@ -83,11 +83,16 @@ void Attachment::acquire(Time now, std::optional<Ip> known) {
   retry_at_ = now;
 }
 
-void Attachment::resume(Time now) {
-  if (auto pod = find_pod(state_)) note_namespace(pod->ns);
-  if (state_.lease) return client_.resume(*state_.lease);
-  start_by_ = now;
-  retry_at_ = now;
+bool Attachment::resume(Time now) {
+  if (state_.lease) {
+    client_.resume(*state_.lease);
+  } else {
+    start_by_ = now;
+    retry_at_ = now;
+  }
+  const auto pod = find_pod(state_);
+  if (pod) note_namespace(pod->ns);
+  return pod.has_value();
 }
 
 bool Attachment::open(Time now) {

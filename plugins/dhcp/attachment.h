@@ -30,8 +30,9 @@ class Attachment {
   /// ADD: sets the interface up, if it is not, and asks for an address; whether for the one that it
   /// had. \throws netlink::Error; cni::Error where there is no such interface.
   void acquire(Time now, std::optional<Ip> known);
-  /// Goes on with the lease in state(), or asks for one.
-  void resume(Time now);
+  /// Goes on with the lease in state(), or asks for one. False where the interface does not exist
+  /// any more. \throws netlink::Error.
+  bool resume(Time now);
   /// Does what is due: hears what came, and sends.
   Outcome advance(Time now);
   /// Ends it: gives back what it has or asked for. The interface is left as ADD found it.

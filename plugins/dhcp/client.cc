@@ -13,10 +13,11 @@ namespace {
 using cni::cat;
 using std::chrono::seconds;
 
-constexpr Time kQuickly = seconds(1);  // a bridge or switch port may not forward yet
+// The first pause: a bridge or switch port may not forward yet.
+constexpr Time kAtOnce = std::chrono::milliseconds(250), kQuickly = seconds(1);
 constexpr Time kListening = seconds(10);
 constexpr Time kAfterDecline = seconds(10);  // RFC 2131, section 3.1, step 5
-constexpr unsigned kMostRequests = 3, kMostReboots = 2;
+constexpr unsigned kMostRequests = 3, kMostReboots = 3;
 constexpr std::uint16_t kMaximumSize = 1500;
 
 Ip any_address() { return Ip::any(netlink::Family::kIpv4); }
@@ -103,7 +104,10 @@ Time Client::jittered(Time length) {
 
 void Client::wait_longer(Time now) {
   wait(now, jittered(interval_));
-  interval_ = std::min(interval_ < timing_.first ? timing_.first : interval_ * 2, timing_.most);
+  const Time next = interval_ < kQuickly        ? kQuickly
+                    : interval_ < timing_.first ? timing_.first
+                                                : interval_ * 2;
+  interval_ = std::min(next, timing_.most);
 }
 
 void Client::send_discover(Time now, Actions& actions) {
@@ -139,7 +143,7 @@ Actions Client::discover(Time now, std::optional<Ip> preferred) {
   Actions out;
   preferred_ = preferred;
   begin(State::kSelecting, now);
-  interval_ = kQuickly;
+  interval_ = kAtOnce;
   send_discover(now, out);
   return out;
 }
@@ -149,7 +153,7 @@ Actions Client::reboot(Time now, const Ip& address) {
   offered_ = address;
   preferred_ = address;
   begin(State::kRebooting, now);
-  interval_ = kQuickly;
+  interval_ = kAtOnce;
   send_request(now, out);
   return out;
 }

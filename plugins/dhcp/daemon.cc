@@ -90,12 +90,15 @@ void Daemon::take_over() {
   for (State& state : states_.take_all()) {
     const std::string file = state.file_name();
     watch_directory_of(state.netns);
-    auto attachment = std::make_unique<Attachment>(std::move(state), flags_.timing);
-    attachment->resume(now);
     Entry& entry = entries_[file];
-    entry.attachment = std::move(attachment);
-    // Also one whose namespace was removed meanwhile is served: that is found then.
-    loop_.at(now, entry.attachment.get(), [this, file] { serve(file); });
+    entry.attachment = std::make_unique<Attachment>(std::move(state), flags_.timing);
+    bool exists = true;  // as long as that cannot be told
+    try {
+      exists = entry.attachment->resume(now);
+    } catch (const netlink::Error& e) {
+      cni::note(cat(entry.attachment->state().name(), ": ", e.what()));
+    }
+    loop_.at(now, entry.attachment.get(), [this, file, exists] { exists ? serve(file) : end(file); });
   }
 }
 
@@ -261,7 +264,7 @@ void Daemon::watch(const std::string& file, Entry& entry) {
            [this, file] { serve(file); });
 }
 
-void Daemon::fail(const std::string& file, const std::string& why) {
+void Daemon::fail(const std::string& file, std::string why) {
   const auto found = entries_.find(file);
   if (found == entries_.end() || found->second.waiting.empty()) return;
   const auto waiting = std::exchange(found->second.waiting, {});

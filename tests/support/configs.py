@@ -64,6 +64,13 @@ CONFIGS = {
                    "routes": [_EVERY_ROUTE], "dns": DNS}},
          {"ipam": {"type": "static"}, "args": {"cni": {"ips": ["10.1.2.3/24"]}},
           "runtimeConfig": {"ips": ["fd00::1/64"]}}]),
+    # ADD needs the daemon and a server: see tests/netns/dhcp_test.py.
+    "dhcp": Configs(
+        {"ipam": {"type": "dhcp"}},
+        [{"ipam": {"type": "dhcp", "daemonSocketPath": "/run/cni/dhcp.sock",
+                   "provide": [{"option": "host-name", "value": "a", "fromArg": "K8S_POD_NAME"}],
+                   "request": [{"option": "121", "skipDefault": True}], "priority": 5, "timeout": 5, "probe": True,
+                   "dns": True}}]),
     "portmap": Configs(
         {"runtimeConfig": {"portMappings": [
             {"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}},
