@@ -34,12 +34,12 @@ bool filter_udp(int fd, std::uint16_t port) {
   constexpr std::uint16_t kLoadByte = BPF_LD | BPF_B | BPF_ABS;
   constexpr std::uint16_t kLoadHalf = BPF_LD | BPF_H | BPF_ABS;
   sock_filter code[] = {
-      {kLoadByte, 0, 0, 9},                         // protocol
+      {kLoadByte, 0, 0, 9},  // protocol
       {BPF_JMP | BPF_JEQ | BPF_K, 0, 6, IPPROTO_UDP},
-      {kLoadHalf, 0, 0, 6},                         // flags and offset
-      {BPF_JMP | BPF_JSET | BPF_K, 4, 0, 0x3fff},   // more fragments, or a later one
-      {BPF_LDX | BPF_B | BPF_MSH, 0, 0, 0},         // length of the header
-      {BPF_LD | BPF_H | BPF_IND, 0, 0, 2},          // destination port
+      {kLoadHalf, 0, 0, 6},                        // flags and offset
+      {BPF_JMP | BPF_JSET | BPF_K, 4, 0, 0x3fff},  // more fragments, or a later one
+      {BPF_LDX | BPF_B | BPF_MSH, 0, 0, 0},        // length of the header
+      {BPF_LD | BPF_H | BPF_IND, 0, 0, 2},         // destination port
       {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, port},
       {BPF_RET | BPF_K, 0, 0, kLargestPacket},
       {BPF_RET | BPF_K, 0, 0, 0},

@@ -207,8 +207,8 @@ std::string help(const Plugin& plugin) {
     out += cat("Capabilities: ", capabilities_text(*plugin.manual), "\n\nKeys of the config:\n",
                keys_text(*plugin.manual));
   }
-  return cat(out, "\nOptions:\n", kOptions, subcommands_text(plugin), "\nDocumentation: plugins/", plugin.name,
-             "/README.md in the sources of patchbay\n");
+  return cat(out, "\nOptions:\n", kOptions, subcommands_text(plugin), "\nDocumentation: plugins/",
+             plugin.name, "/README.md in the sources of patchbay\n");
 }
 
 std::string answer_to(const Plugin& plugin, std::string_view option) {

@@ -68,8 +68,8 @@ int validate(const Plugin& plugin, const Invocation& invocation);
 
 /// main() of a plugin. What libraries print to stdout goes to stderr; a closed stdout is an error
 /// like another, not a signal. An argument, which no runtime gives, asks for --help, --version,
-/// --schema, --keys or --validate, or is a subcommand; exit status 2 where it is another. Without arguments and
-/// CNI_COMMAND it says on stderr what it is.
+/// --schema, --keys or --validate, or is a subcommand; exit status 2 where it is another. Without
+/// arguments and CNI_COMMAND it says on stderr what it is.
 int plugin_main(const Plugin& plugin, int argc, char** argv);
 
 /// The version of this build, as "0.1.0".

@@ -264,8 +264,7 @@ void Attachment::bind(Time now) {
 
 // Whoever knew the address as another pod's learns (RFC 5227, section 2.3).
 void Attachment::announce() {
-  netlink::SegmentSocket socket(pod_->ns, pod_->link.index,
-                                netlink::SegmentSocket::Protocol::kArp);
+  netlink::SegmentSocket socket(pod_->ns, pod_->link.index, netlink::SegmentSocket::Protocol::kArp);
   socket.send(netlink::arp_announcement(pod_->link.mac, state_.lease->address.ip));
 }
 
@@ -304,8 +303,6 @@ void Attachment::release() noexcept {
   pod_.reset();
 }
 
-Time Attachment::deadline() const {
-  return std::min({client_.deadline(), probe_at_, retry_at_});
-}
+Time Attachment::deadline() const { return std::min({client_.deadline(), probe_at_, retry_at_}); }
 
 }  // namespace dhcp

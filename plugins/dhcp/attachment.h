@@ -78,7 +78,7 @@ class Attachment {
   std::optional<netlink::PacketSocket> packets_;
   std::optional<netlink::SegmentSocket> claims_;
   bool acquiring_ = false;
-  bool raised_ = false;  ///< the interface was down before ADD
+  bool raised_ = false;           ///< the interface was down before ADD
   std::optional<Time> start_by_;  ///< the interface is waited for, to come up
   std::optional<Ip> known_;
   std::uint64_t inode_ = 0;  ///< of the namespace

@@ -21,8 +21,7 @@ using cni::Error;
 constexpr std::chrono::seconds kGreeting{5};
 
 Error unreachable(const std::string& path, std::string_view cause) {
-  return {Code::kPluginUnavailable,
-          cat("error dialing DHCP daemon: dial unix ", path, ": ", cause),
+  return {Code::kPluginUnavailable, cat("error dialing DHCP daemon: dial unix ", path, ": ", cause),
           "start the daemon: systemctl enable --now cni-dhcp.socket, or dhcp daemon"};
 }
 
@@ -38,7 +37,8 @@ Error refusal(const Call& call, const std::string& text) {
 Connection::Connection(const std::string& path) : path_(path) {
   const sockaddr_un address = socket_address(path);
   fd_ = netlink::Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd_ || ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+  if (!fd_ ||
+      ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     throw unreachable(path, cat("connect: ", netlink::errno_text(errno)));
   }
   ::fcntl(fd_.get(), F_SETFL, O_NONBLOCK);

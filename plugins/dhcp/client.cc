@@ -215,14 +215,7 @@ Actions Client::tick(Time now) {
     case State::kBound:
     case State::kRenewing:
     case State::kRebinding:
-      if (now >= lease_->expire) {
-        preferred_ = lease_->address.ip;
-        give_up_lease(now, "the lease expired", out);
-        break;
-      }
-      if (state_ == State::kBound) begin(State::kRenewing, now);
-      if (now >= lease_->rebind && state_ != State::kRebinding) begin(State::kRebinding, now);
-      send_renewal(now, out);
+      keep(now, out);
       break;
     case State::kIdle:
     case State::kProbing:
@@ -230,6 +223,17 @@ Actions Client::tick(Time now) {
       break;
   }
   return out;
+}
+
+// Renews the lease, or sees it end.
+void Client::keep(Time now, Actions& actions) {
+  if (now >= lease_->expire) {
+    preferred_ = lease_->address.ip;
+    return give_up_lease(now, "the lease expired", actions);
+  }
+  if (state_ == State::kBound) begin(State::kRenewing, now);
+  if (now >= lease_->rebind && state_ != State::kRebinding) begin(State::kRebinding, now);
+  send_renewal(now, actions);
 }
 
 bool Client::is_mine(const Message& message) const {

@@ -13,8 +13,8 @@ namespace dhcp {
 /// Who asks, and what for.
 struct Identity {
   Bytes client_id = {};    ///< option 61
-  Options provided = {};  ///< sent with every DISCOVER and REQUEST
-  Bytes wanted = {};      ///< option 55
+  Options provided = {};   ///< sent with every DISCOVER and REQUEST
+  Bytes wanted = {};       ///< option 55
   bool broadcast = false;  ///< answers are to be sent to everybody (RFC 2131, section 4.1)
   bool probe = false;      ///< a new address is probed for by ARP before it is used
   bool operator==(const Identity&) const = default;
@@ -36,8 +36,8 @@ struct Outgoing {
 struct Actions {
   std::string lost = {};  ///< the address must not be used any more, and why
   std::vector<Outgoing> packets = {};
-  bool probe = false;   ///< offered() is to be probed for: answer by probed()
-  bool bound = false;   ///< lease() is new, or was renewed
+  bool probe = false;        ///< offered() is to be probed for: answer by probed()
+  bool bound = false;        ///< lease() is new, or was renewed
   std::string refused = {};  ///< the server's answer is of no use, and why
 };
 
@@ -106,6 +106,7 @@ class Client {
   void take_ack(Time now, const Message& message, const Mac& from, Actions& actions);
   void take_nak(Time now, const Message& message, Actions& actions);
   void bind(Lease lease, Actions& actions);
+  void keep(Time now, Actions& actions);
   void give_up_lease(Time now, const std::string& why, Actions& actions);
   bool is_mine(const Message& message) const;
 

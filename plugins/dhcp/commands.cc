@@ -83,8 +83,8 @@ std::string cell(const ordered_json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-constexpr const char* kColumns[] = {"containerID", "network", "ifname", "address", "server",
-                                    "state",       "renew",   "expire"};
+constexpr const char* kColumns[] = {"containerID", "network", "ifname", "address",
+                                    "server",      "state",   "renew",  "expire"};
 constexpr const char* kTitles[] = {"CONTAINER", "NETWORK", "INTERFACE", "ADDRESS",
                                    "SERVER",    "STATE",   "RENEW",     "EXPIRE"};
 

@@ -31,10 +31,9 @@ constexpr OptionName kNames[] = {{"subnet-mask", option::kSubnetMask},
                                  {"user-class", option::kUserClass}};
 
 // What the client itself says or negotiates.
-constexpr std::uint8_t kOwn[] = {option::kPad,         option::kRequestedAddress,
-                                 option::kOverload,    option::kMessageType,
-                                 option::kServerId,    option::kParameterList,
-                                 option::kMaximumSize, option::kEnd};
+constexpr std::uint8_t kOwn[] = {
+    option::kPad,      option::kRequestedAddress, option::kOverload,    option::kMessageType,
+    option::kServerId, option::kParameterList,    option::kMaximumSize, option::kEnd};
 
 std::optional<std::uint8_t> code_of(const std::string& text) {
   for (const OptionName& one : kNames) {
@@ -98,20 +97,20 @@ constexpr const char* kOptionPattern =
 
 bool is_option(const std::string& text) { return code_of(text).has_value(); }
 
-constexpr auto kProvideKeys =
-    cni::keys(cni::custom<read_provided_code>(
-                  {.name = "option",
-                   .description = "the number of an option, as a string, or `host-name`, "
-                                  "`vendor-class-identifier`, `dhcp-client-identifier`, "
-                                  "`user-class`, `routers` or `subnet-mask`",
-                   .pattern = kOptionPattern,
-                   .fits = is_option,
-                   .expected = kOptionForm,
-                   .required = true}),
-              cni::custom<read_value>({.name = "value", .description = "its value, as it is sent"}),
-              cni::key<&Provided::from_arg>(
-                  {.name = "fromArg",
-                   .description = "the key of `CNI_ARGS` whose value is sent in place of `value`"}));
+constexpr auto kProvideKeys = cni::keys(
+    cni::custom<read_provided_code>({.name = "option",
+                                     .description =
+                                         "the number of an option, as a string, or `host-name`, "
+                                         "`vendor-class-identifier`, `dhcp-client-identifier`, "
+                                         "`user-class`, `routers` or `subnet-mask`",
+                                     .pattern = kOptionPattern,
+                                     .fits = is_option,
+                                     .expected = kOptionForm,
+                                     .required = true}),
+    cni::custom<read_value>({.name = "value", .description = "its value, as it is sent"}),
+    cni::key<&Provided::from_arg>(
+        {.name = "fromArg",
+         .description = "the key of `CNI_ARGS` whose value is sent in place of `value`"}));
 
 constexpr auto kRequestKeys = cni::keys(
     cni::custom<read_wanted_code>({.name = "option",
@@ -127,10 +126,9 @@ constexpr auto kRequestKeys = cni::keys(
 
 constexpr auto kIpamKeys = cni::keys(
     cni::described<Given>({.name = "type"}),
-    cni::key<&Given::conf, &Conf::socket_path>(
-        {.name = "daemonSocketPath",
-         .description = "socket of the daemon",
-         .default_text = "`/run/cni/dhcp.sock`"}),
+    cni::key<&Given::conf, &Conf::socket_path>({.name = "daemonSocketPath",
+                                                .description = "socket of the daemon",
+                                                .default_text = "`/run/cni/dhcp.sock`"}),
     cni::list<kProvideKeys, &Given::provided>(
         {.name = "provide", .description = "options that are sent to the server"}),
     cni::list<kRequestKeys, &Given::wanted>(
@@ -156,8 +154,7 @@ constexpr auto kIpamKeys = cni::keys(
                            .default_text = "true if `request` has option 6, 15 or 119",
                            .type = cni::Type::kBool}));
 
-constexpr auto kKeys =
-    cni::keys(cni::part<kIpamKeys>({.name = "ipam", .required = true}));
+constexpr auto kKeys = cni::keys(cni::part<kIpamKeys>({.name = "ipam", .required = true}));
 
 // Leniently, as the reference: the value of a key may have a "=", and a piece without one is passed
 // over.

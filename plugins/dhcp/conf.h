@@ -16,10 +16,10 @@ struct Conf {
   std::string socket_path = kSocketPath;
   Options provided = {};
   Bytes wanted = {};
-  unsigned priority = 0;     ///< metric of the routes; 0 is "not stated"
-  unsigned timeout = 60;     ///< seconds
+  unsigned priority = 0;  ///< metric of the routes; 0 is "not stated"
+  unsigned timeout = 60;  ///< seconds
   bool probe = false;
-  bool dns = false;          ///< whether the result has it
+  bool dns = false;  ///< whether the result has it
 
   /// \throws cni::Error(kInvalidConfig).
   static Conf parse(const cni::Request& request);

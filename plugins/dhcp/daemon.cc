@@ -21,9 +21,9 @@ constexpr Time kLookAround = std::chrono::seconds(30);
 
 // What the plugin was given, read once more: of the reference plugins no less than of ours.
 Request request_of(const Call& call, const char* command) {
-  cni::Env env{{"CNI_COMMAND", command},       {"CNI_CONTAINERID", call.container_id},
-               {"CNI_NETNS", call.netns},      {"CNI_IFNAME", call.ifname},
-               {"CNI_ARGS", call.args},        {"CNI_PATH", "/"}};
+  cni::Env env{{"CNI_COMMAND", command},  {"CNI_CONTAINERID", call.container_id},
+               {"CNI_NETNS", call.netns}, {"CNI_IFNAME", call.ifname},
+               {"CNI_ARGS", call.args},   {"CNI_PATH", "/"}};
   Request out;
   out.read_environment(env);
   out.read_config(call.input);
@@ -34,9 +34,8 @@ Request request_of(const Call& call, const char* command) {
 Request names_of(const Call& call) { return request_of(call, "DEL"); }
 
 std::string file_of(const Request& request) {
-  return State{.network = request.network,
-               .container_id = request.container_id,
-               .ifname = request.ifname}
+  return State{
+      .network = request.network, .container_id = request.container_id, .ifname = request.ifname}
       .file_name();
 }
 
@@ -98,7 +97,8 @@ void Daemon::take_over() {
     } catch (const netlink::Error& e) {
       cni::note(cat(entry.attachment->state().name(), ": ", e.what()));
     }
-    loop_.at(now, entry.attachment.get(), [this, file, exists] { exists ? serve(file) : end(file); });
+    loop_.at(now, entry.attachment.get(),
+             [this, file, exists] { exists ? serve(file) : end(file); });
   }
 }
 
@@ -123,9 +123,8 @@ void Daemon::on_call(const Asked& asked) {
 void Daemon::on_close(std::uint64_t connection) {
   std::vector<std::string> abandoned;
   for (auto& [file, entry] : entries_) {
-    const auto left = std::erase_if(entry.waiting, [connection](const Asked& asked) {
-      return asked.connection == connection;
-    });
+    const auto left = std::erase_if(
+        entry.waiting, [connection](const Asked& asked) { return asked.connection == connection; });
     if (left != 0 && entry.waiting.empty()) abandoned.push_back(file);
   }
   for (const std::string& file : abandoned) end(file);
@@ -162,8 +161,7 @@ void Daemon::allocate(const Asked& asked) {
   Entry& entry = entries_[file];
   entry.attachment = std::move(attachment);
   entry.waiting.push_back(asked);
-  entry.deadline =
-      now + std::min<Time>(std::chrono::seconds(conf.timeout), flags_.resend_timeout);
+  entry.deadline = now + std::min<Time>(std::chrono::seconds(conf.timeout), flags_.resend_timeout);
   serve(file);
 }
 
@@ -188,9 +186,8 @@ void Daemon::check(const Asked& asked) {
   const Attachment& attachment = *found->second.attachment;
   if (!attachment.state().lease) {
     const std::string& problem = attachment.problem();
-    return server_.answer_error(
-        asked, cat("the lease was lost, another one is asked for",
-                   problem.empty() ? "" : ": ", problem));
+    return server_.answer_error(asked, cat("the lease was lost, another one is asked for",
+                                           problem.empty() ? "" : ": ", problem));
   }
   server_.answer(asked, result_of(attachment.state()));
 }
@@ -243,8 +240,8 @@ void Daemon::serve(const std::string& file) {
   }
   if (adds && now >= entry.deadline) {
     const std::string& problem = attachment.problem();
-    return fail(file, cat("no more tries",
-                          problem.empty() ? ": no DHCP server answered" : ": ", problem));
+    return fail(
+        file, cat("no more tries", problem.empty() ? ": no DHCP server answered" : ": ", problem));
   }
   watch(file, entry);
 }

@@ -100,7 +100,9 @@ void status(const cni::Request& request) {
 void validate(const cni::Request& request) { Conf::parse(request); }
 
 constexpr cni::Subcommand kSubcommands[] = {
-    {.name = "daemon", .description = "keeps the leases of all pods of the node", .run = daemon_command},
+    {.name = "daemon",
+     .description = "keeps the leases of all pods of the node",
+     .run = daemon_command},
     {.name = "leases", .description = "lists the leases of the daemon", .run = leases_command}};
 
 }  // namespace

@@ -87,8 +87,11 @@ std::optional<Time> parse_duration(std::string_view text) {
     const auto unit_end = std::min(text.find_first_of("0123456789."), text.size());
     const std::string_view unit = text.substr(0, unit_end);
     text.remove_prefix(unit_end);
-    const double factor =
-        unit == "ms" ? 1 : unit == "s" ? 1e3 : unit == "m" ? 6e4 : unit == "h" ? 3.6e6 : 0;
+    const double factor = unit == "ms"  ? 1
+                          : unit == "s" ? 1e3
+                          : unit == "m" ? 6e4
+                          : unit == "h" ? 3.6e6
+                                        : 0;
     if (factor == 0) return std::nullopt;
     total += value * factor;
     if (total > kMost) return std::nullopt;

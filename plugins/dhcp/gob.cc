@@ -17,7 +17,8 @@ constexpr std::int64_t kBool = 1;
 constexpr int kSliceField = 1, kStructField = 2;
 
 [[noreturn]] void fail(const char* why) {
-  throw cni::Error(cni::Code::kDecodingFailure, cat("a message of the DHCP socket is no gob: ", why));
+  throw cni::Error(cni::Code::kDecodingFailure,
+                   cat("a message of the DHCP socket is no gob: ", why));
 }
 
 // The bytes of a number, and their count in front where it is not one below 128. Nothing where it
@@ -199,9 +200,7 @@ std::string signed_integer(std::int64_t value) {
   return unsigned_integer(value < 0 ? ~doubled : doubled);
 }
 
-std::string counted(std::string_view text) {
-  return unsigned_integer(text.size()).append(text);
-}
+std::string counted(std::string_view text) { return unsigned_integer(text.size()).append(text); }
 
 std::string message(std::int64_t type, std::string_view body) {
   return counted(signed_integer(type).append(body));

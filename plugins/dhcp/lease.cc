@@ -43,8 +43,8 @@ bool is_usable(const Cidr& address) {
 void set_times(const Options& options, Time requested, Lease& lease) {
   const auto given = u32_in(options, option::kLeaseTime);
   if (given == kInfinite) return;
-  const Time length = std::max<Time>(
-      kLeastLease, given ? Time(std::chrono::seconds(*given)) : kDefaultLease);
+  const Time length =
+      std::max<Time>(kLeastLease, given ? Time(std::chrono::seconds(*given)) : kDefaultLease);
   const auto stated = [&](std::uint8_t code, Time otherwise) {
     const auto seconds = u32_in(options, code);
     return seconds ? Time(std::chrono::seconds(*seconds)) : otherwise;

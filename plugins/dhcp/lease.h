@@ -22,7 +22,7 @@ struct Lease {
   cni::Dns dns = {};
   unsigned mtu = 0;  ///< bytes; 0 is "not stated"
   Ip server;
-  std::optional<Mac> server_mac = {};  ///< of the server, or of its relay agent or router
+  std::optional<Mac> server_mac = {};  ///< of the server, or of a relay or router
   Time renew = kNever, rebind = kNever, expire = kNever;  ///< T1, T2, end of the lease
   bool operator==(const Lease&) const = default;
 };

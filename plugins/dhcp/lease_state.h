@@ -19,8 +19,8 @@ struct State {
   std::uint64_t cookie = 0;  ///< RouteSocket::cookie() of it; 0: the kernel does not say
   int link = 0;              ///< index of the interface in it
   Identity identity = {};
-  unsigned priority = 0;  ///< metric of the routes
-  bool dns = false;       ///< whether results have it
+  unsigned priority = 0;            ///< metric of the routes
+  bool dns = false;                 ///< whether results have it
   std::optional<Lease> lease = {};  ///< absent: it was lost, and another one is asked for
   bool operator==(const State&) const = default;
 

@@ -38,11 +38,10 @@ namespace option {
 inline constexpr std::uint8_t kPad = 0, kSubnetMask = 1, kRouters = 3, kDnsServers = 6,
                               kHostName = 12, kDomainName = 15, kMtu = 26, kStaticRoutes = 33,
                               kRequestedAddress = 50, kLeaseTime = 51, kOverload = 52,
-                              kMessageType = 53, kServerId = 54, kParameterList = 55,
-                              kMessage = 56, kMaximumSize = 57, kRenewalTime = 58,
-                              kRebindingTime = 59, kVendorClass = 60, kClientId = 61,
-                              kUserClass = 77, kDomainSearch = 119, kClasslessRoutes = 121,
-                              kEnd = 255;
+                              kMessageType = 53, kServerId = 54, kParameterList = 55, kMessage = 56,
+                              kMaximumSize = 57, kRenewalTime = 58, kRebindingTime = 59,
+                              kVendorClass = 60, kClientId = 61, kUserClass = 77,
+                              kDomainSearch = 119, kClasslessRoutes = 121, kEnd = 255;
 }  // namespace option
 
 /// By number; the parts of an option that stands several times are joined (RFC 3396).

@@ -18,8 +18,8 @@ using cni::cat;
 using netlink::LinkRoute;
 using netlink::RouteCopy;
 
-constexpr std::uint8_t kByKernel = 2;     // RTPROT_KERNEL
-constexpr unsigned kScopeSite = 200;      // RT_SCOPE_SITE: narrower ones have no gateway
+constexpr std::uint8_t kByKernel = 2;  // RTPROT_KERNEL
+constexpr unsigned kScopeSite = 200;   // RT_SCOPE_SITE: narrower ones have no gateway
 constexpr std::uint32_t kMain = 254;
 
 // As the interface plugins make it.
@@ -149,8 +149,8 @@ void send_from_node(const Outgoing& outgoing) {
   std::memcpy(&to.sin_addr, outgoing.ends.destination.data(), sizeof to.sin_addr);
   if (!fd || ::sendto(fd.get(), payload.data(), payload.size(), MSG_NOSIGNAL,
                       reinterpret_cast<const sockaddr*>(&to), sizeof to) < 0) {
-    throw netlink::Error(
-        cat("send a message to the DHCP server ", outgoing.ends.destination.str()), errno);
+    throw netlink::Error(cat("send a message to the DHCP server ", outgoing.ends.destination.str()),
+                         errno);
   }
 }
 

@@ -184,11 +184,9 @@ std::string AnswerEncoder::header(const Call& call, std::string_view error) {
         kHeaderType, "Response",
         {{"ServiceMethod", gob::kString}, {"Seq", gob::kUint}, {"Error", gob::kString}});
   }
-  return out + gob::message(kHeaderType, Struct()
-                                             .text(0, call.method)
-                                             .number(1, call.sequence)
-                                             .text(2, error)
-                                             .str());
+  return out +
+         gob::message(kHeaderType,
+                      Struct().text(0, call.method).number(1, call.sequence).text(2, error).str());
 }
 
 std::string AnswerEncoder::result(const Call& call, const cni::Result& result) {

@@ -86,7 +86,8 @@ Fd bind_listener(const std::string& path) {
   const int error = errno;
   ::umask(old);
   if (!bound) throw netlink::Error(cat("listen on '", path, "'"), error);
-  if (::listen(out.get(), SOMAXCONN) != 0) throw netlink::Error(cat("listen on '", path, "'"), errno);
+  if (::listen(out.get(), SOMAXCONN) != 0)
+    throw netlink::Error(cat("listen on '", path, "'"), errno);
   return out;
 }
 
@@ -231,7 +232,8 @@ void Server::flush(std::uint64_t id) {
     out.erase(0, static_cast<std::size_t>(size));
   }
   if (out.empty() && connection.ending) return close(id, false);
-  loop_.watch(connection.fd.get(), [this, id] { serve(id); }, !out.empty());
+  loop_.watch(
+      connection.fd.get(), [this, id] { serve(id); }, !out.empty());
 }
 
 AnswerEncoder* Server::encoder(const Asked& asked) {

@@ -13,8 +13,10 @@ void look_at(const Message& message) {
   try {
     const Lease lease = lease_of(message, std::chrono::hours(1));
     require(lease.address.prefix >= 1 && lease.address.prefix <= 32, "an address has a prefix");
-    require(!lease.address.ip.is_unspecified() && lease.address.ip.is_v4(), "a lease has an address");
-    require(lease.renew <= lease.rebind && lease.rebind <= lease.expire, "T1, T2, end are in order");
+    require(!lease.address.ip.is_unspecified() && lease.address.ip.is_v4(),
+            "a lease has an address");
+    require(lease.renew <= lease.rebind && lease.rebind <= lease.expire,
+            "T1, T2, end are in order");
     require(lease.renew > std::chrono::hours(1), "a lease is not over at once");
     for (const auto& route : lease.routes) {
       require(route.dst == route.dst.network(), "a route leads to a network");

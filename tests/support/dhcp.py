@@ -1,15 +1,18 @@
 """DHCP servers, our daemon, and captures, for the tests of dhcp."""
 
+import atexit
 import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 from support.plugin import OURS, cni
-from support.world import run, wait_for
+from support.world import Pod, run, wait_for
 
 SOCKET = "/run/cni/dhcp.sock"
 STATES = "/run/cni/dhcp"
@@ -22,6 +25,11 @@ def segment(address="10.77.0.1/24"):
     run("ip", "link", "add", BRIDGE, "address", MAC, "type", "bridge")
     run("ip", "addr", "add", address, "dev", BRIDGE)
     run("ip", "link", "set", BRIDGE, "up")
+    # A port that is up: some servers do not listen on a bridge without carrier.
+    run("ip", "link", "add", "uplink", "type", "veth", "peer", "name", "uplink-out")
+    run("ip", "link", "set", "uplink-out", "up")
+    run("ip", "link", "set", "uplink", "master", BRIDGE, "up")
+    wait_for(lambda: "state UP" in run("ip", "link", "show", BRIDGE))
 
 
 def veth(pod, host, ifname="eth0"):
@@ -33,16 +41,16 @@ def veth(pod, host, ifname="eth0"):
 class Daemon:
     """`dhcp daemon` of a directory of plugins, with its log in a file."""
 
-    def __init__(self, *flags, directory=OURS, socket=SOCKET, env=None):
-        self.socket, self.flags, self.directory, self.env = socket, flags, directory, env
-        self.log_file = f"/run/dhcp-daemon-{time.monotonic_ns()}.log"
+    def __init__(self, *flags, directory=OURS, socket=SOCKET, folder="/run"):
+        self.socket, self.flags, self.directory = socket, flags, directory
+        self.log_file = f"{folder}/dhcp-daemon-{time.monotonic_ns()}.log"
         self.start()
 
     def start(self):
         out = open(self.log_file, "a")
         self.process = subprocess.Popen(
             [os.path.join(self.directory, "dhcp"), "daemon", "-socketpath", self.socket, *self.flags],
-            stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=self.env)
+            stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         out.close()
         if not wait_for(lambda: os.path.exists(self.socket) or self.process.poll() is not None, 10):
             raise RuntimeError("the daemon does not listen: " + self.log)
@@ -91,7 +99,7 @@ class Daemon:
 class Server:
     """A DHCP server, with its log in a file."""
 
-    def __init__(self, command, log_file, ready, foreground=True):
+    def __init__(self, command, log_file, ready):
         self.command, self.log_file, self.ready = command, log_file, ready
         self.process = None
         self.start()
@@ -123,20 +131,19 @@ class Server:
                 self.process.wait()
 
 
-def dnsmasq(lease="1h", pool="10.77.0.10,10.77.0.99", options=(), name="dnsmasq", interface=BRIDGE):
-    os.makedirs("/run/dnsmasq", exist_ok=True)
-    ranges = f"{pool},{lease}" if isinstance(pool, str) else None
+def dnsmasq(lease="1h", pool="10.77.0.10,10.77.0.99", options=(), folder="/run/dnsmasq", interface=BRIDGE):
+    os.makedirs(folder, exist_ok=True)
     return Server(["dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--port=0", "--log-dhcp", "--no-ping",
                    "--user=root", "--bind-interfaces", f"--interface={interface}", "--except-interface=lo",
-                   f"--dhcp-leasefile=/run/dnsmasq/{name}.leases", f"--pid-file=/run/dnsmasq/{name}.pid",
-                   "--dhcp-authoritative", f"--dhcp-range={ranges}", *options],
-                  f"/run/dnsmasq/{name}.log", "DHCP, sockets bound exclusively")
+                   f"--dhcp-leasefile={folder}/leases", f"--pid-file={folder}/pid", "--dhcp-authoritative",
+                   f"--dhcp-range={pool},{lease}", *options],
+                  f"{folder}/log", "DHCP, sockets bound exclusively")
 
 
-def dnsmasq_leases(name="dnsmasq"):
+def dnsmasq_leases():
     """Address to client identifier, of the server's own file."""
     try:
-        with open(f"/run/dnsmasq/{name}.leases") as file:
+        with open("/run/dnsmasq/leases") as file:
             return {line.split()[2]: line.split()[4] for line in file if len(line.split()) == 5}
     except FileNotFoundError:
         return {}
@@ -199,6 +206,38 @@ def udhcpd(lease=3600, pool=("10.77.0.10", "10.77.0.99")):
                    "opt subnet 255.255.255.0\noption dns 10.77.0.53\n")
     open("/run/udhcpd/leases", "a").close()
     return Server(["busybox", "udhcpd", "-f", "/run/udhcpd/conf"], "/run/udhcpd/log", "started")
+
+
+_played = []
+
+
+def _stop_playing():
+    while _played:
+        _played.pop().stop()
+
+
+atexit.register(_stop_playing)
+
+
+def play(interface=BRIDGE):
+    """What the tests of all plugins need for dhcp: our daemon, and a server that gives 10.1.2.2 first. Both end with the
+    process, or with the next ones. Their logs are in no world, since they are no state."""
+    _stop_playing()
+    if interface == BRIDGE and not os.path.exists(f"/sys/class/net/{BRIDGE}"):
+        segment("10.1.2.1/24")
+    folder = tempfile.mkdtemp(prefix="dhcp-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _played.append(dnsmasq(pool="10.1.2.2,10.1.2.99", options=("--dhcp-sequential-ip",), folder=folder,
+                           interface=interface))
+    _played.append(Daemon(folder=folder))
+
+
+def give_interfaces():
+    """Each pod that has none gets an eth0 on the segment."""
+    for name in sorted(os.listdir("/run/netns")):
+        pod = Pod.existing(name)
+        if not pod.run("ip", "link", "show", "eth0", check=False):
+            veth(pod, f"d-{name}"[:15])
 
 
 @contextlib.contextmanager

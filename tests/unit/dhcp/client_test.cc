@@ -157,7 +157,8 @@ TEST_CASE("a NAK starts again at once, and later each time after") {
   auto actions = talk.client.discover(Time(0));
   Time now(0);
   for (const int wanted : {0, 1, 2, 4, 8, 16, 32, 64, 64}) {
-    const auto request = talk.hear(now, talk.reply(MessageType::kOffer, actions.packets.at(0).message));
+    const auto request =
+        talk.hear(now, talk.reply(MessageType::kOffer, actions.packets.at(0).message));
     actions = talk.hear(now, talk.reply(MessageType::kNak, request.packets.at(0).message));
     if (wanted > 0) {
       CHECK(actions.packets.empty());
@@ -274,8 +275,8 @@ TEST_CASE("a lease of an earlier process goes on at the right time") {
   Talk talk;
   talk.bind(Time(0));
   const auto lease = *talk.client.lease();
-  for (const auto& [now, state] : {std::pair(seconds(45), State::kRenewing),
-                                   std::pair(seconds(75), State::kRebinding)}) {
+  for (const auto& [now, state] :
+       {std::pair(seconds(45), State::kRenewing), std::pair(seconds(75), State::kRebinding)}) {
     Talk next;
     next.client.resume(lease);
     CHECK(next.client.deadline() == seconds(40));

@@ -10,8 +10,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 TEST_CASE("flags are read as Go reads them") {
-  const char* const arguments[] = {"-timeout", "2s",     "--resendmax=8s", "--resendtimeout",
-                                   "10s",      "-broadcast", "-socketpath=/run/x", "--hostprefix", "/h"};
+  const char* const arguments[] = {"-timeout",           "2s",           "--resendmax=8s",
+                                   "--resendtimeout",    "10s",          "-broadcast",
+                                   "-socketpath=/run/x", "--hostprefix", "/h"};
   const Flags flags = Flags::parse(arguments);
   CHECK(flags.timing.first == seconds(2));
   CHECK(flags.timing.most == seconds(8));

@@ -112,11 +112,14 @@ TEST_CASE("search domains are read with their pointers, and only what a resolver
   const std::string end(1, '\0');
   CHECK(read({"\3eng\5apple\3com", end, "\tmarketing\xc0\x04"}) ==
         std::vector<std::string>{"eng.apple.com", "marketing.apple.com"});
-  CHECK(read({"\xc0", end}).empty());              // to itself
-  CHECK(read({"\1a\xc0\x02"}).empty());            // forward
-  CHECK(read({"\5ab"}).empty());                   // cut off
+  CHECK(read({"\xc0", end}).empty());    // to itself
+  CHECK(read({"\1a\xc0\x02"}).empty());  // forward
+  CHECK(read({"\5ab"}).empty());         // cut off
   CHECK(read({"\3a\nb", end, "\1c", end}) == std::vector<std::string>{"c"});
-  CHECK(read({"\x80" "a", end}).empty());          // an unknown label
+  CHECK(read({"\x80"
+              "a",
+              end})
+            .empty());  // an unknown label
 }
 
 TEST_CASE("a domain that would break resolv.conf is passed over") {

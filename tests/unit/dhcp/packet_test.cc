@@ -5,8 +5,13 @@
 #include <algorithm>
 
 using dhcp::Bytes;
+using dhcp::datagram_of;
+using dhcp::ip_in;
+using dhcp::ips_in;
 using dhcp::Message;
 using dhcp::MessageType;
+using dhcp::text_in;
+using dhcp::u32_in;
 using netlink::Ip;
 namespace option = dhcp::option;
 
@@ -54,9 +59,9 @@ TEST_CASE("no length is trusted") {
   Bytes broken = bytes;
   broken[241] = 255;  // longer than the packet
   CHECK_FALSE(dhcp::decode(broken)->type());
-  for (const std::size_t at : {0, 1, 2, 236}) {  // operation, hardware, its size, cookie
+  for (const std::size_t at : {0U, 1U, 2U, 236U}) {  // operation, hardware, its size, cookie
     broken = bytes;
-    broken[at] = 99;
+    broken[at] = 98;
     CHECK_FALSE(dhcp::decode(broken));
   }
 }
@@ -99,6 +104,6 @@ TEST_CASE("a datagram carries its payload, and only whole") {
   packet[100] ^= 1;
   CHECK_FALSE(dhcp::payload_of(packet, false));
   CHECK(dhcp::payload_of(packet, true).has_value());  // a sum that hardware was to compute
-  packet[6] = 0x20;  // more fragments
+  packet[6] = 0x20;                                   // more fragments
   CHECK_FALSE(dhcp::payload_of(packet, true));
 }

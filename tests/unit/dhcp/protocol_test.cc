@@ -40,12 +40,11 @@ TEST_CASE("numbers have the form of Go's gob") {
 
 TEST_CASE("a call begins with the bytes of the reference plugins") {
   const std::string call = encode(Call{.method = "DHCP.Allocate"});
-  const std::string wanted = bytes({0x2e, 0x7f, 3, 1, 1, 7}) + "Request" +
-                             bytes({1, 0xff, 0x80, 0, 1, 2, 1, 0x0d}) + "ServiceMethod" +
-                             bytes({1, 0x0c, 0, 1, 3}) + "Seq" + bytes({1, 6, 0, 0, 0}) +
-                             bytes({0x12, 0xff, 0x80, 1, 0x0d}) + "DHCP.Allocate" + bytes({0}) +
-                             bytes({0x6c, 0xff, 0x81, 3, 1, 1, 7}) + "CmdArgs" +
-                             bytes({1, 0xff, 0x82, 0, 1, 7});
+  const std::string wanted =
+      bytes({0x2e, 0x7f, 3, 1, 1, 7}) + "Request" + bytes({1, 0xff, 0x80, 0, 1, 2, 1, 0x0d}) +
+      "ServiceMethod" + bytes({1, 0x0c, 0, 1, 3}) + "Seq" + bytes({1, 6, 0, 0, 0}) +
+      bytes({0x12, 0xff, 0x80, 1, 0x0d}) + "DHCP.Allocate" + bytes({0}) +
+      bytes({0x6c, 0xff, 0x81, 3, 1, 1, 7}) + "CmdArgs" + bytes({1, 0xff, 0x82, 0, 1, 7});
   CHECK(call.substr(0, wanted.size()) == wanted);
 }
 
@@ -88,12 +87,11 @@ TEST_CASE("a result is read back as it was written, also a second one of the con
 }
 
 TEST_CASE("what is no gob is refused, and never waited for without end") {
-  for (const std::string& text :
-       {bytes({0xf7, 1, 1, 1, 1, 1, 1, 1, 1, 1}),  // 9 bytes of a number
-        bytes({0xfc, 0x7f, 0, 0, 0}),              // 2 GiB
-        bytes({2, 0xff, 0x80}),                    // of a type that is not defined
-        bytes({1, 0x0c}),                          // a string alone
-        bytes({2, 0x7f, 9}), bytes({4, 0x7f, 7, 1, 0})}) {
+  for (const std::string& text : {bytes({0xf7, 1, 1, 1, 1, 1, 1, 1, 1, 1}),  // 9 bytes of a number
+                                  bytes({0xfc, 0x7f, 0, 0, 0}),              // 2 GiB
+                                  bytes({2, 0xff, 0x80}),  // of a type that is not defined
+                                  bytes({1, 0x0c}),        // a string alone
+                                  bytes({2, 0x7f, 9}), bytes({4, 0x7f, 7, 1, 0})}) {
     Decoder decoder;
     std::string received = text;
     CHECK_THROWS_AS(decoder.take(received), cni::Error);
