@@ -83,6 +83,38 @@ void Attachment::acquire(Time now, std::optional<Ip> known) {
   retry_at_ = now;
 }
 
+bool Attachment::adopt(Time now, const cni::Result& result) {
+  constexpr Time kBelieved = std::chrono::hours(1);  // as long as no server says otherwise
+  const auto ns = netlink::NetNs::find(state_.netns);
+  if (!ns) return false;
+  netlink::RouteSocket socket(*ns);
+  const auto link = socket.find(state_.ifname);
+  if (!link) return false;
+  const auto present = socket.addresses(*link, netlink::Family::kIpv4);
+  for (const cni::Address& address : result.ips) {
+    if (std::none_of(present.begin(), present.end(),
+                     [&](const auto& one) { return one.cidr == address.cidr; })) {
+      continue;
+    }
+    state_.cookie = socket.cookie();
+    state_.link = link->index;
+    note_namespace(*ns);
+    state_.lease = Lease{.address = address.cidr,
+                         .gateway = address.gateway,
+                         .server = Ip::any(netlink::Family::kIpv4),
+                         .renew = now,
+                         .rebind = now,
+                         .expire = now + kBelieved};
+    for (const cni::Route& route : result.routes) {
+      if (route.dst.ip.is_v4()) state_.lease->routes.push_back(route);
+    }
+    client_.resume(*state_.lease);
+    log(cat("takes over ", address.cidr.str(), " of an earlier daemon"));
+    return true;
+  }
+  return false;
+}
+
 bool Attachment::resume(Time now) {
   if (state_.lease) {
     client_.resume(*state_.lease);

@@ -30,6 +30,10 @@ class Attachment {
   /// ADD: sets the interface up, if it is not, and asks for an address; whether for the one that it
   /// had. \throws netlink::Error; cni::Error where there is no such interface.
   void acquire(Time now, std::optional<Ip> known);
+  /// Takes over the lease of another daemon, of which no more is known than what ADD returned: asks
+  /// all servers about it. False where the interface does not have the address.
+  /// \throws netlink::Error.
+  bool adopt(Time now, const cni::Result& result);
   /// Goes on with the lease in state(), or asks for one. False where the interface does not exist
   /// any more. \throws netlink::Error.
   bool resume(Time now);

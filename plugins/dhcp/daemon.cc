@@ -178,8 +178,10 @@ void Daemon::release(const Asked& asked) {
 }
 
 void Daemon::check(const Asked& asked) {
-  const Request request = names_of(asked.call);
-  const auto found = entries_.find(file_of(request));
+  const Request request = request_of(asked.call, "CHECK");
+  const std::string file = file_of(request);
+  if (!entries_.contains(file)) adopt(request, file);
+  const auto found = entries_.find(file);
   if (found == entries_.end()) {
     return server_.answer_error(asked, "the daemon has no lease of this attachment");
   }
@@ -190,6 +192,19 @@ void Daemon::check(const Asked& asked) {
                                            problem.empty() ? "" : ": ", problem));
   }
   server_.answer(asked, result_of(attachment.state()));
+}
+
+// Nobody else would renew it: the daemon of the reference plugins, which gave it, keeps no state.
+void Daemon::adopt(const Request& request, const std::string& file) {
+  const Conf conf = Conf::parse(request);
+  auto attachment = std::make_unique<Attachment>(state_of(request, conf, flags_), flags_.timing);
+  const Time now = EventLoop::now();
+  if (!attachment->adopt(now, request.required_prev_result())) return;
+  states_.put(attachment->state());
+  watch_directory_of(attachment->state().netns);
+  Entry& entry = entries_[file];
+  entry.attachment = std::move(attachment);
+  loop_.at(now, entry.attachment.get(), [this, file] { serve(file); });
 }
 
 void Daemon::collect(const Asked& asked) {

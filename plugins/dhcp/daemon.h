@@ -38,11 +38,10 @@ class Daemon {
   void release(const Asked& asked);
   void check(const Asked& asked);
   void collect(const Asked& asked);
-  void begin(const cni::Request& request, const Asked& asked);
+  void adopt(const cni::Request& request, const std::string& file);
 
   void serve(const std::string& file);
   void watch(const std::string& file, Entry& entry);
-  void save(Entry& entry);
   /// Ends an ADD; why may be a part of what it ends.
   void fail(const std::string& file, std::string why);
   /// Releases its lease, and forgets it.

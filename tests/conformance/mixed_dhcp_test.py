@@ -60,7 +60,7 @@ class Mixed(suite.NodeTest):
         for _ in range(2):
             self.assert_ok(self.call("DEL", plugin, conf | {"prevResult": result}))
         if daemon == OURS:  # the reference's releases come from 0.0.0.0, and servers may pass them over
-            self.assertTrue(wait_for(lambda: dhcp.dnsmasq_leases() == {}))
+            self.assertTrue(dhcp.released())
 
     @suite.cases(EACH)
     def without_a_server_ADD_fails_by(self, way):
@@ -84,6 +84,32 @@ class Mixed(suite.NodeTest):
             os.unlink(dhcp.SOCKET)  # it does not replace one itself
         self.daemon(daemon)
         self.assertEqual(self.assert_ok(self.call("ADD", plugin))["ips"], first["ips"])
+
+    def test_CHECK_takes_over_a_lease_of_their_daemon(self):
+        self.server()
+        theirs = self.daemon(REFERENCE)
+        pod = self.pod()
+        conf = dhcp.config(version="1.0.0")
+        result = self.assert_ok(dhcp.attach("ADD", pod, conf, directory=REFERENCE))
+        theirs.kill()
+        ours = self.daemon(OURS)
+        self.assertEqual(ours.leases(), {})
+        with dhcp.capture("/run/adopt.pcap") as path:
+            self.assert_ok(dhcp.attach("CHECK", pod, conf | {"prevResult": result}))
+            self.assertTrue(wait_for(lambda: ours.leases()["pod2"]["state"] == "bound"), ours.log)
+            self.assertEqual(ours.leases()["pod2"]["server"], "10.77.0.1")
+        self.assertEqual(dhcp.packets(path, "dhcp.option.dhcp", "dhcp.ip.client", where="dhcp.type == 1"),
+                         [("3", result["ips"][0]["address"][:-3])])
+        self.assertEqual(dhcp.addresses(pod), [result["ips"][0]["address"]])
+        self.assert_ok(dhcp.attach("DEL", pod, conf | {"prevResult": result}))
+        self.assertTrue(dhcp.released())
+
+    def test_CHECK_of_a_pod_without_the_address_takes_nothing_over(self):
+        ours = self.daemon(OURS)
+        result = {"cniVersion": "1.0.0", "ips": [{"address": "10.77.0.9/24"}]}
+        self.assert_error(self.call("CHECK", OURS, dhcp.config(version="1.0.0", prevResult=result)), 999,
+                          "the daemon has no lease of this attachment")
+        self.assertEqual(ours.leases(), {})
 
     def test_STATUS_and_GC_with_their_daemon(self):
         self.daemon(REFERENCE)

@@ -140,6 +140,11 @@ def dnsmasq(lease="1h", pool="10.77.0.10,10.77.0.99", options=(), folder="/run/d
                   f"{folder}/log", "DHCP, sockets bound exclusively")
 
 
+def released(wanted=0):
+    """Waits until dnsmasq has as many leases as wanted, by default none: it reads a RELEASE when it has time."""
+    return wait_for(lambda: len(dnsmasq_leases()) == wanted, 20)
+
+
 def dnsmasq_leases():
     """Address to client identifier, of the server's own file."""
     try:
@@ -244,7 +249,7 @@ def give_interfaces():
 def capture(path, interface=BRIDGE):
     """Everything of DHCP and ARP on an interface, in a file, for tshark."""
     with open(path + ".log", "w") as log:
-        process = subprocess.Popen(["tcpdump", "-U", "-n", "-i", interface, "-w", path,
+        process = subprocess.Popen(["tcpdump", "-U", "--immediate-mode", "-n", "-i", interface, "-w", path,
                                     "udp port 67 or udp port 68 or arp or icmp"], stderr=log)
     wait_for(lambda: "listening on" in open(path + ".log").read(), 10)
     try:
