@@ -83,9 +83,7 @@ Fd socket_in(const NetNs& ns, SegmentSocket::Protocol protocol) {
   return Fd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, wanted));
 }
 
-}  // namespace
-
-Bytes arp_probe(const Mac& own, const Ip& address) {
+Bytes arp_request(const Mac& own, const Ip& sender, const Ip& address) {
   ether_header ethernet{};
   std::fill(std::begin(ethernet.ether_dhost), std::end(ethernet.ether_dhost), 0xff);
   std::copy(own.bytes.begin(), own.bytes.end(), ethernet.ether_shost);
@@ -97,11 +95,22 @@ Bytes arp_probe(const Mac& own, const Ip& address) {
                 .ar_pln = sizeof arp.arp_spa,
                 .ar_op = htons(ARPOP_REQUEST)};
   std::copy(own.bytes.begin(), own.bytes.end(), arp.arp_sha);
+  std::copy_n(sender.data(), sizeof arp.arp_spa, arp.arp_spa);
   std::copy_n(address.data(), sizeof arp.arp_tpa, arp.arp_tpa);
   Bytes frame(sizeof ethernet + sizeof arp);
   std::memcpy(frame.data(), &ethernet, sizeof ethernet);
   std::memcpy(frame.data() + sizeof ethernet, &arp, sizeof arp);
   return frame;
+}
+
+}  // namespace
+
+Bytes arp_probe(const Mac& own, const Ip& address) {
+  return arp_request(own, Ip::any(Family::kIpv4), address);
+}
+
+Bytes arp_announcement(const Mac& own, const Ip& address) {
+  return arp_request(own, address, address);
 }
 
 std::optional<Claim> claim_in(View frame) {
@@ -142,6 +151,19 @@ void SegmentSocket::wait(Clock::time_point end) {
   if (left.count() > 0 && ::poll(&ready, 1, static_cast<int>(left.count())) < 0 && errno != EINTR) {
     throw Error("wait for frames of neighbours", errno);
   }
+}
+
+std::optional<Claim> SegmentSocket::take() {
+  constexpr int kMostAtOnce = 64;  // a flood must not hold up the caller
+  std::array<std::uint8_t, kLargestFrame> buffer;
+  for (int i = 0; i < kMostAtOnce; ++i) {
+    const ssize_t size = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
+    if (size < 0 && (errno == EAGAIN || errno == ENETDOWN)) return std::nullopt;
+    if (size < 0 && errno != EINTR) throw Error("receive frames of neighbours", errno);
+    if (size < 0) continue;
+    if (const auto claim = claim_in({buffer.data(), static_cast<std::size_t>(size)})) return claim;
+  }
+  return std::nullopt;
 }
 
 std::optional<Claim> SegmentSocket::claim_until(Clock::time_point end,

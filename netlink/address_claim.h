@@ -18,6 +18,9 @@ namespace netlink {
 /// An Ethernet frame: a broadcast ARP request for an IPv4 address that names no sender, so that no
 /// cache changes (RFC 5227, section 2.1.1).
 Bytes arp_probe(const Mac& own, const Ip& address);
+/// The same that names its sender: whoever knew the address under another MAC address learns
+/// (section 2.3).
+Bytes arp_announcement(const Mac& own, const Ip& address);
 
 /// A neighbour has an address, or is about to take it.
 struct Claim {
@@ -41,6 +44,10 @@ class SegmentSocket {
   SegmentSocket(const NetNs& ns, int link, Protocol protocol);
 
   void send(const Bytes& frame);
+  /// Readable where there may be a claim; for take().
+  int fd() const { return fd_.get(); }
+  /// The claim of the next frame that makes one, of those received so far.
+  std::optional<Claim> take();
   /// The first claim that concerns() says is of interest; nothing by the end of the time.
   std::optional<Claim> claim_until(Clock::time_point end,
                                    const std::function<bool(const Claim&)>& concerns);

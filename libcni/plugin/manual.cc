@@ -159,6 +159,16 @@ constexpr std::string_view kOptions =
     "  --keys      the keys as a Markdown table\n"
     "  --validate  check the config on stdin as ADD would, without changes\n";
 
+std::string subcommands_text(const Plugin& plugin) {
+  std::string out;
+  for (const Subcommand& one : plugin.subcommands) {
+    out += cat(out.empty() ? "\nSubcommands, which have options of their own (-help):\n" : "", "  ",
+               one.name, std::string(12 - std::min<std::size_t>(one.name.size(), 11), ' '),
+               one.description, "\n");
+  }
+  return out;
+}
+
 const Manual& manual_of(const Plugin& plugin) {
   if (plugin.manual != nullptr) return *plugin.manual;
   throw std::invalid_argument("the plugin has no table of its keys");
@@ -197,8 +207,8 @@ std::string help(const Plugin& plugin) {
     out += cat("Capabilities: ", capabilities_text(*plugin.manual), "\n\nKeys of the config:\n",
                keys_text(*plugin.manual));
   }
-  return cat(out, "\nOptions:\n", kOptions, "\nDocumentation: plugins/", plugin.name,
-             "/README.md in the sources of patchbay\n");
+  return cat(out, "\nOptions:\n", kOptions, subcommands_text(plugin), "\nDocumentation: plugins/",
+             plugin.name, "/README.md in the sources of patchbay\n");
 }
 
 std::string answer_to(const Plugin& plugin, std::string_view option) {

@@ -235,7 +235,12 @@ int validate(const Plugin& plugin, const Invocation& invocation) {
 }
 
 int plugin_main(const Plugin& plugin, int argc, char** argv) {
-  if (argc > 1) return answer(plugin, argc, argv);
+  if (argc > 1) {
+    for (const Subcommand& one : plugin.subcommands) {
+      if (argv[1] == one.name) return one.run(argc - 1, argv + 1);
+    }
+    return answer(plugin, argc, argv);
+  }
   Invocation invocation{.env = environment_for_plugins()};
   if (lookup(invocation.env, "CNI_COMMAND").empty()) {
     note(about(plugin));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "libcni/common/undo.h"
@@ -9,6 +10,14 @@
 #include "libcni/plugin/request.h"
 
 namespace cni {
+
+/// What an executable of a plugin does besides its verbs: `dhcp daemon`.
+struct Subcommand {
+  std::string_view name;
+  const char* description;  ///< for --help, without full stop
+  /// main() of it, with argv[0] its name. An exit status.
+  int (*run)(int argc, char** argv);
+};
 
 /// A name and a function per verb; a verb left out succeeds and does nothing, as in the reference.
 struct Plugin {
@@ -27,6 +36,7 @@ struct Plugin {
   /// The same where the pod or its interface does not exist: the node gets back what ADD took from
   /// it. Left out, the verb is unknown.
   void (*reclaim)(const Request&, Repair&) = nullptr;
+  std::span<const Subcommand> subcommands = {};
 };
 
 /// Environment, stdin and stdout of one run: those of the process in plugin_main(), others in
@@ -61,8 +71,8 @@ int validate(const Plugin& plugin, const Invocation& invocation);
 
 /// main() of a plugin. What libraries print to stdout goes to stderr; a closed stdout is an error
 /// like another, not a signal. An argument, which no runtime gives, asks for --help, --version,
-/// --schema, --keys or --validate; exit status 2 where it is another. Without arguments and
-/// CNI_COMMAND it says on stderr what it is.
+/// --schema, --keys or --validate, or is a subcommand; exit status 2 where it is another. Without
+/// arguments and CNI_COMMAND it says on stderr what it is.
 int plugin_main(const Plugin& plugin, int argc, char** argv);
 
 /// The version of this build, as "0.1.0".

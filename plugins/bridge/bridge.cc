@@ -126,12 +126,17 @@ void del(const cni::Request& request) {
   const DelConf conf = DelConf::parse(request);
   plugins::require_removal_rights(request, conf.ip_masq);
   cni::BestEffort each;
+  std::string ipam_type;
+  each("release the addresses", [&] { ipam_type = cni::ipam_type(request); });
+  const auto release = [&] {
+    each("release the addresses",
+         [&] { cni::ipam_forward(request, ipam_type, cni::Command::kDel); });
+  };
+  const bool over_the_link = ipam_type == "dhcp";  // its DHCPRELEASE
+  if (over_the_link) release();
   // Last: whoever gets the addresses next must not meet what belonged to this pod, and not at all
   // as long as the pod has them.
-  if (disconnect(request, conf, each)) {
-    each("release the addresses",
-         [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kDel); });
-  }
+  if (disconnect(request, conf, each) && !over_the_link) release();
   each.finish();
 }
 

@@ -133,6 +133,8 @@ netlink::LinkRoute link_route(const cni::Route& route, const std::vector<cni::Ad
   if (!out.gateway && route.scope.value_or(0) <= kScopeSite) {
     out.gateway = first_gateway(addresses, route.dst.ip.is_v4());
   }
+  // Of dhcp: on the link (RFC 3442), in the reference plugins' form.
+  if (out.gateway && out.gateway->is_unspecified()) out.gateway.reset();
   // 0 is "unspecified", which the kernel takes for main.
   if (route.table && *route.table != 0) out.table = *route.table;
   out.scope = static_cast<std::uint8_t>(route.scope.value_or(0));

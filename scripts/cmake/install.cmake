@@ -62,3 +62,7 @@ install(FILES ${documents}/_cnitool
         DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT tool)
 install(FILES ${documents}/cnitool.fish
         DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT tool)
+
+install(FILES ${CMAKE_SOURCE_DIR}/plugins/dhcp/systemd/cni-dhcp.service
+              ${CMAKE_SOURCE_DIR}/plugins/dhcp/systemd/cni-dhcp.socket
+        DESTINATION lib/systemd/system COMPONENT plugins)

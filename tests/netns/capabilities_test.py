@@ -68,6 +68,7 @@ ROWS = [
         "ip -n pod1 link set lo down"),
     Row("host-local", "host-local", {"ipam": IPAM}, needs("", "", "", "", "")),
     Row("static", "static", STATIC, needs("", "", "", "", "")),
+    Row("dhcp", "dhcp", {"ipam": {"type": "dhcp"}}, needs("", "", "", "", "")),
     Row("dummy", "dummy", {"ipam": IPAM}, needs("NS", "NS", "S", "NS", "NS", "NS"), "true"),
     Row("vlan", "vlan", {"master": "eth1", "vlanId": 5, "ipam": IPAM}, needs("NS", "NS", "S", "NS", "NS", "NS"), "true"),
     Row("bridge, nothing but layer 2", "bridge", {}, needs("NS", "NS", "S", "N", "NS", "NS"),

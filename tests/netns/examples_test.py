@@ -7,7 +7,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import dhcp, suite  # noqa: E402
 from support.bandwidth import BOTH, ifbs  # noqa: E402
 from support.chain import Network  # noqa: E402
 from support.configs import CONFIGS, give_device, lack, provide  # noqa: E402
@@ -27,6 +27,13 @@ def filters_vlans(network):
     """Whether a bridge of it needs VLAN filtering."""
     return any(plugin["type"] == "bridge" and {"vlan", "vlanTrunk"} & plugin.keys()
                for plugin in network.conflist["plugins"])
+
+
+def serve_dhcp(network):
+    """What a network with the IPAM plugin dhcp needs: the daemon, and a server on the segment of the master."""
+    if any(plugin.get("ipam", {}).get("type") == "dhcp" for plugin in network.conflist["plugins"]):
+        run("ip", "addr", "add", "10.1.2.1/24", "dev", "eth1-out")
+        dhcp.play(interface="eth1-out")
 
 
 def bring_device(network):
@@ -55,6 +62,7 @@ class Examples(suite.NodeTest):
         bridges = [plugin.get("bridge", "cni0") for plugin in network.conflist["plugins"]
                    if plugin["type"] == "bridge"]
         bring_device(network)
+        serve_dhcp(network)
         before = snapshot()
         if "KUBE-MARK-MASQ" in json.dumps(network.conflist):
             run("iptables", "-t", "nat", "-N", "KUBE-MARK-MASQ")  # kube-proxy's
@@ -85,6 +93,7 @@ class Examples(suite.NodeTest):
                 continue
             provide(*types(network))
             bring_device(network)
+            serve_dhcp(network)
             result, failed = network.add({"deviceID": PCI}, netns=self.pod().path, container=f"pod{number}")
             self.assertIsNone(failed, f"{path}: {failed}")
 

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import json
 import os
+import shutil
 
 from support.world import run
 
@@ -65,6 +66,13 @@ CONFIGS = {
                    "routes": [_EVERY_ROUTE], "dns": DNS}},
          {"ipam": {"type": "static"}, "args": {"cni": {"ips": ["10.1.2.3/24"]}},
           "runtimeConfig": {"ips": ["fd00::1/64"]}}]),
+    # ADD needs the daemon and a server: see tests/netns/dhcp_test.py.
+    "dhcp": Configs(
+        {"ipam": {"type": "dhcp"}},
+        [{"ipam": {"type": "dhcp", "daemonSocketPath": "/run/cni/dhcp.sock",
+                   "provide": [{"option": "host-name", "value": "a", "fromArg": "K8S_POD_NAME"}],
+                   "request": [{"option": "121", "skipDefault": True}], "priority": 5, "timeout": 5, "probe": True,
+                   "dns": True}}]),
     "portmap": Configs(
         {"runtimeConfig": {"portMappings": [
             {"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}},
@@ -135,7 +143,9 @@ def is_ipam(plugin):
 
 
 def lack(*plugins):
-    """What one of the plugins needs that this kernel does not have, as a sentence; None. Asked in a world."""
+    """What one of the plugins needs that this kernel or machine does not have, as a sentence; None. Asked in a world."""
+    if "dhcp" in plugins and not shutil.which("dnsmasq"):
+        return "there is no dnsmasq"
     known = [CONFIGS[plugin] for plugin in plugins if plugin in CONFIGS]
     for kind in ({one.kind for one in known} | {one.link for one in known}) - {None}:
         if kind == "tun" and not os.path.exists("/dev/net/tun"):
@@ -155,6 +165,9 @@ def provide(*plugins):
     MASTER-out, with a default route. Returns what lack() returns, and then has made nothing."""
     if reason := lack(*plugins):
         return reason
+    if "dhcp" in plugins:
+        from support import dhcp  # which needs the executables
+        dhcp.play()
     there = {link["ifname"] for link in json.loads(run("ip", "-j", "link"))}
     masters = {CONFIGS[plugin].master for plugin in plugins if plugin in CONFIGS} - {None}
     for number, master in enumerate(sorted(masters - there)):
@@ -167,7 +180,10 @@ def provide(*plugins):
 
 def give_device(plugin, name="device0"):
     """What the plugin needs on the node before ADD, for plugins that take a device: a veth of that name, if
-    it is nowhere. Its other end, NAME-end, stays on the node."""
+    it is nowhere. Its other end, NAME-end, stays on the node. dhcp needs an interface in the pod."""
+    if plugin == "dhcp":
+        from support import dhcp
+        return dhcp.give_interfaces()
     if plugin in CONFIGS and CONFIGS[plugin].device and not run("ip", "link", "show", f"{name}-end", check=False):
         run("ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}-end")
 

@@ -50,6 +50,7 @@ SUBJECTS = {
     "loopback": ({"type": "loopback"}, None),
     "static": ({"type": "static", "ipam": STATIC}, None),
     "host-local": ({"type": "host-local", "ipam": IPAM}, None),
+    "dhcp": ({"type": "dhcp", "ipam": {"type": "dhcp", "timeout": 20}}, None),
     "bridge": (BRIDGE, None),
     "bridge, iptables": (BRIDGE | {"ipMasqBackend": "iptables"}, None),
     # Two pods with one address share its masquerading element: see plugins/bridge/README.md.
@@ -140,6 +141,8 @@ class Stage:
             return
         if reason := provide(self.plugins["type"]):
             raise AssertionError(reason)
+        if self.plugins["type"] == "dhcp":
+            give_device("dhcp")
         if self.plugins["type"] == "host-device":
             for n in self.pods:
                 give_device("host-device", f"device{n}")

@@ -1,0 +1,340 @@
+#include "plugins/dhcp/attachment.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "libcni/common/undo.h"
+
+namespace dhcp {
+
+namespace {
+
+using cni::cat;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Time kUpLimit = seconds(1), kUpPause = milliseconds(20);
+constexpr unsigned kProbes = 3;  // in less time than RFC 5227 takes, as enabledad of macvlan
+constexpr Time kBetweenProbes = milliseconds(300), kRetry = seconds(1);
+constexpr int kMostAtOnce = 64;  // a flood must not hold up the others
+
+std::uint32_t random_number() {
+  static std::random_device device;
+  return device();
+}
+
+std::string period(const Lease& lease, Time now) {
+  if (lease.expire == kNever) return "without end";
+  return cat("for ", std::chrono::ceil<seconds>(lease.expire - now).count(), " s");
+}
+
+// Over an interface that is down, as after a failed ADD, nothing goes.
+void send_down_or_up(Pod& pod, const Outgoing& outgoing) {
+  netlink::PacketSocket socket(pod.ns, pod.link.index, kClientPort);
+  if (!pod.link.up) pod.socket.send(netlink::set_link(pod.link, {.up = true}));
+  socket.send(datagram_of(encode(outgoing.message), outgoing.ends), outgoing.to);
+  if (!pod.link.up) pod.socket.send(netlink::set_link(pod.link, {.up = false}));
+}
+
+std::uint64_t inode_of(const netlink::NetNs& ns) {
+  struct stat info {};
+  return ::fstat(ns.fd(), &info) == 0 ? info.st_ino : 0;
+}
+
+}  // namespace
+
+Attachment::Attachment(State state, Timing timing)
+    : state_(std::move(state)), client_(state_.identity, timing, random_number) {}
+
+void Attachment::log(std::string_view text) const { cni::note(cat(state_.name(), ": ", text)); }
+
+void Attachment::note_namespace(const netlink::NetNs& ns) { inode_ = inode_of(ns); }
+
+bool Attachment::has_lost_namespace() const noexcept {
+  struct stat info {};
+  return inode_ != 0 && (::stat(state_.netns.c_str(), &info) != 0 || info.st_ino != inode_);
+}
+
+void Attachment::acquire(Time now, std::optional<Ip> known) {
+  auto ns = netlink::NetNs::open(state_.netns);
+  netlink::RouteSocket socket(ns);
+  auto link = socket.find(state_.ifname);
+  if (!link || link->loopback || link->mac.is_zero()) {
+    throw cni::Error(cni::Code::kInternal,
+                     cat("the pod has no Ethernet interface '", state_.ifname,
+                         "': the interface plugin must create it before it calls dhcp"));
+  }
+  state_.cookie = socket.cookie();
+  state_.link = link->index;
+  note_namespace(ns);
+  // All ipvlans of a master have its MAC address: one without address gets broadcasts alone.
+  if (link->kind == "ipvlan") {
+    state_.identity.broadcast = true;
+    client_.set_broadcast();
+  }
+  acquiring_ = true;
+  known_ = known;
+  raised_ = !link->up;
+  if (raised_) socket.send(netlink::set_link(*link, {.up = true}));
+  start_by_ = now + kUpLimit;
+  retry_at_ = now;
+}
+
+bool Attachment::adopt(Time now, const cni::Result& result) {
+  constexpr Time kBelieved = std::chrono::hours(1);  // as long as no server says otherwise
+  const auto ns = netlink::NetNs::find(state_.netns);
+  if (!ns) return false;
+  netlink::RouteSocket socket(*ns);
+  const auto link = socket.find(state_.ifname);
+  if (!link) return false;
+  const auto present = socket.addresses(*link, netlink::Family::kIpv4);
+  for (const cni::Address& address : result.ips) {
+    if (std::none_of(present.begin(), present.end(),
+                     [&](const auto& one) { return one.cidr == address.cidr; })) {
+      continue;
+    }
+    state_.cookie = socket.cookie();
+    state_.link = link->index;
+    note_namespace(*ns);
+    state_.lease = Lease{.address = address.cidr,
+                         .gateway = address.gateway,
+                         .server = Ip::any(netlink::Family::kIpv4),
+                         .renew = now,
+                         .rebind = now,
+                         .expire = now + kBelieved};
+    for (const cni::Route& route : result.routes) {
+      if (route.dst.ip.is_v4()) state_.lease->routes.push_back(route);
+    }
+    client_.resume(*state_.lease);
+    log(cat("takes over ", address.cidr.str(), " of an earlier daemon"));
+    return true;
+  }
+  return false;
+}
+
+bool Attachment::resume(Time now) {
+  if (state_.lease) {
+    client_.resume(*state_.lease);
+  } else {
+    start_by_ = now;
+    retry_at_ = now;
+  }
+  const auto pod = find_pod(state_);
+  if (pod) note_namespace(pod->ns);
+  return pod.has_value();
+}
+
+bool Attachment::open(Time now) {
+  try {
+    if (!pod_) pod_ = find_pod(state_);
+    if (!pod_) {
+      outcome_ = Outcome::kGone;
+      return false;
+    }
+    if (packets_) return true;
+    packets_.emplace(pod_->ns, pod_->link.index, kClientPort);
+    client_.set_mac(pod_->link.mac);
+  } catch (const netlink::Error& e) {
+    log(e.what());
+    retry_at_ = now + kRetry;
+  }
+  return true;
+}
+
+void Attachment::close() noexcept {
+  packets_.reset();
+  claims_.reset();
+}
+
+// Once the interface can send, or does not come up in time.
+void Attachment::start(Time now) {
+  const auto state = pod_->link.oper_state;
+  const bool ready = state == netlink::OperState::kUp || state == netlink::OperState::kUnknown;
+  if (!ready && now < *start_by_) {
+    retry_at_ = now + kUpPause;
+    return;
+  }
+  start_by_.reset();
+  retry_at_ = kNever;
+  take(known_ ? client_.reboot(now, *known_) : client_.discover(now), now);
+}
+
+Attachment::Outcome Attachment::advance(Time now) {
+  outcome_ = Outcome::kNothing;
+  hear_packets(now);
+  hear_claims(now);
+  const bool due = start_by_ || client_.is_due(now) || probe_at_ <= now;
+  if (due && !open(now)) return outcome_;
+  if (retry_at_ <= now) retry_at_ = kNever;
+  if (start_by_ && pod_) start(now);
+  if (probe_at_ <= now) probe(now);
+  if (client_.deadline() <= now) take(client_.tick(now), now);
+  if (!client_.listens(now) && client_.state() != Client::State::kProbing && !start_by_) close();
+  pod_.reset();
+  return outcome_;
+}
+
+void Attachment::hear_packets(Time now) {
+  try {
+    for (int i = 0; packets_ && i < kMostAtOnce; ++i) {
+      const auto packet = packets_->receive();
+      if (!packet) return;
+      const auto payload = payload_of(packet->bytes, packet->checksum_pending);
+      const auto message = payload ? decode(*payload) : std::nullopt;
+      if (message) take(client_.receive(now, *message, packet->from), now);
+    }
+  } catch (const netlink::Error& e) {
+    log(e.what());
+    packets_.reset();
+  }
+}
+
+void Attachment::hear_claims(Time now) {
+  try {
+    for (int i = 0; claims_ && i < kMostAtOnce; ++i) {
+      const auto claim = claims_->take();
+      if (!claim) return;
+      if (claim->address != client_.offered() || claim->owner == client_.mac()) continue;
+      log(cat("address ", claim->address.str(), " is in use: ", claim->owner.str(),
+              " answers to it; declined"));
+      claims_.reset();
+      probe_at_ = kNever;
+      take(client_.probed(now, false), now);
+    }
+  } catch (const netlink::Error& e) {
+    log(e.what());
+    claims_.reset();
+  }
+}
+
+void Attachment::take(Actions actions, Time now) {
+  if (!actions.lost.empty()) lose(actions.lost);
+  for (const Outgoing& outgoing : actions.packets) send(outgoing);
+  if (actions.probe) begin_probe(now);
+  if (actions.bound) bind(now);
+  if (!actions.refused.empty()) {
+    log(actions.refused);
+    outcome_ = Outcome::kRefused;
+  }
+}
+
+void Attachment::send(const Outgoing& outgoing) {
+  if (!packets_) return;
+  try {
+    packets_->send(datagram_of(encode(outgoing.message), outgoing.ends), outgoing.to);
+  } catch (const netlink::Error& e) {  // as while the link is down: another one follows
+    log(e.what());
+  }
+}
+
+void Attachment::begin_probe(Time now) {
+  probes_ = 0;
+  probe_at_ = now;
+}
+
+void Attachment::probe(Time now) {
+  probe_at_ = kNever;
+  if (client_.state() != Client::State::kProbing || !pod_) return;
+  if (probes_ == kProbes) {
+    claims_.reset();
+    return take(client_.probed(now, true), now);
+  }
+  try {
+    if (!claims_) {
+      claims_.emplace(pod_->ns, pod_->link.index, netlink::SegmentSocket::Protocol::kArp);
+    }
+    claims_->send(netlink::arp_probe(client_.mac(), client_.offered()));
+  } catch (const netlink::Error& e) {
+    log(e.what());
+  }
+  ++probes_;
+  probe_at_ = now + kBetweenProbes;
+}
+
+void Attachment::lose(const std::string& why) {
+  const State before = state_;
+  log(cat(why, before.lease ? cat("; ", before.lease->address.str(), " is removed from '",
+                                  state_.ifname, "'")
+                            : ""));
+  state_.lease.reset();
+  outcome_ = Outcome::kChanged;
+  try {
+    if (!pod_) pod_ = find_pod(state_);
+    if (pod_) configure(*pod_, before, state_);
+  } catch (const netlink::Error& e) {
+    log(e.what());
+  }
+}
+
+void Attachment::bind(Time now) {
+  const State before = state_;
+  state_.lease = client_.lease();
+  const Lease& lease = *state_.lease;
+  outcome_ = Outcome::kChanged;
+  const bool alike = before.lease && configures_alike(*before.lease, lease);
+  if (alike && !acquiring_) return;
+  log(cat(before.lease && !acquiring_ ? cat("changed from ", before.lease->address.str(), " to ")
+                                      : std::string("leased "),
+          lease.address.str(), " from ", lease.server.str(), " ", period(lease, now)));
+  try {
+    if (!pod_) pod_ = find_pod(state_);
+    if (!pod_) return;
+    if (acquiring_) {
+      set_mtu(*pod_, lease);
+    } else {
+      configure(*pod_, before, state_);
+    }
+    announce();
+  } catch (const netlink::Error& e) {
+    log(e.what());
+  }
+  settle();
+}
+
+// Whoever knew the address as another pod's learns (RFC 5227, section 2.3).
+void Attachment::announce() {
+  netlink::SegmentSocket socket(pod_->ns, pod_->link.index, netlink::SegmentSocket::Protocol::kArp);
+  socket.send(netlink::arp_announcement(pod_->link.mac, state_.lease->address.ip));
+}
+
+// The interface plugin gets the interface as dhcp did: a link that comes up with its addresses
+// announces them. One of hardware would take seconds to come up once more.
+void Attachment::settle() noexcept {
+  if (!std::exchange(acquiring_, false) || !std::exchange(raised_, false)) return;
+  try {
+    if (!pod_) pod_ = find_pod(state_);
+    const bool ended = client_.state() == Client::State::kIdle;
+    if (pod_ && (ended || !pod_->link.kind.empty())) {
+      pod_->socket.send(netlink::set_link(pod_->link, {.up = false}));
+    }
+  } catch (const std::exception& e) {
+    cni::note(cat(state_.name(), ": ", e.what()));
+  }
+}
+
+void Attachment::release() noexcept {
+  try {
+    const auto outgoing = client_.release();
+    if (outgoing) {
+      if (!pod_) pod_ = find_pod(state_);
+      if (pod_) {
+        send_down_or_up(*pod_, *outgoing);
+      } else {
+        send_from_node(*outgoing);
+      }
+      log(cat("released ", outgoing->message.ciaddr.str()));
+    }
+  } catch (const std::exception& e) {
+    cni::note(cat(state_.name(), ": release: ", e.what()));
+  }
+  settle();
+  close();
+  pod_.reset();
+}
+
+Time Attachment::deadline() const { return std::min({client_.deadline(), probe_at_, retry_at_}); }
+
+}  // namespace dhcp

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "libcni/plugin/request.h"
+#include "plugins/dhcp/protocol.h"
+
+/// The plugin's side of the daemon's socket.
+namespace dhcp {
+
+/// A connection for one call. Everything throws cni::Error.
+class Connection {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Until the daemon has said welcome, for some seconds at most. \throws
+  /// cni::Error(kPluginUnavailable).
+  explicit Connection(const std::string& path);
+
+  /// The body of the answer. \throws cni::Error: "error calling METHOD: " and what the daemon said;
+  /// kTryAgainLater where it did not answer within limit.
+  gob::Value call(const Call& call, Clock::duration limit);
+
+ private:
+  void send(std::string_view bytes, Clock::time_point end);
+  /// Adds what comes to received_. \throws cni::Error where the daemon closed it.
+  void receive(Clock::time_point end);
+  void wait(short events, Clock::time_point end);
+
+  netlink::Fd fd_;
+  std::string path_, received_;
+};
+
+/// Connects, and calls once.
+gob::Value call_daemon(const std::string& path, const Call& call,
+                       Connection::Clock::duration limit);
+
+/// What the request says, as the arguments of a call.
+Call call_of(const cni::Request& request, std::string_view method);
+
+/// Whether the error is that of a daemon which does not know the method: the reference plugins'.
+bool is_unknown_method(const cni::Error& error);
+
+}  // namespace dhcp

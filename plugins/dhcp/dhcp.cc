@@ -1,0 +1,120 @@
+#include <algorithm>
+
+#include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
+#include "libcni/plugin/plugin.h"
+#include "plugins/dhcp/call.h"
+#include "plugins/dhcp/conf.h"
+#include "plugins/dhcp/daemon.h"
+
+namespace dhcp {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using cni::Error;
+using std::chrono::seconds;
+
+constexpr seconds kShortly{10};
+constexpr seconds kGrace{5};  // the daemon's own deadline comes first, and says why
+
+struct ReleaseLease {
+  std::string socket_path;
+  Call call;
+  void operator()() const { call_daemon(socket_path, call, kShortly); }
+  static std::string describe() { return "release the lease"; }
+};
+
+// Asks the daemon for a lease. \throws cni::Error: 8, 7; 50 without a daemon; 11 where no server
+// gave one in time.
+cni::Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = Conf::parse(request);
+  cni::open_netns(request);
+  Connection daemon(conf.socket_path);
+  // Before, since the answer may get lost.
+  undo.add(ReleaseLease{conf.socket_path, call_of(request, method::kRelease)});
+  const cni::Phase phase("lease");
+  const auto answer =
+      daemon.call(call_of(request, method::kAllocate), seconds(conf.timeout) + kGrace);
+  cni::Result result = result_from(answer);
+  if (result.ips.empty()) throw Error(Code::kInternal, "the DHCP daemon returned no address");
+  return result;
+}
+
+// Without a daemon nothing can be released. Ours does it when it starts, since it finds the
+// interface removed; a runtime that repeats DEL until then would only keep the pod.
+void del(const cni::Request& request) {
+  std::optional<Connection> daemon;
+  try {
+    daemon.emplace(socket_path_of(request));
+  } catch (const Error& e) {
+    if (e.code() != Code::kPluginUnavailable) throw;
+    return cni::note(cat("dhcp: ", e.what(), "; the daemon releases the lease when it starts"));
+  }
+  daemon->call(call_of(request, method::kRelease), kShortly);
+}
+
+// What the daemon has. The reference plugins' one acquires a lease where it has none.
+cni::Result lease_of(const cni::Request& request, const Conf& conf) {
+  try {
+    return result_from(call_daemon(conf.socket_path, call_of(request, method::kCheck), kShortly));
+  } catch (const Error& e) {
+    if (!is_unknown_method(e)) throw;
+  }
+  return result_from(call_daemon(conf.socket_path, call_of(request, method::kAllocate), kShortly));
+}
+
+// \throws cni::Error where the daemon has no lease, or that of another address than ADD returned.
+void check(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  const cni::Result previous = request.required_prev_result();
+  const cni::Result lease = lease_of(request, conf);
+  for (const cni::Address& address : lease.ips) {
+    const bool known =
+        std::any_of(previous.ips.begin(), previous.ips.end(),
+                    [&](const cni::Address& one) { return one.cidr == address.cidr; });
+    if (known) continue;
+    throw Error(Code::kInternal, cat("dhcp: the lease of '", request.ifname, "' is now ",
+                                     address.cidr.str(), ", which prevResult does not have"));
+  }
+}
+
+// Releases the leases of this network whose attachment is not in the list; none without a list.
+void gc(const cni::Request& request) {
+  if (!request.valid_attachments()) return;
+  try {
+    call_daemon(socket_path_of(request), call_of(request, method::kCollect), kShortly);
+  } catch (const Error& e) {
+    if (!is_unknown_method(e)) throw;
+    cni::note("dhcp: the daemon of the reference plugins has no GC; nothing was released");
+  }
+}
+
+// \throws cni::Error: 50 where the daemon does not answer.
+void status(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  const Connection daemon(conf.socket_path);
+}
+
+void validate(const cni::Request& request) { Conf::parse(request); }
+
+constexpr cni::Subcommand kSubcommands[] = {
+    {.name = "daemon",
+     .description = "keeps the leases of all pods of the node",
+     .run = daemon_command},
+    {.name = "leases", .description = "lists the leases of the daemon", .run = leases_command}};
+
+}  // namespace
+
+extern constinit const cni::Plugin kPlugin{.name = "dhcp",
+                                           .add = add,
+                                           .del = del,
+                                           .check = check,
+                                           .gc = gc,
+                                           .status = status,
+                                           .validate = validate,
+                                           .manual = &kManual,
+                                           .subcommands = kSubcommands};
+
+}  // namespace dhcp

@@ -1,0 +1,157 @@
+#include "plugins/dhcp/pod.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "libcni/common/undo.h"
+
+namespace dhcp {
+
+namespace {
+
+using cni::cat;
+using netlink::LinkRoute;
+using netlink::RouteCopy;
+
+constexpr std::uint8_t kByKernel = 2;  // RTPROT_KERNEL
+constexpr unsigned kScopeSite = 200;   // RT_SCOPE_SITE: narrower ones have no gateway
+constexpr std::uint32_t kMain = 254;
+
+// As the interface plugins make it.
+LinkRoute link_route(const cni::Route& route, const std::optional<Ip>& gateway) {
+  LinkRoute out{.dst = route.dst, .gateway = route.gateway};
+  const unsigned scope = route.scope.value_or(0);
+  if (!out.gateway && scope <= kScopeSite) out.gateway = gateway;
+  if (out.gateway && out.gateway->is_unspecified()) out.gateway.reset();
+  out.scope = static_cast<std::uint8_t>(scope);
+  out.priority = route.priority;
+  return out;
+}
+
+std::vector<LinkRoute> routes_of(const State& state) {
+  std::vector<LinkRoute> out;
+  if (!state.lease) return out;
+  for (const cni::Route& route : result_of(state).routes) {
+    out.push_back(link_route(route, state.lease->gateway));
+  }
+  return out;
+}
+
+bool is_among(const LinkRoute& seen, const std::vector<LinkRoute>& routes) {
+  return std::any_of(routes.begin(), routes.end(), [&seen](const LinkRoute& one) {
+    return one.dst.network() == seen.dst && one.gateway == seen.gateway &&
+           one.table == seen.table && one.priority == seen.priority;
+  });
+}
+
+// What leads out by the interface and the kernel did not make by itself: it all goes with the last
+// address (fib_disable_ip() in net/ipv4/fib_frontend.c).
+std::vector<RouteCopy> routes_on(Pod& pod) {
+  std::vector<RouteCopy> out;
+  for (RouteCopy& copy : pod.socket.route_copies(netlink::Family::kIpv4)) {
+    if (copy.route.link == pod.link.index && copy.route.protocol != kByKernel) {
+      out.push_back(std::move(copy));
+    }
+  }
+  return out;
+}
+
+void try_send(Pod& pod, netlink::RouteRequest request) {
+  request.tolerated.push_back(EEXIST);
+  request.tolerated.push_back(ESRCH);
+  if (const auto error = pod.socket.attempt(std::move(request))) {
+    cni::note(cat("dhcp: ", error->what(), "; it is passed over"));
+  }
+}
+
+// Those of others, which another address of the pod may need, or a person has made.
+void restore(Pod& pod, const RouteCopy& copy, const State& before, const State& after) {
+  const auto& old = before.lease->gateway;
+  const bool by_old = old && copy.route.gateway == old && copy.route.table == kMain;
+  if (by_old && after.lease->gateway != old) {
+    try_send(pod, netlink::remove(copy));
+    if (!after.lease->gateway) return;
+    LinkRoute moved = copy.route;
+    moved.gateway = after.lease->gateway;
+    moved.source.reset();
+    return try_send(pod, netlink::add(pod.link, moved));
+  }
+  try_send(pod, netlink::add(copy, copy.route.table));
+}
+
+bool has_address(Pod& pod, const netlink::Cidr& address) {
+  const auto present = pod.socket.addresses(pod.link, netlink::Family::kIpv4);
+  return std::any_of(present.begin(), present.end(),
+                     [&](const auto& one) { return one.cidr == address; });
+}
+
+void change_address(Pod& pod, const State& before, const State& after) {
+  if (before.lease && has_address(pod, before.lease->address)) {
+    auto request = netlink::remove(pod.link, before.lease->address);
+    request.tolerated.push_back(EADDRNOTAVAIL);
+    pod.socket.send(std::move(request));
+  }
+  if (after.lease && !has_address(pod, after.lease->address)) {
+    pod.socket.send(netlink::add(pod.link, netlink::NewAddress{.cidr = after.lease->address}));
+  }
+}
+
+}  // namespace
+
+std::optional<Pod> find_pod(const State& state) {
+  auto ns = netlink::NetNs::find(state.netns);
+  if (!ns) return std::nullopt;
+  netlink::RouteSocket socket(*ns);
+  const std::uint64_t cookie = socket.cookie();
+  if (state.cookie != 0 && cookie != state.cookie) return std::nullopt;
+  auto link = socket.find(state.link);
+  if (!link) return std::nullopt;
+  return Pod{*std::move(ns), std::move(socket), *std::move(link)};
+}
+
+void set_mtu(Pod& pod, const Lease& lease) {
+  if (lease.mtu == 0 || lease.mtu >= pod.link.mtu) return;
+  pod.socket.send(netlink::set_link(pod.link, {.mtu = lease.mtu}));
+}
+
+void configure(Pod& pod, const State& before, const State& after) {
+  const auto old = routes_of(before);
+  const auto wanted = routes_of(after);
+  const auto present = routes_on(pod);
+  for (const RouteCopy& copy : present) {
+    if (is_among(copy.route, old) && !is_among(copy.route, wanted)) {
+      try_send(pod, netlink::remove(copy));
+    }
+  }
+  if (!before.lease || !after.lease || before.lease->address != after.lease->address) {
+    change_address(pod, before, after);
+  }
+  if (!after.lease) return;
+  set_mtu(pod, *after.lease);
+  for (const LinkRoute& route : wanted) try_send(pod, netlink::add(pod.link, route));
+  if (!before.lease) return;
+  for (const RouteCopy& copy : present) {
+    if (!is_among(copy.route, old)) restore(pod, copy, before, after);
+  }
+}
+
+void send_from_node(const Outgoing& outgoing) {
+  const netlink::Fd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const Bytes payload = encode(outgoing.message);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(kServerPort);
+  std::memcpy(&to.sin_addr, outgoing.ends.destination.data(), sizeof to.sin_addr);
+  if (!fd || ::sendto(fd.get(), payload.data(), payload.size(), MSG_NOSIGNAL,
+                      reinterpret_cast<const sockaddr*>(&to), sizeof to) < 0) {
+    throw netlink::Error(cat("send a message to the DHCP server ", outgoing.ends.destination.str()),
+                         errno);
+  }
+}
+
+}  // namespace dhcp

@@ -1,0 +1,43 @@
+#include "plugins/dhcp/flags.h"
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+
+using dhcp::Flags;
+using dhcp::parse_duration;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST_CASE("flags are read as Go reads them") {
+  const char* const arguments[] = {"-timeout",           "2s",           "--resendmax=8s",
+                                   "--resendtimeout",    "10s",          "-broadcast",
+                                   "-socketpath=/run/x", "--hostprefix", "/h"};
+  const Flags flags = Flags::parse(arguments);
+  CHECK(flags.timing.first == seconds(2));
+  CHECK(flags.timing.most == seconds(8));
+  CHECK(flags.resend_timeout == seconds(10));
+  CHECK(flags.broadcast);
+  CHECK(flags.socket_path == "/run/x");
+  CHECK(flags.host_prefix == "/h");
+  const char* const off[] = {"-broadcast=false"};
+  CHECK_FALSE(Flags::parse(off).broadcast);
+}
+
+TEST_CASE("flags that are none are refused") {
+  for (const char* wrong : {"x", "-", "--", "-=x", "-foo", "-timeout", "-timeout=5", "-timeout=-1s",
+                            "-pidfile=relative", "-broadcast=maybe", "-timeout=0s"}) {
+    const char* const arguments[] = {wrong};
+    CHECK_THROWS_AS_MESSAGE(Flags::parse(arguments), std::invalid_argument, wrong);
+  }
+}
+
+TEST_CASE("durations have units") {
+  CHECK(parse_duration("1m30s") == seconds(90));
+  CHECK(parse_duration("1.5h") == seconds(5400));
+  CHECK(parse_duration("250ms") == milliseconds(250));
+  CHECK(parse_duration("0") == seconds(0));
+  for (const char* wrong : {"", "5", "s", "5x", "1..2s", "-1s", "1s2", "99999999999h"}) {
+    CHECK_FALSE_MESSAGE(parse_duration(wrong), wrong);
+  }
+}

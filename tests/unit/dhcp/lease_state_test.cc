@@ -1,0 +1,77 @@
+#include "plugins/dhcp/lease_state.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+using dhcp::State;
+using dhcp::state_from;
+using dhcp::text_of;
+using netlink::Ip;
+using std::chrono::seconds;
+
+namespace {
+
+Ip ip(const char* text) { return *Ip::parse(text); }
+
+State sample() {
+  return {.network = "net",
+          .container_id = "c1",
+          .ifname = "eth0",
+          .netns = "/run/netns/c1",
+          .cookie = 4711,
+          .link = 2,
+          .identity = {.client_id = {0, 'c', 0xff},
+                       .provided = {{12, {'h'}}, {60, {'v', 'w'}}},
+                       .wanted = {3, 1, 121},
+                       .broadcast = true,
+                       .probe = true},
+          .priority = 7,
+          .dns = true,
+          .lease = dhcp::Lease{.address = {ip("10.0.0.5"), 24},
+                               .gateway = ip("10.0.0.1"),
+                               .routes = {{.dst = {ip("0.0.0.0"), 0}, .gateway = ip("10.0.0.1")}},
+                               .dns = {.nameservers = {"10.0.0.53"}},
+                               .mtu = 1400,
+                               .server = ip("10.0.0.1"),
+                               .server_mac = netlink::Mac::parse("02:00:00:00:00:99"),
+                               .renew = seconds(40),
+                               .rebind = seconds(70),
+                               .expire = seconds(80)}};
+}
+
+}  // namespace
+
+TEST_CASE("a state is read back as it was written") {
+  CHECK(state_from(text_of(sample(), "boot"), "boot") == sample());
+  State state = sample();
+  state.lease->expire = state.lease->rebind = state.lease->renew = dhcp::kNever;
+  state.lease->gateway.reset();
+  state.lease->server_mac.reset();
+  CHECK(state_from(text_of(state, "boot"), "boot") == state);
+  state.lease.reset();
+  CHECK(state_from(text_of(state, "boot"), "boot") == state);
+}
+
+TEST_CASE("a state of another boot is none, and a torn one neither") {
+  const std::string text = text_of(sample(), "boot");
+  CHECK_FALSE(state_from(text, "next"));
+  for (std::size_t size = 0; size < text.size(); size += 7) {
+    CHECK_FALSE(state_from(text.substr(0, size), "boot"));
+  }
+  for (const char* key : {"network", "netns", "link", "identity", "lease", "priority"}) {
+    auto doc = nlohmann::json::parse(text);
+    doc[key] = nlohmann::json::array({-1});
+    CHECK_FALSE_MESSAGE(state_from(doc.dump(), "boot"), key);
+  }
+}
+
+TEST_CASE("the result has the metric, and the DNS where it is wanted") {
+  State state = sample();
+  CHECK(result_of(state).routes.at(0).priority == 7);
+  CHECK(result_of(state).dns.nameservers.size() == 1);
+  state.dns = false;
+  CHECK(result_of(state).dns.empty());
+  state.lease.reset();
+  CHECK(result_of(state) == cni::Result{});
+}
