@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 
 #include "netlink/ack.h"
 
@@ -18,6 +19,8 @@ namespace netlink {
 namespace {
 
 constexpr int kMostDumps = 5;
+// The answers to as many fit into the socket's buffer (net.core.rmem_default) many times.
+constexpr std::ptrdiff_t kMostAtOnce = 64;
 
 Channel channel_in(const NetNs& where) {
   const NetNs::Entered entered(where);
@@ -90,8 +93,15 @@ std::optional<Error> RouteSocket::try_send(std::vector<RouteRequest>& requests) 
 }
 
 void RouteSocket::send(std::vector<RouteRequest> requests) {
-  if (requests.empty()) return;
-  if (const auto failure = try_send(requests)) throw Error(*failure);
+  std::optional<Error> failure;
+  for (auto rest = requests.begin(); rest != requests.end();) {
+    const auto count = std::min(kMostAtOnce, requests.end() - rest);
+    std::vector<RouteRequest> some(std::make_move_iterator(rest),
+                                   std::make_move_iterator(rest + count));
+    if (auto refused = try_send(some); refused && !failure) failure.emplace(*std::move(refused));
+    rest += count;
+  }
+  if (failure) throw Error(*failure);
 }
 
 std::optional<Error> RouteSocket::attempt(RouteRequest request) {

@@ -592,11 +592,12 @@ WHOSE = (r"pod after (ADD|DEL) rule-", "a rule says by its protocol whose it is;
 TO_TABLE = (r"pod after ADD route-[46]/unicast (default|fd00:1:2::/64) .*table 10[01]",
             "the default route says whose it is; routes of IPv6 go to tables of IPv6 addresses alone")
 STAYS = (r"pod after ADD route-6/unicast fd00:1:2::/64 .*table main ", "routes of a family without address stay")
-BACK = (r"pod after DEL (route-|link/|sysctl/)", "DEL restores what ADD changed")
+BACK = (r"pod after DEL (route-|link/|sysctl/|address/)", "DEL restores what ADD changed")
 VALUE = (r"^CHECK (status: 1 -> 0|said: .*(Tuning configured value|conf/IFNAME/))",
          "values are compared, and not texts; the reference of 1.1.1 does not replace IFNAME in CHECK")
 MOVED = (r"pod after ADD route-[46]/unicast [^ ]+ via [^ ]+ dev eth0 table (1|77)\b.*: null -> |CHECK",
          "older releases lose routes via gateways; those of 1.9 move them")
+QUEUE = (r"pod after ADD link/blue txqlen: null -> 1000", "the reference sets a queue length of 0 by accident")
 CASES += [
     in_pod("sbr", "dual-stack", {}, (WHOSE, TO_TABLE, BACK), versions=("1.0.0", "0.4.0", "0.3.1")),
     in_pod("sbr", "IPv4", {}, (WHOSE, TO_TABLE, BACK, STAYS), addresses=("10.1.2.9/24",)),
@@ -613,8 +614,8 @@ CASES += [
     in_pod("tuning", "of an interface that is not there", {"mtu": 1400}, ifname="eth7", fails=True),
     in_pod("tuning", "a sysctl beside net", {"sysctl": {"kernel.core_pattern": "x"}}, fails=True),
     in_pod("tuning", "without a previous result", {"prevResult": None}, fails=True, says="Required prevResult missing"),
-    in_pod("vrf", "dual-stack", {"vrfname": "blue"}, (MOVED, BACK), versions=("1.0.0", "0.4.0", "0.3.1")),
-    in_pod("vrf", "with a table", {"vrfname": "blue", "table": 77}, (MOVED, BACK)),
+    in_pod("vrf", "dual-stack", {"vrfname": "blue"}, (MOVED, QUEUE, BACK), versions=("1.0.0", "0.4.0", "0.3.1")),
+    in_pod("vrf", "with a table", {"vrfname": "blue", "table": 77}, (MOVED, QUEUE, BACK)),
     in_pod("vrf", "without a name", {}, fails=True, says="configuration is expected to have a valid vrf name"),
     in_pod("vrf", "of an interface that is not there", {"vrfname": "blue"}, ifname="eth7", fails=True,
            says="could not get link by name"),

@@ -398,7 +398,8 @@ class Leftovers(DoctorTest):
         allowlist = "/etc/cni/tuning/allowlist.conf"
         write(allowlist, "^net\\.ipv4\\.conf\\.IFNAME\\.")
         use({"cniVersion": "1.1.0", "name": "tuned", "plugins": [
-            {"type": "bridge", "bridge": "cni1"}, {"type": "tuning", "sysctl": {"net.core.somaxconn": "500"}}]}, "20.conflist")
+            {"type": "bridge", "bridge": "cni1"}, {"type": "tuning", "sysctl": {"net.core.somaxconn": "500"}}]},
+            "20.conflist")
         remedy = self.assert_finds("error", "status", "network 'tuned'", "Sysctl net.core.somaxconn is not allowed",
                                    f"the node's operator lists them in {allowlist}")
         self.assertEqual(remedy, "cnitool status tuned")

@@ -2,6 +2,7 @@
 // where it may not unshare.
 #include "netlink/route/route.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "netlink/route/socket.h"
@@ -93,3 +94,21 @@ TEST_CASE("the other end of a veth is where the kernel says, not where its index
 static const node::TestFile kTests(__FILE__, [](doctest::Context&) {
   return node::unless("ip link show >/dev/null");
 });
+
+TEST_CASE("a thousand requests are sent, and the first refusal is reported after all of them") {
+  const Node node;
+  RouteSocket socket;
+  const Link bridge = socket.get("bridge0");
+  std::vector<RouteRequest> requests;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string to = cat("10.7.", i / 250, ".", i % 250, "/32");
+    // The hundredth by a gateway that nobody reaches.
+    const auto gateway = i == 100 ? std::optional(ip("203.0.113.1")) : std::nullopt;
+    requests.push_back(add(bridge, {.dst = *Cidr::parse(to), .gateway = gateway, .table = 7}));
+  }
+  CHECK_THROWS_WITH_AS(socket.send(std::move(requests)),
+                       doctest::Contains("add route 10.7.0.100/32 via 203.0.113.1"), Error);
+  const auto routes = socket.routes(Family::kIpv4);
+  CHECK(std::count_if(routes.begin(), routes.end(),
+                      [](const LinkRoute& one) { return one.table == 7; }) == 999);
+}

@@ -239,6 +239,18 @@ class Sbr(suite.NodeTest):
                                                         and route[2] == "net1"})
         self.assertEqual(self.routes(pod) - before[1], set())
 
+    def test_DEL_is_not_held_up_by_thousands_of_routes_and_rules_of_the_pod(self):
+        pod, result = self.two()
+        before = self.everything(pod)
+        self.assertTrue(self.call("ADD", config(), pod, result).ok)
+        made = [f"{n // 250}.{n % 250}" for n in range(2000)]
+        pod.run("ip", "-batch", "-", stdin="".join(f"route add 198.18.{one} dev net1 table 100 proto 67\n"
+                                                   f"rule add from 198.19.{one} lookup 7\n" for one in made))
+        self.assertTrue(self.call("DEL", config(), pod).ok)
+        self.assertEqual(self.routes(pod, "100"), set())
+        self.assertEqual(self.routes(pod), before[1])
+        self.assertEqual(len(self.rules(pod)), len(before[0]) + len(made))
+
     def test_64_interfaces_at_once_share_no_table(self):
         pod = self.pod()
         results = {}

@@ -31,8 +31,8 @@ HOSTILE_KEYS = [
     "net/ipv4/ip_forward\u2028", "fs.file-max", "netfoo.ipv4.ip_forward", "net\\ipv4\\ip_forward",
     "net/ipv4/conf/\u007f/forwarding", "$(id)", "net.ipv4.ip_forward/",
 ]
-HOSTILE_NAMES = ["..", ".", "../all", "eth0/../all", "/proc/sys", "a/b", "eth0:1", "eth 0", "eth0\n", "eth0\t", "../../../kernel",
-                 "x" * 16, "eth0/forwarding", "%2e%2e", "conf/all", "eth0\u2028", "absent0"]
+HOSTILE_NAMES = ["..", ".", "../all", "eth0/../all", "/proc/sys", "a/b", "eth0:1", "eth 0", "eth0\n", "eth0\t",
+                 "../../../kernel", "x" * 16, "eth0/forwarding", "%2e%2e", "conf/all", "eth0\u2028", "absent0"]
 
 
 def config(version="1.1.0", **more):
@@ -267,8 +267,9 @@ class Tuning(suite.NodeTest):
         pods = [self.pair() for _ in range(64)]
         before = [self.seen(pod) for pod, _, _ in pods]
         for verb in ("ADD", "DEL"):
-            outcomes = finish_all([start("tuning", verb, config(prevResult=result, **EVERYTHING | {"mac": f"02:00:5e:00:00:{n:02x}"}),
-                                         netns=pod.path, container=pod.name) for n, (pod, _, result) in enumerate(pods)])
+            outcomes = finish_all([
+                start("tuning", verb, config(prevResult=result, **EVERYTHING | {"mac": f"02:00:5e:00:00:{n:02x}"}),
+                      netns=pod.path, container=pod.name) for n, (pod, _, result) in enumerate(pods)])
             self.assertEqual([str(outcome) for outcome in outcomes if not outcome.ok], [])
             if verb == "ADD":
                 self.assertEqual([self.seen(pod)["mac"] for pod, _, _ in pods],

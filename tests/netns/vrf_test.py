@@ -46,8 +46,8 @@ class Vrf(suite.NodeTest):
         pod.run("ip", "-batch", "-", stdin=f"link set lo up\naddr add {prefix}.{net}.0.2/24 dev {ifname}\n"
                 f"addr add fd00:{net}::2/64 dev {ifname} {nodad}\nlink set {ifname} up\n")
         self.settle(pod, ifname, net)
-        pod.run("ip", "-batch", "-", stdin=f"route add 10.99.0.0/16 via {prefix}.{net}.0.1 dev {ifname} metric {net} mtu 1400\n"
-                f"route add default via {prefix}.{net}.0.1 dev {ifname} src {prefix}.{net}.0.2 metric {net}\n")
+        pod.run("ip", "-batch", "-", stdin=f"route add 10.99.0.0/16 via {prefix}.{net}.0.1 dev {ifname} metric {net} "
+                f"mtu 1400\nroute add default via {prefix}.{net}.0.1 dev {ifname} src {prefix}.{net}.0.2 metric {net}\n")
         pod.run("ip", "-6", "route", "add", "default", "via", f"fd00:{net}::1", "dev", ifname, "src", f"fd00:{net}::2",
                 "metric", str(net))
         return {"cniVersion": "1.1.0",
@@ -131,7 +131,8 @@ class Vrf(suite.NodeTest):
         result = self.attach(pod, "net1")
         key = "/proc/sys/net/ipv6/conf/net1/keep_addr_on_down"
         pod.run("sh", "-c", f"echo {setting} >{key}")
-        pod.run("ip", "addr", "add", "fd00:51::7/64", "dev", "net1", "nodad", "valid_lft", "1000", "preferred_lft", "500")
+        pod.run("ip", "addr", "add", "fd00:51::7/64", "dev", "net1", "nodad",
+                "valid_lft", "1000", "preferred_lft", "500")
         addresses = self.addresses(pod, "net1")
         self.assert_ok(self.call("ADD", config(), pod, result))
         self.assertEqual(self.addresses(pod, "net1"), addresses)
@@ -188,7 +189,8 @@ class Vrf(suite.NodeTest):
         results = {}
         for number, (vrf, gateway) in enumerate(far.items()):
             ifname = f"net{number}"
-            run("ip", "link", "add", ifname, "netns", pod.name, "type", "veth", "peer", "name", "in0", "netns", gateway.name)
+            run("ip", "link", "add", ifname, "netns", pod.name, "type", "veth", "peer",
+                "name", "in0", "netns", gateway.name)
             gateway.run("ip", "-batch", "-", stdin="link set lo up\nlink set in0 up\naddr add 10.51.0.1/24 dev in0\n"
                         "addr add fd00:51::1/64 dev in0 nodad\naddr add 192.0.2.1/32 dev lo\n"
                         f"addr add 198.51.100.{number + 1}/32 dev lo\naddr add 2001:db8::1/128 dev lo nodad\n")
@@ -197,7 +199,8 @@ class Vrf(suite.NodeTest):
             pod.run("ip", "-batch", "-", stdin=f"link set lo up\naddr add 10.51.0.2/24 dev {ifname}\n"
                     f"addr add fd00:51::2/64 dev {ifname} nodad\nlink set {ifname} up\n")
             result = {"cniVersion": "1.1.0", "interfaces": [{"name": ifname, "sandbox": pod.path}],
-                      "ips": [{"address": "10.51.0.2/24", "interface": 0}, {"address": "fd00:51::2/64", "interface": 0}],
+                      "ips": [{"address": "10.51.0.2/24", "interface": 0},
+                              {"address": "fd00:51::2/64", "interface": 0}],
                       "routes": [{"dst": "0.0.0.0/0", "gw": "10.51.0.1"}, {"dst": "::/0", "gw": "fd00:51::1"}]}
             pod.run("ip", "route", "add", "default", "via", "10.51.0.1", "dev", ifname)
             pod.run("ip", "-6", "route", "add", "default", "via", "fd00:51::1", "dev", ifname)
@@ -219,7 +222,8 @@ class Vrf(suite.NodeTest):
         run("nft", "-f", "-", stdin="table inet t { chain c { type filter hook prerouting priority -300; }; }")
         for net in (51, 52):
             for rule in (f"ip saddr != 10.{net}.0.0/24", f"ip6 saddr fd00:{103 - net}::/64"):
-                run("nft", "add", "rule", "inet", "t", "c", "iifname", f"{pod.name[-6:]}-net{net}", *rule.split(), "drop")
+                run("nft", "add", "rule", "inet", "t", "c", "iifname", f"{pod.name[-6:]}-net{net}", *rule.split(),
+                    "drop")
         run("ip", "-batch", "-", stdin="addr add 192.0.2.1/32 dev lo\naddr add 2001:db8::1/128 dev lo nodad\n")
         lost = [net for net in (51, 52) for target in ("192.0.2.1", "2001:db8::1") if "1 received" not in pod.run(
             "ping", "-c1", "-W1", "-I", f"{'10.%d.0.2' if '.' in target else 'fd00:%d::2'}" % net, target, check=False)]
@@ -234,7 +238,8 @@ class Vrf(suite.NodeTest):
         pod = self.pod()
         self.attach(pod, "eth0", 50)
         result = self.attach(pod, "net1", 51)
-        pod.run("ip", "-batch", "-", stdin="route add 198.51.100.0/24 dev eth0 table 1\nrule add from 10.77.0.1 lookup 2\n"
+        pod.run("ip", "-batch", "-", stdin="route add 198.51.100.0/24 dev eth0 table 1\n"
+                "rule add from 10.77.0.1 lookup 2\n"
                 "route add blackhole default table 3\nroute add unreachable 2001:db8:9::/64 table 4\n"
                 "link add other type vrf table 6\n")
         self.assert_ok(self.call("ADD", config(), pod, result))
@@ -276,6 +281,18 @@ class Vrf(suite.NodeTest):
             self.assertIn(text, shown)
         self.assert_ok(self.call("DEL", config(), pod))
         self.assert_untouched(pod, before)
+
+    def test_thousands_of_routes_are_carried_over(self):
+        pod = self.pod()
+        result = self.attach(pod, "net1")
+        pod.run("ip", "-batch", "-", stdin="".join(f"route add 198.18.{n // 250}.{n % 250} via 10.51.0.1 dev net1\n"
+                                                   for n in range(2000)))
+        count = len(self.routes(pod))
+        self.assertGreater(count, 2000)
+        self.assert_ok(self.call("ADD", config(), pod, result))
+        self.assertEqual(len(self.routes(pod, 1)), count)
+        self.assert_ok(self.call("DEL", config(), pod))
+        self.assertEqual(len(self.routes(pod)), count)
 
     def test_an_interface_that_is_down_stays_down(self):
         pod = self.pod()
@@ -408,7 +425,8 @@ class Vrf(suite.NodeTest):
 
     @suite.cases([("the interface", "link set net1 down\nlink set net1 name other up\n"),
                   ("the VRF", "link set blue down\nlink set blue name other up\n"),
-                  ("both", "link set net1 down\nlink set net1 name one up\nlink set blue down\nlink set blue name two\n")])
+                  ("both", "link set net1 down\nlink set net1 name one up\nlink set blue down\n"
+                   "link set blue name two\n")])
     def DEL_finds_what_the_pod_renamed(self, batch):
         pod = self.pod()
         result = self.attach(pod, "net1")
@@ -423,7 +441,8 @@ class Vrf(suite.NodeTest):
                   ("a VRF of its own for the interface", "link add own type vrf table 9\nlink set own up\n"
                    "link set net1 master own\n", {"own"}),
                   ("a bridge for the interface", "link add own type bridge\nlink set net1 master own\n", {"own"}),
-                  ("rules of its own", "rule add from 10.51.0.2 lookup 1 pref 5\nrule add iif net1 lookup 9 pref 6\n", set()),
+                  ("rules of its own", "rule add from 10.51.0.2 lookup 1 pref 5\n"
+                   "rule add iif net1 lookup 9 pref 6\n", set()),
                   ("an interface of its own in the VRF", "link add own type dummy\nlink set own master blue\n",
                    {"own", "blue"})]))
     def DEL_leaves_what_the_pod_made(self, row):

@@ -1,0 +1,28 @@
+// State files of sbr, tuning and vrf: one input is read as each.
+#include "plugins/sbr/state.h"
+#include "plugins/tuning/state.h"
+#include "plugins/vrf/state.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace {
+
+template <class State>
+void try_as(const std::string& text) {
+  const auto state = State::from(text);  // whatever it is
+  if (!state) return;
+  fuzz::require(State::from(state->text()) == state, "a state file is read as it was written");
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(fuzz::text_of(data, size));
+  try_as<sbr::State>(text);
+  try_as<vrf::State>(text);
+  const auto state = tuning::state_from(text);
+  if (!state) return 0;
+  const auto again = tuning::state_from(tuning::text_of(*state));
+  fuzz::require(again && tuning::text_of(*again) == tuning::text_of(*state),
+                "a state file of tuning is read as it was written");
+  return 0;
+}
