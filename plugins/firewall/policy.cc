@@ -131,7 +131,7 @@ LinkPolicy policy_of(const Conf& conf, const Attachment& attachment) {
     if (link && link->kind == "bridge") out.ports = ports_of(host, *link, attachment);
     if (conf.policy == Policy::kIsolated && !of_pod && out.ports.empty()) {
       throw cni::Error(
-          cni::Code::kInvalidConfig,
+          cni::Code::kInternal,
           cat("ingressPolicy isolated: prevResult names no port of bridge '", attachment.link, "'"),
           "make sure to chain \"firewall\" plugin with \"bridge\"");
     }

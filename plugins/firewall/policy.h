@@ -22,8 +22,7 @@ struct LinkPolicy {
   std::vector<std::string> ports = {};  ///< of the attachment, on a bridge
 };
 
-/// Of the link as it is. \throws cni::Error(kInvalidConfig) where an isolated pod's port is not
-/// known.
+/// Of the link as it is. \throws cni::Error where an isolated pod's port is not known.
 LinkPolicy policy_of(const Conf& conf, const Attachment& attachment);
 
 /// Adds to batch what changes the policy of a link to the wanted one. The policy of the same
