@@ -126,7 +126,7 @@ bool is_link_name(const std::string& text) {
 }
 
 cni::Error no_link(Policy policy) {
-  return {Code::kInvalidConfig,
+  return {Code::kInternal,
           cat("interface needs to be set for ingress policy \"", name_of(policy),
               "\", make sure to chain \"firewall\" plugin with \"bridge\""),
           "the first interface of prevResult is the bridge"};
@@ -192,13 +192,12 @@ void require_link(const Conf& conf, const cni::Result& result) {
   if (result.interfaces.empty() || !result.interfaces[0].sandbox.empty())
     throw no_link(conf.policy);
   if (result.interfaces[0].name.empty()) {
-    throw cni::Error(Code::kInvalidConfig, "got empty bridge name",
+    throw cni::Error(Code::kInternal, "got empty bridge name",
                      "the first interface of prevResult has no name");
   }
   if (is_link_name(result.interfaces[0].name)) return;
-  throw cni::Error(Code::kInvalidConfig,
-                   cat("prevResult.interfaces[0].name: not the name of a link: '",
-                       result.interfaces[0].name, "'"));
+  throw cni::Error(Code::kInternal, cat("prevResult.interfaces[0].name: not the name of a link: '",
+                                        result.interfaces[0].name, "'"));
 }
 
 }  // namespace firewall

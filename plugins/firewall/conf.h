@@ -53,7 +53,7 @@ struct Attachment {
 Attachment attachment_of(const cni::Request& request, const std::optional<cni::Result>& result);
 
 /// For ADD, CHECK, REPAIR and validation.
-/// \throws cni::Error(kInvalidConfig) where a policy has no interface of the node.
+/// \throws cni::Error where a policy has no interface of the node.
 void require_link(const Conf& conf, const cni::Result& result);
 
 extern const cni::Manual kManual;

@@ -26,21 +26,27 @@ std::vector<Element> elements_of(const Attachment& attachment) {
   return out;
 }
 
+bool has_any(const std::vector<LinkPolicy>& policies) {
+  return std::any_of(policies.begin(), policies.end(),
+                     [](const LinkPolicy& one) { return one.policy != Policy::kOpen; });
+}
+
 }  // namespace
 
 void add(NfSocket& socket, const Attachment& attachment, const std::string& admin_chain,
-         const std::optional<LinkPolicy>& policy) {
+         const std::vector<LinkPolicy>& policies) {
   socket.commit_planned([&](Batch& batch) {
     plan_table(seen_table(socket), admin_chain, batch);
     plugins::plan_add_elements(socket, pods(), elements_of(attachment), batch);
-    if (policy) plan_policy(socket, *policy, batch);
+    for (const LinkPolicy& one : policies) plan_policy(socket, one, batch);
   });
 }
 
-void set_policy(NfSocket& socket, const std::string& admin_chain, const LinkPolicy& policy) {
+void set_policies(NfSocket& socket, const std::string& admin_chain,
+                  const std::vector<LinkPolicy>& policies) {
   socket.commit_planned([&](Batch& batch) {
-    if (policy.policy != Policy::kOpen) plan_table(seen_table(socket), admin_chain, batch);
-    plan_policy(socket, policy, batch);
+    if (has_any(policies)) plan_table(seen_table(socket), admin_chain, batch);
+    for (const LinkPolicy& one : policies) plan_policy(socket, one, batch);
   });
 }
 
@@ -76,11 +82,14 @@ std::optional<std::string> missing(NfSocket& socket, const Attachment& attachmen
   return std::nullopt;
 }
 
-std::optional<std::string> missing_policy(NfSocket& socket, const std::string& admin_chain,
-                                          const LinkPolicy& policy) {
-  if (policy.policy == Policy::kOpen) return std::nullopt;
-  if (auto flaw = table_flaw(seen_table(socket), admin_chain)) return flaw;
-  return missing_elements(socket, policy);
+std::optional<std::string> missing_policies(NfSocket& socket, const std::string& admin_chain,
+                                            const std::vector<LinkPolicy>& policies) {
+  if (!has_any(policies)) return std::nullopt;
+  auto flaw = table_flaw(seen_table(socket), admin_chain);
+  for (const LinkPolicy& one : policies) {
+    if (!flaw) flaw = missing_elements(socket, one);
+  }
+  return flaw;
 }
 
 bool has(NfSocket& socket, const Attachment& attachment) {

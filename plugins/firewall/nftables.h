@@ -11,14 +11,14 @@
 /// it the other backends use too are the policies.
 namespace firewall::nft {
 
-/// Adds what is missing, in one transaction, with the policy if there is one. An address of another
+/// Adds what is missing, in one transaction, with the policies of its links. An address of another
 /// attachment is taken over: the last ADD owns it.
 void add(netlink::nf::NfSocket& socket, const Attachment& attachment,
-         const std::string& admin_chain, const std::optional<LinkPolicy>& policy);
+         const std::string& admin_chain, const std::vector<LinkPolicy>& policies);
 
-/// The policy alone, for the other backends.
-void set_policy(netlink::nf::NfSocket& socket, const std::string& admin_chain,
-                const LinkPolicy& policy);
+/// The policies alone, for the other backends.
+void set_policies(netlink::nf::NfSocket& socket, const std::string& admin_chain,
+                  const std::vector<LinkPolicy>& policies);
 
 /// Removes the attachment's elements, and the policy of a link of its own. False: the addresses of
 /// the attachment were not all its own, so that another backend may have them.
@@ -31,9 +31,10 @@ void remove_stale(netlink::nf::NfSocket& socket, const std::string& network,
 /// The first difference from what add() adds; nothing without one.
 std::optional<std::string> missing(netlink::nf::NfSocket& socket, const Attachment& attachment,
                                    const std::string& admin_chain);
-/// The same of set_policy().
-std::optional<std::string> missing_policy(netlink::nf::NfSocket& socket,
-                                          const std::string& admin_chain, const LinkPolicy& policy);
+/// The same of set_policies().
+std::optional<std::string> missing_policies(netlink::nf::NfSocket& socket,
+                                            const std::string& admin_chain,
+                                            const std::vector<LinkPolicy>& policies);
 
 /// Whether the attachment has an address here.
 bool has(netlink::nf::NfSocket& socket, const Attachment& attachment);

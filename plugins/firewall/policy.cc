@@ -118,25 +118,40 @@ std::vector<std::string> ports_of(netlink::RouteSocket& host, const netlink::Lin
   return out;
 }
 
+// With an access VLAN the bridge plugin routes by a link of its own, "cni0.100".
+std::optional<std::string> vlan_gateway(netlink::RouteSocket& host, const Attachment& attachment) {
+  for (const Ip& ip : attachment.addresses) {
+    const auto path = host.path_to(ip);
+    const auto link = path && path->link != 0 ? host.find(path->link) : std::nullopt;
+    if (link && link->name.starts_with(cat(attachment.link, "."))) return link->name;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
-LinkPolicy policy_of(const Conf& conf, const Attachment& attachment) {
+std::vector<LinkPolicy> policies_of(const Conf& conf, const Attachment& attachment) {
+  if (attachment.link.empty()) return {};
   const OwnerTag tag(attachment.network, attachment.container_id, attachment.ifname);
-  LinkPolicy out{.link = attachment.link, .policy = conf.policy, .owner = "", .tag = tag.text};
-  bool of_pod = false;
-  if (conf.policy != Policy::kOpen) {
-    netlink::RouteSocket host;
-    const auto link = host.find(attachment.link);
-    of_pod = link && link->kind == "veth";
-    if (link && link->kind == "bridge") out.ports = ports_of(host, *link, attachment);
-    if (conf.policy == Policy::kIsolated && !of_pod && out.ports.empty()) {
-      throw cni::Error(
-          cni::Code::kInvalidConfig,
-          cat("ingressPolicy isolated: prevResult names no port of bridge '", attachment.link, "'"),
-          "make sure to chain \"firewall\" plugin with \"bridge\"");
-    }
+  LinkPolicy first{.link = attachment.link, .policy = conf.policy, .owner = "", .tag = tag.text};
+  first.owner = policy_owner(attachment.network, tag, false);
+  if (conf.policy == Policy::kOpen) return {first};
+  netlink::RouteSocket host;
+  const auto link = host.find(attachment.link);
+  const bool of_pod = link && link->kind == "veth";
+  first.owner = policy_owner(attachment.network, tag, of_pod);
+  if (link && link->kind == "bridge") first.ports = ports_of(host, *link, attachment);
+  if (conf.policy == Policy::kIsolated && !of_pod && first.ports.empty()) {
+    throw cni::Error(
+        cni::Code::kInternal,
+        cat("ingressPolicy isolated: prevResult names no port of bridge '", attachment.link, "'"),
+        "make sure to chain \"firewall\" plugin with \"bridge\"");
   }
-  out.owner = policy_owner(attachment.network, tag, of_pod);
+  std::vector<LinkPolicy> out{first};
+  if (auto vlan = vlan_gateway(host, attachment)) {
+    out.push_back(
+        {.link = *std::move(vlan), .policy = conf.policy, .owner = first.owner, .tag = first.tag});
+  }
   return out;
 }
 

@@ -22,9 +22,9 @@ struct LinkPolicy {
   std::vector<std::string> ports = {};  ///< of the attachment, on a bridge
 };
 
-/// Of the link as it is. \throws cni::Error(kInvalidConfig) where an isolated pod's port is not
-/// known.
-LinkPolicy policy_of(const Conf& conf, const Attachment& attachment);
+/// Of the attachment's link as it is, and of the link of a VLAN of it (BRIDGE.VLAN) if that leads
+/// to the pod; none without a link. \throws cni::Error where an isolated pod's port is not known.
+std::vector<LinkPolicy> policies_of(const Conf& conf, const Attachment& attachment);
 
 /// Adds to batch what changes the policy of a link to the wanted one. The policy of the same
 /// network is replaced; of another network's the stricter one stays.

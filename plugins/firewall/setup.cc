@@ -21,11 +21,6 @@ using cni::cat;
 using cni::Code;
 using netlink::nf::NfSocket;
 
-std::optional<nft::LinkPolicy> link_policy(const Conf& conf, const Attachment& attachment) {
-  if (attachment.link.empty()) return std::nullopt;
-  return nft::policy_of(conf, attachment);
-}
-
 iptables::Rules iptables_rules(const Conf& conf, const Attachment& attachment, Backend backend) {
   return {.addresses = attachment.addresses,
           .admin_chain = conf.admin_chain,
@@ -50,10 +45,9 @@ void require_bridge_netfilter(const Conf& conf, const Attachment& attachment) {
   }
 }
 
-void set_up_policy(Node& node, const Conf& conf, const Attachment& attachment) {
+void set_up_policies(Node& node, const Conf& conf, const Attachment& attachment) {
   if (node.nf() == nullptr) return require_bridge_netfilter(conf, attachment);
-  const auto policy = link_policy(conf, attachment);
-  if (policy) nft::set_policy(*node.nf(), conf.admin_chain, *policy);
+  nft::set_policies(*node.nf(), conf.admin_chain, nft::policies_of(conf, attachment));
 }
 
 // What the claims say of an attachment.
@@ -123,7 +117,7 @@ void set_up_claimed(Node& node, const Conf& conf, const Attachment& attachment, 
 }
 
 void set_up_nftables(Node& node, const Conf& conf, const Attachment& attachment) {
-  nft::add(*node.nf(), attachment, conf.admin_chain, link_policy(conf, attachment));
+  nft::add(*node.nf(), attachment, conf.admin_chain, nft::policies_of(conf, attachment));
   const auto claims = Claims::find();
   if (!claims) return;
   const netlink::Fd lock = claims->lock();
@@ -201,11 +195,10 @@ bool is_claimed(const Attachment& attachment) {
 }
 
 // The policy in the backends whose accepting rules are elsewhere than in our table.
-std::optional<std::string> missing_policy(Node& node, const Conf& conf,
-                                          const Attachment& attachment) {
-  const auto policy = link_policy(conf, attachment);
-  if (!policy || node.nf() == nullptr) return std::nullopt;
-  return nft::missing_policy(*node.nf(), conf.admin_chain, *policy);
+std::optional<std::string> missing_policies(Node& node, const Conf& conf,
+                                            const Attachment& attachment) {
+  if (node.nf() == nullptr) return std::nullopt;
+  return nft::missing_policies(*node.nf(), conf.admin_chain, nft::policies_of(conf, attachment));
 }
 
 }  // namespace
@@ -234,7 +227,7 @@ Backend choose_backend(Node& node, const Conf& conf) {
 void set_up(Node& node, const Conf& conf, const Attachment& attachment, Backend backend) {
   const cni::Phase phase("firewall");
   if (backend == Backend::kNftables) return set_up_nftables(node, conf, attachment);
-  set_up_policy(node, conf, attachment);  // first: nothing is accepted before
+  set_up_policies(node, conf, attachment);  // first: nothing is accepted before
   if (attachment.addresses.empty()) return;
   set_up_claimed(node, conf, attachment, backend);
   if (node.nf() != nullptr && nft::has(*node.nf(), attachment)) nft::remove(*node.nf(), attachment);
@@ -296,13 +289,13 @@ std::optional<std::string> missing(Node& node, const Conf& conf, const Attachmen
   if (backend == Backend::kNftables) {
     if (node.nf() == nullptr) return "the kernel has no nf_tables";
     auto flaw = nft::missing(*node.nf(), attachment, conf.admin_chain);
-    return flaw ? flaw : missing_policy(node, conf, attachment);
+    return flaw ? flaw : missing_policies(node, conf, attachment);
   }
   const bool is_firewalld = backend == Backend::kFirewalld;
   std::optional<std::string> flaw;
   if (is_firewalld) flaw = missing_in_firewalld(node, conf, attachment);
   // The reference plugin has policies in iptables alone.
-  if (!flaw && is_claimed(attachment)) flaw = missing_policy(node, conf, attachment);
+  if (!flaw && is_claimed(attachment)) flaw = missing_policies(node, conf, attachment);
   const bool has_policy = conf.policy != Policy::kOpen && !iptables::unusable();
   if (flaw || (is_firewalld && !has_policy)) return flaw;
   return iptables::missing(node.nf(), iptables_rules(conf, attachment, backend));

@@ -209,6 +209,14 @@ PARSERS = [
      network('§{"type": "portmap", "capabilities": {"portMappings": true}}'),
      ["error: plugins[0]: must be called as chained plugin; no prevResult: portmap follows the plugin that assigns "
       "the pod's addresses"]),
+    ("firewall as the first", network('§{"type": "firewall"}'),
+     ["error: plugins[0]: missing prevResult from earlier plugin; firewall follows the plugin that assigns the pod's "
+      "addresses"]),
+    ("firewall with another policy", chained('{"type": "firewall", "ingressPolicy": §"closed"}'),
+     ['error: plugins[1].ingressPolicy: expected "open", "same-bridge" or "isolated": "closed"']),
+    ("a chained plugin before the one that creates the interface",
+     network('{"type": "loopback"}, {"type": §"firewall"}, {"type": "bridge"}'),
+     ["error: plugins[1].type: firewall comes before bridge, which creates the interface: it is chained after that"]),
     ("two addresses of a family in 0.2.0",
      ipam('"static", "addresses": [{"address": "10.1.2.3/24"}, {"address": "10.1.2.4/24"}]')
      .replace("1.1.0", "0.2.0").replace('"ipam": {', '"ipam": §{'),
@@ -218,6 +226,10 @@ REGRETS = [
     ("portmap without its capability", chained('{"type": §"portmap"}'),
      ['warning: plugins[1].type: the runtime hands over no ports without "capabilities": '
       '{"portMappings": true}']),
+    ("a policy after a plugin whose traffic does not pass the node",
+     network('{"type": "macvlan", "master": "eth0"}, {"type": "firewall", "ingressPolicy": §"isolated"}'),
+     ["warning: plugins[1].ingressPolicy: has no bridge after macvlan: ADD fails, because the node does not forward "
+      "the pods' traffic"]),
     ("bandwidth without anything to limit", chained('{"type": §"bandwidth"}'),
      ['warning: plugins[1].type: no limits: neither rates nor "capabilities": {"bandwidth": true} '
       "are given"]),

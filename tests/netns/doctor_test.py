@@ -83,7 +83,7 @@ class DoctorTest(suite.NodeTest):
     def setUp(self):
         super().setUp()
         os.makedirs(BIN)
-        for name in ("bridge", "host-local", "portmap", "bandwidth"):
+        for name in ("bridge", "host-local", "portmap", "bandwidth", "firewall"):
             shutil.copy(os.path.join(OURS, name), BIN)
         outside = Pod("outside")
         run("ip", "link", "add", "up0", "type", "veth", "peer", "name", "eth0", "netns", "outside")
@@ -542,6 +542,56 @@ class Firewall(DoctorTest):
             use(chain(bridge, PORTMAP, BANDWIDTH))
             self.cured(self.assert_finds("warning", "NAT exemptions", rows[0][2]))
             self.assertEqual(config()["plugins"][0]["ipMasqBackend"], "iptables")
+
+    def with_firewall(self, **conf):
+        use(chain(BRIDGE, PORTMAP, BANDWIDTH, {"type": "firewall", **conf}))
+
+    def test_the_plugin_firewall_opens_the_chain_of_iptables_but_not_from_nftables(self):
+        run("iptables-nft", "-P", "FORWARD", "DROP")
+        for backend in ("", "iptables"):
+            self.with_firewall(backend=backend)
+            self.assert_healthy()
+        self.with_firewall(backend="nftables")
+        remedy = self.assert_finds("error", "forward policy", "'ip filter FORWARD'", "'cni0'", besides=["rules of pods"])
+        self.cured(remedy)
+        self.assertEqual(config()["plugins"][3]["backend"], "iptables")
+
+    def test_a_chain_of_nftables_is_closed_to_the_plugin_firewall(self):
+        run("nft", "add", "table", "inet", "site")
+        run("nft", "add", "chain", "inet", "site", "forward", "{ type filter hook forward priority 0; policy drop; }")
+        for backend in ("iptables", "nftables"):
+            self.with_firewall(backend=backend)
+            self.assert_finds("error", "forward policy", "'inet site forward'", besides=["rules of pods"])
+
+    def test_firewalld_and_the_backends_of_the_plugin_firewall(self):
+        run("nft", "add", "table", "inet", "firewalld")
+        run("nft", "add", "chain", "inet", "firewalld", "filter_FORWARD",
+            "{ type filter hook forward priority 10; policy accept; }")
+        self.with_firewall()
+        self.assert_healthy()
+        for backend in ("iptables", "nftables"):
+            self.with_firewall(backend=backend)
+            remedy = self.assert_finds("warning", "firewalld", "'cni0'", besides=["rules of pods"])
+            self.assertIn('set "backend": "firewalld" in the plugin "firewall"', remedy)
+
+    def test_rules_of_the_plugin_firewall_that_were_flushed(self):
+        self.with_firewall(backend="nftables")
+        for pod in self.pods:
+            self.assert_ok(cnitool("del", "net", pod.path, CNI_PATH=BIN))
+        for n, pod in enumerate(self.pods):
+            self.add(pod, 8080 + n)
+        self.assert_healthy()
+        run("nft", "delete", "table", "inet", "patchbay_firewall")
+        self.cured(self.assert_finds("error", "rules of pods", "the firewall of"))
+
+    def test_elements_of_the_plugin_firewall_without_a_pod(self):
+        self.with_firewall(backend="nftables")
+        for n, pod in enumerate(self.pods):
+            self.assert_ok(cnitool("del", "net", pod.path, CNI_PATH=BIN))
+            self.add(pod, 8080 + n)
+        run("nft", "add element inet patchbay_firewall pods4 "
+            "{ 10.1.2.9 comment \"0123456789abcdef-0123456789abcdef, net: x, if: eth0, id: y\" }")
+        self.assert_finds("warning", "rules", "firewall")
 
     def test_firewalld(self):
         run("nft", "add", "table", "inet", "firewalld")

@@ -70,16 +70,21 @@ class Rig:
             net.directories = (folder, OURS)
         return Attached(self.test, net, self.test.pod(), ports)
 
-    def cells(self):
-        """{(policy, source, family): whether the pod answered}."""
+    def cells(self, known=()):
+        """{(policy, source, family): whether the pod answered}. Those that are to answer get the time that they
+        need on a busy machine; known are cells in which the reference plugin differs."""
         probes = {}
         for (policy, source), origin in self.origins.items():
             address, port = self.targets[policy].address, 8001 + POLICIES.index(policy)
             for family in (4, 6):
                 probes[policy, source, family] = Probe(origin, "tcp", address[family], 80)
                 probes[policy, f"{source}, by hostPort", family] = Probe(origin, "tcp", NODE[family], port)
-        answers = ask(list(probes.values()), 2.0)
-        return {cell: answer.startswith(f"{cell[0]} 80 ") for cell, answer in zip(probes, answers)}
+        found = {}
+        for wanted, seconds in ((True, 30.0), (False, 2.0)):
+            asked = {cell: probe for cell, probe in probes.items() if (expected(*cell[:2]) or cell in known) == wanted}
+            for cell, answer in zip(asked, ask(list(asked.values()), seconds)):
+                found[cell] = answer.startswith(f"{cell[0]} 80 ")
+        return found
 
 
 @suite.spread
@@ -91,12 +96,12 @@ class Matrix(FirewallTest):
         with open(f"{REFERENCE}/firewall", "rb") as file:
             return policy != "isolated" or b"same-bridge|isolated" in file.read()
 
-    def cells(self, backend, bridge_netfilter, reference=False):
+    def cells(self, backend, bridge_netfilter, reference=False, known=()):
         self.use(backend)
         rig = Rig(self, backend[0], reference)
         for family in ("ip", "ip6"):
             run("sysctl", "-qw", f"net.bridge.bridge-nf-call-{family}tables={int(bridge_netfilter)}")
-        return rig.cells()
+        return rig.cells(known)
 
     @suite.cases([(f"{name}, bridge netfilter {'on' if on else 'off'}", (name, row, on))
                   for name, row in BACKENDS for on in (True, False)])
@@ -112,11 +117,11 @@ class Matrix(FirewallTest):
     def the_reference_plugin_differs_where_the_readme_says(self, on):
         if not has_reference("firewall"):
             self.skipTest(f"the Go plugins are not in {REFERENCE}")
-        cells = self.cells(("iptables", "nft"), on, reference=True)
-        self.SEEN["reference", on] = cells
-        wrong = {cell for cell, seen in cells.items() if seen != expected(*cell[:2])}
         # Frames between ports of a bridge pass it without bridge netfilter.
         known = set() if on else {("isolated", "same bridge", 4), ("isolated", "same bridge", 6)}
+        cells = self.cells(("iptables", "nft"), on, reference=True, known=known)
+        self.SEEN["reference", on] = cells
+        wrong = {cell for cell, seen in cells.items() if seen != expected(*cell[:2])}
         self.assertEqual(wrong, known & set(cells))
 
 

@@ -122,6 +122,16 @@ def _with_routes(pod, number, result):
     return result
 
 
+def _on_a_bridge(number, result):
+    """The same with the other end on a bridge, as after the plugin bridge."""
+    run("ip", "-batch", "-", stdin=f"link add br{number} type bridge\nlink set br{number} up addrgenmode none\n"
+        f"link set {result['interfaces'][0]['name']} master br{number}\n")
+    result["interfaces"].insert(0, {"name": f"br{number}"})
+    for one in result["ips"]:
+        one["interface"] += 1
+    return result
+
+
 class Stage:
     """A node with a pod for one subject, and another pod."""
 
@@ -149,6 +159,8 @@ class Stage:
                 run("ip", "-batch", "-", stdin=DEVICE.replace("DEVICE", f"device{n}").replace("N", str(n)))
         elif self.plugins["type"] in STANDING_IN:
             self.before = {n: _standing_in(pod, n) for n, pod in self.pods.items()}
+        if self.plugins.get("ingressPolicy") == "isolated":
+            self.before = {n: _on_a_bridge(n, self.before[n]) for n in self.pods}
         if self.plugins["type"] in ("sbr", "vrf"):
             self.before = {n: _with_routes(pod, n, self.before[n]) for n, pod in self.pods.items()}
 

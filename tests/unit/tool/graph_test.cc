@@ -46,7 +46,8 @@ cni::CachedAttachment attachment(const std::string& id, unsigned char host_mac =
               {"containerPort": 1}],
               "bandwidth": {"ingressRate": 8000000, "egressRate": 1500}})"),
       .config = R"({"cniVersion": "1.0.0", "name": "net", "plugins": [
-              {"type": "bridge", "isGateway": true, "ipMasq": true}]})",
+              {"type": "bridge", "isGateway": true, "ipMasq": true},
+              {"type": "firewall", "ingressPolicy": "isolated"}]})",
       .result = nlohmann::json::parse(tool::cat(
           R"({"cniVersion": "1.0.0", "interfaces": [{"name": "cni0", "mac": "02:00:00:00:00:03"},
                   {"name": "veth4", "mac": ")",
@@ -82,6 +83,9 @@ TEST_CASE("a graph has what the cache knows and the kernel has") {
   CHECK(pod.mac == "02:00:00:00:00:99");
   CHECK(pod.host_ports == std::vector<std::string>{"8080 -> 80/tcp", "[fd00::1]:53 -> 53/udp"});
   CHECK(pod.limits == "in 8 Mbit/s, out 1.5 kbit/s");
+  CHECK(pod.policy == "isolated");
+  CHECK(has(text_of(graph), "policy isolated"));
+  CHECK(has(graph_svg(graph), "policy isolated"));
   REQUIRE(bridge.foreign.size() == 1);
   CHECK(bridge.foreign[0].name == "tap5");
 }
