@@ -10,7 +10,7 @@
 // host-device's device, too. DEL of the first three is floor_bridge's alone.
 //
 // CNI_ARGS has BRIDGE=NUMBER, the bridge of floor_bridge. FLOOR_MODE is where what the pod
-// sends is limited: ifb, a link of the node, or pod.
+// sends is limited: ifb, a link of the node, or pod; ports if floor_portmap follows floor_ptp.
 #include <fcntl.h>
 #include <linux/if_link.h>
 #include <linux/netfilter/nf_tables.h>
@@ -345,7 +345,7 @@ void add(std::string_view plugin, const Pod& pod) {
 void del(const Pod& pod) {
   transaction([&](Messages& out) {
     change_masquerade(out, pod, NFT_MSG_DELSETELEM);
-    if (pod.bridge != 0) change_port(out, pod, NFT_MSG_DELSETELEM);
+    if (pod.has_port) change_port(out, pod, NFT_MSG_DELSETELEM);
   });
   Messages out;
   out.begin(RTM_DELLINK, 0, link_header(pod.link(), false));
@@ -373,11 +373,13 @@ int main() {
   Pod pod;
   pod.id = id;
   pod.number = static_cast<unsigned>(std::atoi(id + std::strcspn(id, "0123456789")));
-  pod.ifb = std::string_view(variable("FLOOR_MODE")) == "ifb";
+  const std::string_view mode = variable("FLOOR_MODE");
+  pod.ifb = mode == "ifb";
   pod.netns = variable("CNI_NETNS");
   const char* const args = variable("CNI_ARGS");
   if (plugin == "floor_host-device") pod.device = kDevice;
   pod.bridge = static_cast<unsigned>(std::atoi(args + std::strcspn(args, "0123456789")));
+  pod.has_port = pod.bridge != 0 || mode == "ports";
   read_input();
   if (verb == "ADD") add(plugin, pod);
   if (verb == "DEL" && (plugin == "floor_bridge" || plugin == "floor_ptp")) del(pod);

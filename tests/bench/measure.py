@@ -149,21 +149,22 @@ def growth(subject, alone, levels, samples, bridges):
             subject.job("ADD", new, f"chain{bridge}", parallel=2)
         there = level
         settle(5)  # new pods say hello to their neighbours
-        found.append({"pods": level} | _one_more(nodes, {"chain": level, "alone": 0}, samples, bridges))
+        networks = [f"chain{bridge}" for bridge in range(bridges)]
+        found.append({"pods": level} | one_more(nodes, {"chain": level, "alone": 0}, samples, networks))
     return found
 
 
-def _one_more(nodes, levels, samples, bridges):
-    """One pod beside as many as are on each node, and an empty program."""
+def one_more(nodes, levels, samples, networks):
+    """One pod of each network beside as many as are on each node, and an empty program."""
     turns = Turns(samples)
     for number in until_all_suffice([turns]):
-        bridge = number % bridges
+        which = number % len(networks)
         with turns.turn() as found:
             alone = nodes["alone"]
-            found.append(("empty", alone.job("ADD", [alone.pod(bridge)], "empty")))
+            found.append(("empty", alone.job("ADD", [alone.pod(which)], "empty")))
             for verb in ("ADD", "DEL"):
                 for name in _in_turns(nodes, number):
-                    pod = [nodes[name].pod(levels[name] + bridge)]
-                    found.append((name, nodes[name].job(verb, pod, f"chain{bridge}")))
+                    pod = [nodes[name].pod(levels[name] + which)]
+                    found.append((name, nodes[name].job(verb, pod, networks[which])))
                     settle()
     return recorded(turns)

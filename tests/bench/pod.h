@@ -79,7 +79,8 @@ struct Pod {
   const char* id = "";
   const char* netns = "";
   unsigned bridge = 0;
-  int device = 0;  // the link, where it was there before
+  bool has_port = false;  // of the node
+  int device = 0;         // the link, where it was there before
 
   std::uint32_t address() const { return htonl((10U << 24) + (200U << 16) + 2 + number); }
   int link() const { return device != 0 ? device : static_cast<int>(kLinks + number); }

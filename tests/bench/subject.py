@@ -70,6 +70,14 @@ def chained(name):
     return {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": name, "prevResult": RESULT} | CHAINED[name]]}
 
 
+def routed():
+    """ptp with masquerading and a port: many of them, as no bridge limits their number."""
+    return {"cniVersion": "1.0.0", "name": "pods", "plugins": [
+        {"type": "ptp", "ipMasq": True, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.200.0.0/20"}]],
+                                                 "routes": [{"dst": "0.0.0.0/0"}]}},
+        {"type": "portmap", "capabilities": {"portMappings": True}}]}
+
+
 def network_of(*types):
     """Programs without a config."""
     return {"cniVersion": "1.0.0", "name": "-".join(types),
@@ -85,7 +93,7 @@ class Subject:
         networks = {f"chain{i}": chain(f"cni{i}", family, keys) for i in range(BRIDGES)}
         networks |= {name: alone(name, family) for name in ALONE}
         networks |= {name: chained(name) for name in CHAINED}
-        networks |= {"loopback": network_of("loopback"), "empty": network_of("bench_empty")}
+        networks |= {"loopback": network_of("loopback"), "empty": network_of("bench_empty"), "routed": routed()}
         self._start(networks, {})
 
     def _start(self, networks, environment):
@@ -169,7 +177,7 @@ class Subject:
 
 
 class Floor(Subject):
-    """The kernel's part of it alone: see floor.cc. mode is ifb or pod."""
+    """The kernel's part of it alone: see floor.cc. mode is ifb or pod; ports for the network "routed"."""
 
     FIRST = 1000  # the first bridge's number
 
@@ -188,7 +196,8 @@ class Floor(Subject):
             with open(f"{reservations}/{name}", "w", encoding="ascii") as file:
                 file.write("0")
         networks = {name: network_of(f"floor_{name}") for name in ALONE}
-        self._start(networks | {"chain": network_of(*FLOOR), "empty": network_of("bench_empty")},
+        self._start(networks | {"chain": network_of(*FLOOR), "empty": network_of("bench_empty"),
+                                "routed": network_of("floor_ptp", "floor_portmap")},
                     {"FLOOR_MODE": mode})
 
     def job(self, verb, pods, network="chain0", **options):

@@ -59,7 +59,9 @@ CONFIGS = {
     "ipvlan l3 with mtu": on_master("ipvlan", V4, mode="l3", mtu=1400),
 }
 MASTER = {"type": "vlan", "master": "eth1", "vlanId": 5, "mtu": 1400}
-CONFIGS |= {"vlan": MASTER | {"ipam": {"type": "host-local", "ranges": [V4], "routes": [{"dst": "10.9.0.0/16"}]}}}
+# The CHECK of the reference does not find a route without gw, nor one of its own.
+CONFIGS |= {"vlan": MASTER | {"ipam": {"type": "host-local", "ranges": [V4],
+                                       "routes": [{"dst": "10.9.0.0/16", "gw": "10.1.2.1"}]}}}
 WAYS = {"ours removes what the reference added": (REFERENCE, OURS),
         "the reference removes what ours added": (OURS, REFERENCE)}
 CASES = [(f"{way}: {name}, {version}, {'with' if prev else 'without'} prevResult",

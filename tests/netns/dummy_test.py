@@ -122,4 +122,4 @@ class Dummy(suite.NodeTest):
 if __name__ == "__main__":
     if os.path.isdir(OURS):
         guest.enter_unless(lambda: not lack("dummy"), "this kernel has no dummy links")
-    suite.main(needs=("ping",))
+    suite.main(needs=("ping",), sampled_in_guest=True)

@@ -310,4 +310,4 @@ class BadInput(IpvlanTest):
 if __name__ == "__main__":
     if os.path.isdir(OURS):
         guest.enter_unless(lambda: not lack("ipvlan"), "this kernel has no ipvlan")
-    suite.main(needs=("ping",))
+    suite.main(needs=("ping",), sampled_in_guest=True)

@@ -279,4 +279,4 @@ class Vlan(suite.NodeTest):
 if __name__ == "__main__":
     if os.path.isdir(OURS):
         guest.enter_unless(lambda: not lack("vlan"), "this kernel has no VLANs")
-    suite.main(needs=("ping",))
+    suite.main(needs=("ping",), sampled_in_guest=True)
