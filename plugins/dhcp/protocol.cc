@@ -29,13 +29,13 @@ enum TypeId : std::int64_t {
   kNothingType
 };
 
-std::string_view bytes_of(const Ip& ip) {
+std::string_view octets_of(const Ip& ip) {
   return {reinterpret_cast<const char*>(ip.data()), ip.size()};
 }
 
 std::string network(const Cidr& cidr) {
   const Ip mask = Ip::any(cidr.ip.family()).broadcast(0).masked(cidr.prefix);
-  return Struct().text(0, bytes_of(cidr.ip)).text(1, bytes_of(mask)).str();
+  return Struct().text(0, octets_of(cidr.ip)).text(1, octets_of(mask)).str();
 }
 
 std::string texts(const std::vector<std::string>& list) {
@@ -58,14 +58,14 @@ std::string result_body(const cni::Result& result) {
   for (const cni::Address& address : result.ips) {
     Struct ip;
     ip.encoded(0, network(address.cidr));
-    if (address.gateway) ip.text(1, bytes_of(*address.gateway));
+    if (address.gateway) ip.text(1, octets_of(*address.gateway));
     ips.push_back(ip.str());
   }
   std::vector<std::string> routes;
   for (const cni::Route& route : result.routes) {
     Struct one;
     one.encoded(0, network(route.dst));
-    if (route.gateway) one.text(1, bytes_of(*route.gateway));
+    if (route.gateway) one.text(1, octets_of(*route.gateway));
     if (route.priority != 0) one.integer(2, route.priority);
     if (route.scope) one.integer(3, *route.scope);
     routes.push_back(one.str());
