@@ -15,6 +15,7 @@ constexpr Source kNat[] = {Source::kNetworks, Source::kPools, Source::kFirewall}
 constexpr Source kPools[] = {Source::kPools};
 constexpr Source kHeld[] = {Source::kPools, Source::kCache};
 constexpr Source kMoved[] = {Source::kDevices, Source::kCache};
+constexpr Source kLeases[] = {Source::kLeases};
 constexpr Source kSubnets[] = {Source::kPools, Source::kRoutes};
 
 // In the order in which a person would ask.
@@ -40,6 +41,7 @@ constexpr Check kChecks[] = {
      kMoved},
     {"address pools", "enough addresses are free", check_pools, kPools},
     {"addresses", "every pod address has one pod and a lease", check_held, kHeld},
+    {"DHCP leases", "every lease of a DHCP server is renewed in time", check_leases, kLeases},
     {"subnets", "no two networks share addresses", check_subnets, kPools},
     {"routes", "no other route covers a subnet of a network", check_routes, kSubnets},
     {"forwarding", "the node forwards packets", check_forwarding, kCache},
