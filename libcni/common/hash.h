@@ -41,5 +41,7 @@ struct OwnerTag {
 /// Where host-device keeps what each device was on the node: JSON, one file per attachment, named
 /// by OwnerTag::prefix().
 inline constexpr const char* kDeviceStateDir = "/run/cni/host-device";
+/// Where the daemon of dhcp keeps its leases, in the same way.
+inline constexpr const char* kLeaseStateDir = "/run/cni/dhcp";
 
 }  // namespace cni

@@ -6,8 +6,8 @@
 #include "netlink/address_claim.h"
 #include "netlink/packet_socket.h"
 #include "plugins/dhcp/client.h"
-#include "plugins/dhcp/lease_state.h"
 #include "plugins/dhcp/pod.h"
+#include "plugins/dhcp/state.h"
 
 namespace dhcp {
 

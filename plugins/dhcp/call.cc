@@ -103,7 +103,7 @@ gob::Value Connection::call(const Call& call, Clock::duration limit) try {
       receive(end);
     }
   }
-  const std::string& error = parts[0]["Error"].text;
+  const std::string& error = parts[0].field("Error").text;
   if (!error.empty()) throw refusal(call, error);
   return std::move(parts[1]);
 } catch (const Error& e) {

@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -133,7 +134,7 @@ int list_leases(int argc, char** argv) {
   }
   const auto answer =
       call_daemon(socket_path, {.method = std::string(method::kLeases)}, std::chrono::seconds(10));
-  const auto leases = cni::try_parse_ordered_json(answer["Text"].text);
+  const auto leases = cni::try_parse_ordered_json(answer.field("Text").text);
   netlink::write_all(STDOUT_FILENO, as_json ? leases.dump(2) + "\n" : table_of(leases), "stdout");
   return 0;
 }

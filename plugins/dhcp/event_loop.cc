@@ -15,14 +15,13 @@ namespace dhcp {
 
 namespace {
 
-using netlink::Error;
 using netlink::Fd;
 
 Fd open_signals() {
   sigset_t set;
   ::sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
-  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) throw Error("block signals", errno);
+  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) throw netlink::Error("block signals", errno);
   return Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
@@ -49,7 +48,7 @@ EventLoop::EventLoop()
       // Also of the time in which the machine is suspended, which leases do not wait for.
       timer_(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)),
       signals_(open_signals()) {
-  if (!epoll_ || !timer_ || !signals_) throw Error("set up the event loop", errno);
+  if (!epoll_ || !timer_ || !signals_) throw netlink::Error("set up the event loop", errno);
   watch(timer_.get(), [this] {
     drain(timer_.get());
     armed_ = kNever;
@@ -77,7 +76,7 @@ void EventLoop::watch(int fd, Task task, bool for_writing) {
   const bool watched = ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0 ||
                        ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
   if (!watched) {
-    throw Error("watch a file descriptor", errno);
+    throw netlink::Error("watch a file descriptor", errno);
   }
   tasks_.insert_or_assign(fd, std::move(task));
 }
@@ -106,7 +105,7 @@ void EventLoop::arm() {
                      .tv_nsec = static_cast<long>(when.count() % 1000) * 1'000'000};
   }
   if (::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr) != 0) {
-    throw Error("set the timer", errno);
+    throw netlink::Error("set the timer", errno);
   }
   armed_ = next;
 }
@@ -127,7 +126,7 @@ void EventLoop::run(const std::function<void(const std::exception&)>& on_error) 
   while (!stopped_) {
     arm();
     const int count = ::epoll_wait(epoll_.get(), events, kMostEvents, -1);
-    if (count < 0 && errno != EINTR) throw Error("wait for events", errno);
+    if (count < 0 && errno != EINTR) throw netlink::Error("wait for events", errno);
     for (int i = 0; i < count && !stopped_; ++i) {
       const auto found = tasks_.find(events[i].data.fd);
       if (found != tasks_.end()) run_safely(found->second, on_error);

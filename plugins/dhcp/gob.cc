@@ -89,9 +89,9 @@ class Decoder::Cursor {
   std::string_view rest_;
 };
 
-const Value& Value::operator[](std::string_view field) const {
+const Value& Value::field(std::string_view name) const {
   static const Value kNone;
-  const auto found = fields.find(field);
+  const auto found = fields.find(name);
   return found == fields.end() ? kNone : found->second;
 }
 

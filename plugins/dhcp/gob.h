@@ -23,9 +23,8 @@ struct Value {
   std::map<std::string, Value, std::less<>> fields = {};
 
   /// A zero value where there is none.
-  const Value& operator[](std::string_view field) const;
-  bool has(std::string_view field) const { return fields.contains(field); }
-  std::int64_t integer() const { return static_cast<std::int64_t>(number); }
+  const Value& field(std::string_view name) const;
+  bool has(std::string_view name) const { return fields.contains(name); }
 };
 
 /// The messages of one direction of a connection.

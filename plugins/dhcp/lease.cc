@@ -18,7 +18,7 @@ constexpr Time kDefaultLease = std::chrono::hours(1);
 constexpr Time kLeastLease = std::chrono::seconds(2);  // less would be nothing but renewals
 constexpr unsigned kScopeLink = 253;
 
-const cni::Error refusal(const std::string& what) { return {cni::Code::kInternal, what}; }
+cni::Error refusal(const std::string& what) { return {cni::Code::kInternal, what}; }
 
 unsigned prefix_of(const Options& options) {
   const auto found = options.find(option::kSubnetMask);

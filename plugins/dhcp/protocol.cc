@@ -29,13 +29,13 @@ enum TypeId : std::int64_t {
   kNothingType
 };
 
-std::string_view bytes_of(const Ip& ip) {
+std::string_view octets_of(const Ip& ip) {
   return {reinterpret_cast<const char*>(ip.data()), ip.size()};
 }
 
 std::string network(const Cidr& cidr) {
   const Ip mask = Ip::any(cidr.ip.family()).broadcast(0).masked(cidr.prefix);
-  return Struct().text(0, bytes_of(cidr.ip)).text(1, bytes_of(mask)).str();
+  return Struct().text(0, octets_of(cidr.ip)).text(1, octets_of(mask)).str();
 }
 
 std::string texts(const std::vector<std::string>& list) {
@@ -58,14 +58,14 @@ std::string result_body(const cni::Result& result) {
   for (const cni::Address& address : result.ips) {
     Struct ip;
     ip.encoded(0, network(address.cidr));
-    if (address.gateway) ip.text(1, bytes_of(*address.gateway));
+    if (address.gateway) ip.text(1, octets_of(*address.gateway));
     ips.push_back(ip.str());
   }
   std::vector<std::string> routes;
   for (const cni::Route& route : result.routes) {
     Struct one;
     one.encoded(0, network(route.dst));
-    if (route.gateway) one.text(1, bytes_of(*route.gateway));
+    if (route.gateway) one.text(1, octets_of(*route.gateway));
     if (route.priority != 0) one.integer(2, route.priority);
     if (route.scope) one.integer(3, *route.scope);
     routes.push_back(one.str());
@@ -109,8 +109,8 @@ std::optional<Ip> ip_from(const Value& value) {
 }
 
 Cidr network_from(const Value& value) {
-  const auto ip = ip_from(value["IP"]);
-  std::string_view mask = value["Mask"].text;
+  const auto ip = ip_from(value.field("IP"));
+  std::string_view mask = value.field("Mask").text;
   if (!ip) fail("a network without address");
   if (mask.size() > ip->size()) mask.remove_prefix(mask.size() - ip->size());
   unsigned prefix = 0;
@@ -129,9 +129,9 @@ std::vector<std::string> texts_from(const Value& value) {
 }
 
 cni::Route route_from(const Value& value) {
-  cni::Route out{.dst = network_from(value["Dst"]), .gateway = ip_from(value["GW"])};
+  cni::Route out{.dst = network_from(value.field("Dst")), .gateway = ip_from(value.field("GW"))};
   const auto number = [&value](std::string_view field) {
-    return static_cast<unsigned>(value[field].number);
+    return static_cast<unsigned>(value.field(field).number);
   };
   out.mtu = number("MTU");
   out.advmss = number("AdvMSS");
@@ -167,14 +167,14 @@ std::string encode(const Call& call) {
 }
 
 Call call_from(const Value& header, const Value& body) {
-  return {.method = header["ServiceMethod"].text,
-          .sequence = header["Seq"].number,
-          .container_id = body["ContainerID"].text,
-          .netns = body["Netns"].text,
-          .ifname = body["IfName"].text,
-          .args = body["Args"].text,
-          .path = body["Path"].text,
-          .input = body["StdinData"].text};
+  return {.method = header.field("ServiceMethod").text,
+          .sequence = header.field("Seq").number,
+          .container_id = body.field("ContainerID").text,
+          .netns = body.field("Netns").text,
+          .ifname = body.field("IfName").text,
+          .args = body.field("Args").text,
+          .path = body.field("Path").text,
+          .input = body.field("StdinData").text};
 }
 
 std::string AnswerEncoder::header(const Call& call, std::string_view error) {
@@ -213,15 +213,16 @@ std::string AnswerEncoder::error(const Call& call, std::string_view error) {
 
 cni::Result result_from(const Value& body) {
   cni::Result out;
-  for (const Value& ip : body["IPs"].list) {
-    out.ips.push_back({.cidr = network_from(ip["Address"]), .gateway = ip_from(ip["Gateway"])});
+  for (const Value& ip : body.field("IPs").list) {
+    out.ips.push_back(
+        {.cidr = network_from(ip.field("Address")), .gateway = ip_from(ip.field("Gateway"))});
   }
-  for (const Value& route : body["Routes"].list) out.routes.push_back(route_from(route));
-  const Value& dns = body["DNS"];
-  out.dns = {.nameservers = texts_from(dns["Nameservers"]),
-             .domain = dns["Domain"].text,
-             .search = texts_from(dns["Search"]),
-             .options = texts_from(dns["Options"])};
+  for (const Value& route : body.field("Routes").list) out.routes.push_back(route_from(route));
+  const Value& dns = body.field("DNS");
+  out.dns = {.nameservers = texts_from(dns.field("Nameservers")),
+             .domain = dns.field("Domain").text,
+             .search = texts_from(dns.field("Search")),
+             .options = texts_from(dns.field("Options"))};
   return out;
 }
 

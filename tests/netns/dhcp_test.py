@@ -10,6 +10,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import dhcp, suite  # noqa: E402
+from support.cnitool import cnitool  # noqa: E402
 from support.plugin import cni, finish, finish_all, start  # noqa: E402
 from support.world import wait_for  # noqa: E402
 
@@ -257,6 +258,28 @@ class Dhcp(suite.NodeTest):
         self.assertEqual(result["ips"][0]["address"], "10.77.0.11/24")
         self.assertIn(("4", "10.77.0.10"), dhcp.packets(path, "dhcp.option.dhcp", "dhcp.option.requested_ip_address"))
         self.assertEqual(dhcp.malformed(path), "")
+
+    def test_doctor_knows_the_leases(self):
+        self.server()
+        daemon = self.daemon()
+        self.add(self.pod())
+
+        def said():
+            found = json.loads(cnitool("doctor", "--json").stdout)
+            return [(one["level"], one["what"]) for one in found["findings"] if "DHCP lease" in one["what"]]
+        self.assertEqual(said(), [("note", "1 DHCP leases of server 10.77.0.1")])
+        daemon.stop()
+        [file] = [f"{dhcp.STATES}/{name}" for name in os.listdir(dhcp.STATES)]
+        with open(file) as state:
+            text = json.load(state)
+        text["lease"] |= {"renew": 0, "rebind": 0}
+        for lease, level, words in ((text["lease"], "warning", "for 'eth0' of container 'pod1' in network 'net1' ends in"),
+                                    (None, "error", "no DHCP lease for 'eth0' of container 'pod1' in network 'net1'")):
+            with open(file, "w") as state:
+                json.dump(text | {"lease": lease}, state)
+            [(found, what)] = said()
+            self.assertEqual(found, level)
+            self.assertIn(words, what)
 
     def test_bad_configs_fail_with_the_place_of_the_key(self):
         self.daemon()

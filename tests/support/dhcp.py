@@ -242,7 +242,9 @@ def give_interfaces():
     for name in sorted(os.listdir("/run/netns")):
         pod = Pod.existing(name)
         if not pod.run("ip", "link", "show", "eth0", check=False):
-            veth(pod, f"d-{name}"[:15])
+            veth(pod, host := f"d-{name}"[:15])
+            pod.run("ip", "link", "set", "eth0", "up")
+            wait_for(lambda host=host: "state forwarding" in run("ip", "-d", "link", "show", host))
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ constexpr Source kPools[] = {Source::kPools};
 constexpr Source kHeld[] = {Source::kPools, Source::kCache};
 constexpr Source kMoved[] = {Source::kDevices, Source::kCache};
 constexpr Source kStates[] = {Source::kStates, Source::kCache};
+constexpr Source kLeases[] = {Source::kLeases};
 constexpr Source kSubnets[] = {Source::kPools, Source::kRoutes};
 
 // In the order in which a person would ask.
@@ -42,6 +43,7 @@ constexpr Check kChecks[] = {
     {"state files", "every state file of sbr, tuning and vrf has its pod", check_states, kStates},
     {"address pools", "enough addresses are free", check_pools, kPools},
     {"addresses", "every pod address has one pod and a lease", check_held, kHeld},
+    {"DHCP leases", "every lease of a DHCP server is renewed in time", check_leases, kLeases},
     {"subnets", "no two networks share addresses", check_subnets, kPools},
     {"routes", "no other route covers a subnet of a network", check_routes, kSubnets},
     {"forwarding", "the node forwards packets", check_forwarding, kCache},

@@ -48,6 +48,8 @@ Findings check_pools(const Node& node);
 Findings check_held(const Node& node);
 Findings check_subnets(const Node& node);
 Findings check_routes(const Node& node);
+// check_leases.cc
+Findings check_leases(const Node& node);
 // check_firewall.cc
 Findings check_forward_policy(const Node& node);
 Findings check_firewalld(const Node& node);

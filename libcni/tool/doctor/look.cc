@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -161,6 +162,43 @@ void look_at_states(Node& node) {
   }
 }
 
+// Those of this boot; times in them are milliseconds since then (CLOCK_BOOTTIME).
+std::optional<DhcpLease> lease_of(const nlohmann::json& doc, const Node& node) {
+  const cni::Reader root(doc);
+  if (root["bootID"].as_string() != node.sysctl("kernel/random/boot_id")) return std::nullopt;
+  DhcpLease out{.key = {root["network"].as_string(), root["containerID"].as_string(),
+                        root["ifname"].as_string()}};
+  const cni::Reader lease = root["lease"];
+  if (!lease.present()) return out;
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  const auto from_now = [&](const char* key) -> std::optional<std::int64_t> {
+    const cni::Reader time = lease[key];
+    if (!time.present()) return std::nullopt;
+    return time.as_int(0, std::numeric_limits<std::int64_t>::max()) / 1000 - now.tv_sec;
+  };
+  for (const auto& ip : lease["result"]["ips"].elements()) out.address = ip["address"].as_string();
+  out.server = lease["server"].as_string();
+  out.rebind = from_now("rebind");
+  out.expire = from_now("expire");
+  return out;
+}
+
+void look_at_leases(Node& node) {
+  const auto dir = cni::Dir::open(cni::kLeaseStateDir);
+  if (!dir) return;
+  for (const std::string& name : dir->names()) {
+    const auto file = dir->read(name);
+    if (!file) continue;
+    try {
+      auto lease = lease_of(cni::parse_json(file->content, name), node);
+      if (lease && tag_of(lease->key) == name) node.leases.push_back(*std::move(lease));
+    } catch (const cni::Error&) {
+      continue;  // the daemon passes it over, too
+    }
+  }
+}
+
 std::string nearest(const std::string& path) {
   fs::path at = path;
   std::error_code ignored;
@@ -262,6 +300,7 @@ Node look_at_node(const Settings& settings, const cni::Env& env) {
   read(node, Source::kPools, [&] { look_at_pools(node); });
   read(node, Source::kDevices, [&] { look_at_devices(node); });
   read(node, Source::kStates, [&] { look_at_states(node); });
+  read(node, Source::kLeases, [&] { look_at_leases(node); });
   look_at_places(node, settings.conf_dir);
   return node;
 }

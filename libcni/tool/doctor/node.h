@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <ctime>
 #include <functional>
 #include <map>
@@ -22,7 +23,17 @@ namespace tool::doctor {
 using cni::cat;
 
 /// Where a Node comes from. What could not be read of it is in Node::unseen.
-enum class Source { kNetworks, kStatus, kCache, kRoutes, kFirewall, kPools, kDevices, kStates };
+enum class Source {
+  kNetworks,
+  kStatus,
+  kCache,
+  kRoutes,
+  kFirewall,
+  kPools,
+  kDevices,
+  kStates,
+  kLeases
+};
 
 /// The executable of a plugin in CNI_PATH.
 struct PluginFile {
@@ -81,6 +92,14 @@ struct StateFile {
   std::string netns;
 };
 
+/// A lease of the daemon of dhcp, as its file says. Times are seconds from now; absent: never.
+struct DhcpLease {
+  cni::AttachmentKey key;
+  std::string address;  ///< empty: it was lost
+  std::string server;
+  std::optional<std::int64_t> rebind, expire;
+};
+
 /// All that the checks look at, read once.
 struct Node {
   std::map<Source, std::string> unseen;  ///< and why
@@ -103,6 +122,7 @@ struct Node {
   std::vector<Pool> pools;
   std::vector<MovedDevice> devices;
   std::vector<StateFile> states;
+  std::vector<DhcpLease> leases;
   std::vector<FileSystem> file_systems;
   /// A kernel setting; nothing where there is none of that name.
   std::function<std::optional<std::string>(const std::string& key)> sysctl;

@@ -1,4 +1,4 @@
-#include "plugins/dhcp/lease_state.h"
+#include "plugins/dhcp/state.h"
 
 #include <doctest/doctest.h>
 

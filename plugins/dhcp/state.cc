@@ -1,4 +1,4 @@
-#include "plugins/dhcp/lease_state.h"
+#include "plugins/dhcp/state.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>
