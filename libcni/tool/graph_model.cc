@@ -242,22 +242,14 @@ std::vector<Uplink> uplinks_of(const KernelState& kernel) {
 }
 
 ordered_json json_of(const GraphPod& pod) {
-  return {{"network", pod.network},
-          {"containerID", pod.container_id},
-          {"ifname", pod.ifname},
-          {"netns", pod.netns},
-          {"state", pod.state},
-          {"mac", pod.mac},
-          {"hostEnd", pod.host_end},
-          {"bridge", pod.bridge},
-          {"type", pod.type},
-          {"master", pod.master},
-          {"portOf", pod.port_of},
-          {"vrf", pod.vrf},
-          {"addresses", pod.addresses},
-          {"hostPorts", pod.host_ports},
-          {"limits", pod.limits},
-          {"masqueraded", pod.masqueraded},
+  return {{"network", pod.network},     {"containerID", pod.container_id},
+          {"ifname", pod.ifname},       {"netns", pod.netns},
+          {"state", pod.state},         {"mac", pod.mac},
+          {"hostEnd", pod.host_end},    {"bridge", pod.bridge},
+          {"type", pod.type},           {"master", pod.master},
+          {"portOf", pod.port_of},      {"vrf", pod.vrf},
+          {"addresses", pod.addresses}, {"hostPorts", pod.host_ports},
+          {"limits", pod.limits},       {"masqueraded", pod.masqueraded},
           {"policy", pod.policy}};
 }
 
