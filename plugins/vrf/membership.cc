@@ -4,6 +4,7 @@
 
 #include "libcni/common/error.h"
 #include "libcni/plugin/privileges.h"
+#include "netlink/route/stored_route.h"
 #include "plugins/common/interface.h"
 #include "plugins/common/route_tables.h"
 #include "plugins/vrf/move.h"
@@ -87,6 +88,23 @@ bool is_of_pod(Pod& pod, const StateDir& states, const Link& vrf, const Link& li
            return state && state->vrf == vrf.name && state->keeps_vrf &&
                   state->owner.is_in(pod.socket.cookie());
          });
+}
+
+// What the interface takes into the VRF; the state gets what it was like. An earlier call that was
+// killed saw it first.
+Baggage pack(Pod& pod, const Link& link, const std::optional<State>& earlier, State& state) {
+  Baggage out = baggage_of(pod.socket, link);
+  state.ipv6 = earlier && earlier->ipv6 ? earlier->ipv6 : out.ipv6;
+  if (earlier) state.routes = earlier->routes;
+  if (link.master != 0) return out;
+  for (const netlink::RouteCopy& one : out.routes) {
+    std::string text = netlink::stored(one);
+    const auto end = state.routes.end();
+    if (std::find(state.routes.begin(), end, text) == end) state.routes.push_back(std::move(text));
+  }
+  Baggage before = baggage_of(state);
+  before.addresses = std::move(out.addresses);
+  return before;
 }
 
 void remove_if_empty(RouteSocket& pod, const Link& vrf) {
@@ -184,17 +202,21 @@ void join(Pod& pod, const Conf& conf, cni::Undo& undo) {
   require_free(pod.socket, link, vrf);
   const auto earlier = earlier_state(pod, states);
   const bool is_repeated = earlier && vrf && earlier->vrf == vrf->name;
-  const State state{
-      .owner = plugins::state_owner(pod.request, pod.socket),
-      .vrf = conf.name,
-      .table = vrf ? table_of(*vrf) : choose_table(pod, conf),
-      .index = link.index,
-      .keeps_vrf = is_repeated ? earlier->keeps_vrf : vrf && is_of_pod(pod, states, *vrf, link)};
+  State state{.owner = plugins::state_owner(pod.request, pod.socket),
+              .vrf = conf.name,
+              .table = vrf ? table_of(*vrf) : choose_table(pod, conf),
+              .index = link.index};
+  state.keeps_vrf = is_repeated ? earlier->keeps_vrf : vrf && is_of_pod(pod, states, *vrf, link);
+  const Baggage baggage = pack(pod, link, earlier, state);
   plugins::put_state(states, earlier, state, undo);
   if (!vrf) vrf = create_vrf(pod, state, undo);
   if (!vrf->up) pod.socket.send(netlink::set_link(*vrf, {.up = true}));
-  if (link.master == vrf->index) return;
-  move({pod.socket, pod.ns, link}, Domain{}, {vrf->index, state.table}, undo);
+  const Domain domain{vrf->index, state.table};
+  if (link.master == vrf->index) {
+    complete({pod.socket, pod.ns, link}, domain, baggage_of(state));  // a killed call
+  } else {
+    enter({pod.socket, pod.ns, link}, domain, baggage, undo);
+  }
 }
 
 void check_membership(Pod& pod, const Conf& conf) {
@@ -239,8 +261,9 @@ void leave(const NetNs& ns, RouteSocket& pod, const State& state) {
   const auto link = find_interface(pod, state);
   auto vrf = link && link->master != 0 ? pod.find(link->master) : std::nullopt;
   if (vrf && is_vrf_of(*vrf, state)) {
-    release({pod, ns, *link}, {vrf->index, table_of(*vrf)});
+    release({pod, ns, *link}, {vrf->index, state.table}, baggage_of(state));
   } else {
+    if (link && link->master == 0) restore({pod, ns, *link}, baggage_of(state));
     vrf = pod.find(state.vrf);
   }
   if (vrf && is_vrf_of(*vrf, state) && !state.keeps_vrf) remove_if_empty(pod, *vrf);
@@ -250,7 +273,7 @@ void leave(const NetNs& ns, RouteSocket& pod, const std::string& ifname, const s
   const auto vrf = pod.find(name);
   const auto link = pod.find(ifname);
   if (!vrf || !link || table_of(*vrf) == 0 || link->master != vrf->index) return;
-  release({pod, ns, *link}, {vrf->index, table_of(*vrf)});
+  release({pod, ns, *link}, {vrf->index, table_of(*vrf)}, {});
   remove_if_empty(pod, *vrf);
 }
 

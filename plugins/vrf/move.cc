@@ -1,8 +1,10 @@
 #include "plugins/vrf/move.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "libcni/common/phase.h"
+#include "netlink/route/stored_route.h"
 #include "netlink/sysctl.h"
 #include "plugins/common/route_tables.h"
 #include "plugins/common/veth_pair.h"
@@ -27,34 +29,55 @@ bool is_learned(const netlink::LinkRoute& route) {
   return route.protocol == kRedirect || route.protocol == kRouterAdvertisement;
 }
 
+std::optional<Ipv6State> settings_of(const Link& link) {
+  if (!link.ipv6) return std::nullopt;
+  return Ipv6State{.keep_addr_on_down = link.ipv6->keep_addr_on_down,
+                   .accept_dad = link.ipv6->accept_dad};
+}
+
 // Settings of IPv6 while an interface is moved: the kernel keeps its addresses, and does not look
 // for duplicates again on the segment where it found none. Where they cannot be written, addresses
 // are added again, and looked for.
-class Meanwhile {
+class Settings {
  public:
-  explicit Meanwhile(const PodInterface& interface) : interface_(interface) {
-    if (interface.link.ipv6) set(1, 0);
+  Settings(const PodInterface& interface, const std::optional<Ipv6State>& before)
+      : interface_(interface), now_(settings_of(interface.link)), before_(before) {}
+  Settings(const Settings&) = delete;
+  Settings& operator=(const Settings&) = delete;
+  ~Settings() {
+    cni::noting_failure("restore settings", [this] { restore(); });
   }
-  Meanwhile(const Meanwhile&) = delete;
-  Meanwhile& operator=(const Meanwhile&) = delete;
-  ~Meanwhile() {
-    const auto& before = interface_.link.ipv6;
-    if (before) set(before->keep_addr_on_down, before->accept_dad);
+
+  void change() {
+    if (!now_) return;
+    for (const auto& [key, now, wanted] : {Row("keep_addr_on_down", now_->keep_addr_on_down, 1),
+                                           Row("accept_dad", now_->accept_dad, 0)}) {
+      if (now == wanted) continue;
+      const NetNs::Entered entered(interface_.ns);
+      if (netlink::try_sysctl(path_of(key), std::to_string(wanted))) now = wanted;
+    }
+  }
+
+  // \throws netlink::Error.
+  void restore() {
+    if (!now_ || !before_) return;
+    for (const auto& [key, now, wanted] :
+         {Row("keep_addr_on_down", now_->keep_addr_on_down, before_->keep_addr_on_down),
+          Row("accept_dad", now_->accept_dad, before_->accept_dad)}) {
+      if (now == wanted) continue;
+      const NetNs::Entered entered(interface_.ns);
+      netlink::write_sysctl(path_of(key), std::to_string(wanted));
+      now = wanted;
+    }
   }
 
  private:
-  void set(int keep_addr_on_down, int accept_dad) const {
-    const auto& before = *interface_.link.ipv6;
-    const NetNs::Entered entered(interface_.ns);
-    const std::string dir = cat("net/ipv6/conf/", interface_.link.name, "/");
-    if (before.keep_addr_on_down != 1) {
-      netlink::try_write_sysctl(dir + "keep_addr_on_down", std::to_string(keep_addr_on_down));
-    }
-    if (before.accept_dad != 0) {
-      netlink::try_write_sysctl(dir + "accept_dad", std::to_string(accept_dad));
-    }
+  using Row = std::tuple<const char*, int&, int>;
+  std::string path_of(const char* key) const {
+    return cat("net/ipv6/conf/", interface_.link.name, "/", key);
   }
   const PodInterface& interface_;
+  std::optional<Ipv6State> now_, before_;
 };
 
 void set_master(const PodInterface& interface, int master) {
@@ -69,14 +92,18 @@ void add_addresses(const PodInterface& interface, const Baggage& baggage) {
   interface.pod.send(std::move(requests));
 }
 
-void add_routes(const PodInterface& interface, const Baggage& baggage, std::uint32_t from,
-                std::uint32_t to) {
+void add_between(const PodInterface& interface, const std::vector<RouteCopy>& routes,
+                 std::uint32_t from, std::uint32_t to) {
   std::vector<netlink::RouteRequest> requests;
-  for (const RouteCopy& one : baggage.routes) {
+  for (const RouteCopy& one : routes) {
     const std::uint32_t table = one.route.table;
     requests.push_back(netlink::add(one, table == from ? to : table));
   }
   interface.pod.send(std::move(requests));
+}
+
+void put_back(const PodInterface& interface, const Baggage& before) {
+  add_between(interface, before.routes, plugins::kMainTable, plugins::kMainTable);
 }
 
 // Those that could not be used before are not waited for.
@@ -92,14 +119,15 @@ void wait_for_carrier(const PodInterface& interface) {
   plugins::wait_until_up(interface.pod, interface.link);
 }
 
-void carry(const PodInterface& interface, const Baggage& baggage, const Domain& from,
-           const Domain& to) {
-  const Meanwhile meanwhile(interface);
+void carry(const PodInterface& interface, const Baggage& baggage, const Domain& to) {
+  Settings settings(interface, baggage.ipv6);
+  settings.change();
   set_master(interface, to.master);
   add_addresses(interface, baggage);
   wait_for_carrier(interface);
   wait_for_addresses(interface, baggage);
-  add_routes(interface, baggage, from.table, to.table);
+  add_between(interface, baggage.routes, plugins::kMainTable, to.table);
+  settings.restore();
 }
 
 // Undo step of ADD.
@@ -107,10 +135,9 @@ struct MoveBack {
   NetNs ns;
   Link link;
   Baggage baggage;
-  Domain domain;
   void operator()() const {
     RouteSocket pod(ns);
-    carry({pod, ns, link}, baggage, domain, domain);
+    carry({pod, ns, link}, baggage, Domain{});
   }
   std::string describe() const { return cat("move '", link.name, "' back"); }
 };
@@ -119,7 +146,8 @@ struct MoveBack {
 
 Baggage baggage_of(RouteSocket& pod, const Link& link) {
   Baggage out{.addresses = pod.addresses(link, netlink::Family::kIpv6),
-              .routes = plugins::all_routes(pod)};
+              .routes = plugins::all_routes(pod),
+              .ipv6 = settings_of(link)};
   std::erase_if(out.routes, [&](const RouteCopy& one) {
     return is_learned(one.route) || !plugins::leads_by(one.route, link);
   });
@@ -127,16 +155,26 @@ Baggage baggage_of(RouteSocket& pod, const Link& link) {
   return out;
 }
 
-void move(const PodInterface& interface, const Domain& from, const Domain& to, cni::Undo& undo) {
-  const cni::Phase phase("move");
-  const Baggage baggage = baggage_of(interface.pod, interface.link);
-  undo.add(MoveBack{interface.ns, interface.link, baggage, from});
-  carry(interface, baggage, from, to);
+Baggage baggage_of(const State& state) {
+  Baggage out{.ipv6 = state.ipv6};
+  for (const std::string& text : state.routes) {
+    if (auto route = netlink::route_from_stored(text)) out.routes.push_back(*std::move(route));
+  }
+  plugins::gateways_last(out.routes);
+  return out;
 }
 
-void release(const PodInterface& interface, const Domain& from) {
+void enter(const PodInterface& interface, const Domain& vrf, const Baggage& baggage,
+           cni::Undo& undo) {
+  const cni::Phase phase("move");
+  undo.add(MoveBack{interface.ns, interface.link, baggage});
+  carry(interface, baggage, vrf);
+}
+
+void release(const PodInterface& interface, const Domain& vrf, const Baggage& before) {
   const Baggage baggage = baggage_of(interface.pod, interface.link);
-  const Meanwhile meanwhile(interface);
+  Settings settings(interface, before.ipv6 ? before.ipv6 : baggage.ipv6);
+  settings.change();
   set_master(interface, 0);
   const std::string what = cat("release '", interface.link.name, "'");
   cni::noting_failure(what, [&] { add_addresses(interface, baggage); });
@@ -145,7 +183,21 @@ void release(const PodInterface& interface, const Domain& from) {
   } catch (const cni::Error& e) {
     cni::note(cat(what, ": ", e.what()));
   }
-  cni::noting_failure(what, [&] { add_routes(interface, baggage, from.table, Domain{}.table); });
+  cni::noting_failure(
+      what, [&] { add_between(interface, baggage.routes, vrf.table, plugins::kMainTable); });
+  cni::noting_failure(what, [&] { put_back(interface, before); });
+  settings.restore();
+}
+
+void complete(const PodInterface& interface, const Domain& domain, const Baggage& before) {
+  add_between(interface, before.routes, plugins::kMainTable, domain.table);
+  Settings(interface, before.ipv6).restore();
+}
+
+void restore(const PodInterface& interface, const Baggage& before) {
+  cni::noting_failure(cat("restore '", interface.link.name, "'"),
+                      [&] { put_back(interface, before); });
+  Settings(interface, before.ipv6).restore();
 }
 
 }  // namespace vrf

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "libcni/common/undo.h"
 #include "plugins/common/interface.h"
+#include "plugins/vrf/state.h"
 
 /// An interface gets another master or none: the kernel sets it down and up again (cycle_netdev()
 /// in drivers/net/vrf.c), by which it loses all routes, and IPv6 addresses that are not permanent
@@ -13,11 +15,14 @@ namespace vrf {
 
 /// What an interface would lose.
 struct Baggage {
-  std::vector<netlink::LinkAddress> addresses;  ///< of IPv6
-  std::vector<netlink::RouteCopy> routes;       ///< of all tables, those via a gateway last
+  std::vector<netlink::LinkAddress> addresses = {};  ///< of IPv6
+  std::vector<netlink::RouteCopy> routes = {};       ///< of all tables, those via a gateway last
+  std::optional<Ipv6State> ipv6 = {};                ///< nothing where the link has no IPv6
 };
 /// Without what the kernel learns again from routers.
 Baggage baggage_of(netlink::RouteSocket& pod, const netlink::Link& link);
+/// Routes and settings as a state has them, from before the interface entered.
+Baggage baggage_of(const State& state);
 
 /// The link whose members have their routes in a table: a VRF, or none and the main table.
 struct Domain {
@@ -25,14 +30,23 @@ struct Domain {
   std::uint32_t table = 254;
 };
 
-/// Moves the interface with its addresses, and its routes from one table to the other; those of
-/// other tables stay there. Registers the way back. Waits until the interface carries packets and
-/// its addresses can be used, if so they were. \throws netlink::Error; cni::Error.
-void move(const plugins::PodInterface& interface, const Domain& from, const Domain& to,
-          cni::Undo& undo);
+/// Moves the interface from no VRF into one with what it has: its addresses, and its routes from
+/// the main table to the VRF's; those of other tables stay there. Registers the way back. Waits
+/// until the interface carries packets and its addresses can be used, if so they were.
+/// \throws netlink::Error; cni::Error.
+void enter(const plugins::PodInterface& interface, const Domain& vrf, const Baggage& baggage,
+           cni::Undo& undo);
 
-/// The same for DEL: neither waits nor fails once the interface has left; what could not be carried
-/// over is noted. \throws netlink::Error.
-void release(const plugins::PodInterface& interface, const Domain& from);
+/// The reverse, for DEL, with what it has and had before. Addresses and routes that could not be
+/// carried over are noted. \throws netlink::Error.
+void release(const plugins::PodInterface& interface, const Domain& vrf, const Baggage& before);
+
+/// What a call that was killed left undone, of an interface that is where it was to go: its routes
+/// are added, those that exist stay; settings are as they were. \throws netlink::Error.
+void complete(const plugins::PodInterface& interface, const Domain& domain, const Baggage& before);
+
+/// The same for DEL, of an interface in no VRF: routes that cannot be added are noted.
+/// \throws netlink::Error.
+void restore(const plugins::PodInterface& interface, const Baggage& before);
 
 }  // namespace vrf

@@ -20,6 +20,10 @@ std::string State::text() const {
   out["table"] = table;
   out["index"] = index;
   out["keepsVRF"] = keeps_vrf;
+  out["routes"] = routes;
+  if (ipv6) {
+    out["ipv6"] = {{"keepAddrOnDown", ipv6->keep_addr_on_down}, {"acceptDad", ipv6->accept_dad}};
+  }
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -27,10 +31,17 @@ std::optional<State> State::from(const std::string& text) try {
   const json doc = cni::parse_json(text, "it");
   const cni::Reader root(doc);
   State out{.owner = plugins::owner_from(root), .vrf = root["vrf"].as_string()};
-  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
-  out.table = static_cast<std::uint32_t>(root["table"].as_int(1, kMost));
-  out.index = static_cast<int>(root["index"].as_int(1, std::numeric_limits<int>::max()));
+  constexpr std::int64_t kMostTable = std::numeric_limits<std::uint32_t>::max();
+  constexpr std::int64_t kLeast = std::numeric_limits<int>::min();
+  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+  out.table = static_cast<std::uint32_t>(root["table"].as_int(1, kMostTable));
+  out.index = static_cast<int>(root["index"].as_int(1, kMost));
   out.keeps_vrf = root["keepsVRF"].as_bool();
+  out.routes = root["routes"].as_strings();
+  if (const cni::Reader ipv6 = root["ipv6"]; ipv6.present()) {
+    out.ipv6 = {.keep_addr_on_down = static_cast<int>(ipv6["keepAddrOnDown"].as_int(kLeast, kMost)),
+                .accept_dad = static_cast<int>(ipv6["acceptDad"].as_int(kLeast, kMost))};
+  }
   return out;
 } catch (const cni::Error&) {
   return std::nullopt;

@@ -543,6 +543,26 @@ class Vrf(suite.NodeTest):
             self.assert_untouched(pod, before)
         self.assertGreater(failures, 2)
 
+    @suite.cases([("repeated", "ADD"), ("undone", "DEL")])
+    def killed_ADD_is(self, verb):
+        pod = self.pod()
+        result = self.attach(pod, "net1", dad=True)
+        before = pod_snapshot(pod)
+        self.assert_ok(self.call("ADD", config(), pod, result))
+        wanted = pod_snapshot(pod)
+        self.assert_ok(self.call("DEL", config(), pod))
+        killed = 0
+        for when in range(11, 22):
+            outcome = self.call("ADD", config(), pod, result, wrap=[
+                "strace", "-qq", "-o", "/dev/null", "-e", f"inject=sendmsg:signal=KILL:when={when}"])
+            killed += not outcome.ok
+            self.assert_ok(self.call(verb, config(), pod, result))
+            self.assert_same(wanted if verb == "ADD" else before, pod_snapshot(pod),  # another VRF of the name
+                             ignore=lambda place: l3mdev(place) or place == "link/blue", what=f"call {when}:")
+            self.assert_ok(self.call("DEL", config(), pod))
+            self.assert_untouched(pod, before)
+        self.assertGreater(killed, 4)
+
     @suite.cases([("ours removes what the reference added", (REFERENCE, OURS)),
                   ("the reference removes what ours added", (OURS, REFERENCE))])
     def mixed(self, row):

@@ -16,6 +16,8 @@ const State kState{.owner = {.network = "net",
                    .vrf = "blue",
                    .table = 4294967295,
                    .index = 7,
+                   .routes = {"0200"},
+                   .ipv6 = vrf::Ipv6State{.keep_addr_on_down = -1, .accept_dad = 2},
                    .keeps_vrf = true};
 
 }  // namespace
@@ -26,7 +28,7 @@ TEST_CASE("a torn file is none") {
   for (const char* text : {"", "{", "[]", "{}", R"({"network": "n", "containerID": "c"})"}) {
     CHECK_FALSE_MESSAGE(State::from(text).has_value(), text);
   }
-  for (const char* key : {"vrf", "table", "index", "keepsVRF", "netnsCookie"}) {
+  for (const char* key : {"vrf", "table", "index", "keepsVRF", "routes", "ipv6", "netnsCookie"}) {
     auto doc = nlohmann::json::parse(kState.text());
     doc[key] = nlohmann::json::array({-1});
     CHECK_FALSE_MESSAGE(State::from(doc.dump()).has_value(), key);
