@@ -193,8 +193,7 @@ class Traffic(FirewallTest):
             run("firewall-cmd", "--permanent", "--zone=trusted", f"--add-interface=br{number}")
         self.firewalld.reload()
         one, near, far = self.attach(1, "isolated"), self.attach(1, "isolated"), self.attach(2, "same-bridge")
-        for bridge_netfilter in ("ip", "ip6"):
-            run("sysctl", "-qw", f"net.bridge.bridge-nf-call-{bridge_netfilter}tables=0")
+        self.set_bridge_netfilter(False)
         self.assertTrue(wait_for(lambda: all(self.outside_answers(one.pod)), 20))
         targets = [(other.address[family], 5000) for other in (near, far) for family in (4, 6)]
         knocking = Forked(knock, one.pod.path, targets)

@@ -173,8 +173,7 @@ class Policies(FirewallTest):
     def no_policy_is_open_meanwhile(self, case):
         row, other = case
         self.use(row)
-        for family in ("ip", "ip6"):
-            run("sysctl", "-qw", f"net.bridge.bridge-nf-call-{family}tables=0")
+        self.set_bridge_netfilter(False)
         one, near, far = self.attach(1, "isolated"), self.attach(1, "isolated"), self.attach(2, "same-bridge")
         targets = [(pod.address[family], 5000) for pod in (near, far) for family in (4, 6)]
         knocking = Forked(knock, one.pod.path, targets)

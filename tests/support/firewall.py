@@ -60,6 +60,15 @@ class FirewallTest(suite.NodeTest):
         if variant and (reason := hostport.select_iptables(variant)):
             self.skipTest(reason)
 
+    def set_bridge_netfilter(self, on):
+        """Whether iptables and the forward hook see frames between ports of a bridge."""
+        if not os.path.isdir("/proc/sys/net/bridge"):  # the module br_netfilter is not loaded
+            if on:
+                self.skipTest("this kernel has no bridge netfilter: modprobe br_netfilter")
+            return
+        for family in ("ip", "ip6"):
+            run("sysctl", "-qw", f"net.bridge.bridge-nf-call-{family}tables={int(on)}")
+
     def attach(self, number, policy="open", name=None, pod=None, ports=(), before=None, **more):
         """A pod in network number, with the plugin firewall."""
         conf = {"type": "firewall", "backend": self.backend, "ingressPolicy": policy, **more}
