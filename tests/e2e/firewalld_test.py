@@ -9,7 +9,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.cnitool import cnitool, use  # noqa: E402
-from support.firewall import FirewallTest, addresses, bridge, result_of  # noqa: E402
+from support.firewall import OVER, FirewallTest, addresses, bridge, knock, listen, result_of  # noqa: E402
 from support.firewalld import Firewalld  # noqa: E402
 from support.forked import Forked  # noqa: E402
 from support.hostport import OUTSIDE, Probe, Server, Site, ask  # noqa: E402
@@ -18,40 +18,7 @@ from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import CLONE_NEWNET, run, setns, wait_for  # noqa: E402
 
 RELOADS = max(100 // int(os.environ.get("PATCHBAY_SWEEP_STEP", "1")), 10)
-OVER = "/run/over"
 BOTH = ["10.1.2.2/32", "fd00:1:2::2/128"]
-
-
-def knock(pod, targets):
-    """Sends a datagram to each (address, port) a thousand times a second; says how many."""
-    setns(pod, CLONE_NEWNET)
-    sent = 0
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as v4, socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as v6:
-        while not os.path.exists(OVER):
-            for address, port in targets:
-                try:
-                    (v6 if ":" in address else v4).sendto(b"?", (address, port))
-                    sent += 1
-                except OSError:
-                    pass  # the last one was refused
-            time.sleep(0.001)
-    return {"sent": sent, "wrong": []}
-
-
-def listen(pod, port):
-    """Counts the datagrams that arrive at a pod."""
-    setns(pod, CLONE_NEWNET)
-    heard = 0
-    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as one:
-        one.bind(("::", port))
-        one.settimeout(0.2)
-        while not os.path.exists(OVER):
-            try:
-                one.recv(10)
-                heard += 1
-            except OSError:
-                pass
-    return {"heard": heard, "wrong": []}
 
 
 def connect(pod, address, port):
@@ -226,8 +193,7 @@ class Traffic(FirewallTest):
             run("firewall-cmd", "--permanent", "--zone=trusted", f"--add-interface=br{number}")
         self.firewalld.reload()
         one, near, far = self.attach(1, "isolated"), self.attach(1, "isolated"), self.attach(2, "same-bridge")
-        for bridge_netfilter in ("ip", "ip6"):
-            run("sysctl", "-qw", f"net.bridge.bridge-nf-call-{bridge_netfilter}tables=0")
+        self.set_bridge_netfilter(False)
         self.assertTrue(wait_for(lambda: all(self.outside_answers(one.pod)), 20))
         targets = [(other.address[family], 5000) for other in (near, far) for family in (4, 6)]
         knocking = Forked(knock, one.pod.path, targets)

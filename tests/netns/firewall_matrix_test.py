@@ -15,7 +15,6 @@ from support.faults import figures  # noqa: E402
 from support.firewall import BACKENDS, Attached, FirewallTest, bridge  # noqa: E402
 from support.hostport import NODE, Probe, Server, Site, ask, mapping  # noqa: E402
 from support.plugin import OURS, REFERENCE, has_reference  # noqa: E402
-from support.world import run  # noqa: E402
 
 TABLE = next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--table=")), None)
 POLICIES = ("open", "same-bridge", "isolated")
@@ -99,8 +98,7 @@ class Matrix(FirewallTest):
     def cells(self, backend, bridge_netfilter, reference=False, known=()):
         self.use(backend)
         rig = Rig(self, backend[0], reference)
-        for family in ("ip", "ip6"):
-            run("sysctl", "-qw", f"net.bridge.bridge-nf-call-{family}tables={int(bridge_netfilter)}")
+        self.set_bridge_netfilter(bridge_netfilter)
         return rig.cells(known)
 
     @suite.cases([(f"{name}, bridge netfilter {'on' if on else 'off'}", (name, row, on))

@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import damage, hostport, suite  # noqa: E402
 from support.cnitool import cnitool, use  # noqa: E402
 from support.faults import figures  # noqa: E402
+from support.firewall import BACKENDS as FIREWALLS, FirewallTest, knock, listen  # noqa: E402
 from support.forked import Forked  # noqa: E402
 from support.hostport import NODE, OUTSIDE, Server, Site  # noqa: E402
 from support.portmap import BACKENDS  # noqa: E402
@@ -161,6 +162,28 @@ class Reloaded(suite.NodeTest):
         repaired = cnitool("repair")
         self.assertEqual(repaired.status, 0, str(repaired))
         self.assertTrue(wait_for(self.works, 40))
+
+
+@suite.spread
+class Policies(FirewallTest):
+    """Two pods of an isolated network, and one of another network with a policy."""
+
+    @suite.cases([(f"{name}, beside {other.__name__.replace('_', ' ')}", (row, other))
+                  for name, row in FIREWALLS for other in (of_nftables, of_iptables, in_shared_tables)])
+    def no_policy_is_open_meanwhile(self, case):
+        row, other = case
+        self.use(row)
+        self.set_bridge_netfilter(False)
+        one, near, far = self.attach(1, "isolated"), self.attach(1, "isolated"), self.attach(2, "same-bridge")
+        targets = [(pod.address[family], 5000) for pod in (near, far) for family in (4, 6)]
+        knocking = Forked(knock, one.pod.path, targets)
+        hearing = [Forked(listen, pod.pod.path, 5000) for pod in (near, far)]
+        for _ in range(RELOADS):
+            other()
+            time.sleep(0.01)
+        open(OVER, "w", encoding="ascii").close()
+        self.assertGreater(knocking.result()["sent"], 10 * RELOADS)
+        self.assertEqual([pod.result() for pod in hearing], [{"heard": 0, "wrong": []}] * 2)
 
 
 def tell_all():

@@ -1,17 +1,22 @@
 """Networks with the plugin firewall, and what its backends have, read with their own tools."""
 
 import json
+import os
+import socket
+import time
 
 from support import hostport, suite
 from support.chain import Network
 from support.plugin import OURS, cni
-from support.world import run
+from support.world import CLONE_NEWNET, run, setns
 
 #: Name, backend, variant of iptables.
 BACKENDS = [("nftables", ("nftables", None)), ("iptables-nft", ("iptables", "nft")),
             ("iptables-legacy", ("iptables", "legacy"))]
 TABLE = "patchbay_firewall"
 CLAIMS = "/run/cni/firewall"
+#: Where this file is, knock() and listen() end.
+OVER = "/run/over"
 
 
 def bridge(number, **more):
@@ -54,6 +59,15 @@ class FirewallTest(suite.NodeTest):
         self.backend, variant = backend
         if variant and (reason := hostport.select_iptables(variant)):
             self.skipTest(reason)
+
+    def set_bridge_netfilter(self, on):
+        """Whether iptables and the forward hook see frames between ports of a bridge."""
+        if not os.path.isdir("/proc/sys/net/bridge"):  # the module br_netfilter is not loaded
+            if on:
+                self.skipTest("this kernel has no bridge netfilter: modprobe br_netfilter")
+            return
+        for family in ("ip", "ip6"):
+            run("sysctl", "-qw", f"net.bridge.bridge-nf-call-{family}tables={int(on)}")
 
     def attach(self, number, policy="open", name=None, pod=None, ports=(), before=None, **more):
         """A pod in network number, with the plugin firewall."""
@@ -116,3 +130,35 @@ def addresses():
         if words[2] == "-s":
             found.add(words[3].split("/")[0])
     return sorted(found)
+
+
+def knock(pod, targets):
+    """Sends a datagram to each (address, port) a thousand times a second; says how many."""
+    setns(pod, CLONE_NEWNET)
+    sent = 0
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as v4, socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as v6:
+        while not os.path.exists(OVER):
+            for address, port in targets:
+                try:
+                    (v6 if ":" in address else v4).sendto(b"?", (address, port))
+                    sent += 1
+                except OSError:
+                    pass  # the last one was refused
+            time.sleep(0.001)
+    return {"sent": sent, "wrong": []}
+
+
+def listen(pod, port):
+    """Counts the datagrams that arrive at a pod."""
+    setns(pod, CLONE_NEWNET)
+    heard = 0
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as one:
+        one.bind(("::", port))
+        one.settimeout(0.2)
+        while not os.path.exists(OVER):
+            try:
+                one.recv(10)
+                heard += 1
+            except OSError:
+                pass
+    return {"heard": heard, "wrong": []}
