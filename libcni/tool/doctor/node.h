@@ -78,9 +78,9 @@ struct MovedDevice {
 /// A lease of the daemon of dhcp, as its file says. Times are seconds from now; absent: never.
 struct DhcpLease {
   cni::AttachmentKey key;
-  std::string address;  ///< empty: it was lost
-  std::string server;
-  std::optional<std::int64_t> rebind, expire;
+  std::string address = {};  ///< empty: it was lost
+  std::string server = {};
+  std::optional<std::int64_t> rebind = {}, expire = {};
 };
 
 /// All that the checks look at, read once.
