@@ -25,6 +25,20 @@ Error unreachable(const std::string& path, std::string_view cause) {
           "start the daemon: systemctl enable --now cni-dhcp.socket, or dhcp daemon"};
 }
 
+// Empty where it fails, with errno.
+netlink::Fd connect_to(const std::string& path) {
+  const sockaddr_un address = socket_address(path);
+  netlink::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd ||
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+    return fd;
+  }
+  const int error = errno;
+  fd.reset();
+  errno = error;
+  return fd;
+}
+
 // The daemon's words. Where a server did not answer in time, or had no address left, it may later.
 Error refusal(const Call& call, const std::string& text) {
   const bool later = text.find("no more tries") != std::string::npos;
@@ -34,13 +48,17 @@ Error refusal(const Call& call, const std::string& text) {
 
 }  // namespace
 
-Connection::Connection(const std::string& path) : path_(path) {
-  const sockaddr_un address = socket_address(path);
-  fd_ = netlink::Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd_ ||
-      ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    throw unreachable(path, cat("connect: ", netlink::errno_text(errno)));
-  }
+Connection::Connection(const std::string& path) : Connection(path, connect_to(path)) {}
+
+std::optional<Connection> Connection::find(const std::string& path) {
+  netlink::Fd fd = connect_to(path);
+  // ENOENT: no file; ECONNREFUSED: that of a daemon that was killed.
+  if (!fd && (errno == ENOENT || errno == ECONNREFUSED)) return std::nullopt;
+  return Connection(path, std::move(fd));
+}
+
+Connection::Connection(const std::string& path, netlink::Fd fd) : fd_(std::move(fd)), path_(path) {
+  if (!fd_) throw unreachable(path, cat("connect: ", netlink::errno_text(errno)));
   ::fcntl(fd_.get(), F_SETFL, O_NONBLOCK);
   const auto end = Clock::now() + kGreeting;
   send(kHello, end);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "libcni/plugin/request.h"
@@ -17,12 +18,15 @@ class Connection {
   /// Until the daemon has said welcome, for some seconds at most. \throws
   /// cni::Error(kPluginUnavailable).
   explicit Connection(const std::string& path);
+  /// The same; nothing where nobody listens there.
+  static std::optional<Connection> find(const std::string& path);
 
   /// The body of the answer. \throws cni::Error: "error calling METHOD: " and what the daemon said;
   /// kTryAgainLater where it did not answer within limit.
   gob::Value call(const Call& call, Clock::duration limit);
 
  private:
+  Connection(const std::string& path, netlink::Fd fd);
   void send(std::string_view bytes, Clock::time_point end);
   /// Adds what comes to received_. \throws cni::Error where the daemon closed it.
   void receive(Clock::time_point end);

@@ -45,12 +45,11 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
 // Without a daemon nothing can be released. Ours does it when it starts, since it finds the
 // interface removed; a runtime that repeats DEL until then would only keep the pod.
 void del(const cni::Request& request) {
-  std::optional<Connection> daemon;
-  try {
-    daemon.emplace(socket_path_of(request));
-  } catch (const Error& e) {
-    if (e.code() != Code::kPluginUnavailable) throw;
-    return cni::note(cat("dhcp: ", e.what(), "; the daemon releases the lease when it starts"));
+  const std::string path = socket_path_of(request);
+  auto daemon = Connection::find(path);
+  if (!daemon) {
+    return cni::note(
+        cat("dhcp: nobody listens on ", path, "; the daemon releases the lease when it starts"));
   }
   daemon->call(call_of(request, method::kRelease), kShortly);
 }

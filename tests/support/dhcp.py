@@ -224,6 +224,11 @@ def _stop_playing():
 atexit.register(_stop_playing)
 
 
+def played():
+    """The PIDs of what play() has started."""
+    return {one.process.pid for one in _played}
+
+
 def play(interface=BRIDGE):
     """What the tests of all plugins need for dhcp: our daemon, and a server that gives 10.1.2.2 first. Both end with the
     process, or with the next ones. Their logs are in no world, since they are no state."""
