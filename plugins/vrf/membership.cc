@@ -102,9 +102,8 @@ Baggage pack(Pod& pod, const Link& link, const std::optional<State>& earlier, St
     const auto end = state.routes.end();
     if (std::find(state.routes.begin(), end, text) == end) state.routes.push_back(std::move(text));
   }
-  Baggage before = baggage_of(state);
-  before.addresses = std::move(out.addresses);
-  return before;
+  out.ipv6 = state.ipv6;
+  return out;
 }
 
 void remove_if_empty(RouteSocket& pod, const Link& vrf) {
@@ -212,11 +211,9 @@ void join(Pod& pod, const Conf& conf, cni::Undo& undo) {
   if (!vrf) vrf = create_vrf(pod, state, undo);
   if (!vrf->up) pod.socket.send(netlink::set_link(*vrf, {.up = true}));
   const Domain domain{vrf->index, state.table};
-  if (link.master == vrf->index) {
-    complete({pod.socket, pod.ns, link}, domain, baggage_of(state));  // a killed call
-  } else {
-    enter({pod.socket, pod.ns, link}, domain, baggage, undo);
-  }
+  const plugins::PodInterface interface { pod.socket, pod.ns, link };
+  if (link.master != vrf->index) enter(interface, domain, baggage, undo);
+  if (earlier) complete(interface, domain, baggage_of(state));
 }
 
 void check_membership(Pod& pod, const Conf& conf) {
@@ -263,7 +260,7 @@ void leave(const NetNs& ns, RouteSocket& pod, const State& state) {
   if (vrf && is_vrf_of(*vrf, state)) {
     release({pod, ns, *link}, {vrf->index, state.table}, baggage_of(state));
   } else {
-    if (link && link->master == 0) restore({pod, ns, *link}, baggage_of(state));
+    if (link && link->master == 0) complete({pod, ns, *link}, Domain{}, baggage_of(state));
     vrf = pod.find(state.vrf);
   }
   if (vrf && is_vrf_of(*vrf, state) && !state.keeps_vrf) remove_if_empty(pod, *vrf);

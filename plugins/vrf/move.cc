@@ -102,10 +102,6 @@ void add_between(const PodInterface& interface, const std::vector<RouteCopy>& ro
   interface.pod.send(std::move(requests));
 }
 
-void put_back(const PodInterface& interface, const Baggage& before) {
-  add_between(interface, before.routes, plugins::kMainTable, plugins::kMainTable);
-}
-
 // Those that could not be used before are not waited for.
 void wait_for_addresses(const PodInterface& interface, const Baggage& baggage) {
   const auto& addresses = baggage.addresses;
@@ -185,18 +181,16 @@ void release(const PodInterface& interface, const Domain& vrf, const Baggage& be
   }
   cni::noting_failure(
       what, [&] { add_between(interface, baggage.routes, vrf.table, plugins::kMainTable); });
-  cni::noting_failure(what, [&] { put_back(interface, before); });
+  cni::noting_failure(what, [&] {
+    add_between(interface, before.routes, plugins::kMainTable, plugins::kMainTable);
+  });
   settings.restore();
 }
 
 void complete(const PodInterface& interface, const Domain& domain, const Baggage& before) {
-  add_between(interface, before.routes, plugins::kMainTable, domain.table);
-  Settings(interface, before.ipv6).restore();
-}
-
-void restore(const PodInterface& interface, const Baggage& before) {
-  cni::noting_failure(cat("restore '", interface.link.name, "'"),
-                      [&] { put_back(interface, before); });
+  cni::noting_failure(cat("restore routes of '", interface.link.name, "'"), [&] {
+    add_between(interface, before.routes, plugins::kMainTable, domain.table);
+  });
   Settings(interface, before.ipv6).restore();
 }
 

@@ -41,12 +41,9 @@ void enter(const plugins::PodInterface& interface, const Domain& vrf, const Bagg
 /// carried over are noted. \throws netlink::Error.
 void release(const plugins::PodInterface& interface, const Domain& vrf, const Baggage& before);
 
-/// What a call that was killed left undone, of an interface that is where it was to go: its routes
-/// are added, those that exist stay; settings are as they were. \throws netlink::Error.
+/// What an earlier call that was killed left undone, of an interface that is where it was to go:
+/// its routes are added, those that exist stay, and what cannot be added is noted; settings are as
+/// they were. \throws netlink::Error.
 void complete(const plugins::PodInterface& interface, const Domain& domain, const Baggage& before);
-
-/// The same for DEL, of an interface in no VRF: routes that cannot be added are noted.
-/// \throws netlink::Error.
-void restore(const plugins::PodInterface& interface, const Baggage& before);
 
 }  // namespace vrf
