@@ -70,15 +70,14 @@ struct ExprReader {
   void operator()(const netlink::nf::Meta& meta) { loaded = meta.key; }
   void operator()(const netlink::nf::Cmp& cmp) {
     const bool equal = cmp.op == NFT_CMP_EQ;
-    const bool is_prefix = std::find(cmp.data.begin(), cmp.data.end(), 0) == cmp.data.end();
-    if ((loaded == NFT_META_IIFNAME || loaded == NFT_META_OIFNAME) && is_prefix) {
-      rule.foreign = true;  // "eth+"
-    } else if (loaded == NFT_META_IIFNAME && equal) {
-      rule.in = link_in(cmp.data);
-    } else if (loaded == NFT_META_OIFNAME) {
+    const bool is_name =
+        std::find(cmp.data.begin(), cmp.data.end(), 0) != cmp.data.end();  // not "eth+"
+    if (loaded == NFT_META_OIFNAME && is_name) {
       rule.out = link_in(cmp.data);
       rule.other_out = !equal;
-    } else if (loaded != kAddress) {
+    } else if (loaded == NFT_META_IIFNAME && is_name && equal) {
+      rule.in = link_in(cmp.data);
+    } else if (loaded != kAddress || !equal) {
       rule.foreign = true;
     }
   }
