@@ -210,7 +210,7 @@ void Attachment::hear_claims(Time now) {
   }
 }
 
-void Attachment::take(Actions actions, Time now) {
+void Attachment::take(const Actions& actions, Time now) {
   if (!actions.lost.empty()) lose(actions.lost);
   for (const Outgoing& outgoing : actions.packets) send(outgoing);
   if (actions.probe) begin_probe(now);

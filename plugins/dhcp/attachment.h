@@ -63,7 +63,7 @@ class Attachment {
   void close() noexcept;
   void start(Time now);
   void note_namespace(const netlink::NetNs& ns);
-  void take(Actions actions, Time now);
+  void take(const Actions& actions, Time now);
   void lose(const std::string& why);
   void bind(Time now);
   void send(const Outgoing& outgoing);

@@ -237,7 +237,9 @@ void Daemon::serve(const std::string& file) {
     if (adds) return fail(file, "the interface or its namespace was removed");
     return end(file);
   }
-  if (outcome == Attachment::Outcome::kRefused && adds) return fail(file, attachment.problem());
+  if (outcome == Attachment::Outcome::kRefused && adds) {
+    return fail(file, std::string(attachment.problem()));  // which ends with the attachment
+  }
   if (outcome == Attachment::Outcome::kChanged) {
     try {
       states_.put(attachment.state());
@@ -276,7 +278,7 @@ void Daemon::watch(const std::string& file, Entry& entry) {
            [this, file] { serve(file); });
 }
 
-void Daemon::fail(const std::string& file, std::string why) {
+void Daemon::fail(const std::string& file, const std::string& why) {
   const auto found = entries_.find(file);
   if (found == entries_.end() || found->second.waiting.empty()) return;
   const auto waiting = std::exchange(found->second.waiting, {});

@@ -42,8 +42,8 @@ class Daemon {
 
   void serve(const std::string& file);
   void watch(const std::string& file, Entry& entry);
-  /// Ends an ADD; why may be a part of what it ends.
-  void fail(const std::string& file, std::string why);
+  /// Ends an ADD. why is no part of the entry, which it ends.
+  void fail(const std::string& file, const std::string& why);
   /// Releases its lease, and forgets it.
   void end(const std::string& file);
   void forget(Entry& entry) noexcept;

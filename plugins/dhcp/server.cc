@@ -241,7 +241,7 @@ AnswerEncoder* Server::encoder(const Asked& asked) {
   return found == connections_.end() ? nullptr : &found->second->encoder;
 }
 
-void Server::send(std::uint64_t id, std::string bytes) {
+void Server::send(std::uint64_t id, const std::string& bytes) {
   connections_.at(id)->out += bytes;
   flush(id);
 }

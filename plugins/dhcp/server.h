@@ -48,7 +48,7 @@ class Server {
   bool read(Connection& connection);
   void take_calls(std::uint64_t id);
   bool greet(Connection& connection);
-  void send(std::uint64_t id, std::string bytes);
+  void send(std::uint64_t id, const std::string& bytes);
   void flush(std::uint64_t id);
   void close(std::uint64_t id, bool tell);
   AnswerEncoder* encoder(const Asked& asked);
