@@ -66,8 +66,9 @@ class RouteSocket {
   /// The VLANs of one bridge port.
   std::vector<PortVlan> vlans(const Link& port);
 
-  /// Sends all requests in one system call; the kernel works through them in order and does not
-  /// stop at a failure. \throws Error of the first that failed with an errno it does not tolerate.
+  /// Sends all requests, up to 64 in one system call; the kernel works through them in order and
+  /// does not stop at a failure. \throws Error of the first that failed with an errno it does not
+  /// tolerate.
   void send(std::vector<RouteRequest> requests);
   /// The same for one request.
   void send(RouteRequest request);

@@ -352,10 +352,10 @@ class Vrf(suite.NodeTest):
         result = self.attach(pod, "net1")
         self.assert_ok(self.call("ADD", config(), pod, result))
         wanted = self.routes(pod, 1)
-        for command, text in ((("link", "set", "net1", "nomaster"), "failed to find net1 associated to vrf blue"),
-                              (("link", "set", "blue", "down"), "VRF blue is down"),
-                              (("route", "del", "10.99.0.0/16", "table", "1"), "has no route to 10.99.0.0/16"),
+        for command, text in ((("route", "del", "10.99.0.0/16", "table", "1"), "has no route to 10.99.0.0/16"),
                               (("-6", "route", "del", "default", "table", "1"), "has no route to ::/0"),
+                              (("link", "set", "net1", "nomaster"), "failed to find net1 associated to vrf blue"),
+                              (("link", "set", "blue", "down"), "VRF blue is down"),
                               (("link", "del", "blue"), "failed to find net1 associated to vrf blue")):
             pod.run("ip", *command)
             self.assert_error(self.call("CHECK", config(), pod, result), 999, text)
