@@ -186,6 +186,11 @@ Options provided_options(const cni::Request& request, const std::vector<Provided
   return out;
 }
 
+bool gives_dns(std::uint8_t code) {
+  constexpr std::uint8_t kDns[] = {option::kDnsServers, option::kDomainName, option::kDomainSearch};
+  return std::find(std::begin(kDns), std::end(kDns), code) != std::end(kDns);
+}
+
 Bytes wanted_options(const std::vector<Wanted>& entries) {
   Bytes out;
   const auto add = [&out](std::uint8_t code) {
@@ -223,10 +228,8 @@ Conf Conf::parse(const cni::Request& request) {
   conf.provided = provided_options(request, given.provided);
   conf.wanted = wanted_options(given.wanted);
   conf.dns = given.dns.value_or(
-      std::any_of(given.wanted.begin(), given.wanted.end(), [](const Wanted& entry) {
-        return entry.code == option::kDnsServers || entry.code == option::kDomainName ||
-               entry.code == option::kDomainSearch;
-      }));
+      std::any_of(given.wanted.begin(), given.wanted.end(),
+                  [](const Wanted& entry) { return entry.code && gives_dns(*entry.code); }));
   return conf;
 }
 
