@@ -216,7 +216,8 @@ PARSERS = [
      ['error: plugins[1].ingressPolicy: expected "open", "same-bridge" or "isolated": "closed"']),
     ("a chained plugin before the one that creates the interface",
      network('{"type": "loopback"}, {"type": §"firewall"}, {"type": "bridge"}'),
-     ["error: plugins[1].type: firewall comes before bridge, which creates the interface: it is chained after that"]),
+     ["error: plugins[1].type: firewall comes before plugins[2].type, which creates the interface: ADD finds no "
+      "interface"]),
     ("two addresses of a family in 0.2.0",
      ipam('"static", "addresses": [{"address": "10.1.2.3/24"}, {"address": "10.1.2.4/24"}]')
      .replace("1.1.0", "0.2.0").replace('"ipam": {', '"ipam": §{'),

@@ -37,8 +37,8 @@ void check_before(const NetworkText& network, Diagnostics& diagnostics) {
   for (auto plugin = network.plugins.begin(); plugin != maker; ++plugin) {
     if (!is_in(kChained, plugin->type)) continue;
     diagnostics.add(*plugin->document, plugin->at("type"),
-                    {.what = cat(plugin->type, " comes before ", maker->type,
-                                 ", which creates the interface: it is chained after that")});
+                    {.what = cat(plugin->type, " comes before ", maker->at("type"),
+                                 ", which creates the interface: ADD finds no interface")});
   }
 }
 
@@ -98,23 +98,6 @@ const PluginText* before(const NetworkText& network, const PluginText& plugin,
     if (one.type == type) return &one;
   }
   return nullptr;
-}
-
-// Of a plugin that is not the first: that one says itself that it cannot be.
-void check_too_early(const NetworkText& network, const PluginText& plugin,
-                     Diagnostics& diagnostics) {
-  if (!is_in(kChained, plugin.type)) return;
-  bool is_behind = false;
-  for (const PluginText& one : network.plugins) {
-    if (&one == &plugin && &one == &network.plugins[0]) return;
-    if (&one == &plugin) is_behind = true;
-    if (!is_in(kMakers, one.type)) continue;
-    if (!is_behind) return;
-    diagnostics.add(*plugin.document, plugin.at("type"),
-                    {.what = cat(plugin.type, " comes before ", one.at("type"),
-                                 ", which creates the interface: ADD finds no interface")});
-    return;
-  }
 }
 
 // Pairs of chained plugins that cannot work, or of which one does nothing.
@@ -270,7 +253,6 @@ void check_chain(const NetworkText& network, Plugins& plugins, Diagnostics& diag
   check_before(network, diagnostics);
   check_policy(network, diagnostics);
   for (const PluginText& plugin : network.plugins) {
-    check_too_early(network, plugin, diagnostics);
     check_pairs(network, plugin, diagnostics);
     check_mac(network, plugin, diagnostics);
     check_capabilities(plugin, diagnostics);
