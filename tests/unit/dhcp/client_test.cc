@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/unit/dhcp/ip.h"
+
 using dhcp::Actions;
 using dhcp::Bytes;
 using dhcp::Client;
@@ -9,15 +11,11 @@ using dhcp::Message;
 using dhcp::MessageType;
 using dhcp::Options;
 using dhcp::Time;
-using netlink::Ip;
 using netlink::Mac;
 using std::chrono::seconds;
-using State = dhcp::Client::State;
 namespace option = dhcp::option;
 
 namespace {
-
-Ip ip(const char* text) { return *Ip::parse(text); }
 
 const Mac kOwn = *Mac::parse("02:00:00:00:00:01");
 const Mac kServerMac = *Mac::parse("02:00:00:00:00:99");
@@ -75,7 +73,7 @@ TEST_CASE("DISCOVER, REQUEST, and a lease") {
   const auto third = talk.hear(Time(0), talk.reply(MessageType::kAck, request));
   CHECK(third.bound);
   CHECK(third.packets.empty());
-  CHECK(talk.client.state() == State::kBound);
+  CHECK(talk.client.state() == Client::State::kBound);
   CHECK(talk.client.deadline() == seconds(40));
   CHECK_FALSE(talk.client.listens(Time(0)));
 }
@@ -105,7 +103,7 @@ TEST_CASE("what is not an answer to it is not heard") {
   auto offer = talk.reply(MessageType::kOffer, discover);
   const auto ignored = [&](const Message& message) {
     CHECK(talk.hear(Time(0), message).packets.empty());
-    CHECK(talk.client.state() == State::kSelecting);
+    CHECK(talk.client.state() == Client::State::kSelecting);
   };
   Message wrong = offer;
   wrong.xid += 1;
@@ -178,7 +176,7 @@ TEST_CASE("at T1 the server is asked alone, at T2 everybody, at the end the addr
   CHECK(talk.client.tick(seconds(139)).packets.empty());
   const auto renew = talk.client.tick(seconds(140));
   const auto& sent = renew.packets.at(0);
-  CHECK(talk.client.state() == State::kRenewing);
+  CHECK(talk.client.state() == Client::State::kRenewing);
   CHECK(*sent.message.type() == MessageType::kRequest);
   CHECK(sent.message.ciaddr == ip("10.0.0.5"));
   CHECK_FALSE(sent.message.options.contains(option::kRequestedAddress));
@@ -190,7 +188,7 @@ TEST_CASE("at T1 the server is asked alone, at T2 everybody, at the end the addr
   Time now = seconds(140);
   int renewals = 1;
   Actions actions;
-  while (talk.client.state() == State::kRenewing) {
+  while (talk.client.state() == Client::State::kRenewing) {
     now = talk.client.deadline();
     actions = talk.client.tick(now);
     renewals += static_cast<int>(actions.packets.size());
@@ -198,7 +196,7 @@ TEST_CASE("at T1 the server is asked alone, at T2 everybody, at the end the addr
   CHECK(now == seconds(170));  // T2
   CHECK(renewals >= 3);
   CHECK(renewals <= 4);
-  CHECK(talk.client.state() == State::kRebinding);
+  CHECK(talk.client.state() == Client::State::kRebinding);
   CHECK(actions.packets.at(0).ends.destination == ip("255.255.255.255"));
   CHECK_FALSE(actions.packets[0].to);
   CHECK(actions.packets[0].ends.source == ip("10.0.0.5"));
@@ -275,8 +273,8 @@ TEST_CASE("a lease of an earlier process goes on at the right time") {
   Talk talk;
   talk.bind(Time(0));
   const auto lease = *talk.client.lease();
-  for (const auto& [now, state] :
-       {std::pair(seconds(45), State::kRenewing), std::pair(seconds(75), State::kRebinding)}) {
+  for (const auto& [now, state] : {std::pair(seconds(45), Client::State::kRenewing),
+                                   std::pair(seconds(75), Client::State::kRebinding)}) {
     Talk next;
     next.client.resume(lease);
     CHECK(next.client.deadline() == seconds(40));
@@ -317,7 +315,7 @@ TEST_CASE("a new address is probed for, and declined where it is in use") {
       talk.hear(Time(0), talk.reply(MessageType::kAck, request.packets.at(0).message));
   CHECK(actions.probe);
   CHECK_FALSE(actions.bound);
-  CHECK(talk.client.state() == State::kProbing);
+  CHECK(talk.client.state() == Client::State::kProbing);
   SUBCASE("free") {
     CHECK(talk.client.probed(seconds(1), true).bound);
     CHECK(talk.client.deadline() == seconds(40));

@@ -3,21 +3,19 @@
 #include <doctest/doctest.h>
 
 #include "libcni/common/error.h"
+#include "tests/unit/dhcp/ip.h"
 
 using dhcp::Bytes;
 using dhcp::Lease;
 using dhcp::Message;
 using dhcp::Time;
 using netlink::Cidr;
-using netlink::Ip;
 using std::chrono::seconds;
 namespace option = dhcp::option;
 
 namespace {
 
-Ip ip(const char* text) { return *Ip::parse(text); }
-
-Message ack() {
+Message ack_message() {
   Message message{.reply = true, .yiaddr = ip("10.1.2.3")};
   message.options = {{option::kSubnetMask, {255, 255, 255, 0}},
                      {option::kServerId, {10, 1, 2, 1}},
@@ -29,7 +27,7 @@ Message ack() {
 }  // namespace
 
 TEST_CASE("a lease counts from the request, T1 at half and T2 at seven eighths of it") {
-  const Lease lease = lease_of(ack(), seconds(1000));
+  const Lease lease = lease_of(ack_message(), seconds(1000));
   CHECK(lease.address.str() == "10.1.2.3/24");
   CHECK(lease.gateway == ip("10.1.2.254"));
   CHECK(lease.server == ip("10.1.2.1"));
@@ -39,7 +37,7 @@ TEST_CASE("a lease counts from the request, T1 at half and T2 at seven eighths o
 }
 
 TEST_CASE("the server's T1 and T2 count if they are in order") {
-  Message message = ack();
+  Message message = ack_message();
   message.options[option::kRenewalTime] = {0, 0, 0, 10};
   message.options[option::kRebindingTime] = {0, 0, 0, 20};
   CHECK(lease_of(message, Time(0)).renew == seconds(10));
@@ -51,7 +49,7 @@ TEST_CASE("the server's T1 and T2 count if they are in order") {
 }
 
 TEST_CASE("a lease may have no end, no length, or hardly any") {
-  Message message = ack();
+  Message message = ack_message();
   message.options[option::kLeaseTime] = {255, 255, 255, 255};
   CHECK(lease_of(message, Time(0)).expire == dhcp::kNever);
   CHECK(lease_of(message, Time(0)).renew == dhcp::kNever);
@@ -65,7 +63,7 @@ TEST_CASE("what is no lease is refused") {
   const auto refused = [](const Message& message) {
     CHECK_THROWS_AS(lease_of(message, Time(0)), cni::Error);
   };
-  Message message = ack();
+  Message message = ack_message();
   message.options.erase(option::kSubnetMask);
   CHECK_THROWS_WITH(lease_of(message, Time(0)), "DHCP option Subnet Mask not found in DHCPACK");
   for (const Bytes& mask : {Bytes{255, 0, 255, 0}, Bytes{0, 0, 0, 0}, Bytes{255, 255, 255}}) {
@@ -74,17 +72,17 @@ TEST_CASE("what is no lease is refused") {
   }
   for (const char* address : {"0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255", "10.1.2.0",
                               "10.1.2.255", "0.1.2.3", "240.0.0.1"}) {
-    message = ack();
+    message = ack_message();
     message.yiaddr = ip(address);
     refused(message);
   }
-  message = ack();
+  message = ack_message();
   message.options.erase(option::kServerId);
   refused(message);
 }
 
 TEST_CASE("classless routes replace all others") {
-  Message message = ack();
+  Message message = ack_message();
   message.options[option::kStaticRoutes] = {10, 0, 0, 0, 10, 1, 2, 9, 192, 168, 1, 0, 10, 1, 2, 8};
   auto routes = lease_of(message, Time(0)).routes;
   REQUIRE(routes.size() == 3);
@@ -123,7 +121,7 @@ TEST_CASE("search domains are read with their pointers, and only what a resolver
 }
 
 TEST_CASE("a domain that would break resolv.conf is passed over") {
-  Message message = ack();
+  Message message = ack_message();
   const std::string text = "a.test\nnameserver 192.0.2.1";
   message.options[option::kDomainName] = Bytes(text.begin(), text.end());
   message.options[option::kDnsServers] = {10, 1, 2, 53, 0, 0, 0, 0};

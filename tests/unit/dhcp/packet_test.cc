@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "tests/unit/dhcp/ip.h"
+
 using dhcp::Bytes;
 using dhcp::datagram_of;
 using dhcp::ip_in;
@@ -12,14 +14,11 @@ using dhcp::Message;
 using dhcp::MessageType;
 using dhcp::text_in;
 using dhcp::u32_in;
-using netlink::Ip;
 namespace option = dhcp::option;
 
 namespace {
 
-Ip ip(const char* text) { return *Ip::parse(text); }
-
-Message sample() {
+Message sample_message() {
   Message message{.reply = true,
                   .xid = 0x12345678,
                   .seconds = 7,
@@ -37,21 +36,21 @@ Message sample() {
 }  // namespace
 
 TEST_CASE("a message is read back as it was written, options in ascending order") {
-  const Bytes bytes = encode(sample());
+  const Bytes bytes = encode(sample_message());
   CHECK(bytes.size() == 300);
-  CHECK(dhcp::decode(bytes) == sample());
+  CHECK(dhcp::decode(bytes) == sample_message());
   CHECK(bytes[240] == option::kMessageType);
   CHECK(bytes[243] == option::kServerId);
 }
 
 TEST_CASE("a long option is written in parts and read as one") {
-  Message message = sample();
+  Message message = sample_message();
   message.options[option::kVendorClass] = Bytes(600, 'x');
   CHECK(dhcp::decode(encode(message)) == message);
 }
 
 TEST_CASE("no length is trusted") {
-  const Bytes bytes = encode(sample());
+  const Bytes bytes = encode(sample_message());
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     const auto message = dhcp::decode(netlink::View(bytes).first(size));
     CHECK(message.has_value() == (size >= 240));
@@ -67,7 +66,7 @@ TEST_CASE("no length is trusted") {
 }
 
 TEST_CASE("options may go on in the file and the server name") {
-  Message message = sample();
+  Message message = sample_message();
   message.options[option::kOverload] = {3};
   Bytes bytes = encode(message);
   const Bytes in_file{option::kRouters, 4, 10, 0, 0, 254, option::kEnd};
@@ -89,7 +88,7 @@ TEST_CASE("values of another length are none") {
 }
 
 TEST_CASE("a datagram carries its payload, and only whole") {
-  const Bytes payload = encode(sample());
+  const Bytes payload = encode(sample_message());
   Bytes packet = datagram_of(payload, {ip("0.0.0.0"), ip("255.255.255.255")});
   CHECK_FALSE(dhcp::payload_of(packet, false));  // to the server's port
   std::swap(packet[21], packet[23]);             // 67 and 68: the sum stays

@@ -16,7 +16,7 @@ std::string bytes(std::initializer_list<int> values) {
   return out;
 }
 
-Call sample() {
+Call sample_call() {
   return {.method = "DHCP.Allocate",
           .sequence = 300,
           .container_id = "pod1",
@@ -49,7 +49,7 @@ TEST_CASE("a call begins with the bytes of the reference plugins") {
 }
 
 TEST_CASE("a call is read back as it was written, however it comes") {
-  const std::string sent = encode(sample());
+  const std::string sent = encode(sample_call());
   Decoder decoder;
   std::string received;
   std::vector<dhcp::gob::Value> values;
@@ -58,7 +58,7 @@ TEST_CASE("a call is read back as it was written, however it comes") {
     if (auto value = decoder.take(received)) values.push_back(*value);
   }
   REQUIRE(values.size() == 2);
-  CHECK(dhcp::call_from(values[0], values[1]) == sample());
+  CHECK(dhcp::call_from(values[0], values[1]) == sample_call());
   CHECK(received.empty());
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("a result is read back as it was written, also a second one of the con
   dhcp::AnswerEncoder encoder;
   Decoder decoder;
   for (int i = 0; i < 2; ++i) {
-    std::string sent = encoder.result(sample(), result);
+    std::string sent = encoder.result(sample_call(), result);
     const auto header = decoder.take(sent);
     const auto body = decoder.take(sent);
     REQUIRE(body);
@@ -81,7 +81,7 @@ TEST_CASE("a result is read back as it was written, also a second one of the con
     CHECK(header->field("Error").text.empty());
     CHECK(dhcp::result_from(*body) == result);
   }
-  std::string sent = encoder.error(sample(), "no more tries");
+  std::string sent = encoder.error(sample_call(), "no more tries");
   CHECK(decoder.take(sent)->field("Error").text == "no more tries");
   CHECK(decoder.take(sent).has_value());
 }

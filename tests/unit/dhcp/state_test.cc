@@ -4,17 +4,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/unit/dhcp/ip.h"
+
 using dhcp::State;
 using dhcp::state_from;
 using dhcp::text_of;
-using netlink::Ip;
 using std::chrono::seconds;
 
 namespace {
 
-Ip ip(const char* text) { return *Ip::parse(text); }
-
-State sample() {
+State sample_state() {
   return {.network = "net",
           .container_id = "c1",
           .ifname = "eth0",
@@ -43,8 +42,8 @@ State sample() {
 }  // namespace
 
 TEST_CASE("a state is read back as it was written") {
-  CHECK(state_from(text_of(sample(), "boot"), "boot") == sample());
-  State state = sample();
+  CHECK(state_from(text_of(sample_state(), "boot"), "boot") == sample_state());
+  State state = sample_state();
   state.lease->expire = state.lease->rebind = state.lease->renew = dhcp::kNever;
   state.lease->gateway.reset();
   state.lease->server_mac.reset();
@@ -54,7 +53,7 @@ TEST_CASE("a state is read back as it was written") {
 }
 
 TEST_CASE("a state of another boot is none, and a torn one neither") {
-  const std::string text = text_of(sample(), "boot");
+  const std::string text = text_of(sample_state(), "boot");
   CHECK_FALSE(state_from(text, "next"));
   for (std::size_t size = 0; size < text.size(); size += 7) {
     CHECK_FALSE(state_from(text.substr(0, size), "boot"));
@@ -67,7 +66,7 @@ TEST_CASE("a state of another boot is none, and a torn one neither") {
 }
 
 TEST_CASE("the result has the metric, and the DNS where it is wanted") {
-  State state = sample();
+  State state = sample_state();
   CHECK(result_of(state).routes.at(0).priority == 7);
   CHECK(result_of(state).dns.nameservers.size() == 1);
   state.dns = false;

@@ -45,8 +45,8 @@ std::string reclaims(const std::string& answer) {
              "RECLAIM) ", answer, "; exit;; esac");
 }
 
-struct Added : Node {
-  Added() {
+struct Recorded : Node {
+  Recorded() {
     target.capabilities = json({{"ips", {"10.0.0.2/8"}}});
     target.args = {{"A", "b"}};
     add();
@@ -78,7 +78,7 @@ TEST_CASE("RECLAIM is announced beside REPAIR to those who ask") {
 }
 
 TEST_CASE("reclaiming: those that know the verb get it with what ADD had, and no other is called") {
-  Added node;
+  Recorded node;
   node.plugin("one", fails("VERSION", 100, "it was removed"));
   node.plugin("two", reclaims("echo '{\"found\": [\"a device\"]}'"));
   const auto report = node.runtime().reclaim(node.list, {"c1", "eth0"}, true);
@@ -95,7 +95,7 @@ TEST_CASE("reclaiming: those that know the verb get it with what ADD had, and no
 }
 
 TEST_CASE("reclaiming: a failure names the plugin") {
-  Added node;
+  Recorded node;
   node.plugin("two", reclaims("echo '{\"code\": 999, \"msg\": \"file exists\"}'; exit 1"));
   const auto report = node.runtime().reclaim(node.list, {"c1", "eth0"});
   REQUIRE(report);
