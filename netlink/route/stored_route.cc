@@ -23,6 +23,13 @@ std::optional<Bytes> bytes_from(std::string_view text) {
   return out;
 }
 
+// Attributes up to the end: the kernel would take a route that lost its last ones for another.
+bool are_whole(View attributes) {
+  while (Attribute::take(attributes)) {
+  }
+  return attributes.empty();
+}
+
 }  // namespace
 
 std::string stored(const RouteCopy& route) {
@@ -37,6 +44,7 @@ std::string stored(const RouteCopy& route) {
 std::optional<RouteCopy> route_from_stored(std::string_view text) {
   const auto payload = bytes_from(text);
   if (!payload || payload->size() < sizeof(rtmsg)) return std::nullopt;
+  if (!are_whole(View(*payload).subspan(sizeof(rtmsg)))) return std::nullopt;
   nlmsghdr head{};
   head.nlmsg_len = static_cast<std::uint32_t>(NLMSG_HDRLEN + payload->size());
   head.nlmsg_type = RTM_NEWROUTE;
