@@ -32,8 +32,8 @@ void drain(int fd) {
   }
 }
 
-// Runs it; it may end itself meanwhile.
-void run_safely(EventLoop::Task task, const std::function<void(const std::exception&)>& on_error) {
+void run_safely(const EventLoop::Task& task,
+                const std::function<void(const std::exception&)>& on_error) {
   try {
     task();
   } catch (const std::exception& e) {
@@ -116,7 +116,7 @@ void EventLoop::run_due(const std::function<void(const std::exception&)>& on_err
     auto [owner, task] = std::move(timers_.begin()->second);
     timers_.erase(timers_.begin());
     timer_of_.erase(owner);
-    run_safely(std::move(task), on_error);
+    run_safely(task, on_error);
   }
 }
 
@@ -129,7 +129,9 @@ void EventLoop::run(const std::function<void(const std::exception&)>& on_error) 
     if (count < 0 && errno != EINTR) throw netlink::Error("wait for events", errno);
     for (int i = 0; i < count && !stopped_; ++i) {
       const auto found = tasks_.find(events[i].data.fd);
-      if (found != tasks_.end()) run_safely(found->second, on_error);
+      if (found == tasks_.end()) continue;
+      const Task task = found->second;  // which may end itself, and so its entry
+      run_safely(task, on_error);
     }
     run_due(on_error);
   }

