@@ -111,63 +111,61 @@ void look_at_pools(Node& node) {
   }
 }
 
-// A file that cannot be parsed is as none for host-device, too.
-void look_at_devices(Node& node) {
-  const auto dir = cni::Dir::open(cni::kDeviceStateDir);
+// Calls fn with the name and content of each state file. One that cannot be parsed, or lacks a key,
+// is passed over, as by the plugin that wrote it.
+template <class Fn>
+void for_each_state(const std::string& path, Fn fn) {
+  const auto dir = cni::Dir::open(path);
   if (!dir) return;
   for (const std::string& name : dir->names()) {
     const auto file = dir->read(name);
     if (!file) continue;
     try {
       const nlohmann::json doc = cni::parse_json(file->content, name);
-      const cni::Reader root(doc);
-      MovedDevice one{.key = {root["network"].as_string(), root["containerID"].as_string(),
-                              root["ifname"].as_string()},
-                      .netns = root["netns"].as_string(),
-                      .name = root["device"]["name"].as_string()};
-      if (tag_of(one.key) == name) node.devices.push_back(std::move(one));
+      fn(name, cni::Reader(doc));
     } catch (const cni::Error&) {
       continue;
     }
   }
 }
 
+cni::AttachmentKey key_in(const cni::Reader& owner) {
+  return {owner["network"].as_string(), owner["containerID"].as_string(),
+          owner["ifname"].as_string()};
+}
+
+void look_at_devices(Node& node) {
+  for_each_state(cni::kDeviceStateDir, [&](const std::string& name, const cni::Reader& root) {
+    MovedDevice one{.key = key_in(root),
+                    .netns = root["netns"].as_string(),
+                    .name = root["device"]["name"].as_string()};
+    if (tag_of(one.key) == name) node.devices.push_back(std::move(one));
+  });
+}
+
 // As their plugins, where the config of tuning names no other directory.
 constexpr std::pair<const char*, const char*> kStateDirs[] = {
     {"sbr", "/run/cni/sbr"}, {"tuning", "/run/cni/tuning"}, {"vrf", "/run/cni/vrf"}};
 
-// A file of the reference plugin does not say whose it is.
+// A file of the reference plugin does not name its attachment.
 void look_at_states(Node& node) {
   for (const auto& [plugin, path] : kStateDirs) {
-    const auto dir = cni::Dir::open(path);
-    if (!dir) continue;
-    for (const std::string& name : dir->names()) {
-      const auto file = dir->read(name);
-      if (!file) continue;
-      try {
-        const nlohmann::json doc = cni::parse_json(file->content, name);
-        const cni::Reader root(doc);
-        const cni::Reader ours = root["patchbay"];
-        const cni::Reader& owner = ours.present() ? ours : root;
-        node.states.push_back(
-            {.plugin = plugin,
-             .path = cat(path, "/", name),
-             .key = {owner["network"].as_string(), owner["containerID"].as_string(),
-                     owner["ifname"].as_string()},
-             .netns = owner["netns"].as_string()});
-      } catch (const cni::Error&) {
-        continue;
-      }
-    }
+    const std::string type = plugin, dir = path;
+    for_each_state(dir, [&](const std::string& name, const cni::Reader& root) {
+      const cni::Reader ours = root["patchbay"];
+      const cni::Reader& owner = ours.present() ? ours : root;
+      node.states.push_back({.plugin = type,
+                             .path = cat(dir, "/", name),
+                             .key = key_in(owner),
+                             .netns = owner["netns"].as_string()});
+    });
   }
 }
 
 // Those of this boot; times in them are milliseconds since then (CLOCK_BOOTTIME).
-std::optional<DhcpLease> lease_of(const nlohmann::json& doc, const Node& node) {
-  const cni::Reader root(doc);
+std::optional<DhcpLease> lease_of(const cni::Reader& root, const Node& node) {
   if (root["bootID"].as_string() != node.sysctl("kernel/random/boot_id")) return std::nullopt;
-  DhcpLease out{.key = {root["network"].as_string(), root["containerID"].as_string(),
-                        root["ifname"].as_string()}};
+  DhcpLease out{.key = key_in(root)};
   const cni::Reader lease = root["lease"];
   if (!lease.present()) return out;
   timespec now{};
@@ -185,18 +183,10 @@ std::optional<DhcpLease> lease_of(const nlohmann::json& doc, const Node& node) {
 }
 
 void look_at_leases(Node& node) {
-  const auto dir = cni::Dir::open(cni::kLeaseStateDir);
-  if (!dir) return;
-  for (const std::string& name : dir->names()) {
-    const auto file = dir->read(name);
-    if (!file) continue;
-    try {
-      auto lease = lease_of(cni::parse_json(file->content, name), node);
-      if (lease && tag_of(lease->key) == name) node.leases.push_back(*std::move(lease));
-    } catch (const cni::Error&) {
-      continue;  // the daemon passes it over, too
-    }
-  }
+  for_each_state(cni::kLeaseStateDir, [&](const std::string& name, const cni::Reader& root) {
+    auto lease = lease_of(root, node);
+    if (lease && tag_of(lease->key) == name) node.leases.push_back(*std::move(lease));
+  });
 }
 
 std::string nearest(const std::string& path) {
