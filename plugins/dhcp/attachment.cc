@@ -216,7 +216,8 @@ void Attachment::take(const Actions& actions, Time now) {
   if (actions.probe) begin_probe(now);
   if (actions.bound) bind(now);
   if (!actions.refused.empty()) {
-    log(actions.refused);
+    refused_ = actions.refused;
+    log(refused_);
     outcome_ = Outcome::kRefused;
   }
 }

@@ -19,7 +19,7 @@ class Attachment {
   enum class Outcome {
     kNothing,
     kChanged,  ///< state() has another lease, or none any more
-    kRefused,  ///< the server gave what cannot be used: problem()
+    kRefused,  ///< the server gave what cannot be used: refused()
     kGone      ///< the namespace or the interface was removed
   };
 
@@ -56,6 +56,8 @@ class Attachment {
   /// Whether an ADD is under way.
   bool is_acquiring() const { return acquiring_; }
   const std::string& problem() const { return client_.problem(); }
+  /// What was wrong with the last lease that cannot be used; problem() may tell of a later offer.
+  const std::string& refused() const { return refused_; }
 
  private:
   /// Opens what is needed to send; false where there is no interface any more.
@@ -89,6 +91,7 @@ class Attachment {
   unsigned probes_ = 0;
   Time probe_at_ = kNever, retry_at_ = kNever;
   Outcome outcome_ = Outcome::kNothing;
+  std::string refused_;
 };
 
 }  // namespace dhcp

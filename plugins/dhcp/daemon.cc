@@ -238,7 +238,7 @@ void Daemon::serve(const std::string& file) {
     return end(file);
   }
   if (outcome == Attachment::Outcome::kRefused && adds) {
-    return fail(file, std::string(attachment.problem()));  // which ends with the attachment
+    return fail(file, std::string(attachment.refused()));  // which ends with the attachment
   }
   if (outcome == Attachment::Outcome::kChanged) {
     try {
