@@ -123,6 +123,8 @@ class World:
                            for name, kind in kinds]
             World._directory = os.getcwd()
         else:
+            # A thread that was joined may still be there for a moment, and setns(2) refuses a mount namespace to two.
+            wait_for(lambda: len(os.listdir("/proc/self/task")) == 1)
             for fd, kind in World._home:
                 setns(fd, kind)
         unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS)
