@@ -44,6 +44,7 @@ void compress(State& state, const unsigned char* block) {
     std::memcpy(&w[t], block + 8 * t, 8);
     if constexpr (std::endian::native == std::endian::little) w[t] = __builtin_bswap64(w[t]);
   }
+#pragma GCC unroll 8
   for (std::size_t t = 16; t < 80; ++t) {
     const std::uint64_t a = w[t - 15];
     const std::uint64_t b = w[t - 2];
@@ -51,6 +52,7 @@ void compress(State& state, const unsigned char* block) {
            (std::rotr(b, 19) ^ std::rotr(b, 61) ^ b >> 6);
   }
   auto [a, b, c, d, e, f, g, h] = state;
+#pragma GCC unroll 8
   for (std::size_t t = 0; t < 80; ++t) {
     const std::uint64_t t1 = h + (std::rotr(e, 14) ^ std::rotr(e, 18) ^ std::rotr(e, 41)) +
                              ((e & f) ^ (~e & g)) + kRound[t] + w[t];
@@ -88,7 +90,7 @@ constexpr std::size_t kChainLength = 28;  // XT_EXTENSION_MAXNAMELEN - 1
 
 }  // namespace
 
-std::string sha512_hex(std::string_view text) {
+std::string sha512_hex(std::string_view text, std::size_t digits) {
   State state{0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
               0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179};
   std::string_view rest = text;
@@ -96,7 +98,7 @@ std::string sha512_hex(std::string_view text) {
     compress(state, reinterpret_cast<const unsigned char*>(rest.data()));
   }
   compress_end(state, rest, text.size());
-  std::string out(128, '0');
+  std::string out(digits, '0');
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i] = "0123456789abcdef"[state[i / 16] >> (60 - i % 16 * 4) & 0xf];
   }
@@ -105,7 +107,7 @@ std::string sha512_hex(std::string_view text) {
 
 std::string attachment_hash(std::size_t length, std::string_view prefix, std::string_view network,
                             std::string_view container_id) {
-  return cat(prefix, sha512_hex(cat(network, container_id))).substr(0, length);
+  return cat(prefix, sha512_hex(cat(network, container_id), length - prefix.size()));
 }
 
 std::string masquerade_chain(std::string_view network, std::string_view container_id) {
@@ -126,8 +128,8 @@ std::array<std::string, 2> ifb_names(std::string_view network, std::string_view 
 }
 
 OwnerTag::OwnerTag(std::string_view network, std::string_view container_id, std::string_view ifname)
-    : network_hash(sha512_hex(network).substr(0, 16)),
-      instance_hash(sha512_hex(cat(ifname, ":", container_id)).substr(0, 16)),
+    : network_hash(sha512_hex(network, 16)),
+      instance_hash(sha512_hex(cat(ifname, ":", container_id), 16)),
       text(cat(network_hash, "-", instance_hash, ", net: ", without_quotes(network),
                ", if: ", without_quotes(ifname), ", id: ", without_quotes(container_id))) {
   constexpr std::size_t kMostComment = 128;  // nft's limit for a comment

@@ -1,14 +1,15 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace cni {
 
-/// SHA-512 (FIPS 180-4) in lower-case hexadecimal, 128 characters. Names of chains, rules and
-/// links are cut from it; nothing secret depends on it.
-std::string sha512_hex(std::string_view text);
+/// The first of the 128 digits of SHA-512 (FIPS 180-4), in lower-case hexadecimal. Names of chains,
+/// rules and links are made of them; nothing secret depends on it.
+std::string sha512_hex(std::string_view text, std::size_t digits = 128);
 
 /// The reference's name of an attachment's chain or device: the first `length` characters of
 /// prefix + SHA-512(network + container_id), without separator.

@@ -23,7 +23,7 @@ using netlink::Fd;
 enum class Kind : unsigned { kNetwork = 0, kGate = 1, kContainer = 2 };
 
 off_t byte_of(Kind kind, const std::string& name) {
-  const std::uint64_t hash = std::stoull(sha512_hex(name).substr(0, 15), nullptr, 16);
+  const std::uint64_t hash = std::stoull(sha512_hex(name, 15), nullptr, 16);
   return static_cast<off_t>(hash << 2 | static_cast<unsigned>(kind));
 }
 

@@ -68,7 +68,7 @@ cni::AttachmentKey key_of(const Settings& settings, const std::string& network,
                           const std::string& netns) {
   constexpr std::size_t kDigits = 20;
   std::string id = settings.container_id;
-  if (id.empty()) id = cat("cnitool-", cni::sha512_hex(absolute(netns)).substr(0, kDigits));
+  if (id.empty()) id = cat("cnitool-", cni::sha512_hex(absolute(netns), kDigits));
   return {network, id, settings.ifname};
 }
 

@@ -42,7 +42,7 @@ Link create_bridge(RouteSocket& host, const Conf& conf, const std::optional<netl
 }
 
 std::string vlan_port_name(const std::string& gateway) {
-  return cat("veth", cni::sha512_hex(gateway).substr(0, 8));
+  return cat("veth", cni::sha512_hex(gateway, 8));
 }
 
 void create_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf) {

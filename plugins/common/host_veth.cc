@@ -64,7 +64,7 @@ std::optional<Link> by_result(RouteSocket& host, const cni::Request& request, co
 std::string host_veth_name(const cni::Request& request, unsigned attempt) {
   const std::string owner = owner_of(request).prefix();
   const std::string text = attempt == 0 ? owner : cni::cat(owner, ":", attempt);
-  return cni::cat("veth", cni::sha512_hex(text).substr(0, 8));
+  return cni::cat("veth", cni::sha512_hex(text, 8));
 }
 
 std::vector<Link> host_veths_of(RouteSocket& host, const cni::Request& request) {

@@ -48,7 +48,7 @@ bool is_of_another(const Link& link, const cni::Request& request) {
 
 // What a link is called until it has CNI_IFNAME: see create().
 std::string interim_name(const cni::Request& request) {
-  return cat("cni", cni::sha512_hex(owner_of(request).prefix()).substr(0, 8));
+  return cat("cni", cni::sha512_hex(owner_of(request).prefix(), 8));
 }
 
 // Stands in undo before the interface is created: an answer of the kernel that got lost must not

@@ -39,7 +39,7 @@ bool is_ifname(std::string_view text) {
 }
 
 std::string hash_of(const Owner& owner) {
-  return cni::sha512_hex(owner.record()).substr(0, kHashLength);
+  return cni::sha512_hex(owner.record(), kHashLength);
 }
 
 // Something else than a directory is not ours, and no reason to fail a DEL.

@@ -250,13 +250,14 @@ std::string claimant(NfSocket& socket, const Key& key, const Options& options) {
   return found ? tag_in(found->comment) : "";
 }
 
-// Whether another attachment of the same container owns the port.
-bool is_anothers(const std::string& tag, const Owner& owner) {
-  return tag != owner.tag() && tag.ends_with(cat("-", owner.container_hash()));
+// Whether the tag is that of another attachment of the same container.
+bool is_anothers(const std::string& tag, const std::string& own) {
+  return tag != own && tag.ends_with(cat("-", Owner::container_hash_in(own)));
 }
 
+// own: the attachment's tag.
 std::optional<std::string> flaw_of(NfSocket& socket, const AttachmentState& attachment,
-                                   const Claim& claim) {
+                                   const Claim& claim, const std::string& own) {
   for (const auto& [set, elements] : elements_of(attachment, {claim})) {
     const auto found = socket.elements(set, keys_of(elements));
     const std::string what = cat(is_ports(set) ? "map '" : "set '", set.str(), "' ");
@@ -268,7 +269,7 @@ std::optional<std::string> flaw_of(NfSocket& socket, const AttachmentState& atta
                    conflict ? conflict->target_str() : "no address", ", expected ",
                    claim.target_str());
       }
-      if (tag_in(found[i]->comment) != attachment.owner.tag()) {
+      if (tag_in(found[i]->comment) != own) {
         return cat(what, "has an element of another attachment for ", claim.key.str(), ": '",
                    found[i]->comment, "'");
       }
@@ -350,9 +351,10 @@ std::optional<std::string> missing(NfSocket& socket, const AttachmentState& atta
     std::string flaw = flaw_in(socket, family, attachment);
     if (!flaw.empty()) return flaw;
   }
+  const std::string own = attachment.owner.tag();
   for (const Claim& claim : attachment.claims) {
-    if (is_anothers(claimant(socket, claim.key, attachment.options), attachment.owner)) continue;
-    if (auto flaw = flaw_of(socket, attachment, claim)) return flaw;
+    if (is_anothers(claimant(socket, claim.key, attachment.options), own)) continue;
+    if (auto flaw = flaw_of(socket, attachment, claim, own)) return flaw;
   }
   return std::nullopt;
 }

@@ -156,7 +156,7 @@ std::optional<ContainerState> container_from(const std::string& text) try {
   return std::nullopt;
 }
 
-std::string Owner::container_hash() const { return cni::sha512_hex(container_id).substr(0, 16); }
+std::string Owner::container_hash() const { return cni::sha512_hex(container_id, 16); }
 
 std::string Owner::tag() const {
   return cat(cni::OwnerTag(network, container_id, ifname).prefix(), "-", container_hash());

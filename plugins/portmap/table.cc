@@ -94,20 +94,17 @@ Layout layout_for(NfSocket& socket, Family family, const AttachmentState& attach
 
 // Compares the rules of the chain. With conditions the last one is a jump after expressions that
 // nft compiled, which are not compared.
-bool as_wanted(const StaticChain& chain, const std::vector<Bytes>& rules, bool conditional) {
-  std::vector<Attributes> seen;
-  for (const Bytes& rule : rules) {
-    const Attributes one(rule);
-    if (one.find(NFTA_RULE_CHAIN).text() == chain.name) seen.push_back(one);
+bool as_wanted(const StaticChain& chain, const std::vector<Rule>& rules, bool conditional) {
+  std::vector<const Exprs*> seen;
+  for (const Rule& rule : rules) {
+    if (rule.chain.chain == chain.name) seen.push_back(&rule.exprs);
   }
   if (conditional && chain.jumps) {
-    if (seen.empty()) return false;
-    if (netlink::nf::target_of(netlink::nf::decode_rule({}, seen.back()).exprs) != kHostports)
-      return false;
+    if (seen.empty() || netlink::nf::target_of(*seen.back()) != kHostports) return false;
     seen.pop_back();
   }
   return std::equal(seen.begin(), seen.end(), chain.rules.begin(), chain.rules.end(),
-                    netlink::nf::shows);
+                    [](const Exprs* one, const Exprs& other) { return *one == other; });
 }
 
 std::string nft_text(Family family, const Options& options) {
@@ -173,7 +170,7 @@ std::string table_of(const Options& options) {
     text += '\n';
     for (const std::string& one : *list) text += one + '\0';
   }
-  return cat(kTablePrefix, "_", cni::sha512_hex(text).substr(0, 8));
+  return cat(kTablePrefix, "_", cni::sha512_hex(text, 8));
 }
 
 netlink::nf::TableFamily table_family(Family family) {
@@ -220,7 +217,7 @@ void put_table(Family family, const Options& options, Batch& batch) {
 std::string flaw_in(NfSocket& socket, Family family, const AttachmentState& attachment) {
   const Options& options = attachment.options;
   const std::string table = table_of(options);
-  const auto seen = socket.raw_table_rules(table_family(family), table);
+  const auto seen = socket.table_rules(table_family(family), table);
   const std::string name = cat(name_of(table_family(family)), " ", table);
   if (seen.empty()) return cat("table '", name, "' is missing");
   const Layout layout = layout_in(seen, family, options);

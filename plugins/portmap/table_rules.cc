@@ -21,11 +21,11 @@ namespace portmap::nft {
 namespace {
 
 using cni::cat;
-using netlink::Attributes;
 using netlink::nf::Bytes;
 using netlink::nf::Expr;
 using netlink::nf::Exprs;
 using netlink::nf::Hook;
+using netlink::nf::Rule;
 
 // After Services and NodePorts of kube-proxy at -100, before masquerading of other programs at 100.
 constexpr std::int32_t kDestinationNat = -95;
@@ -274,14 +274,12 @@ std::vector<StaticChain> chains_of(const Layout& layout) {
   return out;
 }
 
-Layout layout_in(const std::vector<Bytes>& rules, Family family, const Options& options) {
+Layout layout_in(const std::vector<Rule>& rules, Family family, const Options& options) {
   Layout out{family, options};
-  for (const Bytes& rule : rules) {
-    const Attributes one(rule);
-    if (one.find(NFTA_RULE_CHAIN).text() != kHostports) continue;
-    const Exprs exprs = netlink::nf::decode_rule({}, one).exprs;
-    if (const auto prefix = prefix_in(exprs, family)) out.prefixes.insert(*prefix);
-    out.by_link = out.by_link || looks_up(exprs, kHairpin);
+  for (const Rule& rule : rules) {
+    if (rule.chain.chain != kHostports) continue;
+    if (const auto prefix = prefix_in(rule.exprs, family)) out.prefixes.insert(*prefix);
+    out.by_link = out.by_link || looks_up(rule.exprs, kHairpin);
   }
   return out;
 }
