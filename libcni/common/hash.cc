@@ -44,7 +44,6 @@ void compress(State& state, const unsigned char* block) {
     std::memcpy(&w[t], block + 8 * t, 8);
     if constexpr (std::endian::native == std::endian::little) w[t] = __builtin_bswap64(w[t]);
   }
-#pragma GCC unroll 8
   for (std::size_t t = 16; t < 80; ++t) {
     const std::uint64_t a = w[t - 15];
     const std::uint64_t b = w[t - 2];
@@ -52,7 +51,6 @@ void compress(State& state, const unsigned char* block) {
            (std::rotr(b, 19) ^ std::rotr(b, 61) ^ b >> 6);
   }
   auto [a, b, c, d, e, f, g, h] = state;
-#pragma GCC unroll 8
   for (std::size_t t = 0; t < 80; ++t) {
     const std::uint64_t t1 = h + (std::rotr(e, 14) ^ std::rotr(e, 18) ^ std::rotr(e, 41)) +
                              ((e & f) ^ (~e & g)) + kRound[t] + w[t];
