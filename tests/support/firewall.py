@@ -86,10 +86,14 @@ class FirewallTest(suite.NodeTest):
         conf = {"cniVersion": "1.0.0", "name": "net1", "type": "firewall", "backend": self.backend, **more}
         return conf | ({"prevResult": result} if result else {})
 
-    def call(self, verb, container="pod1", result=None, directory=None, **more):
+    def call(self, verb, container="pod1", result=None, directory=None, wrap=(), **more):
         """One run of the plugin, for a pod without a namespace."""
         return cni("firewall", verb, self.conf(result, **more), container=container,
-                   netns=f"/run/netns/{container}", directory=directory)
+                   netns=f"/run/netns/{container}", directory=directory, wrap=wrap)
+
+    def add(self, number, container=None, **more):
+        """ADD of the pod that result_of() describes; what it said."""
+        return self.assert_ok(self.call("ADD", container or f"pod{number}", result_of(number), **more))
 
 
 def result_of(number, ifname="eth0", link="cni0"):
