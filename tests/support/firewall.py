@@ -5,7 +5,7 @@ import os
 import socket
 import time
 
-from support import hostport, suite
+from support import guest, hostport, suite
 from support.chain import Network
 from support.plugin import OURS, cni
 from support.world import CLONE_NEWNET, run, setns
@@ -62,6 +62,8 @@ class FirewallTest(suite.NodeTest):
 
     def set_bridge_netfilter(self, on):
         """Whether iptables and the forward hook see frames between ports of a bridge."""
+        if on:
+            guest.load("br_netfilter")
         if not os.path.isdir("/proc/sys/net/bridge"):  # the module br_netfilter is not loaded
             if on:
                 self.skipTest("this kernel has no bridge netfilter: modprobe br_netfilter")
