@@ -7,7 +7,7 @@ import time
 
 from support import guest, hostport, suite
 from support.chain import Network
-from support.plugin import OURS, cni
+from support.plugin import OURS, REFERENCE, cni
 from support.world import CLONE_NEWNET, run, setns
 
 #: Name, backend, variant of iptables.
@@ -29,6 +29,12 @@ def bridge(number, **more):
 def network(number, plugins, directories=(OURS,), name=None, version="1.0.0"):
     """A network of plugins on bridge number."""
     return Network({"cniVersion": version, "name": name or f"net{number}", "plugins": plugins}, directories)
+
+
+def reference_knows(policy):
+    """Whether the reference plugin of this node has the policy: releases before 1.6 lack isolated."""
+    with open(f"{REFERENCE}/firewall", "rb") as file:
+        return policy != "isolated" or b"same-bridge|isolated" in file.read()
 
 
 class Attached:
