@@ -9,8 +9,8 @@ from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import damage, suite  # noqa: E402
-from support.firewall import (BACKENDS, TABLE, Attached, FirewallTest, addresses, bridge,  # noqa: E402
-                              elements, network, result_of, rules)
+from support.firewall import (BACKENDS, TABLE, FirewallTest, addresses, bridge, elements, result_of,  # noqa: E402
+                              rules)
 from support.hostport import OUTSIDE, Probe, Server, Site, ask, ask_one  # noqa: E402
 from support.plugin import cni, finish_all, start  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
