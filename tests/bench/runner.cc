@@ -176,9 +176,8 @@ struct Job {
 std::string find(const std::string& type, const std::string& path) {
   std::istringstream directories(path);
   for (std::string directory; std::getline(directories, directory, ':');) {
-    if (const std::string file = directory + "/" + type; ::access(file.c_str(), X_OK) == 0) {
-      return file;
-    }
+    const std::string file = directory.append("/").append(type);
+    if (::access(file.c_str(), X_OK) == 0) return file;
   }
   throw std::runtime_error("no plugin '" + type + "' in " + path);
 }
