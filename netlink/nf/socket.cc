@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <iterator>
 
 #include "netlink/ack.h"
@@ -57,6 +58,13 @@ Message rules_of(const ChainId& chain) {
   out.put(NFTA_RULE_TABLE, chain.table);
   out.put(NFTA_RULE_CHAIN, chain.chain);
   return out;
+}
+
+bool mentions_any(const Attributes& rule, const std::vector<Bytes>& wanted) {
+  const View all = rule.bytes();
+  return std::any_of(wanted.begin(), wanted.end(), [&](const Bytes& one) {
+    return ::memmem(all.data(), all.size(), one.data(), one.size()) != nullptr;
+  });
 }
 
 // While the kernel makes room for thousands of new elements, a dump goes on in another order than
@@ -268,6 +276,7 @@ std::vector<Rule> NfSocket::rules(const ChainId& chain, const Filter& filter) {
     // Decoding all of every rule would double the time for a long chain.
     const auto& start = filter.comment_start;
     if (!start.empty() && !rule_comment(rule).starts_with(start)) return;
+    if (!filter.mentions.empty() && !mentions_any(rule, filter.mentions)) return;
     Rule one = decode_rule(chain.family, rule);
     if (one.chain == chain) found.push_back(std::move(one));
   };

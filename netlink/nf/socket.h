@@ -47,6 +47,9 @@ class NfSocket {
   /// Which rules of a chain are wanted.
   struct Filter {
     std::string_view comment_start = {};  ///< empty: all
+    /// One of these is somewhere in what the kernel says of the rule, as an address it compares
+    /// with; empty: all. It may be there by chance, too.
+    std::vector<Bytes> mentions = {};
   };
   /// In order; none where the chain, the table or nf_tables is missing.
   /// \throws Error, with EAGAIN where the rules kept changing while they were read.

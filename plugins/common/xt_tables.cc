@@ -103,9 +103,9 @@ bool Tables::has_chain(const ChainId& chain) {
          saved(chain).chains.contains(chain.chain);
 }
 
-std::vector<Rule> Tables::rules(const ChainId& chain) {
+std::vector<Rule> Tables::rules(const ChainId& chain, const Filter& filter) {
   if (variant_ == XtablesVariant::kNft) {
-    return socket_ == nullptr ? std::vector<Rule>{} : socket_->rules(chain);
+    return socket_ == nullptr ? std::vector<Rule>{} : socket_->rules(chain, filter);
   }
   std::vector<Rule> out;
   for (const cni::Words& words : saved_rules(chain)) {

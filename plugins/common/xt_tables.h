@@ -40,9 +40,11 @@ class Tables {
 
   XtablesVariant variant() const { return variant_; }
   bool has_chain(const netlink::nf::ChainId& chain);
+  using Filter = netlink::nf::NfSocket::Filter;
   /// In order; none where the chain is missing. Of the legacy variant they have addresses, comment
-  /// and target alone.
-  std::vector<netlink::nf::Rule> rules(const netlink::nf::ChainId& chain);
+  /// and target alone, and are not filtered.
+  std::vector<netlink::nf::Rule> rules(const netlink::nf::ChainId& chain,
+                                       const Filter& filter = Filter());
   /// The same rules in the words of iptables-save.
   std::vector<cni::Words> saved_rules(const netlink::nf::ChainId& chain);
 

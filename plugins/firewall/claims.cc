@@ -1,5 +1,7 @@
 #include "plugins/firewall/claims.h"
 
+#include <algorithm>
+
 #include "libcni/common/lock.h"
 
 namespace firewall {
@@ -30,7 +32,7 @@ std::optional<Claim> Claim::from(const std::string& text) {
   Claim out{.owner = take_word(rest)};
   const std::string backend = take_word(rest);
   out.zone = std::string(rest);
-  if (out.owner.empty()) return std::nullopt;
+  if (out.owner.empty() || out.owner.find('/') != std::string::npos) return std::nullopt;
   for (const Backend one : {Backend::kIptables, Backend::kFirewalld}) {
     if (backend != name_of(one)) continue;
     out.backend = one;
@@ -64,14 +66,69 @@ std::vector<ClaimedAddress> Claims::all() const {
   return out;
 }
 
+std::vector<ClaimedAddress> Claims::of(const std::string& owner) const {
+  std::vector<ClaimedAddress> out;
+  for (const Ip& ip : listed(owner)) {
+    auto claim = find(ip);
+    if (claim && claim->owner == owner) out.push_back({ip, *std::move(claim)});
+  }
+  return out;
+}
+
 void Claims::put(const Ip& ip, const Claim& claim) const {
-  if (find(ip) == claim) return;
+  auto addresses = listed(claim.owner);
+  if (std::find(addresses.begin(), addresses.end(), ip) == addresses.end()) {
+    addresses.push_back(ip);
+    write_list(claim.owner, addresses);
+  }
+  const auto before = find(ip);
+  if (before == claim) return;
   dir_.replace_link(ip.str(), claim.text(), kAside);
+  if (before && before->owner != claim.owner) strike(before->owner, ip);
 }
 
 void Claims::remove(const Ip& ip) const {
+  const auto before = find(ip);
   dir_.remove(ip.str());
-  dir_.remove(kAside);  // of a process that was killed
+  if (before) strike(before->owner, ip);
+}
+
+bool Claims::may_have(const std::string& owner) const {
+  return dir_.has(owner) || dir_.has(kAside);
+}
+
+void Claims::remove_list(const std::string& owner) const {
+  dir_.remove(owner);
+  dir_.remove(kAside);
+}
+
+std::vector<std::string> Claims::owners() const {
+  std::vector<std::string> out = dir_.names();
+  std::erase_if(out, [](const std::string& name) { return Ip::parse(name).has_value(); });
+  return out;
+}
+
+std::vector<Ip> Claims::listed(const std::string& owner) const {
+  const auto file = dir_.read(owner);
+  std::vector<Ip> out;
+  if (!file) return out;
+  for (std::string_view rest = file->content; !rest.empty();) {
+    if (const auto ip = Ip::parse(take_word(rest))) out.push_back(*ip);
+  }
+  return out;
+}
+
+void Claims::write_list(const std::string& owner, const std::vector<Ip>& addresses) const {
+  std::string text;
+  for (const Ip& ip : addresses) text += cat(text.empty() ? "" : " ", ip.str());
+  dir_.replace(owner, text, kAside);
+}
+
+void Claims::strike(const std::string& owner, const Ip& ip) const {
+  auto addresses = listed(owner);
+  if (std::erase(addresses, ip) == 0) return;
+  if (!addresses.empty()) return write_list(owner, addresses);
+  dir_.remove(owner);
 }
 
 }  // namespace firewall

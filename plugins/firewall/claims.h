@@ -10,6 +10,9 @@
 /// Who has which address in the backends `iptables` and `firewalld`, whose rules name no owner: a
 /// symbolic link per address in /run/cni/firewall, which is called as the address and leads to
 /// "OWNER iptables" or "OWNER firewalld ZONE". It is made before the rules and removed after them.
+/// A file that is called as the owner lists its addresses, "ADDRESS ADDRESS ...", so that one
+/// owner's are found without reading those of all pods. It is made before the links and removed
+/// after them: it may list an address too much, of a call that was killed, and never one too few.
 namespace firewall {
 
 struct Claim {
@@ -39,12 +42,24 @@ class Claims {
   netlink::Fd lock() const;
 
   std::optional<Claim> find(const Ip& ip) const;
+  /// What an owner has.
+  std::vector<ClaimedAddress> of(const std::string& owner) const;
   std::vector<ClaimedAddress> all() const;
+  /// The last ADD owns an address: another owner has it no more.
   void put(const Ip& ip, const Claim& claim) const;
   void remove(const Ip& ip) const;
+  /// Whether there may be something of the owner, be it of a call that was killed.
+  bool may_have(const std::string& owner) const;
+  /// Removes what a killed call left of an owner whose claims are removed.
+  void remove_list(const std::string& owner) const;
+  /// The owners with a list.
+  std::vector<std::string> owners() const;
 
  private:
   explicit Claims(cni::Dir dir) : dir_(std::move(dir)) {}
+  std::vector<Ip> listed(const std::string& owner) const;
+  void write_list(const std::string& owner, const std::vector<Ip>& addresses) const;
+  void strike(const std::string& owner, const Ip& ip) const;
   cni::Dir dir_;
 };
 

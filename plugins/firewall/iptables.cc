@@ -39,7 +39,8 @@ Wanted wanted_of(const Rules& rules, Family family) {
 }
 
 // Of iptables-legacy, which lists all of the table anyway, in the words of iptables-save.
-std::vector<FilterRule> rules_in(Tables& tables, const ChainId& chain) {
+std::vector<FilterRule> rules_in(Tables& tables, const ChainId& chain,
+                                 const Tables::Filter& filter = {}) {
   std::vector<FilterRule> out;
   if (tables.variant() == XtablesVariant::kLegacy) {
     for (const cni::Words& words : tables.saved_rules(chain)) {
@@ -48,15 +49,26 @@ std::vector<FilterRule> rules_in(Tables& tables, const ChainId& chain) {
     return out;
   }
   const Family family = plugins::xt::family_of(chain);
-  for (const Rule& rule : tables.rules(chain)) out.push_back(rule_from(rule, family));
+  for (const Rule& rule : tables.rules(chain, filter)) out.push_back(rule_from(rule, family));
   return out;
 }
 
-// The long chain: two rules per address.
-std::vector<FilterRule> forward_rules(Tables& tables, const ChainId& chain, bool all) {
-  if (all || tables.variant() == XtablesVariant::kLegacy) return rules_in(tables, chain);
+// Of the long chain, two rules per address, only these are decoded.
+Tables::Filter mentioning(const std::vector<Ip>& addresses) {
+  Tables::Filter out;
+  for (const Ip& ip : addresses) out.mentions.emplace_back(ip.data(), ip.data() + ip.size());
+  return out;
+}
+
+std::vector<FilterRule> forward_rules(Tables& tables, const Wanted& wanted, bool all) {
+  const ChainId chain = filter(wanted.family, kForward);
+  if (all || tables.variant() == XtablesVariant::kLegacy) {
+    Tables::Filter relevant = mentioning(wanted.addresses);
+    relevant.mentions.emplace_back(wanted.admin_chain.begin(), wanted.admin_chain.end());
+    return rules_in(tables, chain, relevant);
+  }
   std::vector<FilterRule> out;
-  const Family family = plugins::xt::family_of(chain);
+  const Family family = wanted.family;
   for (const Rule& rule : NfSocket::first_rules(chain)) out.push_back(rule_from(rule, family));
   return out;
 }
@@ -69,7 +81,7 @@ Existing read_existing(Tables tables, const Wanted& wanted, bool all) {
   }
   seen.parent = rules_in(tables, filter(wanted.family, kParent));
   if (seen.chains.contains(kForward)) {
-    seen.forward = forward_rules(tables, filter(wanted.family, kForward), all);
+    seen.forward = forward_rules(tables, wanted, all);
   }
   for (const char* const stage : {kStage1, kStage2}) {
     if (!seen.chains.contains(stage)) continue;
@@ -121,7 +133,7 @@ bool plan_remove(NfSocket& socket, const std::vector<Ip>& addresses, Batch& batc
   for (const Family family : netlink::kFamilies) {
     const auto own = own_rules(addresses, family);
     if (own.empty()) continue;
-    for (const Rule& rule : socket.rules(filter(family, kForward))) {
+    for (const Rule& rule : socket.rules(filter(family, kForward), mentioning(addresses))) {
       if (is_of(rule_from(rule, family), own)) batch.remove(rule);
     }
   }
@@ -205,7 +217,7 @@ bool has(NfSocket* socket, const std::vector<Ip>& addresses) {
       const auto own = own_rules(addresses, family);
       if (own.empty()) continue;
       Tables tables(socket, variant);
-      const auto seen = rules_in(tables, filter(family, kForward));
+      const auto seen = rules_in(tables, filter(family, kForward), mentioning(addresses));
       if (std::any_of(seen.begin(), seen.end(),
                       [&](const FilterRule& rule) { return is_of(rule, own); })) {
         return true;

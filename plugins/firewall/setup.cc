@@ -50,21 +50,6 @@ void set_up_policies(Node& node, const Conf& conf, const Attachment& attachment)
   nft::set_policies(*node.nf(), conf.admin_chain, nft::policies_of(conf, attachment));
 }
 
-// What the claims say of an attachment.
-std::vector<ClaimedAddress> claimed_by(const Claims& claims, const Attachment& attachment) {
-  const std::string owner = attachment.prefix();
-  std::vector<ClaimedAddress> out;
-  for (const Ip& ip : attachment.addresses) {
-    const auto claim = claims.find(ip);
-    if (claim && claim->owner == owner) out.push_back({ip, *claim});
-  }
-  if (!out.empty()) return out;
-  for (ClaimedAddress& one : claims.all()) {
-    if (one.claim.owner == owner) out.push_back(std::move(one));
-  }
-  return out;
-}
-
 std::vector<Ip> addresses_in(const std::vector<ClaimedAddress>& all, Backend backend) {
   std::vector<Ip> out;
   for (const ClaimedAddress& one : all) {
@@ -88,7 +73,7 @@ void remove_claimed(Node& node, const Claims& claims, const std::vector<ClaimedA
 void remove_others(Node& node, const Claims& claims, const Attachment& attachment,
                    const std::optional<Claim>& kept) {
   std::vector<ClaimedAddress> gone;
-  for (ClaimedAddress& one : claimed_by(claims, attachment)) {
+  for (ClaimedAddress& one : claims.of(attachment.prefix())) {
     if (one.claim != kept) gone.push_back(std::move(one));
   }
   remove_claimed(node, claims, gone);
@@ -119,7 +104,7 @@ void set_up_claimed(Node& node, const Conf& conf, const Attachment& attachment, 
 void set_up_nftables(Node& node, const Conf& conf, const Attachment& attachment) {
   nft::add(*node.nf(), attachment, conf.admin_chain, nft::policies_of(conf, attachment));
   const auto claims = Claims::find();
-  if (!claims) return;
+  if (!claims || !claims->may_have(attachment.prefix())) return;
   const netlink::Fd lock = claims->lock();
   remove_others(node, *claims, attachment, std::nullopt);
 }
@@ -191,7 +176,7 @@ std::optional<std::string> missing_in_firewalld(Node& node, const Conf& conf,
 
 bool is_claimed(const Attachment& attachment) {
   const auto claims = Claims::find();
-  return claims && !claimed_by(*claims, attachment).empty();
+  return claims && !claims->of(attachment.prefix()).empty();
 }
 
 // The policy in the backends whose accepting rules are elsewhere than in our table.
@@ -243,11 +228,13 @@ void tear_down(Node& node, const Conf& conf, const Attachment& attachment) {
   const auto claims = Claims::find();
   if (claims) {
     each("claimed addresses", [&] {
-      const auto own = claimed_by(*claims, attachment);
-      if (own.empty()) return;
+      const std::string owner = attachment.prefix();
+      if (!claims->may_have(owner)) return;
       const netlink::Fd lock = claims->lock();
-      remove_claimed(node, *claims, claimed_by(*claims, attachment));
-      found = true;
+      const auto own = claims->of(owner);
+      remove_claimed(node, *claims, own);
+      claims->remove_list(owner);
+      found = found || !own.empty();
     });
   }
   if (!found) {
@@ -270,7 +257,10 @@ void remove_stale(Node& node, const std::string& network,
     const plugins::StaleTags is_stale(network, valid);
     std::vector<ClaimedAddress> gone = claims->all();
     std::erase_if(gone, [&](const ClaimedAddress& one) { return !is_stale(one.claim.owner); });
-    if (!gone.empty()) remove_claimed(node, *claims, gone);
+    remove_claimed(node, *claims, gone);
+    for (const std::string& owner : claims->owners()) {
+      if (is_stale(owner)) claims->remove_list(owner);
+    }
   });
   each.finish();
 }
@@ -278,7 +268,7 @@ void remove_stale(Node& node, const std::string& network,
 std::optional<Backend> backend_of(Node& node, const Attachment& attachment) {
   if (node.nf() != nullptr && nft::has(*node.nf(), attachment)) return Backend::kNftables;
   const auto claims = Claims::find();
-  const auto own = claims ? claimed_by(*claims, attachment) : std::vector<ClaimedAddress>{};
+  const auto own = claims ? claims->of(attachment.prefix()) : std::vector<ClaimedAddress>{};
   if (!own.empty()) return own.front().claim.backend;
   if (iptables::has(node.nf(), unclaimed(claims, attachment))) return Backend::kIptables;
   return std::nullopt;

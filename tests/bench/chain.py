@@ -8,9 +8,10 @@
     scripts/bench --short                         what does not depend on the machine, as a test
 
 A pod has the chain of bridge (gateway, masquerading, host-local), portmap with a port, and bandwidth
-with limits both ways, in the parts ptp, macvlan, host-device, tuning and sbr that plugin alone; each side has its own
-default backends. Each subject has a node of its own, and they take turns. Ours comes twice: limiting what the pod sends as the reference does, on an ifb of the
-node, and in the pod (egressMode). The floor is what the kernel takes for the same by the fewest
+with limits both ways, in the parts ptp, macvlan, host-device, tuning, sbr and firewall that plugin alone; each side
+has its own default backends, but for firewall, of which ours has nftables in the part firewall and the reference's
+backend in the part firewall-iptables. Each subject has a node of its own, and they take turns. Ours comes twice:
+limiting what the pod sends as the reference does, on an ifb of the node, and in the pod (egressMode). The floor is what the kernel takes for the same by the fewest
 requests of as many programs (floor.cc). Figures are medians of the time in
 plugins, spawn to end; on a busy machine `chrt -r 50 scripts/bench` keeps most of the others out of them. podman's
 netavark, where it is installed or named, connects a pod to one bridge with one port.
@@ -108,6 +109,9 @@ def measure_part(part, subjects, options):
         ones = {name: one for name, one in subjects.items() if not name.endswith(", pod")}
         for one in ones.values():
             one.give_devices()
+        return measure.one_at_a_time(ones, options.pods, options, part)
+    if part.startswith("firewall"):
+        ones = {name: one for name, one in without_floor(subjects).items() if not name.endswith(", pod")}
         return measure.one_at_a_time(ones, options.pods, options, part)
     if part in subject.CHAINED:
         ones = {name: one for name, one in without_floor(subjects).items() if not name.endswith(", pod")}

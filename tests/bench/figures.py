@@ -266,7 +266,8 @@ PARTS = {"chain": (of_chain, of_check, of_machine), "crowd": (of_crowd,),
          "loopback": (of_loopback,), "growth": (of_growth,), "trace": (of_trace,),
          "netavark": (of_netavark,), "ptp": (of_alone("ptp", 12, 4),),
          "macvlan": (of_alone("macvlan", 5, 2),), "host-device": (of_alone("host-device", 4, 2),),
-         "tuning": (of_chained("tuning", 4),), "sbr": (of_chained("sbr", 4),)}
+         "tuning": (of_chained("tuning", 4),), "sbr": (of_chained("sbr", 4),),
+         "firewall": (of_chained("firewall", 15),), "firewall-iptables": (of_chained("firewall-iptables", 4),)}
 
 
 def figures(data):

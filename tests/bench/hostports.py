@@ -13,24 +13,22 @@ import json
 import os
 import statistics
 import sys
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support.plugin import OURS, REFERENCE, environment, has_reference  # noqa: E402
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import timed  # noqa: E402
+from support.plugin import OURS, REFERENCE, has_reference  # noqa: E402
 from support.world import Pod, World, run, why_impossible  # noqa: E402
 
 LOADS = (0, 500, 2000)
 
 
 class Caller:
-    """Runs a plugin with as little of our own around it as Python allows."""
+    """portmap with a backend."""
 
     def __init__(self, directory, backend):
-        self.program = os.path.join(directory, "portmap")
-        self.directory = directory
+        self.program = timed.Program(directory, "portmap")
         self.backend = backend
-        self.null = os.open("/dev/null", os.O_RDWR)
-        self.output = os.memfd_create("output")
 
     def run(self, verb, container, address, ports):
         """The time of one call in milliseconds."""
@@ -42,21 +40,7 @@ class Caller:
                     "ips": [{"address": f"{address}/16", "interface": 0}]}}
         if self.backend:
             conf["backend"] = self.backend
-        stdin = os.memfd_create("config")
-        os.write(stdin, json.dumps(conf).encode())
-        os.lseek(stdin, 0, os.SEEK_SET)
-        os.ftruncate(self.output, 0)
-        env = environment(verb, "/run/netns/pod", container, "eth0", "", self.directory)
-        actions = [(os.POSIX_SPAWN_DUP2, stdin, 0), (os.POSIX_SPAWN_DUP2, self.output, 1)]
-        begin = time.perf_counter()
-        pid = os.posix_spawn(self.program, [self.program], env, file_actions=actions)
-        _, status = os.waitpid(pid, 0)
-        took = (time.perf_counter() - begin) * 1000
-        os.close(stdin)
-        if status != 0:
-            os.lseek(self.output, 0, os.SEEK_SET)
-            sys.exit(f"{self.program} {verb}: {os.read(self.output, 4096).decode()}")
-        return took
+        return self.program.run(verb, container, conf)
 
 
 def node():

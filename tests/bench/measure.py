@@ -60,9 +60,9 @@ def settle(seconds=0.02):
 def one_at_a_time(subjects, pods, options, network="chain0", renew=lambda subject, number: None):
     """A pod comes, is checked and goes, then the next; the subjects take turns at each verb. CHECK may
     fail: the reference's portmap looks for each port in the IPv6 rules, too, and ends there. Of
-    host-device no other pod is there: there is one device. renew() makes what a pod of that number has before
-    ADD."""
-    present = 0 if network == "host-device" else options.present
+    host-device no other pod is there: there is one device, and of firewall there is one address. renew() makes
+    what a pod of that number has before ADD."""
+    present = 0 if network.startswith(("host-device", "firewall")) else options.present
     for name, subject in subjects.items():
         subject.grow(present + pods + 1)
         for number in range(present + pods + 1):

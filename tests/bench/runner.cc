@@ -19,6 +19,7 @@
 // The memory that a process used at most begins with that of who spawned it: this one stays small.
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -95,6 +96,7 @@ struct Command {
 struct Outcome {
   int status = 0;
   std::string output;
+  std::string errors;  // of a call that failed
   std::int64_t wall = 0, cpu = 0, rss = 0;
 };
 
@@ -107,9 +109,24 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 std::int64_t microseconds(const timeval& time) { return time.tv_sec * 1'000'000 + time.tv_usec; }
 
+// What is written to stderr. The reference's sbr says there what it does.
+struct Errors {
+  int file = checked(::memfd_create("stderr", MFD_CLOEXEC), "memfd_create");
+  Errors() = default;
+  Errors(const Errors&) = delete;
+  Errors& operator=(const Errors&) = delete;
+  ~Errors() { ::close(file); }
+  std::string text() const {
+    char buffer[4096];
+    const ssize_t got = ::pread(file, buffer, sizeof buffer, 0);
+    return {buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
+  }
+};
+
 Outcome run(Command command) {
   Outcome out;
   Pipe input, output;
+  const Errors errors;
   const auto size = command.input.size();
   if (size > 60'000) throw std::runtime_error("the config does not fit into a pipe");
   checked(static_cast<int>(::write(input.in, command.input.data(), size)), "write the config");
@@ -118,6 +135,7 @@ Outcome run(Command command) {
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, input.out, 0);
   ::posix_spawn_file_actions_adddup2(&actions, output.in, 1);
+  ::posix_spawn_file_actions_adddup2(&actions, errors.file, 2);
   auto argv = pointers(command.words), envp = pointers(command.environment);
 
   const std::int64_t begin = now();
@@ -132,6 +150,7 @@ Outcome run(Command command) {
   rusage used{};
   checked(::wait4(pid, &out.status, 0, &used), "wait4");
   out.wall = now() - begin;
+  if (out.status != 0) out.errors = errors.text();
 
   ::posix_spawn_file_actions_destroy(&actions);
   out.cpu = microseconds(used.ru_utime) + microseconds(used.ru_stime);
@@ -157,9 +176,8 @@ struct Job {
 std::string find(const std::string& type, const std::string& path) {
   std::istringstream directories(path);
   for (std::string directory; std::getline(directories, directory, ':');) {
-    if (const std::string file = directory + "/" + type; ::access(file.c_str(), X_OK) == 0) {
-      return file;
-    }
+    const std::string file = directory.append("/").append(type);
+    if (::access(file.c_str(), X_OK) == 0) return file;
   }
   throw std::runtime_error("no plugin '" + type + "' in " + path);
 }
@@ -230,7 +248,7 @@ void run_pod(const Job& job, const json& pod) {
     if (done.status != 0 && !job.tolerant) {
       throw std::runtime_error(plugin.at("type").get<std::string>() + " " + job.verb + " of " +
                                pod.at("id").get<std::string>() + ": wait status " +
-                               std::to_string(done.status) + ": " + done.output);
+                               std::to_string(done.status) + ": " + done.output + done.errors);
     }
     if (job.verb == "ADD" && !done.output.empty()) previous = json::parse(done.output);
     sum += done.wall;

@@ -55,7 +55,9 @@ def alone(name, family):
 #: Those that are chained, alone, behind what RESULT says.
 CHAINED = {"tuning": {"sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1", "net.ipv4.ip_local_port_range": "2000 3000"},
                       "mtu": 1400, "txQLen": 500},
-           "sbr": {}}
+           "sbr": {},
+           # The reference takes a backend that it does not know for "choose one", which is iptables.
+           "firewall": {"backend": "nftables"}, "firewall-iptables": {"type": "firewall", "backend": "iptables"}}
 RESULT = {"cniVersion": "1.0.0", "interfaces": [{"name": "eth0", "sandbox": "/run/netns/p0"}],
           "ips": [{"address": "10.200.0.2/16", "gateway": "10.200.0.1", "interface": 0}]}
 INTERFACE = """link add eth0 type veth peer other

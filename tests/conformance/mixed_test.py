@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import hostport, suite  # noqa: E402
 from support.configs import provide  # noqa: E402
-from support.firewall import FirewallTest, addresses, rules  # noqa: E402
+from support.firewall import FirewallTest, addresses, reference_knows, rules  # noqa: E402
 from support.firewall import result_of as firewall_result  # noqa: E402
 from support.hostport import mapping  # noqa: E402
 from support.plugin import OURS, REFERENCE, cni, has_reference  # noqa: E402
@@ -411,8 +411,11 @@ class MixedFirewall(FirewallTest):
         for directory in directories:
             self.by(directory, "ADD", 2, "same-bridge")
         self.assertEqual(len(rules("CNI-FORWARD")), 6)
-        self.assertEqual([len(rules(chain)) for chain in ("FORWARD", "CNI-ISOLATION-STAGE-1",
-                                                          "CNI-ISOLATION-STAGE-2")], [4, 4, 4])
+        # The comments of rules that bridges share are other ones since 1.6. Ours tells no rules apart by them; the
+        # reference does, and adds its own.
+        again = directories == (OURS, REFERENCE) and reference_knows("isolated")
+        self.assertEqual([len(rules(chain)) for chain in ("FORWARD", "CNI-ISOLATION-STAGE-1", "CNI-ISOLATION-STAGE-2")],
+                         [6, 6, 8] if again else [4, 4, 4])
 
     def test_a_claim_that_the_reference_removed_does_not_harm_the_next_pod(self):
         self.use(("iptables", "nft"))

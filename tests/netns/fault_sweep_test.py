@@ -18,7 +18,7 @@ import random
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import guest, suite  # noqa: E402
+from support import firewalld, guest, suite  # noqa: E402
 from support.configs import lack  # noqa: E402
 from support.faults import figures, judge, points, surroundings  # noqa: E402
 from support.faults.subjects import SUBJECTS  # noqa: E402
@@ -41,6 +41,7 @@ ALL = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION")
 #: What a subject need not be asked, as it runs through the same as one that is.
 VERBS = {"bridge, in its host-local": ("ADD", "DEL"), "bridge, macspoofchk and static": ALL[:4],
          "bridge, iptables": ALL[:4], "ptp, iptables": ALL[:4], "portmap, iptables": ALL[:4],
+         "firewall, firewalld": ALL[:4],
          # A master has one of them, and GC needs another pod; what is probed takes seconds.
          "macvlan, passthru": ALL[:3], "macvlan, enabledad": ALL[:1],
          "bandwidth, unshapedSubnets": ALL[:4], "bandwidth, pod": ALL[:4],
@@ -85,7 +86,8 @@ class Faults(suite.NodeTest):
         subject, verb = row
         if subject == "bandwidth, edt" and not guest.has_qdisc("fq"):
             self.skipTest("this kernel has no fq")
-        if reason := lack(subject.split(",")[0]):
+        reason = lack(subject.split(",")[0]) or (subject.endswith("firewalld") and firewalld.lack())
+        if reason:
             self.skipTest(reason)
         tried = share(points_of(judge.calls(subject, verb)))
         if verb in judge.LOOKS:

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.chain import Network  # noqa: E402
 from support.faults import figures  # noqa: E402
-from support.firewall import BACKENDS, Attached, FirewallTest, bridge  # noqa: E402
+from support.firewall import BACKENDS, Attached, FirewallTest, bridge, reference_knows  # noqa: E402
 from support.hostport import NODE, Probe, Server, Site, ask, mapping  # noqa: E402
 from support.plugin import OURS, REFERENCE, has_reference  # noqa: E402
 
@@ -42,7 +42,7 @@ class Rig:
         self.targets, self.origins = {}, {}
         self.outside = Site().outside
         for number, policy in enumerate(POLICIES, 1):
-            if reference and not test.knows(policy):
+            if reference and not reference_knows(policy):
                 continue
             port = mapping(8000 + number, 80)
             self.targets[policy] = target = self.attach(number, policy, [port])
@@ -89,11 +89,6 @@ class Rig:
 @suite.spread
 class Matrix(FirewallTest):
     SEEN = {}
-
-    def knows(self, policy):
-        """Whether the reference plugin of this node has the policy: releases before 1.6 lack isolated."""
-        with open(f"{REFERENCE}/firewall", "rb") as file:
-            return policy != "isolated" or b"same-bridge|isolated" in file.read()
 
     def cells(self, backend, bridge_netfilter, reference=False, known=()):
         self.use(backend)

@@ -9,8 +9,8 @@ from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import damage, suite  # noqa: E402
-from support.firewall import (BACKENDS, CLAIMS, TABLE, Attached, FirewallTest, addresses, bridge,  # noqa: E402
-                              elements, network, result_of, rules)
+from support.firewall import (BACKENDS, TABLE, FirewallTest, addresses, bridge, elements, result_of,  # noqa: E402
+                              rules)
 from support.hostport import OUTSIDE, Probe, Server, Site, ask, ask_one  # noqa: E402
 from support.plugin import cni, finish_all, start  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
@@ -188,9 +188,6 @@ class Rules(FirewallTest):
         super().setUp()
         run("ip", "link", "add", "cni0", "type", "bridge")
 
-    def add(self, number, container=None, **more):
-        return self.assert_ok(self.call("ADD", container or f"pod{number}", result_of(number), **more))
-
     def assert_gone(self, before):
         self.assert_same(before, ignore=left_by_design)
 
@@ -353,19 +350,6 @@ class Rules(FirewallTest):
         with mock.patch.dict(os.environ, PATH="/run/tools:/usr/bin:/bin"):
             self.assert_ok(cni("firewall", "ADD", conf, netns="/run/netns/x"))
             self.assertEqual(list(elements("pods4")), ["10.1.2.2"])
-
-    def test_torn_and_foreign_claims_harm_nobody(self):
-        self.backend = "iptables"
-        self.add(3)
-        for name, target in (("10.1.2.2", "nonsense"), ("fd00:1:2::2", "x ufw"), ("10.1.2.9", "a iptables")):
-            os.symlink(target, f"{CLAIMS}/{name}")
-        with open(f"{CLAIMS}/10.1.2.8", "w", encoding="ascii") as file:
-            file.write("a file")
-        self.add(2)
-        self.assert_ok(self.call("CHECK", "pod2", result_of(2)))
-        self.assert_ok(self.call("DEL", "pod2", result_of(2)))
-        self.assertEqual(addresses(), ["10.1.2.3", "fd00:1:2::3"])
-        self.assertFalse(os.path.lexists(f"{CLAIMS}/10.1.2.2"))
 
     @suite.cases([("nftables", ("nftables", "nft flush set inet patchbay_firewall pods4", "pods4")),
                   ("a rule of nftables", ("nftables", "nft flush chain inet patchbay_firewall isolation",

@@ -4,6 +4,7 @@
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <regex>
@@ -259,6 +260,18 @@ std::string rules_in(const std::string& debug_output) {
   return out;
 }
 
+// As many rules, one for each address from 10.0.0.1 on, in a chain of IPv4.
+void add_rules(NfSocket& socket, const ChainId& chain, int count) {
+  Batch batch;
+  batch.add(Chain{chain});
+  Ip ip = *Ip::parse("10.0.0.1");
+  for (int i = 0; i < count; ++i, ip = *ip.next()) {
+    batch.add(
+        Rule{chain, join({nf::address(Side::kSource, Compare::kEqual, Cidr{ip, 32}), {accept()}})});
+  }
+  socket.commit(batch);
+}
+
 // The errno of a commit that is refused, and what it said.
 int refusal(NfSocket& socket, const Batch& batch, std::string* operation = nullptr) try {
   socket.commit(batch);
@@ -333,6 +346,46 @@ TEST_CASE("the skeleton may be added again, and on top of nft's") {
   std::string operation;
   CHECK(refusal(socket, batch, &operation) == EEXIST);
   CHECK(operation == "add map 'ip t ports'");
+}
+
+TEST_CASE("the first rules are all of a short chain, and some of a long one") {
+  const node::Fresh node;
+  NfSocket socket;
+  const ChainId chain = kV4.chain("long");
+  CHECK(NfSocket::first_rules(chain).empty());  // no table
+  load(socket);
+  CHECK(NfSocket::first_rules(chain).empty());  // no chain
+  for (const char* const name : {"prerouting", "hostports", "guard"}) {
+    const std::vector<Rule> all = socket.rules(kV4.chain(name));
+    CHECK_FALSE(all.empty());
+    CHECK(NfSocket::first_rules(kV4.chain(name)) == all);
+  }
+  constexpr int kMany = 1000;
+  add_rules(socket, chain, kMany);
+  const std::vector<Rule> all = socket.rules(chain);
+  const std::vector<Rule> first = NfSocket::first_rules(chain);
+  REQUIRE(all.size() == kMany);
+  CHECK(first.size() > 5);
+  REQUIRE(first.size() < kMany);
+  CHECK(std::equal(first.begin(), first.end(), all.begin()));
+}
+
+TEST_CASE("rules that mention an address are found among others") {
+  const node::Fresh node;
+  NfSocket socket;
+  load(socket);
+  const ChainId chain = kV4.chain("long");
+  add_rules(socket, chain, 300);
+  const std::vector<Rule> all = socket.rules(chain);
+  const auto found =
+      socket.rules(chain, {.mentions = {{10, 0, 0, 7}, {10, 0, 1, 9}, {9, 9, 9, 9}}});
+  REQUIRE(found.size() == 2);
+  CHECK(found[0] == all[6]);
+  CHECK(found[1] == all[264]);
+  CHECK(socket.rules(chain, {.mentions = {{9, 9, 9, 9}}}).empty());
+  const std::string name = "hostports";
+  CHECK(socket.rules(kV4.chain("prerouting"), {.mentions = {{name.begin(), name.end()}}}).size() ==
+        1);
 }
 
 static const node::TestFile kTests(__FILE__, [](doctest::Context&) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A pod's interface in a VRF: its routes and addresses go with it and come back; two networks in one VRF, and in two
-with the same addresses; parallel calls, a pod that does what it likes, beside the reference plugin.
+with the same addresses; parallel calls, a pod that does what it likes. Beside the reference plugin:
+tests/conformance/mixed_vrf_test.py.
 
 Where the kernel has no VRFs, this runs under another kernel: scripts/vm.
 """
@@ -13,93 +14,18 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import guest, suite  # noqa: E402
 from support.cnitool import cnitool, use  # noqa: E402
 from support.configs import lack  # noqa: E402
-from support.plugin import OURS, REFERENCE, cni, finish_all, has_reference, start  # noqa: E402
+from support.plugin import OURS, cni, finish_all, start  # noqa: E402
 from support.snapshot import pod_snapshot  # noqa: E402
-from support.world import run, wait_for  # noqa: E402
-
-STATES = "/run/cni/vrf"
-
-
-def config(vrf="blue", version="1.1.0", **more):
-    return {"cniVersion": version, "name": "net1", "type": "vrf", "vrfname": vrf} | more
+from support.vrf import STATES, VrfTest, config, l3mdev  # noqa: E402
+from support.world import run  # noqa: E402
 
 
 def rows(table):
     return [(name, tuple(columns)) for name, *columns in table]
 
 
-def l3mdev(place):
-    """The kernel makes these rules with the first VRF of a namespace and keeps them."""
-    return place.startswith("rule") and "l3mdev" in place
-
-
 @suite.spread
-class Vrf(suite.NodeTest):
-    def attach(self, pod, ifname, net=51, dad=False, prefix="10"):
-        """An interface of the pod in 10.NET.0.0/24 and fd00:NET::/64, whose gateway is the node or, with a prefix,
-        another; its plugin's result, which has a route to 10.99.0.0/16 and the default routes."""
-        host = f"{pod.name[-6:]}-{ifname}"
-        nodad = "" if dad else "nodad"
-        run("ip", "link", "add", host, "type", "veth", "peer", "name", ifname, "netns", pod.name)
-        run("ip", "-batch", "-", stdin=f"link set {host} up\naddr add {prefix}.{net}.0.1/24 dev {host}\n"
-                                       f"addr add fd00:{net}::1/64 dev {host} nodad\n")
-        pod.run("ip", "-batch", "-", stdin=f"link set lo up\naddr add {prefix}.{net}.0.2/24 dev {ifname}\n"
-                f"addr add fd00:{net}::2/64 dev {ifname} {nodad}\nlink set {ifname} up\n")
-        self.settle(pod, ifname, net)
-        pod.run("ip", "-batch", "-", stdin=f"route add 10.99.0.0/16 via {prefix}.{net}.0.1 dev {ifname} metric {net} "
-                f"mtu 1400\nroute add default via {prefix}.{net}.0.1 dev {ifname} src {prefix}.{net}.0.2 metric {net}\n")
-        pod.run("ip", "-6", "route", "add", "default", "via", f"fd00:{net}::1", "dev", ifname, "src", f"fd00:{net}::2",
-                "metric", str(net))
-        return {"cniVersion": "1.1.0",
-                "interfaces": [{"name": host}, {"name": ifname, "sandbox": pod.path}],
-                "ips": [{"address": f"{prefix}.{net}.0.2/24", "gateway": f"{prefix}.{net}.0.1", "interface": 1},
-                        {"address": f"fd00:{net}::2/64", "gateway": f"fd00:{net}::1", "interface": 1}],
-                "routes": [{"dst": "10.99.0.0/16", "gw": f"{prefix}.{net}.0.1"}, {"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}
-
-    def settle(self, pod, ifname, net):
-        """The kernel makes the routes of IPv6 addresses when it has time to."""
-        self.assertTrue(wait_for(lambda: f"fd00:{net}::/64" in pod.run("ip", "-6", "route", "show", "dev", ifname)
-                                 and "tentative" not in pod.run("ip", "-6", "addr", "show", "dev", ifname), 20))
-
-    def call(self, verb, conf, pod, result=None, **options):
-        conf = dict(conf)
-        if result is not None:
-            conf["prevResult"] = result
-        return cni("vrf", verb, conf, **({"netns": pod.path, "container": pod.name, "ifname": "net1"} | options))
-
-    def links(self, pod):
-        return {link["ifname"]: link for link in json.loads(pod.run("ip", "-j", "-d", "link"))}
-
-    def vrfs(self, pod):
-        """Name to table."""
-        return {name: link["linkinfo"]["info_data"]["table"] for name, link in self.links(pod).items()
-                if link.get("linkinfo", {}).get("info_kind") == "vrf"}
-
-    def addresses(self, pod, ifname):
-        shown, = json.loads(pod.run("ip", "-j", "addr", "show", "dev", ifname))
-        return {(one["local"], one["prefixlen"], one.get("nodad", False)) for one in shown["addr_info"]
-                if one["scope"] == "global"}
-
-    def routes(self, pod, table="main"):
-        """(destination, gateway, interface, source, metric of IPv4, metrics) of both families."""
-        found = set()
-        for family in ("-4", "-6"):
-            # One table alone is an error where the kernel has none of that number.
-            for route in json.loads(pod.run("ip", "-j", family, "route", "show", "table", "all") or "[]"):
-                if str(route.get("table", "main")) != str(table) or route["dst"].startswith("fe80"):
-                    continue
-                if route.get("type") in ("multicast", "local", "anycast", "broadcast"):
-                    continue
-                found.add((route["dst"], route.get("gateway"), route["dev"], route.get("prefsrc"),
-                           route.get("metric"), str(route.get("metrics"))))
-        return found
-
-    def assert_untouched(self, pod, before):
-        self.assert_same(before, pod_snapshot(pod), ignore=l3mdev, what="the pod is not as it was:")
-
-    def states(self):
-        return sorted(os.listdir(STATES)) if os.path.isdir(STATES) else []
-
+class Vrf(VrfTest):
     @suite.cases([("addresses that look for duplicates", True), ("addresses that do not", False)])
     def routes_and_addresses_go_with_the_interface_and_come_back(self, dad):
         pod = self.pod()
@@ -562,60 +488,6 @@ class Vrf(suite.NodeTest):
             self.assert_ok(self.call("DEL", config(), pod))
             self.assert_untouched(pod, before)
         self.assertGreater(killed, 4)
-
-    @suite.cases([("ours removes what the reference added", (REFERENCE, OURS)),
-                  ("the reference removes what ours added", (OURS, REFERENCE))])
-    def mixed(self, row):
-        first, second = row
-        if not has_reference("vrf"):
-            self.skipTest("the reference plugins are not installed")
-        pod = self.pod()
-        conf = config(version="1.0.0")
-        results = {ifname: self.attach(pod, ifname, net) | {"cniVersion": "1.0.0"}
-                   for ifname, net in (("net1", 51), ("net2", 52))}
-        for ifname, result in results.items():
-            self.assert_ok(self.call("ADD", conf, pod, result, directory=first, ifname=ifname))
-            # Older releases of the reference plugin lose routes, which CHECK of ours would name.
-            self.assert_ok(self.call("CHECK", conf, pod, result | {"routes": []}, directory=second, ifname=ifname))
-        self.assertEqual(self.vrfs(pod), {"blue": 1})
-        for ifname, result in results.items():
-            self.assert_ok(self.call("DEL", conf, pod, result, directory=second, ifname=ifname))
-        self.assertEqual(self.vrfs(pod), {})
-        self.assertNotIn("master", self.links(pod)["net1"])
-
-    @suite.cases([("the reference first", (REFERENCE, OURS)), ("ours first", (OURS, REFERENCE))])
-    def one_VRF_of_both_plugins_goes_with_the_last_interface(self, directories):
-        if not has_reference("vrf"):
-            self.skipTest("the reference plugins are not installed")
-        conf = config(version="1.0.0")
-        for order in (("net1", "net2"), ("net2", "net1")):
-            pod = self.pod()
-            results = {ifname: self.attach(pod, ifname, net) | {"cniVersion": "1.0.0"}
-                       for ifname, net in (("net1", 51), ("net2", 52))}
-            added_by = dict(zip(results, directories))
-            for ifname, result in results.items():
-                self.assert_ok(self.call("ADD", conf, pod, result, directory=added_by[ifname], ifname=ifname))
-            self.assertEqual(self.vrfs(pod), {"blue": 1})
-            for ifname in order:
-                self.assert_ok(self.call("DEL", conf, pod, results[ifname], directory=added_by[ifname], ifname=ifname))
-            self.assertEqual(self.vrfs(pod), {})
-
-    def test_both_plugins_make_the_same(self):
-        if not has_reference("vrf"):
-            self.skipTest("the reference plugins are not installed")
-        seen, routes = [], []
-        for directory in (OURS, REFERENCE):
-            pod = self.pod()
-            self.attach(pod, "eth0", 50)
-            result = self.attach(pod, "net1", 51) | {"cniVersion": "1.0.0"}
-            added = self.call("ADD", config(version="1.0.0"), pod, result, directory=directory)
-            self.assert_ok(added)
-            seen.append(({k: v for k, v in added.json.items() if k in ("ips", "routes")}, self.vrfs(pod),
-                         self.routes(pod), self.addresses(pod, "net1"), self.links(pod)["net1"]["master"]))
-            routes.append(self.routes(pod, 1))
-        self.assertEqual(seen[0], seen[1])
-        # Older releases lose all but the kernel's own ones.
-        self.assertIn(routes[1], (routes[0], {route for route in routes[0] if route[1] is None}))
 
     def test_cnitool_attaches_shows_and_repairs_it(self):
         use({"cniVersion": "1.1.0", "name": "blue", "plugins": [

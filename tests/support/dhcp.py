@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 
+from support import daemons
 from support.plugin import OURS, cni
 from support.world import Pod, run, wait_for
 
@@ -45,6 +46,10 @@ class Daemon:
         self.socket, self.flags, self.directory = socket, flags, directory
         self.log_file = f"{folder}/dhcp-daemon-{time.monotonic_ns()}.log"
         self.start()
+
+    @property
+    def pids(self):
+        return {self.process.pid}
 
     def start(self):
         out = open(self.log_file, "a")
@@ -103,6 +108,10 @@ class Server:
         self.command, self.log_file, self.ready = command, log_file, ready
         self.process = None
         self.start()
+
+    @property
+    def pids(self):
+        return {self.process.pid}
 
     def start(self):
         before = len(self.log)
@@ -213,33 +222,17 @@ def udhcpd(lease=3600, pool=("10.77.0.10", "10.77.0.99")):
     return Server(["busybox", "udhcpd", "-f", "/run/udhcpd/conf"], "/run/udhcpd/log", "started")
 
 
-_played = []
-
-
-def _stop_playing():
-    while _played:
-        _played.pop().stop()
-
-
-atexit.register(_stop_playing)
-
-
-def played():
-    """The PIDs of what play() has started."""
-    return {one.process.pid for one in _played}
-
-
 def play(interface=BRIDGE):
     """What the tests of all plugins need for dhcp: our daemon, and a server that gives 10.1.2.2 first. Both end with the
     process, or with the next ones. Their logs are in no world, since they are no state."""
-    _stop_playing()
+    daemons.stop()
     if interface == BRIDGE and not os.path.exists(f"/sys/class/net/{BRIDGE}"):
         segment("10.1.2.1/24")
     folder = tempfile.mkdtemp(prefix="dhcp-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    _played.append(dnsmasq(pool="10.1.2.2,10.1.2.99", options=("--dhcp-sequential-ip",), folder=folder,
-                           interface=interface))
-    _played.append(Daemon(folder=folder))
+    daemons.play(lambda: dnsmasq(pool="10.1.2.2,10.1.2.99", options=("--dhcp-sequential-ip",), folder=folder,
+                                 interface=interface),
+                 lambda: Daemon(folder=folder))
 
 
 def give_interfaces():

@@ -5,9 +5,9 @@ import os
 import socket
 import time
 
-from support import hostport, suite
+from support import guest, hostport, suite
 from support.chain import Network
-from support.plugin import OURS, cni
+from support.plugin import OURS, REFERENCE, cni
 from support.world import CLONE_NEWNET, run, setns
 
 #: Name, backend, variant of iptables.
@@ -29,6 +29,12 @@ def bridge(number, **more):
 def network(number, plugins, directories=(OURS,), name=None, version="1.0.0"):
     """A network of plugins on bridge number."""
     return Network({"cniVersion": version, "name": name or f"net{number}", "plugins": plugins}, directories)
+
+
+def reference_knows(policy):
+    """Whether the reference plugin of this node has the policy: releases before 1.6 lack isolated."""
+    with open(f"{REFERENCE}/firewall", "rb") as file:
+        return policy != "isolated" or b"same-bridge|isolated" in file.read()
 
 
 class Attached:
@@ -62,6 +68,8 @@ class FirewallTest(suite.NodeTest):
 
     def set_bridge_netfilter(self, on):
         """Whether iptables and the forward hook see frames between ports of a bridge."""
+        if on:
+            guest.load("br_netfilter")
         if not os.path.isdir("/proc/sys/net/bridge"):  # the module br_netfilter is not loaded
             if on:
                 self.skipTest("this kernel has no bridge netfilter: modprobe br_netfilter")
@@ -86,10 +94,14 @@ class FirewallTest(suite.NodeTest):
         conf = {"cniVersion": "1.0.0", "name": "net1", "type": "firewall", "backend": self.backend, **more}
         return conf | ({"prevResult": result} if result else {})
 
-    def call(self, verb, container="pod1", result=None, directory=None, **more):
+    def call(self, verb, container="pod1", result=None, directory=None, wrap=(), **more):
         """One run of the plugin, for a pod without a namespace."""
         return cni("firewall", verb, self.conf(result, **more), container=container,
-                   netns=f"/run/netns/{container}", directory=directory)
+                   netns=f"/run/netns/{container}", directory=directory, wrap=wrap)
+
+    def add(self, number, container=None, **more):
+        """ADD of the pod that result_of() describes; what it said."""
+        return self.assert_ok(self.call("ADD", container or f"pod{number}", result_of(number), **more))
 
 
 def result_of(number, ifname="eth0", link="cni0"):

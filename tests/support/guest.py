@@ -1,5 +1,6 @@
 """Tests of what this machine's kernel lacks run in a virtual machine with another: scripts/vm."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -19,6 +20,16 @@ def has_qdisc(kind):
         return False
     finally:
         run("ip", "link", "del", "probe0")
+
+
+@functools.cache
+def load(*modules):
+    """In the virtual machine: loads modules of its kernel that nothing loads by itself from within a world. Elsewhere
+    that would change the machine, and nothing is done."""
+    if os.environ.get("PATCHBAY_GUEST"):
+        version = ".".join(os.uname().release.split(".")[:2])
+        folder = run(os.path.join(ROOT, "scripts/vm"), version, "--kernel").strip()
+        run("modprobe", "-d", folder, "-a", *modules, check=False)
 
 
 def enter_unless(able, lack):

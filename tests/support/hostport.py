@@ -18,7 +18,7 @@ import socket
 import subprocess
 import time
 
-from support import sctp
+from support import guest, sctp
 from support.chain import Network
 from support.plugin import OURS
 from support.world import Pod, run, wait_for
@@ -74,6 +74,8 @@ def select_iptables(variant):
     """Makes the plain names of the iptables programs mean "nft" or "legacy" on this node, for all
     that looks them up in PATH. Returns why it cannot, or None."""
     multi = f"/usr/sbin/xtables-{variant}-multi"
+    if variant == "legacy":
+        guest.load(*(f"{family}table_{table}" for family in ("ip", "ip6") for table in ("filter", "nat")))
     if not _works(multi):
         return f"needs {multi}, and a kernel that knows its tables"
     folder = f"/run/xtables-{variant}"

@@ -4,11 +4,12 @@ the whole node before and after decides."""
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import os
 import signal
 import time
 
-from support.dhcp import played
+from support import daemons
 from support.faults import points, subjects
 from support.faults.subjects import Stage, ignore
 from support.snapshot import diff
@@ -47,7 +48,7 @@ def reap():
     while time.monotonic() < end:
         try:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                if played() and children() <= played():
+                if daemons.playing() and children() <= daemons.playing():
                     return True
                 time.sleep(0.002)
         except ChildProcessError:
@@ -169,6 +170,18 @@ def prepare(stage, verb):
     return stage.state() if before is None else before
 
 
+def _stops_daemons(function):
+    """Decorator: those of the stage do not outlive it."""
+    @functools.wraps(function)
+    def stopping(*arguments):
+        try:
+            return function(*arguments)
+        finally:
+            daemons.stop()
+    return stopping
+
+
+@_stops_daemons
 def disturb(name, verb, point):
     """Disturbs one call of a verb that changes something."""
     become_reaper()
@@ -184,6 +197,7 @@ def disturb(name, verb, point):
     return verdict.json()
 
 
+@_stops_daemons
 def look(name, verb, batch):
     """Disturbs calls of a verb that only looks, one run each, on one stage."""
     become_reaper()
@@ -202,6 +216,7 @@ def look(name, verb, batch):
     return [verdict.json() for verdict in verdicts]
 
 
+@_stops_daemons
 def calls(name, verb):
     """(name, number, whether before main) of each call of a run that goes well."""
     stage = Stage(name)

@@ -3,6 +3,7 @@
 import copy
 import os
 
+from support import firewalld
 from support.cnitool import cnitool, use
 from support.configs import CONFIGS, give_device, own_of, provide
 from support.plugin import OURS, cni
@@ -69,6 +70,7 @@ SUBJECTS = {
     "firewall": (FIREWALL, None),
     "firewall, isolated": (FIREWALL | {"ingressPolicy": "isolated"}, None),
     "firewall, iptables": (FIREWALL | {"backend": "iptables"}, None),
+    "firewall, firewalld": ({"type": "firewall", "backend": "firewalld"}, None),
     "bandwidth": (BANDWIDTH, None),
     "bandwidth, unshapedSubnets": (BANDWIDTH | {"unshapedSubnets": ["10.0.0.0/8", "fd00::/8"]}, None),
     "bandwidth, pod": (BANDWIDTH | {"egressMode": "pod"}, None),
@@ -151,6 +153,8 @@ class Stage:
             return
         if reason := provide(self.plugins["type"]):
             raise AssertionError(reason)
+        if self.plugins.get("backend") == "firewalld":
+            firewalld.play()
         if self.plugins["type"] == "dhcp":
             give_device("dhcp")
         if self.plugins["type"] == "host-device":

@@ -211,6 +211,28 @@ TEST_CASE("a rule shows its own expressions, and neither fewer nor more") {
   CHECK_FALSE(shows(seen, masquerade_rule("10.1.2.4/32", "10.1.0.0/20").exprs));
 }
 
+TEST_CASE("a chain shows its own rules, in order, and neither fewer nor more") {
+  const Rule one = masquerade_rule("10.1.2.3/32", "10.1.0.0/20");
+  const Rule two = masquerade_rule("10.1.2.4/32", "10.1.0.0/20");
+  Rule other = one;
+  other.chain.chain = "d";
+  const auto bytes = [](const Rule& rule) {
+    const Message message = encode(rule).front();
+    const View attributes = message.bytes().subspan(20);
+    return Bytes(attributes.begin(), attributes.end());
+  };
+  const std::vector<Bytes> seen{bytes(one), bytes(other), bytes(two)};
+  CHECK(shows_chain(seen, "c", {one.exprs, two.exprs}));
+  CHECK(shows_chain(seen, "d", {other.exprs}));
+  CHECK(shows_chain(seen, "e", {}));
+  CHECK_FALSE(shows_chain(seen, "c", {}));
+  CHECK_FALSE(shows_chain(seen, "c", {two.exprs, one.exprs}));
+  CHECK_FALSE(shows_chain(seen, "c", {one.exprs}));
+  CHECK_FALSE(shows_chain(seen, "c", {one.exprs, two.exprs, two.exprs}));
+  CHECK_FALSE(shows_chain(seen, "e", {one.exprs}));
+  CHECK_FALSE(shows_chain({}, "c", {one.exprs}));
+}
+
 TEST_CASE("cut or altered bytes are read without going astray") {
   const judge::AnyBytes harmless;
   for (const std::string_view hex : {kNftRule, kIptablesJump}) {
