@@ -100,9 +100,10 @@ bool may_call(int fd) {
 
 }  // namespace
 
-netlink::Fd open_listener(const std::string& path) {
+Listener open_listener(const std::string& path) {
   Fd passed = passed_listener();
-  return passed ? std::move(passed) : bind_listener(path);
+  if (passed) return {std::move(passed), false};
+  return {bind_listener(path), true};
 }
 
 struct Server::Connection {
