@@ -24,6 +24,7 @@ class Attachment {
   };
 
   Attachment(State state, Timing timing);
+  ~Attachment() { close(); }
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 

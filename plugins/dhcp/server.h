@@ -50,6 +50,8 @@ class Server {
  private:
   struct Connection;
   void accept();
+  /// False where there is none to accept.
+  bool accept_one();
   void serve(std::uint64_t id);
   bool read(Connection& connection);
   void take_calls(std::uint64_t id);
