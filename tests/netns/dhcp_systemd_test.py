@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""dhcp daemon as systemd runs it: with a socket that is passed, sd_notify(3), and no more rights than the unit gives. The
-test plays systemd.
+"""dhcp daemon as systemd runs it: with a socket that is passed, sd_notify(3), and no more rights than the
+unit gives. The test plays systemd.
 """
 
 import configparser
@@ -47,15 +47,15 @@ class Systemd(suite.NodeTest):
         self.notified.settimeout(20)
         self.addCleanup(self.notified.close)
 
-    def service(self, *flags, descriptors=None, count=None, notify=NOTIFY, pid_offset=0, wrap=()):
+    def service(self, *flags, descriptors=None, notify=NOTIFY, pid_offset=0, wrap=()):
         """The daemon, as the service's process."""
         passed = descriptors or [self.listener]
-        environment = os.environ | {"LISTEN_FDS": str(count or len(passed)), "LISTEN_FDNAMES": "x", "NOTIFY_SOCKET": notify}
-        process = subprocess.Popen([sys.executable, "-c", PASS, ",".join(str(one.fileno()) for one in passed), str(pid_offset),
-                                    *wrap, f"{OURS}/dhcp", "daemon", *flags], env=environment,
-                                   pass_fds=[one.fileno() for one in passed], stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                   start_new_session=True)
+        numbers = [one.fileno() for one in passed]
+        environment = os.environ | {"LISTEN_FDS": str(len(passed)), "LISTEN_FDNAMES": "x", "NOTIFY_SOCKET": notify}
+        process = subprocess.Popen([sys.executable, "-c", PASS, ",".join(map(str, numbers)), str(pid_offset), *wrap,
+                                    f"{OURS}/dhcp", "daemon", *flags], env=environment, pass_fds=numbers,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   text=True, start_new_session=True)
         self.addCleanup(process.communicate)
         self.addCleanup(self.kill, process)
         return process
@@ -124,8 +124,9 @@ class Systemd(suite.NodeTest):
         other = socket.socket(socket.AF_UNIX)
         self.addCleanup(other.close)
         with open("/dev/null") as null:
-            for descriptors, text in (([self.listener, other], "Too many (2) FDs passed through socket activation"),
-                                      ([other], "LISTEN_FDS=1 but no FD found"), ([null], "LISTEN_FDS=1 but no FD found")):
+            for descriptors, text in (
+                    ([self.listener, other], "Too many (2) FDs passed through socket activation"),
+                    ([other], "LISTEN_FDS=1 but no FD found"), ([null], "LISTEN_FDS=1 but no FD found")):
                 process = self.service(descriptors=descriptors)
                 self.assertEqual(process.wait(timeout=20), 1)
                 self.assertIn(text, process.stderr.read())
@@ -156,8 +157,8 @@ class Systemd(suite.NodeTest):
         server = dhcp.dnsmasq()
         self.addCleanup(server.stop)
         process = self.service("-timeout", "1s", wrap=(
-            "strace", "-D", "-f", "-o", "/run/trace", "-e", "trace=socket", "setpriv", "--bounding-set", ",".join(["-all", *names]),
-            "--inh-caps", ",".join(["-all", *names]), "--no-new-privs"))
+            "strace", "-D", "-f", "-o", "/run/trace", "-e", "trace=socket", "setpriv",
+            "--bounding-set", ",".join(["-all", *names]), "--inh-caps", ",".join(["-all", *names]), "--no-new-privs"))
         self.assert_ready()
         pod, late = self.pod(), self.pod()
         conf = dhcp.config(ipam={"probe": True})
@@ -169,7 +170,8 @@ class Systemd(suite.NodeTest):
         self.addCleanup(holder.kill)
         dhcp.veth(late, "more", "eth1")
         # By the path that some runtimes give, for which the kernel asks for SYS_PTRACE.
-        self.assert_ok(cni("dhcp", "ADD", dhcp.config(), netns=f"/proc/{holder.pid}/ns/net", container="c", ifname="eth1"))
+        self.assert_ok(cni("dhcp", "ADD", dhcp.config(), netns=f"/proc/{holder.pid}/ns/net", container="c",
+                           ifname="eth1"))
         self.assert_ok(dhcp.attach("CHECK", pod, conf | {"prevResult": result}))
         self.assert_ok(dhcp.attach("DEL", pod, conf | {"prevResult": result}))
         self.assertTrue(dhcp.released(2))
@@ -184,7 +186,8 @@ class Systemd(suite.NodeTest):
         World.private("/opt/cni/bin")
         os.symlink(f"{OURS}/dhcp", "/opt/cni/bin/dhcp")
         for name in ("cni-dhcp.service", "cni-dhcp.socket"):
-            done = subprocess.run(["systemd-analyze", "verify", "--man=no", f"{UNITS}/{name}"], capture_output=True, text=True)
+            done = subprocess.run(["systemd-analyze", "verify", "--man=no", f"{UNITS}/{name}"],
+                                  capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
 
