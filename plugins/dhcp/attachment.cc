@@ -299,7 +299,6 @@ void Attachment::bind(Time now) {
   } catch (const netlink::Error& e) {
     log(e.what());
   }
-  settle();
 }
 
 // Whoever knew the address as another pod's learns (RFC 5227, section 2.3).
@@ -322,6 +321,11 @@ void Attachment::settle() noexcept {
   } catch (const std::exception& e) {
     cni::note(cat(state_.name(), ": ", e.what()));
   }
+}
+
+void Attachment::hand_over() noexcept {
+  settle();
+  pod_.reset();
 }
 
 void Attachment::release() noexcept {

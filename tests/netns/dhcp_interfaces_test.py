@@ -72,8 +72,10 @@ class Interfaces(Segment):
         self.provide(kind)
         self.server(start())
         self.daemon()
-        # ipvlans have the MAC address of their master, by which alone udhcpd tells clients apart.
-        pods = [self.pod() for _ in range(1 if (kind, name) == ("ipvlan", "udhcpd") else 2)]
+        # ipvlans have the MAC address of their master, by which alone udhcpd tells clients apart; a VLAN of a link is
+        # in one place.
+        alone = kind == "vlan" or (kind, name) == ("ipvlan", "udhcpd")
+        pods = [self.pod() for _ in range(1 if alone else 2)]
         with dhcp.capture("/run/interface.pcap") as path:
             confs = [self.conf(kind, number) for number, _ in enumerate(pods)]
             results = [self.assert_ok(dhcp.attach("ADD", pod, conf)) for pod, conf in zip(pods, confs)]
