@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The kernel refuses the daemon of dhcp one call or all of a kind: others keep their leases and get new ones, the daemon
-lives on, and nothing is left of what failed.
+"""The kernel refuses the daemon of dhcp one call or all of a kind: others keep their leases and get new ones,
+the daemon lives on, and nothing is left of what failed.
 """
 
 import json
@@ -43,9 +43,10 @@ class Faults(suite.NodeTest):
     def disturb(self, call, error, number):
         """strace(1) at the daemon; whoever it disturbed is in its log."""
         when = f":when={number}" if number else ""
-        log = open("/run/strace.err", "w")
-        process = subprocess.Popen(["strace", "-f", "-o", "/run/strace.log", "-e", f"trace={call}", "-e",
-                                    f"inject={call}:error={error}{when}", "-p", str(self.daemon.process.pid)], stderr=log)
+        with open("/run/strace.err", "w") as log:
+            process = subprocess.Popen(["strace", "-f", "-o", "/run/strace.log", "-e", f"trace={call}",
+                                        "-e", f"inject={call}:error={error}{when}",
+                                        "-p", str(self.daemon.process.pid)], stderr=log)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.assertTrue(wait_for(lambda: "attached" in open("/run/strace.err").read(), 10))
