@@ -328,16 +328,22 @@ void Attachment::hand_over() noexcept {
   pod_.reset();
 }
 
+// From the pod, or else from the node.
+void Attachment::send_release(const Outgoing& outgoing) {
+  try {
+    if (!pod_) pod_ = find_pod(state_);
+    if (pod_) return send_down_or_up(*pod_, outgoing);
+  } catch (const netlink::Error& e) {
+    log(e.what());
+  }
+  send_from_node(outgoing);
+}
+
 void Attachment::release() noexcept {
   try {
     const auto outgoing = client_.release();
     if (outgoing) {
-      if (!pod_) pod_ = find_pod(state_);
-      if (pod_) {
-        send_down_or_up(*pod_, *outgoing);
-      } else {
-        send_from_node(*outgoing);
-      }
+      send_release(*outgoing);
       log(cat("released ", outgoing->message.ciaddr.str()));
     }
   } catch (const std::exception& e) {
