@@ -287,7 +287,7 @@ TYPES = {1: "DISCOVER", 2: "OFFER", 3: "REQUEST", 4: "DECLINE", 5: "ACK", 6: "NA
 def malformed(path):
     """What tcpdump has against our packets of those captured, and tshark against all."""
     shown = run("tcpdump", "-vv", "-n", "-r", path, "udp src port 68 or arp").splitlines()
-    odd = [line for line in shown if re.search(r"\[\||bad|invalid|wrong|malformed|trunc", line)
+    odd = [line for line in shown if re.search(r"\[\||\bbad\b|\binvalid\b|\bwrong\b|\bmalformed\b|\btrunc", line)
            or (".68 > " in line and "[udp sum ok]" not in line)]
     return "\n".join(odd) + run("tshark", "-r", path, "-Y", "_ws.malformed || _ws.expert.severity == \"Error\" || ip.checksum.status == 0")
 
