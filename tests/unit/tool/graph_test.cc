@@ -115,9 +115,9 @@ TEST_CASE("a pod's DHCP lease is shown in every format, with its server and the 
   const auto found = json_of(graph)["bridges"][0]["pods"][0]["lease"];
   CHECK(found["server"] == "10.1.2.1");
   CHECK(found["expire"] == 3512);
-  CHECK(describe({.key = {}, .address = "10.1.2.2/24", .server = "10.1.2.1"}) ==
+  CHECK(tool::describe({.key = {}, .address = "10.1.2.2/24", .server = "10.1.2.1"}) ==
         "of 10.1.2.1, does not end");
-  CHECK(has(describe({.key = {}}), "was lost"));
+  CHECK(has(tool::describe({.key = {}}), "was lost"));
 }
 
 TEST_CASE("a bridge that is not there, a port of none and a dead pod are shown as that") {
