@@ -160,10 +160,10 @@ def dnsmasq_leases():
         return {}
 
 
-def kea(lease=3600, pool="10.77.0.10 - 10.77.0.99", renew=None, rebind=None, sockets="raw"):
+def kea(lease=3600, pool="10.77.0.10 - 10.77.0.99", renew=None, rebind=None):
     os.makedirs("/run/kea", exist_ok=True)
     os.makedirs("/var/lib/kea", exist_ok=True)
-    conf = {"Dhcp4": {"interfaces-config": {"interfaces": [BRIDGE], "dhcp-socket-type": sockets},
+    conf = {"Dhcp4": {"interfaces-config": {"interfaces": [BRIDGE], "dhcp-socket-type": "raw"},
                       "lease-database": {"type": "memfile", "name": "/run/kea/leases.csv", "lfc-interval": 0},
                       "valid-lifetime": lease, "authoritative": True,
                       "subnet4": [{"subnet": "10.77.0.0/24", "pools": [{"pool": pool}],
