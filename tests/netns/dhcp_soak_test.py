@@ -16,7 +16,7 @@ from support.plugin import finish_all, start  # noqa: E402
 from support.world import Pod, run, wait_for  # noqa: E402
 
 LEASES = int(os.environ.get("PATCHBAY_SOAK_LEASES", "40"))
-SECONDS = int(os.environ.get("PATCHBAY_SOAK_SECONDS", "25"))
+SECONDS = int(os.environ.get("PATCHBAY_SOAK_SECONDS", "15"))
 LEASE = 10 if LEASES < 100 else 60
 CHURNS = max(2, min(30, SECONDS // 20))
 #: KiB: what malloc keeps of one crowd more than of another.
