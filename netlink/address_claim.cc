@@ -77,10 +77,11 @@ std::optional<Claim> neighbour_claim(View frame) {
   }
 }
 
-Fd socket_in(const NetNs& ns, SegmentSocket::Protocol protocol) {
+// Until it is bound it receives nothing: else bind(2) would wait for a grace period of RCU, in
+// which the kernel takes it from all links.
+Fd socket_in(const NetNs& ns) {
   const NetNs::Entered entered(ns);
-  const int wanted = htons(static_cast<std::uint16_t>(protocol));
-  return Fd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, wanted));
+  return Fd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 Bytes arp_request(const Mac& own, const Ip& sender, const Ip& address) {
@@ -124,8 +125,7 @@ std::optional<Claim> claim_in(View frame) {
   }
 }
 
-SegmentSocket::SegmentSocket(const NetNs& ns, int link, Protocol protocol)
-    : fd_(socket_in(ns, protocol)) {
+SegmentSocket::SegmentSocket(const NetNs& ns, int link, Protocol protocol) : fd_(socket_in(ns)) {
   sockaddr_ll where{};
   where.sll_family = AF_PACKET;
   where.sll_protocol = htons(static_cast<std::uint16_t>(protocol));

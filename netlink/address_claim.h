@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "netlink/message.h"
 #include "netlink/netns.h"
@@ -46,6 +47,8 @@ class SegmentSocket {
   void send(const Bytes& frame);
   /// Readable where there may be a claim; for take().
   int fd() const { return fd_.get(); }
+  /// As of PacketSocket.
+  Fd take_fd() { return std::move(fd_); }
   /// The claim of the next frame that makes one, of those received so far.
   std::optional<Claim> take();
   /// The first claim that concerns() says is of interest; nothing by the end of the time.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "netlink/message.h"
 #include "netlink/netns.h"
@@ -30,6 +31,9 @@ class PacketSocket {
   PacketSocket(const NetNs& ns, int link, std::uint16_t udp_port);
 
   int fd() const { return fd_.get(); }
+  /// Its descriptor, to be closed elsewhere: the kernel takes milliseconds for that. The socket is
+  /// of no use any more.
+  Fd take_fd() { return std::move(fd_); }
   /// An IPv4 packet in a frame to that address; to everybody without one.
   void send(View packet, const std::optional<Mac>& to);
   /// Nothing where there is none now. A link that went down is no error: nothing comes.

@@ -48,7 +48,7 @@ Seen with_master(Seen seen, const cni::CachedAttachment& one) {
 Seen look(const cni::CachedAttachment& one) {
   if (one.result->is_null()) return {"unfinished"};
   const auto liveness = cni::liveness_of(one.netns, one.key.ifname);
-  Seen seen{std::string(str(liveness))};
+  Seen seen{.state = std::string(str(liveness)), .lease = lease_of(one.key)};
   if (liveness != cni::Liveness::kAlive) return seen;
   try {
     return with_master(seen, one);

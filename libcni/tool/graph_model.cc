@@ -168,7 +168,8 @@ GraphPod pod_of(const CachedAttachment& one, const KernelState& kernel, Look loo
                .host_ports = ports_of(one),
                .limits = limits_of(one),
                .masqueraded = is_true(plugin_of(one, "bridge"), "ipMasq"),
-               .policy = policy_of(one)};
+               .policy = policy_of(one),
+               .lease = seen.lease};
   if (const auto* const inside = inside_of(result, one.key.ifname)) out.mac = inside->mac;
   for (const cni::Address& address : result.ips) out.addresses.push_back(address.cidr.str());
   const Link* const host_end = host_end_of(result, kernel);
@@ -241,6 +242,14 @@ std::vector<Uplink> uplinks_of(const KernelState& kernel) {
   return out;
 }
 
+ordered_json json_of(const std::optional<DhcpLease>& lease) {
+  if (!lease) return nullptr;
+  const auto& expire = lease->expire;
+  return {{"address", lease->address},
+          {"server", lease->server},
+          {"expire", expire ? ordered_json(*expire) : ordered_json()}};
+}
+
 ordered_json json_of(const GraphPod& pod) {
   return {{"network", pod.network},     {"containerID", pod.container_id},
           {"ifname", pod.ifname},       {"netns", pod.netns},
@@ -250,7 +259,7 @@ ordered_json json_of(const GraphPod& pod) {
           {"portOf", pod.port_of},      {"vrf", pod.vrf},
           {"addresses", pod.addresses}, {"hostPorts", pod.host_ports},
           {"limits", pod.limits},       {"masqueraded", pod.masqueraded},
-          {"policy", pod.policy}};
+          {"policy", pod.policy},       {"lease", json_of(pod.lease)}};
 }
 
 ordered_json json_of(const std::vector<GraphPod>& pods) {

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libcni/runtime/cache.h"
+#include "libcni/tool/leases.h"
 #include "netlink/route/socket.h"
 
 /// What there is to draw. Names and addresses as people read them; what is empty is not known.
@@ -40,6 +42,7 @@ struct GraphPod {
   std::string limits;                   ///< "in 8 Mbit/s, out 4 Mbit/s"
   bool masqueraded = false;
   std::string policy = {};  ///< ingressPolicy of the plugin firewall; empty: it is not in the list
+  std::optional<DhcpLease> lease = {};  ///< of the daemon of dhcp
   bool is_alive() const { return state == "alive"; }
   /// The container's name, of which twelve digits tell it from others where it is that long.
   std::string short_id() const;
@@ -80,6 +83,7 @@ struct Seen {
   std::string master = {};   ///< of a link in the pod that the kernel shows one of, as in GraphPod
   std::string port_of = {};  ///< likewise
   std::string vrf = {};      ///< likewise
+  std::optional<DhcpLease> lease = {};
 };
 using Look = Seen (*)(const cni::CachedAttachment&);
 

@@ -96,6 +96,7 @@ std::vector<std::string> lines_of(const GraphPod& pod, std::size_t width) {
   }
   if (!pod.vrf.empty()) out.push_back(cat("VRF ", pod.vrf));
   for (const std::string& address : pod.addresses) out.push_back(address);
+  if (pod.lease) out.push_back(cat("lease ", describe(*pod.lease)));
   if (!pod.netns.empty()) out.push_back(pod.netns);
   for (std::string& line : wrapped("ports", pod.host_ports, width)) out.push_back(std::move(line));
   if (!pod.limits.empty()) out.push_back(cat("limits ", pod.limits));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "libcni/common/undo.h"
+#include "plugins/dhcp/close_aside.h"
 
 namespace dhcp {
 
@@ -36,7 +37,14 @@ void send_down_or_up(Pod& pod, const Outgoing& outgoing) {
   netlink::PacketSocket socket(pod.ns, pod.link.index, kClientPort);
   if (!pod.link.up) pod.socket.send(netlink::set_link(pod.link, {.up = true}));
   socket.send(datagram_of(encode(outgoing.message), outgoing.ends), outgoing.to);
+  close_aside(socket.take_fd());
   if (!pod.link.up) pod.socket.send(netlink::set_link(pod.link, {.up = false}));
+}
+
+template <class Socket>
+void retire(std::optional<Socket>& socket) noexcept {
+  if (socket) close_aside(socket->take_fd());
+  socket.reset();
 }
 
 std::uint64_t inode_of(const netlink::NetNs& ns) {
@@ -145,8 +153,8 @@ bool Attachment::open(Time now) {
 }
 
 void Attachment::close() noexcept {
-  packets_.reset();
-  claims_.reset();
+  retire(packets_);
+  retire(claims_);
 }
 
 // Once the interface can send, or does not come up in time.
@@ -188,7 +196,7 @@ void Attachment::hear_packets(Time now) {
     }
   } catch (const netlink::Error& e) {
     log(e.what());
-    packets_.reset();
+    retire(packets_);
   }
 }
 
@@ -200,13 +208,13 @@ void Attachment::hear_claims(Time now) {
       if (claim->address != client_.offered() || claim->owner == client_.mac()) continue;
       log(cat("address ", claim->address.str(), " is in use: ", claim->owner.str(),
               " answers to it; declined"));
-      claims_.reset();
+      retire(claims_);
       probe_at_ = kNever;
       take(client_.probed(now, false), now);
     }
   } catch (const netlink::Error& e) {
     log(e.what());
-    claims_.reset();
+    retire(claims_);
   }
 }
 
@@ -240,7 +248,7 @@ void Attachment::probe(Time now) {
   probe_at_ = kNever;
   if (client_.state() != Client::State::kProbing || !pod_) return;
   if (probes_ == kProbes) {
-    claims_.reset();
+    retire(claims_);
     return take(client_.probed(now, true), now);
   }
   try {
@@ -292,13 +300,13 @@ void Attachment::bind(Time now) {
   } catch (const netlink::Error& e) {
     log(e.what());
   }
-  settle();
 }
 
 // Whoever knew the address as another pod's learns (RFC 5227, section 2.3).
 void Attachment::announce() {
   netlink::SegmentSocket socket(pod_->ns, pod_->link.index, netlink::SegmentSocket::Protocol::kArp);
   socket.send(netlink::arp_announcement(pod_->link.mac, state_.lease->address.ip));
+  close_aside(socket.take_fd());
 }
 
 // The interface plugin gets the interface as dhcp did: a link that comes up with its addresses
@@ -316,16 +324,27 @@ void Attachment::settle() noexcept {
   }
 }
 
+void Attachment::hand_over() noexcept {
+  settle();
+  pod_.reset();
+}
+
+// From the pod, or else from the node.
+void Attachment::send_release(const Outgoing& outgoing) {
+  try {
+    if (!pod_) pod_ = find_pod(state_);
+    if (pod_) return send_down_or_up(*pod_, outgoing);
+  } catch (const netlink::Error& e) {
+    log(e.what());
+  }
+  send_from_node(outgoing);
+}
+
 void Attachment::release() noexcept {
   try {
     const auto outgoing = client_.release();
     if (outgoing) {
-      if (!pod_) pod_ = find_pod(state_);
-      if (pod_) {
-        send_down_or_up(*pod_, *outgoing);
-      } else {
-        send_from_node(*outgoing);
-      }
+      send_release(*outgoing);
       log(cat("released ", outgoing->message.ciaddr.str()));
     }
   } catch (const std::exception& e) {

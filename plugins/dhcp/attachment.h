@@ -24,6 +24,7 @@ class Attachment {
   };
 
   Attachment(State state, Timing timing);
+  ~Attachment() { close(); }
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 
@@ -39,6 +40,9 @@ class Attachment {
   bool resume(Time now);
   /// Does what is due: hears what came, and sends.
   Outcome advance(Time now);
+  /// ADD gets its answer: the interface is as ADD found it again, since the interface plugin sets
+  /// it up. Until then a lease can be given back over it.
+  void hand_over() noexcept;
   /// Ends it: gives back what it has or asked for. The interface is left as ADD found it.
   /// What fails is noted.
   void release() noexcept;
@@ -69,6 +73,7 @@ class Attachment {
   void lose(const std::string& why);
   void bind(Time now);
   void send(const Outgoing& outgoing);
+  void send_release(const Outgoing& outgoing);
   void begin_probe(Time now);
   void probe(Time now);
   void hear_packets(Time now);

@@ -18,8 +18,6 @@ using cni::cat;
 using cni::Code;
 using cni::Error;
 
-constexpr std::chrono::seconds kGreeting{5};
-
 Error unreachable(const std::string& path, std::string_view cause) {
   return {Code::kPluginUnavailable, cat("error dialing DHCP daemon: dial unix ", path, ": ", cause),
           "start the daemon: systemctl enable --now cni-dhcp.socket, or dhcp daemon"};
@@ -48,19 +46,21 @@ Error refusal(const Call& call, const std::string& text) {
 
 }  // namespace
 
-Connection::Connection(const std::string& path) : Connection(path, connect_to(path)) {}
+Connection::Connection(const std::string& path, Clock::duration limit)
+    : Connection(path, connect_to(path), limit) {}
 
 std::optional<Connection> Connection::find(const std::string& path) {
   netlink::Fd fd = connect_to(path);
   // ENOENT: no file; ECONNREFUSED: that of a daemon that was killed.
   if (!fd && (errno == ENOENT || errno == ECONNREFUSED)) return std::nullopt;
-  return Connection(path, std::move(fd));
+  return Connection(path, std::move(fd), kPatience);
 }
 
-Connection::Connection(const std::string& path, netlink::Fd fd) : fd_(std::move(fd)), path_(path) {
+Connection::Connection(const std::string& path, netlink::Fd fd, Clock::duration limit)
+    : fd_(std::move(fd)), path_(path) {
   if (!fd_) throw unreachable(path, cat("connect: ", netlink::errno_text(errno)));
   ::fcntl(fd_.get(), F_SETFL, O_NONBLOCK);
-  const auto end = Clock::now() + kGreeting;
+  const auto end = Clock::now() + limit;
   send(kHello, end);
   std::size_t at = std::string::npos;
   while ((at = received_.find("\n\n")) == std::string::npos) receive(end);

@@ -15,9 +15,11 @@ class Connection {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Until the daemon has said welcome, for some seconds at most. \throws
-  /// cni::Error(kPluginUnavailable).
-  explicit Connection(const std::string& path);
+  static constexpr std::chrono::seconds kPatience{10};
+
+  /// Until the daemon has said welcome, which one with many leases to renew has no time for at
+  /// once. \throws cni::Error(kPluginUnavailable).
+  explicit Connection(const std::string& path, Clock::duration limit = kPatience);
   /// The same; nothing where nobody listens there.
   static std::optional<Connection> find(const std::string& path);
 
@@ -26,7 +28,7 @@ class Connection {
   gob::Value call(const Call& call, Clock::duration limit);
 
  private:
-  Connection(const std::string& path, netlink::Fd fd);
+  Connection(const std::string& path, netlink::Fd fd, Clock::duration limit);
   void send(std::string_view bytes, Clock::time_point end);
   /// Adds what comes to received_. \throws cni::Error where the daemon closed it.
   void receive(Clock::time_point end);

@@ -61,13 +61,13 @@ int run_daemon(const Flags& flags) {
                              netlink::Capability::kSysAdmin});
   raise_file_limit();
   const std::string path = flags.host_prefix + flags.socket_path;
-  netlink::Fd listener = open_listener(path);
+  Listener listener = open_listener(path);
   write_pid(flags.pid_file);
-  Daemon daemon(flags, std::move(listener));
+  Daemon daemon(flags, std::move(listener.fd));
   notify("READY=1");
   daemon.run();
   notify("STOPPING=1");
-  ::unlink(path.c_str());
+  if (listener.is_ours) ::unlink(path.c_str());
   if (!flags.pid_file.empty()) ::unlink(flags.pid_file.c_str());
   return 0;
 }

@@ -173,6 +173,8 @@ void Daemon::release(const Asked& asked) {
     for (const Asked& other : waiting) {
       server_.answer_error(other, "a DEL of this attachment ended it");
     }
+  } else {
+    states_.remove(file);  // which an earlier DEL may not have been able to
   }
   server_.answer_nothing(asked);
 }
@@ -249,6 +251,7 @@ void Daemon::serve(const std::string& file) {
     }
   }
   if (adds && attachment.state().lease) {
+    attachment.hand_over();
     entry.deadline = kNever;
     watch(file, entry);
     const cni::Result result = result_of(attachment.state());

@@ -31,12 +31,14 @@ struct ReleaseLease {
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
   cni::open_netns(request);
-  Connection daemon(conf.socket_path);
+  const auto limit = seconds(conf.timeout);
+  const auto end = Connection::Clock::now() + limit + kGrace;
+  Connection daemon(conf.socket_path, limit);
   // Before, since the answer may get lost.
   undo.add(ReleaseLease{conf.socket_path, call_of(request, method::kRelease)});
   const cni::Phase phase("lease");
   const auto answer =
-      daemon.call(call_of(request, method::kAllocate), seconds(conf.timeout) + kGrace);
+      daemon.call(call_of(request, method::kAllocate), end - Connection::Clock::now());
   cni::Result result = result_from(answer);
   if (result.ips.empty()) throw Error(Code::kInternal, "the DHCP daemon returned no address");
   return result;

@@ -100,9 +100,10 @@ bool may_call(int fd) {
 
 }  // namespace
 
-netlink::Fd open_listener(const std::string& path) {
+Listener open_listener(const std::string& path) {
   Fd passed = passed_listener();
-  return passed ? std::move(passed) : bind_listener(path);
+  if (passed) return {std::move(passed), false};
+  return {bind_listener(path), true};
 }
 
 struct Server::Connection {
@@ -129,7 +130,14 @@ Server::~Server() {
   while (!connections_.empty()) close(connections_.begin()->first, false);
 }
 
+// Many at once: a plugin does not wait long for the welcome.
 void Server::accept() {
+  constexpr int kMostAtOnce = 64;
+  for (int i = 0; i < kMostAtOnce && accept_one(); ++i) {
+  }
+}
+
+bool Server::accept_one() {
   Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!fd && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
     // It would be called again at once.
@@ -138,13 +146,18 @@ void Server::accept() {
     loop_.at(EventLoop::now() + std::chrono::seconds(1), &listener_,
              [this] { loop_.watch(listener_.get(), [this] { accept(); }); });
   }
-  if (!fd || connections_.size() >= kMostConnections) return;
-  if (!may_call(fd.get())) return cni::note("dhcp: refused a connection that is not root's");
+  if (!fd) return false;
+  if (connections_.size() >= kMostConnections) return true;
+  if (!may_call(fd.get())) {
+    cni::note("dhcp: refused a connection that is not root's");
+    return true;
+  }
   const std::uint64_t id = next_++;
   auto connection = std::make_unique<Connection>(Connection{.fd = std::move(fd)});
   loop_.watch(connection->fd.get(), [this, id] { serve(id); });
   loop_.at(EventLoop::now() + kPatience, connection.get(), [this, id] { close(id, true); });
   connections_.emplace(id, std::move(connection));
+  return true;
 }
 
 bool Server::read(Connection& connection) {

@@ -12,10 +12,16 @@
 
 namespace dhcp {
 
-/// The socket that the daemon listens on: the one that systemd passed (sd_listen_fds(3)), else a
-/// new one at path, mode 0600, whose directory is made. A socket file that nobody listens on is
-/// replaced. \throws cni::Error; netlink::Error.
-netlink::Fd open_listener(const std::string& path);
+/// The socket that the daemon listens on.
+struct Listener {
+  netlink::Fd fd;
+  bool is_ours = false;  ///< else systemd made it, which goes on to listen when the daemon ends
+};
+
+/// The one that systemd passed (sd_listen_fds(3)), else a new one at path, mode 0600, whose
+/// directory is made. A socket file that nobody listens on is replaced. \throws cni::Error;
+/// netlink::Error.
+Listener open_listener(const std::string& path);
 
 /// A call of a connection, for the answer.
 struct Asked {
@@ -44,6 +50,8 @@ class Server {
  private:
   struct Connection;
   void accept();
+  /// False where there is none to accept.
+  bool accept_one();
   void serve(std::uint64_t id);
   bool read(Connection& connection);
   void take_calls(std::uint64_t id);

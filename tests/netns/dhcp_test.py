@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import dhcp, suite  # noqa: E402
-from support.cnitool import cnitool  # noqa: E402
+from support.cnitool import cnitool, use  # noqa: E402
 from support.plugin import cni, finish, finish_all, start  # noqa: E402
 from support.world import wait_for  # noqa: E402
 
@@ -280,6 +280,22 @@ class Dhcp(suite.NodeTest):
             [(found, what)] = said()
             self.assertEqual(found, level)
             self.assertIn(words, what)
+
+    def test_graph_shows_the_lease_of_a_pod(self):
+        self.server()
+        daemon = self.daemon()
+        conf = dhcp.config()
+        use({"cniVersion": "1.1.0", "name": "net1", "plugins": [conf]})
+        self.assert_ok(cnitool("add", "net1", self.pod().path, "--container-id", "c1"))
+        left = daemon.leases()["c1"]["expire"]
+        shown = cnitool("graph").stdout
+        self.assertRegex(shown, r"lease of 10\.77\.0\.1, ends in \d+ s\n")
+        [bridge] = json.loads(cnitool("graph", "--json").stdout)["bridges"]
+        lease = bridge["pods"][0]["lease"]
+        self.assertEqual(lease["server"], "10.77.0.1")
+        self.assertTrue(left - 60 < lease["expire"] <= left + 1, (lease, left))
+        self.assert_ok(dhcp.attach("DEL", self.pod("other"), conf, container="c1"))
+        self.assertNotIn("lease of", cnitool("graph").stdout)
 
     def test_bad_configs_fail_with_the_place_of_the_key(self):
         self.daemon()

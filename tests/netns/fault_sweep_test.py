@@ -132,4 +132,4 @@ def tell_all():
 
 
 if __name__ == "__main__":
-    suite.main(needs=("strace", "iptables-restore", "prlimit"), summary=tell_all)
+    suite.main(needs=("strace", "iptables-restore", "prlimit"), summary=tell_all, daemons=True)

@@ -51,12 +51,14 @@ class Daemon:
     def pids(self):
         return {self.process.pid}
 
+    def spawn(self, **options):
+        with open(self.log_file, "a") as out:
+            self.process = subprocess.Popen(
+                [os.path.join(self.directory, "dhcp"), "daemon", "-socketpath", self.socket, *self.flags],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, **options)
+
     def start(self):
-        out = open(self.log_file, "a")
-        self.process = subprocess.Popen(
-            [os.path.join(self.directory, "dhcp"), "daemon", "-socketpath", self.socket, *self.flags],
-            stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        out.close()
+        self.spawn()
         if not wait_for(lambda: os.path.exists(self.socket) or self.process.poll() is not None, 10):
             raise RuntimeError("the daemon does not listen: " + self.log)
         if self.process.poll() is not None:
@@ -96,6 +98,10 @@ class Daemon:
         """Resident memory in KiB."""
         with open(f"/proc/{self.process.pid}/status") as file:
             return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1])
+
+    def open_files(self):
+        folder = f"/proc/{self.process.pid}/fd"
+        return [os.readlink(f"{folder}/{name}") for name in os.listdir(folder) if os.path.islink(f"{folder}/{name}")]
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
@@ -193,15 +199,15 @@ def kea_leases():
     return {address for address, leased in state.items() if leased}
 
 
-def isc(lease=3600, pool="10.77.0.10 10.77.0.99"):
+def isc(lease=3600, pool="10.77.0.10 10.77.0.99", subnet="10.77.0.0 netmask 255.255.255.0", interface=BRIDGE, more=""):
     os.makedirs("/run/isc", exist_ok=True)
     with open("/run/isc/dhcpd.conf", "w") as file:
         file.write(f"authoritative; default-lease-time {lease}; max-lease-time {lease}; min-lease-time 1;\n"
                    f"ping-check off;\n"
-                   f"subnet 10.77.0.0 netmask 255.255.255.0 {{ range {pool}; option routers 10.77.0.1; }}\n")
+                   f"subnet {subnet} {{ range {pool}; option routers 10.77.0.1; }}\n{more}")
     open("/run/isc/leases", "a").close()
     return Server(["dhcpd", "-4", "-d", "-cf", "/run/isc/dhcpd.conf", "-lf", "/run/isc/leases", "-pf",
-                   "/run/isc/pid", "--no-pid", BRIDGE], "/run/isc/log", "Server starting service")
+                   "/run/isc/pid", "--no-pid", interface], "/run/isc/log", "Server starting service")
 
 
 def isc_leases():
@@ -272,8 +278,11 @@ TYPES = {1: "DISCOVER", 2: "OFFER", 3: "REQUEST", 4: "DECLINE", 5: "ACK", 6: "NA
 
 
 def malformed(path):
-    """What tshark has against the captured packets."""
-    return run("tshark", "-r", path, "-Y", "_ws.malformed || _ws.expert.severity == \"Error\" || ip.checksum.status == 0")
+    """What tcpdump has against our packets of those captured, and tshark against all."""
+    shown = run("tcpdump", "-vv", "-n", "-r", path, "udp src port 68 or arp").splitlines()
+    odd = [line for line in shown if re.search(r"\[\||\bbad\b|\binvalid\b|\bwrong\b|\bmalformed\b|\btrunc", line)
+           or (".68 > " in line and "[udp sum ok]" not in line)]
+    return "\n".join(odd) + run("tshark", "-r", path, "-Y", "_ws.malformed || _ws.expert.severity == \"Error\" || ip.checksum.status == 0")
 
 
 def config(kind="bridge", version="1.1.0", ipam=None, **more):

@@ -162,29 +162,9 @@ void look_at_states(Node& node) {
   }
 }
 
-// Those of this boot; times in them are milliseconds since then (CLOCK_BOOTTIME).
-std::optional<DhcpLease> lease_of(const cni::Reader& root, const Node& node) {
-  if (root["bootID"].as_string() != node.sysctl("kernel/random/boot_id")) return std::nullopt;
-  DhcpLease out{.key = key_in(root)};
-  const cni::Reader lease = root["lease"];
-  if (!lease.present()) return out;
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  const auto from_now = [&](const char* key) -> std::optional<std::int64_t> {
-    const cni::Reader time = lease[key];
-    if (!time.present()) return std::nullopt;
-    return time.as_int(0, std::numeric_limits<std::int64_t>::max()) / 1000 - now.tv_sec;
-  };
-  for (const auto& ip : lease["result"]["ips"].elements()) out.address = ip["address"].as_string();
-  out.server = lease["server"].as_string();
-  out.rebind = from_now("rebind");
-  out.expire = from_now("expire");
-  return out;
-}
-
 void look_at_leases(Node& node) {
   for_each_state(cni::kLeaseStateDir, [&](const std::string& name, const cni::Reader& root) {
-    auto lease = lease_of(root, node);
+    auto lease = lease_in(root);
     if (lease && tag_of(lease->key) == name) node.leases.push_back(*std::move(lease));
   });
 }

@@ -14,6 +14,7 @@
 #include "libcni/runtime/liveness.h"
 #include "libcni/tool/doctor/firewall.h"
 #include "libcni/tool/doctor/pool.h"
+#include "libcni/tool/leases.h"
 #include "netlink/route/address.h"
 #include "netlink/route/link.h"
 #include "netlink/route/route.h"
@@ -90,14 +91,6 @@ struct StateFile {
   std::string plugin, path;
   cni::AttachmentKey key;
   std::string netns;
-};
-
-/// A lease of the daemon of dhcp, as its file says. Times are seconds from now; absent: never.
-struct DhcpLease {
-  cni::AttachmentKey key;
-  std::string address = {};  ///< empty: it was lost
-  std::string server = {};
-  std::optional<std::int64_t> rebind = {}, expire = {};
 };
 
 /// All that the checks look at, read once.

@@ -102,6 +102,24 @@ TEST_CASE("a pod's VRF is shown in every format") {
   CHECK(json_of(graph)["bridges"][0]["pods"][0]["vrf"] == "blue, table 1");
 }
 
+TEST_CASE("a pod's DHCP lease is shown in every format, with its server and the time left") {
+  const auto look = [](const cni::CachedAttachment& one) {
+    const tool::DhcpLease lease{
+        .key = one.key, .address = "10.1.2.2/24", .server = "10.1.2.1", .expire = 3512};
+    return tool::Seen{.state = "alive", .lease = lease};
+  };
+  const Graph graph = tool::graph_of({attachment("c1")}, node(), look);
+  for (const std::string& text : {text_of(graph), graph_dot(graph), graph_svg(graph)}) {
+    CHECK(has(text, "lease of 10.1.2.1, ends in 3512 s"));
+  }
+  const auto found = json_of(graph)["bridges"][0]["pods"][0]["lease"];
+  CHECK(found["server"] == "10.1.2.1");
+  CHECK(found["expire"] == 3512);
+  CHECK(tool::describe({.key = {}, .address = "10.1.2.2/24", .server = "10.1.2.1"}) ==
+        "of 10.1.2.1, does not end");
+  CHECK(has(tool::describe({.key = {}}), "was lost"));
+}
+
 TEST_CASE("a bridge that is not there, a port of none and a dead pod are shown as that") {
   KernelState without = node();
   std::erase_if(without.links, [](const Link& link) { return link.name == "cni0"; });
