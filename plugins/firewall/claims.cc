@@ -11,7 +11,9 @@ namespace {
 using cni::cat;
 
 constexpr const char* kPath = "/run/cni/firewall";
+// What a killed call leaves: a link and a file are not written over each other.
 constexpr const char* kAside = ".new";
+constexpr const char* kListAside = ".list";
 
 // Takes what is in front of the next space.
 std::string take_word(std::string_view& text) {
@@ -94,12 +96,13 @@ void Claims::remove(const Ip& ip) const {
 }
 
 bool Claims::may_have(const std::string& owner) const {
-  return dir_.has(owner) || dir_.has(kAside);
+  return dir_.has(owner) || dir_.has(kAside) || dir_.has(kListAside);
 }
 
 void Claims::remove_list(const std::string& owner) const {
-  dir_.remove(owner);
-  dir_.remove(kAside);
+  for (const std::string& name : {owner, std::string(kAside), std::string(kListAside)}) {
+    dir_.remove(name);
+  }
 }
 
 std::vector<std::string> Claims::owners() const {
@@ -121,7 +124,7 @@ std::vector<Ip> Claims::listed(const std::string& owner) const {
 void Claims::write_list(const std::string& owner, const std::vector<Ip>& addresses) const {
   std::string text;
   for (const Ip& ip : addresses) text += cat(text.empty() ? "" : " ", ip.str());
-  dir_.replace(owner, text, kAside);
+  dir_.replace(owner, text, kListAside);
 }
 
 void Claims::strike(const std::string& owner, const Ip& ip) const {

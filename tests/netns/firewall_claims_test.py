@@ -46,13 +46,18 @@ class Claims(FirewallTest):
         self.assertEqual(addresses(), BOTH)
         self.assertEqual(sorted(os.listdir(CLAIMS)), before)
 
-    @suite.cases([("by DEL", "DEL"), ("by GC", "GC")])
-    def what_a_killed_add_noted_is_removed(self, verb):
+    @suite.cases([(f"by {verb}, {when}", (verb, missing)) for verb in ("DEL", "GC")
+                  for when, missing in (("before the first address", ("10.1.2.2", "fd00:1:2::2")),
+                                        ("before the second address", ("fd00:1:2::2",)))])
+    def what_a_killed_add_noted_is_removed(self, row):
+        verb, missing = row
         before = sorted(os.listdir(CLAIMS))
         self.add(2)
-        for address in ("10.1.2.2", "fd00:1:2::2"):  # it had not come that far
+        for address in missing:  # it had not come that far
             os.remove(f"{CLAIMS}/{address}")
         os.symlink("x", f"{CLAIMS}/.new")
+        with open(f"{CLAIMS}/.list", "w", encoding="ascii") as file:
+            file.write("10.1.2.2")
         self.assert_ok(self.call(verb, "pod2", cniVersion="1.1.0", **{"cni.dev/valid-attachments": [
             {"containerID": "pod3", "ifname": "eth0"}]}))
         self.assertEqual(sorted(os.listdir(CLAIMS)), before)
