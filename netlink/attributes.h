@@ -1,8 +1,5 @@
 #pragma once
 
-#include <linux/netlink.h>
-
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
@@ -41,16 +38,6 @@ Struct read_struct(View bytes) {
   Struct out{};
   if (bytes.size() >= sizeof out) std::memcpy(&out, bytes.data(), sizeof out);
   return out;
-}
-
-/// Takes what begins with a Head, whose member is the length, header included; nothing where it is cut off.
-template <class Head, class Length>
-std::optional<View> take_item(View& rest, Length Head::*member) {
-  const std::size_t length = read_struct<Head>(rest).*member;
-  if (length < sizeof(Head) || length > rest.size()) return std::nullopt;
-  const View item = rest.first(length);
-  rest = rest.subspan(std::min(aligned(length), rest.size()));
-  return item;
 }
 
 class Attributes;
@@ -97,14 +84,6 @@ class Attributes {
  private:
   View bytes_;
 };
-
-// Here, because rules with hundreds of attributes are compared in each ADD.
-inline std::optional<Attribute> Attribute::take(View& rest) {
-  const auto item = take_item(rest, &nlattr::nla_len);
-  if (!item) return std::nullopt;
-  const auto type = read_struct<nlattr>(*item).nla_type;
-  return Attribute{static_cast<std::uint16_t>(type & NLA_TYPE_MASK), item->subspan(sizeof(nlattr))};
-}
 
 inline Attributes Attribute::nested() const { return Attributes(value); }
 

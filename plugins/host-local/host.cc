@@ -54,8 +54,7 @@ std::string Host::machine() const try {
   // An image that has not booted yet has "uninitialized", or nothing: machine-id(5).
   const bool is_id =
       id.size() == kIdLength && id.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-  return is_id ? cni::sha512_hex(cat("patchbay ", id), kEnough)
-               : std::string(kUnknownMachine);
+  return is_id ? cni::sha512_hex(cat("patchbay ", id), kEnough) : std::string(kUnknownMachine);
 } catch (const netlink::Error&) {
   return std::string(kUnknownMachine);
 }

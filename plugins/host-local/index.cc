@@ -38,9 +38,7 @@ bool is_ifname(std::string_view text) {
          });
 }
 
-std::string hash_of(const Owner& owner) {
-  return cni::sha512_hex(owner.record(), kHashLength);
-}
+std::string hash_of(const Owner& owner) { return cni::sha512_hex(owner.record(), kHashLength); }
 
 // Something else than a directory is not ours, and no reason to fail a DEL.
 std::optional<Dir> directory(const Dir& dir, const std::string& name) try {

@@ -36,6 +36,7 @@ struct StaticChain {
 std::vector<StaticChain> chains_of(const Layout& layout);
 
 /// The layout of the rules that the kernel dumped.
-Layout layout_in(const std::vector<netlink::nf::Rule>& rules, Family family, const Options& options);
+Layout layout_in(const std::vector<netlink::nf::Rule>& rules, Family family,
+                 const Options& options);
 
 }  // namespace portmap::nft

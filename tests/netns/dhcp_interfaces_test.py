@@ -22,7 +22,7 @@ KINDS = {"bridge": {}, "macvlan": {"master": LAN, "mode": "bridge"}, "host-devic
 #: Kea sends what is for all to the MAC address of the client, which is that of the ipvlans' master: the master gets it.
 DEAF = ("ipvlan", "kea")
 #: A word of a test's name is enough to select it, so that "over_vlan" is not in that of ipvlan.
-#: Kea sends what is for all to the MAC address of the client, which is that of the master of ipvlans: so that gets it.
+EACH = [(f"over_{kind} with {server}", (kind, server)) for kind in KINDS for server in SERVERS if (kind, server) != DEAF]
 
 
 class Segment(suite.NodeTest):

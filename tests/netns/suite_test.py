@@ -19,7 +19,7 @@ COPIES = "/run/copies"
 IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/29"}]]}
 BRIDGE = {"cniVersion": "1.1.0", "name": "net1", "type": "bridge", "isGateway": True,
           "ipMasq": True, "ipMasqBackend": "nftables", "ipam": IPAM}
-AGE = re.compile(r"for \d+ (s|min|h|days)")
+AGE = re.compile(r"for \d+ (s|min|h|days)|\d+ (s|min|h|days) old")
 MACS = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
 
 
