@@ -18,7 +18,6 @@ namespace portmap::nft {
 namespace {
 
 using cni::cat;
-using netlink::Attributes;
 using netlink::nf::Batch;
 using netlink::nf::Bytes;
 using netlink::nf::Chain;
