@@ -7,8 +7,8 @@
 #include "libcni/config/key_values.h"
 
 /// Tables of the keys of a config. A plugin has one: it parses the config, and --help, --schema and
-/// the table in the README are made from it (libcni/plugin/manual.h). It is constant data and costs
-/// nothing when a plugin starts:
+/// the table in the README are made from it (libcni/plugin/manual.h). It is constant data, which
+/// costs the start of a process its relocation alone:
 ///
 ///   constexpr auto kKeys = cni::keys(
 ///       cni::key<&Conf::bridge>({.name = "bridge", .description = "name of the bridge"}),
