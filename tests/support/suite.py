@@ -154,8 +154,8 @@ def _own_processes():
 
 
 def main(needs=(), needs_plugins=True, daemons=False, summary=lambda: None, sampled_in_guest=False):
-    """Runs the tests of the calling file; arguments are words that a test's name must contain.
-    summary() is called before the closing line. sampled_in_guest: of what a virtual machine makes slow
+    """Runs the tests of the calling file; arguments are words that a test's name must contain, or not
+    contain after a "!". summary() is called before the closing line. sampled_in_guest: of what a virtual machine makes slow
     sampled() runs a part."""
     if daemons and os.geteuid() == 0:
         _own_processes()
@@ -174,7 +174,7 @@ def main(needs=(), needs_plugins=True, daemons=False, summary=lambda: None, samp
         tests = sampled(tests)
     result = _Result()
     for test in tests:
-        if all(word in _name(test) for word in words):
+        if all((word.lstrip("!") in _name(test)) != word.startswith("!") for word in words):
             test(result)
     summary()
     print(f"{result.passed} passed, {result.failed} failed, {len(result.skipped)} skipped",
