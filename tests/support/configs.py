@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 import json
 import os
 import shutil
@@ -142,6 +143,17 @@ def is_ipam(plugin):
     return CONFIGS[plugin].least.get("ipam", {}).get("type") == plugin
 
 
+@functools.cache
+def _has(kind):
+    """Whether the kernel has links of that kind. Asked once: removing a link takes as long as a plugin."""
+    try:
+        run("ip", "link", "add", "probe0", "type", kind, *(("table", "9") if kind == "vrf" else ()))
+    except RuntimeError as error:
+        return "Unknown device type" not in str(error)  # or it is known, and needs more than a name
+    run("ip", "link", "del", "probe0")
+    return True
+
+
 def lack(*plugins):
     """What one of the plugins needs that this kernel or machine does not have, as a sentence; None. Asked in a world."""
     if "dhcp" in plugins and not shutil.which("dnsmasq"):
@@ -150,13 +162,8 @@ def lack(*plugins):
     for kind in ({one.kind for one in known} | {one.link for one in known}) - {None}:
         if kind == "tun" and not os.path.exists("/dev/net/tun"):
             return "there is no /dev/net/tun: modprobe tun"
-        try:
-            run("ip", "link", "add", "probe0", "type", kind, *(("table", "9") if kind == "vrf" else ()))
-        except RuntimeError as error:
-            if "Unknown device type" in str(error):
-                return f"this kernel has no links of kind {kind}; scripts/vm runs one that does"
-            continue  # the kind is known, and needs more than a name
-        run("ip", "link", "del", "probe0")
+        if not _has(kind):
+            return f"this kernel has no links of kind {kind}; scripts/vm runs one that does"
     return None
 
 
