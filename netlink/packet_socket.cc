@@ -54,15 +54,14 @@ Fd open_in(const NetNs& ns) {
   return Fd(::socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
+// The only control message that the socket was asked for is the first one.
 bool is_checksum_pending(msghdr& message) {
-  for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr;
-       head = CMSG_NXTHDR(&message, head)) {
-    if (head->cmsg_level != SOL_PACKET || head->cmsg_type != PACKET_AUXDATA) continue;
-    tpacket_auxdata data{};
-    std::memcpy(&data, CMSG_DATA(head), sizeof data);
-    return (data.tp_status & TP_STATUS_CSUMNOTREADY) != 0;
-  }
-  return false;
+  const cmsghdr* head = CMSG_FIRSTHDR(&message);
+  if (head == nullptr || head->cmsg_level != SOL_PACKET || head->cmsg_type != PACKET_AUXDATA)
+    return false;
+  tpacket_auxdata data{};
+  std::memcpy(&data, CMSG_DATA(head), sizeof data);
+  return (data.tp_status & TP_STATUS_CSUMNOTREADY) != 0;
 }
 
 }  // namespace

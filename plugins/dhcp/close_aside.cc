@@ -11,6 +11,8 @@
 
 namespace dhcp {
 
+#ifdef _GLIBCXX_HAS_GTHREADS
+
 namespace {
 
 constexpr unsigned kThreads = 4;  // which wait for one and the same grace period
@@ -79,5 +81,11 @@ void close_aside(netlink::Fd fd) noexcept {
     // fd is closed.
   }
 }
+
+#else  // the C++ library of the musl build has no threads
+
+void close_aside(netlink::Fd fd) noexcept { fd.reset(); }
+
+#endif
 
 }  // namespace dhcp
