@@ -154,9 +154,9 @@ def _own_processes():
 
 
 def main(needs=(), needs_plugins=True, daemons=False, summary=lambda: None, sampled_in_guest=False):
-    """Runs the tests of the calling file; arguments are words that a test's name must contain, or not
-    contain after a "!". summary() is called before the closing line. sampled_in_guest: of what a virtual machine makes slow
-    sampled() runs a part."""
+    """Runs the tests of the calling file; arguments are words that a test's name must contain, or with
+    a "!" in front must not. summary() is called before the closing line. sampled_in_guest: of what a
+    virtual machine makes slow sampled() runs a part."""
     if daemons and os.geteuid() == 0:
         _own_processes()
     words = [a for a in sys.argv[1:] if not a.startswith("-")]
@@ -174,7 +174,7 @@ def main(needs=(), needs_plugins=True, daemons=False, summary=lambda: None, samp
         tests = sampled(tests)
     result = _Result()
     for test in tests:
-        if all((word.lstrip("!") in _name(test)) != word.startswith("!") for word in words):
+        if all((word.removeprefix("!") in _name(test)) != word.startswith("!") for word in words):
             test(result)
     summary()
     print(f"{result.passed} passed, {result.failed} failed, {len(result.skipped)} skipped",
