@@ -145,6 +145,7 @@ bool Attachment::open(Time now) {
     if (packets_) return true;
     packets_.emplace(pod_->ns, pod_->link.index, kClientPort);
     client_.set_mac(pod_->link.mac);
+    listen_on_master();
   } catch (const netlink::Error& e) {
     log(e.what());
     retry_at_ = now + kRetry;
@@ -152,8 +153,25 @@ bool Attachment::open(Time now) {
   return true;
 }
 
+// A server may send even what is to everybody in a frame to the client's MAC address, as Kea does.
+// An ipvlan shares that with its master, and gets such a frame only if it has the IP address
+// already (ipvlan_handle_mode_l3() in drivers/net/ipvlan/ipvlan_core.c).
+void Attachment::listen_on_master() {
+  const netlink::Link& link = pod_->link;
+  if (link.kind != "ipvlan" || !link.parent_nsid) return;
+  const auto node = netlink::NetNs::current();
+  if (pod_->socket.nsid(node) != link.parent_nsid) return;
+  master_packets_.emplace(node, link.parent_index, kClientPort);
+}
+
+Attachment::Fds Attachment::fds() const {
+  return {packets_ ? packets_->fd() : -1, master_packets_ ? master_packets_->fd() : -1,
+          claims_ ? claims_->fd() : -1};
+}
+
 void Attachment::close() noexcept {
   retire(packets_);
+  retire(master_packets_);
   retire(claims_);
 }
 
@@ -172,7 +190,8 @@ void Attachment::start(Time now) {
 
 Attachment::Outcome Attachment::advance(Time now) {
   outcome_ = Outcome::kNothing;
-  hear_packets(now);
+  hear_packets(packets_, now);
+  hear_packets(master_packets_, now);
   hear_claims(now);
   const bool due = start_by_ || client_.is_due(now) || probe_at_ <= now;
   if (due && !open(now)) return outcome_;
@@ -185,10 +204,10 @@ Attachment::Outcome Attachment::advance(Time now) {
   return outcome_;
 }
 
-void Attachment::hear_packets(Time now) {
+void Attachment::hear_packets(std::optional<netlink::PacketSocket>& socket, Time now) {
   try {
-    for (int i = 0; packets_ && i < kMostAtOnce; ++i) {
-      const auto packet = packets_->receive();
+    for (int i = 0; socket && i < kMostAtOnce; ++i) {
+      const auto packet = socket->receive();
       if (!packet) return;
       const auto payload = payload_of(packet->bytes, packet->checksum_pending);
       const auto message = payload ? decode(*payload) : std::nullopt;
@@ -196,7 +215,7 @@ void Attachment::hear_packets(Time now) {
     }
   } catch (const netlink::Error& e) {
     log(e.what());
-    retire(packets_);
+    retire(socket);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 
@@ -49,9 +50,9 @@ class Attachment {
 
   /// When advance() is to be called although nothing came.
   Time deadline() const;
+  using Fds = std::array<int, 3>;
   /// What to watch; -1: nothing.
-  int packets_fd() const { return packets_ ? packets_->fd() : -1; }
-  int claims_fd() const { return claims_ ? claims_->fd() : -1; }
+  Fds fds() const;
 
   const State& state() const { return state_; }
   const Client& client() const { return client_; }
@@ -66,6 +67,7 @@ class Attachment {
  private:
   /// Opens what is needed to send; false where there is no interface any more.
   bool open(Time now);
+  void listen_on_master();
   void close() noexcept;
   void start(Time now);
   void note_namespace(const netlink::NetNs& ns);
@@ -76,7 +78,7 @@ class Attachment {
   void send_release(const Outgoing& outgoing);
   void begin_probe(Time now);
   void probe(Time now);
-  void hear_packets(Time now);
+  void hear_packets(std::optional<netlink::PacketSocket>& socket, Time now);
   void hear_claims(Time now);
   void set_lease(std::optional<Lease> lease);
   void announce();
@@ -87,6 +89,7 @@ class Attachment {
   Client client_;
   std::optional<Pod> pod_;  ///< only within a call
   std::optional<netlink::PacketSocket> packets_;
+  std::optional<netlink::PacketSocket> master_packets_;  ///< of an ipvlan's master; only received
   std::optional<netlink::SegmentSocket> claims_;
   bool acquiring_ = false;
   bool raised_ = false;           ///< the interface was down before ADD

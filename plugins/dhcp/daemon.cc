@@ -268,13 +268,11 @@ void Daemon::serve(const std::string& file) {
 
 void Daemon::watch(const std::string& file, Entry& entry) {
   const Attachment& attachment = *entry.attachment;
-  const auto update = [&](int& watched, int fd) {
-    if (watched >= 0 && watched != fd) loop_.forget(watched);
-    watched = fd;
-  };
-  update(entry.packets_fd, attachment.packets_fd());
-  update(entry.claims_fd, attachment.claims_fd());
-  for (const int fd : {entry.packets_fd, entry.claims_fd}) {
+  const Attachment::Fds fds = attachment.fds();
+  for (const int fd : std::exchange(entry.watched, fds)) {
+    if (fd >= 0 && std::find(fds.begin(), fds.end(), fd) == fds.end()) loop_.forget(fd);
+  }
+  for (const int fd : fds) {
     if (fd >= 0) loop_.watch(fd, [this, file] { serve(file); });
   }
   loop_.at(std::min(attachment.deadline(), entry.deadline), entry.attachment.get(),
@@ -305,9 +303,9 @@ void Daemon::end(const std::string& file) {
 
 void Daemon::forget(Entry& entry) noexcept {
   loop_.at(kNever, entry.attachment.get(), {});
-  for (int* const fd : {&entry.packets_fd, &entry.claims_fd}) {
-    if (*fd >= 0) loop_.forget(*fd);
-    *fd = -1;
+  for (int& fd : entry.watched) {
+    if (fd >= 0) loop_.forget(fd);
+    fd = -1;
   }
 }
 

@@ -29,7 +29,7 @@ class Daemon {
     std::unique_ptr<Attachment> attachment;
     std::vector<Asked> waiting = {};  ///< for the end of ADD
     Time deadline = kNever;           ///< of ADD
-    int packets_fd = -1, claims_fd = -1;
+    Attachment::Fds watched = {-1, -1, -1};
   };
 
   void on_call(const Asked& asked);

@@ -9,7 +9,7 @@ Of the points one in 12 is taken, of what is short every fourth amount, with --a
 PATCHBAY_SWEEP_STEP=40 takes one in 40, and every fourth amount all the same; PATCHBAY_SWEEP_OFFSET=N says
 which one in 40, so that 40 runs with 0 to 39 try every point once. With PATCHBAY_SWEEP_ROWS=5 that is one
 in 8 of each fifth row: each row first has to be run without a fault, which takes longer than a few points.
---part=2/4 takes the second quarter of them: what would take too long is divided.
+--part=2/4 takes the second quarter of the rows: what would take too long is divided.
 --table=FILE writes the figures into a document.
 """
 
@@ -53,21 +53,22 @@ SURROUNDED = [(f"{subject}: {verb}", (subject, verb)) for subject in surrounding
 
 
 def of_this_run(rows):
-    return rows[ROW::EACH_ROW]
+    """Parts are of rows, not of points: each row first has to be run without a fault."""
+    return rows[ROW::EACH_ROW][PART - 1::PARTS]
 
 
 def share(tried):
-    """One in STEP of them, at least one, by chance: another one for each OFFSET; of these, the PART."""
+    """One in STEP of them, at least one, by chance: another one for each OFFSET."""
     first = OFFSET % max(1, min(STEP, len(tried)))
     chosen = random.Random(len(tried)).sample(range(len(tried)), len(tried))[first::STEP]
-    return [tried[index] for index in sorted(chosen)][PART - 1::PARTS]
+    return [tried[index] for index in sorted(chosen)]
 
 
 def share_of_amounts(tried):
     """Every fourth of them: where so much is too little, a little more or less is, too, so that what
     goes wrong is not one amount but some in a row. By chance alone five in a row were missed."""
     first = (random.Random(len(tried)).randrange(STEP_OF_AMOUNTS) + OFFSET) % STEP_OF_AMOUNTS
-    return tried[first::STEP_OF_AMOUNTS][PART - 1::PARTS]
+    return tried[first::STEP_OF_AMOUNTS]
 
 
 @suite.spread
