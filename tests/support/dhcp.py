@@ -100,8 +100,13 @@ class Daemon:
             return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1])
 
     def open_files(self):
+        """What its descriptors are, but of those that it closes meanwhile."""
         folder = f"/proc/{self.process.pid}/fd"
-        return [os.readlink(f"{folder}/{name}") for name in os.listdir(folder) if os.path.islink(f"{folder}/{name}")]
+        files = []
+        for name in os.listdir(folder):
+            with contextlib.suppress(FileNotFoundError):
+                files.append(os.readlink(f"{folder}/{name}"))
+        return files
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
