@@ -153,9 +153,9 @@ bool Attachment::open(Time now) {
   return true;
 }
 
-// A server may send even what is to everybody in a frame to the client's MAC address, as Kea does.
-// An ipvlan shares that with its master, and gets such a frame only if it has the IP address
-// already (ipvlan_handle_mode_l3() in drivers/net/ipvlan/ipvlan_core.c).
+// Kea sends even broadcast answers in a frame to the client's MAC address, which an ipvlan shares
+// with its master. The kernel delivers such a frame to the ipvlan only if the ipvlan already has
+// the destination address (ipvlan_handle_mode_l3() in drivers/net/ipvlan/ipvlan_core.c).
 void Attachment::listen_on_master() {
   const netlink::Link& link = pod_->link;
   if (link.kind != "ipvlan" || !link.parent_nsid) return;

@@ -89,7 +89,7 @@ class Attachment {
   Client client_;
   std::optional<Pod> pod_;  ///< only within a call
   std::optional<netlink::PacketSocket> packets_;
-  std::optional<netlink::PacketSocket> master_packets_;  ///< of an ipvlan's master; only received
+  std::optional<netlink::PacketSocket> master_packets_;  ///< on an ipvlan's master, to receive
   std::optional<netlink::SegmentSocket> claims_;
   bool acquiring_ = false;
   bool raised_ = false;           ///< the interface was down before ADD

@@ -74,7 +74,7 @@ class Soak(suite.NodeTest):
         mine = {address[:-3] for address in self.living.values()}
         self.assertTrue(wait_for(lambda: set(self.daemon.leases()) == set(self.living), 180), self.daemon.log[-2000:])
         self.assertTrue(wait_for(lambda: dhcp.isc_leases() == mine, 180, 0.5), dhcp.isc_leases() ^ mine)
-        # One that is being renewed has another file for a moment, written aside.
+        # A renewal writes a second file aside, and renames it.
         self.assertTrue(wait_for(lambda: len(os.listdir(dhcp.STATES)) == len(self.living)), os.listdir(dhcp.STATES))
 
     def assert_idle(self):

@@ -53,7 +53,7 @@ SURROUNDED = [(f"{subject}: {verb}", (subject, verb)) for subject in surrounding
 
 
 def of_this_run(rows):
-    """Parts are of rows, not of points: each row first has to be run without a fault."""
+    """A part has whole rows, because each row is first run without a fault."""
     return rows[ROW::EACH_ROW][PART - 1::PARTS]
 
 

@@ -100,7 +100,7 @@ class Daemon:
             return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1])
 
     def open_files(self):
-        """What its descriptors are, but of those that it closes meanwhile."""
+        """The targets of its descriptors. One that it closes meanwhile is left out."""
         folder = f"/proc/{self.process.pid}/fd"
         files = []
         for name in os.listdir(folder):
