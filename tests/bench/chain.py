@@ -57,7 +57,7 @@ def parse():
                         help="pods that are there already (1: see docs/speed.md)")
     parser.add_argument("--ports", type=int, default=1, help="of a pod (1)")
     parser.add_argument("--family", choices=("ipv4", "dual"), default="ipv4")
-    parser.add_argument("--plugins", metavar="DIR", default=OURS, help="instead of ours")
+    parser.add_argument("--plugins", metavar="DIR", type=os.path.abspath, default=OURS, help="instead of ours")
     parser.add_argument("--netavark", metavar="PROGRAM")
     parser.add_argument("--only", metavar="PART,...", type=parts_of, default=PARTS)
     parser.add_argument("--json", metavar="FILE", type=os.path.abspath, help="stores what was measured")
