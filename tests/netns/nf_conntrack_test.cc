@@ -53,6 +53,8 @@ struct Node {
             "udp dport 53 dnat to 10.9.5.5:5353; }; }; table ip6 n { chain c { type nat hook "
             "prerouting priority -100; udp dport 53 dnat to [fd09:5::5]:5353; }; }; " +
             rules + "'"));
+    // A slow machine takes longer than the usual 30 s to open thousands of connections.
+    REQUIRE(run("sysctl -qw net.netfilter.nf_conntrack_udp_timeout=600"));
     const NetNs::Entered there(pod);
     REQUIRE(
         run("ip addr add 10.9.0.2/24 dev eth0 && ip link set eth0 up &&"
