@@ -89,6 +89,7 @@ void Attachment::acquire(Time now, std::optional<Ip> known) {
   if (raised_) socket.send(netlink::set_link(*link, {.up = true}));
   start_by_ = now + kUpLimit;
   retry_at_ = now;
+  if (!raised_) pod_ = Pod{std::move(ns), std::move(socket), *std::move(link)};
 }
 
 bool Attachment::adopt(Time now, const cni::Result& result) {
@@ -199,9 +200,13 @@ Attachment::Outcome Attachment::advance(Time now) {
   if (start_by_ && pod_) start(now);
   if (probe_at_ <= now) probe(now);
   if (client_.deadline() <= now) take(client_.tick(now), now);
+  return outcome_;
+}
+
+void Attachment::rest(Time now) noexcept {
+  announce();
   if (!client_.listens(now) && client_.state() != Client::State::kProbing && !start_by_) close();
   pod_.reset();
-  return outcome_;
 }
 
 void Attachment::hear_packets(std::optional<netlink::PacketSocket>& socket, Time now) {
@@ -307,6 +312,8 @@ void Attachment::bind(Time now) {
   log(cat(before.lease && !acquiring_ ? cat("changed from ", before.lease->address.str(), " to ")
                                       : std::string("leased "),
           lease.address.str(), " from ", lease.server.str(), " ", period(lease, now)));
+  unannounced_ = true;
+  if (acquiring_ && lease.mtu == 0) return;
   try {
     if (!pod_) pod_ = find_pod(state_);
     if (!pod_) return;
@@ -315,17 +322,21 @@ void Attachment::bind(Time now) {
     } else {
       configure(*pod_, before, state_);
     }
-    announce();
   } catch (const netlink::Error& e) {
     log(e.what());
   }
 }
 
 // Whoever knew the address as another pod's learns (RFC 5227, section 2.3).
-void Attachment::announce() {
+void Attachment::announce() noexcept try {
+  if (!std::exchange(unannounced_, false) || !state_.lease) return;
+  if (!pod_) pod_ = find_pod(state_);
+  if (!pod_) return;
   netlink::SegmentSocket socket(pod_->ns, pod_->link.index, netlink::SegmentSocket::Protocol::kArp);
   socket.send(netlink::arp_announcement(pod_->link.mac, state_.lease->address.ip));
   close_aside(socket.take_fd());
+} catch (const std::exception& e) {
+  cni::note(cat(state_.name(), ": ", e.what()));
 }
 
 // The interface plugin gets the interface as dhcp did: a link that comes up with its addresses
@@ -344,8 +355,8 @@ void Attachment::settle() noexcept {
 }
 
 void Attachment::hand_over() noexcept {
+  if (raised_) announce();  // as long as the interface is up
   settle();
-  pod_.reset();
 }
 
 // From the pod, or else from the node.

@@ -39,8 +39,10 @@ class Attachment {
   /// Goes on with the lease in state(), or asks for one. False where the interface does not exist
   /// any more. \throws netlink::Error.
   bool resume(Time now);
-  /// Does what is due: hears what came, and sends.
+  /// Does what is due: hears what came, and sends. rest() is to follow.
   Outcome advance(Time now);
+  /// What nobody waits for: announces a new address, closes what is not needed until deadline().
+  void rest(Time now) noexcept;
   /// ADD gets its answer: the interface is as ADD found it again, since the interface plugin sets
   /// it up. Until then a lease can be given back over it.
   void hand_over() noexcept;
@@ -81,13 +83,13 @@ class Attachment {
   void hear_packets(std::optional<netlink::PacketSocket>& socket, Time now);
   void hear_claims(Time now);
   void set_lease(std::optional<Lease> lease);
-  void announce();
+  void announce() noexcept;
   void settle() noexcept;
   void log(std::string_view text) const;
 
   State state_;
   Client client_;
-  std::optional<Pod> pod_;  ///< only within a call
+  std::optional<Pod> pod_;  ///< until rest()
   std::optional<netlink::PacketSocket> packets_;
   std::optional<netlink::PacketSocket> master_packets_;  ///< on an ipvlan's master, to receive
   std::optional<netlink::SegmentSocket> claims_;
@@ -96,6 +98,7 @@ class Attachment {
   std::optional<Time> start_by_;  ///< the interface is waited for, to come up
   std::optional<Ip> known_;
   std::uint64_t inode_ = 0;  ///< of the namespace
+  bool unannounced_ = false;  ///< the address of the lease
   unsigned probes_ = 0;
   Time probe_at_ = kNever, retry_at_ = kNever;
   Outcome outcome_ = Outcome::kNothing;

@@ -253,16 +253,15 @@ void Daemon::serve(const std::string& file) {
   if (adds && attachment.state().lease) {
     attachment.hand_over();
     entry.deadline = kNever;
-    watch(file, entry);
     const cni::Result result = result_of(attachment.state());
     for (const Asked& asked : std::exchange(entry.waiting, {})) server_.answer(asked, result);
-    return;
   }
-  if (adds && now >= entry.deadline) {
+  if (!entry.waiting.empty() && now >= entry.deadline) {
     const std::string& problem = attachment.problem();
     return fail(
         file, cat("no more tries", problem.empty() ? ": no DHCP server answered" : ": ", problem));
   }
+  attachment.rest(now);
   watch(file, entry);
 }
 
