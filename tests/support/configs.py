@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import shutil
+import socket
 
 from support.world import run
 
@@ -175,7 +176,7 @@ def provide(*plugins):
     if "dhcp" in plugins:
         from support import dhcp  # which needs the executables
         dhcp.play()
-    there = {link["ifname"] for link in json.loads(run("ip", "-j", "link"))}
+    there = {name for _, name in socket.if_nameindex()}
     masters = {CONFIGS[plugin].master for plugin in plugins if plugin in CONFIGS} - {None}
     for number, master in enumerate(sorted(masters - there)):
         run("ip", "-batch", "-", stdin=f"link add {master} type veth peer name {master}-out\n"

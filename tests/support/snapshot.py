@@ -70,12 +70,18 @@ def _text(value):
     return json.dumps(value, sort_keys=True)
 
 
-def _routing(found):
+def _links_and_routes(found):
     # One process of ip per family: batch mode answers several questions.
     for family in ("-4", "-6"):
-        asked = "route show table all\nrule show\nneigh show nud permanent\n"
-        routes, rules, neighbours = (_documents(_call("ip", "-j", "-d", family, "-batch", "-",
-                                                      stdin=asked)) + [[], [], []])[:3]
+        asked = "link show\naddr show\nroute show table all\nrule show\nneigh show nud permanent\n"
+        links, addresses, routes, rules, neighbours = (
+            _documents(_call("ip", "-j", "-d", family, "-batch", "-", stdin=asked)) + [[], [], []])[:5]
+        if family == "-4":
+            _links(found, links)
+        for link in addresses:
+            for address in link.get("addr_info", ()):
+                place = f"{address['local']}/{address['prefixlen']} dev {link['ifname']}"
+                found[f"address/{place}"] = _stripped(address)
         for route in routes:
             route["flags"] = [flag for flag in route.get("flags", ()) if flag not in _LATE_FLAGS]
             # These follow from addresses, which are compared, and IPv6 makes them when it has time to.
@@ -91,18 +97,12 @@ def _routing(found):
             found[f"neighbour{family}/{one['dst']} dev {one['dev']}"] = _stripped(one)
 
 
-def _links(found):
-    links, addresses = _documents(_call("ip", "-j", "-d", "-batch", "-",
-                                        stdin="link show\naddr show\n"))
+def _links(found, links):
     for link in links:
         link["flags"] = [flag for flag in link["flags"] if flag not in _LATE_FLAGS]
         found[f"link/{link['ifname']}"] = _stripped(link)
         for sysctl in _LINK_SYSCTLS:
             _sysctl(found, sysctl.format(link["ifname"]))
-    for link in addresses:
-        for address in link["addr_info"]:
-            place = f"{address['local']}/{address['prefixlen']} dev {link['ifname']}"
-            found[f"address/{place}"] = _stripped(address)
 
 
 def _sysctl(found, name):
@@ -206,8 +206,7 @@ def snapshot(roots=("/var/lib/cni", "/run"), connections=False):
     """The state of the network namespace this process is in, and all files below roots. connections:
     those that the kernel tracks too."""
     found = {}
-    _links(found)
-    _routing(found)
+    _links_and_routes(found)
     _firewall(found)
     _queues(found)
     if connections:

@@ -7,8 +7,11 @@ is left as it was.
 
 import contextlib
 import ctypes
+import fcntl
 import glob
 import os
+import socket
+import struct
 import subprocess
 import time
 import urllib.request
@@ -25,6 +28,7 @@ MS_BIND = 4096
 MS_MOVE = 8192
 MS_REC = 16384
 MS_PRIVATE = 1 << 18
+MS_SHARED = 1 << 20
 MNT_DETACH = 2
 
 
@@ -60,6 +64,15 @@ def setns(path_or_fd, kind):
         _check(_libc.setns(fd, kind), f"setns {path_or_fd}")
     finally:
         os.close(fd)
+
+
+def set_up(link, up=True):
+    """Sets a link of this network namespace up or down: netdevice(7). A program would take longer than most tests do."""
+    get, put, flag = 0x8913, 0x8914, 1  # SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        flags = struct.unpack_from("h", fcntl.ioctl(asked, get, struct.pack("16s24x", link.encode())), 16)[0]
+        flags = flags | flag if up else flags & ~flag
+        fcntl.ioctl(asked, put, struct.pack("16sh22x", link.encode(), flags))
 
 
 def run(*command, check=True, stdin=None, timeout=60):
@@ -143,8 +156,10 @@ class World:
             mount("tmpfs", "/etc/cni", "tmpfs", options="mode=755")
         for path in ("/run/netns", "/run/lock", "/var/lib/cni"):
             os.mkdir(path)
+        mount("/run/netns", "/run/netns", flags=MS_BIND | MS_REC)  # as ip-netns(8) has it
+        mount("none", "/run/netns", flags=MS_SHARED | MS_REC)
         os.chdir(World._directory)  # setns to a mount namespace goes to its root
-        run("ip", "link", "set", "lo", "up")
+        set_up("lo")
 
     @staticmethod
     def enter_machine():
@@ -174,7 +189,14 @@ class Pod:
     def __init__(self, name):
         self.name = name
         self.path = f"/run/netns/{name}"
-        run("ip", "netns", "add", name)
+        os.close(os.open(self.path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
+        home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            unshare(CLONE_NEWNET)
+            mount("/proc/thread-self/ns/net", self.path, flags=MS_BIND)
+        finally:
+            setns(home, CLONE_NEWNET)
+            os.close(home)
 
     @classmethod
     def existing(cls, name):
@@ -185,7 +207,8 @@ class Pod:
 
     def remove(self):
         """Removes the file and with it the namespace, unless a process is left in it."""
-        run("ip", "netns", "del", self.name)
+        umount(self.path)
+        os.unlink(self.path)
 
     @contextlib.contextmanager
     def inside(self):

@@ -8,7 +8,7 @@ from support.cnitool import cnitool, use
 from support.configs import CONFIGS, give_device, own_of, provide
 from support.plugin import OURS, cni
 from support.snapshot import left_by_design, pod_snapshot, snapshot
-from support.world import Pod, World, run, wait_for
+from support.world import Pod, World, run, set_up, wait_for
 
 VERSION = "1.1.0"
 LOG = "/run/stage/log"
@@ -143,7 +143,9 @@ class Stage:
         self.plugins, self.inner = copy.deepcopy(SUBJECTS[name])
         self.pods = {1: Pod("pod1"), 2: Pod(OTHER)}
         for pod in self.pods.values():  # once up, "lo" keeps 127.0.0.1
-            run("ip", "-n", pod.name, "-batch", "-", stdin="link set lo up\nlink set lo down\n")
+            with pod.inside():
+                set_up("lo")
+                set_up("lo", up=False)
             if name == "vrf":  # with the first VRF of a namespace come rules that stay
                 run("ip", "-n", pod.name, "-batch", "-", stdin="link add first type vrf table 9\nlink del first\n")
         self.results = {}
