@@ -79,10 +79,8 @@ class Del(BandwidthTest):
             self.assert_same(with_pod)
             self.assert_same(inside, pod_snapshot(one))
         self.assertEqual(ifbs(), {})
-        with contextlib.suppress(RuntimeError):
-            one.remove()
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(one.path)
+            one.remove()
         wait_for(lambda: one.outside not in run("ip", "link"))
         self.assert_same(before)
 

@@ -55,10 +55,8 @@ class Stage(suite.NodeTest):
         return {one["ifname"]: one for one in json.loads(self.one.run("ip", "-j", "-d", "address", "show"))}
 
     def assert_left_nothing(self):
-        with contextlib.suppress(RuntimeError):
-            self.one.remove()
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.one.path)
+            self.one.remove()
         remove_devices()
         self.assert_same(self.empty, self.node_state(), ignore=left_by_design)
 
