@@ -208,9 +208,10 @@ class Pod:
     def remove(self):
         """Removes the file and with it the namespace, unless a process is left in it. As ip-netns(8): the file
         need not be mounted on."""
+        file = f"/run/netns/{self.name}"  # self.path may be another way to it
         with contextlib.suppress(OSError):
-            umount(self.path)
-        os.unlink(self.path)
+            umount(file)
+        os.unlink(file)
 
     @contextlib.contextmanager
     def inside(self):
