@@ -27,7 +27,7 @@ class EveryPlugin(suite.NodeTest):
         if reason := lack(name.split(",")[0]):
             self.skipTest(reason)
         self.addCleanup(daemons.stop)
-        stage = Stage(name)
+        stage = Stage(name, "ADD")
         before = stage.state()
         self.assert_ok(stage.run("STATUS"))
         self.assert_ok(stage.run("ADD"))

@@ -1,14 +1,18 @@
 """Everything a CNI plugin may change on a node, read with tools that are not ours.
 
 A snapshot is a flat dict from a readable place ("link/cni0", "route/...", "file/run/...") to what
-is there, so that two of them compare as text.
+is there, so that two of them compare as text. Tests take hundreds of thousands of them: few programs are run.
 """
 
+import ctypes
+import functools
 import glob
 import json
 import os
 import re
+import socket
 import stat
+import struct
 import subprocess
 
 # Counters and timers that change by themselves, and what the kernel says late: the operational state
@@ -36,7 +40,7 @@ _LINK_SYSCTLS = (
     "ipv4/conf/{}/route_localnet", "ipv4/conf/{}/proxy_arp", "ipv6/conf/{}/accept_ra",
     "ipv6/conf/{}/accept_dad", "ipv6/conf/{}/enhanced_dad", "ipv6/conf/{}/disable_ipv6",
     "ipv6/conf/{}/keep_addr_on_down", "ipv6/conf/{}/forwarding", "ipv6/conf/{}/ndisc_notify",
-    "ipv6/conf/{}/autoconf", "ipv6/conf/{}/addr_gen_mode")
+    "ipv6/conf/{}/autoconf")  # addr_gen_mode is with the link; its file waits for namespaces that are being removed
 
 
 def _call(*command, stdin=""):
@@ -70,31 +74,52 @@ def _text(value):
     return json.dumps(value, sort_keys=True)
 
 
+def _dump(kind, header):
+    """The payloads of the messages that the kernel answers to a dump request of rtnetlink(7)."""
+    request, done, error = 0x301, 3, 2  # NLM_F_REQUEST | NLM_F_DUMP, NLMSG_DONE, NLMSG_ERROR
+    found = []
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as asked:
+        asked.send(struct.pack("=IHHII", 16 + len(header), kind, request, 1, 0) + header)
+        while True:
+            answer, at = asked.recv(1 << 17), 0
+            while at < len(answer):
+                length, what = struct.unpack_from("=IH", answer, at)
+                if what == error:
+                    raise OSError(-struct.unpack_from("=i", answer, at + 16)[0], "dump refused")
+                if what == done:
+                    return found
+                found.append(answer[at + 16:at + length])
+                at += length + 3 & ~3
+
+
 def _links_and_routes(found):
-    # One process of ip per family: batch mode answers several questions.
-    for family in ("-4", "-6"):
-        asked = "link show\naddr show\nroute show table all\nrule show\nneigh show nud permanent\n"
-        links, addresses, routes, rules, neighbours = (
-            _documents(_call("ip", "-j", "-d", family, "-batch", "-", stdin=asked)) + [[], [], []])[:5]
-        if family == "-4":
-            _links(found, links)
-        for link in addresses:
-            for address in link.get("addr_info", ()):
-                place = f"{address['local']}/{address['prefixlen']} dev {link['ifname']}"
-                found[f"address/{place}"] = _stripped(address)
-        for route in routes:
-            route["flags"] = [flag for flag in route.get("flags", ()) if flag not in _LATE_FLAGS]
-            # These follow from addresses, which are compared, and IPv6 makes them when it has time to.
-            if route.get("table") == "local" and route.get("protocol") == "kernel":
-                continue
-            place = "{} {} via {} dev {} table {} metric {}".format(
-                route.get("type", "unicast"), route["dst"], route.get("gateway", "-"),
-                route.get("dev", "-"), route.get("table", "main"), route.get("metric", 0))
-            found[f"route{family}/{place}"] = _stripped(route)
-        for rule in rules:
-            found[f"rule{family}/{_text(rule)}"] = True
-        for one in neighbours:
-            found[f"neighbour{family}/{one['dst']} dev {one['dev']}"] = _stripped(one)
+    # One process of ip: batch mode answers several questions, of both families but for rules.
+    asked = "link show\naddr show\nroute show table all\nrule show\nneigh show nud permanent\n"
+    links, addresses, routes, rules, neighbours = (
+        _documents(_call("ip", "-j", "-d", "-batch", "-", stdin=asked)) + [[], [], []])[:5]
+    _links(found, links)
+    for link in addresses:
+        for address in link.get("addr_info", ()):
+            place = f"{address['local']}/{address['prefixlen']} dev {link['ifname']}"
+            found[f"address/{place}"] = _stripped(address)
+    for route in routes:
+        route["flags"] = [flag for flag in route.get("flags", ()) if flag not in _LATE_FLAGS]
+        # These follow from addresses, which are compared, and IPv6 makes them when it has time to.
+        if route.get("table") == "local" and route.get("protocol") == "kernel":
+            continue
+        family = "-6" if "pref" in route or ":" in route["dst"] + route.get("gateway", "") else "-4"
+        place = "{} {} via {} dev {} table {} metric {}".format(
+            route.get("type", "unicast"), route["dst"], route.get("gateway", "-"),
+            route.get("dev", "-"), route.get("table", "main"), route.get("metric", 0))
+        found[f"route{family}/{place}"] = _stripped(route)
+    for rule in rules:
+        found[f"rule-4/{_text(rule)}"] = True
+    for rule in _dump(34, struct.pack("B11x", socket.AF_INET6)):  # RTM_GETRULE, struct fib_rule_hdr
+        if rule[0] == socket.AF_INET6:  # without IPv6 the kernel answers with those of IPv4
+            found[f"rule-6/table {rule[4]} action {rule[7]}: {rule.hex()}"] = True
+    for one in neighbours:
+        family = "-6" if ":" in one["dst"] else "-4"
+        found[f"neighbour{family}/{one['dst']} dev {one['dev']}"] = _stripped(one)
 
 
 def _links(found, links):
@@ -113,9 +138,33 @@ def _sysctl(found, name):
         pass  # no IPv6, or the link has just gone
 
 
+@functools.cache
+def _libnftables():
+    library = ctypes.CDLL("libnftables.so.1")
+    library.nft_ctx_new.restype = ctypes.c_void_p
+    for name in ("nft_ctx_get_output_buffer", "nft_ctx_get_error_buffer"):
+        getattr(library, name).restype = ctypes.c_char_p
+    return library
+
+
+def _ruleset():
+    """What `nft -j list ruleset` prints, by the library that nft consists of: libnftables(3)."""
+    library, json_output = _libnftables(), 1 << 4  # NFT_CTX_OUTPUT_JSON
+    context = ctypes.c_void_p(library.nft_ctx_new(0))  # its socket belongs to the namespace of this moment
+    try:
+        library.nft_ctx_buffer_output(context)
+        library.nft_ctx_buffer_error(context)
+        library.nft_ctx_output_set_flags(context, json_output)
+        if library.nft_run_cmd_from_buffer(context, b"list ruleset") != 0:
+            raise RuntimeError(f"nft list ruleset: {library.nft_ctx_get_error_buffer(context).decode()}")
+        return json.loads(library.nft_ctx_get_output_buffer(context))["nftables"]
+    finally:
+        library.nft_ctx_free(context)
+
+
 def _firewall(found):
     tables = set()
-    for item in json.loads(_call("nft", "-j", "list", "ruleset"))["nftables"]:
+    for item in _ruleset():
         (kind, body), = item.items()
         if kind == "metainfo" or _OF_IPTABLES.search(_text(body)):
             continue  # a rule of iptables-nft is read as iptables-save prints it
@@ -175,7 +224,22 @@ def _files(found, roots):
                     found[f"file{path}"] = str(error)
 
 
+def _only_noqueue(found):
+    """Whether no link has another queue than the kernel's "noqueue", and then all of them."""
+    root = 0xffffffff  # TC_H_ROOT
+    links = []
+    for qdisc in _dump(38, bytes(20)):  # RTM_GETQDISC, struct tcmsg; its kind is the first attribute
+        link, _, parent = struct.unpack_from("=4xiII", qdisc)
+        if parent != root or not qdisc[24:].startswith(b"noqueue\0"):
+            return False
+        links.append(link)
+    found |= {f"qdisc/{socket.if_indextoname(link)} root noqueue": {} for link in links}
+    return True
+
+
 def _queues(found):
+    if _only_noqueue(found):
+        return
     for qdisc in json.loads(_call("tc", "-j", "qdisc", "show") or "[]"):
         dev, kind = qdisc["dev"], qdisc["kind"]
         found[f"qdisc/{dev} {qdisc.get('parent', 'root')} {kind}"] = _stripped(qdisc.get("options", {}))

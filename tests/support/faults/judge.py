@@ -185,9 +185,9 @@ def _stops_daemons(function):
 def disturb(name, verb, point):
     """Disturbs one call of a verb that changes something."""
     become_reaper()
-    stage = Stage(name)
+    stage = Stage(name, verb)
     before = prepare(stage, verb)
-    outcome = stage.run(verb, inject=point.inject)
+    outcome = stage.run(verb, strace=point.options)
     verdict = _verdict(stage, point, outcome)
     gone = verdict.ended in ("killed", "early")
     if not verdict.wrong and verb == "ADD":
@@ -201,12 +201,12 @@ def disturb(name, verb, point):
 def look(name, verb, batch):
     """Disturbs calls of a verb that only looks, one run each, on one stage."""
     become_reaper()
-    stage = Stage(name)
+    stage = Stage(name, verb)
     before, verdicts = prepare(stage, verb), []
     for point in batch:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(subjects.LOG)
-        verdicts.append(_verdict(stage, point, stage.run(verb, inject=point.inject)))
+        verdicts.append(_verdict(stage, point, stage.run(verb, strace=point.options)))
     wrong = first(lambda: None if reap() else ("hang", "something still runs"),
                   lambda: left(stage, before, verb), lambda: _works(stage, verb, before, "afterwards"))
     if wrong and len(batch) > 1:
@@ -219,9 +219,9 @@ def look(name, verb, batch):
 @_stops_daemons
 def calls(name, verb):
     """(name, number, whether before main) of each call of a run that goes well."""
-    stage = Stage(name)
+    stage = Stage(name, verb)
     prepare(stage, verb)
-    outcome = stage.run(verb, inject="")
+    outcome = stage.run(verb, strace=())
     if not outcome.ok:
         raise AssertionError(f"{verb} without a fault: {outcome}")
     # The first execve is strace's.

@@ -38,22 +38,32 @@ NEVER_FAIL = frozenset(
     "close exit_group exit getpid gettid getppid getuid geteuid getgid getegid futex "
     "set_tid_address set_robust_list rseq arch_prctl clock_gettime sched_yield umask rt_sigreturn "
     "restart_syscall alarm sched_getaffinity uname".split())
+_STARTS = frozenset("clone clone3 fork vfork".split())
 SIGNALS = ("SIGKILL", "SIGTERM")
 
 
 @dataclasses.dataclass(frozen=True)
 class Point:
     """One call to disturb: the number-th one of its name, by an error or a signal. early: before
-    main()."""
+    main(). alone: the program starts no other one."""
 
     call: str
     number: int
     early: bool
     what: str  # an errno's name, or a signal's
+    alone: bool = False
 
     @property
     def signal(self):
         return self.what in SIGNALS
+
+    @property
+    def options(self):
+        """Of strace, which writes of this call alone. Where there is one process, the kernel stops it at this call alone,
+        too. With -f, which strace asks for then, the calls of other processes would count; and a signal would be lost:
+        to a process that seccomp(2) has stopped, ptrace(2) passes on none."""
+        by_kernel = ["-f", "--seccomp-bpf"] if self.alone and not self.signal else []
+        return [f"--trace={self.call}", f"--inject={self.inject}", *by_kernel]
 
     @property
     def inject(self):
@@ -86,14 +96,18 @@ def is_main(line):
     return line.startswith(("rt_sigaction(SIGPIPE, {sa_handler=SIG_IGN", "rt_sigprocmask(SIG_BLOCK"))
 
 
+def _alone(calls):
+    return not any(call[0] in _STARTS for call in calls)
+
+
 def errors(calls, most=9):
     """The points at which calls fail, once for each error, of which there are so many at most."""
-    return [Point(*call, what) for call in calls if call[0] not in NEVER_FAIL
+    return [Point(*call, what, _alone(calls)) for call in calls if call[0] not in NEVER_FAIL
             for what in ERRORS_OF.get(call[0], ("EIO",))[:most]]
 
 
 def signals(calls, of_terms=1):
     """The points at which a signal comes: SIGKILL, and at one of so many calls SIGTERM. To die of
     SIGTERM after a call is to die of SIGKILL before the next one."""
-    return [Point(*call, what) for number, call in enumerate(calls) for what in SIGNALS
+    return [Point(*call, what, _alone(calls)) for number, call in enumerate(calls) for what in SIGNALS
             if what == "SIGKILL" or number % of_terms == 0]

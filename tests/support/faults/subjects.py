@@ -2,6 +2,7 @@
 
 import copy
 import os
+import re
 
 from support import firewalld
 from support.cnitool import cnitool, use
@@ -135,13 +136,13 @@ def _on_a_bridge(number, result):
 
 
 class Stage:
-    """A node with a pod for one subject, and another pod."""
+    """A node with a pod for one subject, and another pod for a verb that looks at others: GC."""
 
-    def __init__(self, name):
+    def __init__(self, name, verb):
         World()
         self.name = name
         self.plugins, self.inner = copy.deepcopy(SUBJECTS[name])
-        self.pods = {1: Pod("pod1"), 2: Pod(OTHER)}
+        self.pods = {1: Pod("pod1")} | ({2: Pod(OTHER)} if verb == "GC" else {})
         for pod in self.pods.values():  # once up, "lo" keeps 127.0.0.1
             with pod.inside():
                 set_up("lo")
@@ -179,11 +180,10 @@ class Stage:
         """Whether GC leaves what is on links that another plugin's GC removes."""
         return not self.is_chain and self.plugins["type"] in ("bandwidth", "loopback")
 
-    def run(self, verb, number=1, wrap=(), inject=None):
-        """Runs the verb for a pod. wrap goes in front of the program that is disturbed, and inject
-        is for strace, in front of that."""
-        strace = ["strace", "-qq", "-o", LOG, *(["-e", f"inject={inject}"] if inject else [])]
-        wrap = [*(strace if inject is not None else ()), *wrap]
+    def run(self, verb, number=1, wrap=(), strace=None):
+        """Runs the verb for a pod. wrap goes in front of the program that is disturbed, and strace
+        with these options in front of that."""
+        wrap = [*(["strace", "-qq", "-o", LOG, *strace] if strace is not None else ()), *wrap]
         path = OURS
         if self.inner and wrap:
             path, wrap = self._script(verb, wrap), ()
@@ -254,9 +254,9 @@ def ignore(place):
 
 
 def log():
-    """What strace has written."""
+    """What strace has written, without the PIDs that it begins lines with."""
     try:
         with open(LOG, encoding="utf-8", errors="replace") as file:
-            return file.read()
+            return re.sub(r"^\d+ +", "", file.read(), flags=re.MULTILINE)
     except FileNotFoundError:
         return ""

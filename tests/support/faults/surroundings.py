@@ -51,7 +51,7 @@ class Surrounding:
 
 def least_memory(subject):
     """The bytes of address space with which the program starts."""
-    stage, low, high = Stage(subject), 0, 64 * KIB * KIB
+    stage, low, high = Stage(subject, "VERSION"), 0, 64 * KIB * KIB
     verb = "STATUS" if stage.is_chain else "VERSION"
     while high - low > 64 * KIB:
         middle = (low + high) // 2
@@ -113,6 +113,10 @@ class _Disk:
             call("rm", "-rf", f"{path}/filler")
 
 
+#: Options of strace that show whether a program came to its main(): see points.is_main().
+MAIN = ("-f", "--seccomp-bpf", "--trace=rt_sigaction,rt_sigprocmask")
+
+
 def _came_to_main():
     return any(points.is_main(line) for line in subjects.log().splitlines())
 
@@ -120,7 +124,7 @@ def _came_to_main():
 def _run(stage, verb, one):
     """The outcome, and whether the program did not come to its main()."""
     if one.lacking in ("descriptors", "memory"):
-        outcome = stage.run(verb, wrap=one.wrap, inject="")
+        outcome = stage.run(verb, wrap=one.wrap, strace=MAIN)
         return outcome, not outcome.ok and not _came_to_main()
     return stage.run(verb, wrap=one.wrap), False
 
@@ -143,7 +147,7 @@ def _is_noted(stage):
 def run(subject, verb, one):
     """The verdict on a verb in surroundings."""
     judge.become_reaper()
-    stage = Stage(subject)
+    stage = Stage(subject, verb)
     disk = _Disk(one.lacking) if one.lacking in ("blocks", "inodes") else None
     before = judge.prepare(stage, verb)
     if disk:
