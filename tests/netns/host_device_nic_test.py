@@ -140,4 +140,4 @@ class Nic(DeviceTest):
 
 if __name__ == "__main__":
     guest.enter_unless(lambda: False, "this needs NICs of its own")
-    suite.main()
+    suite.main(sampled_in_guest=True)

@@ -289,4 +289,4 @@ class Vlan(suite.NodeTest):
 
 if __name__ == "__main__":
     guest.enter_unless(vlan_filtering, "the kernel's bridges know no VLANs")
-    suite.main(needs=("bridge", "ping"))
+    suite.main(needs=("bridge", "ping"), sampled_in_guest=True)

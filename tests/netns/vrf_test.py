@@ -515,4 +515,4 @@ class Vrf(VrfTest):
 if __name__ == "__main__":
     if os.path.isdir(OURS):
         guest.enter_unless(lambda: not lack("vrf"), "this kernel has no VRFs")
-    suite.main(needs=("ping", "nft", "strace"))
+    suite.main(needs=("ping", "nft", "strace"), sampled_in_guest=True)

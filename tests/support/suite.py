@@ -59,8 +59,8 @@ class NodeTest(unittest.TestCase):
 
 
 def sampled(table):
-    """One row in PATCHBAY_SWEEP_STEP, at most in 3, of a table of combinations: PATCHBAY_SWEEP_OFFSET says which."""
-    step = min(int(os.environ.get("PATCHBAY_SWEEP_STEP", "1")), 3)
+    """One row in PATCHBAY_SWEEP_STEP, at most in 6, of a table of combinations: PATCHBAY_SWEEP_OFFSET says which."""
+    step = min(int(os.environ.get("PATCHBAY_SWEEP_STEP", "1")), 6)
     return table[int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "0")) % step::step]
 
 

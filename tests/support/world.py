@@ -14,7 +14,6 @@ import socket
 import struct
 import subprocess
 import time
-import urllib.request
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -99,6 +98,8 @@ def fetch(address, seconds=10):
     serves. A server that has just started, or an IPv6
     address whose node is still looking for duplicates, gets some seconds."""
     host = f"[{address}]" if address.count(":") > 1 and "[" not in address else address
+
+    import urllib.request  # which few tests need, and which takes longer than most of them
 
     def attempt():
         try:
