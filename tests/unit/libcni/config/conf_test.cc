@@ -13,7 +13,7 @@ namespace {
 
 // What a reading complains of; "" where it does not.
 template <class Fn>
-std::string complaint(Fn&& fn) {
+std::string complaint_of(Fn&& fn) {
   try {
     fn();
   } catch (const Error& e) {
@@ -30,18 +30,18 @@ TEST_CASE("a complaint names the place, what was expected, and the value") {
   const Reader root(doc);
   const Reader range = root["ipam"]["ranges"].elements().at(0).elements().at(1);
   CHECK(range.path() == "ipam.ranges[0][1]");
-  CHECK(complaint([&] { range["subnet"].as_cidr(); }) ==
+  CHECK(complaint_of([&] { range["subnet"].as_cidr(); }) ==
         "ipam.ranges[0][1].subnet: expected an address with prefix length (CIDR notation, "
         "for example 10.1.2.0/24): \"10.1\"");
-  CHECK(complaint([&] { range["subnet"].as_ip(); }) ==
+  CHECK(complaint_of([&] { range["subnet"].as_ip(); }) ==
         "ipam.ranges[0][1].subnet: not an IP address: \"10.1\"");
-  CHECK(complaint([&] { root["mtu"].as_int(0, 65535); }) ==
+  CHECK(complaint_of([&] { root["mtu"].as_int(0, 65535); }) ==
         "mtu: expected an integer from 0 to 65535: \"big\"");
-  CHECK(complaint([&] { root["up"].as_bool(); }) == "up: expected true or false: 1");
-  CHECK(complaint([&] { root["name"].as_string(); }) == "name: expected a string: 7");
-  CHECK(complaint([&] { root["ipam"].elements(); }).starts_with("ipam: expected a list: {"));
-  CHECK(complaint([&] { root["dns"]["domain"]; }) == "dns: expected an object: []");
-  CHECK(complaint([&] {
+  CHECK(complaint_of([&] { root["up"].as_bool(); }) == "up: expected true or false: 1");
+  CHECK(complaint_of([&] { root["name"].as_string(); }) == "name: expected a string: 7");
+  CHECK(complaint_of([&] { root["ipam"].elements(); }).starts_with("ipam: expected a list: {"));
+  CHECK(complaint_of([&] { root["dns"]["domain"]; }) == "dns: expected an object: []");
+  CHECK(complaint_of([&] {
           root["dns"].elements();
           root["nope"].as_string();
         }) == "nope: expected a string: the key is missing");
@@ -53,14 +53,14 @@ TEST_CASE("a complaint names a place however deep it is") {
   const Reader e = b.elements()[0].elements()[0]["c"]["d"].elements()[0]["e"];
   CHECK(e.path() == "a.b[0][0].c.d[0].e");
   CHECK(b.path() == "a.b");
-  CHECK(complaint([&] { e.as_string(); }) == "a.b[0][0].c.d[0].e: expected a string: 1");
+  CHECK(complaint_of([&] { e.as_string(); }) == "a.b[0][0].c.d[0].e: expected a string: 1");
   CHECK(Reader(doc, Code::kInvalidConfig, "plugins[1]")["a"]["x"].path() == "plugins[1].a.x");
 }
 
 TEST_CASE("a complaint about the whole document says config") {
   const json doc = json::array();
   const Reader root(doc);
-  CHECK(complaint([&] { root["name"]; }) == "config: expected an object: []");
+  CHECK(complaint_of([&] { root["name"]; }) == "config: expected an object: []");
 }
 
 TEST_CASE("a complaint carries the code it was asked to") {
@@ -77,7 +77,7 @@ TEST_CASE("a complaint carries the code it was asked to") {
 
 TEST_CASE("a long value is cut in a complaint") {
   const json doc = {{"name", json::array({std::string(5000, 'x')})}};
-  const std::string text = complaint([&] { Reader(doc)["name"].as_string(); });
+  const std::string text = complaint_of([&] { Reader(doc)["name"].as_string(); });
   CHECK(text.size() < 200);
   CHECK(text.ends_with("..."));
 }
@@ -179,7 +179,7 @@ TEST_CASE("integers are taken within their range only") {
     CHECK_THROWS_AS(root[key].as_int(0, 4094), Error);
   }
   CHECK_THROWS_AS(root["larger"].as_int(INT64_MIN, INT64_MAX), Error);
-  CHECK(complaint([&] { root["over"].as_int(0, 4094); }) ==
+  CHECK(complaint_of([&] { root["over"].as_int(0, 4094); }) ==
         "over: expected an integer from 0 to 4094: 4095");
 }
 
@@ -206,7 +206,7 @@ TEST_CASE("a value of another type is refused, not converted") {
     CHECK_THROWS_AS(root[key].elements(), Error);
     CHECK_THROWS_AS(root[key].as_strings(), Error);
   }
-  CHECK(complaint([&] { root["list"].as_strings(); }) == "list[0]: expected a string: 1");
+  CHECK(complaint_of([&] { root["list"].as_strings(); }) == "list[0]: expected a string: 1");
 }
 
 TEST_CASE("DNS settings are read; an absent place gives none") {
@@ -251,7 +251,7 @@ TEST_CASE("a route that cannot be is refused with its place") {
   for (const auto& row : table) {
     CAPTURE(row.route);
     const json doc = {{"routes", json::array({json::parse(row.route)})}};
-    CHECK(complaint([&] { cni::routes_from(Reader(doc)["routes"]); }).starts_with(row.msg));
+    CHECK(complaint_of([&] { cni::routes_from(Reader(doc)["routes"]); }).starts_with(row.msg));
   }
 }
 
@@ -262,5 +262,5 @@ TEST_CASE("a key that is there as null is not present, but there") {
   CHECK_FALSE(root["rate"].present());
   CHECK_FALSE(root.has("burst"));
   CHECK_FALSE(root["absent"].has("rate"));
-  CHECK(complaint([&] { (void)root["list"].has("rate"); }) == "list: expected an object: []");
+  CHECK(complaint_of([&] { (void)root["list"].has("rate"); }) == "list: expected an object: []");
 }
