@@ -12,7 +12,7 @@ if(CNI_SANITIZE)
   string(REPLACE ";" "," _sanitize "${CNI_SANITIZE}")
   target_compile_options(cni_flags INTERFACE
     -fsanitize=${_sanitize} -fno-sanitize-recover=all -fno-omit-frame-pointer)
-  # What is looked at before each use of a pointer is half of the code: the preset asan leaves it to the preset fuzz.
+  # Checks before each use of a pointer are half of the sanitized code: the preset asan leaves them to the preset fuzz.
   if(CNI_NO_SANITIZE)
     target_compile_options(cni_flags INTERFACE -fno-sanitize=${CNI_NO_SANITIZE})
   endif()

@@ -71,9 +71,9 @@ class PtpTest(suite.NodeTest):
         return self.assert_ok(self.call("ADD", pod, conf, **more))
 
     def assert_answers(self, pod, *there):
-        """At the first packet: pod is None for the node. Where others remove namespaces, which holds the lock that the
-        kernel needs to join the group that it is asked for an IPv6 address in, it answers the next question for it,
-        after a second: netns.lifecycle, which runs alone, does not wait for that."""
+        """One echo request is answered; pod is None for the node. The kernel joins the solicited-node group of an
+        IPv6 address in a worker that needs RTNL, which the removal of other namespaces holds: the first neighbour
+        solicitation may be lost, and the next comes after a second. netns.lifecycle runs alone and does not wait."""
         for address in there:
             words = ("ping", "-c1", "-W5", address)
             said = pod.run(*words, check=False) if pod else run(*words, check=False)

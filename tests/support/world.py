@@ -99,7 +99,7 @@ def fetch(address, seconds=10):
     address whose node is still looking for duplicates, gets some seconds."""
     host = f"[{address}]" if address.count(":") > 1 and "[" not in address else address
 
-    import urllib.request  # which few tests need, and which takes longer than most of them
+    import urllib.request  # here, because few tests need it and its import takes long in a virtual machine
 
     def attempt():
         try:
