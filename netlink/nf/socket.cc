@@ -195,15 +195,23 @@ bool NfSocket::finds(Message request, const std::string& operation) {
 }
 
 std::vector<bool> NfSocket::has_chains(const std::vector<ChainId>& chains) {
+  std::vector<bool> found;
+  for (const auto& uses : uses_of(chains)) found.push_back(uses.has_value());
+  return found;
+}
+
+std::vector<std::optional<std::uint32_t>> NfSocket::uses_of(const std::vector<ChainId>& chains) {
   std::vector<Message> requests;
   for (const ChainId& chain : chains) {
     Message& request = requests.emplace_back(nf_tables_message(NFT_MSG_GETCHAIN, 0, chain.family));
     request.put(NFTA_CHAIN_TABLE, chain.table);
     request.put(NFTA_CHAIN_NAME, chain.chain);
   }
-  std::vector<bool> found(chains.size());
+  std::vector<std::optional<std::uint32_t>> found(chains.size());
   ask(std::move(requests), cat("find chain '", chains.front().str(), "'"),
-      [&](std::size_t index, const Attributes&) { found[index] = true; });
+      [&](std::size_t index, const Attributes& chain) {
+        found[index] = chain.be32(NFTA_CHAIN_USE);
+      });
   return found;
 }
 

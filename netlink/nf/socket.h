@@ -39,6 +39,9 @@ class NfSocket {
   bool has_chain(const ChainId& chain) { return has_chains({chain}).front(); }
   /// The same for each of several, in one exchange with the kernel.
   std::vector<bool> has_chains(const std::vector<ChainId>& chains);
+  /// How many rules each of these chains has, and verdicts of rules and elements that lead to it,
+  /// together (NFTA_CHAIN_USE); nothing where there is no such chain.
+  std::vector<std::optional<std::uint32_t>> uses_of(const std::vector<ChainId>& chains);
   bool has_table(TableFamily family, std::string_view table);
   /// The names of all tables of a family.
   std::vector<std::string> tables(TableFamily family);

@@ -222,18 +222,19 @@ class AddTransaction {
   std::vector<Claim> taken_;
 };
 
-void ensure_tables(NfSocket& socket, const AttachmentState& attachment, Batch& batch) {
+void ensure_tables(NfSocket& socket, const AttachmentState& attachment, Compare compare,
+                   Batch& batch) {
   for (const Family family : netlink::kFamilies) {
     const bool used = std::any_of(attachment.claims.begin(), attachment.claims.end(),
                                   [&](const Claim& claim) { return claim.key.family == family; });
-    if (used) ensure(socket, family, attachment, batch);
+    if (used) ensure(socket, family, attachment, compare, batch);
   }
 }
 
 // Fast path: the ports have no owner. The kernel detects one (EEXIST).
 bool add_fresh(NfSocket& socket, const AttachmentState& attachment) try {
   Batch batch;
-  ensure_tables(socket, attachment, batch);
+  ensure_tables(socket, attachment, Compare::kSummary, batch);
   for (const auto& [set, elements] : elements_of(attachment, attachment.claims)) {
     batch.add_new(set, elements);
   }
@@ -294,7 +295,7 @@ std::vector<Claim> add(NfSocket& socket, const AttachmentState& attachment,
   if (!before && add_fresh(socket, attachment)) return {};
   for (int attempt = 1;; ++attempt) {
     Batch batch;
-    ensure_tables(socket, attachment, batch);
+    ensure_tables(socket, attachment, Compare::kRules, batch);
     AddTransaction transaction(socket, attachment, resolve_conflict);
     transaction.plan(before, batch);
     try {

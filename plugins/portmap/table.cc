@@ -116,6 +116,38 @@ std::string nft_text(Family family, const Options& options) {
   return out;
 }
 
+// With conditions, whose rules nft adds, there is none. Without room for it, for a dozen and more
+// prefix lengths, each ADD puts the rules again.
+std::string summary_of(const Layout& layout) {
+  constexpr std::size_t kMostComment = 128;  // nft's
+  if (!layout.options.conditions(layout.family).empty()) return {};
+  std::string text = Summary(layout).str();
+  return text.size() <= kMostComment ? text : std::string();
+}
+
+// Whether the table has rules for the attachment, and as many of them as ADD added.
+bool has_summary_for(NfSocket& socket, Family family, const AttachmentState& attachment) {
+  const std::string table = table_of(attachment.options);
+  const auto id = [&](const std::string& chain) {
+    return netlink::nf::ChainId{table_family(family), table, chain};
+  };
+  const auto rules = socket.rules(id(kPostrouting));
+  const auto summary = rules.size() == 1 ? Summary::parse(rules[0].comment) : std::nullopt;
+  if (!summary) return false;
+  const auto wanted = prefixes_of(attachment, family);
+  if (!std::includes(summary->prefixes.begin(), summary->prefixes.end(), wanted.begin(),
+                     wanted.end())) {
+    return false;
+  }
+  std::vector<netlink::nf::ChainId> chains;
+  std::vector<std::optional<std::uint32_t>> uses;
+  for (const auto& [chain, count] : summary->uses) {
+    chains.push_back(id(chain));
+    uses.emplace_back(count);
+  }
+  return socket.uses_of(chains) == uses;
+}
+
 void put_table(const Layout& layout, Batch& batch) {
   const auto family = table_family(layout.family);
   const std::string table = table_of(layout.options);
@@ -125,10 +157,14 @@ void put_table(const Layout& layout, Batch& batch) {
   for (const StaticChain& chain : chains) {
     batch.add(Chain{{family, table, chain.name}, chain.hook});
   }
+  const std::string summary = summary_of(layout);
   for (const StaticChain& chain : chains) {
     const ChainId id{family, table, chain.name};
+    const bool has_summary = chain.name == std::string_view(kPostrouting);
     batch.flush(id);
-    for (const Exprs& exprs : chain.rules) batch.add(Rule{id, exprs});
+    for (const Exprs& exprs : chain.rules) {
+      batch.add(Rule{id, exprs, has_summary ? summary : std::string()});
+    }
   }
 }
 
@@ -232,14 +268,17 @@ std::string flaw_in(NfSocket& socket, Family family, const AttachmentState& atta
   return {};
 }
 
-void ensure(NfSocket& socket, Family family, const AttachmentState& attachment, Batch& batch) {
-  if (flaw_in(socket, family, attachment).empty()) return;
-  const Layout layout = layout_for(socket, family, attachment);
-  if (layout.options.conditions(family).empty()) {
-    put_table(layout, batch);
+void ensure(NfSocket& socket, Family family, const AttachmentState& attachment, Compare compare,
+            Batch& batch) {
+  const bool conditional = !attachment.options.conditions(family).empty();
+  const bool by_summary = compare == Compare::kSummary && !conditional;
+  if (by_summary ? has_summary_for(socket, family, attachment)
+                 : flaw_in(socket, family, attachment).empty()) {
     return;
   }
-  add_conditions(socket, layout);
+  const Layout layout = layout_for(socket, family, attachment);
+  if (conditional) return add_conditions(socket, layout);
+  put_table(layout, batch);
 }
 
 }  // namespace portmap::nft

@@ -50,10 +50,13 @@ void put_table(Family family, const Options& options, netlink::nf::Batch& batch)
 std::string flaw_in(netlink::nf::NfSocket& socket, Family family,
                     const AttachmentState& attachment);
 
+/// What tells ensure() that a table is as it should be: its Summary (which a table with conditions
+/// has not), or all rules.
+enum class Compare { kSummary, kRules };
 /// Adds or restores the table that the attachment needs; elements stay. Without conditions it only
 /// adds to batch. nft compiles conditions, in a transaction of its own.
 /// \throws cni::Error(kInvalidConfig) with nft's message about a condition.
 void ensure(netlink::nf::NfSocket& socket, Family family, const AttachmentState& attachment,
-            netlink::nf::Batch& batch);
+            Compare compare, netlink::nf::Batch& batch);
 
 }  // namespace portmap::nft

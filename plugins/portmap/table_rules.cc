@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cstring>
 #include <iterator>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "libcni/common/error.h"
 #include "netlink/nf/match.h"
@@ -34,6 +36,7 @@ constexpr std::int32_t kBeforeFilters = -150;
 constexpr const char* kMasqFrom = "masq_from";
 constexpr const char* kHairpin = "hairpin";
 constexpr unsigned kLoopbackPrefix = 8;
+constexpr std::string_view kVersion = "rules 1";  // another number with each change of a rule
 
 Bytes host_order(std::uint32_t value) {
   Bytes out(sizeof value);
@@ -263,7 +266,7 @@ std::vector<StaticChain> chains_of(const Layout& layout) {
   out.push_back(
       {"output", Hook{"nat", NF_INET_LOCAL_OUT, kDestinationNat}, output_rules(layout), true});
   out.push_back(
-      {"postrouting", Hook{"nat", NF_INET_POST_ROUTING, kSourceNat}, postrouting_rules(bit)});
+      {kPostrouting, Hook{"nat", NF_INET_POST_ROUTING, kSourceNat}, postrouting_rules(bit)});
   if (v4(family)) {
     out.push_back({"guard", Hook{"filter", NF_INET_LOCAL_IN, kBeforeFilters}, guard_rules()});
   }
@@ -271,6 +274,50 @@ std::vector<StaticChain> chains_of(const Layout& layout) {
   for (StaticChain& chain : out) {
     if (chain.jumps) chain.rules.push_back(local_jump());
   }
+  return out;
+}
+
+Summary::Summary(const Layout& layout) : prefixes(layout.prefixes) {
+  for (const StaticChain& chain : chains_of(layout)) {
+    if (chain.name == std::string_view(kPostrouting)) continue;
+    uses[chain.name] += static_cast<std::uint32_t>(chain.rules.size());
+    if (chain.jumps) ++uses[kHostports];
+  }
+}
+
+std::optional<Summary> Summary::parse(std::string_view comment) {
+  if (!comment.starts_with(kVersion)) return std::nullopt;
+  comment.remove_prefix(kVersion.size());
+  Summary out;
+  std::string chain;  // whose number comes next
+  while (comment.starts_with(' ')) {
+    comment.remove_prefix(1);
+    std::string_view word = comment.substr(0, comment.find(' '));
+    comment.remove_prefix(word.size());
+    const bool is_prefix = word.starts_with('/');
+    if (is_prefix) word.remove_prefix(1);
+    if (!is_prefix && chain.empty()) {
+      if (word.empty()) return std::nullopt;
+      chain = word;
+      continue;
+    }
+    unsigned number = 0;
+    const auto read = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (read.ec != std::errc() || read.ptr != word.data() + word.size()) return std::nullopt;
+    if (is_prefix) {
+      out.prefixes.insert(number);
+    } else {
+      out.uses[std::exchange(chain, {})] = number;
+    }
+  }
+  if (!comment.empty() || !chain.empty() || out.uses.empty()) return std::nullopt;
+  return out;
+}
+
+std::string Summary::str() const {
+  std::string out(kVersion);
+  for (const unsigned prefix : prefixes) out += cat(" /", prefix);
+  for (const auto& [chain, count] : uses) out += cat(" ", chain, " ", count);
   return out;
 }
 

@@ -277,6 +277,7 @@ TEST_CASE("nft shows a verdict map and takes it back") {
   CHECK(output_of("nft list ruleset") == listed);
   CHECK(socket.elements(pods, {key}).front() == Element{key, {}, "of a pod", go_to("other")});
   CHECK(socket.rules(from).front().exprs == exprs);
+  CHECK(socket.uses_of({other}).front() == 1);  // the element
   Batch removal;
   removal.remove(other);
   CHECK(refusal(socket, removal) == EBUSY);
@@ -284,6 +285,8 @@ TEST_CASE("nft shows a verdict map and takes it back") {
   removal.remove(pods, {key}).remove(other);
   CHECK(refusal(socket, removal) == 0);
   CHECK(socket.has_chains({from, other, from}) == std::vector{true, false, true});
+  using Uses = std::vector<std::optional<std::uint32_t>>;
+  CHECK(socket.uses_of({from, other}) == Uses{1, std::nullopt});
 }
 
 static const node::TestFile kTests(__FILE__, [](doctest::Context&) {

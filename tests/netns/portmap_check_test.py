@@ -150,9 +150,12 @@ class Check(PortmapTest):
         self.assert_same(before)
 
 
-#: The guard that older versions made: it let forged answers in.
+#: The guard that older versions made: it let forged answers in. Nor did they write what the rules are.
 OLD_GUARD = {
-    "nftables": f"nft flush chain ip {TABLE} guard\n" + "".join(
+    "nftables": f"nft flush chain ip {TABLE} postrouting\n"
+                f"nft add rule ip {TABLE} postrouting 'meta mark & 0x2000 == 0x2000 "
+                "ct status & dnat == dnat masquerade'\n"
+                f"nft flush chain ip {TABLE} guard\n" + "".join(
         f"nft add rule ip {TABLE} guard iifname != lo ip {side} 127.0.0.0/8 "
         "'ct state & (established | related) == 0 ct status & dnat == 0 drop'\n"
         for side in ("daddr", "saddr")),
@@ -174,6 +177,13 @@ class Restored(PortmapTest):
         ("nftables", BACKENDS[0][1], "a chain flushed", f"nft flush chain ip {TABLE} prerouting"),
         ("nftables", BACKENDS[0][1], "a table deleted", f"nft delete table ip6 {TABLE}"),
         ("nftables", BACKENDS[0][1], "the rules flushed", f"nft flush table ip {TABLE}"),
+        ("nftables", BACKENDS[0][1], "the masquerading flushed",
+         f"nft flush chain ip {TABLE} postrouting"),
+        ("nftables", BACKENDS[0][1], "a rule deleted",
+         f"nft delete rule ip {TABLE} guard handle $(nft -a list chain ip {TABLE} guard | "
+         "sed -n '/drop/s/.*handle //p' | head -n 1)"),
+        ("nftables", BACKENDS[0][1], "a rule in front",
+         f"nft insert rule ip {TABLE} hostports accept"),
         ("iptables-nft", BACKENDS[1][1], "flush ruleset", "nft flush ruleset"),
         ("iptables-nft", BACKENDS[1][1], "nat flushed", "iptables -t nat -F; ip6tables -t nat -F"),
         ("iptables-legacy", BACKENDS[2][1], "nat flushed",
@@ -202,6 +212,21 @@ class Restored(PortmapTest):
         shared = [place for place in self.base() if "/rule/" in place or "/-A " in place]
         self.assertEqual(len(shared), len([place for place in base if "/rule/" in place
                                            or "/-A " in place]), "\n".join(sorted(shared)))
+
+    @suite.cases([(verb, verb) for verb in ("ADD", "REPAIR")])
+    def a_rule_that_another_one_replaced(self, verb):
+        """The summary of the rules does not show it. ADD is repeated."""
+        self.use(BACKENDS[0][1])
+        one = self.container()
+        self.add(one, *MAPPINGS)
+        base = self.base()
+        run("sh", "-ec", f"nft flush chain ip {TABLE} guard; nft add rule ip {TABLE} guard accept; "
+            f"nft add rule ip {TABLE} guard counter")
+        self.assertNotEqual(self.base(), base)
+        self.assert_error(self.call("CHECK", one, MAPPINGS), None, "guard")
+        self.assert_ok(self.call(verb, one, MAPPINGS))
+        self.assertEqual(self.base(), base)
+        self.assert_ok(self.call("CHECK", one, MAPPINGS))
 
 
 @suite.spread
