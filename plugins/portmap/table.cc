@@ -125,24 +125,19 @@ std::string summary_of(const Layout& layout) {
   return text.size() <= kMostComment ? text : std::string();
 }
 
-// Whether the table has rules for the attachment, and as many of them as ADD added.
-bool has_summary_for(NfSocket& socket, Family family, const AttachmentState& attachment) {
-  const std::string table = table_of(attachment.options);
-  const auto id = [&](const std::string& chain) {
-    return netlink::nf::ChainId{table_family(family), table, chain};
-  };
-  const auto rules = socket.rules(id(kPostrouting));
-  const auto summary = rules.size() == 1 ? Summary::parse(rules[0].comment) : std::nullopt;
-  if (!summary) return false;
-  const auto wanted = prefixes_of(attachment, family);
-  if (!std::includes(summary->prefixes.begin(), summary->prefixes.end(), wanted.begin(),
-                     wanted.end())) {
-    return false;
-  }
-  std::vector<netlink::nf::ChainId> chains;
+// What the table says of its rules; tables of earlier versions do not.
+std::optional<Summary> summary_in(NfSocket& socket, const ChainId& postrouting) {
+  const auto rules = socket.rules(postrouting);
+  return rules.size() == 1 ? Summary::parse(rules[0].comment) : std::nullopt;
+}
+
+// Whether the table has as many rules as its summary says.
+bool holds(NfSocket& socket, const Summary& summary, ChainId chain) {
+  std::vector<ChainId> chains;
   std::vector<std::optional<std::uint32_t>> uses;
-  for (const auto& [chain, count] : summary->uses) {
-    chains.push_back(id(chain));
+  for (const auto& [name, count] : summary.uses) {
+    chain.chain = name;
+    chains.push_back(chain);
     uses.emplace_back(count);
   }
   return socket.uses_of(chains) == uses;
@@ -268,16 +263,32 @@ std::string flaw_in(NfSocket& socket, Family family, const AttachmentState& atta
   return {};
 }
 
+namespace {
+
+bool is_as_wanted(NfSocket& socket, Family family, const AttachmentState& attachment,
+                  Compare compare) {
+  const Options& options = attachment.options;
+  if (compare == Compare::kSummary && options.conditions(family).empty()) {
+    const ChainId chain{table_family(family), table_of(options), kPostrouting};
+    const auto summary = summary_in(socket, chain);
+    if (!summary) return false;
+    const auto wanted = prefixes_of(attachment, family);
+    if (std::includes(summary->prefixes.begin(), summary->prefixes.end(), wanted.begin(),
+                      wanted.end()) &&
+        holds(socket, *summary, chain)) {
+      return true;
+    }
+  }
+  return flaw_in(socket, family, attachment).empty();
+}
+
+}  // namespace
+
 void ensure(NfSocket& socket, Family family, const AttachmentState& attachment, Compare compare,
             Batch& batch) {
-  const bool conditional = !attachment.options.conditions(family).empty();
-  const bool by_summary = compare == Compare::kSummary && !conditional;
-  if (by_summary ? has_summary_for(socket, family, attachment)
-                 : flaw_in(socket, family, attachment).empty()) {
-    return;
-  }
+  if (is_as_wanted(socket, family, attachment, compare)) return;
   const Layout layout = layout_for(socket, family, attachment);
-  if (conditional) return add_conditions(socket, layout);
+  if (!attachment.options.conditions(family).empty()) return add_conditions(socket, layout);
   put_table(layout, batch);
 }
 

@@ -228,6 +228,16 @@ class Restored(PortmapTest):
         self.assertEqual(self.base(), base)
         self.assert_ok(self.call("CHECK", one, MAPPINGS))
 
+    def test_stays_where_a_chain_of_another_leads_to_it(self):
+        self.use(BACKENDS[0][1])
+        one, two = self.container("one"), self.container("two")
+        self.add(one, mapping(8080, 80))
+        run("nft", f"add chain ip {TABLE} other; add rule ip {TABLE} other jump hostports")
+        before = run("nft", "-a", "list", "chain", "ip", TABLE, "hostports")
+        self.assertIn("# handle", before)
+        self.add(two, mapping(9090, 90))
+        self.assertEqual(run("nft", "-a", "list", "chain", "ip", TABLE, "hostports"), before)
+
 
 @suite.spread
 class Gc(PortmapTest):
