@@ -143,6 +143,23 @@ bool holds(NfSocket& socket, const Summary& summary, ChainId chain) {
   return socket.uses_of(chains) == uses;
 }
 
+bool is_as_wanted(NfSocket& socket, Family family, const AttachmentState& attachment,
+                  Compare compare) {
+  const Options& options = attachment.options;
+  if (compare == Compare::kSummary && options.conditions(family).empty()) {
+    const ChainId chain{table_family(family), table_of(options), kPostrouting};
+    const auto summary = summary_in(socket, chain);
+    if (!summary) return false;
+    const auto wanted = prefixes_of(attachment, family);
+    if (std::includes(summary->prefixes.begin(), summary->prefixes.end(), wanted.begin(),
+                      wanted.end()) &&
+        holds(socket, *summary, chain)) {
+      return true;
+    }
+  }
+  return flaw_in(socket, family, attachment).empty();
+}
+
 void put_table(const Layout& layout, Batch& batch) {
   const auto family = table_family(layout.family);
   const std::string table = table_of(layout.options);
@@ -262,27 +279,6 @@ std::string flaw_in(NfSocket& socket, Family family, const AttachmentState& atta
   }
   return {};
 }
-
-namespace {
-
-bool is_as_wanted(NfSocket& socket, Family family, const AttachmentState& attachment,
-                  Compare compare) {
-  const Options& options = attachment.options;
-  if (compare == Compare::kSummary && options.conditions(family).empty()) {
-    const ChainId chain{table_family(family), table_of(options), kPostrouting};
-    const auto summary = summary_in(socket, chain);
-    if (!summary) return false;
-    const auto wanted = prefixes_of(attachment, family);
-    if (std::includes(summary->prefixes.begin(), summary->prefixes.end(), wanted.begin(),
-                      wanted.end()) &&
-        holds(socket, *summary, chain)) {
-      return true;
-    }
-  }
-  return flaw_in(socket, family, attachment).empty();
-}
-
-}  // namespace
 
 void ensure(NfSocket& socket, Family family, const AttachmentState& attachment, Compare compare,
             Batch& batch) {

@@ -50,8 +50,8 @@ void put_table(Family family, const Options& options, netlink::nf::Batch& batch)
 std::string flaw_in(netlink::nf::NfSocket& socket, Family family,
                     const AttachmentState& attachment);
 
-/// What tells ensure() that a table is as it should be: its Summary (which a table with conditions
-/// has not), or all rules.
+/// What tells ensure() that a table is as it should be: its Summary, or all rules. Tables with
+/// conditions have no summary.
 enum class Compare { kSummary, kRules };
 /// Adds or restores the table that the attachment needs; elements stay. Without conditions it only
 /// adds to batch. nft compiles conditions, in a transaction of its own.
