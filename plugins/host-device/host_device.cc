@@ -61,6 +61,12 @@ State state_of(Sides& sides, const Link& link) {
           .device = device_of(sides.host, link)};
 }
 
+// The index that the device gets in the pod: its own, or the next that no link there has.
+int free_index(RouteSocket& pod, int index) {
+  while (pod.find(index)) ++index;
+  return index;
+}
+
 // Moves the device into the pod, where it is down. What it was is on the disk before.
 State take_device(Sides& sides, const Conf& conf, const Selection& selection, cni::Undo& undo) {
   const cni::Phase phase("link");
@@ -79,12 +85,14 @@ State take_device(Sides& sides, const Conf& conf, const Selection& selection, cn
   const Link link = find_with_owner(sides.host, conf, selection, states);
   require_movable(sides.host, conf, link);
   State state = state_of(sides, link);
+  state.pod_index = free_index(sides.pod, link.index);
   undo.add(GiveBack{request});
   states.put(state);
-  sides.host.send(
-      netlink::move_link(link, {.to = sides.pod_ns, .name = request.ifname, .alias = link.name}));
+  sides.host.send(netlink::move_link(
+      link,
+      {.to = sides.pod_ns, .name = request.ifname, .alias = link.name, .index = state.pod_index}));
   const Link inside = sides.pod.get(request.ifname);
-  if (inside.index != state.device.index) {
+  if (inside.index != state.pod_index) {  // kernels before 5.13
     state.pod_index = inside.index;
     states.put(state);
   }

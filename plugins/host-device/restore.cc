@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <initializer_list>
 
 #include "libcni/common/error.h"
 #include "libcni/common/phase.h"
@@ -45,17 +46,33 @@ bool is_device(const Link& link, const State& state, std::optional<int> host_nsi
   if (link.kind != device.kind || link.loopback) return false;
   if (link.permanent_mac != device.permanent_mac || link.device != device.hardware) return false;
   if (!device.kind.empty() && !has_other_end(link, device, host_nsid)) return false;
-  if (device.permanent_mac || !device.hardware.empty()) return true;
+  if (device.is_hardware() && (device.permanent_mac || !device.hardware.empty())) return true;
+  if (host_nsid) return link.index == state.index_in_pod();
   const bool is_named = link.name == device.name || link.name == state.ifname;
-  if (!host_nsid && !is_named) return false;
-  // The index is another one where the pod had one of that number, and ADD was killed before it
-  // knew.
-  return link.index == device.index || link.index == state.pod_index ||
-         (host_nsid && is_named && link.mac == device.mac);
+  return is_named && (link.index == device.index || link.index == state.pod_index);
+}
+
+// By index, since a dump is as long and as unsteady as the pod wants; only hardware can be
+// recognised under another one.
+std::optional<Link> find_in(RouteSocket& where, const State& state, const NetNs* host) {
+  std::vector<Link> links;
+  for (const int index : {state.device.index, state.pod_index}) {
+    if (auto link = index != 0 ? where.find(index) : std::nullopt) {
+      links.push_back(*std::move(link));
+    }
+  }
+  const auto nsid = [&]() -> std::optional<int> {  // once the links were shown, see there
+    if (host == nullptr) return std::nullopt;
+    return where.nsid(*host).value_or(-1);
+  };
+  const auto link = recognise(links, state, nsid());
+  if (link || !state.device.is_hardware()) return link;
+  links = where.links();
+  return recognise(links, state, nsid());
 }
 
 std::optional<Link> find_at_home(RouteSocket& host, const State& state) {
-  return recognise(host.links(), state, std::nullopt);
+  return find_in(host, state, nullptr);
 }
 
 void require_free_name(RouteSocket& host, const std::string& name) {
@@ -63,6 +80,14 @@ void require_free_name(RouteSocket& host, const std::string& name) {
   throw cni::Error(cni::Code::kInternal,
                    cat("failed to move \"", name, "\" to hostNS: file exists"),
                    cat("the node has another link '", name, "': rename or delete it"));
+}
+
+// The first that no link of the node has; 0: the kernel chooses.
+int free_index(RouteSocket& host, std::initializer_list<int> wanted) {
+  for (const int index : wanted) {
+    if (index != 0 && !host.find(index)) return index;
+  }
+  return 0;
 }
 
 Link move_home(RouteSocket& host, RouteSocket& pod, const Link& link, const Device& device) {
@@ -73,11 +98,10 @@ Link move_home(RouteSocket& host, RouteSocket& pod, const Link& link, const Devi
     pod.send(netlink::remove_link(other));
   }
   cni::during(cat("failed to move \"", device.name, "\" to hostNS"), [&] {
-    const bool is_index_free = device.index != 0 && !host.find(device.index);
     pod.send(netlink::move_link(link, {.to = NetNs::current(),
                                        .name = device.name,
                                        .alias = device.alias,
-                                       .index = is_index_free ? device.index : 0}));
+                                       .index = free_index(host, {device.index, link.index})}));
   });
   return host.get(device.name);
 }
@@ -173,7 +197,7 @@ std::optional<Link> recognise(const std::vector<Link>& links, const State& state
   unsigned count = 0;
   for (const Link& link : links) {
     if (!is_device(link, state, host_nsid)) continue;
-    if (link.index == state.device.index || link.index == state.pod_index) return link;
+    if (link.index == (host_nsid ? state.index_in_pod() : state.device.index)) return link;
     found = link;
     ++count;
   }
@@ -182,8 +206,8 @@ std::optional<Link> recognise(const std::vector<Link>& links, const State& state
 }
 
 std::optional<Link> find_in_pod(RouteSocket& pod, const State& state) {
-  const auto links = pod.links();  // before nsid(), see there
-  return recognise(links, state, pod.nsid(NetNs::current()).value_or(-1));
+  const NetNs host = NetNs::current();
+  return find_in(pod, state, &host);
 }
 
 Outcome give_back(RouteSocket& host, const State& state, const std::string& netns) {

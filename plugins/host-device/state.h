@@ -35,17 +35,19 @@ struct Device {
   bool operator==(const Device&) const = default;
 
   /// Whether something tells it from what a pod can make.
-  bool is_hardware() const { return kind.empty() || permanent_mac || !hardware.empty(); }
+  /// A macvlan in mode passthru can have the permanent MAC address of its parent.
+  bool is_hardware() const { return kind.empty() || !hardware.empty(); }
 };
 
 struct State {
   std::string network, container_id, ifname;
   std::string netns;         ///< CNI_NETNS
   std::uint64_t cookie = 0;  ///< RouteSocket::cookie() of the pod's namespace; 0: unknown
-  int pod_index = 0;         ///< in the pod, if another than on the node
+  int pod_index = 0;         ///< in the pod; 0: as on the node
   Device device = {};
   bool operator==(const State&) const = default;
 
+  int index_in_pod() const { return pod_index != 0 ? pod_index : device.index; }
   /// Of the file.
   std::string file_name() const;
   /// "container 'c1' (network 'net1', interface 'eth0')".

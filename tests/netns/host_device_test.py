@@ -189,6 +189,23 @@ class HostDevice(DeviceTest):
         self.remove()
         self.assert_same(before, ignore=left_by_design)
 
+    def test_a_link_of_the_pod_with_the_index_that_the_device_has_on_the_node_is_not_taken_for_it(self):
+        make("macvlan")
+        index = "50"
+        run("ip", "link", "del", "dev0")
+        run("ip", "link", "add", "link", "dev0-end", "own", "index", index, "type", "macvlan")
+        run("ip", "link", "set", "own", "netns", self.one.name)
+        own = links(self.one)["own"]
+        self.assertEqual(str(own["ifindex"]), index)
+        run("ip", "link", "add", "link", "dev0-end", "dev0", "index", index, "type", "macvlan")
+        before = snapshot()
+        result = self.add()
+        self.assert_ok(self.call("CHECK", {"device": "dev0", "prevResult": result}))
+        for again in (False, True):
+            self.remove()
+            self.assert_same(before, ignore=left_by_design)
+            self.assertEqual(links(self.one), {"lo": links(self.one)["lo"], "own": own}, f"again: {again}")
+
     def test_DEL_fails_while_the_node_has_another_link_of_the_name(self):
         make()
         configure()

@@ -83,12 +83,28 @@ TEST_CASE("a veth is recognised in the pod by index and other end") {
   CHECK(index_of(recognise({veth_link(9, "mine")}, moved, kHost)) == 9);
 }
 
-TEST_CASE(
-    "a veth with another index counts before ADD knew it: by name, MAC address and other end") {
+TEST_CASE("name and MAC address of a link in the pod prove nothing") {
   Link link = veth_link(9, "eth0");
-  CHECK_FALSE(recognise({link}, veth(), kHost));
   link.mac = kMac;
-  CHECK(index_of(recognise({link}, veth(), kHost)) == 9);
+  CHECK_FALSE(recognise({link}, veth(), kHost));
+  State moved = veth();
+  moved.pod_index = 10;
+  link.index = 7;  // of the device on the node, and of a link that the pod had before
+  CHECK_FALSE(recognise({link}, moved, kHost));
+}
+
+TEST_CASE("a macvlan that has the permanent MAC address of its parent is recognised as a macvlan") {
+  State state = veth();
+  state.device.kind = "macvlan";
+  state.device.permanent_mac = kMac;
+  CHECK_FALSE(state.device.is_hardware());
+  Link link{.index = 7, .name = "mine", .kind = "macvlan"};
+  link.permanent_mac = kMac;
+  link.parent_index = 8;
+  link.parent_nsid = kHost;
+  CHECK(index_of(recognise({link}, state, kHost)) == 7);
+  link.index = 9;
+  CHECK_FALSE(recognise({link}, state, kHost));
 }
 
 TEST_CASE("on the node a virtual link has one of its two names") {
