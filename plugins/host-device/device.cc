@@ -188,11 +188,13 @@ std::string physical_function_of(const std::string& pci) {
   return last_of(resolved(cat(kPci, pci, "/physfn")));
 }
 
-bool selects(const Conf& conf, const Link& link) {
-  if (!conf.device.empty()) return link.alias == conf.device;
-  if (conf.mac) return link.mac == *conf.mac || link.permanent_mac == conf.mac;
+bool selects_hardware(const Conf& conf, const Link& link) {
   // A pod makes links of all kinds, but no hardware.
-  if (!link.kind.empty() || link.device.empty()) return false;
+  if (!link.kind.empty() || link.loopback) return false;
+  if (link.device.empty() && !link.permanent_mac) return false;
+  if (!conf.device.empty()) return link.alias == conf.device;
+  if (conf.mac) return link.permanent_mac == conf.mac;
+  if (link.device.empty()) return false;
   const std::string id = conf.device_id.empty() ? conf.pci : conf.device_id;
   const std::string name = last_of(link.device);
   if (!conf.kernel_path.empty()) return last_of(conf.kernel_path) == name;

@@ -30,8 +30,8 @@ std::string pci_address_of(const std::string& link);
 /// The PCI address of the physical function of a virtual function; empty for any other device.
 std::string physical_function_of(const std::string& pci);
 
-/// Whether the config selects the link by what its pod cannot change, or by the name in its alias:
-/// for links that the reference plugin moved, which keeps the name there.
-bool selects(const Conf& conf, const netlink::Link& link);
+/// Whether the link of a pod is hardware that the config selects: by its permanent identity, or by
+/// the name in its alias, where the reference plugin keeps it.
+bool selects_hardware(const Conf& conf, const netlink::Link& link);
 
 }  // namespace host_device

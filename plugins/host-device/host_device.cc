@@ -150,7 +150,7 @@ void del(const cni::Request& request) {
   if (over_the_link) each("release the addresses", [&] { release(request); });
   bool is_back = false;
   each("return the device", [&] {
-    if (!give_back(request)) give_back_by_alias(request);
+    if (!give_back(request)) give_back_hardware(request);
     is_back = true;
   });
   // Whoever gets the addresses next must not meet this pod.

@@ -159,7 +159,7 @@ void restore(RouteSocket& host, Link link, const Device& device) {
 
 // By a config that ADD would accept.
 bool is_selected(const cni::Request& request, const Link& link) try {
-  return selects(Conf::parse(request), link);
+  return selects_hardware(Conf::parse(request), link);
 } catch (const cni::Error&) {
   return false;
 }
@@ -182,6 +182,12 @@ std::optional<Outcome> try_give_back(const cni::Request& request, const StateDir
   const Outcome outcome = give_back(host, *state, request.netns);
   if (outcome != Outcome::kUnreachable) states.remove(file);
   return outcome;
+}
+
+// No error: the name is the pod's word, which must not make DEL fail.
+void note_that_it_stays(const Link& link, const std::string& owner) {
+  cni::note(cat("'", link.name, "' stays in the pod: ", owner, " has a device with the name '",
+                link.alias, "' in its alias. The kernel returns it when the namespace ends"));
 }
 
 void wait_for_return(const State& state) {
@@ -238,21 +244,22 @@ bool give_back(const cni::Request& request) {
   return true;
 }
 
-void give_back_by_alias(const cni::Request& request) {
+void give_back_hardware(const cni::Request& request) {
   const auto ns = NetNs::find(request.netns);
   if (!ns) return;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   RouteSocket pod(*ns);
   const auto link = pod.find(request.ifname);
-  if (!link || !plugins::is_link_name(link->alias) || link->loopback) return;
-  if (!is_selected(request, *link)) return;
+  if (!link || !plugins::is_link_name(link->alias) || !is_selected(request, *link)) return;
   const auto states = StateDir::create();
   const auto lock = states.lock();
   for (const State& state : states.all()) {
     if (recognise({*link}, state, pod.nsid(NetNs::current()).value_or(-1))) return;
+    if (state.device.name == link->alias) return note_that_it_stays(*link, state.owner());
   }
   RouteSocket host;
-  move_home(host, pod, *link, {.name = link->alias, .kind = link->kind});
+  if (host.find(link->alias)) return note_that_it_stays(*link, "the node");
+  move_home(host, pod, *link, {.name = link->alias});
 }
 
 std::vector<State> stale(RouteSocket& host, const StateDir& states) {

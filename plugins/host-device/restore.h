@@ -31,8 +31,9 @@ Outcome give_back(netlink::RouteSocket& host, const State& state, const std::str
 bool give_back(const cni::Request& request);
 
 /// For an attachment without state file, as the reference plugin leaves it: brings the interface
-/// CNI_IFNAME back if its alias is a free name of a link and the config selects it.
-void give_back_by_alias(const cni::Request& request);
+/// CNI_IFNAME back if it is hardware that the config selects, under the name in its alias. A
+/// virtual link stays: nothing tells it from what a pod made.
+void give_back_hardware(const cni::Request& request);
 
 /// The states whose device is on the node: of an ADD or DEL that was killed, or of a pod whose
 /// namespace ended. Under the lock, when no other call is between state file and device.

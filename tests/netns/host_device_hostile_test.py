@@ -82,6 +82,23 @@ class Hostile(Stage):
         self.remove(self.conf)
         self.assertEqual(links().keys(), {"lo"})
 
+    @suite.cases([("device", ({"device": "dev0"}, "dev0")), ("hwaddr", ({"hwaddr": MAC}, "cni0"))])
+    def a_second_DEL_leaves_a_link_with_a_forged_alias_in_the_pod(self, row):
+        conf, alias = row
+        self.prepare(conf)
+        self.one.run("ip", "-batch", "-", stdin="\n".join([
+            *RENAMED, f"link add eth0 address {MAC} type veth peer name e", f"link set eth0 alias {alias}"]))
+        self.remove(conf)
+        other = self.pod()
+        self.add(conf, pod=other)
+        inside = pod_snapshot(self.one)
+        for _ in range(2):
+            self.remove(conf)
+            self.assertEqual(links().keys(), {"lo", "dev0-end"})
+            self.assert_same(inside, pod_snapshot(self.one))
+        self.remove(conf, pod=other)
+        self.assertIn("dev0", links())
+
     def test_another_attachment_does_not_get_the_device_by_its_name_in_the_pod(self):
         self.prepare()
         self.one.run("ip", "link", "set", "eth0", "alias", "dev0")
@@ -239,8 +256,9 @@ class Returned(Stage):
         self.remove({"device": "dev1"}, pod=other)
         self.assert_ok(self.call("GC", self.conf | {"cni.dev/valid-attachments": [
             {"containerID": "pod1", "ifname": "eth0"}]}))
-        self.remove(self.conf)  # by the alias, as what the reference plugin moved
-        self.assertIn("dev0", links())
+        self.remove(self.conf)
+        self.assertNotIn("dev0", links(), "nothing tells a veth without state file from the pod's own")
+        self.assertIn("eth0", links(self.one))
         self.assertEqual(states(), [])
 
     def test_GC_keeps_what_is_listed_and_what_is_another_networks(self):

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import guest, suite  # noqa: E402
 from support.cnitool import cnitool, use  # noqa: E402
 from support.configs import GC  # noqa: E402
-from support.devices import SETTINGS, STATIC, DeviceTest, links, states  # noqa: E402
+from support.devices import SETTINGS, STATES, STATIC, DeviceTest, links, states  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import run, wait_for  # noqa: E402
 
@@ -129,6 +129,32 @@ class Nic(DeviceTest):
         self.remove(conf)
         self.assert_back()
         self.assertLessEqual({"eth0", "e"}, links(self.one).keys())
+
+    @suite.cases([("its name", lambda t: {"device": t.name}), ("its PCI address", lambda t: {"pciBusID": t.pci}),
+                  ("its permanent MAC address", lambda t: {"hwaddr": links()[t.name]["address"]})])
+    def without_state_file_it_goes_back_under_the_name_in_its_alias_by(self, conf_of):
+        """As the reference plugin leaves it."""
+        conf = conf_of(self)
+        self.add(conf)
+        name, = states()
+        os.unlink(f"{STATES}/{name}")
+        self.one.run("ip", "link", "set", "eth0", "address", "02:00:5e:99:99:99")
+        self.remove({"hwaddr": "02:00:5e:99:99:99"})
+        self.assertIn("eth0", links(self.one), "the MAC address is the pod's word")
+        self.remove(conf)
+        self.assertIn(self.name, links())
+        self.assertNotIn("eth0", links(self.one))
+
+    def test_without_state_file_it_stays_where_the_name_in_its_alias_is_taken(self):
+        conf = {"pciBusID": self.pci}
+        self.add(conf)
+        name, = states()
+        os.unlink(f"{STATES}/{name}")
+        self.one.run("ip", "link", "set", "eth0", "alias", self.other)
+        outcome = self.call("DEL", conf)
+        self.assertEqual(outcome.status, 0, str(outcome))
+        self.assertIn("stays in the pod", outcome.stderr)
+        self.assertIn("eth0", links(self.one))
 
     def test_the_uplink_is_refused_unless_device_names_it(self):
         run("ip", "route", "add", "default", "via", "192.0.2.254")
