@@ -169,6 +169,12 @@ std::string subcommands_text(const Plugin& plugin) {
   return out;
 }
 
+std::string described(const Plugin& plugin, std::string_view release) {
+  std::string versions;
+  for (const auto v : supported_versions()) versions += cat(versions.empty() ? "" : ", ", v);
+  return cat("CNI ", plugin.name, release, "\nCNI protocol versions supported: ", versions);
+}
+
 const Manual& manual_of(const Plugin& plugin) {
   if (plugin.manual != nullptr) return *plugin.manual;
   throw std::invalid_argument("the plugin has no table of its keys");
@@ -177,10 +183,11 @@ const Manual& manual_of(const Plugin& plugin) {
 }  // namespace
 
 std::string about(const Plugin& plugin) {
-  std::string versions;
-  for (const auto v : supported_versions()) versions += cat(versions.empty() ? "" : ", ", v);
-  return cat("CNI ", plugin.name, " plugin patchbay ", build_version(),
-             "\nCNI protocol versions supported: ", versions);
+  return described(plugin, cat(" plugin v", kReferenceLevel, "+patchbay.", build_version()));
+}
+
+std::string version_text(const Plugin& plugin) {
+  return described(plugin, cat(" plugin patchbay ", build_version()));
 }
 
 std::string key_table(const Manual& manual) {
@@ -193,7 +200,7 @@ std::string key_table(const Manual& manual) {
 }
 
 std::string help(const Plugin& plugin) {
-  std::string out = cat(about(plugin), "\n\n");
+  std::string out = cat(version_text(plugin), "\n\n");
   if (plugin.manual != nullptr) {
     out += indented(cat(plugin.name, " ", plain(plugin.manual->purpose), "."), 0);
     out += "\n";
@@ -213,7 +220,7 @@ std::string help(const Plugin& plugin) {
 
 std::string answer_to(const Plugin& plugin, std::string_view option) {
   if (option == "--help" || option == "-h") return help(plugin);
-  if (option == "--version") return about(plugin) + "\n";
+  if (option == "--version") return version_text(plugin) + "\n";
   if (option == "--keys") return key_table(manual_of(plugin));
   if (option == "--schema") {
     return schema_of(std::string(plugin.name), manual_of(plugin)).dump(2) + "\n";

@@ -8,8 +8,12 @@
 /// What a plugin says to a person, or to a program that wants to know it: made from its Manual.
 namespace cni {
 
-/// "CNI bridge plugin patchbay 0.1.0", and the versions of the spec: two lines.
+/// "CNI bridge plugin v1.9.1+patchbay.0.1.0", and the versions of the spec: two lines, for a call
+/// without a verb. Nomad takes the first word that is a version, nerdctl what follows "plugin ",
+/// and both compare it with releases of the reference plugins.
 std::string about(const Plugin& plugin);
+/// "CNI bridge plugin patchbay 0.1.0", and the versions of the spec: the text for --version.
+std::string version_text(const Plugin& plugin);
 /// The text for --help.
 std::string help(const Plugin& plugin);
 /// The keys as a Markdown table, which the plugin's README contains.

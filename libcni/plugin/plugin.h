@@ -78,4 +78,7 @@ int plugin_main(const Plugin& plugin, int argc, char** argv);
 /// The version of this build, as "0.1.0".
 std::string_view build_version();
 
+/// The release of the reference plugins whose keys and verbs this build has.
+inline constexpr std::string_view kReferenceLevel = "1.9.1";
+
 }  // namespace cni

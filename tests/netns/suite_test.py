@@ -47,6 +47,16 @@ class Suite(suite.NodeTest):
                                          capture_output=True, text=True, check=True).stdout
             self.assertEqual(by_argument, said)
 
+    def test_a_call_without_a_verb_prints_the_version_that_orchestrators_compare(self):
+        """Nomad takes the first word of the output that is a version, nerdctl what follows the name on stderr."""
+        version = r"v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?"
+        for plugin in PLUGINS:
+            said = subprocess.run([os.path.join(OURS, plugin)], capture_output=True, text=True, check=True, env={})
+            self.assertEqual(said.stdout, "")
+            words = [word for word in said.stderr.split() if re.fullmatch(version, word)]
+            self.assertEqual(said.stderr.splitlines()[0], f"CNI {plugin} plugin {words[0]}")
+            self.assertGreaterEqual([int(part) for part in words[0].split("+")[0][1:].split(".")], [1, 9, 1])
+
     def test_the_list_names_each_plugin_that_has_a_link(self):
         links = {name for name in os.listdir(OURS)
                  if os.path.realpath(os.path.join(OURS, name)) == os.path.join(OURS, "patchbay")}

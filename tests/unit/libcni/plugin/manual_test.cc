@@ -22,7 +22,7 @@ bool has_line(const std::string& text, const std::string& line) {
 
 TEST_CASE("help says what the plugin is, its keys, capabilities and verbs") {
   const std::string text = cni::help(kSample);
-  CHECK(text.starts_with(cni::about(kSample)));
+  CHECK(text.starts_with(cni::version_text(kSample)));
   CHECK(has_line(text, "sample shows every kind of key."));
   CHECK(has_line(text, "Verbs: CHECK, VERSION; without effect: ADD, DEL, GC, STATUS"));
   CHECK(has_line(text, "Capabilities: given"));
@@ -70,7 +70,7 @@ TEST_CASE("the key table has a line a key: name, type, default, description") {
 TEST_CASE("options are answered, others refused") {
   CHECK(cni::answer_to(kSample, "--help") == cni::help(kSample));
   CHECK(cni::answer_to(kSample, "-h") == cni::help(kSample));
-  CHECK(cni::answer_to(kSample, "--version") == cni::about(kSample) + "\n");
+  CHECK(cni::answer_to(kSample, "--version") == cni::version_text(kSample) + "\n");
   CHECK(cni::answer_to(kSample, "--keys") == cni::key_table(sample::kManual));
   CHECK(nlohmann::json::parse(cni::answer_to(kSample, "--schema"))["title"] == "sample");
   CHECK_THROWS_WITH_AS(
@@ -81,7 +81,7 @@ TEST_CASE("options are answered, others refused") {
 }
 
 TEST_CASE("a plugin without a table has help all the same, and says that it has no schema") {
-  CHECK(cni::answer_to(kSilent, "--help").starts_with(cni::about(kSilent)));
+  CHECK(cni::answer_to(kSilent, "--help").starts_with(cni::version_text(kSilent)));
   CHECK_THROWS_WITH_AS(cni::answer_to(kSilent, "--schema"), "the plugin has no table of its keys",
                        std::invalid_argument);
 }

@@ -298,7 +298,7 @@ TEST_CASE("without a command a plugin says on stderr what it is, in two lines") 
     CHECK(got.status == 0);
     CHECK(got.out.empty());
     CHECK(got.err ==
-          cni::cat("CNI fake plugin patchbay ", cni::build_version(),
+          cni::cat("CNI fake plugin v1.9.1+patchbay.", cni::build_version(),
                    "\nCNI protocol versions supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, "
                    "1.0.0, 1.1.0\n"));
   }
