@@ -75,4 +75,10 @@ void check_ifname(const std::string& name) {
   }
 }
 
+bool stands_for(std::string_view type, std::string_view plugin) noexcept {
+  const std::string_view stem = type.substr(0, type.find('.'));
+  if (!stem.ends_with(plugin)) return false;
+  return stem.size() == plugin.size() || stem[stem.size() - plugin.size() - 1] == '-';
+}
+
 }  // namespace cni

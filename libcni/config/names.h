@@ -25,4 +25,8 @@ bool is_link_name(std::string_view name);
 /// The same for CNI_IFNAME, and no white space of Unicode. \throws Error(kInvalidEnvironment).
 void check_ifname(const std::string& name);
 
+/// Whether a plugin's type, or the name of its file, stands for that plugin: "bridge", a copy
+/// "cnv-bridge", or "bridge.real" as whoever wraps it may call it.
+bool stands_for(std::string_view type, std::string_view plugin) noexcept;
+
 }  // namespace cni

@@ -82,8 +82,9 @@ std::string ipam_type(const Request& request) {
 }
 
 std::string find_ipam(const Request& request, const std::string& type) {
-  require_ipam(type);
-  return find_plugin(type, request.path);
+  std::string file = find_plugin(type, request.path);
+  require_ipam(type, file);
+  return file;
 }
 
 Result ipam_add(const Request& request, const std::string& type) {

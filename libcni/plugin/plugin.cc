@@ -172,8 +172,12 @@ netlink::Fd private_stdout() {
 
 std::string_view build_version() { return PATCHBAY_VERSION; }
 
+bool is_ipam(const Plugin& plugin) noexcept {
+  return plugin.manual != nullptr && plugin.manual->ipam;
+}
+
 void require_ipam(const Plugin& plugin) {
-  if (plugin.manual != nullptr && plugin.manual->ipam) return;
+  if (is_ipam(plugin)) return;
   throw Error(Code::kInvalidConfig, cat("ipam.type: '", plugin.name, "' is not an IPAM plugin"),
               "IPAM plugins give addresses, as host-local, static and dhcp do");
 }

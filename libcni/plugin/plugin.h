@@ -56,6 +56,7 @@ int run(const Plugin& plugin, const Invocation& invocation) noexcept;
 /// so that copies and wrappers of a plugin cannot run each other without end.
 inline constexpr const char* kIpamCall = "PATCHBAY_IPAM_CALL";
 
+bool is_ipam(const Plugin& plugin) noexcept;
 /// \throws Error(kInvalidConfig) where it is no IPAM plugin.
 void require_ipam(const Plugin& plugin);
 

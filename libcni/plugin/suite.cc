@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "libcni/config/names.h"
 #include "libcni/plugin/log.h"
 #include "netlink/types/fd.h"
 
@@ -23,11 +24,30 @@ const Plugin* find(std::string_view type) noexcept {
   return found == linked_plugins.end() ? nullptr : *found;
 }
 
-// The plugin that a file is called as: "bridge", or "bridge.real" as whoever wraps it may call it.
+// The plugin that a type or the name of a file stands for; the longest: "x-host-local" is no local.
+const Plugin* named(std::string_view name) noexcept {
+  const Plugin* out = nullptr;
+  for (const Plugin* plugin : linked_plugins) {
+    const bool is_longer = out == nullptr || plugin->name.size() > out->name.size();
+    if (is_longer && stands_for(name, plugin->name)) out = plugin;
+  }
+  return out;
+}
+
 const Plugin* called_as(std::string_view path) noexcept {
-  const std::string_view name = path.substr(path.rfind('/') + 1);
-  const Plugin* const plugin = find(name);
-  return plugin != nullptr ? plugin : find(name.substr(0, name.find('.')));
+  return named(path.substr(path.rfind('/') + 1));
+}
+
+// Whether it is the executable that runs.
+bool is_own(const std::string& file) noexcept {
+  struct stat there {};
+  struct stat here {};
+  if (::stat(file.c_str(), &there) != 0) return false;
+  // What execve(2) was given: getauxval(3). No look into /proc.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): it is how it says so
+  const auto* own = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  if (own == nullptr || ::stat(own, &here) != 0) return false;
+  return there.st_dev == here.st_dev && there.st_ino == here.st_ino;
 }
 
 std::string usage() {
@@ -90,19 +110,14 @@ int suite_main(std::span<const Plugin* const> plugins, int argc, char** argv) tr
 }
 
 const Plugin* linked_plugin(std::string_view type, const std::string& file) noexcept {
-  const Plugin* const plugin = find(type);
-  struct stat there {};
-  struct stat here {};
-  if (plugin == nullptr || ::stat(file.c_str(), &there) != 0) return nullptr;
-  // What execve(2) was given: getauxval(3). No look into /proc.
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): it is how it says so
-  const auto* own = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
-  if (own == nullptr || ::stat(own, &here) != 0) return nullptr;
-  return there.st_dev == here.st_dev && there.st_ino == here.st_ino ? plugin : nullptr;
+  const Plugin* const plugin = named(type);
+  return plugin != nullptr && is_ipam(*plugin) && is_own(file) ? plugin : nullptr;
 }
 
-void require_ipam(std::string_view type) {
-  if (const Plugin* const plugin = called_as(type)) require_ipam(*plugin);
+void require_ipam(std::string_view type, const std::string& file) {
+  const Plugin* const plugin = named(type);
+  if (plugin == nullptr || is_ipam(*plugin)) return;
+  if (plugin->name == type.substr(0, type.find('.')) || is_own(file)) require_ipam(*plugin);
 }
 
 Result call(const Plugin& plugin, const Request& request) {

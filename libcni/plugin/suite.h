@@ -8,20 +8,20 @@
 
 namespace cni {
 
-/// main() of a multi-call binary: argv[0] selects the plugin (also with something behind a dot:
-/// "bridge.real"), or else the first argument. `--list` in its place prints the names of all
-/// plugins, one a line. Anything else fails, for a runtime with an error object. plugins lasts as
-/// long as the process.
+/// main() of a multi-call binary: argv[0] selects the plugin (also with something before a
+/// dash or behind a dot: "cnv-bridge", "bridge.real"), or else the first argument. `--list` in its
+/// place prints the names of all plugins, one a line. Anything else fails, for a runtime with an
+/// error object. plugins lasts as long as the process.
 int suite_main(std::span<const Plugin* const> plugins, int argc, char** argv);
 
-/// The plugin of that type where file is the executable that runs now, by whatever name: it can be
-/// called without another process. Null otherwise.
+/// The IPAM plugin that a call by the name type would be, where file is the executable that runs
+/// now: it can be called without another process. Null otherwise.
 const Plugin* linked_plugin(std::string_view type, const std::string& file) noexcept;
 
-/// Refuses a type that is a plugin of this executable and no IPAM plugin: run as one, it would run
-/// its own IPAM plugin, itself, without end. Nothing is known of other types.
-/// \throws Error(kInvalidConfig).
-void require_ipam(std::string_view type);
+/// Refuses a plugin of this executable that is no IPAM plugin: run as one, it would run its own
+/// IPAM plugin, itself, without end. Nothing is known of other types, nor of a "foo-bridge" in
+/// another file. \throws Error(kInvalidConfig).
+void require_ipam(std::string_view type, const std::string& file);
 
 /// Runs a verb of a plugin in this process, as a delegate of the one that runs. request is what the
 /// delegate would have been given. The result is that of ADD, else empty. \throws Error as the

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "libcni/config/names.h"
 #include "libcni/config/result.h"
 #include "libcni/runtime/conflist.h"
 #include "libcni/tool/output.h"
@@ -31,7 +32,7 @@ cni::Result result_of(const CachedAttachment& one) {
 json plugin_of(const CachedAttachment& one, const std::string& type) {
   try {
     for (const cni::PluginConf& plugin : cni::list_from(one.config).plugins) {
-      if (plugin.type == type) return *plugin.conf;
+      if (cni::stands_for(plugin.type, type)) return *plugin.conf;
     }
   } catch (const cni::Error&) {
   }

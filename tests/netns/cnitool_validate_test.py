@@ -522,6 +522,19 @@ class Plugins(Validate):
                       "interface: it cannot be the first",
                       [what for _, _, what in self.found(path, CNI_PATH=REFERENCE)])
 
+    def test_a_renamed_plugin_is_checked_as_the_plugin_that_it_is(self):
+        for link in ("cnv-bridge", "cnv-tuning", "x-host-local"):
+            os.symlink(os.path.realpath(os.path.join(OURS, "bridge")), os.path.join(self.folder, link))
+        path = write(self.folder, "n.conflist", network(
+            '{"type": "loopback"}, {"type": "cnv-tuning", "mtu": 1400},\n  {"type": "cnv-bridge", "isGatway": true, '
+            '"ipam": {"type": "x-host-local", "subnet": "10.1.2.0/24", "gateway": "10.9.9.9"}}'))
+        found = [what for _, _, what in self.found(path, CNI_PATH=f"{self.folder}:{OURS}")]
+        self.assertEqual(sorted(found), [
+            "error: plugins[1].type: cnv-tuning comes before plugins[2].type, which creates the interface: ADD finds no "
+            "interface",
+            "error: plugins[2].isGatway: unknown key (did you mean isGateway?)",
+            "warning: plugins[2].ipam.gateway: the gateway 10.9.9.9 is not in the subnet 10.1.2.0/24"])
+
     def test_the_ipam_of_a_plugin_of_the_reference_is_checked(self):
         if not has_reference("ptp"):
             self.skipTest("there is no plugin ptp")

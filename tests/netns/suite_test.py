@@ -57,6 +57,39 @@ class Suite(suite.NodeTest):
             self.assertEqual(said.stderr.splitlines()[0], f"CNI {plugin} plugin {words[0]}")
             self.assertGreaterEqual([int(part) for part in words[0].split("+")[0][1:].split(".")], [1, 9, 1])
 
+    def test_a_name_that_ends_in_a_plugin_s_name_is_that_plugin(self):
+        """Copies and links, as of OpenShift Virtualization and BuildKit; the last one is host-local in its own process."""
+        os.makedirs(COPIES)
+        shutil.copy(os.path.join(OURS, "bridge"), os.path.join(COPIES, "cnv-bridge"))
+        for link in ("buildkit-cni-bridge", "x-host-local"):
+            os.symlink("cnv-bridge", os.path.join(COPIES, link))
+        shutil.copy(os.path.join(OURS, "bridge"), os.path.join(COPIES, "y-host-local"))
+        wrap = ["strace", "-f", "-o", "/run/strace.log", "-e", "trace=execve"]
+        for plugin, ipam in (("cnv-bridge", "x-host-local"), ("buildkit-cni-bridge", "y-host-local")):
+            pod = self.pod()
+            conf = BRIDGE | {"type": plugin, "ipam": IPAM | {"type": ipam}}
+            call = {"netns": pod.path, "container": pod.name, "directory": COPIES}
+            added = self.assert_ok(cni(plugin, "ADD", conf, wrap=wrap, **call))
+            processes = [os.path.join(COPIES, ipam)] if ipam == "y-host-local" else []
+            self.assertEqual(started("/run/strace.log"), processes)
+            address = added["ips"][0]["address"].split("/")[0]
+            self.assertEqual(os.listdir("/var/lib/cni/networks/net1").count(address), 1)
+            said = cni(plugin, "CHECK", conf | {"prevResult": added}, env={"PATCHBAY_LOG": "stderr"}, **call)
+            self.assert_ok(said)
+            self.assertEqual(json.loads(said.stderr.splitlines()[-1])["plugin"], "bridge")
+            self.assert_ok(cni(plugin, "DEL", conf, **call))
+            self.assertNotIn(address, os.listdir("/var/lib/cni/networks/net1"))
+
+    def test_a_renamed_plugin_that_is_no_ipam_plugin_is_refused_as_one(self):
+        os.makedirs(COPIES)
+        for link in ("bridge", "cnv-bridge"):
+            os.symlink(os.path.realpath(os.path.join(OURS, "bridge")), os.path.join(COPIES, link))
+        conf = BRIDGE | {"ipam": {"type": "cnv-bridge"}}
+        pod, before = self.pod(), snapshot()
+        self.assert_error(cni("bridge", "ADD", conf, netns=pod.path, directory=COPIES, documented=False),
+                          code=7, msg="ipam.type: 'bridge' is not an IPAM plugin")
+        self.assert_same(before)
+
     def test_the_list_names_each_plugin_that_has_a_link(self):
         links = {name for name in os.listdir(OURS)
                  if os.path.realpath(os.path.join(OURS, name)) == os.path.join(OURS, "patchbay")}

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "libcni/common/hash.h"
+#include "libcni/config/names.h"
 
 namespace tool::doctor {
 
@@ -36,14 +37,16 @@ std::string text(const json& conf, const char* key, const char* otherwise) {
 std::vector<BridgeNetwork> bridge_networks(const Node& node) {
   std::vector<BridgeNetwork> out;
   for (const cni::NetworkList& list : node.networks.lists) {
-    const bool has_ports = std::any_of(list.plugins.begin(), list.plugins.end(),
-                                       [](const auto& plugin) { return plugin.type == "portmap"; });
-    const auto firewall = std::find_if(
-        list.plugins.begin(), list.plugins.end(),
-        [](const auto& plugin) { return plugin.type == "firewall" && plugin.conf->is_object(); });
+    const bool has_ports =
+        std::any_of(list.plugins.begin(), list.plugins.end(),
+                    [](const auto& plugin) { return cni::stands_for(plugin.type, "portmap"); });
+    const auto firewall =
+        std::find_if(list.plugins.begin(), list.plugins.end(), [](const auto& plugin) {
+          return cni::stands_for(plugin.type, "firewall") && plugin.conf->is_object();
+        });
     const bool has_firewall = firewall != list.plugins.end();
     for (const cni::PluginConf& plugin : list.plugins) {
-      if (plugin.type != "bridge" || !plugin.conf->is_object()) continue;
+      if (!cni::stands_for(plugin.type, "bridge") || !plugin.conf->is_object()) continue;
       out.push_back({.list = &list,
                      .bridge = text(plugin.conf, "bridge", "cni0"),
                      .is_gateway = is_true(plugin.conf, "isGateway") ||
@@ -64,7 +67,7 @@ std::vector<BridgeNetwork> bridge_networks(const Node& node) {
 
 bool is_routed(const cni::NetworkList& list) {
   const std::string& type = list.plugins.front().type;
-  return type == "bridge" || type == "ptp";
+  return cni::stands_for(type, "bridge") || cni::stands_for(type, "ptp");
 }
 
 std::vector<Subnet> subnets(const Node& node) {

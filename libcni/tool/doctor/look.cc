@@ -14,6 +14,7 @@
 #include "libcni/common/dir.h"
 #include "libcni/common/hash.h"
 #include "libcni/config/json.h"
+#include "libcni/config/names.h"
 #include "libcni/plugin/log.h"
 #include "libcni/tool/doctor/facts.h"
 #include "libcni/tool/doctor/look_plugins.h"
@@ -99,7 +100,7 @@ std::string data_dir_of(const cni::Reader& ipam) {
 void look_at_pools(Node& node) {
   for (const cni::NetworkList& list : node.networks.lists) {
     for (const cni::PluginConf& plugin : list.plugins) {
-      if (ipam_type_of(plugin) != "host-local") continue;
+      if (!cni::stands_for(ipam_type_of(plugin), "host-local")) continue;
       try {
         const cni::Reader ipam = cni::Reader(plugin.conf)["ipam"];
         const std::string dir = cat(data_dir_of(ipam), "/", list.name);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libcni/config/address_range.h"
+#include "libcni/config/names.h"
 
 namespace tool {
 
@@ -46,8 +47,8 @@ Addressing addressing_of(const PluginText& plugin) {
   const json* const ipam = member(plugin.conf(), "ipam");
   if (ipam == nullptr) return out;
   const std::string type = text_at(*ipam, "type");
-  out.is_static = type == "static";
-  out.known = out.is_static || type == "host-local";
+  out.is_static = cni::stands_for(type, "static");
+  out.known = out.is_static || cni::stands_for(type, "host-local");
   if (!out.known) return out;
   if (out.is_static) {
     each(*ipam, "addresses", [&out](const json& one, const std::string& at) {

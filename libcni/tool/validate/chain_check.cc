@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "libcni/config/names.h"
 #include "libcni/tool/validate/addressing.h"
 #include "libcni/tool/validate/plugin_check.h"
 
@@ -21,7 +22,8 @@ constexpr std::string_view kMakers[] = {"bridge",  "dummy", "host-device", "ipvl
 
 template <std::size_t N>
 bool is_in(const std::string_view (&words)[N], std::string_view word) {
-  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+  return std::any_of(std::begin(words), std::end(words),
+                     [word](std::string_view one) { return cni::stands_for(word, one); });
 }
 
 void warn(const PluginText& plugin, const std::string& key, const std::string& what,
@@ -48,7 +50,8 @@ void check_policy(const NetworkText& network, Diagnostics& diagnostics) {
   std::string_view maker;
   for (const PluginText& plugin : network.plugins) {
     if (is_in(kMakers, plugin.type)) maker = plugin.type;
-    if (plugin.type != "firewall" || maker.empty() || is_in(kRouted, maker)) continue;
+    if (!cni::stands_for(plugin.type, "firewall") || maker.empty() || is_in(kRouted, maker))
+      continue;
     const std::string policy = text_at(plugin.conf(), "ingressPolicy");
     if (policy.empty() || policy == "open") continue;
     warn(plugin, "ingressPolicy",
@@ -95,14 +98,14 @@ const PluginText* before(const NetworkText& network, const PluginText& plugin,
                          std::string_view type) {
   for (const PluginText& one : network.plugins) {
     if (&one == &plugin) break;
-    if (one.type == type) return &one;
+    if (cni::stands_for(one.type, type)) return &one;
   }
   return nullptr;
 }
 
 // Pairs of chained plugins that cannot work, or of which one does nothing.
 void check_pairs(const NetworkText& network, const PluginText& plugin, Diagnostics& diagnostics) {
-  if (plugin.type == "vrf") {
+  if (cni::stands_for(plugin.type, "vrf")) {
     if (const auto* const first = before(network, plugin, "vrf")) {
       diagnostics.add(*plugin.document, plugin.at("type"),
                       {.what = cat("a second VRF for the interface, after ", first->at("type"),
@@ -110,7 +113,8 @@ void check_pairs(const NetworkText& network, const PluginText& plugin, Diagnosti
     }
   }
   for (const auto& [type, other] : {std::pair("vrf", "sbr"), std::pair("sbr", "vrf")}) {
-    const auto* const first = plugin.type == type ? before(network, plugin, other) : nullptr;
+    const auto* const first =
+        cni::stands_for(plugin.type, type) ? before(network, plugin, other) : nullptr;
     if (first == nullptr) continue;
     warn(plugin, "type",
          cat("sbr has no effect on an interface in a VRF, whose routing table decides; see ",
@@ -133,12 +137,12 @@ void check_capabilities(const PluginText& plugin, Diagnostics& diagnostics) {
   const auto lacks = [&plugin](const char* capability) {
     return !declares(plugin, capability) && !has_runtime(plugin, capability);
   };
-  if (plugin.type == "portmap" && lacks("portMappings")) {
+  if (cni::stands_for(plugin.type, "portmap") && lacks("portMappings")) {
     warn(plugin, "type",
          R"(the runtime hands over no ports without "capabilities": {"portMappings": true})",
          diagnostics);
   }
-  if (plugin.type != "bandwidth" || !lacks("bandwidth")) return;
+  if (!cni::stands_for(plugin.type, "bandwidth") || !lacks("bandwidth")) return;
   for (const char* const key : {"ingressRate", "ingressBurst", "egressRate", "egressBurst"}) {
     if (member(plugin.conf(), key) != nullptr) return;
   }
@@ -150,7 +154,7 @@ void check_capabilities(const PluginText& plugin, Diagnostics& diagnostics) {
 // A MAC address that is set later is not the one that macspoofchk accepts.
 void check_mac(const NetworkText& network, const PluginText& plugin, Diagnostics& diagnostics) {
   const bool changes_mac = declares(plugin, "mac") || !text_at(plugin.conf(), "mac").empty();
-  if (plugin.type != "tuning" || !changes_mac) return;
+  if (!cni::stands_for(plugin.type, "tuning") || !changes_mac) return;
   const auto* const bridge = before(network, plugin, "bridge");
   if (bridge == nullptr || !is_true(bridge->conf(), "macspoofchk")) return;
   warn(plugin, "type",
@@ -163,7 +167,9 @@ void check_mac(const NetworkText& network, const PluginText& plugin, Diagnostics
 // Keys of a bridge that do nothing without addresses.
 void check_layer2(const PluginText& plugin, Diagnostics& diagnostics) {
   const json* const ipam = member(plugin.conf(), "ipam");
-  if (plugin.type != "bridge" || (ipam != nullptr && !text_at(*ipam, "type").empty())) return;
+  if (!cni::stands_for(plugin.type, "bridge") ||
+      (ipam != nullptr && !text_at(*ipam, "type").empty()))
+    return;
   if (ipam != nullptr && ipam->is_object() && !ipam->empty()) {
     return warn(plugin, "ipam",
                 "without \"type\" no IPAM plugin reads it: the pod gets no addresses", diagnostics);

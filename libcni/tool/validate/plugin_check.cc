@@ -238,8 +238,8 @@ void check_plugin(const Checked& in) {
 }  // namespace
 
 bool passes_ipam_on(const PluginText& plugin, Plugins& plugins) {
-  return std::find(std::begin(kReferenceMain), std::end(kReferenceMain), plugin.type) !=
-             std::end(kReferenceMain) ||
+  return std::any_of(std::begin(kReferenceMain), std::end(kReferenceMain),
+                     [&](std::string_view one) { return cni::stands_for(plugin.type, one); }) ||
          (!plugin.type.empty() && !plugins.of(plugin.type).schema->is_null());
 }
 

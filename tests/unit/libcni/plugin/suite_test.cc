@@ -39,9 +39,11 @@ void del(const Request& request) {
   if (request.network == "refused") throw cni::Error(Code::kTryAgainLater, "later", "details");
 }
 
-constexpr Plugin kFake{.name = "fake", .add = add, .del = del};
+constexpr cni::Manual kManual{.purpose = "gives addresses", .ipam = true};
+constexpr Plugin kFake{.name = "fake", .add = add, .del = del, .manual = &kManual};
 constexpr Plugin kOther{.name = "other"};
-constexpr const Plugin* kBoth[] = {&kFake, &kOther};
+constexpr Plugin kMoreFake{.name = "more-fake"};
+constexpr const Plugin* kAll[] = {&kFake, &kOther, &kMoreFake};
 
 Request request_for(Command command, const std::string& network,
                     cni::Version version = cni::kNewest) {
@@ -93,7 +95,7 @@ TEST_CASE("an executable is the plugin whose name it is called by, or that is it
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
-    return cni::suite_main(kBoth, static_cast<int>(words.size()), argv.data());
+    return cni::suite_main(kAll, static_cast<int>(words.size()), argv.data());
   };
   const auto saying = [&](const std::vector<std::string>& words) {
     const StderrKept kept;
@@ -103,6 +105,11 @@ TEST_CASE("an executable is the plugin whose name it is called by, or that is it
   CHECK(saying({"/opt/cni/bin/other"}).starts_with("0 CNI other plugin"));
   CHECK(saying({"/opt/cni/bin/patchbay", "fake"}).starts_with("0 CNI fake plugin"));
   CHECK(saying({"/run/other.real"}).starts_with("0 CNI other plugin"));
+  CHECK(saying({"/opt/cni/bin/cnv-other"}).starts_with("0 CNI other plugin"));
+  CHECK(saying({"/opt/cni/bin/buildkit-cni-fake.real"}).starts_with("0 CNI fake plugin"));
+  CHECK(saying({"less-more-fake"}).starts_with("0 CNI more-fake plugin"));
+  CHECK(saying({"another"}).starts_with("2 "));
+  CHECK(saying({"other-v2"}).starts_with("2 "));
   CHECK(saying({"patchbay"}).find("fake other") != std::string::npos);
   CHECK(saying({"patchbay"}).starts_with("2 "));
   CHECK(saying({"patchbay", "brigde"}).starts_with("2 'brigde' is no plugin"));
@@ -114,9 +121,11 @@ TEST_CASE(
   char* argv[] = {name, nullptr};
   {
     const StderrKept kept;
-    cni::suite_main(kBoth, 1, argv);
+    cni::suite_main(kAll, 1, argv);
   }
   CHECK(cni::linked_plugin("fake", "/proc/self/exe") == &kFake);
+  CHECK(cni::linked_plugin("cnv-fake", "/proc/self/exe") == &kFake);
+  CHECK(cni::linked_plugin("other", "/proc/self/exe") == nullptr);
   CHECK(cni::linked_plugin("fake", "/bin/sh") == nullptr);
   CHECK(cni::linked_plugin("fake", "/nowhere") == nullptr);
   CHECK(cni::linked_plugin("unknown", "/proc/self/exe") == nullptr);
