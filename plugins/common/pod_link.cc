@@ -12,6 +12,7 @@
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/privileges.h"
 #include "plugins/common/addresses.h"
+#include "plugins/common/host_veth.h"
 #include "plugins/common/master.h"
 #include "plugins/common/owned_links.h"
 
@@ -51,38 +52,70 @@ std::string interim_name(const cni::Request& request) {
   return cat("cni", cni::sha512_hex(owner_of(request).prefix(), 8));
 }
 
-// Stands in undo before the interface is created: an answer of the kernel that got lost must not
-// leave one behind. No link had the name before.
 struct RemovePodLink {
   NetNs ns;
-  std::string name, interim, kind;
+  std::string name, kind;
   void operator()() const {
     RouteSocket pod(ns);
-    for (const std::string& each : {name, interim}) {
-      const auto link = pod.find(each);
-      if (link && link->kind == kind) pod.send(netlink::remove_link(*link));
-    }
+    const auto link = pod.find(name);
+    if (link && link->kind == kind) pod.send(netlink::remove_link(*link));
   }
   std::string describe() const { return cat("remove '", name, "'"); }
 };
 
-// The pod's links of that kind which DEL removes: by the alias, else CNI_IFNAME, which the
-// reference plugin made or an ADD that was killed. A pod may have renamed it and cleared its alias:
-// if it has one link of that kind on a link of the node, which only the node can give it, it is
-// that one.
-std::vector<Link> removable(RouteSocket& pod, const cni::Request& request, std::string_view kind) {
-  const auto links = pod.links_of_kind(kind);
-  std::vector<Link> out;
-  for (const Link& link : links) {
-    const bool is_named = link.name == request.ifname || link.name == interim_name(request);
-    if (is_of(link, request) || (is_named && !is_of_another(link, request))) out.push_back(link);
-  }
-  if (!out.empty()) return out;
-  std::copy_if(links.begin(), links.end(), std::back_inserter(out), [&](const Link& link) {
-    return link.parent_nsid == pod.nsid(NetNs::current()) && link.parent_nsid;
+// vlan and ipvlan have the MAC address of their master, as all others on it.
+bool has_own_mac(std::string_view kind) { return kind != "vlan" && kind != "ipvlan"; }
+
+/// The container interface as prevResult has it: what the pod does to its links changes nothing of
+/// it. Empty where DEL has no prevResult.
+struct Known {
+  std::optional<netlink::Mac> mac = {};
+  std::vector<netlink::Ip> addresses = {};
+};
+
+Known known_of(const cni::Request& request) {
+  Known out;
+  const auto result = readable_prev_result(request);
+  if (!result) return out;
+  const auto& all = result->interfaces;
+  const auto own = std::find_if(all.begin(), all.end(), [&](const cni::Interface& one) {
+    return one.name == request.ifname && !one.sandbox.empty();
   });
-  if (out.size() != 1 || is_of_another(out.front(), request)) out.clear();
+  if (own == all.end()) return out;
+  out.mac = netlink::Mac::parse(own->mac);
+  const auto index = static_cast<std::size_t>(own - all.begin());
+  for (const cni::Address& address : result->ips) {
+    if (address.interface == index) out.addresses.push_back(address.cidr.ip);
+  }
   return out;
+}
+
+// Whether the link has one of the known addresses, or others instead; nothing without addresses.
+std::optional<bool> has_known_address(RouteSocket& pod, const Known& known, const Link& link) try {
+  std::optional<bool> out;
+  for (const auto& address : pod.addresses(link)) {
+    if (known.addresses.empty() || address.cidr.ip.is_link_local()) continue;
+    const auto& all = known.addresses;
+    if (std::find(all.begin(), all.end(), address.cidr.ip) != all.end()) return true;
+    out = false;
+  }
+  return out;
+} catch (const netlink::Error& e) {
+  if (e.error() != ENODEV) throw;
+  return std::nullopt;  // removed meanwhile
+}
+
+// The alias says whose a link is. It has none where the reference plugin made it, after half an
+// ADD, or where the pod removed it. Then the name counts unless prevResult says otherwise, because
+// the path of the namespace may be another container's by now; a link with another name counts if
+// prevResult says that the pod has renamed it.
+bool is_removable(RouteSocket& pod, const cni::Request& request, const Known& known,
+                  const Link& link) {
+  if (is_of(link, request) || link.name == interim_name(request)) return true;
+  if (is_of_another(link, request)) return false;
+  const bool is_named = link.name == request.ifname;
+  if (known.mac ? *known.mac != link.mac : !is_named) return false;
+  return has_known_address(pod, known, link).value_or(is_named || has_own_mac(link.kind));
 }
 
 void remove_pod_link(const cni::Request& request, std::string_view kind) {
@@ -91,7 +124,10 @@ void remove_pod_link(const cni::Request& request, std::string_view kind) {
   if (!ns) return;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   RouteSocket pod(*ns);
-  for (const Link& link : removable(pod, request, kind)) pod.send(netlink::remove_link(link));
+  const Known known = known_of(request);
+  for (const Link& link : pod.links_of_kind(kind)) {
+    if (is_removable(pod, request, known, link)) pod.send(netlink::remove_link(link));
+  }
 }
 
 void release(const cni::Request& request) {
@@ -146,18 +182,34 @@ void collect_in(const NetNs& ns, std::string_view kind, const std::string& netwo
   }
 }
 
+// Sends what makes spec.name the attachment's. What the kernel refuses leaves nothing to undo: the
+// name may be that of a parallel ADD's interface. An answer that got lost must not leave one
+// behind.
+std::optional<netlink::Error> make(Sides& sides, netlink::RouteRequest request,
+                                   const netlink::NewLink& spec, cni::Undo& undo) {
+  const RemovePodLink remove{sides.pod_ns, spec.name, spec.kind};
+  cni::Undo unanswered;
+  unanswered.add(remove);
+  auto refusal = sides.pod.attempt(std::move(request));
+  unanswered.commit();
+  if (!refusal) undo.add(remove);
+  return refusal;
+}
+
 // Kernels before 6.15 create a link beside its parent, on the node, and move it then
 // (rtnl_newlink_create() in net/core/rtnetlink.c): a link of the node that has the name is in the
 // way.
-void create(Sides& sides, netlink::NewLink spec) {
-  const auto refusal = sides.pod.attempt(netlink::add(spec));
-  if (!refusal) return;
-  if (!spec.parent_nsid || refusal->error() != EEXIST || !sides.host.find(spec.name)) {
-    throw netlink::Error(*refusal);
+void create(Sides& sides, netlink::NewLink spec, cni::Undo& undo) {
+  auto refusal = make(sides, netlink::add(spec), spec, undo);
+  if (refusal && spec.parent_nsid && refusal->error() == EEXIST && sides.host.find(spec.name)) {
+    const std::string name = std::exchange(spec.name, interim_name(sides.request));
+    refusal = make(sides, netlink::add(spec), spec, undo);
+    if (refusal) throw netlink::Error(*refusal);
+    auto rename = netlink::set_link(sides.pod.get(spec.name), {.name = name});
+    spec.name = name;
+    refusal = make(sides, std::move(rename), spec, undo);
   }
-  const std::string name = std::exchange(spec.name, interim_name(sides.request));
-  sides.pod.send(netlink::add(spec));
-  sides.pod.send(netlink::set_link(sides.pod.get(spec.name), {.name = name}));
+  if (refusal) throw netlink::Error(*refusal);
 }
 
 }  // namespace
@@ -171,21 +223,23 @@ void set_parent(Sides& sides, netlink::NewLink& spec, const Link& parent, bool i
   if (!in_pod) spec.parent_nsid = sides.pod.ensure_nsid(NetNs::current());
 }
 
-void expect_pod_link(Sides& sides, std::string_view kind, cni::Undo& undo) {
+void expect_free_name(Sides& sides, std::string_view kind) {
   const std::string& name = sides.request.ifname;
-  if (sides.pod.find(name)) {
-    throw cni::Error(Code::kInternal, cat("failed to create ", kind, " '", name, "': file exists"),
-                     "the pod has an interface with this name: delete it, or use another "
-                     "CNI_IFNAME");
-  }
-  undo.add(RemovePodLink{sides.pod_ns, name, interim_name(sides.request), std::string(kind)});
+  if (!sides.pod.find(name)) return;
+  throw cni::Error(Code::kInternal, cat("failed to create ", kind, " '", name, "': file exists"),
+                   "the pod has an interface with this name: delete it, or use another "
+                   "CNI_IFNAME");
+}
+
+void undo_pod_link(Sides& sides, std::string_view kind, cni::Undo& undo) {
+  undo.add(RemovePodLink{sides.pod_ns, sides.request.ifname, std::string(kind)});
 }
 
 Link create_pod_link(Sides& sides, netlink::NewLink spec, cni::Undo& undo) {
   const cni::Phase phase("link");
   spec.name = sides.request.ifname;
-  expect_pod_link(sides, spec.kind, undo);
-  cni::during(cat("failed to create ", spec.kind), [&] { create(sides, spec); });
+  expect_free_name(sides, spec.kind);
+  cni::during(cat("failed to create ", spec.kind), [&] { create(sides, spec, undo); });
   return sides.pod.get(spec.name);
 }
 

@@ -29,22 +29,23 @@ struct Sides {
 /// Stands the new link on its parent: a link on the node, or with in_pod of the pod.
 void set_parent(Sides& sides, netlink::NewLink& spec, const netlink::Link& parent, bool in_pod);
 
-/// Creates the container interface, down, named CNI_IFNAME, in one message; its undo step is
-/// registered before. \throws cni::Error where the pod has an interface of that name;
-/// netlink::Error.
+/// Creates the container interface, down, named CNI_IFNAME, in one message, with its undo step.
+/// \throws cni::Error where the pod has an interface of that name; netlink::Error.
 netlink::Link create_pod_link(Sides& sides, netlink::NewLink spec, cni::Undo& undo);
-/// The same in two steps, for what no netlink message creates (tap): refuses a name that is taken
-/// and registers the undo step. kind: as netlink shows it.
-void expect_pod_link(Sides& sides, std::string_view kind, cni::Undo& undo);
+/// The same in steps, for what no netlink message creates (tap): refuses a name that is taken, and
+/// registers the undo step. kind: as netlink shows it.
+void expect_free_name(Sides& sides, std::string_view kind);
+void undo_pod_link(Sides& sides, std::string_view kind, cni::Undo& undo);
 
 /// The second half of ADD: writes the owner alias, then sets the interface up, with addresses and
 /// routes where the config has an IPAM plugin, whose DNS is in the result.
 cni::Result attach_pod_link(Sides& sides, const netlink::Link& link, const std::string& ipam_type,
                             const AddressOptions& options, cni::Undo& undo);
 
-/// DEL: removes the container interface, if it is of that kind and no other attachment's, also
-/// where the pod renamed it; then releases the addresses. A lease of the IPAM plugin dhcp is
-/// released before: its DHCPRELEASE goes over the interface.
+/// DEL: removes the container interface, if it is of that kind and no other attachment's; then
+/// releases the addresses. Where the pod renamed it, its alias leads to it, or the MAC address of
+/// prevResult: what lacks both goes with the namespace. A lease of the IPAM plugin dhcp is released
+/// before: its DHCPRELEASE goes over the interface.
 void delete_pod_link(const cni::Request& request, std::string_view kind);
 
 /// CHECK: asks the IPAM plugin, and compares the interface with the result, prevResult or what the

@@ -5,6 +5,7 @@
 #include "libcni/plugin/request.h"
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
+#include "plugins/common/owned_links.h"
 
 namespace loopback {
 
@@ -15,11 +16,15 @@ using netlink::Capability;
 using netlink::NetNs;
 using netlink::RouteSocket;
 
+void set_down(RouteSocket& pod, const netlink::Link& lo) {
+  pod.send(netlink::set_link(lo, {.up = false, .alias = ""}));
+}
+
 struct SetDown {
   NetNs ns;
   void operator()() const {
     RouteSocket pod(ns);
-    pod.send(netlink::set_link(pod.get("lo"), {.up = false}));
+    set_down(pod, pod.get("lo"));
   }
   std::string describe() const { return "set 'lo' down again"; }
 };
@@ -52,7 +57,7 @@ constexpr cni::Key kKeys[] = {
 constinit const cni::Manual kManual{.purpose = "sets `lo` up in the pod's network namespace",
                                     .keys = kKeys};
 
-// Sets "lo" up in the pod. CNI_IFNAME is ignored.
+// Sets "lo" up in the pod; the alias says for which attachment. CNI_IFNAME is ignored.
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const auto previous = request.prev_result();
   const NetNs ns = cni::open_netns(request);
@@ -62,7 +67,8 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   if (!lo.up) {
     cni::require_capabilities(request, {Capability::kNetAdmin});
     undo.add(SetDown{ns});
-    pod.send(netlink::set_link(lo, {.up = true}));
+    const std::string owner = plugins::owner_of(request).text;
+    pod.send(netlink::set_link(lo, {.up = true, .alias = owner}));
   }
   auto addresses = loopback_addresses(pod, lo);
   if (previous) return *previous;
@@ -72,13 +78,15 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   return result;
 }
 
-// Sets "lo" down; succeeds if the namespace does not exist.
+// Sets "lo" down if ADD of this attachment has set it up: the path of the namespace may be another
+// container's by now. Succeeds if the namespace does not exist.
 void del(const cni::Request& request) {
   const auto ns = NetNs::find(request.netns);
   if (!ns) return;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   RouteSocket pod(*ns);
-  pod.send(netlink::set_link(pod.get("lo"), {.up = false}));
+  const netlink::Link lo = pod.get("lo");
+  if (lo.alias.starts_with(plugins::owner_of(request).prefix())) set_down(pod, lo);
 }
 
 // \throws cni::Error where "lo" is down.

@@ -61,7 +61,7 @@ Link create_tap(plugins::Sides& sides, const Conf& conf, cni::Undo& undo) {
   const std::string& name = sides.request.ifname;
   const int bridge = bridge_index(sides.pod, conf.bridge);
   TunFile tun = open_tun(sides.pod_ns, Code::kInternal);
-  plugins::expect_pod_link(sides, kKind, undo);
+  plugins::expect_free_name(sides, kKind);
   cni::during("failed to create tap", [&] {
     tun.create({.name = name,
                 .multi_queue = conf.multi_queue,
@@ -69,6 +69,7 @@ Link create_tap(plugins::Sides& sides, const Conf& conf, cni::Undo& undo) {
                 .group = conf.group,
                 .selinux_context = conf.selinux_context});
   });
+  plugins::undo_pod_link(sides, kKind, undo);  // after it: a failure leaves none
   netlink::LinkChange change{.mac = conf.mac};
   if (bridge != 0) change.master = bridge;
   if (conf.mtu != 0) change.mtu = conf.mtu;

@@ -7,15 +7,16 @@ import contextlib
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.configs import CONFIGS, GC, config, give_device, own_of, provide, remove_devices  # noqa: E402
-from support.plugin import PLUGINS, cni  # noqa: E402
+from support.plugin import OURS, PLUGINS, REFERENCE, cni, finish, has_reference, start  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
-from support.world import run, umount  # noqa: E402
+from support.world import Pod, run, umount, wait_for  # noqa: E402
 
 EACH = [(plugin, plugin) for plugin in PLUGINS if CONFIGS[plugin].kind]
 LEASE = "/var/lib/cni/networks/net1/10.1.2.2"
@@ -104,6 +105,26 @@ DAMAGE = [("that it is down", ("link", "set", "eth0", "down"), "down"),
           ("another MAC address", ("link", "set", "eth0", "address", "02:00:5e:99:99:99"), "02:00:5e:99:99:99"),
           ("a missing address", ("address", "flush", "dev", "eth0"), "10.1.2.2/24"),
           ("a missing route", ("route", "del", "default"), "0.0.0.0/0")]
+
+
+#: Of a container whose namespace's path is another's by now, or that has no such interface: whether ADD and DEL
+#: of it came before.
+CALLS = [("a late DEL", True, False), ("a second DEL", True, True), ("DEL of what no ADD made", False, False)]
+#: The interface of the living container at that path: who made it, and its name.
+LIVING = [("an interface", OURS, "eth0"), ("an interface with another name", OURS, "net1"),
+          ("an interface of the reference plugin", REFERENCE, "eth0"),
+          ("an interface of the reference plugin with another name", REFERENCE, "net1")]
+
+
+def late_calls():
+    """(name, (plugin, added, removed, with prevResult, made by, ifname)). Without prevResult nothing tells the
+    reference plugin's interface with CNI_IFNAME from the container's own: DEL removes it, as that plugin's does."""
+    for (plugin, _), (call, *before), (living, maker, ifname), prev in itertools.product(
+            EACH, CALLS, LIVING, (True, False)):
+        if (prev and not before[0]) or (maker == REFERENCE and ifname == "eth0" and not prev):
+            continue
+        word = "with" if prev else "without"
+        yield f"{plugin}, {call}, {living}, {word} prevResult", (plugin, *before, prev, maker, ifname)
 
 
 def with_each(table):
@@ -234,6 +255,72 @@ class Interface(Stage):
         self.assert_same(before[0], ignore=lambda place: left_by_design(place) and "cni0" not in place)
         self.assert_same(before[1], pod_snapshot(self.one))
 
+    @suite.cases(list(late_calls()))
+    def a_living_container_keeps(self, case):
+        plugin, added, removed, prev, maker, ifname = case
+        if not os.access(os.path.join(maker, plugin), os.X_OK):
+            self.skipTest("the Go plugin is not installed")
+        self.prepare(plugin)
+        result = self.add() if added else None
+        more = {"prevResult": result} if prev else {}
+        if removed:
+            self.assert_ok(self.call("DEL", more=more))
+        self.one.remove()
+        self.one = Pod(self.one.name)
+        name = "pod2"  # a device, a VLAN, a container of its own
+        give_device(plugin, f"dev-{name}")
+        own = {"device": f"dev-{name}"} if CONFIGS[plugin].device else own_of(plugin, 2)
+        living = {"netns": self.one.path, "container": name, "ifname": ifname}
+        conf = self.conf | own | {"cniVersion": "1.0.0"}
+        kept = self.assert_ok(cni(plugin, "ADD", conf, directory=maker, **living))
+        before = pod_snapshot(self.one)
+        for _ in range(2):
+            self.assert_ok(self.call("DEL", more=more))
+            self.assert_same(before, pod_snapshot(self.one))
+        self.assertIn("UP", self.links()[ifname]["flags"])
+        if CONFIGS[plugin].device and maker == REFERENCE:
+            return  # nothing on the node says that the device is the node's
+        self.assert_ok(cni(plugin, "DEL", conf | {"prevResult": kept}, **living))
+        self.assertNotIn(ifname, self.links())
+
+    @suite.cases([(plugin, plugin) for plugin, _ in EACH if not CONFIGS[plugin].device])
+    def a_failed_attach_leaves_the_reference_plugins_interface_of(self, plugin):
+        """The runtime calls DEL for an interface that never was, in a pod from before the upgrade."""
+        if not has_reference(plugin):
+            self.skipTest("the Go plugin is not installed")
+        self.prepare(plugin)
+        living = {"netns": self.one.path, "container": "pod1"}
+        self.assert_ok(cni(plugin, "ADD", self.conf | {"cniVersion": "1.0.0"}, directory=REFERENCE, **living))
+        before = pod_snapshot(self.one)
+        other = self.conf | own_of(plugin, 2) | {"name": "net2", "ipam": {"type": "static", "addresses": []}}
+        self.assert_error(cni(plugin, "ADD", other, ifname="net1", **living))
+        self.assert_ok(cni(plugin, "DEL", other, ifname="net1", **living))
+        self.assert_same(before, pod_snapshot(self.one))
+
+    @suite.cases([(plugin, plugin) for plugin, _ in EACH if not CONFIGS[plugin].device])
+    def a_refused_ADD_leaves_the_interface_of_a_parallel_one(self, plugin):
+        """Held up at each of its first messages to the kernel, meanwhile the other one succeeds."""
+        if not shutil.which("strace"):
+            self.skipTest("there is no strace")
+        self.prepare(plugin)
+        log = "/run/strace"
+        for number in range(2, 9):
+            wrap = ("strace", "-qqo", log, "-e", "trace=sendmsg,sendto", "-e",
+                    f"inject=sendmsg,sendto:delay_enter=200000:when={number}")
+            more = {"ipam": {"type": "static", "addresses": [{"address": "10.1.2.9/24"}]}}
+            slow = start(plugin, "ADD", self.conf | more, netns=self.one.path, wrap=wrap)
+            slow.stdin.write(slow.config)
+            slow.stdin.close()
+            slow.stdin = None
+            wait_for(lambda: slow.poll() is not None or run("cat", log, check=False).count("send") >= number - 1)
+            fast = self.call("ADD", more=more)
+            slow = finish(slow)
+            self.assertEqual([slow.status, fast.status].count(0), 1, f"{slow}\n{fast}")
+            result = (slow if slow.ok else fast).json
+            self.assert_ok(self.call("CHECK", more=more | {"prevResult": result}))
+            self.assert_ok(self.call("DEL", more=more))
+            os.unlink(log)
+
     @suite.cases(EACH)
     def GC_leaves_exactly_the_listed_of(self, plugin):
         self.prepare(plugin)
@@ -249,6 +336,46 @@ class Interface(Stage):
         kept.remove()
         self.assert_ok(self.call("GC", more=GC))
         self.assert_left_nothing()
+
+
+class Loopback(suite.NodeTest):
+    conf = {"cniVersion": "1.0.0", "name": "lo", "type": "loopback"}
+
+    def call(self, verb, pod, container):
+        return self.assert_ok(cni("loopback", verb, self.conf, netns=pod.path, container=container, ifname="lo"))
+
+    @staticmethod
+    def is_up(pod):
+        return "UP" in json.loads(pod.run("ip", "-j", "link", "show", "lo"))[0]["flags"]
+
+    def test_DEL_sets_it_down_and_leaves_no_alias(self):
+        pod = self.pod()
+        self.call("ADD", pod, "one")
+        self.assertTrue(self.is_up(pod))
+        for _ in range(2):
+            self.call("DEL", pod, "one")
+            self.assertFalse(self.is_up(pod))
+            self.assertNotIn("alias", pod.run("ip", "link", "show", "lo"))
+
+    def test_a_late_DEL_leaves_that_of_a_living_container(self):
+        for maker in (OURS, REFERENCE) if has_reference("loopback") else (OURS,):
+            pod = self.pod()
+            self.call("ADD", pod, "old")
+            pod.remove()
+            pod = Pod(pod.name)
+            self.assert_ok(cni("loopback", "ADD", self.conf, netns=pod.path, container="new", ifname="lo",
+                               directory=maker))
+            for _ in range(2):
+                self.call("DEL", pod, "old")
+                self.assertTrue(self.is_up(pod), maker)
+
+    def test_DEL_leaves_what_was_up_before_ADD(self):
+        pod = self.pod()
+        pod.run("ip", "link", "set", "lo", "up")
+        before = pod_snapshot(pod)
+        self.call("ADD", pod, "one")
+        self.call("DEL", pod, "one")
+        self.assert_same(before, pod_snapshot(pod))
 
 
 if __name__ == "__main__":
