@@ -35,20 +35,19 @@ Owner owner_of(const cni::Request& request) {
   return {request.network, request.container_id, request.ifname};
 }
 
-// Rejects a hostIP of a family that the pod does not have.
-void refuse_unreachable(const std::vector<Mapping>& mappings, const PodAddresses& pod) {
+// A pod with one hostIP per family starts in a network with one family (plugins#379 of the
+// reference plugins): claims_of() passes over the others.
+void note_skipped(const std::vector<Mapping>& mappings, const PodAddresses& pod) {
   for (std::size_t i = 0; i < mappings.size(); ++i) {
     const auto& host_ip = mappings[i].host_ip;
-    if (!host_ip || host_ip->is_unspecified() || pod.of(host_ip->family())) continue;
-    throw cni::Error(Code::kInvalidConfig,
-                     cat("runtimeConfig.portMappings[", i, "].hostIP: the pod has no IPv",
-                         host_ip->is_v4() ? "4" : "6", " address: \"", host_ip->str(), "\""));
+    if (!host_ip || pod.of(host_ip->family())) continue;
+    cni::note(cat("skip runtimeConfig.portMappings[", i, "]: the pod has no IPv",
+                  host_ip->is_v4() ? "4" : "6", " address for hostIP \"", host_ip->str(), "\""));
   }
 }
 
 AttachmentState wanted(const cni::Request& request, const Conf& conf, const cni::Result& result) {
   const PodAddresses pod = pod_addresses(result, request.ifname);
-  if (pod.v4 || pod.v6) refuse_unreachable(conf.mappings, pod);
   return {.owner = owner_of(request),
           .netns = request.netns,
           .netns_inode = inode_of_netns(request.netns),
@@ -190,6 +189,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const auto previous = request.prev_result();
   const cni::Result& result = require(previous, kChained);
   AttachmentState attachment = wanted(request, conf, result);
+  note_skipped(conf.mappings, attachment.pod);
   if (attachment.claims.empty()) {
     remove_mappings(attachment.owner, {});  // mappings of an earlier ADD
     return result;
