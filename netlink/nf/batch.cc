@@ -50,7 +50,8 @@ Message encode_one(const Chain& chain) {
 }
 
 Message encode_one(const Rule& rule) {
-  Message m = nf_tables_message(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, rule.chain.family);
+  const int flags = NLM_F_CREATE | (rule.first ? 0 : NLM_F_APPEND);
+  Message m = nf_tables_message(NFT_MSG_NEWRULE, flags, rule.chain.family);
   put_rule_place(m, rule.chain);
   m.nest(NFTA_RULE_EXPRESSIONS, [&] {
     for (const Expr& expr : rule.exprs) encode(m, expr);

@@ -52,6 +52,7 @@ struct Rule {
   Exprs exprs;
   std::string comment = {};  ///< at most 253 bytes; nft takes 128
   std::uint64_t handle = 0;  ///< 0: not in the kernel yet
+  bool first = false;        ///< added before the other rules of the chain, not after them
   bool operator==(const Rule&) const = default;
 };
 
@@ -98,7 +99,7 @@ std::string rule_comment(const Attributes& attributes);
 
 /// A transaction: built without a kernel, then sent whole by NfSocket::commit(), or not at all.
 /// Adding a table, chain or set that is there is no error, unless it differs where it cannot be
-/// changed; a rule is always added once more, at the end.
+/// changed; a rule is always added once more, at the end or first.
 class Batch {
  public:
   Batch& add(Table table) { return push(std::move(table)); }

@@ -190,6 +190,7 @@ std::vector<Element> decode_elements(const Attributes& attributes) {
   for (const Attribute& one : attributes.nested(NFTA_SET_ELEM_LIST_ELEMENTS)) {
     if (one.type != NFTA_LIST_ELEM) continue;
     const Attributes element = one.nested();
+    if (!element.has(NFTA_SET_ELEM_KEY)) continue;
     Element read{value_in(element, NFTA_SET_ELEM_KEY), value_in(element, NFTA_SET_ELEM_DATA),
                  text_in(element.find(NFTA_SET_ELEM_USERDATA).value, kUserdataComment)};
     // Of both the kernel takes the value (nft_data_init in net/netfilter/nf_tables_api.c).

@@ -106,7 +106,8 @@ std::vector<Message> encode_elements(const DeleteElements& change);
 /// Asks for one element, or without a key for all: NFT_MSG_GETSETELEM.
 Message encode_query(const SetId& set, const std::optional<Bytes>& key);
 
-/// The elements of an NFT_MSG_NEWSETELEM.
+/// The elements of an NFT_MSG_NEWSETELEM, but for a catch-all (`*`), which has no key: only a
+/// person or another program adds one, and all code here works with keys.
 std::vector<Element> decode_elements(const Attributes& attributes);
 
 /// One line; bytes as nft --debug=netlink shows them.

@@ -50,14 +50,20 @@ class ValidAttachments {
   std::set<std::string> keep_, containers_, hashes_in_use_;
 };
 
-void remove_by_state(const StateDir& state, const std::string& network,
-                     const ValidAttachments& keep, cni::BestEffort& each) {
-  for (const std::string& hash : state.all()) {
-    for (const AttachmentState& one : state.read(hash).attachments) {
+void remove_by_state(NfSocket* socket, const std::optional<StateDir>& state,
+                     const std::string& network, const ValidAttachments& keep,
+                     cni::BestEffort& each) {
+  std::vector<Claim> gone;
+  for (const std::string& hash : state->all()) {
+    for (const AttachmentState& one : state->read(hash).attachments) {
       if (one.owner.network != network || keep.keeps(one.owner)) continue;
-      each(one.owner.str(), [&] { remove_mappings(one.owner, {}); });
+      each(one.owner.str(), [&] {
+        const auto claims = remove_locked(socket, state, one.owner, {});
+        gone.insert(gone.end(), claims.begin(), claims.end());
+      });
     }
   }
+  if (socket != nullptr) flush_redirected(*socket, gone);
 }
 
 void remove_elements(NfSocket& socket, ValidAttachments& keep) {
@@ -87,17 +93,17 @@ void remove_broken_files(const StateDir& state, const ValidAttachments& keep) {
 
 void remove_stale(const std::string& network, const std::vector<cni::Attachment>& valid) {
   ValidAttachments keep(network, valid);
-  cni::BestEffort each;
   const auto state = StateDir::find();
-  if (state) {
-    each("state files", [&] { remove_by_state(*state, network, keep, each); });
-  }
   auto socket = NfSocket::find();
+  NfSocket* const rules = socket ? &*socket : nullptr;
+  // Without the lock nothing is removed: an ADD may be about to write the state file of what it
+  // has mapped.
   netlink::Fd lock;
-  if (state) each("lock the state files", [&] { lock = state->lock(); });
+  if (state) lock = state->lock();
+  cni::BestEffort each;
+  if (state) each("state files", [&] { remove_by_state(rules, state, network, keep, each); });
   if (socket) each("nf_tables", [&] { remove_elements(*socket, keep); });
-  each("iptables",
-       [&] { remove_iptables_rules(socket ? &*socket : nullptr, network, keep, each); });
+  each("iptables", [&] { remove_iptables_rules(rules, network, keep, each); });
   if (state) {
     each("claims",
          [&] { state->release_if([&](const std::string& tag) { return keep.is_stale(tag); }); });

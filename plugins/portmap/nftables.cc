@@ -124,7 +124,7 @@ class Removals {
 // Whether the element of a masquerading set is for the key.
 bool is_about(const Bytes& element, const Key& key) {
   const Bytes port = ports_key({key.family, key.protocol, key.port});
-  if (element.size() < port.size()) return false;
+  if (element.size() < port.size() + (key.address ? key.address->size() : 0)) return false;
   if (!std::equal(port.rbegin(), port.rend(), element.rbegin())) return false;
   return !key.address || address_in(element, 0, key.family) == *key.address;
 }

@@ -240,23 +240,6 @@ void release_by_config(const StateDir& state, const Owner& owner,
   for (const Key& key : possible_keys(mappings)) state.release(key, owner);
 }
 
-std::vector<Claim> remove_locked(NfSocket* socket, const std::optional<StateDir>& state,
-                                 const Owner& owner, const std::vector<Mapping>& mappings) {
-  StateDir::Reading reading;
-  if (state) reading = state->read(owner.container_hash());
-  std::vector<Claim> gone;
-  if (const auto own = attachment_with(reading.attachments, owner.tag())) {
-    gone = remove_by_state({socket, *state}, *own);
-  } else {
-    const bool lost_state = reading.exists && reading.attachments.empty();
-    if (!lost_state && mappings.empty()) return gone;
-    gone = remove_by_config(socket, owner, mappings, lost_state);
-    if (state) release_by_config(*state, owner, mappings, lost_state);
-  }
-  if (state) state->remove(owner);
-  return gone;
-}
-
 NfSocket* pointer(std::optional<NfSocket>& socket) { return socket ? &*socket : nullptr; }
 
 }  // namespace
@@ -307,6 +290,23 @@ std::vector<Claim> set_up(NfSocket* socket, AttachmentState& attachment,
     return set_up_nftables(context, attachment, before, policy);
   }
   return set_up_iptables(context, attachment, before, policy);
+}
+
+std::vector<Claim> remove_locked(NfSocket* socket, const std::optional<StateDir>& state,
+                                 const Owner& owner, const std::vector<Mapping>& mappings) {
+  StateDir::Reading reading;
+  if (state) reading = state->read(owner.container_hash());
+  std::vector<Claim> gone;
+  if (const auto own = attachment_with(reading.attachments, owner.tag())) {
+    gone = remove_by_state({socket, *state}, *own);
+  } else {
+    const bool lost_state = reading.exists && reading.attachments.empty();
+    if (!lost_state && mappings.empty()) return gone;
+    gone = remove_by_config(socket, owner, mappings, lost_state);
+    if (state) release_by_config(*state, owner, mappings, lost_state);
+  }
+  if (state) state->remove(owner);
+  return gone;
 }
 
 void remove_mappings(const Owner& owner, const std::vector<Mapping>& mappings) {

@@ -27,6 +27,12 @@ std::vector<Claim> set_up(netlink::nf::NfSocket* socket, AttachmentState& attach
 /// which lists what could not be removed.
 void remove_mappings(const Owner& owner, const std::vector<Mapping>& mappings);
 
+/// The same while the caller has the lock of the state files, if there are any. Returns the claims
+/// that the owner had. The caller has the capabilities.
+std::vector<Claim> remove_locked(netlink::nf::NfSocket* socket,
+                                 const std::optional<StateDir>& state, const Owner& owner,
+                                 const std::vector<Mapping>& mappings);
+
 /// The attachment with the claims of all attachments of its container and network, the oldest
 /// first: they share one chain of the iptables backend.
 AttachmentState with_shared_claims(const AttachmentState& attachment,

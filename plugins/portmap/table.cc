@@ -79,6 +79,7 @@ Layout layout_for(NfSocket& socket, Family family, const AttachmentState& attach
   for (const Set& set : sets_of(family, table)) {
     if (!set.id.set.starts_with("masq_from")) continue;
     for (const Element& element : socket.all_elements(set.id)) {
+      if (element.key.size() != set.key.length()) continue;  // another program made the set
       const std::uint8_t* const last = element.key.data() + element.key.size() - 8 - length;
       if (Ip::from_bytes(last, length).is_loopback()) continue;
       out.prefixes.insert(prefix_between(last - length, last, length));
@@ -106,12 +107,20 @@ bool as_wanted(const StaticChain& chain, const std::vector<Rule>& rules, bool co
                     [](const Exprs* one, const Exprs& other) { return *one == other; });
 }
 
-std::string nft_text(Family family, const Options& options) {
+bool is_jump(const Rule& rule) { return netlink::nf::target_of(rule.exprs) == kHostports; }
+
+// Replaces the jumps behind the conditions.
+std::string nft_text(const Layout& layout, const std::vector<Rule>& seen) {
+  const std::string conditions = text_of(layout.options.conditions(layout.family));
   std::string out;
-  for (const char* chain : {"prerouting", "output"}) {
-    out +=
-        cat("add rule ", v4(family) ? "ip " : "ip6 ", table_of(options), " ", chain, " ",
-            text_of(options.conditions(family)), " fib daddr type local jump ", kHostports, "\n");
+  for (const char* name : {"prerouting", "output"}) {
+    const std::string chain =
+        cat(v4(layout.family) ? "ip " : "ip6 ", table_of(layout.options), " ", name, " ");
+    out += cat("add rule ", chain, conditions, " fib daddr type local jump ", kHostports, "\n");
+    for (const Rule& rule : seen) {
+      if (rule.chain.chain != name || !is_jump(rule)) continue;
+      out += cat("delete rule ", chain, "handle ", rule.handle, "\n");
+    }
   }
   return out;
 }
@@ -160,18 +169,22 @@ bool is_as_wanted(NfSocket& socket, Family family, const AttachmentState& attach
   return flaw_in(socket, family, attachment).empty();
 }
 
-void put_table(const Layout& layout, Batch& batch) {
+// The table without rules.
+void put_objects(const Layout& layout, Batch& batch) {
   const auto family = table_family(layout.family);
   const std::string table = table_of(layout.options);
   batch.add(Table{family, table, "hostPorts of pods"});
   for (Set& set : sets_of(layout.family, table)) batch.add(std::move(set));
-  const auto chains = chains_of(layout);
-  for (const StaticChain& chain : chains) {
+  for (const StaticChain& chain : chains_of(layout)) {
     batch.add(Chain{{family, table, chain.name}, chain.hook});
   }
+}
+
+void put_table(const Layout& layout, Batch& batch) {
+  put_objects(layout, batch);
   const std::string summary = summary_of(layout);
-  for (const StaticChain& chain : chains) {
-    const ChainId id{family, table, chain.name};
+  for (const StaticChain& chain : chains_of(layout)) {
+    const ChainId id{table_family(layout.family), table_of(layout.options), chain.name};
     const bool has_summary = chain.name == std::string_view(kPostrouting);
     batch.flush(id);
     for (const Exprs& exprs : chain.rules) {
@@ -180,23 +193,40 @@ void put_table(const Layout& layout, Batch& batch) {
   }
 }
 
-// The table first, then the rules with conditions. A new table is removed if nft rejects them.
-void add_conditions(NfSocket& socket, const Layout& layout) {
-  const Family family = layout.family;
+// Replaces the rules but for the jumps behind the conditions, which stay the last of their chains.
+void put_rules_before_jumps(const Layout& layout, const std::vector<Rule>& seen, Batch& batch) {
+  for (const StaticChain& chain : chains_of(layout)) {
+    const ChainId id{table_family(layout.family), table_of(layout.options), chain.name};
+    for (const Rule& rule : seen) {
+      if (rule.chain == id && !(chain.jumps && is_jump(rule))) batch.remove(rule);
+    }
+    for (auto exprs = chain.rules.rbegin(); exprs != chain.rules.rend(); ++exprs) {
+      batch.add(Rule{.chain = id, .exprs = *exprs, .first = true});
+    }
+  }
+}
+
+// nft adds the jumps in a transaction of its own, before batch has the other rules. After each of
+// them, and if either fails or this process is killed, the ports of other pods are redirected. A
+// new table is removed if nft rejects the conditions.
+void put_conditional(NfSocket& socket, const Layout& layout, Batch& batch) {
   const Options& options = layout.options;
-  const auto in = table_family(family);
-  const bool is_new = !socket.has_table(in, table_of(options));
-  Batch batch;
-  put_table(layout, batch);
-  socket.commit(batch);
+  const auto family = table_family(layout.family);
+  const bool is_new = !socket.has_table(family, table_of(options));
+  const auto seen = socket.table_rules(family, table_of(options));
+  Batch objects;
+  put_objects(layout, objects);
+  socket.commit(objects);
   try {
-    cni::during(options.describe_conditions(family), [&] { run_nft(nft_text(family, options)); });
+    cni::during(options.describe_conditions(layout.family),
+                [&] { run_nft(nft_text(layout, seen)); });
   } catch (const cni::Error&) {
     Batch removal;
-    removal.remove(netlink::nf::DeleteTable{in, table_of(options)});
+    removal.remove(netlink::nf::DeleteTable{family, table_of(options)});
     if (is_new) socket.commit(removal);
     throw;
   }
+  put_rules_before_jumps(layout, seen, batch);
 }
 
 // A key: the address of the node, if any, `source`, protocol and port.
@@ -284,7 +314,9 @@ void ensure(NfSocket& socket, Family family, const AttachmentState& attachment, 
             Batch& batch) {
   if (is_as_wanted(socket, family, attachment, compare)) return;
   const Layout layout = layout_for(socket, family, attachment);
-  if (!attachment.options.conditions(family).empty()) return add_conditions(socket, layout);
+  if (!attachment.options.conditions(family).empty()) {
+    return put_conditional(socket, layout, batch);
+  }
   put_table(layout, batch);
 }
 

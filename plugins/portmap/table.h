@@ -53,8 +53,8 @@ std::string flaw_in(netlink::nf::NfSocket& socket, Family family,
 /// What tells ensure() that a table is as it should be: its Summary, or all rules. Tables with
 /// conditions have no summary.
 enum class Compare { kSummary, kRules };
-/// Adds or restores the table that the attachment needs; elements stay. Without conditions it only
-/// adds to batch. nft compiles conditions, in a transaction of its own.
+/// Adds to batch what the table lacks that the attachment needs; elements stay. With conditions the
+/// jumps behind them are replaced at once, by nft: other pods keep their ports whatever fails.
 /// \throws cni::Error(kInvalidConfig) with nft's message about a condition.
 void ensure(netlink::nf::NfSocket& socket, Family family, const AttachmentState& attachment,
             Compare compare, netlink::nf::Batch& batch);

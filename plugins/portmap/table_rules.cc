@@ -242,7 +242,9 @@ std::optional<unsigned> prefix_in(const Exprs& exprs, Family family) {
       }
     }
     const auto* const lookup = std::get_if<netlink::nf::Lookup>(&expr);
-    if (lookup != nullptr) return lookup->set == kMasqFrom ? std::optional(prefix) : std::nullopt;
+    if (lookup == nullptr) continue;
+    const bool is_ours = lookup->set == kMasqFrom && prefix <= Ip::any(family).bits();
+    return is_ours ? std::optional(prefix) : std::nullopt;
   }
   return std::nullopt;
 }

@@ -140,6 +140,24 @@ TEST_CASE("elements are found by their keys, in the order of the question") {
   CHECK(socket.elements(v4_set("ports"), {}).empty());
 }
 
+TEST_CASE("a catch-all of another program is not listed, and stays") {
+  const node::Fresh node;
+  NfSocket socket;
+  load(socket);
+  REQUIRE(
+      run("nft 'add element ip t masq_all { * comment \"of port 8080\" }; "
+          "add element ip t ports { * : 10.9.9.9 . 9 }'"));
+  CHECK(socket.all_elements(v4_set("masq_all")).empty());
+  socket.commit(one("ports", {port_element(8080)}, true));
+  CHECK(socket.all_elements(v4_set("ports")) == std::vector{port_element(8080)});
+  CHECK_FALSE(socket.elements(v4_set("ports"), {port_key(8081)}).front());
+  Batch removal;
+  removal.remove(v4_set("ports"), {port_key(8080)});
+  socket.commit(removal);
+  CHECK(socket.all_elements(v4_set("ports")).empty());
+  CHECK(contains(output_of("nft list map ip t ports"), "* : 10.9.9.9 . 9"));
+}
+
 TEST_CASE("thousands of elements fit into a batch") {
   const node::Fresh node;
   NfSocket socket;
@@ -250,6 +268,21 @@ TEST_CASE("a set, its elements and a rule that asks it come in one batch") {
   socket.commit(batch);
   CHECK(contains(output_of("nft list ruleset"), "ip saddr @blocked drop"));
   CHECK(socket.all_elements(id).size() == 1);
+}
+
+TEST_CASE("a rule is added at the end, or first") {
+  const node::Fresh node;
+  NfSocket socket;
+  const ChainId chain{TableFamily::kIp, "t", "c"};
+  Batch batch;
+  batch.add(Table{TableFamily::kIp, "t"}).add(Chain{chain});
+  batch.add(Rule{.chain = chain, .exprs = {accept()}});
+  batch.add(Rule{.chain = chain, .exprs = {drop()}});
+  batch.add(Rule{.chain = chain, .exprs = {return_verdict()}, .first = true});
+  socket.commit(batch);
+  std::vector<Exprs> seen;
+  for (const Rule& rule : socket.rules(chain)) seen.push_back(rule.exprs);
+  CHECK(seen == std::vector<Exprs>{{return_verdict()}, {accept()}, {drop()}});
 }
 
 TEST_CASE("nft shows a verdict map and takes it back") {

@@ -1,14 +1,172 @@
 #!/usr/bin/env python3
-"""portmap beside others: pods of one family."""
+"""portmap beside others: an nft that fails, elements of other programs in its sets, pods of one
+family, and a GC without its lock."""
 
+import json
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.hostport import mapping  # noqa: E402
-from support.portmap import BACKENDS, PortmapTest  # noqa: E402
+from support.hostport import config, mapping  # noqa: E402
+from support.plugin import cni, have  # noqa: E402
+from support.portmap import BACKENDS, STATE_FILES, TABLE, PortmapTest, state_file_of  # noqa: E402
 from support.snapshot import snapshot  # noqa: E402
+from support.world import run  # noqa: E402
+
+
+FAILURES = {
+    "that fails": "echo '/dev/stdin:1:1: Error: refused' >&2; exit 1",
+    "that is killed": "kill -9 $$",
+    "that kills the plugin before": "kill -9 $PPID; sleep 0.1",
+    "that kills the plugin after": '"$NFT" "$@"; kill -9 $PPID; sleep 0.1',
+}
+
+
+@suite.spread
+class Conditions(PortmapTest):
+    """nft adds the rules with conditions."""
+
+    CONDITIONS = {"conditionsV4": ["ip", "saddr", "!=", "192.0.2.0/24"],
+                  "conditionsV6": ["ip6", "saddr", "!=", "2001:db8::/32"]}
+
+    def setUp(self):
+        super().setUp()
+        if missing := have("nft"):
+            self.skipTest(f"{missing} is not installed")
+        self.nft = run("sh", "-c", "command -v nft").strip()
+
+    def with_nft(self, script):
+        """The environment in which nft is that script."""
+        os.makedirs("/run/tools", exist_ok=True)
+        with open("/run/tools/nft", "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\nNFT={self.nft}\n{script}\n")
+        os.chmod("/run/tools/nft", 0o755)
+        return {"env": {"PATH": f"/run/tools:{os.environ['PATH']}"}}
+
+    def another(self, prefix=26):
+        """A container whose subnet needs other rules."""
+        two = self.container("two")
+        result = two.result
+        result["ips"] = [{"address": f"{two.v4}/{prefix}", "interface": 0},
+                         {"address": f"{two.v6}/80", "interface": 0}]
+        return two, {"prevResult": result} | self.CONDITIONS
+
+    @suite.cases(FAILURES.items())
+    def an_nft(self, script):
+        """... leaves the pods before their ports, and the next ADD works."""
+        one = self.container("one")
+        self.add(one, mapping(8081, 80), **self.CONDITIONS)
+        two, conf = self.another()
+        failed = self.call("ADD", two, [mapping(8082, 80)], self.with_nft(script), **conf)
+        self.assertNotEqual(failed.status, 0, str(failed))
+        self.assert_ok(self.call("CHECK", one, [mapping(8081, 80)], **self.CONDITIONS))
+        self.assertEqual(run("nft", "list", "ruleset").count("jump hostports"), 4)
+        self.add(two, mapping(8082, 80), **conf)
+        self.assert_ok(self.call("CHECK", two, [mapping(8082, 80)], **conf))
+        self.assert_ok(self.call("CHECK", one, [mapping(8081, 80)], **self.CONDITIONS))
+        self.assertEqual(run("nft", "list", "ruleset").count("jump hostports"), 4)
+
+    def test_stay_before_and_after_nft(self):
+        """What the pods before have is whole at each moment."""
+        one = self.container("one")
+        self.add(one, mapping(8081, 80), **self.CONDITIONS)
+        two, conf = self.another()
+        count = '"$NFT" list ruleset | grep -c -e "jump hostports" -e "@masq_from" >>/run/seen'
+        env = self.with_nft(f'{count}\n"$NFT" "$@"\nstatus=$?\n{count}\nexit $status')
+        self.assert_ok(self.call("ADD", two, [mapping(8082, 80)], env, **conf))
+        with open("/run/seen", encoding="utf-8") as file:
+            seen = set(file.read().split())
+        self.assertEqual(len(seen), 1, "no rule is missing in between")
+        self.assertGreater(int(seen.pop()), 4)
+
+    def test_are_restored_by_an_ADD_that_restores_the_table(self):
+        one = self.container("one")
+        self.add(one, mapping(8081, 80), **self.CONDITIONS)
+        tables = [line.split(" ", 1)[1] for line in run("nft", "list", "tables").splitlines()
+                  if TABLE in line]
+        before = run("nft", "list", "ruleset")
+        for table in tables:
+            run("nft", f"flush chain {table} prerouting; flush chain {table} hostports; "
+                f"add chain {table} other; add rule {table} other jump hostports")
+        two, conf = self.another(24)
+        self.add(two, mapping(8082, 80), **conf)
+        self.delete(two, mapping(8082, 80), **conf)
+        after = run("nft", "list", "ruleset")
+        self.assertEqual(after.count("jump hostports"), 6, "the rules of the others stay")
+        for line in before.splitlines():
+            self.assertIn(line, after)
+
+
+SHAPES = {"ports": " : 10.9.9.9 . 9", "ports_hostip": " : 10.9.9.9 . 9", "masq_from": "",
+          "masq_from_hostip": "", "masq_all": "", "masq_all_hostip": ""}
+
+
+@suite.spread
+class Elements(PortmapTest):
+    """What a person puts into portmap's sets stays there, and no verb ends by a signal."""
+
+    def round(self):
+        """All verbs, in an order that reads all sets."""
+        one, two = self.container("one"), self.container("two")
+        result = two.result
+        result["ips"] = [{"address": f"{two.v4}/26", "interface": 0},
+                         {"address": f"{two.v6}/80", "interface": 0}]
+        ports = [mapping(8081, 80), mapping(8081, 80, "udp", "192.0.2.1"),
+                 mapping(8081, 80, "udp", "2001:db8::1")]
+        self.add(one, *ports)
+        self.add(two, mapping(8082, 80), prevResult=result)
+        self.add(two, *ports, mapping(8082, 80), prevResult=result, hostPortConflict="replace")
+        for verb in ("CHECK", "REPAIR", "STATUS"):
+            self.assert_ok(self.call(verb, two, [*ports, mapping(8082, 80)], version="1.1.0",
+                                     prevResult=result))
+        os.unlink(state_file_of(two))
+        self.delete(two, *ports, mapping(8082, 80))
+        self.assert_ok(cni("portmap", "GC", config(None, version="1.1.0") |
+                           {"cni.dev/valid-attachments": []}))
+        self.assertEqual(self.targets_of_pods(), {})
+
+    def targets_of_pods(self):
+        listed = json.loads(run("nft", "-j", "list", "ruleset"))["nftables"]
+        return {str(key): value for item in listed for key, value in (
+            one for one in item.get("map", {}).get("elem", ())) if "10.1.2." in str(value)}
+
+    def test_that_catch_all(self):
+        self.use(BACKENDS[0][1])
+        first = self.container("first")
+        self.add(first, mapping(80, 80))
+        for family, address in (("ip", "10.9.9.9"), ("ip6", "fd09::9")):
+            for name, data in SHAPES.items():
+                run("nft", "add", "element", family, TABLE, name,
+                    f"{{ *{data.replace('10.9.9.9', address)} }}")
+        self.round()
+        listed = run("nft", "list", "ruleset")
+        self.assertEqual(listed.count("elements = { *"), 2 * len(SHAPES), listed)
+
+    def test_of_other_subnets_and_with_a_timeout(self):
+        self.use(BACKENDS[0][1])
+        first = self.container("first")
+        self.add(first, mapping(80, 80))
+        others = ("10.0.0.1 . 10.0.0.9 . tcp . 7", "10.0.0.9 . 10.0.0.1 . 0 . 0",
+                  '0.0.0.0 . 255.255.255.255 . 255 . 65535 comment "-"')
+        run("nft", "add", "element", "ip", TABLE, "masq_from", f"{{ {', '.join(others)} }}")
+        self.round()
+        self.assertIn("10.0.0.1 . 10.0.0.9 . tcp . 7", run("nft", "list", "ruleset"))
+
+    def test_in_a_set_that_another_program_made(self):
+        """A set of portmap's name with other keys: ADD says so."""
+        self.use(BACKENDS[0][1])
+        one = self.container()
+        for family, kind, address in (("ip", "ipv4_addr", "10.0.0.1"),
+                                      ("ip6", "ipv6_addr", "fd00::1")):
+            run("nft", f"add table {family} {TABLE}; add set {family} {TABLE} masq_from "
+                f"{{ type {kind}; }}; add element {family} {TABLE} masq_from {{ {address} }}")
+        before = run("nft", "list", "ruleset")
+        self.assert_error(self.call("ADD", one, [mapping(8081, 80)]), 999, "masq_from")
+        for verb in ("DEL", "GC"):
+            self.assert_ok(self.call(verb, one, [mapping(8081, 80)], version="1.1.0",
+                                     **{"cni.dev/valid-attachments": []}))
+        self.assertEqual(run("nft", "list", "ruleset"), before)
 
 
 @suite.spread
@@ -46,6 +204,20 @@ class OtherFamily(PortmapTest):
         self.assert_same(before)
         self.assert_ok(self.call("CHECK", one, [mapping(80, 80, "tcp", "2001:db8::1")]))
         self.delete(one, mapping(80, 80, "tcp", "2001:db8::1"))
+
+
+@suite.spread
+class Gc(PortmapTest):
+    @suite.cases(BACKENDS)
+    def without_its_lock_removes_nothing(self, backend):
+        self.use(backend)
+        self.add(self.container(), mapping(8081, 80))
+        os.unlink(f"{STATE_FILES}/lock")
+        os.mkdir(f"{STATE_FILES}/lock")
+        before = snapshot()
+        conf = config(None, self.backend, "1.1.0") | {"cni.dev/valid-attachments": []}
+        self.assert_error(cni("portmap", "GC", conf), None, "lock")
+        self.assert_same(before)
 
 
 if __name__ == "__main__":
