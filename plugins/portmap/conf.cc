@@ -243,8 +243,8 @@ constexpr auto kKeys = cni::keys(
     cni::custom<read_backend>(
         {.name = "backend",
          .description = "default: `iptables` if `externalSetMarkChain` or conditions in iptables "
-                        "syntax are set, else `nftables` if the kernel has it with NAT, else "
-                        "`iptables`",
+                        "syntax are set, or if kube-proxy is in IPVS mode, else `nftables` if the "
+                        "kernel has it with NAT, else `iptables`",
          .default_text = "detected",
          .type = Type::kEnum,
          .enumeration = kBackends}),

@@ -1,8 +1,11 @@
 #include "plugins/portmap/iptables.h"
 
+#include <linux/netfilter.h>
 #include <linux/netfilter/xt_conntrack.h>
+#include <net/if.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <iterator>
 
@@ -192,6 +195,13 @@ void remove_from(NfSocket* socket, Family family, const Owner& owner) {
   remove_legacy(family, owner);
 }
 
+bool accepts(const Rule& rule) {
+  return std::any_of(rule.exprs.begin(), rule.exprs.end(), [](const netlink::nf::Expr& expr) {
+    const auto* const verdict = std::get_if<netlink::nf::Verdict>(&expr);
+    return verdict != nullptr && verdict->code == NF_ACCEPT;
+  });
+}
+
 void require_mark_chain(NfSocket* socket, Family family, const Options& options) {
   const std::string& chain = options.external_set_mark_chain;
   if (!options.snat || chain.empty()) return;
@@ -269,6 +279,22 @@ std::vector<Owner> owners(NfSocket* socket, const std::string& network) {
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
+}
+
+bool exempts_services(NfSocket* socket) {
+  if (::if_nametoindex("kube-ipvs0") != 0) return true;
+  if (errno != ENODEV) throw netlink::Error("look up link 'kube-ipvs0'", errno);
+  if (socket == nullptr) return false;
+  std::vector<ChainId> chains;
+  for (const Family family : netlink::kFamilies) chains.push_back(nat(family, "KUBE-SERVICES"));
+  const auto exists = socket->has_chains(chains);
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    if (!exists[i]) continue;
+    // In IPVS mode it is short; in iptables mode it has a rule for each Service.
+    const auto first = NfSocket::first_rules(chains[i]);
+    if (std::any_of(first.begin(), first.end(), accepts)) return true;
+  }
+  return false;
 }
 
 std::optional<std::string> unusable() {

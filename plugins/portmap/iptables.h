@@ -39,6 +39,11 @@ std::optional<std::string> missing_unrecorded(netlink::nf::NfSocket* socket,
 /// Whether a variant of iptables has a chain for the container and network.
 bool has_chain(netlink::nf::NfSocket* socket, const Owner& owner);
 
+/// Whether kube-proxy runs in IPVS mode: Services' addresses are local addresses of the node, and
+/// its rules in iptables' table nat exempt packets to them from the rules behind. Chains of another
+/// table are not exempted, and no expression of nf_tables gives the link of a local address.
+bool exempts_services(netlink::nf::NfSocket* socket);
+
 /// What the node lacks for this backend; nullopt if it is usable.
 std::optional<std::string> unusable();
 

@@ -129,8 +129,10 @@ void require_prerequisites(const cni::Request& request, const Conf& conf) {
 void require_mapped(NfSocket* socket, const Conf& conf, AttachmentState attachment) {
   const auto known = recorded(attachment.owner);
   if (known) attachment.backend = known->backend;
-  const auto flaw =
-      known ? missing(socket, attachment) : missing_unrecorded(socket, conf, attachment);
+  auto flaw = known ? missing(socket, attachment) : missing_unrecorded(socket, conf, attachment);
+  if (!flaw && precedes_services(attachment, conf.backend, socket)) {
+    flaw = "kube-proxy is in IPVS mode, and hostPorts of the backend nftables precede its Services";
+  }
   if (flaw) throw cni::Error(Code::kInternal, cat("check port mappings: ", *flaw));
 }
 
@@ -172,7 +174,7 @@ void map_again(const Sockets& sockets, const cni::Request& request, const Conf& 
   std::optional<Backend> backend = conf.backend;
   const auto known = recorded(attachment.owner);
   if (known) {
-    backend = known->backend;
+    if (!precedes_services(*known, backend, sockets.socket)) backend = known->backend;
   } else if (!backend && iptables::has_chain(sockets.socket, attachment.owner)) {
     backend = Backend::kIptables;
   }
@@ -262,7 +264,8 @@ void validate(const cni::Request& request) {
   refuse_denied(conf.denied, conf.mappings);
 }
 
-// Maps again what CHECK misses, in the backend that the attachment has.
+// Maps again what CHECK misses, in the backend that the attachment has, or in iptables if nftables
+// precedes Services.
 // \throws as add().
 cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const Conf conf = Conf::parse(request);

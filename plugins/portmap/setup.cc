@@ -240,6 +240,15 @@ void release_by_config(const StateDir& state, const Owner& owner,
   for (const Key& key : possible_keys(mappings)) state.release(key, owner);
 }
 
+// The reason to detect iptables although nf_tables can be used.
+bool prefers_iptables(NfSocket* socket) {
+  if (!iptables::exempts_services(socket)) return false;
+  const auto unusable = iptables::unusable();
+  if (!unusable) return true;
+  cni::note(cat("hostPorts precede Services of kube-proxy in IPVS mode: ", *unusable));
+  return false;
+}
+
 NfSocket* pointer(std::optional<NfSocket>& socket) { return socket ? &*socket : nullptr; }
 
 }  // namespace
@@ -247,7 +256,9 @@ NfSocket* pointer(std::optional<NfSocket>& socket) { return socket ? &*socket : 
 Backend choose_backend(std::optional<Backend> configured, NfSocket* socket) {
   std::string missing;
   if (configured != Backend::kIptables) {
-    if (socket != nullptr && (configured || nft::usable(*socket))) return Backend::kNftables;
+    const bool usable = socket != nullptr && (configured || nft::usable(*socket));
+    if (usable && !configured && prefers_iptables(socket)) return Backend::kIptables;
+    if (usable) return Backend::kNftables;
     missing = "the kernel has no NAT for nf_tables";
   }
   if (configured != Backend::kNftables) {
@@ -256,6 +267,11 @@ Backend choose_backend(std::optional<Backend> configured, NfSocket* socket) {
     missing += cat(missing.empty() ? "" : ", and ", *unusable);
   }
   throw cni::Error(cni::Code::kPluginUnavailable, cat("choose a backend for hostPorts: ", missing));
+}
+
+bool precedes_services(const AttachmentState& attachment, std::optional<Backend> configured,
+                       NfSocket* socket) {
+  return !configured && attachment.backend == Backend::kNftables && prefers_iptables(socket);
 }
 
 AttachmentState with_shared_claims(const AttachmentState& attachment,

@@ -12,9 +12,15 @@
 /// exists as long as the rules: it is written first and removed last.
 namespace portmap {
 
-/// The configured or the detected backend. \throws cni::Error(kPluginUnavailable), which names what
-/// is missing.
+/// The configured or the detected backend: nftables, unless kube-proxy in IPVS mode takes packets
+/// to Services from iptables alone. \throws cni::Error(kPluginUnavailable), which names what is
+/// missing.
 Backend choose_backend(std::optional<Backend> configured, netlink::nf::NfSocket* socket);
+
+/// Whether kube-proxy in IPVS mode was started after ADD had chosen nftables: the ports precede
+/// Services until they are mapped again.
+bool precedes_services(const AttachmentState& attachment, std::optional<Backend> configured,
+                       netlink::nf::NfSocket* socket);
 
 /// Maps all claims of the attachment and removes its previous ones. Sets the backend. Returns the
 /// claims of replaced owners. \throws as resolve_conflict() and the backends.

@@ -1,18 +1,131 @@
 #!/usr/bin/env python3
-"""portmap beside others: an nft that fails, elements of other programs in its sets, pods of one
-family, and a GC without its lock."""
+"""portmap beside others: kube-proxy in IPVS mode, an nft that fails, elements of other programs in
+its sets, pods of one family, and a GC without its lock."""
 
 import json
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
-from support.hostport import config, mapping  # noqa: E402
-from support.plugin import cni, have  # noqa: E402
+from support import hostport, suite  # noqa: E402
+from support.chain import Network  # noqa: E402
+from support.cnitool import cnitool  # noqa: E402
+from support.hostport import (BRIDGE_CONF, NODE, OUTSIDE, Probe, Server, Site, ask,  # noqa: E402
+                              ask_one, config, mapping)
+from support.plugin import OURS, cni, have  # noqa: E402
 from support.portmap import BACKENDS, STATE_FILES, TABLE, PortmapTest, state_file_of  # noqa: E402
 from support.snapshot import snapshot  # noqa: E402
 from support.world import run  # noqa: E402
+
+SERVICES = {4: "10.96.0.1", 6: "fd00:96::1"}
+LATER = {4: "10.96.0.2", 6: "fd00:96::2"}
+
+
+@suite.spread
+class Services(suite.NodeTest):
+    """kube-proxy in IPVS mode gives each Service address to a link, and accepts packets to Services
+    in table nat, ahead of other rules. A server of the node stands for IPVS, which takes packets
+    after NAT as that one does."""
+
+    def start(self, variant):
+        if reason := hostport.select_iptables(variant):
+            self.skipTest(reason)
+        self.site = Site()
+        self.client = self.pod("client")
+        self.network = self.network_with()
+        self.add(self.client)
+
+    @staticmethod
+    def network_with(**more):
+        portmap = {"type": "portmap", "capabilities": {"portMappings": True}}
+        return Network({"cniVersion": "1.0.0", "name": "net1",
+                        "plugins": [BRIDGE_CONF, portmap | more]}, (OURS,))
+
+    def add(self, pod, *mappings):
+        result, failed = self.network.add({"portMappings": list(mappings)} if mappings else None,
+                                          netns=pod.path, container=pod.name)
+        self.assertIsNone(failed, str(failed))
+        return result
+
+    def web(self):
+        self.web = self.pod("web")
+        self.result = self.add(self.web, mapping(443, 80))
+        Server(self, "web", (80,), self.web, protocols=("tcp",))
+
+    @staticmethod
+    def start_proxy(link="kube-ipvs0"):
+        run("ip", "link", "add", link, "type", "bridge")
+        run("ip", "link", "set", link, "up")
+        for tool in ("iptables", "ip6tables"):
+            run(tool, "-w", "-t", "nat", "-N", "KUBE-SERVICES")
+            for chain in ("PREROUTING", "OUTPUT"):
+                run(tool, "-w", "-t", "nat", "-I", chain, "-j", "KUBE-SERVICES")
+
+    @staticmethod
+    def add_service(addresses, link="kube-ipvs0"):
+        for tool, address in zip(("iptables", "ip6tables"), addresses.values()):
+            run("ip", "addr", "add", address, "dev", link, "nodad")
+            run(tool, "-w", "-t", "nat", "-A", "KUBE-SERVICES", "-d", address, "-p", "tcp",
+                "--dport", "443", "-j", "ACCEPT")
+
+    def serve(self, *services):
+        return Server(self, "service", (443,), protocols=("tcp",), addresses=[
+            address for one in services for address in one.values()])
+
+    def assert_served(self, *services, by="service 443"):
+        probes = [Probe(origin, "tcp", address, 443) for origin in (self.client, None)
+                  for one in services for address in one.values()]
+        for probe, answer in zip(probes, ask(probes)):
+            self.assertTrue(answer.startswith(f"{by} "), f"{probe}: {answer}")
+        for family, address in NODE.items():
+            self.assertEqual(ask_one(self.site.outside, "tcp", address, 443),
+                             f"web 80 {OUTSIDE[family]}")
+
+    @suite.cases([("nft", ("nft", "kube-ipvs0")), ("legacy", ("legacy", "kube-ipvs0")),
+                  ("of another link, nft", ("nft", "ipvs0"))])
+    def are_reached_also_when_they_come_later(self, row):
+        variant, link = row
+        self.start(variant)
+        self.start_proxy(link)
+        self.add_service(SERVICES, link)
+        self.web()
+        self.add_service(LATER, link)
+        self.serve(SERVICES, LATER)
+        self.assert_served(SERVICES, LATER)
+
+    @suite.cases([("nft", "nft"), ("legacy", "legacy")])
+    def of_a_proxy_that_comes_after_the_pod_are_reached_after_REPAIR(self, variant):
+        self.start(variant)
+        self.web()
+        self.start_proxy()
+        self.add_service(SERVICES)
+        server = self.serve(SERVICES)
+        self.assert_served(SERVICES, by="web 80")
+        server.stop()  # unlike a socket of the node, IPVS does not listen on the port
+        conf = config([mapping(443, 80)], version="1.1.0", prevResult=self.result)
+        del conf["backend"]
+        options = {"netns": self.web.path, "container": self.web.name}
+        self.assert_error(cni("portmap", "CHECK", conf, **options), 999, "precede its Services")
+        self.assert_ok(cni("portmap", "REPAIR", conf, **options))
+        self.assert_ok(cni("portmap", "CHECK", conf, **options))
+        self.serve(SERVICES)
+        self.assert_served(SERVICES)
+        self.assert_ok(cni("portmap", "DEL", conf, **options))
+        self.assertEqual(ask_one(self.site.outside, "tcp", NODE[4], 443), "refused")
+
+    def test_are_found_by_doctor_if_the_config_wants_nftables(self):
+        self.start("nft")
+        self.network = self.network_with(backend="nftables")
+        self.web()
+        self.assertNotIn("Services", self.warnings())
+        self.start_proxy()
+        warning = self.warnings()["Services"]
+        self.assertIn("hostPort 443/tcp", warning["what"])
+        self.assertIn("kube-ipvs0", warning["why"])
+
+    def warnings(self):
+        said = json.loads(cnitool("doctor", "--json").stdout)["findings"]
+        return {one["check"]: one for one in said if one["level"] == "warning"}
 
 
 FAILURES = {

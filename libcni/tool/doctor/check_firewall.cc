@@ -154,4 +154,31 @@ Findings check_exemptions(const Node& node) {
   return out;
 }
 
+// Proxies that use IPVS give the addresses of Services to a link of the node. kube-proxy exempts
+// them in iptables' table nat alone; kube-router does not.
+Findings check_services(const Node& node) {
+  if (node.firewall.any_address_ports.empty()) return {};
+  std::string ports;
+  for (const std::string& one : node.firewall.any_address_ports) {
+    ports += cat(ports.empty() ? "" : ", ", one);
+  }
+  const std::string what = cat("Services on these ports lead to pods: ", ports);
+  const auto why = [](const char* link) {
+    return cat("the addresses of Services belong to '", link,
+               "', and portmap's backend nftables redirects every local address");
+  };
+  Findings out;
+  if (node.link("kube-ipvs0") != nullptr) {
+    out.push_back({Level::kWarning, what, why("kube-ipvs0"),
+                   "remove \"backend\": \"nftables\" from the plugin \"portmap\", then restart the "
+                   "pods; without that key: cnitool repair"});
+  }
+  if (node.link("kube-dummy-if") != nullptr) {
+    out.push_back({Level::kWarning, what, why("kube-dummy-if"),
+                   "in the plugin \"portmap\" set \"conditionsV4\": [\"ip\", \"daddr\", \"!=\", "
+                   "\"SERVICE_CIDR\"], then restart the pods"});
+  }
+  return out;
+}
+
 }  // namespace tool::doctor

@@ -12,6 +12,7 @@ constexpr Source kLinks[] = {Source::kCache, Source::kRoutes};
 constexpr Source kRules[] = {Source::kCache, Source::kFirewall};
 constexpr Source kFirewall[] = {Source::kFirewall};
 constexpr Source kNat[] = {Source::kNetworks, Source::kPools, Source::kFirewall};
+constexpr Source kServices[] = {Source::kRoutes, Source::kFirewall};
 constexpr Source kPools[] = {Source::kPools};
 constexpr Source kHeld[] = {Source::kPools, Source::kCache};
 constexpr Source kMoved[] = {Source::kDevices, Source::kCache};
@@ -55,6 +56,7 @@ constexpr Check kChecks[] = {
     {"firewalld", "firewalld accepts traffic of pods", check_firewalld, kFirewall},
     {"iptables", "one iptables has all rules", check_backends, kFirewall},
     {"NAT exemptions", "no rule exempts pods from NAT without effect", check_exemptions, kNat},
+    {"Services", "no hostPort takes the place of a Service", check_services, kServices},
     {"connections", "the connection tracking table has room", check_conntrack},
     {"uplink", "the node has a default route", check_uplink, kSubnets},
     {"MTU", "no bridge has a larger MTU than the uplink", check_mtu, kRoutes},

@@ -55,6 +55,7 @@ Findings check_forward_policy(const Node& node);
 Findings check_firewalld(const Node& node);
 Findings check_backends(const Node& node);
 Findings check_exemptions(const Node& node);
+Findings check_services(const Node& node);
 // check_node.cc
 Findings check_uplink(const Node& node);
 Findings check_mtu(const Node& node);

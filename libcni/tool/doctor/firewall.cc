@@ -173,6 +173,15 @@ std::string port_text(const Bytes& key) {
   return cat("hostPort ", port, name);
 }
 
+// Whether all local addresses lead to the table's ports. Expressions of conditions, which may
+// exempt addresses, precede those of the jump: fib, cmp and verdict.
+bool redirects_unconditionally(NfSocket& socket, TableFamily family, const std::string& table) {
+  const auto rules = socket.rules({family, table, "prerouting"});
+  return std::any_of(rules.begin(), rules.end(), [](const Rule& rule) {
+    return rule.exprs.size() == 3 && netlink::nf::target_of(rule.exprs) == "hostports";
+  });
+}
+
 // What portmap keeps for its pods, in the maps of each of its tables.
 void add_host_ports(NfSocket& socket, Firewall& into) {
   for (const TableFamily family : {TableFamily::kIp, TableFamily::kIp6}) {
@@ -182,6 +191,10 @@ void add_host_ports(NfSocket& socket, Firewall& into) {
         for (const Element& one : socket.all_elements(SetId{family, table, map})) {
           into.owned.push_back({port_text(one.key), one.comment});
         }
+      }
+      if (!redirects_unconditionally(socket, family, table)) continue;
+      for (const Element& one : socket.all_elements(SetId{family, table, "ports"})) {
+        into.any_address_ports.push_back(port_text(one.key));
       }
     }
   }

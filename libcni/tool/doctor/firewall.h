@@ -42,6 +42,8 @@ struct Firewall {
   std::vector<ForwardChain> forward;
   std::vector<NatExemption> exemptions;
   std::vector<Owned> owned;
+  /// Ports that chains of nf_tables redirect whatever local address is asked: "hostPort 443/tcp".
+  std::vector<std::string> any_address_ports;
   bool has_legacy_rules = false;
   bool lacks_legacy_save = false;  ///< the legacy tables are in use, and cannot be read
   bool has_table(const std::string& name) const;

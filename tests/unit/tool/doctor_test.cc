@@ -96,6 +96,24 @@ TEST_CASE("doctor: kube-proxy without bridge netfilter") {
   CHECK(findings[0].remedy.starts_with("modprobe br_netfilter"));
 }
 
+TEST_CASE("doctor: hostPorts of nftables beside a proxy that uses IPVS") {
+  Node node = node_with(settings_of_a_node());
+  node.firewall.any_address_ports = {"hostPort 443/tcp", "hostPort 53/udp"};
+  CHECK(check_services(node).empty());
+  node.links.push_back({.index = 7, .name = "kube-ipvs0"});
+  const auto findings = check_services(node);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].level == Level::kWarning);
+  CHECK(findings[0].what ==
+        "Services on these ports lead to pods: hostPort 443/tcp, hostPort 53/udp");
+  CHECK(findings[0].remedy.ends_with("cnitool repair"));
+  node.links[0].name = "kube-dummy-if";
+  REQUIRE(check_services(node).size() == 1);
+  CHECK(check_services(node)[0].remedy.find("conditionsV4") != std::string::npos);
+  node.firewall.any_address_ports.clear();
+  CHECK(check_services(node).empty());
+}
+
 TEST_CASE("doctor: a setting of a link with a dot in its name keeps its dot") {
   Node node = node_with("net/ipv4/conf/up.5/rp_filter", "1");
   for (int index : {1, 2}) {
@@ -120,7 +138,7 @@ TEST_CASE("doctor: what could not be read makes its checks unknown, and is no er
     ++unknown;
     CHECK(one.at("what") == "unreadable: permission denied");
   }
-  CHECK(unknown == 7);
+  CHECK(unknown == 8);
 }
 
 TEST_CASE("doctor: an error makes the answer no, a warning does not") {
