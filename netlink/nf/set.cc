@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "netlink/nf/userdata.h"
 #include "netlink/types/error.h"
@@ -190,8 +191,9 @@ std::vector<Element> decode_elements(const Attributes& attributes) {
   for (const Attribute& one : attributes.nested(NFTA_SET_ELEM_LIST_ELEMENTS)) {
     if (one.type != NFTA_LIST_ELEM) continue;
     const Attributes element = one.nested();
-    if (!element.has(NFTA_SET_ELEM_KEY)) continue;
-    Element read{value_in(element, NFTA_SET_ELEM_KEY), value_in(element, NFTA_SET_ELEM_DATA),
+    Bytes key = value_in(element, NFTA_SET_ELEM_KEY);
+    if (key.empty()) continue;
+    Element read{std::move(key), value_in(element, NFTA_SET_ELEM_DATA),
                  text_in(element.find(NFTA_SET_ELEM_USERDATA).value, kUserdataComment)};
     // Of both the kernel takes the value (nft_data_init in net/netfilter/nf_tables_api.c).
     if (read.data.empty()) read.verdict = verdict_in(element.nested(NFTA_SET_ELEM_DATA));

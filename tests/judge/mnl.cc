@@ -239,8 +239,9 @@ void elements(const netlink::Attributes& attributes, const std::vector<nf::Eleme
   std::size_t at = 0;
   all.nested(NFTA_SET_ELEM_LIST_ELEMENTS).walk([&](const nlattr* one) {
     if (mnl_attr_get_type(one) != NFTA_LIST_ELEM) return;
-    require(at < ours.size(), "the number of elements");
     const Range theirs(one);
+    if (value_in(theirs, NFTA_SET_ELEM_KEY).empty()) return;  // a catch-all
+    require(at < ours.size(), "the number of elements");
     const nf::Element& element = ours[at++];
     same("the key of an element", element.key, value_in(theirs, NFTA_SET_ELEM_KEY));
     same("the data of an element", element.data, value_in(theirs, NFTA_SET_ELEM_DATA));
