@@ -5,9 +5,13 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
+#include "libcni/common/hash.h"
 #include "libcni/common/undo.h"
 #include "libcni/runtime/liveness.h"
+#include "libcni/tool/doctor/look.h"
+#include "libcni/tool/doctor/unlisted.h"
 #include "netlink/netns.h"
 
 namespace tool {
@@ -28,6 +32,35 @@ void add_living(const std::string& network, const cni::Cache::Listing& seen,
     if (liveness == cni::Liveness::kAlive || liveness == cni::Liveness::kUnknown) {
       keep.push_back({one.key.container_id, one.key.ifname});
     }
+  }
+}
+
+// Those that the cache does not have, but whose pods live: what GC collects would be theirs. Where
+// nothing tells which attachment it is, the user has to.
+void add_unlisted(const cni::NetworkList& list, const std::string& cache_dir,
+                  std::vector<Attachment>& keep) {
+  doctor::Node node;
+  node.cache_dir = cache_dir;
+  node.networks.lists = {list};
+  look_at_attachments(node);
+  const doctor::Unlisted found = unlisted(node);
+  std::set<std::string> kept;
+  for (const Attachment& one : keep) {
+    kept.insert(cni::OwnerTag(list.name, one.container_id, one.ifname).prefix());
+  }
+  for (const auto& [network, container_id, ifname] : found.attachments) {
+    if (network == list.name) keep.push_back({container_id, ifname});
+  }
+  const cni::OwnerTag network(list.name, "", "");
+  for (const SeenLink& link : found.links) {
+    const std::string tag = link.alias.substr(0, network.prefix().size());
+    if (!tag.starts_with(network.network_hash) || kept.contains(tag)) continue;
+    throw cni::Error(
+        cni::Code::kUnknownContainer,
+        cat("keep link '", link.name, "': its pod lives",
+            link.netns.empty() ? "" : cat(" in '", link.netns, "'"),
+            ", but the cache does not have it, and the container's ID is not known"),
+        cat("name it by --keep CONTAINER:IFNAME; the link's alias is '", link.alias, "'"));
   }
 }
 
@@ -92,7 +125,10 @@ ordered_json run(const Operation& operation, const Settings& settings,
   if (verb == "gc") {
     std::vector<Attachment> keep = operation.keep;
     const cni::Cache::Listing seen = cni::Cache(settings.cache_dir).list();
-    if (operation.keep_alive) add_living(list.name, seen, keep);
+    if (operation.keep_alive) {
+      add_living(list.name, seen, keep);
+      add_unlisted(list, settings.cache_dir, keep);
+    }
     runtime.gc(list, keep, seen);
   } else if (verb == "status") {
     runtime.status(list);

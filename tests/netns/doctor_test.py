@@ -220,7 +220,10 @@ class Configs(DoctorTest):
 
     def test_two_files_with_one_name(self):
         shutil.copy(FILE, f"{CONF_DIR}/20-again.conflist")
-        self.cured(self.assert_finds("warning", "network names", "'net'", "20-again.conflist"))
+        remedy = self.assert_finds("warning", "network names", "'net'", "20-again.conflist")
+        self.assertIn(f"diff {FILE} {CONF_DIR}/20-again.conflist", remedy)
+        os.unlink(f"{CONF_DIR}/20-again.conflist")
+        self.assert_healthy()
 
     def test_a_directory_that_all_may_write_to(self):
         os.chmod(CONF_DIR, 0o777)
@@ -332,6 +335,67 @@ class Leftovers(DoctorTest):
         self.assertIn("masquerading", str(found))
         self.cured(self.assert_finds("warning", "rules", "'net'", besides=["reservations"]))
 
+    def test_a_pod_that_lives_without_a_cache_entry_loses_nothing(self):
+        """By host veth, lease, state file and device; whatever the doctor recommends, and GC."""
+        for name in ("tap", "tuning", "host-device"):
+            shutil.copy(os.path.join(OURS, name), BIN)
+        run("ip", "link", "add", "nic0", "type", "veth", "peer", "name", "far0")
+        kinds = {"wire": [{"type": "host-device", "device": "nic0"}],
+                 "tuned": [{"type": "bridge", "bridge": "cni1"},
+                           {"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1"}}]}
+        if not lack("tap"):
+            kinds["vms"] = [{"type": "tap", "ipam": {"type": "host-local", "subnet": "10.7.0.0/24"}}]
+        pods = {}
+        for number, (name, plugins) in enumerate(kinds.items()):
+            use({"cniVersion": "1.1.0", "name": name, "plugins": plugins}, f"2{number}.conflist")
+            pods[name] = Pod(name)
+            self.assert_ok(cnitool("add", name, pods[name].path, CNI_PATH=BIN))
+        self.assert_healthy()
+        for name, pod in [*pods.items(), *(("net", one) for one in self.pods)]:
+            os.unlink(cache_file(name, container_of(pod.path)))
+        roots = ("/run/cni", NETWORKS)
+        before = snapshot(roots)
+        _, found = self.doctor()
+        for one in found:
+            subprocess.run(["sh", "-c", one["remedy"]], env=environment(CNI_PATH=BIN), check=False)
+        self.assertEqual(found, [])
+        notes = [one["what"] for one in cnitool("doctor", "--json", CNI_PATH=BIN).json["findings"]
+                 if "without a cache entry" in one["what"]]
+        self.assertEqual(len(notes), len(pods) + 1, str(notes))
+        for name in [*pods, "net"]:
+            self.assert_ok(cnitool("gc", name, "--keep-alive", CNI_PATH=BIN))
+        self.assert_same(before, snapshot(roots))
+        for pod in self.pods:
+            self.assertIn("10.1.2.1", pod.run("ping", "-c1", "-W2", "10.1.2.1"))
+        self.assertIn("8081", run("nft", "list", "ruleset"))
+
+    def test_gc_asks_for_the_name_of_a_living_container_that_nothing_tells(self):
+        name = "a-network-with-a-name-of-which-the-alias-has-no-end"
+        container = "c" * 64
+        use({"cniVersion": "1.1.0", "name": name, "plugins": [{"type": "bridge", "bridge": "cni1"}]},
+            "20.conflist")
+        pod = Pod("long")
+        self.assert_ok(cnitool("add", name, pod.path, "--container-id", container, CNI_PATH=BIN))
+        os.unlink(cache_file(name, container))
+        self.assert_healthy()
+        done = cnitool("gc", name, "--keep-alive", CNI_PATH=BIN)
+        self.assertEqual(done.status, 1, str(done))
+        for word in ("its pod lives in '/run/netns/long'", "--keep CONTAINER:IFNAME"):
+            self.assertIn(word, done.stderr)
+        pod.run("ip", "link", "show", "eth0")
+        for more in (["--keep-alive"], []):
+            self.assert_ok(cnitool("gc", name, "--keep", f"{container}:eth0", *more, CNI_PATH=BIN))
+            pod.run("ip", "link", "show", "eth0")
+        self.assert_ok(cnitool("gc", name, CNI_PATH=BIN))
+        self.assertNotIn("eth0", pod.run("ip", "link"))
+
+    def test_an_alias_that_a_pod_wrote_does_not_stop_gc(self):
+        self.pods[0].run("ip", "link", "add", "x", "type", "veth", "peer", "name", "y")
+        mine = json.loads(run("ip", "-j", "link", "show", "type", "veth"))
+        tag = next(link["ifalias"] for link in mine if "net: net" in link.get("ifalias", ""))[:17]
+        self.pods[0].run("ip", "link", "set", "x", "alias", tag + "0123456789abcdef, net: net")
+        self.assert_ok(cnitool("gc", "net", "--keep-alive", CNI_PATH=BIN))
+
     def test_a_link_that_was_left_behind(self):
         alias = json.loads(run("ip", "-j", "link", "show", "type", "veth"))
         mine = next(link for link in alias if "net: net" in link.get("ifalias", ""))
@@ -342,8 +406,14 @@ class Leftovers(DoctorTest):
 
     def test_an_ifb_that_the_reference_left_behind(self):
         run("ip", "link", "add", "bwp0123456789ab", "type", "ifb")
+        run("ip", "link", "add", "port0", "type", "veth", "peer", "name", "port1")
+        run("tc", "qdisc", "add", "dev", "port0", "ingress")
+        run("tc", "filter", "add", "dev", "port0", "parent", "ffff:", "protocol", "all", "u32", "match", "u32",
+            "0", "0", "action", "mirred", "egress", "redirect", "dev", "bwp0123456789ab")
+        shell(self.assert_finds("warning", "links", "bwp0123456789ab"))
+        run("ip", "link", "show", "bwp0123456789ab")  # port0 sends over it
+        run("ip", "link", "del", "port0")
         self.cured(self.assert_finds("warning", "links", "bwp0123456789ab"))
-
 
     def test_a_device_whose_pod_is_gone(self):
         shutil.copy(os.path.join(OURS, "host-device"), BIN)
@@ -464,14 +534,21 @@ class Addresses(DoctorTest):
 
     def test_two_networks_with_one_subnet(self):
         use(chain(BRIDGE | {"bridge": "cni1", "ipMasq": False}, name="other"), "20-other.conflist")
-        self.cured(self.assert_finds("error", "subnets", "10.1.2.0/28", "'other'", "'net'",
-                                     besides=["routes"]))
+        remedy = self.assert_finds("error", "subnets", "10.1.2.0/28", "'other'", "'net'",
+                                   besides=["routes"])
+        self.assertIn('20-other.conflist set another "subnet"', remedy)
+        os.unlink(f"{CONF_DIR}/20-other.conflist")
+        self.assert_healthy()
 
     def test_a_route_of_the_node_into_the_subnet(self):
         run("ip", "route", "add", "10.1.2.8/29", "dev", "up0")
-        self.cured(self.assert_finds("error", "routes", "10.1.2.8/29 dev up0"))
+        remedy = self.assert_finds("error", "routes", "10.1.2.8/29 dev up0")
+        self.assertIn(f'{FILE} set another "subnet"', remedy)
+        run("ip", "route", "del", "10.1.2.8/29", "dev", "up0")
         run("ip", "route", "add", "10.1.0.0/16", "dev", "up0")
-        self.cured(self.assert_finds("warning", "routes", "10.1.0.0/16 dev up0"))
+        self.assert_finds("warning", "routes", "10.1.0.0/16 dev up0")
+        run("ip", "route", "del", "10.1.0.0/16", "dev", "up0")
+        self.assert_healthy()
 
 
 class Firewall(DoctorTest):
@@ -563,6 +640,30 @@ class Firewall(DoctorTest):
         for backend in ("iptables", "nftables"):
             self.with_firewall(backend=backend)
             self.assert_finds("error", "forward policy", "'inet site forward'", besides=["rules of pods"])
+
+    def test_a_chain_of_the_plugin_firewall_gets_no_rule_of_another(self):
+        """With its policy at drop, as its README recommends, and networks that are isolated."""
+        pods = []
+        for n in (1, 2):
+            use({"cniVersion": "1.1.0", "name": f"tenant{n}", "plugins": [
+                {"type": "bridge", "bridge": f"cnit{n}", "isDefaultGateway": True,
+                 "ipam": {"type": "host-local", "subnet": f"10.7{n}.0.0/24"}},
+                {"type": "firewall", "backend": "nftables", "ingressPolicy": "isolated"}]}, f"2{n}.conflist")
+            pods.append(Pod(f"tenant{n}"))
+            self.assert_ok(cnitool("add", f"tenant{n}", pods[-1].path, CNI_PATH=BIN))
+        run("nft", "chain inet patchbay_firewall forward { policy drop; }")
+        _, found = self.doctor()
+        self.assertEqual({one["check"] for one in found}, {"forward policy"}, str(found))
+        self.assertEqual([one["remedy"] for one in found], [f'in {FILE} add the plugin "firewall"'])
+        self.assertIn("'cni0'", found[0]["what"])
+
+    def test_what_opens_a_chain_of_another_stands_behind_its_own_rules(self):
+        run("nft", "add", "table", "inet", "site")
+        run("nft", "add", "chain", "inet", "site", "forward", "{ type filter hook forward priority 0; policy drop; }")
+        run("nft", "add", "rule", "inet", "site", "forward", "iifname", "cni0", "oifname", "cni9", "drop")
+        self.cured(self.assert_finds("error", "forward policy", "'inet site forward'"))
+        rules = run("nft", "list", "chain", "inet", "site", "forward")
+        self.assertLess(rules.index("drop\n\t\tiif"), rules.index("accept"))
 
     def test_firewalld_and_the_backends_of_the_plugin_firewall(self):
         run("nft", "add", "table", "inet", "firewalld")

@@ -46,6 +46,11 @@ std::set<int> own_links(const Node& node, const std::string& network) {
   return out;
 }
 
+// The network's pods, or who uses the node's route, would lose theirs by any command.
+std::string other_subnet(const Subnet& subnet) {
+  return cat("in ", subnet.file, " set another \"subnet\" in \"ipam\"; it applies to new pods");
+}
+
 }  // namespace
 
 Findings check_pools(const Node& node) {
@@ -116,7 +121,7 @@ Findings check_subnets(const Node& node) {
                other.range.subnet.str(), " of network '", other.network, "'"),
            addresses ? "two pods can get the same address"
                      : "the node has two routes to the addresses and uses one",
-           cat("mv ", one.file, " ", one.file, ".off")});
+           other_subnet(one)});
     }
   }
   return out;
@@ -147,7 +152,7 @@ Findings check_routes(const Node& node) {
                          "' overlaps the node's route ", text),
                      wider ? "pods and node cannot reach hosts with these addresses on that route"
                            : "packets to pods are sent on that route",
-                     cat("ip route del ", text)});
+                     other_subnet(subnet)});
     }
   }
   return out;

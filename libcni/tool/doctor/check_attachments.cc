@@ -5,6 +5,7 @@
 #include "libcni/common/hash.h"
 #include "libcni/tool/doctor/checks.h"
 #include "libcni/tool/doctor/facts.h"
+#include "libcni/tool/doctor/unlisted.h"
 
 // Whether those that live have what they need, and who is dead.
 namespace tool::doctor {
@@ -15,8 +16,30 @@ using netlink::Link;
 
 constexpr std::time_t kLongestAdd = 600;  // seconds; no runtime waits longer
 
-std::string name_of(const AttachmentState& one) {
-  return cat(one.key.container_id.substr(0, 12), " (", one.key.ifname, ")");
+std::string name_of(const cni::AttachmentKey& key) {
+  return cat(key.container_id.substr(0, 12), " (", key.ifname, ")");
+}
+
+std::string name_of(const AttachmentState& one) { return name_of(one.key); }
+
+// They are no leftovers, and nothing is to be removed.
+void add_unlisted(const Node& node, Findings& out) {
+  const Unlisted found = unlisted(node);
+  std::map<std::string, std::vector<std::string>> names;
+  for (const auto& key : found.attachments) {
+    names[cat("network '", key.network, "'")].push_back(name_of(key));
+  }
+  for (const SeenLink& link : found.links) {
+    names["the node"].push_back(cat("link '", link.name, "' to '", link.netns, "'"));
+  }
+  for (const auto& [where, all] : names) {
+    out.push_back({Level::kNote,
+                   cat(where, " has ", all.size(),
+                       " attachments without a cache entry, whose pods "
+                       "live: ",
+                       some_of(all)),
+                   "the entries were lost, or another runtime has them in a cache of its own"});
+  }
 }
 
 // The attachments of a network that have an interface on its bridge.
@@ -75,6 +98,7 @@ Findings check_dead(const Node& node) {
   };
   say(dead, "attachments of pods that do not exist");
   say(unfinished, "attachments whose ADD was interrupted");
+  add_unlisted(node, out);
   for (const cni::Cache::Broken& one : node.broken) {
     const std::string file = cat(node.cache_dir, "/results/", one.name);
     out.push_back({Level::kWarning, cat("cache file '", file, "' is broken: ", one.why),

@@ -46,7 +46,8 @@ Findings check_names(const Node& node) {
     out.push_back({Level::kWarning,
                    cat("network '", list.name, "' is in ", it->second, " and again in ", list.file),
                    "it depends on the runtime which of them is used",
-                   cat("mv ", list.file, " ", list.file, ".off")});
+                   cat("diff ", it->second, " ", list.file,
+                       "; then give one of them another \"name\", or remove it")});
   }
   if (files.size() > 1) {
     const auto by_name = std::min_element(files.begin(), files.end());

@@ -26,6 +26,8 @@ bool accepts_some(const ForwardChain& chain) {
                      [](const ForwardRule& rule) { return rule.accepts || !rule.goes_to.empty(); });
 }
 
+// At the end of the chain, where the policy is: what rules before it drop, such as those that
+// isolate networks from each other, stays dropped.
 std::string accept_command(const Node& node, const ForwardChain& chain, const std::string& bridge) {
   if (node.firewall.has_chain("ufw-user-forward")) {
     return cat("ufw route allow in on ", bridge, " && ufw route allow out on ", bridge);
@@ -33,10 +35,10 @@ std::string accept_command(const Node& node, const ForwardChain& chain, const st
   if (chain.of_iptables) {
     const std::string tool =
         cat(chain.v4 ? "iptables" : "ip6tables", chain.legacy ? "-legacy" : "");
-    return cat(tool, " -I FORWARD -i ", bridge, " -j ACCEPT && ", tool, " -I FORWARD -o ", bridge,
+    return cat(tool, " -A FORWARD -i ", bridge, " -j ACCEPT && ", tool, " -A FORWARD -o ", bridge,
                " -j ACCEPT");
   }
-  return cat("nft insert rule ", chain.name, " iifname ", bridge, " accept && nft insert rule ",
+  return cat("nft add rule ", chain.name, " iifname ", bridge, " accept && nft add rule ",
              chain.name, " oifname ", bridge, " accept");
 }
 
@@ -52,10 +54,18 @@ bool is_for(const Node& node, const NatExemption& rule, const std::string& netwo
   });
 }
 
+// A chain of the plugin firewall: it accepts its own pods, and a rule of anybody else there can
+// connect networks that it isolates.
+bool is_of_plugin(const ForwardChain& chain) {
+  return chain.name.find(" patchbay_") != std::string::npos;
+}
+
 // Whether the plugin firewall accepts the network's pods in that chain. Its rules in nftables are
 // in a table of their own, and an accept there ends no more than its own chain.
 bool is_opened_by_plugin(const BridgeNetwork& one, const ForwardChain& chain) {
-  if (!one.firewall || *one.firewall == "nftables") return false;
+  if (!one.firewall) return false;
+  if (is_of_plugin(chain)) return *one.firewall == "nftables" || one.firewall->empty();
+  if (*one.firewall == "nftables") return false;
   const bool of_firewalld = chain.name.find("firewalld") != std::string::npos;
   if (*one.firewall == "firewalld") return of_firewalld;
   return of_firewalld ? one.firewall->empty() : chain.of_iptables;
@@ -64,6 +74,15 @@ bool is_opened_by_plugin(const BridgeNetwork& one, const ForwardChain& chain) {
 std::string backend_remedy(const BridgeNetwork& one, const char* backend) {
   return cat("in ", one.list->file, " set \"backend\": \"", backend,
              "\" in the plugin \"firewall\"");
+}
+
+std::string forward_remedy(const Node& node, const BridgeNetwork& one, const ForwardChain& chain) {
+  if (is_of_plugin(chain)) {
+    return one.firewall ? backend_remedy(one, "nftables")
+                        : cat("in ", one.list->file, " add the plugin \"firewall\"");
+  }
+  return one.firewall && chain.of_iptables ? backend_remedy(one, "iptables")
+                                           : accept_command(node, chain, one.bridge);
 }
 
 }  // namespace
@@ -82,8 +101,7 @@ Findings check_forward_policy(const Node& node) {
                          "traffic from and to '", one.bridge, "'"),
                      cat("packets that pods of network '", one.list->name,
                          "' send to other hosts are dropped, and those to hostPorts"),
-                     one.firewall && chain.of_iptables ? backend_remedy(one, "iptables")
-                                                       : accept_command(node, chain, one.bridge)});
+                     forward_remedy(node, one, chain)});
     }
   }
   return out;

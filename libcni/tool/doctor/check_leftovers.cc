@@ -5,9 +5,10 @@
 #include "libcni/common/hash.h"
 #include "libcni/tool/doctor/checks.h"
 #include "libcni/tool/doctor/facts.h"
+#include "libcni/tool/doctor/unlisted.h"
 
-// What nobody has who is in the cache. Another runtime may keep another cache, so that nothing here
-// is more than a warning.
+// What nobody has who is in the cache, and no pod that lives without it. Another runtime may keep
+// another cache, so that nothing here is more than a warning.
 namespace tool::doctor {
 
 namespace {
@@ -22,7 +23,7 @@ struct Tags {
   std::set<std::string> attachments;
   std::map<std::string, std::string> networks;  // by the hash
 
-  explicit Tags(const Node& node) {
+  explicit Tags(const Node& node) : attachments(unlisted(node).tags()) {
     const auto add = [this](const std::string& network) {
       networks.emplace(cni::OwnerTag(network, "", "").network_hash, network);
     };
@@ -49,7 +50,19 @@ std::set<std::string> ifb_names(const Node& node) {
     const auto& [network, id, ifname] = one.key;
     for (const auto& name : cni::ifb_names(network, id, ifname)) out.insert(name);
   }
+  for (const auto& [network, id, ifname] : unlisted(node).attachments) {
+    for (const auto& name : cni::ifb_names(network, id, ifname)) out.insert(name);
+  }
   return out;
+}
+
+// An ifb without a tag may be that of a pod that nothing else shows: not while a link redirects to
+// it.
+std::string remove_command(const Link& link) {
+  const std::string remove = cat("ip link del ", link.name);
+  if (link.kind != "ifb") return remove;
+  return cat("for i in $(ls /sys/class/net); do tc filter show dev $i parent ffff: 2>/dev/null; ",
+             "done | grep -q 'device ", link.name, "' || ", remove);
 }
 
 }  // namespace
@@ -61,6 +74,9 @@ Findings check_reservations(const Node& node) {
     const auto& [network, id, ifname] = one.key;
     known.insert(cat(network, " ", id, " ", ifname));
     known.insert(cat(network, " ", id, " "));
+  }
+  for (const auto& [network, id, ifname] : unlisted(node).attachments) {
+    known.insert(cat(network, " ", id, " ", ifname));
   }
   std::set<std::string> seen;
   for (const Pool& pool : node.pools) {
@@ -91,7 +107,7 @@ Findings check_links(const Node& node) {
                          !ifbs.contains(link.name);
     if (!tags.is_left(link.alias) && !unnamed) continue;
     const std::string network = unnamed ? "" : tags.network_of(link.alias);
-    const std::string remove = cat("ip link del ", link.name);
+    const std::string remove = remove_command(link);
     out.push_back(
         {Level::kWarning,
          cat("link '", link.name, "' (", link.kind, ") ",
@@ -140,7 +156,7 @@ Findings check_owned(const Node& node) {
 }
 
 Findings check_devices(const Node& node) {
-  std::set<std::string> held;
+  std::set<std::string> held = unlisted(node).tags();
   for (const AttachmentState& one : node.attachments) {
     if (one.liveness != cni::Liveness::kNoNamespace) held.insert(tag_of(one.key));
   }
@@ -162,7 +178,7 @@ Findings check_devices(const Node& node) {
 }
 
 Findings check_states(const Node& node) {
-  std::set<std::string> known;
+  std::set<std::string> known = unlisted(node).tags();
   for (const AttachmentState& one : node.attachments) known.insert(tag_of(one.key));
   Findings out;
   for (const StateFile& one : node.states) {

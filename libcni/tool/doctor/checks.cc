@@ -10,13 +10,17 @@ constexpr Source kCache[] = {Source::kCache};
 constexpr Source kRoutes[] = {Source::kRoutes};
 constexpr Source kLinks[] = {Source::kCache, Source::kRoutes};
 constexpr Source kRules[] = {Source::kCache, Source::kFirewall};
+constexpr Source kDead[] = {Source::kCache, Source::kSightings};
+constexpr Source kLeftLinks[] = {Source::kCache, Source::kRoutes, Source::kSightings};
+constexpr Source kLeftRules[] = {Source::kCache, Source::kFirewall, Source::kSightings};
+constexpr Source kLeftLeases[] = {Source::kPools, Source::kCache, Source::kSightings};
 constexpr Source kFirewall[] = {Source::kFirewall};
 constexpr Source kNat[] = {Source::kNetworks, Source::kPools, Source::kFirewall};
 constexpr Source kServices[] = {Source::kRoutes, Source::kFirewall};
 constexpr Source kPools[] = {Source::kPools};
 constexpr Source kHeld[] = {Source::kPools, Source::kCache};
-constexpr Source kMoved[] = {Source::kDevices, Source::kCache};
-constexpr Source kStates[] = {Source::kStates, Source::kCache};
+constexpr Source kMoved[] = {Source::kDevices, Source::kCache, Source::kSightings};
+constexpr Source kStates[] = {Source::kStates, Source::kCache, Source::kSightings};
 constexpr Source kLeases[] = {Source::kLeases};
 constexpr Source kSubnets[] = {Source::kPools, Source::kRoutes};
 
@@ -30,15 +34,15 @@ constexpr Check kChecks[] = {
      kNetworks},
     {"releases", "the plugins are of one release", check_releases},
     {"status", "STATUS of all plugins succeeds", check_status, kStatus},
-    {"attachments", "every attachment has its pod", check_dead, kCache},
+    {"attachments", "every attachment has its pod", check_dead, kDead},
     {"bridges", "the bridges of the pods are up and have the gateway address", check_bridges,
      kLinks},
     {"bridge ports", "the pods are connected to their bridges", check_ports, kLinks},
     {"rules of pods", "masquerading, hostPorts and firewall of the pods have their rules",
      check_rules, kRules},
-    {"reservations", "every lease has its pod", check_reservations, kHeld},
-    {"links", "every link has its pod", check_links, kLinks},
-    {"rules", "every rule has its pod", check_owned, kRules},
+    {"reservations", "every lease has its pod", check_reservations, kLeftLeases},
+    {"links", "every link has its pod", check_links, kLeftLinks},
+    {"rules", "every rule has its pod", check_owned, kLeftRules},
     {"devices", "every device of the node that was moved into a pod has its pod", check_devices,
      kMoved},
     {"state files", "every state file of sbr, tuning and vrf has its pod", check_states, kStates},

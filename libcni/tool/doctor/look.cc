@@ -248,6 +248,16 @@ const netlink::Link* Node::link(int index) const {
   return it == links.end() ? nullptr : &*it;
 }
 
+void look_at_attachments(Node& node) {
+  // The pods first: what is made meanwhile is in the cache before it is seen.
+  read(node, Source::kSightings, [&] { node.seen = look_at_namespaces(); });
+  read(node, Source::kCache, [&] { look_at_cache(node); });
+  read(node, Source::kPools, [&] { look_at_pools(node); });
+  read(node, Source::kDevices, [&] { look_at_devices(node); });
+  read(node, Source::kStates, [&] { look_at_states(node); });
+  read(node, Source::kLeases, [&] { look_at_leases(node); });
+}
+
 Node look_at_node(const Settings& settings, const cni::Env& env) {
   Node node;
   node.now = std::time(nullptr);
@@ -265,13 +275,9 @@ Node look_at_node(const Settings& settings, const cni::Env& env) {
   } else {
     node.complaints = complaints_of(node.networks, node.programs, options);
   }
-  read(node, Source::kCache, [&] { look_at_cache(node); });
+  look_at_attachments(node);
   read(node, Source::kRoutes, [&] { look_at_routes(node); });
   read(node, Source::kFirewall, [&] { node.firewall = read_firewall(); });
-  read(node, Source::kPools, [&] { look_at_pools(node); });
-  read(node, Source::kDevices, [&] { look_at_devices(node); });
-  read(node, Source::kStates, [&] { look_at_states(node); });
-  read(node, Source::kLeases, [&] { look_at_leases(node); });
   look_at_places(node, settings.conf_dir);
   return node;
 }

@@ -15,6 +15,7 @@
 #include "libcni/tool/doctor/firewall.h"
 #include "libcni/tool/doctor/pool.h"
 #include "libcni/tool/leases.h"
+#include "libcni/tool/sightings.h"
 #include "netlink/route/address.h"
 #include "netlink/route/link.h"
 #include "netlink/route/route.h"
@@ -33,7 +34,8 @@ enum class Source {
   kPools,
   kDevices,
   kStates,
-  kLeases
+  kLeases,
+  kSightings
 };
 
 /// The executable of a plugin in CNI_PATH.
@@ -116,6 +118,7 @@ struct Node {
   std::vector<MovedDevice> devices;
   std::vector<StateFile> states;
   std::vector<DhcpLease> leases;
+  Sightings seen;
   std::vector<FileSystem> file_systems;
   /// A kernel setting; nothing where there is none of that name.
   std::function<std::optional<std::string>(const std::string& key)> sysctl;
