@@ -2,6 +2,7 @@
 """cnitool doctor: a healthy node has no complaint, every planted fault is named with its remedy, and
 the remedy makes the node healthy again. Nothing is changed by looking."""
 
+import base64
 import json
 import os
 import re
@@ -548,6 +549,33 @@ class Addresses(DoctorTest):
         run("ip", "route", "add", "10.1.0.0/16", "dev", "up0")
         self.assert_finds("warning", "routes", "10.1.0.0/16 dev up0")
         run("ip", "route", "del", "10.1.0.0/16", "dev", "up0")
+        self.assert_healthy()
+
+
+    def test_pods_that_containerd_attached_to_its_loopback_network(self):
+        """Each has an entry of the network cni-loopback, as the Go library writes it."""
+        for pod in self.pods:
+            pod.run("ip", "link", "set", "lo", "up")
+            network = {"cniVersion": "0.3.1", "name": "cni-loopback", "plugins": [{"type": "loopback"}]}
+            ips = [{"version": family, "interface": 0, "address": address}
+                   for family, address in (("4", "127.0.0.1/8"), ("6", "::1/128"))]
+            doc = {"kind": "cniCacheV1", "containerId": container_of(pod.path), "ifName": "lo",
+                   "networkName": "cni-loopback", "netns": pod.path,
+                   "config": base64.b64encode(json.dumps(network).encode()).decode(),
+                   "cniArgs": [["IgnoreUnknown", "1"]],
+                   "result": {"cniVersion": "0.3.1", "dns": {}, "ips": ips, "interfaces": [
+                       {"name": "lo", "mac": "00:00:00:00:00:00", "sandbox": pod.path}]}}
+            write(cache_file("cni-loopback", container_of(pod.path), "lo"), json.dumps(doc), 0o600)
+        self.assert_healthy()
+        self.assertEqual(cnitool("list", "cni-loopback").stdout.count("127.0.0.1/8"), 2)
+
+    def test_link_local_addresses_of_two_pods(self):
+        for pod in self.pods:
+            file = cache_file("net", container_of(pod.path))
+            with open(file, encoding="utf-8") as real:
+                doc = json.load(real)
+            doc["result"]["ips"] += [{"address": "169.254.1.1/32"}, {"address": "fe80::1/64"}]
+            write(file, json.dumps(doc), 0o600)
         self.assert_healthy()
 
 

@@ -34,6 +34,9 @@ bool gives(const Pool& pool, const Ip& ip) {
                      [&](const auto& set) { return set.find(ip) != nullptr; });
 }
 
+// Of the pod alone, which every pod may have: containerd attaches each one to "cni-loopback".
+bool is_everybodys(const Ip& ip) { return ip.is_loopback() || ip.is_link_local(); }
+
 // The links that the network itself routes its subnet through.
 std::set<int> own_links(const Node& node, const std::string& network) {
   std::set<int> out;
@@ -80,6 +83,7 @@ Findings check_held(const Node& node) {
     if (!one.is_alive()) continue;
     for (const cni::Address& address : one.result.ips) {
       const Ip& ip = address.cidr.ip;
+      if (is_everybodys(ip)) continue;
       const auto [it, is_new] = holders.emplace(ip, &one);
       if (is_new) continue;
       out.push_back({Level::kError,
