@@ -199,7 +199,8 @@ void Walk::check_name(const Key& of, const json::const_iterator& member, const j
   }
   if (!of.open) {
     std::string meant = nearest(name, names);
-    out_.push_back({place, "unknown key", meant.empty() ? place_of(root_, name) : meant});
+    if (meant.empty() && !of.flags) meant = place_of(root_, name);  // capabilities have any name
+    out_.push_back({place, "unknown key", meant == name ? "" : meant});
   } else if (of.flags && !member->is_null()) {
     check({.type = Type::kBool}, *member, place);
   }

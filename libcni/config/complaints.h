@@ -20,8 +20,9 @@ struct Complaint {
 };
 
 /// Everything that a table has against a config, where the parser stops at the first error. Keys
-/// match as in Reader. A key that is not listed is an error, though a plugin ignores it: it is
-/// probably misspelt. What keys require of each other is checked by the parser alone.
+/// match as in Reader. A key that is not listed is complained of, though a plugin ignores it: one
+/// that resembles a listed key, which is the suggestion, is probably misspelt. What keys require of
+/// each other is checked by the parser alone.
 std::vector<Complaint> complaints(const Key& object, const nlohmann::json& config);
 std::vector<Complaint> complaints(const Manual& manual, const nlohmann::json& config);
 

@@ -201,7 +201,7 @@ void check_addresses(const PluginText& plugin, Diagnostics& diagnostics) {
   }
   for (const Hop& hop : addressing.hops) {
     const auto holds = [&hop](const Subnet& one) { return one.cidr.contains(hop.gateway); };
-    if (promised || hop.gateway.is_link_local() ||
+    if (promised || hop.gateway.is_link_local() || hop.gateway.is_unspecified() ||
         std::any_of(addressing.subnets.begin(), addressing.subnets.end(), holds)) {
       continue;
     }

@@ -62,17 +62,46 @@ bool is_usable(const Checked& in, const std::string& type, const std::string& ke
   return true;
 }
 
+// Keys of published configs that plugins had long ago, or never: no slip of the pen, whatever they
+// resemble.
+constexpr std::string_view kUnread[] = {"addIf", "Documentation", "mode", "noSnat"};
+
+std::string suggestion_of(const cni::Complaint& complaint) {
+  const auto known = std::find(std::begin(kUnread), std::end(kUnread), complaint.path);
+  return known == std::end(kUnread) ? complaint.suggestion : "";
+}
+
+bool is_capability(const cni::Complaint& complaint) {
+  return complaint.path.starts_with("capabilities.");
+}
+
+bool gets_ips(const Checked& in) {
+  const json* const declared = member(in.plugin().conf(), "capabilities");
+  const json* const ips = declared == nullptr ? nullptr : member(*declared, "ips");
+  return ips != nullptr && *ips == true;
+}
+
+// A plugin passes over a key that it does not know: a warning, unless it resembles one that it
+// knows. What the runtime replaces is not read either.
+Severity severity_of(const Checked& in, const cni::Complaint& complaint) {
+  const std::string& path = complaint.path;
+  const bool replaced = path.starts_with("ipam.addresses[") && path.ends_with("].address") &&
+                        complaint.what.ends_with("the key is missing") && gets_ips(in);
+  const bool unread = complaint.what == "unknown key" && suggestion_of(complaint).empty();
+  return replaced || unread ? Severity::kWarning : Severity::kError;
+}
+
 void add(const Checked& in, const cni::Complaint& complaint) {
   const bool of_key =
       complaint.what == "unknown key" || complaint.what.starts_with("duplicate key");
   in.diagnostics.add(in.document(), in.at(complaint.path),
-                     {.what = complaint.what, .suggestion = complaint.suggestion},
+                     {severity_of(in, complaint), complaint.what, suggestion_of(complaint)},
                      of_key ? At::kKey : At::kValue);
 }
 
 // A key that is meant by an unknown one beside it: with its name the rest is seen.
 bool respell(const Checked& in, const cni::Complaint& complaint) {
-  if (complaint.what != "unknown key" || complaint.suggestion.empty()) return false;
+  if (complaint.what != "unknown key" || suggestion_of(complaint).empty()) return false;
   if (complaint.suggestion.find_first_of(".[") != std::string::npos) return false;
   return in.document().json.respell(in.at(complaint.path), complaint.suggestion);
 }
@@ -81,7 +110,7 @@ bool respell(const Checked& in, const cni::Complaint& complaint) {
 bool respell_all(const Checked& in, const std::vector<cni::Complaint>& complaints) {
   bool respelled = false;
   for (const cni::Complaint& one : complaints) {
-    if (one.what != "unknown key") continue;
+    if (one.what != "unknown key" || is_capability(one)) continue;  // see check_capabilities()
     add(in, one);
     respelled = respell(in, one) || respelled;
   }
@@ -107,17 +136,19 @@ std::vector<std::string> capabilities_of(const json& schema) {
   return out;
 }
 
-// One that neither the plugin nor its IPAM plugin takes. Their schemas alone cannot tell: each
-// leaves room for what is the other's.
+// One that neither the plugin nor its IPAM plugin takes: a warning, because runtimes may have more
+// of them than a plugin knows. Their schemas alone cannot tell: each leaves room for what is the
+// other's.
 void check_capabilities(const Checked& in, const std::vector<std::string>& known) {
   const json* const declared = member(in.plugin().conf(), "capabilities");
   if (declared == nullptr || !declared->is_object()) return;
   for (const auto& [name, ignored] : declared->items()) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     in.diagnostics.add(in.document(), in.at(cat("capabilities.", name)),
-                       {.what = cat("no capability of ", in.plugin().type,
-                                    known.empty() ? "" : cat(", which has ", listed(known))),
-                        .suggestion = cni::nearest(name, known)},
+                       {Severity::kWarning,
+                        cat("no capability of ", in.plugin().type,
+                            known.empty() ? "" : cat(", which has ", listed(known))),
+                        cni::nearest(name, known)},
                        At::kKey);
   }
 }
