@@ -268,7 +268,7 @@ bool Dir::make_link(const std::string& name, const std::string& target) const {
 }
 
 std::optional<std::string> Dir::read_link(const std::string& name) const {
-  char buffer[128];  // an address takes 46; a longer target is not ours
+  char buffer[4096];  // PATH_MAX; a claim takes some 50
   const ssize_t n = ::readlinkat(fd_.get(), name.c_str(), buffer, sizeof buffer);
   if (n >= 0) return std::string(buffer, static_cast<std::size_t>(n));
   if (errno == ENOENT || errno == EINVAL) return std::nullopt;

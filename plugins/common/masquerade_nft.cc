@@ -52,7 +52,8 @@ ChainId chain(std::string name) { return {TableFamily::kInet, kTable, std::move(
 
 const PodSets& maps() {
   static const PodSets sets{{TableFamily::kInet, kTable, "pods4"},
-                            {TableFamily::kInet, kTable, "pods6"}};
+                            {TableFamily::kInet, kTable, "pods6"},
+                            KeyType{Type::kVerdict}};
   return sets;
 }
 const SetId& pods(Family family) { return maps().of(family); }
@@ -151,7 +152,7 @@ std::optional<std::string> missing_here(NfSocket& socket, const Masquerade& m) {
     if (netlink::nf::shows_chain(rules, wanted.first, wanted.second)) continue;
     return cat("chain '", chain(wanted.first).str(), "' is not as it should be");
   }
-  const auto seen = find_elements(socket, maps(), addresses_of(m));
+  const auto seen = find_elements(socket, maps(), tag_of(m).prefix(), addresses_of(m));
   for (std::size_t i = 0; i < seen.size(); ++i) {
     const Cidr& address = m.addresses[i];
     if (seen[i] == element_of(m, address)) continue;

@@ -15,9 +15,9 @@ constexpr const char* kPath = "/run/cni/firewall";
 constexpr const char* kAside = ".new";
 constexpr const char* kListAside = ".list";
 
-// Takes what is in front of the next space.
-std::string take_word(std::string_view& text) {
-  const std::size_t end = std::min(text.find(' '), text.size());
+// Takes what is in front of the next separator.
+std::string take_word(std::string_view& text, char separator = ' ') {
+  const std::size_t end = std::min(text.find(separator), text.size());
   std::string word(text.substr(0, end));
   text.remove_prefix(std::min(end + 1, text.size()));
   return word;
@@ -53,17 +53,22 @@ Claims Claims::create() { return Claims(cni::Dir::create(kPath)); }
 
 netlink::Fd Claims::lock() const { return cni::take_lock(dir_); }
 
-std::optional<Claim> Claims::find(const Ip& ip) const {
+std::vector<Claim> Claims::find(const Ip& ip) const {
+  std::vector<Claim> out;
   const auto target = dir_.read_link(ip.str());
-  return target ? Claim::from(*target) : std::nullopt;
+  if (!target) return out;
+  for (std::string_view rest = *target; !rest.empty();) {
+    if (auto claim = Claim::from(take_word(rest, '\n'))) out.push_back(*std::move(claim));
+  }
+  return out;
 }
 
 std::vector<ClaimedAddress> Claims::all() const {
   std::vector<ClaimedAddress> out;
   for (const std::string& name : dir_.names()) {
     const auto ip = Ip::parse(name);
-    const auto claim = ip ? find(*ip) : std::nullopt;
-    if (claim) out.push_back({*ip, *claim});
+    if (!ip) continue;
+    for (Claim& claim : find(*ip)) out.push_back({*ip, std::move(claim)});
   }
   return out;
 }
@@ -71,8 +76,9 @@ std::vector<ClaimedAddress> Claims::all() const {
 std::vector<ClaimedAddress> Claims::of(const std::string& owner) const {
   std::vector<ClaimedAddress> out;
   for (const Ip& ip : listed(owner)) {
-    auto claim = find(ip);
-    if (claim && claim->owner == owner) out.push_back({ip, *std::move(claim)});
+    for (Claim& claim : find(ip)) {
+      if (claim.owner == owner) out.push_back({ip, std::move(claim)});
+    }
   }
   return out;
 }
@@ -83,16 +89,22 @@ void Claims::put(const Ip& ip, const Claim& claim) const {
     addresses.push_back(ip);
     write_list(claim.owner, addresses);
   }
-  const auto before = find(ip);
-  if (before == claim) return;
-  dir_.replace_link(ip.str(), claim.text(), kAside);
-  if (before && before->owner != claim.owner) strike(before->owner, ip);
+  auto claims = find(ip);
+  if (std::find(claims.begin(), claims.end(), claim) != claims.end()) return;
+  std::erase_if(claims, [&](const Claim& one) { return one.owner == claim.owner; });
+  claims.push_back(claim);
+  write_claims(ip, claims);
 }
 
-void Claims::remove(const Ip& ip) const {
-  const auto before = find(ip);
-  dir_.remove(ip.str());
-  if (before) strike(before->owner, ip);
+void Claims::remove(const Ip& ip, const std::string& owner) const {
+  auto claims = find(ip);
+  std::erase_if(claims, [&](const Claim& one) { return one.owner == owner; });
+  if (claims.empty()) {
+    dir_.remove(ip.str());
+  } else {
+    write_claims(ip, claims);
+  }
+  strike(owner, ip);
 }
 
 bool Claims::may_have(const std::string& owner) const {
@@ -125,6 +137,12 @@ void Claims::write_list(const std::string& owner, const std::vector<Ip>& address
   std::string text;
   for (const Ip& ip : addresses) text += cat(text.empty() ? "" : " ", ip.str());
   dir_.replace(owner, text, kListAside);
+}
+
+void Claims::write_claims(const Ip& ip, const std::vector<Claim>& claims) const {
+  std::string text;
+  for (const Claim& claim : claims) text += cat(text.empty() ? "" : "\n", claim.text());
+  dir_.replace_link(ip.str(), text, kAside);
 }
 
 void Claims::strike(const std::string& owner, const Ip& ip) const {

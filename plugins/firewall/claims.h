@@ -9,7 +9,8 @@
 
 /// Who has which address in the backends `iptables` and `firewalld`, whose rules name no owner: a
 /// symbolic link per address in /run/cni/firewall, which is called as the address and leads to
-/// "OWNER iptables" or "OWNER firewalld ZONE". It is made before the rules and removed after them.
+/// "OWNER iptables" or "OWNER firewalld ZONE", a line per owner: pods of several networks may have
+/// the same address. It is made before the rules and removed after them.
 /// A file that is called as the owner lists its addresses, "ADDRESS ADDRESS ...", so that one
 /// owner's are found without reading those of all pods. It is made before the links and removed
 /// after them: it may list an address too much, of a call that was killed, and never one too few.
@@ -41,13 +42,14 @@ class Claims {
   /// Calls that change claims or rules take turns. \throws as cni::take_lock().
   netlink::Fd lock() const;
 
-  std::optional<Claim> find(const Ip& ip) const;
+  /// The claims of an address, that of the last ADD at the end.
+  std::vector<Claim> find(const Ip& ip) const;
   /// What an owner has.
   std::vector<ClaimedAddress> of(const std::string& owner) const;
   std::vector<ClaimedAddress> all() const;
-  /// The last ADD owns an address: another owner has it no more.
+  /// Instead of an earlier claim of its owner.
   void put(const Ip& ip, const Claim& claim) const;
-  void remove(const Ip& ip) const;
+  void remove(const Ip& ip, const std::string& owner) const;
   /// Whether there may be something of the owner, be it of a call that was killed.
   bool may_have(const std::string& owner) const;
   /// Removes what a killed call left of an owner whose claims are removed.
@@ -60,6 +62,7 @@ class Claims {
   std::vector<Ip> listed(const std::string& owner) const;
   void write_list(const std::string& owner, const std::vector<Ip>& addresses) const;
   void strike(const std::string& owner, const Ip& ip) const;
+  void write_claims(const Ip& ip, const std::vector<Claim>& claims) const;
   cni::Dir dir_;
 };
 

@@ -72,7 +72,8 @@ void remove_stale(NfSocket& socket, const std::string& network,
 std::optional<std::string> missing(NfSocket& socket, const Attachment& attachment,
                                    const std::string& admin_chain) {
   if (auto flaw = table_flaw(seen_table(socket), admin_chain)) return flaw;
-  const auto seen = plugins::find_elements(socket, pods(), attachment.addresses);
+  const auto seen =
+      plugins::find_elements(socket, pods(), attachment.prefix(), attachment.addresses);
   for (std::size_t i = 0; i < seen.size(); ++i) {
     const Ip& ip = attachment.addresses[i];
     if (seen[i] == element_of(attachment, ip)) continue;
@@ -93,10 +94,9 @@ std::optional<std::string> missing_policies(NfSocket& socket, const std::string&
 }
 
 bool has(NfSocket& socket, const Attachment& attachment) {
-  const auto seen = plugins::find_elements(socket, pods(), attachment.addresses);
-  return std::any_of(seen.begin(), seen.end(), [&](const auto& element) {
-    return element && element->comment.starts_with(attachment.prefix());
-  });
+  const auto seen =
+      plugins::find_elements(socket, pods(), attachment.prefix(), attachment.addresses);
+  return std::any_of(seen.begin(), seen.end(), [](const auto& one) { return one.has_value(); });
 }
 
 }  // namespace firewall::nft

@@ -88,6 +88,53 @@ void plan_link(const Seen& seen, const LinkPolicy& target, Batch& batch) {
   plan_element(same_bridge(), seen.pair, pair, target.policy == Policy::kSameBridge, batch);
 }
 
+/// What a network wants of a link.
+struct Wish {
+  Policy policy = Policy::kOpen;
+  std::string owner;
+};
+
+Element element_of(const std::string& link, const Wish& wish) {
+  constexpr std::size_t kLength = 15;  // of a name of a link, which nft prints as text
+  const auto policy = netlink::nf::value_of_ifname(name_of(wish.policy));
+  const auto network = netlink::nf::value_of_ifname(wish.owner.substr(0, kLength));
+  return {.key = netlink::nf::concatenate({key_of(link), policy, network}), .comment = wish.owner};
+}
+
+Wish wish_of(const std::string& link, const Element& one) {
+  const Wish strict{Policy::kIsolated, one.comment};
+  return one == element_of(link, strict) ? strict : Wish{Policy::kSameBridge, one.comment};
+}
+
+// The strictest of the networks that share a link decides; the others are kept for when its network
+// loosens it. Changes wanted to the one that decides.
+void plan_shared(NfSocket& socket, const Seen& seen, LinkPolicy& wanted, Batch& batch) {
+  std::vector<Wish> wishes;
+  if (seen.link) wishes.push_back({seen.policy(), seen.link->comment});
+  auto before = socket.all_elements(other_policies());
+  std::erase_if(before, [&](const Element& one) { return link_in(one.key) != wanted.link; });
+  for (const Element& one : before) wishes.push_back(wish_of(wanted.link, one));
+  std::erase_if(wishes,
+                [&](const Wish& one) { return are_of_one_network(one.owner, wanted.owner); });
+  wishes.push_back({wanted.policy, wanted.owner});
+  const auto first =
+      std::max_element(wishes.begin(), wishes.end(),
+                       [](const Wish& a, const Wish& b) { return a.policy < b.policy; });
+  wanted.policy = first->policy;
+  wanted.owner = first->owner;
+  wishes.erase(first);
+  for (const Wish& wish : wishes) {
+    if (wish.policy == Policy::kOpen) continue;
+    const Element element = element_of(wanted.link, wish);
+    if (std::erase(before, element) != 0) continue;
+    batch.add(netlink::nf::Set{
+        other_policies(),
+        {netlink::nf::Type::kIfname, netlink::nf::Type::kIfname, netlink::nf::Type::kIfname}});
+    batch.add(other_policies(), {element});
+  }
+  for (Element& gone : before) batch.remove(other_policies(), {std::move(gone.key)});
+}
+
 void plan_ports(NfSocket& socket, const LinkPolicy& wanted, Batch& batch) {
   const bool isolates = wanted.policy == Policy::kIsolated;
   if (isolates) plan_bridge_table(seen_bridge_table(socket), batch);
@@ -159,10 +206,7 @@ void plan_policy(NfSocket& socket, const LinkPolicy& wanted, Batch& batch) {
   const Seen seen = seen_of(socket, wanted.link);
   const bool of_another = seen.link && !are_of_one_network(seen.link->comment, wanted.owner);
   LinkPolicy target = wanted;
-  if (of_another && seen.policy() >= wanted.policy) {
-    target.policy = seen.policy();
-    target.owner = seen.link->comment;
-  }
+  if (of_another || wanted.policy < seen.policy()) plan_shared(socket, seen, target, batch);
   plan_link(seen, target, batch);
   plan_ports(socket, wanted, batch);
 }
@@ -193,6 +237,11 @@ void plan_gc_policies(NfSocket& socket, const std::string& network,
     const std::string link = link_in(one.key);
     const bool is_of_gone_link = one.comment.starts_with(start) && !exists(link);
     if (is_of_gone_link || is_stale(one.comment)) plan_clear(socket, link, batch);
+  }
+  for (const Element& one : socket.all_elements(other_policies())) {
+    if (one.comment.starts_with(start) && !exists(link_in(one.key))) {
+      batch.remove(other_policies(), {one.key});
+    }
   }
   for (const Element& one : socket.all_elements(isolated())) {
     if (is_stale(one.comment)) batch.remove(isolated(), {one.key});

@@ -27,7 +27,7 @@ struct LinkPolicy {
 std::vector<LinkPolicy> policies_of(const Conf& conf, const Attachment& attachment);
 
 /// Adds to batch what changes the policy of a link to the wanted one. The policy of the same
-/// network is replaced; of another network's the stricter one stays.
+/// network is replaced; of several networks' the strictest is in force.
 void plan_policy(netlink::nf::NfSocket& socket, const LinkPolicy& wanted,
                  netlink::nf::Batch& batch);
 

@@ -50,23 +50,45 @@ void set_up_policies(Node& node, const Conf& conf, const Attachment& attachment)
   nft::set_policies(*node.nf(), conf.admin_chain, nft::policies_of(conf, attachment));
 }
 
-std::vector<Ip> addresses_in(const std::vector<ClaimedAddress>& all, Backend backend) {
-  std::vector<Ip> out;
-  for (const ClaimedAddress& one : all) {
-    if (one.claim.backend == backend) out.push_back(one.ip);
-  }
+// What the address has besides: of pods in other networks.
+std::vector<Claim> other_claims(const Claims& claims, const ClaimedAddress& own,
+                                const std::vector<ClaimedAddress>& gone) {
+  auto out = claims.find(own.ip);
+  std::erase_if(out, [&](const Claim& one) {
+    return std::any_of(gone.begin(), gone.end(), [&](const ClaimedAddress& each) {
+      return each.ip == own.ip && each.claim == one;
+    });
+  });
   return out;
+}
+
+// An address is a source of one zone alone: that of the pod that remains.
+void remove_source(netlink::dbus::SystemBus& bus, const ClaimedAddress& own,
+                   const std::vector<Claim>& others) {
+  const auto heir = std::find_if(others.rbegin(), others.rend(), [](const Claim& one) {
+    return one.backend == Backend::kFirewalld;
+  });
+  if (heir == others.rend()) {
+    firewalld::remove(bus, own.claim.zone, own.ip);
+  } else if (heir->zone != own.claim.zone) {
+    firewalld::add(bus, heir->zone, own.ip, true);
+  }
 }
 
 // Rules first: while there are some, the claims say whose they are.
 void remove_claimed(Node& node, const Claims& claims, const std::vector<ClaimedAddress>& all) {
-  const auto of_iptables = addresses_in(all, Backend::kIptables);
-  if (!of_iptables.empty()) iptables::remove(node.nf(), of_iptables);
+  std::vector<Ip> of_iptables;
   for (const ClaimedAddress& one : all) {
+    const auto others = other_claims(claims, one, all);
+    const bool is_shared = std::any_of(others.begin(), others.end(), [&](const Claim& other) {
+      return other.backend == Backend::kIptables;
+    });
+    if (one.claim.backend == Backend::kIptables && !is_shared) of_iptables.push_back(one.ip);
     if (one.claim.backend != Backend::kFirewalld || node.firewalld() == nullptr) continue;
-    firewalld::remove(*node.firewalld(), one.claim.zone, one.ip);
+    remove_source(*node.firewalld(), one, others);
   }
-  for (const ClaimedAddress& one : all) claims.remove(one.ip);
+  if (!of_iptables.empty()) iptables::remove(node.nf(), of_iptables);
+  for (const ClaimedAddress& one : all) claims.remove(one.ip, one.claim.owner);
 }
 
 // Of earlier ADDs of the attachment, in another backend or with other addresses.
@@ -88,14 +110,10 @@ void set_up_claimed(Node& node, const Conf& conf, const Attachment& attachment, 
   auto rules = iptables_rules(conf, attachment, backend);
   rules.compare = false;
   for (const Ip& ip : attachment.addresses) {
-    const auto before = claims.find(ip);
-    // Of a pod that has the address no more, and another place for its rules.
-    if (before && (before->backend != backend || before->zone != claim.zone)) {
-      remove_claimed(node, claims, {{ip, *before}});
-    }
-    rules.compare = rules.compare || before.has_value();
+    const bool is_shared = !claims.find(ip).empty();
+    rules.compare = rules.compare || is_shared;
     claims.put(ip, claim);
-    if (is_firewalld) firewalld::add(*node.firewalld(), conf.zone, ip, before.has_value());
+    if (is_firewalld) firewalld::add(*node.firewalld(), conf.zone, ip, is_shared);
   }
   const bool has_policy = conf.policy != Policy::kOpen && !iptables::unusable();
   if (!is_firewalld || has_policy) iptables::add(node.nf(), rules);
@@ -113,7 +131,7 @@ void set_up_nftables(Node& node, const Conf& conf, const Attachment& attachment)
 std::vector<Ip> unclaimed(const std::optional<Claims>& claims, const Attachment& attachment) {
   std::vector<Ip> out;
   for (const Ip& ip : attachment.addresses) {
-    if (!claims || !claims->find(ip)) out.push_back(ip);
+    if (!claims || claims->find(ip).empty()) out.push_back(ip);
   }
   return out;
 }

@@ -168,6 +168,11 @@ const SetId& same_bridge() {
   return set;
 }
 
+const SetId& other_policies() {
+  static const SetId set{TableFamily::kInet, kTable, "other_policies"};
+  return set;
+}
+
 const SetId& isolated() {
   static const SetId set{TableFamily::kBridge, kTable, "isolated"};
   return set;

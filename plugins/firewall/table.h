@@ -13,6 +13,9 @@
 ///     set pods4, pods6       addresses of pods; the comment is cni::OwnerTag
 ///     set policy_links       bridges with a policy (of ptp: host veths)
 ///     set same_bridge        bridge . bridge, where pods of a bridge reach each other
+///     set pods4_more, ...    of several attachments with one address those that came before
+///     set other_policies     bridge . policy . network: policies of networks that share the bridge
+///                            with a stricter one, in force when that is loosened
 ///     chain CNI-ADMIN        of the operator
 ///     chain admin            jumps to it
 ///     chain isolation        what comes from a bridge with a policy
@@ -27,6 +30,7 @@ namespace firewall::nft {
 const plugins::PodSets& pods();
 const netlink::nf::SetId& policy_links();
 const netlink::nf::SetId& same_bridge();
+const netlink::nf::SetId& other_policies();
 const netlink::nf::SetId& isolated();
 
 /// The rules of a table as they are (NfSocket::raw_table_rules()).

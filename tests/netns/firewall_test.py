@@ -167,6 +167,39 @@ class Traffic(FirewallTest):
             self.assertEqual(elements("same_bridge"), {})
 
     @suite.cases(BACKENDS)
+    def a_network_that_loosens_its_policy_leaves_that_of_another_on_the_bridge(self, backend):
+        self.use(backend)
+        near, far = self.attach(1, "isolated"), self.attach(2, "same-bridge")
+        other = self.conf(near.result, name="other", ingressPolicy="same-bridge")
+        last = self.conf(near.result, name="last", ingressPolicy="same-bridge")
+        options = near.options | {"container": "other"}
+        for conf in (other, last):
+            self.assert_ok(cni("firewall", "ADD", conf, **options))
+            self.assert_ok(cni("firewall", "CHECK", conf, **options))
+        self.serve(near, "near")
+        self.assert_ok(cni("firewall", "ADD", self.conf(near.result), **near.options))  # open
+        for conf in (other, last):
+            self.assertEqual(list(elements("same_bridge")), [("br1", "br1"), ("br2", "br2")])
+            self.assert_ok(cni("firewall", "CHECK", conf, **options))
+            if self.backend == "nftables":
+                self.assert_not_reached(far.pod, near.address)
+            self.assert_ok(cni("firewall", "ADD", conf | {"ingressPolicy": "open"}, **options))
+        if self.backend == "nftables":
+            self.assert_reached(far.pod, "near", near.address)
+        self.assertEqual((list(elements("policy_links")), elements("other_policies")), (["br2"], {}))
+
+    def test_the_strictest_policy_of_the_networks_on_a_bridge_is_in_force(self):
+        one = self.attach(1, "same-bridge")
+        strict = self.conf(one.result, name="other", ingressPolicy="isolated")
+        options = one.options | {"container": "other"}
+        self.assert_ok(cni("firewall", "ADD", strict, **options))
+        self.assertEqual(elements("same_bridge"), {})
+        self.assertEqual([key[:2] for key in elements("other_policies")], [("br1", "same-bridge")])
+        self.assert_ok(cni("firewall", "ADD", strict | {"ingressPolicy": "open"}, **options))
+        self.assertEqual(list(elements("same_bridge")), [("br1", "br1")])
+        self.assertEqual(elements("other_policies"), {})
+
+    @suite.cases(BACKENDS)
     def pods_of_ptp_are_kept_apart_and_leave_nothing(self, backend):
         self.use(backend)
         ptp = {"type": "ptp", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.5.0/24"}]],
@@ -231,6 +264,43 @@ class Rules(FirewallTest):
         self.assert_ok(self.call("DEL", "next", result_of(2)))
         self.assertEqual(addresses(), [])
 
+    @suite.cases([(f"{backend}, {how}", (row, how)) for backend, row in BACKENDS
+                  for how in ("by DEL", "by DEL without prevResult", "by GC")])
+    def who_shares_an_address_keeps_it_when_another_is_removed(self, case):
+        backend, how = case
+        self.use(backend)
+        version = {"cniVersion": "1.1.0"}
+        for name in ("one", "two", "three"):  # of three networks
+            self.add(2, name, name=name, **version)
+        rest = ["one", "two", "three"]
+        for gone in ("two", "three", "one"):  # in between, the last ADD, the last one left
+            for name in rest:
+                self.assert_ok(self.call("CHECK", name, result_of(2), name=name, **version))
+            self.assertEqual(addresses(), ["10.1.2.2", "fd00:1:2::2"])
+            rest.remove(gone)
+            for _ in range(2 if how == "by DEL" else 1):
+                if how == "by GC":
+                    valid = {"cni.dev/valid-attachments": [{"containerID": name, "ifname": "eth0"} for name in rest]}
+                    self.assert_ok(self.call("GC", gone, name=gone, **version, **valid))
+                else:
+                    result = None if how == "by DEL without prevResult" else result_of(2)
+                    self.assert_ok(self.call("DEL", gone, result, name=gone, **version))
+        self.assertEqual(addresses(), [])
+        self.assertEqual((elements("pods4_more"), elements("pods6_more")), ({}, {}))
+
+    @suite.cases(BACKENDS)
+    def the_rules_with_a_shared_address_are_what_nft_takes_back(self, backend):
+        self.use(backend)
+        run("ip", "link", "add", "port0", "master", "cni0", "type", "veth", "peer", "name", "port1")
+        for name, policy in (("one", "same-bridge"), ("two", "isolated")):
+            result = result_of(2)
+            result["interfaces"].append({"name": "port0"})
+            self.assert_ok(self.call("ADD", name, result, name=name, ingressPolicy=policy))
+        before = run("nft", "list", "table", "inet", TABLE)
+        run("nft", "delete", "table", "inet", TABLE)
+        run("nft", "-f", "-", stdin=before)
+        self.assertEqual(run("nft", "list", "table", "inet", TABLE), before)
+
     @suite.cases(BACKENDS)
     def an_attachment_can_change_its_backend(self, backend):
         for other in BACKENDS:
@@ -292,6 +362,15 @@ class Rules(FirewallTest):
         run("ip", "link", "del", "cni0")
         self.assert_ok(cni("firewall", "GC", conf))
         self.assertEqual((elements("policy_links"), elements("same_bridge")), ({}, {}))
+
+    def test_gc_removes_the_policies_of_each_network_on_a_bridge_that_does_not_exist(self):
+        for name in ("one", "two"):
+            self.add(2, name=name, ingressPolicy="same-bridge")
+        run("ip", "link", "del", "cni0")
+        for name in ("one", "two"):
+            self.assert_ok(cni("firewall", "GC", self.conf(
+                cniVersion="1.1.0", name=name, **{"cni.dev/valid-attachments": []})))
+        self.assertEqual((elements("policy_links"), elements("other_policies")), ({}, {}))
 
     @suite.cases([("an unknown policy", ({"ingressPolicy": "x"}, 'unknown ingress policy: "x"')),
                   ("an unknown backend", ({"backend": "ufw"}, 'unknown firewall backend: "ufw"')),

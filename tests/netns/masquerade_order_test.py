@@ -48,11 +48,12 @@ def chains():
             if "hook" in one.get("chain", {})}
 
 
-def elements():
+def elements(*names):
     """address: owner, of the pods in our maps."""
     listed = json.loads(run("nft", "-j", "list", "maps"))["nftables"]
     return {key["elem"]["val"]: key["elem"]["comment"].split("id: ")[1]
             for one in listed if one.get("map", {}).get("table") == OURS
+            and one["map"]["name"] in (names or ("pods4", "pods6"))
             for key, _ in one["map"].get("elem", ())}
 
 
@@ -172,6 +173,24 @@ class Order(suite.NodeTest):
         late = config(**static) | {"prevResult": result}
         self.assert_ok(cni("bridge", "DEL", late, container=first.name))
         self.assertEqual(elements(), {"10.1.0.9": second.name})
+        self.assertEqual(elements("pods4_more"), {})
+
+    def test_who_shares_an_address_keeps_its_masquerading_when_another_is_removed(self):
+        static = {"ipam": {"type": "static", "addresses": [{"address": "10.1.0.9/24", "gateway": "10.1.0.1"}]}}
+        calls = {}
+        for name in ("net1", "net2", "net3"):
+            pod = self.pod()
+            conf = config(name=name, bridge=f"br-{name}", forceAddress=False, **static)
+            options = {"netns": pod.path, "container": pod.name}
+            calls[name] = conf | {"prevResult": self.assert_ok(cni("bridge", "ADD", conf, **options))}, options
+        for gone in ("net2", "net3", "net1"):
+            self.assertEqual(list(elements()), ["10.1.0.9"])
+            for conf, options in calls.values():
+                self.assert_ok(cni("bridge", "CHECK", conf, **options))
+            conf, options = calls.pop(gone)
+            for _ in range(2):
+                self.assert_ok(cni("bridge", "DEL", conf, **options))
+        self.assertEqual((elements(), elements("pods4_more")), ({}, {}))
 
 
 if __name__ == "__main__":
