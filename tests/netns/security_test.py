@@ -5,12 +5,14 @@ firewall reloads. docs/security.md says what each of these was, and where."""
 
 import base64
 import ctypes
+import errno
 import json
 import os
 import random
 import socket
 import stat
 import struct
+import subprocess
 import sys
 import time
 
@@ -649,6 +651,66 @@ def attack_by(pod, gateway):
     """Makes a host or pod send what is for 127.0.0.1 to the gateway: whoever is root there can."""
     pod.run("sh", "-ec", f"ip addr flush dev lo; ip route add 127.0.0.1/32 via {gateway}; "
             "sysctl -qw net.ipv4.conf.all.route_localnet=1 net.ipv4.conf.eth0.route_localnet=1")
+
+
+#: Removes a link called victim in the namespace that the argument numbers: rtnetlink(7), linux/if_link.h.
+REMOVE_BY_ID = """
+import socket, struct, sys
+def attribute(kind, data):
+    return struct.pack("HH", 4 + len(data), kind) + data + b"\\0" * (-len(data) % 4)
+body = struct.pack("BxHiII", 0, 0, 0, 0, 0) + attribute(46, struct.pack("i", int(sys.argv[1]))) + attribute(3, b"victim\\0")
+with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as route:
+    route.bind((0, 0))
+    route.send(struct.pack("IHHII", 16 + len(body), 17, 5, 1, 0) + body)
+    print(-struct.unpack_from("i", route.recv(4096), 16)[0])
+"""
+
+
+@suite.spread
+class Kernel(suite.NodeTest):
+    """What the kernel lets a pod do past every plugin, as the table of docs/security.md says."""
+
+    def setUp(self):
+        super().setUp()
+        run("ip", "link", "add", "victim", "type", "bridge")
+        run("ip", "link", "add", "up0", "type", "veth", "peer", "name", "up1")
+        run("ip", "link", "set", "up0", "up")
+
+    def start(self, own):
+        """A namespace with a macvlan of mode source and a veth; own: of a user namespace of its own. What starts a
+        program there."""
+        flags = ["-U", "-r"] if own else []
+        process = subprocess.Popen(["unshare", *flags, "-n", "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        process.stdout.read(1)
+        os.symlink(f"/proc/{process.pid}/ns/net", path := "/run/netns-of-the-pod")
+        for plugin in (config("macvlan", "1.0.0", master="up0", mode="source", allowedMACs=["02:00:00:00:00:01"], ipam={}),
+                       config("bridge", "1.0.0", ipam={}, isGateway=False)):
+            done = cni(plugin["type"], "ADD", plugin, netns=path, container="c",
+                       ifname="mac0" if plugin["type"] == "macvlan" else "eth0")
+            self.assert_ok(done)
+        return ["nsenter", "-t", str(process.pid), *(["-U", "--preserve-credentials"] if own else []), "-n"]
+
+    @suite.cases([("the user namespace of the node", (False, 0)), ("its own", (True, errno.EACCES))])
+    def a_pod_with_CAP_NET_ADMIN_removes_links_of_the_node_from(self, row):
+        own, expected = row
+        pod = self.start(own)
+        where = json.loads(run(*pod, "ip", "-j", "link", "show", "eth0"))[0]["link_netnsid"]
+        self.assertEqual(int(run(*pod, sys.executable, "-c", REMOVE_BY_ID, str(where))), expected)
+        self.assertEqual("victim" in run("ip", "link"), own)
+        up0 = json.loads(run("ip", "-j", "link", "show", "up0"))[0]["ifindex"]
+        done = subprocess.run([*pod, "ip", "link", "add", "spy", "link", f"if{up0}", "link-netnsid", str(where), "type",
+                               "macvlan"], capture_output=True, check=False)
+        self.assertEqual(done.returncode == 0, not own, done.stderr)
+
+    @suite.cases([("the user namespace of the node", False), ("its own", True)])
+    def a_pod_with_CAP_NET_ADMIN_leaves_the_mode_of_its_macvlan_from(self, own):
+        pod = self.start(own)
+        self.assertIn("macvlan mode source", run(*pod, "ip", "-d", "link", "show", "mac0"))
+        run(*pod, "ip", "link", "set", "mac0", "type", "macvlan", "mode", "bridge")
+        self.assertIn("macvlan mode bridge", run(*pod, "ip", "-d", "link", "show", "mac0"))
 
 
 @suite.spread
