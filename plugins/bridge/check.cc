@@ -59,6 +59,9 @@ Link check_bridge(const Context& context, const cni::Result& result) {
   if (!bridge) throw differs(cat("Interface name ", conf.bridge, " not found"));
   require_usable(*bridge, conf);
   plugins::require_mac(wanted, *bridge);
+  if (carries_gateway(conf) && bridge->mac.is_zero()) {
+    throw differs(cat("bridge '", conf.bridge, "' has no MAC address"));
+  }
   if (!bridge->up) throw differs(cat("bridge '", conf.bridge, "' is down"));
   if (conf.promisc_mode && !bridge->promiscuous) {
     throw differs(cat("Bridge interface ", conf.bridge, " is not in promiscuous mode"));

@@ -67,7 +67,19 @@ bool follows_ports(const Link& bridge) try {
   return true;  // to set the address once more is harmless
 }
 
+// A bridge that follows its ports has no address without ports. Parallel ADDs choose the same one,
+// and no other bridge of the segment has it.
+netlink::Mac substitute_mac(const RouteSocket& host, const std::string& bridge) {
+  const auto boot = netlink::read_file("/proc/sys/kernel/random/boot_id").value_or("");
+  const std::string digits = cni::sha512_hex(cat(boot, ' ', host.cookie(), ' ', bridge), 10);
+  std::string text = "02";  // locally administered
+  for (std::size_t i = 0; i < digits.size(); i += 2) text += cat(":", digits.substr(i, 2));
+  return *netlink::Mac::parse(text);
+}
+
 }  // namespace
+
+bool carries_gateway(const Conf& conf) { return conf.is_gateway && conf.vlan == 0; }
 
 void require_usable(const Link& bridge, const Conf& conf) {
   if (bridge.kind != "bridge") {
@@ -89,14 +101,17 @@ namespace {
 
 Link find_or_create(RouteSocket& host, const Conf& conf, const std::optional<netlink::Mac>& mac) {
   auto found = host.find(conf.bridge);
-  const Link bridge = found ? *found : create_bridge(host, conf, mac);
+  Link bridge = found ? *found : create_bridge(host, conf, mac);
   require_usable(bridge, conf);
   plugins::ignore_router_advertisements(bridge);  // before it is up
   netlink::LinkChange change;
   if (!bridge.up) change.up = true;
   if (conf.promisc_mode && !bridge.promiscuous) change.promiscuous = true;
   // Before the pod's port joins: the gateway's MAC address must not change for a moment.
-  if (conf.is_gateway && conf.vlan == 0 && follows_ports(bridge)) change.mac = bridge.mac;
+  if (carries_gateway(conf) && (bridge.mac.is_zero() || follows_ports(bridge))) {
+    if (bridge.mac.is_zero()) bridge.mac = mac ? *mac : substitute_mac(host, bridge.name);
+    change.mac = bridge.mac;
+  }
   if (change.up || change.promiscuous || change.mac) {
     host.send(netlink::set_link(bridge, change));
   }

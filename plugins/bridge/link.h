@@ -11,9 +11,12 @@ namespace bridge {
 /// that carries the gateway address is fixed.
 /// \throws cni::Error if a link of that name is no bridge, or lacks the VLAN filtering that the
 /// config needs.
-/// mac: of a created bridge; absent: random.
+/// mac: of a bridge that is created or has none (a foreign one without ports); absent: chosen.
 netlink::Link ensure_bridge(netlink::RouteSocket& host, const Conf& conf,
                             const std::optional<netlink::Mac>& mac = {});
+
+/// Whether the bridge itself has the gateway addresses, so that pods know its MAC address.
+bool carries_gateway(const Conf& conf);
 
 /// The errors of ensure_bridge() for an existing bridge.
 void require_usable(const netlink::Link& bridge, const Conf& conf);

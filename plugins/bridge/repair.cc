@@ -51,7 +51,7 @@ void restore_bridge(const Context& context, const Link& inside, Result& result) 
   ensure_bridge(context.host, conf, before);
   const Link bridge = context.host.get(conf.bridge);
   if (known != nullptr) known->mac = bridge.mac.str();
-  if (!conf.is_gateway || conf.vlan != 0 || before == bridge.mac) return;
+  if (!carries_gateway(conf) || before == bridge.mac) return;
   std::vector<netlink::RouteRequest> requests;
   for (const cni::Address& address : result.ips) {
     if (!address.gateway) continue;
