@@ -72,6 +72,7 @@ bool allows_text(const Key& key, const std::string& text) {
     case Type::kMac:
       return mac && !mac->is_zero() && !mac->is_multicast();
     case Type::kBool:
+    case Type::kBoolOrObject:
     case Type::kInteger:
     case Type::kObject:
       return false;
@@ -82,6 +83,7 @@ bool allows_text(const Key& key, const std::string& text) {
 bool allows(const Key& key, const json& value) {
   if (value.is_string()) return allows_text(key, value.get_ref<const std::string&>());
   if (key.type == Type::kBool) return value.is_boolean();
+  if (key.type == Type::kBoolOrObject) return value.is_boolean() || value.is_object();
   if (key.type == Type::kObject) return value.is_object();
   return (key.type == Type::kInteger || key.type == Type::kIntegerOrString) &&
          is_integer(key, value);

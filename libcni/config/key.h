@@ -32,7 +32,8 @@ class KeyList {
 /// What a value is; see also Key::lists.
 enum class Type : std::uint8_t {
   kBool,
-  kInteger,  ///< an integer
+  kBoolOrObject,  ///< a bool; an object, which others read, is passed over (with Key::open)
+  kInteger,       ///< an integer
   kString,
   kEnum,             ///< one of Key::enumeration
   kIp,               ///< an address

@@ -95,6 +95,8 @@ Json Writer::element(const Key& key) {
   switch (key.type) {
     case Type::kBool:
       return {{"type", "boolean"}};
+    case Type::kBoolOrObject:
+      return {{"type", Json::array({"boolean", "object"})}};
     case Type::kInteger:
       return whole(key);
     case Type::kString:
@@ -126,7 +128,8 @@ Json or_absent(Json schema, bool or_empty) {
   }
   const bool narrow = schema.contains("$ref") || (or_empty && schema.contains("pattern"));
   if (!narrow && schema.contains("type")) {
-    schema["type"] = {schema["type"], "null"};
+    if (!schema["type"].is_array()) schema["type"] = Json::array({schema["type"]});
+    schema["type"].push_back("null");
     return schema;
   }
   Json absent = Json::array({nullptr});

@@ -50,6 +50,7 @@ std::string expectation(const Key& key) {
   if (key.expected != nullptr) return key.expected;
   switch (key.type) {
     case Type::kBool:
+    case Type::kBoolOrObject:
       return "true or false";
     case Type::kInteger:
     case Type::kIntegerOrString:

@@ -42,6 +42,8 @@ Noun noun_of(const Key& key) {
   switch (key.type) {
     case Type::kBool:
       return {"bool", "bools"};
+    case Type::kBoolOrObject:
+      return {"bool or object", "bools or objects"};
     case Type::kInteger:
       return {"integer" + range_of(key), "integers" + range_of(key)};
     case Type::kString:

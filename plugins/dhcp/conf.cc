@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "libcni/common/undo.h"
@@ -89,7 +90,11 @@ struct Given {
   std::optional<bool> dns;
 };
 
-void read_dns(const Reader& place, Given& given) { given.dns = place.as_bool(); }
+// The reference plugin has no such key. In published configs it is an object, as `dns` beside
+// `ipam` is; nobody reads it.
+void read_dns(const Reader& place, Given& given) {
+  if (!place.json().is_object()) given.dns = place.as_bool();
+}
 
 constexpr const char* kOptionPattern =
     "^([0-9]{1,3}|subnet-mask|routers|host-name|vendor-class-identifier|dhcp-client-identifier|"
@@ -150,9 +155,11 @@ constexpr auto kIpamKeys = cni::keys(
          .description = "probes for a new address by ARP for 0.9 s, and declines one that another "
                         "node on the link has"}),
     cni::custom<read_dns>({.name = "dns",
-                           .description = "whether the result has the DNS of the server",
+                           .description = "whether the result has the DNS of the server; an object "
+                                          "is passed over, as by the reference plugin",
                            .default_text = "true if `request` has option 6, 15 or 119",
-                           .type = cni::Type::kBool}));
+                           .type = cni::Type::kBoolOrObject,
+                           .open = true}));
 
 constexpr auto kKeys = cni::keys(cni::part<kIpamKeys>({.name = "ipam", .required = true}));
 

@@ -115,6 +115,16 @@ class Dhcp(suite.NodeTest):
         without = self.add(self.pod(), dhcp.config(ipam={"request": [{"option": "6"}], "dns": False}))
         self.assertNotIn("dns", without)
 
+    def test_dns_as_an_object_is_passed_over(self):
+        self.server(options=("--dhcp-option=6,10.77.0.53",))
+        self.daemon()
+        ipam = {"dns": {"nameservers": ["192.0.2.53"], "domain": "lan.example"}}
+        self.assertNotIn("dns", self.add(self.pod(), dhcp.config(ipam=ipam)))
+        requested = self.add(self.pod(), dhcp.config(ipam=ipam | {"request": [{"option": "6"}]}))
+        self.assertEqual(requested["dns"], {"nameservers": ["10.77.0.53"]})
+        for value in ("true", 1, ["192.0.2.53"]):
+            self.assert_error(cni("dhcp", "STATUS", dhcp.config(ipam={"dns": value})), 7, "ipam.dns: expected true or false")
+
     def test_STATUS_and_ADD_say_that_there_is_no_daemon_and_DEL_succeeds(self):
         conf = dhcp.config()
         self.assert_error(cni("dhcp", "STATUS", conf), 50, "error dialing DHCP daemon: dial unix /run/cni/dhcp.sock: "

@@ -74,7 +74,8 @@ CONFIGS = {
         [{"ipam": {"type": "dhcp", "daemonSocketPath": "/run/cni/dhcp.sock",
                    "provide": [{"option": "host-name", "value": "a", "fromArg": "K8S_POD_NAME"}],
                    "request": [{"option": "121", "skipDefault": True}], "priority": 5, "timeout": 5, "probe": True,
-                   "dns": True}}]),
+                   "dns": True}},
+         {"ipam": {"type": "dhcp", "dns": {"nameservers": ["192.0.2.53"], "domain": "lan.example"}}}]),
     "portmap": Configs(
         {"runtimeConfig": {"portMappings": [
             {"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}},
