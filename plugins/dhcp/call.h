@@ -3,6 +3,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "libcni/plugin/request.h"
 #include "plugins/dhcp/protocol.h"
@@ -10,32 +11,37 @@
 /// The plugin's side of the daemon's socket.
 namespace dhcp {
 
-/// A connection for one call. Everything throws cni::Error.
+/// A connection for one call, with one deadline from connect(2) to the answer. Everything throws
+/// cni::Error; kTryAgainLater after the deadline.
 class Connection {
  public:
   using Clock = std::chrono::steady_clock;
 
-  static constexpr std::chrono::seconds kPatience{10};
+  /// Connects and waits for the daemon's welcome: a busy daemon needs time for both.
+  /// \throws cni::Error(kPluginUnavailable) if there is no daemon.
+  Connection(const std::string& path, Clock::duration limit);
+  /// The same; empty if no daemon listens on path.
+  static std::optional<Connection> find(const std::string& path, Clock::duration limit);
 
-  /// Until the daemon has said welcome, which one with many leases to renew has no time for at
-  /// once. \throws cni::Error(kPluginUnavailable).
-  explicit Connection(const std::string& path, Clock::duration limit = kPatience);
-  /// The same; nothing where nobody listens there.
-  static std::optional<Connection> find(const std::string& path);
-
-  /// The body of the answer. \throws cni::Error: "error calling METHOD: " and what the daemon said;
-  /// kTryAgainLater where it did not answer within limit.
-  gob::Value call(const Call& call, Clock::duration limit);
+  /// The body of the answer. \throws cni::Error: "error calling METHOD: " and the daemon's error.
+  gob::Value call(const Call& call);
+  /// Whether the daemon has answered, be it with an error.
+  bool is_answered() const { return answered_; }
 
  private:
-  Connection(const std::string& path, netlink::Fd fd, Clock::duration limit);
-  void send(std::string_view bytes, Clock::time_point end);
-  /// Adds what comes to received_. \throws cni::Error where the daemon closed it.
-  void receive(Clock::time_point end);
-  void wait(short events, Clock::time_point end);
+  Connection(const std::string& path, Clock::time_point end);
+  Connection(const std::string& path, netlink::Fd fd, Clock::time_point end);
+  /// Header and body of the answer.
+  std::vector<gob::Value> exchange(const Call& call);
+  void send(std::string_view bytes);
+  /// Appends to received_. \throws cni::Error if the daemon closed the connection.
+  void receive();
+  void wait(short events);
 
   netlink::Fd fd_;
+  Clock::time_point end_;
   std::string path_, received_;
+  bool answered_ = false;
 };
 
 /// Connects, and calls once.

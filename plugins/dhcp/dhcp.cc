@@ -17,7 +17,8 @@ using cni::Error;
 using std::chrono::seconds;
 
 constexpr seconds kShortly{10};
-constexpr seconds kGrace{5};  // the daemon's own deadline comes first, and says why
+constexpr seconds kStatusLimit{5};  // runtimes call STATUS often
+constexpr seconds kGrace{5};        // the daemon's own deadline comes first, and says why
 
 struct ReleaseLease {
   std::string socket_path;
@@ -31,14 +32,19 @@ struct ReleaseLease {
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
   cni::open_netns(request);
-  const auto limit = seconds(conf.timeout);
-  const auto end = Connection::Clock::now() + limit + kGrace;
-  Connection daemon(conf.socket_path, limit);
-  // Before, since the answer may get lost.
-  undo.add(ReleaseLease{conf.socket_path, call_of(request, method::kRelease)});
+  Connection daemon(conf.socket_path, seconds(conf.timeout) + kGrace);
+  const ReleaseLease release{conf.socket_path, call_of(request, method::kRelease)};
   const cni::Phase phase("lease");
-  const auto answer =
-      daemon.call(call_of(request, method::kAllocate), end - Connection::Clock::now());
+  gob::Value answer;
+  try {
+    answer = daemon.call(call_of(request, method::kAllocate));
+  } catch (const Error&) {
+    // After an error of the daemon nothing is ours: another ADD of the attachment may have a lease.
+    // Without an answer a lease may have got lost.
+    if (!daemon.is_answered()) undo.add(release);
+    throw;
+  }
+  undo.add(release);
   cni::Result result = result_from(answer);
   if (result.ips.empty()) throw Error(Code::kInternal, "the DHCP daemon returned no address");
   return result;
@@ -48,12 +54,12 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
 // interface removed; a runtime that repeats DEL until then would only keep the pod.
 void del(const cni::Request& request) {
   const std::string path = socket_path_of(request);
-  auto daemon = Connection::find(path);
+  auto daemon = Connection::find(path, kShortly);
   if (!daemon) {
     return cni::note(
         cat("dhcp: nobody listens on ", path, "; the daemon releases the lease when it starts"));
   }
-  daemon->call(call_of(request, method::kRelease), kShortly);
+  daemon->call(call_of(request, method::kRelease));
 }
 
 // What the daemon has. The reference plugins' one acquires a lease where it has none.
@@ -95,7 +101,12 @@ void gc(const cni::Request& request) {
 // \throws cni::Error: 50 where the daemon does not answer.
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  const Connection daemon(conf.socket_path);
+  try {
+    const Connection daemon(conf.socket_path, kStatusLimit);
+  } catch (const Error& e) {
+    if (e.code() != Code::kTryAgainLater) throw;  // which is no code of STATUS
+    throw Error(Code::kPluginUnavailable, e.what(), e.details());
+  }
 }
 
 void validate(const cni::Request& request) { Conf::parse(request); }

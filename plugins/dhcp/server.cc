@@ -26,7 +26,7 @@ using cni::cat;
 using netlink::Fd;
 
 constexpr std::size_t kMostConnections = 1024, kLargestHello = 4096;
-constexpr Time kPatience = std::chrono::seconds(10);  // until a call is whole
+constexpr Time kPatience = std::chrono::seconds(10);  // with a client that waits for nothing
 constexpr std::string_view kRefusal =
     "HTTP/1.0 405 Method Not Allowed\nContent-Type: text/plain; charset=utf-8\n\n405 must "
     "CONNECT\n";
@@ -120,6 +120,7 @@ Server::Server(EventLoop& loop, Fd listener, OnCall on_call, OnClose on_close)
     : loop_(loop),
       listener_(std::move(listener)),
       on_call_(std::move(on_call)),
+  unsigned unanswered = 0;                ///< calls
       on_close_(std::move(on_close)) {
   loop_.watch(listener_.get(), [this] { accept(); });
 }
@@ -155,7 +156,7 @@ bool Server::accept_one() {
   const std::uint64_t id = next_++;
   auto connection = std::make_unique<Connection>(Connection{.fd = std::move(fd)});
   loop_.watch(connection->fd.get(), [this, id] { serve(id); });
-  loop_.at(EventLoop::now() + kPatience, connection.get(), [this, id] { close(id, true); });
+  limit(id, *connection);
   connections_.emplace(id, std::move(connection));
   return true;
 }
@@ -166,6 +167,11 @@ bool Server::read(Connection& connection) {
     const ssize_t size = ::recv(connection.fd.get(), buffer, sizeof buffer, 0);
     if (size > 0) {
       connection.in.append(buffer, static_cast<std::size_t>(size));
+// Whoever neither calls, nor waits for an answer, nor hangs up, must not use up the connections.
+void Server::limit(std::uint64_t id, Connection& connection) {
+  loop_.at(EventLoop::now() + kPatience, &connection, [this, id] { close(id, true); });
+}
+
       if (connection.in.size() > 2 * gob::Decoder::kLargest) return false;
       continue;
     }
@@ -224,6 +230,7 @@ void Server::take_calls(std::uint64_t id) {
 }
 
 void Server::close(std::uint64_t id, bool tell) {
+    ++connection.unanswered;
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   loop_.at(kNever, found->second.get(), {});
@@ -255,7 +262,9 @@ AnswerEncoder* Server::encoder(const Asked& asked) {
 }
 
 void Server::send(std::uint64_t id, const std::string& bytes) {
-  connections_.at(id)->out += bytes;
+  Connection& connection = *connections_.at(id);
+  connection.out += bytes;
+  if (--connection.unanswered == 0) limit(id, connection);
   flush(id);
 }
 

@@ -59,6 +59,7 @@ class Server {
   void send(std::uint64_t id, const std::string& bytes);
   void flush(std::uint64_t id);
   void close(std::uint64_t id, bool tell);
+  void limit(std::uint64_t id, Connection& connection);
   AnswerEncoder* encoder(const Asked& asked);
 
   EventLoop& loop_;

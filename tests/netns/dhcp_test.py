@@ -142,8 +142,9 @@ class Dhcp(suite.NodeTest):
         pod = self.pod()
         conf = dhcp.config(ipam={"timeout": 2})
         begun = time.monotonic()
-        self.assert_error(dhcp.attach("ADD", pod, conf), 11,
-                          "error calling DHCP.Allocate: no more tries: no DHCP server answered")
+        error = self.assert_error(dhcp.attach("ADD", pod, conf), 11)
+        self.assertEqual((error["msg"], error["details"]),
+                         ("error calling DHCP.Allocate: no more tries", "no DHCP server answered"))
         self.assertLess(time.monotonic() - begun, 30)
         self.assertEqual(daemon.leases(), {})
         self.assertEqual(os.listdir(dhcp.STATES), [])
@@ -172,6 +173,22 @@ class Dhcp(suite.NodeTest):
         self.assertEqual(len(dhcp.dnsmasq_leases()), 1)
         self.assertEqual(len(daemon.leases()), 1)
         self.assertEqual(self.assert_ok(cni("dhcp", "ADD", dhcp.config(), netns=pod.path, container=pod.name)), results[0])
+
+    def test_an_ADD_that_another_one_replaced_leaves_it_its_lease(self):
+        self.server()
+        daemon = self.daemon()
+        first, second = self.pod(), self.pod()
+        first.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "nobody")  # on no segment
+        first.run("ip", "link", "set", "nobody", "up")
+        dhcp.veth(second, "peer")
+        call = start("dhcp", "ADD", dhcp.config(), netns=first.path, container="c1")
+        call.stdin.write(call.config)
+        call.stdin.close()
+        call.stdin = None
+        self.assertTrue(wait_for(lambda: daemon.leases().get("c1", {}).get("state") == "selecting"))
+        result = self.assert_ok(cni("dhcp", "ADD", dhcp.config(), netns=second.path, container="c1"))
+        self.assert_error(finish(call), 999, "another ADD of this attachment replaced it")
+        self.assertEqual(daemon.leases()["c1"]["address"], result["ips"][0]["address"])
 
     def test_DEL_ends_an_ADD_that_is_under_way(self):
         daemon = self.daemon()
