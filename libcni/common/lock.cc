@@ -51,9 +51,16 @@ class Alarm {
   sigset_t old_mask_ = {};
 };
 
-// The process that has the lock, from /proc/locks: "1: FLOCK  ADVISORY  WRITE 812 fe:00:1313 0
-// EOF".
-std::string holder_of(int fd) try {
+Error out_of_time(const std::string& path, int fd, std::chrono::milliseconds waited) {
+  const std::string holder = lock_holder(fd);
+  return {Code::kTryAgainLater, cat("lock '", path, "': not free after ", waited.count() / 1000,
+                                    " s", holder.empty() ? "" : cat(", held by process ", holder))};
+}
+
+}  // namespace
+
+// From /proc/locks: "1: FLOCK  ADVISORY  WRITE 812 fe:00:1313 0 EOF".
+std::string lock_holder(int fd) try {
   struct stat info;
   const auto text = netlink::read_file("/proc/locks");
   if (!text || ::fstat(fd, &info) != 0) return {};
@@ -76,20 +83,13 @@ std::string holder_of(int fd) try {
   return {};  // the complaint is complete without it
 }
 
-Error out_of_time(const std::string& path, int fd, std::chrono::milliseconds waited) {
-  const std::string holder = holder_of(fd);
-  return {Code::kTryAgainLater, cat("lock '", path, "': not free after ", waited.count() / 1000,
-                                    " s", holder.empty() ? "" : cat(", held by process ", holder))};
-}
-
-}  // namespace
-
-Fd take_lock(const Dir& dir, std::chrono::milliseconds deadline) {
+Fd take_lock(const Dir& dir, std::chrono::milliseconds deadline, const std::string& name) {
   const Phase phase("lock");
-  const std::string path = cat(dir.path(), "/lock");
+  const std::string path = cat(dir.path(), "/", name);
   // Flags and mode are the reference's; a lock file left by it is as good. O_NONBLOCK: a FIFO of
   // that name, which can be locked too, is not waited for.
-  Fd fd(::openat(dir.fd(), "lock", O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0750));
+  Fd fd(::openat(dir.fd(), name.c_str(), O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                 0750));
   if (!fd) throw netlink::Error(cat("open '", path, "'"), errno);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno != EWOULDBLOCK) throw netlink::Error(cat("lock '", path, "'"), errno);

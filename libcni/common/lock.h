@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <string>
 
 #include "libcni/common/dir.h"
 
@@ -10,9 +11,13 @@ namespace cni {
 /// stuck process, and the runtime's own patience (four minutes in the kubelet) is not used up.
 inline constexpr std::chrono::milliseconds kLockDeadline{60'000};
 
-/// Takes the exclusive flock(2) on the file `lock` in dir, the one that the reference takes; held
+/// Takes the exclusive flock(2) on a file in dir, by default the one that the reference takes; held
 /// until the result is closed.
 /// \throws Error(kTryAgainLater) naming the holder when the deadline is over; netlink::Error.
-netlink::Fd take_lock(const Dir& dir, std::chrono::milliseconds deadline = kLockDeadline);
+netlink::Fd take_lock(const Dir& dir, std::chrono::milliseconds deadline = kLockDeadline,
+                      const std::string& name = "lock");
+
+/// The PID of the process that has the flock(2) on the file; empty: nobody, or unknown.
+std::string lock_holder(int fd);
 
 }  // namespace cni

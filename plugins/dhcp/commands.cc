@@ -17,6 +17,7 @@
 #include "netlink/types/fd.h"
 #include "plugins/dhcp/call.h"
 #include "plugins/dhcp/daemon.h"
+#include "plugins/dhcp/daemon_lock.h"
 #include "plugins/dhcp/socket_address.h"
 
 namespace dhcp {
@@ -60,6 +61,8 @@ int run_daemon(const Flags& flags) {
                             {netlink::Capability::kNetAdmin, netlink::Capability::kNetRaw,
                              netlink::Capability::kSysAdmin});
   raise_file_limit();
+  const netlink::Fd lock =
+      lock_for_daemon(flags.host_prefix + flags.state_dir, "keep the leases in");
   const std::string path = flags.host_prefix + flags.socket_path;
   Listener listener = open_listener(path);
   write_pid(flags.pid_file);

@@ -13,9 +13,9 @@
 #include <optional>
 #include <utility>
 
-#include "libcni/common/dir.h"
 #include "libcni/common/error.h"
 #include "libcni/common/undo.h"
+#include "plugins/dhcp/daemon_lock.h"
 #include "plugins/dhcp/socket_address.h"
 
 namespace dhcp {
@@ -58,26 +58,32 @@ Fd passed_listener() {
   return Fd(::fcntl(kFirst, F_DUPFD_CLOEXEC, kFirst));
 }
 
-// Whether somebody listens there.
-bool answers(const sockaddr_un& address) {
-  const Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+// The process at the other end: of a socket that was connected to, the one that listens.
+ucred peer_of(int fd) {
+  ucred out{.pid = 0, .uid = static_cast<uid_t>(-1), .gid = static_cast<gid_t>(-1)};
+  socklen_t size = sizeof out;
+  ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &out, &size);
+  return out;
 }
 
+// A daemon that takes no lock: the reference plugins', or one of an earlier release.
 void remove_stale(const std::string& path, const sockaddr_un& address) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return;
-  if (answers(address)) {
+  const Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const bool connected =
+      ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  if (connected || errno == EAGAIN) {  // EAGAIN: its backlog is full
+    const pid_t pid = connected ? peer_of(probe.get()).pid : 0;
     throw cni::Error(cni::Code::kInternal,
-                     cat("listen on '", path, "': another daemon serves this socket"));
+                     cat("listen on '", path, "': another daemon serves this socket",
+                         pid > 0 ? cat(": process ", pid) : std::string()));
   }
   ::unlink(path.c_str());
 }
 
 Fd bind_listener(const std::string& path) {
   const sockaddr_un address = socket_address(path);
-  const auto slash = path.rfind('/');
-  if (slash != std::string::npos && slash > 0) cni::Dir::create(path.substr(0, slash));
   remove_stale(path, address);
   Fd out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const mode_t old = ::umask(0177);
@@ -92,18 +98,18 @@ Fd bind_listener(const std::string& path) {
 }
 
 bool may_call(int fd) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         (peer.uid == 0 || peer.uid == ::geteuid());
+  const uid_t uid = peer_of(fd).uid;
+  return uid == 0 || uid == ::geteuid();
 }
 
 }  // namespace
 
 Listener open_listener(const std::string& path) {
   Fd passed = passed_listener();
-  if (passed) return {std::move(passed), false};
-  return {bind_listener(path), true};
+  if (passed) return {.fd = std::move(passed)};
+  socket_address(path);  // before a file is made
+  Fd lock = lock_for_daemon(path, "listen on");
+  return {.fd = bind_listener(path), .lock = std::move(lock), .is_ours = true};
 }
 
 struct Server::Connection {
@@ -114,13 +120,13 @@ struct Server::Connection {
   AnswerEncoder encoder = {};
   std::optional<gob::Value> header = {};  ///< of the call whose body is not there yet
   bool ending = false;                    ///< when out is sent
+  unsigned unanswered = 0;                ///< calls
 };
 
 Server::Server(EventLoop& loop, Fd listener, OnCall on_call, OnClose on_close)
     : loop_(loop),
       listener_(std::move(listener)),
       on_call_(std::move(on_call)),
-  unsigned unanswered = 0;                ///< calls
       on_close_(std::move(on_close)) {
   loop_.watch(listener_.get(), [this] { accept(); });
 }
@@ -161,17 +167,17 @@ bool Server::accept_one() {
   return true;
 }
 
+// Whoever neither calls, nor waits for an answer, nor hangs up, must not use up the connections.
+void Server::limit(std::uint64_t id, Connection& connection) {
+  loop_.at(EventLoop::now() + kPatience, &connection, [this, id] { close(id, true); });
+}
+
 bool Server::read(Connection& connection) {
   char buffer[16384];
   for (;;) {
     const ssize_t size = ::recv(connection.fd.get(), buffer, sizeof buffer, 0);
     if (size > 0) {
       connection.in.append(buffer, static_cast<std::size_t>(size));
-// Whoever neither calls, nor waits for an answer, nor hangs up, must not use up the connections.
-void Server::limit(std::uint64_t id, Connection& connection) {
-  loop_.at(EventLoop::now() + kPatience, &connection, [this, id] { close(id, true); });
-}
-
       if (connection.in.size() > 2 * gob::Decoder::kLargest) return false;
       continue;
     }
@@ -224,13 +230,13 @@ void Server::take_calls(std::uint64_t id) {
     }
     const Call call = call_from(*connection.header, *value);
     connection.header.reset();
+    ++connection.unanswered;
     loop_.at(kNever, &connection, {});
     on_call_({id, call});
   }
 }
 
 void Server::close(std::uint64_t id, bool tell) {
-    ++connection.unanswered;
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   loop_.at(kNever, found->second.get(), {});

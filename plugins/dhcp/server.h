@@ -15,12 +15,13 @@ namespace dhcp {
 /// The socket that the daemon listens on.
 struct Listener {
   netlink::Fd fd;
-  bool is_ours = false;  ///< else systemd made it, which goes on to listen when the daemon ends
+  netlink::Fd lock = {};  ///< of a socket that is ours
+  bool is_ours = false;   ///< else systemd made it, which goes on to listen when the daemon ends
 };
 
 /// The one that systemd passed (sd_listen_fds(3)), else a new one at path, mode 0600, whose
-/// directory is made. A socket file that nobody listens on is replaced. \throws cni::Error;
-/// netlink::Error.
+/// directory is made. A socket file that nobody listens on is replaced, under a lock. \throws
+/// cni::Error if another daemon serves the socket; netlink::Error.
 Listener open_listener(const std::string& path);
 
 /// A call of a connection, for the answer.
@@ -58,8 +59,8 @@ class Server {
   bool greet(Connection& connection);
   void send(std::uint64_t id, const std::string& bytes);
   void flush(std::uint64_t id);
-  void close(std::uint64_t id, bool tell);
   void limit(std::uint64_t id, Connection& connection);
+  void close(std::uint64_t id, bool tell);
   AnswerEncoder* encoder(const Asked& asked);
 
   EventLoop& loop_;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The daemon of dhcp and its socket: calls that end in time, clients that do not hang up."""
+"""The daemon of dhcp and its socket: one daemon alone, calls that end in time, clients that do not hang up."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import dhcp, suite  # noqa: E402
-from support.plugin import OURS, finish, start  # noqa: E402
+from support.plugin import OURS, cni, finish, start  # noqa: E402
 from support.world import wait_for  # noqa: E402
 
 
@@ -20,6 +20,71 @@ class Node(suite.NodeTest):
         self.addCleanup(daemon.process.wait)
         self.addCleanup(lambda: daemon.process.kill())
         return daemon
+
+
+@suite.spread
+class One(Node):
+    def other(self, *flags):
+        """A second daemon's process."""
+        process = subprocess.Popen([f"{OURS}/dhcp", "daemon", *flags], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def assert_refused(self, process, *texts):
+        _, said = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 1, said)
+        for text in texts:
+            self.assertIn(text, said)
+
+    def assert_serves(self, daemon, inode):
+        self.assertEqual(os.stat(daemon.socket).st_ino, inode)
+        self.assertEqual(daemon.leases(), {})
+        self.assert_ok(cni("dhcp", "STATUS", dhcp.config()))
+
+    @suite.cases([("the same flags", ((), "keep the leases in '/run/cni/dhcp'")),
+                  ("another directory", (("-statedir", "/run/other"), "listen on '/run/cni/dhcp.sock'")),
+                  ("another socket", (("-socketpath", "/run/other.sock"), "keep the leases in '/run/cni/dhcp'")),
+                  ("a prefix", (("-hostprefix", "/run/.."), "keep the leases in '/run/../run/cni/dhcp'"))])
+    def a_second_daemon_is_refused_and_names_the_first_with(self, row):
+        flags, text = row
+        daemon = self.daemon("-pidfile", "/run/dhcp.pid")
+        inode = os.stat(dhcp.SOCKET).st_ino
+        self.assert_refused(self.other("-pidfile", "/run/dhcp.pid", *flags), text + ": another daemon",
+                            f"held by process {daemon.process.pid}")
+        self.assert_serves(daemon, inode)
+        with open("/run/dhcp.pid") as file:
+            self.assertEqual(int(file.read()), daemon.process.pid)
+        self.assertFalse(os.path.exists("/run/other.sock"))
+        daemon.restart()  # a killed one holds nothing
+        self.assertEqual(daemon.leases(), {})
+
+    def test_of_daemons_that_find_a_stale_socket_at_once_one_serves(self):
+        """Each with its own leases, so that the socket alone decides."""
+        self.daemon().kill()
+        for _ in range(5):
+            others = [self.other("-statedir", f"/run/states{n}") for n in range(8)]
+            self.assertTrue(wait_for(lambda others=others: sum(one.poll() is None for one in others) == 1, 30))
+            [winner] = [one for one in others if one.poll() is None]
+            self.assertTrue(wait_for(lambda: cni("dhcp", "STATUS", dhcp.config()).ok))
+            for one in others:
+                if one is not winner:
+                    self.assert_refused(one, f"held by process {winner.pid}")
+            winner.kill()
+            winner.wait()
+
+    @suite.cases([("answers", 5), ("accepts nothing", 0)])
+    def a_daemon_that_takes_no_lock_is_left_alone_if_it(self, backlog):
+        """As the reference plugins' one does."""
+        os.makedirs("/run/cni")
+        with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as first:
+            listener.bind(dhcp.SOCKET)
+            listener.listen(backlog)
+            first.connect(dhcp.SOCKET)
+            inode = os.stat(dhcp.SOCKET).st_ino
+            pid = f": process {os.getpid()}" if backlog else ""
+            self.assert_refused(self.other(), f"listen on '/run/cni/dhcp.sock': another daemon serves this socket{pid}\n")
+            self.assertEqual(os.stat(dhcp.SOCKET).st_ino, inode)
 
 
 class Stuck(Node):
