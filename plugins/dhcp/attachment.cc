@@ -14,8 +14,7 @@ namespace dhcp {
 namespace {
 
 using cni::cat;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
+using std::chrono::milliseconds, std::chrono::seconds;
 
 constexpr Time kUpLimit = seconds(1), kUpPause = milliseconds(20);
 constexpr unsigned kProbes = 3;  // in less time than RFC 5227 takes, as enabledad of macvlan
@@ -30,15 +29,6 @@ std::uint32_t random_number() {
 std::string period(const Lease& lease, Time now) {
   if (lease.expire == kNever) return "without end";
   return cat("for ", std::chrono::ceil<seconds>(lease.expire - now).count(), " s");
-}
-
-// Over an interface that is down, as after a failed ADD, nothing goes.
-void send_down_or_up(Pod& pod, const Outgoing& outgoing) {
-  netlink::PacketSocket socket(pod.ns, pod.link.index, kClientPort);
-  if (!pod.link.up) pod.socket.send(netlink::set_link(pod.link, {.up = true}));
-  socket.send(datagram_of(encode(outgoing.message), outgoing.ends), outgoing.to);
-  close_aside(socket.take_fd());
-  if (!pod.link.up) pod.socket.send(netlink::set_link(pod.link, {.up = false}));
 }
 
 template <class Socket>
@@ -59,8 +49,6 @@ Attachment::Attachment(State state, Timing timing)
 
 void Attachment::log(std::string_view text) const { cni::note(cat(state_.name(), ": ", text)); }
 
-void Attachment::note_namespace(const netlink::NetNs& ns) { inode_ = inode_of(ns); }
-
 bool Attachment::has_lost_namespace() const noexcept {
   struct stat info {};
   return inode_ != 0 && (::stat(state_.netns.c_str(), &info) != 0 || info.st_ino != inode_);
@@ -77,7 +65,7 @@ void Attachment::acquire(Time now, std::optional<Ip> known) {
   }
   state_.cookie = socket.cookie();
   state_.link = link->index;
-  note_namespace(ns);
+  inode_ = inode_of(ns);
   // All ipvlans of a master have its MAC address: one without address gets broadcasts alone.
   if (link->kind == "ipvlan") {
     state_.identity.broadcast = true;
@@ -107,7 +95,7 @@ bool Attachment::adopt(Time now, const cni::Result& result) {
     }
     state_.cookie = socket.cookie();
     state_.link = link->index;
-    note_namespace(*ns);
+    inode_ = inode_of(*ns);
     state_.lease = Lease{.address = address.cidr,
                          .gateway = address.gateway,
                          .server = Ip::any(netlink::Family::kIpv4),
@@ -132,14 +120,18 @@ bool Attachment::resume(Time now) {
     retry_at_ = now;
   }
   const auto pod = find_pod(state_);
-  if (pod) note_namespace(pod->ns);
+  if (pod) inode_ = inode_of(pod->ns);
   return pod.has_value();
+}
+
+bool Attachment::find() {
+  if (!pod_) pod_ = find_pod(state_);
+  return pod_.has_value();
 }
 
 bool Attachment::open(Time now) {
   try {
-    if (!pod_) pod_ = find_pod(state_);
-    if (!pod_) {
+    if (!find()) {
       outcome_ = Outcome::kGone;
       return false;
     }
@@ -295,8 +287,7 @@ void Attachment::lose(const std::string& why) {
   state_.lease.reset();
   outcome_ = Outcome::kChanged;
   try {
-    if (!pod_) pod_ = find_pod(state_);
-    if (pod_) configure(*pod_, before, state_);
+    if (find()) configure(*pod_, before, state_);
   } catch (const netlink::Error& e) {
     log(e.what());
   }
@@ -315,8 +306,7 @@ void Attachment::bind(Time now) {
   unannounced_ = true;
   if (acquiring_ && lease.mtu == 0) return;
   try {
-    if (!pod_) pod_ = find_pod(state_);
-    if (!pod_) return;
+    if (!find()) return;
     if (acquiring_) {
       set_mtu(*pod_, lease);
     } else {
@@ -330,8 +320,7 @@ void Attachment::bind(Time now) {
 // Whoever knew the address as another pod's learns (RFC 5227, section 2.3).
 void Attachment::announce() noexcept try {
   if (!std::exchange(unannounced_, false) || !state_.lease) return;
-  if (!pod_) pod_ = find_pod(state_);
-  if (!pod_) return;
+  if (!find()) return;
   netlink::SegmentSocket socket(pod_->ns, pod_->link.index, netlink::SegmentSocket::Protocol::kArp);
   socket.send(netlink::arp_announcement(pod_->link.mac, state_.lease->address.ip));
   close_aside(socket.take_fd());
@@ -344,9 +333,8 @@ void Attachment::announce() noexcept try {
 void Attachment::settle() noexcept {
   if (!std::exchange(acquiring_, false) || !std::exchange(raised_, false)) return;
   try {
-    if (!pod_) pod_ = find_pod(state_);
     const bool ended = client_.state() == Client::State::kIdle;
-    if (pod_ && (ended || !pod_->link.kind.empty())) {
+    if (find() && (ended || !pod_->link.kind.empty())) {
       pod_->socket.send(netlink::set_link(pod_->link, {.up = false}));
     }
   } catch (const std::exception& e) {
@@ -359,24 +347,21 @@ void Attachment::hand_over() noexcept {
   settle();
 }
 
-// From the pod, or else from the node.
+// By the interface alone: any pod on the segment can play server, and the node reaches addresses
+// that the pod does not.
 void Attachment::send_release(const Outgoing& outgoing) {
-  try {
-    if (!pod_) pod_ = find_pod(state_);
-    if (pod_) return send_down_or_up(*pod_, outgoing);
-  } catch (const netlink::Error& e) {
-    log(e.what());
+  const std::string address = outgoing.message.ciaddr.str();
+  if (!find()) {
+    return log(cat("does not release ", address, ", since the interface '", state_.ifname,
+                   "' does not exist any more: the server has it until the lease ends"));
   }
-  send_from_node(outgoing);
+  send_over(*pod_, outgoing);
+  log(cat("released ", address));
 }
 
 void Attachment::release() noexcept {
   try {
-    const auto outgoing = client_.release();
-    if (outgoing) {
-      send_release(*outgoing);
-      log(cat("released ", outgoing->message.ciaddr.str()));
-    }
+    if (const auto outgoing = client_.release()) send_release(*outgoing);
   } catch (const std::exception& e) {
     cni::note(cat(state_.name(), ": release: ", e.what()));
   }

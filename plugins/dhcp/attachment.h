@@ -68,11 +68,12 @@ class Attachment {
 
  private:
   /// Opens what is needed to send; false where there is no interface any more.
+  /// Whether pod_ is there. \throws netlink::Error.
+  bool find();
   bool open(Time now);
   void listen_on_master();
   void close() noexcept;
   void start(Time now);
-  void note_namespace(const netlink::NetNs& ns);
   void take(const Actions& actions, Time now);
   void lose(const std::string& why);
   void bind(Time now);

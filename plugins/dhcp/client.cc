@@ -274,6 +274,11 @@ void Client::take_offer(Time now, const Message& message, Actions& actions) {
     problem_ = "an offer without address or server identifier";
     return;
   }
+  if (!can_serve(*server, message.yiaddr)) {
+    problem_ =
+        cat("an offer with the server identifier ", server->str(), ", which no server can have");
+    return;
+  }
   offered_ = message.yiaddr;
   server_ = *server;
   state_ = State::kRequesting;

@@ -50,14 +50,14 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   return result;
 }
 
-// Without a daemon nothing can be released. Ours does it when it starts, since it finds the
-// interface removed; a runtime that repeats DEL until then would only keep the pod.
+// Without a daemon nothing can be released, and later the interface does not exist any more: the
+// lease ends by itself. A runtime that repeats DEL until there is a daemon would only keep the pod.
 void del(const cni::Request& request) {
   const std::string path = socket_path_of(request);
   auto daemon = Connection::find(path, kShortly);
   if (!daemon) {
     return cni::note(
-        cat("dhcp: nobody listens on ", path, "; the daemon releases the lease when it starts"));
+        cat("dhcp: nobody listens on ", path, "; the server has the address until the lease ends"));
   }
   daemon->call(call_of(request, method::kRelease));
 }

@@ -31,13 +31,10 @@ unsigned prefix_of(const Options& options) {
   return prefix;
 }
 
-// What a host can have.
-bool is_usable(const Cidr& address) {
-  const Ip& ip = address.ip;
-  const bool whole_subnet = address.prefix < 31;
-  return !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast() && ip.data()[0] != 0 &&
-         ip.data()[0] < 240 &&
-         !(whole_subnet && (ip == ip.masked(address.prefix) || ip == ip.broadcast(address.prefix)));
+// Whether it is the subnet's own address or its broadcast address.
+bool is_of_subnet(const Ip& ip, const Cidr& subnet) {
+  return subnet.prefix < 31 &&
+         (ip == subnet.ip.masked(subnet.prefix) || ip == subnet.ip.broadcast(subnet.prefix));
 }
 
 void set_times(const Options& options, Time requested, Lease& lease) {
@@ -174,14 +171,27 @@ std::vector<std::string> search_domains(View value) {
   return out;
 }
 
+bool is_host_address(const Ip& ip) {
+  return !ip.is_loopback() && !ip.is_multicast() && ip.data()[0] != 0 && ip.data()[0] < 240;
+}
+
+bool can_serve(const Ip& server, const Ip& client) {
+  return is_host_address(server) && server != client;
+}
+
 Lease lease_of(const Message& ack, Time requested) {
   Lease out{.address = {ack.yiaddr, prefix_of(ack.options)}, .server = ack.siaddr};
-  if (!is_usable(out.address)) {
+  const Ip& own = out.address.ip;
+  if (!is_host_address(own) || is_of_subnet(own, out.address)) {
     throw refusal(cat("DHCPACK gives the address ", out.address.str(), ", which no host can have"));
   }
   const auto server = ip_in(ack.options, option::kServerId);
   if (!server) throw refusal("DHCP option Server Identifier not found in DHCPACK");
   out.server = *server;
+  if (!can_serve(out.server, own) || is_of_subnet(out.server, out.address)) {
+    throw refusal(
+        cat("DHCPACK has the server identifier ", out.server.str(), ", which no server can have"));
+  }
   out.gateway = ip_in(ack.options, option::kRouters);
   if (out.gateway && out.gateway->is_unspecified()) out.gateway.reset();
   out.routes = routes_of(ack.options, out.gateway);

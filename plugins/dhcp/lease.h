@@ -31,6 +31,11 @@ struct Lease {
 /// \throws cni::Error for one that gives none.
 Lease lease_of(const Message& ack, Time requested);
 
+/// Whether it is unicast, and neither of 0.0.0.0/8, a loopback address nor reserved.
+bool is_host_address(const Ip& ip);
+/// Whether a server can have this identifier, to which the client sends.
+bool can_serve(const Ip& server, const Ip& client);
+
 /// Whether the pod's interface has to be changed: other address, routes or MTU.
 bool configures_alike(const Lease& left, const Lease& right);
 

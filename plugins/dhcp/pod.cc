@@ -1,14 +1,11 @@
 #include "plugins/dhcp/pod.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "libcni/common/undo.h"
+#include "netlink/packet_socket.h"
+#include "plugins/dhcp/close_aside.h"
 
 namespace dhcp {
 
@@ -140,18 +137,12 @@ void configure(Pod& pod, const State& before, const State& after) {
   }
 }
 
-void send_from_node(const Outgoing& outgoing) {
-  const netlink::Fd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const Bytes payload = encode(outgoing.message);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(kServerPort);
-  std::memcpy(&to.sin_addr, outgoing.ends.destination.data(), sizeof to.sin_addr);
-  if (!fd || ::sendto(fd.get(), payload.data(), payload.size(), MSG_NOSIGNAL,
-                      reinterpret_cast<const sockaddr*>(&to), sizeof to) < 0) {
-    throw netlink::Error(cat("send a message to the DHCP server ", outgoing.ends.destination.str()),
-                         errno);
-  }
+void send_over(Pod& pod, const Outgoing& outgoing) {
+  netlink::PacketSocket socket(pod.ns, pod.link.index, kClientPort);
+  if (!pod.link.up) pod.socket.send(netlink::set_link(pod.link, {.up = true}));
+  socket.send(datagram_of(encode(outgoing.message), outgoing.ends), outgoing.to);
+  close_aside(socket.take_fd());
+  if (!pod.link.up) pod.socket.send(netlink::set_link(pod.link, {.up = false}));
 }
 
 }  // namespace dhcp

@@ -28,8 +28,8 @@ void configure(Pod& pod, const State& before, const State& after);
 /// Sets the MTU that the lease has, if it is a smaller one. \throws netlink::Error.
 void set_mtu(Pod& pod, const Lease& lease);
 
-/// Sends a message from the node, by the node's routing, where the interface of the attachment does
-/// not exist any more. \throws netlink::Error.
-void send_from_node(const Outgoing& outgoing);
+/// Sends a message over the interface. One that is down, as after a failed ADD, is up meanwhile.
+/// \throws netlink::Error.
+void send_over(Pod& pod, const Outgoing& outgoing);
 
 }  // namespace dhcp

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """DHCP servers that lie, and many pods at once: no crash, no ADD past its deadline, no address without a DHCPACK."""
 
+import json
 import os
 import random
 import socket
@@ -14,7 +15,7 @@ from support import dhcp, suite  # noqa: E402
 from support.plugin import finish_all, start  # noqa: E402
 from support.world import run, wait_for  # noqa: E402
 
-DISCOVER, OFFER, REQUEST, ACK, NAK = 1, 2, 3, 5, 6
+DISCOVER, OFFER, REQUEST, ACK, NAK, RELEASE = 1, 2, 3, 5, 6, 7
 MASK = {1: b"\xff\xff\xff\0"}
 LEASE = {51: struct.pack(">I", 3600)}
 
@@ -103,6 +104,8 @@ LIES = {
     "no server identifier": lambda kind, packet: honest(kind, packet, options={54: None}),
     "a type of another length": lambda kind, packet: honest(kind, packet, options={53: b"\2\5"}),
     "garbage": garbage,
+    **{f"the server identifier {ip}": lambda kind, packet, ip=ip: honest(kind, packet, server=ip)
+       for ip in ("0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "255.255.255.255", "10.77.0.50")},
 }
 #: What makes ADD fail at once, and the text.
 USELESS = {
@@ -111,6 +114,7 @@ USELESS = {
     "a multicast address": ({"address": "224.0.0.5"}, "which no host can have"),
     "a loopback address": ({"address": "127.0.0.1"}, "which no host can have"),
     "the broadcast address": ({"address": "10.77.0.255"}, "which no host can have"),
+    "a server with the broadcast address": ({"server": "10.77.0.255"}, "which no server can have"),
 }
 
 
@@ -149,6 +153,30 @@ class Hostile(suite.NodeTest):
         keys, text = row
         self.lie(lambda kind, packet: honest(kind, packet, **keys))
         self.assert_error(dhcp.attach("ADD", self.pod(), dhcp.config()), 999, text)
+        self.assert_alive()
+
+    @suite.cases([("its interface is removed", lambda self, pod: pod.run("ip", "link", "del", "eth0")),
+                  ("its namespace is removed", lambda self, pod: pod.remove()),
+                  ("it goes while there is no daemon", lambda self, pod: (self.daemon.kill(), pod.remove(), self.daemon.start()))])
+    def the_node_sends_nothing_to_the_server_that_a_pod_names_when(self, remove):
+        """The server is in a network of the node's that the pod does not reach."""
+        run("ip", "link", "add", "mgmt", "type", "veth", "peer", "name", "mgmt-out")
+        run("ip", "addr", "add", "192.0.2.2/24", "dev", "mgmt")
+        for link in ("mgmt", "mgmt-out"):
+            run("ip", "link", "set", link, "up")
+        run("nft", "-f", "-", stdin="table inet watch { chain out { type filter hook output priority 0; "
+            "udp sport 68 counter; udp dport 67 counter\n}\n}\n")
+        liar = self.lie(lambda kind, packet: honest(kind, packet, server="192.0.2.1", options={51: struct.pack(">I", 2)}))
+        pod = self.pod()
+        self.assert_ok(dhcp.attach("ADD", pod, dhcp.config()))
+        self.assertEqual(self.daemon.leases()["pod1"]["server"], "192.0.2.1")
+        remove(self, pod)
+        self.assertTrue(wait_for(lambda: self.daemon.leases() == {}, 20), self.daemon.log)
+        rules = json.loads(run("nft", "-j", "list", "chain", "inet", "watch", "out"))["nftables"]
+        sent = [part["counter"]["packets"] for one in rules for part in one.get("rule", {}).get("expr", ()) if "counter" in part]
+        self.assertEqual(sent, [0, 0])
+        self.assertIn("does not release 10.77.0.50", self.daemon.log)
+        self.assertNotIn(RELEASE, liar.heard)
         self.assert_alive()
 
     def test_options_that_lie_do_no_harm(self):

@@ -231,7 +231,7 @@ class Dhcp(suite.NodeTest):
         self.assertEqual(list(daemon.leases()), ["pod2"])
         self.assertTrue(dhcp.released(1))
 
-    def test_a_namespace_that_is_removed_is_released_and_not_kept_alive(self):
+    def test_a_namespace_that_is_removed_is_not_kept_alive_and_its_lease_is_left_to_the_server(self):
         self.server()
         daemon = self.daemon()
         pod = self.pod()
@@ -241,6 +241,8 @@ class Dhcp(suite.NodeTest):
         self.assertTrue(wait_for(lambda: not os.path.exists(f"/sys/class/net/{host}"), 10))
         self.assertTrue(wait_for(lambda: not daemon.leases(), 10), daemon.log)
         self.assertTrue(dhcp.released())
+        self.assertIn("does not release " + result["ips"][0]["address"][:-3], daemon.log)
+        self.assertEqual(len(dhcp.dnsmasq_leases()), 1)
         self.assertEqual(os.listdir(dhcp.STATES), [])
         self.assert_ok(dhcp.attach("DEL", pod, dhcp.config(prevResult=result)))
 
@@ -257,7 +259,7 @@ class Dhcp(suite.NodeTest):
         daemon.start()
         self.assertTrue(wait_for(lambda: list(daemon.leases()) == ["pod3"], 10), daemon.log)
         self.assertEqual(daemon.leases()["pod3"]["address"], before["pod3"]["address"])
-        self.assertTrue(dhcp.released(1))
+        self.assertEqual(len(dhcp.dnsmasq_leases()), 3)  # only the interfaces could have released them
         self.assert_ok(dhcp.attach("CHECK", pods[2], dhcp.config(prevResult=results[2])))
         self.assertEqual(daemon.stop(), 0)
         self.assertFalse(os.path.exists(dhcp.SOCKET))

@@ -117,6 +117,13 @@ TEST_CASE("what is not an answer to it is not heard") {
   wrong = offer;
   wrong.options.erase(option::kServerId);
   ignored(wrong);
+  for (const Bytes& server : {Bytes{0, 0, 0, 0}, Bytes{0, 1, 2, 3}, Bytes{127, 0, 0, 1},
+                              Bytes{224, 0, 0, 1}, Bytes{240, 0, 0, 1}, Bytes{255, 255, 255, 255},
+                              Bytes{10, 0, 0, 5}}) {  // the last is the offered address
+    wrong = offer;
+    wrong.options[option::kServerId] = server;
+    ignored(wrong);
+  }
   ignored(talk.reply(MessageType::kOffer, discover, "0.0.0.0"));
   ignored(talk.reply(MessageType::kAck, discover));  // before any request
   ignored(talk.reply(MessageType::kNak, discover));

@@ -79,6 +79,12 @@ TEST_CASE("what is no lease is refused") {
   message = ack_message();
   message.options.erase(option::kServerId);
   refused(message);
+  for (const Bytes& server :
+       {Bytes{0, 0, 0, 0}, Bytes{127, 0, 0, 1}, Bytes{224, 0, 0, 1}, Bytes{255, 255, 255, 255},
+        Bytes{10, 1, 2, 0}, Bytes{10, 1, 2, 255}, Bytes{10, 1, 2, 3}}) {
+    message.options[option::kServerId] = server;
+    refused(message);
+  }
 }
 
 TEST_CASE("classless routes replace all others") {
