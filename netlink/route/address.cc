@@ -16,6 +16,9 @@ namespace {
 constexpr std::uint32_t kSettable =
     IFA_F_NODAD | IFA_F_OPTIMISTIC | IFA_F_HOMEADDRESS | IFA_F_MANAGETEMPADDR | IFA_F_NOPREFIXROUTE;
 
+constexpr std::uint16_t kProtocol = 11;  // IFA_PROTO, since Linux 5.18
+constexpr std::uint32_t kForever = 0xffffffff;
+
 ifaddrmsg head_of(const Link& link, const Cidr& cidr) {
   ifaddrmsg head{};
   head.ifa_family = cidr.ip.is_v4() ? AF_INET : AF_INET6;
@@ -28,6 +31,13 @@ ifaddrmsg head_of(const Link& link, const Cidr& cidr) {
 Lifetime lifetime_in(View value) {
   const auto info = read_struct<ifa_cacheinfo>(value);
   return {.preferred = info.ifa_prefered, .valid = info.ifa_valid};
+}
+
+void put_lifetime(Message& message, const Lifetime& lifetime) {
+  ifa_cacheinfo info{};
+  info.ifa_prefered = lifetime.preferred;
+  info.ifa_valid = lifetime.valid;
+  message.put_struct(IFA_CACHEINFO, info);
 }
 
 }  // namespace
@@ -43,6 +53,8 @@ LinkAddress decode_address(const Reply& reply) {
     if (type == IFA_FLAGS) flags = read_struct<std::uint32_t>(value);
     if (type == IFA_LABEL) out.label = Attribute{type, value}.text();
     if (type == IFA_CACHEINFO) out.lifetime = lifetime_in(value);
+    if (type == IFA_RT_PRIORITY) out.metric = read_struct<std::uint32_t>(value);
+    if (type == kProtocol) out.protocol = read_struct<std::uint8_t>(value);
     if (value.size() != 4 && value.size() != 16) continue;
     if (type == IFA_BROADCAST) out.broadcast = Ip::from_bytes(value.data(), value.size());
     if (type != IFA_LOCAL && type != IFA_ADDRESS) continue;
@@ -85,12 +97,7 @@ RouteRequest add_again(const Link& link, const LinkAddress& address) {
   if (address.broadcast) message.put(IFA_BROADCAST, *address.broadcast);
   if (!address.label.empty()) message.put(IFA_LABEL, address.label);
   if (address.flags != 0) message.put_u32(IFA_FLAGS, address.flags);
-  if (address.lifetime) {
-    ifa_cacheinfo info{};
-    info.ifa_prefered = address.lifetime->preferred;
-    info.ifa_valid = address.lifetime->valid;
-    message.put_struct(IFA_CACHEINFO, info);
-  }
+  if (address.lifetime) put_lifetime(message, *address.lifetime);
   return {cat("add address ", cidr.str(), " to '", link.name, "'"), std::move(message), {EEXIST}};
 }
 
@@ -101,6 +108,24 @@ RouteRequest remove(const Link& link, const Cidr& address) {
   return {cat("remove address ", address.str(), " from '", link.name, "'"),
           std::move(message),
           {EADDRNOTAVAIL}};
+}
+
+// Of an address that is there the kernel changes lifetime, metric and protocol alone. It would add
+// one that is not, whatever NLM_F_CREATE says; IFA_F_MCAUTOJOIN makes it refuse that, since only a
+// multicast address can be joined (inet_rtm_newaddr() in net/ipv4/devinet.c).
+RouteRequest set_lifetime(const Link& link, const LinkAddress& address,
+                          const std::optional<Lifetime>& lifetime) {
+  const Cidr& cidr = address.cidr;
+  Message message(RTM_NEWADDR, NLM_F_REPLACE | NLM_F_ACK, head_of(link, cidr));
+  message.put(IFA_LOCAL, cidr.ip);
+  message.put(IFA_ADDRESS, address.peer.value_or(cidr.ip));
+  message.put_u32(IFA_FLAGS, IFA_F_MCAUTOJOIN);
+  if (address.metric != 0) message.put_u32(IFA_RT_PRIORITY, address.metric);
+  if (address.protocol != 0) message.put_struct(kProtocol, address.protocol);
+  put_lifetime(message, lifetime.value_or(Lifetime{.preferred = kForever, .valid = kForever}));
+  return {cat("set the lifetime of address ", cidr.str(), " of '", link.name, "'"),
+          std::move(message),
+          {EINVAL, EOPNOTSUPP}};
 }
 
 }  // namespace netlink

@@ -28,6 +28,8 @@ struct LinkAddress {
   std::uint8_t scope = 0;                       ///< RT_SCOPE_UNIVERSE
   std::uint32_t flags = 0;                      ///< IFA_F_*, of those that can be set
   std::optional<Lifetime> lifetime = {};        ///< unless permanent
+  std::uint32_t metric = 0;                     ///< of the kernel's route to the subnet
+  std::uint8_t protocol = 0;                    ///< IFAPROT_*: who gave it
   bool operator==(const LinkAddress&) const = default;
 };
 LinkAddress decode_address(const Reply& reply);
@@ -43,5 +45,9 @@ RouteRequest add(const Link& link, const NewAddress& address);
 /// The address as it was on the link it was read of. Tolerates that the link has it.
 RouteRequest add_again(const Link& link, const LinkAddress& address);
 RouteRequest remove(const Link& link, const Cidr& address);
+/// Changes how long an IPv4 address of the link is valid; absent: forever. All else of it stays.
+/// Tolerates that the link does not have it any more, and does not add it then.
+RouteRequest set_lifetime(const Link& link, const LinkAddress& address,
+                          const std::optional<Lifetime>& lifetime);
 
 }  // namespace netlink

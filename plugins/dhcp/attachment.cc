@@ -19,7 +19,8 @@ using std::chrono::milliseconds, std::chrono::seconds;
 constexpr Time kUpLimit = seconds(1), kUpPause = milliseconds(20);
 constexpr unsigned kProbes = 3;  // in less time than RFC 5227 takes, as enabledad of macvlan
 constexpr Time kBetweenProbes = milliseconds(300), kRetry = seconds(1);
-constexpr int kMostAtOnce = 64;  // a flood must not hold up the others
+constexpr Time kUntilAddress = milliseconds(50);  // what the interface plugin needs to add it
+constexpr int kMostAtOnce = 64;                   // a flood must not hold up the others
 
 std::uint32_t random_number() {
   static std::random_device device;
@@ -106,6 +107,7 @@ bool Attachment::adopt(Time now, const cni::Result& result) {
       if (route.dst.ip.is_v4()) state_.lease->routes.push_back(route);
     }
     client_.resume(*state_.lease);
+    limit_at_ = now;
     log(cat("takes over ", address.cidr.str(), " of an earlier daemon"));
     return true;
   }
@@ -115,6 +117,7 @@ bool Attachment::adopt(Time now, const cni::Result& result) {
 bool Attachment::resume(Time now) {
   if (state_.lease) {
     client_.resume(*state_.lease);
+    limit_at_ = now;
   } else {
     start_by_ = now;
     retry_at_ = now;
@@ -192,6 +195,7 @@ Attachment::Outcome Attachment::advance(Time now) {
   if (start_by_ && pod_) start(now);
   if (probe_at_ <= now) probe(now);
   if (client_.deadline() <= now) take(client_.tick(now), now);
+  if (limit_at_ <= now) limit_address(now);
   return outcome_;
 }
 
@@ -298,6 +302,7 @@ void Attachment::bind(Time now) {
   state_.lease = client_.lease();
   const Lease& lease = *state_.lease;
   outcome_ = Outcome::kChanged;
+  if (!acquiring_) limit_at_ = now;
   const bool alike = before.lease && configures_alike(*before.lease, lease);
   if (alike && !acquiring_) return;
   log(cat(before.lease && !acquiring_ ? cat("changed from ", before.lease->address.str(), " to ")
@@ -315,6 +320,22 @@ void Attachment::bind(Time now) {
   } catch (const netlink::Error& e) {
     log(e.what());
   }
+}
+
+// The interface plugin adds the address after ADD of dhcp, nobody says when: the daemon looks for
+// it after pauses that double, since a socket that hears of it would keep a removed namespace
+// alive.
+void Attachment::limit_address(Time now) {
+  const Time pause = std::exchange(limit_pause_, Time(0));
+  limit_at_ = kNever;
+  if (!state_.lease) return;
+  try {
+    if (!find() || set_lifetime(*pod_, *state_.lease, now)) return;
+  } catch (const netlink::Error& e) {
+    log(e.what());
+  }
+  limit_pause_ = std::max(2 * pause, kUntilAddress);
+  limit_at_ = now + limit_pause_;
 }
 
 // Whoever knew the address as another pod's learns (RFC 5227, section 2.3).
@@ -342,9 +363,11 @@ void Attachment::settle() noexcept {
   }
 }
 
-void Attachment::hand_over() noexcept {
+void Attachment::hand_over(Time now) noexcept {
   if (raised_) announce();  // as long as the interface is up
   settle();
+  limit_pause_ = kUntilAddress;
+  limit_at_ = now + kUntilAddress;
 }
 
 // By the interface alone: any pod on the segment can play server, and the node reaches addresses
@@ -370,6 +393,8 @@ void Attachment::release() noexcept {
   pod_.reset();
 }
 
-Time Attachment::deadline() const { return std::min({client_.deadline(), probe_at_, retry_at_}); }
+Time Attachment::deadline() const {
+  return std::min({client_.deadline(), probe_at_, retry_at_, limit_at_});
+}
 
 }  // namespace dhcp

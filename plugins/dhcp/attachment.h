@@ -44,8 +44,9 @@ class Attachment {
   /// What nobody waits for: announces a new address, closes what is not needed until deadline().
   void rest(Time now) noexcept;
   /// ADD gets its answer: the interface is as ADD found it again, since the interface plugin sets
-  /// it up. Until then a lease can be given back over it.
-  void hand_over() noexcept;
+  /// it up. Until then a lease can be given back over it. The address that it is about to get
+  /// will have the lease's lifetime.
+  void hand_over(Time now) noexcept;
   /// Ends it: gives back what it has or asked for. The interface is left as ADD found it.
   /// What fails is noted.
   void release() noexcept;
@@ -67,9 +68,9 @@ class Attachment {
   const std::string& refused() const { return refused_; }
 
  private:
-  /// Opens what is needed to send; false where there is no interface any more.
   /// Whether pod_ is there. \throws netlink::Error.
   bool find();
+  /// Opens what is needed to send; false where there is no interface any more.
   bool open(Time now);
   void listen_on_master();
   void close() noexcept;
@@ -83,7 +84,7 @@ class Attachment {
   void probe(Time now);
   void hear_packets(std::optional<netlink::PacketSocket>& socket, Time now);
   void hear_claims(Time now);
-  void set_lease(std::optional<Lease> lease);
+  void limit_address(Time now);
   void announce() noexcept;
   void settle() noexcept;
   void log(std::string_view text) const;
@@ -102,6 +103,7 @@ class Attachment {
   bool unannounced_ = false;  ///< the address of the lease
   unsigned probes_ = 0;
   Time probe_at_ = kNever, retry_at_ = kNever;
+  Time limit_at_ = kNever, limit_pause_{};  ///< when the address is looked for once more
   Outcome outcome_ = Outcome::kNothing;
   std::string refused_;
 };

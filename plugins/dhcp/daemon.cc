@@ -144,7 +144,9 @@ void Daemon::allocate(const Asked& asked) {
       return;
     }
     if (entry.waiting.empty() && still_holds(state, wanted)) {
-      return server_.answer(asked, result_of(state));
+      server_.answer(asked, result_of(state));
+      entry.attachment->hand_over(EventLoop::now());
+      return watch(file, entry);
     }
     fail(file, "another ADD of this attachment replaced it");
   }
@@ -251,7 +253,7 @@ void Daemon::serve(const std::string& file) {
     }
   }
   if (adds && attachment.state().lease) {
-    attachment.hand_over();
+    attachment.hand_over(now);
     entry.deadline = kNever;
     const cni::Result result = result_of(attachment.state());
     for (const Asked& asked : std::exchange(entry.waiting, {})) server_.answer(asked, result);

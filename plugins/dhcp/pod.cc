@@ -81,10 +81,28 @@ void restore(Pod& pod, const RouteCopy& copy, const State& before, const State& 
   try_send(pod, netlink::add(copy, copy.route.table));
 }
 
+std::optional<netlink::LinkAddress> find_address(Pod& pod, const netlink::Cidr& address) {
+  auto present = pod.socket.addresses(pod.link, netlink::Family::kIpv4);
+  const auto found = std::find_if(present.begin(), present.end(),
+                                  [&](const auto& one) { return one.cidr == address; });
+  if (found == present.end()) return std::nullopt;
+  return std::move(*found);
+}
+
 bool has_address(Pod& pod, const netlink::Cidr& address) {
-  const auto present = pod.socket.addresses(pod.link, netlink::Family::kIpv4);
-  return std::any_of(present.begin(), present.end(),
-                     [&](const auto& one) { return one.cidr == address; });
+  return find_address(pod, address).has_value();
+}
+
+// Until the end of the lease, in whole seconds. The daemon itself removes the address in time; the
+// kernel is for when there is no daemon, and never first: it rounds by up to 20 ms
+// (check_lifetime() in net/ipv4/devinet.c).
+std::optional<netlink::Lifetime> lifetime_of(const Lease& lease, Time now) {
+  constexpr Time kMargin = std::chrono::milliseconds(100);
+  constexpr std::int64_t kLongest = UINT32_MAX - 1;
+  if (lease.expire == kNever) return std::nullopt;
+  const auto left = std::chrono::ceil<std::chrono::seconds>(lease.expire - now + kMargin).count();
+  const auto seconds = static_cast<std::uint32_t>(std::clamp<std::int64_t>(left, 1, kLongest));
+  return netlink::Lifetime{.preferred = seconds, .valid = seconds};
 }
 
 void change_address(Pod& pod, const State& before, const State& after) {
@@ -114,6 +132,16 @@ std::optional<Pod> find_pod(const State& state) {
 void set_mtu(Pod& pod, const Lease& lease) {
   if (lease.mtu == 0 || lease.mtu >= pod.link.mtu) return;
   pod.socket.send(netlink::set_link(pod.link, {.mtu = lease.mtu}));
+}
+
+bool set_lifetime(Pod& pod, const Lease& lease, Time now) {
+  const auto address = find_address(pod, lease.address);
+  if (!address) return false;
+  const auto lifetime = lifetime_of(lease, now);
+  if (lifetime || !address->permanent) {
+    pod.socket.send(netlink::set_lifetime(pod.link, *address, lifetime));
+  }
+  return true;
 }
 
 void configure(Pod& pod, const State& before, const State& after) {

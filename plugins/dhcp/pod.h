@@ -25,6 +25,10 @@ std::optional<Pod> find_pod(const State& state);
 /// What the kernel refuses of routes is noted. \throws netlink::Error.
 void configure(Pod& pod, const State& before, const State& after);
 
+/// Makes the kernel remove the address at the end of the lease, which no daemon is needed for.
+/// False if the interface does not have the address. \throws netlink::Error.
+bool set_lifetime(Pod& pod, const Lease& lease, Time now);
+
 /// Sets the MTU that the lease has, if it is a smaller one. \throws netlink::Error.
 void set_mtu(Pod& pod, const Lease& lease);
 

@@ -240,10 +240,9 @@ class Dhcp(suite.NodeTest):
         pod.remove()
         self.assertTrue(wait_for(lambda: not os.path.exists(f"/sys/class/net/{host}"), 10))
         self.assertTrue(wait_for(lambda: not daemon.leases(), 10), daemon.log)
-        self.assertTrue(dhcp.released())
+        self.assertEqual(os.listdir(dhcp.STATES), [])
         self.assertIn("does not release " + result["ips"][0]["address"][:-3], daemon.log)
         self.assertEqual(len(dhcp.dnsmasq_leases()), 1)
-        self.assertEqual(os.listdir(dhcp.STATES), [])
         self.assert_ok(dhcp.attach("DEL", pod, dhcp.config(prevResult=result)))
 
     def test_a_daemon_that_is_killed_hands_its_leases_on(self):
@@ -264,6 +263,27 @@ class Dhcp(suite.NodeTest):
         self.assertEqual(daemon.stop(), 0)
         self.assertFalse(os.path.exists(dhcp.SOCKET))
         self.assertEqual(len(os.listdir(dhcp.STATES)), 1)
+
+    def test_an_address_is_valid_as_long_as_its_lease_and_forever_with_one_that_does_not_end(self):
+        server = self.server(lease="2h")
+        daemon = self.daemon()
+        pod, other = self.pod(), self.pod()
+        result = self.add(pod)
+        self.assertTrue(wait_for(lambda: dhcp.lifetime(pod) is not None, 5))
+        self.assertAlmostEqual(dhcp.lifetime(pod), daemon.leases()["pod1"]["expire"], delta=2)
+        self.assert_ok(dhcp.attach("CHECK", pod, dhcp.config(prevResult=result)))
+        # A second ADD of an interface plugin may add the address once more.
+        pod.run("ip", "addr", "del", result["ips"][0]["address"], "dev", "eth0")
+        self.assert_ok(cni("dhcp", "ADD", dhcp.config(), netns=pod.path, container="pod1"))
+        pod.run("ip", "addr", "add", result["ips"][0]["address"], "dev", "eth0")
+        self.assertTrue(wait_for(lambda: dhcp.lifetime(pod) is not None, 5))
+        server.stop()
+        self.server(lease="infinite")
+        address = self.add(other)["ips"][0]["address"]
+        self.assertIsNone(dhcp.lifetime(other))
+        other.run("ip", "addr", "change", address, "dev", "eth0", "valid_lft", "500", "preferred_lft", "500")
+        daemon.restart()
+        self.assertTrue(wait_for(lambda: dhcp.lifetime(other) is None, 5))
 
     def test_a_state_file_of_another_boot_and_a_torn_one_are_removed(self):
         os.makedirs(dhcp.STATES)

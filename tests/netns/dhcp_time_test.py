@@ -3,12 +3,14 @@
 the daemon killed in each interval. The order of what the wire shows decides, and windows of seconds.
 """
 
+import json
 import os
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import dhcp, suite  # noqa: E402
+from support.cnitool import cnitool  # noqa: E402
 from support.plugin import have  # noqa: E402
 from support.world import run, wait_for  # noqa: E402
 
@@ -129,6 +131,55 @@ class Time(suite.NodeTest):
         self.assertTrue(wait_for(lambda: self.has(None)), self.daemon.log)
         self.server.start()
         self.assertTrue(wait_for(lambda: self.has(address), 30), self.daemon.log)
+
+    def test_the_kernel_removes_the_address_of_a_lease_that_ends_without_a_daemon(self):
+        self.prepare("isc")
+        address = self.add()
+        self.assertTrue(wait_for(lambda: dhcp.lifetime(self.the_pod) is not None, 5))
+        self.assertLessEqual(dhcp.lifetime(self.the_pod), LEASE + 1)
+        self.until(LEASE / 2 + 2)  # renewed
+        self.assertGreater(dhcp.lifetime(self.the_pod), LEASE / 2 + 1)
+        end = time.time() + self.expire()
+        self.daemon.kill()
+        self.assertIn("the daemon of dhcp does not run", self.doctor())
+        time.sleep(max(0, end - 1.5 - time.time()))
+        self.assertTrue(self.has(address))
+        # `expire` and the kernel's timer count whole seconds.
+        self.assertTrue(wait_for(lambda: self.has(None), 8))
+        self.assertGreater(time.time(), end - 0.1)
+        self.assertEqual(dhcp.routes(self.the_pod), set())
+        self.assertTrue(wait_for(lambda: " ended " in self.doctor()))
+        self.assertRegex(self.doctor(), f"the DHCP lease of {address} for 'eth0' of container 'pod1' in network 'net1' "
+                                        r"ended \d+ s ago")
+        self.daemon.start()
+        self.assertTrue(wait_for(lambda: self.has(address), 30), self.daemon.log)
+        self.assertTrue(wait_for(lambda: dhcp.lifetime(self.the_pod) is not None, 5))
+        self.assertNotIn("the daemon of dhcp", self.doctor())
+
+    def doctor(self):
+        return "\n".join(one["what"] for one in json.loads(cnitool("doctor", "--json").stdout)["findings"])
+
+    def test_a_renewal_changes_nothing_but_the_lifetime_of_the_address(self):
+        self.prepare("isc")
+        address = self.add()
+
+        def shown():
+            [link] = json.loads(self.the_pod.run("ip", "-j", "-4", "addr", "show", "dev", "eth0"))
+            return [{key: value for key, value in one.items() if "life_time" not in key and key != "dynamic"}
+                    for one in link["addr_info"]]
+        # The server reaches the pod without the address too, so that the lease does not end.
+        [link] = json.loads(self.the_pod.run("ip", "-j", "link", "show", "eth0"))
+        run("ip", "neigh", "replace", address[:-3], "lladdr", link["address"], "dev", dhcp.BRIDGE, "nud", "permanent")
+        self.the_pod.run("ip", "addr", "del", address, "dev", "eth0")
+        self.the_pod.run("ip", "addr", "add", address, "dev", "eth0", "metric", "77", "noprefixroute", "label", "eth0:x")
+        before = shown()
+        self.assertTrue(wait_for(lambda: dhcp.lifetime(self.the_pod) is not None, LEASE))
+        self.assertEqual(shown(), before)
+        self.the_pod.run("ip", "addr", "del", address, "dev", "eth0")
+        self.until(LEASE + 1)  # renewed once more
+        self.assertGreater(self.expire(), LEASE / 2 - 4)
+        self.assertNotIn("expired", self.daemon.log)
+        self.assertTrue(self.has(None), "what the pod removed stays removed")
 
     def test_a_killed_daemon_neither_renews_nor_ends_a_lease_twice(self):
         self.prepare("isc")

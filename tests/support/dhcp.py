@@ -308,6 +308,14 @@ def addresses(pod, ifname="eth0"):
     return [f"{one['local']}/{one['prefixlen']}" for link in shown for one in link.get("addr_info", [])]
 
 
+def lifetime(pod, ifname="eth0"):
+    """For how many seconds the pod's one IPv4 address is valid; None is forever."""
+    [link] = json.loads(pod.run("ip", "-j", "-4", "addr", "show", "dev", ifname))
+    [address] = link["addr_info"]
+    assert address["preferred_life_time"] == address["valid_life_time"], address
+    return None if address["valid_life_time"] == 2**32 - 1 else address["valid_life_time"]
+
+
 def routes(pod):
     return {(route["dst"], route.get("gateway"), route.get("metric"))
             for route in json.loads(pod.run("ip", "-j", "-4", "route") or "[]") if route.get("protocol") != "kernel"}

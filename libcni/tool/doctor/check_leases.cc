@@ -26,6 +26,12 @@ struct Fine {
 
 Findings check_leases(const Node& node) {
   Findings out;
+  if (node.lacks_lease_daemon && !node.leases.empty()) {
+    out.push_back({Level::kError, "the daemon of dhcp does not run",
+                   cat("nobody renews the leases of ", node.leases.size(),
+                       " interfaces: each loses its address at the end of its lease"),
+                   kRestart});
+  }
   std::map<std::string, Fine> fine;
   for (const DhcpLease& one : node.leases) {
     if (one.address.empty()) {
@@ -34,10 +40,15 @@ Findings check_leases(const Node& node) {
            "no server renewed it: the address was removed from the pod, and another one is "
            "asked for",
            kRestart});
+    } else if (one.expire && *one.expire < 0) {
+      out.push_back({Level::kError,
+                     cat("the DHCP lease of ", one.address, " for ", pod_of(one), " ended ",
+                         -*one.expire, " s ago"),
+                     "no daemon renewed it, and the pod has no address", kRestart});
     } else if (one.rebind && *one.rebind < 0) {
       out.push_back({Level::kWarning,
                      cat("the DHCP lease of ", one.address, " for ", pod_of(one), " ends in ",
-                         std::max<std::int64_t>(one.expire.value_or(0), 0), " s"),
+                         one.expire.value_or(0), " s"),
                      cat("server ", one.server,
                          " does not answer, or the daemon does not run; the pod loses the address"),
                      kRestart});

@@ -1,5 +1,6 @@
 #include "libcni/tool/doctor/look.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -13,6 +14,7 @@
 
 #include "libcni/common/dir.h"
 #include "libcni/common/hash.h"
+#include "libcni/common/lock.h"
 #include "libcni/config/json.h"
 #include "libcni/config/names.h"
 #include "libcni/plugin/log.h"
@@ -168,6 +170,10 @@ void look_at_leases(Node& node) {
     auto lease = lease_in(root);
     if (lease && tag_of(lease->key) == name) node.leases.push_back(*std::move(lease));
   });
+  // Without that file a daemon of an earlier release may run.
+  const std::string lock = cat(cni::kLeaseStateDir, ".lock");
+  const netlink::Fd fd(::open(lock.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  node.lacks_lease_daemon = fd && cni::lock_holder(fd.get()).empty();
 }
 
 std::string nearest(const std::string& path) {

@@ -118,6 +118,7 @@ struct Node {
   std::vector<MovedDevice> devices;
   std::vector<StateFile> states;
   std::vector<DhcpLease> leases;
+  bool lacks_lease_daemon = false;  ///< no process holds the lock of the daemon of dhcp
   Sightings seen;
   std::vector<FileSystem> file_systems;
   /// A kernel setting; nothing where there is none of that name.
