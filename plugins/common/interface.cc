@@ -113,7 +113,7 @@ std::vector<std::uint32_t> tables_of(const PodInterface& interface, netlink::Fam
 
 bool same_route(const netlink::LinkRoute& seen, const netlink::LinkRoute& wanted) {
   return seen.dst == wanted.dst.network() && seen.table == wanted.table &&
-         (!wanted.gateway || wanted.dst.is_default() || seen.gateway == wanted.gateway);
+         (!wanted.gateway || seen.gateway == wanted.gateway);
 }
 
 }  // namespace
@@ -255,6 +255,18 @@ netlink::Link find_interface(netlink::RouteSocket& pod, const cni::Request& requ
   return *link;
 }
 
+std::vector<netlink::LinkRoute> routes_as_made(const PodInterface& interface,
+                                               netlink::Family family,
+                                               const std::vector<cni::Address>& addresses) {
+  auto out = interface.pod.routes(family);
+  const auto moved = tables_of(interface, family, addresses);
+  for (netlink::LinkRoute& seen : out) {
+    const bool is_moved = std::find(moved.begin(), moved.end(), seen.table) != moved.end();
+    if (is_moved && seen.link == interface.link.index) seen.table = kMain;
+  }
+  return out;
+}
+
 void check_interface(const PodInterface& interface, const Result& result) {
   const std::string& name = interface.link.name;
   const auto present = interface.pod.addresses(interface.link);
@@ -272,19 +284,16 @@ void check_interface(const PodInterface& interface, const Result& result) {
                      [v4](const auto& route) { return route.dst.ip.is_v4() == v4; })) {
       continue;
     }
-    auto routes = interface.pod.routes(family);
-    const auto moved = tables_of(interface, family, addresses);
-    for (auto& seen : routes) {
-      const bool is_moved = std::find(moved.begin(), moved.end(), seen.table) != moved.end();
-      if (is_moved && seen.link == interface.link.index) seen.table = kMain;
-    }
+    const auto routes = routes_as_made(interface, family, addresses);
     for (const cni::Route& route : result.routes) {
       if (route.dst.ip.is_v4() != v4) continue;
       const auto wanted = link_route(route, addresses);
       if (std::none_of(routes.begin(), routes.end(),
                        [&](const auto& seen) { return same_route(seen, wanted); })) {
-        throw cni::Error(Code::kInternal, cat("Expected Route ", route.dst.str(),
-                                              " not found in routing table of ", name));
+        throw cni::Error(
+            Code::kInternal,
+            cat("Expected Route ", route.dst.str(), " not found in routing table of ", name),
+            wanted.gateway ? cat("expected gateway ", wanted.gateway->str()) : "");
       }
     }
   }

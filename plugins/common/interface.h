@@ -78,8 +78,13 @@ void require_mac(const cni::Interface& entry, const netlink::Link& link);
 netlink::Link find_interface(netlink::RouteSocket& pod, const cni::Request& request,
                              const cni::Result& result, const std::string& kind);
 
-/// CHECK: the interface has result's addresses and the namespace its routes; sbr and vrf may have
-/// moved those to other tables.
+/// CHECK: the unicast routes of the pod, one for each next hop, as the interface's plugin made
+/// them: what sbr or vrf moved to a table of the interface is shown in the main table.
+std::vector<netlink::LinkRoute> routes_as_made(const PodInterface& interface,
+                                               netlink::Family family,
+                                               const std::vector<cni::Address>& addresses);
+
+/// CHECK: the interface has result's addresses and the namespace its routes (routes_as_made()).
 /// \throws cni::Error naming the first one that is missing.
 void check_interface(const PodInterface& interface, const cni::Result& result);
 

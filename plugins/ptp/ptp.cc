@@ -137,17 +137,20 @@ VethPair find_pair(Sides& sides, const Result& result) {
 
 // The pod's routes in place of those of the kernel. Where they lead is the gateway's alone, as of
 // two gateways in one subnet the reference plugin takes the other one.
-void check_routes(Sides& sides, const Link& inside, const Routing& routing) {
+void check_routes(const plugins::PodInterface& inside, const Routing& routing,
+                  const Result& result) {
+  const auto addresses = plugins::addresses_of(result, inside.link.name);
   for (const netlink::Family family : netlink::kFamilies) {
     if (!routing.has(family)) continue;
-    const auto present = sides.pod.routes(family);
+    const auto present = plugins::routes_as_made(inside, family, addresses);
     for (const netlink::LinkRoute& wanted : routing.pod) {
       if (wanted.dst.ip.family() != family) continue;
       if (std::none_of(present.begin(), present.end(), [&](const netlink::LinkRoute& one) {
-            return one.dst == wanted.dst && one.table == wanted.table && one.link == inside.index;
+            return one.dst == wanted.dst && one.table == wanted.table &&
+                   one.link == inside.link.index;
           })) {
-        throw cni::Error(cni::Code::kInternal,
-                         cat("Expected Route ", wanted.dst.str(), " not found on ", inside.name));
+        throw cni::Error(cni::Code::kInternal, cat("Expected Route ", wanted.dst.str(),
+                                                   " not found on ", inside.link.name));
       }
     }
   }
@@ -166,8 +169,9 @@ void check(const cni::Request& request) {
   if (!inside.up)
     throw cni::Error(cni::Code::kInternal, cat("Interface ", inside.name, " is down"));
   for (const Link& link : {outside, inside}) plugins::require_mtu_of(link, conf.mtu);
-  plugins::check_interface({sides.pod, sides.pod_ns, inside}, result);
-  check_routes(sides, inside, routing);
+  const plugins::PodInterface interface { sides.pod, sides.pod_ns, inside };
+  plugins::check_interface(interface, result);
+  check_routes(interface, routing, result);
   check_host_veth(sides.host, outside, routing);
   if (conf.ip_masq) plugins::check_masquerade(plugins::masquerade_of(request, result));
 }

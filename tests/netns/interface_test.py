@@ -104,7 +104,9 @@ DAMAGE = [("that it is down", ("link", "set", "eth0", "down"), "down"),
           ("that it is gone", ("link", "del", "eth0"), "eth0"),
           ("another MAC address", ("link", "set", "eth0", "address", "02:00:5e:99:99:99"), "02:00:5e:99:99:99"),
           ("a missing address", ("address", "flush", "dev", "eth0"), "10.1.2.2/24"),
-          ("a missing route", ("route", "del", "default"), "0.0.0.0/0")]
+          ("a missing route", ("route", "del", "default"), "0.0.0.0/0"),
+          ("a default route by another gateway",
+           ("route", "replace", "default", "via", "10.1.2.9", "dev", "eth0", "onlink"), "0.0.0.0/0")]
 
 
 #: Of a container whose namespace's path is another's by now, or that has no such interface: whether ADD and DEL

@@ -361,6 +361,15 @@ class Damaged(PtpTest):
         self.assert_error(self.call("CHECK", self.one, self.conf), 999, said.format(port=self.port))
         self.assert_ok(self.call("DEL", self.one, self.conf))
 
+    def test_CHECK_finds_the_routes_in_the_tables_of_sbr(self):
+        self.assert_ok(cni("sbr", "ADD", {"cniVersion": "1.1.0", "name": "net1", "type": "sbr", "prevResult": self.result},
+                           netns=self.one.path, container=self.one.name))
+        self.assertEqual(routes(4, "eth0", self.one) + routes(6, "eth0", self.one), [])
+        self.assert_ok(self.call("CHECK", self.one, self.conf))
+        table = json.loads(self.one.run("ip", "-j", "rule", "show", "from", addresses(self.result)[0]))[0]["table"]
+        self.one.run("ip", "route", "del", "10.1.0.0/24", "table", table)
+        self.assert_error(self.call("CHECK", self.one, self.conf), 999, "Expected Route 10.1.0.0/24 not found on eth0")
+
     @suite.cases([(name, row) for name, *row in MUTATIONS if row[2]])
     def REPAIR_restores(self, row):
         command, said, _ = row
