@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "netlink/types/error.h"
 
@@ -12,14 +13,43 @@ namespace netlink {
 
 namespace {
 
-// Of RTA_MULTIPATH: a sequence of rtnexthop, each with attributes of its own.
-std::vector<int> next_hops(View hops) {
-  std::vector<int> out;
-  while (hops.size() >= sizeof(rtnexthop)) {
-    const auto hop = read_struct<rtnexthop>(hops);
-    if (hop.rtnh_len < sizeof hop) break;
-    out.push_back(hop.rtnh_ifindex);
-    hops = hops.subspan(std::min(aligned(hop.rtnh_len), hops.size()));
+using Hops = std::vector<std::pair<rtnexthop, View>>;  // each with its attributes
+
+// Of RTA_MULTIPATH.
+Hops hops_in(View sequence) {
+  Hops out;
+  while (sequence.size() >= sizeof(rtnexthop)) {
+    const auto hop = read_struct<rtnexthop>(sequence);
+    if (hop.rtnh_len < sizeof hop || hop.rtnh_len > sequence.size()) break;
+    out.emplace_back(hop, sequence.subspan(sizeof hop, hop.rtnh_len - sizeof hop));
+    sequence = sequence.subspan(std::min(aligned(hop.rtnh_len), sequence.size()));
+  }
+  return out;
+}
+
+std::optional<Ip> address_in(View value) {
+  if (value.size() != 4 && value.size() != 16) return std::nullopt;
+  return Ip::from_bytes(value.data(), value.size());
+}
+
+std::vector<NextHop> next_hops(View sequence) {
+  std::vector<NextHop> out;
+  for (const auto& [hop, attributes] : hops_in(sequence)) {
+    out.push_back({hop.rtnh_ifindex, address_in(Attributes(attributes).find(RTA_GATEWAY).value)});
+  }
+  return out;
+}
+
+// Without flags that say how the link is: the kernel takes them from nobody.
+Bytes sequence_of(const Hops& hops) {
+  Bytes out;
+  for (auto [hop, attributes] : hops) {
+    hop.rtnh_flags &= RTNH_F_ONLINK;
+    const std::size_t at = out.size();
+    out.resize(at + sizeof hop);
+    std::memcpy(out.data() + at, &hop, sizeof hop);
+    out.insert(out.end(), attributes.begin(), attributes.end());
+    out.resize(aligned(out.size()));
   }
   return out;
 }
@@ -29,17 +59,63 @@ bool is_remark(std::uint16_t type) {
   return type == RTA_TABLE || type == RTA_CACHEINFO || type == RTA_PAD;
 }
 
-Message message_of(const RouteCopy& copy, std::uint32_t table, unsigned type, unsigned flags) {
-  auto head = read_struct<rtmsg>(copy.payload);
+// Of a route by a nexthop object the kernel shows the next hops, too (nexthop_compat_mode in
+// ip-sysctl.rst), and takes either (rtm_to_fib_config() in net/ipv4/fib_frontend.c): a copy names
+// the next hops, and the object says which route is removed.
+bool is_next_hop(std::uint16_t type) {
+  return type == RTA_OIF || type == RTA_GATEWAY || type == RTA_VIA || type == RTA_MULTIPATH ||
+         type == RTA_ENCAP || type == RTA_ENCAP_TYPE;
+}
+
+Attributes attributes_of(View payload) {
+  return Attributes(payload.subspan(std::min(aligned(sizeof(rtmsg)), payload.size())));
+}
+
+bool has(View payload, std::uint16_t type) {
+  return !attributes_of(payload).find(type).value.empty();
+}
+
+Message message_of(View payload, std::uint32_t table, unsigned type, unsigned flags) {
+  auto head = read_struct<rtmsg>(payload);
   head.rtm_flags &= RTNH_F_ONLINK;
   head.rtm_table = static_cast<unsigned char>(table < 256 ? table : RT_TABLE_UNSPEC);
   Message message(type, flags | NLM_F_ACK, head);
-  const View rest = View(copy.payload).subspan(std::min(aligned(sizeof head), copy.payload.size()));
-  for (const Attribute& one : Attributes(rest)) {
-    if (!is_remark(one.type)) message.put(one.type, one.value);
+  const bool by_object = has(payload, RTA_NH_ID);
+  const bool names_hops = has(payload, RTA_OIF) || has(payload, RTA_MULTIPATH);
+  for (const Attribute& one : attributes_of(payload)) {
+    if (is_remark(one.type)) continue;
+    if (by_object && type == RTM_DELROUTE && is_next_hop(one.type)) continue;
+    if (one.type == RTA_NH_ID && type == RTM_NEWROUTE && names_hops) continue;
+    if (one.type == RTA_MULTIPATH) {
+      message.put(one.type, View(sequence_of(hops_in(one.value))));
+    } else {
+      message.put(one.type, one.value);
+    }
   }
   message.put_u32(RTA_TABLE, table);
   return message;
+}
+
+// The route with the next hops that are wanted, and no others.
+template <class Wanted>
+RouteCopy with_hops(View payload, Wanted wanted) {
+  Message message(RTM_NEWROUTE, 0, read_struct<rtmsg>(payload));
+  for (const Attribute& one : attributes_of(payload)) {
+    if (one.type == RTA_NH_ID) continue;
+    if (one.type != RTA_MULTIPATH) {
+      message.put(one.type, one.value);
+      continue;
+    }
+    Hops hops = hops_in(one.value);
+    std::erase_if(hops, [&](const auto& hop) { return !wanted(hop.first); });
+    message.put(one.type, View(sequence_of(hops)));
+  }
+  return copy_route(Reply(message.bytes()));
+}
+
+RouteCopy rest_of(const RouteCopy& part) {
+  return with_hops(part.whole,
+                   [&](const rtnexthop& hop) { return hop.rtnh_ifindex != part.route.link; });
 }
 
 std::string text_of(const LinkRoute& route) {
@@ -53,17 +129,82 @@ RouteCopy copy_route(const Reply& reply) {
   return {decode_route(reply), Bytes(payload.begin(), payload.end())};
 }
 
+std::vector<RouteCopy> copy_hops(const Reply& reply) {
+  RouteCopy whole = copy_route(reply);
+  const std::size_t count = whole.route.multipath.size();
+  if (count == 0 || whole.route.dst.ip.is_v4() || has(whole.payload, RTA_NH_ID)) return {whole};
+  std::vector<RouteCopy> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::size_t at = 0;
+    out.push_back(with_hops(whole.payload, [&](const rtnexthop&) { return at++ == i; }));
+    out.back().is_part = true;
+  }
+  return out;
+}
+
+std::optional<RouteCopy> part_by(const RouteCopy& copy, const Link& link) {
+  const auto& hops = copy.route.multipath;
+  if (hops.empty()) return copy.route.link == link.index ? std::optional(copy) : std::nullopt;
+  const auto count = static_cast<std::size_t>(std::count_if(
+      hops.begin(), hops.end(), [&](const NextHop& hop) { return hop.link == link.index; }));
+  if (count == 0) return std::nullopt;
+  if (count == hops.size()) return copy;
+  RouteCopy out =
+      with_hops(copy.payload, [&](const rtnexthop& hop) { return hop.rtnh_ifindex == link.index; });
+  out.route.link = link.index;
+  out.is_part = true;
+  out.whole = copy.payload;
+  return out;
+}
+
 RouteRequest add(const RouteCopy& copy, std::uint32_t table) {
   return {cat("add ", text_of(copy.route), " table ", table),
-          message_of(copy, table, RTM_NEWROUTE, NLM_F_CREATE),
+          message_of(copy.payload, table, RTM_NEWROUTE, NLM_F_CREATE),
           {EEXIST}};
 }
 
-RouteRequest remove(const RouteCopy& copy) {
+std::vector<RouteRequest> remove(const RouteCopy& copy) {
   const std::uint32_t table = copy.route.table;
-  return {cat("remove ", text_of(copy.route), " table ", table),
-          message_of(copy, table, RTM_DELROUTE, 0),
-          {ESRCH}};
+  const View payload = copy.whole.empty() ? copy.payload : copy.whole;
+  std::vector<RouteRequest> out;
+  if (!copy.whole.empty()) {
+    // Behind the whole one: of two that it matches the kernel removes the first (fib_nh_match() in
+    // net/ipv4/fib_semantics.c).
+    const RouteCopy rest = rest_of(copy);
+    out.push_back({cat("add ", text_of(rest.route), " table ", table),
+                   message_of(rest.payload, table, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_APPEND),
+                   {EEXIST}});
+  }
+  out.push_back({cat("remove ", text_of(copy.route), " table ", table),
+                 message_of(payload, table, RTM_DELROUTE, 0),
+                 {ESRCH}});
+  return out;
+}
+
+std::vector<RouteRequest> restore(const RouteCopy& copy) {
+  const std::uint32_t table = copy.route.table;
+  std::vector<RouteRequest> out;
+  if (copy.whole.empty()) {
+    out.push_back(add(copy, table));
+    return out;
+  }
+  out.push_back({cat("restore ", text_of(copy.route), " table ", table),
+                 message_of(copy.whole, table, RTM_NEWROUTE, NLM_F_CREATE),
+                 {EEXIST}});
+  for (RouteRequest& one : remove(rest_of(copy))) out.push_back(std::move(one));
+  return out;
+}
+
+std::vector<LinkRoute> each_hop(const LinkRoute& route) {
+  if (route.multipath.empty()) return {route};
+  std::vector<LinkRoute> out;
+  for (const NextHop& hop : route.multipath) {
+    out.push_back(route);
+    out.back().link = hop.link;
+    out.back().gateway = hop.gateway;
+    out.back().multipath.clear();
+  }
+  return out;
 }
 
 LinkRoute decode_route(const Reply& reply) {
@@ -83,6 +224,11 @@ LinkRoute decode_route(const Reply& reply) {
     if (one.type == RTA_OIF) out.link = one.as<int>();
     if (one.type == RTA_TABLE) out.table = one.u32();
     if (one.type == RTA_PRIORITY) out.priority = one.u32();
+  }
+  if (out.multipath.size() == 1) {
+    out.link = out.multipath.front().link;
+    out.gateway = out.multipath.front().gateway;
+    out.multipath.clear();
   }
   return out;
 }

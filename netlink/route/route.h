@@ -9,6 +9,12 @@
 
 namespace netlink {
 
+/// One of the ways of a multipath route.
+struct NextHop {
+  int link = 0;
+  std::optional<Ip> gateway = {};
+};
+
 /// A unicast route through a link, to add or as the kernel showed it.
 struct LinkRoute {
   Cidr dst;
@@ -22,21 +28,33 @@ struct LinkRoute {
   std::optional<Ip> source = {};  ///< of packets that choose none (RTA_PREFSRC)
   /// To add: EEXIST where any link has a route to dst with that table and metric (NLM_F_EXCL).
   bool exclusive = false;
-  std::vector<int> multipath = {};  ///< as the kernel showed it: the links, where there are several
+  std::vector<NextHop> multipath = {};  ///< as the kernel showed it, where there are several
 };
 LinkRoute decode_route(const Reply& reply);
+/// A multipath route as one for each of its next hops; any other as it is.
+std::vector<LinkRoute> each_hop(const LinkRoute& route);
 
 /// A route as the kernel showed it, with all it has, to be made again or in another table.
 struct RouteCopy {
   LinkRoute route;
-  Bytes payload;  ///< rtmsg and attributes
+  Bytes payload;         ///< rtmsg and attributes
+  bool is_part = false;  ///< next hops of a multipath route that has others
+  Bytes whole = {};  ///< of a part: that route's payload, where the kernel changes it as a whole
 };
 RouteCopy copy_route(const Reply& reply);
+/// The same, but a multipath route of IPv6 as a part for each next hop: the kernel adds and removes
+/// these one by one (ip6_route_multipath_add() in net/ipv6/route.c).
+std::vector<RouteCopy> copy_hops(const Reply& reply);
+/// The route as far as it leads by the link: some of its next hops, all, or nothing.
+std::optional<RouteCopy> part_by(const RouteCopy& copy, const Link& link);
 
-/// Creates it with all it had but its age, in a table. A twin is tolerated.
+/// Creates it with all it had but its age, in a table. A twin is tolerated. Of a part, IPv6 next
+/// hops join a route of that destination and metric.
 RouteRequest add(const RouteCopy& copy, std::uint32_t table);
-/// One that is gone already is tolerated.
-RouteRequest remove(const RouteCopy& copy);
+/// One that is gone already is tolerated. The next hops that a part lacks stay.
+std::vector<RouteRequest> remove(const RouteCopy& copy);
+/// The reverse of remove().
+std::vector<RouteRequest> restore(const RouteCopy& copy);
 
 /// Create; the flags and protocol (boot) are those of the reference. EEXIST for a twin.
 RouteRequest add(const Link& link, const LinkRoute& route);

@@ -280,7 +280,8 @@ std::vector<LinkAddress> RouteSocket::addresses() {
 std::vector<LinkRoute> RouteSocket::routes(Family family) {
   std::vector<LinkRoute> out;
   for_each_route(family, [&out](const Reply& reply) {
-    if (is_unicast(reply)) out.push_back(decode_route(reply));
+    if (!is_unicast(reply)) return;
+    for (LinkRoute& route : each_hop(decode_route(reply))) out.push_back(std::move(route));
   });
   return out;
 }
@@ -288,7 +289,8 @@ std::vector<LinkRoute> RouteSocket::routes(Family family) {
 std::vector<RouteCopy> RouteSocket::route_copies(Family family) {
   std::vector<RouteCopy> out;
   for_each_route(family, [&out](const Reply& reply) {
-    if (is_unicast(reply)) out.push_back(copy_route(reply));
+    if (!is_unicast(reply)) return;
+    for (RouteCopy& route : copy_hops(reply)) out.push_back(std::move(route));
   });
   return out;
 }

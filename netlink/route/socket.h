@@ -45,9 +45,9 @@ class RouteSocket {
   /// The number of this socket's namespace, which no other gets before the next boot
   /// (SO_NETNS_COOKIE, since Linux 5.14); 0 where the kernel does not say.
   std::uint64_t cookie() const noexcept;
-  /// The unicast routes of all tables; for CHECK.
+  /// The unicast routes of all tables, a multipath route as one for each next hop; for CHECK.
   std::vector<LinkRoute> routes(Family family);
-  /// The same with all that each has, to be copied.
+  /// The same with all that each has, to be copied; copy_hops() says which are parts.
   std::vector<RouteCopy> route_copies(Family family);
   /// The tables that have a route of whatever type; repeated for each.
   std::vector<std::uint32_t> route_tables(Family family);

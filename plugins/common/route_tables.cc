@@ -45,10 +45,27 @@ std::vector<netlink::RouteCopy> all_routes(netlink::RouteSocket& pod) {
   return out;
 }
 
-bool leads_by(const netlink::LinkRoute& route, const netlink::Link& link) {
-  const auto& links = route.multipath;
-  if (links.empty()) return route.link == link.index;
-  return std::all_of(links.begin(), links.end(), [&](int one) { return one == link.index; });
+std::vector<netlink::RouteCopy> routes_by(netlink::RouteSocket& pod, const netlink::Link& link) {
+  std::vector<netlink::RouteCopy> out;
+  for (const netlink::RouteCopy& route : all_routes(pod)) {
+    if (auto part = netlink::part_by(route, link)) out.push_back(*std::move(part));
+  }
+  gateways_last(out);
+  return out;
+}
+
+bool has_route(const std::vector<netlink::RouteCopy>& routes, const netlink::LinkRoute& wanted,
+               std::uint32_t table) {
+  for (const netlink::RouteCopy& route : routes) {
+    if (route.route.table != table || route.route.dst != wanted.dst) continue;
+    for (const netlink::LinkRoute& one : netlink::each_hop(route.route)) {
+      if (one.link == wanted.link && one.gateway == wanted.gateway &&
+          one.priority == wanted.priority && one.source == wanted.source) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 void gateways_last(std::vector<netlink::RouteCopy>& routes) {

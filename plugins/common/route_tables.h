@@ -24,9 +24,13 @@ std::set<std::uint32_t> tables_in_use(netlink::RouteSocket& pod,
 std::vector<netlink::PolicyRule> all_rules(netlink::RouteSocket& pod);
 /// The unicast routes of both families.
 std::vector<netlink::RouteCopy> all_routes(netlink::RouteSocket& pod);
+/// What leads by the link: its routes, and of multipath routes its next hops; those via a gateway
+/// come last.
+std::vector<netlink::RouteCopy> routes_by(netlink::RouteSocket& pod, const netlink::Link& link);
 
-/// Whether the route leads through this link, and through no other.
-bool leads_by(const netlink::LinkRoute& route, const netlink::Link& link);
+/// Whether the table has the route, alone or as a next hop of another.
+bool has_route(const std::vector<netlink::RouteCopy>& routes, const netlink::LinkRoute& wanted,
+               std::uint32_t table);
 
 /// Routes via a gateway come last: their gateways are reached by the others.
 void gateways_last(std::vector<netlink::RouteCopy>& routes);

@@ -66,12 +66,16 @@ void try_send(Pod& pod, netlink::RouteRequest request) {
   }
 }
 
+void try_remove(Pod& pod, const RouteCopy& copy) {
+  for (netlink::RouteRequest& one : netlink::remove(copy)) try_send(pod, std::move(one));
+}
+
 // Those of others, which another address of the pod may need, or a person has made.
 void restore(Pod& pod, const RouteCopy& copy, const State& before, const State& after) {
   const auto& old = before.lease->gateway;
   const bool by_old = old && copy.route.gateway == old && copy.route.table == kMain;
   if (by_old && after.lease->gateway != old) {
-    try_send(pod, netlink::remove(copy));
+    try_remove(pod, copy);
     if (!after.lease->gateway) return;
     LinkRoute moved = copy.route;
     moved.gateway = after.lease->gateway;
@@ -150,7 +154,7 @@ void configure(Pod& pod, const State& before, const State& after) {
   const auto present = routes_on(pod);
   for (const RouteCopy& copy : present) {
     if (is_among(copy.route, old) && !is_among(copy.route, wanted)) {
-      try_send(pod, netlink::remove(copy));
+      try_remove(pod, copy);
     }
   }
   if (!before.lease || !after.lease || before.lease->address != after.lease->address) {

@@ -102,10 +102,8 @@ bool is_pci_address(std::string_view name) {  // "0000:03:00.1"
 bool has_default_route(netlink::RouteSocket& host, const Link& link) {
   for (const auto family : netlink::kFamilies) {
     for (const netlink::LinkRoute& route : host.routes(family)) {
-      if (!route.dst.is_default() || route.table != RT_TABLE_MAIN) continue;
-      if (route.link == link.index) return true;
-      const auto& links = route.multipath;
-      if (std::find(links.begin(), links.end(), link.index) != links.end()) return true;
+      const bool is_default = route.dst.is_default() && route.table == RT_TABLE_MAIN;
+      if (is_default && route.link == link.index) return true;
     }
   }
   return false;

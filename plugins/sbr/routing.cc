@@ -4,8 +4,10 @@
 
 #include "libcni/common/error.h"
 #include "libcni/plugin/privileges.h"
+#include "netlink/route/stored_route.h"
 #include "plugins/common/interface.h"
 #include "plugins/common/route_tables.h"
+#include "plugins/sbr/plan.h"
 
 namespace sbr {
 
@@ -29,41 +31,10 @@ using plugins::all_rules;
 
 constexpr std::uint32_t kMain = plugins::kMainTable;
 constexpr std::uint32_t kFirstTable = 100;  // the reference's
-constexpr std::uint8_t kScopeLink = 253;
-
-Family family_of(const Ip& ip) { return ip.is_v4() ? Family::kIpv4 : Family::kIpv6; }
-
-netlink::Cidr whole(const Ip& ip) { return {ip, ip.bits()}; }
 
 template <class T, class Value>
 bool is_in(const std::vector<T>& list, const Value& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
-}
-
-bool is_of(const PolicyRule& rule, const Ip& ip) { return rule.is_plain && rule.from == whole(ip); }
-
-// A rule of the address: to the table, or without one to whichever table.
-std::optional<PolicyRule> rule_of(const std::vector<PolicyRule>& rules, const Ip& ip,
-                                  std::optional<std::uint32_t> table) {
-  for (const PolicyRule& rule : rules) {
-    const bool is_wanted = table ? rule.table == *table : rule.protocol == kProtocol;
-    if (is_of(rule, ip) && is_wanted) return rule;
-  }
-  return std::nullopt;
-}
-
-// Of one address: where its routes are to be.
-struct Place {
-  const Address& address;
-  std::uint32_t table = 0;
-  bool has_rule = false;
-  bool is_fresh = false;  ///< a table that nothing was in before
-};
-
-// Which route it is, in whatever table.
-std::string words_for(const LinkRoute& route) {
-  return cat(route.dst.str(), route.gateway ? cat(" via ", route.gateway->str()) : "",
-             route.source ? cat(" src ", route.source->str()) : "", " metric ", route.priority);
 }
 
 bool has_rule(const State& state, const Ip& ip, std::uint32_t table) {
@@ -102,57 +73,26 @@ std::vector<Place> places_of(RouteSocket& pod, const std::vector<Address>& addre
   return out;
 }
 
-bool is_within_any(const Ip& ip, const std::vector<Address>& addresses) {
-  return std::any_of(addresses.begin(), addresses.end(),
-                     [&](const Address& one) { return one.cidr.contains(ip); });
-}
-
-// A route of the address, or of no address in particular.
-bool belongs(const LinkRoute& route, const Address& address, const std::vector<Address>& all) {
-  if (route.dst.ip.is_v4() != address.cidr.ip.is_v4()) return false;
-  if (route.source && address.cidr.contains(*route.source)) return true;
-  if (!route.gateway) return !route.source;
-  return address.cidr.contains(*route.gateway) || !is_within_any(*route.gateway, all);
-}
-
-// What leaves the main table: the routes by this link alone that get another place.
-std::vector<RouteCopy> movable(const std::vector<RouteCopy>& routes, const Link& link,
-                               const std::vector<Address>& addresses) {
+// Default routes in tables that are ours already, by which an address would not leave.
+std::vector<RouteCopy> strays_in(RouteSocket& pod, const Link& link,
+                                 const std::vector<Place>& places) {
   std::vector<RouteCopy> out;
-  for (const RouteCopy& one : routes) {
-    if (one.route.table != kMain || !plugins::leads_by(one.route, link)) continue;
-    const bool has_place =
-        std::any_of(addresses.begin(), addresses.end(),
-                    [&](const Address& address) { return belongs(one.route, address, addresses); });
-    if (has_place) out.push_back(one);
+  if (std::all_of(places.begin(), places.end(), [](const Place& one) { return one.is_fresh; })) {
+    return out;
   }
-  plugins::gateways_last(out);
-  return out;
-}
-
-RouteRequest ours(const Link& link, LinkRoute route, std::uint32_t table) {
-  route.table = table;
-  route.protocol = kProtocol;
-  RouteRequest out = netlink::add(link, route);
-  out.tolerated = {EEXIST};
-  return out;
-}
-
-void fill(std::vector<RouteRequest>& requests, const Link& link, const Place& place,
-          const std::vector<RouteCopy>& routes, const std::vector<Address>& all) {
-  std::vector<RouteRequest> by_gateway;
-  for (const RouteCopy& one : routes) {
-    if (!belongs(one.route, place.address, all)) continue;
-    (one.route.gateway ? by_gateway : requests).push_back(netlink::add(one, place.table));
+  const auto routes = all_routes(pod);
+  std::vector<LinkRoute> hops;
+  for (const RouteCopy& route : routes) {
+    for (LinkRoute& one : netlink::each_hop(route.route)) hops.push_back(std::move(one));
   }
-  if (const auto& gateway = place.address.gateway) {
-    const auto any = Ip::any(family_of(*gateway));
-    if (!place.address.cidr.contains(*gateway) && !gateway->is_link_local()) {
-      requests.push_back(ours(link, {.dst = whole(*gateway), .scope = kScopeLink}, place.table));
+  for (const Place& place : places) {
+    const std::uint32_t metric = metric_of_default(hops, place, link);
+    for (const RouteCopy& one : routes) {
+      const bool is_here = one.route.table == place.table && one.route.priority <= metric;
+      if (is_here && is_stray(one.route, place.address, link)) out.push_back(one);
     }
-    requests.push_back(ours(link, {.dst = {any, 0}, .gateway = gateway}, place.table));
   }
-  for (RouteRequest& one : by_gateway) requests.push_back(std::move(one));
+  return out;
 }
 
 // Undo steps of ADD.
@@ -190,9 +130,9 @@ struct PutBack {
   std::vector<RouteCopy> routes;
   void operator()() const {
     RouteSocket pod(ns);
-    for (const RouteCopy& one : routes) pod.send(netlink::add(one, kMain));
+    for (const RouteCopy& one : routes) pod.send(netlink::restore(one));
   }
-  std::string describe() const { return "put the routes back into the main table"; }
+  std::string describe() const { return "put the routes back into their table"; }
 };
 
 // Of an earlier ADD of the attachment in the same namespace.
@@ -202,8 +142,15 @@ std::optional<State> earlier_state(Pod& pod, const StateDir& states) {
   return out;
 }
 
-State state_with(const State& earlier, const std::vector<Place>& places,
-                 const std::vector<RouteCopy>& moved) {
+// What leaves a table, and by which.
+struct Moves {
+  std::vector<RouteCopy> from_main = {};
+  std::vector<RouteCopy> strays = {};  ///< which no table has any more
+  std::vector<RouteCopy> before = {};  ///< of an earlier ADD: what the tables lack is added again
+};
+
+State state_with(const State& earlier, const std::vector<Place>& places, const Moves& moves,
+                 const std::vector<std::string>& placed) {
   State out = earlier;
   for (const Place& place : places) {
     const Ip& ip = place.address.cidr.ip;
@@ -211,9 +158,19 @@ State state_with(const State& earlier, const std::vector<Place>& places,
     out.addresses.push_back(ip);
     out.tables.push_back(place.table);
   }
-  for (const RouteCopy& one : moved) {
-    std::string words = words_for(one.route);
-    if (!is_in(out.moved, words)) out.moved.push_back(std::move(words));
+  for (const std::string& words : placed) {
+    if (!is_in(out.moved, words)) out.moved.push_back(words);
+  }
+  const auto keep = [&out](const RouteCopy& one) {
+    std::string text = netlink::stored(one);
+    if (!is_in(out.routes, text)) out.routes.push_back(std::move(text));
+  };
+  for (const RouteCopy& one : moves.from_main) keep(one);
+  for (const RouteCopy& one : moves.strays) {
+    const auto at = std::find(out.moved.begin(), out.moved.end(), words_for(one.route));
+    if (at == out.moved.end()) continue;
+    out.moved.erase(at);
+    keep(one);
   }
   return out;
 }
@@ -231,41 +188,44 @@ void add_rules(Pod& pod, const std::vector<Place>& places, cni::Undo& undo) {
   for (const PolicyRule& rule : rules) pod.socket.send(netlink::add(rule));
 }
 
-// The routes are in their tables before the rules lead there, and leave the main table last: no
-// packet is without a route meanwhile.
-void move_routes(Pod& pod, const Link& link, const std::vector<Address>& addresses,
-                 const std::vector<Place>& places, const std::vector<RouteCopy>& moved,
-                 cni::Undo& undo) {
+void take_out(Pod& pod, const std::vector<RouteCopy>& routes, cni::Undo& undo) {
+  if (routes.empty()) return;
+  undo.add(PutBack{pod.ns, routes});
   std::vector<RouteRequest> requests;
-  std::vector<std::uint32_t> fresh;
-  for (const Place& place : places) {
-    fill(requests, link, place, moved, addresses);
-    if (place.is_fresh) fresh.push_back(place.table);
+  for (const RouteCopy& route : routes) {
+    for (RouteRequest& one : netlink::remove(route)) requests.push_back(std::move(one));
   }
-  undo.add(EmptyTables{pod.ns, fresh});
-  pod.socket.send(std::move(requests));
-  add_rules(pod, places, undo);
-  if (moved.empty()) return;
-  undo.add(PutBack{pod.ns, moved});
-  requests.clear();
-  for (const RouteCopy& one : moved) requests.push_back(netlink::remove(one));
   pod.socket.send(std::move(requests));
 }
 
-[[noreturn]] void complain(const std::string& what) { throw cni::Error(Code::kInternal, what); }
+// The routes are in their tables before the rules lead there, and leave the main table last: no
+// packet is without a route meanwhile.
+void move_routes(Pod& pod, const Link& link, const std::vector<Address>& addresses,
+                 const std::vector<Place>& places, const Moves& moves, cni::Undo& undo) {
+  std::vector<RouteRequest> requests;
+  std::vector<std::uint32_t> fresh;
+  auto routes = moves.from_main;
+  routes.insert(routes.end(), moves.before.begin(), moves.before.end());
+  for (const Place& place : places) {
+    for (RouteRequest& one : filling(link, place, routes, addresses)) {
+      requests.push_back(std::move(one));
+    }
+    if (place.is_fresh) fresh.push_back(place.table);
+  }
+  take_out(pod, moves.strays, undo);
+  undo.add(EmptyTables{pod.ns, fresh});
+  pod.socket.send(std::move(requests));
+  add_rules(pod, places, undo);
+  take_out(pod, moves.from_main, undo);
+}
 
-void check_table(const std::vector<RouteCopy>& routes, const Link& link, const Address& address,
-                 std::uint32_t table) {
-  const bool has_gateway = address.gateway.has_value();
-  const bool is_there = std::any_of(routes.begin(), routes.end(), [&](const RouteCopy& one) {
-    return one.route.table == table && one.route.link == link.index &&
-           one.route.dst.ip.is_v4() == address.cidr.ip.is_v4() &&
-           (!has_gateway || (one.route.dst.is_default() && one.route.gateway == address.gateway));
-  });
-  if (is_there) return;
-  complain(cat("table ", table, " of ", address.cidr.ip.str(), " has no ",
-               has_gateway ? cat("default route via ", address.gateway->str()) : "route", " on '",
-               link.name, "'"));
+// What no table has, since the default route of ADD replaced it. The interface may not exist.
+void restore_replaced(RouteSocket& pod, const State& state) {
+  for (const std::string& text : state.routes) {
+    const auto route = netlink::route_from_stored(text);
+    if (!route || is_in(state.moved, words_for(route->route))) continue;
+    cni::noting_failure("restore routes", [&] { pod.send(netlink::add(*route, kMain)); });
+  }
 }
 
 }  // namespace
@@ -303,35 +263,20 @@ void set_routing(Pod& pod, const std::vector<Address>& addresses,
     for (const Address& one : addresses) {
       places.push_back({one, *table, rule_of(rules, one.cidr.ip, table).has_value()});
     }
-    plugins::put_state(states, earlier, state_with(start, places, {}), undo);
+    plugins::put_state(states, earlier, state_with(start, places, {}, {}), undo);
     return add_rules(pod, places, undo);
   }
   const Link link = pod.interface();
-  const auto moved = movable(all_routes(pod.socket), link, addresses);
+  Moves moves{.from_main = movable(plugins::routes_by(pod.socket, link), addresses)};
   const auto places = places_of(pod.socket, addresses, rules, earlier);
-  plugins::put_state(states, earlier, state_with(start, places, moved), undo);
-  move_routes(pod, link, addresses, places, moved, undo);
-}
-
-void check_routing(Pod& pod, const std::vector<Address>& addresses,
-                   std::optional<std::uint32_t> table) {
-  const auto rules = all_rules(pod.socket);
-  const auto link = table ? std::nullopt : std::optional(pod.interface());
-  const auto routes = table ? std::vector<RouteCopy>() : all_routes(pod.socket);
-  for (const Address& one : addresses) {
-    auto rule = rule_of(rules, one.cidr.ip, table);
-    if (!rule && !table) {  // of the reference plugin
-      const auto found = std::find_if(rules.begin(), rules.end(), [&](const PolicyRule& other) {
-        return is_of(other, one.cidr.ip) && other.protocol == 0;
-      });
-      if (found != rules.end()) rule = *found;
-    }
-    if (!rule) {
-      complain(
-          cat("no rule from ", one.cidr.ip.str(), table ? cat(" lookup ", *table) : std::string()));
-    }
-    if (link) check_table(routes, *link, one, rule->table);
+  moves.strays = strays_in(pod.socket, link, places);
+  moves.before = moved_before(start, link, moves.from_main);
+  std::vector<std::string> placed;
+  for (const RouteCopy& one : moves.from_main) {
+    if (has_place(one.route, places, link, addresses)) placed.push_back(words_for(one.route));
   }
+  plugins::put_state(states, earlier, state_with(start, places, moves, placed), undo);
+  move_routes(pod, link, addresses, places, moves, undo);
 }
 
 void remove_routing(RouteSocket& pod, const State& state) {
@@ -340,7 +285,8 @@ void remove_routing(RouteSocket& pod, const State& state) {
                          has_rule(state, rule.from->ip, rule.table);
     if (is_ours) pod.send(netlink::remove(rule));
   }
-  auto routes = all_routes(pod);
+  const auto all = all_routes(pod);
+  auto routes = all;
   std::erase_if(routes, [&](const RouteCopy& one) {
     const bool is_ours =
         one.route.protocol == kProtocol || is_in(state.moved, words_for(one.route));
@@ -349,10 +295,15 @@ void remove_routing(RouteSocket& pod, const State& state) {
   plugins::gateways_last(routes);
   std::vector<RouteRequest> requests;
   for (const RouteCopy& one : routes) {
-    if (one.route.protocol != kProtocol) requests.push_back(netlink::add(one, kMain));
+    const bool has_left = !plugins::has_route(all, one.route, kMain);
+    const bool is_moved = is_in(state.moved, words_for(one.route));
+    if (is_moved && has_left) requests.push_back(netlink::add(one, kMain));
   }
-  for (const RouteCopy& one : routes) requests.push_back(netlink::remove(one));
+  for (const RouteCopy& route : routes) {
+    for (RouteRequest& one : netlink::remove(route)) requests.push_back(std::move(one));
+  }
   pod.send(std::move(requests));
+  restore_replaced(pod, state);
 }
 
 void remove_reference_rules(RouteSocket& pod, const std::string& ifname,

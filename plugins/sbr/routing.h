@@ -13,10 +13,6 @@
 /// Rules and tables of a pod's network namespace.
 namespace sbr {
 
-/// Says in the kernel that a rule or a route is ours (FRA_PROTOCOL, rtm_protocol): a number that
-/// neither linux/rtnetlink.h nor /etc/iproute2/rt_protos gives away.
-inline constexpr std::uint8_t kProtocol = 67;
-
 /// The pod of a call, and its interface.
 struct Pod {
   /// \throws cni::Error: kInvalidNetNs; where this process lacks the rights.

@@ -16,7 +16,10 @@ struct State {
   plugins::StateOwner owner = {};
   std::vector<netlink::Ip> addresses = {};  ///< that have a rule
   std::vector<std::uint32_t> tables = {};   ///< to which the rule of each address leads
-  std::vector<std::string> moved = {};      ///< routes that left the main table, as words
+  std::vector<std::string> moved = {};      ///< routes that went to the tables, as words
+  /// All that left the main table (netlink::stored()). Which of them are in no table, another
+  /// default route replaced.
+  std::vector<std::string> routes = {};
   bool operator==(const State&) const = default;
 
   std::string file_name() const;

@@ -93,7 +93,7 @@ bool is_of_pod(Pod& pod, const StateDir& states, const Link& vrf, const Link& li
 // What the interface takes into the VRF; the state gets what it was like. An earlier call that was
 // killed saw it first.
 Baggage pack(Pod& pod, const Link& link, const std::optional<State>& earlier, State& state) {
-  Baggage out = baggage_of(pod.socket, link);
+  Baggage out = baggage_of(pod.socket, link, plugins::kMainTable);
   state.ipv6 = earlier && earlier->ipv6 ? earlier->ipv6 : out.ipv6;
   if (earlier) state.routes = earlier->routes;
   if (link.master != 0) return out;
@@ -158,13 +158,15 @@ std::vector<LinkRoute> wanted_routes(const cni::Result& result, const std::strin
 
 std::vector<LinkRoute> missing_routes(Pod& pod, const Link& link,
                                       const std::vector<LinkRoute>& wanted) {
-  const auto present = plugins::all_routes(pod.socket);
+  std::vector<LinkRoute> present;
+  for (const netlink::Family family : netlink::kFamilies) {
+    for (LinkRoute& one : pod.socket.routes(family)) present.push_back(std::move(one));
+  }
   std::vector<LinkRoute> out;
   for (const LinkRoute& one : wanted) {
-    const bool is_present = std::any_of(present.begin(), present.end(), [&](const auto& copy) {
-      const LinkRoute& seen = copy.route;
-      return plugins::leads_by(seen, link) && seen.table == one.table &&
-             seen.dst == one.dst.network() && (!one.gateway || seen.gateway == one.gateway);
+    const bool is_present = std::any_of(present.begin(), present.end(), [&](const LinkRoute& seen) {
+      return seen.link == link.index && seen.table == one.table && seen.dst == one.dst.network() &&
+             (!one.gateway || seen.gateway == one.gateway);
     });
     if (!is_present) out.push_back(one);
   }

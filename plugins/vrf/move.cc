@@ -95,9 +95,24 @@ void add_addresses(const PodInterface& interface, const Baggage& baggage) {
 void add_between(const PodInterface& interface, const std::vector<RouteCopy>& routes,
                  std::uint32_t from, std::uint32_t to) {
   std::vector<netlink::RouteRequest> requests;
-  for (const RouteCopy& one : routes) {
-    const std::uint32_t table = one.route.table;
-    requests.push_back(netlink::add(one, table == from ? to : table));
+  for (const RouteCopy& route : routes) {
+    const std::uint32_t table = route.route.table;
+    if (table == from && from != to) {
+      requests.push_back(netlink::add(route, to));
+      continue;
+    }
+    for (netlink::RouteRequest& one : netlink::restore(route)) requests.push_back(std::move(one));
+  }
+  interface.pod.send(std::move(requests));
+}
+
+// The kernel keeps next hops of routes that have others, as dead as long as the interface is down
+// (fib6_ifdown() in net/ipv6/route.c, fib_sync_down_dev() in net/ipv4/fib_semantics.c).
+void take_parts(const PodInterface& interface, const std::vector<RouteCopy>& routes) {
+  std::vector<netlink::RouteRequest> requests;
+  for (const RouteCopy& route : routes) {
+    if (!route.is_part) continue;
+    for (netlink::RouteRequest& one : netlink::remove(route)) requests.push_back(std::move(one));
   }
   interface.pod.send(std::move(requests));
 }
@@ -118,6 +133,7 @@ void wait_for_carrier(const PodInterface& interface) {
 void carry(const PodInterface& interface, const Baggage& baggage, const Domain& to) {
   Settings settings(interface, baggage.ipv6);
   settings.change();
+  if (to.master != 0) take_parts(interface, baggage.routes);
   set_master(interface, to.master);
   add_addresses(interface, baggage);
   wait_for_carrier(interface);
@@ -140,14 +156,13 @@ struct MoveBack {
 
 }  // namespace
 
-Baggage baggage_of(RouteSocket& pod, const Link& link) {
+Baggage baggage_of(RouteSocket& pod, const Link& link, std::uint32_t table) {
   Baggage out{.addresses = pod.addresses(link, netlink::Family::kIpv6),
-              .routes = plugins::all_routes(pod),
+              .routes = plugins::routes_by(pod, link),
               .ipv6 = settings_of(link)};
-  std::erase_if(out.routes, [&](const RouteCopy& one) {
-    return is_learned(one.route) || !plugins::leads_by(one.route, link);
+  std::erase_if(out.routes, [table](const RouteCopy& one) {
+    return is_learned(one.route) || (one.is_part && one.route.table != table);
   });
-  plugins::gateways_last(out.routes);
   return out;
 }
 
@@ -168,9 +183,10 @@ void enter(const PodInterface& interface, const Domain& vrf, const Baggage& bagg
 }
 
 void release(const PodInterface& interface, const Domain& vrf, const Baggage& before) {
-  const Baggage baggage = baggage_of(interface.pod, interface.link);
+  const Baggage baggage = baggage_of(interface.pod, interface.link, vrf.table);
   Settings settings(interface, before.ipv6 ? before.ipv6 : baggage.ipv6);
   settings.change();
+  take_parts(interface, baggage.routes);
   set_master(interface, 0);
   const std::string what = cat("release '", interface.link.name, "'");
   cni::noting_failure(what, [&] { add_addresses(interface, baggage); });
@@ -189,7 +205,14 @@ void release(const PodInterface& interface, const Domain& vrf, const Baggage& be
 
 void complete(const PodInterface& interface, const Domain& domain, const Baggage& before) {
   cni::noting_failure(cat("restore routes of '", interface.link.name, "'"), [&] {
-    add_between(interface, before.routes, plugins::kMainTable, domain.table);
+    auto missing = before.routes;
+    const auto present = plugins::all_routes(interface.pod);
+    std::erase_if(missing, [&](const RouteCopy& one) {
+      const std::uint32_t table = one.route.table;
+      const bool is_main = table == plugins::kMainTable;
+      return plugins::has_route(present, one.route, is_main ? domain.table : table);
+    });
+    add_between(interface, missing, plugins::kMainTable, domain.table);
   });
   Settings(interface, before.ipv6).restore();
 }

@@ -19,8 +19,9 @@ struct Baggage {
   std::vector<netlink::RouteCopy> routes = {};       ///< of all tables, those via a gateway last
   std::optional<Ipv6State> ipv6 = {};                ///< nothing where the link has no IPv6
 };
-/// Without what the kernel learns again from routers.
-Baggage baggage_of(netlink::RouteSocket& pod, const netlink::Link& link);
+/// Without what the kernel learns again from routers. Of multipath routes with other links, next
+/// hops in the table that the interface leaves; those of other tables stay as they are.
+Baggage baggage_of(netlink::RouteSocket& pod, const netlink::Link& link, std::uint32_t table);
 /// Routes and settings as a state has them, from before the interface entered.
 Baggage baggage_of(const State& state);
 

@@ -204,6 +204,108 @@ class Sbr(suite.NodeTest):
             self.assertTrue(self.call("CHECK", config(), pod, result).ok)
         self.assertEqual(len(self.rules(pod)), len(wanted[0]))
 
+    def test_REPAIR_fills_a_table_that_was_emptied(self):
+        pod, result = self.two()
+        before = self.everything(pod)
+        self.assertTrue(self.call("ADD", config(), pod, result).ok)
+        wanted = self.everything(pod)
+        for family, table in (("-4", "100"), ("-6", "101")):
+            pod.run("ip", family, "route", "flush", "table", table)
+            self.assertIn(f"table {table} of", self.call("CHECK", config(), pod, result).json["msg"])
+            repaired = self.call("REPAIR", config(), pod, result)
+            self.assertTrue(repaired.ok, repaired)
+            self.assertEqual(self.everything(pod), wanted)
+            self.assertTrue(self.call("CHECK", config(), pod, result).ok)
+        self.assertTrue(self.call("DEL", config(), pod).ok)
+        self.assertEqual(self.everything(pod), before)
+
+    def hops(self, pod, *selector):
+        """Of default routes, each next hop: (gateway, interface)."""
+        found = set()
+        for family in ("-4", "-6"):
+            for route in json.loads(pod.run("ip", "-j", family, "route", "show", "table", "all", "default") or "[]"):
+                if (str(route.get("table", "main")),) != selector or route.get("type") == "unreachable":
+                    continue
+                found |= {(one.get("gateway"), one["dev"]) for one in route.get("nexthops") or [route]}
+        return found
+
+    def test_next_hops_of_the_interface_leave_multipath_routes_and_come_back(self):
+        pod, result = self.two()
+        pod.run("ip", "-6", "route", "append", "default", "via", "fd00:52::1", "dev", "net1")
+        pod.run("ip", "-6", "route", "append", "2001:db8:5::/48", "via", "fd00:51::1", "dev", "eth0", "mtu", "1400")
+        pod.run("ip", "-6", "route", "append", "2001:db8:5::/48", "via", "fd00:52::1", "dev", "net1", "mtu", "1400")
+        pod.run("ip", "route", "add", "198.51.100.0/24", "nexthop", "via", "10.51.0.1", "weight", "3",
+                "nexthop", "via", "10.52.0.1")
+        main = {("10.51.0.1", "eth0"), ("fd00:51::1", "eth0")}
+        before = self.hops(pod, "main")
+        self.assertEqual(before, main | {("fd00:52::1", "net1")}, "the kernel made it one route")
+        added = self.call("ADD", config(), pod, result)
+        self.assertTrue(added.ok, added)
+        self.assertEqual(self.hops(pod, "main"), main)
+        self.assertEqual(self.hops(pod, "100") | self.hops(pod, "101"),
+                         {("10.52.0.1", "net1"), ("fd00:52::1", "net1")})
+        main_routes = pod.run("ip", "route") + pod.run("ip", "-6", "route")
+        self.assertIn("198.51.100.0/24 via 10.51.0.1 dev eth0", main_routes)
+        self.assertIn("2001:db8:5::/48 via fd00:51::1 dev eth0", main_routes)
+        self.assertNotIn("net1", main_routes)
+        self.assertIn("198.51.100.0/24 via 10.52.0.1 dev net1", pod.run("ip", "route", "show", "table", "100"))
+        self.assertIn("2001:db8:5::/48 via fd00:52::1 dev net1", pod.run("ip", "-6", "route", "show", "table", "101"))
+        self.assertTrue(self.call("CHECK", config(), pod, result).ok)
+        # By another program, after ADD: half of the connections would leave by another interface again.
+        pod.run("ip", "-6", "route", "append", "default", "via", "fd00:51::9", "dev", "eth0", "table", "101")
+        self.assertEqual(self.call("CHECK", config(), pod, result).json["msg"],
+                         "table 101 of fd00:52::2 has another default route via fd00:51::9")
+        repaired = self.call("REPAIR", config(), pod, result)
+        self.assertTrue(repaired.ok, repaired)
+        self.assertTrue(self.call("CHECK", config(), pod, result).ok)
+        self.assertEqual(self.hops(pod, "101"), {("fd00:52::1", "net1")})
+        pod.run("ip", "-6", "route", "add", "fd00:52::/64", "dev", "net1")
+        pod.run("ip", "-6", "route", "append", "default", "via", "fd00:52::1", "dev", "net1")
+        self.assertEqual(self.call("CHECK", config(), pod, result).json["msg"],
+                         "the main table has a default route via fd00:52::1 on 'net1'")
+        self.assertTrue(self.call("REPAIR", config(), pod, result).ok)
+        self.assertEqual(self.hops(pod, "main"), main)
+        self.assertTrue(self.call("DEL", config(), pod).ok)
+        self.assertEqual(self.hops(pod, "main"), before)
+        shown = pod.run("ip", "route", "show", "198.51.100.0/24") + pod.run("ip", "-6", "route", "show", "2001:db8:5::/48")
+        for gateway in ("10.51.0.1", "10.52.0.1", "fd00:51::1", "fd00:52::1"):
+            self.assertIn(f"via {gateway} ", shown)
+
+    def test_routes_by_nexthop_objects_move_as_far_as_they_lead_by_the_interface(self):
+        pod, result = self.two()
+        pod.run("ip", "-batch", "-", stdin="nexthop add id 1 via 10.51.0.1 dev eth0\nnexthop add id 2 via 10.52.0.1 dev net1\n"
+                "nexthop add id 3 group 1/2\nroute add 198.51.100.0/24 nhid 2\nroute add 203.0.113.0/24 nhid 3\n"
+                "nexthop add id 11 via fd00:51::1 dev eth0\nnexthop add id 12 via fd00:52::1 dev net1\n"
+                "nexthop add id 13 group 11/12\n")
+        pod.run("ip", "-6", "route", "add", "2001:db8:7::/48", "nhid", "13")
+        added = self.call("ADD", config(), pod, result)
+        self.assertTrue(added.ok, added)
+        main = pod.run("ip", "route") + pod.run("ip", "-6", "route")
+        self.assertNotIn("net1", main)
+        self.assertIn("203.0.113.0/24 via 10.51.0.1 dev eth0", main)
+        self.assertIn("2001:db8:7::/48 via fd00:51::1 dev eth0", main)
+        own = pod.run("ip", "route", "show", "table", "100") + pod.run("ip", "-6", "route", "show", "table", "101")
+        for route in ("198.51.100.0/24 via 10.52.0.1 dev net1", "203.0.113.0/24 via 10.52.0.1 dev net1",
+                      "2001:db8:7::/48 via fd00:52::1 dev net1"):
+            self.assertIn(route, own)
+        self.assertTrue(self.call("DEL", config(), pod).ok)
+        self.assertIn("net1", pod.run("ip", "route", "show", "198.51.100.0/24"))
+
+    def test_the_table_has_one_default_route_by_the_gateway_of_the_result(self):
+        pod, result = self.two()
+        for family, gateway in (("-4", "10.52.0.9"), ("-6", "fd00:52::9")):
+            pod.run("ip", family, "route", "append", "default", "via", gateway, "dev", "net1")
+        before = self.rules(pod), self.hops(pod, "main")
+        for _ in range(2):
+            added = self.call("ADD", config(), pod, result)
+            self.assertTrue(added.ok, added)
+            self.assertEqual(self.hops(pod, "100") | self.hops(pod, "101"),
+                             {("10.52.0.1", "net1"), ("fd00:52::1", "net1")})
+            self.assertEqual(self.hops(pod, "main"), {("10.51.0.1", "eth0"), ("fd00:51::1", "eth0")})
+            self.assertTrue(self.call("CHECK", config(), pod, result).ok)
+        self.assertTrue(self.call("DEL", config(), pod).ok)
+        self.assertEqual((self.rules(pod), self.hops(pod, "main")), before)
+
     def test_DEL_without_namespace_creates_no_file_and_one_that_comes_late_touches_no_other_pod(self):
         pod, result = self.two()
         self.assertTrue(self.call("ADD", config(), pod, result).ok)

@@ -179,7 +179,7 @@ class Vrf(VrfTest):
         conf = {"cniVersion": "1.1.0", "name": "net2", "type": "sbr", "prevResult": second}
         self.assert_ok(cni("sbr", "ADD", conf, netns=pod.path, container=pod.name, ifname="net2"))
         self.assertNotIn(" 100 ", pod.run("ip", "rule", "show"))
-        self.assertIn(("default", "10.52.0.1", "net2", None, None, "None"), self.routes(pod, 101))
+        self.assertIn(("default", "10.52.0.1", "net2"), {route[:3] for route in self.routes(pod, 101)})
 
     def test_routes_of_other_tables_stay_in_them(self):
         pod = self.pod()

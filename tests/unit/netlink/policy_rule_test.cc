@@ -64,5 +64,5 @@ TEST_CASE("a copied route has all it had, in another table") {
   CHECK(seen.priority == 5);
   const auto metrics = Reply(again.message.bytes()).attributes(sizeof(rtmsg)).nested(RTA_METRICS);
   CHECK(metrics.find(RTAX_MTU).u32() == 1400);
-  CHECK(Reply(remove(copy).message.bytes()).type() == RTM_DELROUTE);
+  CHECK(Reply(remove(copy).at(0).message.bytes()).type() == RTM_DELROUTE);
 }

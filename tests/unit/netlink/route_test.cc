@@ -15,8 +15,10 @@
 #include "netlink/route/address.h"
 #include "netlink/route/bridge_vlan.h"
 #include "netlink/route/neighbour.h"
+#include "netlink/types/error.h"
 #include "tests/judge/judge.h"
 
+using netlink::cat;
 using netlink::Cidr;
 using netlink::Ip;
 using netlink::Link;
@@ -38,7 +40,103 @@ Link eth0() {
 const Mac kMac = Mac::parse("02:00:00:00:00:01").value();
 const Mac kPeerMac = Mac::parse("02:00:00:00:00:02").value();
 
+// A route to 10.9.0.0/16 or fd00:9::/32 by 10.0.0.1 on link 7 and 10.0.0.2 on link 8, as the kernel
+// shows it: the second link is down.
+netlink::Bytes multipath(bool v4) {
+  rtmsg head{};
+  head.rtm_family = v4 ? AF_INET : AF_INET6;
+  head.rtm_dst_len = v4 ? 16 : 32;
+  head.rtm_table = RT_TABLE_MAIN;
+  head.rtm_type = RTN_UNICAST;
+  netlink::Message message(RTM_NEWROUTE, 0, head);
+  message.put(RTA_DST, Ip::parse(v4 ? "10.9.0.0" : "fd00:9::").value());
+  message.nest(RTA_MULTIPATH, [&] {
+    for (int n = 0; n < 2; ++n) {
+      const Ip gateway = Ip::parse(cat(v4 ? "10.0.0." : "fd00::", n + 1)).value();
+      rtnexthop hop{};
+      hop.rtnh_len = static_cast<unsigned short>(sizeof hop + 4 + gateway.size());
+      hop.rtnh_flags = n == 0 ? 0 : RTNH_F_LINKDOWN;
+      hop.rtnh_hops = static_cast<unsigned char>(n);
+      hop.rtnh_ifindex = 7 + n;
+      message.append(hop);
+      message.put(RTA_GATEWAY, gateway);
+    }
+  });
+  const auto bytes = message.bytes();
+  return {bytes.begin(), bytes.end()};
+}
+
+Link link_of(int index) {
+  Link out;
+  out.index = index;
+  return out;
+}
+
 }  // namespace
+
+TEST_CASE("a multipath route is one for each of its next hops to who looks for a link") {
+  const auto bytes = multipath(true);
+  const auto hops = netlink::each_hop(netlink::decode_route(Reply(bytes)));
+  REQUIRE(hops.size() == 2);
+  CHECK(hops[0].link == 7);
+  CHECK(hops[1].link == 8);
+  CHECK(hops[1].gateway == Ip::parse("10.0.0.2"));
+  CHECK(hops[1].multipath.empty());
+}
+
+TEST_CASE("IPv6 next hops are copied one by one, and removed alone") {
+  const auto bytes = multipath(false);
+  const auto hops = netlink::copy_hops(Reply(bytes));
+  REQUIRE(hops.size() == 2);
+  CHECK(hops[1].is_part);
+  CHECK(hops[1].route.link == 8);
+  CHECK(hops[1].route.gateway == Ip::parse("fd00::2"));
+  CHECK(!netlink::part_by(hops[0], link_of(8)));
+  const auto requests = netlink::remove(hops[1]);
+  REQUIRE(requests.size() == 1);
+  CHECK(reply(requests[0]).type() == RTM_DELROUTE);
+  const auto removed = netlink::decode_route(reply(requests[0]));
+  CHECK(removed.gateway == Ip::parse("fd00::2"));
+  CHECK(removed.link == 8);
+}
+
+TEST_CASE("an IPv4 multipath route is replaced by what is left of it") {
+  const auto bytes = multipath(true);
+  const auto hops = netlink::copy_hops(Reply(bytes));
+  REQUIRE(hops.size() == 1);
+  CHECK(!netlink::part_by(hops[0], link_of(9)));
+  const auto part = netlink::part_by(hops[0], link_of(8));
+  REQUIRE(part);
+  CHECK(part->is_part);
+  CHECK(part->route.gateway == Ip::parse("10.0.0.2"));
+  const auto requests = netlink::remove(*part);
+  REQUIRE(requests.size() == 2);
+  CHECK(reply(requests[0]).type() == RTM_NEWROUTE);
+  CHECK(netlink::decode_route(reply(requests[0])).link == 7);
+  CHECK(reply(requests[1]).type() == RTM_DELROUTE);
+  CHECK(netlink::decode_route(reply(requests[1])).multipath.size() == 2);
+  // The kernel takes no flag that says how the link is.
+  const auto again = reply(netlink::add(*part, 100));
+  const auto hop = again.attributes(sizeof(rtmsg)).find(RTA_MULTIPATH).as<rtnexthop>();
+  CHECK(hop.rtnh_flags == 0);
+  CHECK(hop.rtnh_hops == 1);
+  CHECK(hop.rtnh_ifindex == 8);
+}
+
+TEST_CASE("a route by a nexthop object is removed by its number, and copied without it") {
+  auto request = netlink::add(
+      eth0(), {.dst = Cidr::parse("10.9.0.0/16").value(), .gateway = Ip::parse("10.0.0.1")});
+  request.message.put_u32(RTA_NH_ID, 5);
+  const auto copy = netlink::copy_route(reply(request));
+  const auto copied = reply(netlink::add(copy, 100)).attributes(sizeof(rtmsg));
+  CHECK_FALSE(copied.has(RTA_NH_ID));
+  CHECK(copied.has(RTA_GATEWAY));
+  const auto requests = netlink::remove(copy);
+  const auto removed = reply(requests.at(0)).attributes(sizeof(rtmsg));
+  CHECK(removed.find(RTA_NH_ID).u32() == 5);
+  CHECK_FALSE(removed.has(RTA_GATEWAY));
+  CHECK_FALSE(removed.has(RTA_OIF));
+}
 
 TEST_CASE("a bridge is asked for by name, address, MTU and VLAN filtering") {
   const auto request = netlink::add(

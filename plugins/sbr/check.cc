@@ -1,0 +1,107 @@
+#include <algorithm>
+
+#include "libcni/common/error.h"
+#include "plugins/common/route_tables.h"
+#include "plugins/sbr/plan.h"
+#include "plugins/sbr/routing.h"
+
+namespace sbr {
+
+namespace {
+
+using cni::Address;
+using cni::cat;
+using netlink::Link;
+using netlink::LinkRoute;
+using netlink::PolicyRule;
+
+// linux/rtnetlink.h: RTPROT_REDIRECT, RTPROT_RA.
+constexpr std::uint8_t kRedirect = 1;
+constexpr std::uint8_t kRouterAdvertisement = 9;
+
+[[noreturn]] void complain(const std::string& what) {
+  throw cni::Error(cni::Code::kInternal, what);
+}
+
+std::vector<LinkRoute> routes_of(netlink::RouteSocket& pod) {
+  std::vector<LinkRoute> out;
+  for (const netlink::Family family : netlink::kFamilies) {
+    for (LinkRoute& route : pod.routes(family)) out.push_back(std::move(route));
+  }
+  return out;
+}
+
+void check_table(const std::vector<LinkRoute>& routes, const Link& link, const Address& address,
+                 std::uint32_t table) {
+  const bool has_gateway = address.gateway.has_value();
+  const bool is_there = std::any_of(routes.begin(), routes.end(), [&](const LinkRoute& one) {
+    return one.table == table && one.link == link.index &&
+           one.dst.ip.is_v4() == address.cidr.ip.is_v4() &&
+           (!has_gateway || (one.dst.is_default() && one.gateway == address.gateway));
+  });
+  if (is_there) return;
+  complain(cat("table ", table, " of ", address.cidr.ip.str(), " has no ",
+               has_gateway ? cat("default route via ", address.gateway->str()) : "route", " on '",
+               link.name, "'"));
+}
+
+std::string via(const LinkRoute& route) {
+  return route.gateway ? cat(" via ", route.gateway->str()) : "";
+}
+
+// Next hops that the kernel would choose for a part of the connections.
+void check_strays(const std::vector<LinkRoute>& routes, const Link& link, const Address& address,
+                  std::uint32_t table) {
+  const std::uint32_t metric = metric_of_default(routes, {address, table}, link);
+  for (const LinkRoute& one : routes) {
+    if (one.table != table || one.priority > metric || !is_stray(one, address, link)) continue;
+    complain(cat("table ", table, " of ", address.cidr.ip.str(), " has another default route",
+                 via(one)));
+  }
+}
+
+// Those that routers advertise come again by themselves.
+void check_main(const std::vector<LinkRoute>& routes, const Link& link,
+                const std::vector<Address>& addresses) {
+  for (const LinkRoute& one : routes) {
+    const bool is_learned = one.protocol == kRedirect || one.protocol == kRouterAdvertisement;
+    if (one.table != plugins::kMainTable || one.link != link.index || is_learned) continue;
+    if (!one.dst.is_default() || !belongs_to_any(one, addresses)) continue;
+    complain(cat("the main table has a default route", via(one), " on '", link.name, "'"));
+  }
+}
+
+std::optional<PolicyRule> rule_of_reference(const std::vector<PolicyRule>& rules,
+                                            const netlink::Ip& ip) {
+  const auto found = std::find_if(rules.begin(), rules.end(), [&](const PolicyRule& one) {
+    return is_of(one, ip) && one.protocol == 0;
+  });
+  return found == rules.end() ? std::nullopt : std::optional(*found);
+}
+
+}  // namespace
+
+void check_routing(Pod& pod, const std::vector<Address>& addresses,
+                   std::optional<std::uint32_t> table) {
+  const auto rules = plugins::all_rules(pod.socket);
+  const auto link = table ? std::nullopt : std::optional(pod.interface());
+  const auto routes = table ? std::vector<LinkRoute>() : routes_of(pod.socket);
+  bool are_ours = true;
+  for (const Address& one : addresses) {
+    auto rule = rule_of(rules, one.cidr.ip, table);
+    if (!rule && !table) {
+      rule = rule_of_reference(rules, one.cidr.ip);
+      are_ours = false;
+    }
+    if (!rule) {
+      complain(
+          cat("no rule from ", one.cidr.ip.str(), table ? cat(" lookup ", *table) : std::string()));
+    }
+    if (!link) continue;
+    check_table(routes, *link, one, rule->table);
+    if (are_ours) check_strays(routes, *link, one, rule->table);
+  }
+  if (link && are_ours) check_main(routes, *link, addresses);
+}
+
+}  // namespace sbr

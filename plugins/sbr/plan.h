@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libcni/config/result.h"
+#include "netlink/route/socket.h"
+#include "plugins/sbr/state.h"
+
+/// Which routes go to which table.
+namespace sbr {
+
+/// Says in the kernel that a rule or a route is ours (FRA_PROTOCOL, rtm_protocol): a number that
+/// neither linux/rtnetlink.h nor /etc/iproute2/rt_protos gives away.
+inline constexpr std::uint8_t kProtocol = 67;
+
+/// Of one address: where its routes are to be.
+struct Place {
+  const cni::Address& address;
+  std::uint32_t table = 0;
+  bool has_rule = false;
+  bool is_fresh = false;  ///< a table that nothing was in before
+};
+
+netlink::Family family_of(const netlink::Ip& ip);
+/// The address alone: /32 or /128.
+netlink::Cidr whole(const netlink::Ip& ip);
+
+/// Whether nothing but the address selects.
+bool is_of(const netlink::PolicyRule& rule, const netlink::Ip& ip);
+/// A rule of the address: to the table, or without one to whichever table, by our protocol.
+std::optional<netlink::PolicyRule> rule_of(const std::vector<netlink::PolicyRule>& rules,
+                                           const netlink::Ip& ip,
+                                           std::optional<std::uint32_t> table);
+
+/// Whether it is a route of the address, or of no address in particular.
+bool belongs(const netlink::LinkRoute& route, const cni::Address& address,
+             const std::vector<cni::Address>& all);
+bool belongs_to_any(const netlink::LinkRoute& route, const std::vector<cni::Address>& all);
+/// Whether it is a default route by which the address does not leave: it has a gateway, and the
+/// route has another one or leads by another link.
+bool is_stray(const netlink::LinkRoute& route, const cni::Address& address,
+              const netlink::Link& link);
+/// The metric of the address' default route in its table; the greatest where there is none.
+std::uint32_t metric_of_default(const std::vector<netlink::LinkRoute>& routes, const Place& place,
+                                const netlink::Link& link);
+
+/// Of the interface's routes: what leaves the main table, since it gets another place.
+std::vector<netlink::RouteCopy> movable(const std::vector<netlink::RouteCopy>& routes,
+                                        const std::vector<cni::Address>& addresses);
+/// Routes that an earlier ADD moved, as far as they are not among these.
+std::vector<netlink::RouteCopy> moved_before(const State& earlier, const netlink::Link& link,
+                                             const std::vector<netlink::RouteCopy>& moved);
+/// Of the routes: which one it is, in whatever table.
+std::string words_for(const netlink::LinkRoute& route);
+
+/// What fills the table of a place: the routes that belong there and no stray, those by which the
+/// gateway is reached before a default route via it.
+std::vector<netlink::RouteRequest> filling(const netlink::Link& link, const Place& place,
+                                           const std::vector<netlink::RouteCopy>& routes,
+                                           const std::vector<cni::Address>& all);
+/// Whether the table of a place has the route, of those that move.
+bool has_place(const netlink::LinkRoute& route, const std::vector<Place>& places,
+               const netlink::Link& link, const std::vector<cni::Address>& all);
+
+}  // namespace sbr
