@@ -34,6 +34,7 @@ bool legacy_mentions(Family family, const std::string& table, std::string_view t
   const bool v4 = family == Family::kIpv4;
   const int level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
   const Fd fd(::socket(v4 ? AF_INET : AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW));
+  if (!fd && errno == EAFNOSUPPORT) return false;  // nobody can reach it, ip6tables neither
   if (!fd) throw Error("open a socket for iptables (this needs CAP_NET_RAW)", errno);
   constexpr int kTries = 10;
   for (int i = 0; i < kTries; ++i) {

@@ -43,6 +43,8 @@ RouteRequest link_query(int index, std::string_view what) {
   return {cat("look up link '", what, "'"), get_link(index), {ENODEV}};
 }
 
+unsigned char domain_of(Family family) { return family == Family::kIpv4 ? AF_INET : AF_INET6; }
+
 bool is_unicast(const Reply& reply) { return reply.fixed<rtmsg>().rtm_type == RTN_UNICAST; }
 
 bool tolerates(const RouteRequest& request, int error) {
@@ -160,7 +162,7 @@ std::optional<Path> RouteSocket::path_to(const Ip& destination) {
 
 std::optional<bool> RouteSocket::forwards(Family family) {
   const netconfmsg head{
-      .ncm_family = static_cast<std::uint8_t>(family == Family::kIpv4 ? AF_INET : AF_INET6)};
+      .ncm_family = domain_of(family)};
   Message message(RTM_GETNETCONF, 0, head);
   message.put_u32(NETCONFA_IFINDEX, static_cast<std::uint32_t>(NETCONFA_IFINDEX_ALL));
   std::optional<bool> out;
@@ -211,7 +213,8 @@ Link RouteSocket::get(std::string_view name) {
   return *link;
 }
 
-// False where the kernel says that the table changed under the dump.
+// False where the kernel says that the table changed under the dump. A family that the kernel lacks
+// (CONFIG_IPV6=n, ipv6.disable=1) has nothing.
 bool RouteSocket::dump_once(const char* operation, Message& message, const Handler& handler) {
   const std::uint32_t sequence = transmit(message, operation);
   bool consistent = true;
@@ -220,8 +223,8 @@ bool RouteSocket::dump_once(const char* operation, Message& message, const Handl
       if (reply.sequence() != sequence) continue;
       if ((reply.flags() & NLM_F_DUMP_INTR) != 0) consistent = false;
       if (const auto ack = decode_ack(reply)) {
-        if (ack->error != 0) throw Error(operation, ack->error, ack->text);
-        return consistent;
+        if (ack->error == 0 || ack->error == EAFNOSUPPORT) return consistent;
+        throw Error(operation, ack->error, ack->text);
       }
       handler(reply);
     }
@@ -259,12 +262,13 @@ bool RouteSocket::knows_kind(std::string_view kind) {
 std::vector<LinkAddress> RouteSocket::addresses(const Link& link, std::optional<Family> family) {
   ifaddrmsg head{};
   head.ifa_index = static_cast<std::uint32_t>(link.index);
-  if (family) head.ifa_family = *family == Family::kIpv4 ? AF_INET : AF_INET6;
+  if (family) head.ifa_family = domain_of(*family);
   std::vector<LinkAddress> out;
   dump("list addresses", Message(RTM_GETADDR, 0, head), [&](const Reply& reply) {
     if (reply.type() != RTM_NEWADDR) return;
     const LinkAddress address = decode_address(reply);
-    if (address.link == link.index) out.push_back(address);
+    const bool is_wanted = !family || address.cidr.ip.family() == *family;
+    if (address.link == link.index && is_wanted) out.push_back(address);
   });
   return out;
 }
@@ -306,15 +310,17 @@ std::vector<std::uint32_t> RouteSocket::route_tables(Family family) {
 
 void RouteSocket::for_each_route(Family family, const Handler& handler) {
   rtmsg head{};
-  head.rtm_family = family == Family::kIpv4 ? AF_INET : AF_INET6;
-  dump("list routes", Message(RTM_GETROUTE, 0, head), [&handler](const Reply& reply) {
-    if (reply.type() == RTM_NEWROUTE) handler(reply);
+  head.rtm_family = domain_of(family);
+  // Without that family the kernel dumps the others (rtnl_dump_all() in net/core/rtnetlink.c).
+  dump("list routes", Message(RTM_GETROUTE, 0, head), [&](const Reply& reply) {
+    if (reply.type() != RTM_NEWROUTE) return;
+    if (reply.fixed<rtmsg>().rtm_family == head.rtm_family) handler(reply);
   });
 }
 
 std::vector<PolicyRule> RouteSocket::policy_rules(Family family) {
   rtmsg head{};  // as long as fib_rule_hdr
-  head.rtm_family = family == Family::kIpv4 ? AF_INET : AF_INET6;
+  head.rtm_family = domain_of(family);
   std::vector<PolicyRule> out;
   dump("list rules", Message(RTM_GETRULE, 0, head), [&out](const Reply& reply) {
     if (reply.type() == RTM_NEWRULE) out.push_back(decode_policy_rule(reply));

@@ -249,7 +249,7 @@ void add_missing(Pod& pod, const Conf& conf, const cni::Result& result) {
   for (const netlink::Cidr& one : missing_addresses(pod, link, result)) {
     pod.socket.send(netlink::add(link, netlink::NewAddress{.cidr = one, .no_dad = no_dad}));
   }
-  if (!no_dad) plugins::wait_for_dad({pod.socket, pod.ns, link});
+  if (!no_dad && link.up) plugins::wait_for_dad({pod.socket, pod.ns, link});
   const auto wanted = wanted_routes(result, link.name, table_of(require_vrf(pod, conf)));
   for (const LinkRoute& one : missing_routes(pod, link, wanted)) {
     pod.socket.send(netlink::add(link, one));

@@ -117,9 +117,11 @@ void take_parts(const PodInterface& interface, const std::vector<RouteCopy>& rou
   interface.pod.send(std::move(requests));
 }
 
-// Those that could not be used before are not waited for.
+// Those that could not be used before are not waited for, nor those of an interface that is down:
+// the kernel looks for duplicates once it is up (addrconf_dad_begin() in net/ipv6/addrconf.c).
 void wait_for_addresses(const PodInterface& interface, const Baggage& baggage) {
   const auto& addresses = baggage.addresses;
+  if (!interface.link.up) return;
   const auto is_unusable = [](const LinkAddress& one) { return one.tentative || one.dad_failed; };
   if (addresses.empty() || std::any_of(addresses.begin(), addresses.end(), is_unusable)) return;
   plugins::wait_for_dad(interface);
