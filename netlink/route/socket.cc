@@ -161,8 +161,7 @@ std::optional<Path> RouteSocket::path_to(const Ip& destination) {
 }
 
 std::optional<bool> RouteSocket::forwards(Family family) {
-  const netconfmsg head{
-      .ncm_family = domain_of(family)};
+  const netconfmsg head{.ncm_family = domain_of(family)};
   Message message(RTM_GETNETCONF, 0, head);
   message.put_u32(NETCONFA_IFINDEX, static_cast<std::uint32_t>(NETCONFA_IFINDEX_ALL));
   std::optional<bool> out;

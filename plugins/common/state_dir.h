@@ -59,6 +59,17 @@ class StateDir {
     }
     return out;
   }
+  /// Whether another attachment's state is of that interface in the namespace with the cookie.
+  bool is_of_another(const cni::Request& request, std::uint64_t pod_cookie) const {
+    for (const State& state : all()) {
+      const StateOwner& owner = state.owner;
+      const bool is_here = owner.ifname == request.ifname && owner.cookie == pod_cookie;
+      const bool is_same =
+          owner.container_id == request.container_id && owner.network == request.network;
+      if (pod_cookie != 0 && is_here && !is_same) return true;
+    }
+    return false;
+  }
   void put(const State& state) const {
     const std::string name = state.file_name();
     if (!dir_.publish(name, state.text())) dir_.replace(name, state.text(), cni::Dir::kAside);

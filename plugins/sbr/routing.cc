@@ -306,11 +306,9 @@ void remove_routing(RouteSocket& pod, const State& state) {
   restore_replaced(pod, state);
 }
 
-void remove_reference_rules(RouteSocket& pod, const std::string& ifname,
+void remove_reference_rules(RouteSocket& pod, const Link& link,
                             std::optional<std::uint32_t> table) {
-  const auto link = pod.find(ifname);
-  if (!link) return;
-  const auto addresses = pod.addresses(*link);
+  const auto addresses = pod.addresses(link);
   for (const PolicyRule& rule : all_rules(pod)) {
     const bool is_theirs =
         rule.is_plain && rule.protocol == 0 && rule.from && (!table || rule.table == *table);

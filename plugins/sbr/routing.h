@@ -44,7 +44,7 @@ void check_routing(Pod& pod, const std::vector<cni::Address>& addresses,
 void remove_routing(netlink::RouteSocket& pod, const State& state);
 
 /// Removes the rules that the reference plugin made for the addresses that the interface has now.
-void remove_reference_rules(netlink::RouteSocket& pod, const std::string& ifname,
+void remove_reference_rules(netlink::RouteSocket& pod, const netlink::Link& link,
                             std::optional<std::uint32_t> table);
 
 }  // namespace sbr

@@ -7,6 +7,7 @@
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
 #include "libcni/plugin/repair.h"
+#include "plugins/common/prev_interface.h"
 #include "plugins/common/route_tables.h"
 #include "plugins/sbr/routing.h"
 
@@ -88,7 +89,9 @@ void del(const cni::Request& request) {
   if (!ns) return;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   RouteSocket pod(*ns);
-  remove_reference_rules(pod, request.ifname, readable_table(request));
+  const auto link = plugins::interface_of_prev_result(pod, request);
+  if (!link || (states && states->is_of_another(request, pod.cookie()))) return;
+  remove_reference_rules(pod, *link, readable_table(request));
 }
 
 void check(const cni::Request& request) {

@@ -268,11 +268,10 @@ void leave(const NetNs& ns, RouteSocket& pod, const State& state) {
   if (vrf && is_vrf_of(*vrf, state) && !state.keeps_vrf) remove_if_empty(pod, *vrf);
 }
 
-void leave(const NetNs& ns, RouteSocket& pod, const std::string& ifname, const std::string& name) {
+void leave(const NetNs& ns, RouteSocket& pod, const Link& link, const std::string& name) {
   const auto vrf = pod.find(name);
-  const auto link = pod.find(ifname);
-  if (!vrf || !link || table_of(*vrf) == 0 || link->master != vrf->index) return;
-  release({pod, ns, *link}, {vrf->index, table_of(*vrf)}, {});
+  if (!vrf || table_of(*vrf) == 0 || link.master != vrf->index) return;
+  release({pod, ns, link}, {vrf->index, table_of(*vrf)}, {});
   remove_if_empty(pod, *vrf);
 }
 

@@ -47,7 +47,7 @@ void add_missing(Pod& pod, const Conf& conf, const cni::Result& result);
 void leave(const netlink::NetNs& ns, netlink::RouteSocket& pod, const State& state);
 /// The same for an attachment of which no state is known, as of the reference plugin's: nothing
 /// happens where the interface is not in the VRF.
-void leave(const netlink::NetNs& ns, netlink::RouteSocket& pod, const std::string& ifname,
+void leave(const netlink::NetNs& ns, netlink::RouteSocket& pod, const netlink::Link& link,
            const std::string& name);
 
 }  // namespace vrf

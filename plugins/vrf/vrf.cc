@@ -10,6 +10,7 @@
 #include "libcni/plugin/privileges.h"
 #include "libcni/plugin/repair.h"
 #include "plugins/common/link_keys.h"
+#include "plugins/common/prev_interface.h"
 #include "plugins/common/route_tables.h"
 #include "plugins/vrf/membership.h"
 
@@ -117,7 +118,9 @@ void del(const cni::Request& request) {
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   const auto lock = plugins::lock_route_tables();
   RouteSocket pod(*ns);
-  leave(*ns, pod, request.ifname, name);
+  const auto link = plugins::interface_of_prev_result(pod, request);
+  if (!link || (states && states->is_of_another(request, pod.cookie()))) return;
+  leave(*ns, pod, *link, name);
 }
 
 void check(const cni::Request& request) {

@@ -39,8 +39,9 @@ class Sbr(suite.NodeTest):
                                            f"route add 10.99.0.0/16 via 10.{net}.0.1 dev {ifname} metric {net} mtu 1400\n")
         # The kernel makes the routes of IPv6 addresses when it has time to.
         wait_for(lambda: f"fd00:{net}::/64" in pod.run("ip", "-6", "route", "show", "dev", ifname))
+        link, = json.loads(pod.run("ip", "-j", "link", "show", "dev", ifname))
         return {"cniVersion": "1.1.0",
-                "interfaces": [{"name": host}, {"name": ifname, "sandbox": pod.path}],
+                "interfaces": [{"name": host}, {"name": ifname, "mac": link["address"], "sandbox": pod.path}],
                 "ips": [{"address": f"10.{net}.0.2/24", "gateway": f"10.{net}.0.1", "interface": 1},
                         {"address": f"fd00:{net}::2/64", "gateway": f"fd00:{net}::1", "interface": 1}]}
 
@@ -319,6 +320,20 @@ class Sbr(suite.NodeTest):
         self.assertTrue(late.ok, late)
         self.assertEqual(self.everything(other), before)
         self.assertEqual(len(self.records()), 1)
+
+    @suite.cases(rows([("with prevResult", True), ("without prevResult", False)]))
+    def DEL_that_is_repeated_removes_no_rule_of_a_container_that_has_the_path_by_then(self, row):
+        pod, result = self.two()
+        self.assertTrue(self.call("ADD", config(), pod, result).ok)
+        other, theirs = self.two()  # whose rules are of the reference plugin, and nobody on the node knows
+        other.run("ip", "rule", "add", "from", "10.52.0.2", "lookup", "100")
+        before = self.everything(other)
+        for _ in range(2):
+            late = self.call("DEL", config(), pod, result if row[0] else None, netns=other.path)
+            self.assertTrue(late.ok, late)
+            self.assertEqual(self.everything(other), before)
+        self.assertTrue(self.call("DEL", config(), other, theirs).ok)
+        self.assertEqual(self.rules(other), [])
 
     def test_DEL_removes_the_rules_of_an_interface_that_is_gone(self):
         pod, result = self.two()

@@ -9,6 +9,7 @@ Where the kernel has no VRFs, this runs under another kernel: scripts/vm.
 import json
 import os
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import guest, suite  # noqa: E402
@@ -223,12 +224,51 @@ class Vrf(VrfTest):
     def test_an_interface_that_is_down_stays_down(self):
         pod = self.pod()
         pod.run("ip", "link", "add", "net1", "type", "dummy")
+        pod.run("ip", "addr", "add", "fd00:51::2/64", "dev", "net1", "nodad")
         before = pod_snapshot(pod)
-        result = {"cniVersion": "1.1.0", "interfaces": [{"name": "net1", "sandbox": pod.path}], "ips": []}
+        result = {"cniVersion": "1.1.0", "interfaces": [{"name": "net1", "sandbox": pod.path}],
+                  "ips": [{"address": "fd00:51::2/64", "interface": 0}]}
+        start = time.monotonic()
         self.assert_ok(self.call("ADD", config(), pod, result))
+        self.assertLess(time.monotonic() - start, 4, "it waited for addresses, which need an interface that is up")
+        self.assertIn(("fd00:51::2", 64, True), self.addresses(pod, "net1"))
         self.assertNotIn("UP", self.links(pod)["net1"]["flags"])
         self.assert_ok(self.call("DEL", config(), pod))
         self.assert_untouched(pod, before)
+
+    def test_next_hops_of_the_interface_leave_multipath_routes_and_come_back(self):
+        pod = self.pod()
+        self.attach(pod, "eth0", 50)
+        result = self.attach(pod, "net1", 51)
+        result["routes"] += [{"dst": "2001:db8:5::/48"}]
+        for net, ifname in ((50, "eth0"), (51, "net1")):
+            pod.run("ip", "-6", "route", "append", "2001:db8:5::/48", "via", f"fd00:{net}::1", "dev", ifname)
+        pod.run("ip", "route", "add", "198.51.100.0/24", "nexthop", "via", "10.50.0.1", "nexthop", "via", "10.51.0.1")
+        pod.run("ip", "route", "add", "198.51.100.0/24", "table", "7", "nexthop", "via", "10.50.0.1", "dev", "eth0",
+                "nexthop", "via", "10.51.0.1", "dev", "net1")
+
+        def shown(*selector):
+            text = "".join(pod.run("ip", family, "route", "show", *selector, to) for family, to in
+                           (("-4", "198.51.100.0/24"), ("-6", "2001:db8:5::/48")))
+            return {gateway for gateway in ("10.50.0.1", "10.51.0.1", "fd00:50::1", "fd00:51::1") if gateway in text}
+        main = {"10.50.0.1", "fd00:50::1"}
+        both = main | {"10.51.0.1", "fd00:51::1"}
+        self.assertEqual(shown(), both)
+        self.assert_ok(self.call("ADD", config(), pod, result))
+        self.assertEqual(shown(), main)
+        self.assertEqual(shown("vrf", "blue"), both - main)
+        self.assertIn("nexthop via 10.51.0.1", pod.run("ip", "route", "show", "table", "7"))
+        self.assert_ok(self.call("CHECK", config(), pod, result))
+        # Another interface joins, and the routes of both are one route of the VRF.
+        second = self.attach(pod, "net2", 52)
+        pod.run("ip", "-6", "route", "append", "2001:db8:5::/48", "via", "fd00:52::1", "dev", "net2")
+        self.assert_ok(self.call("ADD", config(), pod, second, ifname="net2"))
+        self.assertIn("fd00:52::1", pod.run("ip", "-6", "route", "show", "vrf", "blue", "2001:db8:5::/48"))
+        self.assert_ok(self.call("DEL", config(), pod))
+        self.assertEqual(shown(), both)
+        left = pod.run("ip", "-6", "route", "show", "vrf", "blue", "2001:db8:5::/48")
+        self.assertIn("fd00:52::1", left)
+        self.assertNotIn("fd00:51::1", left)
 
     def test_a_VRF_of_the_pod_is_used_and_stays(self):
         pod = self.pod()
@@ -338,6 +378,25 @@ class Vrf(VrfTest):
         self.assert_untouched(other, before)
         self.assertEqual(len(self.states()), 1)
 
+    @suite.cases([("with prevResult", True), ("without prevResult", False)])
+    def DEL_that_is_repeated_touches_no_container_that_has_the_path_by_then(self, prev):
+        pod, other = self.pod(), self.pod()
+        result, theirs = self.attach(pod, "net1"), self.attach(other, "net1", 52)
+        self.assert_ok(self.call("ADD", config(), pod, result))
+        self.assert_ok(self.call("ADD", config(), other, theirs))
+        # By the reference plugin, which has no state: in a VRF, and nobody on the node knows.
+        unknown = self.pod()
+        self.attach(unknown, "net1", 53)
+        unknown.run("ip", "-batch", "-", stdin="link add blue type vrf table 9\nlink set blue up\nlink set net1 master blue\n")
+        before = [pod_snapshot(one) for one in (other, unknown)]
+        for path in (other.path, other.path, unknown.path):
+            self.assert_ok(self.call("DEL", config(), pod, result if prev else None, netns=path))
+        # Not even where it has the same MAC address, as a pod that was restarted with its own.
+        self.assert_ok(self.call("DEL", config(), pod, theirs, netns=other.path))
+        for one, was in zip((other, unknown), before):
+            self.assert_untouched(one, was)
+        self.assertEqual(len(self.states()), 1)
+
     @suite.cases([("alone", False), ("with another in the VRF", True)])
     def DEL_of_an_interface_that_was_removed(self, shared):
         pod = self.pod()
@@ -397,9 +456,16 @@ class Vrf(VrfTest):
             written = json.load(file)
         with open(path, "w", encoding="utf-8") as file:
             file.write(content or json.dumps(written | {"network": "net2"}))
-        self.assert_ok(self.call("DEL", config(), pod))
+        within = pod_snapshot(pod)
+        if not content:
+            self.assert_ok(self.call("DEL", config(), pod, result))
+            self.assert_untouched(pod, within)
+            self.assertEqual(len(self.states()), 1)
+            return
+        # prevResult tells then that it is the interface.
+        self.assert_ok(self.call("DEL", config(), pod, result))
         self.assert_untouched(pod, before)
-        self.assertEqual(len(self.states()), 0 if content else 1)
+        self.assertEqual(self.states(), [])
 
     def test_GC_removes_what_is_not_listed(self):
         pods = [self.pod() for _ in range(3)]

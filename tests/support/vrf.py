@@ -39,8 +39,9 @@ class VrfTest(suite.NodeTest):
                 f"mtu 1400\nroute add default via {prefix}.{net}.0.1 dev {ifname} src {prefix}.{net}.0.2 metric {net}\n")
         pod.run("ip", "-6", "route", "add", "default", "via", f"fd00:{net}::1", "dev", ifname, "src", f"fd00:{net}::2",
                 "metric", str(net))
+        link, = json.loads(pod.run("ip", "-j", "link", "show", "dev", ifname))
         return {"cniVersion": "1.1.0",
-                "interfaces": [{"name": host}, {"name": ifname, "sandbox": pod.path}],
+                "interfaces": [{"name": host}, {"name": ifname, "mac": link["address"], "sandbox": pod.path}],
                 "ips": [{"address": f"{prefix}.{net}.0.2/24", "gateway": f"{prefix}.{net}.0.1", "interface": 1},
                         {"address": f"fd00:{net}::2/64", "gateway": f"fd00:{net}::1", "interface": 1}],
                 "routes": [{"dst": "10.99.0.0/16", "gw": f"{prefix}.{net}.0.1"}, {"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}
