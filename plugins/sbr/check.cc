@@ -71,6 +71,20 @@ void check_main(const std::vector<LinkRoute>& routes, const Link& link,
   }
 }
 
+// Where the interface has a route to the subnet at all.
+void check_hint(const std::vector<LinkRoute>& routes, const Link& link, const Address& address,
+                std::uint32_t table) {
+  const auto has_route = [&](std::uint32_t in, bool with_source) {
+    return std::any_of(routes.begin(), routes.end(), [&](const LinkRoute& one) {
+      return one.table == in && one.link == link.index && one.dst == address.cidr.network() &&
+             (!with_source || one.source);
+    });
+  };
+  if (!has_route(table, false) || has_route(plugins::kMainTable, true)) return;
+  complain(cat("the main table has no route to ", address.cidr.network().str(),
+               " with a source address on '", link.name, "'"));
+}
+
 std::optional<PolicyRule> rule_of_reference(const std::vector<PolicyRule>& rules,
                                             const netlink::Ip& ip) {
   const auto found = std::find_if(rules.begin(), rules.end(), [&](const PolicyRule& one) {
@@ -81,8 +95,8 @@ std::optional<PolicyRule> rule_of_reference(const std::vector<PolicyRule>& rules
 
 }  // namespace
 
-void check_routing(Pod& pod, const std::vector<Address>& addresses,
-                   std::optional<std::uint32_t> table) {
+void check_routing(Pod& pod, const std::vector<Address>& addresses, const Conf& conf) {
+  const auto& table = conf.table;
   const auto rules = plugins::all_rules(pod.socket);
   const auto link = table ? std::nullopt : std::optional(pod.interface());
   const auto routes = table ? std::vector<LinkRoute>() : routes_of(pod.socket);
@@ -100,6 +114,7 @@ void check_routing(Pod& pod, const std::vector<Address>& addresses,
     if (!link) continue;
     check_table(routes, *link, one, rule->table);
     if (are_ours) check_strays(routes, *link, one, rule->table);
+    if (conf.add_source_hints) check_hint(routes, *link, one, rule->table);
   }
   if (link && are_ours) check_main(routes, *link, addresses);
 }

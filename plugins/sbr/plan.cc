@@ -104,7 +104,8 @@ std::vector<RouteCopy> movable(const std::vector<RouteCopy>& routes,
                                const std::vector<Address>& addresses) {
   std::vector<RouteCopy> out;
   for (const RouteCopy& one : routes) {
-    if (one.route.table != plugins::kMainTable) continue;
+    // Ours: a source hint.
+    if (one.route.table != plugins::kMainTable || one.route.protocol == kProtocol) continue;
     if (belongs_to_any(one.route, addresses)) out.push_back(one);
   }
   return out;
@@ -121,6 +122,35 @@ std::vector<RouteCopy> moved_before(const State& earlier, const Link& link,
       return words_for(one.route) == words;
     });
     if (!is_known) out.push_back(*std::move(copy));
+  }
+  return out;
+}
+
+bool is_to_subnet(const LinkRoute& route, const std::vector<Address>& addresses) {
+  return std::any_of(addresses.begin(), addresses.end(), [&](const Address& one) {
+    return route.dst.prefix >= one.cidr.prefix && one.cidr.contains(route.dst.ip);
+  });
+}
+
+std::vector<LinkRoute> hints_for(const std::vector<RouteCopy>& routes,
+                                 const std::vector<RouteCopy>& main,
+                                 const std::vector<Address>& addresses) {
+  std::vector<LinkRoute> out;
+  for (const RouteCopy& copy : routes) {
+    const LinkRoute& route = copy.route;
+    const auto of = std::find_if(addresses.begin(), addresses.end(),
+                                 [&](const Address& one) { return is_to_subnet(route, {one}); });
+    const bool is_there = std::any_of(main.begin(), main.end(), [&](const RouteCopy& one) {
+      return one.route.table == plugins::kMainTable && one.route.dst == route.dst &&
+             one.route.source;
+    });
+    if (of == addresses.end() || is_there || !route.multipath.empty()) continue;
+    out.push_back({.dst = route.dst,
+                   .gateway = route.gateway,
+                   .priority = route.priority,
+                   .scope = route.scope,
+                   .protocol = kProtocol,
+                   .source = route.source.value_or(of->cidr.ip)});
   }
   return out;
 }

@@ -56,6 +56,14 @@ std::vector<netlink::RouteCopy> moved_before(const State& earlier, const netlink
 /// Of the routes: which one it is, in whatever table.
 std::string words_for(const netlink::LinkRoute& route);
 
+/// Whether the route leads to the subnet of an address, or to a part of it.
+bool is_to_subnet(const netlink::LinkRoute& route, const std::vector<cni::Address>& addresses);
+/// addSourceHints: what the main table lacks of routes to the subnets with an address as source.
+/// routes: those that move; main: the interface's routes in it.
+std::vector<netlink::LinkRoute> hints_for(const std::vector<netlink::RouteCopy>& routes,
+                                          const std::vector<netlink::RouteCopy>& main,
+                                          const std::vector<cni::Address>& addresses);
+
 /// What fills the table of a place: the routes that belong there and no stray, those by which the
 /// gateway is reached before a default route via it.
 std::vector<netlink::RouteRequest> filling(const netlink::Link& link, const Place& place,

@@ -1,6 +1,7 @@
 #include "plugins/sbr/routing.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "libcni/common/error.h"
 #include "libcni/plugin/privileges.h"
@@ -95,6 +96,14 @@ std::vector<RouteCopy> strays_in(RouteSocket& pod, const Link& link,
   return out;
 }
 
+void remove_hints(RouteSocket& pod, const std::vector<std::string>& hints) {
+  if (hints.empty()) return;
+  for (const RouteCopy& one : all_routes(pod)) {
+    const bool is_ours = one.route.table == kMain && one.route.protocol == kProtocol;
+    if (is_ours && is_in(hints, words_for(one.route))) pod.send(netlink::remove(one));
+  }
+}
+
 // Undo steps of ADD.
 struct RemoveRules {
   NetNs ns;
@@ -135,6 +144,16 @@ struct PutBack {
   std::string describe() const { return "put the routes back into their table"; }
 };
 
+struct RemoveHints {
+  NetNs ns;
+  std::vector<std::string> hints;  // words_for() them
+  void operator()() const {
+    RouteSocket pod(ns);
+    remove_hints(pod, hints);
+  }
+  std::string describe() const { return "remove the source hints"; }
+};
+
 // Of an earlier ADD of the attachment in the same namespace.
 std::optional<State> earlier_state(Pod& pod, const StateDir& states) {
   auto out = states.read(file_of(pod.request));
@@ -145,9 +164,34 @@ std::optional<State> earlier_state(Pod& pod, const StateDir& states) {
 // What leaves a table, and by which.
 struct Moves {
   std::vector<RouteCopy> from_main = {};
+  std::vector<RouteCopy> kept = {};    ///< in the main table, besides: to the subnet, with a source
+  std::vector<LinkRoute> hints = {};   ///< that the main table gets
   std::vector<RouteCopy> strays = {};  ///< which no table has any more
   std::vector<RouteCopy> before = {};  ///< of an earlier ADD: what the tables lack is added again
 };
+
+// What belongs in the tables.
+std::vector<RouteCopy> all_of(const Moves& moves) {
+  auto out = moves.from_main;
+  out.insert(out.end(), moves.kept.begin(), moves.kept.end());
+  out.insert(out.end(), moves.before.begin(), moves.before.end());
+  return out;
+}
+
+Moves moves_of(Pod& pod, const Link& link, const std::vector<Address>& addresses,
+               const State& earlier, bool with_hints) {
+  const auto present = plugins::routes_by(pod.socket, link);
+  Moves out{.from_main = movable(present, addresses)};
+  out.before = moved_before(earlier, link, out.from_main);
+  if (!with_hints) return out;
+  out.hints = hints_for(all_of(out), present, addresses);
+  const auto leaves = std::stable_partition(
+      out.from_main.begin(), out.from_main.end(),
+      [&](const RouteCopy& one) { return one.route.source && is_to_subnet(one.route, addresses); });
+  out.kept.assign(out.from_main.begin(), leaves);
+  out.from_main.erase(out.from_main.begin(), leaves);
+  return out;
+}
 
 State state_with(const State& earlier, const std::vector<Place>& places, const Moves& moves,
                  const std::vector<std::string>& placed) {
@@ -165,7 +209,13 @@ State state_with(const State& earlier, const std::vector<Place>& places, const M
     std::string text = netlink::stored(one);
     if (!is_in(out.routes, text)) out.routes.push_back(std::move(text));
   };
-  for (const RouteCopy& one : moves.from_main) keep(one);
+  for (const auto* const routes : {&moves.from_main, &moves.kept}) {
+    for (const RouteCopy& one : *routes) keep(one);
+  }
+  for (const LinkRoute& one : moves.hints) {
+    std::string words = words_for(one);
+    if (!is_in(out.hints, words)) out.hints.push_back(std::move(words));
+  }
   for (const RouteCopy& one : moves.strays) {
     const auto at = std::find(out.moved.begin(), out.moved.end(), words_for(one.route));
     if (at == out.moved.end()) continue;
@@ -198,14 +248,26 @@ void take_out(Pod& pod, const std::vector<RouteCopy>& routes, cni::Undo& undo) {
   pod.socket.send(std::move(requests));
 }
 
+void add_hints(Pod& pod, const Link& link, const std::vector<LinkRoute>& hints, cni::Undo& undo) {
+  if (hints.empty()) return;
+  std::vector<std::string> words;
+  std::vector<RouteRequest> requests;
+  for (const LinkRoute& one : hints) {
+    words.push_back(words_for(one));
+    requests.push_back(netlink::add(link, one));
+    requests.back().tolerated = {EEXIST};
+  }
+  undo.add(RemoveHints{pod.ns, words});
+  pod.socket.send(std::move(requests));
+}
+
 // The routes are in their tables before the rules lead there, and leave the main table last: no
 // packet is without a route meanwhile.
 void move_routes(Pod& pod, const Link& link, const std::vector<Address>& addresses,
                  const std::vector<Place>& places, const Moves& moves, cni::Undo& undo) {
   std::vector<RouteRequest> requests;
   std::vector<std::uint32_t> fresh;
-  auto routes = moves.from_main;
-  routes.insert(routes.end(), moves.before.begin(), moves.before.end());
+  const auto routes = all_of(moves);
   for (const Place& place : places) {
     for (RouteRequest& one : filling(link, place, routes, addresses)) {
       requests.push_back(std::move(one));
@@ -217,6 +279,7 @@ void move_routes(Pod& pod, const Link& link, const std::vector<Address>& address
   pod.socket.send(std::move(requests));
   add_rules(pod, places, undo);
   take_out(pod, moves.from_main, undo);
+  add_hints(pod, link, moves.hints, undo);
 }
 
 // What no table has, since the default route of ADD replaced it. The interface may not exist.
@@ -243,36 +306,41 @@ Link Pod::interface() {
                    "sbr is chained after the plugin that creates it");
 }
 
-std::vector<Address> addresses_of(const cni::Request& request, const cni::Result& result) {
+std::vector<Address> addresses_of(const cni::Request& request, const cni::Result& result,
+                                  const Conf& conf) {
   auto out = plugins::addresses_of(result, request.ifname);
+  for (Address& address : out) {
+    for (const Ip& gateway : conf.gateways) {
+      if (gateway.is_v4() == address.cidr.ip.is_v4()) address.gateway = gateway;
+    }
+  }
   if (!out.empty()) return out;
   throw cni::Error(Code::kInternal, cat("No IP addresses supplied on interface: ", request.ifname),
                    "prevResult has none that is this interface's");
 }
 
-void set_routing(Pod& pod, const std::vector<Address>& addresses,
-                 std::optional<std::uint32_t> table, cni::Undo& undo) {
+void set_routing(Pod& pod, const std::vector<Address>& addresses, const Conf& conf,
+                 cni::Undo& undo) {
   const StateDir states = StateDir::create();
   const auto lock = plugins::lock_route_tables();
   const auto earlier = earlier_state(pod, states);
   const State start =
       earlier.value_or(State{.owner = plugins::state_owner(pod.request, pod.socket)});
   const auto rules = all_rules(pod.socket);
-  if (table) {
+  if (conf.table) {
     std::vector<Place> places;
     for (const Address& one : addresses) {
-      places.push_back({one, *table, rule_of(rules, one.cidr.ip, table).has_value()});
+      places.push_back({one, *conf.table, rule_of(rules, one.cidr.ip, conf.table).has_value()});
     }
     plugins::put_state(states, earlier, state_with(start, places, {}, {}), undo);
     return add_rules(pod, places, undo);
   }
   const Link link = pod.interface();
-  Moves moves{.from_main = movable(plugins::routes_by(pod.socket, link), addresses)};
+  Moves moves = moves_of(pod, link, addresses, start, conf.add_source_hints);
   const auto places = places_of(pod.socket, addresses, rules, earlier);
   moves.strays = strays_in(pod.socket, link, places);
-  moves.before = moved_before(start, link, moves.from_main);
   std::vector<std::string> placed;
-  for (const RouteCopy& one : moves.from_main) {
+  for (const RouteCopy& one : all_of(moves)) {
     if (has_place(one.route, places, link, addresses)) placed.push_back(words_for(one.route));
   }
   plugins::put_state(states, earlier, state_with(start, places, moves, placed), undo);
@@ -285,6 +353,7 @@ void remove_routing(RouteSocket& pod, const State& state) {
                          has_rule(state, rule.from->ip, rule.table);
     if (is_ours) pod.send(netlink::remove(rule));
   }
+  remove_hints(pod, state.hints);
   const auto all = all_routes(pod);
   auto routes = all;
   std::erase_if(routes, [&](const RouteCopy& one) {

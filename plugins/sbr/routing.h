@@ -13,6 +13,12 @@
 /// Rules and tables of a pod's network namespace.
 namespace sbr {
 
+struct Conf {
+  std::optional<std::uint32_t> table = {};  ///< others fill it
+  std::vector<cni::Ip> gateways = {};       ///< in place of prevResult's; one of a family
+  bool add_source_hints = false;
+};
+
 /// The pod of a call, and its interface.
 struct Pod {
   /// \throws cni::Error: kInvalidNetNs; where this process lacks the rights.
@@ -26,19 +32,20 @@ struct Pod {
   netlink::Link interface();
 };
 
-/// The addresses of prevResult that are the interface's: those that no other one is named for.
-/// \throws cni::Error where there is none.
-std::vector<cni::Address> addresses_of(const cni::Request& request, const cni::Result& result);
+/// The addresses of prevResult that are the interface's: those that no other one is named for;
+/// with the gateways of the config, if it has some. \throws cni::Error where there is none.
+std::vector<cni::Address> addresses_of(const cni::Request& request, const cni::Result& result,
+                                       const Conf& conf);
 
 /// Gives each address a rule. Without table they lead to tables that no rule and no route uses, to
-/// which the interface's routes move from the main table. What is there already stays.
+/// which the interface's routes move from the main table; with add_source_hints those to its
+/// subnets are there, too, with the address as source. What is there already stays.
 /// \throws cni::Error; netlink::Error.
-void set_routing(Pod& pod, const std::vector<cni::Address>& addresses,
-                 std::optional<std::uint32_t> table, cni::Undo& undo);
+void set_routing(Pod& pod, const std::vector<cni::Address>& addresses, const Conf& conf,
+                 cni::Undo& undo);
 
 /// \throws cni::Error naming the first rule or route that is missing.
-void check_routing(Pod& pod, const std::vector<cni::Address>& addresses,
-                   std::optional<std::uint32_t> table);
+void check_routing(Pod& pod, const std::vector<cni::Address>& addresses, const Conf& conf);
 
 /// Removes what the state says, and brings the routes back to the main table.
 void remove_routing(netlink::RouteSocket& pod, const State& state);

@@ -21,16 +21,23 @@ using netlink::Capability;
 using netlink::NetNs;
 using netlink::RouteSocket;
 
-struct Conf {
-  std::optional<std::uint32_t> table;
-};
-
-constexpr auto kKeys = cni::keys(cni::key<&Conf::table>(
-    {.name = "table",
-     .description =
-         "number of a routing table that others fill: ADD makes rules that lead to it, and "
-         "moves no routes. Default: tables of their own from 100 on",
-     .minimum = 1}));
+constexpr auto kKeys = cni::keys(
+    cni::key<&Conf::table>(
+        {.name = "table",
+         .description =
+             "number of a routing table that others fill: ADD makes rules that lead to it, and "
+             "moves no routes. Default: tables of their own from 100 on",
+         .minimum = 1}),
+    cni::key<&Conf::gateways>(
+        {.name = "gateways",
+         .description = "gateways of the default routes, in place of those of prevResult: at most "
+                        "one of each family. Not with `table`",
+         .default_text = "prevResult's"}),
+    cni::key<&Conf::add_source_hints>(
+        {.name = "addSourceHints",
+         .description = "routes to the interface's subnets stay in the main table, too, with its "
+                        "address as the preferred source. Not with `table`",
+         .default_text = "false"}));
 
 constinit const cni::Manual kManual{
     .purpose =
@@ -38,9 +45,28 @@ constinit const cni::Manual kManual{
         "the interface",
     .keys = kKeys};
 
+constexpr const char* kNotWithTable = "has no effect with table, whose routes are others'";
+
+void check_gateways(const cni::Reader& place, const Conf& conf) {
+  const auto elements = place.elements();
+  bool has_v4 = false, has_v6 = false;
+  for (std::size_t i = 0; i < conf.gateways.size(); ++i) {
+    const cni::Ip& gateway = conf.gateways[i];
+    if (gateway.is_unspecified()) elements[i].fail("expected the address of a gateway");
+    bool& has_family = gateway.is_v4() ? has_v4 : has_v6;
+    if (has_family) elements[i].fail("expected at most one gateway of each family");
+    has_family = true;
+  }
+}
+
 Conf parse(const cni::Request& request) {
   Conf conf;
-  cni::read_keys(request.reader(), kKeys, conf);
+  const cni::Reader root = request.reader();
+  cni::read_keys(root, kKeys, conf);
+  check_gateways(root["gateways"], conf);
+  if (!conf.table) return conf;
+  if (!conf.gateways.empty()) root["gateways"].fail(kNotWithTable);
+  if (conf.add_source_hints) root["addSourceHints"].fail(kNotWithTable);
   return conf;
 }
 
@@ -55,9 +81,9 @@ cni::Result require_prev_result(const cni::Request& request) {
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = parse(request);
   cni::Result result = require_prev_result(request);
-  const auto addresses = addresses_of(request, result);
+  const auto addresses = addresses_of(request, result, conf);
   Pod pod(request);
-  set_routing(pod, addresses, conf.table, undo);
+  set_routing(pod, addresses, conf, undo);
   return result;
 }
 
@@ -96,10 +122,10 @@ void del(const cni::Request& request) {
 
 void check(const cni::Request& request) {
   const Conf conf = parse(request);
-  const auto addresses = addresses_of(request, require_prev_result(request));
+  const auto addresses = addresses_of(request, require_prev_result(request), conf);
   cni::require_capabilities(request, {Capability::kSysAdmin});
   Pod pod(request);
-  check_routing(pod, addresses, conf.table);
+  check_routing(pod, addresses, conf);
 }
 
 // Of this network's attachments that are not listed.
@@ -135,11 +161,11 @@ void validate(const cni::Request& request) {
 cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const Conf conf = parse(request);
   cni::Result result = require_prev_result(request);
-  const auto addresses = addresses_of(request, result);
+  const auto addresses = addresses_of(request, result, conf);
   Pod pod(request);
   cni::Undo undo;
-  repair.part([&] { check_routing(pod, addresses, conf.table); },
-              [&] { set_routing(pod, addresses, conf.table, undo); });
+  repair.part([&] { check_routing(pod, addresses, conf); },
+              [&] { set_routing(pod, addresses, conf, undo); });
   undo.commit();
   return result;
 }

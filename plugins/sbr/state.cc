@@ -28,6 +28,7 @@ std::string State::text() const {
   out["tables"] = tables;
   out["moved"] = moved;
   out["routes"] = routes;
+  out["hints"] = hints;
   json& list = out["addresses"] = json::array();
   for (const auto& address : addresses) list.push_back(address.str());
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -42,7 +43,8 @@ std::optional<State> State::from(const std::string& text) try {
     out.tables.push_back(static_cast<std::uint32_t>(one.as_int(1, kMost)));
   }
   out.moved = root["moved"].as_strings();
-  if (const Reader stored = root["routes"]; stored.present()) out.routes = stored.as_strings();
+  root.into("routes", out.routes);  // absent in files of earlier releases
+  root.into("hints", out.hints);
   if (out.tables.size() != out.addresses.size())
     root["tables"].fail("expected one for each address");
   return out;

@@ -20,6 +20,7 @@ struct State {
   /// All that left the main table (netlink::stored()). Which of them are in no table, another
   /// default route replaced.
   std::vector<std::string> routes = {};
+  std::vector<std::string> hints = {};  ///< ours in the main table, as words
   bool operator==(const State&) const = default;
 
   std::string file_name() const;

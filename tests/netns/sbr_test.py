@@ -307,6 +307,55 @@ class Sbr(suite.NodeTest):
         self.assertTrue(self.call("DEL", config(), pod).ok)
         self.assertEqual((self.rules(pod), self.hops(pod, "main")), before)
 
+    def test_gateways_of_the_config_take_the_place_of_the_results(self):
+        pod, result = self.two()
+        before = self.everything(pod)
+        del result["ips"][1]["gateway"]
+        conf = config(gateways=["10.52.0.7", "fd00:52::7"])
+        for _ in range(2):
+            self.assertTrue(self.call("ADD", conf, pod, result).ok)
+            self.assertEqual(self.hops(pod, "100") | self.hops(pod, "101"),
+                             {("10.52.0.7", "net1"), ("fd00:52::7", "net1")})
+            self.assertTrue(self.call("CHECK", conf, pod, result).ok)
+        self.assertFalse(self.call("CHECK", config(), pod, result).ok, "the result's gateway is another")
+        pod.run("ip", "route", "del", "default", "table", "100")
+        self.assertIn("has no default route via 10.52.0.7", self.call("CHECK", conf, pod, result).json["msg"])
+        self.assertTrue(self.call("REPAIR", conf, pod, result).ok)
+        self.assertTrue(self.call("CHECK", conf, pod, result).ok)
+        self.assertTrue(self.call("DEL", conf, pod).ok)
+        self.assertEqual(self.everything(pod), before)
+
+    def test_a_gateway_of_one_family_leaves_the_result_the_other(self):
+        pod, result = self.two()
+        self.assertTrue(self.call("ADD", config(gateways=["fd00:52::7"]), pod, result).ok)
+        self.assertEqual(self.hops(pod, "100") | self.hops(pod, "101"), {("10.52.0.1", "net1"), ("fd00:52::7", "net1")})
+
+    def test_source_hints_keep_the_subnets_in_the_main_table(self):
+        pod, result = self.two()
+        before = self.everything(pod)
+        conf = config(addSourceHints=True)
+        for _ in range(2):
+            added = self.call("ADD", conf, pod, result)
+            self.assertTrue(added.ok, added)
+            self.assertEqual({route[:4] for route in self.routes(pod) if route[2] == "net1"},
+                             {("10.52.0.0/24", None, "net1", "10.52.0.2"), ("fd00:52::/64", None, "net1", "fd00:52::2")})
+            self.assertIn(("default", "10.52.0.1", "net1"), {route[:3] for route in self.routes(pod, "100")})
+            self.assertTrue(self.call("CHECK", conf, pod, result).ok)
+        # A process that chooses no source reaches the subnet, from the address that has the rule.
+        self.assertIn("src 10.52.0.2", pod.run("ip", "route", "get", "10.52.0.1"))
+        self.assertIn("src fd00:52::2", pod.run("ip", "-6", "route", "get", "fd00:52::1"))
+        self.assertIn("1 received", pod.run("ping", "-c1", "-W5", "fd00:52::1", check=False))
+        for family, subnet in (("-4", "10.52.0.0/24"), ("-6", "fd00:52::/64")):
+            pod.run("ip", family, "route", "del", subnet, "dev", "net1")
+            self.assertEqual(self.call("CHECK", conf, pod, result).json["msg"],
+                             f"the main table has no route to {subnet} with a source address on 'net1'")
+            repaired = self.call("REPAIR", conf, pod, result)
+            self.assertTrue(repaired.ok, repaired)
+            self.assertTrue(self.call("CHECK", conf, pod, result).ok)
+        for _ in range(2):
+            self.assertTrue(self.call("DEL", conf, pod).ok)
+            self.assertEqual(self.everything(pod), before)
+
     def test_DEL_without_namespace_creates_no_file_and_one_that_comes_late_touches_no_other_pod(self):
         pod, result = self.two()
         self.assertTrue(self.call("ADD", config(), pod, result).ok)
@@ -403,6 +452,13 @@ class Sbr(suite.NodeTest):
     @suite.cases(rows([("no prevResult", {"prevResult": None}, 7, "This plugin must be called as chained plugin"),
                        ("no addresses", {"ips": []}, 999, "No IP addresses supplied on interface: net1"),
                        ("addresses of another interface", {"other": True}, 999, "No IP addresses supplied"),
+                       ("two gateways of a family", {"gateways": ["10.52.0.1", "fd00::1", "10.52.0.9"]}, 7, "gateways[2]"),
+                       ("a gateway that is no address", {"gateways": ["10.52.0.1/24"]}, 7, "gateways[0]"),
+                       ("a gateway of zeros", {"gateways": ["::"]}, 7, "gateways[0]"),
+                       ("one gateway that is no list", {"gateways": "10.52.0.1"}, 7, "gateways"),
+                       ("a table and gateways", {"table": 5, "gateways": ["10.52.0.1"]}, 7, "gateways"),
+                       ("a table and source hints", {"table": 5, "addSourceHints": True}, 7, "addSourceHints"),
+                       ("source hints as text", {"addSourceHints": "true"}, 7, "addSourceHints"),
                        ("table 0", {"table": 0}, 7, "table"), ("a table of text", {"table": "100"}, 7, "table"),
                        ("an interface that is missing", {"gone": True}, 999, "Cannot find network interface net1")]))
     def bad_input_with(self, row):
@@ -415,7 +471,7 @@ class Sbr(suite.NodeTest):
         if "gone" in keys:
             pod.run("ip", "link", "del", "net1")
         before = self.everything(pod)
-        conf = config(prevResult=result) | {k: v for k, v in keys.items() if k in ("prevResult", "table")}
+        conf = config(prevResult=result) | {k: v for k, v in keys.items() if k not in ("ips", "other", "gone")}
         failed = self.call("ADD", conf, pod)
         self.assertEqual(failed.json["code"], code, failed)
         self.assertIn(text, failed.json["msg"])

@@ -101,7 +101,8 @@ CONFIGS = {
          {"runtimeConfig": {"bandwidth": _LIMITS | {"shapedSubnets": ["fd00::/8"]}}},
          {"runtimeConfig": {"bandwidth": _LIMITS | {"unshapedSubnets": ["fd00::/8"]}}}],
         ifname="lo", chained=True),
-    "sbr": Configs({"table": 5000}, [{"table": 5000}], chained=True),
+    "sbr": Configs({"table": 5000}, [{"table": 5000}, {"gateways": ["10.1.2.1", "fd00::1"], "addSourceHints": True}],
+                   chained=True),
     "tuning": Configs(
         {"sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1"}},
         [{"sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1", "net/ipv4/conf/all/log_martians": "1"},

@@ -16,7 +16,8 @@ TEST_CASE("a state is read back as it was written") {
                     .addresses = {*Ip::parse("10.1.2.3"), *Ip::parse("fd00::1")},
                     .tables = {100, 4294967295},
                     .moved = {"10.9.0.0/16 via 10.1.2.1 metric 0"},
-                    .routes = {"0210"}};
+                    .routes = {"0210"},
+                    .hints = {"fd00::/64 src fd00::1 metric 256"}};
   CHECK(State::from(state.text()) == state);
 }
 
@@ -24,6 +25,7 @@ TEST_CASE("a file of before the routes were kept is read") {
   const State state{.addresses = {*Ip::parse("10.1.2.3")}, .tables = {100}, .moved = {"words"}};
   auto doc = nlohmann::json::parse(state.text());
   doc.erase("routes");
+  doc.erase("hints");
   CHECK(State::from(doc.dump()) == state);
 }
 
@@ -31,7 +33,7 @@ TEST_CASE("a torn file is none") {
   for (const char* text : {"", "{", "[]", "{}", R"({"network": "n", "containerID": "c"})"}) {
     CHECK_FALSE_MESSAGE(State::from(text).has_value(), text);
   }
-  for (const char* key : {"addresses", "tables", "moved", "routes", "netnsCookie"}) {
+  for (const char* key : {"addresses", "tables", "moved", "routes", "hints", "netnsCookie"}) {
     auto doc =
         nlohmann::json::parse(State{.addresses = {*Ip::parse("10.1.2.3")}, .tables = {100}}.text());
     doc[key] = nlohmann::json::array({-1});
