@@ -96,6 +96,19 @@ class Sources(FirewallTest):
         self.assert_ok(self.call("DEL", "next"))
         self.assertEqual(self.firewalld.sources(), [])
 
+    def test_who_shares_an_address_gets_it_back_in_its_zone(self):
+        zones = {"one": "trusted", "two": "internal", "three": "internal"}
+        for name, zone in zones.items():
+            self.assert_ok(self.call("ADD", name, result_of(2), name=name, firewalldZone=zone))
+        self.assertEqual((self.firewalld.sources("internal"), self.firewalld.sources()), (BOTH, []))
+        self.assert_ok(self.call("DEL", "two", result_of(2), name="two"))
+        self.assertEqual((self.firewalld.sources("internal"), self.firewalld.sources()), (BOTH, []))
+        self.assert_ok(self.call("DEL", "three", result_of(2), name="three"))
+        self.assertEqual((self.firewalld.sources("internal"), self.firewalld.sources()), ([], BOTH))
+        self.assert_ok(self.call("CHECK", "one", result_of(2), name="one"))
+        self.assert_ok(self.call("DEL", "one", name="one"))
+        self.assertEqual(self.firewalld.sources(), [])
+
     def test_gc_removes_what_nobody_lists(self):
         for number in (2, 3):
             self.assert_ok(self.call("ADD", f"pod{number}", result_of(number)))

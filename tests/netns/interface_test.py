@@ -310,7 +310,7 @@ class Interface(Stage):
             wrap = ("strace", "-qqo", log, "-e", "trace=sendmsg,sendto", "-e",
                     f"inject=sendmsg,sendto:delay_enter=200000:when={number}")
             more = {"ipam": {"type": "static", "addresses": [{"address": "10.1.2.9/24"}]}}
-            slow = start(plugin, "ADD", self.conf | more, netns=self.one.path, wrap=wrap)
+            slow = start(plugin, "ADD", self.conf | own_of(plugin, 1) | more, netns=self.one.path, wrap=wrap)
             slow.stdin.write(slow.config)
             slow.stdin.close()
             slow.stdin = None
