@@ -152,9 +152,12 @@ std::vector<Claim> set_up_iptables(const Context& context, const AttachmentState
                                    const std::optional<AttachmentState>& before,
                                    OnConflict policy) {
   std::vector<Claim> taken;
+  bool in_nftables = false;  // also if the state file was lost
   for (const Claim& claim : wanted.claims) {
     if (context.socket != nullptr) {
-      resolve(context, wanted, claim, policy, nft::claimant(*context.socket, claim.key), taken);
+      const std::string tag = nft::claimant(*context.socket, claim.key);
+      in_nftables = in_nftables || tag == wanted.owner.tag();
+      resolve(context, wanted, claim, policy, tag, taken);
     }
     resolve(context, wanted, claim, policy, context.state.claimant(claim.key), taken);
   }
@@ -166,7 +169,11 @@ std::vector<Claim> set_up_iptables(const Context& context, const AttachmentState
   }
   const ContainerState all = context.state.read(wanted.owner.container_hash()).attachments;
   iptables::add(context.socket, with_shared_claims(wanted, all));
-  if (before && before->backend == Backend::kNftables) remove_nftables(context, *before);
+  if (before && before->backend == Backend::kNftables) {
+    remove_nftables(context, *before);
+  } else if (in_nftables) {
+    remove_nftables(context, wanted);
+  }
   return taken;
 }
 

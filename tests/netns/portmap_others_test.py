@@ -93,8 +93,10 @@ class Services(suite.NodeTest):
         self.serve(SERVICES, LATER)
         self.assert_served(SERVICES, LATER)
 
-    @suite.cases([("nft", "nft"), ("legacy", "legacy")])
-    def of_a_proxy_that_comes_after_the_pod_are_reached_after_REPAIR(self, variant):
+    @suite.cases([("nft", ("nft", False)), ("legacy", ("legacy", False)),
+                  ("without a state file, nft", ("nft", True))])
+    def of_a_proxy_that_comes_after_the_pod_are_reached_after_REPAIR(self, row):
+        variant, is_lost = row
         self.start(variant)
         self.web()
         self.start_proxy()
@@ -105,7 +107,10 @@ class Services(suite.NodeTest):
         conf = config([mapping(443, 80)], version="1.1.0", prevResult=self.result)
         del conf["backend"]
         options = {"netns": self.web.path, "container": self.web.name}
-        self.assert_error(cni("portmap", "CHECK", conf, **options), 999, "precede its Services")
+        if is_lost:
+            os.unlink(state_file_of(self.web))
+        self.assert_error(cni("portmap", "CHECK", conf, **options), 999,
+                          "is missing" if is_lost else "precede its Services")
         self.assert_ok(cni("portmap", "REPAIR", conf, **options))
         self.assert_ok(cni("portmap", "CHECK", conf, **options))
         self.serve(SERVICES)
