@@ -362,16 +362,16 @@ void remove_routing(RouteSocket& pod, const State& state) {
     return !is_ours || !is_in(state.tables, one.route.table);
   });
   plugins::gateways_last(routes);
-  std::vector<RouteRequest> requests;
+  std::vector<RouteRequest> restored, removed;
   for (const RouteCopy& one : routes) {
     const bool has_left = !plugins::has_route(all, one.route, kMain);
     const bool is_moved = is_in(state.moved, words_for(one.route));
-    if (is_moved && has_left) requests.push_back(netlink::add(one, kMain));
+    if (is_moved && has_left) restored.push_back(netlink::add(one, kMain));
+    for (RouteRequest& request : netlink::remove(one)) removed.push_back(std::move(request));
   }
-  for (const RouteCopy& route : routes) {
-    for (RouteRequest& one : netlink::remove(route)) requests.push_back(std::move(one));
-  }
-  pod.send(std::move(requests));
+  // The pod may have removed addresses or routes that a gateway was reached by.
+  cni::noting_failure("restore routes", [&] { pod.send(std::move(restored)); });
+  pod.send(std::move(removed));
   restore_replaced(pod, state);
 }
 

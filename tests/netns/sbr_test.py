@@ -391,6 +391,15 @@ class Sbr(suite.NodeTest):
         self.assertTrue(self.call("DEL", config(), pod).ok)
         self.assertEqual(self.rules(pod), [])
 
+    def test_DEL_passes_over_routes_whose_gateway_the_pod_made_unreachable(self):
+        pod, result = self.two()
+        self.assert_ok(self.call("ADD", config(), pod, result))
+        pod.run("ip", "route", "del", "10.52.0.0/24", "dev", "net1", "table", "100")
+        self.assertIn("10.52.0.1", pod.run("ip", "route", "show", "table", "100"))
+        self.assert_ok(self.call("DEL", config(), pod, result))
+        self.assertEqual(self.rules(pod), [])
+        self.assertEqual(pod.run("ip", "route", "show", "table", "100", check=False), "")
+
     def test_DEL_restores_no_route_and_removes_no_rule_that_it_did_not_make(self):
         pod, result = self.two()
         before = self.everything(pod)
