@@ -2,20 +2,25 @@
 """Root in a pod chooses names, indexes and MAC addresses of its links: no verb of any plugin takes
 another pod's host veth, or the node's uplink, for the pod's own."""
 
+import glob
 import json
 import os
 import random
+import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import dhcp, suite  # noqa: E402
 from support.bandwidth import bucket  # noqa: E402
-from support.cnitool import cnitool, use  # noqa: E402
+from support.cnitool import cnitool, finish, start, use  # noqa: E402
+from support.configs import lack  # noqa: E402
 from support.plugin import OURS, REFERENCE, cni, has_reference  # noqa: E402
-from support.world import Pod, run  # noqa: E402
+from support.world import Pod, run, wait_for  # noqa: E402
 
 ROUNDS = int(os.environ.get("PATCHBAY_HOSTILE_ROUNDS", "20"))
+ROUNDS_OF_KINDS = int(os.environ.get("PATCHBAY_HOSTILE_ROUNDS", "8"))
 PODS, HOSTILE = 20, 5
+KINDS, DEVICES = 15, 4
 
 IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}]]}
 BRIDGE = {"type": "bridge", "bridge": "cni0", "isDefaultGateway": True, "ipMasq": True,
@@ -445,6 +450,197 @@ class Crowd(HostileTest):
         for one in list(self.alive.values()):
             self.assert_ok(cnitool("del", "net", one["pod"].path, "--container-id", one["name"]))
         self.assertEqual([name for name in links() if name.startswith(("veth", "bwp"))], [])
+
+
+#: What root in a pod does to its second interface, one command of ip(8) each.
+DEEDS = [["link set net1 down", "link set net1 name other"], ["link set net1 alias dev0"],
+         ["link set net1 address 02:00:5e:99:99:99"], ["link set net1 mtu 1300"],
+         ["address flush dev net1"], ["route flush table all dev net1"],
+         ["link set net1 promisc on"],
+         ["link add link net1 stacked type macvlan"], ["link set net1 down"],
+         ["link set net1 name other", "link add net1 type veth peer name dev1"],
+         ["rule flush"]]
+
+
+def kinds():
+    """The networks that this kernel knows, beside those of host-device: name to the list of plugins."""
+    pool = {"type": "host-local", "subnet": "10.1.3.0/24", "routes": [{"dst": "0.0.0.0/0"}]}
+    port = {"type": "bridge", "bridge": "cni1", "isGateway": True, "ipam": pool}
+    wire = {"type": "macvlan", "master": "up0", "ipam": pool | {"subnet": "10.1.4.0/24"}}
+    lease = {"type": "bridge", "bridge": dhcp.BRIDGE, "ipam": {"type": "dhcp"}}
+    out = {"sbr": [port, {"type": "sbr"}], "macvlan": [wire, {"type": "sbr"}]}
+    if not lack("dhcp"):
+        out["dhcp"] = [lease, {"type": "firewall", "backend": "nftables"}]
+    if not lack("vrf"):
+        out["vrf"] = [port | {"ipam": pool | {"subnet": "10.1.5.0/24"}}, {"type": "vrf", "vrfname": "blue"}]
+    return out
+
+
+class Kinds(HostileTest):
+    """Pods with two networks: all kinds of plugins, and calls that come twice, late and in parallel."""
+
+    def setUp(self):
+        super().setUp()
+        self.seed = int(os.environ.get("PATCHBAY_SEED", "17"))
+        print(f"     PATCHBAY_SEED={self.seed}", flush=True)
+        self.random = random.Random(self.seed)
+        self.uplink = make_uplink("veth")
+        outside = Pod.existing("outside")
+        outside.run("ip", "link", "set", "eth0", "up")
+        self.networks = kinds()
+        if "dhcp" in self.networks:
+            dhcp.segment()
+            self.server, self.daemon = dhcp.dnsmasq(), dhcp.Daemon()
+            for one in (self.server, self.daemon):
+                self.addCleanup(one.stop)
+        for number in range(DEVICES):
+            run("ip", "link", "add", f"dev{number}", "type", "veth", "peer", "name", f"far{number}", "netns", "outside")
+            run("ip", "link", "set", f"dev{number}", "mtu", "1400", "alias", f"the operator's {number}", "up")
+            outside.run("ip", "link", "set", f"far{number}", "up")
+            self.networks[f"dev{number}"] = [
+                {"type": "host-device", "device": f"dev{number}", "ipam": {"type": "static", "addresses": [
+                    {"address": f"10.1.6.{number + 1}/24"}]}}]
+        self.devices = {f"dev{number}": self.device(f"dev{number}") for number in range(DEVICES)}
+        first = [BRIDGE | {"macspoofchk": True}, {"type": "firewall", "backend": "nftables"},
+                 {"type": "portmap", "capabilities": {"portMappings": True}, "backend": "nftables"},
+                 LIMITS | {"egressMode": "ifb"}]
+        for name, plugins in {"net": first, **self.networks}.items():
+            use({"cniVersion": "1.1.0", "name": name, "plugins": plugins}, f"{name}.conflist")
+        self.alive, self.dead, self.number = {}, [], 0
+
+    @staticmethod
+    def device(name):
+        """What a device is on the node."""
+        link = links()[name]
+        return {key: value for key, value in link.items() if key not in ("ifindex", "operstate")} | {
+            "flags": sorted(set(link["flags"]) - {"LOWER_UP", "NO-CARRIER"})}
+
+    def call(self, verb, one, network, begin=cnitool):
+        """One verb for one attachment of a container, or of one that had its namespace's path before."""
+        env = {"CAP_ARGS": {"portMappings": one["ports"]}} if network == "net" and verb == "add" else {}
+        return begin(verb, network, one["pod"].path, "--container-id", one["name"], "--ifname",
+                     "eth0" if network == "net" else "net1", **env)
+
+    def start(self, hostile, path=None):
+        self.number += 1
+        name = f"{'evil' if hostile else 'good'}{self.number}x"
+        taken = {one["second"] for one in self.alive.values()}
+        second = self.random.choice([each for each in self.networks if each not in taken or each[:3] != "dev"])
+        one = {"name": name, "pod": Pod(path or name), "hostile": hostile, "second": second, "attacked": False,
+               "ports": [{"hostPort": 20000 + self.number, "containerPort": 80, "protocol": "tcp"}]}
+        for network in ("net", second):
+            self.assert_ok(self.call("add", one, network))
+        wait_for(lambda: "tentative" not in one["pod"].run("ip", "addr"))
+        one["state"] = self.state(one)
+        self.alive[name] = one
+
+    def state(self, one):
+        """What a living pod must keep on the node; and what the kernel has in it, unless it is hostile."""
+        name, pod, rules = one["name"], one["pod"], run("nft", "list", "ruleset")
+        out = {"links": {link["ifalias"]: (link["ifindex"], link.get("master"), "UP" in link["flags"])
+                         for link in links().values() if link.get("ifalias", "").endswith(f"id: {name}")},
+               "rules": sorted(line.strip() for line in rules.splitlines() if f"-{name}-" in line),
+               "elements": sorted(found.group().strip() for found in re.finditer(
+                   rf'[^",{{}}=]* comment "[^"]*id: {name}"( : [^,}}\n]*)?', rules)), "files": {}}
+        for folder in ("/var/lib/cni/networks", "/run/cni/host-device", "/run/cni/sbr", "/run/cni/vrf"):
+            for path in glob.glob(f"{folder}/**", recursive=True):
+                if os.path.isfile(path):
+                    with open(path, encoding="utf-8", errors="replace") as text:
+                        if name in (content := text.read()):
+                            out["files"][path] = content
+        if one["second"] == "dhcp":
+            out["lease"] = self.daemon.leases().get(name, {}).get("address")
+        if not one["hostile"]:
+            out |= {what: re.sub(r"dynamic |\S+_lft \S+", "", pod.run("ip", *what.split()))
+                    for what in ("-4 -o addr", "-4 rule", "-4 route show table all", "-6 rule")}
+            out["link"] = {key: (link["ifindex"], link["address"], link.get("ifalias"), "UP" in link["flags"])
+                           for key, link in links(pod).items()}
+        return out
+
+    def attack(self, one):
+        """The pod does something to its second interface, and later pretends by its first to be where a victim is."""
+        pod, deed = one["pod"], self.random.choice(DEEDS)
+        for command in deed:
+            run("ip", "-n", pod.name, *command.split(), check=False)
+        victim = self.random.choice([each for each in self.alive.values() if not each["hostile"]])
+        if not one["attacked"] and self.random.random() < 0.5:
+            here = next(link["ifindex"] for link in links().values()
+                        if link.get("ifalias", "").endswith(f"if: eth0, id: {victim['name']}"))
+            pretend(pod, "eth0", here, links(victim["pod"])["eth0"]["ifindex"])
+            one["attacked"] = True
+
+    def stop(self, one):
+        """DEL of both, once or twice; or late, when a new container has the path of the namespace already."""
+        pod = one["pod"]
+        del self.alive[one["name"]]
+        self.dead = [*self.dead[-20:], one]
+        late = self.random.random() < 0.3 and one["second"][:3] != "dev"
+        if late:
+            run("ip", "netns", "del", f"{pod.name}-hidden", check=False)
+            pod.remove()
+            self.start(one["hostile"], pod.name)
+        for network in (one["second"], "net") * self.random.choice((1, 2)):
+            self.assert_ok(self.call("del", one, network))
+        left = [link for link in links().values() if link.get("ifalias", "").endswith(f"id: {one['name']}")]
+        self.assertEqual(left, [], f"DEL of {one['name']} left links")
+        if one["second"] in self.devices:
+            self.assertEqual(self.device(one["second"]), self.devices[one["second"]], one["name"])
+        if not late:
+            pod.remove()
+            run("ip", "netns", "del", f"{pod.name}-hidden", check=False)
+            self.start(one["hostile"])
+
+    def collect(self, network, begin=cnitool):
+        ifname = "eth0" if network == "net" else "net1"
+        return begin("gc", network, *(f"--keep={name}:{ifname}" for name in self.alive))
+
+    def at_once(self):
+        """Second ADDs of living pods, DELs of dead ones, GC and repair, all of them in parallel."""
+        living = self.random.sample(list(self.alive.values()), 4)
+        dead = self.random.sample(self.dead, min(4, len(self.dead)))
+        running = [self.call("add", one, self.random.choice(("net", one["second"])), start) for one in living]
+        running += [self.call("del", one, network, start) for one in dead for network in (one["second"], "net")]
+        running += [self.collect(self.random.choice(["net", *self.networks]), start), start("repair")]
+        return [one["name"] for one in living], [str(finish(process)) for process in running]
+
+    def play(self, what):
+        one = self.random.choice(list(self.alive.values()))
+        if what == "repair":
+            cnitool("repair")  # which says what it cannot do for those that attacked
+        elif what == "gc":
+            self.assert_ok(self.collect(self.random.choice(["net", *self.networks])))
+        elif what == "add":
+            return one["name"], str(self.call("add", one, self.random.choice(("net", one["second"]))))
+        elif what == "late del" and self.dead:
+            gone = self.random.choice(self.dead)
+            with_path = gone | {"pod": one["pod"]}  # which a living one has by now
+            self.assert_ok(self.call("del", with_path, self.random.choice(("net", gone["second"]))))
+        elif what == "at once":
+            return self.at_once()
+        else:
+            self.stop(one)
+        return one["name"]
+
+    def test_no_living_pod_loses_anything_and_every_device_comes_home(self):
+        for number in range(KINDS):
+            self.start(number % 3 == 0)
+        for number in range(ROUNDS_OF_KINDS):
+            self.attack(self.random.choice([one for one in self.alive.values() if one["hostile"]]))
+            for one in self.alive.values():  # what an attacker does to itself is not asked of it
+                one["state"] = one["state"] if not one["hostile"] else self.state(one)
+            what = self.random.choice(("repair", "gc", "add", "late del", "at once", "del", "del"))
+            done = self.play(what)
+            for one in self.alive.values():
+                if one["hostile"] and what in ("add", "at once"):
+                    continue  # a second ADD may replace what it renamed itself
+                self.assertEqual(self.state(one), one["state"],
+                                 f"PATCHBAY_SEED={self.seed}, round {number}, {what}: {one['name']}; {done}")
+        for one in list(self.alive.values()):
+            for network in (one["second"], "net"):
+                self.assert_ok(self.call("del", one, network))
+        self.assertEqual({name: self.device(name) for name in self.devices}, self.devices)
+        self.assertNotRegex(run("nft", "list", "ruleset"), r"id: (good|evil)")
+        self.assertEqual([each["ifname"] for each in links().values() if "id: " in each.get("ifalias", "")], [])
 
 
 if __name__ == "__main__":
