@@ -293,7 +293,7 @@ Outcome execute(const Executable& program, std::string_view input, std::chrono::
   return outcome;
 }
 
-Error error_from(std::string_view type, const Outcome& outcome) {
+std::optional<Error> error_object_of(const Outcome& outcome) {
   try {
     const nlohmann::json doc = parse_json(outcome.out, "it");
     const Reader root(doc);
@@ -301,11 +301,12 @@ Error error_from(std::string_view type, const Outcome& outcome) {
     std::string msg;
     std::string details;
     root.into("code", code, 0, 0xffffffff);
-    root.into("msg", msg);
-    root.into("details", details);
-    if (!msg.empty()) return {static_cast<Code>(code), msg, details};
-  } catch (const Error&) {
-    // No error object: described below.
+    for (auto [name, text] : {std::pair("msg", &msg), std::pair("details", &details)}) {
+      if (const Reader value = root[name]; value.present()) *text = value.json().get<std::string>();
+    }
+    if (!msg.empty()) return Error(static_cast<Code>(code), msg, details);
+  } catch (const Error&) {  // no error object
+  } catch (const nlohmann::json::type_error&) {
   }
   std::string why = cat("plugin '", type, "' failed (", ended_how(outcome), ")");
   if (!outcome.out.empty()) {
@@ -316,3 +317,8 @@ Error error_from(std::string_view type, const Outcome& outcome) {
 }
 
 }  // namespace cni
+  return std::nullopt;
+}
+
+Error error_from(std::string_view type, const Outcome& outcome) {
+  if (auto printed = error_object_of(outcome)) return *std::move(printed);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,3 +56,5 @@ std::vector<std::string> split_path(std::string_view text);
 Error error_from(std::string_view type, const Outcome& outcome);
 
 }  // namespace cni
+/// The error object that a plugin printed; nothing where it printed none.
+std::optional<Error> error_object_of(const Outcome& outcome);

@@ -52,13 +52,8 @@ nlohmann::json result_of(const std::string& type, const std::string& printed) {
   return doc;
 }
 
-Result add(const Request& request, const std::string& type, const std::string& file) {
-  const Phase phase("ipam");
-  if (const Plugin* const plugin = linked_plugin(type, file)) {
-    return call(*plugin, as_delegate(request, Command::kAdd));
-  }
-  const Outcome outcome = run(request, file, Command::kAdd);
-  forward_stderr(outcome);
+// The result that ADD printed. \throws Error where it cannot be read.
+Result read_result(const Request& request, const std::string& type, const Outcome& outcome) {
   if (!outcome.ok()) throw error_from(type, outcome);
   const auto doc = result_of(type, outcome.out);
   if (doc.is_null()) return {};  // as the reference: "null" is an empty result
@@ -88,10 +83,20 @@ std::string find_ipam(const Request& request, const std::string& type) {
 }
 
 Result ipam_add(const Request& request, const std::string& type) {
-  const std::string file = find_ipam(request, type);  // else there is nothing to release
+  const std::string file = find_ipam(request, type);
+  const Phase phase("ipam");
+  if (const Plugin* const plugin = linked_plugin(type, file)) {
+    return call(*plugin, as_delegate(request, Command::kAdd));  // it rolls itself back
+  }
+  std::optional<Error> refusal;
   try {
-    return add(request, type, file);
-  } catch (...) {     // also where only its answer got lost
+    const Outcome outcome = run(request, file, Command::kAdd);
+    forward_stderr(outcome);
+    if (!outcome.ok()) refusal = error_object_of(outcome);
+    if (!refusal) return read_result(request, type, outcome);
+  } catch (const netlink::Error&) {  // it could not be run
+    throw;
+  } catch (...) {     // no answer, or one that cannot be read: it may have made a reservation
     BestEffort each;  // its failure would hide the one that matters
     each("release", [&] { ipam_forward(request, type, Command::kDel); });
     throw;
@@ -112,3 +117,5 @@ void ipam_forward(const Request& request, const std::string& type, Command comma
 }
 
 }  // namespace cni
+  // Nothing was made. What the attachment has is of an earlier ADD, which may live.
+  throw Error(*refusal);

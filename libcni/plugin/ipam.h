@@ -14,8 +14,10 @@ std::string ipam_type(const Request& request);
 /// The file of the IPAM plugin. \throws Error(kInvalidConfig) as find_plugin() and require_ipam().
 std::string find_ipam(const Request& request, const std::string& type);
 
-/// Runs ADD of the IPAM plugin with the same environment and stdin (spec 1.1, section 4). Where it
-/// fails it is called again with DEL, so that a half-made reservation is not left.
+/// Runs ADD of the IPAM plugin with the same environment and stdin (spec 1.1, section 4). One that
+/// answers with an error has made nothing: it is not called again, since DEL would release what an
+/// earlier ADD of the attachment got. Where no answer comes, or one that cannot be read, DEL
+/// releases a possible reservation. Callers make sure before that the pod has no such interface.
 /// \throws Error: the delegate's own code and text.
 Result ipam_add(const Request& request, const std::string& type);
 

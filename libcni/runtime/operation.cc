@@ -67,13 +67,19 @@ void Operation::forget(const AttachmentKey& key) const noexcept try {
   note(e.what());  // the work is done; a record too many is met by the next DEL or GC
 }
 
-// Whether another attachment, or an earlier ADD, has the interface. Every namespace has an `lo`, so
-// there the cache decides.
-bool Operation::was_there(const Target& target) const {
-  if (liveness_of(target.netns, target.ifname) != Liveness::kAlive) return false;
-  if (target.ifname != "lo") return true;
+// Whose the attachment is that DEL would remove; empty where it is this ADD's own. The pod may have
+// renamed the interface of an earlier ADD, and every namespace has an `lo`: there the cache
+// decides.
+std::string Operation::owner_before(const Target& target) const {
+  const Liveness liveness = liveness_of(target.netns, target.ifname);
+  if (liveness == Liveness::kNoNamespace) return {};
+  if (liveness == Liveness::kAlive && target.ifname != "lo") {
+    return cat("'", target.ifname, "' was in the namespace before");
+  }
   const auto cached = cache_.find(key_of(target));
-  return cached && !cached->result->is_null();
+  if (!cached || cached->result->is_null() || cached->netns != target.netns) return {};
+  if (liveness == Liveness::kAlive) return cat("'", target.ifname, "' was in the namespace before");
+  return cat("the namespace has an earlier ADD of ", key_of(target).str(), ": call DEL");
 }
 
 // DEL of the plugins that were called with ADD, also of the one that failed. All of them, whatever
@@ -113,8 +119,8 @@ void Operation::undo_unfinished(const AttachmentKey& key) const {
 nlohmann::ordered_json Operation::add(const Target& target) const {
   caller_.require_plugins(Command::kAdd);
   if (options_.undo_failed_add) undo_unfinished(key_of(target));
-  const bool there = was_there(target);
-  if (!there) remember(target, nullptr);
+  const std::string owner = owner_before(target);
+  if (owner.empty()) remember(target, nullptr);
   Call call{.command = Command::kAdd, .target = &target};
   nlohmann::ordered_json result;
   std::size_t called = 0;
@@ -127,10 +133,7 @@ nlohmann::ordered_json Operation::add(const Target& target) const {
     remember(target, call.prev_result);
     return result;
   } catch (...) {
-    if (there) {
-      rethrow_with_details(
-          cat("nothing was undone, as '", target.ifname, "' was in the namespace before"));
-    }
+    if (!owner.empty()) rethrow_with_details(cat("nothing was undone, as ", owner));
     if (options_.undo_failed_add) undo(target, called, call.prev_result);
     throw;
   }

@@ -41,7 +41,7 @@ class Operation {
   void forget(const AttachmentKey& key) const noexcept;
   void undo(const Target& target, std::size_t called, const nlohmann::json& result) const;
   void undo_unfinished(const AttachmentKey& key) const;
-  bool was_there(const Target& target) const;
+  std::string owner_before(const Target& target) const;
 
   const RuntimeOptions& options_;
   const NetworkList& list_;

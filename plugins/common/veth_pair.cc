@@ -7,6 +7,7 @@
 #include "libcni/common/phase.h"
 #include "netlink/sysctl.h"
 #include "plugins/common/host_veth.h"
+#include "plugins/common/owned_links.h"
 
 namespace plugins {
 
@@ -30,6 +31,26 @@ struct RemoveVeth {
   std::string describe() const { return cat("remove '", name, "'"); }
 };
 
+// \throws cni::Error where the pod has the name, or the interface of an earlier ADD of the
+// attachment, whatever the pod calls it.
+void require_no_interface(const VethPlace& place, const std::string& outside) {
+  const std::string& name = place.request.ifname;
+  const auto refuse = [&](const char* way_out) {
+    throw cni::Error(cni::Code::kInternal,
+                     cat("container veth name (\"", name, "\") peer provided (\"", outside,
+                         "\") already exists"),
+                     way_out);
+  };
+  if (place.pod.find(name)) {
+    refuse("the pod has an interface with this name: delete it, or use another CNI_IFNAME");
+  }
+  const auto link = place.host.find(outside);
+  if (link && link->alias.starts_with(owner_of(place.request).prefix()) && link->peer_nsid &&
+      link->peer_nsid == place.host.nsid(place.pod_ns)) {
+    refuse("the pod has the interface of an earlier ADD under another name: call DEL");
+  }
+}
+
 // False where the outer name is taken.
 bool try_connect(const VethPlace& place, const netlink::Veth& spec, cni::Undo& undo) {
   undo.add(RemoveVeth{spec.end.name, spec.end.mac});
@@ -38,12 +59,8 @@ bool try_connect(const VethPlace& place, const netlink::Veth& spec, cni::Undo& u
     return true;
   } catch (const netlink::Error& e) {
     if (e.error() != EEXIST) throw;
-    if (!place.pod.find(spec.peer.name)) return false;
-    throw cni::Error(
-        cni::Code::kInternal,
-        cat("container veth name (\"", spec.peer.name, "\") peer provided (\"", spec.end.name,
-            "\") already exists"),
-        "the pod has an interface with this name: delete it, or use another CNI_IFNAME");
+    require_no_interface(place, spec.end.name);
+    return false;
   }
 }
 
@@ -77,6 +94,10 @@ VethPair create_veth_pair(const VethPlace& place, const NewVethPair& wanted, cni
   VethPair pair{outside, made_inside(place.pod, outside, spec.peer)};
   ignore_router_advertisements(pair.outside);
   return pair;
+}
+
+void require_no_interface(const VethPlace& place) {
+  require_no_interface(place, host_veth_name(place.request));
 }
 
 void ignore_router_advertisements(const Link& link) {

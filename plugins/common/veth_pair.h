@@ -34,6 +34,10 @@ struct NewVethPair {
 /// with that name; netlink::Error.
 VethPair create_veth_pair(const VethPlace& place, const NewVethPair& wanted, cni::Undo& undo);
 
+/// For what asks IPAM before it creates the pair. \throws cni::Error if the pod has an interface
+/// with that name, or that of an earlier ADD of the attachment.
+void require_no_interface(const VethPlace& place);
+
 /// Disables router advertisements on a link of this namespace; a failure is noted.
 void ignore_router_advertisements(const netlink::Link& link);
 

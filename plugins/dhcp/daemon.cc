@@ -153,12 +153,14 @@ void Daemon::allocate(const Asked& asked) {
   if (const auto found = entries_.find(file); found != entries_.end()) {
     const auto& lease = found->second.attachment->state().lease;
     if (lease) known = lease->address.ip;
-    forget(found->second);
-    entries_.erase(found);
   }
   auto attachment = std::make_unique<Attachment>(std::move(wanted), flags_.timing);
   const Time now = EventLoop::now();
-  attachment->acquire(now, known);
+  attachment->acquire(now, known);  // else an earlier ADD keeps its lease
+  if (const auto found = entries_.find(file); found != entries_.end()) {
+    forget(found->second);
+    entries_.erase(found);
+  }
   watch_directory_of(attachment->state().netns);
   Entry& entry = entries_[file];
   entry.attachment = std::move(attachment);

@@ -69,11 +69,12 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   Sides sides(request);
   if (conf.ip_masq) plugins::require_masquerade_rights(request, conf.ip_masq_backend);
 
+  const plugins::VethPlace place{request, sides.host, sides.pod, sides.pod_ns};
+  plugins::require_no_interface(place);  // undo would release what an earlier ADD got
   Result result = plugins::request_addresses(request, conf.ipam_type, kInside, undo);
   choose_gateways(result);
   const Routing routing = routing_of(result, request.ifname);
-  const VethPair pair = plugins::create_veth_pair({request, sides.host, sides.pod, sides.pod_ns},
-                                                  {.mtu = conf.mtu}, undo);
+  const VethPair pair = plugins::create_veth_pair(place, {.mtu = conf.mtu}, undo);
   result.interfaces = {plugins::describe(pair.outside),
                        plugins::describe(pair.inside, request.netns)};
   // The node's side first: as the pod's comes up the kernel announces its addresses to the node.

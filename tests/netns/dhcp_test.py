@@ -190,6 +190,22 @@ class Dhcp(suite.NodeTest):
         self.assert_error(finish(call), 999, "another ADD of this attachment replaced it")
         self.assertEqual(daemon.leases()["c1"]["address"], result["ips"][0]["address"])
 
+    def test_an_ADD_that_the_daemon_refuses_leaves_the_lease_of_an_earlier_one(self):
+        self.server()
+        daemon = self.daemon()
+        pod = self.pod()
+        dhcp.veth(pod, "peer")
+        options = {"netns": pod.path, "container": pod.name}
+        self.assert_ok(cni("dhcp", "ADD", dhcp.config(), **options))
+        before = daemon.leases()
+        pod.run("ip", "link", "set", "eth0", "down")
+        pod.run("ip", "link", "set", "eth0", "name", "hidden")
+        refused = cni("dhcp", "ADD", dhcp.config(), **options)
+        self.assert_error(refused, msg="the pod has no Ethernet interface 'eth0'")
+        self.assertEqual([(name, one["address"]) for name, one in daemon.leases().items()],
+                         [(name, one["address"]) for name, one in before.items()])
+        self.assertEqual(len(dhcp.dnsmasq_leases()), 1)
+
     def test_DEL_ends_an_ADD_that_is_under_way(self):
         daemon = self.daemon()
         pod = self.pod()

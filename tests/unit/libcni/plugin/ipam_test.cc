@@ -44,6 +44,10 @@ class Parent {
     }
     return {Code::kInternal, "(it did not fail)"};
   }
+  // The plugin's file has this content.
+  void replace(const std::string& content) const {
+    netlink::write_all(surroundings::open_for_writing(folder_.file("fake")).get(), content, "fake");
+  }
   std::string log() const { return netlink::read_file(folder_.file("log")).value_or(""); }
   std::string input() const { return netlink::read_file(folder_.file("stdin")).value_or(""); }
 
@@ -108,21 +112,44 @@ TEST_CASE("null from an IPAM plugin is an empty result") {
   CHECK(parent.log() == "ADD\n");
 }
 
-TEST_CASE("an IPAM plugin whose ADD fails is called with DEL, and its error is the parent's") {
+TEST_CASE("an IPAM plugin that refuses ADD is not called with DEL, and its error is the parent's") {
   const Parent parent(prints(R"({"code": 11, "msg": "pool is locked", "details": "d"})") +
                       "; exit 1");
   const Error e = parent.failed_add();
   CHECK(e.code() == Code::kTryAgainLater);
   CHECK(std::string(e.what()) == "pool is locked");
   CHECK(e.details() == "d");
-  CHECK(parent.log() == "ADD\nDEL\n");
+  CHECK(parent.log() == "ADD\n");  // what it has is of an earlier ADD
 }
 
 TEST_CASE("a DEL that fails after a failed ADD does not hide ADD's error") {
-  const Parent parent(prints(R"({"code": 11, "msg": "first"})") + "; exit 1",
+  const Parent parent("echo first >&2; exit 3",
                       prints(R"({"code": 5, "msg": "second"})") + "; exit 1");
-  CHECK(std::string(parent.failed_add().what()) == "first");
+  CHECK(std::string(parent.failed_add().what()) == "plugin 'fake' failed (exit status 3): first\n");
   CHECK(parent.log() == "ADD\nDEL\n");
+}
+
+TEST_CASE("an IPAM plugin that ends without an answer is called with DEL") {
+  const struct {
+    const char *on_add, *msg;
+  } table[] = {
+      {"kill -9 $$", "plugin 'fake' failed (killed by signal 9) with no error message"},
+      {"echo text; exit 1",
+       "plugin 'fake' failed (exit status 1) with output that is no error object"},
+  };
+  for (const auto& row : table) {
+    CAPTURE(row.on_add);
+    const Parent parent(row.on_add);
+    CHECK(std::string(parent.failed_add().what()) == row.msg);
+    CHECK(parent.log() == "ADD\nDEL\n");
+  }
+}
+
+TEST_CASE("an IPAM plugin that could not be run is not called with DEL") {
+  const Parent parent("");
+  parent.replace("no program");
+  CHECK_THROWS_AS(parent.add(), netlink::Error);
+  CHECK(parent.log().empty());
 }
 
 TEST_CASE("an answer that cannot be read is a failed ADD: what it reserved is released") {
