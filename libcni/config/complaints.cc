@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libcni/config/common_keys.h"
+#include "libcni/config/names.h"
 #include "libcni/config/nearest.h"
 #include "netlink/types/mac.h"
 
@@ -80,6 +81,10 @@ bool allows_text(const Key& key, const std::string& text) {
   return false;
 }
 
+bool has_nul(const json& value) {
+  return value.is_string() && value.get_ref<const std::string&>().find('\0') != std::string::npos;
+}
+
 bool allows(const Key& key, const json& value) {
   if (value.is_string()) return allows_text(key, value.get_ref<const std::string&>());
   if (key.type == Type::kBool) return value.is_boolean();
@@ -147,7 +152,9 @@ bool Walk::fits(const Key& key, const json& value) const {
 }
 
 void Walk::check(const Key& key, const json& value, const std::string& path) {
-  if (key.lists > 0 ? !value.is_array() : !allows(key, value)) {
+  if (has_nul(value)) {
+    out_.push_back({path, cat(kNoNul, ": ", shortened(value)), {}});
+  } else if (key.lists > 0 ? !value.is_array() : !allows(key, value)) {
     out_.push_back({path, cat(expected(key), ": ", shortened(value)), suggestion(key, value)});
   } else if (key.lists > 0) {
     Key element = key;

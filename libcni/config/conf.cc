@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "libcni/config/common_keys.h"
+#include "libcni/config/names.h"
 
 namespace cni {
 
@@ -85,7 +86,9 @@ bool Reader::as_bool() const {
 
 std::string Reader::as_string() const {
   if (value_ == nullptr || !value_->is_string()) fail("expected a string");
-  return value_->get<std::string>();
+  const auto& text = value_->get_ref<const std::string&>();
+  if (text.find('\0') != std::string::npos) fail(kNoNul);
+  return text;
 }
 
 std::int64_t Reader::as_int(std::int64_t least, std::int64_t most) const {

@@ -6,8 +6,10 @@
 namespace cni {
 
 /// The JSON document that text is. what names it in complaints: "the config on stdin".
-/// \throws Error(kDecodingFailure) with line and column, or where it nests deeper than any config
-/// does (1000 levels).
+/// Of keys of an object that differ by case alone the last one stays, as Go's encoding/json takes
+/// it; names of sysctls may differ so.
+/// \throws Error(kDecodingFailure) with line and column, where it begins with a byte order mark, or
+/// nests deeper than any config does (1000 levels).
 nlohmann::json parse_json(std::string_view text, std::string_view what);
 
 /// The same for a text that need not be JSON: is_discarded() where it is none or nests too deep.

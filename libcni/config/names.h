@@ -7,6 +7,9 @@
 /// so runtime and plugin both check them, by the rules of the reference.
 namespace cni {
 
+/// What no text of a config may have: the kernel would cut a name or a path there.
+inline constexpr const char* kNoNul = "expected a string without NUL bytes";
+
 /// [A-Za-z0-9][A-Za-z0-9_.-]*
 /// \throws Error(kUnknownContainer) where it is empty, Error(kInvalidEnvironment).
 void check_container_id(const std::string& id);

@@ -72,8 +72,10 @@ std::string read_name(const nlohmann::json& conf) {
   if (!conf.is_object()) {
     throw Error(Code::kDecodingFailure, "the network config on stdin is not a JSON object");
   }
-  std::string name;
-  Reader(conf, Code::kDecodingFailure).into("name", name);
+  const Reader place = Reader(conf, Code::kDecodingFailure)["name"];
+  if (place.present() && !place.json().is_string()) place.fail("expected a string");
+  // As it is: a NUL byte is one of the characters that check_network_name() refuses.
+  const std::string name = place.present() ? place.json().get<std::string>() : std::string();
   check_network_name(name);
   return name;
 }

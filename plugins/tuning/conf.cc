@@ -3,6 +3,7 @@
 #include <strings.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "libcni/config/names.h"
@@ -39,9 +40,7 @@ void read_sysctls(const Reader& place, Conf& conf) {
     if (const std::string why = complaint_about(key); !why.empty()) {
       one.fail(cat("invalid net sysctl key: ", json(key).dump(), ": ", why));
     }
-    std::string text = one.as_string();
-    if (text.find('\0') != std::string::npos) one.fail("has a NUL byte");
-    put(conf.sysctls, {key, std::move(text)});
+    put(conf.sysctls, {key, one.as_string()});
   }
 }
 
@@ -115,6 +114,43 @@ constexpr auto kKeys = cni::keys(
     cni::part<plugins::MacKeys<Conf>::kRuntime>({.name = "runtimeConfig", .open = true}),
     cni::part<kArgs>({.name = "args", .open = true}));
 
+// Where a key leads to, in whichever notation.
+std::string setting_of(const std::string& key, const std::string& ifname) {
+  return paths_of(key, ifname).front();
+}
+
+// One setting in two notations would be set twice, and could not have both values.
+void refuse_contradictions(const Reader& place, const std::string& ifname) {
+  if (!place.present()) return;
+  std::map<std::string, std::pair<std::string, std::string>> seen;
+  for (const auto& [key, value] : place.json().items()) {
+    if (value.is_null()) continue;
+    const auto text = value.get<std::string>();
+    const auto [first, is_new] = seen.try_emplace(setting_of(key, ifname), key, text);
+    if (is_new || same_value(first->second.second, text)) continue;
+    throw cni::Error(Code::kInvalidConfig,
+                     cat(place.path(), ": \"", first->second.first, "\" and \"", key,
+                         "\" are one setting and have two values: \"", first->second.second,
+                         "\", \"", text, "\""));
+  }
+}
+
+// One setting in two notations, of which the later one is that of args.
+void join_notations(std::vector<Sysctl>& sysctls, const std::string& ifname) {
+  std::vector<Sysctl> out;
+  for (Sysctl& one : sysctls) {
+    const auto same = std::find_if(out.begin(), out.end(), [&](const Sysctl& other) {
+      return setting_of(other.key, ifname) == setting_of(one.key, ifname);
+    });
+    if (same == out.end()) {
+      out.push_back(std::move(one));
+    } else {
+      same->value = std::move(one.value);
+    }
+  }
+  sysctls = std::move(out);
+}
+
 // The keys of "sysctl" as the text has them: in their order, and those that are there twice.
 std::vector<std::string> sysctl_keys_of(const std::string& input) {
   std::vector<std::string> out;
@@ -160,7 +196,11 @@ bool Conf::changes_link() const {
 Conf Conf::parse(const cni::Request& request) {
   Conf conf;
   conf.mac = plugins::mac_from_args(request.args);
-  cni::read_keys(request.reader(), kKeys, conf);
+  const Reader root = request.reader();
+  cni::read_keys(root, kKeys, conf);
+  refuse_contradictions(root["sysctl"], request.ifname);
+  refuse_contradictions(root["args"]["cni"]["sysctl"], request.ifname);
+  join_notations(conf.sysctls, request.ifname);
   restore_order(request, conf);
   return conf;
 }

@@ -45,6 +45,21 @@ class Case:
     late: bool = False  # found out by the IPAM plugin, when the shared bridge is there already
 
 
+#: Keys that become names of the kernel or paths.
+NUL = (("macvlan", "master", {"master": "up0\0x"}), ("ipvlan", "master", {"master": "up0\0x"}),
+       ("vlan", "master", {"master": "up0\0x", "vlanId": 5}), ("host-device", "device", {"device": "up0\0x"}),
+       ("host-device", "kernelpath", {"kernelpath": "/sys/devices/x\0y"}), ("bridge", "bridge", {"bridge": "cni0\0x"}),
+       ("tap", "bridge", {"bridge": "br0\0x"}), ("tap", "selinuxContext", {"selinuxContext": "a\0b"}),
+       ("vrf", "vrfname", {"vrfname": "blue\0x"}), ("tuning", "dataDir", {"dataDir": "/run/a\0b"}),
+       ("firewall", "iptablesAdminChainName", {"iptablesAdminChainName": "A\0B"}),
+       ("firewall", "firewalldZone", {"firewalldZone": "a\0b"}),
+       ("portmap", "externalSetMarkChain", {"externalSetMarkChain": "A\0B"}),
+       ("host-local", "ipam.dataDir", {"ipam": {"type": "host-local", "dataDir": "/run/a\0b", "ranges": [[V4]]}}),
+       ("host-local", "ipam.resolvConf", {"ipam": {"type": "host-local", "resolvConf": "/a\0b", "ranges": [[V4]]}}),
+       ("dhcp", "ipam.daemonSocketPath", {"ipam": {"type": "dhcp", "daemonSocketPath": "/run/a\0b"}}),
+       ("ptp", "ipam.type", {"ipam": {"type": "static\0x"}}))
+
+
 def wrong_type(key, value):
     return Case(f"{key} is {json.dumps(value)}", 7, key, {key: value})
 
@@ -105,6 +120,8 @@ CASES = [
     Case("CNI_ARGS IP that is none", 4, "IP", plugin="host-local", args="IP=10.1.2"),
     Case("CNI_ARGS GATEWAY that is none", 4, "GATEWAY", plugin="static", args="GATEWAY=x"),
     # Names that become paths
+    *(Case(f"{plugin}: {key} with a NUL", 7, f"{key}: expected a string without NUL bytes", change, plugin)
+      for plugin, key, change in NUL),
     Case("network name with a slash", 7, "network name", {"name": "../../etc"}),
     Case("network name with a NUL", 7, "network name", {"name": "a\0b"}),
     Case("network name of host-local with a slash", 7, "network name", {"name": "a/b"},
@@ -153,6 +170,7 @@ CASES = [
     Case("stdin is empty", 6, "", text=""),
     Case("stdin is no JSON", 6, "line 1", text="{"),
     Case("stdin is not UTF-8", 6, "", text="{\"name\": \"\udcff\"}"),
+    Case("a byte order mark", 6, "begins with a byte order mark", text='\ufeff{"name": "net1"}'),
     Case("two documents", 6, "", text='{"name": "net1"}{}'),
     Case("name is missing", 7, "missing network name", {"name": MISSING}),
     Case("cniVersion is unknown", 1, "incompatible CNI versions", {"cniVersion": "1.2.0"}),
@@ -257,7 +275,7 @@ class BadInput(suite.NodeTest):
 
     @suite.cases([(case.name, case) for case in CASES])
     def refused(self, case):
-        conf = {"cniVersion": "1.0.0", "name": "net1", "type": case.plugin, **GOOD[case.plugin],
+        conf = {"cniVersion": "1.0.0", "name": "net1", "type": case.plugin, **GOOD.get(case.plugin, {}),
                 **case.conf}
         conf = {key: value for key, value in conf.items() if value is not MISSING}
         text = json.dumps(conf) if case.text is None else case.text

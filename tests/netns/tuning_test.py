@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.configs import MAC  # noqa: E402
 from support.plugin import OURS, REFERENCE, cni, finish_all, have, start  # noqa: E402
+from support.snapshot import pod_snapshot  # noqa: E402
 from support.world import run  # noqa: E402
 
 DATA = "/run/cni/tuning"
@@ -101,6 +102,26 @@ class Tuning(suite.NodeTest):
             self.assertEqual(self.seen(pod), before)
         self.assertEqual(self.host_mtu(host), 1500)
         self.assertEqual(self.files(), [])
+
+    @suite.cases([("dots and slashes", ("net.core.somaxconn", "net/core/somaxconn")),
+                  ("a name and IFNAME", ("net.ipv4.conf.IFNAME.arp_filter", "net.ipv4.conf.eth0.arp_filter")),
+                  ("a dot in a name", ("net/ipv4/conf/eth0.1/arp_filter", "net.ipv4.conf.eth0/1.arp_filter"))])
+    def two_values_of_a_sysctl_in_two_notations_are_refused(self, keys):
+        pod, _, result = self.pair()
+        before = pod_snapshot(pod)
+        for conf in ({"sysctl": dict(zip(keys, "01"))}, {"args": {"cni": {"sysctl": dict(zip(keys, "01"))}}}):
+            error = self.assert_error(self.call("ADD", config(**conf), pod, result), 7, "two values")
+            for key in keys:
+                self.assertIn(f'"{key}"', error["msg"])
+        self.assert_same(before, pod_snapshot(pod))
+
+    def test_args_override_a_sysctl_in_another_notation(self):
+        pod, _, result = self.pair()
+        conf = config(sysctl={"net.core.somaxconn": "5", "net/core/somaxconn": "0x5"},
+                      args={"cni": {"sysctl": {"net/core/somaxconn": "7"}}})
+        self.assert_ok(self.call("ADD", conf, pod, result))
+        self.assertEqual(self.sysctl(pod, "net/core/somaxconn"), "7")
+        self.assert_ok(self.call("CHECK", conf, pod, result))
 
     @suite.cases([(key, key) for key in SETTINGS])
     def one_setting_alone_and_from_args(self, key):

@@ -91,6 +91,17 @@ TEST_CASE("keys match without regard to case, an exact match first") {
   CHECK_FALSE(root["ipamx"].present());
 }
 
+TEST_CASE("a string with a NUL byte is refused, as the kernel would cut a name there") {
+  const json doc = {{"master", std::string("up0\0evil", 8)}, {"list", {std::string(1, '\0')}}};
+  const Reader root(doc);
+  std::string text = "kept";
+  CHECK(complaint_of([&] { root.into("master", text); }) ==
+        R"(master: expected a string without NUL bytes: "up0\u0000evil")");
+  CHECK(text == "kept");
+  CHECK(complaint_of([&] { root["list"].as_strings(); }) ==
+        R"(list[0]: expected a string without NUL bytes: "\u0000")");
+}
+
 TEST_CASE("null is absent") {
   const json doc = R"({"mtu": null, "ipam": null, "list": [null, 1]})"_json;
   const Reader root(doc);
