@@ -257,8 +257,10 @@ bool Dir::overwrite(const std::string& name, std::string_view content) const {
 
 bool Dir::remove(const std::string& name) const {
   if (::unlinkat(fd_.get(), name.c_str(), 0) == 0) return true;
-  if (errno == ENOENT) return false;
-  fail("remove", name, errno);
+  const int error = errno;
+  // The kernel asks a read-only file system first whether it can be written.
+  if (error == ENOENT || (error == EROFS && !has(name))) return false;
+  fail("remove", name, error);
 }
 
 bool Dir::make_link(const std::string& name, const std::string& target) const {

@@ -77,15 +77,20 @@ Json interface_json(const Interface& interface, bool v1) {
   return out;
 }
 
+// As it was read: one that is out of range is passed on.
+std::int64_t index_of(const Address& address) {
+  return static_cast<std::int64_t>(*address.interface);
+}
+
 Json address_json(const Address& address, bool v1) {
   Json out = new_object();
   if (v1) {
     out["address"] = address.cidr.str();
     if (address.gateway) out["gateway"] = address.gateway->str();
-    if (address.interface) out["interface"] = *address.interface;
+    if (address.interface) out["interface"] = index_of(address);
   } else {
     out["version"] = address.cidr.ip.is_v4() ? "4" : "6";
-    if (address.interface) out["interface"] = *address.interface;
+    if (address.interface) out["interface"] = index_of(address);
     out["address"] = address.cidr.str();
     if (address.gateway) out["gateway"] = address.gateway->str();
   }
@@ -176,14 +181,14 @@ Interface interface_from(const Reader& place) {
   return out;
 }
 
-Address address_from(const Reader& place, std::size_t interfaces) {
+Address address_from(const Reader& place) {
   Address out{.cidr = place["address"].as_cidr()};
   place.into("gateway", out.gateway);
   if (const Reader index = place["interface"]; index.present()) {
-    // An IPAM result has no interfaces, yet some IPAM plugins number them; the parent decides.
-    const std::int64_t most = interfaces == 0 ? std::numeric_limits<std::int32_t>::max()
-                                              : static_cast<std::int64_t>(interfaces) - 1;
-    out.interface = static_cast<std::size_t>(index.as_int(0, most));
+    // Any, as in the reference: whoever uses it compares it with the number of interfaces, to which
+    // a negative one is too large.
+    out.interface = static_cast<std::size_t>(index.as_int(
+        std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()));
   }
   return out;
 }
@@ -216,7 +221,7 @@ Result result_from(const nlohmann::json& doc, Version assumed) {
     result.interfaces.push_back(interface_from(one));
   }
   for (const Reader& one : root["ips"].elements()) {
-    result.ips.push_back(address_from(one, result.interfaces.size()));
+    result.ips.push_back(address_from(one));
   }
   result.routes = routes_from(root["routes"], GatewayFamily::kAny);
   return result;

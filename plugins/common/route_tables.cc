@@ -4,6 +4,7 @@
 
 #include "libcni/common/dir.h"
 #include "libcni/common/lock.h"
+#include "libcni/common/undo.h"
 
 namespace plugins {
 
@@ -14,7 +15,10 @@ constexpr std::uint32_t kReserved[] = {0, 253, 254, 255};  // unspecified, defau
 
 }  // namespace
 
-netlink::Fd lock_route_tables() { return cni::take_lock(cni::Dir::create(kLockDir)); }
+netlink::Fd lock_route_tables() {
+  return cni::noting_refusal("going on without a lock of the routing tables",
+                             [] { return cni::take_lock(cni::Dir::create(kLockDir)); });
+}
 
 std::set<std::uint32_t> tables_in_use(netlink::RouteSocket& pod,
                                       const std::vector<netlink::PolicyRule>& rules) {

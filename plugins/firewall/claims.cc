@@ -1,6 +1,10 @@
 #include "plugins/firewall/claims.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "libcni/common/lock.h"
 
@@ -50,6 +54,11 @@ std::optional<Claims> Claims::find() {
 }
 
 Claims Claims::create() { return Claims(cni::Dir::create(kPath)); }
+
+void Claims::require_writable() const {
+  if (::faccessat(dir_.fd(), ".", W_OK, AT_EACCESS) == 0) return;
+  throw netlink::Error(cat("write to '", dir_.path(), "'"), errno);
+}
 
 netlink::Fd Claims::lock() const { return cni::take_lock(dir_); }
 

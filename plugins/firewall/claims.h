@@ -39,6 +39,9 @@ class Claims {
   static std::optional<Claims> find();
   static Claims create();
 
+  /// \throws netlink::Error where nothing can be written.
+  void require_writable() const;
+
   /// Calls that change claims or rules take turns. \throws as cni::take_lock().
   netlink::Fd lock() const;
 

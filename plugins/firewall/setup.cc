@@ -101,9 +101,38 @@ void remove_others(Node& node, const Claims& claims, const Attachment& attachmen
   remove_claimed(node, claims, gone);
 }
 
+// Without the claims, which a read-only /run/cni cannot take: as the reference plugin.
+void set_up_unclaimed(Node& node, const Conf& conf, const Attachment& attachment, Backend backend) {
+  const bool is_firewalld = backend == Backend::kFirewalld;
+  for (const Ip& ip : attachment.addresses) {
+    if (is_firewalld) firewalld::add(*node.firewalld(), conf.zone, ip, false);
+  }
+  const bool has_policy = conf.policy != Policy::kOpen && !iptables::unusable();
+  if (!is_firewalld || has_policy) {
+    iptables::add(node.nf(), iptables_rules(conf, attachment, backend));
+  }
+}
+
+struct Locked {
+  Claims claims;
+  netlink::Fd lock;
+};
+
+// Nothing where the directory is read-only.
+std::optional<Locked> lock_claims() {
+  return cni::noting_refusal("firewall: DEL will remove rules by the addresses of prevResult alone",
+                             [] {
+                               Claims claims = Claims::create();
+                               claims.require_writable();
+                               netlink::Fd lock = claims.lock();
+                               return std::optional(Locked{std::move(claims), std::move(lock)});
+                             });
+}
+
 void set_up_claimed(Node& node, const Conf& conf, const Attachment& attachment, Backend backend) {
-  const Claims claims = Claims::create();
-  const netlink::Fd lock = claims.lock();
+  const auto locked = lock_claims();
+  if (!locked) return set_up_unclaimed(node, conf, attachment, backend);
+  const Claims& claims = locked->claims;
   const bool is_firewalld = backend == Backend::kFirewalld;
   const Claim claim{attachment.prefix(), backend, is_firewalld ? conf.zone : ""};
   remove_others(node, claims, attachment, claim);

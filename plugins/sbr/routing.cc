@@ -155,10 +155,19 @@ struct RemoveHints {
 };
 
 // Of an earlier ADD of the attachment in the same namespace.
-std::optional<State> earlier_state(Pod& pod, const StateDir& states) {
-  auto out = states.read(file_of(pod.request));
+std::optional<State> earlier_state(Pod& pod, const std::optional<StateDir>& states) {
+  auto out = states ? states->read(file_of(pod.request)) : std::nullopt;
   if (out && !out->owner.is_in(pod.socket.cookie())) out.reset();
   return out;
+}
+
+// On a read-only /run/cni ADD goes on, as the reference plugin, which keeps nothing.
+constexpr const char* kNoState = "sbr: DEL will go by the addresses of the interface";
+
+void put_state(const std::optional<StateDir>& states, const std::optional<State>& earlier,
+               const State& state, cni::Undo& undo) {
+  if (!states) return;
+  cni::noting_refusal(kNoState, [&] { plugins::put_state(*states, earlier, state, undo); });
 }
 
 // What leaves a table, and by which.
@@ -321,7 +330,8 @@ std::vector<Address> addresses_of(const cni::Request& request, const cni::Result
 
 void set_routing(Pod& pod, const std::vector<Address>& addresses, const Conf& conf,
                  cni::Undo& undo) {
-  const StateDir states = StateDir::create();
+  const auto states =
+      cni::noting_refusal(kNoState, [] { return std::optional(StateDir::create()); });
   const auto lock = plugins::lock_route_tables();
   const auto earlier = earlier_state(pod, states);
   const State start =
@@ -332,7 +342,7 @@ void set_routing(Pod& pod, const std::vector<Address>& addresses, const Conf& co
     for (const Address& one : addresses) {
       places.push_back({one, *conf.table, rule_of(rules, one.cidr.ip, conf.table).has_value()});
     }
-    plugins::put_state(states, earlier, state_with(start, places, {}, {}), undo);
+    put_state(states, earlier, state_with(start, places, {}, {}), undo);
     return add_rules(pod, places, undo);
   }
   const Link link = pod.interface();
@@ -343,7 +353,7 @@ void set_routing(Pod& pod, const std::vector<Address>& addresses, const Conf& co
   for (const RouteCopy& one : all_of(moves)) {
     if (has_place(one.route, places, link, addresses)) placed.push_back(words_for(one.route));
   }
-  plugins::put_state(states, earlier, state_with(start, places, moves, placed), undo);
+  put_state(states, earlier, state_with(start, places, moves, placed), undo);
   move_routes(pod, link, addresses, places, moves, undo);
 }
 
@@ -375,13 +385,12 @@ void remove_routing(RouteSocket& pod, const State& state) {
   restore_replaced(pod, state);
 }
 
-void remove_reference_rules(RouteSocket& pod, const Link& link,
-                            std::optional<std::uint32_t> table) {
+void remove_stateless_rules(RouteSocket& pod, const Link& link, std::optional<std::uint32_t> table,
+                            bool is_own_too) {
   const auto addresses = pod.addresses(link);
   for (const PolicyRule& rule : all_rules(pod)) {
-    const bool is_theirs =
-        rule.is_plain && rule.protocol == 0 && rule.from && (!table || rule.table == *table);
-    if (!is_theirs) continue;
+    const bool is_stateless = rule.protocol == 0 || (is_own_too && rule.protocol == kProtocol);
+    if (!rule.is_plain || !is_stateless || !rule.from || (table && rule.table != *table)) continue;
     const bool is_of_link = std::any_of(addresses.begin(), addresses.end(),
                                         [&](const auto& one) { return is_of(rule, one.cidr.ip); });
     if (is_of_link) pod.send(netlink::remove(rule));

@@ -50,8 +50,9 @@ void check_routing(Pod& pod, const std::vector<cni::Address>& addresses, const C
 /// Removes what the state says, and brings the routes back to the main table.
 void remove_routing(netlink::RouteSocket& pod, const State& state);
 
-/// Removes the rules that the reference plugin made for the addresses that the interface has now.
-void remove_reference_rules(netlink::RouteSocket& pod, const netlink::Link& link,
-                            std::optional<std::uint32_t> table);
+/// Removes the rules that the reference plugin made for the addresses that the interface has now,
+/// with is_own_too also those of this plugin.
+void remove_stateless_rules(netlink::RouteSocket& pod, const netlink::Link& link,
+                            std::optional<std::uint32_t> table, bool is_own_too);
 
 }  // namespace sbr

@@ -117,7 +117,8 @@ void del(const cni::Request& request) {
   RouteSocket pod(*ns);
   const auto link = plugins::interface_of_prev_result(pod, request);
   if (!link || (states && states->is_of_another(request, pod.cookie()))) return;
-  remove_reference_rules(pod, *link, readable_table(request));
+  // Without the directory no ADD here could keep a state.
+  remove_stateless_rules(pod, *link, readable_table(request), !states);
 }
 
 void check(const cni::Request& request) {

@@ -56,8 +56,8 @@ bool is_of(const State& state, std::uint64_t cookie) {
 
 // What an earlier ADD of the attachment in the same namespace kept stays: its values are from
 // before any change.
-void keep(Pod& pod, const std::string& data_dir, const std::string& file, State now,
-          cni::Undo& undo) {
+void write_kept(Pod& pod, const std::string& data_dir, const std::string& file, State now,
+                cni::Undo& undo) {
   const cni::Dir dir = cni::Dir::create(data_dir);
   const auto content = dir.read(file);
   const auto earlier = content ? state_from(content->content) : std::nullopt;
@@ -82,6 +82,14 @@ void keep(Pod& pod, const std::string& data_dir, const std::string& file, State 
   if (content && content->content == text) return;
   undo.add(RestoreFile{data_dir, file, content ? std::optional(content->content) : std::nullopt});
   write_state(dir, file, text);
+}
+
+// A read-only directory is no reason to have no settings: DEL leaves them then, as the namespace
+// goes.
+void keep(Pod& pod, const std::string& data_dir, const std::string& file, State now,
+          cni::Undo& undo) {
+  cni::noting_refusal("tuning: DEL will not restore the earlier settings",
+                      [&] { write_kept(pod, data_dir, file, std::move(now), undo); });
 }
 
 // A secret that has not been set cannot be read (ipv6_sysctl_stable_secret() in
