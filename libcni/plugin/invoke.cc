@@ -13,12 +13,15 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <thread>
 
 #include "libcni/config/json.h"
+#include "libcni/config/nearest.h"
 #include "netlink/types/fd.h"
 
 namespace cni {
@@ -221,6 +224,31 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
+// "ipam.type: \"host-locla\" (did you mean host-local?); there are bandwidth, bridge, ..."
+std::string what_is_there(std::string_view type, const std::vector<std::string>& path,
+                          std::string_view key) {
+  namespace fs = std::filesystem;
+  constexpr std::size_t kMost = 30;
+  std::set<std::string> names;
+  for (const std::string& directory : path) {
+    std::error_code failure;
+    for (fs::directory_iterator at(directory, failure); !failure && at != fs::directory_iterator();
+         at.increment(failure)) {
+      names.insert(at->path().filename());
+    }
+  }
+  const std::string meant = nearest(type, {names.begin(), names.end()});
+  std::string out = cat(key, ": \"", type, "\"");
+  if (!meant.empty()) out += cat(" (did you mean ", meant, "?)");
+  if (names.empty()) return out + "; there are no plugins";
+  std::size_t count = 0;
+  for (const std::string& name : names) {
+    if (++count > kMost) return out + ", ...";
+    out += cat(count == 1 ? "; there are " : ", ", name);
+  }
+  return out;
+}
+
 std::string ended_how(const Outcome& outcome) {
   if (WIFSIGNALED(outcome.wait_status)) {
     return cat("killed by signal ", WTERMSIG(outcome.wait_status));
@@ -240,12 +268,20 @@ std::vector<std::string> split_path(std::string_view text) {
   return out;
 }
 
-std::string find_plugin(std::string_view type, const std::vector<std::string>& path) {
-  if (type.empty()) throw Error(Code::kInvalidConfig, "no plugin name provided");
-  if (type == "." || type == ".." || type.find('/') != std::string_view::npos ||
-      type.find('\0') != std::string_view::npos) {
+bool is_plugin_name(std::string_view type) {
+  return !type.empty() && type != "." && type != ".." && type.find('/') == std::string_view::npos &&
+         type.find('\0') == std::string_view::npos;
+}
+
+std::string find_plugin(std::string_view type, const std::vector<std::string>& path,
+                        std::string_view key) {
+  if (type.empty()) {
+    throw Error(Code::kInvalidConfig, "no plugin name provided",
+                key == "type" ? "" : cat(key, ": expected the name of a plugin"));
+  }
+  if (!is_plugin_name(type)) {
     throw Error(Code::kInvalidConfig, cat("invalid plugin name: ", type),
-                "a plugin's type is a file name without directories");
+                cat(key, ": expected a file name without directories"));
   }
   if (path.empty()) throw Error(Code::kInvalidEnvironment, "no paths provided: CNI_PATH is empty");
   std::string tried;
@@ -256,7 +292,8 @@ std::string find_plugin(std::string_view type, const std::vector<std::string>& p
     tried += cat(tried.empty() ? "" : " ", directory);
   }
   throw Error(Code::kInvalidConfig,
-              cat("failed to find plugin \"", type, "\" in path [", tried, "]"));
+              cat("failed to find plugin \"", type, "\" in path [", tried, "]"),
+              what_is_there(type, path, key));
 }
 
 Outcome execute(const Executable& program, std::string_view input, std::chrono::seconds limit) {
@@ -308,6 +345,11 @@ std::optional<Error> error_object_of(const Outcome& outcome) {
   } catch (const Error&) {  // no error object
   } catch (const nlohmann::json::type_error&) {
   }
+  return std::nullopt;
+}
+
+Error error_from(std::string_view type, const Outcome& outcome) {
+  if (auto printed = error_object_of(outcome)) return *std::move(printed);
   std::string why = cat("plugin '", type, "' failed (", ended_how(outcome), ")");
   if (!outcome.out.empty()) {
     return {Code::kInternal, cat(why, " with output that is no error object"), outcome.out};
@@ -317,8 +359,3 @@ std::optional<Error> error_object_of(const Outcome& outcome) {
 }
 
 }  // namespace cni
-  return std::nullopt;
-}
-
-Error error_from(std::string_view type, const Outcome& outcome) {
-  if (auto printed = error_object_of(outcome)) return *std::move(printed);

@@ -10,10 +10,16 @@
 
 namespace cni {
 
-/// The file of a plugin: the first directory of path that holds a regular file of that name.
-/// \throws Error(kInvalidConfig) for a type that is empty, "." or "..", or has a path separator or
-/// NUL in it (CVE-2021-20206), and where no directory has it.
-std::string find_plugin(std::string_view type, const std::vector<std::string>& path);
+/// Whether a plugin can have that name: not empty, "." or "..", without path separator and NUL
+/// (CVE-2021-20206).
+bool is_plugin_name(std::string_view type);
+
+/// The file of a plugin: the first directory of path that holds a regular file of that name. key:
+/// where the config says type.
+/// \throws Error(kInvalidConfig) for no plugin name, and where no directory has it: the details
+/// name the key and what is there.
+std::string find_plugin(std::string_view type, const std::vector<std::string>& path,
+                        std::string_view key = "type");
 
 /// What a plugin process left behind.
 struct Outcome {
@@ -52,9 +58,9 @@ Outcome execute(const Executable& program, std::string_view input,
 /// The directories in text, which ':' separates, as in CNI_PATH; empty ones are left out.
 std::vector<std::string> split_path(std::string_view text);
 
+/// The error object that a plugin printed; nothing where it printed none.
+std::optional<Error> error_object_of(const Outcome& outcome);
 /// What the failure of a plugin means: its own error object if it printed one, else what is known.
 Error error_from(std::string_view type, const Outcome& outcome);
 
 }  // namespace cni
-/// The error object that a plugin printed; nothing where it printed none.
-std::optional<Error> error_object_of(const Outcome& outcome);

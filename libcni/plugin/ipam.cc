@@ -77,7 +77,7 @@ std::string ipam_type(const Request& request) {
 }
 
 std::string find_ipam(const Request& request, const std::string& type) {
-  std::string file = find_plugin(type, request.path);
+  std::string file = find_plugin(type, request.path, "ipam.type");
   require_ipam(type, file);
   return file;
 }

@@ -93,6 +93,16 @@ void pass_on(const std::string& text) {
 
 }  // namespace
 
+// Where the list says the plugin's type.
+std::string PluginCaller::key_of(const PluginConf& plugin) const {
+  std::size_t index = 0;
+  for (const PluginConf& one : list_.plugins) {
+    if (&one == &plugin) return cat("plugins[", index, "].type");
+    ++index;
+  }
+  return "type";
+}
+
 Env environment_for(const RuntimeOptions& options, Command command, const Target* target) {
   const Target nobody{.container_id = "", .netns = "", .ifname = ""};
   Env env = options.env;
@@ -153,7 +163,7 @@ std::string PluginCaller::run_unlogged(const PluginConf& plugin, Command command
 
 std::string PluginCaller::call(const PluginConf& plugin, const Call& call) const {
   return naming(plugin, call.command, [&] {
-    const Executable program{.file = find_plugin(plugin.type, options_.path),
+    const Executable program{.file = find_plugin(plugin.type, options_.path, key_of(plugin)),
                              .env = environment_for(options_, call.command, call.target),
                              .own_group = true,
                              .stop_fd = options_.stop_fd};
@@ -178,7 +188,7 @@ std::vector<std::string> PluginCaller::reclaim(const PluginConf& plugin, const C
 
 void PluginCaller::require_plugins(Command command) const {
   for (const PluginConf& plugin : list_.plugins) {
-    naming(plugin, command, [&] { find_plugin(plugin.type, options_.path); });
+    naming(plugin, command, [&] { find_plugin(plugin.type, options_.path, key_of(plugin)); });
   }
 }
 
@@ -186,7 +196,7 @@ Runtime::PluginVersions PluginCaller::versions(const PluginConf& plugin) const {
   return naming(plugin, Command::kVersion, [&]() -> Runtime::PluginVersions {
     // Plugins of old check these variables before they look at the command.
     const Target dummy{.container_id = "", .netns = "dummy", .ifname = "dummy"};
-    Executable program{.file = find_plugin(plugin.type, options_.path),
+    Executable program{.file = find_plugin(plugin.type, options_.path, key_of(plugin)),
                        .env = options_.env,
                        .own_group = true,
                        .stop_fd = options_.stop_fd};

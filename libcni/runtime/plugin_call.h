@@ -49,6 +49,7 @@ class PluginCaller {
   Runtime::PluginVersions versions(const PluginConf& plugin) const;
 
  private:
+  std::string key_of(const PluginConf& plugin) const;
   std::string input(const PluginConf& plugin, const Call& call) const;
   std::string run(const PluginConf& plugin, Command command, const Executable& program,
                   const std::string& input) const;

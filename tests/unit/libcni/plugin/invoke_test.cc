@@ -110,6 +110,25 @@ TEST_CASE("a plugin is the first regular file of its name on the path") {
   }
 }
 
+TEST_CASE("the error for a plugin that is not there names the key and what is there") {
+  const Folder folder;
+  const auto details_of = [&](const std::string& type) {
+    try {
+      find_plugin(type, {folder.path(), "/nowhere"}, "ipam.type");
+    } catch (const Error& e) {
+      return e.details();
+    }
+    return std::string("found");
+  };
+  CHECK(details_of("static") == "ipam.type: \"static\"; there are no plugins");
+  for (const char* name : {"host-local", "dhcp"}) folder.script(name, "");
+  CHECK(details_of("host-locla") ==
+        "ipam.type: \"host-locla\" (did you mean host-local?); there are dhcp, host-local");
+  CHECK(details_of("whereabouts") == "ipam.type: \"whereabouts\"; there are dhcp, host-local");
+  for (int i = 0; i < 40; ++i) folder.script(netlink::cat("z", i), "");
+  CHECK(details_of("whereabouts").ends_with(", ..."));
+}
+
 TEST_CASE("a plugin gets stdin and leaves stdout and stderr apart") {
   const Outcome got = run("cat; echo said >&2", "text");
   CHECK(got.ok());
