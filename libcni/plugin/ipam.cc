@@ -36,6 +36,34 @@ void forward_stderr(const Outcome& outcome) {
   }
 }
 
+bool is_removal(Command command) {
+  return command == Command::kDel || command == Command::kGc || command == Command::kReclaim;
+}
+
+// Whether an ADD may have called a plugin that is not there now: not if no plugin can have the
+// name, and not if the runtime, which knows results (spec 1.1: DEL since 0.4.0), knows none.
+bool may_have_been_called(const Request& request, const std::string& type) {
+  if (!is_plugin_name(type)) return false;
+  return request.command != Command::kDel || request.version < Version::k0_4_0 ||
+         request.reader()["prevResult"].present();
+}
+
+// Empty for what no ADD can have called.
+std::string find_ipam_to_remove(const Request& request, const std::string& type) {
+  std::string file;
+  try {
+    file = find_plugin(type, request.path, "ipam.type");
+    require_ipam(type, file);
+    return file;
+  } catch (const Error& e) {
+    const bool is_missing = file.empty();
+    if (e.code() != Code::kInvalidConfig) throw;
+    if (is_missing && may_have_been_called(request, type)) throw;
+    note(cat(e.what(), "; nothing is released, as no ADD has called it"));
+    return {};
+  }
+}
+
 // An object, or null.
 nlohmann::json result_of(const std::string& type, const std::string& printed) {
   const auto refuse = [&](std::string_view why) {
@@ -70,10 +98,14 @@ Result read_result(const Request& request, const std::string& type, const Outcom
 
 }  // namespace
 
-std::string ipam_type(const Request& request) {
+std::string ipam_type(const Request& request) try {
   std::string type;
   request.reader()["ipam"].into("type", type);
   return type;
+} catch (const Error& e) {
+  if (!is_removal(request.command)) throw;
+  note(cat(e.what(), "; no IPAM plugin is called, as no ADD has called one"));
+  return {};
 }
 
 std::string find_ipam(const Request& request, const std::string& type) {
@@ -101,12 +133,16 @@ Result ipam_add(const Request& request, const std::string& type) {
     each("release", [&] { ipam_forward(request, type, Command::kDel); });
     throw;
   }
+  // Nothing was made. What the attachment has is of an earlier ADD, which may live.
+  throw Error(*refusal);
 }
 
 void ipam_forward(const Request& request, const std::string& type, Command command) {
   if (type.empty()) return;
   const Phase phase("ipam");
-  const std::string file = find_ipam(request, type);
+  const std::string file =
+      is_removal(command) ? find_ipam_to_remove(request, type) : find_ipam(request, type);
+  if (file.empty()) return;
   if (const Plugin* const plugin = linked_plugin(type, file)) {
     call(*plugin, as_delegate(request, command));
     return;
@@ -117,5 +153,3 @@ void ipam_forward(const Request& request, const std::string& type, Command comma
 }
 
 }  // namespace cni
-  // Nothing was made. What the attachment has is of an earlier ADD, which may live.
-  throw Error(*refusal);

@@ -7,8 +7,8 @@
 
 namespace cni {
 
-/// The type of the IPAM plugin that the config names; empty where there is none.
-/// \throws Error(kInvalidConfig).
+/// The type of the IPAM plugin that the config names; empty where there is none. \throws
+/// Error(kInvalidConfig), but for DEL, GC and RECLAIM: what ADD refuses has called no IPAM plugin.
 std::string ipam_type(const Request& request);
 
 /// The file of the IPAM plugin. \throws Error(kInvalidConfig) as find_plugin() and require_ipam().
@@ -21,8 +21,9 @@ std::string find_ipam(const Request& request, const std::string& type);
 /// \throws Error: the delegate's own code and text.
 Result ipam_add(const Request& request, const std::string& type);
 
-/// DEL, CHECK, GC or STATUS of the IPAM plugin; nothing where type is empty.
-/// \throws Error: the delegate's own code and text.
+/// DEL, CHECK, GC or STATUS of the IPAM plugin; nothing where type is empty. DEL without a result
+/// of ADD, and with a name that no plugin can have, succeeds without it. \throws Error: the
+/// delegate's own code and text.
 void ipam_forward(const Request& request, const std::string& type, Command command);
 
 /// Undo of ipam_add().

@@ -31,7 +31,7 @@ cni::Dns read_resolv_conf(const std::string& path) {
   return parse_resolv_conf(*text);
 }
 
-// DEL must release an address even if ADD would reject the config.
+// DEL and GC release addresses even if ADD would reject the config.
 std::string data_dir_or_default(const cni::Request& request) {
   try {
     return data_dir_from(request);
@@ -142,7 +142,7 @@ void del(const cni::Request& request) {
 void gc(const cni::Request& request) {
   const auto valid = request.valid_attachments();  // first of all: a broken list frees nothing
   if (!valid) return;
-  auto store = Store::open(data_dir_from(request), request.network, Host::known());
+  auto store = Store::open(data_dir_or_default(request), request.network, Host::known());
   if (!store) return;
   store->lock();
   IndexUpdate update(*store);

@@ -2,6 +2,7 @@
 """cnitool takes pods through their lives on a node: chains of plugins, capability arguments, the
 results cache, garbage, errors."""
 
+import itertools
 import json
 import os
 import signal
@@ -327,6 +328,40 @@ class Failing(ToolTest):
             self.assertEqual(pod.run("ip", "-j", "addr"), inside)
         self.assert_same(before)
         self.assert_tool_ok(cnitool("check", "net", pod.path))
+
+    def test_a_second_add_of_a_pod_that_renamed_its_interface_takes_nothing_from_it(self):
+        use(chain(plugins=[BRIDGE]))
+        pod = self.pod()
+        self.assert_tool_ok(cnitool("add", "net", pod.path))
+        pod.run("ip", "link", "set", "eth0", "down")
+        pod.run("ip", "link", "set", "eth0", "name", "hidden")
+        before, names = snapshot(), cache_names()
+        for _ in range(2):
+            calls = [start("add", "net", pod.path) for _ in range(3)]
+            for call in calls:
+                self.assert_tool_fails(finish(call), "nothing was undone, as the namespace has an earlier ADD of ",
+                                       "call DEL")
+            self.assert_same(before, ignore=left_by_design)
+            self.assertEqual(cache_names(), names)
+        self.assert_tool_ok(cnitool("del", "net", pod.path))
+        self.assertNotIn("hidden", pod.run("ip", "link"))
+        self.assertEqual(cache_names(), [])
+
+    def test_what_add_refused_is_removed_by_del_and_gc(self):
+        pod = self.pod()
+        ipams = [("1.1.0", ipam) for ipam in ("host-local", 5, [], {"type": 7}, {"type": "a/b"},
+                                              {"type": "host-local", "subnet": "10.0.0.0/33"})]
+        remedies = (("del", "net", pod.path), ("gc", "net"), ("gc", "net", "--keep-alive"))
+        before = snapshot()
+        for (version, ipam), remedy in itertools.product([*ipams, ("1.0.0", {"type": "host-locla"})], remedies):
+            use(chain(version, [BRIDGE | {"ipam": ipam}]))
+            self.assert_tool_fails(cnitool("add", "--no-undo", "net", pod.path))
+            found, = self.assert_tool_ok(cnitool("list", "--json"))["attachments"]
+            self.assertEqual(found["state"], "unfinished")
+            removed = cnitool(*remedy)
+            self.assertEqual(removed.status, 0, f"{ipam} {remedy}: {removed}")
+            self.assertEqual(cache_names(), [])
+            self.assert_same(before, ignore=lambda place: left_by_design(place) or "/net.d" in place)
 
     def test_a_signal_in_the_middle_is_undone(self):
         self.slow_plugin()
