@@ -89,7 +89,8 @@ iovec part_of(const Message& message) {
 // Without bind(2): the kernel chooses an address, unique in the namespace, when it is first needed.
 Channel::Channel(int protocol)
     : fd_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol)),
-      buffer_(new std::uint8_t[kReceiveBuffer]) {
+      buffer_(new std::uint8_t[kReceiveBuffer]),
+      room_(kReceiveBuffer) {
   if (!fd_) throw Error("open a netlink socket", errno);
   try_option(fd_.get(), NETLINK_EXT_ACK);
   try_option(fd_.get(), NETLINK_CAP_ACK);
@@ -103,6 +104,7 @@ Channel::Channel(int protocol)
 Channel& Channel::operator=(Channel&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(buffer_, other.buffer_);
+  std::swap(room_, other.room_);
   std::swap(later_, other.later_);
   return *this;
 }
@@ -128,17 +130,21 @@ View Channel::receive(const std::string& operation) {
   const std::string what = operation + ": receive the answer";
   for (;;) {
     sockaddr_nl from{};
-    iovec part{buffer_.get(), kReceiveBuffer};
+    iovec part{buffer_.get(), room_};
     msghdr datagram{};
     datagram.msg_name = &from;
     datagram.msg_namelen = sizeof from;
     datagram.msg_iov = &part;
     datagram.msg_iovlen = 1;
-    const ssize_t size = ::recvmsg(fd_.get(), &datagram, 0);
+    const ssize_t size = ::recvmsg(fd_.get(), &datagram, MSG_TRUNC);  // the whole size
     if (size < 0 && errno == EINTR) continue;
     if (size < 0) throw Error(what, errno == EAGAIN ? ETIMEDOUT : errno);
     if (size == 0) throw Error(what, EPROTO);
-    if ((datagram.msg_flags & MSG_TRUNC) != 0) throw Error(what, EMSGSIZE);
+    if ((datagram.msg_flags & MSG_TRUNC) != 0) {
+      room_ = 2 * static_cast<std::size_t>(size);
+      buffer_.reset(new std::uint8_t[room_]);
+      throw Error(what, EMSGSIZE);
+    }
     if (from.nl_pid != 0) continue;  // only the kernel is listened to
     return {buffer_.get(), static_cast<std::size_t>(size)};
   }

@@ -1,6 +1,5 @@
 #include "netlink/route/socket.h"
 
-#include <linux/if.h>
 #include <linux/if_bridge.h>
 #include <linux/net_namespace.h>
 #include <linux/netconf.h>
@@ -18,29 +17,12 @@ namespace netlink {
 
 namespace {
 
-constexpr int kMostDumps = 5;
 // The answers to as many fit into the socket's buffer (net.core.rmem_default) many times.
 constexpr std::ptrdiff_t kMostAtOnce = 64;
 
 Channel channel_in(const NetNs& where) {
   const NetNs::Entered entered(where);
   return Channel(NETLINK_ROUTE);
-}
-
-ifinfomsg link_head(int index) {
-  ifinfomsg head{};
-  head.ifi_index = index;
-  return head;
-}
-
-Message get_link(int index) {
-  Message message(RTM_GETLINK, 0, link_head(index));
-  message.put_u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
-  return message;
-}
-
-RouteRequest link_query(int index, std::string_view what) {
-  return {cat("look up link '", what, "'"), get_link(index), {ENODEV}};
 }
 
 unsigned char domain_of(Family family) { return family == Family::kIpv4 ? AF_INET : AF_INET6; }
@@ -118,10 +100,21 @@ void RouteSocket::send(RouteRequest request) {
   send(std::move(one));
 }
 
+std::optional<View> RouteSocket::receive_whole(const std::string& operation) {
+  try {
+    return channel_.receive(operation);
+  } catch (const Error& e) {
+    if (e.error() != EMSGSIZE) throw;
+    return std::nullopt;
+  }
+}
+
 void RouteSocket::ask(RouteRequest request, const Handler& handler) {
-  const std::uint32_t sequence = transmit(request.message, request.operation);
+  std::uint32_t sequence = transmit(request.message, request.operation);
   for (bool answered = false; !answered;) {
-    for (const Reply& reply : Replies{channel_.receive(request.operation)}) {
+    const auto datagram = receive_whole(request.operation);
+    if (!datagram) sequence = transmit(request.message, request.operation);
+    for (const Reply& reply : Replies{datagram.value_or(View{})}) {
       if (reply.sequence() != sequence) continue;
       answered = true;
       if (const auto ack = decode_ack(reply)) {
@@ -131,25 +124,6 @@ void RouteSocket::ask(RouteRequest request, const Handler& handler) {
       }
     }
   }
-}
-
-std::optional<Link> RouteSocket::find(std::string_view name) {
-  RouteRequest request = link_query(0, name);
-  // A longer one can be an alternative name only (ip-link(8), altname).
-  request.message.put(name.size() < IFNAMSIZ ? IFLA_IFNAME : IFLA_ALT_IFNAME, name);
-  return find(std::move(request));
-}
-
-std::optional<Link> RouteSocket::find(int index) {
-  return find(link_query(index, cat("#", index)));
-}
-
-std::optional<Link> RouteSocket::find(RouteRequest request) {
-  std::optional<Link> link;
-  ask(std::move(request), [&](const Reply& reply) {
-    if (reply.type() == RTM_NEWLINK) link = decode_link(reply);
-  });
-  return link;
 }
 
 std::optional<Path> RouteSocket::path_to(const Ip& destination) {
@@ -206,19 +180,15 @@ int RouteSocket::ensure_nsid(const NetNs& ns) {
   return *given;
 }
 
-Link RouteSocket::get(std::string_view name) {
-  auto link = find(name);
-  if (!link) throw Error(cat("look up link '", name, "'"), ENODEV);
-  return *link;
-}
-
-// False where the kernel says that the table changed under the dump. A family that the kernel lacks
-// (CONFIG_IPV6=n, ipv6.disable=1) has nothing.
+// False where the kernel says that the table changed under the dump, or a part of it was lost. A
+// family that the kernel lacks (CONFIG_IPV6=n, ipv6.disable=1) has nothing.
 bool RouteSocket::dump_once(const char* operation, Message& message, const Handler& handler) {
   const std::uint32_t sequence = transmit(message, operation);
   bool consistent = true;
   for (;;) {
-    for (const Reply& reply : Replies{channel_.receive(operation)}) {
+    const auto datagram = receive_whole(operation);
+    if (!datagram) consistent = false;
+    for (const Reply& reply : Replies{datagram.value_or(View{})}) {
       if (reply.sequence() != sequence) continue;
       if ((reply.flags() & NLM_F_DUMP_INTR) != 0) consistent = false;
       if (const auto ack = decode_ack(reply)) {
@@ -233,7 +203,7 @@ bool RouteSocket::dump_once(const char* operation, Message& message, const Handl
 void RouteSocket::dump(const char* operation, Message message, const Handler& handler) {
   message.add_flags(NLM_F_DUMP);
   Bytes replies;
-  for (int attempt = 0; attempt < kMostDumps; ++attempt) {
+  for (int attempt = 0; attempt < kMaxDumps; ++attempt) {
     replies.clear();
     const bool consistent = dump_once(operation, message, [&replies](const Reply& reply) {
       replies.insert(replies.end(), reply.bytes().begin(), reply.bytes().end());
@@ -323,26 +293,6 @@ std::vector<PolicyRule> RouteSocket::policy_rules(Family family) {
   std::vector<PolicyRule> out;
   dump("list rules", Message(RTM_GETRULE, 0, head), [&out](const Reply& reply) {
     if (reply.type() == RTM_NEWRULE) out.push_back(decode_policy_rule(reply));
-  });
-  return out;
-}
-
-std::vector<Link> RouteSocket::links_of_kind(std::string_view kind) {
-  Message message = get_link(0);
-  message.nest(IFLA_LINKINFO, [&] { message.put(IFLA_INFO_KIND, kind); });
-  std::vector<Link> out;
-  dump("list links", std::move(message), [&](const Reply& reply) {
-    if (reply.type() != RTM_NEWLINK) return;
-    Link link = decode_link(reply);
-    if (link.kind == kind) out.push_back(std::move(link));  // older kernels do not filter
-  });
-  return out;
-}
-
-std::vector<Link> RouteSocket::links() {
-  std::vector<Link> out;
-  dump("list links", get_link(0), [&](const Reply& reply) {
-    if (reply.type() == RTM_NEWLINK) out.push_back(decode_link(reply));
   });
   return out;
 }

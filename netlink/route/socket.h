@@ -95,10 +95,18 @@ class RouteSocket {
   /// does not tolerate.
   std::optional<Error> collect(const std::vector<RouteRequest>& requests, std::uint32_t first);
   std::optional<Error> try_send(std::vector<RouteRequest>& requests);
+  /// What a dump of links shows. Whoever makes and removes links without end cannot make it fail:
+  /// each of its messages is a whole link, and one that a dump missed is in another.
+  std::vector<Link> dump_links(Message message);
+  /// The next datagram; nothing where it was too large, as that of a link to which a pod gave
+  /// hundreds of alternative names: ask again.
+  std::optional<View> receive_whole(const std::string& operation);
   bool dump_once(const char* operation, Message& message, const Handler& handler);
   std::optional<Link> find(RouteRequest request);
   /// One message alone, under the next sequence number, which it returns.
   std::uint32_t transmit(Message& message, const std::string& operation);
+
+  static constexpr int kMaxDumps = 5;  ///< until one is of one state
 
   NetNs ns_;
   Channel channel_;

@@ -3,7 +3,11 @@
 // says so.
 #include "netlink/route/link.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <set>
+#include <thread>
 
 #include "netlink/route/socket.h"
 #include "tests/netns/node.h"
@@ -122,6 +126,60 @@ TEST_CASE("an alternative name that is too long for a name is found, and another
   REQUIRE(node::run("ip link property add dev up0 altname a-name-of-more-than-15-bytes"));
   CHECK(node.host.get("a-name-of-more-than-15-bytes").index == node.parent);
   CHECK_FALSE(node.host.find("another-one-of-more-than-15-bytes"));
+}
+
+TEST_CASE("a link with hundreds of alternative names is found and listed") {
+  Node node;
+  std::string batch;
+  for (int i = 100; i < 500; ++i) {
+    batch += cat("link property add dev up0 altname ", std::string(120, 'n'), i, "\\n");
+  }
+  REQUIRE(node::run(cat("printf '", batch, "' | ip -batch -")));
+  CHECK(node.host.find(node.parent)->name == "up0");
+  CHECK(node.host.find("up0")->index == node.parent);
+  CHECK(node.host.links().size() == 3);
+  CHECK(RouteSocket().links_of_kind("veth").size() == 2);
+}
+
+TEST_CASE("links are listed while others come and go without end") {
+  Node node;
+  constexpr int kPairs = 100;
+  std::string batch;
+  for (int i = 0; i < kPairs; ++i) {
+    batch += cat("link add a", i, " type veth peer name b", i, "\\n");
+  }
+  REQUIRE(node::run(cat("printf '", batch, "' | ip -batch -")));
+  std::atomic<bool> over = false;
+  const auto churn = [&over](const std::string& name) {
+    RouteSocket socket;
+    while (!over) {
+      socket.send(add(NewLink{.kind = "bridge", .name = name}));
+      socket.send(remove_link(socket.get(name)));
+    }
+  };
+  std::thread one(churn, "one"), two(churn, "two");
+  std::size_t least = 2 * kPairs;
+  bool twice = false;
+  std::string failure;
+  for (int round = 0; round < 3 && failure.empty(); ++round) {
+    try {
+      std::set<int> indexes;
+      std::size_t veths = 0;
+      for (const Link& link : node.host.links()) {
+        twice = twice || !indexes.insert(link.index).second;
+        veths += link.kind == "veth" && link.name != "up0" && link.name != "out0" ? 1U : 0U;
+      }
+      least = std::min({least, veths, node.host.links_of_kind("veth").size() - 2});
+    } catch (const Error& e) {
+      failure = e.what();
+    }
+  }
+  over = true;
+  one.join();
+  two.join();
+  CHECK(failure == "");
+  CHECK(least == 2 * kPairs);
+  CHECK_FALSE(twice);
 }
 
 TEST_CASE("a tap is read with its owner") {
