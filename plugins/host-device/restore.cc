@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <initializer_list>
 
 #include "libcni/common/error.h"
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
 #include "libcni/plugin/privileges.h"
-#include "netlink/route/link_move.h"
-#include "netlink/sysctl.h"
 #include "plugins/common/link_keys.h"
 #include "plugins/host-device/device.h"
+#include "plugins/host-device/move_home.h"
+#include "plugins/host-device/settings.h"
 
 namespace host_device {
 
@@ -21,7 +20,6 @@ namespace {
 using cni::cat;
 using netlink::Capability;
 using netlink::Link;
-using netlink::LinkChange;
 using netlink::NetNs;
 using netlink::RouteSocket;
 
@@ -75,86 +73,16 @@ std::optional<Link> find_at_home(RouteSocket& host, const State& state) {
   return find_in(host, state, nullptr);
 }
 
-void require_free_name(RouteSocket& host, const std::string& name) {
-  if (!host.find(name)) return;
-  throw cni::Error(cni::Code::kInternal,
-                   cat("failed to move \"", name, "\" to hostNS: file exists"),
-                   cat("the node has another link '", name, "': rename or delete it"));
-}
-
-// The first that no link of the node has; 0: the kernel chooses.
-int free_index(RouteSocket& host, std::initializer_list<int> wanted) {
-  for (const int index : wanted) {
-    if (index != 0 && !host.find(index)) return index;
-  }
-  return 0;
-}
-
-Link move_home(RouteSocket& host, RouteSocket& pod, const Link& link, const Device& device) {
-  require_free_name(host, device.name);
-  // What the pod stacked on the device would go on receiving its frames.
-  for (const Link& other : pod.links()) {
-    if (other.parent_index != link.index || other.parent_nsid) continue;
-    pod.send(netlink::remove_link(other));
-  }
-  cni::during(cat("failed to move \"", device.name, "\" to hostNS"), [&] {
-    pod.send(netlink::move_link(link, {.to = NetNs::current(),
-                                       .name = device.name,
-                                       .alias = device.alias,
-                                       .index = free_index(host, {device.index, link.index})}));
-  });
-  return host.get(device.name);
-}
-
 std::optional<Link> fetch(RouteSocket& host, const State& state, const std::string& path) {
   const auto ns = NetNs::find(path);
   if (!ns) return std::nullopt;
-  RouteSocket pod(*ns);
-  const std::uint64_t cookie = pod.cookie();
+  Pod pod(*ns);
+  const std::uint64_t cookie = pod.socket.cookie();
   const bool is_another = cookie != 0 && state.cookie != 0 && cookie != state.cookie;
   if (is_another && !state.device.is_hardware()) return std::nullopt;
-  const auto link = find_in_pod(pod, state);
+  const auto link = find_in_pod(pod.socket, state);
   if (!link) return std::nullopt;
   return move_home(host, pod, *link, state.device);
-}
-
-LinkChange difference(const Link& link, const Device& device) {
-  LinkChange out;
-  if (link.name != device.name) out.name = device.name;
-  if (link.alias != device.alias) out.alias = device.alias;
-  if (link.mac != device.mac) out.mac = device.mac;
-  if (link.mtu != device.mtu) out.mtu = device.mtu;
-  if (link.promiscuous != device.promiscuous) out.promiscuous = device.promiscuous;
-  return out;
-}
-
-void enable_ipv6(const Link& link, const Device& device) {
-  if (!link.ipv6 || link.ipv6->disable_ipv6 == 0) return;
-  for (const auto& address : device.addresses) {
-    if (address.cidr.ip.is_v4()) continue;
-    return netlink::write_sysctl(cat("net/ipv6/conf/", device.name, "/disable_ipv6"), "0");
-  }
-}
-
-void restore(RouteSocket& host, Link link, const Device& device) {
-  if (link.name != device.name) require_free_name(host, device.name);
-  const LinkChange change = difference(link, device);
-  std::vector<netlink::RouteRequest> requests;
-  if (link.up && (change.name || change.mac)) {  // which some drivers refuse of a link that is up
-    requests.push_back(netlink::set_link(link, {.up = false}));
-    link.up = false;
-  }
-  if (change.name || change.alias || change.mac || change.mtu || change.promiscuous) {
-    requests.push_back(netlink::set_link(link, change));
-  }
-  host.send(std::move(requests));
-  enable_ipv6(link, device);
-  requests.clear();
-  for (const auto& address : device.addresses) {
-    requests.push_back(netlink::add_again(link, address));
-  }
-  if (link.up != device.up) requests.push_back(netlink::set_link(link, {.up = device.up}));
-  host.send(std::move(requests));
 }
 
 // By a config that ADD would accept.
@@ -248,13 +176,13 @@ void give_back_hardware(const cni::Request& request) {
   const auto ns = NetNs::find(request.netns);
   if (!ns) return;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  RouteSocket pod(*ns);
-  const auto link = pod.find(request.ifname);
+  Pod pod(*ns);
+  const auto link = pod.socket.find(request.ifname);
   if (!link || !plugins::is_link_name(link->alias) || !is_selected(request, *link)) return;
   const auto states = StateDir::create();
   const auto lock = states.lock();
   for (const State& state : states.all()) {
-    if (recognise({*link}, state, pod.nsid(NetNs::current()).value_or(-1))) return;
+    if (recognise({*link}, state, pod.socket.nsid(NetNs::current()).value_or(-1))) return;
     if (state.device.name == link->alias) return note_that_it_stays(*link, state.owner());
   }
   RouteSocket host;

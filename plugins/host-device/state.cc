@@ -10,6 +10,7 @@
 #include "libcni/config/conf.h"
 #include "libcni/config/json.h"
 #include "libcni/config/names.h"
+#include "plugins/host-device/settings.h"
 
 namespace host_device {
 
@@ -52,6 +53,34 @@ json to_json(const LinkAddress& one) {
           {"flags", one.flags}};
 }
 
+// The XDP programs are in Device::programs.
+struct Number {
+  const char* key;
+  std::uint32_t netlink::LinkSettings::*field;
+};
+constexpr Number kNumbers[] = {
+    {"flags", &netlink::LinkSettings::flags},
+    {"group", &netlink::LinkSettings::group},
+    {"txQueueLength", &netlink::LinkSettings::tx_queue_length},
+    {"gsoMaxSize", &netlink::LinkSettings::gso_max_size},
+    {"gsoMaxSegments", &netlink::LinkSettings::gso_max_segments},
+    {"groMaxSize", &netlink::LinkSettings::gro_max_size},
+    {"gsoIPv4MaxSize", &netlink::LinkSettings::gso_ipv4_max_size},
+    {"groIPv4MaxSize", &netlink::LinkSettings::gro_ipv4_max_size},
+};
+
+json to_json(const netlink::LinkSettings& one) {
+  json out{{"mode", one.mode}, {"protoDown", one.proto_down}, {"altnames", one.altnames}};
+  for (const Number& number : kNumbers) out[number.key] = one.*number.field;
+  return out;
+}
+
+json to_json(const std::vector<Stacked>& links) {
+  json out = json::array();
+  for (const Stacked& one : links) out.push_back({{"netns", one.netns}, {"index", one.index}});
+  return out;
+}
+
 LinkAddress address_from(const Reader& place) {
   LinkAddress out;
   out.cidr = place["address"].as_cidr();
@@ -67,20 +96,55 @@ LinkAddress address_from(const Reader& place) {
 json to_json(const Device& one) {
   json addresses = json::array();
   for (const LinkAddress& address : one.addresses) addresses.push_back(to_json(address));
-  return {{"name", one.name},
-          {"index", one.index},
-          {"kind", one.kind},
-          {"mac", one.mac.str()},
-          {"permanentMAC", text_or_empty(one.permanent_mac)},
-          {"hardware", one.hardware},
-          {"pci", one.pci},
-          {"mtu", one.mtu},
-          {"up", one.up},
-          {"promiscuous", one.promiscuous},
-          {"alias", one.alias},
-          {"otherIndex", one.other_index},
-          {"otherOnHost", one.other_on_host},
-          {"addresses", std::move(addresses)}};
+  json out{{"name", one.name},
+           {"index", one.index},
+           {"kind", one.kind},
+           {"mac", one.mac.str()},
+           {"permanentMAC", text_or_empty(one.permanent_mac)},
+           {"hardware", one.hardware},
+           {"pci", one.pci},
+           {"mtu", one.mtu},
+           {"up", one.up},
+           {"promiscuous", one.promiscuous},
+           {"alias", one.alias},
+           {"otherIndex", one.other_index},
+           {"otherOnHost", one.other_on_host},
+           {"addresses", std::move(addresses)},
+           {"programs", one.programs}};
+  if (one.settings) out["settings"] = to_json(*one.settings);
+  if (one.stacked) out["stacked"] = to_json(*one.stacked);
+  return out;
+}
+
+std::uint32_t number_from(const Reader& place) {
+  return place.present() ? static_cast<std::uint32_t>(place.as_int(0, kMost32)) : 0;
+}
+
+netlink::LinkSettings settings_from(const Reader& place) {
+  netlink::LinkSettings out;
+  for (const Number& one : kNumbers) out.*one.field = number_from(place[one.key]);
+  out.mode = static_cast<std::uint8_t>(place["mode"].as_int(0, 255));
+  out.proto_down = place["protoDown"].as_bool();
+  out.altnames = place["altnames"].as_strings();
+  return out;
+}
+
+Stacked stacked_from(const Reader& place) {
+  return {.netns = static_cast<std::uint64_t>(
+              place["netns"].as_int(0, std::numeric_limits<std::int64_t>::max())),
+          .index = static_cast<int>(place["index"].as_int(1, kMostIndex))};
+}
+
+// What older versions did not write.
+void read_more(const Reader& place, Device& out) {
+  for (const Reader& one : place["programs"].elements()) out.programs.push_back(number_from(one));
+  if (const Reader settings = place["settings"]; settings.present()) {
+    out.settings = settings_from(settings);
+  }
+  const Reader stacked = place["stacked"];
+  if (!stacked.present()) return;
+  out.stacked.emplace();
+  for (const Reader& one : stacked.elements()) out.stacked->push_back(stacked_from(one));
 }
 
 Device device_from(const Reader& place) {
@@ -101,6 +165,7 @@ Device device_from(const Reader& place) {
   for (const Reader& one : place["addresses"].elements()) {
     out.addresses.push_back(address_from(one));
   }
+  read_more(place, out);
   return out;
 }
 
@@ -128,6 +193,9 @@ Device device_of(netlink::RouteSocket& host, const Link& link) {
              .promiscuous = link.promiscuous,
              .alias = link.alias,
              .other_index = is_veth ? link.peer_index : link.parent_index};
+  out.settings = netlink::settings_of(host, link);
+  out.programs = programs_of(link, *out.settings);
+  out.stacked = stacked_on(link);
   out.other_on_host =
       out.other_index != 0 && !(is_veth ? link.peer_nsid : link.parent_nsid).has_value();
   for (LinkAddress& address : host.addresses(link)) {

@@ -8,8 +8,10 @@
 #include "libcni/common/dir.h"
 #include "libcni/common/hash.h"
 #include "libcni/plugin/request.h"
+#include "netlink/route/link_settings.h"
 #include "netlink/route/socket.h"
 #include "plugins/host-device/device.h"
+#include "plugins/host-device/stacked.h"
 
 /// State files: one per attachment in cni::kDeviceStateDir. ADD writes it before it moves the
 /// device, DEL removes it when the device is back and as it was. A pod can write names, aliases and
@@ -31,7 +33,10 @@ struct Device {
   /// veth: index of the other end; macvlan and the like: of the parent. 0 is none.
   int other_index = 0;
   bool other_on_host = false;
-  std::vector<netlink::LinkAddress> addresses = {};  ///< the permanent ones, link-local excepted
+  std::vector<netlink::LinkAddress> addresses = {};    ///< the permanent ones, link-local excepted
+  std::optional<netlink::LinkSettings> settings = {};  ///< absent: unknown
+  std::vector<std::uint32_t> programs = {};            ///< numbers of its XDP and tcx programs
+  std::optional<std::vector<Stacked>> stacked = {};    ///< absent: unknown
   bool operator==(const Device&) const = default;
 
   /// Whether something tells it from what a pod can make.

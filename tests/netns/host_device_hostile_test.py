@@ -2,12 +2,15 @@
 """host-device: nothing that root in a pod does, no end of its namespace and no kill changes how DEL, GC,
 REPAIR or the next ADD give the device back. What the device was is kept on the node alone."""
 
+import contextlib
 import json
 import os
+import signal
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import bpf, suite  # noqa: E402
 from support.cnitool import RESULTS, cache_names, cnitool, use  # noqa: E402
 from support.configs import GC  # noqa: E402
 from support.devices import MAC, STATES, STATIC, DeviceTest, configure, links, make, states  # noqa: E402
@@ -26,6 +29,18 @@ DEEDS = [
     ("sets it down", ["link set eth0 down"]),
     ("sets it promiscuous", ["link set eth0 promisc on"]),
     ("removes its addresses", ["address flush dev eth0"]),
+    ("sets flags", [f"link set eth0 {flag}" for flag in ("arp off", "allmulticast on", "multicast off", "trailers off")]),
+    ("sets it dormant", ["link set eth0 mode dormant"]),
+    ("changes its group", ["link set eth0 group 7"]),
+    ("changes its queue length", ["link set eth0 txqueuelen 0"]),
+    ("changes its GSO and GRO limits", [
+        "link set eth0 gso_max_size 5000 gso_max_segs 5", "link set eth0 gro_max_size 5000"]),
+    ("gives it the name of a link of the node", ["link property add dev eth0 altname dev0-end"]),
+    ("gives it the name that it has on the node", ["link property add dev eth0 altname dev0"]),
+    ("gives it the name lo", ["link set lo down", "link set lo name other", "link property add dev eth0 altname lo"]),
+    ("gives it another name", ["link property add dev eth0 altname cni0"]),
+    ("gives it hundreds of names", [f"link property add dev eth0 altname {'n' * 120}{i}" for i in range(300)]),
+    ("removes its alternative name", ["link property del dev eth0 altname an-altname-of-the-node"]),
     ("makes it a port of a bridge", ["link add br0 type bridge", "link set eth0 master br0"]),
     ("stacks a macvlan on it", ["link add link eth0 up0 type macvlan", "link set up0 up"]),
     ("makes a bridge under its name", [*RENAMED, "link add eth0 address " + MAC + " type bridge",
@@ -40,10 +55,20 @@ DEEDS = [
 ]
 
 
+#: What of a device the node itself set beside SETTINGS.
+OF_THE_NODE = """link set dev0 group 3
+link set dev0 txqueuelen 500
+link set dev0 allmulticast on
+link set dev0 gso_max_size 60000
+link property add dev dev0 altname an-altname-of-the-node
+"""
+
+
 class Stage(DeviceTest):
     def prepare(self, conf=None, up=True):
         make()
         configure(up=up)
+        run("ip", "-batch", "-", stdin=OF_THE_NODE)
         self.before = snapshot()
         self.conf = {"device": "dev0", "ipam": STATIC} if conf is None else conf
         return self.add(self.conf)
@@ -64,6 +89,106 @@ class Hostile(Stage):
         self.assert_back()
         self.assertNotIn(MAC, [one["address"] for one in links(self.one).values()
                                if one.get("linkinfo", {}).get("info_kind") == "macvlan"])
+
+    def test_a_name_that_the_pod_adds_all_the_time_does_not_keep_the_device_from_the_node(self):
+        for name in ("dev0-end", "dev0"):
+            self.prepare()
+            with self.busy_pod(*3 * [f"yes link property add dev eth0 altname {name} | head -n 1000"]):
+                self.remove(self.conf)
+            self.assert_back()
+            run("ip", "link", "del", "dev0")
+
+    @contextlib.contextmanager
+    def busy_pod(self, *scripts):
+        """For each script a process of the pod that gives its output to ip(8) again and again."""
+        with self.one.inside():
+            busy = [subprocess.Popen(["sh", "-c", f"while :; do {{ {script}; }} | ip -force -batch - 2>/dev/null; done"],
+                                     start_new_session=True) for script in scripts]
+        try:
+            yield
+        finally:
+            for one in busy:
+                os.killpg(one.pid, signal.SIGKILL)
+                one.wait()
+
+    def test_links_that_come_and_go_without_end_do_not_hold_up_DEL(self):
+        self.prepare()
+        self.one.run("ip", "-batch", "-", stdin="\n".join(
+            f"link add a{i} type veth peer name b{i}" for i in range(500)) + "\n")
+        with self.busy_pod(*(f"for i in 1 2 3 4 5 6 7 8 9; do echo link add c{n}$i type bridge; done; "
+                             f"for i in 1 2 3 4 5 6 7 8 9; do echo link del c{n}$i; done" for n in range(3))):
+            self.remove(self.conf)
+        self.assert_back()
+
+    def test_links_of_pods_that_the_pod_stacked_on_the_device_are_removed_wherever_they_are(self):
+        other = self.pod()
+        self.prepare()
+        for name in ("here", "there"):
+            self.one.run("ip", "link", "add", "link", "eth0", name, "type", "macvlan")
+        self.one.run("ip", "link", "set", "there", "netns", other.name)
+        other.run("ip", "link", "set", "there", "up")
+        self.remove(self.conf)
+        self.assert_back()
+        self.assertEqual((links(self.one).keys(), links(other).keys()), ({"lo"}, {"lo"}))
+
+    def test_links_that_stood_on_the_device_before_it_was_moved_stay(self):
+        make()
+        other = self.pod()
+        run("ip", "link", "add", "link", "dev0", "before", "netns", other.name, "type", "macvlan")
+        run("ip", "link", "add", "link", "dev0", "node", "type", "macvlan")
+        self.add()
+        self.one.run("ip", "link", "add", "link", "eth0", "spy", "type", "macvlan")
+        self.one.run("ip", "link", "set", "spy", "netns", other.name)
+        self.remove()
+        self.assertEqual(links(other).keys(), {"lo", "before"})
+        self.assertEqual(links().keys(), {"lo", "dev0-end", "dev0", "node"})
+
+    @suite.cases([(name, name) for name in ("xdp", "xdpgeneric", "xdp by BPF link", "tcx", "tcx by BPF link")])
+    def no_program_of_the_pod_is_left_that_it_attached_as(self, how):
+        make()
+        far = self.pod("far")
+        run("ip", "link", "set", "dev0-end", "netns", far.name)
+        far.run("ip", "-batch", "-", stdin="addr add 10.5.0.2/24 dev dev0-end\nlink set dev0-end up\n")
+        run("ip", "-batch", "-", stdin="addr add 10.5.0.1/24 dev dev0\nlink set dev0 up\n")
+        kind = how[:3]
+        own, foreign = self.program(kind, True), self.program(kind, False)
+        before = snapshot()
+        self.add()
+        held = None
+        with self.one.inside():
+            try:
+                if "link" in how:
+                    held = bpf.attach_by_link(kind, foreign, "eth0")
+                elif kind == "tcx":
+                    bpf.attach_tcx(foreign, "eth0")
+                else:
+                    bpf.attach_xdp(foreign, "eth0", how)
+            except OSError as error:
+                self.skipTest(f"this kernel cannot attach it: {error}")
+        os.close(foreign)
+        self.remove()
+        self.assert_same(before, ignore=left_by_design)
+        run("ping", "-c1", "-W5", "10.5.0.2")
+        if held is not None:
+            os.close(held)
+        if kind == "tcx":
+            bpf.attach_tcx(own, "dev0")
+            attached = bpf.tcx_programs("dev0")
+        else:
+            bpf.attach_xdp(own, "dev0")
+            attached = links()["dev0"]["xdp"]
+        self.add()
+        self.remove()
+        self.assertEqual(attached, bpf.tcx_programs("dev0") if kind == "tcx" else links()["dev0"]["xdp"])
+        os.close(own)
+
+    def program(self, kind, passes):
+        verdict = {("xdp", True): bpf.XDP_PASS, ("xdp", False): bpf.XDP_DROP, ("tcx", True): bpf.TCX_PASS,
+                   ("tcx", False): bpf.TCX_DROP}[kind, passes]
+        try:
+            return bpf.load(kind, verdict)
+        except OSError as error:
+            self.skipTest(f"no program can be loaded: {error}")
 
     def test_CHECK_tells_an_impostor_from_the_device(self):
         result = self.prepare()

@@ -39,6 +39,7 @@ class Nic(DeviceTest):
         if len(nics()) < 2:
             self.skipTest("this machine has no two virtio NICs")
         (self.name, self.pci), (self.other, _) = nics()
+        self.mac = links()[self.name]["address"]
         run("ip", "-batch", "-", stdin=SETTINGS.replace("dev0", self.name).replace(
             " address 02:00:5e:00:00:01", ""))
         run("ip", "link", "set", self.name, "up")
@@ -52,7 +53,7 @@ class Nic(DeviceTest):
             self.one.remove()
         wait_for(lambda: len(nics()) == 2, 10)
         name = next(name for name, pci in nics() if pci == self.pci)
-        run("ip", "link", "set", name, "down", "mtu", "1500", "alias", "", "promisc", "off")
+        run("ip", "link", "set", name, "down", "mtu", "1500", "alias", "", "promisc", "off", "address", self.mac)
         run("ip", "link", "set", name, "name", self.name)
         run("ip", "addr", "flush", "dev", self.name)
 

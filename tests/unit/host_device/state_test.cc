@@ -39,6 +39,19 @@ State example() {
   address.flags = 2;
   address.permanent = true;
   device.addresses.push_back(address);
+  device.settings = netlink::LinkSettings{.flags = 0x1080,
+                                          .group = 3,
+                                          .tx_queue_length = 500,
+                                          .gso_max_size = 4'000'000'000U,
+                                          .gso_max_segments = 2,
+                                          .gro_max_size = 3,
+                                          .gso_ipv4_max_size = 4,
+                                          .gro_ipv4_max_size = 5,
+                                          .mode = 1,
+                                          .proto_down = true,
+                                          .altnames = {"enp193s0f0np0d1v17", "a \"name\""}};
+  device.programs = {7, 4'000'000'000U};
+  device.stacked = {{.netns = 4'026'531'840, .index = 3}};
   return out;
 }
 
@@ -53,6 +66,17 @@ TEST_CASE("a state file is read as it was written") {
   least.device.other_index = 2;
   least.device.other_on_host = true;
   CHECK(state_from(text_of(least)) == least);
+}
+
+TEST_CASE("a state file of an older version says nothing of settings and links on the device") {
+  State old = example();
+  old.device.settings.reset();
+  old.device.stacked.reset();
+  old.device.programs.clear();
+  std::string text = text_of(old);
+  const std::string programs = "\"programs\":[],";
+  REQUIRE(text.find(programs) != std::string::npos);
+  CHECK(state_from(text.erase(text.find(programs), programs.size())) == old);
 }
 
 TEST_CASE("a state file that is cut off anywhere is none") {

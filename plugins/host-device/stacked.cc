@@ -1,0 +1,133 @@
+#include "plugins/host-device/stacked.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <map>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "libcni/common/dir.h"
+#include "libcni/common/error.h"
+#include "libcni/common/undo.h"
+#include "netlink/types/fd.h"
+
+namespace host_device {
+
+namespace {
+
+using cni::cat;
+using netlink::Link;
+using netlink::NetNs;
+using netlink::RouteSocket;
+using Clock = std::chrono::steady_clock;
+
+// Under the lock of all devices, and a pod decides how many namespaces and links it has.
+constexpr std::chrono::seconds kTimeLimit{3};
+// Each finds what was moved to a namespace that the one before had seen already.
+constexpr int kMaxPasses = 5;
+
+// "net:[4026531840]"
+std::optional<std::uint64_t> inode_in(std::string_view text) {
+  constexpr std::string_view kPrefix = "net:[";
+  if (!text.starts_with(kPrefix)) return std::nullopt;
+  text.remove_prefix(kPrefix.size());
+  std::uint64_t out = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc{} && end != text.data() + text.size() && *end == ']'
+             ? std::optional(out)
+             : std::nullopt;
+}
+
+std::string target_of(const std::string& path) {
+  char text[64];
+  const ssize_t size = ::readlink(path.c_str(), text, sizeof text);
+  return size > 0 ? std::string(text, static_cast<std::size_t>(size)) : std::string();
+}
+
+// A path of each network namespace that a process is in or that is mounted; the own one excepted.
+std::map<std::uint64_t, std::string> namespaces() {
+  std::map<std::uint64_t, std::string> out;
+  const auto proc = cni::Dir::open("/proc");
+  for (const std::string& name : proc ? proc->names() : std::vector<std::string>()) {
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string path = cat("/proc/", name, "/ns/net");
+    if (const auto inode = inode_in(target_of(path))) out.emplace(*inode, path);
+  }
+  // proc(5): ID parent major:minor root mount-point ...
+  std::istringstream mounts(netlink::read_file("/proc/self/mountinfo").value_or(""));
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream fields(line);
+    std::string skipped, root, path;
+    fields >> skipped >> skipped >> skipped >> root >> path;
+    if (const auto inode = inode_in(root)) out.emplace(*inode, path);
+  }
+  if (const auto own = inode_in(target_of("/proc/thread-self/ns/net"))) out.erase(*own);
+  return out;
+}
+
+std::optional<NetNs> try_open(const std::string& path) {
+  try {
+    return NetNs::find(path);
+  } catch (const netlink::Error&) {  // of a process that this one may not look at
+    return std::nullopt;
+  }
+}
+
+bool stands_on(const Link& link, int index, std::optional<int> nsid) {
+  if (link.kind.empty() || link.kind == "veth" || link.kind == "netkit" || !nsid) return false;
+  if (link.parent_index != 0) return link.parent_index == index && link.parent_nsid == nsid;
+  return link.peer_index == index && link.peer_nsid == nsid;  // macsec and the like
+}
+
+// Calls found() for each. False: the time was not enough.
+template <class Found>
+bool for_each(const Link& device, Clock::time_point end, Found&& found) {
+  const NetNs home = NetNs::current();
+  for (const auto& [inode, path] : namespaces()) {
+    if (Clock::now() > end) return false;
+    const auto ns = try_open(path);
+    if (!ns) continue;
+    RouteSocket there(*ns);
+    const auto links = there.links();
+    const auto nsid = there.nsid(home);  // once the links were shown, see there
+    for (const Link& link : links) {
+      if (stands_on(link, device.index, nsid)) found(there, link, Stacked{inode, link.index});
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::vector<Stacked>> stacked_on(const Link& device) {
+  std::vector<Stacked> out;
+  const bool is_all = for_each(device, Clock::now() + kTimeLimit,
+                               [&](RouteSocket&, const Link&, Stacked one) { out.push_back(one); });
+  return is_all ? std::optional(std::move(out)) : std::nullopt;
+}
+
+void remove_stacked(const Link& device, const std::vector<Stacked>& before) {
+  const auto end = Clock::now() + kTimeLimit;
+  for (int pass = 0; pass < kMaxPasses; ++pass) {
+    bool is_clean = true;
+    const auto remove = [&](RouteSocket& there, const Link& link, Stacked one) {
+      if (std::find(before.begin(), before.end(), one) != before.end()) return;
+      is_clean = false;
+      there.send(netlink::remove_link(link));
+    };
+    if (!for_each(device, end, remove)) {  // no error: a pod must not make DEL fail
+      return cni::note(cat("remove links that stand on '", device.name,
+                           "': not all network namespaces were searched in ", kTimeLimit.count(),
+                           " s"));
+    }
+    if (is_clean) return;
+  }
+}
+
+}  // namespace host_device

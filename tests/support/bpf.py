@@ -1,0 +1,66 @@
+"""Programs that drop or pass all packets, attached to a link as those of AF_XDP and eBPF applications, by bpf(2)
+alone: neither bpftool nor a compiler is needed."""
+
+import ctypes
+import os
+import platform
+import socket
+import struct
+
+from support.world import mount, run
+
+_CALL = {"x86_64": 321, "aarch64": 280}.get(platform.machine())
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LOAD, _PIN, _ATTACH, _QUERY, _LINK = 5, 6, 8, 16, 28
+XDP_DROP, XDP_PASS, TCX_DROP, TCX_PASS = 1, 2, 2, 0
+_INGRESS, _XDP = 46, 37
+
+
+def _bpf(command, attributes):
+    """What bpf(2) returns. Raises OSError."""
+    if _CALL is None:
+        raise OSError("no number of bpf(2) for this processor")
+    content = ctypes.create_string_buffer(attributes, 128)
+    done = _LIBC.syscall(_CALL, command, content, 128)
+    if done < 0:
+        raise OSError(ctypes.get_errno(), f"bpf({command}): {os.strerror(ctypes.get_errno())}")
+    return done, content.raw
+
+
+def load(kind, verdict):
+    """The descriptor of a program of kind "xdp" or "tcx" that returns the verdict."""
+    code = ctypes.create_string_buffer(struct.pack("<BBhiBBhi", 0xb7, 0, 0, verdict, 0x95, 0, 0, 0))
+    licence = ctypes.create_string_buffer(b"GPL")
+    return _bpf(_LOAD, struct.pack("<IIQQIIQII16sII", 6 if kind == "xdp" else 3, 2, ctypes.addressof(code),
+                                   ctypes.addressof(licence), 0, 0, 0, 0, 0, b"test", 0,
+                                   _XDP if kind == "xdp" else _INGRESS))[0]
+
+
+def attach_tcx(program, link):
+    """Attaches it to the link of this namespace, at its ingress."""
+    _bpf(_ATTACH, struct.pack("<IIII", socket.if_nametoindex(link), program, _INGRESS, 0))
+
+
+def attach_by_link(kind, program, link):
+    """The same by a BPF link, which lasts as long as the descriptor that this returns."""
+    return _bpf(_LINK, struct.pack("<IIII", program, socket.if_nametoindex(link),
+                                   _XDP if kind == "xdp" else _INGRESS, 0))[0]
+
+
+def tcx_programs(link):
+    """The numbers of the programs at the ingress of the link."""
+    found = (ctypes.c_uint32 * 8)()
+    _, answer = _bpf(_QUERY, struct.pack("<IIIIQII", socket.if_nametoindex(link), _INGRESS, 0, 0,
+                                         ctypes.addressof(found), 8, 0))
+    return list(found)[:struct.unpack_from("<I", answer, 24)[0]]
+
+
+def attach_xdp(program, link, mode="xdp"):
+    """Attaches it as ip-link(8) does: by netlink, in driver or generic mode ("xdpdrv", "xdpgeneric")."""
+    os.mkdir("/run/bpf")
+    mount("bpf", "/run/bpf", "bpf")
+    path = ctypes.create_string_buffer(b"/run/bpf/program")
+    _bpf(_PIN, struct.pack("<QII", ctypes.addressof(path), program, 0))
+    run("ip", "link", "set", "dev", link, mode, "pinned", path.value.decode())
+    _LIBC.umount2(b"/run/bpf", 0)  # umount(8) leaves a file
+    os.rmdir("/run/bpf")
