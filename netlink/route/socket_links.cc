@@ -64,7 +64,8 @@ std::vector<Link> RouteSocket::dump_links(Message message) {
   message.add_flags(NLM_F_DUMP);
   std::vector<Link> now, before;
   const auto end = std::chrono::steady_clock::now() + kMaxDumping;
-  for (int attempt = 0; attempt < kMaxDumps && std::chrono::steady_clock::now() < end; ++attempt) {
+  const auto is_over = [end] { return std::chrono::steady_clock::now() >= end; };
+  for (int attempt = 0; attempt < kMaxDumps && (attempt < 2 || !is_over()); ++attempt) {
     std::move(now.begin(), now.end(), std::back_inserter(before));
     now.clear();
     const bool consistent = dump_once("list links", message, [&now](const Reply& reply) {
