@@ -1,4 +1,8 @@
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <set>
 
 #include "libcni/common/undo.h"
@@ -153,21 +157,35 @@ void gc(const cni::Request& request) {
   each.finish();
 }
 
-// \throws cni::Error: 7 for an invalid config, 50 where a range set is exhausted.
+// ADD creates what does not exist of the path. \throws cni::Error(kPluginUnavailable).
+void require_writable(std::filesystem::path path) {
+  const auto exists = [&path] {
+    return ::access(path.c_str(), W_OK | X_OK) == 0 || errno != ENOENT;
+  };
+  while (!exists() && path.has_relative_path()) path = path.parent_path();
+  std::error_code error;
+  int refused = ::access(path.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
+  if (refused == 0 && !std::filesystem::is_directory(path, error)) refused = ENOTDIR;
+  if (refused == 0) return;
+  throw Error(Code::kPluginUnavailable,
+              cat("ipam.dataDir: write to '", path.string(), "': ", netlink::errno_text(refused)),
+              "no pod can get an address");
+}
+
+// Says no only where no ADD can succeed: a runtime then starts no pod of any network on the node
+// (containerd 2). A range set that is used up is one ADD's error, and a line in the log.
+// \throws cni::Error: 7 for an invalid config, 50 where no lease can be written.
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse_without_attachment(request);
+  require_writable(std::filesystem::absolute(conf.data_dir) / request.network);
   const auto store = Store::open(conf.data_dir, request.network, Host::current());
   if (!store) return;
   const auto all_used = store->used();
   for (const RangeSet& set : conf.sets) {
     const auto used = used_of(set, all_used);
     if (used.size() < set.size()) continue;
-    const Survey found = survey(*store, used);
-    if (!found.dead.empty()) continue;  // ADD would reclaim it
-    throw Error(Code::kPluginUnavailable,
-                cat("no IP addresses available in range set: ", set.str(), " (",
-                    share(set, used.size()), " used)"),
-                cat("oldest leases: ", oldest(found)));
+    if (!survey(*store, used).dead.empty()) continue;  // ADD would reclaim it
+    cni::note(cat("host-local: no IP addresses available in range set: ", set.str()));
   }
 }
 
