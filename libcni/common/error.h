@@ -48,6 +48,13 @@ inline Code code_of(const netlink::Error& e) noexcept {
   return e.error() == EAGAIN || e.error() == ETIMEDOUT ? Code::kTryAgainLater : Code::kInternal;
 }
 
+/// A kernel's refusal as the error of a verb: the message ends with the text of its errno, as the
+/// reference plugins' do, and the kernel's own sentence (NETLINK_EXT_ACK) and the hint are details.
+inline Error error_of(const netlink::Error& e, const std::string& hint = {}) {
+  const std::string said = e.kernel_text().empty() ? "" : cat("kernel: ", e.kernel_text());
+  return {code_of(e), e.sentence(), cat(said, said.empty() || hint.empty() ? "" : "; ", hint)};
+}
+
 /// Runs fn; an error that leaves it gets "what: " in front of its message and keeps type and code.
 template <class Fn>
 std::invoke_result_t<Fn> during(const std::string& what, Fn&& fn) {
@@ -57,6 +64,19 @@ std::invoke_result_t<Fn> during(const std::string& what, Fn&& fn) {
     throw Error(e.code(), cat(what, ": ", e.what()), e.details());
   } catch (const netlink::Error& e) {
     throw netlink::Error(cat(what, ": ", e.operation()), e.error(), e.kernel_text());
+  }
+}
+
+/// Runs fn; a kernel's refusal that leaves it is the reference plugins' sentence, to which the text
+/// of the errno belongs. What was tried is no part of it.
+template <class Fn>
+std::invoke_result_t<Fn> in_words(const std::string& sentence, Fn&& fn) {
+  try {
+    return std::forward<Fn>(fn)();
+  } catch (const netlink::Error& e) {
+    const std::string& said = e.kernel_text();
+    throw netlink::Error(sentence, e.error(),
+                         said.empty() ? e.operation() : cat(e.operation(), ": ", said));
   }
 }
 

@@ -15,7 +15,9 @@ using netlink::Ip;
 
 constexpr std::uint64_t kMany = std::numeric_limits<std::uint64_t>::max();
 
-Error wrong(const std::string& why) { return {Code::kInvalidConfig, why}; }
+Error wrong(const std::string& why, const std::string& details = {}) {
+  return {Code::kInvalidConfig, why, details};
+}
 
 std::string outside(const char* which, const Ip& ip, const Cidr& subnet) {
   return cat(which, " ", ip.str(), " not in network ", subnet.str());
@@ -41,9 +43,9 @@ AddressRange AddressRange::make(const Cidr& subnet, std::optional<Ip> start, std
   if (end && !subnet.contains(*end)) throw wrong(outside("RangeEnd", *end, subnet));
   if (range.start > range.end) {
     const bool blame_end = !start;
-    throw wrong(cat(blame_end ? outside("RangeEnd", range.end, subnet)
-                              : outside("RangeStart", range.start, subnet),
-                    ": the range ", range.str(), " has no address"));
+    throw wrong(blame_end ? outside("RangeEnd", range.end, subnet)
+                          : outside("RangeStart", range.start, subnet),
+                cat("the range ", range.str(), " has no address"));
   }
   return range;
 }
@@ -89,8 +91,7 @@ void check_ranges(const RangeSet& set) {
   if (set.ranges.empty()) throw wrong("empty range set");
   for (std::size_t i = 0; i < set.ranges.size(); ++i) {
     if (set.ranges[i].start.family() != set.ranges[0].start.family()) {
-      throw wrong(
-          cat("mixed address families: ", set.ranges[0].str(), " and ", set.ranges[i].str()));
+      throw wrong("mixed address families", cat(set.ranges[0].str(), " and ", set.ranges[i].str()));
     }
     for (std::size_t k = 0; k < i; ++k) {
       if (!set.ranges[k].overlaps(set.ranges[i])) continue;

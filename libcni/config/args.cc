@@ -10,14 +10,19 @@ namespace cni {
 
 namespace {
 
-Error bad_args(std::string_view why) { return {Code::kInvalidEnvironment, cat("CNI_ARGS: ", why)}; }
+// In the reference plugins' words; what is ours is in the details.
+Error bad_args(std::string_view why, std::string_view expected) {
+  return {Code::kInvalidEnvironment, cat("ARGS: ", why), cat("CNI_ARGS: ", expected)};
+}
 
 bool parse_bool(std::string_view text, std::string_view pair) {
   std::string lower(text);
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (lower == "1" || lower == "true") return true;
   if (lower == "0" || lower == "false") return false;
-  throw bad_args(cat("pair \"", pair, "\": expected 1, 0, true or false"));
+  throw bad_args(cat("error parsing value of pair \"", pair,
+                     "\": boolean unmarshal error: invalid input ", text),
+                 "expected 1, 0, true or false");
 }
 
 Args parse(std::string_view text, const std::vector<std::string_view>& known) {
@@ -31,7 +36,7 @@ Args parse(std::string_view text, const std::vector<std::string_view>& known) {
     if (more) text.remove_prefix(end + 1);
     const auto equals = pair.find('=');
     if (equals == std::string_view::npos || pair.find('=', equals + 1) != std::string_view::npos) {
-      throw bad_args(cat("invalid pair \"", pair, "\", expected KEY=VALUE"));
+      throw bad_args(cat("invalid pair \"", pair, "\""), "expected KEY=VALUE");
     }
     const auto key = pair.substr(0, equals);
     const auto value = pair.substr(equals + 1);
@@ -44,7 +49,7 @@ Args parse(std::string_view text, const std::vector<std::string_view>& known) {
     }
   }
   if (!unknown.empty() && !ignore_unknown) {
-    throw bad_args(cat("unknown args [", unknown, "]; IgnoreUnknown=1 would pass them over"));
+    throw bad_args(cat("unknown args [", unknown, "]"), "IgnoreUnknown=1 passes them over");
   }
   return out;
 }

@@ -142,14 +142,24 @@ void Reader::into(const char* key, std::optional<Cidr>& field) const {
   if (value.present() && !value.as_string().empty()) field = value.as_cidr();
 }
 
-void Reader::fail(std::string_view complaint) const {
+std::string Reader::complaint(std::string_view text) const {
   const std::string way = path();
-  const std::string_view where = way.empty() ? std::string_view("config") : std::string_view(way);
-  if (value_ == nullptr) {  // an element of a list is there, and null
-    const char* const value = where.ends_with(']') ? ": null" : ": the key is missing";
-    throw Error(code_, cat(where, ": ", complaint, value));
+  const std::string where = way.empty() ? "config" : way;
+  std::string value = "null";  // an element of a list is there
+  if (value_ != nullptr) {
+    value = shortened(*value_);
+  } else if (!where.ends_with(']')) {
+    value = "the key is missing";
   }
-  throw Error(code_, cat(where, ": ", complaint, ": ", shortened(*value_)));
+  return cat(where, ": ", text, text.empty() ? "" : ": ", value);
+}
+
+void Reader::fail(std::string_view complaint) const {
+  throw Error(code_, this->complaint(complaint));
+}
+
+void Reader::refuse(const std::string& sentence, std::string_view expected) const {
+  throw Error(code_, sentence, complaint(expected));
 }
 
 std::string shortened(const nlohmann::json& value) {

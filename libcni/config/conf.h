@@ -68,6 +68,10 @@ class Reader {
   /// Complains about this place: "path: complaint: value". \throws Error, always.
   [[noreturn]] void fail(std::string_view complaint) const;
 
+  /// The same with a sentence of the reference plugins, which programs compare: it is the message,
+  /// whole, and the details are "path: expected: value". \throws Error, always.
+  [[noreturn]] void refuse(const std::string& sentence, std::string_view expected = {}) const;
+
  private:
   /// A key, or without one an element of a list.
   struct Step {
@@ -75,6 +79,7 @@ class Reader {
     std::size_t index = 0;
   };
   Reader at(const nlohmann::json* value, Step step) const;
+  std::string complaint(std::string_view text) const;
 
   const nlohmann::json* value_ = nullptr;
   Code code_;

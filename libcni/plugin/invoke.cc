@@ -283,7 +283,8 @@ std::string find_plugin(std::string_view type, const std::vector<std::string>& p
     throw Error(Code::kInvalidConfig, cat("invalid plugin name: ", type),
                 cat(key, ": expected a file name without directories"));
   }
-  if (path.empty()) throw Error(Code::kInvalidEnvironment, "no paths provided: CNI_PATH is empty");
+  if (path.empty())
+    throw Error(Code::kInvalidEnvironment, "no paths provided", "CNI_PATH is empty");
   std::string tried;
   for (const std::string& directory : path) {
     std::string file = cat(directory, "/", type);

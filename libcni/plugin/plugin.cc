@@ -133,7 +133,7 @@ int reporting(Fn&& fn, Failed&& failed) noexcept {
   } catch (const Error& e) {  // undo has already run
     return failed(e);
   } catch (const netlink::Error& e) {
-    return failed(Error(code_of(e), e.what()));
+    return failed(error_of(e));
   } catch (const std::exception& e) {  // bad_alloc, what a library throws
     return failed(Error(Code::kInternal, e.what()));
   }

@@ -1,8 +1,12 @@
 #include "libcni/plugin/request.h"
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cctype>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -231,12 +235,26 @@ std::optional<std::vector<Attachment>> Request::valid_attachments() const {
   return std::nullopt;
 }
 
+// In the reference plugins' words.
+static std::string why_closed(const std::string& path, const netlink::Error& e) {
+  struct statfs about {};
+  if (::statfs(path.c_str(), &about) != 0) {
+    return cat("failed to Statfs \"", path, "\": ", netlink::errno_text(errno));
+  }
+  const auto type = static_cast<unsigned long>(about.f_type);
+  if (type == NSFS_MAGIC || type == PROC_SUPER_MAGIC) return netlink::errno_text(e.error());
+  char text[2 * sizeof type + 1];
+  std::snprintf(text, sizeof text, "%lx", type);
+  return cat("unknown FS magic on \"", path, "\": ", text);
+}
+
 netlink::NetNs open_netns(const Request& request) try {
   return netlink::NetNs::open(request.netns);
 } catch (const netlink::Error& e) {
-  const netlink::Error named(cat("failed to open netns \"", request.netns, "\""), e.error(),
-                             e.kernel_text());
-  throw Error(Code::kInvalidNetNs, named.what(), "the path is that of CNI_NETNS");
+  const std::string& hint = e.kernel_text();
+  throw Error(Code::kInvalidNetNs,
+              cat("failed to open netns \"", request.netns, "\": ", why_closed(request.netns, e)),
+              cat("the path is that of CNI_NETNS", hint.empty() ? "" : ": ", hint));
 }
 
 void require_foreign_netns(const Request& request) {

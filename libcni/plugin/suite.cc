@@ -134,7 +134,7 @@ Result call(const Plugin& plugin, const Request& request) {
   } catch (const Error& e) {
     throw failure(e);
   } catch (const netlink::Error& e) {
-    throw failure(Error(code_of(e), e.what()));
+    throw failure(error_of(e));
   } catch (const std::exception& e) {
     throw failure(Error(Code::kInternal, e.what()));
   }

@@ -34,6 +34,8 @@ class Error : public std::system_error {
   Error(std::string operation, int error, std::string kernel_text = {});
 
   const char* what() const noexcept override { return text_.c_str(); }
+  /// what() without the kernel's sentence.
+  std::string sentence() const { return cat(operation_, ": ", errno_text(error())); }
   int error() const noexcept { return code().value(); }
   const std::string& operation() const noexcept { return operation_; }
   const std::string& kernel_text() const noexcept { return kernel_text_; }

@@ -125,11 +125,11 @@ constexpr auto kRuntime = cni::keys(cni::described<Conf>(
 constexpr auto kKeys = cni::joined(kLimitKeys, kSubnetKeys, kModeKeys, kRuntime);
 
 void check(const Limit& limit, const Reader& rate, const Reader& burst, const Conf& conf) {
-  if (limit.rate == 0) burst.fail("if burst is set, rate must also be set");
-  if (limit.burst == 0 && !conf.burst_time) rate.fail("if rate is set, burst must also be set");
+  if (limit.rate == 0) burst.refuse("if burst is set, rate must also be set");
+  if (limit.burst == 0 && !conf.burst_time) rate.refuse("if rate is set, burst must also be set");
   if (limit.rate < kBitsPerByte) rate.fail("expected at least 8 bits per second");
   if (limit.burst != 0 && limit.burst < kBitsPerByte) burst.fail("expected at least 8 bits");
-  if (limit.burst / kBitsPerByte >= kMostBurst) burst.fail("burst cannot be more than 4GB");
+  if (limit.burst / kBitsPerByte >= kMostBurst) burst.refuse("burst cannot be more than 4GB");
 }
 
 bool has_limit_keys(const Reader& place) {
@@ -156,7 +156,7 @@ Subnets read_subnets(const Reader& place) {
   Asked asked;
   cni::read_keys(place, kSubnetKeys, asked);
   if (!asked.shaped.empty() && !asked.unshaped.empty()) {
-    place["shapedSubnets"].fail(
+    place["shapedSubnets"].refuse(
         "unshapedSubnets and shapedSubnets cannot be both specified, one of them should be "
         "discarded");
   }

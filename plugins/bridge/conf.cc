@@ -24,7 +24,7 @@ struct TrunkItem {
 
 int vlan_id(const Reader& place, const char* complaint) {
   const auto id = place.as_int(INT32_MIN, INT32_MAX);
-  if (id < 1 || id > kMostVlan) place.fail(cat(complaint, ", expected 1 to ", kMostVlan));
+  if (id < 1 || id > kMostVlan) place.refuse(complaint, cat("expected 1 to ", kMostVlan));
   return static_cast<int>(id);
 }
 
@@ -62,12 +62,12 @@ void read_trunk_item(const Reader& place, VlanSet& vlans) {
   TrunkItem item;
   cni::read_keys(place, kTrunkKeys, item);
   if (item.minimum == 0 && item.maximum != 0) {
-    place.fail("minID and maxID should be configured simultaneously, minID is missing");
+    place.refuse("minID and maxID should be configured simultaneously, minID is missing");
   }
   if (item.minimum != 0 && item.maximum == 0) {
-    place.fail("minID and maxID should be configured simultaneously, maxID is missing");
+    place.refuse("minID and maxID should be configured simultaneously, maxID is missing");
   }
-  if (item.minimum > item.maximum) place.fail("minID is greater than maxID in trunk parameter");
+  if (item.minimum > item.maximum) place.refuse("minID is greater than maxID in trunk parameter");
   for (int vlan = item.minimum; vlan != 0 && vlan <= item.maximum; ++vlan) {
     vlans.set(static_cast<std::size_t>(vlan));
   }
@@ -90,7 +90,7 @@ std::vector<netlink::PortVlan> ranges_of(const VlanSet& vlans) {
 void read_vlan(const Reader& place, Conf& conf) {
   const auto id = place.as_int(INT32_MIN, INT32_MAX);
   if (id < 0 || id > kMostVlan) {
-    place.fail(cat("invalid VLAN ID ", id, " (must be between 0 and ", kMostVlan, ")"));
+    place.refuse(cat("invalid VLAN ID ", id, " (must be between 0 and ", kMostVlan, ")"));
   }
   conf.vlan = static_cast<std::uint16_t>(id);
   conf.vlan_filtering = id != 0;
@@ -179,10 +179,10 @@ void refuse_contradictions(const Reader& root, const Conf& conf) {
     root["bridge"].fail(cat("expected ", plugins::kLinkName));
   }
   if (conf.hairpin_mode && conf.promisc_mode) {
-    root["promiscMode"].fail("cannot set hairpin mode and promiscuous mode at the same time");
+    root["promiscMode"].refuse("cannot set hairpin mode and promiscuous mode at the same time");
   }
   if (conf.disable_container_interface && !conf.ipam_type.empty()) {
-    root["disableContainerInterface"].fail(
+    root["disableContainerInterface"].refuse(
         "cannot use IPAM when DisableContainerInterface flag is set");
   }
   if (conf.vlan != 0 && conf.is_gateway && !plugins::is_link_name(conf.vlan_gateway())) {

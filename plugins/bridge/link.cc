@@ -29,11 +29,11 @@ Link create_bridge(RouteSocket& host, const Conf& conf, const std::optional<netl
                                               .vlan_filtering = conf.vlan_filtering});
   request.tolerated = {EEXIST};  // another ADD was quicker
   try {
-    cni::during(cat("could not add \"", conf.bridge, "\""), [&] { host.send(std::move(request)); });
+    cni::in_words(cat("could not add \"", conf.bridge, "\""),
+                  [&] { host.send(std::move(request)); });
   } catch (const netlink::Error& e) {
     if (e.error() != EOPNOTSUPP || !conf.vlan_filtering) throw;
-    throw cni::Error(cni::Code::kInternal, e.what(),
-                     "vlan and vlanTrunk need a kernel with CONFIG_BRIDGE_VLAN_FILTERING");
+    throw cni::error_of(e, "vlan and vlanTrunk need a kernel with CONFIG_BRIDGE_VLAN_FILTERING");
   }
   // The address that neighbours are asked from: with detection the first second of what is
   // forwarded to the first pod would be lost. Nobody else can have it, it follows from the MAC.

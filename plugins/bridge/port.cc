@@ -22,9 +22,9 @@ Port connect_pod(const Context& context, const Link& bridge, cni::Undo& undo) {
         {.master = bridge.index, .mac = context.conf.mac, .mtu = context.conf.mtu}, undo);
   } catch (const netlink::Error& e) {
     if (e.error() != EXFULL) throw;
-    throw cni::Error(cni::Code::kInternal, e.what(),
-                     cat("bridge '", bridge.name,
-                         "' has all the ports the kernel allows (1023); use a second bridge"));
+    throw cni::error_of(e,
+                        cat("bridge '", bridge.name,
+                            "' has all the ports the kernel allows (1023); use a second bridge"));
   }
 }
 

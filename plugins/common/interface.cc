@@ -227,9 +227,13 @@ const cni::Interface& entry_of(const Result& result, const std::string& name,
       result.interfaces.begin(), result.interfaces.end(),
       [&](const cni::Interface& one) { return one.name == name && one.sandbox == sandbox; });
   if (it != result.interfaces.end()) return *it;
-  throw cni::Error(Code::kInternal, cat("prevResult has no interface '", name, "' in ",
-                                        sandbox.empty() ? std::string("the node's namespace")
-                                                        : cat("sandbox ", sandbox)));
+  if (sandbox.empty()) {
+    throw cni::Error(Code::kInternal,
+                     cat("prevResult has no interface '", name, "' in the node's namespace"));
+  }
+  throw cni::Error(Code::kInternal,
+                   cat("Sandbox in prevResult  doesn't match configured netns: ", sandbox),
+                   cat("prevResult has no interface '", name, "' in sandbox ", sandbox));
 }
 
 void require_mac(const cni::Interface& entry, const netlink::Link& link) {

@@ -29,8 +29,8 @@ void refuse_unknown_backend(const cni::Reader& root) {
   const cni::Reader place = root["ipMasqBackend"];
   const std::string text = place.present() ? place.as_string() : "";
   if (text.empty() || backend_from(text)) return;
-  place.fail(
-      cni::cat("unknown ipmasq backend \"", text, "\", expected \"nftables\" or \"iptables\""));
+  place.refuse(cni::cat("unknown ipmasq backend \"", text, "\""),
+               "expected \"nftables\" or \"iptables\"");
 }
 
 bool was_masqueraded(const cni::Reader& root) {

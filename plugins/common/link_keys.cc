@@ -30,8 +30,11 @@ std::optional<netlink::Mac> mac_from_args(const std::string& cni_args) {
     if (value.empty()) continue;
     mac = unicast(value);
     if (mac) continue;
-    throw cni::Error(cni::Code::kInvalidEnvironment, cni::cat("CNI_ARGS: ", name, ": expected ",
-                                                              cni::kMacForm, ": \"", value, "\""));
+    const bool is_mac = netlink::Mac::parse(value).has_value();  // a multicast address, or zero
+    throw cni::Error(cni::Code::kInvalidEnvironment,
+                     cni::cat("invalid args ", value, " for MAC addr: address ", value, ": ",
+                              is_mac ? "not a unicast address" : "invalid MAC address"),
+                     cni::cat("CNI_ARGS: ", name, ": expected ", cni::kMacForm));
   }
   return mac;
 }

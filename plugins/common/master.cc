@@ -35,7 +35,8 @@ Link find_master(netlink::RouteSocket& where, const std::string& configured) {
       if (auto link = where.find(configured)) return *std::move(link);
     }
     throw cni::Error(Code::kInvalidConfig,
-                     cat("master: failed to lookup master \"", configured, "\": Link not found"));
+                     cat("failed to lookup master \"", configured, "\": Link not found"),
+                     cat("master: \"", configured, "\""));
   }
   for (const auto family : netlink::kFamilies) {
     const auto route = default_route(where, family);

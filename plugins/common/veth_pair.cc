@@ -55,7 +55,7 @@ void require_no_interface(const VethPlace& place, const std::string& outside) {
 bool try_connect(const VethPlace& place, const netlink::Veth& spec, cni::Undo& undo) {
   undo.add(RemoveVeth{spec.end.name, spec.end.mac});
   try {
-    place.host.send(netlink::add(spec));
+    cni::in_words("failed to make veth pair", [&] { place.host.send(netlink::add(spec)); });
     return true;
   } catch (const netlink::Error& e) {
     if (e.error() != EEXIST) throw;

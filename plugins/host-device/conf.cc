@@ -49,7 +49,9 @@ void read_hwaddr(const Reader& place, Conf& conf) {
   if (text.empty()) return;
   conf.mac = netlink::Mac::parse(text);
   if (conf.mac && !conf.mac->is_zero() && !conf.mac->is_multicast()) return;
-  place.fail(cat("failed to parse MAC address \"", text, "\": expected ", cni::kMacForm));
+  place.refuse(cat("failed to find host device: failed to parse MAC address \"", text,
+                   "\": address ", text, ": invalid MAC address"),
+               cat("expected ", cni::kMacForm));
 }
 
 // A text that fits, or an empty one for an absent key.

@@ -74,18 +74,21 @@ Link link_with_mac(netlink::RouteSocket& host, const netlink::Mac& mac) {
     if (!found || (!found->kind.empty() && link.kind.empty())) found = link;
   }
   if (!found) {
-    throw cni::Error(Code::kInternal, "failed to find physical interface",
-                     cat("hwaddr: no link of the node has the MAC address ", mac.str()));
+    fail_to_find("failed to find physical interface",
+                 cat("hwaddr: no link of the node has the MAC address ", mac.str()));
   }
   return *found;
 }
 
 bool has_user_space_driver(const std::string& pci) {
-  const std::string link = cat(kPci, pci, "/driver");
-  const std::string driver = resolved(link);
+  const std::string device = cat(kPci, pci);
+  const std::string driver = resolved(cat(device, "/driver"));
   if (driver.empty()) {
+    const int error = errno;
+    const bool exists = !resolved(device).empty();
     throw cni::Error(Code::kInternal,
-                     cat("error with host device: lstat ", link, ": ", netlink::errno_text(errno)),
+                     cat("error with host device: lstat ", device, exists ? "/driver" : "", ": ",
+                         netlink::errno_text(error)),
                      "the PCI device does not exist, or has no driver");
   }
   return std::find(std::begin(kUserSpaceDrivers), std::end(kUserSpaceDrivers), last_of(driver)) !=
@@ -146,7 +149,7 @@ Selection select(const Conf& conf) {
 Link find_device(netlink::RouteSocket& host, const Conf& conf, const Selection& selection) {
   if (!conf.device.empty()) {
     if (auto link = host.find(conf.device)) return *std::move(link);
-    fail_to_find(cat("Link not found: '", conf.device, "'"));
+    fail_to_find("Link not found", cat("device: \"", conf.device, "\""));
   }
   if (conf.mac) return link_with_mac(host, *conf.mac);
   if (!conf.kernel_path.empty()) {

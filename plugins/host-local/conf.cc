@@ -54,7 +54,8 @@ Range range_from(const Reader& place) {
   try {
     return Range::make(*range.subnet, range.start, range.end, range.gateway);
   } catch (const Error& e) {
-    throw Error(e.code(), cat(e.what(), " (", place.path().empty() ? "config" : place.path(), ")"));
+    const std::string path = place.path().empty() ? "config" : place.path();
+    throw Error(e.code(), e.what(), cat(path, e.details().empty() ? "" : ": ", e.details()));
   }
 }
 
@@ -119,7 +120,9 @@ void read_cni_args(const std::string& text, Conf& conf) {
     const auto ip = ip_in(value);
     if (!ip) {
       throw Error(Code::kInvalidEnvironment,
-                  cat("CNI_ARGS: ", name, ": not an IP address: \"", value, "\""));
+                  cat("ARGS: error parsing value of pair \"", name, "=", value,
+                      "\": invalid IP address ", value),
+                  cat("CNI_ARGS: ", name));
     }
     request_ip(*ip, conf);
   }
@@ -211,7 +214,7 @@ Conf read_conf(const cni::Request& request) {
 }
 
 void require_ranges(const Conf& conf) {
-  if (conf.sets.empty()) throw Error(Code::kInvalidConfig, "no IP ranges specified (ipam.ranges)");
+  if (conf.sets.empty()) throw Error(Code::kInvalidConfig, "no IP ranges specified", "ipam.ranges");
 }
 
 std::vector<std::string_view> words_of(std::string_view line) {

@@ -28,8 +28,9 @@ std::optional<std::size_t> number_of(const Reader& place, const char* what,
   if (text.empty()) return std::nullopt;
   const auto word = std::find(std::begin(words), std::end(words), text);
   if (word == std::end(words)) {
-    place.fail(cat("unknown ipvlan ", what, ": \"", text, "\", expected ",
-                   cni::expectation({.type = cni::Type::kEnum, .enumeration = words})));
+    place.refuse(
+        cat("unknown ipvlan ", what, ": \"", text, "\""),
+        cat("expected ", cni::expectation({.type = cni::Type::kEnum, .enumeration = words})));
   }
   return static_cast<std::size_t>(word - std::begin(words));
 }

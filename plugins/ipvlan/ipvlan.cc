@@ -37,10 +37,9 @@ void require_data(const Link& link, const Conf& conf) {
 // A refusal that has the cause in the master, which the kernel does not say.
 [[noreturn]] void explain(const netlink::Error& e, const Link& master) {
   if (e.error() != EINVAL && e.error() != EBUSY) throw e;
-  throw cni::Error(Code::kInternal, e.what(),
-                   cat("'", master.name,
-                       "' may be no Ethernet device, or have a macvlan, or be a "
-                       "port of a bridge or bond"));
+  throw cni::error_of(e, cat("'", master.name,
+                             "' may be no Ethernet device, or have a macvlan, or be a "
+                             "port of a bridge or bond"));
 }
 
 Link create(plugins::Sides& sides, const Conf& conf, const Link& master, cni::Undo& undo) try {
@@ -63,9 +62,9 @@ void require_addresses(const cni::Request& request, const Conf& conf,
   if (!conf.ipam_type.empty()) {
     cni::find_ipam(request, conf.ipam_type);
   } else if (!takes_previous_addresses(conf, prev)) {
-    throw cni::Error(Code::kInvalidConfig,
-                     "no plugin name provided: ipam.type: expected the name of an IPAM plugin, or "
-                     "a prevResult with addresses");
+    throw cni::Error(Code::kInvalidConfig, "no plugin name provided",
+                     "ipam.type: expected the name of an IPAM plugin, or a prevResult with "
+                     "addresses");
   }
 }
 

@@ -25,8 +25,9 @@ void read_mode(const Reader& place, Conf& conf) {
   if (text.empty()) return;
   const auto mode = std::find(std::begin(kModes), std::end(kModes), text);
   if (mode == std::end(kModes)) {
-    place.fail(cat("unknown macvlan mode: \"", text, "\", expected ",
-                   cni::expectation({.type = cni::Type::kEnum, .enumeration = kModes})));
+    place.refuse(
+        cat("unknown macvlan mode: \"", text, "\""),
+        cat("expected ", cni::expectation({.type = cni::Type::kEnum, .enumeration = kModes})));
   }
   conf.data.mode = kModeOf[mode - std::begin(kModes)];
 }

@@ -20,7 +20,9 @@ bool is_integer(const Reader& place) { return place.present() && place.json().is
 
 // With the words of the reference plugin for a number below 1.
 std::uint16_t port_at(const Reader& place, const char* complaint) {
-  if (is_integer(place) && place.json() < 1) place.fail(complaint);
+  if (is_integer(place) && place.json() < 1) {
+    place.refuse(cat(complaint, ": ", place.json().dump()), "expected an integer from 1 to 65535");
+  }
   return static_cast<std::uint16_t>(place.as_int(1, kMaxPort));
 }
 
@@ -103,7 +105,8 @@ std::string options_in(const Options& options, Style style) {
 void read_backend(const Reader& place, Conf& conf) {
   const std::string text = place.as_string();
   if (text != "iptables" && text != "nftables") {
-    place.fail(cat("unrecognized backend \"", text, "\", expected \"nftables\" or \"iptables\""));
+    place.refuse(cat("unrecognized backend \"", text, "\""),
+                 "expected \"nftables\" or \"iptables\"");
   }
   conf.backend = text == "iptables" ? Backend::kIptables : Backend::kNftables;
 }
@@ -122,7 +125,7 @@ void select_backend(Conf& conf) {
   throw cni::Error(cni::Code::kInvalidConfig,
                    cat(chosen, " backend was requested but configuration contains ",
                        iptables ? "nftables" : "iptables", "-specific options [", wrong, "]"),
-                   right.empty() ? "" : cat(chosen, " because of ", right));
+                   cat(chosen, " because of ", right.empty() ? "backend" : right));
 }
 
 // Whether both map the same port of the same address.
@@ -179,11 +182,11 @@ void read_conditions_v6(const Reader& list, Conf& conf) {
 
 void read_mark_bit(const Reader& place, Conf& conf) {
   if (!conf.options.external_set_mark_chain.empty()) {
-    place.fail("Cannot specify externalSetMarkChain and markMasqBit");
+    place.refuse("Cannot specify externalSetMarkChain and markMasqBit");
   }
   if (!is_integer(place)) place.fail("expected an integer from 0 to 31");
   if (place.json() < 0 || place.json() > kMaxMarkBit) {
-    place.fail("MasqMarkBit must be between 0 and 31");
+    place.refuse("MasqMarkBit must be between 0 and 31");
   }
   conf.options.mark_bit = place.json().get<unsigned>();
 }
@@ -330,12 +333,16 @@ std::string DeniedPorts::str() const {
   return protocol ? cat(out, "/", name_of(*protocol)) : out;
 }
 
-Conf Conf::parse(const cni::Request& request) {
+Conf Conf::parse(const cni::Request& request) try {
   const Reader root = request.reader();
   Conf conf;
   cni::read_keys(root, kKeys, conf);
   select_backend(conf);
   return conf;
+} catch (const cni::Error& e) {
+  // ADD of the reference plugin has this before its sentences, which are those with details.
+  if (request.command != cni::Command::kAdd || e.details().empty()) throw;
+  throw cni::Error(e.code(), cat("failed to parse config: ", e.what()), e.details());
 }
 
 std::vector<Mapping> readable_mappings(const cni::Request& request) {

@@ -55,8 +55,8 @@ Conf Conf::parse(const cni::Request& request) {
   Conf conf;
   cni::read_keys(root, kKeys, conf);
   if (conf.ipam_type.empty()) {
-    throw cni::Error(cni::Code::kInvalidConfig, "ptp needs an IPAM plugin: no plugin name provided",
-                     "ipam.type: expected the name of an IPAM plugin");
+    throw cni::Error(cni::Code::kInvalidConfig, "no plugin name provided",
+                     "ipam.type: ptp needs an IPAM plugin, expected the name of an IPAM plugin");
   }
   if (conf.ip_masq) plugins::refuse_unknown_backend(root);
   return conf;

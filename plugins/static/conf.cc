@@ -38,8 +38,8 @@ std::vector<std::string> items_of(std::string_view list) {
 void assign_gateway(std::vector<Address>& addresses, const std::string& text) {
   const auto gateway = Ip::parse(text);
   if (!gateway) {
-    throw Error(Code::kInvalidEnvironment,
-                cat("invalid gateway address: ", text, " (CNI_ARGS: GATEWAY)"));
+    throw Error(Code::kInvalidEnvironment, cat("invalid gateway address: ", text),
+                "CNI_ARGS: GATEWAY");
   }
   for (Address& address : addresses) {
     if (address.cidr.contains(*gateway)) address.gateway = gateway;
@@ -63,8 +63,8 @@ std::vector<Address> from_args(const std::string& text) {
       const auto cidr = Cidr::parse(item);
       if (!cidr) {
         throw Error(Code::kInvalidEnvironment,
-                    cat("the 'ip' field is expected to be in CIDR notation, got: '", item,
-                        "' (CNI_ARGS: IP)"));
+                    cat("the 'ip' field is expected to be in CIDR notation, got: '", item, "'"),
+                    "CNI_ARGS: IP");
       }
       out.push_back({.cidr = *cidr});
     }
@@ -76,10 +76,10 @@ std::vector<Address> from_args(const std::string& text) {
 }
 
 Cidr cidr_at(const Reader& place, std::string_view complaint) {
-  const std::string text = place.as_string();
+  const std::string text = place.present() ? place.as_string() : "";
   const auto cidr = Cidr::parse(text);
   if (cidr) return *cidr;
-  throw Error(Code::kInvalidConfig, cat(complaint, ", got: '", text, "' (", place.path(), ")"));
+  place.refuse(cat(complaint, ", got: '", text, "'"), "expected an address with prefix length");
 }
 
 // The config as it is written, before the order of precedence is applied.

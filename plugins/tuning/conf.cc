@@ -172,8 +172,8 @@ void restore_order(const cni::Request& request, Conf& conf) {
   const auto keys = sysctl_keys_of(request.input);
   for (auto key = keys.begin(); key != keys.end(); ++key) {
     if (std::find(keys.begin(), key, *key) == key) continue;
-    throw cni::Error(Code::kInvalidConfig,
-                     cat("sysctl: duplicated sysctl keys are not allowed: \"", *key, "\""));
+    throw cni::Error(Code::kInvalidConfig, "duplicated sysctl keys are not allowed",
+                     cat("sysctl: \"", *key, "\""));
   }
   const auto rank = [&](const Sysctl& one) { return std::find(keys.begin(), keys.end(), one.key); };
   std::stable_sort(conf.sysctls.begin(), conf.sysctls.end(),

@@ -67,14 +67,15 @@ void read_ingress(const Reader& place, Conf& conf) {
 void read_master(const Reader& place, Conf& conf) {
   if (place.present()) conf.master = place.as_string();
   if (!conf.master.empty()) return;
-  place.fail(
+  place.refuse(
       "\"master\" field is required. It specifies the host interface name to create the VLAN for");
 }
 
 void read_id(const Reader& place, Conf& conf) {
   const auto id = place.as_int(INT32_MIN, INT32_MAX);
   if (id < 0 || id > kMostId) {
-    place.fail(cat("invalid VLAN ID ", id, " (must be between 0 and ", kMostId, ")"));
+    place.refuse(cat("invalid VLAN ID ", id, " (must be between 0 and 4095 inclusive)"),
+                 cat("expected 0 to ", kMostId));
   }
   conf.vlan_id = static_cast<std::uint16_t>(id);
 }

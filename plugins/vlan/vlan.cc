@@ -51,9 +51,8 @@ Link create(Sides& sides, const netlink::NewLink& spec, const Conf& conf, cni::U
     return plugins::create_pod_link(sides, spec, undo);
   } catch (const netlink::Error& e) {
     if (e.error() != EEXIST) throw;
-    throw cni::Error(Code::kInternal, e.what(),
-                     cat("master '", conf.master, "' has a link for VLAN ", conf.vlan_id,
-                         " already: on the node, or in a pod"));
+    throw cni::error_of(e, cat("master '", conf.master, "' has a link for VLAN ", conf.vlan_id,
+                               " already: on the node, or in a pod"));
   }
 }
 

@@ -222,7 +222,7 @@ PARSERS = [
     ("options of two backends",
      chained('§{"type": "portmap", "capabilities": {"portMappings": true}, '
              '"externalSetMarkChain": "X", "conditionsV4": ["ip saddr 192.0.2.1"]}'),
-     ["error: plugins[1]: iptables backend was requested but configuration contains "
+     ["error: plugins[1]: failed to parse config: iptables backend was requested but configuration contains "
       "nftables-specific options [conditionsV4]; iptables because of externalSetMarkChain"]),
     ("a rate without a burst",
      chained('{"type": "bandwidth", "ingressRate": §8000}'),
@@ -552,8 +552,8 @@ class Plugins(Validate):
             '"ipam": {"type": "x-host-local", "subnet": "10.1.2.0/24", "gateway": "10.9.9.9"}}'))
         found = [what for _, _, what in self.found(path, CNI_PATH=f"{self.folder}:{OURS}")]
         self.assertEqual(sorted(found), [
-            "error: plugins[1].type: cnv-tuning comes before plugins[2].type, which creates the interface: ADD finds no "
-            "interface",
+            "error: plugins[1].type: cnv-tuning comes before plugins[2].type, which creates the interface: ADD finds "
+            "no interface",
             "error: plugins[2].isGatway: unknown key (did you mean isGateway?)",
             "warning: plugins[2].ipam.gateway: the gateway 10.9.9.9 is not in the subnet 10.1.2.0/24"])
 

@@ -34,7 +34,7 @@ REFUSED = [
     ("nothing", {}, 7, 'specify either "device", "hwaddr", "kernelpath" or "pciBusID"'),
     ("a device that does not exist", {"device": "dev9"}, 999, "Link not found"),
     ("a MAC address of no link", {"hwaddr": "02:00:5e:00:00:99"}, 999, "failed to find physical interface"),
-    ("hwaddr of no form", {"hwaddr": "zz"}, 7, 'hwaddr: failed to parse MAC address "zz"'),
+    ("hwaddr of no form", {"hwaddr": "zz"}, 7, 'failed to parse MAC address "zz"'),
     ("hwaddr of a group", {"hwaddr": "01:00:5e:00:00:01"}, 7, "hwaddr"),
     ("hwaddr of zeros", {"hwaddr": "00:00:00:00:00:00"}, 7, "hwaddr"),
     ("kernelpath elsewhere", {"kernelpath": "/etc"}, 7, "kernelpath"),

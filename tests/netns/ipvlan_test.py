@@ -263,12 +263,12 @@ class Lifecycle(IpvlanTest):
 
 #: name, code, what the error says, what is different in the config.
 BAD = [
-    ("a mode that is none", 7, 'mode: unknown ipvlan mode: "x"', {"mode": "x"}),
+    ("a mode that is none", 7, 'unknown ipvlan mode: "x"', {"mode": "x"}),
     ("a mode in other letters", 7, 'unknown ipvlan mode: "L2"', {"mode": "L2"}),
     ("a mode that is a number", 7, "mode: ", {"mode": 0}),
-    ("flags that are none", 7, 'flags: unknown ipvlan flags: "x"', {"flags": "x"}),
+    ("flags that are none", 7, 'unknown ipvlan flags: "x"', {"flags": "x"}),
     ("flags that are a list", 7, "flags: ", {"flags": ["private"]}),
-    ("a master that does not exist", 7, 'master: failed to lookup master "gone0": Link not found',
+    ("a master that does not exist", 7, 'failed to lookup master "gone0": Link not found',
      {"master": "gone0"}),
     ("a master that is a number", 7, "master: ", {"master": 1}),
     ("no master and no default route", 999, "no default route interface found", {"master": None}),

@@ -169,20 +169,25 @@ bool is_path(std::string_view text) {
          text.find_first_of(" '\"") == std::string_view::npos;
 }
 
-// The place that a parser's complaint names, at its begin or in parentheses at its end; and the
-// rest of it.
-std::pair<std::string, std::string> split(const std::string& message,
-                                          const std::string& otherwise) {
-  const auto colon = message.find(": ");
-  if (colon != std::string::npos && is_path(message.substr(0, colon))) {
-    return {message.substr(0, colon), message.substr(colon + 2)};
-  }
-  const auto open = message.rfind(" (");
-  if (open != std::string::npos && message.ends_with(')')) {
-    const std::string path = message.substr(open + 2, message.size() - open - 3);
-    if (is_path(path)) return {path, message.substr(0, open)};
-  }
-  return {otherwise, message};
+// The place that text begins with, empty where there is none, and the rest of it.
+std::pair<std::string, std::string> split(const std::string& text) {
+  const std::string first = text.substr(0, text.find(": "));
+  if (!is_path(first)) return {"", text};
+  return {first, first.size() == text.size() ? "" : text.substr(first.size() + 2)};
+}
+
+// The place that a parser's complaint names, in its message or, behind a sentence of the reference
+// plugins, in its details; and the rest of it.
+std::pair<std::string, std::string> place_in(const cni::Error& refused,
+                                             const std::string& otherwise) {
+  const auto joined = [](const std::string& text, const char* between, const std::string& more) {
+    return cat(text, text.empty() || more.empty() ? "" : between, more);
+  };
+  auto [path, what] = split(refused.what());
+  if (!path.empty()) return {path, joined(what, "; ", refused.details())};
+  auto [place, value] = split(refused.details());
+  if (place.empty()) return {otherwise, joined(refused.what(), "; ", value)};
+  return {place, joined(refused.what(), ": ", value)};
 }
 
 // Takes what was complained about out of the config. False where it is not there.
@@ -209,9 +214,8 @@ void follow_parser(const Checked& in, const std::string& type, const std::string
   for (int i = 0; i < kMost; ++i) {
     const auto& refused = verdict.refusal;
     if (!refused || refused->code() == cni::Code::kIncompatibleVersion) return;
-    auto [path, what] = split(refused->what(), otherwise);
+    const auto [path, what] = place_in(*refused, otherwise);
     if (!said.insert(path).second) return;
-    if (!refused->details().empty()) what += cat("; ", refused->details());
     in.diagnostics.add(in.document(), in.at(path), {.what = what});
     if (!remove(conf, path)) return;
     verdict = in.plugins.judge(type, conf);

@@ -99,14 +99,11 @@ TEST_CASE("a runtime that says zero asks for no limit, one that says nothing doe
 }
 
 TEST_CASE("rates and bursts that contradict each other are refused with their place") {
-  CHECK(complaint(R"("ingressRate": 8)") ==
-        "7 ingressRate: if rate is set, burst must also be set: 8");
+  CHECK(complaint(R"("ingressRate": 8)") == "7 if rate is set, burst must also be set");
   CHECK(complaint(R"("egressRate": 8, "egressBurst": 0)") ==
-        "7 egressRate: if rate is set, burst must also be set: 8");
-  CHECK(complaint(R"("egressBurst": 8)") ==
-        "7 egressBurst: if burst is set, rate must also be set: 8");
-  CHECK(complaint(runtime(R"("ingressBurst": 9)")) ==
-        "7 runtimeConfig.bandwidth.ingressBurst: if burst is set, rate must also be set: 9");
+        "7 if rate is set, burst must also be set");
+  CHECK(complaint(R"("egressBurst": 8)") == "7 if burst is set, rate must also be set");
+  CHECK(complaint(runtime(R"("ingressBurst": 9)")) == "7 if burst is set, rate must also be set");
   CHECK(complaint(R"("ingressRate": 7, "ingressBurst": 80)") ==
         "7 ingressRate: expected at least 8 bits per second: 7");
   CHECK(complaint(R"("ingressRate": 8, "ingressBurst": 7)") ==
@@ -116,7 +113,7 @@ TEST_CASE("rates and bursts that contradict each other are refused with their pl
 TEST_CASE("a burst is less than 4 GB") {
   CHECK(parse(R"("ingressRate": 8, "ingressBurst": 34359738352)").ingress->burst == 34359738352U);
   CHECK(complaint(R"("ingressRate": 8, "ingressBurst": 34359738360)") ==
-        "7 ingressBurst: burst cannot be more than 4GB: 34359738360");
+        "7 burst cannot be more than 4GB");
 }
 
 TEST_CASE("numbers are whole, and not negative") {
@@ -133,7 +130,7 @@ TEST_CASE("with a burst time a rate needs no burst") {
   CHECK(conf.ingress == Limit{8000, 0});
   CHECK(conf.burst_time == milliseconds(10));
   CHECK(complaint(R"("ingressBurst": 8, "burstTime": 10)") ==
-        "7 ingressBurst: if burst is set, rate must also be set: 8");
+        "7 if burst is set, rate must also be set");
 }
 
 TEST_CASE("modes, queues and times are those of the table") {
@@ -172,8 +169,8 @@ TEST_CASE("networks are given once, by the config or by the runtime") {
 
 TEST_CASE("networks that are none, or in two lists, are refused") {
   CHECK(complaint(R"("shapedSubnets": ["10.0.0.0/8"], "unshapedSubnets": ["10.0.0.0/8"])") ==
-        "7 shapedSubnets: unshapedSubnets and shapedSubnets cannot be both specified, one of them "
-        "should be discarded: [\"10.0.0.0/8\"]");
+        "7 unshapedSubnets and shapedSubnets cannot be both specified, one of them should be "
+        "discarded");
   CHECK(complaint(R"("shapedSubnets": ["10.0.0.0/8", "10.1"])")
             .starts_with("7 shapedSubnets[1]: expected an address with prefix length"));
   CHECK(complaint(R"("unshapedSubnets": "10.0.0.0/8")") ==

@@ -91,7 +91,8 @@ TEST_CASE("conf: requested addresses accumulate in order, without twins and pref
 }
 
 TEST_CASE("conf: wrong requests name their place") {
-  CHECK(refusal(conf(kSubnet), "IP=10.1") == "4 CNI_ARGS: IP: not an IP address: \"10.1\"");
+  CHECK(refusal(conf(kSubnet), "IP=10.1") ==
+        "4 ARGS: error parsing value of pair \"IP=10.1\": invalid IP address 10.1");
   CHECK(refusal(conf(kSubnet, R"("args": {"cni": {"ips": ["10.1.2.3", ""]}},)")) ==
         "7 args.cni.ips[1]: not an IP address: \"\"");
   CHECK(refusal(conf(kSubnet, R"("runtimeConfig": {"ips": [null]},)"))
@@ -100,18 +101,17 @@ TEST_CASE("conf: wrong requests name their place") {
 
 TEST_CASE("conf: what is missing or invalid is refused with the reference's words and the place") {
   CHECK(refusal(R"({"cniVersion": "1.1.0", "name": "net"})") == "7 IPAM config missing 'ipam' key");
-  CHECK(refusal(conf(R"("type": "host-local")")) == "7 no IP ranges specified (ipam.ranges)");
+  CHECK(refusal(conf(R"("type": "host-local")")) == "7 no IP ranges specified");
   CHECK(refusal(conf(R"("ranges": [[{"subnet": "10.1.2.0/24"}], []])")) ==
         "7 invalid range set 1: empty range set");
   CHECK(refusal(conf(R"("ranges": [[{"subnet": "10.1.2.0/31"}]])")) ==
-        "7 invalid range set 0: Network 10.1.2.0/31 too small to allocate from "
-        "(ipam.ranges[0][0])");
+        "7 invalid range set 0: Network 10.1.2.0/31 too small to allocate from");
   CHECK(refusal(conf(R"("ranges": [[{"subnet": "10.1"}]])"))
             .starts_with("7 invalid range set 0: ipam.ranges[0][0].subnet: "));
   CHECK(refusal(conf(R"("ranges": [[{"subnet": "::ffff:10.1.2.0/120"}]])"))
             .find("IPNet IP and Mask version mismatch") != std::string::npos);
   CHECK(refusal(conf(R"("subnet": "10.1.2.0/24", "rangeEnd": "10.1.3.1")")) ==
-        "7 invalid range set 0: RangeEnd 10.1.3.1 not in network 10.1.2.0/24 (ipam)");
+        "7 invalid range set 0: RangeEnd 10.1.3.1 not in network 10.1.2.0/24");
 }
 
 TEST_CASE("conf: null in the lists is an error, not a crash") {
@@ -126,9 +126,8 @@ TEST_CASE("conf: overlap within a set, between sets, and mixed families are refu
         "7 invalid range set 0: subnets 10.1.2.1-10.1.2.254 and 10.1.2.1-10.1.2.126 overlap");
   CHECK(refusal(conf(R"("ranges": [[{"subnet": "10.1.2.0/24"}], [{"subnet": "10.1.0.0/22"}]])")) ==
         "7 range set 0 overlaps with 1");
-  CHECK(refusal(conf(R"("ranges": [[{"subnet": "10.1.2.0/24"}, {"subnet": "2001:db8::/64"}]])"))
-            .starts_with("7 invalid range set 0: mixed address families: 10.1.2.1-10.1.2.254 and "
-                         "2001:db8::"));
+  CHECK(refusal(conf(R"("ranges": [[{"subnet": "10.1.2.0/24"}, {"subnet": "2001:db8::/64"}]])")) ==
+        "7 invalid range set 0: mixed address families");
 }
 
 TEST_CASE("conf: versions before 0.3.0 have one address of each family") {

@@ -78,8 +78,7 @@ TEST_CASE("range: ends outside of the subnet are refused") {
 
 TEST_CASE("range: a start at the broadcast address does not walk out of the subnet") {
   CHECK(error_of([] { range("192.0.2.0/24", "192.0.2.255"); }) ==
-        "7 RangeStart 192.0.2.255 not in network 192.0.2.0/24: the range 192.0.2.255-192.0.2.254 "
-        "has no address");
+        "7 RangeStart 192.0.2.255 not in network 192.0.2.0/24");
 }
 
 TEST_CASE("range: both ends belong to it") {
@@ -141,7 +140,7 @@ TEST_CASE("set: emptiness, mixed families and overlap inside are refused") {
   CHECK(error_of([] { cni::check_ranges(RangeSet{}); }) == "7 empty range set");
   CHECK(error_of([] {
           cni::check_ranges({{range("10.0.0.0/24"), range("2001:db8::/64")}});
-        }).starts_with("7 mixed address families: 10.0.0.1-10.0.0.254 and 2001:db8::"));
+        }) == "7 mixed address families");
   CHECK(error_of([] {
           cni::check_ranges({{range("10.0.0.0/20"), range("10.0.1.0/24")}});
         }) == "7 subnets 10.0.0.1-10.0.15.254 and 10.0.1.1-10.0.1.254 overlap");

@@ -67,9 +67,8 @@ TEST_CASE("modes and flags are the kernel's words") {
   CHECK(parse(R"("mode": "l3s")").data.mode == Mode::kL3s);
   CHECK(parse(R"("flags": "private")").data.isolation == Isolation::kPrivate);
   CHECK(parse(R"("flags": "vepa")").data.isolation == Isolation::kVepa);
-  CHECK(complaint(R"("mode": "l4")") ==
-        R"(7 mode: unknown ipvlan mode: "l4", expected "l2", "l3" or "l3s": "l4")");
-  CHECK(complaint(R"("flags": "none")").starts_with(R"(7 flags: unknown ipvlan flags: "none")"));
+  CHECK(complaint(R"("mode": "l4")") == R"(7 unknown ipvlan mode: "l4")");
+  CHECK(complaint(R"("flags": "none")").starts_with(R"(7 unknown ipvlan flags: "none")"));
   CHECK(ipvlan::name_of(Mode::kL3s) == "l3s");
   CHECK(ipvlan::name_of(Mode{3}) == "unknown");
 }

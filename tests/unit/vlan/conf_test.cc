@@ -53,9 +53,7 @@ TEST_CASE("the master is required, in the reference's words") {
       "\"master\" field is required. It specifies the host interface name to create the VLAN for";
   for (const auto& conf : {nlohmann::json::object(), nlohmann::json{{"master", ""}},
                            nlohmann::json{{"master", nullptr}}}) {
-    const std::string said = complaint(conf);
-    CHECK(said.starts_with("7 master"));
-    CHECK(said.find(wanted) != std::string::npos);
+    CHECK(complaint(conf) == "7 " + wanted);
   }
 }
 
@@ -64,7 +62,7 @@ TEST_CASE("a VLAN ID is from 0 to 4094") {
   for (const char* const id : {"-1", "4095", "70000"}) {
     CHECK(complaint(with(cni::cat(R"("vlanId": )", id)))
               .starts_with(
-                  cni::cat("7 vlanId: invalid VLAN ID ", id, " (must be between 0 and 4094)")));
+                  cni::cat("7 invalid VLAN ID ", id, " (must be between 0 and 4095 inclusive)")));
   }
   CHECK(complaint(with(R"("vlanId": 1.5)")).starts_with("7 vlanId: "));
 }

@@ -18,10 +18,8 @@ TEST_CASE("CNI_ARGS is split into pairs, in any order") {
 }
 
 TEST_CASE("unknown CNI_ARGS are refused unless IgnoreUnknown is true") {
-  CHECK_THROWS_WITH_AS(
-      parse_args("K8S_POD_NAME=a;IP=1;X=2", {"IP"}),
-      "CNI_ARGS: unknown args [\"K8S_POD_NAME=a\" \"X=2\"]; IgnoreUnknown=1 would pass them over",
-      cni::Error);
+  CHECK_THROWS_WITH_AS(parse_args("K8S_POD_NAME=a;IP=1;X=2", {"IP"}),
+                       "ARGS: unknown args [\"K8S_POD_NAME=a\" \"X=2\"]", cni::Error);
   for (const char* yes : {"1", "true", "True", "TRUE"}) {
     CAPTURE(yes);
     CHECK(parse_args(std::string("X=2;IP=1;IgnoreUnknown=") + yes, {"IP"}) == Args{{"IP", "1"}});
@@ -46,10 +44,8 @@ TEST_CASE("a pair that is none is named") {
                {"IP=1;;IP=2", ""}, {"IP", "IP"},  {"IP=a=b", "IP=a=b"}};
   for (const auto& row : table) {
     CAPTURE(row.text);
-    CHECK_THROWS_WITH_AS(
-        parse_args(row.text, {"IP"}),
-        cni::cat("CNI_ARGS: invalid pair \"", row.piece, "\", expected KEY=VALUE").c_str(),
-        cni::Error);
+    CHECK_THROWS_WITH_AS(parse_args(row.text, {"IP"}),
+                         cni::cat("ARGS: invalid pair \"", row.piece, "\"").c_str(), cni::Error);
   }
 }
 
@@ -59,9 +55,11 @@ TEST_CASE("a comma between pairs is not taken for a semicolon") {
 }
 
 TEST_CASE("a value of IgnoreUnknown that is no boolean is refused") {
-  CHECK_THROWS_WITH_AS(parse_args("IgnoreUnknown=yes", {}),
-                       "CNI_ARGS: pair \"IgnoreUnknown=yes\": expected 1, 0, true or false",
-                       cni::Error);
+  CHECK_THROWS_WITH_AS(
+      parse_args("IgnoreUnknown=yes", {}),
+      "ARGS: error parsing value of pair \"IgnoreUnknown=yes\": boolean unmarshal error: "
+      "invalid input yes",
+      cni::Error);
 }
 
 TEST_CASE("broken CNI_ARGS are an error of the environment") {
