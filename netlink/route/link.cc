@@ -154,7 +154,9 @@ RouteRequest add(const Bridge& spec) {
     if (!spec.vlan_filtering) return;
     message.nest(IFLA_INFO_DATA, [&] { message.put_u8(IFLA_BR_VLAN_FILTERING, 1); });
   });
-  return {cat("create bridge '", spec.name, "'"), std::move(message)};
+  return {.operation = cat("create bridge '", spec.name, "'"),
+          .message = std::move(message),
+          .module = "bridge"};
 }
 
 RouteRequest add(const Veth& spec) {
@@ -173,7 +175,8 @@ RouteRequest add(const Veth& spec) {
   return {cat("create veth pair '", spec.end.name, "' and '", spec.peer.name, "'"),
           std::move(message),
           {},
-          spec.peer_ns};
+          spec.peer_ns,
+          "veth"};
 }
 
 RouteRequest add(const NewLink& spec) {
@@ -192,7 +195,10 @@ RouteRequest add(const NewLink& spec) {
     message.put(IFLA_INFO_KIND, spec.kind);
     put_data(message, spec.data);
   });
-  return {cat("create ", spec.kind, " '", spec.name, "'"), std::move(message)};
+  return {.operation = cat("create ", spec.kind, " '", spec.name, "'"),
+          .message = std::move(message),
+          .module = std::string(module_of(spec.kind)),
+          .mac = spec.mac};
 }
 
 RouteRequest set_link(const Link& link, const LinkChange& change) {
@@ -226,7 +232,9 @@ RouteRequest set_link(const Link& link, const LinkChange& change) {
       });
     });
   }
-  return {cat("configure '", link.name, "'"), std::move(message)};
+  return {.operation = cat("configure '", link.name, "'"),
+          .message = std::move(message),
+          .mac = change.mac || !change.up.value_or(false) ? change.mac : link.mac};
 }
 
 RouteRequest without_link_local(const Link& link) {

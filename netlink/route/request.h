@@ -2,11 +2,14 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "netlink/attributes.h"
 #include "netlink/message.h"
 #include "netlink/netns.h"
+#include "netlink/types/error.h"
+#include "netlink/types/mac.h"
 
 namespace netlink {
 
@@ -17,6 +20,18 @@ struct RouteRequest {
   Message message;
   std::vector<int> tolerated = {};
   std::optional<NetNs> mentions = {};  ///< kept open until it was sent: the message has its number
+  std::string module = {};      ///< what the kernel needs for it; empty: nothing that it could lack
+  std::optional<Mac> mac = {};  ///< the MAC address that it gives
 };
+
+/// The kernel module that has links of a kind.
+constexpr std::string_view module_of(std::string_view kind) {
+  return kind == "vlan" ? std::string_view("8021q") : kind;
+}
+
+/// "load the module 'macvlan': modprobe macvlan".
+inline std::string load_hint(std::string_view module) {
+  return cat("load the module '", module, "': modprobe ", module);
+}
 
 }  // namespace netlink

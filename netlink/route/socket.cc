@@ -34,6 +34,25 @@ bool tolerates(const RouteRequest& request, int error) {
                            request.tolerated.end();
 }
 
+// The words of rtnl_newlink() in net/core/rtnetlink.c, and qdisc_create() in net/sched/sch_api.c.
+bool lacks_module(const Ack& ack) {
+  return ack.text.find("Unknown device type") != std::string::npos ||
+         ack.text.find("qdisc kind is unknown") != std::string::npos;
+}
+
+// With what the kernel does not say of it.
+Error refusal(const RouteRequest& request, const Ack& ack) {
+  std::string text = ack.text;
+  const auto hint = [&text](const std::string& more) {
+    text += cat(text.empty() ? "" : "; ", more);
+  };
+  if (!request.module.empty() && lacks_module(ack)) hint(load_hint(request.module));
+  if (request.mac && ack.error == EADDRINUSE) {
+    hint(cat("the MAC address ", request.mac->str(), " is in use"));
+  }
+  return {request.operation, ack.error, text};
+}
+
 }  // namespace
 
 RouteSocket::RouteSocket() : ns_(NetNs::current()), channel_(NETLINK_ROUTE) {}
@@ -63,8 +82,7 @@ std::optional<Error> RouteSocket::collect(const std::vector<RouteRequest>& reque
       if (!ack || ack->sequence - first >= requests.size()) continue;
       ++answered;
       const RouteRequest& request = requests[ack->sequence - first];
-      if (!tolerates(request, ack->error) && !failure)
-        failure.emplace(request.operation, ack->error, ack->text);
+      if (!tolerates(request, ack->error) && !failure) failure.emplace(refusal(request, *ack));
     }
   }
   return failure;

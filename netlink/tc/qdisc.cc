@@ -154,12 +154,19 @@ tcmsg head_of(const Link& link, const Qdisc& qdisc) {
   return head;
 }
 
+// The kernel has clsact in the module of ingress.
+std::string module_of(const Kind& kind) {
+  return cat("sch_", std::holds_alternative<Clsact>(kind) ? "ingress" : name(kind));
+}
+
 RouteRequest put(const Link& link, const Qdisc& qdisc, const char* verb, unsigned flags) {
   Message message(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_ACK | flags, head_of(link, qdisc));
   message.put(TCA_KIND, name(qdisc.kind));
   std::visit([&message](const auto& kind) { put_options(message, kind); }, qdisc.kind);
-  return {cat(verb, " qdisc ", name(qdisc.kind), " ", str(qdisc.handle), " of '", link.name, "'"),
-          std::move(message)};
+  return {.operation = cat(verb, " qdisc ", name(qdisc.kind), " ", str(qdisc.handle), " of '",
+                           link.name, "'"),
+          .message = std::move(message),
+          .module = module_of(qdisc.kind)};
 }
 
 // Bytes. A tick is 64 ns (PSCHED_SHIFT in net/pkt_sched.h).

@@ -8,6 +8,7 @@
 #include "plugins/common/host_veth.h"
 #include "plugins/common/interface.h"
 #include "plugins/common/ip_masq.h"
+#include "plugins/common/pod_link.h"
 
 namespace bridge {
 
@@ -145,9 +146,7 @@ void require_node_support(const Conf& conf) {
     return cni::Error(cni::Code::kPluginUnavailable, what, details);
   };
   netlink::RouteSocket host;
-  for (const char* kind : {"bridge", "veth"}) {
-    if (!host.knows_kind(kind)) throw missing(cat("the kernel cannot make links of kind ", kind));
-  }
+  for (const char* kind : {"bridge", "veth"}) plugins::require_kind(host, kind);
   if (const auto bridge = host.find(conf.bridge)) {
     try {
       require_usable(*bridge, conf);

@@ -24,7 +24,7 @@ NfSocket* pointer(std::optional<NfSocket>& socket) { return socket ? &*socket : 
 std::optional<std::string> nftables_missing() {
   auto socket = NfSocket::find();
   if (socket && nft::can_masquerade(*socket)) return std::nullopt;
-  return "the kernel has no NAT for nf_tables";
+  return "the kernel has no NAT for nf_tables (modprobe nft_chain_nat)";
 }
 
 std::optional<std::string> iptables_missing() {
@@ -84,7 +84,8 @@ void restore_masquerade(MasqueradeBackend backend, const Masquerade& masquerade)
   if (backend == MasqueradeBackend::kIptables) {
     return xt::restore(pointer(socket), masquerade);
   }
-  if (!socket) throw cni::Error(Code::kPluginUnavailable, "the kernel has no nf_tables");
+  if (!socket)
+    throw cni::Error(Code::kPluginUnavailable, "the kernel has no nf_tables (modprobe nf_tables)");
   nft::add(*socket, masquerade);
   socket->commit_planned(
       [&](Batch& batch) { nft::plan_remove_earlier(*socket, masquerade, batch); });
@@ -130,7 +131,7 @@ void gc_masquerade(const std::string& network, const std::vector<cni::Attachment
 
 void check_masquerade(const Masquerade& masquerade) {
   auto socket = NfSocket::find();
-  std::optional<std::string> nft = "the kernel has no nf_tables";
+  std::optional<std::string> nft = "the kernel has no nf_tables (modprobe nf_tables)";
   if (socket) nft = nft::missing(*socket, masquerade);
   if (!nft || !xt::missing(pointer(socket), masquerade)) return;
   throw cni::Error(Code::kInternal, cat("check masquerading: ", *nft));

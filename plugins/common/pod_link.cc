@@ -223,10 +223,10 @@ void set_parent(Sides& sides, netlink::NewLink& spec, const Link& parent, bool i
   if (!in_pod) spec.parent_nsid = sides.pod.ensure_nsid(NetNs::current());
 }
 
-void expect_free_name(Sides& sides, std::string_view kind) {
+void expect_free_name(Sides& sides, const std::string& sentence) {
   const std::string& name = sides.request.ifname;
   if (!sides.pod.find(name)) return;
-  throw cni::Error(Code::kInternal, cat("failed to create ", kind, " '", name, "': file exists"),
+  throw cni::Error(Code::kInternal, cat(sentence, ": file exists"),
                    "the pod has an interface with this name: delete it, or use another "
                    "CNI_IFNAME");
 }
@@ -238,8 +238,12 @@ void undo_pod_link(Sides& sides, std::string_view kind, cni::Undo& undo) {
 Link create_pod_link(Sides& sides, netlink::NewLink spec, cni::Undo& undo) {
   const cni::Phase phase("link");
   spec.name = sides.request.ifname;
-  expect_free_name(sides, spec.kind);
-  cni::during(cat("failed to create ", spec.kind), [&] { create(sides, spec, undo); });
+  const std::string sentence = cat("failed to create ", spec.kind);
+  // The reference plugins create a link on another under a name of its own.
+  const bool renamed = spec.parent != 0;
+  expect_free_name(
+      sides, renamed ? cat("failed to rename ", spec.kind, " to \"", spec.name, "\"") : sentence);
+  cni::in_words(sentence, [&] { create(sides, spec, undo); });
   return sides.pod.get(spec.name);
 }
 
@@ -340,13 +344,17 @@ void collect_pod_links(const cni::Request& request, std::string_view kind) {
   each.finish();
 }
 
+void require_kind(netlink::RouteSocket& host, std::string_view kind) {
+  if (host.knows_kind(kind)) return;
+  throw cni::Error(Code::kPluginUnavailable, cat("the kernel cannot make links of kind ", kind),
+                   netlink::load_hint(netlink::module_of(kind)));
+}
+
 void require_pod_link_support(const cni::Request& request, std::string_view kind,
                               const std::string& ipam_type) {
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   RouteSocket host;
-  if (!host.knows_kind(kind)) {
-    throw cni::Error(Code::kPluginUnavailable, cat("the kernel cannot make links of kind ", kind));
-  }
+  require_kind(host, kind);
   cni::ipam_forward(request, ipam_type, cni::Command::kStatus);
 }
 

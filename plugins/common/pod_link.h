@@ -34,7 +34,7 @@ void set_parent(Sides& sides, netlink::NewLink& spec, const netlink::Link& paren
 netlink::Link create_pod_link(Sides& sides, netlink::NewLink spec, cni::Undo& undo);
 /// The same in steps, for what no netlink message creates (tap): refuses a name that is taken, and
 /// registers the undo step. kind: as netlink shows it.
-void expect_free_name(Sides& sides, std::string_view kind);
+void expect_free_name(Sides& sides, const std::string& sentence);
 void undo_pod_link(Sides& sides, std::string_view kind, cni::Undo& undo);
 
 /// The second half of ADD: writes the owner alias, then sets the interface up, with addresses and
@@ -67,6 +67,10 @@ void require_parent(Sides& sides, const netlink::Link& link, const std::string& 
 /// they are this network's but of no attachment that is to be kept; then calls GC of the IPAM
 /// plugin.
 void collect_pod_links(const cni::Request& request, std::string_view kind);
+
+/// STATUS: \throws cni::Error(kPluginUnavailable), which names the module, where the kernel has no
+/// links of that kind.
+void require_kind(netlink::RouteSocket& host, std::string_view kind);
 
 /// STATUS: the rights that ADD needs, the kernel's support of the kind, and the IPAM plugin's
 /// STATUS.

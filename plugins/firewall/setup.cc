@@ -185,7 +185,8 @@ std::string no_backend(const Conf& conf) {
   if (!conf.backend || conf.backend == Backend::kIptables) {
     append(iptables::unusable().value_or("iptables has just been installed"));
   }
-  if (!conf.backend || conf.backend == Backend::kNftables) append("the kernel has no nf_tables");
+  if (!conf.backend || conf.backend == Backend::kNftables)
+    append("the kernel has no nf_tables (modprobe nf_tables)");
   return out;
 }
 
@@ -324,7 +325,7 @@ std::optional<Backend> backend_of(Node& node, const Attachment& attachment) {
 std::optional<std::string> missing(Node& node, const Conf& conf, const Attachment& attachment,
                                    Backend backend) {
   if (backend == Backend::kNftables) {
-    if (node.nf() == nullptr) return "the kernel has no nf_tables";
+    if (node.nf() == nullptr) return "the kernel has no nf_tables (modprobe nf_tables)";
     auto flaw = nft::missing(*node.nf(), attachment, conf.admin_chain);
     return flaw ? flaw : missing_policies(node, conf, attachment);
   }

@@ -95,7 +95,7 @@ std::optional<std::string> missing(NfSocket* socket, const AttachmentState& atta
     if (state) container = state->read(attachment.owner.container_hash()).attachments;
     return iptables::missing(socket, with_shared_claims(attachment, container));
   }
-  if (socket == nullptr) return "the kernel has no nf_tables";
+  if (socket == nullptr) return "the kernel has no nf_tables (modprobe nf_tables)";
   return nft::missing(*socket, attachment);
 }
 
@@ -254,7 +254,8 @@ void status(const cni::Request& request) {
   choose_backend(conf.backend, rules);  // tests nftables unless it is configured
   const bool nftables = conf.backend == Backend::kNftables;
   if (nftables && (rules == nullptr || !nft::usable(*rules))) {
-    throw cni::Error(Code::kPluginUnavailable, "the kernel has no NAT for nf_tables");
+    throw cni::Error(Code::kPluginUnavailable,
+                     "the kernel has no NAT for nf_tables (modprobe nft_chain_nat)");
   }
 }
 

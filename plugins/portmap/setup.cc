@@ -266,7 +266,7 @@ Backend choose_backend(std::optional<Backend> configured, NfSocket* socket) {
     const bool usable = socket != nullptr && (configured || nft::usable(*socket));
     if (usable && !configured && prefers_iptables(socket)) return Backend::kIptables;
     if (usable) return Backend::kNftables;
-    missing = "the kernel has no NAT for nf_tables";
+    missing = "the kernel has no NAT for nf_tables (modprobe nft_chain_nat)";
   }
   if (configured != Backend::kNftables) {
     const auto unusable = iptables::unusable();

@@ -29,7 +29,7 @@ TunFile open_tun(const netlink::NetNs& where, Code code) try {
 } catch (const netlink::Error& e) {
   const bool is_refused = e.error() == EPERM || e.error() == EACCES;
   throw cni::Error(
-      code, cat("failed to create tap: ", e.what()),
+      code, cat("failed to create tap: ", e.sentence()),
       is_refused ? "the device cgroup or the file mode forbids '/dev/net/tun' to this process"
                  : "load the driver (modprobe tun) and make its device node (mkdir -p /dev/net "
                    "&& mknod /dev/net/tun c 10 200)");
@@ -47,9 +47,9 @@ int bridge_index(RouteSocket& pod, const std::string& name) {
   if (name.empty()) return 0;
   const auto bridge = pod.find(name);
   if (!bridge) {
-    throw cni::Error(Code::kInvalidConfig,
-                     cat("bridge: failed to get bridge ", name, ": Link not found"),
-                     "a bridge with this name must be in the pod's network namespace before ADD");
+    throw cni::Error(
+        Code::kInvalidConfig, cat("failed to get bridge ", name, ": Link not found"),
+        "bridge: a bridge with this name must be in the pod's network namespace before ADD");
   }
   if (bridge->kind == "bridge") return bridge->index;
   throw cni::Error(Code::kInvalidConfig,
@@ -61,7 +61,7 @@ Link create_tap(plugins::Sides& sides, const Conf& conf, cni::Undo& undo) {
   const std::string& name = sides.request.ifname;
   const int bridge = bridge_index(sides.pod, conf.bridge);
   TunFile tun = open_tun(sides.pod_ns, Code::kInternal);
-  plugins::expect_free_name(sides, kKind);
+  plugins::expect_free_name(sides, "failed to create tap");
   cni::during("failed to create tap", [&] {
     tun.create({.name = name,
                 .multi_queue = conf.multi_queue,

@@ -10,6 +10,7 @@
 #include "libcni/plugin/privileges.h"
 #include "libcni/plugin/repair.h"
 #include "plugins/common/link_keys.h"
+#include "plugins/common/pod_link.h"
 #include "plugins/common/prev_interface.h"
 #include "plugins/common/route_tables.h"
 #include "plugins/vrf/membership.h"
@@ -29,8 +30,7 @@ constexpr std::uint32_t kLastOfKernel = 255;
 
 void read_name(const cni::Reader& place, Conf& conf) {
   if (!place.present() || place.as_string().empty()) {
-    throw cni::Error(Code::kInvalidConfig,
-                     "vrfname: configuration is expected to have a valid vrf name");
+    place.refuse("configuration is expected to have a valid vrf name");
   }
   conf.name = place.as_string();
   if (!cni::is_link_name(conf.name)) place.fail(cat("expected ", plugins::kLinkName));
@@ -154,8 +154,7 @@ void status(const cni::Request& request) {
   parse(request);
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   RouteSocket host;
-  if (host.knows_kind("vrf")) return;
-  throw cni::Error(Code::kPluginUnavailable, "the kernel cannot make links of kind vrf");
+  plugins::require_kind(host, "vrf");
 }
 
 void validate(const cni::Request& request) {

@@ -13,7 +13,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.configs import CONFIGS, GC, config, give_device, own_of, provide, remove_devices  # noqa: E402
+from support.configs import CONFIGS, GC, config, give_device, lack, own_of, provide, remove_devices  # noqa: E402
 from support.plugin import OURS, PLUGINS, REFERENCE, cni, finish, has_reference, start  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
 from support.world import Pod, run, umount, wait_for  # noqa: E402
@@ -173,6 +173,23 @@ class Interface(Stage):
                 raise
             self.skipTest(f"the kernel allows nobody to change it: {error}")
         self.assert_error(self.call("CHECK", more={"prevResult": result}), msg=named)
+
+    @suite.cases([("macvlan", "macvlan"), ("ipvlan", "ipvlan"), ("vlan", "8021q"), ("dummy", "dummy"), ("vrf", "vrf")])
+    def STATUS_and_ADD_name_the_module_that_the_kernel_lacks(self, module):
+        plugin = {"8021q": "vlan"}.get(module, module)
+        if not lack(plugin):
+            self.skipTest(f"this kernel has links of kind {plugin}")
+        if master := CONFIGS[plugin].master:
+            run("ip", "link", "add", master, "type", "veth", "peer", "name", "other0")
+            run("ip", "link", "set", master, "up")
+        conf = config(plugin, "1.1.0")
+        error = self.assert_error(cni(plugin, "STATUS", conf), 50, f"the kernel cannot make links of kind {plugin}")
+        self.assertIn(f"modprobe {module}", error["details"])
+        if plugin == "vrf":
+            return  # ADD needs an interface of another plugin
+        error = self.assert_error(cni(plugin, "ADD", conf, netns=self.pod().path), 999)
+        self.assertEqual(error["msg"], f"failed to create {plugin}: operation not supported")
+        self.assertIn(f"modprobe {module}", error["details"])
 
     @suite.cases(EACH)
     def CHECK_and_STATUS_ask_IPAM_for(self, plugin):

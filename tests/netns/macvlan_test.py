@@ -193,6 +193,17 @@ class Lifecycle(MacvlanTest):
         self.assert_ok(self.check(pod, result, **first))
         self.assert_error(self.check(pod, result, **(first | second)), msg=says)
 
+    def test_ADD_says_which_MAC_address_is_in_use(self):
+        self.add(self.pod(), runtimeConfig={"mac": MAC})
+        for mac in (links()[MASTER]["address"], MAC):
+            pod = self.pod()
+            before = snapshot()
+            error = self.assert_error(self.call("ADD", pod, self.conf(runtimeConfig={"mac": mac})), 999)
+            self.assertTrue(error["msg"].endswith(": address already in use"), error)
+            self.assertIn(f"the MAC address {mac} is in use", error["details"])
+            self.assertEqual(links(pod).keys(), {"lo"})
+            self.assert_same(before, ignore=self.not_of_this_test)
+
     def test_CHECK_notices_an_interface_of_the_same_index_in_the_pod(self):
         """A macvlan on a link of the pod whose index is the master's."""
         pod = self.pod()
@@ -308,10 +319,10 @@ class Duplicates(MacvlanTest):
 
 #: name, code, what the error says, what is different in the config; CNI_ARGS.
 BAD = [
-    ("a mode that is none", 7, 'mode: unknown macvlan mode: "x"', {"mode": "x"}, ""),
+    ("a mode that is none", 7, 'unknown macvlan mode: "x"', {"mode": "x"}, ""),
     ("a mode in other letters", 7, 'unknown macvlan mode: "Bridge"', {"mode": "Bridge"}, ""),
     ("a mode that is a number", 7, "mode: ", {"mode": 4}, ""),
-    ("a master that does not exist", 7, 'master: failed to lookup master "gone0": Link not found',
+    ("a master that does not exist", 7, 'failed to lookup master "gone0": Link not found',
      {"master": "gone0"}, ""),
     ("a master with a long name", 7, "Link not found", {"master": "m" * 300}, ""),
     ("a master that is a number", 7, "master: ", {"master": 1}, ""),

@@ -223,7 +223,7 @@ class Names(Stage):
     def test_a_tap_of_that_name_is_refused_and_stays(self):
         self.one.run("ip", "tuntap", "add", "eth0", "mode", "tap", "user", "4711")
         before = self.state()
-        self.assert_error(self.call("ADD"), msg="failed to create tun 'eth0': file exists")
+        self.assert_error(self.call("ADD"), msg="failed to create tap: file exists")
         self.assert_nothing_left(before)
 
     def test_a_tap_that_a_program_holds_is_refused_and_stays(self):

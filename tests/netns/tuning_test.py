@@ -173,6 +173,14 @@ class Tuning(suite.NodeTest):
         self.assertEqual(self.seen(pod, "mv0"), before)
         self.assertEqual(self.files(), [])
 
+    def test_a_MAC_address_that_is_in_use_is_named(self):
+        pod, _, result = self.pair()
+        pod.run("ip", "link", "add", "link", "eth0", "name", "mv0", "type", "macvlan")
+        taken = self.seen(pod)["mac"]
+        failed = self.assert_error(self.call("ADD", config(mac=taken), pod, result, ifname="mv0"), 999)
+        self.assertTrue(failed["msg"].endswith(": address already in use"), failed)
+        self.assertIn(f"the MAC address {taken} is in use", failed["details"])
+
     def test_modes_are_taken_back_where_a_later_change_fails(self):
         pod, host, result = self.pair()
         before = self.seen(pod)
