@@ -61,7 +61,7 @@ TEST_CASE("ADD: what a plugin prints must be a result") {
       {"[]", "it is not a JSON object"},
       {R"({"cniVersion": "9.0.0"})", "unsupported CNI result version \"9.0.0\""},
       {R"({"cniVersion": "1.0.0", "ips": [{"address": "x"}]})", "ips[0].address: expected"},
-      {R"({"cniVersion": "1.0.0", "ips": [{"address": "10.0.0.1/8", "interface": 3}],
+      {R"({"cniVersion": "1.0.0", "ips": [{"address": "10.0.0.1/8", "interface": "0"}],
           "interfaces": [{"name": "x"}]})",
        "ips[0].interface: expected"},
   };
