@@ -61,11 +61,20 @@ std::string text_from(const Reader& place, bool (*fits)(const std::string&), con
   return text;
 }
 
+// An alternative name can be longer than a name: ALTIFNAMSIZ of linux/if.h.
+bool is_device_name(const std::string& text) {
+  return !text.empty() && text.size() < 128 && text != "." && text != ".." &&
+         text.find_first_of(std::string_view("/:% \t\n\v\f\r\0", 10)) == std::string::npos;
+}
+constexpr const char* kDeviceName =
+    "a name or alternative name of a link: 1 to 127 bytes without slash, colon, percent sign and "
+    "white space";
+
 constexpr const char* kKernelPath = "a path below /sys/devices/, without ..";
 constexpr const char* kInfoFile = "an absolute path of a file, without ..";
 
 void read_device(const Reader& place, Conf& conf) {
-  conf.device = text_from(place, plugins::is_link_name, plugins::kLinkName);
+  conf.device = text_from(place, is_device_name, kDeviceName);
 }
 void read_kernel_path(const Reader& place, Conf& conf) {
   conf.kernel_path = text_from(place, is_kernel_path, kKernelPath);
@@ -97,13 +106,14 @@ constexpr auto kRuntimeKeys = cni::keys(
          .or_empty = true}));
 
 constexpr auto kKeys = cni::keys(
-    cni::custom<read_device>({.name = "device",
-                              .description = "name of the device. Precedes the other selectors; "
-                                             "selects a device in use, too",
-                              .pattern = plugins::kLinkNamePattern,
-                              .fits = plugins::is_link_name,
-                              .expected = plugins::kLinkName,
-                              .or_empty = true}),
+    cni::custom<read_device>(
+        {.name = "device",
+         .description = "name or alternative name of the device. Precedes the other selectors; "
+                        "selects a device in use, too",
+         .pattern = "^[^/:% \\t\\n\\v\\f\\r\\x00]{1,127}$",
+         .fits = is_device_name,
+         .expected = kDeviceName,
+         .or_empty = true}),
     cni::custom<read_hwaddr>(
         {.name = "hwaddr",
          .description = "MAC address of the device; hardware precedes virtual links",

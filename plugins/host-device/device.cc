@@ -189,11 +189,15 @@ std::string physical_function_of(const std::string& pci) {
   return last_of(resolved(cat(kPci, pci, "/physfn")));
 }
 
-bool selects_hardware(const Conf& conf, const Link& link) {
+bool selects_hardware(const Conf& conf, const Link& link,
+                      const std::vector<std::string>& altnames) {
   // A pod makes links of all kinds, but no hardware.
   if (!link.kind.empty() || link.loopback) return false;
   if (link.device.empty() && !link.permanent_mac) return false;
-  if (!conf.device.empty()) return link.alias == conf.device;
+  if (!conf.device.empty()) {
+    return link.alias == conf.device ||
+           std::find(altnames.begin(), altnames.end(), conf.device) != altnames.end();
+  }
   if (conf.mac) return link.permanent_mac == conf.mac;
   if (link.device.empty()) return false;
   const std::string id = conf.device_id.empty() ? conf.pci : conf.device_id;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "netlink/route/socket.h"
 #include "plugins/host-device/conf.h"
@@ -30,8 +31,10 @@ std::string pci_address_of(const std::string& link);
 /// The PCI address of the physical function of a virtual function; empty for any other device.
 std::string physical_function_of(const std::string& pci);
 
-/// Whether the link of a pod is hardware that the config selects: by its permanent identity, or by
-/// the name in its alias, where the reference plugin keeps it.
-bool selects_hardware(const Conf& conf, const netlink::Link& link);
+/// Whether the link of a pod is hardware that the config selects: by its permanent identity, by the
+/// name in its alias, where the reference plugin keeps it, or by one of its alternative names,
+/// which the kernel keeps.
+bool selects_hardware(const Conf& conf, const netlink::Link& link,
+                      const std::vector<std::string>& altnames);
 
 }  // namespace host_device

@@ -86,8 +86,8 @@ std::optional<Link> fetch(RouteSocket& host, const State& state, const std::stri
 }
 
 // By a config that ADD would accept.
-bool is_selected(const cni::Request& request, const Link& link) try {
-  return selects_hardware(Conf::parse(request), link);
+bool is_selected(const cni::Request& request, RouteSocket& pod, const Link& link) try {
+  return selects_hardware(Conf::parse(request), link, netlink::settings_of(pod, link).altnames);
 } catch (const cni::Error&) {
   return false;
 }
@@ -178,7 +178,9 @@ void give_back_hardware(const cni::Request& request) {
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   Pod pod(*ns);
   const auto link = pod.socket.find(request.ifname);
-  if (!link || !plugins::is_link_name(link->alias) || !is_selected(request, *link)) return;
+  if (!link || !plugins::is_link_name(link->alias) || !is_selected(request, pod.socket, *link)) {
+    return;
+  }
   const auto states = StateDir::create();
   const auto lock = states.lock();
   for (const State& state : states.all()) {

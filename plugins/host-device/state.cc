@@ -1,5 +1,6 @@
 #include "plugins/host-device/state.h"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -208,7 +209,11 @@ Device device_of(netlink::RouteSocket& host, const Link& link) {
 }
 
 bool is_selected(const Conf& conf, const Selection& selection, const Device& device) {
-  if (!conf.device.empty()) return device.name == conf.device;
+  if (!conf.device.empty()) {
+    if (device.name == conf.device || !device.settings) return device.name == conf.device;
+    const auto& names = device.settings->altnames;
+    return std::find(names.begin(), names.end(), conf.device) != names.end();
+  }
   if (conf.mac) return device.mac == *conf.mac || device.permanent_mac == conf.mac;
   const std::string hardware = device.hardware.substr(device.hardware.rfind('/') + 1);
   if (!conf.kernel_path.empty()) {

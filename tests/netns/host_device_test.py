@@ -51,7 +51,8 @@ REFUSED = [
     ("deviceID that is a number", {"runtimeConfig": {"deviceID": 3}}, 7, "runtimeConfig.deviceID"),
     ("device that is a number", {"device": 1}, 7, "device"),
     ("device with a slash", {"device": "a/b"}, 7, "device"),
-    ("device of 16 bytes", {"device": "d" * 16}, 7, "device"),
+    ("device of 128 bytes", {"device": "d" * 128}, 7, "device"),
+    ("an alternative name of no device", {"device": "d" * 127}, 999, "Link not found"),
     ("device that is a template", {"device": "dev%d"}, 7, "device"),
     ("DPDKMode that is a word", {"device": "dev0", "DPDKMode": "yes"}, 7, "DPDKMode"),
     ("an info file with ..", {"device": "dev0", "runtimeConfig": {"CNIDeviceInfoFile": "/run/../x"}}, 7,
@@ -241,6 +242,19 @@ class HostDevice(DeviceTest):
         if verb == "CHECK":
             conf["prevResult"] = self.results[pod.name]
         return start("host-device", verb, conf, netns=pod.path, container=pod.name)
+
+    @suite.cases([(name, name) for name in ("alt0", "enp193s0f0np0d1v17")])
+    def takes_an_alternative_name(self, name):
+        make()
+        run("ip", "link", "property", "add", "dev", "dev0", "altname", name)
+        conf, before = {"device": name}, snapshot()
+        result = self.add(conf)
+        self.assert_ok(self.call("CHECK", conf | {"prevResult": result}))
+        self.assert_ok(self.call("STATUS", conf))
+        self.assertIn("container 'pod1'", self.assert_error(self.call("ADD", conf, pod=self.pod()), 999)["details"])
+        self.remove(conf)
+        self.assert_same(before, ignore=lambda place: left_by_design(place) or "/netns/" in place)
+        self.assert_ok(self.call("STATUS", conf))
 
     def test_two_pods_do_not_get_one_device(self):
         make()
