@@ -456,7 +456,7 @@ class Crowd(HostileTest):
 DEEDS = [["link set net1 down", "link set net1 name other"], ["link set net1 alias dev0"],
          ["link set net1 address 02:00:5e:99:99:99"], ["link set net1 mtu 1300"],
          ["address flush dev net1"], ["route flush table all dev net1"],
-         ["link set net1 promisc on"],
+         ["link set net1 promisc on"], ["link property add dev net1 altname cni0"],
          ["link add link net1 stacked type macvlan"], ["link set net1 down"],
          ["link set net1 name other", "link add net1 type veth peer name dev1"],
          ["rule flush"]]
