@@ -79,10 +79,12 @@ std::optional<NetNs> try_open(const std::string& path) {
   }
 }
 
-bool stands_on(const Link& link, int index, std::optional<int> nsid) {
-  if (link.kind.empty() || link.kind == "veth" || link.kind == "netkit" || !nsid) return false;
-  if (link.parent_index != 0) return link.parent_index == index && link.parent_nsid == nsid;
-  return link.peer_index == index && link.peer_nsid == nsid;  // macsec and the like
+// How the namespace of the link numbers that of the device, if one of this index is below the link.
+std::optional<int> nsid_below(const Link& link, int index) {
+  if (link.kind.empty() || link.kind == "veth" || link.kind == "netkit") return std::nullopt;
+  const bool has_parent = link.parent_index != 0;  // macsec and the like have a peer
+  if ((has_parent ? link.parent_index : link.peer_index) != index) return std::nullopt;
+  return has_parent ? link.parent_nsid : link.peer_nsid;
 }
 
 // Calls found() for each. False: the time was not enough.
@@ -94,10 +96,12 @@ bool for_each(const Link& device, Clock::time_point end, Found&& found) {
     const auto ns = try_open(path);
     if (!ns) continue;
     RouteSocket there(*ns);
-    const auto links = there.links();
-    const auto nsid = there.nsid(home);  // once the links were shown, see there
-    for (const Link& link : links) {
-      if (stands_on(link, device.index, nsid)) found(there, link, Stacked{inode, link.index});
+    std::optional<std::optional<int>> nsid;  // once the links were shown, see there; mostly never
+    for (const Link& link : there.links()) {
+      const auto below = nsid_below(link, device.index);
+      if (!below) continue;
+      if (!nsid) nsid = there.nsid(home);
+      if (*nsid == below) found(there, link, Stacked{inode, link.index});
     }
   }
   return true;
