@@ -25,16 +25,24 @@ namespace {
 
 using Places = std::map<std::string, Place>;
 
+constexpr int kGsoIpv4MaxSize = 63, kGroIpv4MaxSize = 64;  // IFLA_*, since Linux 6.3
+
 // net/core/rtnetlink.c, net/ipv4/devinet.c, fib_frontend.c, net/core/neighbour.c.
 const Places kRoute = {
-    {"link", Place()
-                 .text({IFLA_IFNAME, IFLA_ALT_IFNAME, IFLA_IFALIAS, IFLA_QDISC})
-                 .bytes({IFLA_ADDRESS}, 6)
-                 .u8({IFLA_OPERSTATE})
-                 .u32({IFLA_MTU, IFLA_MASTER, IFLA_LINK, IFLA_LINK_NETNSID, IFLA_TXQLEN,
-                       IFLA_EXT_MASK, IFLA_GSO_MAX_SIZE, IFLA_NET_NS_FD, IFLA_NEW_IFINDEX})
-                 .nest(IFLA_LINKINFO, "link/info")
-                 .nest(IFLA_AF_SPEC, "link/families")},
+    {"link",
+     Place()
+         .text({IFLA_IFNAME, IFLA_ALT_IFNAME, IFLA_IFALIAS, IFLA_QDISC})
+         .bytes({IFLA_ADDRESS}, 6)
+         .u8({IFLA_OPERSTATE, IFLA_LINKMODE, IFLA_PROTO_DOWN})
+         .u32({IFLA_MTU, IFLA_MASTER, IFLA_LINK, IFLA_LINK_NETNSID, IFLA_TXQLEN, IFLA_EXT_MASK,
+               IFLA_GROUP, IFLA_GSO_MAX_SIZE, IFLA_GSO_MAX_SEGS, IFLA_GRO_MAX_SIZE, kGsoIpv4MaxSize,
+               kGroIpv4MaxSize, IFLA_NET_NS_FD, IFLA_NEW_IFINDEX})
+         .nest(IFLA_PROP_LIST, "link/names")
+         .nest(IFLA_XDP, "link/xdp")
+         .nest(IFLA_LINKINFO, "link/info")
+         .nest(IFLA_AF_SPEC, "link/families")},
+    {"link/names", Place().all({IFLA_ALT_IFNAME}, {MNL_TYPE_NUL_STRING, 0, {}, true})},
+    {"link/xdp", Place().u32({IFLA_XDP_FD, IFLA_XDP_FLAGS})},
     {"link/info", Place()
                       .kind(IFLA_INFO_KIND)
                       .nest(IFLA_INFO_DATA, "link/*")
@@ -203,6 +211,8 @@ Family family_of(netlink::View message, int protocol) {
   switch (RTM_BASE + (type - RTM_BASE) / 4 * 4) {  // NEW, DEL, GET and SET of each
     case RTM_NEWLINK:
       return {message[NLMSG_HDRLEN] == AF_BRIDGE ? "port" : "link", sizeof(ifinfomsg)};
+    case RTM_NEWLINKPROP:
+      return {"link", sizeof(ifinfomsg)};
     case RTM_NEWADDR:
       return {"address", sizeof(ifaddrmsg)};
     case RTM_NEWROUTE:
