@@ -1,12 +1,14 @@
 #include "netlink/netns.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/nsfs.h>
 #include <linux/sockios.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -96,6 +98,14 @@ bool NetNs::is_current(const std::string& path) {
   if (::stat(path.c_str(), &there) != 0) return false;
   if (::fstat(current().fd(), &own) != 0) throw Error("look at the own network namespace", errno);
   return there.st_dev == own.st_dev && there.st_ino == own.st_ino;
+}
+
+std::optional<unsigned long> NetNs::foreign_file_system(const std::string& path) {
+  struct statfs about {};
+  if (::statfs(path.c_str(), &about) != 0) throw Error(cat("statfs '", path, "'"), errno);
+  const auto type = static_cast<unsigned long>(about.f_type);
+  if (type == NSFS_MAGIC || type == PROC_SUPER_MAGIC) return std::nullopt;
+  return type;
 }
 
 NetNs::Entered::Entered(const NetNs& ns) : back_(current()) {

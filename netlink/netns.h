@@ -25,6 +25,9 @@ class NetNs {
   static NetNs create();
   /// True where path can be opened and is the namespace this thread is in.
   static bool is_current(const std::string& path);
+  /// The magic number (statfs(2)) of the file system of the path, where it is one that has no
+  /// namespaces: neither nsfs nor proc. \throws Error with the errno of statfs(2).
+  static std::optional<unsigned long> foreign_file_system(const std::string& path);
 
   /// Guard: enters; its destructor goes back or aborts the process, since a process lost in another
   /// namespace must not go on.

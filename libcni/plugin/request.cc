@@ -1,7 +1,5 @@
 #include "libcni/plugin/request.h"
 
-#include <linux/magic.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cctype>
@@ -236,16 +234,14 @@ std::optional<std::vector<Attachment>> Request::valid_attachments() const {
 }
 
 // In the reference plugins' words.
-static std::string why_closed(const std::string& path, const netlink::Error& e) {
-  struct statfs about {};
-  if (::statfs(path.c_str(), &about) != 0) {
-    return cat("failed to Statfs \"", path, "\": ", netlink::errno_text(errno));
-  }
-  const auto type = static_cast<unsigned long>(about.f_type);
-  if (type == NSFS_MAGIC || type == PROC_SUPER_MAGIC) return netlink::errno_text(e.error());
-  char text[2 * sizeof type + 1];
-  std::snprintf(text, sizeof text, "%lx", type);
+static std::string why_closed(const std::string& path, const netlink::Error& e) try {
+  const auto magic = netlink::NetNs::foreign_file_system(path);
+  if (!magic) return netlink::errno_text(e.error());
+  char text[2 * sizeof *magic + 1];
+  std::snprintf(text, sizeof text, "%lx", *magic);
   return cat("unknown FS magic on \"", path, "\": ", text);
+} catch (const netlink::Error& refusal) {
+  return cat("failed to Statfs \"", path, "\": ", netlink::errno_text(refusal.error()));
 }
 
 netlink::NetNs open_netns(const Request& request) try {

@@ -116,8 +116,8 @@ TEST_CASE("an IPv4 multipath route is replaced by what is left of it") {
   CHECK(reply(requests[1]).type() == RTM_DELROUTE);
   CHECK(netlink::decode_route(reply(requests[1])).multipath.size() == 2);
   // The kernel takes no flag that says how the link is.
-  const auto again = reply(netlink::add(*part, 100));
-  const auto hop = again.attributes(sizeof(rtmsg)).find(RTA_MULTIPATH).as<rtnexthop>();
+  const auto again = netlink::add(*part, 100);
+  const auto hop = reply(again).attributes(sizeof(rtmsg)).find(RTA_MULTIPATH).as<rtnexthop>();
   CHECK(hop.rtnh_flags == 0);
   CHECK(hop.rtnh_hops == 1);
   CHECK(hop.rtnh_ifindex == 8);
@@ -128,7 +128,8 @@ TEST_CASE("a route by a nexthop object is removed by its number, and copied with
       eth0(), {.dst = Cidr::parse("10.9.0.0/16").value(), .gateway = Ip::parse("10.0.0.1")});
   request.message.put_u32(RTA_NH_ID, 5);
   const auto copy = netlink::copy_route(reply(request));
-  const auto copied = reply(netlink::add(copy, 100)).attributes(sizeof(rtmsg));
+  const auto again = netlink::add(copy, 100);
+  const auto copied = reply(again).attributes(sizeof(rtmsg));
   CHECK_FALSE(copied.has(RTA_NH_ID));
   CHECK(copied.has(RTA_GATEWAY));
   const auto requests = netlink::remove(copy);
