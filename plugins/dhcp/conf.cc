@@ -225,9 +225,8 @@ constinit const cni::Manual kManual{
 
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();
-  if (!root["ipam"].present()) {
-    throw cni::Error(cni::Code::kInvalidConfig, "IPAM config missing 'ipam' key");
-  }
+  const Reader ipam = root["ipam"];
+  if (!ipam.present()) ipam.refuse("IPAM config missing 'ipam' key");
   Given given;
   cni::read_keys(root, kKeys, given);
   Conf& conf = given.conf;

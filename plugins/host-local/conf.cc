@@ -205,7 +205,8 @@ constexpr auto kKeys = cni::keys(
 
 Conf read_conf(const cni::Request& request) {
   const Reader root = request.reader();
-  if (!root["ipam"].present()) throw Error(Code::kInvalidConfig, "IPAM config missing 'ipam' key");
+  const Reader ipam = root["ipam"];
+  if (!ipam.present()) ipam.refuse("IPAM config missing 'ipam' key");
   Conf conf;
   read_cni_args(request.args, conf);
   cni::read_keys(root, kKeys, conf);

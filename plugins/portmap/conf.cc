@@ -340,8 +340,9 @@ Conf Conf::parse(const cni::Request& request) try {
   select_backend(conf);
   return conf;
 } catch (const cni::Error& e) {
-  // ADD of the reference plugin has this before its sentences, which are those with details.
-  if (request.command != cni::Command::kAdd || e.details().empty()) throw;
+  // The reference plugin has this before its sentences, which are those with details, but not with
+  // CHECK. Its STATUS does not read the config: ours refuses what ADD would, in the words of ADD.
+  if (request.command == cni::Command::kCheck || e.details().empty()) throw;
   throw cni::Error(e.code(), cat("failed to parse config: ", e.what()), e.details());
 }
 

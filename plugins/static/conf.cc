@@ -177,7 +177,8 @@ constinit const cni::Manual kManual{
 
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();
-  if (!root["ipam"].present()) throw Error(Code::kInvalidConfig, "IPAM config missing 'ipam' key");
+  const Reader ipam = root["ipam"];
+  if (!ipam.present()) ipam.refuse("IPAM config missing 'ipam' key");
   const auto by_cni_args = from_args(request.args);
   Given given;
   cni::read_keys(root, kKeys, given);

@@ -64,7 +64,8 @@ ROWS = [
           "'10.1.2.3'", f"{path}.ips[0]", {"ipam": {"type": "static"}} | more)
       for where, path, more in (("args", "args.cni", {"args": {"cni": {"ips": ["10.1.2.3"]}}}),
                                 ("runtimeConfig", "runtimeConfig", {"runtimeConfig": {"ips": ["10.1.2.3"]}}))),
-    Row("static", "no ipam", "IPAM config missing 'ipam' key", "", {}),
+    *(Row(plugin, "no ipam", "IPAM config missing 'ipam' key", "ipam: the key is missing", {})
+      for plugin in ("host-local", "static")),
     Row("host-local", "no range", "no IP ranges specified", "ipam.ranges", {"ipam": {"type": "host-local"}}),
     Row("host-local", "two families in a set", "invalid range set 0: mixed address families", "10.1.2.1",
         ranges({"subnet": "10.1.2.0/24"}, {"subnet": "fd00::/64"})),
@@ -149,6 +150,8 @@ ROWS = [
          {"markMasqBit": 32, "prevResult": RESULT}),
         ("two marks", "Cannot specify externalSetMarkChain and markMasqBit", "markMasqBit: 3",
          {"markMasqBit": 3, "externalSetMarkChain": "X", "prevResult": RESULT}))),
+    Row("portmap", "a backend for CHECK", 'unrecognized backend "x"', "backend: expected", verb="CHECK",
+        conf={"backend": "x", "prevResult": RESULT}),
     Row("tuning", "a key twice", "duplicated sysctl keys are not allowed", 'sysctl: "net.ipv4.ip_forward"',
         {"prevResult": RESULT, "sysctl": {"net.ipv4.ip_forward": "1", "TWICE": "1"}}),
     Row("vrf", "no name", "configuration is expected to have a valid vrf name", "vrfname", {"prevResult": RESULT}),

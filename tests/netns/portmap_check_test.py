@@ -350,7 +350,8 @@ class Status(PortmapTest):
         self.assert_same(before)
 
     def test_refuses_a_broken_config(self):
-        self.assert_error(self.status(backend="x"), 7, 'unrecognized backend "x"')
+        error = self.assert_error(self.status(backend="x"), 7)
+        self.assertEqual(error["msg"], 'failed to parse config: unrecognized backend "x"')  # as ADD
 
 
 class Listing(PortmapTest):

@@ -71,9 +71,9 @@ TEST_CASE("a mapping has ports, a protocol in any case, and perhaps an address")
 
 TEST_CASE("a wrong mapping is refused with its place, its value and what was expected") {
   CHECK(complaint(mappings(R"({"hostPort": 0, "containerPort": 80, "protocol": "tcp"})")) ==
-        "7 Invalid host port number: 0");
+        "7 failed to parse config: Invalid host port number: 0");
   CHECK(complaint(mappings(R"({"hostPort": 0, "containerPort": -1, "protocol": "tcp"})")) ==
-        "7 Invalid container port number: -1");
+        "7 failed to parse config: Invalid container port number: -1");
   CHECK(complaint(mappings(R"({"hostPort": 65536, "containerPort": 80, "protocol": "tcp"})")) ==
         "7 runtimeConfig.portMappings[0].hostPort: expected an integer from 1 to 65535: 65536");
   CHECK(complaint(mappings(R"({"hostPort": 1, "containerPort": 80, "protocol": "icmp"})")) ==
@@ -99,23 +99,30 @@ TEST_CASE("the backend follows from the options unless it is given") {
 TEST_CASE("options for the other backend are refused in the reference's words") {
   CHECK(complaint(R"("backend": "iptables", "conditionsV4": ["ip saddr 192.0.2.1"],
                      "conditionsV6": ["ip6 saddr ::1"])") ==
-        "7 iptables backend was requested but configuration contains nftables-specific options "
+        "7 failed to parse config: iptables backend was requested but configuration contains "
+        "nftables-specific options "
         "[conditionsV4 conditionsV6]");
   CHECK(
       complaint(R"("backend": "nftables", "externalSetMarkChain": "X", "conditionsV4": ["-s", "a"],
                      "conditionsV6": ["!", "-s", "b"])") ==
-      "7 nftables backend was requested but configuration contains iptables-specific options "
+      "7 failed to parse config: nftables backend was requested but configuration contains "
+      "iptables-specific options "
       "[externalSetMarkChain conditionsV4 conditionsV6]");
   CHECK(complaint(R"("conditionsV4": ["-s", "a"], "conditionsV6": ["ip6 saddr ::1"])") ==
-        "7 iptables backend was requested but configuration contains nftables-specific options "
+        "7 failed to parse config: iptables backend was requested but configuration contains "
+        "nftables-specific options "
         "[conditionsV6]");
-  CHECK(complaint(R"("backend": "x")") == "7 unrecognized backend \"x\"");
+  CHECK(complaint(R"("backend": "x")") == "7 failed to parse config: unrecognized backend \"x\"");
+  cni::Request check = request(R"("backend": "x")");
+  check.command = cni::Command::kCheck;
+  CHECK_THROWS_WITH_AS(Conf::parse(check), "unrecognized backend \"x\"", cni::Error);
 }
 
 TEST_CASE("options that contradict each other or make no sense are refused") {
-  CHECK(complaint(R"("markMasqBit": 32)") == "7 MasqMarkBit must be between 0 and 31");
+  CHECK(complaint(R"("markMasqBit": 32)") ==
+        "7 failed to parse config: MasqMarkBit must be between 0 and 31");
   CHECK(complaint(R"("markMasqBit": 5, "externalSetMarkChain": "X")") ==
-        "7 Cannot specify externalSetMarkChain and markMasqBit");
+        "7 failed to parse config: Cannot specify externalSetMarkChain and markMasqBit");
   CHECK(complaint(R"("hostPortConflict": "ignore")") ==
         "7 hostPortConflict: expected \"refuse\", \"refuse-claimed\" or \"replace\": \"ignore\"");
 }
