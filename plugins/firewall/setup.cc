@@ -129,6 +129,15 @@ std::optional<Locked> lock_claims() {
                              });
 }
 
+// Claims of iptables whose rules are gone are of pods that the reference plugin detached, as it
+// knows no claims, or of rules that were flushed, which REPAIR claims anew.
+void drop_stale(Node& node, const Claims& claims, const Ip& ip) {
+  auto stale = claims.find(ip);
+  std::erase_if(stale, [](const Claim& one) { return one.backend != Backend::kIptables; });
+  if (stale.empty() || iptables::has(node.nf(), {ip})) return;
+  for (const Claim& one : stale) claims.remove(ip, one.owner);
+}
+
 void set_up_claimed(Node& node, const Conf& conf, const Attachment& attachment, Backend backend) {
   const auto locked = lock_claims();
   if (!locked) return set_up_unclaimed(node, conf, attachment, backend);
@@ -139,6 +148,7 @@ void set_up_claimed(Node& node, const Conf& conf, const Attachment& attachment, 
   auto rules = iptables_rules(conf, attachment, backend);
   rules.compare = false;
   for (const Ip& ip : attachment.addresses) {
+    drop_stale(node, claims, ip);
     const bool is_shared = !claims.find(ip).empty();
     rules.compare = rules.compare || is_shared;
     claims.put(ip, claim);
