@@ -137,8 +137,7 @@ class Walk {
   bool fits(const Key& key, const json& value) const;
   std::string suggestion(const Key& key, const json& value) const;
   void check_object(const Key& of, const json& object, const std::string& path);
-  void check_name(const Key& of, const json::const_iterator& member, const json& object,
-                  const std::string& path);
+  void check_name(const Key& of, const json::const_iterator& member, const std::string& path);
 
   KeyList root_;
   bool suggests_;
@@ -191,20 +190,16 @@ void Walk::check_object(const Key& of, const json& object, const std::string& pa
       out_.push_back({place, cat(expected(key), ": the key is missing"), {}});
     }
   }
-  for (auto it = object.begin(); it != object.end(); ++it) check_name(of, it, object, path);
+  for (auto it = object.begin(); it != object.end(); ++it) check_name(of, it, path);
 }
 
-void Walk::check_name(const Key& of, const json::const_iterator& member, const json& object,
-                      const std::string& path) {
+void Walk::check_name(const Key& of, const json::const_iterator& member, const std::string& path) {
   const std::string& name = member.key();
   const std::string place = below(path, name);
   std::vector<std::string> names;
   for (const Key& key : of.keys) {
     names.emplace_back(key.name);
-    if (!same(key.name, name)) continue;
-    const std::string used = spelled(object, key.name);
-    if (used != name) out_.push_back({place, cat("duplicate key, spelled ", used), {}});
-    return;
+    if (same(key.name, name)) return;
   }
   if (!of.open) {
     std::string meant = nearest(name, names);

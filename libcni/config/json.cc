@@ -85,6 +85,10 @@ Json try_parse(std::string_view text) {
 
 }  // namespace
 
+bool is_same_key(const std::string& a, const std::string& b) {
+  return a == b || (!is_sysctl(a) && lower(a) == lower(b));
+}
+
 nlohmann::json parse_json(std::string_view text, std::string_view what) {
   if (nests_too_deep(text)) {
     throw Error(Code::kDecodingFailure, cat(what, " nests more than 1000 levels"));

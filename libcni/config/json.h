@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 
 namespace cni {
@@ -11,6 +12,9 @@ namespace cni {
 /// \throws Error(kDecodingFailure) with line and column, where it begins with a byte order mark, or
 /// nests deeper than any config does (1000 levels).
 nlohmann::json parse_json(std::string_view text, std::string_view what);
+
+/// Whether keys of one object are one key in two ways to write it: see parse_json().
+bool is_same_key(const std::string& a, const std::string& b);
 
 /// The same for a text that need not be JSON: is_discarded() where it is none or nests too deep.
 nlohmann::json try_parse_json(std::string_view text);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libcni/common/error.h"
+#include "libcni/config/json.h"
 #include "libcni/config/nearest.h"
 
 namespace cni {
@@ -217,11 +218,17 @@ void JsonScanner::member(const std::string& path, json& out) {
   at.end = at_;
   colon(name, at);
   const std::string below = path.empty() || name.starts_with('[') ? path + name : path + "." + name;
-  if (out.contains(name)) {
+  const auto& members = out.get_ref<const json::object_t&>();
+  const auto same = std::find_if(members.begin(), members.end(),
+                                 [&](const auto& one) { return is_same_key(one.first, name); });
+  if (same != members.end()) {
+    const std::string other = same->first;
+    const std::string first = below.substr(0, below.size() - name.size()) + other;
     const auto before = std::find_if(out_.places.rbegin(), out_.places.rend(),
-                                     [&below](const TextPlace& one) { return one.path == below; });
-    note(at,
-         cat("duplicate key, first in ", line_of(before->key.begin), "; the last value is used"));
+                                     [&first](const TextPlace& one) { return one.path == first; });
+    note(at, cat("duplicate key, first ", other == name ? "" : cat("as '", other, "' "), "in ",
+                 line_of(before->key.begin), "; the last value is used"));
+    out.erase(other);
   }
   out[name] = value(below, at);
 }

@@ -92,11 +92,9 @@ Severity severity_of(const Checked& in, const cni::Complaint& complaint) {
 }
 
 void add(const Checked& in, const cni::Complaint& complaint) {
-  const bool of_key =
-      complaint.what == "unknown key" || complaint.what.starts_with("duplicate key");
   in.diagnostics.add(in.document(), in.at(complaint.path),
                      {severity_of(in, complaint), complaint.what, suggestion_of(complaint)},
-                     of_key ? At::kKey : At::kValue);
+                     complaint.what == "unknown key" ? At::kKey : At::kValue);
 }
 
 // A key that is meant by an unknown one beside it: with its name the rest is seen.

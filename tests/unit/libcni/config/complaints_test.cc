@@ -71,10 +71,9 @@ TEST_CASE("a key that belongs elsewhere is shown its place") {
   CHECK(said(R"({"id": 1})"_json) == "id: unknown key (did you mean entries[].id?)\n");
 }
 
-TEST_CASE("keys match as a plugin matches them: in any case, and the exact one first") {
+TEST_CASE("keys match as a plugin matches them: in any case") {
   CHECK(said(R"({"ISGATEWAY": true, "Ipam": {"Subnet": "10.0.0.0/8"}})"_json).empty());
   CHECK(said(R"({"MTU": 1})"_json) == "mtu: expected an integer from 68 to 65535: 1\n");
-  CHECK(said(R"({"mtu": 100, "Mtu": "x"})"_json) == "Mtu: duplicate key, spelled mtu\n");
 }
 
 TEST_CASE("null is an absent key, and no element of a list") {
