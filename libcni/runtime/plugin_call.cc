@@ -152,7 +152,7 @@ std::string PluginCaller::run_unlogged(const PluginConf& plugin, Command command
   }
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
   // Where there is no stdout the text on stderr is the error.
-  if (outcome.ok() || !outcome.out.empty()) pass_on(outcome.err);
+  if (options_.pass_stderr && (outcome.ok() || !outcome.out.empty())) pass_on(outcome.err);
   if (options_.observer) {
     options_.observer(
         {command, plugin, program.file, input, outcome, error ? &*error : nullptr, took});

@@ -50,6 +50,8 @@ struct RuntimeOptions {
   std::chrono::seconds limit = kPluginLimit;  ///< for one call of one plugin, or kNoLimit
   /// After a failed ADD the plugins that were called are called with DEL.
   bool undo_failed_add = true;
+  /// Whether what plugins write to stderr is passed on to this process's.
+  bool pass_stderr = true;
   /// Called after every call of a plugin.
   std::function<void(const PluginRun&)> observer = {};
   /// A file descriptor that becomes readable when the operation is to be given up: the plugin that
@@ -59,8 +61,7 @@ struct RuntimeOptions {
 
 /// The runtime's half of the contract: calls the plugins of a network in the order and with the
 /// input that the spec (1.1, section 3) says. Holds no state but the results cache on disk, so
-/// threads and processes may use it at once; see OperationLock. SIGPIPE must be ignored. What
-/// plugins write to stderr is passed on to this process's.
+/// threads and processes may use it at once; see OperationLock. SIGPIPE must be ignored.
 ///
 /// Errors carry a plugin's own code, and its type in the message:
 /// `plugin type="bridge" failed (add): ...`. Every operation throws Error: 7 for a plugin that is

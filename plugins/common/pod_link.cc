@@ -226,9 +226,9 @@ void set_parent(Sides& sides, netlink::NewLink& spec, const Link& parent, bool i
 void expect_free_name(Sides& sides, const std::string& sentence) {
   const std::string& name = sides.request.ifname;
   if (!sides.pod.find(name)) return;
-  throw cni::Error(Code::kInternal, cat(sentence, ": file exists"),
-                   "the pod has an interface with this name: delete it, or use another "
-                   "CNI_IFNAME");
+  throw cni::Error(
+      Code::kInternal, cat(sentence, ": file exists"),
+      cat("the pod has an interface '", name, "': delete it, or use another CNI_IFNAME"));
 }
 
 void undo_pod_link(Sides& sides, std::string_view kind, cni::Undo& undo) {

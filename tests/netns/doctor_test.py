@@ -742,7 +742,7 @@ class Surroundings(DoctorTest):
 
     def test_a_file_system_that_is_read_only(self):
         run("mount", "-o", "remount,ro", "/var/lib")
-        self.cured(self.assert_finds("error", "disks", "read-only"))
+        self.cured(self.assert_finds("error", "disks", "read-only", besides=["status"]))
 
     def test_a_file_system_that_is_full(self):
         run("mount", "-o", "remount,size=4M", "/var/lib")

@@ -13,7 +13,7 @@ std::vector<PluginFile> programs_of(const cni::Networks& networks,
 /// Asks STATUS of every plugin that knows it, whatever the version of its network is.
 std::vector<Complaint> complaints_of(const cni::Networks& networks,
                                      const std::vector<PluginFile>& programs,
-                                     const cni::RuntimeOptions& options);
+                                     cni::RuntimeOptions options);
 
 /// The type of the IPAM plugin; empty where there is none.
 std::string ipam_type_of(const cni::PluginConf& plugin);
