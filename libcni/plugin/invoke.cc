@@ -138,7 +138,7 @@ struct Patience {
 
  private:
   int left() const {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
     return static_cast<int>(
         std::clamp<decltype(left.count())>(left.count(), 0, std::numeric_limits<int>::max()));
   }
