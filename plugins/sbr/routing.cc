@@ -18,7 +18,6 @@ using cni::Address;
 using cni::cat;
 using cni::Code;
 using netlink::Capability;
-using netlink::Family;
 using netlink::Ip;
 using netlink::Link;
 using netlink::LinkRoute;
