@@ -208,7 +208,7 @@ def give_interface(plugin, pod):
 def remove_devices():
     """Those of give_device(), wherever they are."""
     for link in json.loads(run("ip", "-j", "link", "show", "type", "veth")):
-        if link["ifname"].endswith("-end"):
+        if link.get("ifname", "").endswith("-end"):  # ip prints {} for others
             run("ip", "link", "del", link["ifname"], check=False)  # with its namespace it goes, too
 
 
