@@ -472,7 +472,8 @@ def kinds():
     if not lack("dhcp"):
         out["dhcp"] = [lease, {"type": "firewall", "backend": "nftables"}]
     if not lack("vrf"):
-        out["vrf"] = [port | {"ipam": pool | {"subnet": "10.1.5.0/24"}}, {"type": "vrf", "vrfname": "blue"}]
+        out["vrf"] = [port | {"bridge": "cni5", "ipam": pool | {"subnet": "10.1.5.0/24"}},
+                      {"type": "vrf", "vrfname": "blue"}]
     return out
 
 
