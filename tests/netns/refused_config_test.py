@@ -108,7 +108,7 @@ class Refused(suite.NodeTest):
                                   f'failed to find plugin "host-locla" in path [{OURS}]')
         where, there = error["details"].split("; there are ")
         self.assertEqual(where, 'ipam.type: "host-locla" (did you mean host-local?)')
-        self.assertLessEqual({"bandwidth", "bridge", "host-local"}, set(there.split(", ")))  # tools of tests may be too
+        self.assertLessEqual({"bandwidth", "bridge"}, set(there.split(", ")))  # the first 30; tools of tests may be too
         self.assertIsNone(self.assert_ok(cni(plugin, "DEL", conf, netns="")))
         for later in (conf | {"prevResult": previous("1.1.0")}, conf | {"cniVersion": "0.3.1"}):
             self.assert_error(cni(plugin, "DEL", later, netns=""), 7, "host-locla")
