@@ -1,6 +1,6 @@
 # cmake --install: three components. `library` is libcni with the headers that a program needs which is
 # a runtime or a plugin, for find_package(patchbay) and pkg-config; `tool` is cnitool with its manual page
-# and completion, `plugins` the plugins (see cni_plugin).
+# and completion (see cnitool/CMakeLists.txt), `plugins` the plugins (see cni_plugin).
 include(CMakePackageConfigHelpers)
 
 set(public_headers
@@ -52,16 +52,6 @@ Libs: -L${pcfiledir}/.. -lcni -lcni_types
 ]] @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/libcni.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
-
-install(TARGETS cnitool RUNTIME COMPONENT tool)
-set(documents ${CMAKE_CURRENT_BINARY_DIR})
-install(FILES ${documents}/cnitool.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tool)
-install(FILES ${documents}/cnitool.bash RENAME cnitool
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tool)
-install(FILES ${documents}/_cnitool
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT tool)
-install(FILES ${documents}/cnitool.fish
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT tool)
 
 install(FILES ${CMAKE_SOURCE_DIR}/plugins/dhcp/systemd/cni-dhcp.service
               ${CMAKE_SOURCE_DIR}/plugins/dhcp/systemd/cni-dhcp.socket

@@ -1,5 +1,5 @@
 // JSON as people write it: cni::read_json_text(), which validate reads networks with.
-#include "libcni/tool/validate/json_text.h"
+#include "cnitool/validate/json_text.h"
 
 #include <nlohmann/json.hpp>
 

@@ -3,10 +3,10 @@
 #include <list>
 #include <nlohmann/json.hpp>
 
+#include "cnitool/validate/chain_check.h"
+#include "cnitool/validate/plugin_check.h"
 #include "libcni/config/key_schema.h"
 #include "libcni/runtime/conflist.h"
-#include "libcni/tool/validate/chain_check.h"
-#include "libcni/tool/validate/plugin_check.h"
 #include "plugins/common/list.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/plugin_conf.h"

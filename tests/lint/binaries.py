@@ -81,7 +81,7 @@ def wrong_commands(release):
             entries = json.load(file)
         for entry in entries:
             name = os.path.relpath(entry["file"], ROOT)
-            if not name.startswith(("libcni/", "netlink/", "plugins/")):
+            if not name.startswith(("cnitool/", "libcni/", "netlink/", "plugins/")):
                 continue
             for flag in wanted:
                 if not re.search(rf"(^|\s)({flag})(\s|$)", entry["command"]):

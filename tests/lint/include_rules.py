@@ -28,16 +28,16 @@ def rules(path):
     if folder == "netlink":
         return [r"netlink/"], {"libbpf", "uapi"} if in_source else set()
     if folder == "libcni":
-        libraries = {"nlohmann_json"}
-        if name in ("libcni/tool/cnitool.cc", "libcni/tool/command_line.cc"):
-            libraries.add("CLI11")
         # The rooms of libcni, each above the ones before it.
-        rooms = ["common", "config", "plugin", "runtime", "tool"]
+        rooms = ["common", "config", "plugin", "runtime"]
         below = rooms[: rooms.index(path.parts[1]) + 1]
         ours = [f"libcni/{room}/" for room in below] + [r"netlink/types/", r"netlink/netns\.h$"]
-        if path.parts[1] == "tool":
-            ours.append(r"netlink/")  # it shows what is on the node
-        return ours, libraries
+        return ours, {"nlohmann_json"}
+    if folder == "cnitool":
+        libraries = {"nlohmann_json"}
+        if name in ("cnitool/cnitool.cc", "cnitool/command_line.cc"):
+            libraries.add("CLI11")
+        return [r"cnitool/", r"libcni/", r"netlink/"], libraries  # it shows what is on the node
     if folder == "plugins":
         ours = [r"libcni/(common|config|plugin)/", r"netlink/", r"plugins/common/"]
         if path.parts[1] != "common":

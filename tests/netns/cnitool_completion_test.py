@@ -171,7 +171,7 @@ class Manual(unittest.TestCase):
 
 class Installed(unittest.TestCase):
     def test_it_is_installed_with_the_tool(self):
-        if not os.path.exists(os.path.join(BUILD, "libcni/cnitool.1")):
+        if not os.path.exists(os.path.join(BUILD, "cnitool/cnitool.1")):
             self.skipTest("the target cnitool_documents is not built")
         with tempfile.TemporaryDirectory() as prefix:
             got = subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix, "--component",

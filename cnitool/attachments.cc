@@ -1,0 +1,143 @@
+#include "cnitool/attachments.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "libcni/common/undo.h"
+#include "libcni/config/json.h"
+#include "libcni/config/result.h"
+#include "libcni/runtime/liveness.h"
+
+namespace tool {
+
+namespace {
+
+using cni::CachedAttachment;
+using cni::Liveness;
+using nlohmann::ordered_json;
+
+// An ADD that did not come to its end has no result: killed in the middle of it, or going on.
+Cell state_of(const CachedAttachment& one) {
+  if (one.result->is_null()) return {"unfinished", Colour::kYellow};
+  const Liveness liveness = cni::liveness_of(one.netns, one.key.ifname);
+  const Colour colour = liveness == Liveness::kAlive     ? Colour::kGreen
+                        : liveness == Liveness::kUnknown ? Colour::kYellow
+                                                         : Colour::kRed;
+  return {std::string(str(liveness)), colour};
+}
+
+// "10.0.0.2/8". The cache may have been written by others, so that what cannot be read is left out.
+std::vector<std::string> addresses_of(const CachedAttachment& one) {
+  std::vector<std::string> out;
+  try {
+    for (const auto& ip : cni::result_from(one.result).ips) out.push_back(ip.cidr.str());
+  } catch (const cni::Error&) {
+  }
+  return out;
+}
+
+std::time_t age_of(const CachedAttachment& one) { return std::time(nullptr) - one.modified; }
+
+ordered_json summary(const CachedAttachment& one) {
+  ordered_json out;
+  out["network"] = one.key.network;
+  out["containerID"] = one.key.container_id;
+  out["ifname"] = one.key.ifname;
+  out["netns"] = one.netns;
+  out["addresses"] = addresses_of(one);
+  out["ageSeconds"] = age_of(one);
+  out["state"] = state_of(one).text;
+  return out;
+}
+
+std::string joined(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) out += cat(out.empty() ? "" : ",", text);
+  return out.empty() ? "-" : out;
+}
+
+std::vector<Cell> row_of(const CachedAttachment& one) {
+  return {{one.key.network},           {one.key.container_id},  {one.key.ifname},
+          {joined(addresses_of(one))}, {age_text(age_of(one))}, state_of(one)};
+}
+
+void print_json(const cni::Cache::Listing& found, const Output& output) {
+  ordered_json out{{"attachments", ordered_json::array()}, {"broken", ordered_json::array()}};
+  for (const CachedAttachment& one : found.attachments) out["attachments"].push_back(summary(one));
+  for (const auto& one : found.broken) {
+    out["broken"].push_back({{"file", one.name}, {"why", one.why}});
+  }
+  output.print(out);
+}
+
+ordered_json parsed(const std::string& text) {
+  auto doc = cni::try_parse_ordered_json(text);
+  return doc.is_discarded() ? ordered_json(text) : doc;
+}
+
+ordered_json details(const CachedAttachment& one) {
+  ordered_json out = summary(one);
+  out["cniArgs"] = ordered_json::object();
+  for (const auto& [key, value] : one.args) out["cniArgs"][key] = value;
+  out["capabilityArgs"] = *one.capabilities;
+  out["config"] = parsed(one.config);
+  out["result"] = *one.result;
+  return out;
+}
+
+void print_text(const CachedAttachment& one, const Output& output) {
+  const Cell state = state_of(one);
+  std::string args;
+  for (const auto& [key, value] : one.args) args += cat(args.empty() ? "" : ";", key, "=", value);
+  print_table(output, {{{"network"}, {one.key.network}},
+                       {{"container"}, {one.key.container_id}},
+                       {{"interface"}, {one.key.ifname}},
+                       {{"namespace"}, {one.netns.empty() ? "-" : one.netns}},
+                       {{"addresses"}, {joined(addresses_of(one))}},
+                       {{"age"}, {age_text(age_of(one))}},
+                       {{"state"}, state},
+                       {{"arguments"}, {args.empty() ? "-" : args}}});
+  const auto block = [&output](std::string_view heading, const std::string& text) {
+    output.out << '\n' << output.painted(Colour::kBold, heading) << '\n' << indented(text, 1);
+  };
+  if (!one.capabilities->empty()) block("capability arguments", pretty(one.capabilities->dump()));
+  block("config", one.config.empty() ? "-" : pretty(one.config));
+  block("result", one.result->is_null() ? "-" : pretty(one.result->dump()));
+}
+
+}  // namespace
+
+void list(const std::string& network, const Settings& settings, const Output& output) {
+  const cni::Cache cache(settings.cache_dir);
+  cni::Cache::Listing found = cache.list();
+  if (!network.empty()) {
+    std::erase_if(found.attachments, [&](const auto& one) { return one.key.network != network; });
+    std::erase_if(found.broken,
+                  [&](const auto& one) { return !one.name.starts_with(network + "-"); });
+  }
+  std::sort(found.attachments.begin(), found.attachments.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
+  if (output.json) return print_json(found, output);
+  for (const auto& one : found.broken) {
+    cni::note(cat("cache file '", cache.dir(), "/results/", one.name, "' is broken: ", one.why));
+  }
+  std::vector<std::vector<Cell>> rows{{}};
+  for (const char* heading : {"NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "AGE", "STATE"}) {
+    rows[0].push_back({heading, Colour::kBold});
+  }
+  for (const CachedAttachment& one : found.attachments) rows.push_back(row_of(one));
+  print_table(output, rows);
+}
+
+void show(const cni::AttachmentKey& key, const Settings& settings, const Output& output) {
+  const auto found = cni::Cache(settings.cache_dir).find(key);
+  if (!found) {
+    throw cni::Error(
+        cni::Code::kUnknownContainer, cat("show ", key.str(), ": not in the cache"),
+        "`cnitool list` lists all attachments; --container-id selects one without its namespace");
+  }
+  if (output.json) return output.print(details(*found));
+  print_text(*found, output);
+}
+
+}  // namespace tool

@@ -1,0 +1,330 @@
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cnitool/attachments.h"
+#include "cnitool/command_line.h"
+#include "cnitool/completion.h"
+#include "cnitool/doctor/diagnose.h"
+#include "cnitool/graph.h"
+#include "cnitool/manual_page.h"
+#include "cnitool/operate.h"
+#include "cnitool/repair.h"
+#include "cnitool/trace.h"
+#include "cnitool/validate/validate.h"
+#include "libcni/common/undo.h"
+#include "libcni/plugin/plugin.h"
+
+// The command line: what can be said, and which function it is for.
+namespace {
+
+using tool::cat;
+
+constexpr const char* kPurpose = "Calls the plugins of CNI networks from the command line.";
+constexpr const char* kEnvironment = R"(Environment:
+  NETCONFPATH, CNI_PATH, CNI_IFNAME, CNI_ARGS, CAP_ARGS
+                              as --conf-dir, --path, --ifname, --args, --cap-args
+  TRACEPARENT and all others  are passed on to the plugins
+  PATCHBAY_LOG                a file, or stderr: one line of JSON for each call
+  NO_COLOR                    no colours on a terminal
+
+A network is a file of --conf-dir, a namespace a path like /run/netns/NAME. The container is named
+after the namespace's path unless --container-id names it. What an add was given is remembered, so
+that del and check need not be told again.)";
+
+struct CommandLine {
+  explicit CommandLine(const cni::Env& env) : settings(tool::Settings::from(env)) {}
+
+  tool::Settings settings;
+  tool::Operation operation;
+  tool::GraphOptions graph;
+  std::vector<std::string> keep;
+  std::optional<std::string> keep_json;
+  bool json = false;
+  bool no_undo = false;
+  tool::Validation validation;
+  std::string shell;
+  bool dry_run = false;
+  std::string command;
+};
+
+void add_options(CLI::App& app, CommandLine& line) {
+  tool::Settings& settings = line.settings;
+  app.add_option("-i,--ifname", settings.ifname, "name of the container interface")
+      ->capture_default_str();
+  app.add_option("--conf-dir", settings.conf_dir, "directory of networks")->capture_default_str();
+  app.add_option("--path", settings.path, "directories of plugins, separated by ':'")
+      ->capture_default_str();
+  app.add_option("--container-id", settings.container_id, "container ID");
+  app.add_option("--args", settings.args, "CNI_ARGS: KEY=VALUE;KEY=VALUE");
+  app.add_option("--cap-args", settings.capabilities, "capability arguments, a JSON object");
+  app.add_option("--cache-dir", settings.cache_dir, "directory of the results cache")
+      ->capture_default_str();
+  app.add_option("--timeout", settings.limit,
+                 "time limit for each plugin, in seconds; 0 is unlimited")
+      ->capture_default_str();
+  app.add_flag("--json", line.json, "print JSON on stdout, errors included");
+}
+
+CLI::App* add_command(CLI::App& app, CommandLine& line, const char* name, const char* what) {
+  CLI::App* const command = app.add_subcommand(name, what);
+  command->callback([&line, name] { line.command = name; });
+  return command;
+}
+
+void add_network(CLI::App& command, CommandLine& line) {
+  command.add_option("network", line.operation.network, "name of the network")->required();
+}
+
+CLI::Option* add_netns(CLI::App& command, CommandLine& line) {
+  return command.add_option("netns", line.operation.netns, "path of the network namespace");
+}
+
+void add_keep(CLI::App& command, CommandLine& line) {
+  command.add_option("--keep", line.keep, "attachment to keep, as CONTAINER[:IFNAME]; repeatable")
+      ->allow_extra_args(false);
+  command.add_option("--keep-json", line.keep_json,
+                     R"(attachments to keep, as [{"containerID": "c", "ifname": "eth0"}])");
+  command.add_flag("--keep-alive", line.operation.keep_alive,
+                   "keep attachments whose interface exists");
+}
+
+void add_verbs(CLI::App& app, CommandLine& line) {
+  const struct {
+    const char *name, *what;
+    bool needs_netns;
+  } verbs[] = {{"add", "attach a network namespace to a network", true},
+               {"del", "detach a network namespace from a network", true},
+               {"check", "check that the attachment is as ADD left it", true},
+               {"gc", "remove all attachments of a network except those to keep", false},
+               {"status", "check that the plugins of a network are ready", false}};
+  for (const auto& [name, what, needs_netns] : verbs) {
+    CLI::App& command = *add_command(app, line, name, what);
+    add_network(command, line);
+    add_netns(command, line)->required(needs_netns);
+    if (name == std::string_view("gc")) add_keep(command, line);
+    if (name == std::string_view("add")) {
+      command.add_flag("--no-undo", line.no_undo, "do not roll back a failed add");
+    }
+  }
+}
+
+void add_repair(CLI::App& app, CommandLine& line) {
+  CLI::App& repair = *add_command(app, line, "repair",
+                                  "make again what others removed from the node: bridge, ports, "
+                                  "masquerading, hostPorts, limits; restore devices of removed "
+                                  "pods");
+  repair.add_option("network", line.operation.network, "only this network");
+  repair.add_option("--container", line.settings.container_id, "only this container");
+  repair.add_flag("--dry-run", line.dry_run, "only report problems");
+}
+
+void add_views(CLI::App& app, CommandLine& line) {
+  CLI::App& list = *add_command(app, line, "list", "list all attachments in the cache");
+  list.add_option("network", line.operation.network, "only this network");
+
+  add_command(app, line, "doctor", "find problems of this node's pod networks, and print remedies");
+
+  CLI::App& show = *add_command(app, line, "show", "show one attachment: config and result");
+  add_network(show, line);
+  add_netns(show, line);
+
+  CLI::App& graph = *add_command(app, line, "graph", "draw the networks of the node");
+  graph.add_option("--format", line.graph.format, "text, dot or svg")
+      ->check(CLI::IsMember({"text", "dot", "svg"}))
+      ->capture_default_str();
+  graph.add_option("--output", line.graph.file, "output file; default stdout");
+
+  CLI::App& trace = *add_command(
+      app, line, "trace", "run an operation, and show time, input and output of each plugin");
+  trace.add_option("operation", line.operation.verb, "add, del, check, gc or status")
+      ->required()
+      ->check(CLI::IsMember({"add", "del", "check", "gc", "status"}));
+  add_network(trace, line);
+  add_netns(trace, line);
+  trace.add_flag("--no-undo", line.no_undo, "do not roll back a failed add");
+  add_keep(trace, line);
+}
+
+void add_validate(CLI::App& app, CommandLine& line) {
+  CLI::App& command =
+      *add_command(app, line, "validate", "report all errors of networks, with line and column");
+  command
+      .add_option("file", line.validation.files,
+                  "networks, directories of networks, or - for stdin; default: --conf-dir")
+      ->option_text("FILE...");
+  command.add_flag("--strict", line.validation.strict, "fail also for warnings");
+}
+
+// What packages install: made of the table that all others are in, and not in it themselves.
+void add_documents(CLI::App& app, CommandLine& line) {
+  add_command(app, line, "man", "print the manual page")->group("");
+  add_command(app, line, "completion", "print a shell's completion script")
+      ->group("")
+      ->add_option("shell", line.shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+}
+
+// What the options say beyond what CLI11 can check.
+void complete(CommandLine& line) {
+  tool::Operation& operation = line.operation;
+  if (operation.verb.empty()) operation.verb = line.command;
+  line.settings.undo = !line.no_undo;
+  for (const std::string& one : line.keep) operation.keep.push_back(tool::attachment_from(one));
+  if (line.keep_json) {  // an empty text is no list: a script had nothing to say
+    for (auto& one : tool::attachments_from(*line.keep_json)) operation.keep.push_back(one);
+  }
+  const bool whole_network = operation.verb == "gc" || operation.verb == "status";
+  const bool named = line.command == "show" && !line.settings.container_id.empty();
+  const bool of_all = line.command == "list" || line.command == "repair" ||
+                      line.command == "graph" || line.command == "doctor";
+  if (operation.netns.empty() && !whole_network && !named && !of_all) {
+    throw cni::Error(cni::Code::kInvalidEnvironment,
+                     cat(operation.verb, ": expected the path of a network namespace"));
+  }
+}
+
+std::string version_text() { return cat("patchbay ", cni::build_version()); }
+
+void define(CLI::App& app, CommandLine& line) {
+  app.set_version_flag("--version", cat("cnitool ", version_text()));
+  app.require_subcommand(0, 1);  // none is said in main(), in better words
+  app.fallthrough();             // options of all commands may stand after the command
+  app.footer(kEnvironment);
+  add_options(app, line);
+  add_verbs(app, line);
+  add_repair(app, line);
+  add_views(app, line);
+  add_validate(app, line);
+  add_documents(app, line);
+}
+
+// A descriptor that becomes readable when the user or the system wants an end: the plugin that runs
+// is stopped and ADD undone, instead of half a network being left.
+int signals_to_stop() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals, signal);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return ::signalfd(-1, &signals, SFD_CLOEXEC);
+}
+
+// The same for every user: the defaults are those of an empty environment.
+void print_manual(const tool::Output& output) {
+  CommandLine line({});
+  CLI::App app(kPurpose, "cnitool");
+  define(app, line);
+  output.out << tool::manual_page(tool::program_of(app, version_text()));
+}
+
+int execute(CommandLine& line, const cni::Env& env, const tool::Output& output) {
+  if (line.command == "man") {
+    print_manual(output);
+    return 0;
+  }
+  if (line.command == "completion") {
+    output.out << tool::completion_script(line.shell);
+    return 0;
+  }
+  if (line.command == "validate") {
+    if (line.validation.files.empty()) line.validation.files = {line.settings.conf_dir};
+    return tool::validate(line.validation, line.settings, env, output) ? 0 : 1;
+  }
+  complete(line);
+  const tool::Operation& operation = line.operation;
+  if (line.command == "list") {
+    tool::list(operation.network, line.settings, output);
+    return 0;
+  }
+  if (line.command == "doctor") return tool::doctor::diagnose(line.settings, env, output) ? 0 : 1;
+  if (line.command == "graph") {
+    tool::graph(line.graph, line.settings, output);
+    return 0;
+  }
+  if (line.command == "show") {
+    tool::show(tool::key_of(line.settings, operation.network, operation.netns), line.settings,
+               output);
+    return 0;
+  }
+  cni::RuntimeOptions options = tool::runtime_options(line.settings, env);
+  options.stop_fd = signals_to_stop();
+  if (line.command == "trace") {
+    return tool::trace(operation, line.settings, std::move(options), output) ? 0 : 1;
+  }
+  if (line.command == "repair") {
+    const tool::Selection which{operation.network, line.settings.container_id};
+    return tool::repair(which, line.dry_run, options, output) ? 0 : 1;
+  }
+  tool::operate(operation, line.settings, options, output);
+  return 0;
+}
+
+int fail(const cni::Error& error, const CommandLine& line, const tool::Output& output) {
+  const std::string hint = tool::hint_for(error, line.operation, line.settings);
+  if (output.json) {
+    auto doc = tool::json_of(error);
+    if (!hint.empty()) doc["hint"] = hint;
+    output.print(doc);
+    return 1;
+  }
+  cni::note(tool::text_of(error));
+  if (!hint.empty()) cni::note(cat("hint: ", hint));
+  return 1;
+}
+
+int run(int argc, char** argv) {
+  const cni::Env env = cni::current_environment();
+  CommandLine line(env);
+  CLI::App app(kPurpose, "cnitool");
+  define(app, line);
+  if (argc > 2 && argv[1] == std::string_view("complete") && argv[2] == std::string_view("--")) {
+    const auto program = tool::program_of(app, version_text());
+    std::cout << str(tool::completions(program, {argv + 3, argv + argc}, line.settings));
+    return 0;
+  }
+  try {
+    app.parse(argc, argv);
+    if (line.command.empty())
+      throw CLI::RequiredError("expected a command", CLI::ExitCodes::RequiredError);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 1;  // of CLI11's many codes the reference knows one
+  }
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  const tool::Output output{.out = std::cout,
+                            .json = line.json,
+                            .colours = terminal && !env.contains("NO_COLOR"),
+                            .terminal = terminal};
+  int status = 1;
+  try {
+    status = execute(line, env, output);
+  } catch (const cni::Error& e) {
+    status = fail(e, line, output);
+  } catch (const netlink::Error& e) {
+    status = fail(cni::Error(cni::code_of(e), e.what()), line, output);
+  } catch (const std::exception& e) {
+    status = fail(cni::Error(cni::Code::kInternal, e.what()), line, output);
+  }
+  if (!std::cout.flush()) {
+    cni::note("write stdout: it is closed or full");
+    return 1;
+  }
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  ::signal(SIGPIPE, SIG_IGN);
+  return run(argc, argv);
+} catch (const std::exception& e) {  // no memory for as much as the command line
+  cni::note(cat("cnitool: ", e.what()));
+  return 1;
+}

@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "cnitool/doctor/checks.h"
+#include "cnitool/doctor/facts.h"
+
+namespace tool::doctor {
+
+namespace {
+
+using netlink::Ip;
+
+std::uint64_t used_of(const Pool& pool, const cni::RangeSet& set) {
+  return static_cast<std::uint64_t>(
+      std::count_if(pool.reservations.begin(), pool.reservations.end(),
+                    [&](const Reservation& one) { return set.find(one.ip) != nullptr; }));
+}
+
+std::string subnets_of(const cni::RangeSet& set) {
+  std::vector<std::string> out;
+  for (const auto& range : set.ranges) out.push_back(range.subnet.str());
+  return some_of(out);
+}
+
+bool is_reserved(const Pool& pool, const Ip& ip) {
+  return std::any_of(pool.reservations.begin(), pool.reservations.end(),
+                     [&](const Reservation& one) { return one.ip == ip; });
+}
+
+bool gives(const Pool& pool, const Ip& ip) {
+  return std::any_of(pool.sets.begin(), pool.sets.end(),
+                     [&](const auto& set) { return set.find(ip) != nullptr; });
+}
+
+// Of the pod alone, which every pod may have: containerd attaches each one to "cni-loopback".
+bool is_everybodys(const Ip& ip) { return ip.is_loopback() || ip.is_link_local(); }
+
+// The links that the network itself routes its subnet through.
+std::set<int> own_links(const Node& node, const std::string& network) {
+  std::set<int> out;
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    if (one.list->name != network) continue;
+    for (const std::string& name : {one.bridge, cat(one.bridge, ".", one.vlan)}) {
+      if (const netlink::Link* const link = node.link(name)) out.insert(link->index);
+    }
+  }
+  return out;
+}
+
+// The network's pods, or who uses the node's route, would lose theirs by any command.
+std::string other_subnet(const Subnet& subnet) {
+  return cat("in ", subnet.file, " set another \"subnet\" in \"ipam\"; it applies to new pods");
+}
+
+}  // namespace
+
+Findings check_pools(const Node& node) {
+  constexpr double kNearlyFull = 0.9;
+  Findings out;
+  for (const Pool& pool : node.pools) {
+    for (const auto& set : pool.sets) {
+      const std::uint64_t all = set.size();
+      const std::uint64_t used = used_of(pool, set);
+      if (static_cast<double>(used) < kNearlyFull * static_cast<double>(all)) continue;
+      out.push_back({used >= all ? Level::kError : Level::kWarning,
+                     cat("network '", pool.network, "': ", used, " of ", all, " addresses of ",
+                         subnets_of(set), " are allocated"),
+                     "a pod without address does not start; run GC for addresses of removed pods, "
+                     "or add a range to the network",
+                     collect(node, pool.network, cat("ls ", pool.dir))});
+    }
+  }
+  return out;
+}
+
+// A directory of reservations that was emptied by hand, or two runtimes that do not share it.
+Findings check_held(const Node& node) {
+  Findings out;
+  std::map<Ip, const AttachmentState*> holders;
+  for (const AttachmentState& one : node.attachments) {
+    if (!one.is_alive()) continue;
+    for (const cni::Address& address : one.result.ips) {
+      const Ip& ip = address.cidr.ip;
+      if (is_everybodys(ip)) continue;
+      const auto [it, is_new] = holders.emplace(ip, &one);
+      if (is_new) continue;
+      out.push_back({Level::kError,
+                     cat("address ", ip.str(), " belongs to ", it->second->key.str(), " and to ",
+                         one.key.str()),
+                     "packets reach only one of the two; restart one of the pods",
+                     cat("cnitool list ", one.key.network)});
+    }
+    for (const Pool& pool : node.pools) {
+      if (pool.network != one.key.network) continue;
+      for (const cni::Address& address : one.result.ips) {
+        const Ip& ip = address.cidr.ip;
+        if (!gives(pool, ip) || is_reserved(pool, ip)) continue;
+        out.push_back({Level::kError,
+                       cat("address ", ip.str(), " of ", one.key.str(), " has no lease"),
+                       "host-local will allocate it to another pod",
+                       cat("mkdir -p ", pool.dir, " && printf '", one.key.container_id, "\\r\\n",
+                           one.key.ifname, "' > ", pool.dir, "/", ip.str())});
+      }
+    }
+  }
+  return out;
+}
+
+// Networks of one bridge may share a subnet, but no address of it.
+Findings check_subnets(const Node& node) {
+  Findings out;
+  const auto all = subnets(node);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      const Subnet& one = all[i];
+      const Subnet& other = all[k];
+      if (one.network == other.network || !overlap(one.range.subnet, other.range.subnet)) continue;
+      const bool addresses = one.range.overlaps(other.range);
+      if (!addresses && own_links(node, one.network) == own_links(node, other.network)) continue;
+      out.push_back(
+          {Level::kError,
+           cat("subnet ", one.range.subnet.str(), " of network '", one.network, "' overlaps ",
+               other.range.subnet.str(), " of network '", other.network, "'"),
+           addresses ? "two pods can get the same address"
+                     : "the node has two routes to the addresses and uses one",
+           other_subnet(one)});
+    }
+  }
+  return out;
+}
+
+// Of networks whose bridge has the gateway, so that the node has a route to it of its own.
+Findings check_routes(const Node& node) {
+  constexpr std::uint32_t kMain = 254;
+  Findings out;
+  std::set<std::string> said;
+  std::set<std::string> routed;
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    if (one.is_gateway) routed.insert(one.list->name);
+  }
+  for (const Subnet& subnet : subnets(node)) {
+    if (!routed.contains(subnet.network)) continue;
+    const netlink::Cidr& cidr = subnet.range.subnet;
+    const auto own = own_links(node, subnet.network);
+    for (const netlink::LinkRoute& route : node.routes) {
+      const netlink::Link* const link = node.link(route.link);
+      if (link == nullptr || link->loopback || own.contains(route.link)) continue;
+      if (route.table != kMain || route.dst.is_default() || !overlap(route.dst, cidr)) continue;
+      const std::string text = cat(route.dst.str(), " dev ", link->name);
+      if (!said.insert(cat(subnet.network, " ", text)).second) continue;
+      const bool wider = route.dst.prefix < cidr.prefix;
+      out.push_back({wider ? Level::kWarning : Level::kError,
+                     cat("subnet ", cidr.str(), " of network '", subnet.network,
+                         "' overlaps the node's route ", text),
+                     wider ? "pods and node cannot reach hosts with these addresses on that route"
+                           : "packets to pods are sent on that route",
+                     other_subnet(subnet)});
+    }
+  }
+  return out;
+}
+
+}  // namespace tool::doctor

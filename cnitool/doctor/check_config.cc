@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "cnitool/doctor/checks.h"
+#include "cnitool/doctor/facts.h"
+
+namespace tool::doctor {
+
+namespace {
+
+constexpr unsigned kOthersWrite = 0022;
+
+std::string octal(unsigned mode) {
+  std::string out;
+  for (; mode != 0; mode /= 8) out.insert(out.begin(), static_cast<char>('0' + mode % 8));
+  return "0" + out;
+}
+
+}  // namespace
+
+Findings check_networks(const Node& node) {
+  Findings out;
+  for (const cni::BrokenFile& one : node.networks.broken) {
+    out.push_back({Level::kError, one.error.what(), "runtimes ignore the file, or fail",
+                   cat("cnitool validate ", one.file)});
+  }
+  if (node.networks.lists.empty() && out.empty()) {
+    out.push_back({Level::kError, cat("no network in ", node.networks.dir),
+                   "runtimes report 'network plugin is not initialized' and start no pod",
+                   cat("cp NETWORK.conflist ", node.networks.dir, "/")});
+  }
+  return out;
+}
+
+// Lists come first and then single configs, each by file name: the first of a name counts.
+// containerd sorts all of them by name and takes one.
+Findings check_names(const Node& node) {
+  Findings out;
+  std::map<std::string, std::string> first;
+  std::vector<std::string> files;
+  for (const cni::NetworkList& list : node.networks.lists) {
+    files.push_back(list.file);
+    const auto [it, is_new] = first.emplace(list.name, list.file);
+    if (is_new) continue;
+    out.push_back({Level::kWarning,
+                   cat("network '", list.name, "' is in ", it->second, " and again in ", list.file),
+                   "it depends on the runtime which of them is used",
+                   cat("diff ", it->second, " ", list.file,
+                       "; then give one of them another \"name\", or remove it")});
+  }
+  if (files.size() > 1) {
+    const auto by_name = std::min_element(files.begin(), files.end());
+    out.push_back({Level::kNote,
+                   cat("of ", files.size(), " networks containerd uses only that of ", *by_name),
+                   "containerd uses the first file in alphabetical order"});
+  }
+  return out;
+}
+
+Findings check_permissions(const Node& node) {
+  Findings out;
+  for (const Place& place : node.places) {
+    if (!place.is_there) continue;
+    if ((place.mode & kOthersWrite) != 0) {
+      out.push_back(
+          {Level::kError,
+           cat("'", place.path, "' is writable by group or others (mode ", octal(place.mode), ")"),
+           "a user with write access can run programs as root", cat("chmod go-w ", place.path)});
+    }
+    if (place.uid != 0) {
+      out.push_back({Level::kWarning,
+                     cat("'", place.path, "' belongs to user ", place.uid, ", not to root"),
+                     "that user can run programs as root", cat("chown root ", place.path)});
+    }
+  }
+  return out;
+}
+
+}  // namespace tool::doctor

@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "cnitool/doctor/checks.h"
+#include "cnitool/doctor/facts.h"
+
+// What the node has around the networks: uplinks, clock, disks.
+namespace tool::doctor {
+
+namespace {
+
+using netlink::Family;
+
+std::string percent(double part) { return cat(std::lround(part * 100), " %"); }
+
+}  // namespace
+
+Findings check_uplink(const Node& node) {
+  Findings out;
+  const bool v4 = uses(node, Family::kIpv4);
+  if (v4 && uplinks(node, Family::kIpv4).empty()) {
+    out.push_back({Level::kWarning, "the node has no default route for IPv4",
+                   "pods cannot reach other networks, and replies from hostPorts have no route",
+                   "ip route add default via GATEWAY dev LINK"});
+  }
+  // A node without any IPv6 beyond its links may have networks that are of both families.
+  const bool has_v6 = std::any_of(node.routes.begin(), node.routes.end(), [](const auto& route) {
+    return !route.dst.ip.is_v4() && route.gateway;
+  });
+  if (uses(node, Family::kIpv6) && uplinks(node, Family::kIpv6).empty() && (!v4 || has_v6)) {
+    out.push_back({Level::kWarning, "the node has no default route for IPv6",
+                   "pods cannot reach other IPv6 networks",
+                   "ip -6 route add default via GATEWAY dev LINK"});
+  }
+  return out;
+}
+
+Findings check_mtu(const Node& node) {
+  Findings out;
+  unsigned least = 0;
+  std::string narrow;
+  for (const Family family : netlink::kFamilies) {
+    for (const std::string& name : uplinks(node, family)) {
+      const netlink::Link* const link = node.link(name);
+      if (link == nullptr || (least != 0 && link->mtu >= least)) continue;
+      least = link->mtu;
+      narrow = name;
+    }
+  }
+  if (least == 0) return out;
+  std::set<std::string> said;
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    const netlink::Link* const bridge = node.link(one.bridge);
+    constexpr unsigned kDefault = 1500;
+    const unsigned mtu = bridge != nullptr ? bridge->mtu : one.mtu != 0 ? one.mtu : kDefault;
+    if (mtu <= least || !said.insert(one.bridge).second) continue;
+    const bool is_set = bridge != nullptr;
+    out.push_back(
+        {Level::kWarning,
+         cat("bridge '", one.bridge, "' has MTU ", mtu, ", uplink '", narrow, "' ", least),
+         cat("large packets of pods are lost if a firewall drops ICMP; \"mtu\": ", least, " in ",
+             one.list->file, " applies to new pods"),
+         is_set
+             ? cat("ip link set ", one.bridge, " mtu ", least)
+             : cat("in ", one.list->file, " set \"mtu\": ", least, " in the plugin \"bridge\"")});
+  }
+  return out;
+}
+
+// host-local tells reservations of this boot from older ones.
+Findings check_clock(const Node& node) {
+  Findings out;
+  if (!node.sysctl("kernel/random/boot_id")) {
+    out.push_back({Level::kWarning, "the boot ID of the system is unreadable",
+                   "host-local cannot reclaim the leases of pods from before a reboot",
+                   "mount -t proc proc /proc"});
+  }
+  constexpr std::time_t kYear2024 = 1'704'067'200, kDay = 86'400;
+  if (node.now < kYear2024) {
+    out.push_back({Level::kWarning, "the system clock is years behind",
+                   "certificates are invalid, and ages of files are unknown",
+                   "timedatectl set-ntp true"});
+  }
+  const auto late = std::count_if(node.attachments.begin(), node.attachments.end(),
+                                  [&](const auto& one) { return one.modified > node.now + kDay; });
+  if (late > 0) {
+    out.push_back({Level::kWarning, cat(late, " attachments are dated in the future"),
+                   "the clock was set back: leases of this boot look older than the boot",
+                   "timedatectl set-ntp true"});
+  }
+  return out;
+}
+
+Findings check_disks(const Node& node) {
+  constexpr double kNearlyFull = 0.05, kFull = 0.001;
+  Findings out;
+  for (const FileSystem& one : node.file_systems) {
+    if (one.read_only) {
+      out.push_back({Level::kError, cat("the file system of ", one.path, " is read-only"),
+                     "ADD can store neither lease nor cache entry",
+                     cat("mount -o remount,rw $(findmnt -n -o TARGET -T ", one.path, ")")});
+    } else if (const double least = std::min(one.free_bytes, one.free_files); least < kNearlyFull) {
+      out.push_back({least < kFull ? Level::kError : Level::kWarning,
+                     cat("the file system of ", one.path, " has ", percent(least), " of its ",
+                         one.free_bytes < one.free_files ? "space" : "files", " left"),
+                     "ADD fails when it is full",
+                     cat("du -x -d 2 $(findmnt -n -o TARGET -T ", one.path, ") | sort -n")});
+    }
+    if (one.in_memory) {
+      out.push_back({Level::kNote, cat(one.path, " is in memory"),
+                     "it is empty after a reboot, after which no pod exists either"});
+    }
+  }
+  return out;
+}
+
+}  // namespace tool::doctor

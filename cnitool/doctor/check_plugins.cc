@@ -1,0 +1,111 @@
+#include <algorithm>
+
+#include "cnitool/doctor/checks.h"
+#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/look_plugins.h"
+#include "libcni/common/version.h"
+#include "libcni/plugin/plugin.h"
+
+namespace tool::doctor {
+
+namespace {
+
+std::string joined(const std::vector<std::string>& texts, const char* between) {
+  std::string out;
+  for (const std::string& text : texts) out += cat(out.empty() ? "" : between, text);
+  return out;
+}
+
+// The networks that use a plugin.
+std::string users_of(const Node& node, const std::string& type) {
+  std::vector<std::string> out;
+  for (const cni::NetworkList& list : node.networks.lists) {
+    if (std::any_of(list.plugins.begin(), list.plugins.end(), [&](const auto& plugin) {
+          return plugin.type == type || ipam_type_of(plugin) == type;
+        })) {
+      out.push_back(cat("'", list.name, "'"));
+    }
+  }
+  return some_of(out);
+}
+
+bool speaks(const PluginFile& program, const std::string& version) {
+  const std::string wanted = version.empty() ? "0.1.0" : version;
+  const auto& known = program.versions;
+  return known.empty() || std::find(known.begin(), known.end(), wanted) != known.end();
+}
+
+}  // namespace
+
+Findings check_plugins(const Node& node) {
+  Findings out;
+  const std::string dirs = joined(node.plugin_path, ":");
+  for (const PluginFile& one : node.programs) {
+    const std::string why = cat("no pod can be added to network ", users_of(node, one.type));
+    if (one.file.empty()) {
+      out.push_back(
+          {Level::kError, cat("plugin '", one.type, "' is not in ", dirs), why,
+           cat("install -m 755 ", one.type, " ",
+               node.plugin_path.empty() ? "/opt/cni/bin" : node.plugin_path.front(), "/")});
+    } else if (!one.is_executable) {
+      out.push_back({Level::kError, cat("plugin '", one.file, "' is not executable"), why,
+                     cat("chmod 755 ", one.file)});
+    } else if (!one.failure.empty()) {
+      out.push_back({Level::kError, cat("plugin '", one.file, "' fails at VERSION: ", one.failure),
+                     why, cat("CNI_COMMAND=VERSION ", one.file)});
+    }
+  }
+  return out;
+}
+
+Findings check_versions(const Node& node) {
+  Findings out;
+  for (const cni::NetworkList& list : node.networks.lists) {
+    for (const cni::PluginConf& plugin : list.plugins) {
+      for (const std::string& type : {plugin.type, ipam_type_of(plugin)}) {
+        const PluginFile* const program = node.program(type);
+        if (program == nullptr || speaks(*program, list.version)) continue;
+        out.push_back(
+            {Level::kError,
+             cat("network '", list.name, "' has cniVersion ", list.version, ", which plugin '",
+                 type, "' does not support"),
+             cat("it supports ", joined(program->versions, ", ")),
+             cat("in ", list.file, " set \"cniVersion\": \"", program->versions.back(), "\"")});
+      }
+    }
+  }
+  return out;
+}
+
+Findings check_releases(const Node& node) {
+  Findings out;
+  const std::string own(cni::build_version());
+  for (const PluginFile& one : node.programs) {
+    for (const std::string& hidden : one.later) {
+      out.push_back({Level::kNote, cat("plugin '", hidden, "' is hidden by '", one.file, "'"),
+                     "the first directory of CNI_PATH with the plugin is used"});
+    }
+    if (one.patchbay.empty() || one.patchbay == own) continue;
+    out.push_back(
+        {Level::kWarning,
+         cat("plugin '", one.file, "' is of patchbay ", one.patchbay, ", cnitool of ", own),
+         "an incomplete update", cat("install -m 755 ", one.type, " ", one.file)});
+  }
+  return out;
+}
+
+Findings check_status(const Node& node) {
+  Findings out;
+  for (const Complaint& one : node.complaints) {
+    const bool partly = one.error.code() == cni::Code::kLimitedConnectivity;
+    const auto& details = one.error.details();
+    out.push_back({partly ? Level::kWarning : Level::kError,
+                   cat("network '", one.network, "': ", one.error.what(),
+                       details.empty() ? "" : cat("; ", details)),
+                   partly ? "ADD works only in part" : "no pod can be added to the network",
+                   cat("cnitool status ", one.network)});
+  }
+  return out;
+}
+
+}  // namespace tool::doctor

@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <charconv>
+
+#include "cnitool/doctor/checks.h"
+#include "cnitool/doctor/facts.h"
+
+// Settings of the kernel; net/... is Documentation/networking/ip-sysctl.rst and
+// nf_conntrack-sysctl.rst of its sources.
+namespace tool::doctor {
+
+namespace {
+
+using netlink::Family;
+
+std::optional<long> number(const Node& node, const std::string& key) {
+  const auto text = node.sysctl(key);
+  if (!text) return std::nullopt;
+  long out = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), out);
+  if (error != std::errc()) return std::nullopt;
+  return out;
+}
+
+std::string command(std::string key, long value) {
+  std::replace(key.begin(), key.end(), '.', '\n');
+  std::replace(key.begin(), key.end(), '/', '.');
+  std::replace(key.begin(), key.end(), '\n', '/');  // a dot of a link's name
+  return cat("sysctl -w ", key, "=", value);
+}
+
+// Pods that reach others by way of the node.
+bool has_routed_pods(const Node& node, Family family) {
+  return std::any_of(node.attachments.begin(), node.attachments.end(), [&](const auto& one) {
+    const auto& ips = one.result.ips;
+    return one.is_alive() && std::any_of(ips.begin(), ips.end(), [&](const cni::Address& address) {
+             return address.gateway && address.cidr.ip.family() == family;
+           });
+  });
+}
+
+}  // namespace
+
+// Before the first pod it is not on: the plugins turn it on.
+Findings check_forwarding(const Node& node) {
+  Findings out;
+  for (const auto& [family, key] : {std::pair(Family::kIpv4, "net/ipv4/ip_forward"),
+                                    std::pair(Family::kIpv6, "net/ipv6/conf/all/forwarding")}) {
+    if (!has_routed_pods(node, family) || number(node, key) != 0) continue;
+    out.push_back({Level::kError, cat(key, " is 0, but pods exist"),
+                   "the node drops what pods send to other networks, and what comes for them",
+                   command(key, 1)});
+  }
+  return out;
+}
+
+Findings check_ipv6(const Node& node) {
+  Findings out;
+  if (!uses(node, Family::kIpv6)) return out;
+  std::vector<std::string> keys{"net/ipv6/conf/all/disable_ipv6"};
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    if (node.link(one.bridge) != nullptr && uses(node, Family::kIpv6, one.list->name)) {
+      keys.push_back(cat("net/ipv6/conf/", one.bridge, "/disable_ipv6"));
+    }
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  for (const std::string& key : keys) {
+    if (number(node, key) != 1) continue;
+    out.push_back({Level::kError, cat(key, " is 1, but networks have IPv6 addresses"),
+                   "pods have no IPv6 gateway", command(key, 0)});
+  }
+  return out;
+}
+
+// The larger one of `all` and the link's counts; 1 is strict. Strictness loses what comes in by one
+// uplink while the answer would leave by the other.
+Findings check_reverse_path(const Node& node) {
+  Findings out;
+  const auto links = uplinks(node, Family::kIpv4);
+  if (links.size() < 2) return out;
+  const long all = number(node, "net/ipv4/conf/all/rp_filter").value_or(0);
+  for (const std::string& link : links) {
+    const std::string key = cat("net/ipv4/conf/", link, "/rp_filter");
+    if (std::max(all, number(node, key).value_or(0)) != 1) continue;
+    out.push_back(
+        {Level::kWarning, cat(key, " is strict (1), and the node has ", links.size(), " uplinks"),
+         "connections to hostPorts are dropped silently if the route back uses another uplink",
+         command(key, 2)});
+  }
+  return out;
+}
+
+// With br_netfilter a packet that was sent to the hostPort of its own sender is bridged back to the
+// port it came from, which takes hairpin mode; without it, it is routed, which takes nothing.
+Findings check_bridge_netfilter(const Node& node) {
+  Findings out;
+  const std::string key = "net/bridge/bridge-nf-call-iptables";
+  const auto value = number(node, key);
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    if (value != 1 || !one.has_ports || one.hairpin) continue;
+    out.push_back(
+        {Level::kWarning, cat(key, " is 1, and network '", one.list->name, "' has no hairpinMode"),
+         "a pod cannot reach itself through its own hostPort",
+         cat("in ", one.list->file, " set \"hairpinMode\": true in the plugin \"bridge\"")});
+  }
+  if (value != 1 && node.firewall.has_chain("KUBE-SERVICES") && !bridge_networks(node).empty()) {
+    out.push_back({Level::kWarning,
+                   cat(key, value ? " is 0" : " does not exist", ", but kube-proxy has its chains"),
+                   "a pod cannot reach a Service whose pod is on the same bridge",
+                   cat("modprobe br_netfilter && ", command(key, 1))});
+  }
+  return out;
+}
+
+Findings check_conntrack(const Node& node) {
+  constexpr long kPercent = 90;
+  const auto count = number(node, "net/netfilter/nf_conntrack_count");
+  const auto most = number(node, "net/netfilter/nf_conntrack_max");
+  if (!count || !most || *most <= 0 || *count < *most / 100 * kPercent) return {};
+  return {{*count >= *most ? Level::kError : Level::kWarning,
+           cat(*count, " of ", *most, " connections are tracked"),
+           "new connections of pods are dropped when the table is full (\"table full, dropping "
+           "packet\" in the kernel's log)",
+           command("net/netfilter/nf_conntrack_max", 2 * *most)}};
+}
+
+}  // namespace tool::doctor

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <span>
+
+#include "cnitool/doctor/finding.h"
+#include "cnitool/doctor/node.h"
+
+/// What is looked for. A check is a function from what was read of the node to what it has to say:
+/// nothing where all is well. To add one: the function, its declaration and a row in all_checks().
+namespace tool::doctor {
+
+struct Check {
+  const char* name;
+  const char* fine;  ///< what is said where nothing was found
+  Findings (*run)(const Node&);
+  std::span<const Source> needs = {};  ///< what must have been read for it
+};
+std::span<const Check> all_checks();
+
+// check_config.cc
+Findings check_networks(const Node& node);
+Findings check_names(const Node& node);
+Findings check_permissions(const Node& node);
+// check_plugins.cc
+Findings check_plugins(const Node& node);
+Findings check_versions(const Node& node);
+Findings check_releases(const Node& node);
+Findings check_status(const Node& node);
+// check_settings.cc
+Findings check_forwarding(const Node& node);
+Findings check_ipv6(const Node& node);
+Findings check_reverse_path(const Node& node);
+Findings check_bridge_netfilter(const Node& node);
+Findings check_conntrack(const Node& node);
+// check_attachments.cc
+Findings check_dead(const Node& node);
+Findings check_bridges(const Node& node);
+Findings check_ports(const Node& node);
+Findings check_rules(const Node& node);
+// check_leftovers.cc
+Findings check_reservations(const Node& node);
+Findings check_links(const Node& node);
+Findings check_owned(const Node& node);
+Findings check_devices(const Node& node);
+Findings check_states(const Node& node);
+// check_addresses.cc
+Findings check_pools(const Node& node);
+Findings check_held(const Node& node);
+Findings check_subnets(const Node& node);
+Findings check_routes(const Node& node);
+// check_leases.cc
+Findings check_leases(const Node& node);
+// check_firewall.cc
+Findings check_forward_policy(const Node& node);
+Findings check_firewalld(const Node& node);
+Findings check_backends(const Node& node);
+Findings check_exemptions(const Node& node);
+Findings check_services(const Node& node);
+// check_node.cc
+Findings check_uplink(const Node& node);
+Findings check_mtu(const Node& node);
+Findings check_clock(const Node& node);
+Findings check_disks(const Node& node);
+
+}  // namespace tool::doctor

@@ -1,0 +1,127 @@
+#include "cnitool/doctor/diagnose.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cnitool/doctor/checks.h"
+#include "cnitool/doctor/look.h"
+
+namespace tool::doctor {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Answer {
+  const Check* check;
+  Finding finding;
+};
+
+// What was to be read for a check and could not be.
+const std::string* unseen_by(const Node& node, const Check& check) {
+  for (const Source source : check.needs) {
+    const auto it = node.unseen.find(source);
+    if (it != node.unseen.end()) return &it->second;
+  }
+  return nullptr;
+}
+
+std::vector<Answer> answers_on(const Node& node) {
+  std::vector<Answer> out;
+  for (const Check& check : all_checks()) {
+    if (const std::string* const why = unseen_by(node, check)) {
+      out.push_back({&check, {Level::kUnknown, cat("unreadable: ", *why)}});
+      continue;
+    }
+    Findings findings = check.run(node);
+    if (findings.empty()) findings.push_back({Level::kOk, check.fine});
+    for (Finding& one : findings) out.push_back({&check, std::move(one)});
+  }
+  return out;
+}
+
+std::ptrdiff_t count(const std::vector<Answer>& answers, Level level) {
+  return std::count_if(answers.begin(), answers.end(),
+                       [level](const Answer& one) { return one.finding.level == level; });
+}
+
+Colour colour_of(Level level) {
+  switch (level) {
+    case Level::kOk:
+      return Colour::kGreen;
+    case Level::kNote:
+      return Colour::kDim;
+    case Level::kUnknown:
+    case Level::kWarning:
+      return Colour::kYellow;
+    case Level::kError:
+      return Colour::kRed;
+  }
+  return Colour::kPlain;
+}
+
+void print(const Answer& answer, const Output& output) {
+  constexpr std::size_t kWidth = 9;
+  const auto& [check, finding] = answer;
+  const std::string_view word = str(finding.level);
+  const std::string blanks(kWidth, ' ');
+  output.out << output.painted(colour_of(finding.level), word)
+             << std::string(kWidth - word.size(), ' ') << check->name << ": " << finding.what
+             << '\n';
+  if (!finding.why.empty()) output.out << blanks << "why: " << finding.why << '\n';
+  if (!finding.remedy.empty()) {
+    output.out << blanks << "remedy: " << output.painted(Colour::kBold, finding.remedy) << '\n';
+  }
+}
+
+ordered_json json_of(const std::vector<Answer>& answers) {
+  ordered_json out = ordered_json::array();
+  for (const auto& [check, finding] : answers) {
+    ordered_json one{{"level", str(finding.level)}, {"check", check->name}, {"what", finding.what}};
+    if (!finding.why.empty()) one["why"] = finding.why;
+    if (!finding.remedy.empty()) one["remedy"] = finding.remedy;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view str(Level level) {
+  switch (level) {
+    case Level::kOk:
+      return "ok";
+    case Level::kNote:
+      return "note";
+    case Level::kUnknown:
+      return "unknown";
+    case Level::kWarning:
+      return "warning";
+    case Level::kError:
+      return "error";
+  }
+  return "?";
+}
+
+bool report(const Node& node, const Output& output) {
+  const auto answers = answers_on(node);
+  const auto errors = count(answers, Level::kError);
+  const auto warnings = count(answers, Level::kWarning);
+  if (output.json) {
+    output.print({{"ok", errors == 0},
+                  {"errors", errors},
+                  {"warnings", warnings},
+                  {"findings", json_of(answers)}});
+    return errors == 0;
+  }
+  for (const Answer& one : answers) print(one, output);
+  output.out << errors << (errors == 1 ? " error, " : " errors, ") << warnings
+             << (warnings == 1 ? " warning" : " warnings") << '\n';
+  return errors == 0;
+}
+
+bool diagnose(const Settings& settings, const cni::Env& env, const Output& output) {
+  return report(look_at_node(settings, env), output);
+}
+
+}  // namespace tool::doctor

@@ -1,0 +1,147 @@
+#include "cnitool/doctor/facts.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "libcni/common/hash.h"
+#include "libcni/config/names.h"
+
+namespace tool::doctor {
+
+namespace {
+
+using netlink::Cidr;
+using netlink::Family;
+using nlohmann::json;
+
+bool is_true(const json& conf, const char* key) {
+  const auto it = conf.find(key);
+  return it != conf.end() && it->is_boolean() && it->get<bool>();
+}
+
+unsigned number(const json& conf, const char* key) {
+  const auto it = conf.find(key);
+  return it != conf.end() && it->is_number_unsigned() ? it->get<unsigned>() : 0;
+}
+
+std::string text(const json& conf, const char* key, const char* otherwise) {
+  const auto it = conf.find(key);
+  if (it == conf.end() || !it->is_string()) return otherwise;
+  const auto value = it->get<std::string>();
+  return value.empty() ? otherwise : value;
+}
+
+}  // namespace
+
+std::vector<BridgeNetwork> bridge_networks(const Node& node) {
+  std::vector<BridgeNetwork> out;
+  for (const cni::NetworkList& list : node.networks.lists) {
+    const bool has_ports =
+        std::any_of(list.plugins.begin(), list.plugins.end(),
+                    [](const auto& plugin) { return cni::stands_for(plugin.type, "portmap"); });
+    const auto firewall =
+        std::find_if(list.plugins.begin(), list.plugins.end(), [](const auto& plugin) {
+          return cni::stands_for(plugin.type, "firewall") && plugin.conf->is_object();
+        });
+    const bool has_firewall = firewall != list.plugins.end();
+    for (const cni::PluginConf& plugin : list.plugins) {
+      if (!cni::stands_for(plugin.type, "bridge") || !plugin.conf->is_object()) continue;
+      out.push_back({.list = &list,
+                     .bridge = text(plugin.conf, "bridge", "cni0"),
+                     .is_gateway = is_true(plugin.conf, "isGateway") ||
+                                   is_true(plugin.conf, "isDefaultGateway"),
+                     .masquerades = is_true(plugin.conf, "ipMasq"),
+                     .hairpin = is_true(plugin.conf, "hairpinMode"),
+                     .masquerade_backend = text(plugin.conf, "ipMasqBackend", ""),
+                     .mtu = number(plugin.conf, "mtu"),
+                     .vlan = number(plugin.conf, "vlan"),
+                     .has_ports = has_ports});
+      if (!has_firewall) continue;
+      out.back().firewall = text(firewall->conf, "backend", "");
+      out.back().policy = text(firewall->conf, "ingressPolicy", "open");
+    }
+  }
+  return out;
+}
+
+bool is_routed(const cni::NetworkList& list) {
+  const std::string& type = list.plugins.front().type;
+  return cni::stands_for(type, "bridge") || cni::stands_for(type, "ptp");
+}
+
+std::vector<Subnet> subnets(const Node& node) {
+  std::vector<Subnet> out;
+  for (const Pool& pool : node.pools) {
+    const cni::NetworkList* const list = node.network(pool.network);
+    if (list != nullptr && !is_routed(*list)) continue;
+    for (const auto& set : pool.sets) {
+      for (const auto& range : set.ranges) out.push_back({pool.network, pool.file, range});
+    }
+  }
+  return out;
+}
+
+bool overlap(const Cidr& a, const Cidr& b) { return a.contains(b.ip) || b.contains(a.ip); }
+
+bool uses(const Node& node, Family family, const std::string& network) {
+  for (const Subnet& one : subnets(node)) {
+    if (one.network == network && one.range.start.family() == family) return true;
+  }
+  const cni::NetworkList* const list = node.network(network);
+  if (list != nullptr && !is_routed(*list)) return false;
+  return std::any_of(node.attachments.begin(), node.attachments.end(), [&](const auto& one) {
+    const auto& ips = one.result.ips;
+    return one.is_alive() && one.key.network == network &&
+           std::any_of(ips.begin(), ips.end(),
+                       [&](const auto& ip) { return ip.cidr.ip.family() == family; });
+  });
+}
+
+bool uses(const Node& node, Family family) {
+  std::set<std::string> networks;
+  for (const Subnet& one : subnets(node)) networks.insert(one.network);
+  for (const AttachmentState& one : node.attachments) networks.insert(one.key.network);
+  return std::any_of(networks.begin(), networks.end(),
+                     [&](const std::string& network) { return uses(node, family, network); });
+}
+
+std::vector<std::string> uplinks(const Node& node, Family family) {
+  constexpr std::uint32_t kMain = 254;
+  std::vector<std::string> out;
+  for (const netlink::LinkRoute& route : node.routes) {
+    if (!route.dst.is_default() || route.dst.ip.family() != family || route.table != kMain)
+      continue;
+    const netlink::Link* const link = node.link(route.link);
+    if (link != nullptr && std::find(out.begin(), out.end(), link->name) == out.end()) {
+      out.push_back(link->name);
+    }
+  }
+  return out;
+}
+
+std::string collect(const Node& node, const std::string& network, const std::string& instead) {
+  const cni::NetworkList* const list = node.network(network);
+  bool knows_gc = false;
+  try {
+    knows_gc = list != nullptr && list->is_at_least("1.1.0") && !list->disable_gc;
+  } catch (const cni::Error&) {
+    // No version that is known: said elsewhere.
+  }
+  return knows_gc ? cat("cnitool gc ", network, " --keep-alive") : instead;
+}
+
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 3;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(kMost, names.size()); ++i) {
+    out += cat(i == 0 ? "" : ", ", names[i]);
+  }
+  return names.size() > kMost ? cat(out, " and ", names.size() - kMost, " more") : out;
+}
+
+std::string tag_of(const cni::AttachmentKey& key) {
+  return cni::OwnerTag(key.network, key.container_id, key.ifname).prefix();
+}
+
+}  // namespace tool::doctor

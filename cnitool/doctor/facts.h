@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cnitool/doctor/node.h"
+
+/// What several checks want to know.
+namespace tool::doctor {
+
+/// A network whose pods are on a bridge of the node.
+struct BridgeNetwork {
+  const cni::NetworkList* list = nullptr;
+  std::string bridge;
+  bool is_gateway = false, masquerades = false, hairpin = false;
+  std::string masquerade_backend;  ///< "": the node's
+  unsigned mtu = 0;                ///< 0: the kernel's
+  unsigned vlan = 0;               ///< then the gateway's address is on another link
+  bool has_ports = false;          ///< portmap is in the list
+  /// Of the plugin firewall; "": detected; nothing: it is not in the list.
+  std::optional<std::string> firewall = {};
+  std::string policy = {};  ///< its ingressPolicy
+};
+std::vector<BridgeNetwork> bridge_networks(const Node& node);
+
+/// Whether the node itself forwards what the pods of the network send: not where they are, as with
+/// macvlan, on the wire of an uplink.
+bool is_routed(const cni::NetworkList& list);
+
+/// Addresses that a network gives out; of networks that are routed.
+struct Subnet {
+  std::string network, file;
+  cni::AddressRange range;
+};
+std::vector<Subnet> subnets(const Node& node);
+bool overlap(const netlink::Cidr& a, const netlink::Cidr& b);
+
+/// Whether a network that is routed, or one of its pods, has addresses of the family.
+bool uses(const Node& node, netlink::Family family);
+/// The same of one network.
+bool uses(const Node& node, netlink::Family family, const std::string& network);
+
+/// Whose packets leave the node: links with a default route of the family.
+std::vector<std::string> uplinks(const Node& node, netlink::Family family);
+
+/// The command that removes what no living pod has; for networks before 1.1.0, whose plugins know
+/// no GC, instead.
+std::string collect(const Node& node, const std::string& network, const std::string& instead);
+
+/// "a, b, c and 4 more".
+std::string some_of(const std::vector<std::string>& names);
+
+/// What the tags of our links and rules begin with for the attachment.
+std::string tag_of(const cni::AttachmentKey& key);
+
+}  // namespace tool::doctor

@@ -1,0 +1,291 @@
+#include "cnitool/doctor/look.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/look_plugins.h"
+#include "libcni/common/dir.h"
+#include "libcni/common/hash.h"
+#include "libcni/common/lock.h"
+#include "libcni/config/json.h"
+#include "libcni/config/names.h"
+#include "libcni/plugin/log.h"
+#include "netlink/route/socket.h"
+#include "netlink/sysctl.h"
+
+namespace tool::doctor {
+
+namespace {
+
+namespace fs = std::filesystem;
+using netlink::Family;
+
+// What cannot be read is remembered as that; the rest goes on.
+template <class Fn>
+void read(Node& node, Source source, Fn&& fn) {
+  try {
+    fn();
+  } catch (const std::exception& e) {
+    node.unseen.emplace(source, e.what());
+  }
+}
+
+Place place_of(const std::string& path) {
+  Place out{.path = path};
+  struct stat about {};
+  if (::stat(path.c_str(), &about) != 0) return out;
+  constexpr unsigned kPermissions = 07777;
+  out.is_there = true;
+  out.mode = about.st_mode & kPermissions;
+  out.uid = about.st_uid;
+  return out;
+}
+
+bool has_ports(const nlohmann::json& capabilities) {
+  if (!capabilities.is_object()) return false;
+  const auto ports = capabilities.find("portMappings");
+  return ports != capabilities.end() && ports->is_array() &&
+         std::any_of(ports->begin(), ports->end(), [](const nlohmann::json& one) {
+           if (!one.is_object()) return false;
+           const auto port = one.find("hostPort");
+           return port != one.end() && port->is_number() && *port != 0;
+         });
+}
+
+AttachmentState attachment_of(const cni::CachedAttachment& cached) {
+  AttachmentState out{.key = cached.key,
+                      .netns = cached.netns,
+                      .modified = cached.modified,
+                      .is_finished = !cached.result->is_null(),
+                      .liveness = cni::liveness_of(cached.netns, cached.key.ifname),
+                      .result = {},
+                      .has_ports = has_ports(cached.capabilities)};
+  try {
+    if (out.is_finished) out.result = cni::result_from(cached.result);
+  } catch (const cni::Error&) {
+    // Somebody else's, in words unknown here: its names and its life are what counts.
+  }
+  return out;
+}
+
+void look_at_cache(Node& node) {
+  cni::Cache::Listing found = cni::Cache(node.cache_dir).list();
+  for (const auto& one : found.attachments) node.attachments.push_back(attachment_of(one));
+  node.broken = std::move(found.broken);
+}
+
+void look_at_routes(Node& node) {
+  netlink::RouteSocket socket;
+  node.links = socket.links();
+  node.addresses = socket.addresses();
+  for (const Family family : netlink::kFamilies) {
+    for (const auto& route : socket.routes(family)) node.routes.push_back(route);
+  }
+}
+
+std::string data_dir_of(const cni::Reader& ipam) {
+  std::string out;
+  ipam.into("dataDir", out);
+  return out.empty() ? cni::kDefaultDataDir : out;
+}
+
+void look_at_pools(Node& node) {
+  for (const cni::NetworkList& list : node.networks.lists) {
+    for (const cni::PluginConf& plugin : list.plugins) {
+      if (!cni::stands_for(ipam_type_of(plugin), "host-local")) continue;
+      try {
+        const cni::Reader ipam = cni::Reader(plugin.conf)["ipam"];
+        const std::string dir = cat(data_dir_of(ipam), "/", list.name);
+        node.pools.push_back({list.name, list.file, dir, sets_in(ipam), reservations_in(dir)});
+      } catch (const cni::Error&) {
+        // STATUS says what is wrong with the config.
+      }
+    }
+  }
+}
+
+// Calls fn with the name and content of each state file. One that cannot be parsed, or lacks a key,
+// is passed over, as by the plugin that wrote it.
+template <class Fn>
+void for_each_state(const std::string& path, Fn fn) {
+  const auto dir = cni::Dir::open(path);
+  if (!dir) return;
+  for (const std::string& name : dir->names()) {
+    const auto file = dir->read(name);
+    if (!file) continue;
+    try {
+      const nlohmann::json doc = cni::parse_json(file->content, name);
+      fn(name, cni::Reader(doc));
+    } catch (const cni::Error&) {
+      continue;
+    }
+  }
+}
+
+cni::AttachmentKey key_in(const cni::Reader& owner) {
+  return {owner["network"].as_string(), owner["containerID"].as_string(),
+          owner["ifname"].as_string()};
+}
+
+void look_at_devices(Node& node) {
+  for_each_state(cni::kDeviceStateDir, [&](const std::string& name, const cni::Reader& root) {
+    MovedDevice one{.key = key_in(root),
+                    .netns = root["netns"].as_string(),
+                    .name = root["device"]["name"].as_string()};
+    if (tag_of(one.key) == name) node.devices.push_back(std::move(one));
+  });
+}
+
+// As their plugins, where the config of tuning names no other directory.
+constexpr std::pair<const char*, const char*> kStateDirs[] = {
+    {"sbr", "/run/cni/sbr"}, {"tuning", "/run/cni/tuning"}, {"vrf", "/run/cni/vrf"}};
+
+// A file of the reference plugin does not name its attachment.
+void look_at_states(Node& node) {
+  for (const auto& [plugin, path] : kStateDirs) {
+    const std::string type = plugin, dir = path;
+    for_each_state(dir, [&](const std::string& name, const cni::Reader& root) {
+      const cni::Reader ours = root["patchbay"];
+      const cni::Reader& owner = ours.present() ? ours : root;
+      node.states.push_back({.plugin = type,
+                             .path = cat(dir, "/", name),
+                             .key = key_in(owner),
+                             .netns = owner["netns"].as_string()});
+    });
+  }
+}
+
+void look_at_leases(Node& node) {
+  for_each_state(cni::kLeaseStateDir, [&](const std::string& name, const cni::Reader& root) {
+    auto lease = lease_in(root);
+    if (lease && tag_of(lease->key) == name) node.leases.push_back(*std::move(lease));
+  });
+  // Without that file a daemon of an earlier release may run.
+  const std::string lock = cat(cni::kLeaseStateDir, ".lock");
+  const netlink::Fd fd(::open(lock.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  node.lacks_lease_daemon = fd && cni::lock_holder(fd.get()).empty();
+}
+
+std::string nearest(const std::string& path) {
+  fs::path at = path;
+  std::error_code ignored;
+  while (!fs::exists(at, ignored) && at.has_relative_path()) at = at.parent_path();
+  return at.string();
+}
+
+std::optional<FileSystem> file_system_of(const std::string& path) {
+  constexpr long kTmpfs = 0x01021994, kRamfs = 0x858458f6;  // linux/magic.h
+  struct statfs about {};
+  if (::statfs(nearest(path).c_str(), &about) != 0) return std::nullopt;
+  FileSystem out{.path = path};
+  out.in_memory = about.f_type == kTmpfs || about.f_type == kRamfs;
+  out.read_only = (about.f_flags & ST_RDONLY) != 0;
+  const auto part = [](auto free, auto all) {
+    return all == 0 ? 1.0 : static_cast<double>(free) / static_cast<double>(all);
+  };
+  out.free_bytes = part(about.f_bavail, about.f_blocks);
+  out.free_files = part(about.f_ffree, about.f_files);
+  return out;
+}
+
+void look_at_places(Node& node, const std::string& conf_dir) {
+  std::set<std::string> paths{conf_dir, node.cache_dir, node.cache_dir + "/results"};
+  for (const cni::NetworkList& list : node.networks.lists) paths.insert(list.file);
+  for (const auto& broken : node.networks.broken) paths.insert(broken.file);
+  for (const PluginFile& program : node.programs) {
+    if (!program.file.empty()) paths.insert(program.file);
+  }
+  for (const std::string& dir : node.plugin_path) paths.insert(dir);
+  std::set<std::string> state{node.cache_dir};
+  for (const Pool& pool : node.pools) {
+    paths.insert(pool.dir);
+    state.insert(pool.dir);
+  }
+  for (const std::string& path : paths) node.places.push_back(place_of(path));
+  std::set<dev_t> seen;
+  for (const std::string& path : state) {
+    struct stat about {};
+    if (::stat(nearest(path).c_str(), &about) != 0 || !seen.insert(about.st_dev).second) continue;
+    if (const auto found = file_system_of(path)) node.file_systems.push_back(*found);
+  }
+}
+
+std::optional<std::string> setting(const std::string& key) {
+  try {
+    return netlink::read_sysctl(key);
+  } catch (const netlink::Error&) {
+    return std::nullopt;  // of root alone
+  }
+}
+
+}  // namespace
+
+const cni::NetworkList* Node::network(const std::string& name) const {
+  const auto it = std::find_if(networks.lists.begin(), networks.lists.end(),
+                               [&](const auto& one) { return one.name == name; });
+  return it == networks.lists.end() ? nullptr : &*it;
+}
+
+const PluginFile* Node::program(const std::string& type) const {
+  const auto it = std::find_if(programs.begin(), programs.end(),
+                               [&](const auto& one) { return one.type == type; });
+  return it == programs.end() ? nullptr : &*it;
+}
+
+const netlink::Link* Node::link(const std::string& name) const {
+  const auto it =
+      std::find_if(links.begin(), links.end(), [&](const auto& one) { return one.name == name; });
+  return it == links.end() ? nullptr : &*it;
+}
+
+const netlink::Link* Node::link(int index) const {
+  const auto it =
+      std::find_if(links.begin(), links.end(), [&](const auto& one) { return one.index == index; });
+  return it == links.end() ? nullptr : &*it;
+}
+
+void look_at_attachments(Node& node) {
+  // The pods first: what is made meanwhile is in the cache before it is seen.
+  read(node, Source::kSightings, [&] { node.seen = look_at_namespaces(); });
+  read(node, Source::kCache, [&] { look_at_cache(node); });
+  read(node, Source::kPools, [&] { look_at_pools(node); });
+  read(node, Source::kDevices, [&] { look_at_devices(node); });
+  read(node, Source::kStates, [&] { look_at_states(node); });
+  read(node, Source::kLeases, [&] { look_at_leases(node); });
+}
+
+Node look_at_node(const Settings& settings, const cni::Env& env) {
+  Node node;
+  node.now = std::time(nullptr);
+  node.cache_dir = settings.cache_dir;
+  node.sysctl = setting;
+  cni::RuntimeOptions options = runtime_options(settings, env);
+  options.limit = std::chrono::seconds(10);
+  options.env.erase(cni::kLogVariable);  // what is looked at is not written to
+  node.plugin_path = options.path;
+  node.networks.dir = settings.conf_dir;
+  read(node, Source::kNetworks, [&] { node.networks = cni::load_networks(settings.conf_dir); });
+  node.programs = programs_of(node.networks, options);
+  if (::geteuid() != 0) {
+    node.unseen.emplace(Source::kStatus, "only root's plugins can answer STATUS");
+  } else {
+    node.complaints = complaints_of(node.networks, node.programs, options);
+  }
+  look_at_attachments(node);
+  read(node, Source::kRoutes, [&] { look_at_routes(node); });
+  read(node, Source::kFirewall, [&] { node.firewall = read_firewall(); });
+  look_at_places(node, settings.conf_dir);
+  return node;
+}
+
+}  // namespace tool::doctor

@@ -1,0 +1,141 @@
+#include "cnitool/doctor/look_plugins.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "libcni/plugin/log.h"
+#include "libcni/runtime/plugin_call.h"
+
+namespace tool::doctor {
+
+namespace {
+
+using cni::NetworkList;
+using cni::PluginConf;
+using cni::RuntimeOptions;
+
+bool is_file(const std::string& path) {
+  struct stat about {};
+  return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode);
+}
+
+// Reads no more of the file than it has to.
+bool mentions(const std::string& file, std::string_view text) {
+  constexpr std::size_t kChunk = std::size_t{256} * 1024;
+  std::ifstream in(file, std::ios::binary);
+  std::string buffer;
+  std::string chunk(kChunk, '\0');
+  while (in) {
+    in.read(chunk.data(), kChunk);
+    buffer.append(chunk, 0, static_cast<std::size_t>(in.gcount()));
+    if (buffer.find(text) != std::string::npos) return true;
+    if (buffer.size() > text.size()) buffer.erase(0, buffer.size() - text.size());
+  }
+  return false;
+}
+
+// What a plugin of this project says of itself, found in its file: others are not run for it.
+std::string patchbay_version(const std::string& file, const cni::Env& env) {
+  constexpr std::string_view kMark = " plugin patchbay ";
+  if (!mentions(file, kMark)) return {};
+  const cni::Executable program{
+      .file = file, .arguments = {"--version"}, .env = env, .own_group = true};
+  const cni::Outcome outcome = cni::execute(program, "", std::chrono::seconds(2));
+  const auto at = outcome.out.find(kMark);
+  if (at == std::string::npos) return {};
+  const auto start = at + kMark.size();
+  return outcome.out.substr(start, outcome.out.find('\n', start) - start);
+}
+
+PluginFile program_of(const std::string& type, const RuntimeOptions& options) {
+  PluginFile out{
+      .type = type, .file = {}, .later = {}, .failure = {}, .versions = {}, .patchbay = {}};
+  for (const std::string& dir : options.path) {
+    const std::string file = cat(dir, "/", type);
+    if (!is_file(file)) continue;
+    if (out.file.empty())
+      out.file = file;
+    else
+      out.later.push_back(file);
+  }
+  if (out.file.empty()) return out;
+  out.is_executable = ::access(out.file.c_str(), X_OK) == 0;
+  if (!out.is_executable) return out;
+  NetworkList list;
+  list.name = "doctor";
+  list.plugins.push_back({.type = type, .conf = nlohmann::json::object()});
+  try {
+    out.versions = cni::Runtime(options).versions(list).front().versions;
+    out.patchbay = patchbay_version(out.file, options.env);
+  } catch (const cni::Error& e) {
+    out.failure = e.what();
+  } catch (const netlink::Error& e) {
+    out.failure = e.what();
+  }
+  return out;
+}
+
+bool knows_status(const std::vector<PluginFile>& programs, const std::string& type) {
+  return std::any_of(programs.begin(), programs.end(), [&](const PluginFile& one) {
+    const auto& versions = one.versions;
+    return one.type == type &&
+           std::find(versions.begin(), versions.end(), "1.1.0") != versions.end();
+  });
+}
+
+}  // namespace
+
+std::string ipam_type_of(const PluginConf& plugin) {
+  if (!plugin.conf->is_object()) return {};
+  const auto ipam = plugin.conf->find("ipam");
+  if (ipam == plugin.conf->end() || !ipam->is_object()) return {};
+  const auto type = ipam->find("type");
+  return type != ipam->end() && type->is_string() ? type->get<std::string>() : "";
+}
+
+std::vector<PluginFile> programs_of(const cni::Networks& networks, const RuntimeOptions& options) {
+  std::vector<PluginFile> out;
+  const auto add = [&](const std::string& type) {
+    const bool known = std::any_of(out.begin(), out.end(),
+                                   [&](const PluginFile& one) { return one.type == type; });
+    if (!known && !type.empty() && type.find('/') == std::string::npos) {
+      out.push_back(program_of(type, options));
+    }
+  };
+  for (const NetworkList& list : networks.lists) {
+    for (const PluginConf& plugin : list.plugins) {
+      add(plugin.type);
+      add(ipam_type_of(plugin));
+    }
+  }
+  return out;
+}
+
+std::vector<Complaint> complaints_of(const cni::Networks& networks,
+                                     const std::vector<PluginFile>& programs,
+                                     RuntimeOptions options) {
+  options.pass_stderr = false;  // what STATUS notes is a finding of another check
+  std::vector<Complaint> out;
+  for (const NetworkList& list : networks.lists) {
+    for (PluginConf plugin : list.plugins) {
+      const std::string ipam = ipam_type_of(plugin);
+      if (!knows_status(programs, plugin.type)) continue;
+      if (!ipam.empty() && !knows_status(programs, ipam)) continue;
+      plugin.conf->erase(cni::kLogKey);  // what is looked at is not written to
+      NetworkList one = list;
+      one.version = "1.1.0";
+      try {
+        cni::PluginCaller(options, one).call(plugin, {.command = cni::Command::kStatus});
+      } catch (const cni::Error& e) {
+        out.push_back({list.name, plugin.type, e});
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace tool::doctor

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "cnitool/doctor/node.h"
+#include "libcni/runtime/runtime.h"
+
+/// What is known of the plugins, from their files and their answers.
+namespace tool::doctor {
+
+/// All that the networks name, IPAM plugins too.
+std::vector<PluginFile> programs_of(const cni::Networks& networks,
+                                    const cni::RuntimeOptions& options);
+
+/// Asks STATUS of every plugin that knows it, whatever the version of its network is.
+std::vector<Complaint> complaints_of(const cni::Networks& networks,
+                                     const std::vector<PluginFile>& programs,
+                                     cni::RuntimeOptions options);
+
+/// The type of the IPAM plugin; empty where there is none.
+std::string ipam_type_of(const cni::PluginConf& plugin);
+
+}  // namespace tool::doctor

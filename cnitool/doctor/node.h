@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cnitool/doctor/firewall.h"
+#include "cnitool/doctor/pool.h"
+#include "cnitool/leases.h"
+#include "cnitool/sightings.h"
+#include "libcni/config/result.h"
+#include "libcni/runtime/cache.h"
+#include "libcni/runtime/conflist.h"
+#include "libcni/runtime/liveness.h"
+#include "netlink/route/address.h"
+#include "netlink/route/link.h"
+#include "netlink/route/route.h"
+
+namespace tool::doctor {
+
+using cni::cat;
+
+/// Where a Node comes from. What could not be read of it is in Node::unseen.
+enum class Source {
+  kNetworks,
+  kStatus,
+  kCache,
+  kRoutes,
+  kFirewall,
+  kPools,
+  kDevices,
+  kStates,
+  kLeases,
+  kSightings
+};
+
+/// The executable of a plugin in CNI_PATH.
+struct PluginFile {
+  std::string type;
+  std::string file;                ///< the first one in the directories; empty: none
+  std::vector<std::string> later;  ///< those that it hides
+  bool is_executable = false;
+  std::string failure;                ///< why it does not answer VERSION
+  std::vector<std::string> versions;  ///< of the spec
+  std::string patchbay;               ///< version of patchbay; empty: not one of it
+};
+
+/// What a plugin of a network said to STATUS.
+struct Complaint {
+  std::string network, type;
+  cni::Error error;
+};
+
+/// A file or directory, and who may write to it.
+struct Place {
+  std::string path;
+  bool is_there = false;
+  unsigned mode = 0, uid = 0;
+};
+
+struct FileSystem {
+  std::string path;  ///< what of ours is on it
+  bool in_memory = false, read_only = false;
+  double free_bytes = 1, free_files = 1;  ///< parts of the whole
+  bool operator==(const FileSystem&) const = default;
+};
+
+/// An attachment of the cache, and whether its pod exists.
+struct AttachmentState {
+  cni::AttachmentKey key;
+  std::string netns;
+  std::time_t modified = 0;
+  bool is_finished = false;
+  cni::Liveness liveness = cni::Liveness::kUnknown;
+  cni::Result result;
+  bool has_ports = false;  ///< a hostPort was asked for
+  bool is_alive() const { return is_finished && liveness == cni::Liveness::kAlive; }
+};
+
+/// A device of the node that host-device moved into a pod and has not restored, as its file says.
+struct MovedDevice {
+  cni::AttachmentKey key;
+  std::string netns;
+  std::string name;  ///< on the node
+};
+
+/// A state file of a chained plugin: what DEL is to undo in the pod.
+struct StateFile {
+  std::string plugin, path;
+  cni::AttachmentKey key;
+  std::string netns;
+};
+
+/// All that the checks look at, read once.
+struct Node {
+  std::map<Source, std::string> unseen;  ///< and why
+  std::time_t now = 0;
+
+  cni::Networks networks;
+  std::vector<std::string> plugin_path;
+  std::vector<Place> places;  ///< of configs, plugins and state
+  std::vector<PluginFile> programs;
+  std::vector<Complaint> complaints;
+
+  std::string cache_dir;
+  std::vector<AttachmentState> attachments;
+  std::vector<cni::Cache::Broken> broken;  ///< in the cache
+
+  std::vector<netlink::Link> links;
+  std::vector<netlink::LinkAddress> addresses;
+  std::vector<netlink::LinkRoute> routes;  ///< of both families
+  Firewall firewall;
+  std::vector<Pool> pools;
+  std::vector<MovedDevice> devices;
+  std::vector<StateFile> states;
+  std::vector<DhcpLease> leases;
+  bool lacks_lease_daemon = false;  ///< no process holds the lock of the daemon of dhcp
+  Sightings seen;
+  std::vector<FileSystem> file_systems;
+  /// A kernel setting; nothing where there is none of that name.
+  std::function<std::optional<std::string>(const std::string& key)> sysctl;
+
+  const cni::NetworkList* network(const std::string& name) const;
+  const PluginFile* program(const std::string& type) const;
+  const netlink::Link* link(const std::string& name) const;
+  const netlink::Link* link(int index) const;
+};
+
+}  // namespace tool::doctor

@@ -1,0 +1,61 @@
+#include "cnitool/doctor/pool.h"
+
+#include "libcni/common/dir.h"
+
+namespace tool::doctor {
+
+namespace {
+
+using cni::Reader;
+using netlink::Ip;
+
+std::optional<Ip> ip_at(const Reader& place, const char* key) {
+  std::optional<Ip> out;
+  place.into(key, out);
+  return out;
+}
+
+cni::AddressRange range_in(const Reader& place) {
+  return cni::AddressRange::make(place["subnet"].as_cidr().network(), ip_at(place, "rangeStart"),
+                                 ip_at(place, "rangeEnd"), ip_at(place, "gateway"));
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr const char* kSpace = " \t\r\n";
+  const auto first = text.find_first_not_of(kSpace);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+}  // namespace
+
+std::vector<cni::RangeSet> sets_in(const Reader& ipam) {
+  std::vector<cni::RangeSet> out;
+  std::string subnet;
+  ipam.into("subnet", subnet);
+  if (!subnet.empty()) out.push_back({{range_in(ipam)}});
+  for (const Reader& set : ipam["ranges"].elements()) {
+    auto& ranges = out.emplace_back().ranges;
+    for (const Reader& range : set.elements()) ranges.push_back(range_in(range));
+  }
+  return out;
+}
+
+std::vector<Reservation> reservations_in(const std::string& path) {
+  std::vector<Reservation> out;
+  const auto dir = cni::Dir::open(path);
+  if (!dir) return out;
+  for (const std::string& name : dir->names()) {
+    const auto ip = Ip::parse(name);
+    const auto file = ip ? dir->read(name) : std::nullopt;
+    if (!file) continue;
+    // ID CR LF IFNAME, as the reference writes it on every system.
+    const std::string_view text = file->content;
+    const auto end = text.find("\r\n");
+    const auto rest = end == text.npos ? std::string_view() : text.substr(end + 2);
+    out.push_back({*ip, std::string(trimmed(text.substr(0, end))), std::string(trimmed(rest))});
+  }
+  return out;
+}
+
+}  // namespace tool::doctor

@@ -1,0 +1,101 @@
+#include "cnitool/graph.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "cnitool/graph_formats.h"
+#include "libcni/common/undo.h"
+#include "libcni/runtime/liveness.h"
+#include "netlink/netns.h"
+#include "netlink/route/socket.h"
+#include "netlink/types/fd.h"
+
+namespace tool {
+
+namespace {
+
+// What the kernel says of the interface's master: of a link on the node, or of one in the pod,
+// which is a bridge or a VRF.
+Seen with_master(Seen seen, const cni::CachedAttachment& one) {
+  const auto ns = netlink::NetNs::find(one.netns);
+  if (!ns) return seen;
+  netlink::RouteSocket pod(*ns);
+  const auto link = pod.find(one.key.ifname);
+  if (!link) return seen;
+  if (link->master != 0) {
+    const auto master = pod.find(link->master);
+    const auto* const vrf = master ? std::get_if<netlink::Vrf>(&master->data) : nullptr;
+    if (vrf != nullptr) {
+      seen.vrf = cat(master->name, ", table ", vrf->table);
+    } else if (master) {
+      seen.port_of = master->name;
+    }
+  }
+  if (link->parent_index == 0) return seen;
+  if (!link->parent_nsid) {
+    if (const auto parent = pod.find(link->parent_index))
+      seen.master = parent->name + " in the pod";
+  } else if (link->parent_nsid == pod.nsid(netlink::NetNs::current())) {
+    netlink::RouteSocket node;
+    if (const auto parent = node.find(link->parent_index)) seen.master = parent->name;
+  }
+  return seen;
+}
+
+Seen look(const cni::CachedAttachment& one) {
+  if (one.result->is_null()) return {"unfinished"};
+  const auto liveness = cni::liveness_of(one.netns, one.key.ifname);
+  Seen seen{.state = std::string(str(liveness)), .lease = lease_of(one.key)};
+  if (liveness != cni::Liveness::kAlive) return seen;
+  try {
+    return with_master(seen, one);
+  } catch (const netlink::Error&) {  // it went meanwhile
+    return seen;
+  }
+}
+
+std::vector<cni::CachedAttachment> attachments(const Settings& settings) {
+  const cni::Cache cache(settings.cache_dir);
+  cni::Cache::Listing found = cache.list();
+  for (const auto& one : found.broken) {
+    cni::note(cat("cache file '", cache.dir(), "/results/", one.name, "' is broken: ", one.why));
+  }
+  std::sort(found.attachments.begin(), found.attachments.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
+  return std::move(found.attachments);
+}
+
+void write_file(const std::string& file, const std::string& text) {
+  constexpr unsigned kMode = 0644;
+  const netlink::Fd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
+  if (!fd) throw netlink::Error(cat("write '", file, "'"), errno);
+  netlink::write_all(fd.get(), text, cat("'", file, "'"));
+}
+
+std::string drawn(const Graph& graph, const GraphOptions& options, const Output& output) {
+  if (output.json) {
+    return json_of(graph).dump(4, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+           '\n';
+  }
+  if (options.format == "svg") return graph_svg(graph);
+  if (options.format == "dot") return graph_dot(graph);
+  const bool colours = output.colours && options.file.empty();
+  return graph_text(graph, {.out = output.out, .colours = colours});
+}
+
+}  // namespace
+
+void graph(const GraphOptions& options, const Settings& settings, const Output& output) {
+  const Graph whole = graph_of(attachments(settings), KernelState::read(), look);
+  const std::string text = drawn(whole, options, output);
+  if (options.file.empty()) {
+    output.out << text;
+  } else {
+    write_file(options.file, text);
+  }
+}
+
+}  // namespace tool

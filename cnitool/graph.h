@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "cnitool/output.h"
+#include "cnitool/settings.h"
+
+namespace tool {
+
+/// How the node's network is drawn, and where to.
+struct GraphOptions {
+  std::string format = "text";  ///< text, dot (for graphviz) or svg
+  std::string file;             ///< empty: stdout
+};
+
+/// Draws pods, bridges, hostPorts, limits and uplinks: what the cache knows and the kernel has.
+/// With
+/// --json all of it as an object.
+/// \throws cni::Error, netlink::Error where the file cannot be written or the kernel not be read.
+void graph(const GraphOptions& options, const Settings& settings, const Output& output);
+
+}  // namespace tool

@@ -1,0 +1,369 @@
+#include "cnitool/graph_model.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cnitool/output.h"
+#include "libcni/config/names.h"
+#include "libcni/config/result.h"
+#include "libcni/runtime/conflist.h"
+
+namespace tool {
+
+namespace {
+
+using cni::CachedAttachment;
+using netlink::Link;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// The cache may have been written by others: what cannot be read is left out.
+cni::Result result_of(const CachedAttachment& one) {
+  try {
+    return cni::result_from(one.result);
+  } catch (const cni::Error&) {
+    return {};
+  }
+}
+
+json plugin_of(const CachedAttachment& one, const std::string& type) {
+  try {
+    for (const cni::PluginConf& plugin : cni::list_from(one.config).plugins) {
+      if (cni::stands_for(plugin.type, type)) return *plugin.conf;
+    }
+  } catch (const cni::Error&) {
+  }
+  return json::object();
+}
+
+std::string text_at(const json& object, const char* key, const std::string& otherwise = {}) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : otherwise;
+}
+
+double number_at(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+bool is_true(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_boolean() && found->get<bool>();
+}
+
+std::string port_text(const json& mapping) {
+  const auto number = [&mapping](const char* key) {
+    return cat(static_cast<long>(number_at(mapping, key)));
+  };
+  const std::string ip = text_at(mapping, "hostIP");
+  const bool v6 = ip.find(':') != std::string::npos;
+  return cat(v6           ? cat("[", ip, "]:")
+             : ip.empty() ? ""
+                          : cat(ip, ":"),
+             number("hostPort"), " -> ", number("containerPort"), "/",
+             text_at(mapping, "protocol", "tcp"));
+}
+
+std::vector<std::string> ports_of(const CachedAttachment& one) {
+  std::vector<std::string> out;
+  if (!one.capabilities->is_object()) return out;
+  const auto found = one.capabilities->find("portMappings");
+  if (found == one.capabilities->end() || !found->is_array()) return out;
+  for (const json& mapping : *found) {
+    if (mapping.is_object() && number_at(mapping, "hostPort") != 0) {
+      out.push_back(port_text(mapping));
+    }
+  }
+  return out;
+}
+
+std::string rate_text(double bits) {
+  const char* unit = "bit/s";
+  for (const char* larger : {"kbit/s", "Mbit/s", "Gbit/s"}) {
+    if (bits < 1000) break;
+    bits /= 1000;
+    unit = larger;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g %s", bits, unit);
+  return text;
+}
+
+std::string limits_of(const CachedAttachment& one) {
+  json limits = plugin_of(one, "bandwidth");
+  if (one.capabilities->is_object() && one.capabilities->contains("bandwidth")) {
+    limits = one.capabilities->at("bandwidth");
+  }
+  if (!limits.is_object()) return {};
+  std::string out;
+  for (const auto& [key, word] : {std::pair("ingressRate", "in"), std::pair("egressRate", "out")}) {
+    const double rate = number_at(limits, key);
+    if (rate > 0) out += cat(out.empty() ? "" : ", ", word, " ", rate_text(rate));
+  }
+  return out;
+}
+
+std::string policy_of(const CachedAttachment& one) {
+  const json firewall = plugin_of(one, "firewall");
+  if (!firewall.is_object() || firewall.empty()) return {};
+  const std::string policy = text_at(firewall, "ingressPolicy");
+  return policy.empty() ? "open" : policy;
+}
+
+// The kernel takes any bytes for a name.
+std::string readable(std::string name) {
+  for (char& c : name) {
+    if (static_cast<unsigned char>(c) >= 0x80 || static_cast<unsigned char>(c) < 0x20) c = '?';
+  }
+  return name;
+}
+
+// The entry of the result that is the attachment's own interface.
+const cni::Interface* inside_of(const cni::Result& result, const std::string& ifname) {
+  for (const cni::Interface& one : result.interfaces) {
+    if (one.name == ifname && !one.sandbox.empty()) return &one;
+  }
+  return nullptr;
+}
+
+// The host veth: of the veths that the result names, the one with that address.
+const Link* host_end_of(const cni::Result& result, const KernelState& kernel) {
+  for (const cni::Interface& one : result.interfaces) {
+    if (!one.sandbox.empty()) continue;
+    const Link* const link = kernel.find(one.name);
+    if (link != nullptr && link->kind == "veth" && link->mac.str() == one.mac) return link;
+  }
+  return nullptr;
+}
+
+// Of the first plugin of the list: the others are chained to its interface.
+std::string type_of(const CachedAttachment& one) {
+  try {
+    const auto list = cni::list_from(one.config);
+    if (!list.plugins.empty()) return list.plugins.front().type;
+  } catch (const cni::Error&) {
+  }
+  return {};
+}
+
+GraphPod pod_of(const CachedAttachment& one, const KernelState& kernel, Look look) {
+  const cni::Result result = result_of(one);
+  const Seen seen = look(one);
+  const std::string type = type_of(one);
+  GraphPod out{.network = one.key.network,
+               .container_id = one.key.container_id,
+               .ifname = one.key.ifname,
+               .netns = one.netns,
+               .state = seen.state,
+               .mac = {},
+               .host_end = {},
+               .bridge = {},
+               .type = type,
+               .master = readable(seen.master),
+               .port_of = readable(seen.port_of),
+               .vrf = readable(seen.vrf),
+               .addresses = {},
+               .host_ports = ports_of(one),
+               .limits = limits_of(one),
+               .masqueraded = is_true(plugin_of(one, "bridge"), "ipMasq"),
+               .policy = policy_of(one),
+               .lease = seen.lease};
+  if (const auto* const inside = inside_of(result, one.key.ifname)) out.mac = inside->mac;
+  for (const cni::Address& address : result.ips) out.addresses.push_back(address.cidr.str());
+  const Link* const host_end = host_end_of(result, kernel);
+  if (host_end == nullptr) return out;
+  out.host_end = readable(host_end->name);
+  const Link* const master = host_end->master == 0 ? nullptr : kernel.find(host_end->master);
+  if (master != nullptr) out.bridge = master->name;
+  return out;
+}
+
+// The bridge that the attachment is meant to be on; empty where it is of another kind.
+std::string wanted_bridge(const CachedAttachment& one) {
+  const json conf = plugin_of(one, "bridge");
+  return conf.empty() ? "" : text_at(conf, "bridge", "cni0");
+}
+
+GraphBridge bridge_of(const std::string& name, const KernelState& kernel) {
+  GraphBridge out{
+      .name = name, .mac = {}, .addresses = {}, .networks = {}, .pods = {}, .foreign = {}};
+  const Link* const link = kernel.find(name);
+  if (link == nullptr || link->kind != "bridge") return out;
+  out.is_there = true;
+  out.is_up = link->up;
+  out.mtu = link->mtu;
+  out.mac = link->mac.str();
+  out.addresses = kernel.addresses_of(link->index);
+  for (const Link& vlan : kernel.links) {  // the gateways of access VLANs
+    if (!vlan.name.starts_with(name + ".") || vlan.kind != "veth") continue;
+    for (const auto& text : kernel.addresses_of(vlan.index)) {
+      out.addresses.push_back(cat(text, " (", vlan.name, ")"));
+    }
+  }
+  return out;
+}
+
+bool is_vlan_gateway(const Link& port, const std::string& bridge, const KernelState& kernel) {
+  if (port.kind != "veth" || port.peer_nsid) return false;  // the index is another namespace's
+  const Link* const peer = kernel.find(port.peer_index);
+  return peer != nullptr && peer->peer_index == port.index && peer->name.starts_with(bridge + ".");
+}
+
+void add_foreign(GraphBridge& bridge, const KernelState& kernel,
+                 const std::set<std::string>& known) {
+  const Link* const link = kernel.find(bridge.name);
+  if (link == nullptr || !bridge.is_there) return;
+  for (const Link& port : kernel.links) {
+    if (port.master != link->index || known.contains(port.name)) continue;
+    if (is_vlan_gateway(port, bridge.name, kernel)) continue;
+    bridge.foreign.push_back({readable(port.name), port.kind, port.mac.str()});
+  }
+}
+
+std::vector<Uplink> uplinks_of(const KernelState& kernel) {
+  constexpr std::uint32_t kMain = 254;
+  std::map<int, Uplink> found;
+  for (const netlink::LinkRoute& route : kernel.routes) {
+    if (!route.dst.is_default() || route.table != kMain) continue;
+    const Link* const link = kernel.find(route.link);
+    if (link == nullptr) continue;
+    Uplink& uplink = found[link->index];
+    uplink.name = readable(link->name);
+    uplink.mac = link->mac.str();
+    if (route.gateway) uplink.gateways.push_back(route.gateway->str());
+  }
+  std::vector<Uplink> out;
+  for (auto& [index, uplink] : found) {
+    uplink.addresses = kernel.addresses_of(index);
+    out.push_back(std::move(uplink));
+  }
+  return out;
+}
+
+ordered_json json_of(const std::optional<DhcpLease>& lease) {
+  if (!lease) return nullptr;
+  const auto& expire = lease->expire;
+  return {{"address", lease->address},
+          {"server", lease->server},
+          {"expire", expire ? ordered_json(*expire) : ordered_json()}};
+}
+
+ordered_json json_of(const GraphPod& pod) {
+  return {{"network", pod.network},     {"containerID", pod.container_id},
+          {"ifname", pod.ifname},       {"netns", pod.netns},
+          {"state", pod.state},         {"mac", pod.mac},
+          {"hostEnd", pod.host_end},    {"bridge", pod.bridge},
+          {"type", pod.type},           {"master", pod.master},
+          {"portOf", pod.port_of},      {"vrf", pod.vrf},
+          {"addresses", pod.addresses}, {"hostPorts", pod.host_ports},
+          {"limits", pod.limits},       {"masqueraded", pod.masqueraded},
+          {"policy", pod.policy},       {"lease", json_of(pod.lease)}};
+}
+
+ordered_json json_of(const std::vector<GraphPod>& pods) {
+  auto out = ordered_json::array();
+  for (const GraphPod& pod : pods) out.push_back(json_of(pod));
+  return out;
+}
+
+ordered_json json_of(const GraphBridge& bridge) {
+  auto foreign = ordered_json::array();
+  for (const ForeignPort& one : bridge.foreign) {
+    foreign.push_back({{"name", one.name}, {"kind", one.kind}, {"mac", one.mac}});
+  }
+  return {{"name", bridge.name},
+          {"isThere", bridge.is_there},
+          {"isUp", bridge.is_up},
+          {"mac", bridge.mac},
+          {"mtu", bridge.mtu},
+          {"addresses", bridge.addresses},
+          {"networks", bridge.networks},
+          {"masquerades", bridge.masquerades},
+          {"pods", json_of(bridge.pods)},
+          {"foreignPorts", foreign}};
+}
+
+}  // namespace
+
+const Link* KernelState::find(const std::string& name) const {
+  const auto it =
+      std::find_if(links.begin(), links.end(), [&](const Link& one) { return one.name == name; });
+  return it == links.end() ? nullptr : &*it;
+}
+
+const Link* KernelState::find(int index) const {
+  const auto it =
+      std::find_if(links.begin(), links.end(), [&](const Link& one) { return one.index == index; });
+  return it == links.end() ? nullptr : &*it;
+}
+
+std::vector<std::string> KernelState::addresses_of(int index) const {
+  std::vector<std::string> out;
+  for (const netlink::LinkAddress& one : addresses) {
+    if (one.link == index && !one.cidr.ip.is_link_local()) out.push_back(one.cidr.str());
+  }
+  return out;
+}
+
+KernelState KernelState::read() {
+  netlink::RouteSocket socket;
+  KernelState out{.links = socket.links(), .addresses = socket.addresses(), .routes = {}};
+  for (const auto family : netlink::kFamilies) {
+    for (const auto& route : socket.routes(family)) out.routes.push_back(route);
+  }
+  return out;
+}
+
+std::string GraphPod::short_id() const {
+  constexpr std::size_t kLength = 12;
+  constexpr std::size_t kDigits = 64;  // what runtimes make
+  return container_id.size() == kDigits ? container_id.substr(0, kLength) : container_id;
+}
+
+Graph graph_of(const std::vector<CachedAttachment>& attachments, const KernelState& kernel,
+               Look look) {
+  Graph out{.uplinks = uplinks_of(kernel), .bridges = {}, .others = {}};
+  std::map<std::string, GraphBridge> bridges;
+  std::set<std::string> known;
+  for (const CachedAttachment& one : attachments) {
+    GraphPod pod = pod_of(one, kernel, look);
+    if (!pod.host_end.empty()) known.insert(pod.host_end);
+    const std::string place = pod.bridge.empty() ? wanted_bridge(one) : pod.bridge;
+    if (place.empty()) {
+      out.others.push_back(std::move(pod));
+      continue;
+    }
+    const auto [it, is_new] = bridges.try_emplace(place);
+    if (is_new) it->second = bridge_of(place, kernel);
+    GraphBridge& bridge = it->second;
+    bridge.masquerades = bridge.masquerades || pod.masqueraded;
+    auto& networks = bridge.networks;
+    if (std::find(networks.begin(), networks.end(), pod.network) == networks.end()) {
+      networks.push_back(pod.network);
+    }
+    bridge.pods.push_back(std::move(pod));
+  }
+  for (auto& [name, bridge] : bridges) {
+    add_foreign(bridge, kernel, known);
+    out.bridges.push_back(std::move(bridge));
+  }
+  return out;
+}
+
+ordered_json json_of(const Graph& graph) {
+  ordered_json out{{"uplinks", ordered_json::array()}, {"bridges", ordered_json::array()}};
+  for (const Uplink& one : graph.uplinks) {
+    out["uplinks"].push_back({{"name", one.name},
+                              {"mac", one.mac},
+                              {"addresses", one.addresses},
+                              {"gateways", one.gateways}});
+  }
+  for (const GraphBridge& one : graph.bridges) out["bridges"].push_back(json_of(one));
+  out["others"] = json_of(graph.others);
+  return out;
+}
+
+}  // namespace tool

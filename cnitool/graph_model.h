@@ -1,0 +1,96 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cnitool/leases.h"
+#include "libcni/runtime/cache.h"
+#include "netlink/route/socket.h"
+
+/// What there is to draw. Names and addresses as people read them; what is empty is not known.
+namespace tool {
+
+/// What the kernel was asked of the node: each list once.
+struct KernelState {
+  std::vector<netlink::Link> links;
+  std::vector<netlink::LinkAddress> addresses;
+  std::vector<netlink::LinkRoute> routes;  ///< both families
+
+  const netlink::Link* find(const std::string& name) const;
+  const netlink::Link* find(int index) const;
+  /// Of a link, as "10.1.2.1/24", without link-local ones.
+  std::vector<std::string> addresses_of(int index) const;
+
+  static KernelState read();
+};
+
+/// One attachment of the cache.
+struct GraphPod {
+  std::string network, container_id, ifname, netns;
+  std::string state;     ///< "alive", "no namespace", "no interface", "unknown", "unfinished"
+  std::string mac;       ///< of the interface
+  std::string host_end;  ///< the other end of its veth, where the node has it
+  std::string bridge;    ///< whose port that is; empty: of none
+  std::string type;      ///< of the plugin that made the interface
+  std::string master;    ///< what the interface stands on: "eth0", "eth1 in the pod"
+  std::string port_of;   ///< the bridge in the pod that the interface is a port of
+  std::string vrf;       ///< the VRF in the pod that the interface is in: "blue, table 1"
+  std::vector<std::string> addresses;
+  std::vector<std::string> host_ports;  ///< "8080 -> 80/tcp"
+  std::string limits;                   ///< "in 8 Mbit/s, out 4 Mbit/s"
+  bool masqueraded = false;
+  std::string policy = {};  ///< ingressPolicy of the plugin firewall; empty: it is not in the list
+  std::optional<DhcpLease> lease = {};  ///< of the daemon of dhcp
+  bool is_alive() const { return state == "alive"; }
+  /// The container's name, of which twelve digits tell it from others where it is that long.
+  std::string short_id() const;
+};
+
+/// A port of one of the bridges that the cache does not know.
+struct ForeignPort {
+  std::string name, kind, mac;
+};
+
+struct GraphBridge {
+  std::string name, mac;
+  bool is_there = false;  ///< else the cache has it, and the node not (any more)
+  bool is_up = false;
+  unsigned mtu = 0;
+  std::vector<std::string> addresses;
+  std::vector<std::string> networks;  ///< whose pods are on it
+  bool masquerades = false;
+  std::vector<GraphPod> pods;
+  std::vector<ForeignPort> foreign;
+};
+
+/// A link of the node that a default route leads through.
+struct Uplink {
+  std::string name, mac;
+  std::vector<std::string> addresses, gateways;
+};
+
+struct Graph {
+  std::vector<Uplink> uplinks;
+  std::vector<GraphBridge> bridges;
+  std::vector<GraphPod> others;  ///< attachments without a bridge
+};
+
+/// What has to be known of an attachment beside the cache.
+struct Seen {
+  std::string state;         ///< see cni::liveness_of()
+  std::string master = {};   ///< of a link in the pod that the kernel shows one of, as in GraphPod
+  std::string port_of = {};  ///< likewise
+  std::string vrf = {};      ///< likewise
+  std::optional<DhcpLease> lease = {};
+};
+using Look = Seen (*)(const cni::CachedAttachment&);
+
+/// Bridges by name, pods by network and container.
+Graph graph_of(const std::vector<cni::CachedAttachment>& attachments, const KernelState& kernel,
+               Look look);
+
+nlohmann::ordered_json json_of(const Graph& graph);
+
+}  // namespace tool

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "cnitool/command_table.h"
+
+namespace tool {
+
+/// The program's page for section 1 of the manual, in the macros of man(7).
+std::string manual_page(const ProgramInfo& program);
+
+}  // namespace tool

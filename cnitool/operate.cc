@@ -1,0 +1,181 @@
+#include "cnitool/operate.h"
+
+#include <unistd.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "cnitool/doctor/look.h"
+#include "cnitool/doctor/unlisted.h"
+#include "libcni/common/hash.h"
+#include "libcni/common/undo.h"
+#include "libcni/runtime/liveness.h"
+#include "netlink/netns.h"
+
+namespace tool {
+
+namespace {
+
+using cni::Attachment;
+using nlohmann::ordered_json;
+
+// The attachments of a network that are alive, as far as one may look. One that is unfinished is
+// not: where its ADD goes on, the collection waits for it and lets it stay, as that is not what was
+// seen.
+void add_living(const std::string& network, const cni::Cache::Listing& seen,
+                std::vector<Attachment>& keep) {
+  for (const cni::CachedAttachment& one : seen.attachments) {
+    if (one.key.network != network || one.result->is_null()) continue;
+    const cni::Liveness liveness = cni::liveness_of(one.netns, one.key.ifname);
+    if (liveness == cni::Liveness::kAlive || liveness == cni::Liveness::kUnknown) {
+      keep.push_back({one.key.container_id, one.key.ifname});
+    }
+  }
+}
+
+// Those that the cache does not have, but whose pods live: what GC collects would be theirs. Where
+// nothing tells which attachment it is, the user has to.
+void add_unlisted(const cni::NetworkList& list, const std::string& cache_dir,
+                  std::vector<Attachment>& keep) {
+  doctor::Node node;
+  node.cache_dir = cache_dir;
+  node.networks.lists = {list};
+  look_at_attachments(node);
+  const doctor::Unlisted found = unlisted(node);
+  std::set<std::string> kept;
+  for (const Attachment& one : keep) {
+    kept.insert(cni::OwnerTag(list.name, one.container_id, one.ifname).prefix());
+  }
+  for (const auto& [network, container_id, ifname] : found.attachments) {
+    if (network == list.name) keep.push_back({container_id, ifname});
+  }
+  const cni::OwnerTag network(list.name, "", "");
+  for (const SeenLink& link : found.links) {
+    const std::string tag = link.alias.substr(0, network.prefix().size());
+    if (!tag.starts_with(network.network_hash) || kept.contains(tag)) continue;
+    throw cni::Error(
+        cni::Code::kUnknownContainer,
+        cat("keep link '", link.name, "': its pod lives",
+            link.netns.empty() ? "" : cat(" in '", link.netns, "'"),
+            ", but the cache does not have it, and the container's ID is not known"),
+        cat("name it by --keep CONTAINER:IFNAME; the link's alias is '", link.alias, "'"));
+  }
+}
+
+// What the cache has of the config of a network: that of one attachment, or else of the newest.
+std::string remembered_config(const std::string& network,
+                              const std::optional<cni::AttachmentKey>& key,
+                              const std::string& cache_dir) {
+  const cni::Cache cache(cache_dir);
+  if (key) {
+    const auto cached = cache.find(*key);
+    return cached ? cached->config : "";
+  }
+  std::string config;
+  std::time_t newest = 0;
+  for (const cni::CachedAttachment& one : cache.list().attachments) {
+    if (one.key.network != network || one.modified < newest) continue;
+    config = one.config;
+    newest = one.modified;
+  }
+  return config;
+}
+
+// What is to be removed can be removed although its network was taken out of the directory, or
+// broken.
+cni::NetworkList network_of(const Operation& operation, const Settings& settings) {
+  try {
+    return find_network(settings, operation.network);
+  } catch (const cni::Error& e) {
+    if (operation.verb != "del" && operation.verb != "gc") throw;
+    std::optional<cni::AttachmentKey> key;
+    if (operation.verb == "del") key = key_of(settings, operation.network, operation.netns);
+    const std::string config = remembered_config(operation.network, key, settings.cache_dir);
+    if (config.empty()) throw;
+    cni::note(cat(text_of(e), "; using the cached config of ADD"));
+    return cni::list_from(config);
+  }
+}
+
+// A caller that did not get the result will neither use the attachment nor remove it.
+[[noreturn]] void take_back(Operation operation, const Settings& settings,
+                            const cni::RuntimeOptions& options) {
+  operation.verb = "del";
+  run(operation, settings, options);
+  throw cni::Error(cni::Code::kIoFailure,
+                   "write stdout: it is closed or full; the attachment was rolled back");
+}
+
+// A hint is for what is known: without a descriptor to look with, nothing is.
+bool is_missing(const std::string& netns) try {
+  return !netlink::NetNs::find(netns);
+} catch (const netlink::Error&) {
+  return false;
+}
+
+}  // namespace
+
+ordered_json run(const Operation& operation, const Settings& settings,
+                 const cni::RuntimeOptions& options) {
+  const cni::Runtime runtime(options);
+  const cni::NetworkList list = network_of(operation, settings);
+  const std::string& verb = operation.verb;
+  if (verb == "gc") {
+    std::vector<Attachment> keep = operation.keep;
+    const cni::Cache::Listing seen = cni::Cache(settings.cache_dir).list();
+    if (operation.keep_alive) {
+      add_living(list.name, seen, keep);
+      add_unlisted(list, settings.cache_dir, keep);
+    }
+    runtime.gc(list, keep, seen);
+  } else if (verb == "status") {
+    runtime.status(list);
+  } else {
+    const cni::Target target = target_of(settings, operation.netns);
+    if (verb == "add") return runtime.add(list, target);
+    verb == "del" ? runtime.del(list, target) : runtime.check(list, target);
+  }
+  return ordered_json::object();
+}
+
+void operate(const Operation& operation, const Settings& settings,
+             const cni::RuntimeOptions& options, const Output& output) {
+  const ordered_json result = run(operation, settings, options);
+  if (operation.verb == "add") {
+    // Without a line break, as plugins print it and the reference does.
+    output.out << result.dump(4, ' ', false, ordered_json::error_handler_t::replace);
+    if (output.terminal) output.out << '\n';
+    if (!output.out.flush()) take_back(operation, settings, options);
+  } else if (output.json) {
+    output.print({{"operation", operation.verb}, {"network", operation.network}, {"ok", true}});
+  }
+}
+
+std::string hint_for(const cni::Error& error, const Operation& operation,
+                     const Settings& settings) {
+  const std::string_view what = error.what();
+  const auto says = [&what](std::string_view text) { return what.find(text) != what.npos; };
+  if (says("no net configuration")) {
+    return cat("networks are read from ", settings.conf_dir,
+               ": set NETCONFPATH or --conf-dir for another directory");
+  }
+  if (says("failed to find plugin")) {
+    return "set CNI_PATH or --path to the directories of plugins, separated by ':'";
+  }
+  if (operation.verb == "add" && is_missing(operation.netns)) {
+    const std::string named = cat("/run/netns/", operation.netns);
+    if (operation.netns.find('/') == std::string::npos && !is_missing(named)) {
+      return cat("expected the path of a network namespace: ", named);
+    }
+    return cat("no network namespace at '", operation.netns,
+               "'; `ip netns add NAME` creates /run/netns/NAME");
+  }
+  if (::geteuid() != 0 && (says("ermission denied") || says("not permitted"))) {
+    return "run cnitool as root";
+  }
+  return {};
+}
+
+}  // namespace tool

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cnitool/output.h"
+#include "cnitool/settings.h"
+#include "libcni/runtime/runtime.h"
+
+namespace tool {
+
+/// One of add, del, check, gc and status, and what it is about.
+struct Operation {
+  std::string verb;
+  std::string network;
+  std::string netns;  ///< as the user wrote it; of no meaning to gc and status
+  /// gc: what is to stay.
+  std::vector<cni::Attachment> keep = {};
+  bool keep_alive = false;  ///< gc: and every attachment whose interface is there
+};
+
+/// Runs it. The result of add is empty for all others. \throws cni::Error.
+nlohmann::ordered_json run(const Operation& operation, const Settings& settings,
+                           const cni::RuntimeOptions& options);
+
+/// run(), and prints what it gives: the result of add as its plugin printed it, nothing for the
+/// others, or with --json an object.
+void operate(const Operation& operation, const Settings& settings,
+             const cni::RuntimeOptions& options, const Output& output);
+
+/// What may help with an error, as a sentence; empty where nothing is known.
+std::string hint_for(const cni::Error& error, const Operation& operation, const Settings& settings);
+
+}  // namespace tool

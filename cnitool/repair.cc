@@ -1,0 +1,171 @@
+#include "cnitool/repair.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "libcni/common/undo.h"
+#include "libcni/runtime/liveness.h"
+#include "netlink/types/capability.h"
+
+namespace tool {
+
+namespace {
+
+using cni::CachedAttachment;
+using cni::Liveness;
+using cni::Runtime;
+using nlohmann::ordered_json;
+
+enum class Outcome { kOk, kRepaired, kBroken, kFailed, kSkipped };
+
+std::string_view str(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kOk:
+      return "ok";
+    case Outcome::kRepaired:
+      return "repaired";
+    case Outcome::kBroken:
+      return "broken";  // and to be repaired, if that were not a dry run
+    case Outcome::kFailed:
+      return "failed";
+    case Outcome::kSkipped:
+      return "skipped";
+  }
+  return "?";
+}
+
+Colour colour_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kOk:
+      return Colour::kGreen;
+    case Outcome::kSkipped:
+      return Colour::kDim;
+    case Outcome::kFailed:
+      return Colour::kRed;
+    case Outcome::kRepaired:
+    case Outcome::kBroken:
+      return Colour::kYellow;
+  }
+  return Colour::kPlain;
+}
+
+/// What was done about one attachment.
+struct Done {
+  cni::AttachmentKey key;
+  Outcome outcome = Outcome::kOk;
+  Runtime::RepairReport report;
+  std::string why;  ///< skipped or failed without a plugin having been called
+};
+
+std::string foreign_text(const Runtime::Difference& one) {
+  return cat("cannot be repaired: '", one.plugin, "' is not patchbay's: ", one.what);
+}
+
+std::string why_closed(const CachedAttachment& one) {
+  std::string why = cat("namespace '", one.netns, "' cannot be entered");
+  const auto missing = netlink::missing_of({netlink::Capability::kSysAdmin});
+  if (!missing.empty()) why += cat(": this process lacks ", missing);
+  return why;
+}
+
+// Why there is no interface whose surroundings could be repaired. Empty: there may be one, which is
+// looked at again under the lock.
+std::string why_absent(const CachedAttachment& one, Liveness liveness) {
+  if (one.result->is_null()) return "its ADD was interrupted";
+  if (liveness != Liveness::kNoNamespace) return {};
+  return cat("its pod does not exist: 'cnitool gc ", one.key.network,
+             " --keep-alive' removes what it left");
+}
+
+Outcome outcome_of(const Done& done, bool dry_run) {
+  if (!done.report.ok()) return Outcome::kFailed;
+  if (!done.report.found.empty()) return dry_run ? Outcome::kBroken : Outcome::kRepaired;
+  return done.why.empty() ? Outcome::kOk : Outcome::kSkipped;
+}
+
+Done repair_one(const CachedAttachment& one, const Runtime& runtime, bool dry_run) {
+  const Liveness liveness = cni::liveness_of(one.netns, one.key.ifname);
+  Done done{one.key, Outcome::kOk, {}, why_absent(one, liveness)};
+  if (done.why.empty() && liveness == Liveness::kUnknown) {
+    return {one.key, Outcome::kFailed, {}, why_closed(one)};
+  }
+  try {
+    // The config of then, as the network may have been edited or removed since.
+    const cni::NetworkList list = cni::list_from(one.config);
+    const cni::Attachment whose{one.key.container_id, one.key.ifname};
+    auto report = done.why.empty() ? runtime.repair(list, whose, dry_run)
+                                   : runtime.reclaim(list, whose, dry_run);
+    if (!report) return {one.key, Outcome::kSkipped, {}, "it was removed meanwhile"};
+    done.report = *std::move(report);
+    done.outcome = outcome_of(done, dry_run);
+  } catch (const cni::Error& e) {
+    done.outcome = Outcome::kFailed;
+    done.report.error = e;
+  }
+  return done;
+}
+
+ordered_json json_of(const Done& done) {
+  ordered_json out;
+  out["network"] = done.key.network;
+  out["containerID"] = done.key.container_id;
+  out["ifname"] = done.key.ifname;
+  out["outcome"] = str(done.outcome);
+  const auto list = [&out](const char* key, const std::vector<Runtime::Difference>& all) {
+    out[key] = ordered_json::array();
+    for (const auto& one : all) out[key].push_back({{"plugin", one.plugin}, {"what", one.what}});
+  };
+  list("found", done.report.found);
+  list("foreign", done.report.foreign);
+  if (!done.why.empty()) out["why"] = done.why;
+  if (done.report.error) out["error"] = tool::json_of(*done.report.error);
+  return out;
+}
+
+void print_text(const Done& done, const Output& output) {
+  const auto& [network, container, ifname] = done.key;
+  output.out << network << "  " << container << "  " << ifname << "  "
+             << output.painted(colour_of(done.outcome), str(done.outcome));
+  if (!done.why.empty()) output.out << ": " << done.why;
+  const bool is_all = done.report.found.empty() && done.report.foreign.empty();
+  if (done.report.error) {
+    output.out << (is_all ? ": " : "\n  ") << text_of(*done.report.error);
+  }
+  output.out << '\n';
+  for (const auto& one : done.report.found) {
+    output.out << "  " << one.plugin << ": " << one.what << '\n';
+  }
+  for (const auto& one : done.report.foreign) output.out << "  " << foreign_text(one) << '\n';
+  output.out << std::flush;
+}
+
+bool is_meant(const Selection& which, const std::string& network, const std::string& container) {
+  return (which.network.empty() || which.network == network) &&
+         (which.container_id.empty() || which.container_id == container);
+}
+
+}  // namespace
+
+bool repair(const Selection& which, bool dry_run, const cni::RuntimeOptions& options,
+            const Output& output) {
+  const Runtime runtime(options);
+  const cni::Cache cache(options.cache_dir);
+  const cni::Cache::Listing found = cache.list();
+  bool all_well = true;
+  ordered_json out{{"attachments", ordered_json::array()}, {"broken", ordered_json::array()}};
+  for (const auto& one : found.broken) {
+    cni::note(cat("cache file '", cache.dir(), "/results/", one.name, "' is broken: ", one.why));
+    out["broken"].push_back({{"file", one.name}, {"why", one.why}});
+  }
+  for (const CachedAttachment& one : found.attachments) {
+    if (!is_meant(which, one.key.network, one.key.container_id)) continue;
+    const Done done = repair_one(one, runtime, dry_run);
+    if (done.outcome == Outcome::kFailed || done.outcome == Outcome::kBroken) all_well = false;
+    output.json ? out["attachments"].push_back(json_of(done)) : print_text(done, output);
+  }
+  out["ok"] = all_well;
+  if (output.json) output.print(out);
+  return all_well;
+}
+
+}  // namespace tool

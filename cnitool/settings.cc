@@ -1,0 +1,121 @@
+#include "cnitool/settings.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "libcni/common/hash.h"
+#include "libcni/common/undo.h"
+#include "libcni/config/json.h"
+
+namespace tool {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using cni::Error;
+
+std::string variable(const cni::Env& env, std::string_view name, std::string_view otherwise) {
+  const std::string_view value = cni::lookup(env, name);
+  return std::string(value.empty() ? otherwise : value);
+}
+
+std::string absolute(const std::string& path) {
+  std::string out = std::filesystem::absolute(path).lexically_normal().string();
+  if (out.size() > 1 && out.ends_with('/')) out.pop_back();
+  return out;
+}
+
+cni::Args args_from(const std::string& text) {
+  cni::Args out;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find(';', at), text.size());
+    const std::string pair = text.substr(at, end - at);
+    const auto equals = pair.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == pair.size()) {
+      throw Error(Code::kInvalidEnvironment, cat("invalid CNI_ARGS pair \"", pair, "\""),
+                  "expected KEY=VALUE, several of them separated by ';'");
+    }
+    out.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
+    at = end + 1;
+  }
+  return out;
+}
+
+nlohmann::json capabilities_from(const std::string& text) {
+  if (text.empty()) return nullptr;
+  nlohmann::json out = cni::parse_json(text, "CAP_ARGS");
+  if (!out.is_object()) {
+    throw Error(Code::kInvalidEnvironment, "CAP_ARGS: expected a JSON object",
+                R"(as {"portMappings": [{"hostPort": 8080, "containerPort": 80}]})");
+  }
+  return out;
+}
+
+}  // namespace
+
+Settings Settings::from(const cni::Env& env) {
+  Settings out;
+  out.conf_dir = variable(env, "NETCONFPATH", "/etc/cni/net.d");
+  out.path = variable(env, "CNI_PATH", "/opt/cni/bin");
+  out.ifname = variable(env, "CNI_IFNAME", "eth0");
+  out.args = variable(env, "CNI_ARGS", "");
+  out.capabilities = variable(env, "CAP_ARGS", "");
+  return out;
+}
+
+cni::AttachmentKey key_of(const Settings& settings, const std::string& network,
+                          const std::string& netns) {
+  constexpr std::size_t kDigits = 20;
+  std::string id = settings.container_id;
+  if (id.empty()) id = cat("cnitool-", cni::sha512_hex(absolute(netns), kDigits));
+  return {network, id, settings.ifname};
+}
+
+cni::Target target_of(const Settings& settings, const std::string& netns) {
+  const cni::AttachmentKey key = key_of(settings, "", netns);
+  return {.container_id = key.container_id,
+          .netns = absolute(netns),
+          .ifname = key.ifname,
+          .args = args_from(settings.args),
+          .capabilities = capabilities_from(settings.capabilities)};
+}
+
+cni::RuntimeOptions runtime_options(const Settings& settings, const cni::Env& env) {
+  cni::RuntimeOptions out;
+  out.path = cni::split_path(settings.path);
+  out.cache_dir = settings.cache_dir;
+  out.env = env;
+  out.limit = settings.limit == 0 ? cni::kNoLimit : std::chrono::seconds(settings.limit);
+  out.undo_failed_add = settings.undo;
+  return out;
+}
+
+cni::NetworkList find_network(const Settings& settings, const std::string& name) {
+  const cni::Networks networks = cni::load_networks(settings.conf_dir);
+  cni::NetworkList found = networks.find(name);
+  for (const cni::BrokenFile& one : networks.broken) cni::note(one.error.what());
+  return found;
+}
+
+cni::Attachment attachment_from(const std::string& text) {
+  const auto colon = text.find(':');
+  cni::Attachment out{text.substr(0, colon),
+                      colon == std::string::npos ? "eth0" : text.substr(colon + 1)};
+  if (out.container_id.empty() || out.ifname.empty()) {
+    throw Error(Code::kInvalidConfig, cat("--keep '", text, "': expected CONTAINER:IFNAME"));
+  }
+  return out;
+}
+
+std::vector<cni::Attachment> attachments_from(std::string_view json) {
+  const nlohmann::json doc = cni::parse_json(json, "--keep-json");
+  if (!doc.is_array()) throw Error(Code::kInvalidConfig, "--keep-json: expected a list");
+  std::vector<cni::Attachment> out;
+  for (const cni::Reader& one : cni::Reader(doc, Code::kInvalidConfig, "--keep-json").elements()) {
+    out.push_back({one["containerID"].as_string(), one["ifname"].as_string()});
+  }
+  return out;
+}
+
+}  // namespace tool

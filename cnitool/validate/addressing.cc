@@ -1,0 +1,70 @@
+#include "cnitool/validate/addressing.h"
+
+#include <nlohmann/json.hpp>
+
+#include "libcni/config/address_range.h"
+#include "libcni/config/names.h"
+
+namespace tool {
+
+namespace {
+
+using netlink::Cidr;
+using netlink::Ip;
+using nlohmann::json;
+
+// What is malformed was said by whoever reads it.
+void add_subnet(const json& place, const std::string& path, const char* key, Addressing& out) {
+  const auto cidr = Cidr::parse(text_at(place, key));
+  if (!cidr) return;
+  out.subnets.push_back({.path = cat(path, ".", key),
+                         .cidr = *cidr,
+                         .gateway_path = cat(path, ".gateway"),
+                         .gateway = Ip::parse(text_at(place, "gateway"))});
+}
+
+template <class Fn>
+void each(const json& object, const char* key, Fn&& fn) {
+  const json* const list = member(object, key);
+  if (list == nullptr || !list->is_array()) return;
+  for (std::size_t i = 0; i < list->size(); ++i) fn((*list)[i], cat("[", i, "]"));
+}
+
+void add_ranges(const json& ipam, Addressing& out) {
+  add_subnet(ipam, "ipam", "subnet", out);
+  each(ipam, "ranges", [&out](const json& set, const std::string& at) {
+    if (!set.is_array()) return;
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      add_subnet(set[i], cat("ipam.ranges", at, "[", i, "]"), "subnet", out);
+    }
+  });
+}
+
+}  // namespace
+
+Addressing addressing_of(const PluginText& plugin) {
+  Addressing out;
+  const json* const ipam = member(plugin.conf(), "ipam");
+  if (ipam == nullptr) return out;
+  const std::string type = text_at(*ipam, "type");
+  out.is_static = cni::stands_for(type, "static");
+  out.known = out.is_static || cni::stands_for(type, "host-local");
+  if (!out.known) return out;
+  if (out.is_static) {
+    each(*ipam, "addresses", [&out](const json& one, const std::string& at) {
+      add_subnet(one, cat("ipam.addresses", at), "address", out);
+      ++out.entries;
+    });
+  } else {
+    add_ranges(*ipam, out);
+    out.data_dir = text_at(*ipam, "dataDir");
+    if (out.data_dir.empty()) out.data_dir = cni::kDefaultDataDir;
+  }
+  each(*ipam, "routes", [&out](const json& one, const std::string& at) {
+    const auto gateway = Ip::parse(text_at(one, "gw"));
+    if (gateway) out.hops.push_back({cat("ipam.routes", at, ".gw"), *gateway});
+  });
+  return out;
+}
+
+}  // namespace tool

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cnitool/validate/network_text.h"
+#include "netlink/types/ip.h"
+
+namespace tool {
+
+/// A subnet that pods get addresses of, and its gateway. Paths are those of the plugin's keys.
+struct Subnet {
+  std::string path;
+  netlink::Cidr cidr;
+  std::string gateway_path = {};
+  std::optional<netlink::Ip> gateway = {};
+};
+
+/// The next hop of a route.
+struct Hop {
+  std::string path;
+  netlink::Ip gateway;
+};
+
+/// What the "ipam" of a plugin gives to pods, as far as it can be read.
+struct Addressing {
+  bool known = false;      ///< it is host-local's or static's
+  bool is_static = false;  ///< static's
+  std::vector<Subnet> subnets = {};
+  std::size_t entries = 0;  ///< of static's list of addresses, read or not
+  std::vector<Hop> hops = {};
+  std::string data_dir = {};  ///< host-local's
+};
+Addressing addressing_of(const PluginText& plugin);
+
+}  // namespace tool

@@ -1,0 +1,291 @@
+#include "cnitool/validate/chain_check.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cnitool/validate/addressing.h"
+#include "cnitool/validate/plugin_check.h"
+#include "libcni/config/names.h"
+
+namespace tool {
+
+namespace {
+
+using nlohmann::json;
+
+// Of the reference, for plugins that cannot be asked (--validate).
+constexpr std::string_view kChained[] = {"bandwidth", "firewall", "portmap",
+                                         "sbr",       "tuning",   "vrf"};
+constexpr std::string_view kMakers[] = {"bridge",  "dummy", "host-device", "ipvlan",
+                                        "macvlan", "ptp",   "tap",         "vlan"};
+
+template <std::size_t N>
+bool is_in(const std::string_view (&words)[N], std::string_view word) {
+  return std::any_of(std::begin(words), std::end(words),
+                     [word](std::string_view one) { return cni::stands_for(word, one); });
+}
+
+void warn(const PluginText& plugin, const std::string& key, const std::string& what,
+          Diagnostics& diagnostics) {
+  diagnostics.add(*plugin.document, plugin.at(key), {Severity::kWarning, what});
+}
+
+// A chained plugin gets the result of those before it alone.
+void check_before(const NetworkText& network, Diagnostics& diagnostics) {
+  const auto is_maker = [](const PluginText& plugin) { return is_in(kMakers, plugin.type); };
+  const auto maker = std::find_if(network.plugins.begin(), network.plugins.end(), is_maker);
+  if (maker == network.plugins.end()) return;
+  for (auto plugin = network.plugins.begin(); plugin != maker; ++plugin) {
+    if (!is_in(kChained, plugin->type)) continue;
+    diagnostics.add(*plugin->document, plugin->at("type"),
+                    {.what = cat(plugin->type, " comes before ", maker->at("type"),
+                                 ", which creates the interface: ADD finds no interface")});
+  }
+}
+
+// Policies are about traffic that the node forwards.
+void check_policy(const NetworkText& network, Diagnostics& diagnostics) {
+  constexpr std::string_view kRouted[] = {"bridge", "ptp"};
+  std::string_view maker;
+  for (const PluginText& plugin : network.plugins) {
+    if (is_in(kMakers, plugin.type)) maker = plugin.type;
+    if (!cni::stands_for(plugin.type, "firewall") || maker.empty() || is_in(kRouted, maker))
+      continue;
+    const std::string policy = text_at(plugin.conf(), "ingressPolicy");
+    if (policy.empty() || policy == "open") continue;
+    warn(plugin, "ingressPolicy",
+         cat("has no bridge after ", maker, ": ADD fails, because the node does not forward the ",
+             "pods' traffic"),
+         diagnostics);
+  }
+}
+
+void check_order(const NetworkText& network, Plugins& plugins, Diagnostics& diagnostics) {
+  const PluginText* maker = nullptr;
+  const PluginText* gateway = nullptr;
+  for (const PluginText& plugin : network.plugins) {
+    const bool first = &plugin == &network.plugins[0];
+    const bool asked = !plugin.type.empty() && !plugins.of(plugin.type).schema->is_null();
+    if (first && is_in(kChained, plugin.type) && !asked) {
+      diagnostics.add(
+          *plugin.document, plugin.at("type"),
+          {.what = cat(
+               plugin.type,
+               " is chained after a plugin that creates the interface: it cannot be the first")});
+    }
+    if (is_in(kMakers, plugin.type)) {
+      if (maker != nullptr) {
+        diagnostics.add(
+            *plugin.document, plugin.at("type"),
+            {.what = cat("a second plugin that creates the container interface, after ",
+                         maker->at("type"), ": ADD fails, because the interface exists")});
+      } else {
+        maker = &plugin;
+      }
+    }
+    if (!is_true(plugin.conf(), "isDefaultGateway")) continue;
+    if (gateway != nullptr) {
+      warn(plugin, "isDefaultGateway",
+           cat("a second default gateway, after ", gateway->at("isDefaultGateway")), diagnostics);
+    }
+    gateway = &plugin;
+  }
+}
+
+// The first plugin of the type that comes before; null where there is none.
+const PluginText* before(const NetworkText& network, const PluginText& plugin,
+                         std::string_view type) {
+  for (const PluginText& one : network.plugins) {
+    if (&one == &plugin) break;
+    if (cni::stands_for(one.type, type)) return &one;
+  }
+  return nullptr;
+}
+
+// Pairs of chained plugins that cannot work, or of which one does nothing.
+void check_pairs(const NetworkText& network, const PluginText& plugin, Diagnostics& diagnostics) {
+  if (cni::stands_for(plugin.type, "vrf")) {
+    if (const auto* const first = before(network, plugin, "vrf")) {
+      diagnostics.add(*plugin.document, plugin.at("type"),
+                      {.what = cat("a second VRF for the interface, after ", first->at("type"),
+                                   ": ADD fails, because an interface is in one VRF")});
+    }
+  }
+  for (const auto& [type, other] : {std::pair("vrf", "sbr"), std::pair("sbr", "vrf")}) {
+    const auto* const first =
+        cni::stands_for(plugin.type, type) ? before(network, plugin, other) : nullptr;
+    if (first == nullptr) continue;
+    warn(plugin, "type",
+         cat("sbr has no effect on an interface in a VRF, whose routing table decides; see ",
+             first->at("type")),
+         diagnostics);
+  }
+}
+
+bool declares(const PluginText& plugin, const char* capability) {
+  const json* const declared = member(plugin.conf(), "capabilities");
+  return declared != nullptr && is_true(*declared, capability);
+}
+
+bool has_runtime(const PluginText& plugin, const char* capability) {
+  const json* const runtime = member(plugin.conf(), "runtimeConfig");
+  return runtime != nullptr && member(*runtime, capability) != nullptr;
+}
+
+void check_capabilities(const PluginText& plugin, Diagnostics& diagnostics) {
+  const auto lacks = [&plugin](const char* capability) {
+    return !declares(plugin, capability) && !has_runtime(plugin, capability);
+  };
+  if (cni::stands_for(plugin.type, "portmap") && lacks("portMappings")) {
+    warn(plugin, "type",
+         R"(the runtime hands over no ports without "capabilities": {"portMappings": true})",
+         diagnostics);
+  }
+  if (!cni::stands_for(plugin.type, "bandwidth") || !lacks("bandwidth")) return;
+  for (const char* const key : {"ingressRate", "ingressBurst", "egressRate", "egressBurst"}) {
+    if (member(plugin.conf(), key) != nullptr) return;
+  }
+  warn(plugin, "type",
+       R"(no limits: neither rates nor "capabilities": {"bandwidth": true} are given)",
+       diagnostics);
+}
+
+// A MAC address that is set later is not the one that macspoofchk accepts.
+void check_mac(const NetworkText& network, const PluginText& plugin, Diagnostics& diagnostics) {
+  const bool changes_mac = declares(plugin, "mac") || !text_at(plugin.conf(), "mac").empty();
+  if (!cni::stands_for(plugin.type, "tuning") || !changes_mac) return;
+  const auto* const bridge = before(network, plugin, "bridge");
+  if (bridge == nullptr || !is_true(bridge->conf(), "macspoofchk")) return;
+  warn(plugin, "type",
+       cat("with ", bridge->at("macspoofchk"),
+           " the frames of a pod whose MAC address tuning changes are dropped: let bridge set it, "
+           "by \"capabilities\": {\"mac\": true}"),
+       diagnostics);
+}
+
+// Keys of a bridge that do nothing without addresses.
+void check_layer2(const PluginText& plugin, Diagnostics& diagnostics) {
+  const json* const ipam = member(plugin.conf(), "ipam");
+  if (!cni::stands_for(plugin.type, "bridge") ||
+      (ipam != nullptr && !text_at(*ipam, "type").empty()))
+    return;
+  if (ipam != nullptr && ipam->is_object() && !ipam->empty()) {
+    return warn(plugin, "ipam",
+                "without \"type\" no IPAM plugin reads it: the pod gets no addresses", diagnostics);
+  }
+  for (const char* const key : {"isGateway", "isDefaultGateway", "ipMasq"}) {
+    if (is_true(plugin.conf(), key)) {
+      warn(plugin, key, "has no effect without \"ipam\": there are no addresses", diagnostics);
+    }
+  }
+}
+
+void check_addresses(const PluginText& plugin, Diagnostics& diagnostics) {
+  const Addressing addressing = addressing_of(plugin);
+  if (!addressing.known) return;
+  const bool promised = declares(plugin, "ips") || declares(plugin, "ipRanges");
+  if (addressing.subnets.empty()) {
+    if (!promised && addressing.is_static && addressing.entries == 0) {
+      warn(plugin, "ipam", "no addresses: ADD fails unless CNI_ARGS or args give some",
+           diagnostics);
+    }
+    return;
+  }
+  for (const Subnet& one : addressing.subnets) {
+    if (!one.gateway || one.cidr.contains(*one.gateway)) continue;
+    warn(
+        plugin, one.gateway_path,
+        cat("the gateway ", one.gateway->str(), " is not in the subnet ", one.cidr.network().str()),
+        diagnostics);
+  }
+  for (const Hop& hop : addressing.hops) {
+    const auto holds = [&hop](const Subnet& one) { return one.cidr.contains(hop.gateway); };
+    if (promised || hop.gateway.is_link_local() || hop.gateway.is_unspecified() ||
+        std::any_of(addressing.subnets.begin(), addressing.subnets.end(), holds)) {
+      continue;
+    }
+    warn(plugin, hop.path, cat("the next hop ", hop.gateway.str(), " is in no subnet of the pod"),
+         diagnostics);
+  }
+}
+
+/// A subnet out of which a network gives addresses, and where it remembers which.
+struct Pool {
+  const NetworkText* network;
+  const PluginText* plugin;
+  Subnet subnet;
+  std::string store;
+};
+
+std::vector<Pool> pools_of(const NetworkText& network) {
+  std::vector<Pool> out;
+  for (const PluginText& plugin : network.plugins) {
+    const Addressing addressing = addressing_of(plugin);
+    if (!addressing.known || addressing.is_static) continue;
+    for (const Subnet& one : addressing.subnets) {
+      out.push_back({&network, &plugin, one, cat(addressing.data_dir, "/", network.name)});
+    }
+  }
+  return out;
+}
+
+bool overlap(const netlink::Cidr& a, const netlink::Cidr& b) {
+  return a.contains(b.network().ip) || b.contains(a.network().ip);
+}
+
+std::string place_of(const Document& document, const std::string& path) {
+  const auto at = cni::position_in(document.text, document.json.nearest(path).value.begin);
+  return cat(document.file, ":", at.line);
+}
+
+void check_names(const std::list<NetworkText>& networks, Diagnostics& diagnostics) {
+  for (auto it = networks.begin(); it != networks.end(); ++it) {
+    const auto same = std::find_if(networks.begin(), it, [&it](const NetworkText& other) {
+      return !it->name.empty() && other.name == it->name;
+    });
+    if (same == it) continue;
+    diagnostics.add(
+        *it->document, "name",
+        {Severity::kWarning, cat("duplicate network name, first in ",
+                                 place_of(*same->document, "name"), ": runtimes use that one")});
+  }
+}
+
+}  // namespace
+
+void check_chain(const NetworkText& network, Plugins& plugins, Diagnostics& diagnostics) {
+  check_order(network, plugins, diagnostics);
+  check_before(network, diagnostics);
+  check_policy(network, diagnostics);
+  for (const PluginText& plugin : network.plugins) {
+    check_pairs(network, plugin, diagnostics);
+    check_mac(network, plugin, diagnostics);
+    check_capabilities(plugin, diagnostics);
+    check_layer2(plugin, diagnostics);
+    if (passes_ipam_on(plugin, plugins)) check_addresses(plugin, diagnostics);
+  }
+}
+
+void check_together(const std::list<NetworkText>& networks, Diagnostics& diagnostics) {
+  check_names(networks, diagnostics);
+  std::vector<Pool> before;
+  for (const NetworkText& network : networks) {
+    const std::vector<Pool> pools = pools_of(network);
+    for (const Pool& pool : pools) {
+      const auto clash = std::find_if(before.begin(), before.end(), [&pool](const Pool& other) {
+        return other.store != pool.store && overlap(other.subnet.cidr, pool.subnet.cidr);
+      });
+      if (clash == before.end()) continue;
+      warn(*pool.plugin, pool.subnet.path,
+           cat("overlaps with ", clash->subnet.cidr.network().str(), " of network ",
+               clash->network->name, " in ",
+               place_of(*clash->plugin->document, clash->plugin->at(clash->subnet.path)),
+               ": both may allocate the same address, because their leases are separate"),
+           diagnostics);
+    }
+    before.insert(before.end(), pools.begin(), pools.end());
+  }
+}
+
+}  // namespace tool

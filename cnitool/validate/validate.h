@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cnitool/output.h"
+#include "cnitool/settings.h"
+#include "libcni/plugin/request.h"
+
+namespace tool {
+
+/// What validate is asked to look at.
+struct Validation {
+  std::vector<std::string> files;  ///< networks, directories of them, or "-" for stdin
+  bool strict = false;             ///< a warning is as bad as an error
+};
+
+/// Prints all that is wrong with networks, in the order of the files and of the places in them; see
+/// Diagnostics. The node is looked at for the plugins alone. \return whether they may be used.
+bool validate(const Validation& asked, const Settings& settings, const cni::Env& env,
+              const Output& output);
+
+}  // namespace tool
