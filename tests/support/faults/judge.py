@@ -64,7 +64,7 @@ def _hung(outcome):
     return "(killed: it ran longer" in outcome.stderr
 
 
-def complaint(outcome, stdout_is_lost=False):
+def complaint(outcome, stdout_may_be_lost=False):
     """What is wrong with the output of a disturbed run that was not killed."""
     if _hung(outcome):
         return "hang", str(outcome)
@@ -72,7 +72,7 @@ def complaint(outcome, stdout_is_lost=False):
         return None
     if outcome.status < 0 or outcome.status >= 128:
         return "crash", str(outcome)
-    if stdout_is_lost:
+    if stdout_may_be_lost and not outcome.stdout:
         said = outcome.status == 1 and outcome.stderr
         return None if said else ("no error object", f"nothing on stderr either: {outcome}")
     try:
