@@ -32,18 +32,6 @@ using plugins::all_rules;
 constexpr std::uint32_t kMain = plugins::kMainTable;
 constexpr std::uint32_t kFirstTable = 100;  // the reference's
 
-template <class T, class Value>
-bool is_in(const std::vector<T>& list, const Value& value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
-bool has_rule(const State& state, const Ip& ip, std::uint32_t table) {
-  for (std::size_t i = 0; i < state.addresses.size(); ++i) {
-    if (state.addresses[i] == ip && state.tables[i] == table) return true;
-  }
-  return false;
-}
-
 // The table that an earlier ADD of the attachment chose.
 std::optional<std::uint32_t> table_in(const std::optional<State>& state, const Ip& ip) {
   if (!state) return std::nullopt;
@@ -93,14 +81,6 @@ std::vector<RouteCopy> strays_in(RouteSocket& pod, const Link& link,
     }
   }
   return out;
-}
-
-void remove_hints(RouteSocket& pod, const std::vector<std::string>& hints) {
-  if (hints.empty()) return;
-  for (const RouteCopy& one : all_routes(pod)) {
-    const bool is_ours = one.route.table == kMain && one.route.protocol == kProtocol;
-    if (is_ours && is_in(hints, words_for(one.route))) pod.send(netlink::remove(one));
-  }
 }
 
 // Undo steps of ADD.
@@ -206,7 +186,7 @@ State state_with(const State& earlier, const std::vector<Place>& places, const M
   State out = earlier;
   for (const Place& place : places) {
     const Ip& ip = place.address.cidr.ip;
-    if (has_rule(out, ip, place.table)) continue;
+    if (out.has_rule(ip, place.table)) continue;
     out.addresses.push_back(ip);
     out.tables.push_back(place.table);
   }
@@ -290,15 +270,6 @@ void move_routes(Pod& pod, const Link& link, const std::vector<Address>& address
   add_hints(pod, link, moves.hints, undo);
 }
 
-// What no table has, since the default route of ADD replaced it. The interface may not exist.
-void restore_replaced(RouteSocket& pod, const State& state) {
-  for (const std::string& text : state.routes) {
-    const auto route = netlink::route_from_stored(text);
-    if (!route || is_in(state.moved, words_for(route->route))) continue;
-    cni::noting_failure("restore routes", [&] { pod.send(netlink::add(*route, kMain)); });
-  }
-}
-
 }  // namespace
 
 Pod::Pod(const cni::Request& of) : request(of), ns(cni::open_netns(of)), socket(ns) {
@@ -354,46 +325,6 @@ void set_routing(Pod& pod, const std::vector<Address>& addresses, const Conf& co
   }
   put_state(states, earlier, state_with(start, places, moves, placed), undo);
   move_routes(pod, link, addresses, places, moves, undo);
-}
-
-void remove_routing(RouteSocket& pod, const State& state) {
-  for (const PolicyRule& rule : all_rules(pod)) {
-    const bool is_ours = rule.is_plain && rule.protocol == kProtocol && rule.from &&
-                         has_rule(state, rule.from->ip, rule.table);
-    if (is_ours) pod.send(netlink::remove(rule));
-  }
-  remove_hints(pod, state.hints);
-  const auto all = all_routes(pod);
-  auto routes = all;
-  std::erase_if(routes, [&](const RouteCopy& one) {
-    const bool is_ours =
-        one.route.protocol == kProtocol || is_in(state.moved, words_for(one.route));
-    return !is_ours || !is_in(state.tables, one.route.table);
-  });
-  plugins::gateways_last(routes);
-  std::vector<RouteRequest> restored, removed;
-  for (const RouteCopy& one : routes) {
-    const bool has_left = !plugins::has_route(all, one.route, kMain);
-    const bool is_moved = is_in(state.moved, words_for(one.route));
-    if (is_moved && has_left) restored.push_back(netlink::add(one, kMain));
-    for (RouteRequest& request : netlink::remove(one)) removed.push_back(std::move(request));
-  }
-  // The pod may have removed addresses or routes that a gateway was reached by.
-  cni::noting_failure("restore routes", [&] { pod.send(std::move(restored)); });
-  pod.send(std::move(removed));
-  restore_replaced(pod, state);
-}
-
-void remove_stateless_rules(RouteSocket& pod, const Link& link, std::optional<std::uint32_t> table,
-                            bool is_own_too) {
-  const auto addresses = pod.addresses(link);
-  for (const PolicyRule& rule : all_rules(pod)) {
-    const bool is_stateless = rule.protocol == 0 || (is_own_too && rule.protocol == kProtocol);
-    if (!rule.is_plain || !is_stateless || !rule.from || (table && rule.table != *table)) continue;
-    const bool is_of_link = std::any_of(addresses.begin(), addresses.end(),
-                                        [&](const auto& one) { return is_of(rule, one.cidr.ip); });
-    if (is_of_link) pod.send(netlink::remove(rule));
-  }
 }
 
 }  // namespace sbr

@@ -47,7 +47,11 @@ void set_routing(Pod& pod, const std::vector<cni::Address>& addresses, const Con
 /// \throws cni::Error naming the first rule or route that is missing.
 void check_routing(Pod& pod, const std::vector<cni::Address>& addresses, const Conf& conf);
 
-/// Removes what the state says, and brings the routes back to the main table.
+/// Removes from the main table what ADD added to it with add_source_hints.
+void remove_hints(netlink::RouteSocket& pod, const std::vector<std::string>& hints);
+
+/// Removes what the state says, and brings the routes back to the main table. \throws
+/// netlink::Error.
 void remove_routing(netlink::RouteSocket& pod, const State& state);
 
 /// Removes the rules that the reference plugin made for the addresses that the interface has now,

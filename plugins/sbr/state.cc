@@ -19,6 +19,13 @@ constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
 
 }  // namespace
 
+bool State::has_rule(const netlink::Ip& address, std::uint32_t table) const {
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    if (addresses[i] == address && tables[i] == table) return true;
+  }
+  return false;
+}
+
 std::string State::file_name() const {
   return cni::OwnerTag(owner.network, owner.container_id, owner.ifname).prefix();
 }

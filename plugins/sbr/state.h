@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +25,7 @@ struct State {
   std::vector<std::string> hints = {};  ///< ours in the main table, as words
   bool operator==(const State&) const = default;
 
+  bool has_rule(const netlink::Ip& address, std::uint32_t table) const;
   std::string file_name() const;
   std::string text() const;
   /// Nothing for another content.
@@ -31,5 +34,10 @@ struct State {
 using StateDir = plugins::StateDir<State>;
 
 std::string file_of(const cni::Request& request);
+
+template <class T, class Value>
+bool is_in(const std::vector<T>& list, const Value& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
 
 }  // namespace sbr
