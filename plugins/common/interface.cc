@@ -222,7 +222,7 @@ cni::Interface describe(const netlink::Link& link, const std::string& sandbox) {
 }
 
 const cni::Interface& entry_of(const Result& result, const std::string& name,
-                               const std::string& sandbox) {
+                               std::string_view sandbox) {
   const auto it = std::find_if(
       result.interfaces.begin(), result.interfaces.end(),
       [&](const cni::Interface& one) { return one.name == name && one.sandbox == sandbox; });

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libcni/config/result.h"
@@ -69,7 +70,7 @@ cni::Interface describe(const netlink::Link& link, const std::string& sandbox = 
 
 /// The entry of result for a link. \throws cni::Error where there is none.
 const cni::Interface& entry_of(const cni::Result& result, const std::string& name,
-                               const std::string& sandbox = {});
+                               std::string_view sandbox = {});
 
 /// CHECK: the link has the MAC address of its entry. \throws cni::Error.
 void require_mac(const cni::Interface& entry, const netlink::Link& link);
