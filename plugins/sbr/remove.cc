@@ -20,8 +20,6 @@ using netlink::RouteSocket;
 using plugins::all_routes;
 using plugins::all_rules;
 
-constexpr std::uint32_t kMain = plugins::kMainTable;
-
 // The pod may have removed addresses or routes that a gateway was reached by. Without memory
 // nothing is known of that: the state stays, and the next DEL or GC restores them.
 void restore(RouteSocket& pod, std::vector<RouteRequest> requests) {
@@ -38,7 +36,7 @@ void restore_replaced(RouteSocket& pod, const State& state) {
   for (const std::string& text : state.routes) {
     const auto route = netlink::route_from_stored(text);
     if (!route || is_in(state.moved, words_for(route->route))) continue;
-    restore(pod, {netlink::add(*route, kMain)});
+    restore(pod, {netlink::add(*route, plugins::kMainTable)});
   }
 }
 
@@ -47,7 +45,7 @@ void restore_replaced(RouteSocket& pod, const State& state) {
 void remove_hints(RouteSocket& pod, const std::vector<std::string>& hints) {
   if (hints.empty()) return;
   for (const RouteCopy& one : all_routes(pod)) {
-    const bool is_ours = one.route.table == kMain && one.route.protocol == kProtocol;
+    const bool is_ours = one.route.table == plugins::kMainTable && one.route.protocol == kProtocol;
     if (is_ours && is_in(hints, words_for(one.route))) pod.send(netlink::remove(one));
   }
 }
@@ -69,9 +67,9 @@ void remove_routing(RouteSocket& pod, const State& state) {
   plugins::gateways_last(routes);
   std::vector<RouteRequest> restored, removed;
   for (const RouteCopy& one : routes) {
-    const bool has_left = !plugins::has_route(all, one.route, kMain);
+    const bool has_left = !plugins::has_route(all, one.route, plugins::kMainTable);
     const bool is_moved = is_in(state.moved, words_for(one.route));
-    if (is_moved && has_left) restored.push_back(netlink::add(one, kMain));
+    if (is_moved && has_left) restored.push_back(netlink::add(one, plugins::kMainTable));
     for (RouteRequest& request : netlink::remove(one)) removed.push_back(std::move(request));
   }
   restore(pod, std::move(restored));
