@@ -15,12 +15,55 @@ namespace {
 using netlink::Link;
 
 constexpr std::time_t kLongestAdd = 600;  // seconds; no runtime waits longer
+constexpr const char* kKept = "they keep addresses and hostPorts";
 
 std::string name_of(const cni::AttachmentKey& key) {
   return cat(key.container_id.substr(0, 12), " (", key.ifname, ")");
 }
 
 std::string name_of(const AttachmentState& one) { return name_of(one.key); }
+
+// Where no lock tells whether its ADD goes on, its age does.
+bool is_interrupted(const Node& node, const AttachmentState& one) {
+  return !one.is_finished && (one.is_running == false || node.now - one.modified > kLongestAdd);
+}
+
+bool has_gc(const Node& node, const std::string& network) {
+  const cni::NetworkList* const list = node.network(network);
+  return list == nullptr || !list->disable_gc;
+}
+
+// DEL of the one, GC for several. A network whose config forbids GC has DEL of each.
+std::string removal(const Node& node, const std::vector<const AttachmentState*>& all) {
+  const std::string& network = all.front()->key.network;
+  if (all.size() > 1 && has_gc(node, network)) return cat("cnitool gc ", network, " --keep-alive");
+  std::string out;
+  for (const AttachmentState* one : all) {
+    const auto& [its_network, id, ifname] = one->key;
+    out += cat(out.empty() ? "" : "; ", "cnitool del ", its_network, " ", quoted(one->netns),
+               " --container-id ", id, " --ifname ", ifname);
+  }
+  return out;
+}
+
+// By network and by what its config is refused with: a pod that is started again and again leaves
+// many of the same.
+void add_interrupted(const Node& node, Findings& out) {
+  std::map<std::pair<std::string, std::string>, std::vector<const AttachmentState*>> found;
+  for (const AttachmentState& one : node.attachments) {
+    if (is_interrupted(node, one)) found[{one.key.network, one.refusal}].push_back(&one);
+  }
+  for (const auto& [what, all] : found) {
+    const auto& [network, refusal] = what;
+    std::vector<std::string> names;
+    for (const AttachmentState* one : all) names.push_back(name_of(*one));
+    out.push_back({Level::kWarning,
+                   cat("network '", network, "' has ", all.size(), " attachments whose ADD ",
+                       refusal.empty() ? "was interrupted: " : "failed: ", some_of(names),
+                       refusal.empty() ? "" : cat("; ", refusal)),
+                   kKept, removal(node, all)});
+  }
+}
 
 // They are no leftovers, and nothing is to be removed.
 void add_unlisted(const Node& node, Findings& out) {
@@ -77,27 +120,21 @@ std::vector<std::string> missing_gateways(const Node& node, const Link& link,
 
 Findings check_dead(const Node& node) {
   Findings out;
-  std::map<std::string, std::vector<std::string>> dead, unfinished;
+  std::map<std::string, std::vector<std::string>> dead;
   for (const AttachmentState& one : node.attachments) {
     const bool gone =
         one.liveness == cni::Liveness::kNoNamespace || one.liveness == cni::Liveness::kNoInterface;
     if (one.is_finished && gone) {
       dead[one.key.network].push_back(cat(name_of(one), ", ", str(one.liveness)));
-    } else if (!one.is_finished && node.now - one.modified > kLongestAdd) {
-      unfinished[one.key.network].push_back(name_of(one));
     }
   }
-  constexpr const char* kWhy = "they keep addresses and hostPorts";
-  const auto say = [&](const auto& found, const char* what) {
-    for (const auto& [network, names] : found) {
-      out.push_back(
-          {Level::kWarning,
-           cat("network '", network, "' has ", names.size(), " ", what, ": ", some_of(names)), kWhy,
-           cat("cnitool gc ", network, " --keep-alive")});
-    }
-  };
-  say(dead, "attachments of pods that do not exist");
-  say(unfinished, "attachments whose ADD was interrupted");
+  for (const auto& [network, names] : dead) {
+    out.push_back({Level::kWarning,
+                   cat("network '", network, "' has ", names.size(),
+                       " attachments of pods that do not exist: ", some_of(names)),
+                   kKept, cat("cnitool gc ", network, " --keep-alive")});
+  }
+  add_interrupted(node, out);
   add_unlisted(node, out);
   for (const cni::Cache::Broken& one : node.broken) {
     const std::string file = cat(node.cache_dir, "/results/", one.name);

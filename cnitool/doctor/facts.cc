@@ -140,6 +140,15 @@ std::string some_of(const std::vector<std::string>& names) {
   return names.size() > kMost ? cat(out, " and ", names.size() - kMost, " more") : out;
 }
 
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@%+=,";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
 std::string tag_of(const cni::AttachmentKey& key) {
   return cni::OwnerTag(key.network, key.container_id, key.ifname).prefix();
 }

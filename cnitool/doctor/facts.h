@@ -51,6 +51,9 @@ std::string collect(const Node& node, const std::string& network, const std::str
 /// "a, b, c and 4 more".
 std::string some_of(const std::vector<std::string>& names);
 
+/// A word of a shell's command, in quotes where it needs them.
+std::string quoted(const std::string& word);
+
 /// What the tags of our links and rules begin with for the attachment.
 std::string tag_of(const cni::AttachmentKey& key);
 

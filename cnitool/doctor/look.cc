@@ -14,6 +14,7 @@
 
 #include "cnitool/doctor/facts.h"
 #include "cnitool/doctor/look_plugins.h"
+#include "cnitool/doctor/look_unfinished.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/hash.h"
 #include "libcni/common/lock.h"
@@ -66,6 +67,7 @@ AttachmentState attachment_of(const cni::CachedAttachment& cached) {
   AttachmentState out{.key = cached.key,
                       .netns = cached.netns,
                       .modified = cached.modified,
+                      .stamp = cached.stamp,
                       .is_finished = !cached.result->is_null(),
                       .liveness = cni::liveness_of(cached.netns, cached.key.ifname),
                       .result = {},
@@ -282,6 +284,7 @@ Node look_at_node(const Settings& settings, const cni::Env& env) {
     node.complaints = complaints_of(node.networks, node.programs, options);
   }
   look_at_attachments(node);
+  look_at_unfinished(node, settings.path, env);
   read(node, Source::kRoutes, [&] { look_at_routes(node); });
   read(node, Source::kFirewall, [&] { node.firewall = read_firewall(); });
   look_at_places(node, settings.conf_dir);

@@ -74,7 +74,11 @@ struct AttachmentState {
   cni::AttachmentKey key;
   std::string netns;
   std::time_t modified = 0;
+  std::string stamp = {};  ///< of the cache file
   bool is_finished = false;
+  /// Of one that is not finished: an operation on the container is running. Empty: unknown.
+  std::optional<bool> is_running = {};
+  std::string refusal = {};  ///< the error of its config: of ADD, if that is why it is not finished
   cni::Liveness liveness = cni::Liveness::kUnknown;
   cni::Result result;
   bool has_ports = false;  ///< a hostPort was asked for

@@ -15,6 +15,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kIpam = "ipam";
+
 // Plugins of the reference that call an IPAM plugin with the config that they got.
 constexpr std::string_view kReferenceMain[] = {"bridge",  "dummy", "host-device", "ipvlan",
                                                "macvlan", "ptp",   "tap",         "vlan"};
@@ -202,6 +204,11 @@ bool remove(json& conf, const std::string& path) {
   return gone;
 }
 
+// IPAM plugins have their keys in "ipam".
+Verdict judge(const Checked& in, const std::string& type, const json& conf, bool is_ipam) {
+  return is_ipam ? in.plugins.judge_ipam(type, conf) : in.plugins.judge(type, conf);
+}
+
 // What the parser refuses. It stops at the first mistake: the plugin is asked again without the key
 // that it names.
 void follow_parser(const Checked& in, const std::string& type, const std::string& otherwise,
@@ -216,16 +223,16 @@ void follow_parser(const Checked& in, const std::string& type, const std::string
     if (!said.insert(path).second) return;
     in.diagnostics.add(in.document(), in.at(path), {.what = what});
     if (!remove(conf, path)) return;
-    verdict = in.plugins.judge(type, conf);
+    verdict = judge(in, type, conf, otherwise == kIpam);
   }
 }
 
 // What a plugin has against the config. \param otherwise the place of errors that name none.
 void check_with(const Checked& in, const std::string& type, const std::string& otherwise) {
   constexpr int kMostRounds = 100;
-  Verdict verdict = in.plugins.judge(type, input_of(in));
+  Verdict verdict = judge(in, type, input_of(in), otherwise == kIpam);
   for (int i = 0; i < kMostRounds && respell_all(in, verdict.complaints); ++i) {
-    verdict = in.plugins.judge(type, input_of(in));
+    verdict = judge(in, type, input_of(in), otherwise == kIpam);
   }
   std::erase_if(verdict.complaints, [](const auto& one) { return one.what == "unknown key"; });
   for (const cni::Complaint& one : verdict.complaints) add(in, one);
@@ -251,7 +258,7 @@ void check_ipam(const Checked& in, std::vector<std::string> capabilities) {
   if (facts.schema->is_null()) return note_foreign(in, type, "ipam.type");
   for (const std::string& one : capabilities_of(facts.schema)) capabilities.push_back(one);
   if (!in.plugins.of(in.plugin().type).schema->is_null()) check_capabilities(in, capabilities);
-  check_with(in, type, "ipam");
+  check_with(in, type, kIpam);
 }
 
 void check_plugin(const Checked& in) {

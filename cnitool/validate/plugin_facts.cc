@@ -6,6 +6,7 @@
 #include "libcni/config/json.h"
 #include "libcni/config/nearest.h"
 #include "libcni/plugin/invoke.h"
+#include "libcni/plugin/plugin.h"
 #include "libcni/runtime/runtime.h"
 
 namespace tool {
@@ -64,9 +65,11 @@ PluginFacts Plugins::ask(const std::string& type) const {
                      "{}", kLimit);
     if (outcome.ok()) out.schema = schema_in(outcome.out);
     if (!out.schema->is_null()) {
-      const cni::Executable parser{
+      cni::Executable parser{
           .file = out.file, .arguments = {"--validate"}, .env = env_, .own_group = true};
       out.judge = [type, parser](const json& conf) { return tool::ask(type, parser, conf); };
+      parser.env.emplace(cni::kIpamCall, "1");
+      out.judge_ipam = [type, parser](const json& conf) { return tool::ask(type, parser, conf); };
     }
   } catch (const cni::Error& e) {
     out.failure = e.what();
@@ -79,6 +82,11 @@ PluginFacts Plugins::ask(const std::string& type) const {
 Verdict Plugins::judge(const std::string& type, const json& conf) {
   const PluginFacts& facts = of(type);
   return facts.judge ? facts.judge(conf) : Verdict{};
+}
+
+Verdict Plugins::judge_ipam(const std::string& type, const json& conf) {
+  const PluginFacts& facts = of(type);
+  return facts.judge_ipam ? facts.judge_ipam(conf) : judge(type, conf);
 }
 
 std::string Plugins::similar(const std::string& type) const {

@@ -29,6 +29,8 @@ struct PluginFacts {
   std::string failure;    ///< why file or versions are not known
   /// Asks the plugin about a config that ADD would get. Empty where there is no schema.
   std::function<Verdict(const nlohmann::json& conf)> judge = {};
+  /// The same of a config whose "ipam" names the plugin.
+  std::function<Verdict(const nlohmann::json& conf)> judge_ipam = {};
 };
 
 /// The plugins of some directories. Each is asked once: for its versions (VERSION) and its schema
@@ -45,6 +47,7 @@ class Plugins {
 
   /// PluginFacts::judge; nothing where the plugin does not know the option.
   Verdict judge(const std::string& type, const nlohmann::json& conf);
+  Verdict judge_ipam(const std::string& type, const nlohmann::json& conf);
 
   /// The name of an executable that may have been meant; empty where none is like it.
   std::string similar(const std::string& type) const;

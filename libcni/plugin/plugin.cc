@@ -224,6 +224,7 @@ int validate(const Plugin& plugin, const Invocation& invocation) {
   nlohmann::ordered_json answer;
   const auto look = [&] {
     request.read(for_no_container(invocation.env), invocation.in);
+    if (invocation.env.contains(kIpamCall)) require_ipam(plugin);
     if (plugin.validate != nullptr) plugin.validate(request);
   };
   const int status = reporting(look, [&](const Error& e) {

@@ -117,4 +117,17 @@ OperationLock OperationLock::of_container(const Cache& cache, const AttachmentKe
   return OperationLock(std::move(file));
 }
 
+std::optional<bool> OperationLock::is_held(const Cache& cache, const std::string& container_id) {
+  const Fd file(
+      ::open(cat(cache.dir(), "/lock").c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file && errno == ENOENT) return false;
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = container(container_id).byte;
+  lock.l_len = 1;
+  if (!file || ::fcntl(file.get(), F_OFD_GETLK, &lock) != 0) return std::nullopt;
+  return lock.l_type != F_UNLCK;
+}
+
 }  // namespace cni

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "libcni/runtime/cache.h"
@@ -28,6 +29,10 @@ class OperationLock {
   static OperationLock of_network(const Cache& cache, const std::string& network, const Wait& wait);
   /// For the DELs of a collection, which has the network.
   static OperationLock of_container(const Cache& cache, const AttachmentKey& key, const Wait& wait);
+
+  /// Whether an operation on the container is running. Takes no lock and makes no file. Empty:
+  /// unknown, because this process may not read the file.
+  static std::optional<bool> is_held(const Cache& cache, const std::string& container_id);
 
  private:
   explicit OperationLock(netlink::Fd file) : file_(std::move(file)) {}

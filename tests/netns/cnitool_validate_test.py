@@ -188,6 +188,9 @@ KEYS = [
     ("an IPAM plugin that is not there", ipam('§"hostlocal"'),
      ['error: plugins[0].ipam.type: failed to find plugin "hostlocal" in path [BIN] '
       "(did you mean host-local?)"]),
+    ("an IPAM plugin that is none", ipam('§"bridge"'),
+     ["error: plugins[0].ipam.type: 'bridge' is not an IPAM plugin; IPAM plugins give addresses, as host-local, static "
+      "and dhcp do"]),
     ("a misspelt key of the IPAM plugin", ipam('"host-local", §"subnett": "10.1.2.0/24"'),
      ["error: plugins[0].ipam.subnett: unknown key (did you mean subnet?)"]),
     ("a subnet that is none", ipam('"host-local", "ranges": [[{"subnet": §"10.1.2.0"}]]'),

@@ -13,11 +13,11 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.cnitool import (CONF_DIR, cache_file, cnitool, container_of, environment,  # noqa: E402
+from support.cnitool import (CONF_DIR, cache_file, cache_names, cnitool, container_of, environment,  # noqa: E402
                              finish, start, use)
 from support.configs import lack  # noqa: E402
 from support.plugin import OURS, REFERENCE, has_reference  # noqa: E402
-from support.snapshot import snapshot  # noqa: E402
+from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import Pod, run, wait_for  # noqa: E402
 
 BIN = "/run/bin"
@@ -36,6 +36,24 @@ FOREIGN = """#!/bin/sh
   echo '{"cniVersion": "0.4.0", "supportedVersions": ["0.3.1", "0.4.0"]}'
 exit 0
 """
+
+
+OTHER = BRIDGE | {"bridge": "cni1", "ipam": {"type": "host-local", "subnet": "10.1.3.0/28"}}
+#: ADD goes on until /run/slow is removed.
+SLOW = """#!/bin/sh
+case $CNI_COMMAND in
+VERSION) echo '{"cniVersion": "1.1.0", "supportedVersions": ["1.0.0", "1.1.0"]}';;
+ADD) touch /run/slow; while [ -e /run/slow ]; do sleep 0.05; done
+     echo '{"cniVersion": "1.1.0", "interfaces": [], "ips": []}';;
+esac
+"""
+#: Which plugin of chain(), which of its keys, and a value that ADD refuses.
+REFUSED = [*(((0, "ipam"), ipam) for ipam in (
+    "host-local", 5, [], True, {"type": 7}, {"type": "a/b"}, {"type": "host-locla"}, {"type": "bridge"},
+    {"type": "host-local"}, {"type": "host-local", "subnet": "10.0.0.0/33"}, {"type": "host-local", "dataDir": 5})),
+           ((0, "bridge"), "a/b"), ((0, "mtu"), -1), ((0, "vlan"), 5000), ((0, "ipMasq"), "yes"), ((0, "dns"), []),
+           ((1, "backend"), "ipfw"), ((1, "markMasqBit"), 99), ((1, "conditionsV4"), 5),
+           ((2, "ingressRate"), -5), ((2, "egressBurst"), "much")]
 
 
 def chain(*plugins, **more):
@@ -294,6 +312,7 @@ class Settings(DoctorTest):
         self.assertTrue(config()["plugins"][0]["hairpinMode"])
 
 
+@suite.spread
 class Leftovers(DoctorTest):
     def test_a_pod_that_is_gone(self):
         self.pods[0].remove()
@@ -306,9 +325,84 @@ class Leftovers(DoctorTest):
             doc = json.load(real)
         del doc["result"]
         write(file, json.dumps(doc | {"containerId": "killed", "netns": "/run/netns/never"}), 0o600)
-        self.assert_healthy()  # it may be going on
+        remedy = self.assert_finds("warning", "attachments", "ADD was interrupted", "killed (eth0)")
+        self.assertEqual(remedy, "cnitool del net /run/netns/never --container-id killed --ifname eth0")
+        self.cured(remedy)
+
+    def test_an_ADD_that_goes_on(self):
+        write(f"{BIN}/slow", SLOW, 0o755)
+        use(chain(OTHER, {"type": "slow"}, name="slow"), "20-slow.conflist")
+        pod = Pod("slow")
+        adding = start("add", "slow", pod.path, CNI_PATH=BIN)
+        wait_for(lambda: os.path.exists("/run/slow"))
+        _, found = self.doctor()
+        self.assertNotIn("attachments", [one["check"] for one in found])
+        file = cache_file("slow", container_of(pod.path))
         os.utime(file, (time.time() - 3600, time.time() - 3600))
-        self.cured(self.assert_finds("warning", "attachments", "ADD was interrupted"))
+        self.assert_finds("warning", "attachments", "ADD was interrupted")
+        os.unlink("/run/slow")
+        self.assert_ok(finish(adding))
+
+    def assert_named_and_removed(self, plugins, wrong):
+        use(chain(*plugins, name="wrong"), "20-wrong.conflist")
+        pod = Pod("wrong")
+        _, others = self.doctor()
+        refused = cnitool("add", "--no-undo", "wrong", pod.path, CNI_PATH=BIN)
+        self.assertNotEqual(refused.status, 0)
+        error = refused.stderr.strip().split(" failed (add): ")[1].split("; ")[0]
+        remedy = self.assert_finds("warning", "attachments", "network 'wrong' has 1 attachments whose ADD failed",
+                                   container_of(pod.path)[:12], f'plugin type="{wrong}": {error}',
+                                   besides=[one["check"] for one in others])
+        self.assertEqual(remedy, f"cnitool del wrong {pod.path} --container-id {container_of(pod.path)} --ifname eth0")
+        shell(remedy)
+        self.assertEqual(self.doctor()[1], others)
+        os.unlink(f"{CONF_DIR}/20-wrong.conflist")
+        pod.remove()
+
+    def test_an_ADD_that_the_config_made_fail_whatever_is_wrong_with_it(self):
+        use(chain(OTHER, name="wrong"), "20-wrong.conflist")
+        right = Pod("right")
+        for verb in ("add", "del"):  # the bridge stays
+            self.assert_ok(cnitool(verb, "wrong", right.path, CNI_PATH=BIN))
+        right.remove()
+        os.unlink(f"{CONF_DIR}/20-wrong.conflist")
+        before = snapshot()
+        for (index, key), value in REFUSED:
+            plugins = [dict(OTHER), dict(PORTMAP), dict(BANDWIDTH)]
+            plugins[index][key] = value
+            self.assert_named_and_removed(plugins, plugins[index]["type"])
+        self.assert_same(before, ignore=left_by_design)
+        self.assert_healthy()
+
+    @suite.cases([(f"ADDs that a config made fail, {label}", more) for label, more in (
+        ("removed by GC", {}), ("removed by DEL, as the config forbids GC", {"disableGC": True}),
+        ("after the network was removed", None))])
+    def several(self, more):
+        use(chain(OTHER | {"ipam": "host-local"}, name="wrong", **(more or {})), "20-wrong.conflist")
+        pods = [Pod(name) for name in ("w1", "w2")]
+        for pod in pods:
+            self.assertNotEqual(cnitool("add", "--no-undo", "wrong", pod.path, CNI_PATH=BIN).status, 0)
+        # Its error is that of the config at ADD.
+        use(chain(BANDWIDTH, name="wrong", **(more or {})), "20-wrong.conflist")
+        if more is None:
+            os.unlink(f"{CONF_DIR}/20-wrong.conflist")
+        before = cache_names()
+        remedy = self.assert_finds("warning", "attachments", "has 2 attachments whose ADD failed",
+                                   'ipam: expected an object: "host-local"')
+        self.assertEqual(remedy.startswith("cnitool del"), bool(more), remedy)
+        self.cured(remedy)
+        self.assertEqual(set(cache_names()), {name for name in before if not name.startswith("wrong-")})
+        for pod in self.pods:
+            self.assert_ok(cnitool("check", "net", pod.path, CNI_PATH=BIN))
+
+    def test_an_ADD_whose_arguments_are_refused(self):
+        pod = Pod("wrong")
+        before = cache_names()
+        for env in ({"CAP_ARGS": {"portMappings": [{"hostPort": 99999, "containerPort": 80}]}}, {"CNI_ARGS": "MAC=no"}):
+            refused = cnitool("add", "--no-undo", "net", pod.path, CNI_PATH=BIN, **env)
+            error = refused.stderr.strip().split(" failed (add): ")[1]
+            self.cured(self.assert_finds("warning", "attachments", "ADD failed", error))
+            self.assertEqual(cache_names(), before)
 
     def test_a_cache_file_that_is_broken(self):
         write(cache_file("net", "torn"), '{"kind": "cniC', 0o600)
