@@ -195,11 +195,26 @@ RouteRequest add(const NewLink& spec) {
     message.put(IFLA_INFO_KIND, spec.kind);
     put_data(message, spec.data);
   });
+  std::optional<MacUse> used;
+  if (spec.mac) used = {.mac = *spec.mac, .parent = spec.parent, .parent_nsid = spec.parent_nsid};
   return {.operation = cat("create ", spec.kind, " '", spec.name, "'"),
           .message = std::move(message),
           .module = std::string(module_of(spec.kind)),
-          .mac = spec.mac};
+          .mac = used};
 }
+
+namespace {
+
+// A macvlan takes its address when it is set up (macvlan_open() in drivers/net/macvlan.c).
+std::optional<MacUse> mac_use(const Link& link, const LinkChange& change) {
+  if (!change.mac && !change.up.value_or(false)) return std::nullopt;
+  return MacUse{.mac = change.mac.value_or(link.mac),
+                .link = link.index,
+                .parent = link.parent_index,
+                .parent_nsid = link.parent_nsid};
+}
+
+}  // namespace
 
 RouteRequest set_link(const Link& link, const LinkChange& change) {
   ifinfomsg head{};
@@ -234,7 +249,7 @@ RouteRequest set_link(const Link& link, const LinkChange& change) {
   }
   return {.operation = cat("configure '", link.name, "'"),
           .message = std::move(message),
-          .mac = change.mac || !change.up.value_or(false) ? change.mac : link.mac};
+          .mac = mac_use(link, change)};
 }
 
 RouteRequest without_link_local(const Link& link) {

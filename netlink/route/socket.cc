@@ -12,6 +12,7 @@
 #include <iterator>
 
 #include "netlink/ack.h"
+#include "netlink/route/mac_holder.h"
 
 namespace netlink {
 
@@ -41,14 +42,15 @@ bool lacks_module(const Ack& ack) {
 }
 
 // With what the kernel does not say of it.
-Error refusal(const RouteRequest& request, const Ack& ack) {
+Error refusal(const RouteRequest& request, const Ack& ack, const NetNs& where) {
   std::string text = ack.text;
   const auto hint = [&text](const std::string& more) {
     text += cat(text.empty() ? "" : "; ", more);
   };
   if (!request.module.empty() && lacks_module(ack)) hint(load_hint(request.module));
   if (request.mac && ack.error == EADDRINUSE) {
-    hint(cat("the MAC address ", request.mac->str(), " is in use"));
+    hint(cat("the MAC address ", request.mac->mac.str(), " is in use",
+             holder_of(where, *request.mac)));
   }
   return {request.operation, ack.error, text};
 }
@@ -82,7 +84,7 @@ std::optional<Error> RouteSocket::collect(const std::vector<RouteRequest>& reque
       if (!ack || ack->sequence - first >= requests.size()) continue;
       ++answered;
       const RouteRequest& request = requests[ack->sequence - first];
-      if (!tolerates(request, ack->error) && !failure) failure.emplace(refusal(request, *ack));
+      if (!tolerates(request, ack->error) && !failure) failure.emplace(refusal(request, *ack, ns_));
     }
   }
   return failure;

@@ -40,21 +40,8 @@ void require_data(const Link& link, const Conf& conf) {
   }
 }
 
-// Who has the MAC address. Of interfaces in pods nothing is known.
-std::string holder_of(netlink::RouteSocket& where, const netlink::Mac& mac, const Link& master) {
-  for (const Link& link : where.links()) {
-    if (link.mac == mac) return cat("link '", link.name, "' has it");
-  }
-  return cat("the interface of another pod on master '", master.name, "' has it");
-}
-
 // A refusal that has the cause in the master, which the kernel does not say.
-[[noreturn]] void explain(const netlink::Error& e, plugins::Sides& sides, const Conf& conf,
-                          const Link& master) {
-  if (e.error() == EADDRINUSE && conf.mac) {
-    auto& where = conf.link_in_container ? sides.pod : sides.host;
-    throw cni::error_of(e, holder_of(where, *conf.mac, master));
-  }
+[[noreturn]] void explain(const netlink::Error& e, const Link& master) {
   if (e.error() != EINVAL) throw e;
   throw cni::error_of(e, cat("'", master.name,
                              "' may be no Ethernet device, or have another macvlan: "
@@ -73,7 +60,7 @@ Link create(plugins::Sides& sides, const Conf& conf, const Link& master, cni::Un
   sides.pod.send(netlink::set_link(link, {.mac = conf.mac}));
   return sides.pod.get(link.name);
 } catch (const netlink::Error& e) {
-  explain(e, sides, conf, master);
+  explain(e, master);
 }
 
 void require_rights(const cni::Request& request, const Conf& conf) {

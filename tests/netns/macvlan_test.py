@@ -193,16 +193,23 @@ class Lifecycle(MacvlanTest):
         self.assert_ok(self.check(pod, result, **first))
         self.assert_error(self.check(pod, result, **(first | second)), msg=says)
 
-    def test_ADD_says_which_MAC_address_is_in_use(self):
-        self.add(self.pod(), runtimeConfig={"mac": MAC})
-        for mac in (links()[MASTER]["address"], MAC):
-            pod = self.pod()
-            before = snapshot()
-            error = self.assert_error(self.call("ADD", pod, self.conf(runtimeConfig={"mac": mac})), 999)
-            self.assertTrue(error["msg"].endswith(": address already in use"), error)
-            self.assertIn(f"the MAC address {mac} is in use", error["details"])
-            self.assertEqual(links(pod).keys(), {"lo"})
-            self.assert_same(before, ignore=self.not_of_this_test)
+    @suite.cases([("bridge", "bridge"), ("private", "private")])
+    def ADD_says_which_MAC_address_is_in_use_and_who_has_it_in_mode(self, mode):
+        self.add(self.pod(), runtimeConfig={"mac": MAC}, mode=mode)
+        run("ip", "link", "add", "own0", "link", MASTER, "address", OTHER_MAC, "type", "macvlan", "mode", mode)
+        run("ip", "link", "set", "own0", "up")
+        for mac, who in ((links()[MASTER]["address"], f"link '{MASTER}'"), (OTHER_MAC, "link 'own0'"),
+                         (MAC, f"the interface of another pod on '{MASTER}'")):
+            for keys, args in (({"mac": mac}, ""), ({"runtimeConfig": {"mac": mac}}, ""), ({}, f"IgnoreUnknown=1;MAC={mac}"),
+                               ({"mac": mac, "ipam": {}}, "")):
+                pod = self.pod()
+                before = snapshot()
+                error = self.assert_error(self.call("ADD", pod, self.conf(mode=mode, **keys), args=args), 999)
+                self.assertTrue(error["msg"].endswith(": address already in use"), error)
+                self.assertIn(f"the MAC address {mac} is in use: {who} has it", error["details"])
+                self.assertEqual(links(pod).keys(), {"lo"})
+                self.assert_same(before, ignore=self.not_of_this_test)
+        run("ip", "link", "del", "own0")
 
     def test_CHECK_notices_an_interface_of_the_same_index_in_the_pod(self):
         """A macvlan on a link of the pod whose index is the master's."""

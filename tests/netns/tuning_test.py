@@ -173,13 +173,27 @@ class Tuning(suite.NodeTest):
         self.assertEqual(self.seen(pod, "mv0"), before)
         self.assertEqual(self.files(), [])
 
-    def test_a_MAC_address_that_is_in_use_is_named(self):
-        pod, _, result = self.pair()
+    def test_a_MAC_address_that_is_in_use_is_named_and_who_has_it(self):
+        pod, host, result = self.pair()
         pod.run("ip", "link", "add", "link", "eth0", "name", "mv0", "type", "macvlan")
-        taken = self.seen(pod)["mac"]
-        failed = self.assert_error(self.call("ADD", config(mac=taken), pod, result, ifname="mv0"), 999)
-        self.assertTrue(failed["msg"].endswith(": address already in use"), failed)
-        self.assertIn(f"the MAC address {taken} is in use", failed["details"])
+        pod.run("ip", "link", "add", "link", "eth0", "name", "mv1", "type", "macvlan")
+        another = self.pod()
+        for name, where in (("mv2", pod), ("mv3", another), ("mv4", pod)):
+            run("ip", "link", "add", "link", host, "name", name, "netns", where.name, "type", "macvlan")
+            where.run("ip", "link", "set", name, "up")
+        pod.run("ip", "link", "set", "mv1", "up")
+        host_mac = json.loads(run("ip", "-j", "link", "show", host))[0]["address"]
+        other_mac = json.loads(another.run("ip", "-j", "link", "show", "mv3"))[0]["address"]
+        for name, taken, who in (("mv0", self.seen(pod)["mac"], "link 'eth0'"),
+                                 ("mv0", self.seen(pod, "mv1")["mac"], "link 'mv1'"),
+                                 ("mv2", host_mac, f"link '{host}'"),
+                                 ("mv2", other_mac, f"the interface of another pod on '{host}'"),
+                                 ("mv2", self.seen(pod, "mv4")["mac"], "link 'mv4' of the same namespace")):
+            before = self.seen(pod, name)
+            failed = self.assert_error(self.call("ADD", config(mac=taken), pod, result, ifname=name), 999)
+            self.assertTrue(failed["msg"].endswith(": address already in use"), failed)
+            self.assertIn(f"the MAC address {taken} is in use: {who} has it", failed["details"])
+            self.assertEqual(self.seen(pod, name), before)
 
     def test_modes_are_taken_back_where_a_later_change_fails(self):
         pod, host, result = self.pair()
