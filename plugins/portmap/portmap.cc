@@ -18,6 +18,7 @@
 #include "plugins/portmap/gc.h"
 #include "plugins/portmap/iptables.h"
 #include "plugins/portmap/nftables.h"
+#include "plugins/portmap/services.h"
 #include "plugins/portmap/setup.h"
 
 namespace portmap {
@@ -52,6 +53,7 @@ AttachmentState wanted(const cni::Request& request, const Conf& conf, const cni:
           .netns = request.netns,
           .netns_inode = inode_of_netns(request.netns),
           .backend = conf.backend.value_or(Backend::kNftables),
+          .detected = !conf.backend,
           .options = conf.options,
           .pod = pod,
           .claims = claims_of(conf.mappings, pod),
@@ -184,7 +186,8 @@ void map_again(const Sockets& sockets, const cni::Request& request, const Conf& 
   flush_stale(*sockets.socket, sockets.host, attachment.claims);
 }
 
-// Maps runtimeConfig.portMappings. Without any it sends no request to the kernel.
+// Maps runtimeConfig.portMappings. Without any it sends no netlink request, unless kube-ipvs0
+// exists.
 // \throws cni::Error: kPortInUse, kPortDenied; kInvalidConfig.
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
@@ -194,6 +197,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   note_skipped(conf.mappings, attachment.pod);
   if (attachment.claims.empty()) {
     remove_mappings(attachment.owner, {});  // mappings of an earlier ADD
+    yield_to_services(false);
     return result;
   }
   refuse_conflicts(request, conf, attachment);
@@ -211,6 +215,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
     flush_redirected(*socket, taken);
     flush_stale(*socket, host, attachment.claims);
   }
+  yield_to_services(!conf.backend && attachment.backend == Backend::kIptables);
   return result;
 }
 

@@ -315,6 +315,21 @@ std::vector<Claim> set_up(NfSocket* socket, AttachmentState& attachment,
   return set_up_iptables(context, attachment, before, policy);
 }
 
+void move_to_iptables(NfSocket& socket, const StateDir& state, AttachmentState attachment) {
+  const std::string own = attachment.owner.container_hash();
+  std::erase_if(attachment.claims, [&](const Claim& claim) {
+    for (const std::string& tag : {nft::claimant(socket, claim.key), state.claimant(claim.key)}) {
+      if (!tag.empty() && Owner::container_hash_in(tag) != own) return true;
+    }
+    return false;
+  });
+  if (attachment.claims.empty()) return;
+  attachment.backend = Backend::kIptables;
+  attachment.by_link = false;
+  const auto before = state.put(attachment);
+  set_up_iptables({&socket, state}, attachment, before, OnConflict::kReplace);
+}
+
 std::vector<Claim> remove_locked(NfSocket* socket, const std::optional<StateDir>& state,
                                  const Owner& owner, const std::vector<Mapping>& mappings) {
   StateDir::Reading reading;

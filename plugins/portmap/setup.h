@@ -39,6 +39,11 @@ std::vector<Claim> remove_locked(netlink::nf::NfSocket* socket,
                                  const std::optional<StateDir>& state, const Owner& owner,
                                  const std::vector<Mapping>& mappings);
 
+/// Moves the mappings of an attachment from nftables to iptables, except those that another
+/// container has by now.
+void move_to_iptables(netlink::nf::NfSocket& socket, const StateDir& state,
+                      AttachmentState attachment);
+
 /// The attachment with the claims of all attachments of its container and network, the oldest
 /// first: they share one chain of the iptables backend.
 AttachmentState with_shared_claims(const AttachmentState& attachment,

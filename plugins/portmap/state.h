@@ -39,6 +39,7 @@ struct AttachmentState {
   std::string netns;        ///< CNI_NETNS
   std::string netns_inode;  ///< "DEVICE:INODE" at ADD: a path can be reused
   Backend backend = Backend::kNftables;
+  bool detected = false;  ///< the config names no backend
   Options options;
   PodAddresses pod;
   std::vector<Claim> claims;

@@ -118,6 +118,37 @@ class Services(suite.NodeTest):
         self.assert_ok(cni("portmap", "DEL", conf, **options))
         self.assertEqual(ask_one(self.site.outside, "tcp", NODE[4], 443), "refused")
 
+    @suite.cases([("without hostPorts, nft", ("nft", False)), ("without hostPorts, legacy", ("legacy", False)),
+                  ("with a hostPort, nft", ("nft", True)), ("with a hostPort, legacy", ("legacy", True))])
+    def of_a_proxy_that_comes_after_the_pod_are_reached_after_ADD_of_another_pod(self, row):
+        variant, has_port = row
+        self.start(variant)
+        self.web()
+        self.start_proxy()
+        self.add_service(SERVICES)
+        self.add(self.pod("next"), *([mapping(8443, 80)] if has_port else []))
+        self.serve(SERVICES)
+        self.assert_served(SERVICES)
+        self.add_service(LATER)
+        conf = config([mapping(443, 80)], version="1.1.0", prevResult=self.result)
+        del conf["backend"]
+        options = {"netns": self.web.path, "container": self.web.name}
+        self.assert_ok(cni("portmap", "CHECK", conf, **options))
+        self.assertNotIn("Services", self.warnings())
+        self.assert_ok(cni("portmap", "DEL", conf, **options))
+        self.assertEqual(ask_one(self.site.outside, "tcp", NODE[4], 443), "refused")
+
+    def test_of_a_later_proxy_stay_behind_the_backend_that_the_config_names(self):
+        self.start("nft")
+        self.network = self.network_with(backend="nftables")
+        self.web()
+        self.start_proxy()
+        self.add_service(SERVICES)
+        self.add(self.pod("next"))
+        self.serve(SERVICES)
+        self.assert_served(SERVICES, by="web 80")
+        self.assertIn("Services", self.warnings())
+
     def test_are_found_by_doctor_if_the_config_wants_nftables(self):
         self.start("nft")
         self.network = self.network_with(backend="nftables")

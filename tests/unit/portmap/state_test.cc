@@ -66,6 +66,18 @@ TEST_CASE("a state file without bySubnet is of an earlier version, which masquer
   CHECK(portmap::container_from(text).value().at(0) == attachment());
 }
 
+TEST_CASE("a file of an earlier version does not say that the backend was detected") {
+  AttachmentState one = attachment();
+  one.detected = true;
+  std::string text = portmap::text_of({one});
+  CHECK(portmap::container_from(text).value().at(0) == one);
+  const std::string_view key = R"("detected":true,)";
+  const auto at = text.find(key);
+  REQUIRE(at != std::string::npos);
+  text.erase(at, key.size());
+  CHECK(portmap::container_from(text).value().at(0) == attachment());
+}
+
 TEST_CASE("a container's attachments share a file, which goes with the last") {
   const surroundings::Folder dir;
   const StateDir state = StateDir::create(dir.path());
