@@ -20,7 +20,7 @@ struct Path {
 };
 constexpr Path kFiles[] = {
     {"/etc/cni/net.d", "the networks: *.conflist are lists of plugins, *.conf and *.json are one"},
-    {"/opt/cni/bin", "the plugins"},
+    {PATCHBAY_PLUGIN_PATH, "the plugins: folders, with colons between them"},
     {"/var/lib/cni/results",
      "the results cache: parameters and result of every add, for del and check"}};
 

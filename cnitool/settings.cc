@@ -57,7 +57,7 @@ nlohmann::json capabilities_from(const std::string& text) {
 Settings Settings::from(const cni::Env& env) {
   Settings out;
   out.conf_dir = variable(env, "NETCONFPATH", "/etc/cni/net.d");
-  out.path = variable(env, "CNI_PATH", "/opt/cni/bin");
+  out.path = variable(env, "CNI_PATH", PATCHBAY_PLUGIN_PATH);
   out.ifname = variable(env, "CNI_IFNAME", "eth0");
   out.args = variable(env, "CNI_ARGS", "");
   out.capabilities = variable(env, "CAP_ARGS", "");

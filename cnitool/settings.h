@@ -24,7 +24,8 @@ struct Settings {
   unsigned limit = 220;      ///< seconds for one plugin; 0 is none
   bool undo = true;          ///< a failed add
 
-  /// The defaults: the environment, else what the reference takes (and /opt/cni/bin for plugins).
+  /// The defaults: the environment, else what the reference takes (and for plugins
+  /// /opt/cni/bin, then where `cmake --install` puts those of this build).
   static Settings from(const cni::Env& env);
 };
 

@@ -43,7 +43,7 @@ endif()
 function(bpf_object target source namespace)
   set(object ${CMAKE_CURRENT_BINARY_DIR}/${target}.bpf.o)
   set(embedded ${CMAKE_CURRENT_BINARY_DIR}/${target}.cc)
-  set(embed ${CMAKE_SOURCE_DIR}/scripts/cmake/embed.cmake)
+  set(embed ${PROJECT_SOURCE_DIR}/scripts/cmake/embed.cmake)
   if(CNI_BPF)
     set(strip COMMAND ${BPF_STRIP} -g ${object})  # keeps .BTF
     if(NOT BPF_STRIP)
@@ -51,12 +51,12 @@ function(bpf_object target source namespace)
     endif()
     # -g for the types of maps; the path is that of asm/types.h, which Debian has per architecture.
     add_custom_command(OUTPUT ${object}
-      COMMAND ${BPF_CLANG} -target bpf -mcpu=v2 -O2 -g -Wall -Wextra -Werror
-              -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -I${CMAKE_SOURCE_DIR}
+      COMMAND ${BPF_CLANG} -target bpf -mcpu=v2 -O2 -g -Wall -Wextra $<$<BOOL:${CNI_WERROR}>:-Werror>
+              -ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -I${PROJECT_SOURCE_DIR}
               -idirafter /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}
               -MD -MF ${object}.d -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
       ${strip}
-      DEPENDS ${source} DEPFILE ${object}.d VERBATIM)
+      DEPENDS ${source} DEPFILE ${object}.d VERBATIM COMMAND_EXPAND_LISTS)
   else()
     set(object)
   endif()

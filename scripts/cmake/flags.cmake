@@ -1,11 +1,11 @@
 # cni_flags: what every target of the project is compiled with.
 add_library(cni_flags INTERFACE)
 target_compile_features(cni_flags INTERFACE cxx_std_20)
-target_include_directories(cni_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_include_directories(cni_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(cni_flags INTERFACE PATCHBAY_VERSION="${PROJECT_VERSION}")
 target_compile_options(cni_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast
-  -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual -Wundef -Werror
+  -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual -Wundef $<$<BOOL:${CNI_WERROR}>:-Werror>
   -fstack-protector-strong -fvisibility=hidden -ffunction-sections -fdata-sections)
 target_link_options(cni_flags INTERFACE -Wl,--gc-sections -Wl,-z,relro,-z,now,-z,noexecstack)
 if(CNI_SANITIZE)
@@ -27,8 +27,14 @@ else()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
     set(_fortify 3)
   endif()
-  target_compile_definitions(cni_flags INTERFACE $<$<CONFIG:Release>:_FORTIFY_SOURCE=${_fortify}>
-                             $<$<CONFIG:Release>:_GLIBCXX_ASSERTIONS>)
+  # A distribution's own flags decide, where they have it.
+  if(NOT "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_RELEASE}" MATCHES "_FORTIFY_SOURCE")
+    target_compile_options(cni_flags INTERFACE
+      "$<$<CONFIG:Release>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=${_fortify}>")
+  endif()
+  if(NOT "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_RELEASE}" MATCHES "_GLIBCXX_ASSERTIONS")
+    target_compile_definitions(cni_flags INTERFACE $<$<CONFIG:Release>:_GLIBCXX_ASSERTIONS>)
+  endif()
   target_compile_options(cni_flags INTERFACE $<$<CONFIG:Release>:-fstack-clash-protection>)
 endif()
 if(CNI_FUZZ)
@@ -37,7 +43,7 @@ endif()
 if(CNI_COVERAGE)
   # One file per executable (%m), whatever namespaces a process is in; the counters are a part of it (%c),
   # so that those of a process that is killed or becomes another count too.
-  set(_counted -fprofile-instr-generate=${CMAKE_BINARY_DIR}/profiles/%m%c.profraw)
+  set(_counted -fprofile-instr-generate=${PROJECT_BINARY_DIR}/profiles/%m%c.profraw)
   target_compile_options(cni_flags INTERFACE ${_counted} -fcoverage-mapping
                          "SHELL:-mllvm -runtime-counter-relocation")
   target_link_options(cni_flags INTERFACE ${_counted})
@@ -59,6 +65,6 @@ endif()
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 if(NOT CMAKE_RUNTIME_OUTPUT_DIRECTORY)
-  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endif()
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)

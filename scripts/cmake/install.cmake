@@ -1,28 +1,31 @@
-# cmake --install: three components. `library` is libcni with the headers that a program needs which is
-# a runtime or a plugin, for find_package(patchbay) and pkg-config; `tool` is cnitool with its manual page
-# and completion (see cnitool/CMakeLists.txt), `plugins` the plugins (see cni_plugin).
+# cmake --install: three components. `library` is libcni and the layer for links, addresses and routes, with the
+# headers that a program needs which is a runtime or a plugin, for find_package(patchbay) and pkg-config; `tool` is
+# cnitool with its manual page and completion, `plugins` the plugins.
 include(CMakePackageConfigHelpers)
 
 set(public_headers
   libcni/config/args.h libcni/runtime/cache.h libcni/config/conf.h libcni/runtime/conflist.h libcni/common/error.h libcni/plugin/invoke.h
   libcni/plugin/ipam.h libcni/config/json_value.h libcni/config/key.h libcni/config/key_values.h libcni/config/keys.h libcni/runtime/liveness.h libcni/common/phase.h
   libcni/plugin/plugin.h libcni/plugin/repair.h libcni/plugin/request.h libcni/config/result.h libcni/runtime/runtime.h libcni/common/undo.h
-  libcni/common/version.h netlink/netns.h netlink/types/error.h netlink/types/fd.h netlink/types/ip.h
-  netlink/types/mac.h)
+  libcni/common/version.h netlink/netns.h netlink/sysctl.h netlink/types/error.h netlink/types/fd.h netlink/types/ip.h
+  netlink/types/mac.h netlink/attributes.h netlink/channel.h netlink/message.h)
+file(GLOB route_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/netlink/route/*.h)
+list(APPEND public_headers ${route_headers})
 set(include_dir ${CMAKE_INSTALL_INCLUDEDIR}/patchbay)
 foreach(header IN LISTS public_headers)
   cmake_path(GET header PARENT_PATH folder)
-  install(FILES ${CMAKE_SOURCE_DIR}/${header} DESTINATION ${include_dir}/${folder}
+  install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${include_dir}/${folder}
           COMPONENT library)
 endforeach()
 
 set_target_properties(libcni PROPERTIES EXPORT_NAME cni)
 set_target_properties(netlink_types PROPERTIES EXPORT_NAME types OUTPUT_NAME cni_types)
-foreach(target libcni netlink_types)
+set_target_properties(netlink_route PROPERTIES EXPORT_NAME route OUTPUT_NAME cni_route)
+foreach(target libcni netlink_route netlink_types)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} INTERFACE $<INSTALL_INTERFACE:${include_dir}>)
 endforeach()
-install(TARGETS libcni netlink_types EXPORT patchbay
+install(TARGETS libcni netlink_route netlink_types EXPORT patchbay
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/patchbay)
@@ -47,12 +50,33 @@ Name: libcni
 Description: The Container Network Interface for C++: runtimes and plugins
 Version: @PROJECT_VERSION@
 Requires: nlohmann_json
-Cflags: -I${pcfiledir}/@pc_include@/patchbay
-Libs: -L${pcfiledir}/.. -lcni -lcni_types
+Cflags: -std=c++20 -I${pcfiledir}/@pc_include@/patchbay
+Libs: -L${pcfiledir}/.. -lcni -lcni_route -lcni_types
 ]] @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/libcni.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
 
-install(FILES ${CMAKE_SOURCE_DIR}/plugins/dhcp/systemd/cni-dhcp.service
-              ${CMAKE_SOURCE_DIR}/plugins/dhcp/systemd/cni-dhcp.socket
-        DESTINATION lib/systemd/system COMPONENT plugins)
+install(TARGETS cnitool RUNTIME COMPONENT tool)
+set(documents $<TARGET_PROPERTY:cnitool,BINARY_DIR>)
+install(FILES ${documents}/cnitool.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tool)
+install(FILES ${documents}/cnitool.bash RENAME cnitool
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tool)
+install(FILES ${documents}/_cnitool
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT tool)
+install(FILES ${documents}/cnitool.fish
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT tool)
+
+install(TARGETS patchbay RUNTIME DESTINATION ${CNI_PLUGIN_DIR} COMPONENT plugins)
+get_property(plugins GLOBAL PROPERTY CNI_PLUGINS)
+list(TRANSFORM plugins PREPEND $<TARGET_FILE_DIR:patchbay>/)
+install(FILES ${plugins} DESTINATION ${CNI_PLUGIN_DIR} COMPONENT plugins)
+# The unit has the path of the plugin: the prefix is known when it is installed.
+set(units ${PROJECT_SOURCE_DIR}/plugins/dhcp/systemd)
+set(unit ${CMAKE_CURRENT_BINARY_DIR}/cni-dhcp.service)
+install(CODE "
+  set(dir \"${CNI_PLUGIN_DIR}\")
+  cmake_path(ABSOLUTE_PATH dir BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\" NORMALIZE)
+  file(READ ${units}/cni-dhcp.service text)
+  string(REPLACE /opt/cni/bin \"\${dir}\" text \"\${text}\")
+  file(WRITE ${unit} \"\${text}\")" COMPONENT plugins)
+install(FILES ${unit} ${units}/cni-dhcp.socket DESTINATION lib/systemd/system COMPONENT plugins)

@@ -4,8 +4,8 @@ function(precompile)
   list(LENGTH ARGN count)
   list(GET ARGN 0 first)
   string(MAKE_C_IDENTIFIER "precompiled_${first}" header)
-  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${header}.cc CONTENT "")
-  add_library(${header} OBJECT ${CMAKE_BINARY_DIR}/${header}.cc)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${header}.cc CONTENT "")
+  add_library(${header} OBJECT ${PROJECT_BINARY_DIR}/${header}.cc)
   target_link_libraries(${header} PRIVATE cni_flags)
   target_precompile_headers(${header} PRIVATE <nlohmann/json.hpp>
     <algorithm> <array> <chrono> <filesystem> <fstream> <functional> <map> <memory> <optional> <set>

@@ -2,7 +2,7 @@
 # unit tests link; and NAME is one of the plugins of patchbay.
 function(cni_plugin name)
   cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/plugins/${name}/*.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   string(REPLACE "-" "_" target plugin_${name})
   add_library(${target} STATIC EXCLUDE_FROM_ALL ${sources})
   target_link_libraries(${target} PUBLIC libcni ${arg_LINK})
@@ -38,7 +38,6 @@ function(cni_program name)
     # argv[0] selects the plugin.
     set(link ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${plugin})
     list(APPEND links COMMAND ${CMAKE_COMMAND} -E create_symlink ${name} ${link})
-    install(FILES ${link} DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/cni COMPONENT plugins)
   endforeach()
   configure_file(list.cc.in list.cc @ONLY)
   add_library(plugins_list STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/list.cc)
@@ -49,9 +48,8 @@ function(cni_program name)
     ${name} PRIVATE -Wl,--whole-archive netlink_types netlink_route netlink_nf libcni plugins_links plugins_common
                     -Wl,--no-whole-archive plugins_list)
   add_custom_command(TARGET ${name} POST_BUILD ${links} VERBATIM)
-  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/cni COMPONENT plugins)
   if(NOT CNI_SANITIZE)
-    target_link_options(${name} PRIVATE $<$<CONFIG:Release>:-s> -static-pie)
+    target_link_options(${name} PRIVATE $<$<BOOL:${CNI_STRIP}>:-s> -static-pie)
     if(CNI_PACKS_RELOCATIONS)  # 85 kB of them
       target_link_options(${name} PRIVATE -Wl,-z,pack-relative-relocs)
     endif()
