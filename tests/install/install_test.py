@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """The library is installed, and programs of others are built on what is there alone: with
-find_package and with pkg-config. A runtime of theirs then calls a plugin of theirs."""
+find_package and with pkg-config; or the sources are a folder of their project. A runtime of theirs
+then calls a plugin of theirs, and another plugin adds an address to a link."""
 
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -18,7 +20,7 @@ SKIPPED = 77
 
 
 def run(*command, **options):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, **options)
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(command)}: exit {done.returncode}\n"
                              f"{done.stdout}{done.stderr}")
@@ -69,6 +71,30 @@ class Installed(unittest.TestCase):
         self.assertEqual(os.listdir(f"{work}/addresses"), [])
         self.assertEqual(os.listdir(f"{work}/state/results"), [])
 
+    def add_address(self, programs):
+        """The plugin over rtnetlink: the address is on the link after ADD, and is not after DEL."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root for a network namespace")
+        config = json.dumps({"cniVersion": "1.0.0", "name": "net", "type": "add-address", "address": "10.9.8.7/24"})
+        # The plugin refuses the namespace that it runs in: the pod is the one inside.
+        script = """
+            set -e
+            unshare --net sleep 60 & pod=$!
+            trap 'kill $pod' EXIT
+            until ! [ /proc/$pod/ns/net -ef /proc/self/ns/net ]; do sleep 0.01; done
+            inside() { nsenter --net=/proc/$pod/ns/net "$@"; }
+            inside ip link set lo up
+            export CNI_CONTAINERID=c1 CNI_NETNS=/proc/$pod/ns/net CNI_IFNAME=lo CNI_PATH=/
+            echo "$1" | CNI_COMMAND=ADD "$0" >/dev/null
+            inside ip -4 -o addr show dev lo
+            echo "$1" | CNI_COMMAND=DEL "$0"
+            echo after DEL
+            inside ip -4 -o addr show dev lo"""
+        before, after = run("unshare", "--net", "bash", "-c", script, f"{programs}/add_address",
+                            config).split("after DEL")
+        self.assertIn(" 10.9.8.7/24 ", before)
+        self.assertNotIn(" 10.9.8.7/24 ", after)
+
     def test_find_package(self):
         build = os.path.join(self.work, "consumer")
         run("cmake", "-G", "Ninja", "-S", os.path.join(ROOT, "tests/install"), "-B", build,
@@ -77,6 +103,20 @@ class Installed(unittest.TestCase):
         with open(os.path.join(build, "build.ninja"), encoding="utf-8") as file:
             self.assertNotIn(f"-I{ROOT} ", file.read(), "the sources are not to be looked at")
         self.use(build)
+        self.add_address(build)
+
+    def test_add_subdirectory(self):
+        build = os.path.join(self.work, "parent")
+        run("cmake", "-G", "Ninja", "-S", os.path.join(ROOT, "tests/install"), "-B", build, f"-DPATCHBAY={ROOT}",
+            f"-DEXAMPLES={EXAMPLES}", "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=10")
+        run("cmake", "--build", build)
+        with open(os.path.join(build, "build.ninja"), encoding="utf-8") as file:
+            own = file.read().split("build CMakeFiles/add_address.dir/")[1].split("\n\n")[0]
+        self.assertNotIn("-Wconversion", own, "the warnings of this project are not those of another")
+        self.add_address(build)
+        prefix = os.path.join(self.work, "parent-usr")
+        run("cmake", "--install", build, "--prefix", prefix)
+        self.assertEqual(os.listdir(prefix), ["bin"], "what is a part of another project is not installed with it")
 
     def test_pkg_config(self):
         folders = [os.path.join(folder, "pkgconfig") for folder, names, _ in os.walk(self.prefix)
@@ -86,10 +126,29 @@ class Installed(unittest.TestCase):
         libraries = run("pkg-config", "--libs", "libcni", env=env).split()
         programs = os.path.join(self.work, "by-hand")
         os.mkdir(programs)
-        for name in ("attach", "address_file"):
-            run("c++", "-std=c++20", "-fno-lto", *flags, os.path.join(EXAMPLES, f"{name}.cc"),
-                "-o", os.path.join(programs, name), *libraries)
+        self.assertIn("-std=c++20", flags)
+        own = os.path.join(ROOT, "tests/install/add_address.cc")
+        for source in (*(os.path.join(EXAMPLES, f"{name}.cc") for name in ("attach", "address_file")), own):
+            name = os.path.splitext(os.path.basename(source))[0]
+            run("c++", "-fno-lto", *flags, source, "-o", os.path.join(programs, name), *libraries)
         self.use(programs)
+        self.add_address(programs)
+
+    def test_plugins_and_tool(self):
+        """The unit has the path of the installed plugin, and cnitool finds the plugins there without a variable."""
+        prefix = os.path.join(self.work, "all")
+        for component in ("plugins", "tool"):
+            run("cmake", "--install", BUILD, "--prefix", prefix, "--component", component)
+        units = os.path.join(prefix, "lib/systemd/system")
+        self.assertEqual(sorted(os.listdir(units)), ["cni-dhcp.service", "cni-dhcp.socket"])
+        with open(os.path.join(units, "cni-dhcp.service"), encoding="utf-8") as file:
+            program = next(line for line in file if line.startswith("ExecStart=")).split("=")[1].split()[0]
+        self.assertTrue(program.startswith(prefix), program)
+        self.assertIn("dhcp", run(program, "--help"))
+        with open(os.path.join(BUILD, "CMakeCache.txt"), encoding="utf-8") as file:
+            cache = dict(line.rstrip("\n").split("=", 1) for line in file if re.match(r"\w+:\w+=", line))
+        configured = os.path.join(cache["CMAKE_INSTALL_PREFIX:PATH"], cache["CNI_PLUGIN_DIR:STRING"])
+        self.assertIn(configured, run(f"{prefix}/bin/cnitool", "man").replace("\\", ""))
 
 
 if __name__ == "__main__":
