@@ -320,6 +320,17 @@ void plan_add(const AttachmentState& next, const std::vector<Claim>& claims, Bat
   for (const auto& [set, elements] : elements_of(next, claims)) batch.add(set, elements);
 }
 
+std::set<std::string> owners(NfSocket& socket) {
+  std::set<std::string> tags;
+  Batch none;
+  const auto note_tag = [&tags](const std::string& tag) {
+    if (!tag.empty()) tags.insert(tag);
+    return false;
+  };
+  plan_remove_if(socket, note_tag, none);
+  return tags;
+}
+
 std::vector<Claim> plan_remove_if(NfSocket& socket,
                                   const std::function<bool(const std::string& tag)>& is_stale,
                                   Batch& batch) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,9 @@ void plan_add(const AttachmentState& next, const std::vector<Claim>& claims,
 std::vector<Claim> plan_remove_if(netlink::nf::NfSocket& socket,
                                   const std::function<bool(const std::string& tag)>& is_stale,
                                   netlink::nf::Batch& batch);
+
+/// The tags of all owners of elements, in all tables.
+std::set<std::string> owners(netlink::nf::NfSocket& socket);
 
 /// The tag of the port owner in the default table; empty without one.
 std::string claimant(netlink::nf::NfSocket& socket, const Key& key);
