@@ -261,7 +261,7 @@ int execute(CommandLine& line, const cni::Env& env, const tool::Output& output) 
   }
   if (line.command == "repair") {
     const tool::Selection which{operation.network, line.settings.container_id};
-    return tool::repair(which, line.dry_run, options, output) ? 0 : 1;
+    return tool::repair(which, line.dry_run, std::move(options), output) ? 0 : 1;
   }
   tool::operate(operation, line.settings, options, output);
   return 0;

@@ -16,8 +16,6 @@ using cni::Liveness;
 using cni::Runtime;
 using nlohmann::ordered_json;
 
-enum class Outcome { kOk, kRepaired, kBroken, kFailed, kSkipped };
-
 std::string_view str(Outcome outcome) {
   switch (outcome) {
     case Outcome::kOk:
@@ -25,7 +23,7 @@ std::string_view str(Outcome outcome) {
     case Outcome::kRepaired:
       return "repaired";
     case Outcome::kBroken:
-      return "broken";  // and to be repaired, if that were not a dry run
+      return "broken";
     case Outcome::kFailed:
       return "failed";
     case Outcome::kSkipped:
@@ -49,18 +47,6 @@ Colour colour_of(Outcome outcome) {
   return Colour::kPlain;
 }
 
-/// What was done about one attachment.
-struct Done {
-  cni::AttachmentKey key;
-  Outcome outcome = Outcome::kOk;
-  Runtime::RepairReport report;
-  std::string why;  ///< skipped or failed without a plugin having been called
-};
-
-std::string foreign_text(const Runtime::Difference& one) {
-  return cat("cannot be repaired: '", one.plugin, "' is not patchbay's: ", one.what);
-}
-
 std::string why_closed(const CachedAttachment& one) {
   std::string why = cat("namespace '", one.netns, "' cannot be entered");
   const auto missing = netlink::missing_of({netlink::Capability::kSysAdmin});
@@ -77,35 +63,13 @@ std::string why_absent(const CachedAttachment& one, Liveness liveness) {
              " --keep-alive' removes what it left");
 }
 
-Outcome outcome_of(const Done& done, bool dry_run) {
+Outcome outcome_of(const Repaired& done, bool dry_run) {
   if (!done.report.ok()) return Outcome::kFailed;
   if (!done.report.found.empty()) return dry_run ? Outcome::kBroken : Outcome::kRepaired;
   return done.why.empty() ? Outcome::kOk : Outcome::kSkipped;
 }
 
-Done repair_one(const CachedAttachment& one, const Runtime& runtime, bool dry_run) {
-  const Liveness liveness = cni::liveness_of(one.netns, one.key.ifname);
-  Done done{one.key, Outcome::kOk, {}, why_absent(one, liveness)};
-  if (done.why.empty() && liveness == Liveness::kUnknown) {
-    return {one.key, Outcome::kFailed, {}, why_closed(one)};
-  }
-  try {
-    // The config of then, as the network may have been edited or removed since.
-    const cni::NetworkList list = cni::list_from(one.config);
-    const cni::Attachment whose{one.key.container_id, one.key.ifname};
-    auto report = done.why.empty() ? runtime.repair(list, whose, dry_run)
-                                   : runtime.reclaim(list, whose, dry_run);
-    if (!report) return {one.key, Outcome::kSkipped, {}, "it was removed meanwhile"};
-    done.report = *std::move(report);
-    done.outcome = outcome_of(done, dry_run);
-  } catch (const cni::Error& e) {
-    done.outcome = Outcome::kFailed;
-    done.report.error = e;
-  }
-  return done;
-}
-
-ordered_json json_of(const Done& done) {
+ordered_json json_of(const Repaired& done) {
   ordered_json out;
   out["network"] = done.key.network;
   out["containerID"] = done.key.container_id;
@@ -122,7 +86,7 @@ ordered_json json_of(const Done& done) {
   return out;
 }
 
-void print_text(const Done& done, const Output& output) {
+void print_text(const Repaired& done, const Output& output) {
   const auto& [network, container, ifname] = done.key;
   output.out << network << "  " << container << "  " << ifname << "  "
              << output.painted(colour_of(done.outcome), str(done.outcome));
@@ -146,8 +110,35 @@ bool is_meant(const Selection& which, const std::string& network, const std::str
 
 }  // namespace
 
-bool repair(const Selection& which, bool dry_run, const cni::RuntimeOptions& options,
+std::string foreign_text(const Runtime::Difference& one) {
+  return cat("cannot be repaired: '", one.plugin, "' is not patchbay's: ", one.what);
+}
+
+Repaired repair_one(const CachedAttachment& one, const Runtime& runtime, bool dry_run) {
+  const Liveness liveness = cni::liveness_of(one.netns, one.key.ifname);
+  Repaired done{one.key, Outcome::kOk, {}, why_absent(one, liveness)};
+  if (done.why.empty() && liveness == Liveness::kUnknown) {
+    return {one.key, Outcome::kFailed, {}, why_closed(one)};
+  }
+  try {
+    // The config of then, as the network may have been edited or removed since.
+    const cni::NetworkList list = cni::list_from(one.config);
+    const cni::Attachment whose{one.key.container_id, one.key.ifname};
+    auto report = done.why.empty() ? runtime.repair(list, whose, dry_run)
+                                   : runtime.reclaim(list, whose, dry_run);
+    if (!report) return {one.key, Outcome::kSkipped, {}, "it was removed meanwhile"};
+    done.report = *std::move(report);
+    done.outcome = outcome_of(done, dry_run);
+  } catch (const cni::Error& e) {
+    done.outcome = Outcome::kFailed;
+    done.report.error = e;
+  }
+  return done;
+}
+
+bool repair(const Selection& which, bool dry_run, cni::RuntimeOptions options,
             const Output& output) {
+  options.known_verbs = std::make_shared<cni::KnownVerbs>();
   const Runtime runtime(options);
   const cni::Cache cache(options.cache_dir);
   const cni::Cache::Listing found = cache.list();
@@ -159,7 +150,7 @@ bool repair(const Selection& which, bool dry_run, const cni::RuntimeOptions& opt
   }
   for (const CachedAttachment& one : found.attachments) {
     if (!is_meant(which, one.key.network, one.key.container_id)) continue;
-    const Done done = repair_one(one, runtime, dry_run);
+    const Repaired done = repair_one(one, runtime, dry_run);
     if (done.outcome == Outcome::kFailed || done.outcome == Outcome::kBroken) all_well = false;
     output.json ? out["attachments"].push_back(json_of(done)) : print_text(done, output);
   }

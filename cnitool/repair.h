@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "cnitool/output.h"
 #include "libcni/runtime/runtime.h"
@@ -12,11 +13,33 @@ struct Selection {
   std::string network, container_id;
 };
 
+enum class Outcome {
+  kOk,
+  kRepaired,
+  kBroken,  ///< and to be repaired, if that were not a dry run
+  kFailed,
+  kSkipped,
+};
+
+/// What was done about one attachment.
+struct Repaired {
+  cni::AttachmentKey key;
+  Outcome outcome = Outcome::kOk;
+  cni::Runtime::RepairReport report = {};
+  std::string why = {};  ///< skipped or failed without a plugin having been called
+};
+
+/// Runtime::repair() of an attachment whose pod exists, Runtime::reclaim() of another.
+Repaired repair_one(const cni::CachedAttachment& one, const cni::Runtime& runtime, bool dry_run);
+
+/// Difference::what of a plugin that has no REPAIR, with the reason.
+std::string foreign_text(const cni::Runtime::Difference& one);
+
 /// Makes again what was removed from the node of every attachment in the cache whose pod is there:
 /// bridges, ports, masquerading, hostPorts, limits. Restores devices of the others. Prints for each
 /// what it came to. dry_run: it is only said. False where something could not be repaired, or, with
 /// dry_run, has to be.
-bool repair(const Selection& which, bool dry_run, const cni::RuntimeOptions& options,
+bool repair(const Selection& which, bool dry_run, cni::RuntimeOptions options,
             const Output& output);
 
 }  // namespace tool

@@ -155,28 +155,6 @@ Findings check_owned(const Node& node) {
   return out;
 }
 
-Findings check_devices(const Node& node) {
-  std::set<std::string> held = unlisted(node).tags();
-  for (const AttachmentState& one : node.attachments) {
-    if (one.liveness != cni::Liveness::kNoNamespace) held.insert(tag_of(one.key));
-  }
-  Findings out;
-  for (const MovedDevice& one : node.devices) {
-    if (held.contains(tag_of(one.key))) continue;
-    const auto& [network, id, ifname] = one.key;
-    const std::string del =
-        cat("cnitool del ", network, " ", one.netns, " --container-id ", id, " --ifname ", ifname);
-    out.push_back({Level::kWarning,
-                   cat("device '", one.name, "' was not restored after container '", id,
-                       "' of network '", network, "'"),
-                   cat("it has the name, MAC address and MTU that the pod gave it, or is still in "
-                       "a namespace",
-                       kOthers),
-                   collect(node, network, del)});
-  }
-  return out;
-}
-
 Findings check_states(const Node& node) {
   std::set<std::string> known = unlisted(node).tags();
   for (const AttachmentState& one : node.attachments) known.insert(tag_of(one.key));

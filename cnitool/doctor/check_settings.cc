@@ -28,30 +28,7 @@ std::string command(std::string key, long value) {
   return cat("sysctl -w ", key, "=", value);
 }
 
-// Pods that reach others by way of the node.
-bool has_routed_pods(const Node& node, Family family) {
-  return std::any_of(node.attachments.begin(), node.attachments.end(), [&](const auto& one) {
-    const auto& ips = one.result.ips;
-    return one.is_alive() && std::any_of(ips.begin(), ips.end(), [&](const cni::Address& address) {
-             return address.gateway && address.cidr.ip.family() == family;
-           });
-  });
-}
-
 }  // namespace
-
-// Before the first pod it is not on: the plugins turn it on.
-Findings check_forwarding(const Node& node) {
-  Findings out;
-  for (const auto& [family, key] : {std::pair(Family::kIpv4, "net/ipv4/ip_forward"),
-                                    std::pair(Family::kIpv6, "net/ipv6/conf/all/forwarding")}) {
-    if (!has_routed_pods(node, family) || number(node, key) != 0) continue;
-    out.push_back({Level::kError, cat(key, " is 0, but pods exist"),
-                   "the node drops what pods send to other networks, and what comes for them",
-                   command(key, 1)});
-  }
-  return out;
-}
 
 Findings check_ipv6(const Node& node) {
   Findings out;

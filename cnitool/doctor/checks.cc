@@ -8,8 +8,7 @@ constexpr Source kNetworks[] = {Source::kNetworks};
 constexpr Source kStatus[] = {Source::kNetworks, Source::kStatus};
 constexpr Source kCache[] = {Source::kCache};
 constexpr Source kRoutes[] = {Source::kRoutes};
-constexpr Source kLinks[] = {Source::kCache, Source::kRoutes};
-constexpr Source kRules[] = {Source::kCache, Source::kFirewall};
+constexpr Source kPods[] = {Source::kCache, Source::kPods};
 constexpr Source kDead[] = {Source::kCache, Source::kSightings};
 constexpr Source kLeftLinks[] = {Source::kCache, Source::kRoutes, Source::kSightings};
 constexpr Source kLeftRules[] = {Source::kCache, Source::kFirewall, Source::kSightings};
@@ -19,7 +18,6 @@ constexpr Source kNat[] = {Source::kNetworks, Source::kPools, Source::kFirewall}
 constexpr Source kServices[] = {Source::kRoutes, Source::kFirewall};
 constexpr Source kPools[] = {Source::kPools};
 constexpr Source kHeld[] = {Source::kPools, Source::kCache};
-constexpr Source kMoved[] = {Source::kDevices, Source::kCache, Source::kSightings};
 constexpr Source kStates[] = {Source::kStates, Source::kCache, Source::kSightings};
 constexpr Source kLeases[] = {Source::kLeases};
 constexpr Source kSubnets[] = {Source::kPools, Source::kRoutes};
@@ -35,23 +33,16 @@ constexpr Check kChecks[] = {
     {"releases", "the plugins are of one release", check_releases},
     {"status", "STATUS of all plugins succeeds", check_status, kStatus},
     {"attachments", "every attachment has its pod", check_dead, kDead},
-    {"bridges", "the bridges of the pods are up and have the gateway address", check_bridges,
-     kLinks},
-    {"bridge ports", "the pods are connected to their bridges", check_ports, kLinks},
-    {"rules of pods", "masquerading, hostPorts and firewall of the pods have their rules",
-     check_rules, kRules},
+    {"pods", "the plugins find every pod as ADD left it", check_pods, kPods},
     {"reservations", "every lease has its pod", check_reservations, kLeftLeases},
     {"links", "every link has its pod", check_links, kLeftLinks},
     {"rules", "every rule has its pod", check_owned, kLeftRules},
-    {"devices", "every device of the node that was moved into a pod has its pod", check_devices,
-     kMoved},
     {"state files", "every state file of sbr, tuning and vrf has its pod", check_states, kStates},
     {"address pools", "enough addresses are free", check_pools, kPools},
     {"addresses", "every pod address has one pod and a lease", check_held, kHeld},
     {"DHCP leases", "every lease of a DHCP server is renewed in time", check_leases, kLeases},
     {"subnets", "no two networks share addresses", check_subnets, kPools},
     {"routes", "no other route covers a subnet of a network", check_routes, kSubnets},
-    {"forwarding", "the node forwards packets", check_forwarding, kCache},
     {"IPv6", "IPv6 is enabled where networks use it", check_ipv6, kSubnets},
     {"reverse path", "the reverse path filter drops no replies", check_reverse_path, kRoutes},
     {"bridge netfilter", "bridged packets are treated as the networks need it",

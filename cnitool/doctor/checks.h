@@ -27,21 +27,18 @@ Findings check_versions(const Node& node);
 Findings check_releases(const Node& node);
 Findings check_status(const Node& node);
 // check_settings.cc
-Findings check_forwarding(const Node& node);
 Findings check_ipv6(const Node& node);
 Findings check_reverse_path(const Node& node);
 Findings check_bridge_netfilter(const Node& node);
 Findings check_conntrack(const Node& node);
 // check_attachments.cc
 Findings check_dead(const Node& node);
-Findings check_bridges(const Node& node);
-Findings check_ports(const Node& node);
-Findings check_rules(const Node& node);
+// check_pods.cc
+Findings check_pods(const Node& node);
 // check_leftovers.cc
 Findings check_reservations(const Node& node);
 Findings check_links(const Node& node);
 Findings check_owned(const Node& node);
-Findings check_devices(const Node& node);
 Findings check_states(const Node& node);
 // check_addresses.cc
 Findings check_pools(const Node& node);

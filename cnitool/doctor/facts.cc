@@ -149,6 +149,10 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
+std::string name_of(const cni::AttachmentKey& key) {
+  return cat(key.container_id.substr(0, 12), " (", key.ifname, ")");
+}
+
 std::string tag_of(const cni::AttachmentKey& key) {
   return cni::OwnerTag(key.network, key.container_id, key.ifname).prefix();
 }

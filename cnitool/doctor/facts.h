@@ -54,6 +54,9 @@ std::string some_of(const std::vector<std::string>& names);
 /// A word of a shell's command, in quotes where it needs them.
 std::string quoted(const std::string& word);
 
+/// "0123456789ab (eth0)": of a container's ID people know the beginning.
+std::string name_of(const cni::AttachmentKey& key);
+
 /// What the tags of our links and rules begin with for the attachment.
 std::string tag_of(const cni::AttachmentKey& key);
 

@@ -52,17 +52,6 @@ Place place_of(const std::string& path) {
   return out;
 }
 
-bool has_ports(const nlohmann::json& capabilities) {
-  if (!capabilities.is_object()) return false;
-  const auto ports = capabilities.find("portMappings");
-  return ports != capabilities.end() && ports->is_array() &&
-         std::any_of(ports->begin(), ports->end(), [](const nlohmann::json& one) {
-           if (!one.is_object()) return false;
-           const auto port = one.find("hostPort");
-           return port != one.end() && port->is_number() && *port != 0;
-         });
-}
-
 AttachmentState attachment_of(const cni::CachedAttachment& cached) {
   AttachmentState out{.key = cached.key,
                       .netns = cached.netns,
@@ -70,8 +59,7 @@ AttachmentState attachment_of(const cni::CachedAttachment& cached) {
                       .stamp = cached.stamp,
                       .is_finished = !cached.result->is_null(),
                       .liveness = cni::liveness_of(cached.netns, cached.key.ifname),
-                      .result = {},
-                      .has_ports = has_ports(cached.capabilities)};
+                      .result = {}};
   try {
     if (out.is_finished) out.result = cni::result_from(cached.result);
   } catch (const cni::Error&) {
@@ -89,7 +77,6 @@ void look_at_cache(Node& node) {
 void look_at_routes(Node& node) {
   netlink::RouteSocket socket;
   node.links = socket.links();
-  node.addresses = socket.addresses();
   for (const Family family : netlink::kFamilies) {
     for (const auto& route : socket.routes(family)) node.routes.push_back(route);
   }
@@ -285,6 +272,11 @@ Node look_at_node(const Settings& settings, const cni::Env& env) {
   }
   look_at_attachments(node);
   look_at_unfinished(node, settings.path, env);
+  if (::geteuid() != 0) {
+    node.unseen.emplace(Source::kPods, "only root's plugins can look at pods");
+  } else {
+    read(node, Source::kPods, [&] { node.looks = looks_of(node, options); });
+  }
   read(node, Source::kRoutes, [&] { look_at_routes(node); });
   read(node, Source::kFirewall, [&] { node.firewall = read_firewall(); });
   look_at_places(node, settings.conf_dir);

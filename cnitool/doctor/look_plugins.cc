@@ -4,8 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "libcni/plugin/log.h"
 #include "libcni/runtime/plugin_call.h"
@@ -87,7 +91,61 @@ bool knows_status(const std::vector<PluginFile>& programs, const std::string& ty
   });
 }
 
+// A line on the terminal where looking takes longer than people like to wait.
+class Progress {
+ public:
+  explicit Progress(std::size_t all) : all_(all) {}
+  ~Progress() {
+    if (shown_) std::fputs("\r\033[K", stderr);
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void step() {
+    const std::scoped_lock lock(mutex_);
+    ++done_;
+    if (!terminal_ || Clock::now() - start_ < std::chrono::seconds(2)) return;
+    shown_ = true;
+    std::fprintf(stderr, "\rdoctor: %zu of %zu attachments", done_, all_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const std::size_t all_;
+  const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+  const Clock::time_point start_ = Clock::now();
+  std::mutex mutex_;
+  std::size_t done_ = 0;
+  bool shown_ = false;
+};
+
 }  // namespace
+
+std::vector<Repaired> looks_of(const Node& node, RuntimeOptions options) {
+  constexpr std::time_t kLongestAdd = 600;  // seconds; no runtime waits longer
+  options.pass_stderr = false;
+  options.lock_limit = std::chrono::seconds(5);
+  options.known_verbs = std::make_shared<cni::KnownVerbs>();
+  auto all = cni::Cache(node.cache_dir).list().attachments;
+  std::erase_if(all, [&](const cni::CachedAttachment& one) {
+    return one.result->is_null() && node.now - one.modified <= kLongestAdd;
+  });
+  const cni::Runtime runtime(options);
+  std::vector<Repaired> out(all.size());
+  std::atomic<std::size_t> next = 0;
+  Progress progress(all.size());
+  const auto work = [&] {
+    for (std::size_t i = next++; i < all.size(); i = next++) {
+      out[i] = repair_one(all[i], runtime, /*dry_run=*/true);
+      progress.step();
+    }
+  };
+  std::vector<std::jthread> others;
+  const auto workers = std::min<std::size_t>(std::thread::hardware_concurrency(), all.size());
+  for (std::size_t i = 1; i < workers; ++i) others.emplace_back(work);
+  work();
+  others.clear();
+  return out;
+}
 
 std::string ipam_type_of(const PluginConf& plugin) {
   if (!plugin.conf->is_object()) return {};

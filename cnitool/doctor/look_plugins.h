@@ -15,6 +15,10 @@ std::vector<Complaint> complaints_of(const cni::Networks& networks,
                                      const std::vector<PluginFile>& programs,
                                      cni::RuntimeOptions options);
 
+/// Asks the plugins of the attachments in the cache what repair would find; but those whose ADD may
+/// go on.
+std::vector<Repaired> looks_of(const Node& node, cni::RuntimeOptions options);
+
 /// The type of the IPAM plugin; empty where there is none.
 std::string ipam_type_of(const cni::PluginConf& plugin);
 

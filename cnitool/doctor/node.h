@@ -11,12 +11,12 @@
 #include "cnitool/doctor/firewall.h"
 #include "cnitool/doctor/pool.h"
 #include "cnitool/leases.h"
+#include "cnitool/repair.h"
 #include "cnitool/sightings.h"
 #include "libcni/config/result.h"
 #include "libcni/runtime/cache.h"
 #include "libcni/runtime/conflist.h"
 #include "libcni/runtime/liveness.h"
-#include "netlink/route/address.h"
 #include "netlink/route/link.h"
 #include "netlink/route/route.h"
 
@@ -29,6 +29,7 @@ enum class Source {
   kNetworks,
   kStatus,
   kCache,
+  kPods,
   kRoutes,
   kFirewall,
   kPools,
@@ -81,7 +82,6 @@ struct AttachmentState {
   std::string refusal = {};  ///< the error of its config: of ADD, if that is why it is not finished
   cni::Liveness liveness = cni::Liveness::kUnknown;
   cni::Result result;
-  bool has_ports = false;  ///< a hostPort was asked for
   bool is_alive() const { return is_finished && liveness == cni::Liveness::kAlive; }
 };
 
@@ -112,10 +112,10 @@ struct Node {
 
   std::string cache_dir;
   std::vector<AttachmentState> attachments;
+  std::vector<Repaired> looks;             ///< at these attachments, by their plugins
   std::vector<cni::Cache::Broken> broken;  ///< in the cache
 
   std::vector<netlink::Link> links;
-  std::vector<netlink::LinkAddress> addresses;
   std::vector<netlink::LinkRoute> routes;  ///< of both families
   Firewall firewall;
   std::vector<Pool> pools;

@@ -26,8 +26,9 @@ class Operation {
   AttachmentKey key_of(const Target& target) const {
     return {list_.name, target.container_id, target.ifname};
   }
+  bool passes_notes() const { return options_.pass_stderr; }
   OperationLock::Wait wait() const {
-    return {.limit = OperationLock::Wait().limit, .stop_fd = options_.stop_fd};
+    return {.limit = options_.lock_limit, .stop_fd = options_.stop_fd};
   }
 
   nlohmann::ordered_json add(const Target& target) const;

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -13,15 +12,10 @@ namespace {
 using nlohmann::json;
 using Report = Runtime::RepairReport;
 
-// A plugin that does not know the verb might take it for anything: it is not even asked.
-bool has_verb(const PluginCaller& caller, const PluginConf& plugin, Command verb) {
-  const auto verbs = caller.versions(plugin).verbs;
-  return std::find(verbs.begin(), verbs.end(), str(verb)) != verbs.end();
-}
-
-// The same of an attachment without pod, whose plugins may have been removed since.
+// A plugin that does not know the verb might take it for anything: it is not even asked. One of
+// an attachment without pod may not exist any more.
 bool is_asked_for(const PluginCaller& caller, const PluginConf& plugin, Command verb) try {
-  return has_verb(caller, plugin, verb);
+  return caller.has_verb(plugin, verb);
 } catch (const Error& e) {
   note(e.what());
   return false;
@@ -46,7 +40,7 @@ class Repairing {
   json run(json result, Report& report) {
     try {
       for (const PluginConf& plugin : list_.plugins) {
-        if (has_verb(caller_, plugin, Command::kRepair)) {
+        if (caller_.has_verb(plugin, Command::kRepair)) {
           repair(plugin, result, report);
         } else {
           check_foreign(plugin, result, report);

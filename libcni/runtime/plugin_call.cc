@@ -1,5 +1,6 @@
 #include "libcni/runtime/plugin_call.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "libcni/common/undo.h"
@@ -123,7 +124,10 @@ std::string PluginCaller::input(const PluginConf& plugin, const Call& call) cons
     conf["cni.dev/valid-attachments"] = *call.valid_attachments;
     conf["cni.dev/attachments"] = *call.valid_attachments;  // as libcni spelled it before the spec
   }
-  if (call.only_look) conf[Repair::kLookKey] = true;
+  if (call.only_look) {
+    conf[Repair::kLookKey] = true;
+    conf.erase(kLogKey);  // nothing is written to
+  }
   return conf.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -211,6 +215,18 @@ Runtime::PluginVersions PluginCaller::versions(const PluginConf& plugin) const {
       return {plugin.type, program.file, {"0.1.0"}, {}};
     }
   });
+}
+
+bool PluginCaller::has_verb(const PluginConf& plugin, Command verb) const {
+  const auto has = [verb](const std::vector<std::string>& verbs) {
+    return std::find(verbs.begin(), verbs.end(), str(verb)) != verbs.end();
+  };
+  KnownVerbs* const known = options_.known_verbs.get();
+  if (known == nullptr) return has(versions(plugin).verbs);
+  const std::scoped_lock lock(known->mutex);
+  const auto found = known->of.find(plugin.type);
+  if (found != known->of.end()) return has(found->second);
+  return has(known->of[plugin.type] = versions(plugin).verbs);
 }
 
 }  // namespace cni

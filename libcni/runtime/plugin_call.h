@@ -48,6 +48,9 @@ class PluginCaller {
 
   Runtime::PluginVersions versions(const PluginConf& plugin) const;
 
+  /// Whether the plugin announces a verb beyond the spec. \throws Error where VERSION fails.
+  bool has_verb(const PluginConf& plugin, Command verb) const;
+
  private:
   std::string key_of(const PluginConf& plugin) const;
   std::string input(const PluginConf& plugin, const Call& call) const;

@@ -67,7 +67,7 @@ std::optional<OperationLock> lock_if_possible(const Operation& operation, const 
     return OperationLock::of_attachment(operation.cache(), operation.key_of(target),
                                         operation.wait());
   } catch (const netlink::Error& e) {
-    note(cat("going on without a lock: ", e.what()));
+    if (operation.passes_notes()) note(cat("going on without a lock: ", e.what()));
     return std::nullopt;
   }
 }

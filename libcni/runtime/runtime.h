@@ -1,7 +1,5 @@
 #pragma once
 
-#include <chrono>
-#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -10,10 +8,9 @@
 
 #include "libcni/common/error.h"
 #include "libcni/config/json_value.h"
-#include "libcni/plugin/invoke.h"
-#include "libcni/plugin/request.h"
 #include "libcni/runtime/cache.h"
 #include "libcni/runtime/conflist.h"
+#include "libcni/runtime/options.h"
 
 namespace cni {
 
@@ -24,39 +21,6 @@ struct Target {
   std::string ifname = "eth0";
   Args args = {};               ///< CNI_ARGS
   JsonValue capabilities = {};  ///< capability arguments by name, an object; null: none
-};
-
-/// One call of one plugin, for an observer. Everything is borrowed for the time of the call.
-struct PluginRun {
-  Command command;
-  const PluginConf& plugin;
-  const std::string& file;   ///< the executable
-  const std::string& input;  ///< its stdin
-  const Outcome& outcome;    ///< what it left; nothing where it could not be run to its end
-  const Error* error;        ///< null: it succeeded
-  std::chrono::microseconds took;
-};
-
-/// How long a plugin may take. The kubelet gives a sandbox four minutes in all, a plugin gives its
-/// IPAM plugin kDelegateLimit; who is stopped here cannot clean up after itself.
-inline constexpr std::chrono::seconds kPluginLimit{220};
-
-struct RuntimeOptions {
-  std::vector<std::string> path;  ///< the directories where plugins are
-  std::string cache_dir = Cache::kDefaultDir;
-  /// What plugins find in their environment beside the CNI_* variables. TRACEPARENT, TRACESTATE and
-  /// BAGGAGE (W3C Trace Context) go in here; plugins pass them on to their delegates.
-  Env env = current_environment();
-  std::chrono::seconds limit = kPluginLimit;  ///< for one call of one plugin, or kNoLimit
-  /// After a failed ADD the plugins that were called are called with DEL.
-  bool undo_failed_add = true;
-  /// Whether what plugins write to stderr is passed on to this process's.
-  bool pass_stderr = true;
-  /// Called after every call of a plugin.
-  std::function<void(const PluginRun&)> observer = {};
-  /// A file descriptor that becomes readable when the operation is to be given up: the plugin that
-  /// runs is killed, ADD is undone. -1 is none.
-  int stop_fd = -1;
 };
 
 /// The runtime's half of the contract: calls the plugins of a network in the order and with the

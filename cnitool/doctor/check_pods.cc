@@ -1,0 +1,105 @@
+#include <map>
+#include <tuple>
+
+#include "cnitool/doctor/checks.h"
+#include "cnitool/doctor/facts.h"
+
+// The plugins' own findings about attachments, in the words of `cnitool repair --dry-run`.
+namespace tool::doctor {
+
+namespace {
+
+enum class Kind { kRepairable, kForeign, kInPod, kUnchecked, kTooOld };
+
+/// Findings of one kind about pods of one network.
+struct Group {
+  std::map<std::string, std::vector<const cni::AttachmentKey*>> pods;  // by text
+  void add(const std::string& text, const Repaired& whose) { pods[text].push_back(&whose.key); }
+};
+using Groups = std::map<std::tuple<std::string, Kind, std::string>, Group>;
+
+// Not of CHECK: a plugin that cannot be run, a config that it rejects, an operation that goes on.
+Kind kind_of(const cni::Error& error) {
+  const std::string_view what = error.what();
+  if (error.code() == cni::Code::kIncompatibleVersion) return Kind::kTooOld;
+  const bool unchecked = error.code() == cni::Code::kInvalidConfig ||
+                         error.code() == cni::Code::kTryAgainLater ||
+                         what.find(" failed (version): ") != what.npos;
+  return unchecked ? Kind::kUnchecked : Kind::kInPod;
+}
+
+Groups groups_of(const Node& node) {
+  Groups out;
+  for (const Repaired& one : node.looks) {
+    const std::string& network = one.key.network;
+    for (const auto& [plugin, what] : one.report.found) {
+      out[{network, Kind::kRepairable, plugin}].add(cat(plugin, ": ", what), one);
+    }
+    for (const auto& foreign : one.report.foreign) {
+      out[{network, Kind::kForeign, foreign.plugin}].add(foreign_text(foreign), one);
+    }
+    const auto& error = one.report.error;
+    if (error && error->code() != cni::Code::kUnknownContainer) {  // said of attachments
+      out[{network, kind_of(*error), ""}].add(text_of(*error), one);
+    }
+    if (!error && one.outcome == Outcome::kFailed && !one.why.empty()) {
+      out[{network, Kind::kUnchecked, ""}].add(one.why, one);
+    }
+  }
+  return out;
+}
+
+std::string names_of(const std::vector<const cni::AttachmentKey*>& pods) {
+  std::vector<std::string> names;
+  for (const auto* key : pods) names.push_back(name_of(*key));
+  return some_of(names);
+}
+
+Finding finding_of(Kind kind, const std::vector<const cni::AttachmentKey*>& pods,
+                   std::string what) {
+  const bool one = pods.size() == 1;
+  switch (kind) {
+    case Kind::kRepairable:
+      return {Level::kError, std::move(what),
+              "another program removed or changed what ADD created on the node",
+              one ? cat("cnitool repair --container ", pods[0]->container_id)
+                  : cat("cnitool repair ", pods[0]->network)};
+    case Kind::kForeign:
+    case Kind::kInPod:
+      return {
+          Level::kError, std::move(what),
+          kind == Kind::kForeign ? "CHECK fails, and the plugin has no REPAIR"
+                                 : "CHECK fails, and REPAIR changes nothing in a pod",
+          one ? cat("restart the pod of container ", pods[0]->container_id) : "restart these pods"};
+    case Kind::kUnchecked:
+    case Kind::kTooOld:
+      break;
+  }
+  return {kind == Kind::kTooOld ? Level::kNote : Level::kUnknown, std::move(what)};
+}
+
+}  // namespace
+
+// Identical findings about several pods are one, and so are more than a person reads.
+Findings check_pods(const Node& node) {
+  constexpr std::size_t kMaxTexts = 3;
+  Findings out;
+  for (const auto& [key, group] : groups_of(node)) {
+    const auto& [network, kind, plugin] = key;
+    std::vector<const cni::AttachmentKey*> all;
+    std::vector<std::string> texts;
+    Findings each;
+    for (const auto& [text, pods] : group.pods) {
+      all.insert(all.end(), pods.begin(), pods.end());
+      texts.push_back(cat(names_of(pods), ": ", text));
+      each.push_back(finding_of(kind, pods, cat("network '", network, "', ", texts.back())));
+    }
+    if (each.size() > kMaxTexts) {
+      each = {finding_of(kind, all, cat("network '", network, "', ", some_of(texts)))};
+    }
+    for (Finding& one : each) out.push_back(std::move(one));
+  }
+  return out;
+}
+
+}  // namespace tool::doctor
