@@ -138,12 +138,12 @@ void Decoder::define(std::int64_t id, Cursor& in) {
       const std::size_t count = in.count();
       if (count > kMostFields) fail("a struct with too many fields");
       for (std::size_t i = 0; i < count; ++i) {
-        auto& [name, number] = type.fields.emplace_back();
-        in.fields([&, &name = name, &number = number](int part) {
+        auto& name_and_type = type.fields.emplace_back();
+        in.fields([&](int part) {
           if (part == 0) {
-            name = in.text();
+            name_and_type.first = in.text();
           } else {
-            number = in.integer();
+            name_and_type.second = in.integer();
           }
         });
       }

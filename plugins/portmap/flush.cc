@@ -72,9 +72,9 @@ void flush(NfSocket& socket, const std::vector<Claim>& claims,
   }
   for (const auto& [kind, by_port] : groups) {
     const FlowFilter all{.family = kind.first, .protocol = static_cast<std::uint8_t>(kind.second)};
-    const auto ask = [&, &by_port = by_port](const FlowFilter& filter) {
+    const auto ask = [&, &claims_by_port = by_port](const FlowFilter& filter) {
       for (const Flow& flow : netlink::nf::flows(socket, filter)) {
-        const auto [first, last] = by_port.equal_range(flow.original.destination_port);
+        const auto [first, last] = claims_by_port.equal_range(flow.original.destination_port);
         const bool stale = std::any_of(
             first, last, [&](const auto& entry) { return is_stale(flow, entry.second); });
         if (stale) netlink::nf::remove(socket, flow);

@@ -269,9 +269,9 @@ TEST_CASE("a plugin is stopped when a descriptor says so") {
   const std::string file =
       folder.script("slow", netlink::cat("echo $$ >", folder.file("pid"), "\nexec sleep 60"));
   auto [reads, writes] = surroundings::make_pipe();
-  std::thread stopper([&folder, &writes = writes] {
+  std::thread stopper([&folder, &end = writes] {
     pid_in(folder.file("pid"));
-    netlink::write_all(writes.get(), "x", "a pipe");
+    netlink::write_all(end.get(), "x", "a pipe");
   });
   const auto start = steady_clock::now();
   CHECK_THROWS_WITH_AS(

@@ -172,9 +172,9 @@ TEST_CASE("an operation that is given up is undone all the same") {
   node.options.stop_fd = reads.get();
   node.plugin("two",
               cat("[ $CNI_COMMAND != ADD ] || { touch ", node.file("running"), "; sleep 60; }"));
-  std::thread stopper([&node, &writes = writes] {
+  std::thread stopper([&node, &end = writes] {
     while (!std::filesystem::exists(node.file("running"))) std::this_thread::yield();
-    netlink::write_all(writes.get(), "x", "a pipe");
+    netlink::write_all(end.get(), "x", "a pipe");
   });
   CHECK(error_of([&] { node.add(); }).code() == Code::kTryAgainLater);
   stopper.join();
