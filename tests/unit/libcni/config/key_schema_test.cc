@@ -78,8 +78,8 @@ TEST_CASE("a plugin with a delegate leaves ipam and capabilities open") {
     std::string type;
   };
   static constexpr auto kIpam = cni::keys(cni::key<&Delegating::type>({.name = "type"}));
-  static constexpr auto kKeys = cni::keys(cni::part<kIpam>({.name = "ipam", .open = true}));
-  const json doc(cni::schema_of("delegating", {.purpose = "", .keys = kKeys}));
+  static constexpr auto kWithIpam = cni::keys(cni::part<kIpam>({.name = "ipam", .open = true}));
+  const json doc(cni::schema_of("delegating", {.purpose = "", .keys = kWithIpam}));
   CHECK(doc["additionalProperties"] == false);
   CHECK_FALSE(doc["properties"]["ipam"].contains("additionalProperties"));
   CHECK(doc["properties"]["capabilities"]["additionalProperties"]["type"] == "boolean");
@@ -90,8 +90,8 @@ TEST_CASE("an IPAM plugin's schema is of the whole config, and strict about ipam
     std::string file;
   };
   static constexpr auto kIpam = cni::keys(cni::key<&Conf::file>({.name = "file"}));
-  static constexpr auto kKeys = cni::keys(cni::part<kIpam>({.name = "ipam", .required = true}));
-  const json doc(cni::schema_of("x", {.purpose = "", .keys = kKeys, .ipam = true}));
+  static constexpr auto kWithIpam = cni::keys(cni::part<kIpam>({.name = "ipam", .required = true}));
+  const json doc(cni::schema_of("x", {.purpose = "", .keys = kWithIpam, .ipam = true}));
   CHECK_FALSE(doc.contains("additionalProperties"));
   CHECK(doc["properties"]["ipam"]["additionalProperties"] == false);
   CHECK(doc["required"] == json({"ipam"}));
