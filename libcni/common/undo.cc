@@ -30,15 +30,29 @@ void Undo::roll_back() noexcept {
   }
 }
 
-void BestEffort::keep(const std::string& what, std::string_view cause, Code code) noexcept try {
-  if (failures_.empty()) code_ = code;
-  failures_ += cat(failures_.empty() ? "" : "; ", what, ": ", cause);
+void BestEffort::keep(const std::string& what, const Error& e) noexcept try {
+  if (failures_.empty()) code_ = e.code();
+  const char* const separator = failures_.empty() ? "" : "; ";
+  failures_ += cat(separator, e.what());
+  details_ += cat(separator, what, e.details().empty() ? "" : ": ", e.details());
 } catch (const std::bad_alloc&) {
   failures_.assign(1, '?');  // fits without an allocation
 }
 
+void BestEffort::keep(const std::string& what, const netlink::Error& e) noexcept try {
+  keep(what, error_of(e));
+} catch (const std::bad_alloc&) {
+  failures_.assign(1, '?');
+}
+
+void BestEffort::keep(const std::string& what, const std::exception& e) noexcept try {
+  keep(what, Error(Code::kInternal, e.what()));
+} catch (const std::bad_alloc&) {
+  failures_.assign(1, '?');
+}
+
 void BestEffort::finish() const {
-  if (!failures_.empty()) throw Error(code_, failures_);
+  if (!failures_.empty()) throw Error(code_, failures_, details_);
 }
 
 }  // namespace cni

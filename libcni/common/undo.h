@@ -44,25 +44,27 @@ class Undo {
 /// Runs step after step although some fail, and fails at the end if any did: how DEL and GC go.
 class BestEffort {
  public:
-  /// Runs step; a failure is kept as "what: cause".
+  /// Runs step; of a failure its message is kept, and "what: details" for the details.
   template <class Fn>
   void operator()(const std::string& what, Fn&& step) noexcept {
     try {
       std::forward<Fn>(step)();
     } catch (const Error& e) {
-      keep(what, e.what(), e.code());
+      keep(what, e);
     } catch (const netlink::Error& e) {
-      keep(what, e.what(), code_of(e));
+      keep(what, e);
     } catch (const std::exception& e) {
-      keep(what, e.what(), Code::kInternal);
+      keep(what, e);
     }
   }
   /// \throws Error listing what failed; the code is that of the first failure.
   void finish() const;
 
  private:
-  void keep(const std::string& what, std::string_view cause, Code code) noexcept;
-  std::string failures_;
+  void keep(const std::string& what, const Error& e) noexcept;
+  void keep(const std::string& what, const netlink::Error& e) noexcept;
+  void keep(const std::string& what, const std::exception& e) noexcept;
+  std::string failures_, details_;
   Code code_ = Code::kInternal;
 };
 

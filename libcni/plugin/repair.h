@@ -25,14 +25,14 @@ class Repair {
       std::forward<Check>(check)();
       return true;
     } catch (const Error& e) {
-      found_.emplace_back(e.what());
+      found_.push_back(cat(e.what(), e.details().empty() ? "" : "; ", e.details()));
     }
     if (only_look_) return false;
     std::forward<Fix>(fix)();
     return true;
   }
 
-  /// What was wrong, in the words of CHECK.
+  /// What was wrong, in the words of CHECK, details included.
   const std::vector<std::string>& found() const { return found_; }
 
   /// The key of the config that asks for a look only, and the key of the answer to VERSION that

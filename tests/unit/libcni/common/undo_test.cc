@@ -110,7 +110,8 @@ TEST_CASE("best effort runs all steps and lists what failed, with the first code
     FAIL("nothing was thrown");
   } catch (const Error& e) {
     CHECK(e.code() == Code::kTryAgainLater);
-    CHECK(std::string(e.what()) == "two: locked; three: remove 'eth0': operation not permitted");
+    CHECK(std::string(e.what()) == "locked; remove 'eth0': operation not permitted");
+    CHECK(e.details() == "two: details; three");
   }
 }
 
