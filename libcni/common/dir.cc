@@ -31,7 +31,7 @@ void make_parents(const std::string& path) {
     if (::mkdir(part.c_str(), kDirMode) != 0 && errno != EEXIST) {
       // Above what is ours mkdir may be refused (EROFS, EACCES) although the directory is there.
       const int error = errno;
-      if (::access(part.c_str(), F_OK) != 0) throw netlink::Error(cat("make '", part, "'"), error);
+      if (::access(part.c_str(), F_OK) != 0) throw netlink::Error(cat("mkdir ", part), error);
     }
   }
 }

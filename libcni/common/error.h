@@ -34,12 +34,21 @@ class Error : public std::runtime_error {
   Error(Code code, const std::string& msg, std::string details = {})
       : std::runtime_error(msg), code_(code), details_(std::move(details)) {}
 
+  /// Of a config's value with another JSON type than its key has.
+  static Error mistyped(Code code, const std::string& msg) {
+    Error out(code, msg);
+    out.is_mistyped_ = true;
+    return out;
+  }
+
   Code code() const noexcept { return code_; }
   const std::string& details() const noexcept { return details_; }
+  bool is_mistyped() const noexcept { return is_mistyped_; }
 
  private:
   Code code_;
   std::string details_;
+  bool is_mistyped_ = false;
 };
 
 /// What a kernel's refusal is to the runtime: EAGAIN, as where others keep changing what is read or

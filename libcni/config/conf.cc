@@ -47,20 +47,20 @@ Reader Reader::at(const nlohmann::json* value, Step step) const {
 
 Reader Reader::operator[](const char* key) const {
   if (value_ == nullptr) return at(nullptr, {key});
-  if (!value_->is_object()) fail("expected an object");
+  if (!value_->is_object()) fail_mistyped("expected an object");
   return at(find_key(*value_, key), {key});
 }
 
 bool Reader::has(const char* key) const {
   if (value_ == nullptr) return false;
-  if (!value_->is_object()) fail("expected an object");
+  if (!value_->is_object()) fail_mistyped("expected an object");
   return find_key(*value_, key) != nullptr;
 }
 
 std::vector<Reader> Reader::elements() const {
   std::vector<Reader> out;
   if (value_ == nullptr) return out;
-  if (!value_->is_array()) fail("expected a list");
+  if (!value_->is_array()) fail_mistyped("expected a list");
   out.reserve(value_->size());
   for (const auto& element : *value_) out.push_back(at(&element, {.index = out.size()}));
   return out;
@@ -80,12 +80,12 @@ std::string Reader::path() const {
 }
 
 bool Reader::as_bool() const {
-  if (value_ == nullptr || !value_->is_boolean()) fail("expected true or false");
+  if (value_ == nullptr || !value_->is_boolean()) fail_mistyped("expected true or false");
   return value_->get<bool>();
 }
 
 std::string Reader::as_string() const {
-  if (value_ == nullptr || !value_->is_string()) fail("expected a string");
+  if (value_ == nullptr || !value_->is_string()) fail_mistyped("expected a string");
   const auto& text = value_->get_ref<const std::string&>();
   if (text.find('\0') != std::string::npos) fail(kNoNul);
   return text;
@@ -95,11 +95,11 @@ std::int64_t Reader::as_int(std::int64_t least, std::int64_t most) const {
   const bool too_big = value_ != nullptr && value_->is_number_unsigned() &&
                        value_->get<std::uint64_t>() >
                            static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  if (value_ == nullptr || !value_->is_number_integer() || too_big ||
-      value_->get<std::int64_t>() < least || value_->get<std::int64_t>() > most) {
-    fail(cat("expected an integer from ", least, " to ", most));
-  }
-  return value_->get<std::int64_t>();
+  const std::string expected = cat("expected an integer from ", least, " to ", most);
+  if (value_ == nullptr || !value_->is_number_integer()) fail_mistyped(expected);
+  const auto value = value_->get<std::int64_t>();
+  if (too_big || value < least || value > most) fail(expected);
+  return value;
 }
 
 Ip Reader::as_ip() const {
@@ -156,6 +156,10 @@ std::string Reader::complaint(std::string_view text) const {
 
 void Reader::fail(std::string_view complaint) const {
   throw Error(code_, this->complaint(complaint));
+}
+
+void Reader::fail_mistyped(std::string_view expected) const {
+  throw Error::mistyped(code_, complaint(expected));
 }
 
 void Reader::refuse(const std::string& sentence, std::string_view expected) const {

@@ -80,6 +80,7 @@ class Reader {
   };
   Reader at(const nlohmann::json* value, Step step) const;
   std::string complaint(std::string_view text) const;
+  [[noreturn]] void fail_mistyped(std::string_view expected) const;
 
   const nlohmann::json* value_ = nullptr;
   Code code_;

@@ -1,5 +1,6 @@
 #include "libcni/config/result.h"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -194,6 +195,25 @@ Address address_from(const Reader& place) {
 }
 
 }  // namespace
+
+std::string go_mask(const Cidr& cidr) {
+  std::string out;
+  const unsigned bits = cidr.ip.is_v4() ? 32 : 128;
+  for (unsigned at = 0; at < bits; at += 4) {
+    out += "08cef"[std::min(4U, std::max(at, cidr.prefix) - at)];
+  }
+  return out;
+}
+
+std::string go_text(const Route& route) {
+  const auto number = [](const std::optional<unsigned>& value) {
+    return value ? std::to_string(*value) : std::string("<nil>");
+  };
+  return cat("{Dst:{IP:", route.dst.ip.str(), " Mask:", go_mask(route.dst),
+             "} GW:", route.gateway ? route.gateway->str() : "<nil>", " MTU:", route.mtu,
+             " AdvMSS:", route.advmss, " Priority:", route.priority, " Table:", number(route.table),
+             " Scope:", number(route.scope), "}");
+}
 
 nlohmann::ordered_json to_json(const Result& result, Version as) {
   return shape_of(as) == Shape::kAncient ? ancient_json(result, as) : modern_json(result, as);

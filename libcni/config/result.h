@@ -45,6 +45,10 @@ struct Route {
   bool operator==(const Route&) const = default;
 };
 
+/// As Go prints them, with its types' fields: in sentences of the reference plugins.
+std::string go_mask(const Cidr& cidr);
+std::string go_text(const Route& route);
+
 struct Dns {
   std::vector<std::string> nameservers = {};
   std::string domain = {};

@@ -126,12 +126,13 @@ Env for_no_container(const Env& env) {
 
 // Runs fn; failed tells of what it throws. The exit status.
 template <class Fn, class Failed>
-int reporting(Fn&& fn, Failed&& failed) noexcept {
+int reporting(const Plugin& plugin, Fn&& fn, Failed&& failed) noexcept {
   try {
     fn();
     return 0;
   } catch (const Error& e) {  // undo has already run
-    return failed(e);
+    if (!e.is_mistyped() || plugin.loading.empty()) return failed(e);
+    return failed(Error(e.code(), cat(plugin.loading, ": ", e.what()), e.details()));
   } catch (const netlink::Error& e) {
     return failed(error_of(e));
   } catch (const std::exception& e) {  // bad_alloc, what a library throws
@@ -212,7 +213,7 @@ int run(const Plugin& plugin, const Invocation& invocation) noexcept {
     serve(plugin, invocation, request);
     log.finish(request, nullptr);
   };
-  return reporting(serve_all, [&](const Error& e) {
+  return reporting(plugin, serve_all, [&](const Error& e) {
     const int status = fail(invocation, request.stated_version(), e);
     log.finish(request, &e);
     return status;
@@ -227,7 +228,7 @@ int validate(const Plugin& plugin, const Invocation& invocation) {
     if (invocation.env.contains(kIpamCall)) require_ipam(plugin);
     if (plugin.validate != nullptr) plugin.validate(request);
   };
-  const int status = reporting(look, [&](const Error& e) {
+  const int status = reporting(plugin, look, [&](const Error& e) {
     answer = error_object(request.stated_version(), e);
     return 1;
   });

@@ -37,6 +37,8 @@ struct Plugin {
   /// it. Left out, the verb is unknown.
   void (*reclaim)(const Request&, Repair&) = nullptr;
   std::span<const Subcommand> subcommands = {};
+  /// What the reference plugin says before its JSON decoder's complaint; ours follows it as well.
+  std::string_view loading = {};
 };
 
 /// Environment, stdin and stdout of one run: those of the process in plugin_main(), others in

@@ -210,9 +210,9 @@ std::optional<Result> Request::prev_result() const {
   return during("could not parse prevResult", [&] { return result_from(place.json(), version); });
 }
 
-Result Request::required_prev_result() const {
+Result Request::required_prev_result(const std::string& sentence) const {
   auto result = prev_result();
-  if (!result) throw Error(Code::kInvalidConfig, "Required prevResult missing");
+  if (!result) throw Error(Code::kInvalidConfig, sentence);
   return *std::move(result);
 }
 
@@ -244,13 +244,17 @@ static std::string why_closed(const std::string& path, const netlink::Error& e) 
   return cat("failed to Statfs \"", path, "\": ", netlink::errno_text(refusal.error()));
 }
 
-netlink::NetNs open_netns(const Request& request) try {
+netlink::NetNs enter_netns(const Request& request) try {
   return netlink::NetNs::open(request.netns);
 } catch (const netlink::Error& e) {
   const std::string& hint = e.kernel_text();
-  throw Error(Code::kInvalidNetNs,
-              cat("failed to open netns \"", request.netns, "\": ", why_closed(request.netns, e)),
+  throw Error(Code::kInvalidNetNs, why_closed(request.netns, e),
               cat("the path is that of CNI_NETNS", hint.empty() ? "" : ": ", hint));
+}
+
+netlink::NetNs open_netns(const Request& request) {
+  return during(cat("failed to open netns \"", request.netns, "\""),
+                [&] { return enter_netns(request); });
 }
 
 void require_foreign_netns(const Request& request) {

@@ -47,9 +47,9 @@ struct Request {
   Reader reader() const { return Reader(conf); }
   /// The previous plugin's result. \throws Error where it is there but cannot be read.
   std::optional<Result> prev_result() const;
-  /// The same for CHECK, which the spec gives one. \throws Error(kInvalidConfig) where it is
-  /// missing.
-  Result required_prev_result() const;
+  /// The same for CHECK, which the spec gives one. \throws Error(kInvalidConfig), with the
+  /// sentence of the reference plugin, where it is missing.
+  Result required_prev_result(const std::string& sentence = "Required prevResult missing") const;
   /// GC: cni.dev/valid-attachments, or cni.dev/attachments as older runtimes spell it. null is an
   /// empty list. Nothing where neither key exists, as the reference's cnitool calls GC: then
   /// nothing is known to be stale, and nothing may be removed. \throws Error(kInvalidConfig) where
@@ -72,6 +72,8 @@ struct Request {
 /// The pod's namespace, CNI_NETNS. \throws Error(kInvalidNetNs) where it cannot be opened or is
 /// none.
 netlink::NetNs open_netns(const Request& request);
+/// The same in the words of those reference plugins that do not say what they are about.
+netlink::NetNs enter_netns(const Request& request);
 
 /// For ADD, DEL and REPAIR: refuses a CNI_NETNS that is this process's own network namespace, so
 /// that a runtime's mistake does not reconfigure the node. CNI_NETNS_OVERRIDE=1 (or true) allows

@@ -89,6 +89,7 @@ extern constinit const cni::Plugin kPlugin{.name = "bandwidth",
                                            .status = status,
                                            .validate = validate,
                                            .manual = &kManual,
-                                           .repair = repair};
+                                           .repair = repair,
+                                           .loading = "failed to parse network configuration"};
 
 }  // namespace bandwidth

@@ -19,7 +19,8 @@ Link host_end(netlink::RouteSocket& host, const cni::Request& request, const Ins
               const cni::Result& result) {
   if (result.interfaces.empty()) throw refusal("no interfaces provided");
   if (inside.link.kind != "veth") {
-    throw refusal(cat("container interface ", inside.link.name, " has no veth peer"),
+    throw refusal(cat("container interface ", inside.link.name, " has no veth peer: interface \"",
+                      inside.link.name, "\" was not a veth interface"),
                   "without a host veth use \"egressMode\" \"pod\" or \"edt\", and no ingressRate");
   }
   auto outside = plugins::host_veth_of(host, request, inside.ns, inside.link);

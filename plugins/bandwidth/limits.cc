@@ -71,11 +71,30 @@ void look_into_pod(RouteSocket& host, const cni::Request& request, Remains& out)
 
 }  // namespace
 
+// Both in the reference plugin's words.
+static Link find_inside(RouteSocket& pod, const std::string& name) {
+  if (auto link = pod.find(name)) return *std::move(link);
+  throw cni::Error(cni::Code::kInternal,
+                   cat("container interface ", name, " has no veth peer: could not look up \"",
+                       name, "\": Link not found"));
+}
+
+static void refuse(const std::optional<std::string>& flaw) {
+  if (!flaw) return;
+  for (const std::string_view sentence : {"Failed to find qdisc", "Rate doesn't match",
+                                          "Limit doesn't match", "Buffer doesn't match"}) {
+    if (!flaw->starts_with(cat(sentence, ": "))) continue;
+    throw cni::Error(cni::Code::kInternal, std::string(sentence),
+                     flaw->substr(sentence.size() + 2));
+  }
+  throw cni::Error(cni::Code::kInternal, cat("check limits: ", *flaw));
+}
+
 Context context_for(const cni::Request& request, const Conf& conf, const cni::Result& result) {
   const NetNs pod_ns = cni::open_netns(request);
   RouteSocket host;
   RouteSocket pod(pod_ns);
-  const Link inside = pod.get(request.ifname);
+  const Link inside = find_inside(pod, request.ifname);
   const bool needs_host = conf.ingress || (conf.egress && conf.egress_mode == EgressMode::kIfb);
   const Inside end{pod_ns, inside};
   auto outside = needs_host ? std::optional(host_end(host, request, end, result))
@@ -114,9 +133,6 @@ void set_limits(Context& context, cni::Result& result) {
 
 void check_limits(Context& context) {
   const Conf& conf = context.conf;
-  const auto refuse = [](const std::optional<std::string>& flaw) {
-    if (flaw) throw cni::Error(cni::Code::kInternal, cat("check limits: ", *flaw));
-  };
   if (conf.ingress) {
     refuse(missing(context.host, *context.outside,
                    plan_for(context, Direction::kIngress, *context.outside)));
@@ -132,7 +148,7 @@ void check_limits(Context& context) {
     return;
   }
   const auto ifb = find_ifb(context.host, context.request);
-  if (!ifb) refuse("get ifb device: it does not exist");
+  if (!ifb) throw cni::Error(cni::Code::kInternal, "get ifb device: Link not found");
   if (!ifb->up) refuse(cat("the ifb device '", ifb->name, "' is down"));
   refuse(missing(context.host, *ifb, plan_for(context, Direction::kEgress, *context.outside)));
   refuse(redirect_missing(context.host, *context.outside, *ifb));

@@ -197,6 +197,7 @@ extern constinit const cni::Plugin kPlugin{.name = "bridge",
                                            .status = status,
                                            .validate = validate,
                                            .manual = &kManual,
-                                           .repair = repair};
+                                           .repair = repair,
+                                           .loading = "failed to load netconf"};
 
 }  // namespace bridge

@@ -17,7 +17,29 @@ namespace {
 using cni::cat;
 using netlink::Link;
 
-cni::Error differs(const std::string& what) { return {cni::Code::kInternal, what}; }
+cni::Error differs(const std::string& what, const std::string& details = {}) {
+  return {cni::Code::kInternal, what, details};
+}
+
+// In the reference plugin's words; absent: those for a result without the link.
+cni::Interface node_entry(const cni::Result& result, const std::string& name,
+                          const std::string& absent) {
+  const cni::Interface* found = nullptr;
+  for (const cni::Interface& one : result.interfaces) {
+    if (one.name != name) continue;
+    if (one.sandbox.empty()) return one;
+    found = &one;
+  }
+  if (found == nullptr) {
+    throw differs(absent, cat("prevResult has no interface '", name, "' in the node's namespace"));
+  }
+  throw differs(cat("Interface ", name, " should not be in sandbox"),
+                cat("prevResult has it in ", found->sandbox));
+}
+
+std::string no_veth(const Conf& conf) {
+  return cat("CNI veth created for bridge ", conf.bridge, " was not found");
+}
 
 void check_vlans(const Context& context, const Link& outside) {
   const Conf& conf = context.conf;
@@ -55,17 +77,25 @@ void check_vlan_gateway(const Context& context, const Link& gateway, const Link&
 
 Link check_bridge(const Context& context, const cni::Result& result) {
   const Conf& conf = context.conf;
-  const auto& wanted = plugins::entry_of(result, conf.bridge);
+  const auto wanted = node_entry(result, conf.bridge, "Interface name missing ");
   const auto bridge = context.host.find(conf.bridge);
   if (!bridge) throw differs(cat("Interface name ", conf.bridge, " not found"));
+  if (bridge->kind != "bridge") {
+    throw differs(cat("Interface ", conf.bridge, " does not have link type of bridge"),
+                  cat("it is of kind '", bridge->kind, "'"));
+  }
   require_usable(*bridge, conf);
-  plugins::require_mac(wanted, *bridge);
+  if (!plugins::has_mac_of(wanted, *bridge)) {
+    throw differs(cat("Bridge interface ", conf.bridge, " Mac doesn't match: ", wanted.mac),
+                  cat("it has ", bridge->mac.str()));
+  }
   if (carries_gateway(conf) && bridge->mac.is_zero()) {
     throw differs(cat("bridge '", conf.bridge, "' has no MAC address"));
   }
   if (!bridge->up) throw differs(cat("bridge '", conf.bridge, "' is down"));
   if (conf.promisc_mode && !bridge->promiscuous) {
-    throw differs(cat("Bridge interface ", conf.bridge, " is not in promiscuous mode"));
+    throw differs(cat("Bridge interface ", conf.bridge,
+                      " configured Promisc Mode true doesn't match current state: false "));
   }
   return *bridge;
 }
@@ -73,7 +103,7 @@ Link check_bridge(const Context& context, const cni::Result& result) {
 Link find_outside(const Context& context, const Link& inside) {
   const auto outside = plugins::host_veth_of(context.host, context.request, context.pod_ns, inside);
   if (!outside) {
-    throw differs(cat("CNI veth created for bridge ", context.conf.bridge, " was not found"));
+    throw differs(no_veth(context.conf));
   }
   return *outside;
 }
@@ -82,9 +112,14 @@ Link find_outside(const Context& context, const Link& inside) {
 void check_port(const Context& context, const cni::Result& result, const Port& port,
                 const Link& bridge) {
   const Link& outside = port.outside;
-  plugins::require_mac(plugins::entry_of(result, outside.name), outside);
+  const auto wanted = node_entry(result, outside.name, no_veth(context.conf));
+  if (!plugins::has_mac_of(wanted, outside)) {
+    throw differs(cat("Interface ", outside.name, " Mac doesn't match: ", wanted.mac, " not found"),
+                  cat("it has ", outside.mac.str()));
+  }
   if (outside.master != bridge.index) {
-    throw differs(cat("'", outside.name, "' is not a port of bridge '", bridge.name, "'"));
+    throw differs(no_veth(context.conf),
+                  cat("'", outside.name, "' is not a port of bridge '", bridge.name, "'"));
   }
   if (!outside.up) throw differs(cat("bridge port '", outside.name, "' is down"));
   if (outside.hairpin != context.conf.hairpin_mode) {
@@ -97,7 +132,8 @@ void check_port(const Context& context, const cni::Result& result, const Port& p
 }
 
 Link find_inside(const Context& context, const cni::Result& result) {
-  return plugins::find_interface(context.pod, context.request, result, "veth");
+  return plugins::find_interface(context.pod, context.request, result,
+                                 {.kind = "veth", .missing = "Interface name "});
 }
 
 void check_gateway(const Context& context, const cni::Result& result, const Link& bridge) {

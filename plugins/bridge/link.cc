@@ -84,8 +84,8 @@ bool carries_gateway(const Conf& conf) { return conf.is_gateway && conf.vlan == 
 void require_usable(const Link& bridge, const Conf& conf) {
   if (bridge.kind != "bridge") {
     throw cni::Error(cni::Code::kInvalidConfig,
-                     cat("\"", bridge.name, "\" already exists but is not a bridge",
-                         bridge.kind.empty() ? "" : cat(" but of kind ", bridge.kind)));
+                     cat("\"", bridge.name, "\" already exists but is not a bridge"),
+                     bridge.kind.empty() ? "" : cat("it is of kind '", bridge.kind, "'"));
   }
   if (conf.vlan_filtering && !bridge.vlan_filtering) {
     throw cni::Error(cni::Code::kInvalidConfig,

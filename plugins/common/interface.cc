@@ -111,6 +111,23 @@ std::vector<std::uint32_t> tables_of(const PodInterface& interface, netlink::Fam
   return out;
 }
 
+std::string scope_text(unsigned scope) {  // as Go prints it
+  constexpr std::pair<unsigned, const char*> kScopes[] = {
+      {0, "universe"}, {kScopeSite, "site"}, {253, "link"}, {254, "host"}, {255, "nowhere"}};
+  for (const auto& [number, name] : kScopes) {
+    if (number == scope) return name;
+  }
+  return "unknown";
+}
+
+const cni::Interface* find_entry(const Result& result, const std::string& name,
+                                 const std::string& sandbox) {
+  const auto it = std::find_if(
+      result.interfaces.begin(), result.interfaces.end(),
+      [&](const cni::Interface& one) { return one.name == name && one.sandbox == sandbox; });
+  return it == result.interfaces.end() ? nullptr : &*it;
+}
+
 bool same_route(const netlink::LinkRoute& seen, const netlink::LinkRoute& wanted) {
   return seen.dst == wanted.dst.network() && seen.table == wanted.table &&
          (!wanted.gateway || seen.gateway == wanted.gateway);
@@ -171,6 +188,29 @@ void wait_for_dad(const PodInterface& interface, Neighbours* neighbours) {
   }
 }
 
+// Both requests in the reference plugins' words.
+static netlink::RouteRequest adding(const netlink::Link& link, const cni::Address& address,
+                                    const AddressOptions& options) {
+  auto out =
+      netlink::add(link, netlink::NewAddress{.cidr = address.cidr,
+                                             .no_dad = !options.enable_dad,
+                                             .no_prefix_route = options.subnet_routes.has_value()});
+  out.operation = cat("failed to add IP addr ", address.cidr.str(), " to \"", link.name, "\"");
+  return out;
+}
+
+static netlink::RouteRequest adding(const netlink::Link& link, const cni::Route& route,
+                                    const std::vector<cni::Address>& addresses) {
+  const netlink::LinkRoute wanted = link_route(route, addresses);
+  auto out = netlink::add(link, wanted);
+  out.operation =
+      cat("failed to add route '{", route.dst.ip.str(), " ", cni::go_mask(route.dst), "} via ",
+          wanted.gateway ? wanted.gateway->str() : "<nil>", " dev ", link.name, " metric ",
+          route.priority, " (Scope: ", scope_text(route.scope.value_or(0)),
+          ", Table: ", route.table.value_or(0), ")'");
+  return out;
+}
+
 void configure_interface(const PodInterface& interface, const Result& result,
                          const AddressOptions& options) {
   const cni::Phase phase("addresses");
@@ -182,10 +222,7 @@ void configure_interface(const PodInterface& interface, const Result& result,
   if (v6 && options.probe) neighbours.emplace(interface);
   std::vector<netlink::RouteRequest> requests;
   for (const cni::Address& address : addresses) {
-    requests.push_back(netlink::add(
-        interface.link, netlink::NewAddress{.cidr = address.cidr,
-                                            .no_dad = !options.enable_dad,
-                                            .no_prefix_route = options.subnet_routes.has_value()}));
+    requests.push_back(adding(interface.link, address, options));
   }
   // In one message the kernel would set it up first, and not announce the addresses.
   if (options.announce_at_once) {
@@ -198,7 +235,7 @@ void configure_interface(const PodInterface& interface, const Result& result,
     }
   }
   for (const cni::Route& route : result.routes) {
-    requests.push_back(netlink::add(interface.link, link_route(route, addresses)));
+    requests.push_back(adding(interface.link, route, addresses));
   }
   interface.pod.send(requests);
   if (v6 && options.enable_dad) wait_for_dad(interface, neighbours ? &*neighbours : nullptr);
@@ -221,42 +258,40 @@ cni::Interface describe(const netlink::Link& link, const std::string& sandbox) {
   return {.name = link.name, .mac = link.mac.str(), .sandbox = sandbox};
 }
 
-const cni::Interface& entry_of(const Result& result, const std::string& name,
-                               std::string_view sandbox) {
-  const auto it = std::find_if(
-      result.interfaces.begin(), result.interfaces.end(),
-      [&](const cni::Interface& one) { return one.name == name && one.sandbox == sandbox; });
-  if (it != result.interfaces.end()) return *it;
-  if (sandbox.empty()) {
-    throw cni::Error(Code::kInternal,
-                     cat("prevResult has no interface '", name, "' in the node's namespace"));
-  }
+const cni::Interface& entry_of(const Result& result, const std::string& name) {
+  if (const auto* const found = find_entry(result, name, "")) return *found;
   throw cni::Error(Code::kInternal,
-                   cat("Sandbox in prevResult  doesn't match configured netns: ", sandbox),
-                   cat("prevResult has no interface '", name, "' in sandbox ", sandbox));
+                   cat("prevResult has no interface '", name, "' in the node's namespace"));
 }
 
-void require_mac(const cni::Interface& entry, const netlink::Link& link) {
+bool has_mac_of(const cni::Interface& entry, const netlink::Link& link) {
   const auto mac = netlink::Mac::parse(entry.mac);
-  if (!mac || *mac == link.mac) return;
-  throw cni::Error(Code::kInternal, cat("Interface ", link.name, " Mac doesn't match: ",
-                                        link.mac.str(), ", prevResult has ", entry.mac));
+  return !mac || *mac == link.mac;
 }
 
 netlink::Link find_interface(netlink::RouteSocket& pod, const cni::Request& request,
-                             const Result& result, const std::string& kind) {
+                             const Result& result, const CheckWords& words) {
   const std::string& name = request.ifname;
-  const auto& wanted = entry_of(result, name, request.netns);
+  const auto differs = [](const std::string& sentence, const std::string& details) {
+    return cni::Error(Code::kInternal, sentence, details);
+  };
+  const auto* const wanted = find_entry(result, name, request.netns);
+  if (wanted == nullptr) {
+    throw differs(
+        cat(words.sandbox, " in prevResult  doesn't match configured netns: ", request.netns),
+        cat("prevResult has no interface '", name, "' in sandbox ", request.netns));
+  }
   const auto link = pod.find(name);
-  if (!link)
-    throw cni::Error(Code::kInternal, cat("Interface name ", name, " not found in the pod"));
-  if (link->kind != kind) {
-    throw cni::Error(Code::kInternal,
-                     cat("Error: Container interface ", name, " not of type ", kind));
+  if (!link) throw differs(cat(words.missing, name, words.missing_end), "it is not in the pod");
+  if (!words.kind.empty() && link->kind != words.kind) {
+    throw differs(cat(words.error, ": Container interface ", name, " not of type ", words.type),
+                  cat("it is of kind '", link->kind, "'"));
   }
   // A later plugin of the chain may have given it another one and says so in the result.
-  require_mac(wanted, *link);
-  return *link;
+  if (has_mac_of(*wanted, *link)) return *link;
+  throw differs(cat(words.mac, " ", name, " Mac ", wanted->mac,
+                    " doesn't match container Mac: ", link->mac.str()),
+                "the first one is that of prevResult");
 }
 
 std::vector<netlink::LinkRoute> routes_as_made(const PodInterface& interface,
@@ -296,8 +331,9 @@ void check_interface(const PodInterface& interface, const Result& result) {
                        [&](const auto& seen) { return same_route(seen, wanted); })) {
         throw cni::Error(
             Code::kInternal,
-            cat("Expected Route ", route.dst.str(), " not found in routing table of ", name),
-            wanted.gateway ? cat("expected gateway ", wanted.gateway->str()) : "");
+            cat("Expected Route ", cni::go_text(route), " not found in routing table"),
+            cat("expected ", route.dst.str(),
+                wanted.gateway ? cat(" via ", wanted.gateway->str()) : "", " on ", name));
       }
     }
   }

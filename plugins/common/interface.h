@@ -68,16 +68,27 @@ void announce(netlink::RouteSocket& host, const netlink::Link& device,
 /// The link as an entry of a result's `interfaces`. sandbox: CNI_NETNS, empty for a host link.
 cni::Interface describe(const netlink::Link& link, const std::string& sandbox = {});
 
-/// The entry of result for a link. \throws cni::Error where there is none.
-const cni::Interface& entry_of(const cni::Result& result, const std::string& name,
-                               std::string_view sandbox = {});
+/// The entry of result for a link of the node. \throws cni::Error where there is none.
+const cni::Interface& entry_of(const cni::Result& result, const std::string& name);
 
-/// CHECK: the link has the MAC address of its entry. \throws cni::Error.
-void require_mac(const cni::Interface& entry, const netlink::Link& link);
+/// CHECK: whether the link has the MAC address of its entry, or the entry none.
+bool has_mac_of(const cni::Interface& entry, const netlink::Link& link);
+
+/// CHECK: the kind of a container interface, and how the sentences of its reference plugin begin.
+struct CheckWords {
+  std::string kind;  ///< of the link; empty: any
+  std::string type = kind;
+  std::string required = "Required prevResult missing";
+  std::string sandbox = "Sandbox";
+  std::string missing = "Container Interface name in prevResult: ";
+  std::string missing_end = " not found";
+  std::string error = "Error";
+  std::string mac = "Interface";
+};
 
 /// CHECK: the pod's interface as result describes it, a link of that kind. \throws cni::Error.
 netlink::Link find_interface(netlink::RouteSocket& pod, const cni::Request& request,
-                             const cni::Result& result, const std::string& kind);
+                             const cni::Result& result, const CheckWords& words);
 
 /// CHECK: the unicast routes of the pod, one for each next hop, as the interface's plugin made
 /// them: what sbr or vrf moved to a table of the interface is shown in the main table.

@@ -16,6 +16,13 @@ std::optional<netlink::Mac> unicast(const std::string& text) {
 
 bool is_link_name(const std::string& text) { return cni::is_link_name(text); }
 
+// In the reference plugins' words.
+static std::string bad_mac(const std::string& text) {
+  const bool is_mac = netlink::Mac::parse(text).has_value();  // a multicast address, or zero
+  return cni::cat("invalid args ", text, " for MAC addr: address ", text, ": ",
+                  is_mac ? "not a unicast address" : "invalid MAC address");
+}
+
 std::optional<netlink::Mac> mac_from(const cni::Reader& place) {
   const std::string text = place.as_string();
   if (text.empty()) return std::nullopt;
@@ -24,16 +31,21 @@ std::optional<netlink::Mac> mac_from(const cni::Reader& place) {
   return mac;
 }
 
+std::optional<netlink::Mac> mac_key_from(const cni::Reader& place) {
+  const std::string text = place.as_string();
+  if (!text.empty() && !netlink::Mac::parse(text)) {
+    place.refuse(bad_mac(text), cni::cat("expected ", cni::kMacForm));
+  }
+  return mac_from(place);
+}
+
 std::optional<netlink::Mac> mac_from_args(const std::string& cni_args) {
   std::optional<netlink::Mac> mac;
   for (const auto& [name, value] : cni::parse_args(cni_args, kMacArgs)) {
     if (value.empty()) continue;
     mac = unicast(value);
     if (mac) continue;
-    const bool is_mac = netlink::Mac::parse(value).has_value();  // a multicast address, or zero
-    throw cni::Error(cni::Code::kInvalidEnvironment,
-                     cni::cat("invalid args ", value, " for MAC addr: address ", value, ": ",
-                              is_mac ? "not a unicast address" : "invalid MAC address"),
+    throw cni::Error(cni::Code::kInvalidEnvironment, bad_mac(value),
                      cni::cat("CNI_ARGS: ", name, ": expected ", cni::kMacForm));
   }
   return mac;

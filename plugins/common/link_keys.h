@@ -20,6 +20,10 @@ inline constexpr const char* kLinkNamePattern = "^[^/:% \\t\\n\\v\\f\\r\\x00]{1,
 /// \throws cni::Error(kInvalidConfig) for zero, multicast or malformed ones.
 std::optional<netlink::Mac> mac_from(const cni::Reader& place);
 
+/// The same for a key of the container interface: a malformed one is refused in the reference
+/// plugins' words.
+std::optional<netlink::Mac> mac_key_from(const cni::Reader& place);
+
 /// "MAC" of CNI_ARGS; `args` and `runtimeConfig` override it. \throws
 /// cni::Error(kInvalidEnvironment).
 std::optional<netlink::Mac> mac_from_args(const std::string& cni_args);
@@ -86,7 +90,7 @@ constexpr auto dns_key(const char* description = kDnsOverride) {
 /// `mac`, into std::optional<Mac> mac where that is empty: what stands in CNI_ARGS is read before.
 template <class Conf>
 void read_mac(const cni::Reader& place, Conf& conf) {
-  const auto mac = mac_from(place);
+  const auto mac = mac_key_from(place);
   if (!conf.mac) conf.mac = mac;
 }
 template <class Conf>
@@ -99,7 +103,7 @@ constexpr auto mac_key(const char* description) {
 template <class Conf>
 struct MacKeys {
   static void read(const cni::Reader& place, Conf& conf) {
-    if (const auto mac = mac_from(place)) conf.mac = mac;
+    if (const auto mac = mac_key_from(place)) conf.mac = mac;
   }
   static constexpr auto kArgsCni = cni::keys(cni::custom<read>(
       {.name = "mac",

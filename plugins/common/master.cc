@@ -34,9 +34,7 @@ Link find_master(netlink::RouteSocket& where, const std::string& configured) {
     if (configured.size() <= kMostName) {
       if (auto link = where.find(configured)) return *std::move(link);
     }
-    throw cni::Error(Code::kInvalidConfig,
-                     cat("failed to lookup master \"", configured, "\": Link not found"),
-                     cat("master: \"", configured, "\""));
+    throw cni::Error(Code::kInvalidConfig, "Link not found", cat("master: \"", configured, "\""));
   }
   for (const auto family : netlink::kFamilies) {
     const auto route = default_route(where, family);
@@ -45,6 +43,12 @@ Link find_master(netlink::RouteSocket& where, const std::string& configured) {
   }
   throw cni::Error(Code::kInternal, "no default route interface found",
                    "the config names no master: set \"master\", or add a default route");
+}
+
+Link lookup_master(netlink::RouteSocket& where, const std::string& configured) {
+  if (configured.empty()) return find_master(where, configured);
+  return cni::during(cat("failed to lookup master \"", configured, "\""),
+                     [&] { return find_master(where, configured); });
 }
 
 void require_possible_mtu(const cni::Request& request, std::int64_t mtu) {

@@ -17,6 +17,9 @@ inline constexpr const char* kMasterMtu = "0 (the master's) or 68 to 65535";
 /// where the link does not exist, kInternal where there is no default route.
 netlink::Link find_master(netlink::RouteSocket& where, const std::string& configured);
 
+/// The same in the words of the reference plugin of ipvlan.
+netlink::Link lookup_master(netlink::RouteSocket& where, const std::string& configured);
+
 /// `mtu` as written; 0 is the master's. \throws cni::Error(kInvalidConfig) for one that the link
 /// cannot have, above all for more than the master's.
 void require_mtu(std::int64_t mtu, const netlink::Link& master);

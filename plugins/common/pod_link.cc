@@ -254,7 +254,10 @@ cni::Result attach_pod_link(Sides& sides, const Link& link, const std::string& i
   if (ipam_type.empty()) {
     sides.pod.send(netlink::set_link(link, {.up = true}));
   } else {
-    cni::Result addresses = request_addresses(sides.request, ipam_type, 0, undo);
+    const auto ask = [&] { return request_addresses(sides.request, ipam_type, 0, undo); };
+    // Of the reference plugins that of vlan alone says so.
+    cni::Result addresses =
+        link.kind == "vlan" ? cni::during("failed to execute IPAM delegate", ask) : ask();
     result.ips = std::move(addresses.ips);
     result.routes = std::move(addresses.routes);
     result.dns = std::move(addresses.dns);
@@ -280,15 +283,16 @@ void delete_pod_link(const cni::Request& request, std::string_view kind) {
   each.finish();
 }
 
-Link check_pod_link(Sides& sides, const std::string& ipam_type, std::string_view kind) {
-  return check_pod_link(sides, ipam_type, kind, sides.request.required_prev_result());
+Link check_pod_link(Sides& sides, const std::string& ipam_type, const CheckWords& words) {
+  return check_pod_link(sides, ipam_type, words,
+                        sides.request.required_prev_result(words.required));
 }
 
-Link check_pod_link(Sides& sides, const std::string& ipam_type, std::string_view kind,
+Link check_pod_link(Sides& sides, const std::string& ipam_type, const CheckWords& words,
                     cni::Result result) {
   cni::ipam_forward(sides.request, ipam_type, cni::Command::kCheck);
   keep_own(result, sides.request);
-  const Link link = find_interface(sides.pod, sides.request, result, std::string(kind));
+  const Link link = find_interface(sides.pod, sides.request, result, words);
   if (!link.up) throw cni::Error(Code::kInternal, cat("Interface ", link.name, " is down"));
   check_interface({sides.pod, sides.pod_ns, link}, result);
   return link;
@@ -307,7 +311,9 @@ void require_parent(Sides& sides, const Link& link, const std::string& configure
     throw cni::Error(Code::kInternal, cat("Interface ", link.name, " stands on no link of the ",
                                           in_pod ? "pod" : "node"));
   }
-  const Link master = find_master(in_pod ? sides.pod : sides.host, configured);
+  RouteSocket& where = in_pod ? sides.pod : sides.host;
+  const Link master =
+      link.kind == "ipvlan" ? lookup_master(where, configured) : find_master(where, configured);
   if (stands_on(link, master, in_pod ? std::nullopt : node)) return;
   throw cni::Error(Code::kInternal, cat("Interface ", link.name,
                                         " stands on another link than master '", master.name, "'"));

@@ -51,8 +51,8 @@ void delete_pod_link(const cni::Request& request, std::string_view kind);
 /// CHECK: asks the IPAM plugin, and compares the interface with the result, prevResult or what the
 /// plugin makes of it for the kernel. Returns the interface.
 /// \throws cni::Error naming the first difference.
-netlink::Link check_pod_link(Sides& sides, const std::string& ipam_type, std::string_view kind);
-netlink::Link check_pod_link(Sides& sides, const std::string& ipam_type, std::string_view kind,
+netlink::Link check_pod_link(Sides& sides, const std::string& ipam_type, const CheckWords& words);
+netlink::Link check_pod_link(Sides& sides, const std::string& ipam_type, const CheckWords& words,
                              cni::Result result);
 
 /// CHECK: \throws cni::Error where the interface has another MTU; 0 is any.

@@ -53,7 +53,8 @@ void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind)
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   plugins::Sides sides(request);
-  const auto link = plugins::check_pod_link(sides, conf.ipam_type, kKind);
+  const auto link = plugins::check_pod_link(
+      sides, conf.ipam_type, {.kind = kKind, .required = "dummy: Required prevResult missing"});
   plugins::require_mtu_of(link, conf.mtu);
 }
 
@@ -79,6 +80,7 @@ extern constinit const cni::Plugin kPlugin{.name = "dummy",
                                            .status = status,
                                            .validate = validate,
                                            .manual = &kManual,
-                                           .repair = repair};
+                                           .repair = repair,
+                                           .loading = "failed to parse network config"};
 
 }  // namespace dummy

@@ -30,7 +30,9 @@ void read_policy(const Reader& place, Conf& conf) {
   const std::string text = place.as_string();
   if (text.empty()) return;
   const auto known = std::find(kPolicies.begin(), kPolicies.end(), text);
-  if (known == kPolicies.end()) place.fail("unknown ingress policy");
+  if (known == kPolicies.end()) {
+    place.refuse(cat("unknown ingress policy: \"", text, "\""));
+  }
   conf.policy = static_cast<Policy>(known - kPolicies.begin());
 }
 

@@ -69,7 +69,9 @@ Backend used_backend(Node& node, const Conf& conf, const Attachment& attachment)
 
 void require_complete(Node& node, const Conf& conf, const Attachment& attachment, Backend backend) {
   const auto flaw = missing(node, conf, attachment, backend);
-  if (flaw) throw cni::Error(Code::kInternal, cat("check the firewall: ", *flaw));
+  if (!flaw) return;
+  const bool is_reference = flaw->starts_with("expected ");
+  throw cni::Error(Code::kInternal, is_reference ? *flaw : cat("check the firewall: ", *flaw));
 }
 
 // \throws cni::Error, which names the first difference from what ADD adds.
@@ -129,6 +131,7 @@ extern constinit const cni::Plugin kPlugin{.name = "firewall",
                                            .status = status,
                                            .validate = validate,
                                            .manual = &kManual,
-                                           .repair = repair};
+                                           .repair = repair,
+                                           .loading = "failed to load netconf"};
 
 }  // namespace firewall

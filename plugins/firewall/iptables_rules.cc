@@ -298,6 +298,14 @@ std::string rules_to_add(const Wanted& wanted, const Existing& seen) {
   return chains.empty() && lines.empty() ? "" : cat("*filter\n", chains, lines, "COMMIT\n");
 }
 
+// Jumps have their chain in the sentence. Go prints the arguments without quotes.
+static std::string in_reference_words(const FilterRule& rule) {
+  std::string text = rule.text();
+  std::erase(text, '"');
+  const std::string chain = rule.target == "ACCEPT" ? "" : cat(rule.chain, " ");
+  return cat("expected ", chain, "rule [", text, "] not found");
+}
+
 std::optional<std::string> missing(const Wanted& wanted, const Existing& seen) {
   std::vector<FilterRule> rules = accepting_rules(wanted);
   if (!wanted.policy_alone) rules.insert(rules.begin(), forward_jump());
@@ -309,9 +317,7 @@ std::optional<std::string> missing(const Wanted& wanted, const Existing& seen) {
   }
   for (const FilterRule& rule : rules) {
     if (seen.has(rule)) continue;
-    return cat("expected rule '-A ", rule.chain, " ", rule.text(), "' of ",
-               wanted.family == Family::kIpv4 ? "iptables'" : "ip6tables'",
-               " table filter not found");
+    return in_reference_words(rule);
   }
   if (!has_policy || in_order(seen, stage_jump(wanted.policy))) return std::nullopt;
   return cat("the jump to '", kForward, "' precedes the one to '", kStage1, "' in chain ", kParent);

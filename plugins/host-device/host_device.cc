@@ -67,17 +67,19 @@ int free_index(RouteSocket& pod, int index) {
   return index;
 }
 
+// In the reference plugin's words.
+[[noreturn]] void refuse_name(const cni::Request& request, const std::string& device) {
+  throw cni::Error(Code::kInternal,
+                   cat("failed to move link failed to move \"", request.ifname, "\" (host: \"",
+                       device, "\") to container NS: file exists"),
+                   "the pod has an interface with this name: delete it, or use another CNI_IFNAME");
+}
+
 // Moves the device into the pod, where it is down. What it was is on the disk before.
 State take_device(Sides& sides, const Conf& conf, const Selection& selection, cni::Undo& undo) {
   const cni::Phase phase("link");
   const cni::Request& request = sides.request;
-  if (sides.pod.find(request.ifname)) {
-    throw cni::Error(
-        Code::kInternal,
-        cat("failed to move the device to container as '", request.ifname, "': file exists"),
-        "the pod has an interface with this name: delete it, or use another "
-        "CNI_IFNAME");
-  }
+  if (sides.pod.find(request.ifname)) refuse_name(request, conf.device);
   const StateDir states = StateDir::create();
   const auto lock = states.lock();
   reclaim(sides.host, states);
@@ -88,9 +90,12 @@ State take_device(Sides& sides, const Conf& conf, const Selection& selection, cn
   state.pod_index = free_index(sides.pod, link.index);
   undo.add(GiveBack{request});
   states.put(state);
-  sides.host.send(netlink::move_link(
-      link,
-      {.to = sides.pod_ns, .name = request.ifname, .alias = link.name, .index = state.pod_index}));
+  cni::in_words(cat("failed to move link failed to move \"", link.name, "\" to tempNS"), [&] {
+    sides.host.send(netlink::move_link(link, {.to = sides.pod_ns,
+                                              .name = request.ifname,
+                                              .alias = link.name,
+                                              .index = state.pod_index}));
+  });
   const Link inside = sides.pod.get(request.ifname);
   if (inside.index != state.pod_index) {  // kernels before 5.13
     state.pod_index = inside.index;
@@ -166,10 +171,14 @@ std::optional<State> state_of(const cni::Request& request) {
 void check_identity(Sides& sides, const State& state) {
   const auto link = find_in_pod(sides.pod, state);
   if (link && link->name == sides.request.ifname) return;
-  throw cni::Error(Code::kInternal, cat("Interface ", sides.request.ifname, " is not the device '",
-                                        state.device.name, "' of the node: ",
-                                        link ? cat("that is '", link->name, "' now")
-                                             : std::string("that is not in the pod")));
+  const std::string where =
+      link ? cat("that is '", link->name, "' now") : std::string("that is not in the pod");
+  const std::string flaw = cat("Interface ", sides.request.ifname, " is not the device '",
+                               state.device.name, "' of the node: ", where);
+  if (sides.pod.find(sides.request.ifname)) throw cni::Error(Code::kInternal, flaw);
+  throw cni::Error(
+      Code::kInternal,
+      cat("Container Interface name in prevResult: ", sides.request.ifname, " not found"), flaw);
 }
 
 // \throws cni::Error naming the first difference to what ADD created.
@@ -182,9 +191,7 @@ void check(const cni::Request& request) {
   const auto state = state_of(request);
   if (!state && select(conf).dpdk) return;
   if (state) check_identity(sides, *state);
-  const auto found = sides.pod.find(request.ifname);
-  const Link link =
-      plugins::find_interface(sides.pod, request, result, found ? found->kind : std::string());
+  const Link link = plugins::find_interface(sides.pod, request, result, {});
   if (!link.up) throw cni::Error(Code::kInternal, cat("Interface ", link.name, " is down"));
   plugins::check_interface({sides.pod, sides.pod_ns, link}, result);
 }
@@ -286,6 +293,7 @@ extern constinit const cni::Plugin kPlugin{.name = "host-device",
                                            .validate = validate,
                                            .manual = &kManual,
                                            .repair = repair,
-                                           .reclaim = reclaim};
+                                           .reclaim = reclaim,
+                                           .loading = "failed to load netconf"};
 
 }  // namespace host_device

@@ -23,7 +23,8 @@ struct Written {
 
 void read_subnet(const Reader& place, Written& range) {
   if (!place.present() || place.as_string().empty()) {
-    place.fail("expected the subnet of the range, for example 10.1.2.0/24");
+    place.refuse("IP <nil> not v4 nor v6",
+                 "expected the subnet of the range, for example 10.1.2.0/24");
   }
   range.subnet = place.as_cidr();
   if (range.subnet->ip.is_v4() && place.as_string().find(':') != std::string::npos) {

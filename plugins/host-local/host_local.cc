@@ -31,7 +31,8 @@ cni::Dns read_resolv_conf(const std::string& path) {
   if (path.empty()) return {};
   const auto text = netlink::read_regular_file(path);
   if (!text)
-    throw Error(Code::kInvalidConfig, cat("ipam.resolvConf: no such file: \"", path, "\""));
+    throw Error(Code::kInvalidConfig, cat("open ", path, ": no such file or directory"),
+                cat("ipam.resolvConf: \"", path, "\""));
   return parse_resolv_conf(*text);
 }
 
@@ -106,13 +107,18 @@ void tidy(const Store& store) {
 }
 
 // Allocates one address from every range set. \throws as allocate(), Conf::parse(), take_lock().
+Store create_store(const Conf& conf, const std::string& network, const Host& host) try {
+  return Store::create(conf.data_dir, network, host);
+} catch (const netlink::Error& e) {
+  throw cni::error_of(e, cat("ipam.dataDir: \"", conf.data_dir, "\""));
+}
+
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
   cni::Result result{.routes = conf.routes, .dns = read_resolv_conf(conf.resolv_conf)};
   ReleaseMade release{conf.data_dir, request.network, Host::current(), owner_of(request), {}};
 
-  Store store = cni::during(
-      "ipam.dataDir", [&] { return Store::create(conf.data_dir, request.network, release.host); });
+  Store store = create_store(conf, request.network, release.host);
   store.lock();
   IndexUpdate update(store);
   result.ips = allocate(store, conf, release.owner, update.held_by(release.owner));

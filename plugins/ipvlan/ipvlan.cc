@@ -26,7 +26,7 @@ void require_data(const Link& link, const Conf& conf) {
   const Ipvlan seen = found ? *found : Ipvlan{};
   if (seen.mode != conf.data.mode) {
     throw cni::Error(Code::kInternal,
-                     cat("container ipvlan mode ", name_of(seen.mode),
+                     cat("Container IPVlan mode ", name_of(seen.mode),
                          " does not match expected value: ", name_of(conf.data.mode)));
   }
   if (seen.isolation == conf.data.isolation) return;
@@ -98,7 +98,8 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   const std::string named = master_of(conf, prev);
   require_addresses(request, conf, prev);
   plugins::Sides sides(request);
-  const Link master = plugins::find_master(conf.link_in_container ? sides.pod : sides.host, named);
+  const Link master =
+      plugins::lookup_master(conf.link_in_container ? sides.pod : sides.host, named);
   plugins::require_mtu(conf.mtu, master);
   const Link link = create(sides, conf, master, undo);
   Result result = addresses_for(request, conf, prev, undo);
@@ -114,8 +115,9 @@ void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind)
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   plugins::Sides sides(request);
-  const Link link = plugins::check_pod_link(
-      sides, conf.ipam_type, kKind, routable(request.required_prev_result(), conf.data.mode));
+  const Link link =
+      plugins::check_pod_link(sides, conf.ipam_type, {.kind = kKind},
+                              routable(request.required_prev_result(), conf.data.mode));
   require_data(link, conf);
   plugins::require_mtu_of(link, conf.mtu);
   plugins::require_parent(sides, link, conf.master, conf.link_in_container);
@@ -147,6 +149,7 @@ extern constinit const cni::Plugin kPlugin{.name = "ipvlan",
                                            .status = status,
                                            .validate = validate,
                                            .manual = &kManual,
-                                           .repair = repair};
+                                           .repair = repair,
+                                           .loading = "failed to load netconf"};
 
 }  // namespace ipvlan

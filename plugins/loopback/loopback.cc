@@ -36,9 +36,9 @@ std::vector<cni::Address> loopback_addresses(RouteSocket& pod, const netlink::Li
     const auto addresses = pod.addresses(lo, family);
     for (const auto& address : addresses) {
       if (address.cidr.ip.is_loopback()) continue;
-      throw cni::Error(
-          cni::Code::kInternal,
-          cat("loopback interface found with non-loopback address \"", address.cidr.str(), "\""));
+      throw cni::Error(cni::Code::kInternal,
+                       cat("loopback interface found with non-loopback address \"",
+                           address.cidr.ip.str(), "\""));
     }
     if (!addresses.empty()) {
       out.push_back({.cidr = addresses.front().cidr, .gateway = {}, .interface = 0});
@@ -60,7 +60,7 @@ constinit const cni::Manual kManual{.purpose = "sets `lo` up in the pod's networ
 // Sets "lo" up in the pod; the alias says for which attachment. CNI_IFNAME is ignored.
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const auto previous = request.prev_result();
-  const NetNs ns = cni::open_netns(request);
+  const NetNs ns = cni::enter_netns(request);
   cni::require_capabilities(request, {Capability::kSysAdmin});
   RouteSocket pod(ns);
   const netlink::Link lo = pod.get("lo");
@@ -92,7 +92,7 @@ void del(const cni::Request& request) {
 // \throws cni::Error where "lo" is down.
 void check(const cni::Request& request) {
   cni::require_capabilities(request, {Capability::kSysAdmin});
-  RouteSocket pod(cni::open_netns(request));
+  RouteSocket pod(cni::enter_netns(request));
   if (!pod.get("lo").up)
     throw cni::Error(cni::Code::kInternal, "loopback interface is down", request.netns);
 }
@@ -110,7 +110,7 @@ void validate(const cni::Request& request) { request.prev_result(); }
 // Sets "lo" up where it is down.
 cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   cni::require_capabilities(request, {Capability::kSysAdmin});
-  RouteSocket pod(cni::open_netns(request));
+  RouteSocket pod(cni::enter_netns(request));
   repair.part([&] { check(request); },
               [&] {
                 cni::require_capabilities(request, {Capability::kNetAdmin});
@@ -129,6 +129,7 @@ extern constinit const cni::Plugin kPlugin{.name = "loopback",
                                            .status = status,
                                            .validate = validate,
                                            .manual = &kManual,
-                                           .repair = repair};
+                                           .repair = repair,
+                                           .loading = "failed to parse network config"};
 
 }  // namespace loopback

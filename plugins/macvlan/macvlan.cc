@@ -19,6 +19,15 @@ using netlink::Macvlan;
 
 constexpr const char* kKind = "macvlan";
 
+plugins::CheckWords words() {
+  return {.kind = kKind,
+          .required = "required prevResult missing",
+          .sandbox = "sandbox",
+          .missing = "container Interface name in prevResult: ",
+          .error = "error",
+          .mac = "interface"};
+}
+
 // For ADD, and CHECK: an older kernel passes over what it does not know.
 void require_data(const Link& link, const Conf& conf) {
   const auto* const found = std::get_if<Macvlan>(&link.data);
@@ -89,7 +98,7 @@ void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind)
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   plugins::Sides sides(request);
-  const Link link = plugins::check_pod_link(sides, conf.ipam_type, kKind);
+  const Link link = plugins::check_pod_link(sides, conf.ipam_type, words());
   require_data(link, conf);
   plugins::require_mtu_of(link, conf.mtu);
   plugins::require_parent(sides, link, conf.master, conf.link_in_container);
@@ -121,6 +130,7 @@ extern constinit const cni::Plugin kPlugin{.name = "macvlan",
                                            .status = status,
                                            .validate = validate,
                                            .manual = &kManual,
-                                           .repair = repair};
+                                           .repair = repair,
+                                           .loading = "failed to load netconf"};
 
 }  // namespace macvlan

@@ -342,8 +342,12 @@ Conf Conf::parse(const cni::Request& request) try {
 } catch (const cni::Error& e) {
   // The reference plugin has this before its sentences, which are those with details, but not with
   // CHECK. Its STATUS does not read the config: ours refuses what ADD would, in the words of ADD.
-  if (request.command == cni::Command::kCheck || e.details().empty()) throw;
-  throw cni::Error(e.code(), cat("failed to parse config: ", e.what()), e.details());
+  if (e.details().empty() && !e.is_mistyped()) throw;
+  const bool is_check = request.command == cni::Command::kCheck;
+  throw cni::Error(e.code(),
+                   cat(is_check ? "" : "failed to parse config: ",
+                       e.is_mistyped() ? "failed to parse network configuration: " : "", e.what()),
+                   e.details());
 }
 
 std::vector<Mapping> readable_mappings(const cni::Request& request) {

@@ -49,10 +49,14 @@ Wanted wanted_of_reference(Family family, const AttachmentState& attachment,
 
 using Saved = std::vector<Words>;
 
-// "rule '-A PREROUTING ...' of ip6tables' table nat is missing".
+// In the reference plugin's words, which name iptables for both families.
+std::string not_found(Family family, std::string_view what) {
+  return cat("could not check ", family == Family::kIpv4 ? "ipv4" : "ipv6", " dnat: ", what);
+}
+
 std::string missing_rule(Family family, const RuleText& rule) {
-  return cat("rule '", rule.str(), "' of ", family == Family::kIpv4 ? "iptables'" : "ip6tables'",
-             " table ", rule.table, " is missing");
+  return not_found(family, cat("rule [[", rule.text, "]] in chain ", rule.chain,
+                               " not found in table ", rule.table));
 }
 
 bool contains(const Saved& saved, const std::string& rule) {
@@ -133,9 +137,8 @@ std::optional<std::string> missing_anywhere(NfSocket* socket, const AttachmentSt
     const bool wanted = std::any_of(attachment.claims.begin(), attachment.claims.end(),
                                     [&](const Claim& claim) { return claim.key.family == family; });
     if (!wanted) continue;
-    auto why = std::optional(cat("chain '", chain, "' of ",
-                                 family == Family::kIpv4 ? "iptables'" : "ip6tables'",
-                                 " table nat is missing"));
+    auto why =
+        std::optional(not_found(family, cat("chain ", chain, " not found in iptables table nat")));
     for (const auto variant : cni::kXtablesVariants) {
       Tables tables(socket, variant);
       if (!tables.has_chain(nat(family, chain))) continue;

@@ -90,6 +90,20 @@ const cni::Result& require(const std::optional<cni::Result>& result, const char*
                    "no prevResult: portmap follows the plugin that assigns the pod's addresses");
 }
 
+// The sentences of the reference plugin's CHECK; what follows the first one is ours.
+constexpr std::string_view kMissingElements = "missing hostport rules in \"hostports\" chain; ";
+constexpr std::string_view kUnlikeRules = "could not check ";
+
+[[noreturn]] void refuse_flaw(const std::string& flaw) {
+  if (flaw.starts_with(kUnlikeRules)) throw cni::Error(Code::kInternal, flaw);
+  if (!flaw.starts_with(kMissingElements)) {
+    throw cni::Error(Code::kInternal, cat("check port mappings: ", flaw));
+  }
+  throw cni::Error(Code::kInternal,
+                   std::string(kMissingElements.substr(0, kMissingElements.size() - 2)),
+                   flaw.substr(kMissingElements.size()));
+}
+
 std::optional<std::string> missing(NfSocket* socket, const AttachmentState& attachment) {
   if (attachment.backend == Backend::kIptables) {
     const auto state = StateDir::find();
@@ -98,7 +112,8 @@ std::optional<std::string> missing(NfSocket* socket, const AttachmentState& atta
     return iptables::missing(socket, with_shared_claims(attachment, container));
   }
   if (socket == nullptr) return "the kernel has no nf_tables (modprobe nf_tables)";
-  return nft::missing(*socket, attachment);
+  const auto flaw = nft::missing(*socket, attachment);
+  return flaw ? std::optional(cat(kMissingElements, *flaw)) : std::nullopt;
 }
 
 // Without a state file the reference plugin added the rules, which prefers iptables, or the file
@@ -135,7 +150,7 @@ void require_mapped(NfSocket* socket, const Conf& conf, AttachmentState attachme
   if (!flaw && precedes_services(attachment, conf.backend, socket)) {
     flaw = "kube-proxy is in IPVS mode, and hostPorts of the backend nftables precede its Services";
   }
-  if (flaw) throw cni::Error(Code::kInternal, cat("check port mappings: ", *flaw));
+  if (flaw) refuse_flaw(*flaw);
 }
 
 // The sysctl, unless it was 1 when the link was read.

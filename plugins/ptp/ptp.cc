@@ -126,14 +126,33 @@ void del(const cni::Request& request) {
 }
 
 VethPair find_pair(Sides& sides, const Result& result) {
-  const Link inside = plugins::find_interface(sides.pod, sides.request, result, "veth");
+  const Link inside =
+      plugins::find_interface(sides.pod, sides.request, result,
+                              {.kind = "veth",
+                               .type = "veth/p2p",
+                               .missing = "ptp: Container Interface name in prevResult: ",
+                               .mac = "ptp: Interface"});
   const auto outside = plugins::host_veth_of(sides.host, sides.request, sides.pod_ns, inside);
   if (!outside) {
     throw cni::Error(cni::Code::kInternal,
                      cat("the host veth of '", inside.name, "' was not found"));
   }
-  plugins::require_mac(plugins::entry_of(result, outside->name), *outside);
+  const cni::Interface& entry = plugins::entry_of(result, outside->name);
+  if (!plugins::has_mac_of(entry, *outside)) {
+    throw cni::Error(cni::Code::kInternal, cat("Interface ", outside->name, " Mac doesn't match: ",
+                                               entry.mac, ", it has ", outside->mac.str()));
+  }
   return {*outside, inside};
+}
+
+// Of the address whose subnet, or gateway, the route leads to; as Go prints none.
+std::string gateway_to(const netlink::LinkRoute& route, const std::vector<cni::Address>& all) {
+  for (const cni::Address& one : all) {
+    if (one.gateway && (one.cidr.network() == route.dst || *one.gateway == route.dst.ip)) {
+      return one.gateway->str();
+    }
+  }
+  return "<nil>";
 }
 
 // The pod's routes in place of those of the kernel. Where they lead is the gateway's alone, as of
@@ -150,8 +169,10 @@ void check_routes(const plugins::PodInterface& inside, const Routing& routing,
             return one.dst == wanted.dst && one.table == wanted.table &&
                    one.link == inside.link.index;
           })) {
-        throw cni::Error(cni::Code::kInternal, cat("Expected Route ", wanted.dst.str(),
-                                                   " not found on ", inside.link.name));
+        throw cni::Error(cni::Code::kInternal,
+                         cat("Failed to find Gateway ", gateway_to(wanted, addresses),
+                             " for interface ", inside.link.name),
+                         cat("expected route ", wanted.dst.str()));
       }
     }
   }
@@ -162,7 +183,7 @@ void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   Sides sides(request);
   if (conf.ip_masq) cni::require_capabilities(request, {Capability::kNetAdmin});  // to read rules
-  Result result = request.required_prev_result();
+  Result result = request.required_prev_result("ptp: Required prevResult missing");
   cni::ipam_forward(request, conf.ipam_type, cni::Command::kCheck);
   choose_gateways(result);
   const Routing routing = routing_of(result, request.ifname);
@@ -252,6 +273,7 @@ extern constinit const cni::Plugin kPlugin{.name = "ptp",
                                            .status = status,
                                            .validate = validate,
                                            .manual = &kManual,
-                                           .repair = repair};
+                                           .repair = repair,
+                                           .loading = "failed to load netconf"};
 
 }  // namespace ptp

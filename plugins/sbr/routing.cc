@@ -272,7 +272,7 @@ void move_routes(Pod& pod, const Link& link, const std::vector<Address>& address
 
 }  // namespace
 
-Pod::Pod(const cni::Request& of) : request(of), ns(cni::open_netns(of)), socket(ns) {
+Pod::Pod(const cni::Request& of) : request(of), ns(cni::enter_netns(of)), socket(ns) {
   if (of.command == cni::Command::kCheck) return;
   cni::require_capabilities(of, {Capability::kNetAdmin, Capability::kSysAdmin});
 }

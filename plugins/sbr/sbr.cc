@@ -181,6 +181,7 @@ extern constinit const cni::Plugin kPlugin{.name = "sbr",
                                            .status = status,
                                            .validate = validate,
                                            .manual = &kManual,
-                                           .repair = repair};
+                                           .repair = repair,
+                                           .loading = "failed to parse network configuration"};
 
 }  // namespace sbr

@@ -31,8 +31,8 @@ void check(const cni::Request& request) {
         });
     if (there) continue;
     throw cni::Error(cni::Code::kInternal,
-                     cni::cat("static: Failed to match addr ", wanted.cidr.str(), " on interface ",
-                              request.ifname),
+                     cni::cat("static: Failed to match addr ", wanted.cidr.ip.str(),
+                              " on interface ", request.ifname),
                      cni::cat("prevResult has no such address",
                               wanted.gateway ? " with gateway " + wanted.gateway->str() : ""));
   }

@@ -43,7 +43,8 @@ void require_selinux(const Conf& conf, Code code) {
 }
 
 // Of the pod; 0 where the config has none.
-int bridge_index(RouteSocket& pod, const std::string& name) {
+int bridge_index(RouteSocket& pod, const Conf& conf, const std::string& tap) {
+  const std::string& name = conf.bridge;
   if (name.empty()) return 0;
   const auto bridge = pod.find(name);
   if (!bridge) {
@@ -52,14 +53,16 @@ int bridge_index(RouteSocket& pod, const std::string& name) {
         "bridge: a bridge with this name must be in the pod's network namespace before ADD");
   }
   if (bridge->kind == "bridge") return bridge->index;
-  throw cni::Error(Code::kInvalidConfig,
-                   cat("bridge: failed to get bridge ", name, ": the pod's link is no bridge"));
+  throw cni::Error(
+      Code::kInvalidConfig,
+      cat("failed to set tap ", tap, " as a port of bridge ", name, ": operation not supported"),
+      "bridge: the pod's link of this name is no bridge");
 }
 
 Link create_tap(plugins::Sides& sides, const Conf& conf, cni::Undo& undo) {
   const cni::Phase phase("link");
   const std::string& name = sides.request.ifname;
-  const int bridge = bridge_index(sides.pod, conf.bridge);
+  const int bridge = bridge_index(sides.pod, conf, name);
   TunFile tun = open_tun(sides.pod_ns, Code::kInternal);
   plugins::expect_free_name(sides, "failed to create tap");
   cni::during("failed to create tap", [&] {
@@ -117,10 +120,14 @@ void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind)
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   plugins::Sides sides(request);
-  const Link link = plugins::check_pod_link(sides, conf.ipam_type, kKind);
+  const Link link = plugins::check_pod_link(
+      sides, conf.ipam_type,
+      {.kind = kKind, .missing = "Cannot find container link ", .missing_end = ""});
   check_tap(link, conf);
   plugins::require_mtu_of(link, conf.mtu);
-  if (conf.bridge.empty() || link.master == bridge_index(sides.pod, conf.bridge)) return;
+  if (conf.bridge.empty() || link.master == bridge_index(sides.pod, conf, link.name)) {
+    return;
+  }
   refuse(cat("Interface ", link.name, " is no port of bridge ", conf.bridge));
 }
 
@@ -150,6 +157,7 @@ extern constinit const cni::Plugin kPlugin{.name = "tap",
                                            .status = status,
                                            .validate = validate,
                                            .manual = &kManual,
-                                           .repair = repair};
+                                           .repair = repair,
+                                           .loading = "failed to load netconf"};
 
 }  // namespace tap

@@ -38,7 +38,9 @@ void read_sysctls(const Reader& place, Conf& conf) {
     const Reader one(value, Code::kInvalidConfig, cat(place.path(), "[", json(key).dump(), "]"));
     if (value.is_null()) continue;
     if (const std::string why = complaint_about(key); !why.empty()) {
-      one.fail(cat("invalid net sysctl key: ", json(key).dump(), ": ", why));
+      std::string path = key;  // as the reference plugin prints it
+      std::replace(path.begin(), path.end(), '.', '/');
+      one.refuse(cat("invalid net sysctl key: ", json(path).dump()), why);
     }
     put(conf.sysctls, {key, one.as_string()});
   }

@@ -111,8 +111,11 @@ void set_sysctl(const NetSysctls& net, const Sysctl& one,
   net.write(one.key, one.value);
 } catch (const netlink::Error& e) {
   // A read-only /proc/sys with the right value will do.
-  if ((e.error() == EROFS || e.error() == EACCES) && now && same_value(*now, one.value)) return;
-  throw;
+  const bool is_closed = e.error() == EROFS || e.error() == EACCES;
+  if (is_closed && now && same_value(*now, one.value)) return;
+  throw cni::error_of(
+      netlink::Error(cat(is_closed ? "open" : "write", " /proc/sys/net/", one.key), e.error()),
+      cat("the value is \"", one.value, "\""));
 }
 
 LinkSettings settings_of(const Link& link) {
@@ -223,12 +226,12 @@ void restore_state(const cni::Request& request, const State& state) {
 
 [[noreturn]] void complain(std::string_view what, const std::string& wanted,
                            const std::string& now) {
-  throw cni::Error(Code::kInternal, cat("Error: Tuning configured value of ", what, " is ", wanted,
-                                        ", current value is ", now));
+  throw cni::Error(Code::kInternal,
+                   cat("Error: Tuning ", what, " is ", wanted, ", current value is ", now));
 }
 
 template <class T>
-void require_same(const char* what, const std::optional<T>& wanted, const T& now) {
+void require_same(std::string_view what, const std::optional<T>& wanted, const T& now) {
   if (wanted && *wanted != now) complain(what, cat(*wanted), cat(now));
 }
 
@@ -238,7 +241,7 @@ NetNs open_with_rights(const cni::Request& request) {
   } else {
     cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   }
-  return cni::open_netns(request);
+  return cni::enter_netns(request);
 }
 
 // The node learns the new MAC address by this, the others of the segment from the kernel, which
@@ -315,7 +318,7 @@ void check_sysctls(Pod& pod, const Conf& conf) {
   for (const Sysctl& one : resolve(net, conf.sysctls, pod.request.ifname)) {
     const auto now = value_of(net, one.key);
     if (now && !same_value(*now, one.value)) {
-      complain(cat("/proc/sys/net/", one.key), one.value, *now);
+      complain(cat("configured value of /proc/sys/net/", one.key), one.value, *now);
     }
   }
 }
@@ -323,16 +326,21 @@ void check_sysctls(Pod& pod, const Conf& conf) {
 void check_link(Pod& pod, const Conf& conf) {
   const Link link = pod.interface();
   const LinkSettings wanted = wanted_by(conf);
-  if (wanted.mac && *wanted.mac != link.mac) complain("mac", wanted.mac->str(), link.mac.str());
-  if (wanted.promiscuous && !link.promiscuous) complain("promisc", "true", "false");
-  require_same("mtu", wanted.mtu, link.mtu);
+  const auto of = [&](const char* what) { return cat("configured ", what, " of ", link.name); };
+  if (wanted.mac && *wanted.mac != link.mac) {
+    complain(of("Ethernet"), wanted.mac->str(), link.mac.str());
+  }
+  if (wanted.promiscuous && !link.promiscuous) {
+    complain(cat("link ", link.name, " configured promisc"), "true", "0");
+  }
+  require_same(of("MTU"), wanted.mtu, link.mtu);
   if (wanted.all_multicast && *wanted.all_multicast != link.all_multicast) {
-    complain("allmulti", link.all_multicast ? "false" : "true",
+    complain(of("all-multicast mode"), link.all_multicast ? "false" : "true",
              link.all_multicast ? "true" : "false");
   }
-  require_same("txQLen", wanted.tx_queue_length, link.tx_queue_length);
+  require_same(of("Transmit Queue Length"), wanted.tx_queue_length, link.tx_queue_length);
   const auto veth = conf.mtu != 0 && conf.mtu_both_ends ? pod.host_veth(link) : std::nullopt;
-  if (veth) require_same("mtu of the host veth", wanted.mtu, veth->mtu);
+  if (veth) require_same("configured MTU of the host veth", wanted.mtu, veth->mtu);
 }
 
 void restore(const cni::Request& request, const std::string& data_dir) {

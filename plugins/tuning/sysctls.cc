@@ -146,10 +146,10 @@ std::vector<Sysctl> resolve(const netlink::NetSysctls& net, const std::vector<Sy
     const auto found =
         std::find_if(paths.begin(), paths.end(), [&](const auto& path) { return net.has(path); });
     if (found == paths.end()) {
-      throw cni::Error(cni::Code::kInternal,
-                       cat("sysctl[\"", one.key, "\"]: open /proc/sys/net/", paths.front(),
-                           ": no such file or directory"),
-                       "the pod's network namespace has no such setting");
+      throw cni::Error(
+          cni::Code::kInternal,
+          cat("open /proc/sys/net/", paths.front(), ": no such file or directory"),
+          cat("sysctl[\"", one.key, "\"]: the pod's network namespace has no such setting"));
     }
     out.push_back({*found, one.value});
   }

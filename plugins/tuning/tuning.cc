@@ -112,6 +112,7 @@ extern constinit const cni::Plugin kPlugin{.name = "tuning",
                                            .status = status,
                                            .validate = validate,
                                            .manual = &kManual,
-                                           .repair = repair};
+                                           .repair = repair,
+                                           .loading = "failed to load netconf"};
 
 }  // namespace tuning

@@ -20,15 +20,23 @@ using plugins::Sides;
 
 constexpr const char* kKind = "vlan";
 
+plugins::CheckWords words() {
+  return {.kind = kKind,
+          .required = "vlan: Required prevResult missing",
+          .missing = "vlan: Container Interface name in prevResult: ",
+          .mac = "vlan: Interface"};
+}
+
 Link find_master(Sides& sides, const Conf& conf) {
   return plugins::find_master(conf.link_in_container ? sides.pod : sides.host, conf.master);
 }
 
 // vlan_dev_open() in net/8021q/vlan_dev.c: a VLAN can be set up only then.
-void require_up(const Link& master, Code code) {
+void require_up(const Link& master, const cni::Error& refusal) {
   if (master.up) return;
-  throw cni::Error(code, cat("master '", master.name, "' is down"),
-                   cat("set it up: ip link set ", master.name, " up"));
+  throw cni::Error(
+      refusal.code(), refusal.what(),
+      cat("master '", master.name, "' is down: set it up: ip link set ", master.name, " up"));
 }
 
 // STATUS: the master is a part of the node.
@@ -70,7 +78,10 @@ void require_same(const Link& link, const Vlan& wanted) {
     return cni::Error(Code::kInternal, cat("Interface ", link.name, " ", what));
   };
   if (seen->id != wanted.id) {
-    throw differs(cat("has VLAN ID ", seen->id, ", the config has ", wanted.id));
+    throw cni::Error(Code::kInternal,  // word for word, with the wrong one
+                     cat("Error: Tuning link ", link.name, " configured promisc is ", wanted.id,
+                         ", current value is ", seen->id),
+                     cat("vlanId: the interface has VLAN ID ", seen->id));
   }
   if (seen->protocol != wanted.protocol) throw differs("has another protocol than the config");
   if (shown(seen->egress) != shown(wanted.egress)) throw differs("has another egressQosMap");
@@ -80,11 +91,15 @@ void require_same(const Link& link, const Vlan& wanted) {
 // Creates the VLAN of the master in the pod, and gives it addresses.
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);  // all of the input before any change
-  if (!conf.ipam_type.empty()) cni::find_ipam(request, conf.ipam_type);
+  if (!conf.ipam_type.empty()) {
+    cni::during("failed to execute IPAM delegate",
+                [&] { cni::find_ipam(request, conf.ipam_type); });
+  }
   Sides sides(request);
   const Link master = find_master(sides, conf);
   plugins::require_mtu(conf.mtu, master);
-  require_up(master, Code::kInternal);
+  require_up(master,
+             {Code::kInternal, cat("failed to set \"", request.ifname, "\" UP: network is down")});
   netlink::NewLink spec{
       .kind = kKind, .name = {}, .mtu = static_cast<unsigned>(conf.mtu), .data = conf.data()};
   plugins::set_parent(sides, spec, master, conf.link_in_container);
@@ -100,11 +115,15 @@ void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind)
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   Sides sides(request);
-  const Link master = find_master(sides, conf);
+  const Link master =
+      plugins::lookup_master(conf.link_in_container ? sides.pod : sides.host, conf.master);
   plugins::require_mtu(conf.mtu, master);
-  const Link link = plugins::check_pod_link(sides, conf.ipam_type, kKind);
+  const Link link = plugins::check_pod_link(sides, conf.ipam_type, words());
   require_parent(sides, link, master, conf.link_in_container);
-  plugins::require_mtu_of(link, static_cast<unsigned>(conf.mtu));
+  if (conf.mtu != 0 && link.mtu != conf.mtu) {
+    throw cni::Error(Code::kInternal, cat("Error: Tuning configured MTU of ", link.name, " is ",
+                                          conf.mtu, ", current value is ", link.mtu));
+  }
   require_same(link, conf.data());
 }
 
@@ -121,7 +140,8 @@ void status(const cni::Request& request) {
   const Conf conf = parse_alone(request);
   if (!conf.link_in_container) {
     netlink::RouteSocket host;
-    require_up(require_master(host, conf.master), Code::kPluginUnavailable);
+    require_up(require_master(host, conf.master),
+               {Code::kPluginUnavailable, cat("master '", conf.master, "' is down")});
   }
   plugins::require_pod_link_support(request, kKind, conf.ipam_type);
 }
@@ -142,6 +162,7 @@ extern constinit const cni::Plugin kPlugin{.name = "vlan",
                                            .status = status,
                                            .validate = validate,
                                            .manual = &kManual,
-                                           .repair = repair};
+                                           .repair = repair,
+                                           .loading = "failed to load netconf"};
 
 }  // namespace vlan

@@ -52,9 +52,7 @@ std::optional<Link> find_vrf(RouteSocket& pod, const Conf& conf) {
 Link require_vrf(Pod& pod, const Conf& conf) {
   auto vrf = find_vrf(pod.socket, conf);
   if (vrf) return *std::move(vrf);
-  throw cni::Error(Code::kInternal,
-                   cat("failed to find ", pod.request.ifname, " associated to vrf ", conf.name),
-                   "the VRF does not exist");
+  throw cni::Error(Code::kInternal, "Link not found", cat("the pod has no VRF '", conf.name, "'"));
 }
 
 void require_free(RouteSocket& pod, const Link& link, const std::optional<Link>& vrf) {
@@ -183,7 +181,7 @@ std::optional<Link> find_interface(RouteSocket& pod, const State& state) {
 
 }  // namespace
 
-Pod::Pod(const cni::Request& of) : request(of), ns(cni::open_netns(of)), socket(ns) {
+Pod::Pod(const cni::Request& of) : request(of), ns(cni::enter_netns(of)), socket(ns) {
   if (of.command == cni::Command::kCheck) return;
   cni::require_capabilities(of, {Capability::kNetAdmin, Capability::kSysAdmin});
 }
@@ -220,10 +218,13 @@ void join(Pod& pod, const Conf& conf, cni::Undo& undo) {
 
 void check_membership(Pod& pod, const Conf& conf) {
   const Link vrf = require_vrf(pod, conf);
+  const auto link = pod.socket.find(pod.request.ifname);
+  if (!link || link->master != vrf.index) {
+    throw cni::Error(Code::kInternal,
+                     cat("failed to find ", pod.request.ifname, " associated to vrf ", conf.name),
+                     link ? "it is no member" : "the pod has no such interface");
+  }
   if (!vrf.up) throw cni::Error(Code::kInternal, cat("VRF ", conf.name, " is down"));
-  if (pod.interface().master == vrf.index) return;
-  throw cni::Error(Code::kInternal,
-                   cat("failed to find ", pod.request.ifname, " associated to vrf ", conf.name));
 }
 
 void check_routing(Pod& pod, const Conf& conf, const cni::Result& result) {

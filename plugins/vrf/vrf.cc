@@ -82,8 +82,10 @@ cni::Result require_prev_result(const cni::Request& request) {
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = parse(request);
   cni::Result result = require_prev_result(request);
-  Pod pod(request);
-  join(pod, conf, undo);
+  cni::during("cmdAdd failed", [&] {
+    Pod pod(request);
+    join(pod, conf, undo);
+  });
   return result;
 }
 
@@ -189,6 +191,7 @@ extern constinit const cni::Plugin kPlugin{.name = "vrf",
                                            .status = status,
                                            .validate = validate,
                                            .manual = &kManual,
-                                           .repair = repair};
+                                           .repair = repair,
+                                           .loading = "failed to load netconf"};
 
 }  // namespace vrf

@@ -57,7 +57,7 @@ ROWS = [
     *of_each(INTERFACES, "a file that is no namespace", 8, 'failed to open netns "/dev/null": ', netns="/dev/null"),
     *of_each(INTERFACES[1:], "an interface of that name", 999, "file exists", in_pod=(LINK,)),
     Row("ptp", "an interface of that name", 999, 'container veth name ("eth0") peer provided ("veth', in_pod=(LINK,)),
-    *of_each(INTERFACES, "CHECK without prevResult", 7, "Required prevResult missing", {"prevResult": None},
+    *of_each(INTERFACES, "CHECK without prevResult", 7, "equired prevResult missing", {"prevResult": None},
              verb="CHECK", added=True),
     *of_each(INTERFACES, "CHECK of another sandbox", 999, "prevResult has no interface 'eth0' in sandbox",
              {"prevResult": {"interfaces": [{"name": "eth0", "sandbox": "/run/netns/other"}]}}, verb="CHECK",
@@ -84,7 +84,7 @@ ROWS = [
     Row("ipvlan", "an unknown mode", 7, 'unknown ipvlan mode: "x"', {"mode": "x"}),
     Row("ipvlan", "two interfaces before it", 7, "chained master failure. PrevResult lacks a single named interface",
         {"master": None, "prevResult": {"interfaces": [{"name": "eth1"}, {"name": "eth2"}]}}, oldest="0.3.0"),
-    Row("ipvlan", "CHECK of another mode", 999, "container ipvlan mode l2 does not match expected value: l3",
+    Row("ipvlan", "CHECK of another mode", 999, "Container IPVlan mode l2 does not match expected value: l3",
         {"mode": "l3"}, verb="CHECK", added=True),
     Row("vlan", "no master", 7, '"master" field is required. It specifies the host interface name to create the '
         "VLAN for", {"master": None}),

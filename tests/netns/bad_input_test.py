@@ -349,7 +349,8 @@ class BadInput(suite.NodeTest):
             conf = {"cniVersion": "1.0.0", "name": "net1", "type": plugin}
             for path in ("/run/netns/none", "/dev/null"):
                 error = self.assert_error(cni(plugin, "ADD", conf, netns=path), 8)
-                self.assertIn(f'failed to open netns "{path}": ', error["msg"])
+                self.assertEqual(error["msg"].startswith(f'failed to open netns "{path}": '), plugin == "bridge")
+                self.assertIn("CNI_NETNS", error["details"])
 
     def test_an_unknown_ipMasqBackend_is_refused_only_where_it_is_used(self):
         base = {"cniVersion": "1.0.0", "name": "net1", "type": "bridge", "ipMasqBackend": "pf"}

@@ -382,7 +382,7 @@ MUTATIONS = [
     ("the pod's IPv6 address", "ip -n {pod} addr del {v6}/64 dev eth0", "fd00:1::2"),
     ("the default route", "ip -n {pod} route del default", "0.0.0.0/0"),
     ("the pod's MAC address", "ip -n {pod} link set eth0 address 02:00:00:00:00:77",
-     "Mac doesn't match"),
+     "doesn't match container Mac: 02:00:00:00:00:77"),
     ("the pod's interface down", "ip -n {pod} link set eth0 down", "eth0 is down"),
     ("the pod's interface", "ip -n {pod} link del eth0", "eth0 not found"),
     ("the port out of the bridge", "ip link set {port} nomaster", "is not a port of bridge"),

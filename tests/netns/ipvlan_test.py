@@ -172,7 +172,7 @@ class Chain(IpvlanTest):
 
 #: What CHECK compares: the config of ADD, what is different then, and what the error says.
 CHANGED = [
-    ("mode", {"mode": "l2"}, {"mode": "l3"}, "container ipvlan mode l2 does not match expected value: l3"),
+    ("mode", {"mode": "l2"}, {"mode": "l3"}, "Container IPVlan mode l2 does not match expected value: l3"),
     ("flags", {"flags": "vepa"}, {"flags": "private"}, "flags"),
     ("mtu", {"mtu": 1400}, {"mtu": 1300}, "MTU 1400, the config has 1300"),
     ("the master", {}, {"master": "side0"}, "another link than master 'side0'"),
@@ -196,7 +196,7 @@ class Lifecycle(IpvlanTest):
         one, two = self.pod(), self.pod()
         result = self.add(one)
         self.add(two, name="net2", mode="l3", ipam=static("10.5.0.9/32"))
-        self.assert_error(self.check(one, result), msg="container ipvlan mode l3 does not match")
+        self.assert_error(self.check(one, result), msg="Container IPVlan mode l3 does not match")
 
     def test_STATUS_says_that_the_master_is_missing(self):
         self.assert_ok(self.call("STATUS", self.outside, self.conf()))

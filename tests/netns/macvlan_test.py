@@ -177,7 +177,7 @@ CHANGED = [
     ("allowedMACs", {"mode": "source", "allowedMACs": [MAC]},
      {"mode": "source", "allowedMACs": [MAC, OTHER_MAC]}, "allowedMACs"),
     ("the master", {}, {"master": "side0"}, "another link than master 'side0'"),
-    ("a master that is gone", {}, {"master": "gone0"}, 'failed to lookup master "gone0": Link not found'),
+    ("a master that is gone", {}, {"master": "gone0"}, 'Link not found master: "gone0"'),
     ("the place of the master", {}, {"linkInContainer": True, "master": None}, "no link of the pod"),
 ]
 
@@ -329,7 +329,7 @@ BAD = [
     ("a mode that is none", 7, 'unknown macvlan mode: "x"', {"mode": "x"}, ""),
     ("a mode in other letters", 7, 'unknown macvlan mode: "Bridge"', {"mode": "Bridge"}, ""),
     ("a mode that is a number", 7, "mode: ", {"mode": 4}, ""),
-    ("a master that does not exist", 7, 'failed to lookup master "gone0": Link not found',
+    ("a master that does not exist", 7, 'Link not found master: "gone0"',
      {"master": "gone0"}, ""),
     ("a master with a long name", 7, "Link not found", {"master": "m" * 300}, ""),
     ("a master that is a number", 7, "master: ", {"master": 1}, ""),

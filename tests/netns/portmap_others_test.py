@@ -110,7 +110,7 @@ class Services(suite.NodeTest):
         if is_lost:
             os.unlink(state_file_of(self.web))
         self.assert_error(cni("portmap", "CHECK", conf, **options), 999,
-                          "is missing" if is_lost else "precede its Services")
+                          "not found in iptables table nat" if is_lost else "precede its Services")
         self.assert_ok(cni("portmap", "REPAIR", conf, **options))
         self.assert_ok(cni("portmap", "CHECK", conf, **options))
         self.serve(SERVICES)

@@ -370,7 +370,7 @@ class Unrepairable(RepairTest):
         damage.flush_rules()
         done = cnitool("repair", "--container", "pod2")
         self.assertEqual(done.status, 1)
-        self.assertIn("Mac doesn't match", done.stdout)
+        self.assertIn("doesn't match container Mac", done.stdout)
         self.assertIn("restart the pod", done.stdout)
         self.assertNotIn("master", run("ip", "link", "show", "somebodys"))
 
@@ -381,7 +381,7 @@ class Unrepairable(RepairTest):
         done = cnitool("repair", "--json")
         self.assertEqual(done.status, 1)
         self.assertEqual(self.outcomes(done)["pod5"], "failed")
-        self.assertIn("is not a bridge", str(done.json))
+        self.assertIn("does not have link type of bridge", str(done.json))
         run("ip", "link", "del", "cni1")
         self.assert_repaired()
         self.assert_works()

@@ -263,7 +263,7 @@ class Bridge(Stage):
     def test_a_link_that_is_none_is_refused(self):
         self.one.run("ip", "tuntap", "add", "br9", "mode", "tap")
         before = self.state()
-        self.assert_error(self.call("ADD", {"bridge": "br9"}), 7, "the pod's link is no bridge")
+        self.assert_error(self.call("ADD", {"bridge": "br9"}), 7, "the pod's link of this name is no bridge")
         self.assert_nothing_left(before)
 
 

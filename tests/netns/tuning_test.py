@@ -324,18 +324,18 @@ class Tuning(suite.NodeTest):
         pod, _, result = self.pair()
         added = self.call("ADD", config(**EVERYTHING), pod, result)
         changes = [(("sh", "-c", f"echo 0 > /proc/sys/{ARP}"), "arp_filter is 1, current value is 0"),
-                   (("ip", "link", "set", "eth0", "mtu", "1400"), "mtu is 1300, current value is 1400"),
+                   (("ip", "link", "set", "eth0", "mtu", "1400"), "MTU of eth0 is 1300, current value is 1400"),
                    (("ip", "link", "set", "eth0", "promisc", "off"), "promisc"),
-                   (("ip", "link", "set", "eth0", "allmulticast", "off"), "allmulti"),
-                   (("ip", "link", "set", "eth0", "txqueuelen", "5"), "txQLen"),
-                   (("ip", "link", "set", "eth0", "address", "02:00:5e:99:99:99"), "mac")]
+                   (("ip", "link", "set", "eth0", "allmulticast", "off"), "all-multicast mode"),
+                   (("ip", "link", "set", "eth0", "txqueuelen", "5"), "Transmit Queue Length"),
+                   (("ip", "link", "set", "eth0", "address", "02:00:5e:99:99:99"), "Ethernet")]
         wanted = self.seen(pod)
         for command, text in changes:
             pod.run(*command)
             checked = self.call("CHECK", config(**EVERYTHING), pod, added.json)
             self.assertFalse(checked.ok, command)
             self.assertIn(text, checked.json["msg"])
-            self.assertIn("Error: Tuning configured value of", checked.json["msg"])
+            self.assertIn("Error: Tuning ", checked.json["msg"])
             repaired = self.call("REPAIR", config(**EVERYTHING), pod, added.json)
             self.assertTrue(repaired.ok, repaired)
             self.assertEqual(self.seen(pod), wanted)

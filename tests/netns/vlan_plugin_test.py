@@ -61,7 +61,7 @@ BAD = [
      "VLAN for"),
     ("an empty master", {"master": ""}, 7, '"master" field is required.'),
     ("a master that is a number", {"master": 5}, 7, "master"),
-    ("a master that does not exist", {"master": "up9"}, 7, 'failed to lookup master "up9": Link not found'),
+    ("a master that does not exist", {"master": "up9"}, 7, 'Link not found master: "up9"'),
     ("a master of more than 15 bytes", {"master": "a" * 16}, 7, "Link not found"),
     ("a master of the node, in the pod", {"linkInContainer": True}, 7, "Link not found"),
     ("linkInContainer that is a string", {"linkInContainer": "yes"}, 7, "linkInContainer"),

@@ -322,7 +322,7 @@ class Vrf(VrfTest):
                               (("-6", "route", "del", "default", "table", "1"), "has no route to ::/0"),
                               (("link", "set", "net1", "nomaster"), "failed to find net1 associated to vrf blue"),
                               (("link", "set", "blue", "down"), "VRF blue is down"),
-                              (("link", "del", "blue"), "failed to find net1 associated to vrf blue")):
+                              (("link", "del", "blue"), "Link not found")):
             pod.run("ip", *command)
             self.assert_error(self.call("CHECK", config(), pod, result), 999, text)
             looked = self.call("REPAIR", config() | {"patchbay/onlyLook": True}, pod, result)

@@ -127,6 +127,12 @@ def cni(plugin, command, conf, timeout=60, **options):
     return finish(start(plugin, command, conf, **options), timeout)
 
 
+def is_new_reference(plugin):
+    """Whether the reference plugin is of 1.9: those before 1.5 do not know version 1.1.0 of the spec."""
+    said = cni(plugin, "VERSION", "", directory=REFERENCE) if has_reference(plugin) else None
+    return said is not None and "1.1.0" in said.stdout
+
+
 def have(*programs):
     """The first of the programs that is missing, or None."""
     return next((p for p in programs if shutil.which(p) is None), None)

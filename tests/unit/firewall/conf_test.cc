@@ -70,7 +70,7 @@ TEST_CASE("all keys are read") {
 }
 
 TEST_CASE("wrong values are refused with their place") {
-  CHECK(refusal({{"ingressPolicy", "x"}}) == "ingressPolicy: unknown ingress policy: \"x\"");
+  CHECK(refusal({{"ingressPolicy", "x"}}) == "unknown ingress policy: \"x\"");
   CHECK(refusal({{"backend", "ufw"}}) == "backend: unknown firewall backend: \"ufw\"");
   for (const char* const chain : {"FORWARD", "CNI-FORWARD", "-x", "a b", "a\nb", "\"", "1a",
                                   "ACCEPT", "isolation", "a234567890123456789012345678x"}) {

@@ -65,8 +65,7 @@ TEST_CASE("ADD: one address out of each set, with routes and DNS; DEL frees both
 TEST_CASE("ADD: a resolvConf that is not there fails before anything is reserved") {
   const TempDir dir;
   const auto req = request(conf_of(dir, kSmall + R"(, "resolvConf": "/none/resolv.conf")"));
-  CHECK(error_of([&] { run_add(req); }) ==
-        "7 ipam.resolvConf: no such file: \"/none/resolv.conf\"");
+  CHECK(error_of([&] { run_add(req); }) == "7 open /none/resolv.conf: no such file or directory");
   CHECK_FALSE(fs::exists(dir.path("net")));
 }
 
