@@ -68,7 +68,7 @@ void require_mtu(std::int64_t mtu, const Link& master) {
 
 void require_usable_master(const std::string& configured, unsigned mtu) try {
   netlink::RouteSocket host;
-  require_mtu(mtu, find_master(host, configured));
+  require_mtu(mtu, lookup_master(host, configured));
 } catch (const cni::Error& e) {
   throw cni::Error(Code::kPluginUnavailable, e.what(), e.details());
 }

@@ -41,7 +41,7 @@ void require_up(const Link& master, const cni::Error& refusal) {
 
 // STATUS: the master is a part of the node.
 Link require_master(netlink::RouteSocket& host, const std::string& name) try {
-  return plugins::find_master(host, name);
+  return plugins::lookup_master(host, name);
 } catch (const cni::Error& e) {
   throw cni::Error(Code::kPluginUnavailable, e.what(), e.details());
 }

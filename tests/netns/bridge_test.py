@@ -435,7 +435,7 @@ class Check(suite.NodeTest):
         again = conf | {"prevResult": self.assert_ok(cni("bridge", "ADD", conf, netns=pod.path))}
         self.assert_ok(cni("bridge", "CHECK", again, netns=pod.path))
         run("ip", "link", "set", "cni0", "promisc", "off")
-        self.assert_error(cni("bridge", "CHECK", again, netns=pod.path), None, "promiscuous")
+        self.assert_error(cni("bridge", "CHECK", again, netns=pod.path), None, "Promisc Mode true")
 
 
 @suite.spread

@@ -483,7 +483,7 @@ class Pods(DoctorTest):
         _, found = self.doctor()
         self.assertEqual({(one["level"], one["check"]) for one in found}, {("error", "pods")})
         text = str(found)
-        for word in ("bridge: ", "masquerading", "portmap: ", "port mappings"):
+        for word in ("bridge: ", "masquerading", "portmap: ", "hostport rules"):
             self.assertIn(word, text)
         for one in found:
             shell(one["remedy"])

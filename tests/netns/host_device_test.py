@@ -63,7 +63,7 @@ REFUSED = [
     ("an IPAM plugin that does not exist", {"device": "dev0", "ipam": {"type": "absent"}}, None, "absent"),
     ("an IPAM plugin without addresses", {"device": "dev0", "ipam": {"type": "static"}}, None, ""),
     ("a route that cannot be", {"device": "dev0", "ipam": STATIC | {
-        "routes": [{"dst": "10.9.0.0/16", "gw": "10.8.8.8"}]}}, None, "10.9.0.0/16"),
+        "routes": [{"dst": "10.9.0.0/16", "gw": "10.8.8.8"}]}}, None, "{10.9.0.0 ffff0000}"),
 ]
 #: A node on which the device is in use, and what the refusal says.
 USES = [("carries a default route", ["ip addr add 192.0.2.1/24 dev dev0", "ip link set dev0 up",

@@ -368,7 +368,7 @@ class Damaged(PtpTest):
         self.assert_ok(self.call("CHECK", self.one, self.conf))
         table = json.loads(self.one.run("ip", "-j", "rule", "show", "from", addresses(self.result)[0]))[0]["table"]
         self.one.run("ip", "route", "del", "10.1.0.0/24", "table", table)
-        self.assert_error(self.call("CHECK", self.one, self.conf), 999, "Expected Route 10.1.0.0/24 not found on eth0")
+        self.assert_error(self.call("CHECK", self.one, self.conf), 999, "Failed to find Gateway 10.1.0.1 for interface eth0")
 
     @suite.cases([(name, row) for name, *row in MUTATIONS if row[2]])
     def REPAIR_restores(self, row):

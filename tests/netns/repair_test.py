@@ -381,7 +381,7 @@ class Unrepairable(RepairTest):
         done = cnitool("repair", "--json")
         self.assertEqual(done.status, 1)
         self.assertEqual(self.outcomes(done)["pod5"], "failed")
-        self.assertIn("does not have link type of bridge", str(done.json))
+        self.assertIn("is not a bridge", str(done.json))
         run("ip", "link", "del", "cni1")
         self.assert_repaired()
         self.assert_works()

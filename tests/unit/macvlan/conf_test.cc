@@ -96,7 +96,7 @@ TEST_CASE("runtimeConfig overrides CNI_ARGS, which overrides mac") {
   CHECK(mac_of(key, args) == kTwo);
   CHECK(mac_of(key + ", " + runtime, args) == kThree);
   CHECK(complaint("", "MAC=zz").starts_with("4 invalid args zz for MAC addr: "));
-  CHECK(complaint(R"("mac": "zz")", args).starts_with("7 mac: "));
+  CHECK(complaint(R"("mac": "zz")", args).starts_with("7 invalid args zz for MAC addr: "));
 }
 
 TEST_CASE("numbers have the range of the kernel's fields") {

@@ -138,7 +138,7 @@ TEST_CASE("denied ports are single, ranges, and of one protocol or all") {
                             "\"1/\"", "\"1 \"", "null", "1.5"}) {
     CAPTURE(wrong);
     CHECK(complaint(cni::cat("\"deniedHostPorts\": [", wrong, "]"))
-              .starts_with("7 deniedHostPorts[0]: expected"));
+              .find("deniedHostPorts[0]: expected") != std::string::npos);
   }
 }
 
