@@ -109,7 +109,10 @@ void add_verbs(CLI::App& app, CommandLine& line) {
     CLI::App& command = *add_command(app, line, name, what);
     add_network(command, line);
     add_netns(command, line)->required(needs_netns);
-    if (name == std::string_view("gc")) add_keep(command, line);
+    if (name == std::string_view("gc")) {
+      add_keep(command, line);
+      command.add_flag("--dry-run", line.operation.dry_run, "only report what would be removed");
+    }
     if (name == std::string_view("add")) {
       command.add_flag("--no-undo", line.no_undo, "do not roll back a failed add");
     }

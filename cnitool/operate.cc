@@ -2,13 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
-#include "cnitool/doctor/look.h"
-#include "cnitool/doctor/unlisted.h"
+#include "cnitool/leftovers.h"
 #include "libcni/common/hash.h"
 #include "libcni/common/undo.h"
 #include "libcni/runtime/liveness.h"
@@ -35,32 +34,36 @@ void add_living(const std::string& network, const cni::Cache::Listing& seen,
   }
 }
 
+bool is_kept(const std::vector<Attachment>& keep, const std::string& network,
+             const cni::Leftover& one) {
+  return std::any_of(keep.begin(), keep.end(), [&](const Attachment& kept) {
+    return one.tag == cni::OwnerTag(network, kept.container_id, kept.ifname).prefix();
+  });
+}
+
+std::vector<Attachment> kept_by(const Operation& operation, const std::string& network,
+                                const cni::Cache::Listing& seen) {
+  std::vector<Attachment> keep = operation.keep;
+  if (operation.keep_alive) add_living(network, seen, keep);
+  return keep;
+}
+
 // Those that the cache does not have, but whose pods live: what GC collects would be theirs. Where
 // nothing tells which attachment it is, the user has to.
-void add_unlisted(const cni::NetworkList& list, const std::string& cache_dir,
+void add_unlisted(const cni::NetworkList& list, const cni::RuntimeOptions& options,
                   std::vector<Attachment>& keep) {
-  doctor::Node node;
-  node.cache_dir = cache_dir;
-  node.networks.lists = {list};
-  look_at_attachments(node);
-  const doctor::Unlisted found = unlisted(node);
-  std::set<std::string> kept;
-  for (const Attachment& one : keep) {
-    kept.insert(cni::OwnerTag(list.name, one.container_id, one.ifname).prefix());
+  const auto found = leftovers_of(list, keep, options);
+  for (const auto& [plugin, one] : found) {
+    if (!one.alive || one.container_id.empty() || one.ifname.empty()) continue;
+    if (!is_kept(keep, list.name, one)) keep.push_back({one.container_id, one.ifname});
   }
-  for (const auto& [network, container_id, ifname] : found.attachments) {
-    if (network == list.name) keep.push_back({container_id, ifname});
-  }
-  const cni::OwnerTag network(list.name, "", "");
-  for (const SeenLink& link : found.links) {
-    const std::string tag = link.alias.substr(0, network.prefix().size());
-    if (!tag.starts_with(network.network_hash) || kept.contains(tag)) continue;
-    throw cni::Error(
-        cni::Code::kUnknownContainer,
-        cat("keep link '", link.name, "': its pod lives",
-            link.netns.empty() ? "" : cat(" in '", link.netns, "'"),
-            ", but the cache does not have it, and the container's ID is not known"),
-        cat("name it by --keep CONTAINER:IFNAME; the link's alias is '", link.alias, "'"));
+  for (const auto& [plugin, one] : found) {
+    if (!one.alive || !one.container_id.empty() || is_kept(keep, list.name, one)) continue;
+    throw cni::Error(cni::Code::kUnknownContainer,
+                     cat("keep ", one.what,
+                         ": its pod lives, but the cache does not have it, and the "
+                         "container's ID is not known"),
+                     "name it by --keep CONTAINER:IFNAME; `ip link show` has its alias");
   }
 }
 
@@ -99,6 +102,29 @@ cni::NetworkList network_of(const Operation& operation, const Settings& settings
   }
 }
 
+// Prints what run() would remove with the plugins' GC and, of attachments in the cache, with DEL.
+void look_for_stale(const Operation& operation, const Settings& settings,
+                    const cni::RuntimeOptions& options, const Output& output) {
+  const cni::NetworkList list = network_of(operation, settings);
+  const cni::Cache::Listing seen = cni::Cache(options.cache_dir).list();
+  const std::vector<Attachment> keep = kept_by(operation, list.name, seen);
+  ordered_json attachments = ordered_json::array();
+  for (const auto& one : seen.attachments) {
+    const Attachment whose{one.key.container_id, one.key.ifname};
+    const bool is_valid = std::find(keep.begin(), keep.end(), whose) != keep.end();
+    if (one.key.network == list.name && !is_valid) attachments.push_back(one.key.str());
+  }
+  std::vector<cni::Leftover> left;
+  for (const auto& found : leftovers_of(list, keep, options)) {
+    left.push_back(found.leftover);
+    if (output.json) continue;
+    const bool lives = found.leftover.alive;
+    output.out << text_of(found) << (lives ? ": stays, its pod lives" : "") << '\n';
+  }
+  if (output.json) return output.print({{"attachments", attachments}, {"found", json_of(left)}});
+  for (const auto& one : attachments) output.out << one.get<std::string>() << '\n';
+}
+
 // A caller that did not get the result will neither use the attachment nor remove it.
 [[noreturn]] void take_back(Operation operation, const Settings& settings,
                             const cni::RuntimeOptions& options) {
@@ -123,12 +149,9 @@ ordered_json run(const Operation& operation, const Settings& settings,
   const cni::NetworkList list = network_of(operation, settings);
   const std::string& verb = operation.verb;
   if (verb == "gc") {
-    std::vector<Attachment> keep = operation.keep;
     const cni::Cache::Listing seen = cni::Cache(settings.cache_dir).list();
-    if (operation.keep_alive) {
-      add_living(list.name, seen, keep);
-      add_unlisted(list, settings.cache_dir, keep);
-    }
+    std::vector<Attachment> keep = kept_by(operation, list.name, seen);
+    if (!list.disable_gc && list.is_at_least("1.1.0")) add_unlisted(list, options, keep);
     runtime.gc(list, keep, seen);
   } else if (verb == "status") {
     runtime.status(list);
@@ -142,6 +165,7 @@ ordered_json run(const Operation& operation, const Settings& settings,
 
 void operate(const Operation& operation, const Settings& settings,
              const cni::RuntimeOptions& options, const Output& output) {
+  if (operation.dry_run) return look_for_stale(operation, settings, options, output);
   const ordered_json result = run(operation, settings, options);
   if (operation.verb == "add") {
     // Without a line break, as plugins print it and the reference does.

@@ -18,6 +18,7 @@ struct Operation {
   /// gc: what is to stay.
   std::vector<cni::Attachment> keep = {};
   bool keep_alive = false;  ///< gc: and every attachment whose interface is there
+  bool dry_run = false;     ///< gc: only print what would be removed
 };
 
 /// Runs it. The result of add is empty for all others. \throws cni::Error.

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <map>
 
-#include "libcni/common/hash.h"
 #include "netlink/route/socket.h"
 
 namespace tool {
@@ -49,12 +48,11 @@ std::vector<std::string> namespaces() {
   return paths;
 }
 
-void look_into(const NetNs& ns, const std::string& path, Sightings& into) {
+void look_into(const NetNs& ns, Sightings& into) {
   RouteSocket pod(ns);
   std::map<int, std::string> names;
   for (const netlink::Link& link : pod.links()) {
     names.emplace(link.index, link.name);
-    if (cni::OwnerTag::is_tag(link.alias)) into.links.push_back({link.name, link.alias, path});
   }
   for (const netlink::LinkAddress& one : pod.addresses()) {
     const auto name = names.find(one.link);
@@ -72,24 +70,13 @@ bool Sightings::has(const netlink::Ip& ip, const std::string& ifname) const {
 Sightings look_at_namespaces() {
   Sightings out;
   RouteSocket node;
-  const auto links = node.links_of_kind("veth");
-  std::map<int, std::string> paths;  // by the number that the node's links give for it
   for (const std::string& path : namespaces()) {
     try {
       const auto ns = NetNs::find(path);
-      if (!ns) continue;
-      const auto id = node.nsid(*ns);
-      if (id) paths.emplace(*id, path);
-      if (id || is_named(path)) look_into(*ns, path, out);
+      if (ns && (is_named(path) || node.nsid(*ns))) look_into(*ns, out);
     } catch (const netlink::Error&) {
       continue;  // it ended, or is closed to this process
     }
-  }
-  for (const netlink::Link& link : links) {
-    if (!link.peer_nsid || !cni::OwnerTag::is_tag(link.alias)) continue;
-    const auto path = paths.find(*link.peer_nsid);
-    out.links.push_back(
-        {link.name, link.alias, path == paths.end() ? "" : path->second, /*on_node=*/true});
   }
   return out;
 }

@@ -10,17 +10,7 @@
 /// What the kernel shows of pods, whatever the cache knows.
 namespace tool {
 
-/// A link with the alias of an attachment (cni::OwnerTag), whose pod lives.
-struct SeenLink {
-  std::string name, alias;
-  std::string netns;  ///< a path of the pod's namespace; empty: none was found
-  /// A host veth: its alias is out of the pod's reach. Other links are in the pod, which can write
-  /// any alias.
-  bool on_node = false;
-};
-
 struct Sightings {
-  std::vector<SeenLink> links;
   /// Addresses in the namespaces of pods, with the name of their interface.
   std::set<std::pair<netlink::Ip, std::string>> addresses;
 

@@ -69,7 +69,7 @@ Findings check_pools(const Node& node) {
                          subnets_of(set), " are allocated"),
                      "a pod without address does not start; run GC for addresses of removed pods, "
                      "or add a range to the network",
-                     collect(node, pool.network, cat("ls ", pool.dir))});
+                     collect(node, pool.network)});
     }
   }
   return out;

@@ -2,9 +2,8 @@
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
-#include "cnitool/doctor/unlisted.h"
 
-// Attachments whose pod does not exist, and pods that the cache does not have.
+// Attachments whose pod does not exist.
 namespace tool::doctor {
 
 namespace {
@@ -54,26 +53,6 @@ void add_interrupted(const Node& node, Findings& out) {
   }
 }
 
-// They are no leftovers, and nothing is to be removed.
-void add_unlisted(const Node& node, Findings& out) {
-  const Unlisted found = unlisted(node);
-  std::map<std::string, std::vector<std::string>> names;
-  for (const auto& key : found.attachments) {
-    names[cat("network '", key.network, "'")].push_back(name_of(key));
-  }
-  for (const SeenLink& link : found.links) {
-    names["the node"].push_back(cat("link '", link.name, "' to '", link.netns, "'"));
-  }
-  for (const auto& [where, all] : names) {
-    out.push_back({Level::kNote,
-                   cat(where, " has ", all.size(),
-                       " attachments without a cache entry, whose pods "
-                       "live: ",
-                       some_of(all)),
-                   "the entries were lost, or another runtime has them in a cache of its own"});
-  }
-}
-
 }  // namespace
 
 Findings check_dead(const Node& node) {
@@ -93,7 +72,6 @@ Findings check_dead(const Node& node) {
                    kKept, cat("cnitool gc ", network, " --keep-alive")});
   }
   add_interrupted(node, out);
-  add_unlisted(node, out);
   for (const cni::Cache::Broken& one : node.broken) {
     const std::string file = cat(node.cache_dir, "/results/", one.name);
     out.push_back({Level::kWarning, cat("cache file '", file, "' is broken: ", one.why),

@@ -1,56 +1,37 @@
-#include <algorithm>
 #include <map>
 #include <set>
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
-#include "cnitool/doctor/unlisted.h"
 #include "libcni/common/hash.h"
 
-// What nobody has who is in the cache, and no pod that lives without it. Another runtime may keep
-// another cache, so that nothing here is more than a warning.
+// What GC would remove. Another runtime may keep another cache, so that nothing here is more than a
+// warning.
 namespace tool::doctor {
 
 namespace {
 
 using netlink::Link;
 
-constexpr std::size_t kTag = 33;  // "H1-H2" of cni::OwnerTag
 constexpr const char* kOthers = "; unless another runtime with its own cache has containers there";
 
-// What the tags of attachments begin with, and those of whole networks.
-struct Tags {
-  std::set<std::string> attachments;
-  std::map<std::string, std::string> networks;  // by the hash
-
-  explicit Tags(const Node& node) : attachments(unlisted(node).tags()) {
-    const auto add = [this](const std::string& network) {
-      networks.emplace(cni::OwnerTag(network, "", "").network_hash, network);
-    };
-    for (const cni::NetworkList& list : node.networks.lists) add(list.name);
-    for (const AttachmentState& one : node.attachments) {
-      add(one.key.network);
-      attachments.insert(tag_of(one.key));
-    }
+// The hashes of networks, as in tags.
+std::set<std::string> network_hashes(const Node& node) {
+  std::set<std::string> out;
+  for (const auto& list : node.networks.lists) {
+    out.insert(cni::OwnerTag(list.name, "", "").network_hash);
   }
-  bool is_left(const std::string& tag) const {
-    return cni::OwnerTag::is_tag(tag) && !attachments.contains(tag.substr(0, kTag));
+  for (const AttachmentState& one : node.attachments) {
+    out.insert(cni::OwnerTag(one.key.network, "", "").network_hash);
   }
-  // Whose it was; empty where that network is not known.
-  std::string network_of(const std::string& tag) const {
-    const auto it = networks.find(tag.substr(0, 16));
-    return it == networks.end() ? "" : it->second;
-  }
-};
+  return out;
+}
 
 // The ifbs of the reference, which have no tag, bear names that follow from the attachment.
 std::set<std::string> ifb_names(const Node& node) {
   std::set<std::string> out;
   for (const AttachmentState& one : node.attachments) {
     const auto& [network, id, ifname] = one.key;
-    for (const auto& name : cni::ifb_names(network, id, ifname)) out.insert(name);
-  }
-  for (const auto& [network, id, ifname] : unlisted(node).attachments) {
     for (const auto& name : cni::ifb_names(network, id, ifname)) out.insert(name);
   }
   return out;
@@ -67,108 +48,50 @@ std::string remove_command(const Link& link) {
 
 }  // namespace
 
-Findings check_reservations(const Node& node) {
-  Findings out;
-  std::set<std::string> known;
-  for (const AttachmentState& one : node.attachments) {
-    const auto& [network, id, ifname] = one.key;
-    known.insert(cat(network, " ", id, " ", ifname));
-    known.insert(cat(network, " ", id, " "));
-  }
-  for (const auto& [network, id, ifname] : unlisted(node).attachments) {
-    known.insert(cat(network, " ", id, " ", ifname));
-  }
-  std::set<std::string> seen;
-  for (const Pool& pool : node.pools) {
-    if (!seen.insert(pool.dir).second) continue;
-    std::vector<std::string> left;
-    std::string files;
-    for (const Reservation& one : pool.reservations) {
-      if (known.contains(cat(pool.network, " ", one.container_id, " ", one.ifname))) continue;
-      left.push_back(cat(one.ip.str(), " of ", one.container_id.substr(0, 12)));
-      if (left.size() <= 20) files += cat(" ", pool.dir, "/", one.ip.str());
+Findings check_leftovers(const Node& node) {
+  std::map<std::string, std::vector<std::string>> left;
+  std::map<std::string, std::set<std::string>> alive;
+  for (const auto& [network, found] : node.leftovers) {
+    const auto& [plugin, one] = found;
+    if (!one.alive) {
+      left[network].push_back(text_of(found));
+    } else if (!one.ifname.empty()) {
+      alive[network].insert(name_of({network, one.container_id, one.ifname}));
+    } else if (one.container_id.empty()) {
+      alive[network].insert(one.what);
     }
-    if (left.empty()) continue;
+  }
+  Findings out;
+  for (const auto& [network, what] : left) {
     out.push_back({Level::kWarning,
-                   cat("network '", pool.network, "': ", left.size(),
-                       " leases without an attachment: ", some_of(left)),
-                   cat("no pod can get these addresses", kOthers),
-                   collect(node, pool.network, cat("rm", files))});
+                   cat("network '", network, "': ", what.size(),
+                       what.size() == 1 ? " thing" : " things", " without a pod: ", some_of(what)),
+                   cat("DEL was interrupted or never ran", kOthers), collect(node, network)});
+  }
+  for (const auto& [network, names] : alive) {
+    out.push_back({Level::kNote,
+                   cat("network '", network, "' has ", names.size(),
+                       " attachments without a cache entry, whose pods live: ",
+                       some_of({names.begin(), names.end()})),
+                   "the entries were lost, or another runtime has them in a cache of its own"});
   }
   return out;
 }
 
+// Of networks that do not exist, and what the reference's bandwidth left: no plugin knows these.
 Findings check_links(const Node& node) {
   Findings out;
-  const Tags tags(node);
   const auto ifbs = ifb_names(node);
+  const auto known = network_hashes(node);
   for (const Link& link : node.links) {
     const bool unnamed = link.kind == "ifb" && link.name.starts_with("bwp") && link.alias.empty() &&
                          !ifbs.contains(link.name);
-    if (!tags.is_left(link.alias) && !unnamed) continue;
-    const std::string network = unnamed ? "" : tags.network_of(link.alias);
-    const std::string remove = remove_command(link);
-    out.push_back(
-        {Level::kWarning,
-         cat("link '", link.name, "' (", link.kind, ") ",
-             network.empty() ? "" : cat("of network '", network, "' "), "belongs to no pod"),
-         cat("a DEL was interrupted or never ran", kOthers),
-         network.empty() ? remove : collect(node, network, remove)});
-  }
-  return out;
-}
-
-Findings check_owned(const Node& node) {
-  Findings out;
-  const Tags tags(node);
-  std::map<std::string, std::vector<std::string>> left;  // by network
-  for (const Owned& one : node.firewall.owned) {
-    if (tags.is_left(one.tag)) left[tags.network_of(one.tag)].push_back(one.what);
-  }
-  for (const auto& [network, what] : left) {
-    out.push_back(
-        {Level::kWarning,
-         cat("rules without a pod ",
-             network.empty() ? "of networks that do not exist" : cat("of network '", network, "'"),
-             ": ", some_of(what)),
-         cat("they redirect traffic of others", kOthers),
-         network.empty()
-             ? "nft list ruleset"
-             : collect(node, network, cat("nft list ruleset | grep 'net: ", network, ",'"))});
-  }
-  std::set<std::string> chains;
-  for (const AttachmentState& one : node.attachments) {
-    chains.insert(cni::masquerade_chain(one.key.network, one.key.container_id));
-    chains.insert(cni::host_port_chain(one.key.network, one.key.container_id));
-  }
-  for (const auto& chain : node.firewall.chains) {
-    constexpr std::size_t kChainLength = 28;
-    const std::string& name = chain.chain;
-    if (!name.starts_with("CNI-") || name.starts_with("CNI-SN-") || name.size() != kChainLength ||
-        chains.contains(name)) {
-      continue;
-    }
-    out.push_back({Level::kWarning, cat("chain '", chain.str(), "' of iptables belongs to no pod"),
-                   cat("it redirects traffic of others", kOthers),
-                   cat("iptables-save -t ", chain.table, " | grep ", name)});
-  }
-  return out;
-}
-
-Findings check_states(const Node& node) {
-  std::set<std::string> known = unlisted(node).tags();
-  for (const AttachmentState& one : node.attachments) known.insert(tag_of(one.key));
-  Findings out;
-  for (const StateFile& one : node.states) {
-    if (known.contains(tag_of(one.key))) continue;
-    const auto& [network, id, ifname] = one.key;
+    const bool unknown = cni::OwnerTag::is_tag(link.alias) && !link.peer_nsid &&
+                         !known.contains(link.alias.substr(0, link.alias.find('-')));
+    if (!unnamed && !unknown) continue;
     out.push_back({Level::kWarning,
-                   cat("'", one.path, "' of ", one.plugin, " belongs to no pod: container '", id,
-                       "' of network '", network, "'"),
-                   cat("DEL never ran: if the namespace lives on, routes or settings in it are as "
-                       "ADD left them",
-                       kOthers),
-                   collect(node, network, cat("rm ", one.path))});
+                   cat("link '", link.name, "' (", link.kind, ") belongs to no pod"),
+                   cat("a DEL was interrupted or never ran", kOthers), remove_command(link)});
   }
   return out;
 }

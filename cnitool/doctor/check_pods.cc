@@ -22,9 +22,9 @@ using Groups = std::map<std::tuple<std::string, Kind, std::string>, Group>;
 Kind kind_of(const cni::Error& error) {
   const std::string_view what = error.what();
   if (error.code() == cni::Code::kIncompatibleVersion) return Kind::kTooOld;
-  const bool unchecked = error.code() == cni::Code::kInvalidConfig ||
-                         error.code() == cni::Code::kTryAgainLater ||
-                         what.find(" failed (version): ") != what.npos;
+  const bool unchecked =
+      error.code() == cni::Code::kInvalidConfig || error.code() == cni::Code::kTryAgainLater ||
+      what.find(" failed (version): ") != what.npos || what.find(": run '") != what.npos;
   return unchecked ? Kind::kUnchecked : Kind::kInPod;
 }
 

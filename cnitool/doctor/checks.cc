@@ -9,16 +9,13 @@ constexpr Source kStatus[] = {Source::kNetworks, Source::kStatus};
 constexpr Source kCache[] = {Source::kCache};
 constexpr Source kRoutes[] = {Source::kRoutes};
 constexpr Source kPods[] = {Source::kCache, Source::kPods};
-constexpr Source kDead[] = {Source::kCache, Source::kSightings};
-constexpr Source kLeftLinks[] = {Source::kCache, Source::kRoutes, Source::kSightings};
-constexpr Source kLeftRules[] = {Source::kCache, Source::kFirewall, Source::kSightings};
-constexpr Source kLeftLeases[] = {Source::kPools, Source::kCache, Source::kSightings};
+constexpr Source kLeft[] = {Source::kCache, Source::kLeftovers};
+constexpr Source kLinks[] = {Source::kCache, Source::kRoutes};
 constexpr Source kFirewall[] = {Source::kFirewall};
 constexpr Source kNat[] = {Source::kNetworks, Source::kPools, Source::kFirewall};
 constexpr Source kServices[] = {Source::kRoutes, Source::kFirewall};
 constexpr Source kPools[] = {Source::kPools};
 constexpr Source kHeld[] = {Source::kPools, Source::kCache};
-constexpr Source kStates[] = {Source::kStates, Source::kCache, Source::kSightings};
 constexpr Source kLeases[] = {Source::kLeases};
 constexpr Source kSubnets[] = {Source::kPools, Source::kRoutes};
 
@@ -32,12 +29,10 @@ constexpr Check kChecks[] = {
      kNetworks},
     {"releases", "the plugins are of one release", check_releases},
     {"status", "STATUS of all plugins succeeds", check_status, kStatus},
-    {"attachments", "every attachment has its pod", check_dead, kDead},
+    {"attachments", "every attachment has its pod", check_dead, kCache},
     {"pods", "the plugins find every pod as ADD left it", check_pods, kPods},
-    {"reservations", "every lease has its pod", check_reservations, kLeftLeases},
-    {"links", "every link has its pod", check_links, kLeftLinks},
-    {"rules", "every rule has its pod", check_owned, kLeftRules},
-    {"state files", "every state file of sbr, tuning and vrf has its pod", check_states, kStates},
+    {"leftovers", "GC would remove nothing", check_leftovers, kLeft},
+    {"links", "every link has its network", check_links, kLinks},
     {"address pools", "enough addresses are free", check_pools, kPools},
     {"addresses", "every pod address has one pod and a lease", check_held, kHeld},
     {"DHCP leases", "every lease of a DHCP server is renewed in time", check_leases, kLeases},

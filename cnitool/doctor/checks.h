@@ -36,10 +36,8 @@ Findings check_dead(const Node& node);
 // check_pods.cc
 Findings check_pods(const Node& node);
 // check_leftovers.cc
-Findings check_reservations(const Node& node);
+Findings check_leftovers(const Node& node);
 Findings check_links(const Node& node);
-Findings check_owned(const Node& node);
-Findings check_states(const Node& node);
 // check_addresses.cc
 Findings check_pools(const Node& node);
 Findings check_held(const Node& node);

@@ -120,15 +120,16 @@ std::vector<std::string> uplinks(const Node& node, Family family) {
   return out;
 }
 
-std::string collect(const Node& node, const std::string& network, const std::string& instead) {
+std::string collect(const Node& node, const std::string& network) try {
   const cni::NetworkList* const list = node.network(network);
-  bool knows_gc = false;
-  try {
-    knows_gc = list != nullptr && list->is_at_least("1.1.0") && !list->disable_gc;
-  } catch (const cni::Error&) {
-    // No version that is known: said elsewhere.
+  if (list != nullptr && list->disable_gc)
+    return cat("in ", list->file, " set \"disableGC\": false");
+  if (list != nullptr && !list->is_at_least("1.1.0")) {
+    return cat("in ", list->file, " set \"cniVersion\": \"1.1.0\"");
   }
-  return knows_gc ? cat("cnitool gc ", network, " --keep-alive") : instead;
+  return cat("cnitool gc ", network, " --keep-alive");
+} catch (const cni::Error&) {  // no version that is known
+  return cat("cnitool validate ", node.network(network)->file);
 }
 
 std::string some_of(const std::vector<std::string>& names) {

@@ -44,9 +44,8 @@ bool uses(const Node& node, netlink::Family family, const std::string& network);
 /// Whose packets leave the node: links with a default route of the family.
 std::vector<std::string> uplinks(const Node& node, netlink::Family family);
 
-/// The command that removes what no living pod has; for networks before 1.1.0, whose plugins know
-/// no GC, instead.
-std::string collect(const Node& node, const std::string& network, const std::string& instead);
+/// The command that removes what no living pod has, or the setting that allows it: GC is of 1.1.0.
+std::string collect(const Node& node, const std::string& network);
 
 /// "a, b, c and 4 more".
 std::string some_of(const std::vector<std::string>& names);

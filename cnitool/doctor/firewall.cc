@@ -182,42 +182,15 @@ bool redirects_unconditionally(NfSocket& socket, TableFamily family, const std::
   });
 }
 
-// What portmap keeps for its pods, in the maps of each of its tables.
+// Ports of portmap's tables that every local address leads to.
 void add_host_ports(NfSocket& socket, Firewall& into) {
   for (const TableFamily family : {TableFamily::kIp, TableFamily::kIp6}) {
     for (const std::string& table : socket.tables(family)) {
       if (!table.starts_with("patchbay_hostport")) continue;
-      for (const char* map : {"ports", "ports_hostip"}) {
-        for (const Element& one : socket.all_elements(SetId{family, table, map})) {
-          into.owned.push_back({port_text(one.key), one.comment});
-        }
-      }
       if (!redirects_unconditionally(socket, family, table)) continue;
       for (const Element& one : socket.all_elements(SetId{family, table, "ports"})) {
         into.any_address_ports.push_back(port_text(one.key));
       }
-    }
-  }
-}
-
-void add_masquerading(NfSocket& socket, Firewall& into) {
-  for (const char* map : {"pods4", "pods6"}) {
-    for (const Element& one :
-         socket.all_elements({TableFamily::kInet, "patchbay_masquerade", map})) {
-      into.owned.push_back({"masquerading", one.comment});
-    }
-  }
-  for (const Rule& rule :  // of earlier versions and the reference plugin
-       socket.rules({TableFamily::kInet, "cni_plugins_masquerade", "masq_checks"})) {
-    into.owned.push_back({"masquerading", rule.comment});
-  }
-}
-
-// What the plugin firewall has in nftables.
-void add_accepted(NfSocket& socket, Firewall& into) {
-  for (const char* set : {"pods4", "pods6"}) {
-    for (const Element& one : socket.all_elements({TableFamily::kInet, "patchbay_firewall", set})) {
-      into.owned.push_back({"firewall", one.comment});
     }
   }
 }
@@ -265,8 +238,6 @@ Firewall read_firewall() {
   }
   add_exemptions(*socket, out);
   add_host_ports(*socket, out);
-  add_masquerading(*socket, out);
-  add_accepted(*socket, out);
   return out;
 }
 

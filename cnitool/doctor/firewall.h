@@ -31,17 +31,10 @@ struct NatExemption {
   netlink::Cidr source;  ///< of length 0: any of the family
 };
 
-/// What one of our tables has for an attachment: whose it is, in the words of cni::OwnerTag.
-struct Owned {
-  std::string what;  ///< "hostPort 8080/tcp", "masquerading", "firewall"
-  std::string tag;
-};
-
 struct Firewall {
   std::vector<netlink::nf::ChainId> chains;  ///< of nf_tables, which iptables-nft uses
   std::vector<ForwardChain> forward;
   std::vector<NatExemption> exemptions;
-  std::vector<Owned> owned;
   /// Ports that chains of nf_tables redirect whatever local address is asked: "hostPort 443/tcp".
   std::vector<std::string> any_address_ports;
   bool has_legacy_rules = false;

@@ -82,27 +82,6 @@ void look_at_routes(Node& node) {
   }
 }
 
-std::string data_dir_of(const cni::Reader& ipam) {
-  std::string out;
-  ipam.into("dataDir", out);
-  return out.empty() ? cni::kDefaultDataDir : out;
-}
-
-void look_at_pools(Node& node) {
-  for (const cni::NetworkList& list : node.networks.lists) {
-    for (const cni::PluginConf& plugin : list.plugins) {
-      if (!cni::stands_for(ipam_type_of(plugin), "host-local")) continue;
-      try {
-        const cni::Reader ipam = cni::Reader(plugin.conf)["ipam"];
-        const std::string dir = cat(data_dir_of(ipam), "/", list.name);
-        node.pools.push_back({list.name, list.file, dir, sets_in(ipam), reservations_in(dir)});
-      } catch (const cni::Error&) {
-        // STATUS says what is wrong with the config.
-      }
-    }
-  }
-}
-
 // Calls fn with the name and content of each state file. One that cannot be parsed, or lacks a key,
 // is passed over, as by the plugin that wrote it.
 template <class Fn>
@@ -118,39 +97,6 @@ void for_each_state(const std::string& path, Fn fn) {
     } catch (const cni::Error&) {
       continue;
     }
-  }
-}
-
-cni::AttachmentKey key_in(const cni::Reader& owner) {
-  return {owner["network"].as_string(), owner["containerID"].as_string(),
-          owner["ifname"].as_string()};
-}
-
-void look_at_devices(Node& node) {
-  for_each_state(cni::kDeviceStateDir, [&](const std::string& name, const cni::Reader& root) {
-    MovedDevice one{.key = key_in(root),
-                    .netns = root["netns"].as_string(),
-                    .name = root["device"]["name"].as_string()};
-    if (tag_of(one.key) == name) node.devices.push_back(std::move(one));
-  });
-}
-
-// As their plugins, where the config of tuning names no other directory.
-constexpr std::pair<const char*, const char*> kStateDirs[] = {
-    {"sbr", "/run/cni/sbr"}, {"tuning", "/run/cni/tuning"}, {"vrf", "/run/cni/vrf"}};
-
-// A file of the reference plugin does not name its attachment.
-void look_at_states(Node& node) {
-  for (const auto& [plugin, path] : kStateDirs) {
-    const std::string type = plugin, dir = path;
-    for_each_state(dir, [&](const std::string& name, const cni::Reader& root) {
-      const cni::Reader ours = root["patchbay"];
-      const cni::Reader& owner = ours.present() ? ours : root;
-      node.states.push_back({.plugin = type,
-                             .path = cat(dir, "/", name),
-                             .key = key_in(owner),
-                             .netns = owner["netns"].as_string()});
-    });
   }
 }
 
@@ -243,16 +189,6 @@ const netlink::Link* Node::link(int index) const {
   return it == links.end() ? nullptr : &*it;
 }
 
-void look_at_attachments(Node& node) {
-  // The pods first: what is made meanwhile is in the cache before it is seen.
-  read(node, Source::kSightings, [&] { node.seen = look_at_namespaces(); });
-  read(node, Source::kCache, [&] { look_at_cache(node); });
-  read(node, Source::kPools, [&] { look_at_pools(node); });
-  read(node, Source::kDevices, [&] { look_at_devices(node); });
-  read(node, Source::kStates, [&] { look_at_states(node); });
-  read(node, Source::kLeases, [&] { look_at_leases(node); });
-}
-
 Node look_at_node(const Settings& settings, const cni::Env& env) {
   Node node;
   node.now = std::time(nullptr);
@@ -270,12 +206,24 @@ Node look_at_node(const Settings& settings, const cni::Env& env) {
   } else {
     node.complaints = complaints_of(node.networks, node.programs, options);
   }
-  look_at_attachments(node);
+  read(node, Source::kCache, [&] { look_at_cache(node); });
   look_at_unfinished(node, settings.path, env);
+  read(node, Source::kPools, [&] {
+    for (const auto& list : node.networks.lists) {
+      for (Pool& pool : pools_of(list)) node.pools.push_back(std::move(pool));
+    }
+  });
+  read(node, Source::kLeases, [&] { look_at_leases(node); });
   if (::geteuid() != 0) {
-    node.unseen.emplace(Source::kPods, "only root's plugins can look at pods");
+    for (const Source source : {Source::kPods, Source::kLeftovers}) {
+      node.unseen.emplace(source, "only root's plugins can look at pods");
+    }
   } else {
+    options.pass_stderr = false;
+    options.lock_limit = std::chrono::seconds(5);
+    options.known_verbs = std::make_shared<cni::KnownVerbs>();
     read(node, Source::kPods, [&] { node.looks = looks_of(node, options); });
+    read(node, Source::kLeftovers, [&] { node.leftovers = all_leftovers(node, options); });
   }
   read(node, Source::kRoutes, [&] { look_at_routes(node); });
   read(node, Source::kFirewall, [&] { node.firewall = read_firewall(); });

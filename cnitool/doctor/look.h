@@ -6,10 +6,6 @@
 
 namespace tool::doctor {
 
-/// Reads what tells of attachments: cache, leases, state files, and the namespaces of pods. Of the
-/// node it is told the directory of the cache and the networks.
-void look_at_attachments(Node& node);
-
 /// Reads all that there is to know, and changes nothing. Of plugins VERSION and STATUS are called.
 Node look_at_node(const Settings& settings, const cni::Env& env);
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "libcni/plugin/log.h"
@@ -120,14 +121,14 @@ class Progress {
 
 }  // namespace
 
-std::vector<Repaired> looks_of(const Node& node, RuntimeOptions options) {
+std::vector<Repaired> looks_of(const Node& node, const RuntimeOptions& options) {
   constexpr std::time_t kLongestAdd = 600;  // seconds; no runtime waits longer
-  options.pass_stderr = false;
-  options.lock_limit = std::chrono::seconds(5);
-  options.known_verbs = std::make_shared<cni::KnownVerbs>();
   auto all = cni::Cache(node.cache_dir).list().attachments;
   std::erase_if(all, [&](const cni::CachedAttachment& one) {
-    return one.result->is_null() && node.now - one.modified <= kLongestAdd;
+    const bool runs = std::any_of(node.attachments.begin(), node.attachments.end(), [&](auto& it) {
+      return it.key == one.key && it.is_running == true;
+    });
+    return one.result->is_null() && (runs || node.now - one.modified <= kLongestAdd);
   });
   const cni::Runtime runtime(options);
   std::vector<Repaired> out(all.size());
@@ -145,14 +146,6 @@ std::vector<Repaired> looks_of(const Node& node, RuntimeOptions options) {
   work();
   others.clear();
   return out;
-}
-
-std::string ipam_type_of(const PluginConf& plugin) {
-  if (!plugin.conf->is_object()) return {};
-  const auto ipam = plugin.conf->find("ipam");
-  if (ipam == plugin.conf->end() || !ipam->is_object()) return {};
-  const auto type = ipam->find("type");
-  return type != ipam->end() && type->is_string() ? type->get<std::string>() : "";
 }
 
 std::vector<PluginFile> programs_of(const cni::Networks& networks, const RuntimeOptions& options) {
@@ -192,6 +185,16 @@ std::vector<Complaint> complaints_of(const cni::Networks& networks,
         out.push_back({list.name, plugin.type, e});
       }
     }
+  }
+  return out;
+}
+
+std::vector<NetworkLeftover> all_leftovers(const Node& node, const RuntimeOptions& options) {
+  std::vector<NetworkLeftover> out;
+  std::set<std::string> seen;
+  for (const NetworkList& list : node.networks.lists) {
+    if (!seen.insert(list.name).second) continue;
+    for (auto& one : leftovers_of(list, {}, options)) out.push_back({list.name, std::move(one)});
   }
   return out;
 }

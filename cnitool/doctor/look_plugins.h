@@ -17,9 +17,9 @@ std::vector<Complaint> complaints_of(const cni::Networks& networks,
 
 /// Asks the plugins of the attachments in the cache what repair would find; but those whose ADD may
 /// go on.
-std::vector<Repaired> looks_of(const Node& node, cni::RuntimeOptions options);
+std::vector<Repaired> looks_of(const Node& node, const cni::RuntimeOptions& options);
 
-/// The type of the IPAM plugin; empty where there is none.
-std::string ipam_type_of(const cni::PluginConf& plugin);
+/// leftovers_of() every network.
+std::vector<NetworkLeftover> all_leftovers(const Node& node, const cni::RuntimeOptions& options);
 
 }  // namespace tool::doctor

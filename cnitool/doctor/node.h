@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "cnitool/doctor/firewall.h"
-#include "cnitool/doctor/pool.h"
 #include "cnitool/leases.h"
+#include "cnitool/leftovers.h"
+#include "cnitool/pool.h"
 #include "cnitool/repair.h"
-#include "cnitool/sightings.h"
 #include "libcni/config/result.h"
 #include "libcni/runtime/cache.h"
 #include "libcni/runtime/conflist.h"
@@ -33,10 +33,8 @@ enum class Source {
   kRoutes,
   kFirewall,
   kPools,
-  kDevices,
-  kStates,
   kLeases,
-  kSightings
+  kLeftovers
 };
 
 /// The executable of a plugin in CNI_PATH.
@@ -85,18 +83,10 @@ struct AttachmentState {
   bool is_alive() const { return is_finished && liveness == cni::Liveness::kAlive; }
 };
 
-/// A device of the node that host-device moved into a pod and has not restored, as its file says.
-struct MovedDevice {
-  cni::AttachmentKey key;
-  std::string netns;
-  std::string name;  ///< on the node
-};
-
-/// A state file of a chained plugin: what DEL is to undo in the pod.
-struct StateFile {
-  std::string plugin, path;
-  cni::AttachmentKey key;
-  std::string netns;
+/// A thing of a network that no attachment in the cache has.
+struct NetworkLeftover {
+  std::string network;
+  cni::Runtime::Found found;
 };
 
 /// All that the checks look at, read once.
@@ -119,11 +109,9 @@ struct Node {
   std::vector<netlink::LinkRoute> routes;  ///< of both families
   Firewall firewall;
   std::vector<Pool> pools;
-  std::vector<MovedDevice> devices;
-  std::vector<StateFile> states;
+  std::vector<NetworkLeftover> leftovers;
   std::vector<DhcpLease> leases;
   bool lacks_lease_daemon = false;  ///< no process holds the lock of the daemon of dhcp
-  Sightings seen;
   std::vector<FileSystem> file_systems;
   /// A kernel setting; nothing where there is none of that name.
   std::function<std::optional<std::string>(const std::string& key)> sysctl;

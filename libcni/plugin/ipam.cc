@@ -1,11 +1,13 @@
 #include "libcni/plugin/ipam.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/json.h"
 #include "libcni/plugin/invoke.h"
+#include "libcni/plugin/repair.h"
 #include "libcni/plugin/suite.h"
 
 namespace cni {
@@ -17,6 +19,7 @@ Outcome run(const Request& request, const std::string& file, Command command) {
   for (const auto& [name, value] : request.env) plugin.env.insert_or_assign(name, value);
   plugin.env.insert_or_assign("CNI_COMMAND", std::string(str(command)));
   plugin.env.insert_or_assign(kIpamCall, "1");
+  if (command == Command::kVersion) plugin.env.insert_or_assign(Repair::kAsk, "1");
   return execute(plugin, request.input);
 }
 
@@ -62,6 +65,16 @@ std::string find_ipam_to_remove(const Request& request, const std::string& type)
     note(cat(e.what(), "; nothing is released, as no ADD has called it"));
     return {};
   }
+}
+
+// Another one would not look, but remove.
+bool can_look(const Request& request, const std::string& file) {
+  const Outcome outcome = run(request, file, Command::kVersion);
+  if (!outcome.ok()) return false;
+  const auto doc = nlohmann::json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
+  const auto verbs = doc.is_object() ? doc.find(Repair::kVerbsKey) : doc.end();
+  return verbs != doc.end() && verbs->is_array() &&
+         std::find(verbs->begin(), verbs->end(), str(Command::kGc)) != verbs->end();
 }
 
 // An object, or null.
@@ -150,6 +163,19 @@ void ipam_forward(const Request& request, const std::string& type, Command comma
   const Outcome outcome = run(request, file, command);
   forward_stderr(outcome);
   if (!outcome.ok()) throw error_from(type, outcome);
+}
+
+void ipam_collect(const Request& request, const std::string& type, Collect& collect) {
+  if (!collect.only_looks()) return ipam_forward(request, type, Command::kGc);
+  const std::string file = type.empty() ? "" : find_ipam_to_remove(request, type);
+  if (file.empty()) return;
+  if (const Plugin* const plugin = linked_plugin(type, file)) {
+    return collect.add(cni::collect(*plugin, as_delegate(request, Command::kGc)));
+  }
+  if (!can_look(request, file)) return;
+  const Outcome outcome = run(request, file, Command::kGc);
+  if (!outcome.ok()) throw error_from(type, outcome);
+  collect.add(leftovers_in(outcome.out));
 }
 
 }  // namespace cni

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "libcni/config/result.h"
+#include "libcni/plugin/collect.h"
 #include "libcni/plugin/request.h"
 
 namespace cni {
@@ -21,10 +22,13 @@ std::string find_ipam(const Request& request, const std::string& type);
 /// \throws Error: the delegate's own code and text.
 Result ipam_add(const Request& request, const std::string& type);
 
-/// DEL, CHECK, GC or STATUS of the IPAM plugin; nothing where type is empty. DEL without a result
+/// DEL, CHECK or STATUS of the IPAM plugin; nothing where type is empty. DEL without a result
 /// of ADD, and with a name that no plugin can have, succeeds without it. \throws Error: the
 /// delegate's own code and text.
 void ipam_forward(const Request& request, const std::string& type, Command command);
+
+/// GC of the IPAM plugin; only to look, of one that announces that it can.
+void ipam_collect(const Request& request, const std::string& type, Collect& collect);
 
 /// Undo of ipam_add().
 struct ReleaseAddresses {

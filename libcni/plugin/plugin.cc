@@ -27,6 +27,7 @@ std::string versions_json(const Plugin& plugin, const Env& env) {
   if (!env.contains(Repair::kAsk)) return out.dump() + "\n";
   if (plugin.repair != nullptr) out[Repair::kVerbsKey].push_back(str(Command::kRepair));
   if (plugin.reclaim != nullptr) out[Repair::kVerbsKey].push_back(str(Command::kReclaim));
+  if (plugin.gc != nullptr) out[Repair::kVerbsKey].push_back(str(Command::kGc));
   return out.dump() + "\n";
 }
 
@@ -110,6 +111,9 @@ void serve(const Plugin& plugin, const Invocation& invocation, const Request& re
   if (request.command == Command::kRepair || request.command == Command::kReclaim) {
     return repair(plugin, request, invocation.out);
   }
+  if (request.command == Command::kGc && only_looks(request)) {
+    return write_out(invocation.out, text_of(json_of(collect(plugin, request))));
+  }
   dispatch(plugin, request);
 }
 
@@ -183,6 +187,15 @@ void require_ipam(const Plugin& plugin) {
               "IPAM plugins give addresses, as host-local, static and dhcp do");
 }
 
+std::vector<Leftover> collect(const Plugin& plugin, const Request& request) {
+  if (plugin.gc == nullptr) return {};
+  auto valid = request.valid_attachments();  // a malformed list removes nothing
+  if (!valid) return {};
+  Collect collect(request.network, *std::move(valid), only_looks(request));
+  plugin.gc(request, collect);
+  return collect.found();
+}
+
 void dispatch(const Plugin& plugin, const Request& request) {
   const auto call = [&request](void (*verb)(const Request&)) {
     if (verb != nullptr) verb(request);
@@ -193,7 +206,8 @@ void dispatch(const Plugin& plugin, const Request& request) {
     case Command::kCheck:
       return call(plugin.check);
     case Command::kGc:
-      return call(plugin.gc);
+      collect(plugin, request);
+      return;
     case Command::kStatus:
       return call(plugin.status);
     case Command::kAdd:

@@ -6,6 +6,7 @@
 #include "libcni/common/undo.h"
 #include "libcni/config/key.h"
 #include "libcni/config/result.h"
+#include "libcni/plugin/collect.h"
 #include "libcni/plugin/repair.h"
 #include "libcni/plugin/request.h"
 
@@ -25,7 +26,8 @@ struct Plugin {
   Result (*add)(const Request&, Undo&) = nullptr;
   void (*del)(const Request&) = nullptr;
   void (*check)(const Request&) = nullptr;
-  void (*gc)(const Request&) = nullptr;
+  /// Called if the runtime says which attachments are valid.
+  void (*gc)(const Request&, Collect&) = nullptr;
   void (*status)(const Request&) = nullptr;
   /// For --validate: throws what ADD would throw for its input alone, and looks at nothing else.
   void (*validate)(const Request&) = nullptr;
@@ -61,6 +63,10 @@ inline constexpr const char* kIpamCall = "PATCHBAY_IPAM_CALL";
 bool is_ipam(const Plugin& plugin) noexcept;
 /// \throws Error(kInvalidConfig) where it is no IPAM plugin.
 void require_ipam(const Plugin& plugin);
+
+/// Runs GC. Gives what would be removed if the config asks for a look only, else nothing.
+/// \throws Error where the list of valid attachments is malformed, or what the verb throws.
+std::vector<Leftover> collect(const Plugin& plugin, const Request& request);
 
 /// Runs DEL, CHECK, GC or STATUS. \throws what the verb throws.
 void dispatch(const Plugin& plugin, const Request& request);

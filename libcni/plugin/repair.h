@@ -36,8 +36,8 @@ class Repair {
   const std::vector<std::string>& found() const { return found_; }
 
   /// The key of the config that asks for a look only, and the key of the answer to VERSION that
-  /// says that a plugin has the verb. VERSION has it where kAsk is in the environment: nobody else
-  /// is told more than the spec says.
+  /// says that a plugin has the verb ("GC": that its GC knows the key of a look). VERSION has it
+  /// where kAsk is in the environment: nobody else is told more than the spec says.
   static constexpr const char* kLookKey = "patchbay/onlyLook";
   static constexpr const char* kVerbsKey = "patchbay/verbs";
   static constexpr const char* kAsk = "PATCHBAY_VERBS";

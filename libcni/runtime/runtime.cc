@@ -292,6 +292,44 @@ void Runtime::gc(const NetworkList& list, const std::vector<Attachment>& valid,
   });
 }
 
+std::vector<Runtime::Found> Runtime::leftovers(const NetworkList& list,
+                                               const std::vector<Attachment>& valid) const {
+  NetworkList newest = list;
+  newest.version = str(kNewest);
+  return logged({options_, newest, Command::kGc}, [&] {
+    check_network_name(list.name);
+    std::set<Attachment> keep = checked(valid);
+    const Operation operation(options_, newest);
+    const auto keep_listed = [&] {
+      const Cache::Listing now = operation.cache().list();
+      for (const CachedAttachment& one : now.attachments) {
+        if (one.key.network == list.name) keep.insert({one.key.container_id, one.key.ifname});
+      }
+      for (const Cache::Broken& one : now.broken) {
+        if (const auto whose = guessed(list.name, one.name)) keep.insert(*whose);
+      }
+    };
+    keep_listed();
+    const Call call{.command = Command::kGc, .valid_attachments = json_of(keep), .only_look = true};
+    std::vector<Found> out;
+    for (const PluginConf& plugin : newest.plugins) {
+      if (!operation.caller().has_verb(plugin, Command::kGc)) continue;
+      for (Leftover& one : leftovers_in(operation.caller().call(plugin, call))) {
+        out.push_back({plugin.type, std::move(one)});
+      }
+    }
+    keep_listed();  // without a lock: an ADD is in the cache before its plugins are called
+    std::erase_if(out, [&](const Found& found) {
+      const Leftover& one = found.leftover;
+      return std::any_of(keep.begin(), keep.end(), [&](const Attachment& kept) {
+        const bool is_whole = one.ifname.empty() && one.container_id == kept.container_id;
+        return is_whole || one.tag == OwnerTag(list.name, kept.container_id, kept.ifname).prefix();
+      });
+    });
+    return out;
+  });
+}
+
 void Runtime::status(const NetworkList& list) const {
   if (!list.is_at_least("1.1.0")) return;
   logged({options_, list, Command::kStatus}, [&] {

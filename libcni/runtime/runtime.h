@@ -8,6 +8,7 @@
 
 #include "libcni/common/error.h"
 #include "libcni/config/json_value.h"
+#include "libcni/plugin/collect.h"
 #include "libcni/runtime/cache.h"
 #include "libcni/runtime/conflist.h"
 #include "libcni/runtime/options.h"
@@ -56,6 +57,14 @@ class Runtime {
   /// \throws Error before anything is removed where valid has something malformed in it.
   void gc(const NetworkList& list, const std::vector<Attachment>& valid,
           const std::optional<Cache::Listing>& seen = std::nullopt) const;
+
+  struct Found {
+    std::string plugin;  ///< its type
+    Leftover leftover;
+  };
+  /// What GC would remove if the attachments in the cache were valid, and those: by GC of the
+  /// plugins that announce that they can look, whatever version and disableGC say.
+  std::vector<Found> leftovers(const NetworkList& list, const std::vector<Attachment>& valid) const;
 
   /// STATUS of every plugin, from 1.1.0 on; goes on past failures. The code is the first failure's.
   void status(const NetworkList& list) const;

@@ -49,11 +49,9 @@ void check(const cni::Request& request) {
   check_limits(context);
 }
 
-void gc(const cni::Request& request) {
-  const auto valid = request.valid_attachments();
-  if (!valid) return;
+void gc(const cni::Request& request, cni::Collect& collect) {
   cni::require_capabilities(request, {Capability::kNetAdmin});
-  plugins::collect_links(request, *valid, "ifb");
+  plugins::collect_links("ifb", collect);
 }
 
 void status(const cni::Request& request) {

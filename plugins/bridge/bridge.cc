@@ -157,22 +157,20 @@ void check(const cni::Request& request) {
 
 // Removes everything of this network whose attachment is not in the list, and calls GC of the
 // IPAM plugin.
-void gc(const cni::Request& request) {
-  const auto valid = request.valid_attachments();  // a malformed list ends here
-  if (!valid) return;
+void gc(const cni::Request& request, cni::Collect& collect) {
   const DelConf conf = DelConf::parse(request);
   plugins::require_removal_rights(request, conf.ip_masq);
   cni::BestEffort each;
   bool are_disconnected = false;
   each("remove bridge ports", [&] {
-    plugins::collect_links(request, *valid, "veth");
+    plugins::collect_links("veth", collect);
     are_disconnected = true;
   });
-  each("remove rules of macspoofchk", [] { gc_macspoof(); });
-  each("remove masquerading", [&] { plugins::gc_masquerade(request.network, *valid); });
+  if (!collect.only_looks()) each("remove rules of macspoofchk", [] { gc_macspoof(); });
+  each("remove masquerading", [&] { plugins::gc_masquerade(request.network, collect); });
   if (are_disconnected) {
     each("collect addresses",
-         [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kGc); });
+         [&] { cni::ipam_collect(request, cni::ipam_type(request), collect); });
   }
   each.finish();
 }

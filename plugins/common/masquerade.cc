@@ -113,16 +113,16 @@ void remove_nft_masquerade(NfSocket& socket, const Masquerade& masquerade) {
   });
 }
 
-void gc_masquerade(const std::string& network, const std::vector<cni::Attachment>& valid) {
+void gc_masquerade(const std::string& network, cni::Collect& collect) {
   auto socket = NfSocket::find();
   cni::BestEffort each;
   if (socket) {
     each("nf_tables", [&] {
-      socket->commit_planned([&](Batch& batch) { nft::plan_gc(*socket, network, valid, batch); });
+      socket->commit_planned([&](Batch& batch) { nft::plan_gc(*socket, collect, batch); });
     });
   }
   each("iptables", [&] {
-    for (const Masquerade& one : xt::stale(pointer(socket), network, valid)) {
+    for (const Masquerade& one : xt::stale(pointer(socket), network, collect)) {
       each(one.container_id, [&] { remove_masquerade(one); });
     }
   });

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libcni/plugin/collect.h"
 #include "libcni/plugin/request.h"
 #include "netlink/types/ip.h"
 
@@ -57,9 +58,9 @@ void remove_masquerade(const Masquerade& masquerade);
 void remove_nft_masquerade(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
 void remove_legacy_masquerade(const Masquerade& masquerade);
 
-/// Removes what any attachment of the network has that is not in valid.
+/// Removes what attachments have that are not valid.
 /// \throws cni::Error listing what could not be removed.
-void gc_masquerade(const std::string& network, const std::vector<cni::Attachment>& valid);
+void gc_masquerade(const std::string& network, cni::Collect& collect);
 
 /// \throws cni::Error unless one backend has all that add_masquerade() makes.
 void check_masquerade(const Masquerade& masquerade);

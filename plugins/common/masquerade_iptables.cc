@@ -257,15 +257,12 @@ void remove_legacy(const Masquerade& m) {
   }
 }
 
-std::vector<Masquerade> stale(NfSocket* socket, const std::string& network,
-                              const std::vector<cni::Attachment>& valid) {
-  std::set<std::string> keep;
-  for (const cni::Attachment& a : valid) keep.insert(a.container_id);
+std::vector<Masquerade> stale(NfSocket* socket, const std::string& network, cni::Collect& collect) {
   std::set<std::string> gone;
   for (const SeenJump& jump : all_jumps(socket)) {
     const std::string owner = owner_in(jump.comment, network);
-    if (owner.empty() || keep.contains(owner)) continue;
-    if (jump.chain == chain_of({network, owner, {}, {}})) gone.insert(owner);
+    if (owner.empty() || jump.chain != chain_of({network, owner, {}, {}})) continue;
+    if (collect.takes("masquerading by iptables", network, {owner, ""})) gone.insert(owner);
   }
   std::vector<Masquerade> out;
   for (const std::string& owner : gone) out.push_back({network, owner, {}, {}});

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "libcni/plugin/collect.h"
 #include "netlink/nf/socket.h"
 #include "netlink/types/ip.h"
 #include "plugins/common/masquerade.h"
@@ -55,10 +56,10 @@ void plan_remove(netlink::nf::NfSocket& socket, const Masquerade& masquerade,
 /// Removes what the legacy iptables made; runs its iptables-restore only if there is something.
 void remove_legacy(const Masquerade& masquerade);
 
-/// The attachments, without addresses and interface names, of which something is there although
-/// none of their container is valid.
+/// The attachments, without addresses and interface names, that GC takes: of which something exists
+/// although none of their container is valid.
 std::vector<Masquerade> stale(netlink::nf::NfSocket* socket, const std::string& network,
-                              const std::vector<cni::Attachment>& valid);
+                              cni::Collect& collect);
 
 /// What is not there of what add() makes; nothing if all is.
 std::optional<std::string> missing(netlink::nf::NfSocket* socket, const Masquerade& masquerade);

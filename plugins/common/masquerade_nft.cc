@@ -217,13 +217,11 @@ void plan_remove_earlier(NfSocket& socket, const Masquerade& m, Batch& batch) {
   }
 }
 
-void plan_gc(NfSocket& socket, const std::string& network,
-             const std::vector<cni::Attachment>& valid, Batch& batch) {
-  const StaleTags is_stale(network, valid);
-  plan_remove_elements_if(socket, maps(), is_stale, batch);
-  const std::string ours = cat(cni::OwnerTag(network, "", "").network_hash, "-");
-  for (const Rule& rule : socket.rules(earlier_checks(), {.comment_start = ours})) {
-    if (is_stale(rule.comment)) batch.remove(rule);
+void plan_gc(NfSocket& socket, cni::Collect& collect, Batch& batch) {
+  const auto takes = [&](const std::string& tag) { return collect.takes("masquerading", tag); };
+  plan_remove_elements_if(socket, maps(), takes, batch);
+  for (const Rule& rule : socket.rules(earlier_checks())) {
+    if (takes(rule.comment)) batch.remove(rule);
   }
 }
 

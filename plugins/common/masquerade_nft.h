@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "libcni/plugin/collect.h"
 #include "netlink/nf/socket.h"
 #include "plugins/common/masquerade.h"
 
@@ -41,9 +42,8 @@ void plan_remove(netlink::nf::NfSocket& socket, const Masquerade& masquerade,
 /// The same for its rules in earlier_checks().
 void plan_remove_earlier(netlink::nf::NfSocket& socket, const Masquerade& masquerade,
                          netlink::nf::Batch& batch);
-/// Adds to batch the removal of what all attachments of the network have but the valid ones.
-void plan_gc(netlink::nf::NfSocket& socket, const std::string& network,
-             const std::vector<cni::Attachment>& valid, netlink::nf::Batch& batch);
+/// Adds to batch the removal of what attachments have that are not valid.
+void plan_gc(netlink::nf::NfSocket& socket, cni::Collect& collect, netlink::nf::Batch& batch);
 
 /// What does not exist of what add() makes; nothing if all does, or if all that an earlier version
 /// made does.

@@ -161,17 +161,4 @@ bool plan_remove_elements(NfSocket& socket, const PodSets& sets, std::string_vie
   return true;
 }
 
-StaleTags::StaleTags(const std::string& network, const std::vector<cni::Attachment>& valid) {
-  const cni::OwnerTag any(network, "", "");
-  start_ = netlink::cat(any.network_hash, "-");
-  length_ = any.prefix().size();
-  for (const auto& one : valid) {
-    keep_.insert(cni::OwnerTag(network, one.container_id, one.ifname).prefix());
-  }
-}
-
-bool StaleTags::operator()(const std::string& tag) const {
-  return tag.starts_with(start_) && !keep_.contains(tag.substr(0, length_));
-}
-
 }  // namespace plugins

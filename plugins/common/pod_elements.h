@@ -46,16 +46,4 @@ bool plan_remove_elements(netlink::nf::NfSocket& socket, const PodSets& sets,
                           std::string_view owner, const std::vector<netlink::Ip>& addresses,
                           netlink::nf::Batch& batch);
 
-/// Whether a tag is of an attachment of the network that is not valid; for GC.
-class StaleTags {
- public:
-  StaleTags(const std::string& network, const std::vector<cni::Attachment>& valid);
-  bool operator()(const std::string& tag) const;
-
- private:
-  std::string start_;
-  std::size_t length_;
-  std::set<std::string> keep_;
-};
-
 }  // namespace plugins

@@ -170,15 +170,12 @@ bool stands_on(const Link& link, const Link& master, const std::optional<int>& p
 }
 
 // Of one namespace.
-void collect_in(const NetNs& ns, std::string_view kind, const std::string& network,
-                const std::vector<std::string>& kept) {
+void collect_in(const NetNs& ns, std::string_view kind, cni::Collect& collect) {
   RouteSocket pod(ns);
   for (const Link& link : pod.links_of_kind(kind)) {
-    if (!link.alias.starts_with(network)) continue;
-    const bool keep = std::any_of(kept.begin(), kept.end(), [&](const std::string& prefix) {
-      return link.alias.starts_with(prefix);
-    });
-    if (!keep) pod.send(netlink::remove_link(link));
+    if (collect.takes(cat("link '", link.name, "'"), link.alias, /*alive=*/true)) {
+      pod.send(netlink::remove_link(link));
+    }
   }
 }
 
@@ -319,15 +316,8 @@ void require_parent(Sides& sides, const Link& link, const std::string& configure
                                         " stands on another link than master '", master.name, "'"));
 }
 
-void collect_pod_links(const cni::Request& request, std::string_view kind) {
-  const auto valid = request.valid_attachments();
-  if (!valid) return;
+void collect_pod_links(const cni::Request& request, std::string_view kind, cni::Collect& collect) {
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  const std::string network = cni::OwnerTag(request.network, "", "").network_hash + '-';
-  std::vector<std::string> kept;
-  for (const cni::Attachment& one : *valid) {
-    kept.push_back(cni::OwnerTag(request.network, one.container_id, one.ifname).prefix());
-  }
   cni::BestEffort each;
   std::vector<std::string> paths;
   bool are_gone = false;
@@ -338,14 +328,14 @@ void collect_pod_links(const cni::Request& request, std::string_view kind) {
   for (const std::string& path : paths) {
     bool done = false;
     each(cat("remove links in ", path), [&] {
-      if (const auto ns = NetNs::find(path)) collect_in(*ns, kind, network, kept);
+      if (const auto ns = NetNs::find(path)) collect_in(*ns, kind, collect);
       done = true;
     });
     are_gone = are_gone && done;
   }
   if (are_gone) {
     each("collect addresses",
-         [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kGc); });
+         [&] { cni::ipam_collect(request, cni::ipam_type(request), collect); });
   }
   each.finish();
 }

@@ -6,6 +6,7 @@
 
 #include "libcni/common/undo.h"
 #include "libcni/config/result.h"
+#include "libcni/plugin/collect.h"
 #include "libcni/plugin/request.h"
 #include "netlink/route/socket.h"
 #include "plugins/common/interface.h"
@@ -63,10 +64,9 @@ void require_mtu_of(const netlink::Link& link, unsigned mtu);
 void require_parent(Sides& sides, const netlink::Link& link, const std::string& master,
                     bool in_pod);
 
-/// GC: removes the links of that kind, in the namespaces below /run/netns, whose alias says that
-/// they are this network's but of no attachment that is to be kept; then calls GC of the IPAM
-/// plugin.
-void collect_pod_links(const cni::Request& request, std::string_view kind);
+/// GC: removes the links of that kind, in the namespaces below /run/netns, whose alias is of no
+/// valid attachment; then calls GC of the IPAM plugin.
+void collect_pod_links(const cni::Request& request, std::string_view kind, cni::Collect& collect);
 
 /// STATUS: \throws cni::Error(kPluginUnavailable), which names the module, where the kernel has no
 /// links of that kind.

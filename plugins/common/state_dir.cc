@@ -9,6 +9,13 @@ bool StateOwner::is_in(std::uint64_t pod_cookie) const {
   return cookie == 0 || pod_cookie == 0 || cookie == pod_cookie;
 }
 
+bool lives(const StateOwner& owner) try {
+  const auto ns = netlink::NetNs::find(owner.netns);
+  return ns && owner.is_in(netlink::RouteSocket(*ns).cookie());
+} catch (const netlink::Error&) {
+  return true;  // closed to this process
+}
+
 StateOwner state_owner(const cni::Request& request, const netlink::RouteSocket& pod) {
   return {.network = request.network,
           .container_id = request.container_id,

@@ -10,6 +10,7 @@
 #include "libcni/common/dir.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/conf.h"
+#include "libcni/plugin/collect.h"
 #include "libcni/plugin/request.h"
 #include "netlink/route/socket.h"
 
@@ -28,6 +29,8 @@ struct StateOwner {
   /// Whether the namespace is the one of that cookie; true where the kernel does not say.
   bool is_in(std::uint64_t pod_cookie) const;
 };
+/// Whether the pod exists: its namespace is still at the path. A pod can rename its interface.
+bool lives(const StateOwner& owner);
 StateOwner state_owner(const cni::Request& request, const netlink::RouteSocket& pod);
 
 /// The owner's keys of a state file.
@@ -50,6 +53,16 @@ class StateDir {
   std::optional<State> read(const std::string& file) const {
     const auto found = dir_.read(file);
     return found ? State::from(found->content) : std::nullopt;
+  }
+  /// GC: the states of attachments that are not valid.
+  std::vector<State> taken_by(cni::Collect& collect) const {
+    auto out = all();
+    std::erase_if(out, [&](const State& state) {
+      const auto& [network, id, ifname, netns, cookie] = state.owner;
+      const std::string what = cni::cat("state file ", State::kDir, "/", state.file_name());
+      return !collect.takes(what, network, {id, ifname}, lives(state.owner));
+    });
+    return out;
   }
   std::vector<State> all() const {
     std::vector<State> out;

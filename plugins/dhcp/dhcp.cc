@@ -1,11 +1,15 @@
 #include <algorithm>
 
+#include "libcni/common/dir.h"
+#include "libcni/common/hash.h"
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
 #include "libcni/plugin/plugin.h"
+#include "netlink/route/socket.h"
 #include "plugins/dhcp/call.h"
 #include "plugins/dhcp/conf.h"
 #include "plugins/dhcp/daemon.h"
+#include "plugins/dhcp/state.h"
 
 namespace dhcp {
 
@@ -88,8 +92,22 @@ void check(const cni::Request& request) {
 }
 
 // Releases the leases of this network whose attachment is not in the list; none without a list.
-void gc(const cni::Request& request) {
-  if (!request.valid_attachments()) return;
+// By the state files: the daemon knows no look.
+void look_for_stale(cni::Collect& collect) {
+  const auto dir = cni::Dir::open(cni::kLeaseStateDir);
+  for (const std::string& name : dir ? dir->names() : std::vector<std::string>()) {
+    const auto file = dir->read(name);
+    const auto state = file ? state_from(file->content, boot_id()) : std::nullopt;
+    if (!state) continue;
+    const auto ns = netlink::NetNs::find(state->netns);
+    const bool lives =
+        ns && (state->cookie == 0 || netlink::RouteSocket(*ns).cookie() == state->cookie);
+    collect.takes("DHCP lease", state->network, {state->container_id, state->ifname}, lives);
+  }
+}
+
+void gc(const cni::Request& request, cni::Collect& collect) {
+  if (collect.only_looks()) return look_for_stale(collect);
   try {
     call_daemon(socket_path_of(request), call_of(request, method::kCollect), kShortly);
   } catch (const Error& e) {

@@ -164,11 +164,12 @@ std::optional<State> state_from(const std::string& text, const std::string& boot
   return std::nullopt;
 }
 
-StateDir::StateDir(cni::Dir dir)
-    : dir_(std::move(dir)),
-      boot_id_(netlink::read_file("/proc/sys/kernel/random/boot_id").value_or("")) {
-  boot_id_ = boot_id_.substr(0, boot_id_.find('\n'));
+std::string boot_id() {
+  const auto text = netlink::read_file("/proc/sys/kernel/random/boot_id").value_or("");
+  return text.substr(0, text.find('\n'));
 }
+
+StateDir::StateDir(cni::Dir dir) : dir_(std::move(dir)), boot_id_(boot_id()) {}
 
 StateDir StateDir::create(const std::string& path) { return StateDir(cni::Dir::create(path)); }
 

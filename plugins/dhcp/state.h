@@ -32,6 +32,8 @@ struct State {
 /// The result that the lease is.
 cni::Result result_of(const State& state);
 
+/// Of this boot; empty where it is unreadable.
+std::string boot_id();
 std::string text_of(const State& state, const std::string& boot_id);
 /// Nothing for another content, and for that of another boot.
 std::optional<State> state_from(const std::string& text, const std::string& boot_id);

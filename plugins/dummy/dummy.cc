@@ -58,7 +58,9 @@ void check(const cni::Request& request) {
   plugins::require_mtu_of(link, conf.mtu);
 }
 
-void gc(const cni::Request& request) { plugins::collect_pod_links(request, kKind); }
+void gc(const cni::Request& request, cni::Collect& collect) {
+  plugins::collect_pod_links(request, kKind, collect);
+}
 
 void status(const cni::Request& request) {
   plugins::require_pod_link_support(request, kKind, Conf::parse(request).ipam_type);

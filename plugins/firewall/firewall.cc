@@ -85,12 +85,10 @@ void check(const cni::Request& request) {
 }
 
 // Removes what attachments of this network have that are not listed.
-void gc(const cni::Request& request) {
-  const auto valid = request.valid_attachments();
-  if (!valid) return;
+void gc(const cni::Request& request, cni::Collect& collect) {
   cni::require_capabilities(request, {Capability::kNetAdmin});
   Node node;
-  remove_stale(node, request.network, *valid);
+  remove_stale(node, request.network, collect);
 }
 
 // \throws cni::Error(kPluginUnavailable), which names what ADD needs and the node lacks.

@@ -60,12 +60,11 @@ bool remove(NfSocket& socket, const Attachment& attachment) {
   return all_own;
 }
 
-void remove_stale(NfSocket& socket, const std::string& network,
-                  const std::vector<cni::Attachment>& valid) {
-  const plugins::StaleTags is_stale(network, valid);
+void remove_stale(NfSocket& socket, const std::string& network, cni::Collect& collect) {
+  const auto takes = [&](const std::string& tag) { return collect.takes("firewall", tag); };
   socket.commit_planned([&](Batch& batch) {
-    plugins::plan_remove_elements_if(socket, pods(), is_stale, batch);
-    plan_gc_policies(socket, network, is_stale, batch);
+    plugins::plan_remove_elements_if(socket, pods(), takes, batch);
+    plan_gc_policies(socket, network, collect, batch);
   });
 }
 

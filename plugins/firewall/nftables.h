@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "libcni/plugin/collect.h"
 #include "netlink/nf/socket.h"
 #include "plugins/firewall/policy.h"
 
@@ -24,9 +25,8 @@ void set_policies(netlink::nf::NfSocket& socket, const std::string& admin_chain,
 /// the attachment were not all its own, so that another backend may have them.
 bool remove(netlink::nf::NfSocket& socket, const Attachment& attachment);
 
-/// Removes what all attachments of the network have but the valid ones.
-void remove_stale(netlink::nf::NfSocket& socket, const std::string& network,
-                  const std::vector<cni::Attachment>& valid);
+/// Removes what attachments have that are not valid.
+void remove_stale(netlink::nf::NfSocket& socket, const std::string& network, cni::Collect& collect);
 
 /// The first difference from what add() adds; nothing without one.
 std::optional<std::string> missing(netlink::nf::NfSocket& socket, const Attachment& attachment,

@@ -230,21 +230,21 @@ void plan_remove_policy(NfSocket& socket, const Attachment& attachment, Batch& b
   }
 }
 
-void plan_gc_policies(NfSocket& socket, const std::string& network,
-                      const std::function<bool(const std::string& tag)>& is_stale, Batch& batch) {
+void plan_gc_policies(NfSocket& socket, const std::string& network, cni::Collect& collect,
+                      Batch& batch) {
   const std::string start = network_start(network);
+  const auto takes = [&](const std::string& tag) { return collect.takes("firewall", tag); };
+  const auto is_of_gone_link = [&](const Element& one) {
+    return !collect.only_looks() && one.comment.starts_with(start) && !exists(link_in(one.key));
+  };
   for (const Element& one : socket.all_elements(policy_links())) {
-    const std::string link = link_in(one.key);
-    const bool is_of_gone_link = one.comment.starts_with(start) && !exists(link);
-    if (is_of_gone_link || is_stale(one.comment)) plan_clear(socket, link, batch);
+    if (is_of_gone_link(one) || takes(one.comment)) plan_clear(socket, link_in(one.key), batch);
   }
   for (const Element& one : socket.all_elements(other_policies())) {
-    if (one.comment.starts_with(start) && !exists(link_in(one.key))) {
-      batch.remove(other_policies(), {one.key});
-    }
+    if (is_of_gone_link(one)) batch.remove(other_policies(), {one.key});
   }
   for (const Element& one : socket.all_elements(isolated())) {
-    if (is_stale(one.comment)) batch.remove(isolated(), {one.key});
+    if (takes(one.comment)) batch.remove(isolated(), {one.key});
   }
 }
 

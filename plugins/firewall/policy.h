@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "libcni/plugin/collect.h"
 #include "netlink/nf/socket.h"
 #include "plugins/firewall/conf.h"
 
@@ -39,8 +40,7 @@ void plan_remove_policy(netlink::nf::NfSocket& socket, const Attachment& attachm
 /// Adds to batch the removal of what matches, and of policies of this network whose links do not
 /// exist.
 void plan_gc_policies(netlink::nf::NfSocket& socket, const std::string& network,
-                      const std::function<bool(const std::string& tag)>& is_stale,
-                      netlink::nf::Batch& batch);
+                      cni::Collect& collect, netlink::nf::Batch& batch);
 
 /// What is missing of the policy; nothing if it, or a stricter one, is in force.
 std::optional<std::string> missing_elements(netlink::nf::NfSocket& socket,

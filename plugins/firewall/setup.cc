@@ -302,22 +302,21 @@ void tear_down(Node& node, const Conf& conf, const Attachment& attachment) {
   each.finish();
 }
 
-void remove_stale(Node& node, const std::string& network,
-                  const std::vector<cni::Attachment>& valid) {
+void remove_stale(Node& node, const std::string& network, cni::Collect& collect) {
   cni::BestEffort each;
   if (node.nf() != nullptr) {
-    each("nftables", [&] { nft::remove_stale(*node.nf(), network, valid); });
+    each("nftables", [&] { nft::remove_stale(*node.nf(), network, collect); });
   }
   each("claimed addresses", [&] {
     const auto claims = Claims::find();
     if (!claims) return;
     const netlink::Fd lock = claims->lock();
-    const plugins::StaleTags is_stale(network, valid);
+    const auto takes = [&](const std::string& tag) { return collect.takes("firewall", tag); };
     std::vector<ClaimedAddress> gone = claims->all();
-    std::erase_if(gone, [&](const ClaimedAddress& one) { return !is_stale(one.claim.owner); });
+    std::erase_if(gone, [&](const ClaimedAddress& one) { return !takes(one.claim.owner); });
     remove_claimed(node, *claims, gone);
     for (const std::string& owner : claims->owners()) {
-      if (is_stale(owner)) claims->remove_list(owner);
+      if (takes(owner)) claims->remove_list(owner);
     }
   });
   each.finish();

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "libcni/plugin/collect.h"
 #include "netlink/dbus/system_bus.h"
 #include "netlink/nf/socket.h"
 #include "plugins/firewall/conf.h"
@@ -42,9 +43,8 @@ void set_up(Node& node, const Conf& conf, const Attachment& attachment, Backend 
 /// that names the attachment. \throws cni::Error, which lists what could not be removed.
 void tear_down(Node& node, const Conf& conf, const Attachment& attachment);
 
-/// Removes what all attachments of the network have but the valid ones. \throws as tear_down().
-void remove_stale(Node& node, const std::string& network,
-                  const std::vector<cni::Attachment>& valid);
+/// Removes what attachments have that are not valid. \throws as tear_down().
+void remove_stale(Node& node, const std::string& network, cni::Collect& collect);
 
 /// The backend that has the attachment; nothing where none has.
 std::optional<Backend> backend_of(Node& node, const Attachment& attachment);

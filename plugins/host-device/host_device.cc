@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <optional>
 
 #include "libcni/common/error.h"
@@ -11,6 +10,7 @@
 #include "plugins/common/addresses.h"
 #include "plugins/common/interface.h"
 #include "plugins/common/pod_link.h"
+#include "plugins/common/state_dir.h"
 #include "plugins/host-device/conf.h"
 #include "plugins/host-device/device.h"
 #include "plugins/host-device/info_file.h"
@@ -197,7 +197,7 @@ void check(const cni::Request& request) {
 }
 
 // Of this network's attachments that are not listed. False where one could not be returned.
-void collect(RouteSocket& host, const StateDir& states, const State& state) {
+void restore(RouteSocket& host, const StateDir& states, const State& state) {
   const auto lock = states.lock();
   const auto now = states.read(state.file_name());
   if (!now || give_back(host, *now, now->netns) == Outcome::kUnreachable) return;
@@ -205,28 +205,28 @@ void collect(RouteSocket& host, const StateDir& states, const State& state) {
 }
 
 // Gives the devices of attachments that are not in the list back to the node.
-void gc(const cni::Request& request) {
-  const auto valid = request.valid_attachments();  // a malformed list ends here
-  if (!valid) return;
+void gc(const cni::Request& request, cni::Collect& collect) {
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   cni::BestEffort each;
   bool are_back = true;
   RouteSocket host;
   const auto states = StateDir::find();
   for (const State& state : states ? states->all() : std::vector<State>()) {
-    const cni::Attachment attachment{state.container_id, state.ifname};
-    const bool is_valid = std::find(valid->begin(), valid->end(), attachment) != valid->end();
-    if (state.network != request.network || is_valid) continue;
+    const cni::Attachment owner{state.container_id, state.ifname};
+    const bool lives = plugins::lives({.netns = state.netns, .cookie = state.cookie});
+    if (!collect.takes(cat("device '", state.device.name, "'"), state.network, owner, lives)) {
+      continue;
+    }
     bool done = false;
     each(cat("return '", state.device.name, "'"), [&] {
-      collect(host, *states, state);
+      restore(host, *states, state);
       done = true;
     });
     are_back = are_back && done;
   }
   if (are_back) {
     each("collect addresses",
-         [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kGc); });
+         [&] { cni::ipam_collect(request, cni::ipam_type(request), collect); });
   }
   each.finish();
 }

@@ -80,18 +80,22 @@ bool is_not_for_gc(const Store& store, const Ip& ip, const File& file,
   return survey(store, {ip}).dead.empty();
 }
 
-void collect(const Store& store, const std::vector<cni::Attachment>& valid, cni::BestEffort& each) {
+void free_stale(const Store& store, const cni::Request& request, cni::Collect& collect,
+                cni::BestEffort& each) {
   const auto entries = store.index().all();
   const auto origins = store.index().origins();
   for (const Ip& ip : store.used()) {
     each(cat("free ", ip.str()), [&] {
       const auto file = store.read(ip);
-      if (!file || is_kept(keeper_of(*file), valid)) return;
+      const Owner owner = file ? keeper_of(*file) : Owner();
+      if (!file || is_kept(owner, collect.valid())) return;
       const auto own = OwnerIndex::of(entries, ip);
       std::set<Origin> noted;
       for (const OwnerIndex::Entry& entry : own)
         noted.insert(OwnerIndex::origin_in(origins, entry));
       if (is_not_for_gc(store, ip, *file, noted)) return;
+      const std::string what = cat("lease ", ip.str());
+      if (!collect.takes(what, request.network, {owner.id, owner.ifname})) return;
       store.discard(ip, own);
     });
   }
@@ -149,15 +153,17 @@ void del(const cni::Request& request) {
 }
 
 // Releases leases that no valid attachment has; none without a list. \throws if it is malformed.
-void gc(const cni::Request& request) {
-  const auto valid = request.valid_attachments();  // first of all: a broken list frees nothing
-  if (!valid) return;
+void gc(const cni::Request& request, cni::Collect& collect) {
   auto store = Store::open(data_dir_or_default(request), request.network, Host::known());
   if (!store) return;
   store->lock();
-  IndexUpdate update(*store);
   cni::BestEffort each;
-  collect(*store, *valid, each);
+  if (collect.only_looks()) {
+    free_stale(*store, request, collect, each);
+    return each.finish();
+  }
+  IndexUpdate update(*store);
+  free_stale(*store, request, collect, each);
   each("tidy up", [&] { tidy(*store); });
   update.complete();
   each.finish();

@@ -123,7 +123,9 @@ void check(const cni::Request& request) {
   plugins::require_parent(sides, link, conf.master, conf.link_in_container);
 }
 
-void gc(const cni::Request& request) { plugins::collect_pod_links(request, kKind); }
+void gc(const cni::Request& request, cni::Collect& collect) {
+  plugins::collect_pod_links(request, kKind, collect);
+}
 
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);

@@ -98,7 +98,7 @@ void check(const cni::Request& request) {
 }
 
 // Nothing to collect: the plugin changes nothing outside the pod's namespace.
-void gc(const cni::Request& request) { static_cast<void>(request.valid_attachments()); }
+void gc(const cni::Request& /*request*/, cni::Collect& /*collect*/) {}
 
 // \throws cni::Error where a capability is missing; every kernel has a loopback device.
 void status(const cni::Request& request) {

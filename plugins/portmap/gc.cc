@@ -28,13 +28,10 @@ class ValidAttachments {
     for (const cni::Attachment& one : valid) {
       const Owner owner{network, one.container_id, one.ifname};
       keep_.insert(owner.tag());
-      containers_.insert(one.container_id);
       hashes_in_use_.insert(owner.container_hash());
     }
   }
 
-  bool keeps(const Owner& owner) const { return keep_.contains(owner.tag()); }
-  bool keeps_container(const std::string& id) const { return containers_.contains(id); }
   /// Called for the tag of every mapping. Notes the container if the mapping is not stale.
   bool is_stale(const std::string& tag) {
     if (tag.starts_with(network_start_) && !keep_.contains(tag)) return true;
@@ -47,16 +44,24 @@ class ValidAttachments {
 
  private:
   std::string network_start_;
-  std::set<std::string> keep_, containers_, hashes_in_use_;
+  std::set<std::string> keep_, hashes_in_use_;
 };
 
-void remove_by_state(NfSocket* socket, const std::optional<StateDir>& state,
-                     const std::string& network, const ValidAttachments& keep,
+bool takes(const AttachmentState& one, cni::Collect& collect) {
+  const auto& [network, id, ifname] = one.owner;
+  bool out = one.claims.empty() && collect.takes("hostPorts", network, {id, ifname});
+  for (const Claim& claim : one.claims) {
+    out |= collect.takes(cat("hostPort: ", claim.key.str()), network, {id, ifname});
+  }
+  return out;
+}
+
+void remove_by_state(NfSocket* socket, const std::optional<StateDir>& state, cni::Collect& collect,
                      cni::BestEffort& each) {
   std::vector<Claim> gone;
   for (const std::string& hash : state->all()) {
     for (const AttachmentState& one : state->read(hash).attachments) {
-      if (one.owner.network != network || keep.keeps(one.owner)) continue;
+      if (!takes(one, collect)) continue;
       each(one.owner.str(), [&] {
         const auto claims = remove_locked(socket, state, one.owner, {});
         gone.insert(gone.end(), claims.begin(), claims.end());
@@ -66,17 +71,19 @@ void remove_by_state(NfSocket* socket, const std::optional<StateDir>& state,
   if (socket != nullptr) flush_redirected(*socket, gone);
 }
 
-void remove_elements(NfSocket& socket, ValidAttachments& keep) {
+void remove_elements(NfSocket& socket, ValidAttachments& keep, cni::Collect& collect) {
   std::vector<Claim> gone;
-  const auto is_stale = [&](const std::string& tag) { return keep.is_stale(tag); };
+  const auto is_stale = [&](const std::string& tag) {
+    return keep.is_stale(tag) && collect.takes("hostPorts", tag);
+  };
   socket.commit_planned([&](Batch& batch) { gone = nft::plan_remove_if(socket, is_stale, batch); });
   flush_redirected(socket, gone);
 }
 
-void remove_iptables_rules(NfSocket* socket, const std::string& network,
-                           const ValidAttachments& keep, cni::BestEffort& each) {
+void remove_iptables_rules(NfSocket* socket, const std::string& network, cni::Collect& collect,
+                           cni::BestEffort& each) {
   for (const Owner& owner : iptables::owners(socket, network)) {
-    if (keep.keeps_container(owner.container_id)) continue;
+    if (!collect.takes("hostPorts by iptables", network, {owner.container_id, ""})) continue;
     each(owner.str(), [&] { iptables::remove(socket, owner); });
   }
 }
@@ -91,8 +98,8 @@ void remove_broken_files(const StateDir& state, const ValidAttachments& keep) {
 
 }  // namespace
 
-void remove_stale(const std::string& network, const std::vector<cni::Attachment>& valid) {
-  ValidAttachments keep(network, valid);
+void remove_stale(const std::string& network, cni::Collect& collect) {
+  ValidAttachments keep(network, collect.valid());
   const auto state = StateDir::find();
   auto socket = NfSocket::find();
   NfSocket* const rules = socket ? &*socket : nullptr;
@@ -101,10 +108,10 @@ void remove_stale(const std::string& network, const std::vector<cni::Attachment>
   netlink::Fd lock;
   if (state) lock = state->lock();
   cni::BestEffort each;
-  if (state) each("state files", [&] { remove_by_state(rules, state, network, keep, each); });
-  if (socket) each("nf_tables", [&] { remove_elements(*socket, keep); });
-  each("iptables", [&] { remove_iptables_rules(rules, network, keep, each); });
-  if (state) {
+  if (state) each("state files", [&] { remove_by_state(rules, state, collect, each); });
+  if (socket) each("nf_tables", [&] { remove_elements(*socket, keep, collect); });
+  each("iptables", [&] { remove_iptables_rules(rules, network, collect, each); });
+  if (state && !collect.only_looks()) {
     each("claims",
          [&] { state->release_if([&](const std::string& tag) { return keep.is_stale(tag); }); });
     each("broken state files", [&] { remove_broken_files(*state, keep); });

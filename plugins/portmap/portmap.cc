@@ -256,12 +256,10 @@ void check(const cni::Request& request) {
 }
 
 // Removes all mappings of this network whose attachment is not valid.
-void gc(const cni::Request& request) {
-  const auto valid = request.valid_attachments();
-  if (!valid) return;
+void gc(const cni::Request& request, cni::Collect& collect) {
   cni::require_capabilities(request, {Capability::kNetAdmin});
   plugins::require_readable_legacy("remove hostPorts");
-  remove_stale(request.network, *valid);
+  remove_stale(request.network, collect);
 }
 
 // \throws cni::Error(kPluginUnavailable), which names what ADD needs and the node lacks.

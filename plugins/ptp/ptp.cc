@@ -200,20 +200,18 @@ void check(const cni::Request& request) {
 
 // Removes everything of this network whose attachment is not in the list, and calls GC of the IPAM
 // plugin.
-void gc(const cni::Request& request) {
-  const auto valid = request.valid_attachments();  // a malformed list ends here
-  if (!valid) return;
+void gc(const cni::Request& request, cni::Collect& collect) {
   plugins::require_removal_rights(request, plugins::was_masqueraded(request.reader()));
   cni::BestEffort each;
   bool are_gone = false;
   each("remove host veths", [&] {
-    plugins::collect_links(request, *valid, "veth");
+    plugins::collect_links("veth", collect);
     are_gone = true;
   });
-  each("remove masquerading", [&] { plugins::gc_masquerade(request.network, *valid); });
+  each("remove masquerading", [&] { plugins::gc_masquerade(request.network, collect); });
   if (are_gone) {
     each("collect addresses",
-         [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kGc); });
+         [&] { cni::ipam_collect(request, cni::ipam_type(request), collect); });
   }
   each.finish();
 }

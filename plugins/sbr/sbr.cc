@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "libcni/common/error.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/keys.h"
@@ -130,16 +128,12 @@ void check(const cni::Request& request) {
 }
 
 // Of this network's attachments that are not listed.
-void gc(const cni::Request& request) {
-  const auto valid = request.valid_attachments();
+void gc(const cni::Request& request, cni::Collect& collect) {
   const auto states = StateDir::find();
-  if (!valid || !states) return;
+  if (!states) return;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   cni::BestEffort each;
-  for (const State& state : states->all()) {
-    const cni::Attachment attachment{state.owner.container_id, state.owner.ifname};
-    const bool is_valid = std::find(valid->begin(), valid->end(), attachment) != valid->end();
-    if (state.owner.network != request.network || is_valid) continue;
+  for (const State& state : states->taken_by(collect)) {
     each(cat("remove the rules of '", state.owner.container_id, "'"), [&] {
       const auto lock = plugins::lock_route_tables();
       remove(*states, state, state.owner.netns);

@@ -131,7 +131,9 @@ void check(const cni::Request& request) {
   refuse(cat("Interface ", link.name, " is no port of bridge ", conf.bridge));
 }
 
-void gc(const cni::Request& request) { plugins::collect_pod_links(request, kKind); }
+void gc(const cni::Request& request, cni::Collect& collect) {
+  plugins::collect_pod_links(request, kKind, collect);
+}
 
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);

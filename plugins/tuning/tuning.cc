@@ -1,11 +1,10 @@
-#include <algorithm>
-
 #include "libcni/common/error.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/result.h"
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
 #include "libcni/plugin/repair.h"
+#include "plugins/common/state_dir.h"
 #include "plugins/tuning/allowlist.h"
 #include "plugins/tuning/settings.h"
 
@@ -55,16 +54,17 @@ void check(const cni::Request& request) {
 }
 
 // Of this network's attachments that are not listed, where the namespace lives on.
-void gc(const cni::Request& request) {
-  const auto valid = request.valid_attachments();
+void gc(const cni::Request& request, cni::Collect& collect) {
   const auto dir = cni::Dir::open(data_dir_of(request));
-  if (!valid || !dir) return;
+  if (!dir) return;
   cni::BestEffort each;
   for (const std::string& file : dir->names()) {
     const auto state = read_state(*dir, file);
-    if (!state || state->container_id.empty() || state->network != request.network) continue;
-    const cni::Attachment attachment{state->container_id, state->ifname};
-    if (std::find(valid->begin(), valid->end(), attachment) != valid->end()) continue;
+    if (!state || state->container_id.empty()) continue;
+    const cni::Attachment owner{state->container_id, state->ifname};
+    const bool lives = plugins::lives({.netns = state->netns, .cookie = state->cookie});
+    const std::string what = cat("state file ", dir->path(), "/", file);
+    if (!collect.takes(what, state->network, owner, lives)) continue;
     cni::Request of = request;
     of.container_id = state->container_id;
     of.ifname = state->ifname;

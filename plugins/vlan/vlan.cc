@@ -127,7 +127,9 @@ void check(const cni::Request& request) {
   require_same(link, conf.data());
 }
 
-void gc(const cni::Request& request) { plugins::collect_pod_links(request, kKind); }
+void gc(const cni::Request& request, cni::Collect& collect) {
+  plugins::collect_pod_links(request, kKind, collect);
+}
 
 // What can be wrong without a master.
 Conf parse_alone(const cni::Request& request) {

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <limits>
 
 #include "libcni/common/error.h"
@@ -135,17 +134,13 @@ void check(const cni::Request& request) {
 }
 
 // Of this network's attachments that are not listed.
-void gc(const cni::Request& request) {
-  const auto valid = request.valid_attachments();
+void gc(const cni::Request& request, cni::Collect& collect) {
   const auto states = StateDir::find();
-  if (!valid || !states) return;
+  if (!states) return;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   cni::BestEffort each;
-  for (const State& state : states->all()) {
+  for (const State& state : states->taken_by(collect)) {
     const auto& owner = state.owner;
-    const cni::Attachment attachment{owner.container_id, owner.ifname};
-    const bool is_valid = std::find(valid->begin(), valid->end(), attachment) != valid->end();
-    if (owner.network != request.network || is_valid) continue;
     each(cat("take '", owner.ifname, "' of '", owner.container_id, "' out of its VRF"),
          [&] { remove(*states, state, owner.netns); });
   }

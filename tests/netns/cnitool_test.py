@@ -533,8 +533,9 @@ class Everyone(ToolTest):
                                       "STATUS bandwidth"])
         self.assert_tool_ok(self.tool("gc", "net", "--keep", container_of(pod.path)))
         log = self.log()
-        self.assertEqual([line for line in log if "host-local" not in line],
-                         ["GC bridge", "GC portmap", "GC bandwidth"])
+        calls = [line for line in log if "host-local" not in line]
+        looks = [f"{verb} {name}" for name in ("bridge", "portmap", "bandwidth") for verb in ("VERSION", "GC")]
+        self.assertEqual(calls, [*looks, "GC bridge", "GC portmap", "GC bandwidth"])  # who lives is asked first
         self.assertIn("GC host-local", log)
         self.assert_tool_ok(self.tool("check", "net", pod.path))
 

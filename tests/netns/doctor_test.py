@@ -3,6 +3,7 @@
 the remedy makes the node healthy again. Nothing is changed by looking."""
 
 import base64
+import hashlib
 import json
 import os
 import shutil
@@ -78,7 +79,7 @@ class Health(DoctorTest):
                               user=65534, group=65534, extra_groups=(), check=False)
         found = json.loads(done.stdout)["findings"]
         unknown = {one["check"] for one in found if one["level"] == "unknown"}
-        self.assertLessEqual({"status", "attachments", "rules"}, unknown)
+        self.assertLessEqual({"status", "attachments", "pods", "leftovers"}, unknown)
         self.assertNotIn("error", {one["level"] for one in found}, str(found))
         self.assertEqual(done.returncode, 0)
 
@@ -154,11 +155,11 @@ class Configs(DoctorTest):
 
     def test_a_plugin_that_is_not_executable(self):
         os.chmod(f"{BIN}/host-local", 0o644)
-        self.cured(self.assert_finds("error", "plugins", f"{BIN}/host-local", besides=["status", "pods"]))
+        self.cured(self.assert_finds("error", "plugins", f"{BIN}/host-local", besides=["status", "pods", "leftovers"]))
 
     def test_a_plugin_that_is_not_there(self):
         os.rename(f"{BIN}/portmap", "/run/portmap")
-        remedy = self.assert_finds("error", "plugins", "'portmap'", BIN, besides=["status", "pods"])
+        remedy = self.assert_finds("error", "plugins", "'portmap'", BIN, besides=["status", "pods", "leftovers"])
         os.chdir("/run")
         self.cured(remedy)
 
@@ -308,13 +309,19 @@ class Leftovers(DoctorTest):
 
     def test_an_address_that_is_reserved_for_nobody(self):
         reserve("10.1.2.9")
-        self.cured(self.assert_finds("warning", "reservations", "10.1.2.9", "somebody"))
+        self.cured(self.assert_finds("warning", "leftovers", "lease 10.1.2.9", "somebody"))
 
     def test_the_same_where_plugins_know_no_GC(self):
         use(chain(cniVersion="0.4.0"))
         reserve("10.1.2.9")
-        remedy = self.assert_finds("warning", "reservations", "10.1.2.9")
-        self.assertIn("rm ", remedy)
+        self.cured_with_gc()
+
+    def cured_with_gc(self):
+        """GC is of version 1.1.0."""
+        remedy = self.assert_finds("warning", "leftovers")
+        if "cniVersion" in remedy:
+            shell(remedy)
+            remedy = self.assert_finds("warning", "leftovers")
         self.cured(remedy)
 
     def test_a_pod_whose_attachment_the_cache_lost(self):
@@ -322,11 +329,14 @@ class Leftovers(DoctorTest):
         self.pods[1].remove()
         # The kernel takes a namespace apart, and the pod's link with it, when it has time to.
         wait_for(lambda: "id: " + container_of(self.pods[1].path) not in run("ip", "link"), 20)
-        _, found = self.doctor()
-        self.assertEqual({one["check"] for one in found}, {"reservations", "rules"})
-        self.assertIn("hostPort 8081/tcp", str(found))
-        self.assertIn("masquerading", str(found))
-        self.cured(self.assert_finds("warning", "rules", "'net'", besides=["reservations"]))
+        remedy = self.assert_finds("warning", "leftovers", "'net'", "and 3 more")
+        before = snapshot(("/run/cni", NETWORKS))
+        said = cnitool("gc", "net", "--keep-alive", "--dry-run", CNI_PATH=BIN)
+        self.assertEqual((said.status, said.stderr), (0, ""))
+        for word in ("bridge: masquerading", "bridge: lease 10.1.2.", "portmap: hostPort: tcp port 8081"):
+            self.assertIn(f"{word}", said.stdout)
+        self.assert_same(before, snapshot(("/run/cni", NETWORKS)))
+        self.cured(remedy)
 
     def test_a_pod_that_lives_without_a_cache_entry_loses_nothing(self):
         """By host veth, lease, state file and device; whatever the doctor recommends, and GC."""
@@ -373,13 +383,14 @@ class Leftovers(DoctorTest):
         self.assert_healthy()
         done = cnitool("gc", name, "--keep-alive", CNI_PATH=BIN)
         self.assertEqual(done.status, 1, str(done))
-        for word in ("its pod lives in '/run/netns/long'", "--keep CONTAINER:IFNAME"):
+        for word in ("its pod lives", "--keep CONTAINER:IFNAME"):
             self.assertIn(word, done.stderr)
         pod.run("ip", "link", "show", "eth0")
         for more in (["--keep-alive"], []):
             self.assert_ok(cnitool("gc", name, "--keep", f"{container}:eth0", *more, CNI_PATH=BIN))
             pod.run("ip", "link", "show", "eth0")
-        self.assert_ok(cnitool("gc", name, CNI_PATH=BIN))
+        self.assertEqual(cnitool("gc", name, CNI_PATH=BIN).status, 1)
+        self.assert_ok(cnitool("del", name, pod.path, "--container-id", container, CNI_PATH=BIN))
         self.assertNotIn("eth0", pod.run("ip", "link"))
 
     def test_an_alias_that_a_pod_wrote_does_not_stop_gc(self):
@@ -395,7 +406,7 @@ class Leftovers(DoctorTest):
         left = mine["ifalias"][:17] + "0123456789abcdef" + ", net: net, if: eth0, id: gone"
         run("ip", "link", "add", "left0", "type", "veth", "peer", "name", "left1")
         run("ip", "link", "set", "left0", "alias", left)
-        self.cured(self.assert_finds("warning", "links", "left0", "'net'"))
+        self.cured(self.assert_finds("warning", "leftovers", "left0", "'net'"))
 
     def test_an_ifb_that_the_reference_left_behind(self):
         run("ip", "link", "add", "bwp0123456789ab", "type", "ifb")
@@ -413,7 +424,7 @@ class Leftovers(DoctorTest):
         device = {"type": "host-device", "device": "nic0"}
         run("ip", "link", "add", "nic0", "type", "veth", "peer", "name", "far0")
         run("ip", "link", "set", "nic0", "mtu", "1400", "alias", "of the operator")
-        for version, lost in (("1.1.0", False), ("1.0.0", False)):
+        for version, lost in (("1.1.0", False), ("1.1.0", True), ("1.0.0", True)):
             with self.subTest(version=version, without_cache_file=lost):
                 use({"cniVersion": version, "name": "wire", "plugins": [device]}, "20.conflist")
                 machine = Pod("vm")
@@ -425,10 +436,12 @@ class Leftovers(DoctorTest):
                 # The kernel would remove a veth together with the namespace.
                 run("ip", "-n", machine.name, "link", "set", "eth0", "netns", str(os.getpid()))
                 machine.remove()
-                finding = self.assert_finds("error", "pods", "nic0", "wire", besides=("attachments",))
-                # Restores the device of an attachment that the cache has, which stays to be removed.
-                self.assertEqual(cnitool("repair", "wire", CNI_PATH=BIN).status, 0)
-                self.cured(finding if lost else self.assert_finds("warning", "attachments", "wire"))
+                if lost:
+                    self.assert_finds("warning", "leftovers", "device 'nic0'", "wire")
+                    self.cured_with_gc()
+                else:  # which the cache has: its device is restored, and it stays to be removed
+                    shell(self.assert_finds("error", "pods", "nic0", "wire", besides=("attachments",)))
+                    self.cured(self.assert_finds("warning", "attachments", "wire"))
                 link = json.loads(run("ip", "-j", "link", "show", "nic0"))[0]
                 self.assertEqual((link["mtu"], link["ifalias"]), (1400, "of the operator"))
 
@@ -449,13 +462,10 @@ class Leftovers(DoctorTest):
                 os.unlink(cache_file("tuned", container_of(pod.path)))
                 pod.remove()
                 self.assertTrue(wait_for(lambda: "tuned" not in run("ip", "link"), 20))
-                if version == "1.1.0":
-                    self.cured(self.assert_finds("warning", "state files", "/run/cni/sbr/", "of sbr", "'tuned'",
-                                                 besides=("reservations",)))
-                    continue
-                for _ in range(2):
-                    shell(self.assert_finds("warning", "state files", "'tuned'", besides=("reservations",)))
-                self.cured(self.assert_finds("warning", "reservations", "tuned"))
+                said = cnitool("gc", "tuned", "--dry-run", CNI_PATH=BIN).stdout
+                for word in ("bridge: lease 10.8.0.", "tuning: state file /run/cni/tuning/", "sbr: state file /run/cni/sbr/"):
+                    self.assertIn(word, said)
+                self.cured_with_gc()
 
     def test_a_sysctl_that_the_node_forbids(self):
         shutil.copy(os.path.join(OURS, "tuning"), BIN)
@@ -542,9 +552,9 @@ class Addresses(DoctorTest):
         for n in range(4, 14):
             reserve(f"10.1.2.{n}")
         self.assert_finds("warning", "address pools", "'net': 12 of 13 addresses", "10.1.2.0/28",
-                          besides=["reservations"])
+                          besides=["leftovers"])
         reserve("10.1.2.14")
-        remedy = self.assert_finds("error", "address pools", "13 of 13", besides=["reservations"])
+        remedy = self.assert_finds("error", "address pools", "13 of 13", besides=["leftovers"])
         self.cured(remedy)
 
     def test_two_networks_with_one_subnet(self):
@@ -735,7 +745,10 @@ class Firewall(DoctorTest):
             self.add(pod, 8080 + n)
         run("nft", "add element inet patchbay_firewall pods4 "
             "{ 10.1.2.9 comment \"0123456789abcdef-0123456789abcdef, net: x, if: eth0, id: y\" }")
-        self.assert_finds("warning", "rules", "firewall")
+        network = hashlib.sha512(b"net").hexdigest()[:16]
+        run("nft", "add element inet patchbay_firewall pods4 "
+            f"{{ 10.1.2.10 comment \"{network}-0123456789abcdef, net: net, if: eth0, id: y\" }}")
+        self.cured(self.assert_finds("warning", "leftovers", "firewall: firewall"))
 
     def test_firewalld(self):
         run("nft", "add", "table", "inet", "firewalld")
@@ -757,7 +770,7 @@ class Surroundings(DoctorTest):
 
     def test_a_file_system_that_is_read_only(self):
         run("mount", "-o", "remount,ro", "/var/lib")
-        self.cured(self.assert_finds("error", "disks", "read-only", besides=["status", "pods"]))
+        self.cured(self.assert_finds("error", "disks", "read-only", besides=["status", "pods", "leftovers"]))
 
     def test_a_file_system_that_is_full(self):
         run("mount", "-o", "remount,size=4M", "/var/lib")

@@ -65,6 +65,11 @@ bool load_earlier(const std::string& comment) {
   return run("nft -f " + file.path);
 }
 
+void collect(const char* network, std::vector<cni::Attachment> valid) {
+  cni::Collect of(network, std::move(valid));
+  plugins::gc_masquerade(network, of);
+}
+
 }  // namespace
 
 TEST_CASE("nftables: a map of pods, and a chain for each subnet") {
@@ -110,9 +115,9 @@ TEST_CASE("nftables: rules of an earlier version are checked, removed, and repla
   plugins::check_masquerade(one);
   SUBCASE("DEL") { plugins::remove_masquerade(one); }
   SUBCASE("DEL without addresses") { plugins::remove_masquerade(pod("abc123", {})); }
-  SUBCASE("GC") { plugins::gc_masquerade("mynet", {}); }
+  SUBCASE("GC") { collect("mynet", {}); }
   SUBCASE("GC of another network") {
-    plugins::gc_masquerade("other", {});
+    collect("other", {});
     plugins::check_masquerade(one);
     plugins::remove_masquerade(one);
   }
@@ -171,7 +176,7 @@ TEST_CASE("nftables: GC keeps the valid and other networks") {
   plugins::add_masquerade(kNft, pod("keep", {"10.7.1.2/24"}));
   plugins::add_masquerade(kNft, pod("drop", {"10.7.1.3/24"}));
   plugins::add_masquerade(kNft, {"other", "drop", "eth0", {*Cidr::parse("10.9.1.3/24")}});
-  plugins::gc_masquerade("mynet", {{"keep", "eth0"}});
+  collect("mynet", {{"keep", "eth0"}});
   CHECK(elements() == 2);
   CHECK(contains(ruleset(), "id: keep\""));
   CHECK(contains(ruleset(), "net: other, if: eth0, id: drop\""));
@@ -278,9 +283,9 @@ TEST_CASE("iptables: what the legacy tables hold is removed") {
   SUBCASE("by address") { plugins::remove_masquerade(pod("abc123", {"10.7.1.2/24"})); }
   SUBCASE("by name") { plugins::remove_masquerade(pod("abc123", {})); }
   SUBCASE("by GC") {
-    plugins::gc_masquerade("mynet", {{"abc123", "eth0"}});
+    collect("mynet", {{"abc123", "eth0"}});
     CHECK(count(rules_of("iptables-legacy"), "CNI-") == 4);
-    plugins::gc_masquerade("mynet", {});
+    collect("mynet", {});
   }
   CHECK(rules_of("iptables-legacy") == "-A POSTROUTING -j MASQUERADE\n");
 }
@@ -290,7 +295,7 @@ TEST_CASE("iptables: GC keeps the valid and other networks") {
   plugins::add_masquerade(kIptables, pod("keep", {"10.7.1.2/24"}));
   plugins::add_masquerade(kIptables, pod("drop", {"10.7.1.3/24", "fd07::3/64"}));
   plugins::add_masquerade(kIptables, {"other", "drop", "eth0", {*Cidr::parse("10.9.1.3/24")}});
-  plugins::gc_masquerade("mynet", {{"keep", "eth0"}});
+  collect("mynet", {{"keep", "eth0"}});
   CHECK(count(rules_of("iptables"), "-A POSTROUTING") == 2);
   CHECK(rules_of("ip6tables").empty());
 }

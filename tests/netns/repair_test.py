@@ -465,8 +465,8 @@ esac
             done = suite.plugin.subprocess.run([f"{OURS}/{type_}"], env=environment, text=True,
                                                capture_output=True, check=True)
             answer = json.loads(done.stdout)
-            asked = type_ == "bridge" and bool(more)
-            self.assertEqual(answer.pop("patchbay/verbs", None), ["REPAIR"] if asked else None)
+            verbs = (["REPAIR"] if type_ == "bridge" else []) + ["GC"]
+            self.assertEqual(answer.pop("patchbay/verbs", None), verbs if more else None)
             self.assertEqual(set(answer), {"cniVersion", "supportedVersions"})
 
 

@@ -143,7 +143,7 @@ TEST_CASE("DEL: needs no valid config and makes no directory") {
   CHECK_FALSE(fs::exists(dir.path("other")));
   CHECK(error_of([&] { kPlugin.check(elsewhere); }) != "");
   CHECK(error_of([&] { kPlugin.status(elsewhere); }) == "");
-  kPlugin.gc(request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments": [], )")));
+  cni::collect(kPlugin, request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments": [], )")));
   CHECK_FALSE(fs::exists(dir.path("other")));
 }
 
@@ -212,14 +212,14 @@ TEST_CASE("GC: frees what no valid attachment has, in this network") {
   dir.write("net/10.1.2.80", "gone");
   dir.write("net/10.1.2.81", "b\r\neth1");
   dir.write("net/.new", "half");
-  kPlugin.gc(request(conf_of(dir, kDual, R"("cni.dev/valid-attachments":
+  cni::collect(kPlugin, request(conf_of(dir, kDual, R"("cni.dev/valid-attachments":
       [{"containerID": "b", "ifname": "eth0"}], )")));
   // 10.1.2.77, .78 and .80 are no leases, as far as can be told.
   CHECK(reserved(dir) == "10.1.2.3 10.1.2.77 10.1.2.78 10.1.2.79 10.1.2.80 2001:db8:1::3");
   CHECK(reserved(dir, "net2") == "10.1.2.2");
   CHECK(indexed(dir) == 4);  // with the bare records, which it found
   CHECK_FALSE(dir.has("net/.new"));
-  kPlugin.gc(request(conf_of(dir, "\"x\": 1", R"("cni.dev/attachments": [], )")));
+  cni::collect(kPlugin, request(conf_of(dir, "\"x\": 1", R"("cni.dev/attachments": [], )")));
   CHECK(reserved(dir) == "10.1.2.77 10.1.2.78 10.1.2.79 10.1.2.80");
 }
 
@@ -236,18 +236,20 @@ TEST_CASE("GC: of a store that two machines use it frees what this one has") {
     store.reserve(test::ip("10.1.2.5"), {"theirs", "eth0"});
   }
   dir.write("net/10.1.2.6", "reference\r\neth0");
-  kPlugin.gc(request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments": [], )")));
+  cni::collect(kPlugin, request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments": [], )")));
   CHECK(reserved(dir) == "10.1.2.5 10.1.2.6");
 }
 
 TEST_CASE("GC: a malformed list frees nothing and fails, a missing one frees nothing") {
   const TempDir dir;
   run_add(request(conf_of(dir, kSmall)));
-  CHECK_NOTHROW(kPlugin.gc(request(conf_of(dir, kSmall))));
+  CHECK_NOTHROW(cni::collect(kPlugin, request(conf_of(dir, kSmall))));
   for (const char* list : {R"("cni.dev/valid-attachments": "all", )",
                            R"("cni.dev/valid-attachments": [{"containerID": "x"}], )",
                            R"("cni.dev/valid-attachments": [null], )"}) {
-    CHECK(error_of([&] { kPlugin.gc(request(conf_of(dir, kSmall, list))); }).starts_with("7 "));
+    CHECK(error_of([&] {
+            cni::collect(kPlugin, request(conf_of(dir, kSmall, list)));
+          }).starts_with("7 "));
   }
   CHECK(reserved(dir) == "10.1.2.2");
 }

@@ -46,7 +46,7 @@ class Network {
     kPlugin.del(request(conf_of(dir, kSmall, rest), id));
   }
   void gc() const {
-    kPlugin.gc(request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments":
+    cni::collect(kPlugin, request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments":
         [{"containerID": "ref", "ifname": "eth0"}, {"containerID": "a", "ifname": "eth0"}], )")));
   }
   /// Makes the file of a reservation, or writes over it, which leaves the directory as it is.

@@ -40,7 +40,7 @@ Result add(const Request&, Undo& undo) {
 }
 void del(const Request&) { called += "DEL "; }
 void check(const Request&) { called += "CHECK "; }
-void gc(const Request&) { called += "GC "; }
+void gc(const Request&, cni::Collect&) { called += "GC "; }
 void status(const Request&) { called += "STATUS "; }
 
 constexpr Plugin kFake{
@@ -111,9 +111,11 @@ void set_environment(const Env& env) {
 }  // namespace
 
 TEST_CASE("each verb calls its one function and prints nothing but ADD's result") {
+  const char* const conf =
+      R"({"cniVersion": "1.1.0", "name": "n", "type": "fake", "cni.dev/valid-attachments": []})";
   for (const char* command : {"DEL", "CHECK", "GC", "STATUS"}) {
     CAPTURE(command);
-    const Ran got = ran(kFake, env_for(command));
+    const Ran got = ran(kFake, env_for(command), conf);
     CHECK(got.status == 0);
     CHECK(got.out.empty());
     CHECK(called == std::string(command) + " ");
@@ -258,7 +260,7 @@ TEST_CASE("REPAIR answers with what was wrong and the result, and is announced t
   CHECK(ran(plugin, env_for("REPAIR"), R"({"cniVersion": "0.3.1", "name": "n"})").status == 1);
 
   const auto announces = [](const Plugin& one, const Env& env) {
-    return ran(one, env).out.find(R"("patchbay/verbs":["REPAIR"])") != std::string::npos;
+    return ran(one, env).out.find(R"("patchbay/verbs":["REPAIR","GC"])") != std::string::npos;
   };
   const Env asking{{"CNI_COMMAND", "VERSION"}, {"PATCHBAY_VERBS", "1"}};
   CHECK(announces(plugin, asking));

@@ -1,8 +1,11 @@
-#include "cnitool/doctor/pool.h"
+#include "cnitool/pool.h"
+
+#include <nlohmann/json.hpp>
 
 #include "libcni/common/dir.h"
+#include "libcni/config/names.h"
 
-namespace tool::doctor {
+namespace tool {
 
 namespace {
 
@@ -58,4 +61,29 @@ std::vector<Reservation> reservations_in(const std::string& path) {
   return out;
 }
 
-}  // namespace tool::doctor
+std::vector<Pool> pools_of(const cni::NetworkList& list) {
+  std::vector<Pool> out;
+  for (const cni::PluginConf& plugin : list.plugins) {
+    if (!cni::stands_for(ipam_type_of(plugin), "host-local")) continue;
+    try {
+      const cni::Reader ipam = cni::Reader(plugin.conf)["ipam"];
+      std::string dir;
+      ipam.into("dataDir", dir);
+      dir = cni::cat(dir.empty() ? cni::kDefaultDataDir : dir, "/", list.name);
+      out.push_back({list.name, list.file, dir, sets_in(ipam), reservations_in(dir)});
+    } catch (const cni::Error&) {
+      continue;  // STATUS says what is wrong with it
+    }
+  }
+  return out;
+}
+
+std::string ipam_type_of(const cni::PluginConf& plugin) {
+  if (!plugin.conf->is_object()) return {};
+  const auto ipam = plugin.conf->find("ipam");
+  if (ipam == plugin.conf->end() || !ipam->is_object()) return {};
+  const auto type = ipam->find("type");
+  return type != ipam->end() && type->is_string() ? type->get<std::string>() : "";
+}
+
+}  // namespace tool

@@ -5,9 +5,10 @@
 
 #include "libcni/config/address_range.h"
 #include "libcni/config/conf.h"
+#include "libcni/runtime/conflist.h"
 #include "netlink/types/ip.h"
 
-namespace tool::doctor {
+namespace tool {
 
 /// An address that host-local has given out, as its file says.
 struct Reservation {
@@ -30,4 +31,10 @@ std::vector<cni::RangeSet> sets_in(const cni::Reader& ipam);
 /// \throws netlink::Error where it cannot be read.
 std::vector<Reservation> reservations_in(const std::string& dir);
 
-}  // namespace tool::doctor
+/// The pools of a network; none of a config that is wrong. \throws as reservations_in().
+std::vector<Pool> pools_of(const cni::NetworkList& list);
+
+/// The type of the IPAM plugin; empty where there is none.
+std::string ipam_type_of(const cni::PluginConf& plugin);
+
+}  // namespace tool

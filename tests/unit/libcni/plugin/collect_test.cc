@@ -1,0 +1,54 @@
+#include "libcni/plugin/collect.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "libcni/common/error.h"
+
+using cni::Collect;
+using cni::OwnerTag;
+
+namespace {
+
+std::string tag(const char* network, const char* container) {
+  return OwnerTag(network, container, "eth0").text;
+}
+
+}  // namespace
+
+TEST_CASE("GC takes what is of this network and of no valid attachment") {
+  Collect collect("net", {{"c1", "eth0"}});
+  CHECK(collect.takes("a", tag("net", "c2")));
+  CHECK_FALSE(collect.takes("a", tag("net", "c1")));
+  CHECK_FALSE(collect.takes("a", tag("other", "c2")));
+  CHECK_FALSE(collect.takes("a", "of the operator"));
+  CHECK(collect.takes("a", "net", {"c1", "eth1"}));
+  CHECK_FALSE(collect.takes("a", "net", {"c1", "eth0"}));
+  CHECK_FALSE(collect.takes("a", "net", {"c1", ""}));
+  CHECK(collect.takes("a", "net", {"c2", ""}));
+  CHECK_FALSE(collect.takes("a", "other", {"c2", "eth0"}));
+  CHECK(collect.found().empty());
+}
+
+TEST_CASE("GC that only looks takes nothing and reports each thing once") {
+  Collect collect("net", {}, /*only_look=*/true);
+  for (int i = 0; i < 2; ++i) {
+    CHECK_FALSE(collect.takes("a rule", tag("net", "c1")));
+    CHECK_FALSE(collect.takes("a link", "net", {"c1", "eth0"}, /*alive=*/true));
+  }
+  const std::string prefix = OwnerTag("net", "c1", "eth0").prefix();
+  REQUIRE(collect.found().size() == 2);
+  CHECK(collect.found()[0] == cni::Leftover{"a rule", "c1", "eth0", prefix});
+  CHECK(collect.found()[1] == cni::Leftover{"a link", "c1", "eth0", prefix, true});
+  CHECK(cni::leftovers_in(json_of(collect.found()).dump()) == collect.found());
+  CHECK_THROWS_AS(cni::leftovers_in("{"), cni::Error);
+}
+
+TEST_CASE("GC does not know the container of a tag that was cut off") {
+  Collect collect("net", {}, /*only_look=*/true);
+  const std::string whole = tag("net", "0123456789abcdef");
+  collect.takes("a link", whole.substr(0, whole.size() - 1));
+  CHECK(collect.found().at(0).container_id.empty());
+  CHECK(whole.starts_with(collect.found()[0].tag));
+}
