@@ -191,8 +191,13 @@ TEST_CASE("store: a torn reservation of the owner goes with DEL, at whatever byt
 
 TEST_CASE("store: what was noted in an earlier boot is found, and its empty directory removed") {
   const TempDir dir;
-  make(dir, Host{.boot_id = "boot-0"}).reserve(ip("10.0.0.2"), kOwner);
-  Store store = make(dir);
+  dir.write("machine", std::string(32, 'a') + "\n");  // a minimal system has no /etc/machine-id
+  Host host = kHost;
+  host.machine_file = dir.path("machine");
+  host.boot_id = "boot-0";
+  make(dir, host).reserve(ip("10.0.0.2"), kOwner);
+  host.boot_id = "boot-1";
+  Store store = make(dir, host);
   CHECK(store.index().is_old(store.index().find(kOwner).at(0)));
   CHECK(store.release(kOwner, {}));
   CHECK(reserved(dir) == "");

@@ -146,9 +146,6 @@ TEST_CASE("a complaint about a list names the place in it and what is there") {
   const struct {
     const char *text, *complaint;
   } table[] = {
-      {"",
-       "the network list is not JSON: parse error at line 1, column 1: syntax error while "
-       "parsing value - unexpected end of input; expected '[', '{', or a literal"},
       {"[]", "expected a JSON object"},
       {R"({"plugins": [{"type": "x"}]})", "name: expected a string: the key is missing"},
       {R"({"name": 5, "plugins": [{"type": "x"}]})", "name: expected a string: 5"},
@@ -177,6 +174,9 @@ TEST_CASE("a complaint about a list names the place in it and what is there") {
        "plugins: expected a list, as loadOnlyInlinedPlugins is true: the key is missing"},
   };
   for (const auto& row : table) CHECK(complaint(row.text) == row.complaint);
+  // What follows is nlohmann_json's, and another text in 3.11.3 than in 3.11.2.
+  CHECK(
+      complaint("").starts_with("the network list is not JSON: parse error at line 1, column 1: "));
 }
 
 TEST_CASE("a complaint about a file starts with its name") {
