@@ -52,6 +52,7 @@ struct CommandLine {
   tool::Validation validation;
   std::string shell;
   bool dry_run = false;
+  bool quiet = false;
   std::string command;
 };
 
@@ -133,7 +134,8 @@ void add_views(CLI::App& app, CommandLine& line) {
   CLI::App& list = *add_command(app, line, "list", "list all attachments in the cache");
   list.add_option("network", line.operation.network, "only this network");
 
-  add_command(app, line, "doctor", "find problems of this node's pod networks, and print remedies");
+  add_command(app, line, "doctor", "find problems of this node's pod networks, and print remedies")
+      ->add_flag("-q,--quiet", line.quiet, "print findings alone");
 
   CLI::App& show = *add_command(app, line, "show", "show one attachment: config and result");
   add_network(show, line);
@@ -304,7 +306,8 @@ int run(int argc, char** argv) {
   const tool::Output output{.out = std::cout,
                             .json = line.json,
                             .colours = terminal && !env.contains("NO_COLOR"),
-                            .terminal = terminal};
+                            .terminal = terminal,
+                            .quiet = line.quiet};
   int status = 1;
   try {
     status = execute(line, env, output);

@@ -21,6 +21,7 @@ struct Output {
   bool json = false;      ///< for programs
   bool colours = false;   ///< a terminal that shows them
   bool terminal = false;  ///< a terminal: text ends with a line break
+  bool quiet = false;     ///< findings alone
 
   std::string painted(Colour colour, std::string_view text) const;
   /// The document with four spaces of indentation, and a line break.

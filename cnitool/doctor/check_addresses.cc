@@ -49,6 +49,16 @@ std::set<int> own_links(const Node& node, const std::string& network) {
   return out;
 }
 
+// A bridge without ports that no network names: of one that was removed.
+bool is_left(const Node& node, const netlink::Link& link) {
+  const auto networks = bridge_networks(node);
+  return link.kind == "bridge" &&
+         std::none_of(networks.begin(), networks.end(),
+                      [&](const auto& one) { return one.bridge == link.name; }) &&
+         std::none_of(node.links.begin(), node.links.end(),
+                      [&](const auto& port) { return port.master == link.index; });
+}
+
 // The network's pods, or who uses the node's route, would lose theirs by any command.
 std::string other_subnet(const Subnet& subnet) {
   return cat("in ", subnet.file, " set another \"subnet\" in \"ipam\"; it applies to new pods");
@@ -151,12 +161,13 @@ Findings check_routes(const Node& node) {
       const std::string text = cat(route.dst.str(), " dev ", link->name);
       if (!said.insert(cat(subnet.network, " ", text)).second) continue;
       const bool wider = route.dst.prefix < cidr.prefix;
-      out.push_back({wider ? Level::kWarning : Level::kError,
-                     cat("subnet ", cidr.str(), " of network '", subnet.network,
-                         "' overlaps the node's route ", text),
-                     wider ? "pods and node cannot reach hosts with these addresses on that route"
-                           : "packets to pods are sent on that route",
-                     other_subnet(subnet)});
+      out.push_back(
+          {wider ? Level::kWarning : Level::kError,
+           cat("subnet ", cidr.str(), " of network '", subnet.network,
+               "' overlaps the node's route ", text),
+           wider ? "pods and node cannot reach hosts with these addresses on that route"
+                 : "packets to pods are sent on that route",
+           is_left(node, *link) ? cat("ip link del ", link->name) : other_subnet(subnet)});
     }
   }
   return out;

@@ -9,37 +9,78 @@ namespace {
 
 using netlink::Family;
 
-// Rules like those of ufw's and docker's chains are not followed: what they jump to may accept.
-bool may_accept(const ForwardChain& chain, const std::string& bridge, bool incoming) {
-  return std::any_of(chain.rules.begin(), chain.rules.end(), [&](const ForwardRule& rule) {
-    const std::string& its = incoming ? rule.in : rule.out;
-    const std::string& other = incoming ? rule.out : rule.in;
-    if (!other.empty()) return false;
-    if (!its.empty() && its != bridge) return false;
-    return rule.accepts && !rule.is_narrow;
-  });
+bool is_of_firewalld(const ForwardChain& chain) {
+  return chain.name.find("firewalld") != std::string::npos;
 }
 
-// What comes in reply is often accepted by its state, which is one narrow rule for all.
-bool accepts_some(const ForwardChain& chain) {
-  return std::any_of(chain.rules.begin(), chain.rules.end(),
-                     [](const ForwardRule& rule) { return rule.accepts || !rule.goes_to.empty(); });
+// Packets from pods of the network, or to them, as far as the chain sees them. The host veths of
+// ptp have names that begin so.
+std::vector<Traffic> traffic_of(const Node& node, const BridgeNetwork& network,
+                                const ForwardChain& chain, bool from) {
+  std::vector<Traffic> out;
+  const std::string link = network.bridge.empty() ? "veth" : network.bridge;
+  const auto add = [&](Family family, std::optional<netlink::Cidr> range) {
+    if (!(family == Family::kIpv4 ? chain.v4 : chain.v6)) return;
+    Traffic& one = out.emplace_back(Traffic{.family = family});
+    (from ? one.in : one.out) = link;
+    (from ? one.source : one.destination) = range;
+  };
+  for (const Subnet& one : subnets(node)) {
+    if (one.network == network.list->name) add(one.range.start.family(), one.range.subnet);
+  }
+  for (const Family family : netlink::kFamilies) {
+    if (out.empty() && uses(node, family, network.list->name)) add(family, {});
+  }
+  return out;
+}
+
+// What happens to the worst of it.
+Fate fate_of(const Node& node, const BridgeNetwork& network, const ForwardChain& chain) {
+  Fate out{.kind = Fate::Kind::kAccepted};
+  for (const bool from : {true, false}) {
+    for (const Traffic& one : traffic_of(node, network, chain, from)) {
+      const Fate fate = fate_in(chain, one);
+      const bool is_unclear = out.is_unclear || fate.is_unclear;
+      if (fate.kind == Fate::Kind::kDropped || out.kind == Fate::Kind::kAccepted) out = fate;
+      out.is_unclear = is_unclear;
+    }
+  }
+  return out;
+}
+
+// "-i cni0" and "-o cni0", or by the subnets of ptp.
+std::vector<std::string> matches_of(const Node& node, const BridgeNetwork& one,
+                                    const ForwardChain& chain) {
+  if (!one.bridge.empty()) {
+    if (chain.of_iptables) return {cat("-i ", one.bridge), cat("-o ", one.bridge)};
+    return {cat("iifname ", one.bridge), cat("oifname ", one.bridge)};
+  }
+  std::vector<std::string> out;
+  for (const Traffic& traffic : traffic_of(node, one, chain, /*from=*/true)) {
+    if (!traffic.source) continue;
+    const std::string range = traffic.source->str();
+    const char* const ip = traffic.family == Family::kIpv4 ? "ip" : "ip6";
+    out.push_back(chain.of_iptables ? cat("-s ", range) : cat(ip, " saddr ", range));
+    out.push_back(chain.of_iptables ? cat("-d ", range) : cat(ip, " daddr ", range));
+  }
+  return out;
 }
 
 // At the end of the chain, where the policy is: what rules before it drop, such as those that
 // isolate networks from each other, stays dropped.
-std::string accept_command(const Node& node, const ForwardChain& chain, const std::string& bridge) {
-  if (node.firewall.has_chain("ufw-user-forward")) {
-    return cat("ufw route allow in on ", bridge, " && ufw route allow out on ", bridge);
+std::string accept_command(const Node& node, const ForwardChain& chain, const BridgeNetwork& one) {
+  if (node.firewall.has_chain("ufw-user-forward") && !one.bridge.empty()) {
+    return cat("ufw route allow in on ", one.bridge, " && ufw route allow out on ", one.bridge);
   }
-  if (chain.of_iptables) {
-    const std::string tool =
-        cat(chain.v4 ? "iptables" : "ip6tables", chain.legacy ? "-legacy" : "");
-    return cat(tool, " -A FORWARD -i ", bridge, " -j ACCEPT && ", tool, " -A FORWARD -o ", bridge,
-               " -j ACCEPT");
+  const std::string tool =
+      cat(chain.v4 ? "iptables" : "ip6tables", chain.legacy ? "-legacy" : "", " -A FORWARD ");
+  std::string out;
+  for (const std::string& match : matches_of(node, one, chain)) {
+    out += cat(out.empty() ? "" : " && ",
+               chain.of_iptables ? cat(tool, match, " -j ACCEPT")
+                                 : cat("nft add rule ", chain.name, " ", match, " accept"));
   }
-  return cat("nft add rule ", chain.name, " iifname ", bridge, " accept && nft add rule ",
-             chain.name, " oifname ", bridge, " accept");
+  return out;
 }
 
 bool concerns(const Node& node, const ForwardChain& chain) {
@@ -66,9 +107,8 @@ bool is_opened_by_plugin(const BridgeNetwork& one, const ForwardChain& chain) {
   if (!one.firewall) return false;
   if (is_of_plugin(chain)) return *one.firewall == "nftables" || one.firewall->empty();
   if (*one.firewall == "nftables") return false;
-  const bool of_firewalld = chain.name.find("firewalld") != std::string::npos;
-  if (*one.firewall == "firewalld") return of_firewalld;
-  return of_firewalld ? one.firewall->empty() : chain.of_iptables;
+  if (*one.firewall == "firewalld") return is_of_firewalld(chain);
+  return is_of_firewalld(chain) ? one.firewall->empty() : chain.of_iptables;
 }
 
 std::string backend_remedy(const BridgeNetwork& one, const char* backend) {
@@ -82,7 +122,7 @@ std::string forward_remedy(const Node& node, const BridgeNetwork& one, const For
                         : cat("in ", one.list->file, " add the plugin \"firewall\"");
   }
   return one.firewall && chain.of_iptables ? backend_remedy(one, "iptables")
-                                           : accept_command(node, chain, one.bridge);
+                                           : accept_command(node, chain, one);
 }
 
 }  // namespace
@@ -90,33 +130,42 @@ std::string forward_remedy(const Node& node, const BridgeNetwork& one, const For
 Findings check_forward_policy(const Node& node) {
   Findings out;
   for (const ForwardChain& chain : node.firewall.forward) {
-    if (!chain.drops || !concerns(node, chain)) continue;
-    for (const BridgeNetwork& one : bridge_networks(node)) {
+    if (!concerns(node, chain) || is_of_firewalld(chain)) continue;
+    for (const BridgeNetwork& one : routed_networks(node)) {
       if (is_opened_by_plugin(one, chain)) continue;
-      if (may_accept(chain, one.bridge, true) && may_accept(chain, one.bridge, false)) continue;
-      const bool unclear = accepts_some(chain);
-      out.push_back({unclear ? Level::kWarning : Level::kError,
+      const Fate fate = fate_of(node, one, chain);
+      const std::string why = cat("packets that pods of network '", one.list->name,
+                                  "' send to other hosts are dropped, and those to hostPorts");
+      const std::string pods =
+          one.bridge.empty() ? cat("pods of '", one.list->name, "'") : cat("'", one.bridge, "'");
+      if (fate.kind == Fate::Kind::kDropped && !is_of_plugin(chain)) {
+        out.push_back({fate.is_unclear ? Level::kWarning : Level::kError,
+                       cat("a rule of chain '", chain.name, "' drops packets from or to ", pods),
+                       why, fate.rule->removal});
+      }
+      if (fate.kind != Fate::Kind::kPolicy || !chain.drops) continue;
+      out.push_back({fate.is_unclear ? Level::kWarning : Level::kError,
                      cat("chain '", chain.name, "' drops packets by default, and ",
-                         unclear ? "no rule clearly accepts " : "no rule accepts ",
-                         "traffic from and to '", one.bridge, "'"),
-                     cat("packets that pods of network '", one.list->name,
-                         "' send to other hosts are dropped, and those to hostPorts"),
-                     forward_remedy(node, one, chain)});
+                         fate.is_unclear ? "no rule clearly accepts " : "no rule accepts ",
+                         "traffic from and to ", pods),
+                     why, forward_remedy(node, one, chain)});
     }
   }
   return out;
 }
 
+bool has_firewalld(const Node& node) { return node.firewall.has_table("firewalld"); }
+
 // firewalld refuses what is forwarded between links of no zone of its own.
 Findings check_firewalld(const Node& node) {
   Findings out;
-  if (!node.firewall.has_table("firewalld")) return out;
   for (const BridgeNetwork& one : bridge_networks(node)) {
-    const bool known = std::any_of(node.firewall.forward.begin(), node.firewall.forward.end(),
-                                   [&](const auto& chain) {
-                                     return chain.name.find("firewalld") != std::string::npos &&
-                                            may_accept(chain, one.bridge, true);
-                                   });
+    bool known = false;
+    for (const ForwardChain& chain : node.firewall.forward) {
+      for (const Traffic& traffic : traffic_of(node, one, chain, /*from=*/true)) {
+        known |= is_of_firewalld(chain) && fate_in(chain, traffic).kind == Fate::Kind::kAccepted;
+      }
+    }
     const bool is_left_out = one.firewall == "nftables" || one.firewall == "iptables";
     if (known || (one.firewall && !is_left_out)) continue;
     out.push_back({Level::kWarning,
@@ -148,14 +197,15 @@ Findings check_backends(const Node& node) {
            "iptables-legacy-save; iptables-nft-save"}};
 }
 
+bool has_masquerading(const Node& node) {
+  return node.firewall.has_table("patchbay_masquerade") ||
+         node.firewall.has_table("cni_plugins_masquerade");
+}
+
 // With nftables ACCEPT ends no more than the chain that it is in (nft(8), "verdict statement"), and
 // pods are masqueraded in another one; with iptables it is before their rules.
 Findings check_exemptions(const Node& node) {
   Findings out;
-  if (!node.firewall.has_table("patchbay_masquerade") &&
-      !node.firewall.has_table("cni_plugins_masquerade")) {
-    return out;
-  }
   for (const BridgeNetwork& one : bridge_networks(node)) {
     if (!one.masquerades || one.masquerade_backend == "iptables") continue;
     for (const NatExemption& rule : node.firewall.exemptions) {
@@ -171,6 +221,8 @@ Findings check_exemptions(const Node& node) {
   }
   return out;
 }
+
+bool has_services(const Node& node) { return !node.firewall.any_address_ports.empty(); }
 
 // Proxies that use IPVS give the addresses of Services to a link of the node. kube-proxy exempts
 // them in iptables' table nat alone; kube-router does not.

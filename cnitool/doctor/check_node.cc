@@ -49,20 +49,19 @@ Findings check_mtu(const Node& node) {
     }
   }
   if (least == 0) return out;
-  std::set<std::string> said;
   for (const BridgeNetwork& one : bridge_networks(node)) {
     const netlink::Link* const bridge = node.link(one.bridge);
     constexpr unsigned kDefault = 1500;
-    const unsigned mtu = bridge != nullptr ? bridge->mtu : one.mtu != 0 ? one.mtu : kDefault;
-    if (mtu <= least || !said.insert(one.bridge).second) continue;
-    const bool is_set = bridge != nullptr;
+    const unsigned mtu = one.mtu != 0 ? one.mtu : kDefault;
+    const bool is_set = mtu <= least;  // for new pods
+    const unsigned now = is_set && bridge != nullptr ? bridge->mtu : mtu;
+    if (now <= least) continue;
     out.push_back(
         {Level::kWarning,
-         cat("bridge '", one.bridge, "' has MTU ", mtu, ", uplink '", narrow, "' ", least),
-         cat("large packets of pods are lost if a firewall drops ICMP; \"mtu\": ", least, " in ",
-             one.list->file, " applies to new pods"),
+         cat("bridge '", one.bridge, "' has MTU ", now, ", uplink '", narrow, "' ", least),
+         "large packets of pods are lost if a firewall drops ICMP",
          is_set
-             ? cat("ip link set ", one.bridge, " mtu ", least)
+             ? cat("restart the pods of network '", one.list->name, "'")
              : cat("in ", one.list->file, " set \"mtu\": ", least, " in the plugin \"bridge\"")});
   }
   return out;

@@ -29,6 +29,23 @@ std::string users_of(const Node& node, const std::string& type) {
   return some_of(out);
 }
 
+// A type that is one letter off is the config's mistake.
+std::string missing_remedy(const Node& node, const PluginFile& program) {
+  for (const cni::NetworkList& list : node.networks.lists) {
+    for (const auto& plugin : list.plugins) {
+      if (program.similar.empty()) continue;
+      if (plugin.type == program.type) {
+        return cat("in ", list.file, " set \"type\": \"", program.similar, "\" in the plugin \"",
+                   program.type, "\"");
+      }
+      if (ipam_type_of(plugin) != program.type) continue;
+      return cat("in ", list.file, " set \"type\": \"", program.similar, "\" in \"ipam\"");
+    }
+  }
+  return cat("install -m 755 ", program.type, " ",
+             node.plugin_path.empty() ? "/opt/cni/bin" : node.plugin_path.front(), "/");
+}
+
 bool speaks(const PluginFile& program, const std::string& version) {
   const std::string wanted = version.empty() ? "0.1.0" : version;
   const auto& known = program.versions;
@@ -43,10 +60,8 @@ Findings check_plugins(const Node& node) {
   for (const PluginFile& one : node.programs) {
     const std::string why = cat("no pod can be added to network ", users_of(node, one.type));
     if (one.file.empty()) {
-      out.push_back(
-          {Level::kError, cat("plugin '", one.type, "' is not in ", dirs), why,
-           cat("install -m 755 ", one.type, " ",
-               node.plugin_path.empty() ? "/opt/cni/bin" : node.plugin_path.front(), "/")});
+      out.push_back({Level::kError, cat("plugin '", one.type, "' is not in ", dirs), why,
+                     missing_remedy(node, one)});
     } else if (!one.is_executable) {
       out.push_back({Level::kError, cat("plugin '", one.file, "' is not executable"), why,
                      cat("chmod 755 ", one.file)});

@@ -19,6 +19,8 @@ constexpr Source kHeld[] = {Source::kPools, Source::kCache};
 constexpr Source kLeases[] = {Source::kLeases};
 constexpr Source kSubnets[] = {Source::kPools, Source::kRoutes};
 
+bool has_attachments(const Node& node) { return !node.attachments.empty() || !node.broken.empty(); }
+
 // In the order in which a person would ask.
 constexpr Check kChecks[] = {
     {"networks", "every config is valid", check_networks, kNetworks},
@@ -29,13 +31,14 @@ constexpr Check kChecks[] = {
      kNetworks},
     {"releases", "the plugins are of one release", check_releases},
     {"status", "STATUS of all plugins succeeds", check_status, kStatus},
-    {"attachments", "every attachment has its pod", check_dead, kCache},
-    {"pods", "the plugins find every pod as ADD left it", check_pods, kPods},
+    {"attachments", "every attachment has its pod", check_dead, kCache, has_attachments},
+    {"pods", "the plugins find every pod as ADD left it", check_pods, kPods, has_attachments},
     {"leftovers", "GC would remove nothing", check_leftovers, kLeft},
     {"links", "every link has its network", check_links, kLinks},
     {"address pools", "enough addresses are free", check_pools, kPools},
     {"addresses", "every pod address has one pod and a lease", check_held, kHeld},
-    {"DHCP leases", "every lease of a DHCP server is renewed in time", check_leases, kLeases},
+    {"DHCP leases", "every lease of a DHCP server is renewed in time", check_leases, kLeases,
+     [](const Node& node) { return !node.leases.empty(); }},
     {"subnets", "no two networks share addresses", check_subnets, kPools},
     {"routes", "no other route covers a subnet of a network", check_routes, kSubnets},
     {"IPv6", "IPv6 is enabled where networks use it", check_ipv6, kSubnets},
@@ -43,10 +46,13 @@ constexpr Check kChecks[] = {
     {"bridge netfilter", "bridged packets are treated as the networks need it",
      check_bridge_netfilter, kFirewall},
     {"forward policy", "no chain drops forwarded traffic of pods", check_forward_policy, kFirewall},
-    {"firewalld", "firewalld accepts traffic of pods", check_firewalld, kFirewall},
-    {"iptables", "one iptables has all rules", check_backends, kFirewall},
-    {"NAT exemptions", "no rule exempts pods from NAT without effect", check_exemptions, kNat},
-    {"Services", "no hostPort takes the place of a Service", check_services, kServices},
+    {"firewalld", "firewalld accepts traffic of pods", check_firewalld, kFirewall, has_firewalld},
+    {"iptables", "one iptables has all rules", check_backends, kFirewall,
+     [](const Node& node) { return node.firewall.has_legacy_rules; }},
+    {"NAT exemptions", "no rule exempts pods from NAT without effect", check_exemptions, kNat,
+     has_masquerading},
+    {"Services", "no hostPort takes the place of a Service", check_services, kServices,
+     has_services},
     {"connections", "the connection tracking table has room", check_conntrack},
     {"uplink", "the node has a default route", check_uplink, kSubnets},
     {"MTU", "no bridge has a larger MTU than the uplink", check_mtu, kRoutes},

@@ -14,6 +14,8 @@ struct Check {
   const char* fine;  ///< what is said where nothing was found
   Findings (*run)(const Node&);
   std::span<const Source> needs = {};  ///< what must have been read for it
+  /// Whether there is anything to check; null: always. Of nothing it is not said that it is fine.
+  bool (*applies)(const Node&) = nullptr;
 };
 std::span<const Check> all_checks();
 
@@ -48,9 +50,12 @@ Findings check_leases(const Node& node);
 // check_firewall.cc
 Findings check_forward_policy(const Node& node);
 Findings check_firewalld(const Node& node);
+bool has_firewalld(const Node& node);
 Findings check_backends(const Node& node);
 Findings check_exemptions(const Node& node);
+bool has_masquerading(const Node& node);
 Findings check_services(const Node& node);
+bool has_services(const Node& node);
 // check_node.cc
 Findings check_uplink(const Node& node);
 Findings check_mtu(const Node& node);

@@ -33,6 +33,7 @@ std::vector<Answer> answers_on(const Node& node) {
       out.push_back({&check, {Level::kUnknown, cat("unreadable: ", *why)}});
       continue;
     }
+    if (check.applies != nullptr && !check.applies(node)) continue;
     Findings findings = check.run(node);
     if (findings.empty()) findings.push_back({Level::kOk, check.fine});
     for (Finding& one : findings) out.push_back({&check, std::move(one)});
@@ -114,7 +115,10 @@ bool report(const Node& node, const Output& output) {
                   {"findings", json_of(answers)}});
     return errors == 0;
   }
-  for (const Answer& one : answers) print(one, output);
+  for (const Answer& one : answers) {
+    if (!output.quiet || one.finding.level != Level::kOk) print(one, output);
+  }
+  if (output.quiet) return errors == 0;
   output.out << errors << (errors == 1 ? " error, " : " errors, ") << warnings
              << (warnings == 1 ? " warning" : " warnings") << '\n';
   return errors == 0;

@@ -34,7 +34,7 @@ std::string text(const json& conf, const char* key, const char* otherwise) {
 
 }  // namespace
 
-std::vector<BridgeNetwork> bridge_networks(const Node& node) {
+std::vector<BridgeNetwork> routed_networks(const Node& node) {
   std::vector<BridgeNetwork> out;
   for (const cni::NetworkList& list : node.networks.lists) {
     const bool has_ports =
@@ -46,9 +46,11 @@ std::vector<BridgeNetwork> bridge_networks(const Node& node) {
         });
     const bool has_firewall = firewall != list.plugins.end();
     for (const cni::PluginConf& plugin : list.plugins) {
-      if (!cni::stands_for(plugin.type, "bridge") || !plugin.conf->is_object()) continue;
+      const bool is_ptp = cni::stands_for(plugin.type, "ptp");
+      if (!is_ptp && !cni::stands_for(plugin.type, "bridge")) continue;
+      if (!plugin.conf->is_object()) continue;
       out.push_back({.list = &list,
-                     .bridge = text(plugin.conf, "bridge", "cni0"),
+                     .bridge = is_ptp ? "" : text(plugin.conf, "bridge", "cni0"),
                      .is_gateway = is_true(plugin.conf, "isGateway") ||
                                    is_true(plugin.conf, "isDefaultGateway"),
                      .masquerades = is_true(plugin.conf, "ipMasq"),
@@ -59,9 +61,14 @@ std::vector<BridgeNetwork> bridge_networks(const Node& node) {
                      .has_ports = has_ports});
       if (!has_firewall) continue;
       out.back().firewall = text(firewall->conf, "backend", "");
-      out.back().policy = text(firewall->conf, "ingressPolicy", "open");
     }
   }
+  return out;
+}
+
+std::vector<BridgeNetwork> bridge_networks(const Node& node) {
+  auto out = routed_networks(node);
+  std::erase_if(out, [](const BridgeNetwork& one) { return one.bridge.empty(); });
   return out;
 }
 

@@ -12,7 +12,7 @@ namespace tool::doctor {
 /// A network whose pods are on a bridge of the node.
 struct BridgeNetwork {
   const cni::NetworkList* list = nullptr;
-  std::string bridge;
+  std::string bridge;  ///< empty: ptp has none
   bool is_gateway = false, masquerades = false, hairpin = false;
   std::string masquerade_backend;  ///< "": the node's
   unsigned mtu = 0;                ///< 0: the kernel's
@@ -20,9 +20,10 @@ struct BridgeNetwork {
   bool has_ports = false;          ///< portmap is in the list
   /// Of the plugin firewall; "": detected; nothing: it is not in the list.
   std::optional<std::string> firewall = {};
-  std::string policy = {};  ///< its ingressPolicy
 };
 std::vector<BridgeNetwork> bridge_networks(const Node& node);
+/// These, and those of ptp.
+std::vector<BridgeNetwork> routed_networks(const Node& node);
 
 /// Whether the node itself forwards what the pods of the network send: not where they are, as with
 /// macvlan, on the wire of an uplink.

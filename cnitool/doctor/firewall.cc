@@ -1,6 +1,10 @@
 #include "cnitool/doctor/firewall.h"
 
+#include <net/if.h>
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "libcni/plugin/iptables_save.h"
@@ -31,54 +35,157 @@ using netlink::nf::Verdict;
 
 constexpr TableFamily kTableFamilies[] = {TableFamily::kInet, TableFamily::kIp, TableFamily::kIp6};
 // linux/netfilter.h and linux/netfilter/nf_tables.h
-constexpr std::uint32_t kForwardHook = 2, kDrop = 0, kIncomingName = 6, kOutgoingName = 7;
-constexpr std::int32_t kAccept = 1, kJump = -3, kGoto = -4, kReturn = -5;
+constexpr std::uint32_t kForwardHook = 2, kDrop = 0;
+constexpr std::uint32_t kIncoming = 4, kOutgoing = 5, kIncomingName = 6, kOutgoingName = 7,
+                        kProtocol = 15;
+constexpr std::int32_t kDropped = 0, kAccept = 1, kJump = -3, kGoto = -4, kReturn = -5;
 constexpr std::uint32_t kNetworkHeader = 1;
 constexpr std::uint32_t kEqual = 0;
 
+// "veth*" for a comparison with the beginning of a name.
 std::string link_in(const Bytes& bytes) {
-  std::string out;
-  for (const std::uint8_t byte : bytes) {
-    if (byte == 0) break;
-    out += static_cast<char>(byte);
-  }
-  return out;
+  const std::string text(bytes.begin(), bytes.end());
+  const auto end = text.find('\0');
+  return end == std::string::npos && text.size() < IFNAMSIZ ? text + '*' : text.substr(0, end);
 }
 
-// Meta and Cmp in turn are a comparison; whatever is not about the links makes a rule narrow.
-ForwardRule rule_of(const Rule& rule) {
-  ForwardRule out;
-  std::string* compared = nullptr;
-  for (const auto& expr : rule.exprs) {
-    if (const auto* const meta = std::get_if<Meta>(&expr)) {
-      compared = meta->key == kIncomingName   ? &out.in
-                 : meta->key == kOutgoingName ? &out.out
-                                              : nullptr;
-      if (compared == nullptr) out.is_narrow = true;
-    } else if (const auto* const cmp = std::get_if<Cmp>(&expr)) {
-      if (compared != nullptr && cmp->op == kEqual)
-        *compared = link_in(cmp->data);
-      else
-        out.is_narrow = true;
-    } else if (const auto* const verdict = std::get_if<Verdict>(&expr)) {
-      out.accepts = verdict->code == kAccept;
-      if (verdict->code == kJump || verdict->code == kGoto) out.goes_to = verdict->chain;
-    } else if (!std::holds_alternative<netlink::nf::Counter>(expr)) {
-      out.is_narrow = true;
+std::string link_of_index(const Bytes& bytes) {
+  unsigned index = 0;
+  char name[IFNAMSIZ] = {};
+  if (bytes.size() != sizeof index) return {};
+  std::memcpy(&index, bytes.data(), sizeof index);
+  return ::if_indextoname(index, name) == nullptr ? "" : name;
+}
+
+/// Reads the expressions of a rule. Whatever is not about links and addresses makes it narrow.
+class RuleReader {
+ public:
+  RuleReader(NfSocket& socket, const Rule& rule) : socket_(socket), rule_(rule) {
+    if (rule.chain.family == TableFamily::kIp) out_.family = Family::kIpv4;
+    if (rule.chain.family == TableFamily::kIp6) out_.family = Family::kIpv6;
+    out_.removal = cat("nft delete rule ", rule.chain.str(), " handle ", rule.handle);
+  }
+
+  ForwardRule run() {
+    for (const auto& expr : rule_.exprs) {
+      std::visit([this](const auto& one) { read(one); }, expr);
     }
+    return std::move(out_);
+  }
+
+ private:
+  enum class Loaded { kNothing, kLink, kIndex, kAddress, kFamily, kOther };
+
+  void read(const Meta& meta) {
+    const bool in = meta.key == kIncoming || meta.key == kIncomingName;
+    const bool out = meta.key == kOutgoing || meta.key == kOutgoingName;
+    links_ = in ? &out_.in : &out_.out;
+    loaded_ = meta.key == kIncomingName || meta.key == kOutgoingName ? Loaded::kLink
+              : in || out                                            ? Loaded::kIndex
+              : meta.key == kProtocol                                ? Loaded::kFamily
+                                                                     : Loaded::kOther;
+  }
+  void read(const Payload& load) {
+    const bool v4 = out_.family == Family::kIpv4;
+    const std::uint32_t source = v4 ? 12 : 8, destination = v4 ? 16 : 24;
+    const bool is_address = out_.family && load.base == kNetworkHeader &&
+                            (load.offset == source || load.offset == destination);
+    addresses_ = load.offset == source ? &out_.source : &out_.destination;
+    loaded_ = is_address ? Loaded::kAddress : Loaded::kOther;
+    prefix_ = load.len * 8;
+  }
+  void read(const netlink::nf::Bitwise& mask) {
+    prefix_ = 0;
+    for (const std::uint8_t byte : mask.mask) prefix_ += static_cast<unsigned>(std::popcount(byte));
+  }
+  void read(const Cmp& cmp) {
+    if (cmp.op != kEqual) {
+      out_.is_narrow = true;
+    } else if (loaded_ == Loaded::kFamily && !cmp.data.empty()) {
+      out_.family = cmp.data[0] == AF_INET ? Family::kIpv4 : Family::kIpv6;
+    } else {
+      add(cmp.data);
+    }
+  }
+  // Where a set has ranges, what they are is not told by its keys.
+  void read(const netlink::nf::Lookup& lookup) {
+    const bool is_read = loaded_ == Loaded::kLink || loaded_ == Loaded::kIndex;
+    if (lookup.inverted || lookup.dreg || !is_read) {
+      out_.is_narrow = true;
+      return;
+    }
+    const SetId set{rule_.chain.family, rule_.chain.table, lookup.set};
+    for (const Element& one : socket_.all_elements(set)) add(one.key);
+    if (links_->empty()) out_.is_narrow = true;
+  }
+  void read(const Verdict& verdict) {
+    out_.verdict = verdict.code == kAccept    ? ForwardRule::Verdict::kAccept
+                   : verdict.code == kDropped ? ForwardRule::Verdict::kDrop
+                   : verdict.code == kReturn  ? ForwardRule::Verdict::kReturn
+                                              : ForwardRule::Verdict::kNone;
+    out_.is_goto = verdict.code == kGoto;
+    if (verdict.code == kJump || verdict.code == kGoto) out_.jump = verdict.chain;
+  }
+  void read(const netlink::nf::Xt& xt) {
+    if (xt.target && xt.name == "REJECT") out_.verdict = ForwardRule::Verdict::kDrop;
+    if (!xt.target && xt.name != "comment") out_.is_narrow = true;
+  }
+  void read(const netlink::nf::Unknown& unknown) {
+    if (unknown.name == "reject") {
+      out_.verdict = ForwardRule::Verdict::kDrop;
+    } else if (unknown.name != "log") {
+      out_.is_narrow = true;
+    }
+  }
+  void read(const netlink::nf::Counter& /*counter*/) {}
+  template <class Other>
+  void read(const Other& /*other*/) {
+    loaded_ = Loaded::kOther;
+    out_.is_narrow = true;
+  }
+
+  void add(const Bytes& data) {
+    if (loaded_ == Loaded::kLink) {
+      links_->push_back(link_in(data));
+    } else if (loaded_ == Loaded::kIndex) {
+      links_->push_back(link_of_index(data));
+    } else if (loaded_ == Loaded::kAddress) {
+      Bytes whole = data;
+      whole.resize(out_.family == Family::kIpv4 ? 4 : 16);
+      addresses_->push_back(Cidr::from_bytes(whole.data(), whole.size(), prefix_));
+    } else {
+      out_.is_narrow = true;
+    }
+  }
+
+  NfSocket& socket_;
+  const Rule& rule_;
+  ForwardRule out_ = {};
+  Loaded loaded_ = Loaded::kNothing;
+  std::vector<std::string>* links_ = &out_.in;
+  std::vector<Cidr>* addresses_ = &out_.source;
+  unsigned prefix_ = 0;
+};
+
+ForwardRules rules_of(NfSocket& socket, const ChainId& chain, ForwardChain& into) {
+  ForwardRules out;
+  for (const Rule& rule : socket.rules(chain)) {
+    const std::string jump = out.emplace_back(RuleReader(socket, rule).run()).jump;
+    if (jump.empty() || !into.others.emplace(jump, ForwardRules()).second) continue;
+    into.others[jump] = rules_of(socket, {chain.family, chain.table, jump}, into);
   }
   return out;
 }
 
 void add_forward(NfSocket& socket, const Chain& chain, Firewall& into) {
-  ForwardChain out{.name = chain.id.str(),
+  ForwardChain& out = into.forward.emplace_back(
+      ForwardChain{.name = chain.id.str(),
                    .of_iptables = chain.id.chain == "FORWARD" && chain.id.table == "filter",
                    .v4 = chain.id.family != TableFamily::kIp6,
                    .v6 = chain.id.family != TableFamily::kIp,
                    .drops = chain.hook->policy == kDrop,
-                   .rules = {}};
-  for (const Rule& rule : socket.rules(chain.id)) out.rules.push_back(rule_of(rule));
-  into.forward.push_back(std::move(out));
+                   .rules = {}});
+  out.rules = rules_of(socket, chain.id, out);
 }
 
 // Nothing where it cannot be told.
@@ -128,35 +235,53 @@ void add_legacy_exemptions(const cni::SavedTable& nat, Family family, Firewall& 
   }
 }
 
-// Pairs of an option and its value; whatever is not about the links makes a rule narrow.
-ForwardRule rule_of(const cni::Words& words) {
-  ForwardRule out;
-  for (std::size_t i = 0; i + 1 < words.size() && !out.is_narrow; i += 2) {
-    if (words[i] == "-i") {
-      out.in = words[i + 1];
-    } else if (words[i] == "-o") {
-      out.out = words[i + 1];
-    } else {
-      out.is_narrow = words[i] != "-j";
+// "-i cni+"; an inverted option is narrow.
+ForwardRule rule_of(const cni::SavedRule& saved, const cni::SavedTable& filter,
+                    const std::string& tool) {
+  const cni::Words& words = saved.words;
+  ForwardRule out{.removal = cat(tool, " -D ", saved.chain)};
+  for (const std::string& word : words) out.removal += cat(" ", word);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& option = words[i];
+    const std::string value = i + 1 < words.size() ? words[i + 1] : "";
+    const auto range = Cidr::parse(value);
+    ++i;
+    if (option == "-i" || option == "-o") {
+      auto& links = option == "-i" ? out.in : out.out;
+      links.push_back(value.ends_with('+') ? value.substr(0, value.size() - 1) + '*' : value);
+    } else if ((option == "-s" || option == "-d") && range) {
+      (option == "-s" ? out.source : out.destination).push_back(*range);
+    } else if (option == "-j" || option == "-g") {
+      if (filter.chains.contains(value)) out.jump = value;
+      out.is_goto = option == "-g";
+      if (value == "ACCEPT") out.verdict = ForwardRule::Verdict::kAccept;
+      if (value == "DROP" || value == "REJECT") out.verdict = ForwardRule::Verdict::kDrop;
+      if (value == "RETURN") out.verdict = ForwardRule::Verdict::kReturn;
+      break;  // the rest is the target's
+    } else if (option == "!") {
+      ++i;
+      out.is_narrow = true;
+    } else if (!(option == "-m" && value == "comment") && option != "--comment") {
+      out.is_narrow = true;
     }
   }
-  out.accepts = !words.empty() && words.back() == "ACCEPT";
   return out;
 }
 
 void add_legacy_forward(const cni::SavedTable& filter, Family family, Firewall& into) {
   const bool v4 = family == Family::kIpv4;
+  const std::string tool = v4 ? "iptables-legacy" : "ip6tables-legacy";
   const auto policy = filter.chains.find("FORWARD");
-  ForwardChain out{
-      .name = v4 ? "iptables-legacy filter FORWARD" : "ip6tables-legacy filter FORWARD",
-      .of_iptables = true,
-      .legacy = true,
-      .v4 = v4,
-      .v6 = !v4,
-      .drops = policy != filter.chains.end() && policy->second == "DROP",
-      .rules = {}};
-  for (const auto& [chain, words] : filter.rules) {
-    if (chain == "FORWARD") out.rules.push_back(rule_of(words));
+  ForwardChain out{.name = cat(tool, " filter FORWARD"),
+                   .of_iptables = true,
+                   .legacy = true,
+                   .v4 = v4,
+                   .v6 = !v4,
+                   .drops = policy != filter.chains.end() && policy->second == "DROP",
+                   .rules = {}};
+  for (const cni::SavedRule& saved : filter.rules) {
+    auto& rules = saved.chain == "FORWARD" ? out.rules : out.others[saved.chain];
+    rules.push_back(rule_of(saved, filter, tool));
   }
   into.forward.push_back(std::move(out));
 }

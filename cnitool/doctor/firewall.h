@@ -3,27 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "cnitool/doctor/forward.h"
 #include "netlink/nf/batch.h"
 #include "netlink/types/ip.h"
 
 namespace tool::doctor {
-
-/// A rule about packets on their way through the node.
-struct ForwardRule {
-  std::string in, out;     ///< names of links; empty: any
-  bool is_narrow = false;  ///< it looks at more than that
-  bool accepts = false;
-  std::string goes_to = {};  ///< the chain that it jumps to
-};
-
-/// A chain that every forwarded packet goes through.
-struct ForwardChain {
-  std::string name;  ///< "ip filter FORWARD", "iptables-legacy filter FORWARD"
-  bool of_iptables = false, legacy = false;
-  bool v4 = true, v6 = true;
-  bool drops = false;  ///< its policy
-  std::vector<ForwardRule> rules;
-};
 
 /// A rule of iptables that ends chain POSTROUTING of its table nat without NAT: ACCEPT or RETURN.
 struct NatExemption {

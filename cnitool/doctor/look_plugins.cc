@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "cnitool/validate/plugin_facts.h"
 #include "libcni/plugin/log.h"
 #include "libcni/runtime/plugin_call.h"
 
@@ -57,8 +58,13 @@ std::string patchbay_version(const std::string& file, const cni::Env& env) {
 }
 
 PluginFile program_of(const std::string& type, const RuntimeOptions& options) {
-  PluginFile out{
-      .type = type, .file = {}, .later = {}, .failure = {}, .versions = {}, .patchbay = {}};
+  PluginFile out{.type = type,
+                 .file = {},
+                 .later = {},
+                 .similar = {},
+                 .failure = {},
+                 .versions = {},
+                 .patchbay = {}};
   for (const std::string& dir : options.path) {
     const std::string file = cat(dir, "/", type);
     if (!is_file(file)) continue;
@@ -67,7 +73,12 @@ PluginFile program_of(const std::string& type, const RuntimeOptions& options) {
     else
       out.later.push_back(file);
   }
-  if (out.file.empty()) return out;
+  if (out.file.empty()) {
+    std::string path;
+    for (const std::string& dir : options.path) path += cat(path.empty() ? "" : ":", dir);
+    out.similar = Plugins(path, options.env).similar(type);
+    return out;
+  }
   out.is_executable = ::access(out.file.c_str(), X_OK) == 0;
   if (!out.is_executable) return out;
   NetworkList list;

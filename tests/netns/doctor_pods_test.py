@@ -69,6 +69,14 @@ class Breaks(DoctorTest):
                 _, found = self.doctor()
             self.assertEqual(found, [])
 
+    def foreign_rule(self, *match):
+        """A rule of another program that drops packets."""
+        def break_it():
+            run("nft", "add", "table", "inet", "site")
+            run("nft", "add", "chain", "inet", "site", "forward", "{ type filter hook forward priority 0; }")
+            run("nft", "add", "rule", "inet", "site", "forward", *match, *([] if "reject" in match else ["drop"]))
+        self.broken("rule that drops", break_it, "inet site forward")
+
     def in_pod(self, *command):
         return lambda: self.pod.run(*command)
 
@@ -109,6 +117,8 @@ class OfBridge(Breaks):
         self.broken("port isolation", self.on_node(
             "bridge", "link", "set", "dev", self.veth, "isolated", "off"), self.veth)
         self.broken("port down", self.on_node("ip", "link", "set", self.veth, "down"), self.veth)
+        self.foreign_rule("iifname", "cni7")
+        self.foreign_rule("ip", "daddr", "10.7.0.0/24", "counter")
         self.broken("port detached", self.on_node("ip", "link", "set", self.veth, "nomaster"), self.veth)
 
 
@@ -124,6 +134,8 @@ class OfPtp(Breaks):
     def test_the_host_veth_and_its_route(self):
         self.broken("gateway address", self.on_node("ip", "addr", "flush", "dev", self.veth), "10.7.0.1")
         self.broken("route to the pod", self.on_node("ip", "route", "del", f"{self.address}/32"), self.address)
+        self.foreign_rule("ip", "saddr", "10.7.0.0/28")
+        self.foreign_rule("iifname", "veth*", "counter", "reject")
         self.broken("host veth down", self.on_node("ip", "link", "set", self.veth, "down"), self.veth)
 
 

@@ -163,6 +163,11 @@ class Configs(DoctorTest):
         os.chdir("/run")
         self.cured(remedy)
 
+    def test_a_plugin_whose_type_is_misspelt(self):
+        use(chain(BRIDGE, PORTMAP, BANDWIDTH | {"type": "bandwith"}))
+        self.cured(self.assert_finds("error", "plugins", "'bandwith'", besides=["status", "leftovers"]))
+        self.assertEqual(config()["plugins"][2]["type"], "bandwidth")
+
     def test_a_plugin_that_does_not_speak_the_version_of_its_network(self):
         write(f"{BIN}/foreign", FOREIGN, 0o755)
         use(chain(BRIDGE, PORTMAP, BANDWIDTH, {"type": "foreign"}))
@@ -576,6 +581,12 @@ class Addresses(DoctorTest):
         self.assert_healthy()
 
 
+    def test_a_route_of_a_bridge_that_a_removed_network_left(self):
+        run("ip", "link", "add", "cni9", "type", "bridge")
+        run("ip", "addr", "add", "10.1.2.9/28", "dev", "cni9")
+        run("ip", "link", "set", "cni9", "up")
+        self.cured(self.assert_finds("error", "routes", "10.1.2.0/28 dev cni9"))
+
     def test_pods_that_containerd_attached_to_its_loopback_network(self):
         """Each has an entry of the network cni-loopback, as the Go library writes it."""
         for pod in self.pods:
@@ -603,7 +614,86 @@ class Addresses(DoctorTest):
         self.assertNotIn("addresses", {one["check"] for one in self.doctor()[1]})
 
 
+#: As docker, flannel and kube-proxy write them.
+FILTER = """*filter
+:FORWARD DROP [0:0]
+:DOCKER - [0:0]
+:DOCKER-FORWARD - [0:0]
+:DOCKER-USER - [0:0]
+:FLANNEL-FWD - [0:0]
+:KUBE-FIREWALL - [0:0]
+:KUBE-FORWARD - [0:0]
+-A FORWARD -j DOCKER-USER
+-A FORWARD -j DOCKER-FORWARD
+-A FORWARD -m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD
+-A FORWARD -m comment --comment "flanneld forward" -j FLANNEL-FWD
+-A DOCKER ! -i docker0 -o docker0 -j DROP
+-A DOCKER-FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A DOCKER-FORWARD -o docker0 -j DOCKER
+-A DOCKER-FORWARD -i docker0 -j ACCEPT
+-A DOCKER-USER -j RETURN
+-A FLANNEL-FWD -s 10.1.0.0/16 -m comment --comment "flanneld forward" -j ACCEPT
+-A FLANNEL-FWD -d 10.1.0.0/16 -m comment --comment "flanneld forward" -j ACCEPT
+-A INPUT -j KUBE-FIREWALL
+-A KUBE-FIREWALL ! -s 127.0.0.0/8 -d 127.0.0.0/8 -j DROP
+-A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP
+-A KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT
+-A KUBE-FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+COMMIT
+*nat
+:DOCKER - [0:0]
+:FLANNEL-POSTRTG - [0:0]
+:KUBE-SERVICES - [0:0]
+:KUBE-POSTROUTING - [0:0]
+-A PREROUTING -j KUBE-SERVICES
+-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
+-A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE
+-A POSTROUTING -j KUBE-POSTROUTING
+-A POSTROUTING -j FLANNEL-POSTRTG
+-A FLANNEL-POSTRTG -s 10.244.0.0/16 -d 10.244.0.0/16 -j RETURN
+-A FLANNEL-POSTRTG -s 10.244.0.0/16 ! -d 224.0.0.0/4 -j MASQUERADE
+-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN
+-A KUBE-POSTROUTING -j MASQUERADE
+COMMIT
+"""
+
+
 class Firewall(DoctorTest):
+    def test_rules_as_of_docker_flannel_and_kube_proxy_are_healthy(self):
+        for tool in ("iptables-nft-restore", "iptables-legacy-restore"):
+            try:
+                run(tool, stdin=FILTER)
+            except (RuntimeError, OSError):
+                continue
+            _, found = self.doctor()
+            # Where the kernel has no br_netfilter, or it is off, pods do not reach Services.
+            self.assertLessEqual({one["check"] for one in found}, {"bridge netfilter"}, str(found))
+            said = cnitool("doctor", "-q", CNI_PATH=BIN).stdout
+            self.assertNotIn("ok ", said)
+            self.assertNotIn("firewalld", cnitool("doctor", CNI_PATH=BIN).stdout)
+            run(tool, stdin="*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n*nat\nCOMMIT\n")
+            for table in ("filter", "nat"):
+                run("nft", "delete", "table", "ip", table, check=False)
+
+    def test_what_accepts_in_another_way_counts(self):
+        run("nft", "add table inet site")
+        run("nft", "add chain inet site forward { type filter hook forward priority 0; policy drop; }")
+        run("nft", "add chain inet site pods")
+        run("nft", "add set inet site bridges { type ifname; elements = { cni0, cni1 }; }")
+        self.assert_finds("error", "forward policy", "'inet site forward'")
+        for rules in (("iifname cni* accept", "oifname cni* accept"), ("iifname @bridges accept", "oifname @bridges accept"),
+                      ("iifname { cni0, cni9 } accept", "oifname { cni0, cni9 } accept"), ("iif cni0 accept", "oif cni0 accept"),
+                      ("ip saddr 10.1.0.0/16 accept", "ip daddr 10.1.2.0/24 counter accept",
+                       "ip6 saddr fd00:1::/32 accept", "ip6 daddr fd00:1::/32 accept"), ("jump pods",), ("goto pods",)):
+            with self.subTest(rules):
+                run("nft", "flush chain inet site pods")
+                run("nft", "add rule inet site pods accept")
+                for rule in rules:
+                    run("nft", f"add rule inet site forward {rule}")
+                self.assert_healthy()
+                run("nft", "flush chain inet site forward")
+                self.assert_finds("error", "forward policy", "'inet site forward'")
+
     def test_a_chain_of_nftables_that_drops_what_is_forwarded(self):
         run("nft", "add", "table", "inet", "filter")
         run("nft", "add", "chain", "inet", "filter", "forward",
@@ -766,7 +856,13 @@ class Surroundings(DoctorTest):
 
     def test_a_bridge_with_a_larger_MTU_than_the_uplink(self):
         run("ip", "link", "set", "up0", "mtu", "1400")
-        self.cured(self.assert_finds("warning", "MTU", "'cni0' has MTU 1500", "'up0' 1400"))
+        shell(self.assert_finds("warning", "MTU", "'cni0' has MTU 1500", "'up0' 1400"))
+        self.assertEqual(self.assert_finds("warning", "MTU", "'cni0' has MTU 1500"), "restart the pods of network 'net'")
+        for n, pod in enumerate(self.pods):
+            self.assert_ok(cnitool("del", "net", pod.path, CNI_PATH=BIN))
+        for n, pod in enumerate(self.pods):
+            self.add(pod, 8080 + n)
+        self.assert_healthy()
 
     def test_a_file_system_that_is_read_only(self):
         run("mount", "-o", "remount,ro", "/var/lib")

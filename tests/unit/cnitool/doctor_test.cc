@@ -214,16 +214,28 @@ TEST_CASE("doctor: a packet filter that accepts the bridge in both directions, o
     return findings.empty() ? "ok" : str(findings[0].level);
   };
   CHECK(level() == "error");
-  chain.rules = {{.in = "cni0", .out = "", .accepts = true}};
+  using Verdict = ForwardRule::Verdict;
+  chain.rules = {{.in = {"cni0"}, .verdict = Verdict::kAccept}};
   CHECK(level() == "warning");
-  chain.rules.push_back({.in = "", .out = "cni0", .accepts = true});
+  chain.rules.push_back({.out = {"cni*"}, .verdict = Verdict::kAccept});
   CHECK(level() == "ok");
-  chain.rules = {{.in = "", .out = "", .accepts = true}};
+  chain.rules = {{.verdict = Verdict::kAccept}};
   CHECK(level() == "ok");
   chain.rules[0].is_narrow = true;
   CHECK(level() == "warning");
-  chain.rules = {{.in = "", .out = "", .goes_to = "DOCKER-USER"}};
-  CHECK(level() == "warning");
+  chain.rules = {{.jump = "DOCKER-USER"}};
+  CHECK(level() == "warning");  // which was not read
+  chain.others["DOCKER-USER"] = {{.verdict = Verdict::kReturn}};
+  CHECK(level() == "error");
+  chain.others["DOCKER-USER"] = {{.verdict = Verdict::kAccept}};
+  CHECK(level() == "ok");
+  chain.rules = {{.source = {*Cidr::parse("10.0.0.0/8")}, .verdict = Verdict::kAccept},
+                 {.destination = {*Cidr::parse("10.0.0.0/24")}, .verdict = Verdict::kAccept}};
+  CHECK(level() == "ok");
+  chain.drops = false;
+  chain.rules = {{.source = {*Cidr::parse("10.0.0.0/24")}, .verdict = Verdict::kDrop}};
+  CHECK(level() == "error");
+  chain.drops = true;
   chain.rules.clear();
   chain.v4 = false;  // the network has no IPv6
   CHECK(level() == "ok");

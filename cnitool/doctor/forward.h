@@ -1,0 +1,53 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "netlink/types/ip.h"
+
+/// What a packet filter does with packets from and to pods.
+namespace tool::doctor {
+
+/// A rule. Of each list one has to match, and an empty one matches anything.
+struct ForwardRule {
+  enum class Verdict { kNone, kAccept, kDrop, kReturn };
+
+  std::vector<std::string> in = {}, out = {};  ///< names of links; "veth*": all that begin so
+  std::vector<netlink::Cidr> source = {}, destination = {};
+  std::optional<netlink::Family> family = {};
+  bool is_narrow = false;  ///< it looks at more than that
+  Verdict verdict = Verdict::kNone;
+  std::string jump = {};  ///< to a chain
+  bool is_goto = false;   ///< does not come back
+  std::string removal = {};
+};
+using ForwardRules = std::vector<ForwardRule>;
+
+/// A chain that every forwarded packet goes through.
+struct ForwardChain {
+  std::string name;  ///< "ip filter FORWARD", "iptables-legacy filter FORWARD"
+  bool of_iptables = false, legacy = false;
+  bool v4 = true, v6 = true;
+  bool drops = false;  ///< its policy
+  ForwardRules rules = {};
+  std::map<std::string, ForwardRules> others = {};  ///< chains that it leads to, by name
+};
+
+/// Packets of pods in one direction; what is absent is not known.
+struct Traffic {
+  netlink::Family family = netlink::Family::kIpv4;
+  std::string in = {}, out = {};  ///< "veth*": of any such link
+  std::optional<netlink::Cidr> source = {}, destination = {};
+};
+
+struct Fate {
+  enum class Kind { kPolicy, kAccepted, kDropped };
+  Kind kind = Kind::kPolicy;
+  const ForwardRule* rule = nullptr;  ///< that decides
+  bool is_unclear = false;            ///< a rule accepts some of it
+};
+Fate fate_in(const ForwardChain& chain, const Traffic& traffic);
+
+}  // namespace tool::doctor
