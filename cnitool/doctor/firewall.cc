@@ -119,20 +119,20 @@ class RuleReader {
     if (links_->empty()) out_.is_narrow = true;
   }
   void read(const Verdict& verdict) {
-    out_.verdict = verdict.code == kAccept    ? ForwardRule::Verdict::kAccept
-                   : verdict.code == kDropped ? ForwardRule::Verdict::kDrop
-                   : verdict.code == kReturn  ? ForwardRule::Verdict::kReturn
-                                              : ForwardRule::Verdict::kNone;
+    out_.effect = verdict.code == kAccept    ? ForwardRule::Effect::kAccept
+                  : verdict.code == kDropped ? ForwardRule::Effect::kDrop
+                  : verdict.code == kReturn  ? ForwardRule::Effect::kReturn
+                                             : ForwardRule::Effect::kNone;
     out_.is_goto = verdict.code == kGoto;
     if (verdict.code == kJump || verdict.code == kGoto) out_.jump = verdict.chain;
   }
   void read(const netlink::nf::Xt& xt) {
-    if (xt.target && xt.name == "REJECT") out_.verdict = ForwardRule::Verdict::kDrop;
+    if (xt.target && xt.name == "REJECT") out_.effect = ForwardRule::Effect::kDrop;
     if (!xt.target && xt.name != "comment") out_.is_narrow = true;
   }
   void read(const netlink::nf::Unknown& unknown) {
     if (unknown.name == "reject") {
-      out_.verdict = ForwardRule::Verdict::kDrop;
+      out_.effect = ForwardRule::Effect::kDrop;
     } else if (unknown.name != "log") {
       out_.is_narrow = true;
     }
@@ -254,9 +254,9 @@ ForwardRule rule_of(const cni::SavedRule& saved, const cni::SavedTable& filter,
     } else if (option == "-j" || option == "-g") {
       if (filter.chains.contains(value)) out.jump = value;
       out.is_goto = option == "-g";
-      if (value == "ACCEPT") out.verdict = ForwardRule::Verdict::kAccept;
-      if (value == "DROP" || value == "REJECT") out.verdict = ForwardRule::Verdict::kDrop;
-      if (value == "RETURN") out.verdict = ForwardRule::Verdict::kReturn;
+      if (value == "ACCEPT") out.effect = ForwardRule::Effect::kAccept;
+      if (value == "DROP" || value == "REJECT") out.effect = ForwardRule::Effect::kDrop;
+      if (value == "RETURN") out.effect = ForwardRule::Effect::kReturn;
       break;  // the rest is the target's
     } else if (option == "!") {
       ++i;

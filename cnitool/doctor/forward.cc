@@ -7,7 +7,7 @@ namespace tool::doctor {
 namespace {
 
 using netlink::Cidr;
-using Verdict = ForwardRule::Verdict;
+using Effect = ForwardRule::Effect;
 
 enum class Match { kNo, kMaybe, kYes };
 
@@ -70,11 +70,11 @@ class Walk {
       } else if (!rule.jump.empty()) {
         unclear_ = true;
       } else if (matches == Match::kMaybe) {
-        unclear_ |= rule.verdict == Verdict::kAccept;
-      } else if (rule.verdict == Verdict::kReturn) {
+        unclear_ |= rule.effect == Effect::kAccept;
+      } else if (rule.effect == Effect::kReturn) {
         return {};
-      } else if (rule.verdict != Verdict::kNone) {
-        const bool accepts = rule.verdict == Verdict::kAccept;
+      } else if (rule.effect != Effect::kNone) {
+        const bool accepts = rule.effect == Effect::kAccept;
         return {accepts ? Fate::Kind::kAccepted : Fate::Kind::kDropped, &rule};
       }
     }

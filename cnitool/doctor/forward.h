@@ -12,13 +12,13 @@ namespace tool::doctor {
 
 /// A rule. Of each list one has to match, and an empty one matches anything.
 struct ForwardRule {
-  enum class Verdict { kNone, kAccept, kDrop, kReturn };
+  enum class Effect { kNone, kAccept, kDrop, kReturn };
 
   std::vector<std::string> in = {}, out = {};  ///< names of links; "veth*": all that begin so
   std::vector<netlink::Cidr> source = {}, destination = {};
   std::optional<netlink::Family> family = {};
   bool is_narrow = false;  ///< it looks at more than that
-  Verdict verdict = Verdict::kNone;
+  Effect effect = Effect::kNone;
   std::string jump = {};  ///< to a chain
   bool is_goto = false;   ///< does not come back
   std::string removal = {};

@@ -214,26 +214,26 @@ TEST_CASE("doctor: a packet filter that accepts the bridge in both directions, o
     return findings.empty() ? "ok" : str(findings[0].level);
   };
   CHECK(level() == "error");
-  using Verdict = ForwardRule::Verdict;
-  chain.rules = {{.in = {"cni0"}, .verdict = Verdict::kAccept}};
+  using Effect = ForwardRule::Effect;
+  chain.rules = {{.in = {"cni0"}, .effect = Effect::kAccept}};
   CHECK(level() == "warning");
-  chain.rules.push_back({.out = {"cni*"}, .verdict = Verdict::kAccept});
+  chain.rules.push_back({.out = {"cni*"}, .effect = Effect::kAccept});
   CHECK(level() == "ok");
-  chain.rules = {{.verdict = Verdict::kAccept}};
+  chain.rules = {{.effect = Effect::kAccept}};
   CHECK(level() == "ok");
   chain.rules[0].is_narrow = true;
   CHECK(level() == "warning");
   chain.rules = {{.jump = "DOCKER-USER"}};
   CHECK(level() == "warning");  // which was not read
-  chain.others["DOCKER-USER"] = {{.verdict = Verdict::kReturn}};
+  chain.others["DOCKER-USER"] = {{.effect = Effect::kReturn}};
   CHECK(level() == "error");
-  chain.others["DOCKER-USER"] = {{.verdict = Verdict::kAccept}};
+  chain.others["DOCKER-USER"] = {{.effect = Effect::kAccept}};
   CHECK(level() == "ok");
-  chain.rules = {{.source = {*Cidr::parse("10.0.0.0/8")}, .verdict = Verdict::kAccept},
-                 {.destination = {*Cidr::parse("10.0.0.0/24")}, .verdict = Verdict::kAccept}};
+  chain.rules = {{.source = {*Cidr::parse("10.0.0.0/8")}, .effect = Effect::kAccept},
+                 {.destination = {*Cidr::parse("10.0.0.0/24")}, .effect = Effect::kAccept}};
   CHECK(level() == "ok");
   chain.drops = false;
-  chain.rules = {{.source = {*Cidr::parse("10.0.0.0/24")}, .verdict = Verdict::kDrop}};
+  chain.rules = {{.source = {*Cidr::parse("10.0.0.0/24")}, .effect = Effect::kDrop}};
   CHECK(level() == "error");
   chain.drops = true;
   chain.rules.clear();
