@@ -71,7 +71,7 @@ bool Collect::takes(const std::string& what, const std::string& tag, bool alive)
 
 bool Collect::takes(const std::string& what, const std::string& network, const Attachment& owner,
                     bool alive) {
-  const auto& [id, ifname] = owner;
+  const std::string &id = owner.container_id, &ifname = owner.ifname;
   const bool is_kept = std::any_of(valid_.begin(), valid_.end(), [&](const Attachment& one) {
     return one.container_id == id && (ifname.empty() || one.ifname == ifname);
   });
