@@ -72,7 +72,7 @@ void delete_one_by_one(Node& node, const char* tool, const AttachmentState& a) {
     const auto why = iptables::missing(&*node.socket, a);
     REQUIRE(why);
     // iptables-save does not quote a comment of one word.
-    const std::string part = rule.substr(rule.rfind(" -j "));
+    const std::string part = rule.substr(rule.rfind("-j "));
     CHECK_MESSAGE(contains(*why, part), *why);
     REQUIRE(run(cat(tool, "-restore < /tmp/portmap_iptables.", ::getpid())));
     ++deleted;

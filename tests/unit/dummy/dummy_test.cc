@@ -64,7 +64,7 @@ TEST_CASE("mac and mtu are read") {
   CHECK(validated(cni::cat(kIpam, R"(, "mtu": 67)")).starts_with("7 mtu: expected 0"));
   CHECK(validated(cni::cat(kIpam, R"(, "mac": "01:00:5e:10:20:30")")).starts_with("7 mac: "));
   CHECK(validated(cni::cat(kIpam, R"(, "runtimeConfig": {"mac": "no"})"))
-            .starts_with("7 runtimeConfig.mac: "));
+            .starts_with("7 invalid args no for MAC addr: "));
 }
 
 }  // namespace dummy
