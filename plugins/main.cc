@@ -1,6 +1,6 @@
 // The multi-call binary.
 #include "libcni/plugin/suite.h"
-#include "plugins/common/list.h"
+#include "plugins/list.h"
 
 #ifdef __GLIBC__
 // Where $ORIGIN is, in the paths that a static executable would load libraries from: nowhere, as

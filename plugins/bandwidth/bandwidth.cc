@@ -8,7 +8,7 @@
 #include "plugins/bandwidth/conf.h"
 #include "plugins/bandwidth/limits.h"
 #include "plugins/bandwidth/trial.h"
-#include "plugins/common/owned_links.h"
+#include "plugins/common/link/owned_links.h"
 
 namespace bandwidth {
 

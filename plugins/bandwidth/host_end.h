@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "libcni/config/result.h"
-#include "plugins/common/host_veth.h"
+#include "plugins/common/link/host_veth.h"
 
 namespace bandwidth {
 

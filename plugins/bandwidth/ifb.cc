@@ -8,7 +8,7 @@
 #include "netlink/tc/filter.h"
 #include "netlink/tc/list.h"
 #include "netlink/tc/qdisc.h"
-#include "plugins/common/owned_links.h"
+#include "plugins/common/link/owned_links.h"
 
 namespace bandwidth {
 

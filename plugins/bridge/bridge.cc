@@ -14,10 +14,10 @@
 #include "plugins/bridge/macspoof.h"
 #include "plugins/bridge/port.h"
 #include "plugins/bridge/repair.h"
-#include "plugins/common/addresses.h"
-#include "plugins/common/interface.h"
-#include "plugins/common/ip_masq.h"
-#include "plugins/common/owned_links.h"
+#include "plugins/common/firewall/ip_masq.h"
+#include "plugins/common/link/addresses.h"
+#include "plugins/common/link/interface.h"
+#include "plugins/common/link/owned_links.h"
 
 namespace bridge {
 

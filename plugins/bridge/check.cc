@@ -4,11 +4,11 @@
 
 #include "plugins/bridge/link.h"
 #include "plugins/bridge/macspoof.h"
-#include "plugins/common/gateway.h"
-#include "plugins/common/host_veth.h"
-#include "plugins/common/interface.h"
-#include "plugins/common/ip_masq.h"
-#include "plugins/common/pod_link.h"
+#include "plugins/common/firewall/ip_masq.h"
+#include "plugins/common/link/gateway.h"
+#include "plugins/common/link/host_veth.h"
+#include "plugins/common/link/interface.h"
+#include "plugins/common/link/pod_link.h"
 
 namespace bridge {
 

@@ -3,8 +3,8 @@
 #include <bitset>
 #include <nlohmann/json.hpp>
 
-#include "plugins/common/ip_masq.h"
-#include "plugins/common/link_keys.h"
+#include "plugins/common/firewall/ip_masq.h"
+#include "plugins/common/link/link_keys.h"
 
 namespace bridge {
 

@@ -9,7 +9,7 @@
 #include "libcni/plugin/request.h"
 #include "netlink/route/bridge_vlan.h"
 #include "netlink/types/mac.h"
-#include "plugins/common/masquerade.h"
+#include "plugins/common/firewall/masquerade.h"
 
 namespace bridge {
 

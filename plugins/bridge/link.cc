@@ -8,8 +8,8 @@
 #include "libcni/common/undo.h"
 #include "netlink/sysctl.h"
 #include "netlink/types/fd.h"
-#include "plugins/common/gateway.h"
-#include "plugins/common/veth_pair.h"
+#include "plugins/common/link/gateway.h"
+#include "plugins/common/link/veth_pair.h"
 
 namespace bridge {
 

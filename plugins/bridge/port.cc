@@ -3,7 +3,7 @@
 #include <cerrno>
 
 #include "plugins/bridge/link.h"
-#include "plugins/common/owned_links.h"
+#include "plugins/common/link/owned_links.h"
 
 namespace bridge {
 

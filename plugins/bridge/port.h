@@ -6,7 +6,7 @@
 #include "libcni/common/undo.h"
 #include "netlink/route/socket.h"
 #include "plugins/bridge/conf.h"
-#include "plugins/common/veth_pair.h"
+#include "plugins/common/link/veth_pair.h"
 
 namespace bridge {
 

@@ -7,7 +7,7 @@
 #include "plugins/bridge/check.h"
 #include "plugins/bridge/link.h"
 #include "plugins/bridge/macspoof.h"
-#include "plugins/common/ip_masq.h"
+#include "plugins/common/firewall/ip_masq.h"
 
 namespace bridge {
 

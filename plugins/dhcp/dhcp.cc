@@ -6,10 +6,10 @@
 #include "libcni/common/undo.h"
 #include "libcni/plugin/plugin.h"
 #include "netlink/route/socket.h"
-#include "plugins/dhcp/call.h"
-#include "plugins/dhcp/conf.h"
-#include "plugins/dhcp/daemon.h"
-#include "plugins/dhcp/state.h"
+#include "plugins/dhcp/daemon/daemon.h"
+#include "plugins/dhcp/daemon/state.h"
+#include "plugins/dhcp/plugin/call.h"
+#include "plugins/dhcp/plugin/conf.h"
 
 namespace dhcp {
 

@@ -1,7 +1,7 @@
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/plugin.h"
-#include "plugins/common/link_keys.h"
-#include "plugins/common/pod_link.h"
+#include "plugins/common/link/link_keys.h"
+#include "plugins/common/link/pod_link.h"
 
 namespace dummy {
 

@@ -4,9 +4,9 @@
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
 #include "libcni/plugin/repair.h"
-#include "plugins/common/host_veth.h"
-#include "plugins/common/iptables_restore.h"
-#include "plugins/common/xt_tables.h"
+#include "plugins/common/firewall/iptables_restore.h"
+#include "plugins/common/firewall/xt_tables.h"
+#include "plugins/common/link/host_veth.h"
 #include "plugins/firewall/conf.h"
 #include "plugins/firewall/setup.h"
 

@@ -4,8 +4,8 @@
 
 #include "libcni/common/error.h"
 #include "libcni/common/undo.h"
-#include "plugins/common/iptables_restore.h"
-#include "plugins/common/xt_tables.h"
+#include "plugins/common/firewall/iptables_restore.h"
+#include "plugins/common/firewall/xt_tables.h"
 #include "plugins/firewall/iptables_rules.h"
 
 namespace firewall::iptables {

@@ -9,7 +9,7 @@
 
 #include "libcni/common/error.h"
 #include "netlink/nf/match.h"
-#include "plugins/common/xt_tables.h"
+#include "plugins/common/firewall/xt_tables.h"
 
 namespace firewall::iptables {
 

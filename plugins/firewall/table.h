@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "netlink/nf/socket.h"
-#include "plugins/common/pod_elements.h"
+#include "plugins/common/firewall/pod_elements.h"
 
 /// The tables of our own: what is in them but elements.
 ///

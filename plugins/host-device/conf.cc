@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "plugins/common/link_keys.h"
+#include "plugins/common/link/link_keys.h"
 
 namespace host_device {
 

@@ -8,7 +8,7 @@
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
 #include "libcni/plugin/privileges.h"
-#include "plugins/common/link_keys.h"
+#include "plugins/common/link/link_keys.h"
 #include "plugins/host-device/device.h"
 #include "plugins/host-device/move_home.h"
 #include "plugins/host-device/settings.h"

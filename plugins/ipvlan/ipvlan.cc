@@ -2,10 +2,10 @@
 
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/plugin.h"
-#include "plugins/common/addresses.h"
-#include "plugins/common/master.h"
-#include "plugins/common/owned_links.h"
-#include "plugins/common/pod_link.h"
+#include "plugins/common/link/addresses.h"
+#include "plugins/common/link/master.h"
+#include "plugins/common/link/owned_links.h"
+#include "plugins/common/link/pod_link.h"
 #include "plugins/ipvlan/conf.h"
 
 namespace ipvlan {

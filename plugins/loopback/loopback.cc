@@ -5,7 +5,7 @@
 #include "libcni/plugin/request.h"
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
-#include "plugins/common/owned_links.h"
+#include "plugins/common/link/owned_links.h"
 
 namespace loopback {
 

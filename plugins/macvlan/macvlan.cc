@@ -4,8 +4,8 @@
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
-#include "plugins/common/master.h"
-#include "plugins/common/pod_link.h"
+#include "plugins/common/link/master.h"
+#include "plugins/common/link/pod_link.h"
 #include "plugins/macvlan/conf.h"
 
 namespace macvlan {

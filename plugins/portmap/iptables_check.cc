@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "libcni/common/error.h"
-#include "plugins/common/xt_tables.h"
+#include "plugins/common/firewall/xt_tables.h"
 #include "plugins/portmap/iptables.h"
 #include "plugins/portmap/iptables_rules.h"
 

@@ -7,7 +7,7 @@
 
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
-#include "plugins/common/xt_tables.h"
+#include "plugins/common/firewall/xt_tables.h"
 
 namespace portmap::iptables {
 

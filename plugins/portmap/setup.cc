@@ -7,7 +7,7 @@
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
 #include "libcni/plugin/privileges.h"
-#include "plugins/common/xt_tables.h"
+#include "plugins/common/firewall/xt_tables.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
 #include "plugins/portmap/iptables.h"

@@ -5,8 +5,8 @@
 
 #include "libcni/common/error.h"
 #include "libcni/common/phase.h"
-#include "plugins/common/gateway.h"
-#include "plugins/common/veth_pair.h"
+#include "plugins/common/link/gateway.h"
+#include "plugins/common/link/veth_pair.h"
 
 namespace ptp {
 

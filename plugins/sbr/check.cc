@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "libcni/common/error.h"
-#include "plugins/common/route_tables.h"
+#include "plugins/common/link/route_tables.h"
 #include "plugins/sbr/plan.h"
 #include "plugins/sbr/routing.h"
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "netlink/route/stored_route.h"
-#include "plugins/common/route_tables.h"
+#include "plugins/common/link/route_tables.h"
 
 namespace sbr {
 

@@ -3,7 +3,7 @@
 
 #include "libcni/common/undo.h"
 #include "netlink/route/stored_route.h"
-#include "plugins/common/route_tables.h"
+#include "plugins/common/link/route_tables.h"
 #include "plugins/sbr/plan.h"
 #include "plugins/sbr/routing.h"
 

@@ -6,8 +6,8 @@
 #include "libcni/common/error.h"
 #include "libcni/plugin/privileges.h"
 #include "netlink/route/stored_route.h"
-#include "plugins/common/interface.h"
-#include "plugins/common/route_tables.h"
+#include "plugins/common/link/interface.h"
+#include "plugins/common/link/route_tables.h"
 #include "plugins/sbr/plan.h"
 
 namespace sbr {

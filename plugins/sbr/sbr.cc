@@ -5,8 +5,8 @@
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
 #include "libcni/plugin/repair.h"
-#include "plugins/common/prev_interface.h"
-#include "plugins/common/route_tables.h"
+#include "plugins/common/link/prev_interface.h"
+#include "plugins/common/link/route_tables.h"
 #include "plugins/sbr/routing.h"
 
 namespace sbr {

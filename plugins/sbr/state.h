@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "netlink/types/ip.h"
-#include "plugins/common/state_dir.h"
+#include "plugins/common/state/state_dir.h"
 
 namespace sbr {
 

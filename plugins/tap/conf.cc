@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plugins/common/link_keys.h"
+#include "plugins/common/link/link_keys.h"
 
 namespace tap {
 

@@ -5,7 +5,7 @@
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
 #include "netlink/tun.h"
-#include "plugins/common/pod_link.h"
+#include "plugins/common/link/pod_link.h"
 #include "plugins/tap/conf.h"
 
 namespace tap {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libcni/config/names.h"
-#include "plugins/common/link_keys.h"
+#include "plugins/common/link/link_keys.h"
 #include "plugins/tuning/sysctls.h"
 
 namespace tuning {

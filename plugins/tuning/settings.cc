@@ -7,7 +7,7 @@
 #include "libcni/plugin/privileges.h"
 #include "netlink/route/link.h"
 #include "netlink/route/neighbour.h"
-#include "plugins/common/host_veth.h"
+#include "plugins/common/link/host_veth.h"
 #include "plugins/tuning/sysctls.h"
 
 namespace tuning {

@@ -4,7 +4,7 @@
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
 #include "libcni/plugin/repair.h"
-#include "plugins/common/state_dir.h"
+#include "plugins/common/state/state_dir.h"
 #include "plugins/tuning/allowlist.h"
 #include "plugins/tuning/settings.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "plugins/common/link_keys.h"
-#include "plugins/common/master.h"
+#include "plugins/common/link/link_keys.h"
+#include "plugins/common/link/master.h"
 
 namespace vlan {
 

@@ -4,8 +4,8 @@
 #include "libcni/common/error.h"
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/plugin.h"
-#include "plugins/common/master.h"
-#include "plugins/common/pod_link.h"
+#include "plugins/common/link/master.h"
+#include "plugins/common/link/pod_link.h"
 #include "plugins/vlan/conf.h"
 
 namespace vlan {

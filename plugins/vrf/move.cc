@@ -6,8 +6,8 @@
 #include "libcni/common/phase.h"
 #include "netlink/route/stored_route.h"
 #include "netlink/sysctl.h"
-#include "plugins/common/route_tables.h"
-#include "plugins/common/veth_pair.h"
+#include "plugins/common/link/route_tables.h"
+#include "plugins/common/link/veth_pair.h"
 
 namespace vrf {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "libcni/common/undo.h"
-#include "plugins/common/interface.h"
+#include "plugins/common/link/interface.h"
 #include "plugins/vrf/state.h"
 
 /// An interface gets another master or none: the kernel sets it down and up again (cycle_netdev()

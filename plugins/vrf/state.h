@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "plugins/common/state_dir.h"
+#include "plugins/common/state/state_dir.h"
 
 namespace vrf {
 

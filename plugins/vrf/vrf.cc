@@ -8,10 +8,10 @@
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
 #include "libcni/plugin/repair.h"
-#include "plugins/common/link_keys.h"
-#include "plugins/common/pod_link.h"
-#include "plugins/common/prev_interface.h"
-#include "plugins/common/route_tables.h"
+#include "plugins/common/link/link_keys.h"
+#include "plugins/common/link/pod_link.h"
+#include "plugins/common/link/prev_interface.h"
+#include "plugins/common/link/route_tables.h"
 #include "plugins/vrf/membership.h"
 
 namespace vrf {

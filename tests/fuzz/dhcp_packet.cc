@@ -1,6 +1,6 @@
 // What a DHCP server sends: the packet around it, the message, and the lease in it.
 #include "libcni/common/error.h"
-#include "plugins/dhcp/lease.h"
+#include "plugins/dhcp/protocol/lease.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // What comes by the DHCP daemon's socket, from plugins and to them.
-#include "plugins/dhcp/protocol.h"
+#include "plugins/dhcp/protocol/protocol.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -7,7 +7,7 @@
 #include "cnitool/validate/plugin_check.h"
 #include "libcni/config/key_schema.h"
 #include "libcni/runtime/conflist.h"
-#include "plugins/common/list.h"
+#include "plugins/list.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/plugin_conf.h"
 

@@ -39,7 +39,7 @@ def rules(path):
             libraries.add("CLI11")
         return [r"cnitool/", r"libcni/", r"netlink/"], libraries  # it shows what is on the node
     if folder == "plugins":
-        ours = [r"libcni/(common|config|plugin)/", r"netlink/", r"plugins/common/"]
+        ours = [r"libcni/(common|config|plugin)/", r"netlink/", r"plugins/(common/|list\.h$)"]
         if path.parts[1] != "common":
             ours.append(re.escape("/".join(path.parts[:2])) + "/")
         return ours, {"nlohmann_json", "uapi"} if in_source else {"nlohmann_json"}

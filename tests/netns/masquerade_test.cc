@@ -1,6 +1,6 @@
 // In a network namespace of its own: what add_masquerade() and add_macspoof() leave in the kernel,
 // as nft and iptables-save see it. Needs root; exits with 77 where it may not unshare.
-#include "plugins/common/masquerade.h"
+#include "plugins/common/firewall/masquerade.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

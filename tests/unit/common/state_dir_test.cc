@@ -1,4 +1,4 @@
-#include "plugins/common/state_dir.h"
+#include "plugins/common/state/state_dir.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "plugins/dhcp/client.h"
+#include "plugins/dhcp/protocol/client.h"
 
 #include <doctest/doctest.h>
 

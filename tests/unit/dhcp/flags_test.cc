@@ -1,4 +1,4 @@
-#include "plugins/dhcp/flags.h"
+#include "plugins/dhcp/daemon/flags.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "plugins/dhcp/lease.h"
+#include "plugins/dhcp/protocol/lease.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "plugins/dhcp/packet.h"
+#include "plugins/dhcp/protocol/packet.h"
 
 #include <doctest/doctest.h>
 

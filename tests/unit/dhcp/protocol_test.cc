@@ -1,4 +1,4 @@
-#include "plugins/dhcp/protocol.h"
+#include "plugins/dhcp/protocol/protocol.h"
 
 #include <doctest/doctest.h>
 

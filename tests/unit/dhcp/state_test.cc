@@ -1,4 +1,4 @@
-#include "plugins/dhcp/state.h"
+#include "plugins/dhcp/daemon/state.h"
 
 #include <doctest/doctest.h>
 

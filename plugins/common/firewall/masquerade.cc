@@ -1,0 +1,145 @@
+#include "plugins/common/firewall/masquerade.h"
+
+#include <utility>
+
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
+#include "netlink/nf/socket.h"
+#include "plugins/common/firewall/iptables_restore.h"
+#include "plugins/common/firewall/masquerade_iptables.h"
+#include "plugins/common/firewall/masquerade_nft.h"
+
+namespace plugins {
+
+namespace {
+
+using cni::Code;
+using netlink::cat;
+using netlink::nf::Batch;
+using netlink::nf::NfSocket;
+
+NfSocket* pointer(std::optional<NfSocket>& socket) { return socket ? &*socket : nullptr; }
+
+std::optional<std::string> nftables_missing() {
+  auto socket = NfSocket::find();
+  if (socket && nft::can_masquerade(*socket)) return std::nullopt;
+  return "the kernel has no NAT for nf_tables (modprobe nft_chain_nat)";
+}
+
+std::optional<std::string> iptables_missing() {
+  if (find_restore(netlink::Family::kIpv4)) return std::nullopt;
+  return "iptables-restore (package iptables) is in none of PATH, /usr/sbin and /sbin";
+}
+
+cni::Error no_backend() {
+  const auto what = masquerade_missing(std::nullopt);
+  return {Code::kPluginUnavailable,
+          cat("choose a backend for ipMasq: ", what.value_or("try again"))};
+}
+
+}  // namespace
+
+std::optional<MasqueradeBackend> backend_from(std::string_view text) {
+  if (text == "nftables") return MasqueradeBackend::kNftables;
+  if (text == "iptables") return MasqueradeBackend::kIptables;
+  return std::nullopt;
+}
+
+MasqueradeBackend choose_backend(const std::string& configured) {
+  if (const auto backend = backend_from(configured)) return *backend;
+  if (!configured.empty()) {
+    throw cni::Error(Code::kInvalidConfig, cat("unknown ipmasq backend \"", configured, "\""));
+  }
+  if (!nftables_missing()) return MasqueradeBackend::kNftables;
+  if (!iptables_missing()) return MasqueradeBackend::kIptables;
+  throw no_backend();
+}
+
+std::optional<std::string> masquerade_missing(std::optional<MasqueradeBackend> backend) {
+  if (backend == MasqueradeBackend::kIptables) return iptables_missing();
+  const auto nft = nftables_missing();
+  if (backend || !nft) return nft;
+  const auto iptables = iptables_missing();
+  if (!iptables) return std::nullopt;
+  return cat(*nft, ", and ", *iptables);
+}
+
+void add_masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& masquerade) {
+  const cni::Phase phase("masquerade");
+  if (masquerade.addresses.empty()) return;
+  if (backend == MasqueradeBackend::kNftables) {
+    NfSocket socket;
+    nft::add(socket, masquerade);
+    return;
+  }
+  auto socket = NfSocket::find();
+  if (!backend && socket && nft::add(*socket, masquerade, true)) return;
+  if (!backend && iptables_missing()) throw no_backend();
+  xt::add(pointer(socket), masquerade);
+}
+
+void restore_masquerade(MasqueradeBackend backend, const Masquerade& masquerade) {
+  auto socket = NfSocket::find();
+  if (backend == MasqueradeBackend::kIptables) {
+    return xt::restore(pointer(socket), masquerade);
+  }
+  if (!socket)
+    throw cni::Error(Code::kPluginUnavailable, "the kernel has no nf_tables (modprobe nf_tables)");
+  nft::add(*socket, masquerade);
+  socket->commit_planned(
+      [&](Batch& batch) { nft::plan_remove_earlier(*socket, masquerade, batch); });
+}
+
+void remove_masquerade(const Masquerade& masquerade) {
+  cni::BestEffort each;
+  each("nf_tables", [&] {
+    if (auto socket = NfSocket::find()) remove_nft_masquerade(*socket, masquerade);
+  });
+  each("iptables", [&] { remove_legacy_masquerade(masquerade); });
+  each.finish();
+}
+
+void remove_legacy_masquerade(const Masquerade& masquerade) { xt::remove_legacy(masquerade); }
+
+void remove_nft_masquerade(NfSocket& socket, const Masquerade& masquerade) {
+  const cni::Phase phase("masquerade");
+  socket.commit_planned([&](Batch& batch) {
+    nft::plan_remove(socket, masquerade, batch);
+    const auto chains = xt::chains_of(masquerade);
+    const auto found = socket.has_chains({nft::earlier_checks(), chains[0], chains[1]});
+    if (found[0]) nft::plan_remove_earlier(socket, masquerade, batch);
+    if (found[1] || found[2]) xt::plan_remove(socket, masquerade, batch);
+  });
+}
+
+void gc_masquerade(const std::string& network, cni::Collect& collect) {
+  auto socket = NfSocket::find();
+  cni::BestEffort each;
+  if (socket) {
+    each("nf_tables", [&] {
+      socket->commit_planned([&](Batch& batch) { nft::plan_gc(*socket, collect, batch); });
+    });
+  }
+  each("iptables", [&] {
+    for (const Masquerade& one : xt::stale(pointer(socket), network, collect)) {
+      each(one.container_id, [&] { remove_masquerade(one); });
+    }
+  });
+  each.finish();
+}
+
+void check_masquerade(const Masquerade& masquerade) {
+  auto socket = NfSocket::find();
+  std::optional<std::string> nft = "the kernel has no nf_tables (modprobe nf_tables)";
+  if (socket) nft = nft::missing(*socket, masquerade);
+  if (!nft || !xt::missing(pointer(socket), masquerade)) return;
+  throw cni::Error(Code::kInternal, cat("check masquerading: ", *nft));
+}
+
+std::string RemoveMasquerade::describe() const {
+  return cat("remove the masquerading of '", masquerade.container_id, "' '", masquerade.ifname,
+             "'");
+}
+
+}  // namespace plugins

@@ -1,0 +1,164 @@
+#include "plugins/common/firewall/pod_elements.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "libcni/common/hash.h"
+
+namespace plugins {
+
+using netlink::Family;
+using netlink::Ip;
+using netlink::kFamilies;
+using netlink::nf::Batch;
+using netlink::nf::Bytes;
+using netlink::nf::Element;
+using netlink::nf::NfSocket;
+using netlink::nf::SetId;
+
+const SetId& PodSets::of(Family family) const { return family == Family::kIpv4 ? v4 : v6; }
+
+namespace {
+
+// What the tag of an attachment begins with, OwnerTag::prefix().
+std::string_view owner_in(std::string_view comment) {
+  static const std::size_t kLength = cni::OwnerTag("", "", "").prefix().size();
+  return cni::OwnerTag::is_tag(comment) ? comment.substr(0, kLength) : std::string_view();
+}
+
+SetId more_of(const PodSets& sets, Family family) {
+  SetId id = sets.of(family);
+  id.set += "_more";
+  return id;
+}
+
+Family family_of(const Element& one) {
+  return one.key.size() == Ip::any(Family::kIpv4).size() ? Family::kIpv4 : Family::kIpv6;
+}
+
+Bytes more_key(const Bytes& address, std::string_view owner) {
+  constexpr std::size_t kLength = 15;  // of a name of a link, which nft prints as text
+  return netlink::nf::concatenate(
+      {address, netlink::nf::value_of_ifname(cni::sha512_hex(owner, kLength))});
+}
+
+Element with_key(Element one, Bytes key) {
+  one.key = std::move(key);
+  return one;
+}
+
+/// What the sets of a family have of an address.
+struct Seen {
+  std::optional<Element> main;
+  std::optional<Element> own;  ///< of the owner, under the key of main
+  bool in_more = false;        ///< own is not main
+};
+
+Seen look_up(NfSocket& socket, const PodSets& sets, std::string_view owner, const Ip& ip) {
+  const Bytes key = netlink::nf::value_of(ip);
+  Seen out{.main = socket.elements(sets.of(ip.family()), {key}).front(), .own = {}};
+  if (out.main && out.main->comment.starts_with(owner)) {
+    out.own = out.main;
+  } else if (out.main && !owner_in(out.main->comment).empty()) {
+    auto more = socket.elements(more_of(sets, ip.family()), {more_key(key, owner)}).front();
+    if (more) out.own = with_key(*std::move(more), key);
+    out.in_more = out.own.has_value();
+  }
+  return out;
+}
+
+// Adds to batch the removal of those that match; returns the others.
+std::vector<Element> plan_remove_more(NfSocket& socket, const SetId& set, const MatchesTag& matches,
+                                      Batch& batch) {
+  auto out = socket.all_elements(set);
+  std::erase_if(out, [&](const Element& one) {
+    const bool is_gone = matches(one.comment);
+    if (is_gone) batch.remove(set, {one.key});
+    return is_gone;
+  });
+  return out;
+}
+
+// Which of the owners that an address has besides gets it.
+std::optional<Element> take_heir(std::vector<Element>& more, const Bytes& address) {
+  const auto heir = std::find_if(more.begin(), more.end(), [&](const Element& one) {
+    return std::equal(address.begin(), address.end(), one.key.begin());
+  });
+  if (heir == more.end()) return std::nullopt;
+  Element out = std::move(*heir);
+  more.erase(heir);
+  return out;
+}
+
+void plan_remove_main(const PodSets& sets, Family family, const Bytes& key,
+                      std::vector<Element>& more, Batch& batch) {
+  batch.remove(sets.of(family), {key});
+  auto heir = take_heir(more, key);
+  if (!heir) return;
+  batch.remove(more_of(sets, family), {heir->key});
+  batch.add_new(sets.of(family), {with_key(*std::move(heir), key)});
+}
+
+}  // namespace
+
+std::vector<std::optional<Element>> find_elements(NfSocket& socket, const PodSets& sets,
+                                                  std::string_view owner,
+                                                  const std::vector<Ip>& addresses) {
+  std::vector<std::optional<Element>> out;
+  for (const Ip& ip : addresses) out.push_back(look_up(socket, sets, owner, ip).own);
+  return out;
+}
+
+void plan_add_elements(NfSocket& socket, const PodSets& sets, const std::vector<Element>& wanted,
+                       Batch& batch) {
+  for (const Element& one : wanted) {
+    const Family family = family_of(one);
+    const Ip ip = Ip::from_bytes(one.key.data(), one.key.size());
+    const Seen seen = look_up(socket, sets, owner_in(one.comment), ip);
+    if (seen.own == one) continue;
+    const SetId more = more_of(sets, family);
+    if (seen.in_more) batch.remove(more, {more_key(one.key, owner_in(one.comment))});
+    const auto other = seen.main ? owner_in(seen.main->comment) : std::string_view();
+    if (!other.empty() && other != owner_in(one.comment)) {
+      batch.add(netlink::nf::Set{
+          more, {netlink::nf::KeyType::address(family), netlink::nf::Type::kIfname}, sets.data});
+      batch.add(more, {with_key(*seen.main, more_key(one.key, other))});
+    }
+    if (seen.main) batch.remove(sets.of(family), {one.key});
+    batch.add_new(sets.of(family), {one});
+  }
+}
+
+void plan_remove_elements_if(NfSocket& socket, const PodSets& sets, const MatchesTag& matches,
+                             Batch& batch) {
+  for (const Family family : kFamilies) {
+    auto more = plan_remove_more(socket, more_of(sets, family), matches, batch);
+    for (const Element& one : socket.all_elements(sets.of(family))) {
+      if (matches(one.comment)) plan_remove_main(sets, family, one.key, more, batch);
+    }
+  }
+}
+
+bool plan_remove_elements(NfSocket& socket, const PodSets& sets, std::string_view owner,
+                          const std::vector<Ip>& addresses, Batch& batch) {
+  const auto is_own = [&](const std::string& comment) { return comment.starts_with(owner); };
+  std::vector<Seen> seen;
+  for (const Ip& ip : addresses) seen.push_back(look_up(socket, sets, owner, ip));
+  const bool has_all =
+      std::all_of(seen.begin(), seen.end(), [](const Seen& one) { return one.own.has_value(); });
+  if (addresses.empty() || !has_all) {
+    plan_remove_elements_if(socket, sets, is_own, batch);
+    return false;
+  }
+  for (const Family family : kFamilies) {
+    std::optional<std::vector<Element>> more;
+    for (const Seen& one : seen) {
+      if (family_of(*one.own) != family) continue;
+      if (!more) more = plan_remove_more(socket, more_of(sets, family), is_own, batch);
+      if (!one.in_more) plan_remove_main(sets, family, one.own->key, *more, batch);
+    }
+  }
+  return true;
+}
+
+}  // namespace plugins

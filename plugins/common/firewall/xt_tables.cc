@@ -1,0 +1,142 @@
+#include "plugins/common/firewall/xt_tables.h"
+
+#include "libcni/common/error.h"
+#include "libcni/plugin/privileges.h"
+#include "netlink/nf/legacy_table.h"
+#include "netlink/nf/match.h"
+
+namespace plugins {
+
+namespace {
+
+using netlink::Family;
+
+}  // namespace
+
+void require_readable_legacy(std::string_view what, const std::string& table) {
+  if (netlink::has(netlink::Capability::kNetRaw)) return;
+  const auto is_in_use = [&](Family family) { return netlink::nf::legacy_in_use(family, table); };
+  if (!is_in_use(Family::kIpv4) && !is_in_use(Family::kIpv6)) return;
+  cni::require_capabilities(netlink::cat(what, ", which reads the rules of iptables-legacy"),
+                            {netlink::Capability::kNetRaw});
+}
+
+}  // namespace plugins
+
+namespace plugins::xt {
+
+namespace {
+
+using netlink::Cidr;
+using netlink::nf::ChainId;
+using netlink::nf::Compare;
+using netlink::nf::Expr;
+using netlink::nf::Exprs;
+using netlink::nf::Rule;
+using netlink::nf::Side;
+using netlink::nf::TableFamily;
+using netlink::nf::Unknown;
+using netlink::nf::Xt;
+
+// What the names of all chains of CNI plugins begin with.
+constexpr const char* kCniChains = "CNI-";
+
+ChainId chain_in(Family family, const char* table, std::string chain) {
+  const auto nf_family = family == Family::kIpv4 ? TableFamily::kIp : TableFamily::kIp6;
+  return {nf_family, table, std::move(chain)};
+}
+
+Exprs address_exprs(Side side, Compare compare, const std::string& text) {
+  const auto cidr = Cidr::parse(text);
+  return cidr ? netlink::nf::address(side, compare, *cidr) : Exprs{Unknown{"mask"}};
+}
+
+Expr target_expr(const std::string& target) {
+  if (target == "ACCEPT") return netlink::nf::accept();
+  if (target == "MASQUERADE") return Xt{.target = true, .name = target};
+  return netlink::nf::jump_to(target);
+}
+
+// As iptables-nft would have written them, but for what nobody asks.
+Exprs exprs_of(const cni::Words& words) {
+  Exprs out;
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    const std::string& value = words[i + 1];
+    const auto compare = i > 0 && words[i - 1] == "!" ? Compare::kNotEqual : Compare::kEqual;
+    if (words[i] == "-s" || words[i] == "-d") {
+      const Side side = words[i] == "-s" ? Side::kSource : Side::kDestination;
+      for (Expr& one : address_exprs(side, compare, value)) out.push_back(std::move(one));
+    } else if (words[i] == "--comment") {
+      out.emplace_back(Xt{.name = "comment", .comment = value});
+    } else if (words[i] == "-j" || words[i] == "-g") {
+      out.push_back(target_expr(value));
+    } else {
+      continue;
+    }
+    ++i;
+  }
+  return out;
+}
+
+}  // namespace
+
+ChainId nat(Family family, std::string chain) { return chain_in(family, "nat", std::move(chain)); }
+ChainId filter(Family family, std::string chain) {
+  return chain_in(family, "filter", std::move(chain));
+}
+Family family_of(const ChainId& chain) {
+  return chain.family == TableFamily::kIp ? Family::kIpv4 : Family::kIpv6;
+}
+
+std::string in_quotes(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out += '"';
+}
+
+bool Tables::has_chain(const ChainId& chain) {
+  if (variant_ == XtablesVariant::kNft) return socket_ != nullptr && socket_->has_chain(chain);
+  return netlink::nf::legacy_mentions(family_of(chain), chain.table, chain.chain) &&
+         saved(chain).chains.contains(chain.chain);
+}
+
+std::vector<Rule> Tables::rules(const ChainId& chain, const Filter& filter) {
+  if (variant_ == XtablesVariant::kNft) {
+    return socket_ == nullptr ? std::vector<Rule>{} : socket_->rules(chain, filter);
+  }
+  std::vector<Rule> out;
+  for (const cni::Words& words : saved_rules(chain)) {
+    out.push_back({chain, exprs_of(words), {}, 0});
+  }
+  return out;
+}
+
+std::vector<cni::Words> Tables::saved_rules(const ChainId& chain) {
+  const bool any = variant_ == XtablesVariant::kNft
+                       ? has_chain(chain)
+                       : netlink::nf::legacy_mentions(family_of(chain), chain.table, kCniChains);
+  std::vector<cni::Words> out;
+  if (!any) return out;
+  for (const cni::SavedRule& rule : saved(chain).rules) {
+    if (rule.chain == chain.chain) out.push_back(rule.words);
+  }
+  return out;
+}
+
+const cni::SavedTable& Tables::saved(const ChainId& chain) {
+  const auto key = std::pair(chain.family, chain.table);
+  if (const auto found = saved_.find(key); found != saved_.end()) return found->second;
+  auto table = cni::read_saved(family_of(chain), variant_, chain.table);
+  if (table) return saved_.emplace(key, std::move(*table)).first->second;
+  const bool nft = variant_ == XtablesVariant::kNft;
+  throw cni::Error(cni::Code::kInternal,
+                   netlink::cat("read table '", chain.table, "' of ",
+                                family_of(chain) == Family::kIpv4 ? "iptables-" : "ip6tables-",
+                                nft ? "nft: iptables-nft-save" : "legacy: iptables-legacy-save",
+                                " is not installed"));
+}
+
+}  // namespace plugins::xt

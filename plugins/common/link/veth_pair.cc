@@ -1,0 +1,134 @@
+#include "plugins/common/link/veth_pair.h"
+
+#include <cerrno>
+#include <chrono>
+
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
+#include "netlink/sysctl.h"
+#include "plugins/common/link/host_veth.h"
+#include "plugins/common/link/owned_links.h"
+
+namespace plugins {
+
+namespace {
+
+using cni::cat;
+using netlink::Link;
+using netlink::Mac;
+using netlink::RouteSocket;
+
+// Stands in undo before the pair is made: an answer of the kernel that got lost must not leave one
+// behind. The MAC address, chosen for this call, tells it from another pod's.
+struct RemoveVeth {
+  std::string name;
+  Mac mac;
+  void operator()() const {
+    RouteSocket host;
+    const auto link = host.find(name);
+    if (link && link->mac == mac) host.send(netlink::remove_link(*link));
+  }
+  std::string describe() const { return cat("remove '", name, "'"); }
+};
+
+// \throws cni::Error where the pod has the name, or the interface of an earlier ADD of the
+// attachment, whatever the pod calls it.
+void require_no_interface(const VethPlace& place, const std::string& outside) {
+  const std::string& name = place.request.ifname;
+  const auto refuse = [&](const char* way_out) {
+    throw cni::Error(cni::Code::kInternal,
+                     cat("container veth name (\"", name, "\") peer provided (\"", outside,
+                         "\") already exists"),
+                     way_out);
+  };
+  if (place.pod.find(name)) {
+    refuse("the pod has an interface with this name: delete it, or use another CNI_IFNAME");
+  }
+  const auto link = place.host.find(outside);
+  if (link && link->alias.starts_with(owner_of(place.request).prefix()) && link->peer_nsid &&
+      link->peer_nsid == place.host.nsid(place.pod_ns)) {
+    refuse("the pod has the interface of an earlier ADD under another name: call DEL");
+  }
+}
+
+// False where the outer name is taken.
+bool try_connect(const VethPlace& place, const netlink::Veth& spec, cni::Undo& undo) {
+  undo.add(RemoveVeth{spec.end.name, spec.end.mac});
+  try {
+    cni::in_words("failed to make veth pair", [&] { place.host.send(netlink::add(spec)); });
+    return true;
+  } catch (const netlink::Error& e) {
+    if (e.error() != EEXIST) throw;
+    require_no_interface(place, spec.end.name);
+    return false;
+  }
+}
+
+// By its index, which the kernel tells of the other end: the pod may rename links meanwhile.
+Link made_inside(RouteSocket& pod, const Link& outside, const netlink::VethEnd& wanted) {
+  auto inside = pod.find(outside.peer_index);
+  if (!inside || inside->name != wanted.name || inside->mac != wanted.mac) {
+    throw cni::Error(cni::Code::kInternal,
+                     cat("create veth pair '", outside.name, "' and '", wanted.name,
+                         "': the pod changed the container interface meanwhile"));
+  }
+  return *std::move(inside);
+}
+
+}  // namespace
+
+VethPair create_veth_pair(const VethPlace& place, const NewVethPair& wanted, cni::Undo& undo) {
+  const cni::Phase phase("veth");
+  netlink::Veth spec{
+      .end = {.name = host_veth_name(place.request), .mac = Mac::random(), .master = wanted.master},
+      .peer = {.name = place.request.ifname, .mac = wanted.mac ? *wanted.mac : Mac::random()},
+      .peer_ns = place.pod_ns,
+      .mtu = wanted.mtu};
+  for (unsigned attempt = 1; !try_connect(place, spec, undo); ++attempt) {
+    if (attempt == kHostVethNames) {
+      throw cni::Error(cni::Code::kTryAgainLater, "failed to find a unique veth name");
+    }
+    spec.end.name = host_veth_name(place.request, attempt);
+  }
+  const Link outside = place.host.get(spec.end.name);
+  VethPair pair{outside, made_inside(place.pod, outside, spec.peer)};
+  ignore_router_advertisements(pair.outside);
+  return pair;
+}
+
+void require_no_interface(const VethPlace& place) {
+  require_no_interface(place, host_veth_name(place.request));
+}
+
+void ignore_router_advertisements(const Link& link) {
+  if (!link.ipv6 || link.ipv6->accept_ra == 0) return;
+  try {
+    netlink::write_sysctl(cat("net/ipv6/conf/", link.name, "/accept_ra"), "0");
+  } catch (const netlink::Error& e) {  // a read-only /proc/sys is no reason to have no network
+    cni::note(cat(e.what(), "; a pod could send router advertisements to the node"));
+  }
+}
+
+netlink::OperState wait_until_up(RouteSocket& where, const Link& link) {
+  const cni::Phase phase("wait");
+  constexpr std::chrono::milliseconds kLimit{2500};
+  auto state = netlink::OperState::kUnknown;
+  const auto is_up = [&] {
+    const auto now = where.find(link.index);
+    if (!now) throw netlink::Error(cat("look up link '", link.name, "'"), ENODEV);
+    state = now->oper_state;
+    return state == netlink::OperState::kUp;
+  };
+  where.wait_until(is_up, kLimit);
+  return state;
+}
+
+void remove_veth_pair(const cni::Request& request) {
+  const cni::Phase phase("veth");
+  RouteSocket host;
+  for (const Link& link : removable_host_veths(host, request)) {
+    host.send(netlink::remove_link(link));
+  }
+}
+
+}  // namespace plugins

@@ -1,0 +1,341 @@
+#include "plugins/dhcp/daemon/daemon.h"
+
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "libcni/common/undo.h"
+
+namespace dhcp {
+
+namespace {
+
+using cni::cat;
+using cni::Request;
+
+constexpr Time kLookAround = std::chrono::seconds(30);
+
+// What the plugin was given, read once more: of the reference plugins no less than of ours.
+Request request_of(const Call& call, const char* command) {
+  cni::Env env{{"CNI_COMMAND", command},  {"CNI_CONTAINERID", call.container_id},
+               {"CNI_NETNS", call.netns}, {"CNI_IFNAME", call.ifname},
+               {"CNI_ARGS", call.args},   {"CNI_PATH", "/"}};
+  Request out;
+  out.read_environment(env);
+  out.read_config(call.input);
+  return out;
+}
+
+// A DEL needs no more than the names.
+Request names_of(const Call& call) { return request_of(call, "DEL"); }
+
+std::string file_of(const Request& request) {
+  return State{
+      .network = request.network, .container_id = request.container_id, .ifname = request.ifname}
+      .file_name();
+}
+
+State state_of(const Request& request, const Conf& conf, const Flags& flags) {
+  return {.network = request.network,
+          .container_id = request.container_id,
+          .ifname = request.ifname,
+          .netns = flags.host_prefix + request.netns,
+          .identity = {.client_id = client_id_of(request),
+                       .provided = conf.provided,
+                       .wanted = conf.wanted,
+                       .broadcast = flags.broadcast,
+                       .probe = conf.probe},
+          .priority = conf.priority,
+          .dns = conf.dns};
+}
+
+// Whether the lease is of the interface that the pod has now, and was asked for alike.
+bool still_holds(const State& known, State wanted) {
+  const auto pod = find_pod(known);
+  if (!known.lease || !pod || pod->link.name != wanted.ifname) return false;
+  wanted.identity.broadcast = known.identity.broadcast;
+  return known.netns == wanted.netns && known.identity == wanted.identity &&
+         known.priority == wanted.priority && known.dns == wanted.dns;
+}
+
+}  // namespace
+
+Daemon::Daemon(const Flags& flags, netlink::Fd listener)
+    : flags_(flags),
+      states_(StateDir::create(flags.host_prefix + flags.state_dir)),
+      removals_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
+      server_(
+          loop_, std::move(listener), [this](const Asked& asked) { on_call(asked); },
+          [this](std::uint64_t connection) { on_close(connection); }) {
+  if (removals_) loop_.watch(removals_.get(), [this] { hear_of_removals(); });
+  take_over();
+  look_at_namespaces();
+}
+
+Daemon::~Daemon() {
+  for (auto& [file, entry] : entries_) forget(entry);
+}
+
+void Daemon::run() {
+  loop_.run([](const std::exception& e) { cni::note(cat("dhcp: ", e.what())); });
+}
+
+void Daemon::take_over() {
+  const Time now = EventLoop::now();
+  for (State& state : states_.take_all()) {
+    const std::string file = state.file_name();
+    watch_directory_of(state.netns);
+    Entry& entry = entries_[file];
+    entry.attachment = std::make_unique<Attachment>(std::move(state), flags_.timing);
+    bool exists = true;  // as long as that cannot be told
+    try {
+      exists = entry.attachment->resume(now);
+    } catch (const netlink::Error& e) {
+      cni::note(cat(entry.attachment->state().name(), ": ", e.what()));
+    }
+    loop_.at(now, entry.attachment.get(),
+             [this, file, exists] { exists ? serve(file) : end(file); });
+  }
+}
+
+void Daemon::on_call(const Asked& asked) {
+  try {
+    if (asked.call.method == method::kAllocate) return allocate(asked);
+    if (asked.call.method == method::kRelease) return release(asked);
+    if (asked.call.method == method::kCheck) return check(asked);
+    if (asked.call.method == method::kCollect) return collect(asked);
+    if (asked.call.method == method::kLeases) {
+      std::vector<const Attachment*> all;
+      for (const auto& [file, entry] : entries_) all.push_back(entry.attachment.get());
+      return server_.answer_text(asked, leases_json(all, EventLoop::now()));
+    }
+    server_.answer_error(asked, cat(kUnknownMethod, "method ", asked.call.method));
+  } catch (const std::exception& e) {
+    server_.answer_error(asked, e.what());
+  }
+}
+
+// Whoever asked for a lease and does not wait for it any more is dead: DEL may have come already.
+void Daemon::on_close(std::uint64_t connection) {
+  std::vector<std::string> abandoned;
+  for (auto& [file, entry] : entries_) {
+    const auto left = std::erase_if(
+        entry.waiting, [connection](const Asked& asked) { return asked.connection == connection; });
+    if (left != 0 && entry.waiting.empty()) abandoned.push_back(file);
+  }
+  for (const std::string& file : abandoned) end(file);
+}
+
+void Daemon::allocate(const Asked& asked) {
+  const Request request = request_of(asked.call, "ADD");
+  const Conf conf = Conf::parse(request);
+  State wanted = state_of(request, conf, flags_);
+  const std::string file = wanted.file_name();
+  std::optional<Ip> known;
+  if (const auto found = entries_.find(file); found != entries_.end()) {
+    Entry& entry = found->second;
+    const State& state = entry.attachment->state();
+    if (!entry.waiting.empty() && state.netns == wanted.netns) {
+      entry.waiting.push_back(asked);  // one ADD more of the same attachment: one lease
+      return;
+    }
+    if (entry.waiting.empty() && still_holds(state, wanted)) {
+      server_.answer(asked, result_of(state));
+      entry.attachment->hand_over(EventLoop::now());
+      return watch(file, entry);
+    }
+    fail(file, "another ADD of this attachment replaced it");
+  }
+  if (const auto found = entries_.find(file); found != entries_.end()) {
+    const auto& lease = found->second.attachment->state().lease;
+    if (lease) known = lease->address.ip;
+  }
+  auto attachment = std::make_unique<Attachment>(std::move(wanted), flags_.timing);
+  const Time now = EventLoop::now();
+  attachment->acquire(now, known);  // else an earlier ADD keeps its lease
+  if (const auto found = entries_.find(file); found != entries_.end()) {
+    forget(found->second);
+    entries_.erase(found);
+  }
+  watch_directory_of(attachment->state().netns);
+  Entry& entry = entries_[file];
+  entry.attachment = std::move(attachment);
+  entry.waiting.push_back(asked);
+  entry.deadline = now + std::min<Time>(std::chrono::seconds(conf.timeout), flags_.resend_timeout);
+  serve(file);
+}
+
+void Daemon::release(const Asked& asked) {
+  const std::string file = file_of(names_of(asked.call));
+  if (const auto found = entries_.find(file); found != entries_.end()) {
+    const auto waiting = std::exchange(found->second.waiting, {});
+    end(file);
+    for (const Asked& other : waiting) {
+      server_.answer_error(other, "a DEL of this attachment ended it");
+    }
+  } else {
+    states_.remove(file);  // which an earlier DEL may not have been able to
+  }
+  server_.answer_nothing(asked);
+}
+
+void Daemon::check(const Asked& asked) {
+  const Request request = request_of(asked.call, "CHECK");
+  const std::string file = file_of(request);
+  if (!entries_.contains(file)) adopt(request, file);
+  const auto found = entries_.find(file);
+  if (found == entries_.end()) {
+    return server_.answer_error(asked, "the daemon has no lease of this attachment");
+  }
+  const Attachment& attachment = *found->second.attachment;
+  if (!attachment.state().lease) {
+    const std::string& problem = attachment.problem();
+    return server_.answer_error(asked, cat("the lease was lost, another one is asked for",
+                                           problem.empty() ? "" : ": ", problem));
+  }
+  server_.answer(asked, result_of(attachment.state()));
+}
+
+// Nobody else would renew it: the daemon of the reference plugins, which gave it, keeps no state.
+void Daemon::adopt(const Request& request, const std::string& file) {
+  const Conf conf = Conf::parse(request);
+  auto attachment = std::make_unique<Attachment>(state_of(request, conf, flags_), flags_.timing);
+  const Time now = EventLoop::now();
+  if (!attachment->adopt(now, request.required_prev_result())) return;
+  states_.put(attachment->state());
+  watch_directory_of(attachment->state().netns);
+  Entry& entry = entries_[file];
+  entry.attachment = std::move(attachment);
+  loop_.at(now, entry.attachment.get(), [this, file] { serve(file); });
+}
+
+void Daemon::collect(const Asked& asked) {
+  Request request;
+  request.read_environment({{"CNI_COMMAND", "GC"}, {"CNI_PATH", "/"}});
+  request.read_config(asked.call.input);
+  const auto valid = request.valid_attachments();
+  std::vector<std::string> stale;
+  for (const auto& [file, entry] : entries_) {
+    const State& state = entry.attachment->state();
+    const cni::Attachment name{state.container_id, state.ifname};
+    const bool is_kept = state.network != request.network || !entry.waiting.empty() || !valid ||
+                         std::find(valid->begin(), valid->end(), name) != valid->end();
+    if (!is_kept) stale.push_back(file);
+  }
+  for (const std::string& file : stale) end(file);
+  server_.answer_nothing(asked);
+}
+
+void Daemon::serve(const std::string& file) {
+  const auto found = entries_.find(file);
+  if (found == entries_.end()) return;
+  Entry& entry = found->second;
+  Attachment& attachment = *entry.attachment;
+  const Time now = EventLoop::now();
+  const auto outcome = attachment.advance(now);
+  const bool adds = !entry.waiting.empty();
+  if (outcome == Attachment::Outcome::kGone) {
+    cni::note(cat(attachment.state().name(), ": the interface or its namespace was removed"));
+    if (adds) return fail(file, "the interface or its namespace was removed");
+    return end(file);
+  }
+  if (outcome == Attachment::Outcome::kRefused && adds) {
+    return fail(file, std::string(attachment.refused()));  // which ends with the attachment
+  }
+  if (outcome == Attachment::Outcome::kChanged) {
+    try {
+      states_.put(attachment.state());
+    } catch (const netlink::Error& e) {
+      if (adds) return fail(file, e.what());  // nobody would renew it after a restart
+      cni::note(cat(attachment.state().name(), ": ", e.what()));
+    }
+  }
+  if (adds && attachment.state().lease) {
+    attachment.hand_over(now);
+    entry.deadline = kNever;
+    const cni::Result result = result_of(attachment.state());
+    for (const Asked& asked : std::exchange(entry.waiting, {})) server_.answer(asked, result);
+  }
+  if (!entry.waiting.empty() && now >= entry.deadline) {
+    const std::string& problem = attachment.problem();
+    return fail(
+        file, cat("no more tries", problem.empty() ? ": no DHCP server answered" : ": ", problem));
+  }
+  attachment.rest(now);
+  watch(file, entry);
+}
+
+void Daemon::watch(const std::string& file, Entry& entry) {
+  const Attachment& attachment = *entry.attachment;
+  const Attachment::Fds fds = attachment.fds();
+  for (const int fd : std::exchange(entry.watched, fds)) {
+    if (fd >= 0 && std::find(fds.begin(), fds.end(), fd) == fds.end()) loop_.forget(fd);
+  }
+  for (const int fd : fds) {
+    if (fd >= 0) loop_.watch(fd, [this, file] { serve(file); });
+  }
+  loop_.at(std::min(attachment.deadline(), entry.deadline), entry.attachment.get(),
+           [this, file] { serve(file); });
+}
+
+void Daemon::fail(const std::string& file, const std::string& why) {
+  const auto found = entries_.find(file);
+  if (found == entries_.end() || found->second.waiting.empty()) return;
+  const auto waiting = std::exchange(found->second.waiting, {});
+  end(file);
+  for (const Asked& asked : waiting) server_.answer_error(asked, why);
+}
+
+void Daemon::end(const std::string& file) {
+  const auto found = entries_.find(file);
+  if (found == entries_.end()) return;
+  Entry entry = std::move(found->second);
+  entries_.erase(found);
+  forget(entry);
+  entry.attachment->release();
+  try {
+    states_.remove(file);
+  } catch (const netlink::Error& e) {
+    cni::note(cat(entry.attachment->state().name(), ": ", e.what()));
+  }
+}
+
+void Daemon::forget(Entry& entry) noexcept {
+  loop_.at(kNever, entry.attachment.get(), {});
+  for (int& fd : entry.watched) {
+    if (fd >= 0) loop_.forget(fd);
+    fd = -1;
+  }
+}
+
+// For namespaces that are no files in a directory, as /proc/PID/ns/net, and where nothing is told
+// of removals.
+void Daemon::look_at_namespaces() {
+  for (auto& [file, entry] : entries_) {
+    if (!entry.attachment->has_lost_namespace()) continue;
+    loop_.at(EventLoop::now(), entry.attachment.get(), [this, name = file] {
+      cni::note(cat(entries_.at(name).attachment->state().name(), ": its namespace was removed"));
+      end(name);
+    });
+  }
+  loop_.at(EventLoop::now() + kLookAround, this, [this] { look_at_namespaces(); });
+}
+
+void Daemon::watch_directory_of(const std::string& netns) {
+  const std::string directory = std::filesystem::path(netns).parent_path();
+  if (!removals_ || directory.starts_with("/proc/")) return;
+  const int number = ::inotify_add_watch(removals_.get(), directory.c_str(),
+                                         IN_DELETE | IN_MOVED_FROM | IN_ONLYDIR);
+  if (number < 0) cni::note(cat("dhcp: watch '", directory, "': ", netlink::errno_text(errno)));
+}
+
+void Daemon::hear_of_removals() {
+  alignas(inotify_event) char buffer[8192];  // what was removed, a look at all says as well
+  if (::read(removals_.get(), buffer, sizeof buffer) > 0) look_at_namespaces();
+}
+
+}  // namespace dhcp

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+
+#include "netlink/netns.h"
+#include "netlink/route/socket.h"
+#include "plugins/dhcp/daemon/state.h"
+
+/// The interface of an attachment, in the pod's namespace. Nothing here stays open: what is open
+/// keeps the namespace of a pod alive that was removed.
+namespace dhcp {
+
+struct Pod {
+  netlink::NetNs ns;
+  netlink::RouteSocket socket;
+  netlink::Link link;
+};
+
+/// Nothing where the path is no namespace any more, or another one, or where the interface was
+/// removed. \throws netlink::Error where that cannot be told.
+std::optional<Pod> find_pod(const State& state);
+
+/// Changes the interface from one lease to the next, each of which may be none: address, routes of
+/// the lease, MTU. Routes of others stay, and those by way of the old gateway lead to the new one.
+/// What the kernel refuses of routes is noted. \throws netlink::Error.
+void configure(Pod& pod, const State& before, const State& after);
+
+/// Makes the kernel remove the address at the end of the lease, which no daemon is needed for.
+/// False if the interface does not have the address. \throws netlink::Error.
+bool set_lifetime(Pod& pod, const Lease& lease, Time now);
+
+/// Sets the MTU that the lease has, if it is a smaller one. \throws netlink::Error.
+void set_mtu(Pod& pod, const Lease& lease);
+
+/// Sends a message over the interface. One that is down, as after a failed ADD, is up meanwhile.
+/// \throws netlink::Error.
+void send_over(Pod& pod, const Outgoing& outgoing);
+
+}  // namespace dhcp
