@@ -10,6 +10,7 @@
 #include "libcni/common/hash.h"
 #include "libcni/config/json.h"
 #include "netlink/sysctl.h"
+#include "plugins/names/state.h"
 
 namespace tool {
 
@@ -37,7 +38,7 @@ std::optional<DhcpLease> lease_in(const cni::Reader& root) {
 }
 
 std::optional<DhcpLease> lease_of(const cni::AttachmentKey& key) try {
-  const auto dir = cni::Dir::open(cni::kLeaseStateDir);
+  const auto dir = cni::Dir::open(names::kDhcpStateDir);
   if (!dir) return std::nullopt;
   const std::string name = cni::OwnerTag(key.network, key.container_id, key.ifname).prefix();
   const auto file = dir->read(name);

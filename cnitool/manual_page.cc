@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "libcni/common/error.h"
+#include "plugins/names/state.h"
 
 namespace tool {
 
@@ -21,7 +22,7 @@ struct Path {
 constexpr Path kFiles[] = {
     {"/etc/cni/net.d", "the networks: *.conflist are lists of plugins, *.conf and *.json are one"},
     {PATCHBAY_PLUGIN_PATH, "the plugins: folders, with colons between them"},
-    {"/var/lib/cni/results",
+    {names::kResultsDir,
      "the results cache: parameters and result of every add, for del and check"}};
 
 // Text for troff: no line of it is a request, no character of it an escape.

@@ -4,6 +4,7 @@
 
 #include "libcni/common/dir.h"
 #include "libcni/config/names.h"
+#include "plugins/names/state.h"
 
 namespace tool {
 
@@ -69,7 +70,7 @@ std::vector<Pool> pools_of(const cni::NetworkList& list) {
       const cni::Reader ipam = cni::Reader(plugin.conf)["ipam"];
       std::string dir;
       ipam.into("dataDir", dir);
-      dir = cni::cat(dir.empty() ? cni::kDefaultDataDir : dir, "/", list.name);
+      dir = cni::cat(dir.empty() ? names::kHostLocalDataDir : dir, "/", list.name);
       out.push_back({list.name, list.file, dir, sets_in(ipam), reservations_in(dir)});
     } catch (const cni::Error&) {
       continue;  // STATUS says what is wrong with it

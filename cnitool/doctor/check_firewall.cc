@@ -2,6 +2,7 @@
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
+#include "plugins/names/tables.h"
 
 namespace tool::doctor {
 
@@ -98,7 +99,7 @@ bool is_for(const Node& node, const NatExemption& rule, const std::string& netwo
 // A chain of the plugin firewall: it accepts its own pods, and a rule of anybody else there can
 // connect networks that it isolates.
 bool is_of_plugin(const ForwardChain& chain) {
-  return chain.name.find(" patchbay_") != std::string::npos;
+  return chain.name.find(cat(" ", names::kFirewallTable, " ")) != std::string::npos;
 }
 
 // Whether the plugin firewall accepts the network's pods in that chain. Its rules in nftables are
@@ -198,7 +199,7 @@ Findings check_backends(const Node& node) {
 }
 
 bool has_masquerading(const Node& node) {
-  return node.firewall.has_table("patchbay_masquerade") ||
+  return node.firewall.has_table(names::kMasqueradeTable) ||
          node.firewall.has_table("cni_plugins_masquerade");
 }
 

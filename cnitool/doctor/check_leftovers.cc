@@ -4,6 +4,7 @@
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
 #include "libcni/common/hash.h"
+#include "plugins/names/links.h"
 
 // What GC would remove. Another runtime may keep another cache, so that nothing here is more than a
 // warning.
@@ -32,7 +33,7 @@ std::set<std::string> ifb_names(const Node& node) {
   std::set<std::string> out;
   for (const AttachmentState& one : node.attachments) {
     const auto& [network, id, ifname] = one.key;
-    for (const auto& name : cni::ifb_names(network, id, ifname)) out.insert(name);
+    for (const auto& name : names::ifb_names(network, id, ifname)) out.insert(name);
   }
   return out;
 }
@@ -84,8 +85,8 @@ Findings check_links(const Node& node) {
   const auto ifbs = ifb_names(node);
   const auto known = network_hashes(node);
   for (const Link& link : node.links) {
-    const bool unnamed = link.kind == "ifb" && link.name.starts_with("bwp") && link.alias.empty() &&
-                         !ifbs.contains(link.name);
+    const bool unnamed = link.kind == "ifb" && link.name.starts_with(names::kIfbPrefix) &&
+                         link.alias.empty() && !ifbs.contains(link.name);
     const bool unknown = cni::OwnerTag::is_tag(link.alias) && !link.peer_nsid &&
                          !known.contains(link.alias.substr(0, link.alias.find('-')));
     if (!unnamed && !unknown) continue;

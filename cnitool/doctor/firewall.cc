@@ -12,6 +12,7 @@
 #include "netlink/nf/match.h"
 #include "netlink/nf/socket.h"
 #include "netlink/types/error.h"
+#include "plugins/names/tables.h"
 
 namespace tool::doctor {
 
@@ -311,7 +312,7 @@ bool redirects_unconditionally(NfSocket& socket, TableFamily family, const std::
 void add_host_ports(NfSocket& socket, Firewall& into) {
   for (const TableFamily family : {TableFamily::kIp, TableFamily::kIp6}) {
     for (const std::string& table : socket.tables(family)) {
-      if (!table.starts_with("patchbay_hostport")) continue;
+      if (!table.starts_with(names::kHostPortTable)) continue;
       if (!redirects_unconditionally(socket, family, table)) continue;
       for (const Element& one : socket.all_elements(SetId{family, table, "ports"})) {
         into.any_address_ports.push_back(port_text(one.key));

@@ -16,13 +16,13 @@
 #include "cnitool/doctor/look_plugins.h"
 #include "cnitool/doctor/look_unfinished.h"
 #include "libcni/common/dir.h"
-#include "libcni/common/hash.h"
 #include "libcni/common/lock.h"
 #include "libcni/config/json.h"
 #include "libcni/config/names.h"
 #include "libcni/plugin/log.h"
 #include "netlink/route/socket.h"
 #include "netlink/sysctl.h"
+#include "plugins/names/state.h"
 
 namespace tool::doctor {
 
@@ -101,12 +101,12 @@ void for_each_state(const std::string& path, Fn fn) {
 }
 
 void look_at_leases(Node& node) {
-  for_each_state(cni::kLeaseStateDir, [&](const std::string& name, const cni::Reader& root) {
+  for_each_state(names::kDhcpStateDir, [&](const std::string& name, const cni::Reader& root) {
     auto lease = lease_in(root);
     if (lease && tag_of(lease->key) == name) node.leases.push_back(*std::move(lease));
   });
   // Without that file a daemon of an earlier release may run.
-  const std::string lock = cat(cni::kLeaseStateDir, ".lock");
+  const std::string lock = cat(names::kDhcpStateDir, names::kLockSuffix);
   const netlink::Fd fd(::open(lock.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   node.lacks_lease_daemon = fd && cni::lock_holder(fd.get()).empty();
 }

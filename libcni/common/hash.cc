@@ -108,21 +108,8 @@ std::string attachment_hash(std::size_t length, std::string_view prefix, std::st
   return cat(prefix, sha512_hex(cat(network, container_id), length - prefix.size()));
 }
 
-std::string masquerade_chain(std::string_view network, std::string_view container_id) {
-  return attachment_hash(kChainLength, "CNI-", network, container_id);
-}
-
 std::string host_port_chain(std::string_view network, std::string_view container_id) {
   return attachment_hash(kChainLength, "CNI-DN-", network, container_id);
-}
-
-std::array<std::string, 2> ifb_names(std::string_view network, std::string_view container_id,
-                                     std::string_view ifname) {
-  constexpr std::size_t kLength = 15;  // IFNAMSIZ - 1
-  const auto name = [network](std::string_view who) {
-    return attachment_hash(kLength, "bwp", network, who);
-  };
-  return {name(container_id), name(cat(container_id, ":", ifname))};
 }
 
 OwnerTag::OwnerTag(std::string_view network, std::string_view container_id, std::string_view ifname)

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -16,13 +15,8 @@ std::string sha512_hex(std::string_view text, std::size_t digits = 128);
 std::string attachment_hash(std::size_t length, std::string_view prefix, std::string_view network,
                             std::string_view container_id);
 
-/// Names that the reference plugins derive from an attachment, which ours and cnitool use too: the
-/// iptables chains of its masquerading and of its hostPorts, and its ifb (by the container alone,
-/// or with the interface where that name is taken).
-std::string masquerade_chain(std::string_view network, std::string_view container_id);
+/// Of portmap; the other names are in plugins/names.
 std::string host_port_chain(std::string_view network, std::string_view container_id);
-std::array<std::string, 2> ifb_names(std::string_view network, std::string_view container_id,
-                                     std::string_view ifname);
 
 /// How rules and links say whose they are, in the reference's form:
 /// "<H1>-<H2>, net: NETWORK, if: IFNAME, id: CONTAINER", at most 128 bytes, no double quotes.
@@ -38,11 +32,5 @@ struct OwnerTag {
   /// Whether a text has that form, for whatever attachment: not an alias that a person gave.
   static bool is_tag(std::string_view text);
 };
-
-/// Where host-device keeps what each device was on the node: JSON, one file per attachment, named
-/// by OwnerTag::prefix().
-inline constexpr const char* kDeviceStateDir = "/run/cni/host-device";
-/// Where the daemon of dhcp keeps its leases, in the same way.
-inline constexpr const char* kLeaseStateDir = "/run/cni/dhcp";
 
 }  // namespace cni

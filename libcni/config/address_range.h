@@ -49,9 +49,6 @@ struct RangeSet {
   std::string str() const;
 };
 
-/// The default of host-local's `dataDir`: the directory of its leases.
-inline constexpr const char* kDefaultDataDir = "/var/lib/cni/networks";
-
 /// \throws cni::Error(kInvalidConfig) for a set that is empty, mixes families or overlaps itself.
 void check_ranges(const RangeSet& set);
 

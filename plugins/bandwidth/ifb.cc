@@ -4,11 +4,11 @@
 #include <cerrno>
 
 #include "libcni/common/error.h"
-#include "libcni/common/hash.h"
 #include "netlink/tc/filter.h"
 #include "netlink/tc/list.h"
 #include "netlink/tc/qdisc.h"
 #include "plugins/common/link/owned_links.h"
+#include "plugins/names/links.h"
 
 namespace bandwidth {
 
@@ -28,7 +28,7 @@ struct Place {
 Place look(RouteSocket& host, const cni::Request& request) {
   Place out;
   for (const std::string& name :
-       cni::ifb_names(request.network, request.container_id, request.ifname)) {
+       names::ifb_names(request.network, request.container_id, request.ifname)) {
     auto link = host.find(name);
     if (!link) {
       if (out.free_name.empty()) out.free_name = name;
@@ -83,7 +83,7 @@ Link ensure_ifb(RouteSocket& host, const cni::Request& request, unsigned mtu) {
     throw cni::Error(
         cni::Code::kInternal,
         cat("create ifb '",
-            cni::ifb_names(request.network, request.container_id, request.ifname).front(),
+            names::ifb_names(request.network, request.container_id, request.ifname).front(),
             "': another link has this name"));
   }
   // Alone: the kernel goes on after a failure, and what follows would be done to another's link.

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "libcni/common/dir.h"
-#include "libcni/common/hash.h"
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
 #include "libcni/plugin/plugin.h"
@@ -10,6 +9,7 @@
 #include "plugins/dhcp/daemon/state.h"
 #include "plugins/dhcp/plugin/call.h"
 #include "plugins/dhcp/plugin/conf.h"
+#include "plugins/names/state.h"
 
 namespace dhcp {
 
@@ -94,7 +94,7 @@ void check(const cni::Request& request) {
 // Releases the leases of this network whose attachment is not in the list; none without a list.
 // By the state files: the daemon knows no look.
 void look_for_stale(cni::Collect& collect) {
-  const auto dir = cni::Dir::open(cni::kLeaseStateDir);
+  const auto dir = cni::Dir::open(names::kDhcpStateDir);
   for (const std::string& name : dir ? dir->names() : std::vector<std::string>()) {
     const auto file = dir->read(name);
     const auto state = file ? state_from(file->content, boot_id()) : std::nullopt;

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "libcni/common/lock.h"
+#include "plugins/names/state.h"
 
 namespace firewall {
 
@@ -14,7 +15,7 @@ namespace {
 
 using cni::cat;
 
-constexpr const char* kPath = "/run/cni/firewall";
+constexpr const char* kPath = names::kFirewallStateDir;
 // What a killed call leaves: a link and a file are not written over each other.
 constexpr const char* kAside = ".new";
 constexpr const char* kListAside = ".list";

@@ -5,6 +5,7 @@
 
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
+#include "plugins/names/chains.h"
 
 namespace firewall {
 
@@ -47,9 +48,9 @@ constexpr std::string_view kTakenNames[] = {"INPUT",
                                             "DROP",
                                             "RETURN",
                                             "QUEUE",
-                                            "CNI-FORWARD",
-                                            "CNI-ISOLATION-STAGE-1",
-                                            "CNI-ISOLATION-STAGE-2",
+                                            names::kForwardChain,
+                                            names::kIsolationStage1Chain,
+                                            names::kIsolationStage2Chain,
                                             "isolation",
                                             "forward",
                                             "admin"};

@@ -8,6 +8,7 @@
 
 #include "libcni/config/keys.h"
 #include "libcni/plugin/request.h"
+#include "plugins/names/chains.h"
 
 namespace firewall {
 
@@ -27,7 +28,7 @@ std::string_view name_of(Policy policy);
 
 struct Conf {
   std::optional<Backend> backend;  ///< absent: detected
-  std::string admin_chain = "CNI-ADMIN";
+  std::string admin_chain = names::kAdminChain;
   std::string zone = "trusted";  ///< of firewalld
   Policy policy = Policy::kOpen;
 

@@ -9,15 +9,16 @@
 #include "libcni/plugin/iptables_save.h"
 #include "netlink/nf/batch.h"
 #include "plugins/firewall/conf.h"
+#include "plugins/names/chains.h"
 
 /// The rules of the backend `iptables` in table filter, as values and as text. Names and rules are
 /// those of the reference plugin, so that each plugin removes what the other added.
 namespace firewall::iptables {
 
 inline constexpr const char* kParent = "FORWARD";
-inline constexpr const char* kForward = "CNI-FORWARD";
-inline constexpr const char* kStage1 = "CNI-ISOLATION-STAGE-1";
-inline constexpr const char* kStage2 = "CNI-ISOLATION-STAGE-2";
+inline constexpr const char* kForward = names::kForwardChain;
+inline constexpr const char* kStage1 = names::kIsolationStage1Chain;
+inline constexpr const char* kStage2 = names::kIsolationStage2Chain;
 
 /// A rule of these chains. Comments do not tell rules apart: those of policies name the policy that
 /// came first, in another form in each release of the reference plugin.

@@ -10,6 +10,7 @@
 
 #include "libcni/common/error.h"
 #include "netlink/nf/match.h"
+#include "plugins/names/tables.h"
 
 namespace firewall::nft {
 
@@ -35,7 +36,7 @@ using netlink::nf::Table;
 using netlink::nf::TableFamily;
 using netlink::nf::Type;
 
-constexpr const char* kTable = "patchbay_firewall";
+constexpr const char* kTable = names::kFirewallTable;
 constexpr const char* kForward = "forward";
 constexpr const char* kIsolation = "isolation";
 constexpr const char* kAdmin = "admin";

@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "libcni/common/dir.h"
-#include "libcni/common/hash.h"
 #include "libcni/plugin/request.h"
 #include "netlink/route/link_settings.h"
 #include "netlink/route/socket.h"
 #include "plugins/host-device/device.h"
 #include "plugins/host-device/stacked.h"
+#include "plugins/names/state.h"
 
-/// State files: one per attachment in cni::kDeviceStateDir. ADD writes it before it moves the
+/// State files: one per attachment in names::kHostDeviceStateDir. ADD writes it before it moves the
 /// device, DEL removes it when the device is back and as it was. A pod can write names, aliases and
 /// MAC addresses, so that none of them says which device it was or what it was called.
 namespace host_device {
@@ -71,7 +71,7 @@ std::optional<State> state_from(const std::string& text);
 
 class StateDir {
  public:
-  static constexpr const char* kPath = cni::kDeviceStateDir;
+  static constexpr const char* kPath = names::kHostDeviceStateDir;
 
   /// nullopt if the directory does not exist.
   static std::optional<StateDir> find(const std::string& path = kPath);

@@ -4,6 +4,7 @@
 
 #include "libcni/config/args.h"
 #include "libcni/config/common_keys.h"
+#include "plugins/names/state.h"
 
 namespace host_local {
 
@@ -211,7 +212,7 @@ Conf read_conf(const cni::Request& request) {
   Conf conf;
   read_cni_args(request.args, conf);
   cni::read_keys(root, kKeys, conf);
-  if (conf.data_dir.empty()) conf.data_dir = cni::kDefaultDataDir;
+  if (conf.data_dir.empty()) conf.data_dir = names::kHostLocalDataDir;
   return conf;
 }
 
@@ -245,7 +246,7 @@ std::string data_dir_from(const cni::Request& request) {
   std::string dir;
   const Reader root = request.reader();  // outlives the places below it
   root["ipam"].into("dataDir", dir);
-  return dir.empty() ? std::string(cni::kDefaultDataDir) : dir;
+  return dir.empty() ? std::string(names::kHostLocalDataDir) : dir;
 }
 
 Conf Conf::parse(const cni::Request& request) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "plugins/names/state.h"
+
 namespace host_local {
 
 /// Stands for the boot where the system does not tell its ID, and for that of a reservation that
@@ -19,9 +21,9 @@ inline constexpr std::string_view kUnknownMachine = "unknown";
 /// machine that shares the store.
 struct Host {
   std::string boot_id;
-  std::string cache_dir = "/var/lib/cni/results";  ///< libcni's result cache
-  std::string stat_file = "/proc/stat";            ///< read when something is to be reclaimed
-  std::string machine_file = "/etc/machine-id";    ///< read once a boot, and then as stat_file
+  std::string cache_dir = names::kResultsDir;    ///< libcni's result cache
+  std::string stat_file = "/proc/stat";          ///< read when something is to be reclaimed
+  std::string machine_file = "/etc/machine-id";  ///< read once a boot, and then as stat_file
 
   static Host current();
   /// The same for GC, which would leave all leases and succeed where it could not tell whose they

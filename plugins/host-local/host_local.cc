@@ -14,6 +14,7 @@
 #include "plugins/host-local/index_update.h"
 #include "plugins/host-local/stale.h"
 #include "plugins/host-local/store.h"
+#include "plugins/names/state.h"
 
 namespace host_local {
 
@@ -41,8 +42,9 @@ std::string data_dir_or_default(const cni::Request& request) {
   try {
     return data_dir_from(request);
   } catch (const Error& e) {
-    cni::note(cat("host-local: ", e.what(), "; the default ", cni::kDefaultDataDir, " is used"));
-    return std::string(cni::kDefaultDataDir);
+    cni::note(
+        cat("host-local: ", e.what(), "; the default ", names::kHostLocalDataDir, " is used"));
+    return std::string(names::kHostLocalDataDir);
   }
 }
 

@@ -8,12 +8,13 @@
 
 #include "netlink/types/ip.h"
 #include "plugins/common/state/state_dir.h"
+#include "plugins/names/state.h"
 
 namespace sbr {
 
 /// What ADD made in a pod's namespace.
 struct State {
-  static constexpr const char* kDir = "/run/cni/sbr";
+  static constexpr const char* kDir = names::kSbrStateDir;
 
   plugins::StateOwner owner = {};
   std::vector<netlink::Ip> addresses = {};  ///< that have a rule

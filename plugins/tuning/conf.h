@@ -8,6 +8,7 @@
 #include "libcni/config/key.h"
 #include "libcni/plugin/request.h"
 #include "netlink/types/mac.h"
+#include "plugins/names/state.h"
 
 namespace tuning {
 
@@ -19,7 +20,7 @@ struct Sysctl {
 
 extern const cni::Manual kManual;
 
-inline constexpr const char* kDataDir = "/run/cni/tuning";
+inline constexpr const char* kDataDir = names::kTuningStateDir;
 
 /// The network config of the tuning plugin; the README's table says what each key means.
 struct Conf {

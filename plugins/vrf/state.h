@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plugins/common/state/state_dir.h"
+#include "plugins/names/state.h"
 
 namespace vrf {
 
@@ -17,7 +18,7 @@ struct Ipv6State {
 
 /// What ADD made in a pod's namespace.
 struct State {
-  static constexpr const char* kDir = "/run/cni/vrf";
+  static constexpr const char* kDir = names::kVrfStateDir;
 
   plugins::StateOwner owner = {};
   std::string vrf;

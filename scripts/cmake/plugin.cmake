@@ -6,7 +6,7 @@ function(cni_plugin name)
        ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*/*.cc)
   string(REPLACE "-" "_" target plugin_${name})
   add_library(${target} STATIC EXCLUDE_FROM_ALL ${sources})
-  target_link_libraries(${target} PUBLIC libcni ${arg_LINK})
+  target_link_libraries(${target} PUBLIC libcni plugin_names ${arg_LINK})
   set_property(GLOBAL APPEND PROPERTY CNI_PLUGINS ${name})
 endfunction()
 

@@ -37,9 +37,11 @@ def rules(path):
         libraries = {"nlohmann_json"}
         if name in ("cnitool/cnitool.cc", "cnitool/command_line.cc"):
             libraries.add("CLI11")
-        return [r"cnitool/", r"libcni/", r"netlink/"], libraries  # it shows what is on the node
+        return [r"cnitool/", r"libcni/", r"netlink/", r"plugins/names/"], libraries  # it shows what is on the node
+    if name.startswith("plugins/names/"):
+        return [r"libcni/common/hash\.h$"], set()
     if folder == "plugins":
-        ours = [r"libcni/(common|config|plugin)/", r"netlink/", r"plugins/(common/|list\.h$)"]
+        ours = [r"libcni/(common|config|plugin)/", r"netlink/", r"plugins/((common|names)/|list\.h$)"]
         if path.parts[1] != "common":
             ours.append(re.escape("/".join(path.parts[:2])) + "/")
         return ours, {"nlohmann_json", "uapi"} if in_source else {"nlohmann_json"}

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "libcni/common/error.h"
-#include "libcni/common/hash.h"
 #include "netlink/nf/match.h"
 #include "plugins/common/firewall/iptables_restore.h"
 #include "plugins/common/firewall/xt_tables.h"
+#include "plugins/names/chains.h"
 
 namespace plugins::xt {
 
@@ -27,7 +27,7 @@ using netlink::nf::Side;
 using Part = ChainState::Part;
 
 std::string chain_of(const Masquerade& m) {
-  return cni::masquerade_chain(m.network, m.container_id);
+  return names::masquerade_chain(m.network, m.container_id);
 }
 
 std::string comment_start(const std::string& network) {

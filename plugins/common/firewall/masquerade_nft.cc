@@ -12,6 +12,7 @@
 #include "netlink/nf/match.h"
 #include "netlink/types/error.h"
 #include "plugins/common/firewall/pod_elements.h"
+#include "plugins/names/tables.h"
 
 namespace plugins::nft {
 
@@ -40,7 +41,7 @@ using netlink::nf::Table;
 using netlink::nf::TableFamily;
 using netlink::nf::Type;
 
-constexpr const char* kTable = "patchbay_masquerade";
+constexpr const char* kTable = names::kMasqueradeTable;
 constexpr const char* kEarlierTable = "cni_plugins_masquerade";
 constexpr const char* kPostrouting = "postrouting";
 // The first chain that has source NAT for a connection decides. iptables and most others have 100

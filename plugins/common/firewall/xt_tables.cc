@@ -4,6 +4,7 @@
 #include "libcni/plugin/privileges.h"
 #include "netlink/nf/legacy_table.h"
 #include "netlink/nf/match.h"
+#include "plugins/names/chains.h"
 
 namespace plugins {
 
@@ -37,9 +38,6 @@ using netlink::nf::Side;
 using netlink::nf::TableFamily;
 using netlink::nf::Unknown;
 using netlink::nf::Xt;
-
-// What the names of all chains of CNI plugins begin with.
-constexpr const char* kCniChains = "CNI-";
 
 ChainId chain_in(Family family, const char* table, std::string chain) {
   const auto nf_family = family == Family::kIpv4 ? TableFamily::kIp : TableFamily::kIp6;
@@ -115,9 +113,10 @@ std::vector<Rule> Tables::rules(const ChainId& chain, const Filter& filter) {
 }
 
 std::vector<cni::Words> Tables::saved_rules(const ChainId& chain) {
-  const bool any = variant_ == XtablesVariant::kNft
-                       ? has_chain(chain)
-                       : netlink::nf::legacy_mentions(family_of(chain), chain.table, kCniChains);
+  const bool any =
+      variant_ == XtablesVariant::kNft
+          ? has_chain(chain)
+          : netlink::nf::legacy_mentions(family_of(chain), chain.table, names::kChainPrefix);
   std::vector<cni::Words> out;
   if (!any) return out;
   for (const cni::SavedRule& rule : saved(chain).rules) {

@@ -5,12 +5,13 @@
 #include "libcni/common/dir.h"
 #include "libcni/common/lock.h"
 #include "libcni/common/undo.h"
+#include "plugins/names/state.h"
 
 namespace plugins {
 
 namespace {
 
-constexpr const char* kLockDir = "/run/cni/route-tables";
+constexpr const char* kLockDir = names::kRouteTablesLockDir;
 constexpr std::uint32_t kReserved[] = {0, 253, 254, 255};  // unspecified, default, main, local
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "libcni/common/error.h"
 #include "libcni/common/lock.h"
+#include "plugins/names/state.h"
 
 namespace dhcp {
 
@@ -14,7 +15,7 @@ netlink::Fd lock_for_daemon(const std::string& path, std::string_view use) {
   const auto file = std::filesystem::absolute(path).lexically_normal();
   const cni::Dir dir = cni::Dir::create(file.parent_path());
   try {
-    return cni::take_lock(dir, kLimit, cat(file.filename().string(), ".lock"));
+    return cni::take_lock(dir, kLimit, cat(file.filename().string(), names::kLockSuffix));
   } catch (const cni::Error& e) {
     throw cni::Error(cni::Code::kInternal,
                      cat(use, " '", path, "': another daemon does: ", e.what()));

@@ -4,17 +4,17 @@
 #include <span>
 #include <string>
 
-#include "libcni/common/hash.h"
 #include "plugins/dhcp/plugin/conf.h"
 #include "plugins/dhcp/protocol/client.h"
+#include "plugins/names/state.h"
 
 namespace dhcp {
 
 /// The command line of `dhcp daemon`: the flags of the reference plugins' one, and -statedir.
 struct Flags {
   std::string pid_file, host_prefix;
-  std::string socket_path = kSocketPath;        ///< without host_prefix
-  std::string state_dir = cni::kLeaseStateDir;  ///< without host_prefix
+  std::string socket_path = kSocketPath;         ///< without host_prefix
+  std::string state_dir = names::kDhcpStateDir;  ///< without host_prefix
   bool broadcast = false;
   Timing timing;
   Time resend_timeout = std::chrono::seconds(208);

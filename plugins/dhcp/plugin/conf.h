@@ -5,11 +5,12 @@
 #include "libcni/config/key.h"
 #include "libcni/plugin/request.h"
 #include "plugins/dhcp/protocol/client.h"
+#include "plugins/names/state.h"
 
 namespace dhcp {
 
 /// The default of `daemonSocketPath` and of the daemon's -socketpath.
-inline constexpr const char* kSocketPath = "/run/cni/dhcp.sock";
+inline constexpr const char* kSocketPath = names::kDhcpSocket;
 
 /// The config of ADD, CHECK and STATUS.
 struct Conf {

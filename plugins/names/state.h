@@ -1,0 +1,24 @@
+#pragma once
+
+/// Folders and sockets in which plugins keep what outlives a call. Files of a folder in /run/cni
+/// are one per attachment, named by OwnerTag::prefix(), unless a line says otherwise.
+namespace names {
+
+inline constexpr const char* kDhcpStateDir = "/run/cni/dhcp";  ///< leases of the daemon of dhcp
+inline constexpr const char* kDhcpSocket = "/run/cni/dhcp.sock";
+/// Follows the path of a socket or folder: the daemon that uses it holds the lock of that file.
+inline constexpr const char* kLockSuffix = ".lock";
+inline constexpr const char* kFirewallStateDir = "/run/cni/firewall";  ///< a link per pod address
+inline constexpr const char* kHostDeviceStateDir = "/run/cni/host-device";
+inline constexpr const char* kPortmapStateDir = "/run/cni/portmap";  ///< a file per container
+inline constexpr const char* kRouteTablesLockDir = "/run/cni/route-tables";  ///< of sbr and vrf
+inline constexpr const char* kSbrStateDir = "/run/cni/sbr";
+inline constexpr const char* kTuningStateDir = "/run/cni/tuning";  ///< the default of `dataDir`
+inline constexpr const char* kVrfStateDir = "/run/cni/vrf";
+
+/// The default of host-local's `dataDir`: a folder per network, in it a file per leased address.
+inline constexpr const char* kHostLocalDataDir = "/var/lib/cni/networks";
+/// The results cache of runtimes (cni::Cache), which host-local reads.
+inline constexpr const char* kResultsDir = "/var/lib/cni/results";
+
+}  // namespace names
