@@ -30,7 +30,7 @@ std::optional<DhcpLease> lease_in(const cni::Reader& root) {
     if (!time.present()) return std::nullopt;
     return time.as_int(0, std::numeric_limits<std::int64_t>::max()) / 1000 - now.tv_sec;
   };
-  for (const auto& ip : lease["result"]["ips"].elements()) out.address = ip["address"].as_string();
+  out.address = lease["address"].as_string();
   out.server = lease["server"].as_string();
   out.rebind = from_now("rebind");
   out.expire = from_now("expire");

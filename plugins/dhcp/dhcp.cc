@@ -1,15 +1,12 @@
 #include <algorithm>
 
-#include "libcni/common/dir.h"
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
 #include "libcni/plugin/plugin.h"
-#include "netlink/route/socket.h"
 #include "plugins/dhcp/daemon/daemon.h"
 #include "plugins/dhcp/daemon/state.h"
 #include "plugins/dhcp/plugin/call.h"
 #include "plugins/dhcp/plugin/conf.h"
-#include "plugins/names/state.h"
 
 namespace dhcp {
 
@@ -94,15 +91,10 @@ void check(const cni::Request& request) {
 // Releases the leases of this network whose attachment is not in the list; none without a list.
 // By the state files: the daemon knows no look.
 void look_for_stale(cni::Collect& collect) {
-  const auto dir = cni::Dir::open(names::kDhcpStateDir);
-  for (const std::string& name : dir ? dir->names() : std::vector<std::string>()) {
-    const auto file = dir->read(name);
-    const auto state = file ? state_from(file->content, boot_id()) : std::nullopt;
-    if (!state) continue;
-    const auto ns = netlink::NetNs::find(state->netns);
-    const bool lives =
-        ns && (state->cookie == 0 || netlink::RouteSocket(*ns).cookie() == state->cookie);
-    collect.takes("DHCP lease", state->network, {state->container_id, state->ifname}, lives);
+  const auto states = StateDir::find();
+  for (const State& state : states ? states->all() : std::vector<State>()) {
+    const auto& owner = state.owner;
+    collect.takes("DHCP lease", owner.network, owner.attachment(), lives(owner));
   }
 }
 

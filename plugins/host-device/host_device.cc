@@ -10,7 +10,6 @@
 #include "plugins/common/link/addresses.h"
 #include "plugins/common/link/interface.h"
 #include "plugins/common/link/pod_link.h"
-#include "plugins/common/state/state_dir.h"
 #include "plugins/host-device/conf.h"
 #include "plugins/host-device/device.h"
 #include "plugins/host-device/info_file.h"
@@ -36,29 +35,19 @@ Link find_with_owner(RouteSocket& host, const Conf& conf, const Selection& selec
 } catch (const cni::Error& e) {
   for (const State& state : states.all()) {
     if (!is_selected(conf, selection, state.device)) continue;
-    throw cni::Error(e.code(), e.what(), cat(state.owner(), " has the device"));
+    throw cni::Error(e.code(), e.what(), cat(state.owner.str(), " has the device"));
   }
   throw;
 }
 
 // An ADD of the same attachment went before, without a DEL.
 void require_no_device(const cni::Request& request, const StateDir& states) {
-  const auto earlier = states.read(StateDir::file_of(request));
+  const auto earlier = states.read(plugins::state_owner(request));
   if (!earlier || !earlier->device.is_hardware()) return;
   throw cni::Error(Code::kInternal,
                    cat("device '", earlier->device.name,
                        "' of an earlier ADD of this attachment has not returned"),
                    "call DEL");
-}
-
-State state_of(Sides& sides, const Link& link) {
-  const cni::Request& request = sides.request;
-  return {.network = request.network,
-          .container_id = request.container_id,
-          .ifname = request.ifname,
-          .netns = request.netns,
-          .cookie = sides.pod.cookie(),
-          .device = device_of(sides.host, link)};
 }
 
 // The index that the device gets in the pod: its own, or the next that no link there has.
@@ -86,8 +75,9 @@ State take_device(Sides& sides, const Conf& conf, const Selection& selection, cn
   require_no_device(request, states);
   const Link link = find_with_owner(sides.host, conf, selection, states);
   require_movable(sides.host, conf, link);
-  State state = state_of(sides, link);
-  state.pod_index = free_index(sides.pod, link.index);
+  State state{.owner = plugins::state_owner(request, sides.pod),
+              .pod_index = free_index(sides.pod, link.index),
+              .device = device_of(sides.host, link)};
   undo.add(GiveBack{request});
   states.put(state);
   cni::in_words(cat("failed to move link failed to move \"", link.name, "\" to tempNS"), [&] {
@@ -165,7 +155,7 @@ void del(const cni::Request& request) {
 
 std::optional<State> state_of(const cni::Request& request) {
   const auto states = StateDir::find();
-  return states ? states->read(StateDir::file_of(request)) : std::nullopt;
+  return states ? states->read(plugins::state_owner(request)) : std::nullopt;
 }
 
 void check_identity(Sides& sides, const State& state) {
@@ -199,9 +189,9 @@ void check(const cni::Request& request) {
 // Of this network's attachments that are not listed. False where one could not be returned.
 void restore(RouteSocket& host, const StateDir& states, const State& state) {
   const auto lock = states.lock();
-  const auto now = states.read(state.file_name());
-  if (!now || give_back(host, *now, now->netns) == Outcome::kUnreachable) return;
-  states.remove(state.file_name());
+  const auto now = states.read(state.owner);
+  if (!now || give_back(host, *now, now->owner.netns) == Outcome::kUnreachable) return;
+  states.remove(state.owner);
 }
 
 // Gives the devices of attachments that are not in the list back to the node.
@@ -212,11 +202,9 @@ void gc(const cni::Request& request, cni::Collect& collect) {
   RouteSocket host;
   const auto states = StateDir::find();
   for (const State& state : states ? states->all() : std::vector<State>()) {
-    const cni::Attachment owner{state.container_id, state.ifname};
-    const bool lives = plugins::lives({.netns = state.netns, .cookie = state.cookie});
-    if (!collect.takes(cat("device '", state.device.name, "'"), state.network, owner, lives)) {
-      continue;
-    }
+    const auto& owner = state.owner;
+    const std::string what = cat("device '", state.device.name, "'");
+    if (!collect.takes(what, owner.network, owner.attachment(), lives(owner))) continue;
     bool done = false;
     each(cat("return '", state.device.name, "'"), [&] {
       restore(host, *states, state);
@@ -266,8 +254,9 @@ void reclaim(const cni::Request& request, cni::Repair& repair) {
   cni::BestEffort each;
   for (const State& state : stale(host, *states)) {
     const auto look = [&] {
-      throw cni::Error(Code::kInternal, cat("device '", state.device.name, "' of ", state.owner(),
-                                            " is on the node and has not been restored"));
+      throw cni::Error(Code::kInternal,
+                       cat("device '", state.device.name, "' of ", state.owner.str(),
+                           " is on the node and has not been restored"));
     };
     each(cat("restore '", state.device.name, "'"),
          [&] { repair.part(look, [&] { reclaim(host, *states, state); }); });

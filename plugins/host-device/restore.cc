@@ -46,7 +46,7 @@ bool is_device(const Link& link, const State& state, std::optional<int> host_nsi
   if (!device.kind.empty() && !has_other_end(link, device, host_nsid)) return false;
   if (device.is_hardware() && (device.permanent_mac || !device.hardware.empty())) return true;
   if (host_nsid) return link.index == state.index_in_pod();
-  const bool is_named = link.name == device.name || link.name == state.ifname;
+  const bool is_named = link.name == device.name || link.name == state.owner.ifname;
   return is_named && (link.index == device.index || link.index == state.pod_index);
 }
 
@@ -77,9 +77,8 @@ std::optional<Link> fetch(RouteSocket& host, const State& state, const std::stri
   const auto ns = NetNs::find(path);
   if (!ns) return std::nullopt;
   Pod pod(*ns);
-  const std::uint64_t cookie = pod.socket.cookie();
-  const bool is_another = cookie != 0 && state.cookie != 0 && cookie != state.cookie;
-  if (is_another && !state.device.is_hardware()) return std::nullopt;
+  const bool is_same = state.owner.is_in(pod.socket.cookie());
+  if (!is_same && !state.device.is_hardware()) return std::nullopt;
   const auto link = find_in_pod(pod.socket, state);
   if (!link) return std::nullopt;
   return move_home(host, pod, *link, state.device);
@@ -92,23 +91,20 @@ bool is_selected(const cni::Request& request, RouteSocket& pod, const Link& link
   return false;
 }
 
-// Nothing where there is no file, or one that cannot be read, which is removed.
-std::optional<State> read_or_remove(const StateDir& states, const std::string& file) {
+std::optional<State> read_locked(const StateDir& states, const plugins::StateOwner& owner) {
   const auto lock = states.lock();
-  auto state = states.read(file);
-  if (!state) states.remove(file);
-  return state;
+  return states.read_or_remove(owner);
 }
 
 // Of the attachment's own state file. Nothing where it has none.
 std::optional<Outcome> try_give_back(const cni::Request& request, const StateDir& states) {
   const auto lock = states.lock();
-  const std::string file = StateDir::file_of(request);
-  const auto state = states.read(file);
+  const auto owner = plugins::state_owner(request);
+  const auto state = states.read(owner);
   if (!state) return std::nullopt;
   RouteSocket host;
   const Outcome outcome = give_back(host, *state, request.netns);
-  if (outcome != Outcome::kUnreachable) states.remove(file);
+  if (outcome != Outcome::kUnreachable) states.remove(owner);
   return outcome;
 }
 
@@ -148,7 +144,7 @@ Outcome give_back(RouteSocket& host, const State& state, const std::string& netn
   const cni::Phase phase("return");
   auto link = find_at_home(host, state);
   if (!link) link = fetch(host, state, netns);
-  if (!link && state.netns != netns) link = fetch(host, state, state.netns);
+  if (!link && state.owner.netns != netns) link = fetch(host, state, state.owner.netns);
   if (!link) return state.device.is_hardware() ? Outcome::kUnreachable : Outcome::kVanished;
   restore(host, *std::move(link), state.device);
   return Outcome::kRestored;
@@ -157,7 +153,7 @@ Outcome give_back(RouteSocket& host, const State& state, const std::string& netn
 bool give_back(const cni::Request& request) {
   const auto states = StateDir::find();
   if (!states) return false;
-  const auto state = read_or_remove(*states, StateDir::file_of(request));
+  const auto state = read_locked(*states, plugins::state_owner(request));
   if (!state) return false;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   auto outcome = try_give_back(request, *states);
@@ -185,7 +181,7 @@ void give_back_hardware(const cni::Request& request) {
   const auto lock = states.lock();
   for (const State& state : states.all()) {
     if (recognise({*link}, state, pod.socket.nsid(NetNs::current()).value_or(-1))) return;
-    if (state.device.name == link->alias) return note_that_it_stays(*link, state.owner());
+    if (state.device.name == link->alias) return note_that_it_stays(*link, state.owner.str());
   }
   RouteSocket host;
   if (host.find(link->alias)) return note_that_it_stays(*link, "the node");
@@ -202,7 +198,7 @@ std::vector<State> stale(RouteSocket& host, const StateDir& states) {
 
 void reclaim(RouteSocket& host, const StateDir& states, const State& state) {
   if (const auto link = find_at_home(host, state)) restore(host, *link, state.device);
-  states.remove(state.file_name());
+  states.remove(state.owner);
 }
 
 void reclaim(RouteSocket& host, const StateDir& states) {

@@ -5,10 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "libcni/common/dir.h"
-#include "libcni/plugin/request.h"
 #include "netlink/route/link_settings.h"
 #include "netlink/route/socket.h"
+#include "plugins/common/state/state_dir.h"
 #include "plugins/host-device/device.h"
 #include "plugins/host-device/stacked.h"
 #include "plugins/names/state.h"
@@ -45,52 +44,25 @@ struct Device {
 };
 
 struct State {
-  std::string network, container_id, ifname;
-  std::string netns;         ///< CNI_NETNS
-  std::uint64_t cookie = 0;  ///< RouteSocket::cookie() of the pod's namespace; 0: unknown
-  int pod_index = 0;         ///< in the pod; 0: as on the node
+  static constexpr const char* kDir = names::kHostDeviceStateDir;
+
+  plugins::StateOwner owner = {};
+  int pod_index = 0;  ///< in the pod; 0: as on the node
   Device device = {};
   bool operator==(const State&) const = default;
 
   int index_in_pod() const { return pod_index != 0 ? pod_index : device.index; }
-  /// Of the file.
-  std::string file_name() const;
-  /// "container 'c1' (network 'net1', interface 'eth0')".
-  std::string owner() const;
+  std::string text() const;
+  /// Nothing for another content.
+  static std::optional<State> from(const std::string& text);
 };
+/// Whoever moves a device has its lock().
+using StateDir = plugins::StateDir<State>;
 
 /// The link as it is on the node now.
 Device device_of(netlink::RouteSocket& host, const netlink::Link& link);
 
 /// Whether the config selects the device, wherever it is.
 bool is_selected(const Conf& conf, const Selection& selection, const Device& device);
-
-/// The content of a state file, and the reverse: nullopt for other content.
-std::string text_of(const State& state);
-std::optional<State> state_from(const std::string& text);
-
-class StateDir {
- public:
-  static constexpr const char* kPath = names::kHostDeviceStateDir;
-
-  /// nullopt if the directory does not exist.
-  static std::optional<StateDir> find(const std::string& path = kPath);
-  static StateDir create(const std::string& path = kPath);
-
-  /// Whoever moves a device has it. \throws cni::Error(kTryAgainLater).
-  netlink::Fd lock() const;
-  /// The name of the file of an attachment.
-  static std::string file_of(const cni::Request& request);
-
-  /// nullopt without a file, and for a file that cannot be read.
-  std::optional<State> read(const std::string& file) const;
-  std::vector<State> all() const;
-  void put(const State& state) const;
-  void remove(const std::string& file) const;
-
- private:
-  explicit StateDir(cni::Dir dir) : dir_(std::move(dir)) {}
-  cni::Dir dir_;
-};
 
 }  // namespace host_device

@@ -135,7 +135,7 @@ struct RemoveHints {
 
 // Of an earlier ADD of the attachment in the same namespace.
 std::optional<State> earlier_state(Pod& pod, const std::optional<StateDir>& states) {
-  auto out = states ? states->read(file_of(pod.request)) : std::nullopt;
+  auto out = states ? states->read(plugins::state_owner(pod.request)) : std::nullopt;
   if (out && !out->owner.is_in(pod.socket.cookie())) out.reset();
   return out;
 }

@@ -91,7 +91,7 @@ void remove(const StateDir& states, const State& state, const std::string& netns
     RouteSocket pod(*ns);
     if (state.owner.is_in(pod.cookie())) remove_routing(pod, state);
   }
-  states.remove(state.file_name());
+  states.remove(state.owner);
 }
 
 std::optional<std::uint32_t> readable_table(const cni::Request& request) try {
@@ -102,13 +102,12 @@ std::optional<std::uint32_t> readable_table(const cni::Request& request) try {
 
 void del(const cni::Request& request) {
   const auto states = StateDir::find();
-  const std::string file = file_of(request);
-  if (const auto state = states ? states->read(file) : std::nullopt) {
+  const auto owner = plugins::state_owner(request);
+  if (const auto state = states ? states->read_or_remove(owner) : std::nullopt) {
     cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
     const auto lock = plugins::lock_route_tables();
     return remove(*states, *state, request.netns);
   }
-  if (states) states->remove(file);  // one that cannot be read
   const auto ns = NetNs::find(request.netns);
   if (!ns) return;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});

@@ -27,14 +27,11 @@ struct State {
   bool operator==(const State&) const = default;
 
   bool has_rule(const netlink::Ip& address, std::uint32_t table) const;
-  std::string file_name() const;
   std::string text() const;
   /// Nothing for another content.
   static std::optional<State> from(const std::string& text);
 };
 using StateDir = plugins::StateDir<State>;
-
-std::string file_of(const cni::Request& request);
 
 template <class T, class Value>
 bool is_in(const std::vector<T>& list, const Value& value) {

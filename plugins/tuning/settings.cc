@@ -42,34 +42,33 @@ struct SetLinkBack {
   std::string describe() const { return cat("set '", link.name, "' back"); }
 };
 
-State empty_state(Pod& pod) {
-  return {.network = pod.request.network,
-          .container_id = pod.request.container_id,
-          .ifname = pod.request.ifname,
-          .netns = pod.request.netns,
-          .cookie = pod.socket.cookie()};
+// Calls fn with each setting of one and the same of the other.
+template <class Fn>
+void each_setting(LinkSettings& one, const LinkSettings& other, Fn&& fn) {
+  fn(one.mac, other.mac);
+  fn(one.promiscuous, other.promiscuous);
+  fn(one.mtu, other.mtu);
+  fn(one.all_multicast, other.all_multicast);
+  fn(one.tx_queue_length, other.tx_queue_length);
 }
 
-bool is_of(const State& state, std::uint64_t cookie) {
-  return state.cookie == 0 || cookie == 0 || state.cookie == cookie;
+// The attachment's state, which the reference plugin may have written.
+std::optional<State> read_state(const StateDir& states, const cni::Request& request) {
+  auto out = states.read(plugins::state_owner(request));
+  if (out && out->owner.container_id.empty()) out->owner = plugins::state_owner(request);
+  return out;
 }
 
 // What an earlier ADD of the attachment in the same namespace kept stays: its values are from
 // before any change.
-void write_kept(Pod& pod, const std::string& data_dir, const std::string& file, State now,
-                cni::Undo& undo) {
-  const cni::Dir dir = cni::Dir::create(data_dir);
-  const auto content = dir.read(file);
-  const auto earlier = content ? state_from(content->content) : std::nullopt;
-  if (earlier && is_of(*earlier, pod.socket.cookie())) {
-    const LinkSettings& first = earlier->link;
-    LinkSettings& link = now.link;
-    if (first.mac) link.mac = first.mac;
-    if (first.promiscuous) link.promiscuous = first.promiscuous;
-    if (first.mtu) link.mtu = first.mtu;
-    if (first.all_multicast) link.all_multicast = first.all_multicast;
-    if (first.tx_queue_length) link.tx_queue_length = first.tx_queue_length;
-    if (first.host_mtu) link.host_mtu = first.host_mtu;
+void put_kept(Pod& pod, const std::string& data_dir, State now, cni::Undo& undo) {
+  const auto states = StateDir::create(data_dir);
+  const auto earlier = read_state(states, pod.request);
+  if (earlier && earlier->owner.is_in(pod.socket.cookie())) {
+    each_setting(now.link, earlier->link, [](auto& setting, const auto& first) {
+      if (first) setting = first;
+    });
+    if (earlier->host_mtu) now.host_mtu = earlier->host_mtu;
     std::vector<Sysctl> sysctls = earlier->sysctls;
     for (Sysctl& one : now.sysctls) {
       const bool is_kept = std::any_of(sysctls.begin(), sysctls.end(),
@@ -78,18 +77,15 @@ void write_kept(Pod& pod, const std::string& data_dir, const std::string& file, 
     }
     now.sysctls = std::move(sysctls);
   }
-  const std::string text = text_of(now);
-  if (content && content->content == text) return;
-  undo.add(RestoreFile{data_dir, file, content ? std::optional(content->content) : std::nullopt});
-  write_state(dir, file, text);
+  plugins::put_state(states, earlier, now, undo);
 }
 
 // A read-only directory is no reason to have no settings: DEL leaves them then, as the namespace
 // goes.
-void keep(Pod& pod, const std::string& data_dir, const std::string& file, State now,
-          cni::Undo& undo) {
+void keep(Pod& pod, const std::string& data_dir, State now, cni::Undo& undo) {
+  now.owner = plugins::state_owner(pod.request, pod.socket);
   cni::noting_refusal("tuning: DEL will not restore the earlier settings",
-                      [&] { write_kept(pod, data_dir, file, std::move(now), undo); });
+                      [&] { put_kept(pod, data_dir, std::move(now), undo); });
 }
 
 // A secret that has not been set cannot be read (ipv6_sysctl_stable_secret() in
@@ -137,12 +133,18 @@ LinkSettings wanted_by(const Conf& conf) {
 
 // What of all the settings is wanted.
 LinkSettings those_of(const LinkSettings& wanted, LinkSettings all) {
-  if (!wanted.mac) all.mac.reset();
-  if (!wanted.promiscuous) all.promiscuous.reset();
-  if (!wanted.mtu) all.mtu.reset();
-  if (!wanted.all_multicast) all.all_multicast.reset();
-  if (!wanted.tx_queue_length) all.tx_queue_length.reset();
+  each_setting(all, wanted, [](auto& one, const auto& want) {
+    if (!want) one.reset();
+  });
   return all;
+}
+
+// What of the wanted settings the link does not have.
+LinkSettings lacking(LinkSettings wanted, const Link& link) {
+  each_setting(wanted, settings_of(link), [](auto& one, const auto& now) {
+    if (one == now) one.reset();
+  });
+  return wanted;
 }
 
 LinkChange change_to(const LinkSettings& wanted) {
@@ -153,27 +155,12 @@ LinkChange change_to(const LinkSettings& wanted) {
           .tx_queue_length = wanted.tx_queue_length};
 }
 
-// What of the change the link needs.
-LinkChange needed(LinkChange change, const Link& link) {
-  if (change.mac == link.mac) change.mac.reset();
-  if (change.promiscuous == link.promiscuous) change.promiscuous.reset();
-  if (change.mtu == link.mtu) change.mtu.reset();
-  if (change.all_multicast == link.all_multicast) change.all_multicast.reset();
-  if (change.tx_queue_length == link.tx_queue_length) change.tx_queue_length.reset();
-  return change;
-}
-
-bool is_empty(const LinkChange& change) {
-  return !change.mac && !change.promiscuous && !change.mtu && !change.all_multicast &&
-         !change.tx_queue_length;
-}
-
 void apply(RouteSocket& socket, const NetNs& ns, const Link& link, const LinkSettings& wanted,
            cni::Undo* undo) {
-  const LinkChange change = needed(change_to(wanted), link);
-  if (is_empty(change)) return;
+  const LinkSettings change = lacking(wanted, link);
+  if (change == LinkSettings{}) return;
   if (undo) undo->add(SetLinkBack{ns, link, change_to(those_of(wanted, settings_of(link)))});
-  socket.send(netlink::set_link(link, change));
+  socket.send(netlink::set_link(link, change_to(change)));
 }
 
 // What the kernel refuses for good must not hold up DEL for ever: the pod is about to go.
@@ -189,7 +176,6 @@ void noting_refusal(const std::string& what, Fn&& fn) try {
 }
 
 void restore_sysctls(const NetNs& ns, const State& state) {
-  if (state.sysctls.empty()) return;
   const NetNs::Entered entered(ns);
   const NetSysctls net;
   for (auto one = state.sysctls.rbegin(); one != state.sysctls.rend(); ++one) {
@@ -201,17 +187,15 @@ void restore_sysctls(const NetNs& ns, const State& state) {
 
 void restore_link(const cni::Request& request, const NetNs& ns, RouteSocket& pod,
                   const State& state) {
-  if (state.link == LinkSettings{}) return;
+  if (state.link == LinkSettings{} && !state.host_mtu) return;
   const auto link = pod.find(request.ifname);
   if (!link) return;
   RouteSocket host;
-  const auto veth =
-      state.link.host_mtu ? plugins::host_veth_of(host, request, ns, *link) : std::nullopt;
+  const auto veth = state.host_mtu ? plugins::host_veth_of(host, request, ns, *link) : std::nullopt;
   noting_refusal("restore", [&] { apply(pod, ns, *link, state.link, nullptr); });
   if (!veth) return;
-  noting_refusal("restore", [&] {
-    apply(host, NetNs::current(), *veth, {.mtu = state.link.host_mtu}, nullptr);
-  });
+  noting_refusal("restore",
+                 [&] { apply(host, NetNs::current(), *veth, {.mtu = state.host_mtu}, nullptr); });
 }
 
 void restore_state(const cni::Request& request, const State& state) {
@@ -219,9 +203,11 @@ void restore_state(const cni::Request& request, const State& state) {
   if (!ns) return;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   RouteSocket pod(*ns);
-  if (!is_of(state, pod.cookie())) return;  // another pod has the path now
-  restore_link(request, *ns, pod, state);
-  restore_sysctls(*ns, state);
+  if (!state.owner.is_in(pod.cookie())) return;  // another pod has the path now
+  cni::BestEffort each;
+  each("restore the interface", [&] { restore_link(request, *ns, pod, state); });
+  each("restore the sysctls", [&] { restore_sysctls(*ns, state); });
+  each.finish();
 }
 
 [[noreturn]] void complain(std::string_view what, const std::string& wanted,
@@ -280,7 +266,7 @@ void set_sysctls(Pod& pod, const Conf& conf, cni::Undo& undo) {
   if (conf.sysctls.empty()) return;
   const cni::Phase phase("sysctls");
   std::vector<std::pair<Sysctl, std::optional<std::string>>> changes;
-  State state = empty_state(pod);
+  State state;
   const NetNs::Entered entered(pod.ns);
   const NetSysctls net;
   for (Sysctl& one : resolve(net, conf.sysctls, pod.request.ifname)) {
@@ -288,7 +274,7 @@ void set_sysctls(Pod& pod, const Conf& conf, cni::Undo& undo) {
     if (now) state.sysctls.push_back({one.key, *now});
     changes.emplace_back(std::move(one), std::move(now));
   }
-  keep(pod, conf.data_dir, state_files_of(pod.request).sysctls, std::move(state), undo);
+  keep(pod, conf.data_dir, std::move(state), undo);
   for (const auto& [sysctl, now] : changes) {
     if (now) undo.add(SetSysctlBack{pod.ns, {sysctl.key, *now}});
     set_sysctl(net, sysctl, now);
@@ -302,10 +288,9 @@ void set_link(Pod& pod, const Conf& conf, const cni::Result& result, cni::Undo& 
   const bool both_ends = conf.mtu != 0 && conf.mtu_both_ends;
   const auto veth = both_ends || conf.mac ? pod.host_veth(link) : std::nullopt;
   const LinkSettings wanted = wanted_by(conf);
-  State state = empty_state(pod);
-  state.link = those_of(wanted, settings_of(link));
-  if (veth && both_ends) state.link.host_mtu = veth->mtu;
-  keep(pod, conf.data_dir, state_files_of(pod.request).link, std::move(state), undo);
+  State state{.link = those_of(wanted, settings_of(link))};
+  if (veth && both_ends) state.host_mtu = veth->mtu;
+  keep(pod, conf.data_dir, std::move(state), undo);
   apply(pod.socket, pod.ns, link, wanted, &undo);
   if (veth && both_ends) apply(*pod.host, NetNs::current(), *veth, {.mtu = conf.mtu}, &undo);
   if (veth) correct_neighbours(pod, *veth, wanted, result);
@@ -343,19 +328,10 @@ void check_link(Pod& pod, const Conf& conf) {
   if (veth) require_same("configured MTU of the host veth", wanted.mtu, veth->mtu);
 }
 
-void restore(const cni::Request& request, const std::string& data_dir) {
-  const auto dir = cni::Dir::open(data_dir);
-  if (!dir) return;
-  cni::BestEffort each;
-  const StateFiles files = state_files_of(request);
-  for (const std::string& file : {files.link, files.sysctls}) {
-    if (!dir->has(file)) continue;
-    each(cat("restore what '", file, "' says"), [&] {
-      if (const auto state = read_state(*dir, file)) restore_state(request, *state);
-      RestoreFile{data_dir, file, std::nullopt}();
-    });
-  }
-  each.finish();
+void restore(const cni::Request& request, const StateDir& states) {
+  const auto owner = plugins::state_owner(request);
+  if (const auto state = read_state(states, request)) restore_state(request, *state);
+  states.remove(owner);
 }
 
 }  // namespace tuning

@@ -39,8 +39,8 @@ void set_link(Pod& pod, const Conf& conf, const cni::Result& result, cni::Undo& 
 void check_sysctls(Pod& pod, const Conf& conf);
 void check_link(Pod& pod, const Conf& conf);
 
-/// Restores what the attachment's files say, and removes them. What the kernel refuses is noted on
-/// stderr. \throws cni::Error for other failures; the file stays for the next DEL.
-void restore(const cni::Request& request, const std::string& data_dir);
+/// Restores what the attachment's state file says, and removes it. What the kernel refuses is noted
+/// on stderr. \throws cni::Error for other failures; the file stays for the next DEL.
+void restore(const cni::Request& request, const StateDir& states);
 
 }  // namespace tuning

@@ -4,7 +4,6 @@
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
 #include "libcni/plugin/repair.h"
-#include "plugins/common/state/state_dir.h"
 #include "plugins/tuning/allowlist.h"
 #include "plugins/tuning/settings.h"
 
@@ -43,7 +42,9 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   return changed(std::move(result), request.ifname, conf);
 }
 
-void del(const cni::Request& request) { restore(request, data_dir_of(request)); }
+void del(const cni::Request& request) {
+  if (const auto states = StateDir::find(data_dir_of(request))) restore(request, *states);
+}
 
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
@@ -55,21 +56,15 @@ void check(const cni::Request& request) {
 
 // Of this network's attachments that are not listed, where the namespace lives on.
 void gc(const cni::Request& request, cni::Collect& collect) {
-  const auto dir = cni::Dir::open(data_dir_of(request));
-  if (!dir) return;
+  const auto states = StateDir::find(data_dir_of(request));
+  if (!states) return;
   cni::BestEffort each;
-  for (const std::string& file : dir->names()) {
-    const auto state = read_state(*dir, file);
-    if (!state || state->container_id.empty()) continue;
-    const cni::Attachment owner{state->container_id, state->ifname};
-    const bool lives = plugins::lives({.netns = state->netns, .cookie = state->cookie});
-    const std::string what = cat("state file ", dir->path(), "/", file);
-    if (!collect.takes(what, state->network, owner, lives)) continue;
+  for (const State& state : states->taken_by(collect)) {
     cni::Request of = request;
-    of.container_id = state->container_id;
-    of.ifname = state->ifname;
-    of.netns = state->netns;
-    each(cat("restore by '", file, "'"), [&] { restore(of, dir->path()); });
+    of.container_id = state.owner.container_id;
+    of.ifname = state.owner.ifname;
+    of.netns = state.owner.netns;
+    each(cat("restore the settings of '", of.container_id, "'"), [&] { restore(of, *states); });
   }
   each.finish();
 }

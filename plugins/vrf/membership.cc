@@ -72,7 +72,7 @@ std::uint32_t choose_table(Pod& pod, const Conf& conf) {
 
 // Of an earlier ADD of the attachment in the same namespace.
 std::optional<State> earlier_state(Pod& pod, const StateDir& states) {
-  auto out = states.read(file_of(pod.request.container_id, pod.request.ifname));
+  auto out = states.read(plugins::state_owner(pod.request));
   if (out && out->owner != plugins::state_owner(pod.request, pod.socket)) out.reset();
   return out;
 }
@@ -82,7 +82,8 @@ bool is_of_pod(Pod& pod, const StateDir& states, const Link& vrf, const Link& li
   if (link.master == vrf.index) return false;
   const auto members = members_of(pod.socket, vrf);
   return members.empty() || std::any_of(members.begin(), members.end(), [&](const Link& one) {
-           const auto state = states.read(file_of(pod.request.container_id, one.name));
+           const auto state =
+               states.read({.container_id = pod.request.container_id, .ifname = one.name});
            return state && state->vrf == vrf.name && state->keeps_vrf &&
                   state->owner.is_in(pod.socket.cookie());
          });

@@ -32,15 +32,13 @@ struct State {
   bool keeps_vrf = false;
   bool operator==(const State&) const = default;
 
-  std::string file_name() const;
+  /// Of an interface of a container, whichever network it is of: so the states of the other
+  /// interfaces in a VRF are found by their names.
+  static std::string file_of(const plugins::StateOwner& owner);
   std::string text() const;
   /// Nothing for another content.
   static std::optional<State> from(const std::string& text);
 };
 using StateDir = plugins::StateDir<State>;
-
-/// Of an interface of a container, whichever network it is of: so the states of the other
-/// interfaces in a VRF are found by their names.
-std::string file_of(const std::string& container_id, const std::string& ifname);
 
 }  // namespace vrf

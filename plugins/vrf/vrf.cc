@@ -95,7 +95,7 @@ void remove(const StateDir& states, const State& state, const std::string& netns
     RouteSocket pod(*ns);
     if (state.owner.is_in(pod.cookie())) leave(*ns, pod, state);
   }
-  states.remove(state.file_name());
+  states.remove(state.owner);
 }
 
 std::string readable_name(const cni::Request& request) try {
@@ -106,13 +106,12 @@ std::string readable_name(const cni::Request& request) try {
 
 void del(const cni::Request& request) {
   const auto states = StateDir::find();
-  const std::string file = file_of(request.container_id, request.ifname);
-  const auto state = states ? states->read(file) : std::nullopt;
+  const auto owner = plugins::state_owner(request);
+  const auto state = states ? states->read_or_remove(owner) : std::nullopt;
   if (state && state->owner.network == request.network) {
     cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
     return remove(*states, *state, request.netns);
   }
-  if (states && !state) states->remove(file);  // one that cannot be read
   const std::string name = readable_name(request);
   const auto ns = NetNs::find(request.netns);
   if (!ns || name.empty()) return;

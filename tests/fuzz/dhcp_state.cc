@@ -4,10 +4,9 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using fuzz::require;
-  const auto state = dhcp::state_from(std::string(fuzz::text_of(data, size)), "b");
+  const auto state = dhcp::State::from(std::string(fuzz::text_of(data, size)), "b");
   if (!state) return 0;
-  require(dhcp::state_from(dhcp::text_of(*state, "b"), "b") == state,
-          "a state file is read as it was written");
+  require(dhcp::State::from(state->text(), "b") == state, "a state file is read as it was written");
   if (!state->lease) return 0;
   require(state->lease->renew <= state->lease->expire, "a lease is renewed before its end");
   require(dhcp::result_of(*state).ips.size() == 1, "a lease is an address");

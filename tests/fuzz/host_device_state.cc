@@ -6,9 +6,9 @@
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace host_device;
   using fuzz::require;
-  const auto state = state_from(std::string(fuzz::text_of(data, size)));  // whatever it is
+  const auto state = State::from(std::string(fuzz::text_of(data, size)));  // whatever it is
   if (!state) return 0;
-  require(state_from(text_of(*state)) == state, "a state file is read as it was written");
+  require(State::from(state->text()) == state, "a state file is read as it was written");
   require(cni::is_link_name(state->device.name), "a device has a name that a link can have");
   require(state->device.index > 0, "a device has an index");
   for (const auto& address : state->device.addresses) {

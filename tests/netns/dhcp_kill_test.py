@@ -109,7 +109,7 @@ def leases():
                 state = json.load(file)
         except (FileNotFoundError, ValueError):
             continue
-        if state["lease"]:
+        if "lease" in state:
             found[state["containerID"]] = {key: state["lease"][key] / 1000 + boot
                                            for key in ("renew", "rebind", "expire")}
     return found

@@ -1,75 +1,77 @@
 #pragma once
 
-#include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "libcni/common/dir.h"
+#include "libcni/common/lock.h"
 #include "libcni/common/undo.h"
-#include "libcni/config/conf.h"
 #include "libcni/plugin/collect.h"
-#include "libcni/plugin/request.h"
-#include "netlink/route/socket.h"
+#include "plugins/common/state/owner.h"
 
-/// State files of plugins that are chained: one per attachment on the node, written before the
-/// first change and removed by DEL, so that DEL needs neither prevResult nor the interface, and
-/// changes no other pod that has the path of the namespace by then.
+/// State files of plugins: one per attachment on the node, written before the first change and
+/// removed by DEL, so that DEL needs neither prevResult nor the interface, and changes no other pod
+/// that has the path of the namespace by then.
 namespace plugins {
 
-/// Whose a state is, and in which namespace it holds.
-struct StateOwner {
-  std::string network = {}, container_id = {}, ifname = {};
-  std::string netns = {};    ///< CNI_NETNS
-  std::uint64_t cookie = 0;  ///< RouteSocket::cookie() of it; 0: unknown
-  bool operator==(const StateOwner&) const = default;
+/// The name of the file: State::file_of() where a plugin names its files itself.
+template <class State>
+std::string state_file_of(const StateOwner& owner) {
+  if constexpr (requires { State::file_of(owner); }) {
+    return State::file_of(owner);
+  } else {
+    return owner.file_name();
+  }
+}
 
-  /// Whether the namespace is the one of that cookie; true where the kernel does not say.
-  bool is_in(std::uint64_t pod_cookie) const;
-};
-/// Whether the pod exists: its namespace is still at the path. A pod can rename its interface.
-bool lives(const StateOwner& owner);
-StateOwner state_owner(const cni::Request& request, const netlink::RouteSocket& pod);
-
-/// The owner's keys of a state file.
-nlohmann::json json_of(const StateOwner& owner);
-/// \throws cni::Error for another content.
-StateOwner owner_from(const cni::Reader& root);
-
-/// The files of a State, a plugin's own: it has `owner`, kDir, file_name(), text(), and
-/// from(text), which is nothing for a torn file.
+/// The files of a State, a plugin's own: it has `owner`, kDir, text(), and from(text), which is
+/// nothing for a torn file. state/fields.h writes and reads the text.
 template <class State>
 class StateDir {
  public:
-  static std::optional<StateDir> find() {
-    auto dir = cni::Dir::open(State::kDir);
+  /// nullopt if the directory does not exist.
+  static std::optional<StateDir> find(const std::string& path = State::kDir) {
+    auto dir = cni::Dir::open(path);
     if (!dir) return std::nullopt;
     return StateDir(std::move(*dir));
   }
-  static StateDir create() { return StateDir(cni::Dir::create(State::kDir)); }
+  /// \throws netlink::Error, on a read-only file system for one.
+  static StateDir create(const std::string& path = State::kDir) {
+    return StateDir(cni::Dir::create(path));
+  }
 
-  std::optional<State> read(const std::string& file) const {
-    const auto found = dir_.read(file);
-    return found ? State::from(found->content) : std::nullopt;
+  const std::string& path() const { return dir_.path(); }
+  /// For calls that must not overlap. \throws cni::Error(kTryAgainLater).
+  netlink::Fd lock() const { return cni::take_lock(dir_); }
+
+  /// nullopt without a file, and for a torn one.
+  std::optional<State> read(const StateOwner& owner) const { return read(file_of(owner)); }
+  /// The same; a torn file is removed.
+  std::optional<State> read_or_remove(const StateOwner& owner) const {
+    auto state = read(owner);
+    if (!state) remove(owner);
+    return state;
+  }
+  std::vector<State> all() const {
+    return all_and([](const std::string&) {});
+  }
+  /// The same; what is no state is removed. For a directory without lock.
+  std::vector<State> all_removing_others() const {
+    return all_and([&](const std::string& name) {
+      cni::note(cni::cat("remove '", path(), "/", name, "': it is no state, or of another boot"));
+      dir_.remove(name);
+    });
   }
   /// GC: the states of attachments that are not valid.
   std::vector<State> taken_by(cni::Collect& collect) const {
     auto out = all();
     std::erase_if(out, [&](const State& state) {
-      const auto& [network, id, ifname, netns, cookie] = state.owner;
-      const std::string what = cni::cat("state file ", State::kDir, "/", state.file_name());
-      return !collect.takes(what, network, {id, ifname}, lives(state.owner));
+      const StateOwner& owner = state.owner;
+      const std::string what = cni::cat("state file ", path(), "/", file_of(owner));
+      return !collect.takes(what, owner.network, owner.attachment(), lives(owner));
     });
-    return out;
-  }
-  std::vector<State> all() const {
-    std::vector<State> out;
-    for (const std::string& name : dir_.names()) {
-      auto state = read(name);
-      if (state && state->file_name() == name) out.push_back(*std::move(state));
-    }
     return out;
   }
   /// Whether another attachment's state is of that interface in the namespace with the cookie.
@@ -77,36 +79,56 @@ class StateDir {
     for (const State& state : all()) {
       const StateOwner& owner = state.owner;
       const bool is_here = owner.ifname == request.ifname && owner.cookie == pod_cookie;
-      const bool is_same =
-          owner.container_id == request.container_id && owner.network == request.network;
-      if (pod_cookie != 0 && is_here && !is_same) return true;
+      if (pod_cookie != 0 && is_here && !owner.is_same_attachment(state_owner(request)))
+        return true;
     }
     return false;
   }
+  /// Written aside and renamed, under a name of its own: not every plugin locks.
   void put(const State& state) const {
-    const std::string name = state.file_name();
-    if (!dir_.publish(name, state.text())) dir_.replace(name, state.text(), cni::Dir::kAside);
+    const std::string name = file_of(state.owner), aside = aside_of(name);
+    if (!dir_.publish(name, state.text(), aside)) dir_.replace(name, state.text(), aside);
   }
-  void remove(const std::string& file) const {
-    dir_.remove(file);
-    dir_.remove(cni::Dir::kAside);  // of a process that was killed
+  void remove(const StateOwner& owner) const {
+    dir_.remove(file_of(owner));
+    dir_.remove(aside_of(file_of(owner)));  // of a process that was killed
   }
 
  private:
   explicit StateDir(cni::Dir dir) : dir_(std::move(dir)) {}
+  static std::string file_of(const StateOwner& owner) { return state_file_of<State>(owner); }
+  static std::string aside_of(const std::string& name) { return cni::cat(name, ".new"); }
+  std::optional<State> read(const std::string& file) const {
+    const auto found = dir_.read(file);
+    return found ? State::from(found->content) : std::nullopt;
+  }
+  template <class Fn>
+  std::vector<State> all_and(Fn&& other) const {
+    std::vector<State> out;
+    for (const std::string& name : dir_.names()) {
+      auto state = read(name);
+      if (state && file_of(state->owner) == name) {
+        out.push_back(*std::move(state));
+      } else {
+        other(name);
+      }
+    }
+    return out;
+  }
   cni::Dir dir_;
 };
 
 /// Undo step of ADD.
 template <class State>
 struct RestoreState {
+  std::string dir;
   State state;
   bool is_new;
   void operator()() const {
-    const auto states = StateDir<State>::create();
-    is_new ? states.remove(state.file_name()) : states.put(state);
+    const auto states = StateDir<State>::create(dir);
+    is_new ? states.remove(state.owner) : states.put(state);
   }
-  std::string describe() const { return "restore the state"; }
+  std::string describe() const { return "restore the state file"; }
 };
 
 /// Writes the state that replaces an earlier one, or nothing where it is the same.
@@ -114,7 +136,7 @@ template <class State>
 void put_state(const StateDir<State>& states, const std::optional<State>& earlier,
                const State& state, cni::Undo& undo) {
   if (earlier == state) return;
-  undo.add(RestoreState<State>{earlier.value_or(state), !earlier});
+  undo.add(RestoreState<State>{states.path(), earlier.value_or(state), !earlier});
   states.put(state);
 }
 

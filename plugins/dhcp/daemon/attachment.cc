@@ -52,19 +52,19 @@ void Attachment::log(std::string_view text) const { cni::note(cat(state_.name(),
 
 bool Attachment::has_lost_namespace() const noexcept {
   struct stat info {};
-  return inode_ != 0 && (::stat(state_.netns.c_str(), &info) != 0 || info.st_ino != inode_);
+  return inode_ != 0 && (::stat(state_.owner.netns.c_str(), &info) != 0 || info.st_ino != inode_);
 }
 
 void Attachment::acquire(Time now, std::optional<Ip> known) {
-  auto ns = netlink::NetNs::open(state_.netns);
+  auto ns = netlink::NetNs::open(state_.owner.netns);
   netlink::RouteSocket socket(ns);
-  auto link = socket.find(state_.ifname);
+  auto link = socket.find(state_.owner.ifname);
   if (!link || link->loopback || link->mac.is_zero()) {
     throw cni::Error(cni::Code::kInternal,
-                     cat("the pod has no Ethernet interface '", state_.ifname,
+                     cat("the pod has no Ethernet interface '", state_.owner.ifname,
                          "': the interface plugin must create it before it calls dhcp"));
   }
-  state_.cookie = socket.cookie();
+  state_.owner.cookie = socket.cookie();
   state_.link = link->index;
   inode_ = inode_of(ns);
   // All ipvlans of a master have its MAC address: one without address gets broadcasts alone.
@@ -83,10 +83,10 @@ void Attachment::acquire(Time now, std::optional<Ip> known) {
 
 bool Attachment::adopt(Time now, const cni::Result& result) {
   constexpr Time kBelieved = std::chrono::hours(1);  // as long as no server says otherwise
-  const auto ns = netlink::NetNs::find(state_.netns);
+  const auto ns = netlink::NetNs::find(state_.owner.netns);
   if (!ns) return false;
   netlink::RouteSocket socket(*ns);
-  const auto link = socket.find(state_.ifname);
+  const auto link = socket.find(state_.owner.ifname);
   if (!link) return false;
   const auto present = socket.addresses(*link, netlink::Family::kIpv4);
   for (const cni::Address& address : result.ips) {
@@ -94,7 +94,7 @@ bool Attachment::adopt(Time now, const cni::Result& result) {
                      [&](const auto& one) { return one.cidr == address.cidr; })) {
       continue;
     }
-    state_.cookie = socket.cookie();
+    state_.owner.cookie = socket.cookie();
     state_.link = link->index;
     inode_ = inode_of(*ns);
     state_.lease = Lease{.address = address.cidr,
@@ -286,7 +286,7 @@ void Attachment::probe(Time now) {
 void Attachment::lose(const std::string& why) {
   const State before = state_;
   log(cat(why, before.lease ? cat("; ", before.lease->address.str(), " is removed from '",
-                                  state_.ifname, "'")
+                                  state_.owner.ifname, "'")
                             : ""));
   state_.lease.reset();
   outcome_ = Outcome::kChanged;
@@ -375,7 +375,7 @@ void Attachment::hand_over(Time now) noexcept {
 void Attachment::send_release(const Outgoing& outgoing) {
   const std::string address = outgoing.message.ciaddr.str();
   if (!find()) {
-    return log(cat("does not release ", address, ", since the interface '", state_.ifname,
+    return log(cat("does not release ", address, ", since the interface '", state_.owner.ifname,
                    "' does not exist any more: the server has it until the lease ends"));
   }
   send_over(*pod_, outgoing);

@@ -163,10 +163,10 @@ std::string leases_json(const std::vector<const Attachment*>& attachments, Time 
   for (const Attachment* const one : attachments) {
     const State& state = one->state();
     const auto& lease = state.lease;
-    out.push_back({{"containerID", state.container_id},
-                   {"network", state.network},
-                   {"ifname", state.ifname},
-                   {"netns", state.netns},
+    out.push_back({{"containerID", state.owner.container_id},
+                   {"network", state.owner.network},
+                   {"ifname", state.owner.ifname},
+                   {"netns", state.owner.netns},
                    {"address", lease ? ordered_json(lease->address.str()) : ordered_json()},
                    {"server", lease ? ordered_json(lease->server.str()) : ordered_json()},
                    {"state", std::string(str(one->client().state()))},

@@ -33,32 +33,27 @@ Request request_of(const Call& call, const char* command) {
 // A DEL needs no more than the names.
 Request names_of(const Call& call) { return request_of(call, "DEL"); }
 
-std::string file_of(const Request& request) {
-  return State{
-      .network = request.network, .container_id = request.container_id, .ifname = request.ifname}
-      .file_name();
-}
+std::string file_of(const Request& request) { return plugins::state_owner(request).file_name(); }
 
 State state_of(const Request& request, const Conf& conf, const Flags& flags) {
-  return {.network = request.network,
-          .container_id = request.container_id,
-          .ifname = request.ifname,
-          .netns = flags.host_prefix + request.netns,
-          .identity = {.client_id = client_id_of(request),
-                       .provided = conf.provided,
-                       .wanted = conf.wanted,
-                       .broadcast = flags.broadcast,
-                       .probe = conf.probe},
-          .priority = conf.priority,
-          .dns = conf.dns};
+  State out{.owner = plugins::state_owner(request),
+            .identity = {.client_id = client_id_of(request),
+                         .provided = conf.provided,
+                         .wanted = conf.wanted,
+                         .broadcast = flags.broadcast,
+                         .probe = conf.probe},
+            .priority = conf.priority,
+            .dns = conf.dns};
+  out.owner.netns = flags.host_prefix + request.netns;
+  return out;
 }
 
 // Whether the lease is of the interface that the pod has now, and was asked for alike.
 bool still_holds(const State& known, State wanted) {
   const auto pod = find_pod(known);
-  if (!known.lease || !pod || pod->link.name != wanted.ifname) return false;
+  if (!known.lease || !pod || pod->link.name != wanted.owner.ifname) return false;
   wanted.identity.broadcast = known.identity.broadcast;
-  return known.netns == wanted.netns && known.identity == wanted.identity &&
+  return known.owner.netns == wanted.owner.netns && known.identity == wanted.identity &&
          known.priority == wanted.priority && known.dns == wanted.dns;
 }
 
@@ -86,9 +81,9 @@ void Daemon::run() {
 
 void Daemon::take_over() {
   const Time now = EventLoop::now();
-  for (State& state : states_.take_all()) {
-    const std::string file = state.file_name();
-    watch_directory_of(state.netns);
+  for (State& state : states_.all_removing_others()) {
+    const std::string file = state.owner.file_name();
+    watch_directory_of(state.owner.netns);
     Entry& entry = entries_[file];
     entry.attachment = std::make_unique<Attachment>(std::move(state), flags_.timing);
     bool exists = true;  // as long as that cannot be told
@@ -134,12 +129,12 @@ void Daemon::allocate(const Asked& asked) {
   const Request request = request_of(asked.call, "ADD");
   const Conf conf = Conf::parse(request);
   State wanted = state_of(request, conf, flags_);
-  const std::string file = wanted.file_name();
+  const std::string file = wanted.owner.file_name();
   std::optional<Ip> known;
   if (const auto found = entries_.find(file); found != entries_.end()) {
     Entry& entry = found->second;
     const State& state = entry.attachment->state();
-    if (!entry.waiting.empty() && state.netns == wanted.netns) {
+    if (!entry.waiting.empty() && state.owner.netns == wanted.owner.netns) {
       entry.waiting.push_back(asked);  // one ADD more of the same attachment: one lease
       return;
     }
@@ -161,7 +156,7 @@ void Daemon::allocate(const Asked& asked) {
     forget(found->second);
     entries_.erase(found);
   }
-  watch_directory_of(attachment->state().netns);
+  watch_directory_of(attachment->state().owner.netns);
   Entry& entry = entries_[file];
   entry.attachment = std::move(attachment);
   entry.waiting.push_back(asked);
@@ -170,7 +165,8 @@ void Daemon::allocate(const Asked& asked) {
 }
 
 void Daemon::release(const Asked& asked) {
-  const std::string file = file_of(names_of(asked.call));
+  const auto owner = plugins::state_owner(names_of(asked.call));
+  const std::string file = owner.file_name();
   if (const auto found = entries_.find(file); found != entries_.end()) {
     const auto waiting = std::exchange(found->second.waiting, {});
     end(file);
@@ -178,7 +174,7 @@ void Daemon::release(const Asked& asked) {
       server_.answer_error(other, "a DEL of this attachment ended it");
     }
   } else {
-    states_.remove(file);  // which an earlier DEL may not have been able to
+    states_.remove(owner);  // which an earlier DEL may not have been able to
   }
   server_.answer_nothing(asked);
 }
@@ -207,7 +203,7 @@ void Daemon::adopt(const Request& request, const std::string& file) {
   const Time now = EventLoop::now();
   if (!attachment->adopt(now, request.required_prev_result())) return;
   states_.put(attachment->state());
-  watch_directory_of(attachment->state().netns);
+  watch_directory_of(attachment->state().owner.netns);
   Entry& entry = entries_[file];
   entry.attachment = std::move(attachment);
   loop_.at(now, entry.attachment.get(), [this, file] { serve(file); });
@@ -221,9 +217,9 @@ void Daemon::collect(const Asked& asked) {
   std::vector<std::string> stale;
   for (const auto& [file, entry] : entries_) {
     const State& state = entry.attachment->state();
-    const cni::Attachment name{state.container_id, state.ifname};
-    const bool is_kept = state.network != request.network || !entry.waiting.empty() || !valid ||
-                         std::find(valid->begin(), valid->end(), name) != valid->end();
+    const cni::Attachment name = state.owner.attachment();
+    const bool is_kept = state.owner.network != request.network || !entry.waiting.empty() ||
+                         !valid || std::find(valid->begin(), valid->end(), name) != valid->end();
     if (!is_kept) stale.push_back(file);
   }
   for (const std::string& file : stale) end(file);
@@ -298,7 +294,7 @@ void Daemon::end(const std::string& file) {
   forget(entry);
   entry.attachment->release();
   try {
-    states_.remove(file);
+    states_.remove(entry.attachment->state().owner);
   } catch (const netlink::Error& e) {
     cni::note(cat(entry.attachment->state().name(), ": ", e.what()));
   }

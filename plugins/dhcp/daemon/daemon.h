@@ -55,7 +55,7 @@ class Daemon {
   const Flags& flags_;
   EventLoop loop_;
   StateDir states_;
-  std::map<std::string, Entry> entries_;  ///< by State::file_name()
+  std::map<std::string, Entry> entries_;  ///< by StateOwner::file_name()
   netlink::Fd removals_;                  ///< inotify(7)
   Server server_;
 };

@@ -123,11 +123,11 @@ void change_address(Pod& pod, const State& before, const State& after) {
 }  // namespace
 
 std::optional<Pod> find_pod(const State& state) {
-  auto ns = netlink::NetNs::find(state.netns);
+  auto ns = netlink::NetNs::find(state.owner.netns);
   if (!ns) return std::nullopt;
   netlink::RouteSocket socket(*ns);
   const std::uint64_t cookie = socket.cookie();
-  if (state.cookie != 0 && cookie != state.cookie) return std::nullopt;
+  if (state.owner.cookie != 0 && cookie != state.owner.cookie) return std::nullopt;
   auto link = socket.find(state.link);
   if (!link) return std::nullopt;
   return Pod{*std::move(ns), std::move(socket), *std::move(link)};

@@ -139,8 +139,8 @@ Server::~Server() {
 
 // Many at once: a plugin does not wait long for the welcome.
 void Server::accept() {
-  constexpr int kMostAtOnce = 64;
-  for (int i = 0; i < kMostAtOnce && accept_one(); ++i) {
+  constexpr int kMaxAccepted = 64;
+  for (int i = 0; i < kMaxAccepted && accept_one(); ++i) {
   }
 }
 

@@ -7,18 +7,12 @@
 #include "tests/unit/dhcp/ip.h"
 
 using dhcp::State;
-using dhcp::state_from;
-using dhcp::text_of;
 using std::chrono::seconds;
 
 namespace {
 
 State sample_state() {
-  return {.network = "net",
-          .container_id = "c1",
-          .ifname = "eth0",
-          .netns = "/run/netns/c1",
-          .cookie = 4711,
+  return {.owner = {"net", "c1", "eth0", "/run/netns/c1", 4711},
           .link = 2,
           .identity = {.client_id = {0, 'c', 0xff},
                        .provided = {{12, {'h'}}, {60, {'v', 'w'}}},
@@ -36,32 +30,33 @@ State sample_state() {
                                .server_mac = netlink::Mac::parse("02:00:00:00:00:99"),
                                .renew = seconds(40),
                                .rebind = seconds(70),
-                               .expire = seconds(80)}};
+                               .expire = seconds(80)},
+          .boot = "boot"};
 }
 
 }  // namespace
 
 TEST_CASE("a state is read back as it was written") {
-  CHECK(state_from(text_of(sample_state(), "boot"), "boot") == sample_state());
+  CHECK(State::from(sample_state().text(), "boot") == sample_state());
   State state = sample_state();
   state.lease->expire = state.lease->rebind = state.lease->renew = dhcp::kNever;
   state.lease->gateway.reset();
   state.lease->server_mac.reset();
-  CHECK(state_from(text_of(state, "boot"), "boot") == state);
+  CHECK(State::from(state.text(), "boot") == state);
   state.lease.reset();
-  CHECK(state_from(text_of(state, "boot"), "boot") == state);
+  CHECK(State::from(state.text(), "boot") == state);
 }
 
 TEST_CASE("a state of another boot is none, and a torn one neither") {
-  const std::string text = text_of(sample_state(), "boot");
-  CHECK_FALSE(state_from(text, "next"));
+  const std::string text = sample_state().text();
+  CHECK_FALSE(State::from(text, "next"));
   for (std::size_t size = 0; size < text.size(); size += 7) {
-    CHECK_FALSE(state_from(text.substr(0, size), "boot"));
+    CHECK_FALSE(State::from(text.substr(0, size), "boot"));
   }
   for (const char* key : {"network", "netns", "link", "identity", "lease", "priority"}) {
     auto doc = nlohmann::json::parse(text);
     doc[key] = nlohmann::json::array({-1});
-    CHECK_FALSE_MESSAGE(state_from(doc.dump(), "boot"), key);
+    CHECK_FALSE_MESSAGE(State::from(doc.dump(), "boot"), key);
   }
 }
 

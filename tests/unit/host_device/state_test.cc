@@ -6,15 +6,11 @@
 
 using host_device::Device;
 using host_device::State;
-using host_device::state_from;
-using host_device::text_of;
 
 namespace {
 
 State example() {
-  State out{.network = "net1", .container_id = "c1", .ifname = "eth0", .netns = "/run/netns/c1"};
-  out.cookie = 4242;
-  out.pod_index = 9;
+  State out{.owner = {"net1", "c1", "eth0", "/run/netns/c1", 4242}, .pod_index = 9};
   Device& device = out.device;
   device.name = "ens5f1";
   device.index = 7;
@@ -58,14 +54,14 @@ State example() {
 }  // namespace
 
 TEST_CASE("a state file is read as it was written") {
-  CHECK(state_from(text_of(example())) == example());
-  State least{.network = "n", .container_id = "c", .ifname = "i", .netns = ""};
+  CHECK(State::from(example().text()) == example());
+  State least{.owner = {.network = "n", .container_id = "c", .ifname = "i"}};
   least.device.name = "dev0";
   least.device.index = 1;
   least.device.kind = "veth";
   least.device.other_index = 2;
   least.device.other_on_host = true;
-  CHECK(state_from(text_of(least)) == least);
+  CHECK(State::from(least.text()) == least);
 }
 
 TEST_CASE("a state file of an older version says nothing of settings and links on the device") {
@@ -73,25 +69,25 @@ TEST_CASE("a state file of an older version says nothing of settings and links o
   old.device.settings.reset();
   old.device.stacked.reset();
   old.device.programs.clear();
-  std::string text = text_of(old);
+  std::string text = old.text();
   const std::string programs = "\"programs\":[],";
   REQUIRE(text.find(programs) != std::string::npos);
-  CHECK(state_from(text.erase(text.find(programs), programs.size())) == old);
+  CHECK(State::from(text.erase(text.find(programs), programs.size())) == old);
 }
 
 TEST_CASE("a state file that is cut off anywhere is none") {
-  const std::string whole = text_of(example());
+  const std::string whole = example().text();
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    CHECK_FALSE(state_from(whole.substr(0, length)));
+    CHECK_FALSE(State::from(whole.substr(0, length)));
   }
 }
 
 TEST_CASE("a state file with a value of no sense is none") {
   const auto changed = [](const std::string& from, const std::string& to) {
-    std::string text = text_of(example());
+    std::string text = example().text();
     const auto at = text.find(from);
     REQUIRE(at != std::string::npos);
-    return state_from(text.replace(at, from.size(), to));
+    return State::from(text.replace(at, from.size(), to));
   };
   CHECK(changed("\"mtu\":9000", "\"mtu\":1500"));
   CHECK_FALSE(changed("\"mtu\":9000", "\"mtu\":-1"));

@@ -36,9 +36,9 @@ TEST_CASE("a torn file is none") {
 }
 
 TEST_CASE("the file of an interface does not depend on the network") {
-  State other = kState;
-  other.owner.network = "other";
-  CHECK(other.file_name() == kState.file_name());
-  CHECK(kState.file_name() == vrf::file_of("c1", "net1"));
-  CHECK(vrf::file_of("c1", "net2") != vrf::file_of("c1", "net1"));
+  plugins::StateOwner other = kState.owner;
+  other.network = "other";
+  CHECK(State::file_of(other) == State::file_of(kState.owner));
+  other.ifname = "net2";
+  CHECK(State::file_of(other) != State::file_of(kState.owner));
 }
