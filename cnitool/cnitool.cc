@@ -310,13 +310,9 @@ int run(int argc, char** argv) {
                             .quiet = line.quiet};
   int status = 1;
   try {
-    status = execute(line, env, output);
+    status = cni::as_error([&] { return execute(line, env, output); });
   } catch (const cni::Error& e) {
     status = fail(e, line, output);
-  } catch (const netlink::Error& e) {
-    status = fail(cni::Error(cni::code_of(e), e.what()), line, output);
-  } catch (const std::exception& e) {
-    status = fail(cni::Error(cni::Code::kInternal, e.what()), line, output);
   }
   if (!std::cout.flush()) {
     cni::note("write stdout: it is closed or full");
@@ -328,7 +324,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  ::signal(SIGPIPE, SIG_IGN);
+  if (::signal(SIGPIPE, SIG_IGN) == SIG_ERR) throw netlink::Error("ignore SIGPIPE", errno);
   return run(argc, argv);
 } catch (const std::exception& e) {  // no memory for as much as the command line
   cni::note(cat("cnitool: ", e.what()));

@@ -34,7 +34,7 @@ class Error : public std::runtime_error {
   Error(Code code, const std::string& msg, std::string details = {})
       : std::runtime_error(msg), code_(code), details_(std::move(details)) {}
 
-  /// Of a config's value with another JSON type than its key has.
+  /// The error for a config's value whose JSON type is not its key's.
   static Error mistyped(Code code, const std::string& msg) {
     Error out(code, msg);
     out.is_mistyped_ = true;
@@ -51,8 +51,8 @@ class Error : public std::runtime_error {
   bool is_mistyped_ = false;
 };
 
-/// What a kernel's refusal is to the runtime: EAGAIN, as where others keep changing what is read or
-/// committed, and no answer in time are reasons to come back and not to give up.
+/// The spec's code for a kernel's refusal. The runtime tries again after EAGAIN (others keep
+/// changing what is read or committed) and after a timeout.
 inline Code code_of(const netlink::Error& e) noexcept {
   return e.error() == EAGAIN || e.error() == ETIMEDOUT ? Code::kTryAgainLater : Code::kInternal;
 }
@@ -62,6 +62,20 @@ inline Code code_of(const netlink::Error& e) noexcept {
 inline Error error_of(const netlink::Error& e, const std::string& hint = {}) {
   const std::string said = e.kernel_text().empty() ? "" : cat("kernel: ", e.kernel_text());
   return {code_of(e), e.sentence(), cat(said, said.empty() || hint.empty() ? "" : "; ", hint)};
+}
+
+/// The boundary of plugin, suite and runtime: whatever leaves fn is an Error.
+template <class Fn>
+std::invoke_result_t<Fn> as_error(Fn&& fn) {
+  try {
+    return std::forward<Fn>(fn)();
+  } catch (const Error&) {
+    throw;
+  } catch (const netlink::Error& e) {
+    throw error_of(e);
+  } catch (const std::exception& e) {  // bad_alloc, what a library throws
+    throw Error(Code::kInternal, e.what());
+  }
 }
 
 /// Runs fn; an error that leaves it gets "what: " in front of its message and keeps type and code.

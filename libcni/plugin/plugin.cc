@@ -132,15 +132,11 @@ Env for_no_container(const Env& env) {
 template <class Fn, class Failed>
 int reporting(const Plugin& plugin, Fn&& fn, Failed&& failed) noexcept {
   try {
-    fn();
+    as_error(std::forward<Fn>(fn));
     return 0;
   } catch (const Error& e) {  // undo has already run
     if (!e.is_mistyped() || plugin.loading.empty()) return failed(e);
     return failed(Error(e.code(), cat(plugin.loading, ": ", e.what()), e.details()));
-  } catch (const netlink::Error& e) {
-    return failed(error_of(e));
-  } catch (const std::exception& e) {  // bad_alloc, what a library throws
-    return failed(Error(Code::kInternal, e.what()));
   }
 }
 

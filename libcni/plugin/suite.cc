@@ -123,20 +123,13 @@ void require_ipam(std::string_view type, const std::string& file) {
 Result call(const Plugin& plugin, const Request& request) {
   CallLog log(plugin.name, request.env);
   log.has_read(request);
-  const auto failure = [&](const Error& e) {
-    log.finish(request, &e);
-    return e;
-  };
   try {
-    Result result = run_verb(plugin, request);
+    Result result = as_error([&] { return run_verb(plugin, request); });
     log.finish(request, nullptr);
     return result;
   } catch (const Error& e) {
-    throw failure(e);
-  } catch (const netlink::Error& e) {
-    throw failure(error_of(e));
-  } catch (const std::exception& e) {
-    throw failure(Error(Code::kInternal, e.what()));
+    log.finish(request, &e);
+    throw;
   }
 }
 

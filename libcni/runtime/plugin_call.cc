@@ -48,11 +48,9 @@ Error failure(const PluginConf& plugin, Command command, const Error& e) {
 template <class Fn>
 auto naming(const PluginConf& plugin, Command command, Fn&& fn) {
   try {
-    return fn();
+    return as_error(std::forward<Fn>(fn));
   } catch (const Error& e) {
     throw failure(plugin, command, e);
-  } catch (const netlink::Error& e) {
-    throw failure(plugin, command, Error(code_of(e), e.what()));
   }
 }
 
@@ -147,12 +145,10 @@ std::string PluginCaller::run_unlogged(const PluginConf& plugin, Command command
   std::optional<Error> error;
   const auto start = Clock::now();
   try {
-    outcome = execute(program, input, options_.limit);
+    outcome = as_error([&] { return execute(program, input, options_.limit); });
     if (!outcome.ok()) error = error_from(plugin.type, outcome);
   } catch (const Error& e) {
     error = e;
-  } catch (const netlink::Error& e) {
-    error = Error(code_of(e), e.what());
   }
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
   // Where there is no stdout the text on stderr is the error.

@@ -31,32 +31,21 @@ struct Subject {
 
 template <class Fn>
 std::invoke_result_t<Fn> logged(const Subject& what, Fn&& fn) {
-  if (log_place(what.options.env) == nullptr) return fn();
+  const auto run = [&fn] { return as_error(std::forward<Fn>(fn)); };
+  if (log_place(what.options.env) == nullptr) return run();
   const Env env = environment_for(what.options, what.command, what.target);
   return cni::logged({.kind = "operation",
                       .plugin = {},
                       .env = env,
                       .network = what.list.name,
                       .cni_version = what.list.version},
-                     std::forward<Fn>(fn));
-}
-
-// What the system refuses is an Error like the others here.
-template <class Fn>
-auto as_error(Fn&& fn) {
-  try {
-    return fn();
-  } catch (const netlink::Error& e) {
-    throw Error(code_of(e), e.what());
-  }
+                     run);
 }
 
 OperationLock lock(const Operation& operation, const Target& target) {
   const Phase phase("lock");
-  return as_error([&] {
-    return OperationLock::of_attachment(operation.cache(), operation.key_of(target),
-                                        operation.wait());
-  });
+  return OperationLock::of_attachment(operation.cache(), operation.key_of(target),
+                                      operation.wait());
 }
 
 // DEL, CHECK and REPAIR go on without a lock where there can be none, as on a disk that has become
@@ -258,14 +247,14 @@ std::optional<Runtime::RepairReport> Runtime::repair(const NetworkList& list,
     if (!cached || cached->result->is_null()) return std::nullopt;
     // Not before: a DEL of others may have been in the middle of it.
     if (liveness_of(cached->netns, whose.ifname) == Liveness::kNoInterface) {
-      RepairReport report = as_error([&] { return operation.reclaim(*cached, only_look); });
+      RepairReport report = operation.reclaim(*cached, only_look);
       if (!report.error) {
         report.error =
             Error(Code::kUnknownContainer, "the pod's interface does not exist: restart the pod");
       }
       return report;
     }
-    return as_error([&] { return operation.repair(*cached, only_look); });
+    return operation.repair(*cached, only_look);
   });
 }
 
@@ -279,7 +268,7 @@ std::optional<Runtime::RepairReport> Runtime::reclaim(const NetworkList& list,
     const auto held = lock_if_possible(operation, target);
     const auto cached = operation.cache().find(operation.key_of(target));
     if (!cached) return std::nullopt;
-    return as_error([&] { return operation.reclaim(*cached, only_look); });
+    return operation.reclaim(*cached, only_look);
   });
 }
 
@@ -343,10 +332,12 @@ void Runtime::status(const NetworkList& list) const {
 }
 
 std::vector<Runtime::PluginVersions> Runtime::versions(const NetworkList& list) const {
-  const PluginCaller caller(options_, list);
-  std::vector<PluginVersions> out;
-  for (const PluginConf& plugin : list.plugins) out.push_back(caller.versions(plugin));
-  return out;
+  return as_error([&] {
+    const PluginCaller caller(options_, list);
+    std::vector<PluginVersions> out;
+    for (const PluginConf& plugin : list.plugins) out.push_back(caller.versions(plugin));
+    return out;
+  });
 }
 
 }  // namespace cni

@@ -35,6 +35,14 @@ TEST_CASE("a broken cache file stops no operation") {
   }
 }
 
+TEST_CASE("DEL: an entry that cannot be removed is an Error") {
+  Node node;
+  std::filesystem::create_directories(node.cached());  // a folder in its place: unlink(2) fails
+  const Error e = error_of([&] { node.del(); });
+  CHECK(e.code() == Code::kInternal);
+  CHECK(std::string(e.what()).find("net-c1-eth0': is a directory") != std::string::npos);
+}
+
 TEST_CASE("GC: none is valid, so all of the network goes, and plugins get an empty list") {
   Node node;
   node.add();
