@@ -1,12 +1,12 @@
 #include "libcni/common/lock.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <thread>
 
 #include "libcni/common/error.h"
 #include "libcni/common/phase.h"
@@ -18,38 +18,11 @@ namespace {
 using netlink::cat;
 using netlink::Fd;
 
-void wake_up(int) {}
-
-// A SIGALRM that interrupts a system call, while this is alive. The timer goes on firing: a signal
-// that came just before the system call began would otherwise be the last one.
-class Alarm {
- public:
-  explicit Alarm(std::chrono::milliseconds after) {
-    struct sigaction action = {};
-    action.sa_handler = wake_up;  // no SA_RESTART
-    ::sigaction(SIGALRM, &action, &old_action_);
-    sigset_t alarm;
-    ::sigemptyset(&alarm);
-    ::sigaddset(&alarm, SIGALRM);
-    ::sigprocmask(SIG_UNBLOCK, &alarm, &old_mask_);
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(after);
-    const std::chrono::microseconds rest = after - seconds;
-    const itimerval timer{.it_interval = {0, 200'000}, .it_value = {seconds.count(), rest.count()}};
-    ::setitimer(ITIMER_REAL, &timer, nullptr);
-  }
-  Alarm(const Alarm&) = delete;
-  Alarm& operator=(const Alarm&) = delete;
-  ~Alarm() {
-    const itimerval off{};
-    ::setitimer(ITIMER_REAL, &off, nullptr);
-    ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
-    ::sigaction(SIGALRM, &old_action_, nullptr);
-  }
-
- private:
-  struct sigaction old_action_ = {};
-  sigset_t old_mask_ = {};
-};
+bool try_lock(const Fd& fd, const std::string& path) {
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return true;
+  if (errno == EWOULDBLOCK || errno == EINTR) return false;
+  throw netlink::Error(cat("lock '", path, "'"), errno);
+}
 
 Error out_of_time(const std::string& path, int fd, std::chrono::milliseconds waited) {
   const std::string holder = lock_holder(fd);
@@ -91,15 +64,16 @@ Fd take_lock(const Dir& dir, std::chrono::milliseconds deadline, const std::stri
   Fd fd(::openat(dir.fd(), name.c_str(), O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
                  0750));
   if (!fd) throw netlink::Error(cat("open '", path, "'"), errno);
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
-  if (errno != EWOULDBLOCK) throw netlink::Error(cat("lock '", path, "'"), errno);
+  if (try_lock(fd, path)) return fd;
+  // Short ones first: it is held for less than a millisecond by most.
+  constexpr std::chrono::milliseconds kPause{1}, kMaxPause{8};
   const auto end = std::chrono::steady_clock::now() + deadline;
-  const Alarm alarm(deadline);
-  for (;;) {
-    if (::flock(fd.get(), LOCK_EX) == 0) return fd;
-    if (errno != EINTR) throw netlink::Error(cat("lock '", path, "'"), errno);
-    if (std::chrono::steady_clock::now() >= end) throw out_of_time(path, fd.get(), deadline);
+  for (auto pause = kPause; std::chrono::steady_clock::now() < end;
+       pause = std::min(2 * pause, kMaxPause)) {
+    std::this_thread::sleep_for(pause);
+    if (try_lock(fd, path)) return fd;
   }
+  throw out_of_time(path, fd.get(), deadline);
 }
 
 }  // namespace cni

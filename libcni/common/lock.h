@@ -7,13 +7,14 @@
 
 namespace cni {
 
-/// How long to wait for the lock. It is held for milliseconds; who waits this long waits for a
-/// stuck process, and the runtime's own patience (four minutes in the kubelet) is not used up.
+/// The default deadline for a lock. A lock is held for milliseconds, so a longer wait means a stuck
+/// process; the runtime's own deadline (four minutes in the kubelet) is not used up.
 inline constexpr std::chrono::milliseconds kLockDeadline{60'000};
 
 /// Takes the exclusive flock(2) on a file in dir, by default the one that the reference takes; held
-/// until the result is closed.
-/// \throws Error(kTryAgainLater) naming the holder when the deadline is over; netlink::Error.
+/// until the result is closed. It is asked for again and again until the deadline: a call that
+/// waits could be ended by a signal alone, and a library takes no signal from its program. 0 ms:
+/// once. \throws Error(kTryAgainLater) naming the holder when the deadline is over; netlink::Error.
 netlink::Fd take_lock(const Dir& dir, std::chrono::milliseconds deadline = kLockDeadline,
                       const std::string& name = "lock");
 
