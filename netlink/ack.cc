@@ -23,9 +23,9 @@ std::optional<Ack> decode_ack(const Reply& reply) {
   if (reply.type() != NLMSG_ERROR && reply.type() != NLMSG_DONE) return std::nullopt;
   if (reply.payload().size() < sizeof(int)) return std::nullopt;
   const int error = reply.fixed<int>();
-  constexpr int kMost = std::numeric_limits<int>::max();
+  constexpr int kMax = std::numeric_limits<int>::max();
   Ack ack{
-      .sequence = reply.sequence(), .error = error < 0 ? -std::max(error, -kMost) : 0, .text = {}};
+      .sequence = reply.sequence(), .error = error < 0 ? -std::max(error, -kMax) : 0, .text = {}};
   if ((reply.flags() & NLM_F_ACK_TLVS) != 0) {
     ack.text = reply.attributes(fixed_size(reply)).text(NLMSGERR_ATTR_MSG);
   }

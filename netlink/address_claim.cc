@@ -154,9 +154,9 @@ void SegmentSocket::wait(Clock::time_point end) {
 }
 
 std::optional<Claim> SegmentSocket::take() {
-  constexpr int kMostAtOnce = 64;  // a flood must not hold up the caller
+  constexpr int kMaxAtOnce = 64;  // a flood must not hold up the caller
   std::array<std::uint8_t, kLargestFrame> buffer;
-  for (int i = 0; i < kMostAtOnce; ++i) {
+  for (int i = 0; i < kMaxAtOnce; ++i) {
     const ssize_t size = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
     if (size < 0 && (errno == EAGAIN || errno == ENETDOWN)) return std::nullopt;
     if (size < 0 && errno != EINTR) throw Error("receive frames of neighbours", errno);

@@ -12,8 +12,8 @@
 #include "netlink/types/ip.h"
 #include "netlink/types/mac.h"
 
-/// Who else on an Ethernet segment has an address: ARP probes (RFC 5227) and what neighbours say of
-/// themselves in ARP and Neighbour Discovery (RFC 4861, 4862).
+/// Finds another owner of an address on an Ethernet segment: by ARP probes (RFC 5227), and by what
+/// neighbours announce in ARP and Neighbour Discovery (RFC 4861, 4862).
 namespace netlink {
 
 /// An Ethernet frame: a broadcast ARP request for an IPv4 address that names no sender, so that no
@@ -47,7 +47,7 @@ class SegmentSocket {
   void send(const Bytes& frame);
   /// Readable where there may be a claim; for take().
   int fd() const { return fd_.get(); }
-  /// As of PacketSocket.
+  /// See PacketSocket.
   Fd take_fd() { return std::move(fd_); }
   /// The claim of the next frame that makes one, of those received so far.
   std::optional<Claim> take();

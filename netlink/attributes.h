@@ -10,8 +10,8 @@
 
 #include "netlink/message.h"
 
-/// What was received, read in place: nothing is copied, and no length in it is trusted. What is cut
-/// off, or shorter than its own header, ends the sequence that it is in.
+/// Reads received messages in place: nothing is copied, and no length is trusted. An attribute that
+/// is cut off, or shorter than its own header, ends its sequence.
 namespace netlink {
 
 /// Walks the items of a stretch of bytes. Item::take() takes the first one off its front.
@@ -90,7 +90,7 @@ inline Attributes Attribute::nested() const { return Attributes(value); }
 /// A whole message as received, header included.
 class Reply {
  public:
-  /// Of a message that is known to be whole, as one that was just built.
+  /// For a message that is known to be whole, for example one just built.
   explicit Reply(View bytes) : bytes_(bytes) {}
   static std::optional<Reply> take(View& rest);
 
@@ -98,7 +98,7 @@ class Reply {
   std::uint16_t flags() const;
   std::uint32_t sequence() const;
   View bytes() const { return bytes_; }
-  /// What follows the header.
+  /// The bytes after the header.
   View payload() const;
   /// The family's fixed struct. \throws std::invalid_argument where the message is shorter.
   template <class Header>

@@ -32,8 +32,8 @@ class Channel {
   void send(const Message& message, const std::string& operation);
   /// One datagram of those parts. \throws Error with that operation.
   void send(std::vector<iovec> parts, const std::string& operation);
-  /// Of the next datagram of the kernel's; valid until the next call. \throws Error; EMSGSIZE where
-  /// it was larger than expected and is lost: there is room for another one of its size now.
+  /// The kernel's next datagram; valid until the next call. \throws Error; EMSGSIZE if it was
+  /// larger than expected and is lost: there is room for another one of its size now.
   View receive(const std::string& operation);
   /// Hears what these multicast groups (RTNLGRP_*) announce; before anything is sent. \throws
   /// Error.

@@ -7,7 +7,7 @@
 #include "netlink/message.h"
 #include "netlink/types/ip.h"
 
-/// Who on this node has a port: sock_diag(7), in the network namespace of the thread.
+/// Finds the owners of a port on this node: sock_diag(7), in the network namespace of the thread.
 namespace netlink {
 
 /// A socket that gets whatever comes to a port, from anybody.
@@ -36,7 +36,7 @@ struct HolderDump {
 std::vector<Holder> port_holders(Family family, int protocol, std::uint16_t port);
 
 /// Whether a socket could have the port now, tried with bind(2), without an address for all of the
-/// family: a cheap question to ask before port_holders(), since a yes is certain. A no may be due
+/// family: a cheap query before port_holders(), since true is certain. False may be due
 /// to a connection. False only for EADDRINUSE: every other refusal is not about somebody who has
 /// the port (a protocol the kernel has not, an address that is not here, a port that needs a
 /// capability).

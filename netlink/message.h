@@ -56,7 +56,7 @@ class Message {
   void put_be16(std::uint16_t attribute, std::uint16_t value);
   void put_be32(std::uint16_t attribute, std::uint32_t value);
   void put_be64(std::uint16_t attribute, std::uint64_t value);
-  /// What fill() puts is nested in the attribute.
+  /// Nests the attributes that fill() puts.
   template <class Fill>
   void nest(std::uint16_t attribute, Fill&& fill) {
     const std::size_t start = begin(attribute);

@@ -17,8 +17,9 @@ class NetNs {
   /// \throws Error: ENOENT where nothing is there, EINVAL where it is not a network namespace (as a
   /// mount point that lost its mount).
   static NetNs open(const std::string& path);
-  /// Nothing where path is empty, absent, or no longer a network namespace: for DEL.
-  /// \throws Error where that cannot be told, as without a free file descriptor or CAP_SYS_PTRACE.
+  /// Empty: path is empty, absent, or no longer a network namespace. For DEL.
+  /// \throws Error if that is unknown, for example without a free file descriptor or
+  /// CAP_SYS_PTRACE.
   static std::optional<NetNs> find(const std::string& path);
   /// A new one, with nothing but a loopback link that is down; gone with its last handle and
   /// socket.

@@ -95,8 +95,8 @@ void PacketSocket::send(View packet, const std::optional<Mac>& to) {
 }
 
 std::optional<ReceivedPacket> PacketSocket::receive() {
-  constexpr int kMostAtOnce = 64;  // what the pod itself sends must not hold up the caller
-  for (int i = 0; i < kMostAtOnce; ++i) {
+  constexpr int kMaxAtOnce = 64;  // what the pod itself sends must not hold up the caller
+  for (int i = 0; i < kMaxAtOnce; ++i) {
     sockaddr_ll from{};
     iovec part{buffer_.data(), buffer_.size()};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(tpacket_auxdata))] = {};

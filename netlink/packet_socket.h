@@ -13,7 +13,7 @@
 /// clients of protocols that give addresses.
 namespace netlink {
 
-/// What PacketSocket received.
+/// A packet that PacketSocket received.
 struct ReceivedPacket {
   View bytes;  ///< from the IPv4 header on; valid until the next call
   Mac from;
@@ -36,7 +36,7 @@ class PacketSocket {
   Fd take_fd() { return std::move(fd_); }
   /// An IPv4 packet in a frame to that address; to everybody without one.
   void send(View packet, const std::optional<Mac>& to);
-  /// Nothing where there is none now. A link that went down is no error: nothing comes.
+  /// Empty: no packet now. A link that went down is no error: no packet comes.
   std::optional<ReceivedPacket> receive();
 
  private:

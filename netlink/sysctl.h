@@ -22,10 +22,10 @@ void write_sysctl(const std::string& key, std::string_view value);
 /// will do. False where the key does not exist. \throws Error where it cannot be written.
 bool ensure_sysctl(const std::string& key, std::string_view value);
 
-/// As write_sysctl, for settings that are a wish: a failure is ignored.
+/// write_sysctl() for optional settings: a failure is ignored.
 void try_write_sysctl(const std::string& key, std::string_view value) noexcept;
 
-/// As ensure_sysctl, for settings that are a wish: a failure is ignored. True if the value holds.
+/// ensure_sysctl() for optional settings: a failure is ignored. True if the value holds.
 bool try_sysctl(const std::string& key, std::string_view value) noexcept;
 
 /// Settings whose keys others chose: looked up below /proc/sys/net alone. Neither "..", nor a

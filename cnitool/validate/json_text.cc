@@ -20,10 +20,8 @@ std::string_view around(std::string_view path) {
   return end == std::string_view::npos ? "" : path.substr(0, end);
 }
 
-bool is_same(std::string_view a, std::string_view b) { return lower(a) == lower(b); }
-
 bool is_below(std::string_view path, std::string_view top) {
-  return path.size() >= top.size() && is_same(path.substr(0, top.size()), top) &&
+  return path.size() >= top.size() && cni::same_but_for_case(path.substr(0, top.size()), top) &&
          (path.size() == top.size() || path[top.size()] == '.' || path[top.size()] == '[');
 }
 
@@ -56,7 +54,7 @@ bool JsonText::respell(const std::string& path, const std::string& key) {
   if (place == nullptr || object == nullptr || !object->is_object()) return false;
   const std::string old = path.substr(above.empty() ? 0 : above.size() + 1);
   for (const auto& [name, ignored] : object->items()) {
-    if (is_same(name, key)) return false;
+    if (cni::same_but_for_case(name, key)) return false;
   }
   const auto member = object->find(old);
   if (member == object->end()) return false;

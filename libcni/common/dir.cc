@@ -22,7 +22,7 @@ using netlink::Fd;
 constexpr mode_t kDirMode = 0755;
 constexpr mode_t kFileMode = 0600;
 // More than any state of ours takes; a file that someone else put there is not read whole.
-constexpr std::size_t kMostRead = 4 * 1024 * 1024;
+constexpr std::size_t kMaxRead = 4 * 1024 * 1024;
 
 void make_parents(const std::string& path) {
   for (std::size_t end = 1; end != std::string::npos && end < path.size();) {
@@ -166,7 +166,7 @@ std::optional<File> Dir::read(const std::string& name) const {
             .modified = info.st_mtime,
             .stamp = cat(info.st_ino, "@", text_of(info.st_mtim))};
   char buffer[4096];
-  while (file.content.size() < kMostRead) {
+  while (file.content.size() < kMaxRead) {
     const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail("read", name, errno);

@@ -10,7 +10,7 @@
 
 namespace cni {
 
-/// What a file held when it was read.
+/// A file's content at the time of a read.
 struct File {
   std::string content;
   std::time_t modified = 0;  ///< seconds since the epoch
@@ -25,7 +25,7 @@ struct File {
 /// Every member throws netlink::Error for what is not an expected answer.
 class Dir {
  public:
-  /// Nothing where path does not exist. Symbolic links in path are followed.
+  /// Empty: path does not exist. Symbolic links in path are followed.
   static std::optional<Dir> open(const std::string& path);
   /// Makes path and its parents with mode 0755, as far as they are not there.
   static Dir create(const std::string& path);
@@ -36,12 +36,12 @@ class Dir {
   /// The same for a directory that an operator may have moved to another disk: a symbolic link is
   /// followed if it is root's. Another's may be planted, and is refused.
   std::optional<Dir> sub_or_link(const std::string& name) const;
-  /// As sub(), made where it does not exist.
+  /// sub(), created if it does not exist.
   Dir make_sub(const std::string& name, unsigned mode = 0755) const;
 
   const std::string& path() const { return path_; }
   int fd() const { return fd_.get(); }
-  /// What is in it, in no order, without "." and "..".
+  /// The names of its entries, in no order, without "." and "..".
   std::vector<std::string> names() const;
   bool has(const std::string& name) const;
   /// When a name in it was made or removed last, "SECONDS.NANOSECONDS".
@@ -50,7 +50,7 @@ class Dir {
   std::optional<std::string> changed(const std::string& name) const;
   /// Sets changed() to now, to the nanosecond. False: refused, as on a read-only file system.
   bool touch() const noexcept;
-  /// Nothing where there is no such name or it is not a regular file.
+  /// Empty: the name does not exist, or is no regular file.
   std::optional<File> read(const std::string& name) const;
 
   /// Makes a file of mode 0600 that appears complete or not at all. False: the name is taken. On

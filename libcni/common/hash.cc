@@ -117,8 +117,8 @@ OwnerTag::OwnerTag(std::string_view network, std::string_view container_id, std:
       instance_hash(sha512_hex(cat(ifname, ":", container_id), 16)),
       text(cat(network_hash, "-", instance_hash, ", net: ", without_quotes(network),
                ", if: ", without_quotes(ifname), ", id: ", without_quotes(container_id))) {
-  constexpr std::size_t kMostComment = 128;  // nft's limit for a comment
-  if (text.size() > kMostComment) text.resize(kMostComment);
+  constexpr std::size_t kMaxComment = 128;  // nft's limit for a comment
+  if (text.size() > kMaxComment) text.resize(kMaxComment);
 }
 
 bool OwnerTag::is_tag(std::string_view text) {

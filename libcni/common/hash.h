@@ -18,7 +18,7 @@ std::string attachment_hash(std::size_t length, std::string_view prefix, std::st
 /// Of portmap; the other names are in plugins/names.
 std::string host_port_chain(std::string_view network, std::string_view container_id);
 
-/// How rules and links say whose they are, in the reference's form:
+/// The owner of a rule or a link, in the form of the reference plugins:
 /// "<H1>-<H2>, net: NETWORK, if: IFNAME, id: CONTAINER", at most 128 bytes, no double quotes.
 /// H1 is 16 hex digits of SHA-512(network), H2 of SHA-512(ifname + ":" + container_id).
 struct OwnerTag {

@@ -8,7 +8,7 @@
 
 namespace cni {
 
-/// What happened in the course of a call, for the log.
+/// The phases and notes of one call, for the log.
 class CallRecord {
  public:
   using Nanoseconds = std::chrono::nanoseconds;
@@ -20,7 +20,7 @@ class CallRecord {
   void note(std::string_view text) noexcept;
 
   const Phases& phases() const { return phases_; }
-  /// What was written to stderr by note().
+  /// The texts that note() wrote to stderr.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
@@ -28,7 +28,7 @@ class CallRecord {
   std::vector<std::string> notes_;
 };
 
-/// Of the call that this thread is in, where it is logged; else null.
+/// The record of this thread's call; null: the call is not logged.
 inline constinit thread_local CallRecord* current_record = nullptr;
 
 /// A stretch of a call whose time is wanted in the log:

@@ -71,7 +71,7 @@ class BestEffort {
 /// Writes a line for the operator to stderr; never throws.
 void note(std::string_view text) noexcept;
 
-/// What fn returns; where the kernel refuses it a note of what was tried, and a default value.
+/// Returns fn's value. If the kernel refuses, it notes the attempt and returns a default value.
 template <class Fn>
 std::invoke_result_t<Fn> noting_failure(std::string_view what, Fn&& fn) {
   try {

@@ -1,10 +1,10 @@
 #include "libcni/config/args.h"
 
 #include <algorithm>
-#include <cctype>
 #include <vector>
 
 #include "libcni/common/error.h"
+#include "libcni/config/nearest.h"
 
 namespace cni {
 
@@ -16,10 +16,9 @@ Error bad_args(std::string_view why, std::string_view expected) {
 }
 
 bool parse_bool(std::string_view text, std::string_view pair) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (lower == "1" || lower == "true") return true;
-  if (lower == "0" || lower == "false") return false;
+  const std::string word = lower(text);
+  if (word == "1" || word == "true") return true;
+  if (word == "0" || word == "false") return false;
   throw bad_args(cat("error parsing value of pair \"", pair,
                      "\": boolean unmarshal error: invalid input ", text),
                  "expected 1, 0, true or false");

@@ -16,13 +16,11 @@ namespace {
 
 using nlohmann::json;
 
-bool same(std::string_view a, std::string_view b) { return lower(a) == lower(b); }
-
 // The name in the object that Reader takes for a key.
 std::string spelled(const json& object, const std::string& key) {
   if (object.contains(key)) return key;
   for (auto it = object.begin(); it != object.end(); ++it) {
-    if (same(it.key(), key)) return it.key();
+    if (same_but_for_case(it.key(), key)) return it.key();
   }
   return "";
 }
@@ -34,7 +32,7 @@ std::string below(const std::string& path, const std::string& key) {
 // The path at which a key of this name is listed: "ipam.subnet"; empty where it is not.
 std::string place_of(KeyList keys, const std::string& name) {
   for (const Key& key : keys) {
-    if (same(key.name, name)) return key.name;
+    if (same_but_for_case(key.name, name)) return key.name;
   }
   for (const Key& key : keys) {
     const std::string inner = place_of(key.keys, name);
@@ -165,7 +163,7 @@ void Walk::check(const Key& key, const json& value, const std::string& path) {
 }
 
 std::string Walk::suggestion(const Key& key, const json& value) const {
-  constexpr std::size_t kMost = 60;
+  constexpr std::size_t kMax = 60;
   if (!suggests_) return "";
   if (value.is_string() && key.lists == 0) {
     const std::string word =
@@ -175,7 +173,7 @@ std::string Walk::suggestion(const Key& key, const json& value) const {
   for (const json& other : rewritten(value)) {
     if (!fits(key, other)) continue;
     std::string text = other.dump();
-    return text.size() > kMost ? "" : text;
+    return text.size() > kMax ? "" : text;
   }
   return "";
 }
@@ -199,7 +197,7 @@ void Walk::check_name(const Key& of, const json::const_iterator& member, const s
   std::vector<std::string> names;
   for (const Key& key : of.keys) {
     names.emplace_back(key.name);
-    if (same(key.name, name)) return;
+    if (same_but_for_case(key.name, name)) return;
   }
   if (!of.open) {
     std::string meant = nearest(name, names);

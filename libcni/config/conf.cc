@@ -1,23 +1,17 @@
 #include "libcni/config/conf.h"
 
 #include <algorithm>
-#include <cctype>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "libcni/config/common_keys.h"
 #include "libcni/config/names.h"
+#include "libcni/config/nearest.h"
 
 namespace cni {
 
 namespace {
-
-bool same_but_for_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
-    return std::tolower(x) == std::tolower(y);
-  });
-}
 
 const nlohmann::json* find_key(const nlohmann::json& object, std::string_view key) {
   const nlohmann::json* found = nullptr;
@@ -167,9 +161,9 @@ void Reader::refuse(const std::string& sentence, std::string_view expected) cons
 }
 
 std::string shortened(const nlohmann::json& value) {
-  constexpr std::size_t kMost = 120;
+  constexpr std::size_t kMax = 120;
   std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  if (text.size() > kMax) text = text.substr(0, kMax) + "...";
   return text;
 }
 

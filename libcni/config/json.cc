@@ -16,7 +16,7 @@ namespace {
 // Copying and printing JSON recurses as deep as it nests, so what nests deeper than any config does
 // is refused before it is parsed (Go's encoding/json draws the line at 10000).
 bool nests_too_deep(std::string_view json) {
-  constexpr int kMost = 1000;
+  constexpr int kMax = 1000;
   int depth = 0;
   bool quoted = false;
   for (std::size_t i = 0; i < json.size(); ++i) {
@@ -27,7 +27,7 @@ bool nests_too_deep(std::string_view json) {
     } else if (c == '"') {
       quoted = true;
     } else if (c == '[' || c == '{') {
-      if (++depth > kMost) return true;
+      if (++depth > kMax) return true;
     } else if (c == ']' || c == '}') {
       --depth;
     }
@@ -86,7 +86,7 @@ Json try_parse(std::string_view text) {
 }  // namespace
 
 bool is_same_key(const std::string& a, const std::string& b) {
-  return a == b || (!is_sysctl(a) && lower(a) == lower(b));
+  return a == b || (!is_sysctl(a) && same_but_for_case(a, b));
 }
 
 nlohmann::json parse_json(std::string_view text, std::string_view what) {

@@ -29,7 +29,7 @@ class KeyList {
   std::size_t count_ = 0;
 };
 
-/// What a value is; see also Key::lists.
+/// The type of a value; see also Key::lists.
 enum class Type : std::uint8_t {
   kBool,
   kBoolOrObject,  ///< a bool; an object, which others read, is passed over (with Key::open)
@@ -71,7 +71,7 @@ struct Key {
 
 constexpr const Key* KeyList::end() const { return first_ + count_; }
 
-/// What a plugin says of itself; plugin_main() prints it for --help, --schema and --keys.
+/// A plugin's description of itself; plugin_main() prints it for --help, --schema and --keys.
 struct Manual {
   const char* purpose;  ///< "connects pods to a bridge of the node", without full stop
   KeyList keys = {};  ///< its own; what every config has is known. runtimeConfig's are capabilities

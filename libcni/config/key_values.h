@@ -10,8 +10,8 @@
 
 #include "libcni/config/key.h"
 
-/// How a key fills a field, by the field's type: describe() completes what the table says of the
-/// key, read() reads. For other types see custom() in libcni/config/keys.h.
+/// Keys fill fields by the field's type: describe() completes the key's row of the table, read()
+/// reads. For other types see custom() in libcni/config/keys.h.
 namespace cni {
 
 inline constexpr const char* kCidrForm =

@@ -42,7 +42,7 @@ void read_keys(const Reader& place, const KeysOf<Conf, N>& keys, Conf& conf) {
   read_key_list(place, keys, &conf);
 }
 
-/// What a pointer to a member, or a reading function, is about.
+/// The type of the member that a pointer or a reading function is for.
 template <class Pointer>
 struct About;
 template <class Class, class Field>

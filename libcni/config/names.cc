@@ -8,7 +8,7 @@ namespace cni {
 
 namespace {
 
-constexpr std::size_t kMostIfname = 15;  // IFNAMSIZ - 1
+constexpr std::size_t kMaxIfname = 15;  // IFNAMSIZ - 1
 
 bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -51,13 +51,13 @@ void check_network_name(const std::string& name) {
 
 bool is_link_name(std::string_view name) {
   constexpr std::string_view kForbidden("/:% \t\n\v\f\r\0", 10);
-  return !name.empty() && name.size() <= kMostIfname && name != "." && name != ".." &&
+  return !name.empty() && name.size() <= kMaxIfname && name != "." && name != ".." &&
          name.find_first_of(kForbidden) == std::string_view::npos;
 }
 
 void check_ifname(const std::string& name) {
   if (name.empty()) throw Error(Code::kInvalidEnvironment, "interface name is empty");
-  if (name.size() > kMostIfname) {
+  if (name.size() > kMaxIfname) {
     throw Error(Code::kInvalidEnvironment, "interface name is too long",
                 "interface name should be less than 16 characters");
   }

@@ -3,11 +3,11 @@
 #include <string>
 #include <string_view>
 
-/// What may be a name. All of them become parts of file names, of rules' comments and of messages,
-/// so runtime and plugin both check them, by the rules of the reference.
+/// Rules for names. Names become parts of file names, of rules' comments and of messages, so
+/// runtime and plugin both check them, by the rules of the reference plugins.
 namespace cni {
 
-/// What no text of a config may have: the kernel would cut a name or a path there.
+/// The complaint about a NUL byte in a config: the kernel would cut a name or a path there.
 inline constexpr const char* kNoNul = "expected a string without NUL bytes";
 
 /// [A-Za-z0-9][A-Za-z0-9_.-]*

@@ -34,6 +34,12 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+bool same_but_for_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  });
+}
+
 std::string nearest(std::string_view text, const std::vector<std::string>& words) {
   constexpr std::size_t kLongest = 100;  // no slip of the pen, and the work grows with the square
   if (text.size() > kLongest) return "";

@@ -12,4 +12,7 @@ std::string nearest(std::string_view text, const std::vector<std::string>& words
 /// The text in lower case (ASCII).
 std::string lower(std::string_view text);
 
+/// lower(a) == lower(b), without copies: each look-up of a key of a config compares.
+bool same_but_for_case(std::string_view a, std::string_view b);
+
 }  // namespace cni

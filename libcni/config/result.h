@@ -45,7 +45,7 @@ struct Route {
   bool operator==(const Route&) const = default;
 };
 
-/// As Go prints them, with its types' fields: in sentences of the reference plugins.
+/// Texts as Go prints its types, for sentences of the reference plugins.
 std::string go_mask(const Cidr& cidr);
 std::string go_text(const Route& route);
 
@@ -57,7 +57,7 @@ struct Dns {
   bool empty() const { return *this == Dns{}; }
 };
 
-/// What ADD achieved, in the newest spec's terms only. Plain data, compared with ==.
+/// The result of ADD, in the newest spec's terms only. Plain data, compared with ==.
 struct Result {
   std::vector<Interface> interfaces = {};
   std::vector<Address> ips = {};

@@ -33,16 +33,16 @@ class Collect {
 
   /// Whether the tag is one of this network, and of no valid attachment.
   bool is_stale(std::string_view tag) const;
-  /// Of a thing with its owner's tag; alive: a pod has it.
+  /// Whether GC removes an object with its owner's tag; alive: a pod has it.
   bool takes(const std::string& what, const std::string& tag, bool alive = false);
-  /// Of a thing of a network; without ifname, of the whole container.
+  /// The same for an object of a network; without ifname, of the whole container.
   bool takes(const std::string& what, const std::string& network, const Attachment& owner,
              bool alive = false);
 
   bool only_looks() const { return only_look_; }
   const std::vector<Attachment>& valid() const { return valid_; }
   const std::vector<Leftover>& found() const { return found_; }
-  /// What the IPAM plugin found.
+  /// Adds the leftovers that the IPAM plugin reported.
   void add(const std::vector<Leftover>& found);
 
  private:

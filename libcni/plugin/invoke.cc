@@ -52,13 +52,13 @@ struct Child {
 };
 
 // dup2 to the same number would leave close-on-exec set.
-bool give(int fd, int as) {
+bool pass(int fd, int as) {
   if (fd == as) return ::fcntl(fd, F_SETFD, 0) == 0;
   return ::dup2(fd, as) >= 0;
 }
 
 // Between vfork(2) and execve(2): system calls only.
-[[noreturn]] void become(Child& child) {
+[[noreturn]] void exec(Child& child) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != child.parent) ::_exit(127);  // it died before the line above
   ::signal(SIGPIPE, SIG_DFL);
@@ -66,8 +66,8 @@ bool give(int fd, int as) {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   if (child.own_group) ::setpgid(0, 0);
-  if (give(child.in, STDIN_FILENO) && give(child.out, STDOUT_FILENO) &&
-      give(child.err, STDERR_FILENO)) {
+  if (pass(child.in, STDIN_FILENO) && pass(child.out, STDOUT_FILENO) &&
+      pass(child.err, STDERR_FILENO)) {
     ::execve(child.file, child.argv, child.envp);
   }
   child.failed_to_exec = errno;
@@ -77,7 +77,7 @@ bool give(int fd, int as) {
 // vfork(2), not posix_spawn(3): the death signal must be set in the child.
 pid_t spawn(Child& child) {
   const pid_t pid = ::vfork();
-  if (pid == 0) become(child);
+  if (pid == 0) exec(child);
   if (pid < 0) throw netlink::Error(cat("start '", child.file, "'"), errno);
   return pid;
 }
@@ -93,12 +93,12 @@ int wait_for(pid_t pid) {
 // spawn(), until it runs the program. A file that is open for writing cannot be run: somebody
 // installs the plugin by copying it over the old one.
 pid_t start(Child& child) {
-  constexpr int kMostTries = 50;
+  constexpr int kMaxTries = 50;
   for (int tries = 1;; ++tries) {
     const pid_t pid = spawn(child);
     if (child.failed_to_exec == 0) return pid;
     wait_for(pid);
-    if (child.failed_to_exec != ETXTBSY || tries == kMostTries) {
+    if (child.failed_to_exec != ETXTBSY || tries == kMaxTries) {
       throw netlink::Error(cat("run '", child.file, "'"), child.failed_to_exec);
     }
     child.failed_to_exec = 0;
@@ -107,11 +107,11 @@ pid_t start(Child& child) {
 }
 
 /// Until when to wait, and for what besides.
-struct Patience {
+struct Deadline {
   Clock::time_point end;
   int stop_fd;
 
-  static Patience from(std::chrono::seconds limit, int stop_fd) {
+  static Deadline from(std::chrono::seconds limit, int stop_fd) {
     const auto now = Clock::now();
     const auto most =
         std::chrono::duration_cast<std::chrono::seconds>(Clock::time_point::max() - now);
@@ -156,12 +156,12 @@ class Reaper {
     while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
-  /// Waits, with patience: a plugin may close its output and go on. Before Linux 5.3, which has no
-  /// pidfd, that has no limit.
-  int wait(const Patience& patience) {
+  /// Waits until the deadline: a plugin may close its output and go on. Before Linux 5.3, which has
+  /// no pidfd, that has no limit.
+  int wait(const Deadline& deadline) {
     const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
     std::array<pollfd, 2> set{{{process.get(), POLLIN, 0}, {}}};
-    while (process && !patience.poll(set)) {
+    while (process && !deadline.poll(set)) {
     }
     return wait();
   }
@@ -189,7 +189,7 @@ bool drain(int fd, std::string& into) {
 }
 
 // Writes what fits; false when there is no more to write, or the plugin reads no more.
-bool feed(int fd, std::string_view& input) {
+bool write_some(int fd, std::string_view& input) {
   const ssize_t n = ::write(fd, input.data(), input.size());
   if (n < 0) {
     if (errno == EINTR || errno == EAGAIN) return true;
@@ -201,15 +201,15 @@ bool feed(int fd, std::string_view& input) {
 }
 
 // Both directions at once: neither side may block on a full pipe.
-void talk(Fd in, Fd out, Fd err, std::string_view input, Outcome& outcome,
-          const Patience& patience) {
+void exchange(Fd in, Fd out, Fd err, std::string_view input, Outcome& outcome,
+              const Deadline& deadline) {
   if (::fcntl(in.get(), F_SETFL, O_NONBLOCK) != 0) throw netlink::Error("set up a pipe", errno);
   if (input.empty()) in.reset();
   while (out || err) {
     std::array<pollfd, 4> set{
         {{in.get(), POLLOUT, 0}, {out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}, {}}};
-    if (!patience.poll(set)) continue;
-    if (set[0].revents != 0 && !feed(in.get(), input)) in.reset();
+    if (!deadline.poll(set)) continue;
+    if (set[0].revents != 0 && !write_some(in.get(), input)) in.reset();
     if (set[1].revents != 0 && !drain(out.get(), outcome.out)) out.reset();
     if (set[2].revents != 0 && !drain(err.get(), outcome.err)) err.reset();
   }
@@ -228,7 +228,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 std::string what_is_there(std::string_view type, const std::vector<std::string>& path,
                           std::string_view key) {
   namespace fs = std::filesystem;
-  constexpr std::size_t kMost = 30;
+  constexpr std::size_t kMax = 30;
   std::set<std::string> names;
   for (const std::string& directory : path) {
     std::error_code failure;
@@ -243,7 +243,7 @@ std::string what_is_there(std::string_view type, const std::vector<std::string>&
   if (names.empty()) return out + "; there are no plugins";
   std::size_t count = 0;
   for (const std::string& name : names) {
-    if (++count > kMost) return out + ", ...";
+    if (++count > kMax) return out + ", ...";
     out += cat(count == 1 ? "; there are " : ", ", name);
   }
   return out;
@@ -298,8 +298,8 @@ std::string find_plugin(std::string_view type, const std::vector<std::string>& p
 }
 
 Outcome execute(const Executable& program, std::string_view input, std::chrono::seconds limit) {
-  const Patience patience = Patience::from(limit, program.stop_fd);
-  if (patience.is_over()) throw Error(Code::kTryAgainLater, "it was stopped before its start");
+  const Deadline deadline = Deadline::from(limit, program.stop_fd);
+  if (deadline.is_over()) throw Error(Code::kTryAgainLater, "it was stopped before its start");
   const std::string& file = program.file;
   std::vector<std::string> words{file};
   words.insert(words.end(), program.arguments.begin(), program.arguments.end());
@@ -322,8 +322,9 @@ Outcome execute(const Executable& program, std::string_view input, std::chrono::
   Outcome outcome;
   during(cat("run '", file, "'"), [&] {
     try {
-      talk(std::move(in.write), std::move(out.read), std::move(err.read), input, outcome, patience);
-      outcome.wait_status = reaper.wait(patience);
+      exchange(std::move(in.write), std::move(out.read), std::move(err.read), input, outcome,
+               deadline);
+      outcome.wait_status = reaper.wait(deadline);
     } catch (const Error& e) {  // what it said until then may tell why
       throw Error(e.code(), e.what(), outcome.err);
     }

@@ -21,20 +21,20 @@ bool is_plugin_name(std::string_view type);
 std::string find_plugin(std::string_view type, const std::vector<std::string>& path,
                         std::string_view key = "type");
 
-/// What a plugin process left behind.
+/// The outputs and the exit status of a plugin process.
 struct Outcome {
   int wait_status = 0;  ///< as from waitpid(2)
   std::string out, err;
   bool ok() const { return wait_status == 0; }
 };
 
-/// How long a delegate may take. The kubelet gives a sandbox four minutes in all.
+/// The deadline of a delegate. The kubelet gives a sandbox four minutes in all.
 inline constexpr std::chrono::seconds kDelegateLimit{110};
 
 /// The longest time there is: no limit.
 inline constexpr std::chrono::seconds kNoLimit = std::chrono::seconds::max();
 
-/// What to execute: a file, its arguments, and exactly this environment.
+/// A program to execute: a file, its arguments, and exactly this environment.
 struct Executable {
   std::string file;
   std::vector<std::string> arguments = {};
@@ -60,7 +60,7 @@ std::vector<std::string> split_path(std::string_view text);
 
 /// The error object that a plugin printed; nothing where it printed none.
 std::optional<Error> error_object_of(const Outcome& outcome);
-/// What the failure of a plugin means: its own error object if it printed one, else what is known.
+/// The error of a plugin that failed: its own error object if it printed one, else its exit status.
 Error error_from(std::string_view type, const Outcome& outcome);
 
 }  // namespace cni

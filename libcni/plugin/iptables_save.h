@@ -40,7 +40,7 @@ struct SavedTable {
   std::vector<SavedRule> rules;               ///< in order
 };
 
-/// What iptables-save printed of one table. A line break in a comment begins no rule.
+/// Decodes iptables-save's output for one table. A line break in a comment begins no rule.
 SavedTable decode_saved(std::string_view text);
 
 /// Runs iptables-save for a table ("nat", "filter"); nothing where the node has none of the

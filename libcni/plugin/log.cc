@@ -37,8 +37,8 @@ std::string now_text() {
 
 // A plugin's output may be in an error's details, a megabyte of it.
 std::string cut(std::string_view text) {
-  constexpr std::size_t kMost = 4096;
-  return text.size() <= kMost ? std::string(text) : cat(text.substr(0, kMost), "...");
+  constexpr std::size_t kMax = 4096;
+  return text.size() <= kMax ? std::string(text) : cat(text.substr(0, kMax), "...");
 }
 
 void set(ordered_json& line, const char* key, std::string_view text) {

@@ -17,10 +17,10 @@ namespace cni {
 inline constexpr const char* kLogVariable = "PATCHBAY_LOG";
 inline constexpr const char* kLogKey = "patchbayLog";
 
-/// What the environment says; null where it says nothing.
+/// The log's place from the environment; null: it is not set.
 const std::string* log_place(const Env& env);
 
-/// What a line is about. Borrows everything.
+/// The subject of a line. Borrows everything.
 struct LogEntry {
   const char* kind;         ///< "plugin", or of a runtime "call" or "operation"
   std::string_view plugin;  ///< empty for an operation
@@ -36,7 +36,7 @@ struct LogEntry {
 nlohmann::ordered_json line_of(const LogEntry& entry);
 
 /// Appends the line to the file, which is made with mode 0600; a symbolic link is not followed.
-/// What is wrong with it is noted on stderr.
+/// An error in it is noted on stderr.
 void write_log(const std::string& place, const LogEntry& entry) noexcept;
 
 /// A call of this thread from its start to the line about it.

@@ -5,7 +5,7 @@
 
 #include "libcni/plugin/plugin.h"
 
-/// What a plugin says to a person, or to a program that wants to know it: made from its Manual.
+/// Texts and schemas made from a plugin's Manual, for persons and for programs.
 namespace cni {
 
 /// "CNI bridge plugin v1.9.1+patchbay.0.1.0", and the versions of the spec: two lines, for a call

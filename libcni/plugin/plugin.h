@@ -12,7 +12,7 @@
 
 namespace cni {
 
-/// What an executable of a plugin does besides its verbs: `dhcp daemon`.
+/// A command of a plugin's executable beside its verbs: `dhcp daemon`.
 struct Subcommand {
   std::string_view name;
   const char* description;  ///< for --help, without full stop
@@ -32,14 +32,14 @@ struct Plugin {
   /// For --validate: throws what ADD would throw for its input alone, and looks at nothing else.
   void (*validate)(const Request&) = nullptr;
   const Manual* manual = nullptr;
-  /// What is not as ADD left it on the node is made again; neither the pod nor IPAM is touched.
-  /// Gives the result of ADD as it is now. Left out, the verb is unknown.
+  /// Restores the node's objects of an attachment to what ADD made; touches neither the pod nor
+  /// IPAM. Returns the result of ADD as it is now. Null: the plugin does not have the verb.
   Result (*repair)(const Request&, Repair&) = nullptr;
   /// The same where the pod or its interface does not exist: the node gets back what ADD took from
   /// it. Left out, the verb is unknown.
   void (*reclaim)(const Request&, Repair&) = nullptr;
   std::span<const Subcommand> subcommands = {};
-  /// What the reference plugin says before its JSON decoder's complaint; ours follows it as well.
+  /// The reference plugin's words before its JSON decoder's complaint; ours follows them, too.
   std::string_view loading = {};
 };
 

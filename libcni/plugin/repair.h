@@ -32,7 +32,7 @@ class Repair {
     return true;
   }
 
-  /// What was wrong, in the words of CHECK, details included.
+  /// The differences, in the words of CHECK, details included.
   const std::vector<std::string>& found() const { return found_; }
 
   /// The key of the config that asks for a look only, and the key of the answer to VERSION that

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +9,7 @@
 
 #include "libcni/config/json.h"
 #include "libcni/config/names.h"
+#include "libcni/config/nearest.h"
 #include "libcni/plugin/invoke.h"
 #include "netlink/types/fd.h"
 
@@ -260,8 +260,7 @@ netlink::NetNs open_netns(const Request& request) {
 void require_foreign_netns(const Request& request) {
   const Command command = request.command;
   if (command != Command::kAdd && command != Command::kDel && command != Command::kRepair) return;
-  std::string override_value(lookup(request.env, "CNI_NETNS_OVERRIDE"));
-  for (char& c : override_value) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string override_value = lower(lookup(request.env, "CNI_NETNS_OVERRIDE"));
   if (override_value == "1" || override_value == "true" || request.netns.empty()) return;
   if (netlink::NetNs::is_current(request.netns)) {
     throw Error(Code::kInvalidNetNs,

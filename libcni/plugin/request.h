@@ -22,7 +22,7 @@ std::string_view lookup(const Env& env, std::string_view name);
 
 /// The environment of this process.
 Env current_environment();
-/// What of it is meant for a plugin: CNI_*, PATCHBAY_* and TRACEPARENT.
+/// The variables for plugins: CNI_*, PATCHBAY_* and TRACEPARENT.
 Env environment_for_plugins();
 
 /// The spec's verbs, and REPAIR and RECLAIM (see Repair), which only plugins that announce them are

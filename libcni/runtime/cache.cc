@@ -39,10 +39,10 @@ std::string AttachmentKey::file_name() const {
                 cat("cache file path requires network name (\"", network, "\"), container ID (\"",
                     container_id, "\"), and interface name (\"", ifname, "\")"));
   }
-  constexpr std::size_t kMostName = 255 - 5;  // NAME_MAX, and what aside_of() adds
+  constexpr std::size_t kMaxName = 255 - 5;  // NAME_MAX, and what aside_of() adds
   std::string name = cat(network, "-", container_id, "-", ifname);
   if (name.find('/') != std::string::npos || name.find('\0') != std::string::npos ||
-      name.size() > kMostName) {
+      name.size() > kMaxName) {
     throw Error(Code::kInvalidEnvironment, cat("'", name, "' cannot be a file's name"),
                 "network, container ID and interface together name a file of the results cache");
   }

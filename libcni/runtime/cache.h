@@ -26,7 +26,7 @@ struct AttachmentKey {
 /// CNI_ARGS: keys with values, in order.
 using Args = std::vector<std::pair<std::string, std::string>>;
 
-/// What is remembered of an ADD, for the CHECK, DEL and GC that follow.
+/// An ADD's arguments and result, for the CHECK, DEL and GC that follow.
 struct CachedAttachment {
   AttachmentKey key;
   std::string netns;  ///< a file of an older runtime without it: the sandbox of the result
@@ -54,8 +54,8 @@ class Cache {
   /// Makes or replaces the file of an attachment; the caller keeps others from the same file.
   /// \throws netlink::Error, Error as file_name().
   void put(const CachedAttachment& attachment) const;
-  /// Nothing where it is absent, broken, unreadable or of another attachment. A bare result, which
-  /// very old runtimes left, is taken as one of this attachment.
+  /// Empty: the entry is absent, broken, unreadable or of another attachment. A bare result, which
+  /// very old runtimes left, counts as this attachment's.
   std::optional<CachedAttachment> find(const AttachmentKey& key) const;
   /// Removes the file, broken or not, unless it is another attachment's.
   void remove(const AttachmentKey& key) const;

@@ -7,11 +7,11 @@
 
 namespace cni {
 
-/// What a file of the results cache holds.
+/// The content of a file of the results cache.
 std::string text_of(const CachedAttachment& attachment);
 
-/// What a file of this name says. key: whose a bare result is; with null there is nobody to have
-/// it. \throws Error where it is no whole entry, or that of another name.
+/// Decodes the file of this name. key: the owner of a bare result; null: a bare result is an error.
+/// \throws Error if it is no whole entry, or that of another name.
 CachedAttachment attachment_in(const std::string& name, const File& file, const AttachmentKey* key);
 
 }  // namespace cni

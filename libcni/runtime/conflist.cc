@@ -1,7 +1,6 @@
 #include "libcni/runtime/conflist.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,6 +9,7 @@
 #include "libcni/config/conf.h"
 #include "libcni/config/json.h"
 #include "libcni/config/names.h"
+#include "libcni/config/nearest.h"
 #include "netlink/types/fd.h"
 
 namespace cni {
@@ -24,8 +24,7 @@ bool read_flag(const Reader& root, const char* key) {
   const Reader value = root[key];
   if (!value.present()) return false;
   if (!value.json().is_string()) return value.as_bool();
-  std::string text = value.as_string();
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string text = lower(value.as_string());
   if (text != "true" && text != "false") value.fail("expected true or false");
   return text == "true";
 }

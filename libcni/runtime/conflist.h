@@ -17,7 +17,7 @@ struct PluginConf {
 
   /// "name" of the object itself; empty for most.
   std::string own_name() const;
-  /// What it says it takes in runtimeConfig: the keys of "capabilities" that are true.
+  /// The keys of "capabilities" that are true: the plugin takes them in runtimeConfig.
   std::set<std::string> capabilities() const;
 };
 

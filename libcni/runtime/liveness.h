@@ -5,7 +5,7 @@
 
 namespace cni {
 
-/// What can be seen of an attachment from outside, without its plugins.
+/// The state of an attachment as seen from outside, without its plugins.
 enum class Liveness {
   kAlive,        ///< the interface is in the namespace
   kNoNamespace,  ///< the path is empty, not there, or no network namespace any more

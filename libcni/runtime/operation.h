@@ -14,8 +14,8 @@ namespace cni {
 /// \throws Error where it cannot be said in them.
 nlohmann::json in_version(const nlohmann::json& result, const std::string& version);
 
-/// What Runtime does with one network once it has the locks: which plugins are called in what order
-/// and with which result, and what the cache keeps of it. Borrows options and list.
+/// The verbs on one network, once Runtime has the locks: calls the plugins in order, passes the
+/// result on, and keeps the cache. Borrows options and list.
 class Operation {
  public:
   Operation(const RuntimeOptions& options, const NetworkList& list)

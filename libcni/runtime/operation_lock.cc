@@ -56,9 +56,9 @@ bool try_lock(const Fd& file, const ByteLock& wanted) {
 // Waits by asking again: a system call that waits could be ended by a signal alone, and a library
 // should not take a signal from the program that it is in.
 void lock(const Fd& file, const ByteLock& wanted, const OperationLock::Wait& wait) {
-  constexpr std::chrono::milliseconds kMostPause{20};
+  constexpr std::chrono::milliseconds kMaxPause{20};
   const auto end = Clock::now() + wait.limit;
-  for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, kMostPause)) {
+  for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, kMaxPause)) {
     if (try_lock(file, wanted)) return;
     if (Clock::now() >= end) {
       throw Error(Code::kTryAgainLater,

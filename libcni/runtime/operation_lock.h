@@ -15,7 +15,7 @@ namespace cni {
 /// the cache's directory; a process that dies leaves no lock. The reference takes none.
 class OperationLock {
  public:
-  /// How long to wait, and a descriptor that ends the waiting when it becomes readable (-1: none).
+  /// The deadline, and a descriptor that ends the wait when it becomes readable (-1: none).
   struct Wait {
     std::chrono::milliseconds limit{240'000};
     int stop_fd = -1;

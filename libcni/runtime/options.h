@@ -27,11 +27,11 @@ struct PluginRun {
   std::chrono::microseconds took;
 };
 
-/// How long a plugin may take. The kubelet gives a sandbox four minutes in all, a plugin gives its
-/// IPAM plugin kDelegateLimit; who is stopped here cannot clean up after itself.
+/// The deadline of a plugin. The kubelet gives a sandbox four minutes in all, a plugin gives its
+/// IPAM plugin kDelegateLimit. A plugin that is killed here cannot undo its changes.
 inline constexpr std::chrono::seconds kPluginLimit{220};
 
-/// What VERSION of plugins said of verbs beyond the spec, by type, so that each is asked once.
+/// Verbs beyond the spec that plugins announce in VERSION, by type: each plugin is asked once.
 struct KnownVerbs {
   std::mutex mutex;
   std::map<std::string, std::vector<std::string>> of;
@@ -40,8 +40,8 @@ struct KnownVerbs {
 struct RuntimeOptions {
   std::vector<std::string> path;  ///< the directories where plugins are
   std::string cache_dir = Cache::kDefaultDir;
-  /// What plugins find in their environment beside the CNI_* variables. TRACEPARENT, TRACESTATE and
-  /// BAGGAGE (W3C Trace Context) go in here; plugins pass them on to their delegates.
+  /// The environment of plugins beside the CNI_* variables. TRACEPARENT, TRACESTATE and BAGGAGE
+  /// (W3C Trace Context) go in here; plugins pass them on to their delegates.
   Env env = current_environment();
   std::chrono::seconds limit = kPluginLimit;  ///< for one call of one plugin, or kNoLimit
   /// After a failed ADD the plugins that were called are called with DEL.
@@ -53,7 +53,7 @@ struct RuntimeOptions {
   /// A file descriptor that becomes readable when the operation is to be given up: the plugin that
   /// runs is killed, ADD is undone. -1 is none.
   int stop_fd = -1;
-  /// How long to wait for another operation on the container or the network.
+  /// The deadline for another operation on the container or the network.
   std::chrono::milliseconds lock_limit{240'000};
   /// For many attachments in a row; null: VERSION is called for each.
   std::shared_ptr<KnownVerbs> known_verbs = nullptr;

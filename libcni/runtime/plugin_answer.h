@@ -6,7 +6,7 @@
 
 #include "libcni/config/json_value.h"
 
-/// What plugins print where they succeed; errors are error_from()'s (libcni/plugin/invoke.h).
+/// The output of plugins that succeed; errors are error_from()'s (libcni/plugin/invoke.h).
 namespace cni {
 
 /// The answer to ADD: a result, with the keys in the order in which it was printed. It becomes one

@@ -10,10 +10,10 @@
 #include "libcni/runtime/plugin_answer.h"
 #include "libcni/runtime/runtime.h"
 
-/// How a runtime calls one plugin.
+/// A runtime's call of one plugin.
 namespace cni {
 
-/// What a call says beside the plugin's own config.
+/// The input of a call beside the plugin's own config.
 struct Call {
   Command command = Command::kVersion;
   const Target* target = nullptr;    ///< none for GC and STATUS
@@ -22,7 +22,7 @@ struct Call {
   bool only_look = false;            ///< for REPAIR, RECLAIM
 };
 
-/// What a plugin finds in its environment. Without target it is about no attachment.
+/// A plugin's environment. target: null if the call is about no attachment.
 Env environment_for(const RuntimeOptions& options, Command command, const Target* target);
 
 class PluginCaller {

@@ -18,7 +18,7 @@ namespace {
 // linux/bpf.h of newer kernels; the members are padded as there.
 constexpr std::uint32_t kTcx[] = {46, 47};  // BPF_TCX_INGRESS, BPF_TCX_EGRESS
 constexpr std::uint32_t kLinkDetach = 34, kLinkOfXdp = 6;
-constexpr std::size_t kMostPrograms = 64;  // BPF_MPROG_MAX
+constexpr std::size_t kMaxPrograms = 64;  // BPF_MPROG_MAX
 
 struct Query {
   std::uint32_t link, type, flags, attach_flags;
@@ -55,20 +55,20 @@ struct Attached {
   std::uint32_t program, link;
 };
 std::vector<Attached> attached_to(int link, std::uint32_t type) {
-  std::uint32_t programs[kMostPrograms] = {}, links[kMostPrograms] = {};
+  std::uint32_t programs[kMaxPrograms] = {}, links[kMaxPrograms] = {};
   Query query{};
   query.link = static_cast<std::uint32_t>(link);
   query.type = type;
   query.programs = reinterpret_cast<std::uintptr_t>(programs);
   query.links = reinterpret_cast<std::uintptr_t>(links);
-  query.count = kMostPrograms;
+  query.count = kMaxPrograms;
   if (call(BPF_PROG_QUERY, query) != 0) {
     constexpr int kHasNone[] = {EINVAL, ENOSYS, EPERM, ENOENT, EOPNOTSUPP, E2BIG};
     if (std::find(std::begin(kHasNone), std::end(kHasNone), errno) != std::end(kHasNone)) return {};
     throw Error("list the tcx programs of a link", errno);
   }
   std::vector<Attached> out;
-  for (std::size_t i = 0; i < std::min<std::size_t>(query.count, kMostPrograms); ++i) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(query.count, kMaxPrograms); ++i) {
     out.push_back({programs[i], links[i]});
   }
   return out;

@@ -10,7 +10,7 @@
 
 #include "netlink/types/fd.h"
 
-/// What is in the kernel already, made by whichever process.
+/// Programs and maps that are loaded already, by any process.
 namespace netlink::bpf {
 
 /// A map of a loaded program.

@@ -5,7 +5,7 @@
 namespace netlink::bpf {
 
 std::string last_words(std::string_view log) {
-  constexpr std::size_t kMostLines = 3;
+  constexpr std::size_t kMaxLines = 3;
   std::vector<std::string_view> lines;
   while (!log.empty()) {
     const std::size_t end = log.find('\n');
@@ -19,7 +19,7 @@ std::string last_words(std::string_view log) {
     lines.push_back(shown.substr(0, shown.find_last_not_of(' ') + 1));
   }
   std::string out;
-  const std::size_t first = lines.size() > kMostLines ? lines.size() - kMostLines : 0;
+  const std::size_t first = lines.size() > kMaxLines ? lines.size() - kMaxLines : 0;
   for (std::size_t i = first; i < lines.size(); ++i) {
     if (!out.empty()) out += "; ";
     out += lines[i];

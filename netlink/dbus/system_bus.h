@@ -19,7 +19,7 @@ struct Method {
   std::vector<std::string> arguments = {};
 };
 
-/// What a method answered.
+/// A method's answer.
 struct Answer {
   std::string error;   ///< the text of the error; empty: none
   bool truth = false;  ///< the answer, if it is a boolean
@@ -29,8 +29,8 @@ struct Answer {
 /// error (ETIMEDOUT).
 class SystemBus {
  public:
-  /// Nothing where no bus is there, or this build cannot talk to it. DBUS_SYSTEM_BUS_ADDRESS names
-  /// another bus; only addresses of sockets on this node (unix:) work.
+  /// Empty: no bus runs, or this build has no D-Bus. DBUS_SYSTEM_BUS_ADDRESS names another bus;
+  /// only addresses of sockets on this node (unix:) work.
   static std::optional<SystemBus> find();
 
   /// Whether somebody has the name; asking starts nobody.

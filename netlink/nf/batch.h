@@ -21,7 +21,7 @@ struct Table {
   bool operator==(const Table&) const = default;
 };
 
-/// Where a base chain hangs.
+/// The hook of a base chain.
 struct Hook {
   std::string type;          ///< "nat", "filter"
   std::uint32_t number = 0;  ///< NF_INET_*, NF_BR_*

@@ -9,8 +9,8 @@
 #include "netlink/nf/socket.h"
 #include "netlink/types/ip.h"
 
-/// What the kernel remembers of connections (linux/netfilter/nfnetlink_conntrack.h), for protocols
-/// with ports.
+/// Entries of the kernel's connection tracking (linux/netfilter/nfnetlink_conntrack.h), for
+/// protocols with ports.
 namespace netlink::nf {
 
 /// From whom to whom, in one direction.
@@ -32,7 +32,7 @@ struct Flow {
   std::string str() const;
 };
 
-/// What is absent may be anything.
+/// An absent field matches any value.
 struct FlowFilter {
   Family family = Family::kIpv4;
   std::uint8_t protocol = 0;

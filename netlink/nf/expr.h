@@ -52,7 +52,7 @@ struct Bitwise {
   bool operator==(const Bitwise&) const = default;
 };
 
-/// What becomes of the packet: NF_ACCEPT, NF_DROP, or NFT_RETURN, NFT_JUMP, NFT_GOTO.
+/// The packet's verdict: NF_ACCEPT, NF_DROP, or NFT_RETURN, NFT_JUMP, NFT_GOTO.
 struct Verdict {
   std::int32_t code = 0;
   std::string chain = {};  ///< for jump and goto

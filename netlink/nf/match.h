@@ -30,7 +30,7 @@ Verdict return_verdict();
 Verdict jump_to(std::string chain);
 Verdict go_to(std::string chain);
 
-/// What address() with kEqual put there, also in the form iptables-nft writes.
+/// The address that address() with kEqual put there, also in the form that iptables-nft writes.
 std::optional<Cidr> address_of(const Exprs& exprs, Side side, Family family);
 /// The link of `iifname "..."`; empty where there is none.
 std::string iifname_of(const Exprs& exprs);

@@ -7,7 +7,7 @@
 #include "netlink/attributes.h"
 #include "netlink/message.h"
 
-/// What starts the messages of nfnetlink (linux/netfilter/nfnetlink.h).
+/// The header of nfnetlink's messages (linux/netfilter/nfnetlink.h).
 namespace netlink::nf {
 
 using netlink::Bytes;
@@ -18,7 +18,7 @@ std::string words(const Bytes& data);
 /// The protocol family of a table (NFPROTO_*); kUnspec is for messages that belong to no table.
 enum class TableFamily : std::uint8_t { kUnspec = 0, kInet = 1, kIp = 2, kBridge = 7, kIp6 = 10 };
 
-/// As nft writes it: "inet", "ip", "bridge", "ip6".
+/// nft's name of the family: "inet", "ip", "bridge", "ip6".
 std::string_view name_of(TableFamily family);
 
 /// A message of nf_tables (NFT_MSG_*) and of conntrack (IPCTNL_MSG_CT_*), without attributes.

@@ -27,7 +27,7 @@ enum class Type : std::uint8_t {
   kIfname = 41,
 };
 
-/// What a key or a datum is: one type, or several concatenated (at most five).
+/// The type of a key or a datum: one, or several concatenated (at most five).
 class KeyType {
  public:
   KeyType(std::initializer_list<Type> parts) : parts_(parts) {}
@@ -35,11 +35,11 @@ class KeyType {
   static Type address(Family family);
 
   const std::vector<Type>& parts() const { return parts_; }
-  /// As nft numbers it: 6 bits per part. The kernel only keeps it.
+  /// nft's number of the type: 6 bits per part. The kernel only keeps it.
   std::uint32_t id() const;
   /// In bytes; each part of a concatenation is padded to a multiple of 4.
   std::uint32_t length() const;
-  /// As nft wants it in userdata: 0 for a concatenation, 1 for host order, 2 for big-endian.
+  /// The byte order for nft's userdata: 0 for a concatenation, 1 for host order, 2 for big-endian.
   std::uint32_t byte_order() const;
   /// "ipv4_addr . inet_service".
   std::string str() const;
@@ -100,7 +100,7 @@ struct DeleteElements {
 
 /// number tells the sets of one batch apart, from 1.
 Message encode_set(const Set& set, std::uint32_t number);
-/// As many messages as it takes: a nested attribute has 16 bits for its length.
+/// Several messages for many elements: a nested attribute has 16 bits for its length.
 std::vector<Message> encode_elements(const AddElements& change);
 std::vector<Message> encode_elements(const DeleteElements& change);
 /// Asks for one element, or without a key for all: NFT_MSG_GETSETELEM.

@@ -17,9 +17,9 @@ namespace netlink::nf {
 
 namespace {
 
-constexpr int kMostCommits = 10;
-constexpr int kMostDumps = 20;
-constexpr int kMostPlans = 5;
+constexpr int kMaxCommits = 10;
+constexpr int kMaxDumps = 20;
+constexpr int kMaxPlans = 5;
 constexpr int kGrowing = 5;  // milliseconds
 
 // "try again" in the kernel's words: a signal, a module just loaded, another writer's commit.
@@ -101,7 +101,7 @@ void NfSocket::commit(const Batch& batch) {
       if (removes(batch)) channel_.close_later();
       return;
     }
-    if (worth_retrying(refusal->error) && attempt < kMostCommits) {
+    if (worth_retrying(refusal->error) && attempt < kMaxCommits) {
       pause_ms(attempt);
       continue;
     }
@@ -119,7 +119,7 @@ void NfSocket::commit_planned(const std::function<void(Batch&)>& plan) {
       return commit(batch);
     } catch (const Error& e) {
       const bool lost_a_race = e.error() == ENOENT || e.error() == EBUSY;
-      if (!lost_a_race || attempt == kMostPlans) throw;
+      if (!lost_a_race || attempt == kMaxPlans) throw;
     }
   }
 }
@@ -230,7 +230,7 @@ struct NfSocket::Listing {
 };
 
 void NfSocket::list(const Listing& listing) {
-  for (int attempt = 1; attempt <= kMostDumps; ++attempt) {
+  for (int attempt = 1; attempt <= kMaxDumps; ++attempt) {
     listing.start_over();
     try {
       const bool interrupted = dump(listing.request, listing.operation, listing.on_message);

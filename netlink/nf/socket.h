@@ -21,7 +21,7 @@ class NfSocket {
  public:
   /// \throws Error.
   NfSocket();
-  /// Nothing where the kernel has no nfnetlink.
+  /// Empty: the kernel has no nfnetlink.
   static std::optional<NfSocket> find();
 
   /// Makes all changes, or none. A clash with another writer is tried again.
@@ -39,8 +39,8 @@ class NfSocket {
   bool has_chain(const ChainId& chain) { return has_chains({chain}).front(); }
   /// The same for each of several, in one exchange with the kernel.
   std::vector<bool> has_chains(const std::vector<ChainId>& chains);
-  /// How many rules each of these chains has, and verdicts of rules and elements that lead to it,
-  /// together (NFTA_CHAIN_USE); nothing where there is no such chain.
+  /// The number of rules of each chain plus the verdicts that lead to it (NFTA_CHAIN_USE); empty:
+  /// the chain does not exist.
   std::vector<std::optional<std::uint32_t>> uses_of(const std::vector<ChainId>& chains);
   bool has_table(TableFamily family, std::string_view table);
   /// The names of all tables of a family.

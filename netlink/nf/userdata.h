@@ -6,8 +6,8 @@
 
 #include "netlink/nf/nfnetlink.h"
 
-/// What nf_tables keeps for user space with every object: entries of a type, a length and a value,
-/// a byte each for the first two (libnftnl/udata.h).
+/// User data that nf_tables keeps with every object: entries of a type, a length and a value, a
+/// byte each for the first two (libnftnl/udata.h).
 namespace netlink::nf {
 
 /// The type of the comment of a table, a chain, a rule or an element; sets have another.

@@ -10,7 +10,7 @@
 
 namespace netlink {
 
-/// How long an address is valid, and preferred to others, from now on.
+/// The lifetime of an address from now on: valid, and preferred to others.
 struct Lifetime {
   std::uint32_t preferred = 0, valid = 0;  ///< seconds; 2^32-1 is forever
   bool operator==(const Lifetime&) const = default;

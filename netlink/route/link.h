@@ -24,9 +24,8 @@ enum class OperState : std::uint8_t {
 /// "up", "down", "lower-layer-down", ...
 std::string str(OperState state);
 
-/// What stands in /proc/sys/net/ipv6/conf/LINK, of what matters here: it comes with the link, where
-/// opening those files takes longer the more network namespaces there are (they share one
-/// directory).
+/// Some of /proc/sys/net/ipv6/conf/LINK, as it comes with the link: opening those files takes
+/// longer the more network namespaces there are (they share one directory).
 struct Ipv6Settings {
   int accept_ra = 0;
   int accept_dad = 0;
@@ -41,8 +40,8 @@ struct Link {
   std::string name;
   std::string kind = {};  ///< "veth", "bridge", ...; empty for lo and hardware
   Mac mac = {};
-  /// What the hardware came with (IFLA_PERM_ADDRESS): nothing changes it. Absent of most virtual
-  /// links.
+  /// The hardware's own MAC address (IFLA_PERM_ADDRESS): nothing changes it. Most virtual links
+  /// have none.
   std::optional<Mac> permanent_mac = {};
   std::string device = {};  ///< "BUS/NAME" of the hardware ("pci/0000:03:00.1"); since Linux 5.14
   unsigned mtu = 0;
@@ -110,14 +109,14 @@ struct NewLink {
   std::optional<std::uint32_t> tx_queue_length = {};  ///< packets; absent: the kernel's default
   bool up = false;
   int parent = 0;  ///< index of the link that it is to stand on; 0 is none
-  /// Where the parent is, as RouteSocket::nsid() numbers it; absent: in the socket's namespace.
+  /// The namespace of the parent, as RouteSocket::nsid() numbers it; absent: the socket's.
   std::optional<int> parent_nsid = {};
   LinkData data = {};
 };
 /// Create only: EEXIST where the name is taken.
 RouteRequest add(const NewLink& spec);
 
-/// What to change of a link; what is absent stays.
+/// Changes of a link; absent fields stay as they are.
 struct LinkChange {
   std::optional<std::string> name = {};  ///< of a link that is down; older kernels refuse others
   std::optional<bool> up = {};
@@ -131,7 +130,7 @@ struct LinkChange {
   std::optional<std::uint32_t> tx_queue_length = {};  ///< packets
   std::optional<bool> arp_notify = {};                ///< net.ipv4.conf.LINK.arp_notify
 };
-/// Of a link without index it is the name that counts: a link that the same send() makes.
+/// A link without index is found by its name: the same send() makes it.
 RouteRequest set_link(const Link& link, const LinkChange& change);
 /// Before the link is up: it gets no link-local address of IPv6 then, nor the routes that go with
 /// it, through all of which the kernel looks whenever a link comes or goes (fib6_clean_all() in

@@ -11,8 +11,8 @@
 #include "netlink/message.h"
 #include "netlink/types/mac.h"
 
-/// What links of one kind have and others have not: IFLA_INFO_DATA (linux/if_link.h), to create a
-/// link with, and as the kernel shows it.
+/// Settings of links of one kind: IFLA_INFO_DATA (linux/if_link.h), to create a link with, and as
+/// the kernel dumps it.
 namespace netlink {
 
 /// A link with a MAC address of its own on another link, its parent (drivers/net/macvlan.c).

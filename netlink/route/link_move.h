@@ -9,7 +9,7 @@
 
 namespace netlink {
 
-/// Where a link is to go, and what it is to be called there.
+/// The target namespace of a link, and its name there.
 struct LinkMove {
   NetNs to;
   std::string name;

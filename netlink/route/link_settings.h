@@ -7,8 +7,8 @@
 #include "netlink/route/link.h"
 #include "netlink/route/socket.h"
 
-/// What root in the namespace of a link can change of it, and what it keeps in the next namespace;
-/// beside what LinkChange has.
+/// Settings that root in a link's namespace can change and that the link keeps in the next
+/// namespace, beside those of LinkChange.
 namespace netlink {
 
 struct LinkSettings {

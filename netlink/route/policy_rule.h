@@ -16,7 +16,7 @@ struct PolicyRule {
   /// 0 to add: the kernel takes the one below the lowest there is (fib_default_rule_pref()).
   std::uint32_t priority = 0;
   std::uint8_t protocol = 0;  ///< who made it; since Linux 4.17
-  /// As the kernel showed it: nothing but `from` selects, and it leads to a table.
+  /// Whether only `from` selects, and the rule leads to a table.
   bool is_plain = true;
   bool operator==(const PolicyRule&) const = default;
 };

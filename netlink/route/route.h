@@ -59,14 +59,14 @@ std::vector<RouteRequest> restore(const RouteCopy& copy);
 /// Create; the flags and protocol (boot) are those of the reference. EEXIST for a twin.
 RouteRequest add(const Link& link, const LinkRoute& route);
 
-/// Where the routing of the node sends what it makes itself for one address.
+/// The route that the node's own packets take to one address.
 struct Path {
   int link = 0;        ///< lo for the node's own addresses
   bool local = false;  ///< the address is the node's own (RTN_LOCAL)
 };
 /// Asks for it. Answers of the kernel that there is no way are tolerated.
 RouteRequest path_query(const Ip& destination);
-/// Nothing where the route leads nowhere (blackhole, unreachable, prohibit).
+/// Empty: the route leads nowhere (blackhole, unreachable, prohibit).
 std::optional<Path> decode_path(const Reply& reply);
 
 }  // namespace netlink

@@ -19,7 +19,7 @@ namespace netlink {
 namespace {
 
 // The answers to as many fit into the socket's buffer (net.core.rmem_default) many times.
-constexpr std::ptrdiff_t kMostAtOnce = 64;
+constexpr std::ptrdiff_t kMaxAtOnce = 64;
 
 Channel channel_in(const NetNs& where) {
   const NetNs::Entered entered(where);
@@ -99,7 +99,7 @@ std::optional<Error> RouteSocket::try_send(std::vector<RouteRequest>& requests) 
 void RouteSocket::send(std::vector<RouteRequest> requests) {
   std::optional<Error> failure;
   for (auto rest = requests.begin(); rest != requests.end();) {
-    const auto count = std::min(kMostAtOnce, requests.end() - rest);
+    const auto count = std::min(kMaxAtOnce, requests.end() - rest);
     std::vector<RouteRequest> some(std::make_move_iterator(rest),
                                    std::make_move_iterator(rest + count));
     if (auto refused = try_send(some); refused && !failure) failure.emplace(*std::move(refused));

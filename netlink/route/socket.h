@@ -56,8 +56,8 @@ class RouteSocket {
   /// Whether packets of others are forwarded at all (net.ipv4.ip_forward,
   /// net.ipv6.conf.all.forwarding); nothing where the kernel cannot tell, as without that family.
   std::optional<bool> forwards(Family family);
-  /// What the node would do with a packet of its own to that address; nothing where no route leads
-  /// there. The link is 0 where there is no single one.
+  /// The route of the node's own packets to that address; empty: there is none. The link is 0 if
+  /// there are several.
   std::optional<Path> path_to(const Ip& destination);
   /// All links of a kind ("veth"); for GC.
   std::vector<Link> links_of_kind(std::string_view kind);
@@ -80,7 +80,7 @@ class RouteSocket {
   /// announces of links and addresses here. False when the time is up.
   bool wait_until(const std::function<bool()>& test, std::chrono::milliseconds limit);
 
-  /// What the look-ups here are made of, for those of other layers.
+  /// The parts of the queries here, for those of other layers.
   using Handler = std::function<void(const Reply&)>;
   /// One request, one answer: hands it over, or tolerates that there is none.
   void ask(RouteRequest request, const Handler& handler);
@@ -95,8 +95,8 @@ class RouteSocket {
   /// does not tolerate.
   std::optional<Error> collect(const std::vector<RouteRequest>& requests, std::uint32_t first);
   std::optional<Error> try_send(std::vector<RouteRequest>& requests);
-  /// What a dump of links shows. Whoever makes and removes links without end cannot make it fail:
-  /// each of its messages is a whole link, and one that a dump missed is in another.
+  /// A dump of links. A process that makes and removes links without end cannot make it fail: each
+  /// message is a whole link, and a link that one dump missed is in another.
   std::vector<Link> dump_links(Message message);
   /// The next datagram; nothing where it was too large, as that of a link to which a pod gave
   /// hundreds of alternative names: ask again.

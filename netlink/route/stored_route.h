@@ -10,7 +10,7 @@ namespace netlink {
 
 /// A route as text, for a file: what the kernel showed, in hexadecimal.
 std::string stored(const RouteCopy& route);
-/// Nothing for a text that is none.
+/// Empty: the text is no route.
 std::optional<RouteCopy> route_from_stored(std::string_view text);
 
 }  // namespace netlink

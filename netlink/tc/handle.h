@@ -5,7 +5,7 @@
 
 namespace netlink::tc {
 
-/// What names a qdisc ("1:", minor 0) or a class ("1:30") on one link: major and minor, in the
+/// The handle of a qdisc ("1:", minor 0) or a class ("1:30") on one link: major and minor, in the
 /// upper and the lower half. Both are hexadecimal in text.
 enum class Handle : std::uint32_t {};
 

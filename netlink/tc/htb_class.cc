@@ -23,7 +23,7 @@ tcmsg head_of(const Link& link, const HtbClass& wanted) {
 
 tc_ratespec rate_of(std::uint64_t bytes) {
   tc_ratespec out{};
-  out.rate = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, kMost32));
+  out.rate = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, kMax32));
   out.linklayer = TC_LINKLAYER_ETHERNET;  // a link layer of 0 asks for a rate table
   return out;
 }
@@ -46,8 +46,8 @@ RouteRequest replace(const Link& link, const HtbClass& wanted) {
   message.put(TCA_KIND, "htb");
   message.nest(TCA_OPTIONS, [&] {
     message.put_struct(TCA_HTB_PARMS, parameters);
-    if (wanted.rate > kMost32) message.put_u64(TCA_HTB_RATE64, wanted.rate);
-    if (wanted.ceil > kMost32) message.put_u64(TCA_HTB_CEIL64, wanted.ceil);
+    if (wanted.rate > kMax32) message.put_u64(TCA_HTB_RATE64, wanted.rate);
+    if (wanted.ceil > kMax32) message.put_u64(TCA_HTB_CEIL64, wanted.ceil);
   });
   return {cat("replace class ", str(wanted.id), " of '", link.name, "'"), std::move(message)};
 }

@@ -8,7 +8,7 @@
 #include "netlink/tc/htb_class.h"
 #include "netlink/tc/qdisc.h"
 
-/// What is on a link. Everything throws netlink::Error.
+/// Dumps the qdiscs, classes and filters of a link. Everything throws netlink::Error.
 namespace netlink::tc {
 
 /// The qdisc at a parent of the link: kRoot, kHook, or a class. Nothing where there is none but the

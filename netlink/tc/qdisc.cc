@@ -25,7 +25,7 @@ void put_u32_if(Message& message, std::uint16_t attribute,
 
 void put_us_if(Message& message, std::uint16_t attribute, const std::optional<microseconds>& time) {
   if (!time) return;
-  const auto count = std::clamp<microseconds::rep>(time->count(), 0, kMost32);
+  const auto count = std::clamp<microseconds::rep>(time->count(), 0, kMax32);
   message.put_u32(attribute, static_cast<std::uint32_t>(count));
 }
 
@@ -39,16 +39,16 @@ constexpr std::uint64_t kPeakPerByte = 2'000'000'000;
 
 void put_options(Message& message, const Tbf& tbf) {
   tc_tbf_qopt parameters{};
-  parameters.rate.rate = static_cast<std::uint32_t>(std::min<std::uint64_t>(tbf.rate, kMost32));
+  parameters.rate.rate = static_cast<std::uint32_t>(std::min<std::uint64_t>(tbf.rate, kMax32));
   parameters.rate.linklayer = TC_LINKLAYER_ETHERNET;  // a link layer of 0 asks for a rate table
   parameters.buffer = tbf.buffer;
   parameters.limit = tbf.limit;
   const std::uint64_t peak = tbf.largest * kPeakPerByte;
-  parameters.peakrate.rate = static_cast<std::uint32_t>(std::min<std::uint64_t>(peak, kMost32));
+  parameters.peakrate.rate = static_cast<std::uint32_t>(std::min<std::uint64_t>(peak, kMax32));
   parameters.peakrate.linklayer = TC_LINKLAYER_ETHERNET;
   message.nest(TCA_OPTIONS, [&] {
     message.put_struct(TCA_TBF_PARMS, parameters);
-    if (tbf.rate > kMost32) message.put_u64(TCA_TBF_RATE64, tbf.rate);
+    if (tbf.rate > kMax32) message.put_u64(TCA_TBF_RATE64, tbf.rate);
     if (peak == 0) return;
     message.put_u64(TCA_TBF_PRATE64, peak);
     message.put_u32(TCA_TBF_PBURST, tbf.largest);
@@ -100,7 +100,7 @@ Tbf decode_tbf(const Attributes& options) {
   return {.rate = rate != 0 ? rate : parameters.rate.rate,
           .buffer = parameters.buffer,
           .limit = parameters.limit,
-          .largest = static_cast<std::uint32_t>(std::min<std::uint64_t>(largest, kMost32))};
+          .largest = static_cast<std::uint32_t>(std::min<std::uint64_t>(largest, kMax32))};
 }
 
 Htb decode_htb(const Attributes& options) {

@@ -56,7 +56,7 @@ struct FqCodel {
 /// replace() what it was.
 struct Fq {
   std::optional<std::uint32_t> limit = {}, flow_limit = {};  ///< packets
-  /// What would leave later is dropped, or leaves at the horizon. Linux 5.8.
+  /// Packets that would leave later are dropped, or leave at the horizon. Linux 5.8.
   std::optional<std::chrono::microseconds> horizon = {};
   std::optional<bool> horizon_drop = {};
   /// Whether it paces sockets that ask for a rate; else TCP does so itself.
@@ -64,7 +64,7 @@ struct Fq {
   bool operator==(const Fq&) const = default;
 };
 
-/// Where filters on what a link receives are kept.
+/// The qdisc for filters on received packets.
 struct Ingress {
   bool operator==(const Ingress&) const = default;
 };

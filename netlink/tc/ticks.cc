@@ -5,10 +5,10 @@
 namespace netlink::tc {
 
 std::uint32_t Ticks::of(std::chrono::microseconds time) const {
-  constexpr auto kMost = std::numeric_limits<std::uint32_t>::max();
+  constexpr auto kMax = std::numeric_limits<std::uint32_t>::max();
   const double ticks = static_cast<double>(time.count()) * per_microsecond;
   if (ticks <= 0) return 0;
-  return ticks < kMost ? static_cast<std::uint32_t>(ticks) : kMost;
+  return ticks < kMax ? static_cast<std::uint32_t>(ticks) : kMax;
 }
 
 std::chrono::microseconds Ticks::time(std::uint32_t ticks) const {

@@ -8,7 +8,7 @@ namespace netlink::tc {
 
 /// The most that a 32-bit field of a rate or time holds. A rate above it goes into an attribute
 /// of 64 bits beside it: TCA_TBF_RATE64, TCA_HTB_RATE64.
-inline constexpr std::uint32_t kMost32 = std::numeric_limits<std::uint32_t>::max();
+inline constexpr std::uint32_t kMax32 = std::numeric_limits<std::uint32_t>::max();
 
 /// The unit in which token buckets are measured: the time that filling one takes.
 struct Ticks {

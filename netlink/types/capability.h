@@ -12,7 +12,7 @@ enum class Capability : unsigned {
   kSysAdmin = 21,  ///< to enter a network namespace, or make one; programs in the kernel
 };
 
-/// As "CAP_NET_ADMIN".
+/// The name, for example "CAP_NET_ADMIN".
 std::string name_of(Capability capability);
 
 /// Whether this thread has it: its effective set, whatever user namespace that is in. True where

@@ -13,7 +13,7 @@ namespace netlink {
 namespace {
 
 // No config, result or answer is near to it; what never ends must not fill the memory.
-constexpr std::size_t kMostRead = 64U << 20;
+constexpr std::size_t kMaxRead = 64U << 20;
 
 // Empty where it does not exist.
 Fd open_file(const std::string& path, int flags) {
@@ -52,7 +52,7 @@ std::string read_all(int fd, std::string_view name) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw Error(cat("read '", name, "'"), errno);
     if (n == 0) return out;
-    if (out.size() > kMostRead) throw Error(cat("read '", name, "'"), EFBIG);
+    if (out.size() > kMaxRead) throw Error(cat("read '", name, "'"), EFBIG);
     out.append(buffer, static_cast<std::size_t>(n));
   }
 }

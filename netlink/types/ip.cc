@@ -173,12 +173,12 @@ bool Cidr::contains(const Ip& other) const {
 }
 
 std::uint64_t count(const Ip& first, const Ip& last) {
-  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
   const Number a = number(first);
   const Number b = number(last);
   const std::uint64_t low = b.low - a.low;
   const std::uint64_t high = b.high - a.high - (b.low < a.low ? 1 : 0);
-  return high != 0 || low == kMost ? kMost : low + 1;
+  return high != 0 || low == kMax ? kMax : low + 1;
 }
 
 // Not one less: the largest number may stand for just as many, and for more.

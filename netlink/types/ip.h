@@ -18,8 +18,8 @@ inline constexpr Family kFamilies[] = {Family::kIpv4, Family::kIpv6};
 /// The text form is RFC 5952; an IPv4-mapped IPv6 address is read as the IPv4 address.
 class Ip {
  public:
-  /// Nothing where text is not an address: zones, leading zeros in dotted quads and prefixes are
-  /// not taken.
+  /// Empty: text is not an address. Zones, leading zeros in dotted quads and prefixes are not
+  /// taken.
   static std::optional<Ip> parse(std::string_view text);
   /// bytes has 4 or 16 bytes. \throws std::invalid_argument otherwise.
   static Ip from_bytes(const void* bytes, std::size_t size);
@@ -54,8 +54,8 @@ class Ip {
   std::array<std::uint8_t, 16> bytes_{};
 };
 
-/// How many addresses there are from the first to the last of one family, both included; the
-/// largest number also stands for more: a /64 of IPv6 has 2^64.
+/// The number of addresses from the first to the last of one family, both included; the largest
+/// number also stands for more: a /64 of IPv6 has 2^64.
 std::uint64_t count(const Ip& first, const Ip& last);
 /// The same without one of them, such as a gateway. \pre there is at least one.
 std::uint64_t count_but_one(const Ip& first, const Ip& last);
@@ -65,7 +65,7 @@ struct Cidr {
   Ip ip;
   unsigned prefix = 0;
 
-  /// Nothing where text is not ADDRESS/LENGTH.
+  /// Empty: text is not ADDRESS/LENGTH.
   static std::optional<Cidr> parse(std::string_view text);
   /// bytes has 4 or 16 bytes, of which prefix counts the bits; it is cut to what the address has.
   /// \throws std::invalid_argument for another size.
