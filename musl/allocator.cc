@@ -1,7 +1,6 @@
 // malloc() of the executable where libc is musl. musl's own maps and unmaps memory for nearly every
 // vector that grows, some fifty system calls a process and as many pages anew. A plugin lives for
-// milliseconds, and of its threads one allocates (netlink/sending.h): what that gives back is kept
-// for what it asks for next.
+// milliseconds and allocates in one thread: memory that it frees is kept for what it asks for next.
 #include <sys/mman.h>
 
 #include <algorithm>

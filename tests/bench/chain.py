@@ -3,7 +3,7 @@
 
     scripts/bench [OPTION...]                     everything: some minutes
     scripts/bench --only chain,loopback           parts, those of PARTS
-    scripts/bench --plots docs/bench --tables README.md docs/speed.md    makes pictures and tables there
+    scripts/bench --plots docs/bench --tables docs/speed.md    makes pictures and tables there
     scripts/bench --from FILE                     shows what --json FILE stored
     scripts/bench --short                         what does not depend on the machine, as a test
 

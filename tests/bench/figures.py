@@ -302,9 +302,6 @@ def _compared(figure):
 
 HEADER = ("", "ours", "reference", "ratio", "goal", "baseline", "of it", "", "")
 SHOWN = (*range(1, 7), 9)  # the numbers that docs/speed.md shows
-#: What README.md shows, by the beginning of its name.
-HEADLINES = ("ADD of a pod", "DEL of a pod", "CHECK of a pod", "ADD of 100 pods", "DEL of pod 1001",
-             "most memory", "size of")
 
 
 def _cells(figure):
@@ -338,25 +335,12 @@ def markdown(found):
     return "\n".join(lines)
 
 
-def headlines(found):
-    """The rows of README.md."""
-    lines = ["| | patchbay | reference plugins | ratio |", "|---|--:|--:|--:|"]
-    for figure in found:
-        if figure.number in SHOWN and figure.what.startswith(HEADLINES):
-            lines.append(f"| {' | '.join(_cells(figure)[:4])} |")
-    return "\n".join(lines)
-
-
 def write_tables(paths, data):
-    """Puts the tables where the files have <!-- bench --> or <!-- headlines -->, and their ends."""
+    """Puts the table where the files have <!-- bench --> and its end."""
+    begin, end = "<!-- bench -->\n", "<!-- /bench -->"
     for path in paths:
         with open(path, encoding="utf-8") as file:
-            text = file.read()
-        for name, make in (("bench", markdown), ("headlines", headlines)):
-            begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-            if begin in text:
-                before, rest = text.split(begin, 1)
-                text = (before + begin + f"{data['machine']}:\n\n{make(figures(data))}\n" + end
-                        + rest.split(end, 1)[1])
+            before, rest = file.read().split(begin, 1)
         with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+            file.write(before + begin + f"{data['machine']}:\n\n{markdown(figures(data))}\n" + end
+                       + rest.split(end, 1)[1])
