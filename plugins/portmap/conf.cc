@@ -108,16 +108,16 @@ void read_backend(const Reader& place, Conf& conf) {
     place.refuse(cat("unrecognized backend \"", text, "\""),
                  "expected \"nftables\" or \"iptables\"");
   }
-  conf.backend = text == "iptables" ? Backend::kIptables : Backend::kNftables;
+  conf.backend = text == "iptables" ? BackendName::kIptables : BackendName::kNftables;
 }
 
 // Options of one backend select it, or conflict with `backend`.
 void select_backend(Conf& conf) {
   const std::string for_iptables = options_in(conf.options, Style::kIptables);
   const std::string for_nftables = options_in(conf.options, Style::kNftables);
-  if (!conf.backend && !for_iptables.empty()) conf.backend = Backend::kIptables;
-  if (!conf.backend && !for_nftables.empty()) conf.backend = Backend::kNftables;
-  const bool iptables = conf.backend == Backend::kIptables;
+  if (!conf.backend && !for_iptables.empty()) conf.backend = BackendName::kIptables;
+  if (!conf.backend && !for_nftables.empty()) conf.backend = BackendName::kNftables;
+  const bool iptables = conf.backend == BackendName::kIptables;
   const std::string& wrong = iptables ? for_nftables : for_iptables;
   if (!conf.backend || wrong.empty()) return;
   const char* const chosen = iptables ? "iptables" : "nftables";
@@ -318,8 +318,8 @@ std::string text_of(const std::vector<std::string>& conditions) {
   return out;
 }
 
-std::string_view name_of(Backend backend) {
-  return backend == Backend::kNftables ? "nftables" : "iptables";
+std::string_view name_of(BackendName backend) {
+  return backend == BackendName::kNftables ? "nftables" : "iptables";
 }
 
 std::string Options::describe_conditions(Family family) const {

@@ -11,9 +11,9 @@
 
 namespace portmap {
 
-enum class Backend { kNftables, kIptables };
+enum class BackendName { kNftables, kIptables };
 /// "nftables", "iptables".
-std::string_view name_of(Backend backend);
+std::string_view name_of(BackendName backend);
 
 /// What ADD does on a port conflict.
 enum class OnConflict {
@@ -53,7 +53,7 @@ extern const cni::Manual kManual;
 
 /// The network config of portmap.
 struct Conf {
-  std::optional<Backend> backend;  ///< absent: detected, nftables first
+  std::optional<BackendName> backend;  ///< absent: detected, nftables first
   Options options;
   OnConflict on_conflict = OnConflict::kRefuse;
   std::vector<DeniedPorts> denied;

@@ -11,6 +11,7 @@
 #include "netlink/diag.h"
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
+#include "netlink/sysctl.h"
 
 namespace portmap {
 
@@ -86,6 +87,35 @@ void refuse_holder(const Key& key, const netlink::Holder& holder, const std::str
   throw cni::Error(kPortInUse, cat("map ", key.str(), ": in use by ", describe(holder, processes)));
 }
 
+// \throws cni::Error(kPortInUse) if the owner of the tag exists.
+void refuse_owner(const StateDir& state, const std::string& tag, const Key& key) {
+  for (const Attachment& one : state.read(Owner::container_hash_in(tag)).attachments) {
+    if (one.owner.tag() != tag || !owner_exists(one)) continue;
+    const Claim* const theirs = claim_of(one.claims, key);
+    throw cni::Error(kPortInUse, cat("map ", key.str(), ": in use by ", one.owner.str(),
+                                     theirs == nullptr ? "" : " at " + theirs->target_str()));
+  }
+}
+
+// All networks of the container lose the port: rules of the next one would match instead.
+void put_losers(const StateDir& state, const std::string& tag, const Key& key,
+                std::vector<Attachment>& losers) {
+  for (Attachment& one : state.read(Owner::container_hash_in(tag)).attachments) {
+    const Claim* const theirs = claim_of(one.claims, key);
+    if (theirs == nullptr) continue;
+    const auto known = std::find_if(losers.begin(), losers.end(), [&](const Attachment& loser) {
+      return loser.owner == one.owner;
+    });
+    std::vector<Claim> lost{*theirs};
+    if (known != losers.end()) {
+      known->claims.push_back(lost[0]);
+      continue;
+    }
+    one.claims = std::move(lost);
+    losers.push_back(std::move(one));
+  }
+}
+
 }  // namespace
 
 std::string inode_of_netns(const std::string& path) {
@@ -93,26 +123,31 @@ std::string inode_of_netns(const std::string& path) {
   return ns ? inode_of(ns->fd()) : "";
 }
 
-bool owner_exists(const AttachmentState& attachment) {
+bool owner_exists(const Attachment& attachment) {
   const auto ns = netlink::NetNs::find(attachment.netns);
   if (!ns || inode_of(ns->fd()) != attachment.netns_inode) return false;
   return netlink::RouteSocket(*ns).find(attachment.owner.ifname).has_value();
 }
 
-nft::Resolution resolve_conflict(const StateDir& state, OnConflict policy,
-                                 const AttachmentState& wanted, const nft::Conflict& conflict) {
-  const std::string container = Owner::container_hash_in(conflict.tag);
-  if (container == wanted.owner.container_hash()) return nft::Resolution::kKeep;
-  if (policy == OnConflict::kReplace) return nft::Resolution::kReplace;
-  if (container.empty())
-    return nft::Resolution::kReplace;  // the element was not added by this plugin
-  for (const AttachmentState& owner : state.read(container).attachments) {
-    if (owner.owner.tag() != conflict.tag) continue;
-    if (!owner_exists(owner)) return nft::Resolution::kReplace;
-    throw cni::Error(kPortInUse, cat("map ", conflict.claim.key.str(), ": in use by ",
-                                     owner.owner.str(), " at ", conflict.claim.target_str()));
+Plan plan(const Context& context, const Attachment& wanted, OnConflict policy) {
+  Plan out{wanted, {}, {}, {}};
+  const auto by_nft = nft::kBackend.owners(context, wanted);
+  const auto by_iptables = iptables::kBackend.owners(context, wanted);
+  for (std::size_t i = 0; i < wanted.claims.size(); ++i) {
+    const Claim& claim = wanted.claims[i];
+    bool is_granted = true;
+    for (const std::string& tag : {by_nft[i], by_iptables[i]}) {
+      if (tag.empty() || tag == wanted.owner.tag()) continue;
+      if (wanted.owner.is_another_of(tag)) {
+        is_granted = false;
+        continue;
+      }
+      if (policy != OnConflict::kReplace) refuse_owner(*context.state, tag, claim.key);
+      put_losers(*context.state, tag, claim.key, out.losers);
+    }
+    if (is_granted) out.granted.push_back(claim);
   }
-  return nft::Resolution::kReplace;  // no state file: DEL of the owner was interrupted
+  return out;
 }
 
 void refuse_listeners(const std::vector<Claim>& claims, const std::string& container_id) {

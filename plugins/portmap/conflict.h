@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "libcni/common/error.h"
-#include "plugins/portmap/nftables.h"
-#include "plugins/portmap/state.h"
+#include "plugins/portmap/backend.h"
 
 /// Port conflicts, and ports that are denied.
 namespace portmap {
@@ -19,13 +18,12 @@ std::string inode_of_netns(const std::string& path);
 
 /// Whether the attachment's interface exists: the path leads to the same namespace as in ADD, and a
 /// link has the interface's name there.
-bool owner_exists(const AttachmentState& attachment);
+bool owner_exists(const Attachment& attachment);
 
-/// Whether `wanted` replaces the port's owner. A container keeps the port in its first network, as
-/// in the reference plugin. An owner that does not exist is replaced.
-/// \throws cni::Error(kPortInUse), which names the owner.
-nft::Resolution resolve_conflict(const StateDir& state, OnConflict policy,
-                                 const AttachmentState& wanted, const nft::Conflict& conflict);
+/// What ADD changes. A container keeps a port in its first network, as in the reference plugin. An
+/// owner that does not exist is replaced.
+/// \throws cni::Error(kPortInUse), which names the owner of a port.
+Plan plan(const Context& context, const Attachment& wanted, OnConflict policy);
 
 /// \throws cni::Error(kPortInUse), which names the process, if a socket of the node listens on one
 /// of the ports. A socket of the container's monitor is no conflict: podman's conmon has the

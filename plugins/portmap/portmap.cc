@@ -11,15 +11,15 @@
 #include "netlink/sysctl.h"
 #include "plugins/common/firewall/iptables_restore.h"
 #include "plugins/common/firewall/xt_tables.h"
-#include "plugins/portmap/conditions.h"
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
-#include "plugins/portmap/gc.h"
-#include "plugins/portmap/iptables.h"
-#include "plugins/portmap/nftables.h"
+#include "plugins/portmap/iptables/chains.h"
+#include "plugins/portmap/iptables/check.h"
+#include "plugins/portmap/nftables/conditions.h"
+#include "plugins/portmap/nftables/table.h"
+#include "plugins/portmap/ports.h"
 #include "plugins/portmap/services.h"
-#include "plugins/portmap/setup.h"
 
 namespace portmap {
 
@@ -47,23 +47,20 @@ void note_skipped(const std::vector<Mapping>& mappings, const PodAddresses& pod)
   }
 }
 
-AttachmentState wanted(const cni::Request& request, const Conf& conf, const cni::Result& result) {
+Attachment wanted(const cni::Request& request, const Conf& conf, const cni::Result& result) {
   const PodAddresses pod = pod_addresses(result, request.ifname);
   return {.owner = owner_of(request),
           .netns = request.netns,
           .netns_inode = inode_of_netns(request.netns),
-          .backend = conf.backend.value_or(Backend::kNftables),
+          .backend = conf.backend.value_or(BackendName::kNftables),
           .detected = !conf.backend,
           .options = conf.options,
           .pod = pod,
-          .claims = claims_of(conf.mappings, pod),
-          .by_link = false,
-          .device_v4 = {},
-          .device_v6 = {}};
+          .claims = claims_of(conf.mappings, pod)};
 }
 
 // Whether the node reaches one of the ports at 127.0.0.0/8.
-bool uses_loopback(const AttachmentState& attachment) {
+bool uses_loopback(const Attachment& attachment) {
   return attachment.options.snat &&
          std::any_of(attachment.claims.begin(), attachment.claims.end(), [](const Claim& claim) {
            return claim.key.family == Family::kIpv4 &&
@@ -72,7 +69,7 @@ bool uses_loopback(const AttachmentState& attachment) {
 }
 
 // The link that leads to the pod, if the node reaches a port at 127.0.0.0/8.
-std::optional<Link> loopback_link(RouteSocket& host, const AttachmentState& attachment) {
+std::optional<Link> loopback_link(RouteSocket& host, const Attachment& attachment) {
   if (!uses_loopback(attachment)) return std::nullopt;
   const auto path = host.path_to(attachment.pod.v4.value().ip);
   return path ? host.find(path->link) : std::nullopt;
@@ -90,45 +87,8 @@ const cni::Result& require(const std::optional<cni::Result>& result, const char*
                    "no prevResult: portmap follows the plugin that assigns the pod's addresses");
 }
 
-// The sentences of the reference plugin's CHECK; what follows the first one is ours.
-constexpr std::string_view kMissingElements = "missing hostport rules in \"hostports\" chain; ";
-constexpr std::string_view kUnlikeRules = "could not check ";
-
-[[noreturn]] void refuse_flaw(const std::string& flaw) {
-  if (flaw.starts_with(kUnlikeRules)) throw cni::Error(Code::kInternal, flaw);
-  if (!flaw.starts_with(kMissingElements)) {
-    throw cni::Error(Code::kInternal, cat("check port mappings: ", flaw));
-  }
-  throw cni::Error(Code::kInternal,
-                   std::string(kMissingElements.substr(0, kMissingElements.size() - 2)),
-                   flaw.substr(kMissingElements.size()));
-}
-
-std::optional<std::string> missing(NfSocket* socket, const AttachmentState& attachment) {
-  if (attachment.backend == Backend::kIptables) {
-    const auto state = StateDir::find();
-    ContainerState container;
-    if (state) container = state->read(attachment.owner.container_hash()).attachments;
-    return iptables::missing(socket, with_shared_claims(attachment, container));
-  }
-  if (socket == nullptr) return "the kernel has no nf_tables (modprobe nf_tables)";
-  const auto flaw = nft::missing(*socket, attachment);
-  return flaw ? std::optional(cat(kMissingElements, *flaw)) : std::nullopt;
-}
-
-// Without a state file the reference plugin added the rules, which prefers iptables, or the file
-// was lost.
-std::optional<std::string> missing_unrecorded(NfSocket* socket, const Conf& conf,
-                                              AttachmentState& attachment) {
-  const bool is_iptables = conf.backend ? conf.backend == Backend::kIptables
-                                        : iptables::has_chain(socket, attachment.owner);
-  if (is_iptables) return iptables::missing_unrecorded(socket, attachment, conf.mappings);
-  attachment.backend = choose_backend(conf.backend, socket);
-  return missing(socket, attachment);
-}
-
 // From the state file.
-std::optional<AttachmentState> recorded(const Owner& owner) {
+std::optional<Attachment> recorded(const Owner& owner) {
   const auto state = StateDir::find();
   return state ? state->find(owner) : std::nullopt;
 }
@@ -136,21 +96,43 @@ std::optional<AttachmentState> recorded(const Owner& owner) {
 // Called before any change, because Undo needs the capabilities too.
 void require_prerequisites(const cni::Request& request, const Conf& conf) {
   cni::require_capabilities(request, {Capability::kNetAdmin});
-  if (conf.backend == Backend::kIptables &&
+  if (conf.backend == BackendName::kIptables &&
       plugins::needs_net_raw(plugins::find_restore(Family::kIpv4))) {
     cni::require_capabilities(request, {Capability::kNetRaw});
   }
-  if (conf.backend == Backend::kNftables && conf.options.has_conditions()) require_nft();
+  if (conf.backend == BackendName::kNftables && conf.options.has_conditions()) require_nft();
 }
 
-void require_mapped(NfSocket* socket, const Conf& conf, AttachmentState attachment) {
-  const auto known = recorded(attachment.owner);
-  if (known) attachment.backend = known->backend;
-  auto flaw = known ? missing(socket, attachment) : missing_unrecorded(socket, conf, attachment);
-  if (!flaw && precedes_services(attachment, conf.backend, socket)) {
-    flaw = "kube-proxy is in IPVS mode, and hostPorts of the backend nftables precede its Services";
+std::optional<plugins::XtablesVariant> variant_with(NfSocket* socket, const Owner& owner) {
+  const auto variant = iptables::variant_with(socket, Family::kIpv4, owner);
+  return variant ? variant : iptables::variant_with(socket, Family::kIpv6, owner);
+}
+
+// Without a state file the reference plugin added the rules, which prefers iptables, or the file
+// was lost.
+void check_unrecorded(NfSocket* socket, const Conf& conf, Attachment& attachment) {
+  const bool is_iptables = conf.backend ? conf.backend == BackendName::kIptables
+                                        : variant_with(socket, attachment.owner).has_value();
+  if (is_iptables) {
+    return iptables::refuse(iptables::missing_unrecorded(socket, attachment, conf.mappings));
   }
-  if (flaw) refuse_flaw(*flaw);
+  attachment.backend = choose_backend(conf.backend, socket);
+  functions_of(attachment.backend).check({socket, nullptr}, attachment);
+}
+
+void require_mapped(NfSocket* socket, const Conf& conf, Attachment attachment) {
+  const auto state = StateDir::find();
+  const auto known = state ? state->find(attachment.owner) : std::nullopt;
+  if (known) {
+    attachment.backend = known->backend;
+    functions_of(known->backend).check({socket, &*state}, attachment);
+  } else {
+    check_unrecorded(socket, conf, attachment);
+  }
+  if (!precedes_services(attachment, conf.backend, socket)) return;
+  throw cni::Error(Code::kInternal,
+                   "check port mappings: kube-proxy is in IPVS mode, and hostPorts "
+                   "of the backend nftables precede its Services");
 }
 
 // The sysctl, unless it was 1 when the link was read.
@@ -171,8 +153,7 @@ void enable_route_localnet(const std::optional<Link>& link) {
   if (closed) netlink::ensure_sysctl(*closed, "1");
 }
 
-void refuse_conflicts(const cni::Request& request, const Conf& conf,
-                      const AttachmentState& attachment) {
+void refuse_conflicts(const cni::Request& request, const Conf& conf, const Attachment& attachment) {
   refuse_denied(conf.denied, conf.mappings);
   if (conf.on_conflict == OnConflict::kRefuse) {
     refuse_listeners(attachment.claims, request.container_id);
@@ -186,19 +167,18 @@ struct Sockets {
 };
 
 void map_again(const Sockets& sockets, const cni::Request& request, const Conf& conf,
-               AttachmentState attachment) {
+               Attachment attachment) {
   refuse_conflicts(request, conf, attachment);
-  std::optional<Backend> backend = conf.backend;
+  std::optional<BackendName> backend = conf.backend;
   const auto known = recorded(attachment.owner);
   if (known) {
     if (!precedes_services(*known, backend, sockets.socket)) backend = known->backend;
-  } else if (!backend && iptables::has_chain(sockets.socket, attachment.owner)) {
-    backend = Backend::kIptables;
+  } else if (!backend && variant_with(sockets.socket, attachment.owner)) {
+    backend = BackendName::kIptables;
   }
-  const auto taken = set_up(sockets.socket, attachment, backend, conf.on_conflict);
-  if (sockets.socket == nullptr) return;
-  flush_redirected(*sockets.socket, taken);
-  flush_stale(*sockets.socket, sockets.host, attachment.claims);
+  attachment.backend = choose_backend(backend, sockets.socket);
+  map_ports(sockets.socket, attachment, conf.on_conflict);
+  if (sockets.socket != nullptr) flush_stale(*sockets.socket, sockets.host, attachment.claims);
 }
 
 // Maps runtimeConfig.portMappings. Without any it sends no netlink request, unless kube-ipvs0
@@ -208,10 +188,10 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
   const auto previous = request.prev_result();
   const cni::Result& result = require(previous, kChained);
-  AttachmentState attachment = wanted(request, conf, result);
+  Attachment attachment = wanted(request, conf, result);
   note_skipped(conf.mappings, attachment.pod);
   if (attachment.claims.empty()) {
-    remove_mappings(attachment.owner, {});  // mappings of an earlier ADD
+    unmap_ports(attachment.owner, {});  // mappings of an earlier ADD
     yield_to_services(false);
     return result;
   }
@@ -221,23 +201,20 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const auto link = loopback_link(host, attachment);
 
   auto socket = NfSocket::find();
-  undo.add(
-      RemoveMappings{attachment.owner, conf.mappings});  // before set_up(), which can fail half-way
-  const auto taken =
-      set_up(socket ? &*socket : nullptr, attachment, conf.backend, conf.on_conflict);
+  NfSocket* const rules = socket ? &*socket : nullptr;
+  undo.add(UnmapPorts{attachment.owner, conf.mappings});  // map_ports() can fail half-way
+  attachment.backend = choose_backend(conf.backend, rules);
+  map_ports(rules, attachment, conf.on_conflict);
   enable_route_localnet(link);
-  if (socket) {
-    flush_redirected(*socket, taken);
-    flush_stale(*socket, host, attachment.claims);
-  }
-  yield_to_services(!conf.backend && attachment.backend == Backend::kIptables);
+  if (socket) flush_stale(*socket, host, attachment.claims);
+  yield_to_services(!conf.backend && attachment.backend == BackendName::kIptables);
   return result;
 }
 
 // Removes the mappings that the container's state file names, else those of the config, also if
 // the reference plugin added them. Without either it sends no request to the kernel.
 void del(const cni::Request& request) {
-  remove_mappings(owner_of(request), readable_mappings(request));
+  unmap_ports(owner_of(request), readable_mappings(request));
 }
 
 // \throws cni::Error, which names the first difference from what ADD adds.
@@ -245,7 +222,7 @@ void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   const auto previous = request.prev_result();
   const cni::Result& result = require(previous, "Required prevResult missing");
-  const AttachmentState attachment = wanted(request, conf, result);
+  const Attachment attachment = wanted(request, conf, result);
   if (attachment.claims.empty()) return;
   cni::require_capabilities(request, {Capability::kNetAdmin});
   RouteSocket host;
@@ -259,7 +236,7 @@ void check(const cni::Request& request) {
 void gc(const cni::Request& request, cni::Collect& collect) {
   cni::require_capabilities(request, {Capability::kNetAdmin});
   plugins::require_readable_legacy("remove hostPorts");
-  remove_stale(request.network, collect);
+  unmap_stale(request.network, collect);
 }
 
 // \throws cni::Error(kPluginUnavailable), which names what ADD needs and the node lacks.
@@ -270,7 +247,7 @@ void status(const cni::Request& request) {
   auto socket = NfSocket::find();
   NfSocket* const rules = socket ? &*socket : nullptr;
   choose_backend(conf.backend, rules);  // tests nftables unless it is configured
-  const bool nftables = conf.backend == Backend::kNftables;
+  const bool nftables = conf.backend == BackendName::kNftables;
   if (nftables && (rules == nullptr || !nft::usable(*rules))) {
     throw cni::Error(Code::kPluginUnavailable,
                      "the kernel has no NAT for nf_tables (modprobe nft_chain_nat)");
@@ -290,7 +267,7 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const Conf conf = Conf::parse(request);
   const auto previous = request.prev_result();
   const cni::Result& result = require(previous, "Required prevResult missing");
-  const AttachmentState attachment = wanted(request, conf, result);
+  const Attachment attachment = wanted(request, conf, result);
   if (attachment.claims.empty()) return result;
   require_prerequisites(request, conf);
   RouteSocket host;

@@ -1,35 +1,77 @@
 #include "plugins/portmap/services.h"
 
+#include <linux/netfilter.h>
 #include <net/if.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <set>
 
+#include "libcni/common/error.h"
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
-#include "plugins/portmap/iptables.h"
-#include "plugins/portmap/nftables.h"
-#include "plugins/portmap/setup.h"
+#include "plugins/portmap/iptables/chains.h"
+#include "plugins/portmap/nftables/elements.h"
+#include "plugins/portmap/nftables/table.h"
+#include "plugins/portmap/ports.h"
 
 namespace portmap {
 
 namespace {
 
+using cni::cat;
 using netlink::nf::NfSocket;
+using netlink::nf::Rule;
 
-bool is_movable(const AttachmentState& one) {
-  return one.detected && one.backend == Backend::kNftables;
+bool accepts(const Rule& rule) {
+  return std::any_of(rule.exprs.begin(), rule.exprs.end(), [](const netlink::nf::Expr& expr) {
+    const auto* const verdict = std::get_if<netlink::nf::Verdict>(&expr);
+    return verdict != nullptr && verdict->code == NF_ACCEPT;
+  });
+}
+
+// Whether kube-proxy runs in IPVS mode.
+bool exempts_services(NfSocket* socket) {
+  if (::if_nametoindex("kube-ipvs0") != 0) return true;
+  if (errno != ENODEV) throw netlink::Error("look up link 'kube-ipvs0'", errno);
+  if (socket == nullptr) return false;
+  std::vector<netlink::nf::ChainId> chains;
+  for (const Family family : netlink::kFamilies) {
+    chains.push_back(plugins::xt::nat(family, "KUBE-SERVICES"));
+  }
+  const auto exists = socket->has_chains(chains);
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    if (!exists[i]) continue;
+    // In IPVS mode it is short; in iptables mode it has a rule for each Service.
+    const auto first = NfSocket::first_rules(chains[i]);
+    if (std::any_of(first.begin(), first.end(), accepts)) return true;
+  }
+  return false;
+}
+
+// The reason to detect iptables although nf_tables can be used.
+bool prefers_iptables(NfSocket* socket) {
+  if (!exempts_services(socket)) return false;
+  const auto unusable = iptables::unusable();
+  if (!unusable) return true;
+  cni::note(cat("hostPorts precede Services of kube-proxy in IPVS mode: ", *unusable));
+  return false;
+}
+
+bool is_movable(const Attachment& one) {
+  return one.detected && one.backend == BackendName::kNftables;
 }
 
 // What nftables has is what may have to move: on a node whose ports are in iptables that is
 // nothing, however many pods it has.
 std::vector<Owner> movable_owners(NfSocket& socket, const StateDir& state) {
   std::set<std::string> containers;
-  for (const std::string& tag : nft::owners(socket))
+  for (const std::string& tag : nft::all_owners(socket))
     containers.insert(Owner::container_hash_in(tag));
   std::vector<Owner> out;
   for (const std::string& container : containers) {
-    for (const AttachmentState& one : state.read(container).attachments) {
+    for (const Attachment& one : state.read(container).attachments) {
       if (is_movable(one)) out.push_back(one.owner);
     }
   }
@@ -43,13 +85,34 @@ void move_all(NfSocket& socket, const StateDir& state, const std::vector<Owner>&
     each(owner.str(), [&] {
       // Again, under the lock, and because the step before may have taken ports from it.
       const auto now = state.find(owner);
-      if (now && is_movable(*now)) move_to_iptables(socket, state, *now);
+      if (now && is_movable(*now)) move_to_iptables({&socket, &state}, *now);
     });
   }
   each.finish();
 }
 
 }  // namespace
+
+BackendName choose_backend(std::optional<BackendName> configured, NfSocket* socket) {
+  std::string missing;
+  if (configured != BackendName::kIptables) {
+    const bool usable = socket != nullptr && (configured || nft::usable(*socket));
+    if (usable && !configured && prefers_iptables(socket)) return BackendName::kIptables;
+    if (usable) return BackendName::kNftables;
+    missing = "the kernel has no NAT for nf_tables (modprobe nft_chain_nat)";
+  }
+  if (configured != BackendName::kNftables) {
+    const auto unusable = iptables::unusable();
+    if (!unusable) return BackendName::kIptables;
+    missing += cat(missing.empty() ? "" : ", and ", *unusable);
+  }
+  throw cni::Error(cni::Code::kPluginUnavailable, cat("choose a backend for hostPorts: ", missing));
+}
+
+bool precedes_services(const Attachment& attachment, std::optional<BackendName> configured,
+                       NfSocket* socket) {
+  return !configured && attachment.backend == BackendName::kNftables && prefers_iptables(socket);
+}
 
 void yield_to_services(bool seen) noexcept try {
   const auto state = StateDir::find();
@@ -58,10 +121,10 @@ void yield_to_services(bool seen) noexcept try {
   if (!socket) return;
   const cni::Phase phase("services");
   const auto owners = movable_owners(*socket, *state);
-  if (owners.empty() || !iptables::exempts_services(&*socket) || iptables::unusable()) return;
+  if (owners.empty() || !exempts_services(&*socket) || iptables::unusable()) return;
   move_all(*socket, *state, owners);
 } catch (const std::exception& e) {
-  cni::note(cni::cat("hostPorts precede Services of kube-proxy in IPVS mode: ", e.what()));
+  cni::note(cat("hostPorts precede Services of kube-proxy in IPVS mode: ", e.what()));
 }
 
 }  // namespace portmap

@@ -1,8 +1,8 @@
 // The config of portmap, and what of it does not depend on the node: claims, tables, and rules.
 #include "plugins/portmap/conf.h"
-#include "plugins/portmap/iptables_rules.h"
-#include "plugins/portmap/state.h"
-#include "plugins/portmap/table.h"
+#include "plugins/portmap/iptables/rules.h"
+#include "plugins/portmap/nftables/elements.h"
+#include "plugins/portmap/nftables/rules.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/plugin_conf.h"
 
@@ -11,8 +11,8 @@ namespace {
 using namespace portmap;
 using fuzz::require;
 
-AttachmentState attachment_of(const cni::Request& request, const Conf& conf) {
-  AttachmentState out;
+Attachment attachment_of(const cni::Request& request, const Conf& conf) {
+  Attachment out;
   out.owner = {request.network, request.container_id, request.ifname};
   out.options = conf.options;
   if (const auto result = request.prev_result()) out.pod = pod_addresses(*result, request.ifname);
@@ -20,14 +20,13 @@ AttachmentState attachment_of(const cni::Request& request, const Conf& conf) {
   return out;
 }
 
-void plan_rules(const AttachmentState& one, Family family) {
+void plan_rules(const Attachment& one, Family family) {
   netlink::nf::Batch batch;
-  nft::put_table(family, one.options, batch);
-  for (const Claim& claim : one.claims) {
-    if (claim.key.family != family) continue;
-    batch.add(nft::set_of(nft::Kind::kPorts, claim.key, nft::table_of(one.options)),
-              {{nft::ports_key(claim.key), nft::ports_data(claim), one.owner.comment()}});
+  for (const auto& chain : nft::chains_of({family, one.options, {Ip::any(family).bits()}})) {
+    batch.add(chain.chain);
+    for (const auto& rule : chain.rules) batch.add(rule);
   }
+  for (const auto& [set, elements] : nft::elements_of(one, one.claims)) batch.add(set, elements);
   require(!batch.dump().empty(), "a table has something in it");
   for (const auto& change : batch.changes()) encode(change);
   fuzz::accepts([&] { iptables::rules_to_add(family, one, {}); });
@@ -45,7 +44,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     require(one.host_port != 0 && one.container_port != 0, "a port is not 0");
   }
   require(readable == conf.mappings, "DEL knows the mappings of ADD");
-  const AttachmentState one = attachment_of(*request, conf);
+  const Attachment one = attachment_of(*request, conf);
   if (one.claims.empty()) return 0;
   for (const Family family : {Family::kIpv4, Family::kIpv6}) plan_rules(one, family);
   require(container_from(text_of({one})) == ContainerState{one},

@@ -1,5 +1,5 @@
 // State files of portmap.
-#include "plugins/portmap/state.h"
+#include "plugins/portmap/attachment.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   require(!container->empty(), "a container has an attachment");
   require(container_from(text_of(*container)) == container,
           "a state file is read as it was written");
-  for (const AttachmentState& one : *container) {
+  for (const Attachment& one : *container) {
     require(one.owner.tag().size() == 50, "a tag has 50 characters");
     require(one.options.mark_bit < 32, "a mark has 32 bits");
     require(!one.pod.v4 || one.pod.v4->ip.is_v4(), "an IPv4 address is one");

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "netlink/nf/socket.h"
-#include "plugins/portmap/iptables.h"
-#include "plugins/portmap/iptables_rules.h"
+#include "plugins/portmap/iptables/chains.h"
+#include "plugins/portmap/iptables/check.h"
+#include "plugins/portmap/iptables/rules.h"
 #include "tests/netns/node.h"
 
 /// What the tests of portmap's iptables backend have in common: a namespace with one of the two
@@ -87,11 +88,11 @@ inline PodAddresses pod(int host = 5) {
   return {*Cidr::parse(cat("10.1.1.", host, "/24")), *Cidr::parse(cat("fd07::", host, "/64"))};
 }
 
-inline AttachmentState attachment(const std::string& id, const std::vector<Mapping>& mappings,
-                                  const PodAddresses& addresses = pod()) {
-  AttachmentState out;
+inline Attachment attachment(const std::string& id, const std::vector<Mapping>& mappings,
+                             const PodAddresses& addresses = pod()) {
+  Attachment out;
   out.owner = {"net1", id, "eth0"};
-  out.backend = Backend::kIptables;
+  out.backend = BackendName::kIptables;
   out.pod = addresses;
   out.claims = claims_of(mappings, addresses);
   return out;

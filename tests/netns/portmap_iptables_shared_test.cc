@@ -59,7 +59,7 @@ struct Lock {
 };
 
 // For every rule of iptables-save: without it, missing() must say so, and say it of that rule.
-void delete_one_by_one(Node& node, const char* tool, const AttachmentState& a) {
+void delete_one_by_one(Node& node, const char* tool, const Attachment& a) {
   const auto rules = lines_of(output_of(cat(tool, "-save")));
   std::string table;
   std::size_t deleted = 0;
@@ -88,7 +88,7 @@ TEST_CASE("every single rule is missed") {
   for (const char* const variant : kVariants) {
     Node node(variant);
     if (!node.there()) continue;
-    const AttachmentState a = attachment("c1", kThree);
+    const Attachment a = attachment("c1", kThree);
     iptables::add(&*node.socket, a);
     delete_one_by_one(node, "iptables", a);
     delete_one_by_one(node, "ip6tables", a);
@@ -101,7 +101,7 @@ TEST_CASE("an ADD repairs what is missing of what all share") {
   for (const char* const variant : kVariants) {
     Node node(variant);
     if (!node.there()) continue;
-    const AttachmentState a = attachment("c1", kThree);
+    const Attachment a = attachment("c1", kThree);
     iptables::add(&*node.socket, a);
     const std::string whole = saved();
     REQUIRE(run("iptables -t nat -F POSTROUTING && iptables -F CNI-HOSTPORT-GUARD"));
@@ -130,7 +130,7 @@ TEST_CASE("a repeated ADD replaces shared rules that lost, gained or changed a m
     if (!node.there()) continue;
     REQUIRE(run("iptables -t nat -A POSTROUTING"));  // matches all, and has no target
     REQUIRE(run("iptables -t nat -A OUTPUT -m comment --comment CNI-HOSTPORT-DNAT"));
-    const AttachmentState a = attachment("c1", kThree);
+    const Attachment a = attachment("c1", kThree);
     iptables::add(&*node.socket, a);
     const std::string whole = saved();
     for (const std::string& damage : damages) {
@@ -153,7 +153,7 @@ TEST_CASE("two mark bits are two rules, and the rest is shared") {
   for (const char* const variant : kVariants) {
     Node node(variant);
     if (!node.there()) continue;
-    AttachmentState a = attachment("c1", kThree);
+    Attachment a = attachment("c1", kThree);
     iptables::add(&*node.socket, a);
     a.owner.container_id = "c2";
     a.options.mark_bit = 31;
@@ -171,7 +171,7 @@ TEST_CASE("conditions are in the rules that lead there") {
   for (const char* const variant : kVariants) {
     Node node(variant);
     if (!node.there()) continue;
-    AttachmentState a = attachment("c1", kThree);
+    Attachment a = attachment("c1", kThree);
     a.options.conditions_v4 = {"!", "-s", "192.0.2.0/24", "-m", "limit", "--limit", "1/sec"};
     a.options.conditions_v6 = {"-i", "eth0"};
     for (int i = 0; i < 2; ++i) iptables::add(&*node.socket, a);
@@ -188,7 +188,7 @@ TEST_CASE("a mark chain of others has to be there") {
   for (const char* const variant : kVariants) {
     Node node(variant);
     if (!node.there()) continue;
-    AttachmentState a = attachment("c1", kThree);
+    Attachment a = attachment("c1", kThree);
     a.options.external_set_mark_chain = "KUBE-MARK-MASQ";
     REQUIRE(run("iptables -t nat -N KUBE-MARK-MASQ"));
     const std::string before = saved();

@@ -10,7 +10,7 @@ TEST_CASE("the rules are the reference's, and some that it lacks") {
   for (const char* const variant : kVariants) {
     Node node(variant);
     if (!node.there()) continue;
-    const AttachmentState a = attachment("c1", kThree);
+    const Attachment a = attachment("c1", kThree);
     iptables::add(&*node.socket, a);
     const std::string v4 =
         output_of("iptables-save -t nat | grep -e ^-A | grep -e CNI-DN | LC_ALL=C sort -s -k2,2");
@@ -53,7 +53,7 @@ TEST_CASE("an ADD again changes nothing, one with other ports replaces, twice re
     iptables::add(&*node.socket, attachment("c1", kThree));
     CHECK(saved() == first);
 
-    const AttachmentState changed = attachment("c1", {{8000, 80}, {8443, 443}}, pod(6));
+    const Attachment changed = attachment("c1", {{8000, 80}, {8443, 443}}, pod(6));
     iptables::add(&*node.socket, changed);
     const std::string second = saved();
     CHECK(!contains(second, "10.1.1.5"));
@@ -107,7 +107,7 @@ TEST_CASE("rules in the other iptables are replaced, and removed") {
   for (const char* const variant : kVariants) {
     Node node(variant);
     if (!node.there()) continue;
-    const AttachmentState a = attachment("c1", kThree);
+    const Attachment a = attachment("c1", kThree);
     iptables::add(&*node.socket, a);
     const std::string other = variant == std::string("nft") ? "legacy" : "nft";
     {
@@ -129,7 +129,7 @@ TEST_CASE("a refusal leaves nothing of the container in either family") {
     for (const bool first : {true, false}) {
       Node node(variant);
       if (!node.there()) continue;
-      AttachmentState a = attachment("c1", kThree);
+      Attachment a = attachment("c1", kThree);
       (first ? a.options.conditions_v4 : a.options.conditions_v6) = {"--nonsense"};
       CHECK_THROWS_AS(iptables::add(&*node.socket, a), cni::Error);
       CHECK(!contains(saved(), "CNI-DN"));

@@ -1,6 +1,7 @@
 // In a network namespace of its own, with either iptables: what the Go reference leaves is removed
 // here, and the other way around. Needs root; exits with 77 where it may not unshare.
 #include "libcni/common/error.h"
+#include "plugins/portmap/reference/reference.h"
 #include "tests/netns/portmap_iptables.h"
 
 using namespace test;
@@ -52,7 +53,7 @@ TEST_CASE("what the reference and its ancestors left is removed, however often i
       if (!node.there()) continue;
       restore_as_reference();
       CHECK(iptables::owners(&*node.socket, "net1").size() == 1);
-      const AttachmentState a = attachment("c1", kThree);
+      const Attachment a = attachment("c1", kThree);
       if (add_first) {
         iptables::add(&*node.socket, a);
         CHECK(!contains(output_of("iptables-save"), "eth7"));
@@ -71,7 +72,7 @@ TEST_CASE("the reference removes what was added here, and the other way around")
   for (const char* const variant : kVariants) {
     Node node(variant);
     if (!node.there()) continue;
-    const AttachmentState a = attachment("c1", kThree);
+    const Attachment a = attachment("c1", kThree);
     iptables::add(&*node.socket, a);
     const std::string ours = saved();
     if (!run_reference("DEL")) {
@@ -116,7 +117,7 @@ TEST_CASE("entries that moved since they were seen: nothing is done at all") {
   for (const char* const variant : kVariants) {
     Node node(variant);
     if (!node.there()) continue;
-    const AttachmentState a = attachment("c1", {{8000, 80}});
+    const Attachment a = attachment("c1", {{8000, 80}});
     iptables::add(&*node.socket, a);
     REQUIRE(run("iptables -t nat -I CNI-HOSTPORT-DNAT 1 -p icmp -j RETURN"));
     const std::string before = saved();
@@ -152,8 +153,7 @@ table ip6 cni_hostport {
   REQUIRE(run("printf '%s' \"$RULES\" | nft -f -"));
   NfSocket socket;
   for (int i = 0; i < 2; ++i) {
-    socket.commit_planned(
-        [&](netlink::nf::Batch& batch) { reference_nft::plan_remove(socket, "c1", batch); });
+    reference::remove(socket, "c1");
     const std::string left = output_of("nft list ruleset");
     CHECK(!contains(left, "\"c1\""));
     CHECK(count(left, "dnat to") == 1);

@@ -172,7 +172,7 @@ class Masquerading(Mapped):
         state = snapshot()
         self.assertEqual(state["sysctl/ipv4/conf/cni0/route_localnet"], "0")
         masquerading = [place for place in state if place.startswith("nft/elem/")
-                        and ("/masq_from" in place or "/masq_all" in place)
+                        and "/masq_from" in place
                         or place.startswith("ip") and ("SETMARK" in place and "CNI-DN-" in place)]
         self.assertEqual(masquerading, [])
         # They are looked for by the right names.

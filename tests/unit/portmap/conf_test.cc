@@ -8,7 +8,7 @@
 #include "libcni/common/error.h"
 #include "tests/unit/defaults.h"
 
-using portmap::Backend;
+using portmap::BackendName;
 using portmap::Conf;
 using portmap::OnConflict;
 using portmap::Protocol;
@@ -88,10 +88,11 @@ TEST_CASE("a wrong mapping is refused with its place, its value and what was exp
 }
 
 TEST_CASE("the backend follows from the options unless it is given") {
-  CHECK(parse(R"("backend": "nftables")").backend == Backend::kNftables);
-  CHECK(parse(R"("externalSetMarkChain": "KUBE-MARK-MASQ")").backend == Backend::kIptables);
-  CHECK(parse(R"("conditionsV6": ["!", "-s", "fd00::/8"])").backend == Backend::kIptables);
-  CHECK(parse(R"("conditionsV4": ["ip", "saddr", "192.0.2.0/24"])").backend == Backend::kNftables);
+  CHECK(parse(R"("backend": "nftables")").backend == BackendName::kNftables);
+  CHECK(parse(R"("externalSetMarkChain": "KUBE-MARK-MASQ")").backend == BackendName::kIptables);
+  CHECK(parse(R"("conditionsV6": ["!", "-s", "fd00::/8"])").backend == BackendName::kIptables);
+  CHECK(parse(R"("conditionsV4": ["ip", "saddr", "192.0.2.0/24"])").backend ==
+        BackendName::kNftables);
   CHECK_FALSE(parse(R"("conditionsV4": [])").backend);
   CHECK_FALSE(parse(R"("conditionsV4": [""])").backend);
 }

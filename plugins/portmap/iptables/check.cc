@@ -1,9 +1,9 @@
+#include "plugins/portmap/iptables/check.h"
+
 #include <algorithm>
 
 #include "libcni/common/error.h"
-#include "plugins/common/firewall/xt_tables.h"
-#include "plugins/portmap/iptables.h"
-#include "plugins/portmap/iptables_rules.h"
+#include "plugins/portmap/iptables/chains.h"
 
 namespace portmap::iptables {
 
@@ -20,24 +20,24 @@ using Texts = std::vector<std::string>;
 /// All rules of one family that CHECK expects.
 struct Wanted {
   Family family = Family::kIpv4;
-  const AttachmentState& attachment;
+  const Attachment& attachment;
   Texts chain, entries;
   std::vector<RuleText> shared;
 };
 
-Wanted wanted_of(Family family, const AttachmentState& attachment) {
+Wanted wanted_of(Family family, const Attachment& attachment) {
   return {family, attachment, chain_rules(family, attachment), entry_rules(family, attachment),
           shared_rules(family, attachment.options)};
 }
 
 // The same as the reference plugin adds it.
-Wanted wanted_of_reference(Family family, const AttachmentState& attachment,
+Wanted wanted_of_reference(Family family, const Attachment& attachment,
                            const std::vector<Mapping>& mappings) {
   Wanted out = wanted_of(family, attachment);
   const auto extra = static_cast<std::ptrdiff_t>(exceptions(family).size());
   out.chain.erase(out.chain.begin(), out.chain.begin() + extra);
   std::erase_if(out.shared, [](const RuleText& rule) { return rule.table == "filter"; });
-  AttachmentState all = attachment;  // also ports of the other family
+  Attachment all = attachment;  // also ports of the other family
   all.claims.clear();
   for (const Mapping& one : mappings) {
     all.claims.push_back(
@@ -65,9 +65,8 @@ bool contains(const Saved& saved, const std::string& rule) {
 
 std::optional<std::string> missing_shared(Tables& tables, const Wanted& wanted) {
   for (const RuleText& rule : wanted.shared) {
-    const auto id = rule.table == "nat" ? nat(wanted.family, rule.chain)
-                                        : plugins::xt::filter(wanted.family, rule.chain);
-    if (!contains(tables.saved_rules(id), rule.text)) return missing_rule(wanted.family, rule);
+    const auto saved = tables.saved_rules(id_of(wanted.family, rule));
+    if (!contains(saved, rule.text)) return missing_rule(wanted.family, rule);
   }
   return std::nullopt;
 }
@@ -84,7 +83,7 @@ bool is_entry(const Words& seen, const Words& wanted, bool has_conditions) {
 }
 
 std::optional<std::string> missing_entry(Tables& tables, const Wanted& wanted) {
-  const AttachmentState& attachment = wanted.attachment;
+  const Attachment& attachment = wanted.attachment;
   const std::string chain = chain_of(attachment.owner);
   Saved seen = tables.saved_rules(nat(wanted.family, kDnatChain));
   std::erase_if(seen, [&](const Words& rule) { return !leads_to(rule, chain); });
@@ -130,35 +129,30 @@ bool has_exceptions(Tables& tables, Family family, const Owner& owner) {
 
 // The first difference that look_in() finds, in the variant of iptables that has the chain.
 template <class LookIn>
-std::optional<std::string> missing_anywhere(NfSocket* socket, const AttachmentState& attachment,
-                                            LookIn&& look_in) {
-  const std::string chain = chain_of(attachment.owner);
+std::optional<std::string> missing_anywhere(NfSocket* socket, const Attachment& attachment,
+                                            const LookIn& look_in) {
   for (const Family family : netlink::kFamilies) {
-    const bool wanted = std::any_of(attachment.claims.begin(), attachment.claims.end(),
-                                    [&](const Claim& claim) { return claim.key.family == family; });
-    if (!wanted) continue;
-    auto why =
-        std::optional(not_found(family, cat("chain ", chain, " not found in iptables table nat")));
-    for (const auto variant : cni::kXtablesVariants) {
-      Tables tables(socket, variant);
-      if (!tables.has_chain(nat(family, chain))) continue;
-      why = look_in(tables, family);
-      break;
+    if (!attachment.has(family)) continue;
+    const auto variant = variant_with(socket, family, attachment.owner);
+    if (!variant) {
+      return not_found(
+          family, cat("chain ", chain_of(attachment.owner), " not found in iptables table nat"));
     }
-    if (why) return why;
+    Tables tables(socket, *variant);
+    if (auto why = look_in(tables, family)) return why;
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-std::optional<std::string> missing(NfSocket* socket, const AttachmentState& attachment) {
+std::optional<std::string> missing(NfSocket* socket, const Attachment& attachment) {
   return missing_anywhere(socket, attachment, [&](Tables& tables, Family family) {
     return missing_of(tables, wanted_of(family, attachment));
   });
 }
 
-std::optional<std::string> missing_unrecorded(NfSocket* socket, const AttachmentState& attachment,
+std::optional<std::string> missing_unrecorded(NfSocket* socket, const Attachment& attachment,
                                               const std::vector<Mapping>& mappings) {
   return missing_anywhere(socket, attachment, [&](Tables& tables, Family family) {
     return missing_of(tables, has_exceptions(tables, family, attachment.owner)
@@ -167,14 +161,8 @@ std::optional<std::string> missing_unrecorded(NfSocket* socket, const Attachment
   });
 }
 
-bool has_chain(NfSocket* socket, const Owner& owner) {
-  for (const auto variant : cni::kXtablesVariants) {
-    Tables tables(socket, variant);
-    for (const Family family : netlink::kFamilies) {
-      if (tables.has_chain(nat(family, chain_of(owner)))) return true;
-    }
-  }
-  return false;
+void refuse(const std::optional<std::string>& difference) {
+  if (difference) throw cni::Error(cni::Code::kInternal, *difference);
 }
 
 }  // namespace portmap::iptables

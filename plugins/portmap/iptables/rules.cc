@@ -1,4 +1,4 @@
-#include "plugins/portmap/iptables_rules.h"
+#include "plugins/portmap/iptables/rules.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "libcni/common/error.h"
-#include "libcni/common/hash.h"
 #include "plugins/common/firewall/xt_tables.h"
 
 namespace portmap::iptables {
@@ -16,7 +15,6 @@ namespace {
 using cni::cat;
 using plugins::xt::in_quotes;
 
-constexpr std::size_t kChainLength = 28;
 constexpr std::size_t kPortsPerRule = 15;  // XT_MULTI_PORTS
 
 std::string comment_start(const std::string& network) {
@@ -147,11 +145,11 @@ std::string guard_part(const std::vector<RuleText>& rules, const Existing& seen)
 }  // namespace
 
 std::string chain_of(const Owner& owner) {
-  return cni::host_port_chain(owner.network, owner.container_id);
+  return names::host_port_chain(owner.network, owner.container_id);
 }
 
 std::string obsolete_chain_of(const Owner& owner) {
-  return cni::attachment_hash(kChainLength, "CNI-SN-", owner.network, owner.container_id);
+  return names::obsolete_host_port_chain(owner.network, owner.container_id);
 }
 
 std::string comment_of(const Owner& owner) {
@@ -207,7 +205,7 @@ std::vector<std::string> exceptions(Family family) {
   return {"-d 127.0.0.0/8 ! -o lo -j RETURN", "-s 127.0.0.0/8 ! -o lo -j RETURN"};
 }
 
-std::vector<std::string> chain_rules(Family family, const AttachmentState& attachment) {
+std::vector<std::string> chain_rules(Family family, const Attachment& attachment) {
   std::vector<std::string> out = exceptions(family);
   for (const Claim& claim : attachment.claims) {
     if (claim.key.family != family) continue;
@@ -221,7 +219,7 @@ std::vector<std::string> chain_rules(Family family, const AttachmentState& attac
   return out;
 }
 
-std::vector<std::string> entry_rules(Family family, const AttachmentState& attachment) {
+std::vector<std::string> entry_rules(Family family, const Attachment& attachment) {
   const std::string conditions = conditions_of(family, attachment.options);
   const std::string comment = in_quotes(comment_of(attachment.owner));
   std::vector<std::string> out;
@@ -241,7 +239,7 @@ std::vector<std::string> entry_rules(Family family, const AttachmentState& attac
 
 // The guard first: each table is a transaction of its own, and rules that need the guard must not
 // exist without it.
-std::string rules_to_add(Family family, const AttachmentState& attachment, const Existing& seen) {
+std::string rules_to_add(Family family, const Attachment& attachment, const Existing& seen) {
   const auto shared = shared_rules(family, attachment.options);
   const std::string chain = chain_of(attachment.owner);
   std::string out = guard_part(of_table(shared, "filter"), seen) + "*nat\n";

@@ -1,4 +1,4 @@
-#include "plugins/portmap/iptables_rules.h"
+#include "plugins/portmap/iptables/rules.h"
 
 #include <doctest/doctest.h>
 
@@ -23,10 +23,10 @@ struct Port {
   const char* host_ip = nullptr;
 };
 
-AttachmentState attachment(const std::vector<Port>& ports) {
-  AttachmentState out;
+Attachment attachment(const std::vector<Port>& ports) {
+  Attachment out;
   out.owner = kOwner;
-  out.backend = Backend::kIptables;
+  out.backend = BackendName::kIptables;
   std::vector<Mapping> mappings;
   for (const Port& port : ports) {
     Mapping mapping{port.host, port.container, port.protocol};
@@ -38,10 +38,10 @@ AttachmentState attachment(const std::vector<Port>& ports) {
   return out;
 }
 
-AttachmentState one_port() { return attachment({{Protocol::kTcp, 8000, 80}}); }
+Attachment one_port() { return attachment({{Protocol::kTcp, 8000, 80}}); }
 
 // Everything shared is there.
-Existing settled(Family family, const AttachmentState& a) {
+Existing settled(Family family, const Attachment& a) {
   return {{iptables::kDnatChain, iptables::kSetMarkChain, iptables::kMasqChain},
           iptables::shared_rules(family, a.options),
           {}};
@@ -145,14 +145,14 @@ TEST_CASE("IPv6: [::1] is no way to the pod, and there is no mark for it") {
 }
 
 TEST_CASE("another attachment's port, which leads out of the pod's subnet, has its own source") {
-  AttachmentState a = one_port();
+  Attachment a = one_port();
   a.claims[0].target = *Ip::parse("10.2.2.2");
   CHECK(iptables::chain_rules(Family::kIpv4, a)[2] ==
         "-s 10.2.2.2/32 -p tcp -m tcp --dport 8000 -j CNI-HOSTPORT-SETMARK");
 }
 
 TEST_CASE("masqAll marks every source; snat false none; a chain of others is jumped to") {
-  AttachmentState a = one_port();
+  Attachment a = one_port();
   const auto rules = [&] {
     Texts all = iptables::chain_rules(Family::kIpv4, a);
     return Texts(all.begin() + 2, all.end());
@@ -170,11 +170,11 @@ TEST_CASE("masqAll marks every source; snat false none; a chain of others is jum
 
 TEST_CASE("the rules that lead there go by protocol, and have what the family has") {
   const std::string comment = R"( -m comment --comment "dnat name: \"net1\" id: \"c1\"")";
-  const AttachmentState a = attachment({{Protocol::kUdp, 53, 53},
-                                        {Protocol::kTcp, 8000, 80},
-                                        {Protocol::kSctp, 9, 9},
-                                        {Protocol::kTcp, 8001, 81, "2001:db8::1"},
-                                        {Protocol::kTcp, 7000, 82}});
+  const Attachment a = attachment({{Protocol::kUdp, 53, 53},
+                                   {Protocol::kTcp, 8000, 80},
+                                   {Protocol::kSctp, 9, 9},
+                                   {Protocol::kTcp, 8001, 81, "2001:db8::1"},
+                                   {Protocol::kTcp, 7000, 82}});
   CHECK(iptables::entry_rules(Family::kIpv4, a) ==
         Texts{
             "-p sctp" + comment + " -m multiport --dports 9 -j " + kChain,
@@ -196,7 +196,7 @@ TEST_CASE("fifteen ports go into a rule") {
 }
 
 TEST_CASE("conditions are words behind the ports, quoted where they have to be") {
-  AttachmentState a = one_port();
+  Attachment a = one_port();
   a.options.conditions_v4 = {"!", "-s", "192.0.2.0/24", "-m", "comment", "--comment", "a \"b\""};
   a.options.conditions_v6 = {"-i", "eth0"};
   CHECK(iptables::entry_rules(Family::kIpv4, a)[0].ends_with(
@@ -235,7 +235,7 @@ COMMIT
 }
 
 TEST_CASE("what is there is not added again, and the container's own is replaced") {
-  const AttachmentState a = one_port();
+  const Attachment a = one_port();
   Existing seen = settled(Family::kIpv6, a);
   const std::string own = R"(:CNI-DN-c2d892b58e87e28a12fe6 - [0:0]
 -A CNI-DN-c2d892b58e87e28a12fe6 -d ::1/128 -j RETURN
@@ -253,7 +253,7 @@ COMMIT
 }
 
 TEST_CASE("a guard that is damaged is written whole, and its jump only if that is gone") {
-  const AttachmentState a = one_port();
+  const Attachment a = one_port();
   Existing seen = settled(Family::kIpv4, a);
   std::erase_if(seen.rules, [](const RuleText& rule) { return rule.text.starts_with("-s 127"); });
   const std::string input = iptables::rules_to_add(Family::kIpv4, a, seen);
@@ -267,7 +267,7 @@ COMMIT
 }
 
 TEST_CASE("without masquerading no guard, no mark, and none of their chains") {
-  AttachmentState a = one_port();
+  Attachment a = one_port();
   a.options.snat = false;
   const std::string input = iptables::rules_to_add(Family::kIpv4, a, {});
   CHECK(input.starts_with("*nat\n-N CNI-HOSTPORT-DNAT\n-A PREROUTING"));

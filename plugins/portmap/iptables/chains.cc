@@ -1,20 +1,15 @@
-#include "plugins/portmap/iptables.h"
-
-#include <linux/netfilter.h>
-#include <linux/netfilter/xt_conntrack.h>
-#include <net/if.h>
+#include "plugins/portmap/iptables/chains.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <iterator>
+#include <set>
 
 #include "libcni/common/error.h"
 #include "libcni/common/undo.h"
 #include "netlink/nf/match.h"
 #include "plugins/common/firewall/iptables_restore.h"
-#include "plugins/common/firewall/xt_tables.h"
-#include "plugins/portmap/iptables_rules.h"
+#include "plugins/portmap/conflict.h"
+#include "plugins/portmap/iptables/check.h"
 
 namespace portmap::iptables {
 
@@ -33,15 +28,6 @@ using plugins::RestoreTool;
 using plugins::XtablesVariant;
 using plugins::xt::nat;
 using plugins::xt::Tables;
-
-bool has_claims(const AttachmentState& attachment, Family family) {
-  return std::any_of(attachment.claims.begin(), attachment.claims.end(),
-                     [&](const Claim& claim) { return claim.key.family == family; });
-}
-
-ChainId id_of(Family family, const RuleText& rule) {
-  return rule.table == "nat" ? nat(family, rule.chain) : plugins::xt::filter(family, rule.chain);
-}
 
 // The rule numbers, from 1, of the jumps to the chain.
 std::vector<std::size_t> places_of(const std::vector<Rule>& rules, const std::string& chain) {
@@ -70,23 +56,12 @@ bool has_mark(const Rule& rule, std::uint32_t mark) {
   });
 }
 
-// -m conntrack ! --ctstate DNAT: earlier versions accepted other states too.
-bool asks_dnat_alone(const Rule& rule) {
-  return std::any_of(rule.exprs.begin(), rule.exprs.end(), [](const netlink::nf::Expr& expr) {
-    const auto* const xt = std::get_if<Xt>(&expr);
-    xt_conntrack_mtinfo2 info{};  // revision 3 begins with it
-    if (xt == nullptr || xt->name != "conntrack" || xt->info.size() < sizeof info) return false;
-    std::memcpy(&info, xt->info.data(), sizeof info);
-    return info.state_mask == XT_CONNTRACK_STATE_DNAT;
-  });
-}
-
 // Whether a rule of iptables-nft is the shared one, as far as a first ADD compares it: to run
 // iptables-save would double the time of that ADD.
 bool is_shared(const Rule& rule, const RuleText& wanted, const Options& options) {
   if (wanted.chain == kGuardChain) {
     const auto side = wanted.text.starts_with("-s") ? Side::kSource : Side::kDestination;
-    return netlink::nf::address_of(rule.exprs, side, Family::kIpv4) && asks_dnat_alone(rule);
+    return netlink::nf::address_of(rule.exprs, side, Family::kIpv4).has_value();
   }
   if (wanted.chain == kSetMarkChain || wanted.chain == kMasqChain) {
     return has_mark(rule, 1U << options.mark_bit);
@@ -94,37 +69,38 @@ bool is_shared(const Rule& rule, const RuleText& wanted, const Options& options)
   return wanted.text.ends_with(cat("-j ", netlink::nf::target_of(rule.exprs)));
 }
 
+bool has_shared(Tables& tables, Family family, const RuleText& wanted, const Options& options) {
+  const auto rules = tables.rules(id_of(family, wanted));
+  return std::any_of(rules.begin(), rules.end(),
+                     [&](const Rule& one) { return is_shared(one, wanted, options); });
+}
+
 // Compares all of the rule. If it is missing, a jump to the same CNI chain is a damaged one.
-void compare_saved(const std::vector<cni::Words>& saved, const RuleText& rule, Existing& seen) {
+bool has_saved(Tables& tables, Family family, const RuleText& rule, Existing& seen) {
+  const auto saved = tables.saved_rules(id_of(family, rule));
   const cni::Words wanted = cni::words_of(rule.text);
-  if (std::count(saved.begin(), saved.end(), wanted) != 0) return seen.rules.push_back(rule);
-  if (!wanted.back().starts_with("CNI-HOSTPORT-")) return;
+  if (std::count(saved.begin(), saved.end(), wanted) != 0) return true;
+  if (!wanted.back().starts_with("CNI-HOSTPORT-")) return false;
   for (const cni::Words& one : saved) {
     if (!leads_to(one, wanted.back())) continue;
     std::string text;
     for (const std::string& word : one) text += cat(" ", plugins::xt::in_quotes(word));
     seen.damaged.push_back({rule.table, rule.chain, text});
   }
+  return false;
 }
 
-Existing read_existing(Tables tables, Family family, const AttachmentState& attachment) {
+Existing read_existing(Tables tables, Family family, const Attachment& attachment) {
   const std::string chain = chain_of(attachment.owner);
   Existing seen;
   for (const std::string& name :
        {std::string(kDnatChain), std::string(kSetMarkChain), std::string(kMasqChain), chain}) {
     if (tables.has_chain(nat(family, name))) seen.chains.insert(name);
   }
-  const bool exact = tables.variant() == XtablesVariant::kLegacy || seen.chains.contains(chain);
+  const bool is_exact = tables.variant() == XtablesVariant::kLegacy || seen.chains.contains(chain);
   for (const RuleText& rule : shared_rules(family, attachment.options)) {
-    const ChainId id = id_of(family, rule);
-    if (exact) {
-      compare_saved(tables.saved_rules(id), rule, seen);
-      continue;
-    }
-    const auto rules = tables.rules(id);
-    const bool exists = std::any_of(rules.begin(), rules.end(), [&](const Rule& one) {
-      return is_shared(one, rule, attachment.options);
-    });
+    const bool exists = is_exact ? has_saved(tables, family, rule, seen)
+                                 : has_shared(tables, family, rule, attachment.options);
     if (exists) seen.rules.push_back(rule);
   }
   // Without the chain no rule can jump to it, and the list can be long.
@@ -195,13 +171,6 @@ void remove_from(NfSocket* socket, Family family, const Owner& owner) {
   remove_legacy(family, owner);
 }
 
-bool accepts(const Rule& rule) {
-  return std::any_of(rule.exprs.begin(), rule.exprs.end(), [](const netlink::nf::Expr& expr) {
-    const auto* const verdict = std::get_if<netlink::nf::Verdict>(&expr);
-    return verdict != nullptr && verdict->code == NF_ACCEPT;
-  });
-}
-
 void require_mark_chain(NfSocket* socket, Family family, const Options& options) {
   const std::string& chain = options.external_set_mark_chain;
   if (!options.snat || chain.empty()) return;
@@ -212,8 +181,8 @@ void require_mark_chain(NfSocket* socket, Family family, const Options& options)
                    cat("externalSetMarkChain: ", tool, " has no chain '", chain, "' in table nat"));
 }
 
-void add_family(NfSocket* socket, Family family, const AttachmentState& attachment) {
-  if (!has_claims(attachment, family)) return remove_from(socket, family, attachment.owner);
+void add_family(NfSocket* socket, Family family, const Attachment& attachment) {
+  if (!attachment.has(family)) return remove_from(socket, family, attachment.owner);
   const RestoreTool tool = plugins::require_restore(family);
   const bool legacy = tool.variant == XtablesVariant::kLegacy;
   // Rules of the other variant: the name iptables-restore meant that one at an earlier ADD.
@@ -234,11 +203,77 @@ void add_family(NfSocket* socket, Family family, const AttachmentState& attachme
   cni::during(attachment.options.describe_conditions(family), add);
 }
 
+// The attachments that share the chain of a container and network.
+ContainerState sharing(const StateDir* state, const Owner& owner) {
+  if (state == nullptr) return {};
+  ContainerState out = state->read(owner.container_hash()).attachments;
+  std::erase_if(out, [&](const Attachment& one) {
+    return one.backend != BackendName::kIptables || one.owner.network != owner.network;
+  });
+  return out;
+}
+
+std::vector<std::string> claimants(const Context& context, const Attachment& wanted) {
+  std::vector<std::string> out;
+  for (const Claim& claim : wanted.claims) {
+    out.push_back(context.state == nullptr ? "" : context.state->claimant(claim.key));
+  }
+  return out;
+}
+
+void apply(const Context& context, const Plan& plan) {
+  const Owner& owner = plan.wanted.owner;
+  if (plan.before) {
+    for (const Claim& claim : plan.before->claims) context.state->release(claim.key, owner);
+  }
+  for (const Claim& claim : plan.granted) context.state->claim(claim.key, owner);
+  add(context.socket, with_shared_claims(context.state, plan.wanted));
+}
+
+// Rules are removed before the claims that name their owner. The attachment keeps its other claims
+// if it exists.
+std::vector<Claim> remove_claims(const Context& context, const Attachment& attachment) {
+  const Owner& owner = attachment.owner;
+  auto rest = context.state == nullptr ? std::nullopt : context.state->find(owner);
+  if (rest) {
+    std::erase_if(rest->claims, [&](const Claim& one) {
+      return claim_of(attachment.claims, one.key) != nullptr;
+    });
+  }
+  const bool stays = rest && !rest->claims.empty() && owner_exists(*rest);
+  stays ? add(context.socket, with_shared_claims(context.state, *rest))
+        : remove(context.socket, owner);
+  std::vector<Claim> gone;
+  if (context.state == nullptr) return gone;
+  for (const Claim& claim : attachment.claims) {
+    if (context.state->release(claim.key, owner)) gone.push_back(claim);
+  }
+  if (rest) context.state->put(*rest);
+  ContainerState others = sharing(context.state, owner);
+  std::erase_if(others, [&](const Attachment& one) { return one.owner == owner; });
+  if (!stays && !others.empty()) add(context.socket, with_shared_claims(context.state, others[0]));
+  return gone;
+}
+
+void check(const Context& context, const Attachment& attachment) {
+  refuse(missing(context.socket, with_shared_claims(context.state, attachment)));
+}
+
+std::vector<Claim> gc(const Context& context, const Stale& stale) {
+  cni::BestEffort each;
+  for (const Owner& owner : owners(context.socket, stale.network)) {
+    if (!stale.has_container(owner.container_id)) continue;
+    each(owner.str(), [&] { remove(context.socket, owner); });
+  }
+  each.finish();
+  return {};
+}
+
 }  // namespace
 
-void add(NfSocket* socket, const AttachmentState& attachment) {
+void add(NfSocket* socket, const Attachment& attachment) {
   for (const Family family : netlink::kFamilies) {
-    if (has_claims(attachment, family)) require_mark_chain(socket, family, attachment.options);
+    if (attachment.has(family)) require_mark_chain(socket, family, attachment.options);
   }
   try {
     for (const Family family : netlink::kFamilies) add_family(socket, family, attachment);
@@ -281,25 +316,41 @@ std::vector<Owner> owners(NfSocket* socket, const std::string& network) {
   return out;
 }
 
-bool exempts_services(NfSocket* socket) {
-  if (::if_nametoindex("kube-ipvs0") != 0) return true;
-  if (errno != ENODEV) throw netlink::Error("look up link 'kube-ipvs0'", errno);
-  if (socket == nullptr) return false;
-  std::vector<ChainId> chains;
-  for (const Family family : netlink::kFamilies) chains.push_back(nat(family, "KUBE-SERVICES"));
-  const auto exists = socket->has_chains(chains);
-  for (std::size_t i = 0; i < chains.size(); ++i) {
-    if (!exists[i]) continue;
-    // In IPVS mode it is short; in iptables mode it has a rule for each Service.
-    const auto first = NfSocket::first_rules(chains[i]);
-    if (std::any_of(first.begin(), first.end(), accepts)) return true;
+Attachment with_shared_claims(const StateDir* state, const Attachment& attachment) {
+  ContainerState all = sharing(state, attachment.owner);
+  const auto itself = std::find_if(
+      all.begin(), all.end(), [&](const Attachment& one) { return one.owner == attachment.owner; });
+  if (itself == all.end()) {
+    all.push_back(attachment);
+  } else {
+    *itself = attachment;
   }
-  return false;
+  Attachment out = attachment;
+  out.claims.clear();
+  for (const Attachment& one : all) {
+    for (const Claim& claim : one.claims) {
+      if (claim_of(out.claims, claim.key) == nullptr) out.claims.push_back(claim);
+    }
+  }
+  return out;
+}
+
+std::optional<XtablesVariant> variant_with(NfSocket* socket, Family family, const Owner& owner) {
+  for (const auto variant : cni::kXtablesVariants) {
+    if (Tables(socket, variant).has_chain(nat(family, chain_of(owner)))) return variant;
+  }
+  return std::nullopt;
+}
+
+ChainId id_of(Family family, const RuleText& rule) {
+  return rule.table == "nat" ? nat(family, rule.chain) : plugins::xt::filter(family, rule.chain);
 }
 
 std::optional<std::string> unusable() {
   if (plugins::find_restore(Family::kIpv4)) return std::nullopt;
   return "iptables-restore (package iptables) is in none of PATH, /usr/sbin and /sbin";
 }
+
+const Backend kBackend{claimants, apply, remove_claims, check, gc};
 
 }  // namespace portmap::iptables

@@ -1,4 +1,4 @@
-#include "plugins/portmap/state.h"
+#include "plugins/portmap/attachment.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -80,7 +80,7 @@ PodAddresses pod_from(const Reader& place) {
   return out;
 }
 
-json to_json(const AttachmentState& one) {
+json to_json(const Attachment& one) {
   json claims = json::array();
   for (const Claim& claim : one.claims) claims.push_back(to_json(claim));
   return {{"network", one.owner.network},
@@ -91,32 +91,25 @@ json to_json(const AttachmentState& one) {
           {"detected", one.detected},
           {"options", to_json(one.options)},
           {"pod", to_json(one.pod)},
-          {"claims", std::move(claims)},
-          {"bySubnet", !one.by_link},
-          {"deviceV4", one.device_v4},
-          {"deviceV6", one.device_v6}};
+          {"claims", std::move(claims)}};
 }
 
-Backend backend_from(const Reader& place) {
-  for (const Backend one : {Backend::kNftables, Backend::kIptables}) {
+BackendName backend_from(const Reader& place) {
+  for (const BackendName one : {BackendName::kNftables, BackendName::kIptables}) {
     if (place.as_string() == name_of(one)) return one;
   }
   place.fail("not a backend");
 }
 
-AttachmentState attachment_from(const Reader& place, const std::string& container_id) {
-  AttachmentState out{
-      .owner = {place["network"].as_string(), container_id, place["ifname"].as_string()},
-      .netns = place["netns"].as_string(),
-      .netns_inode = place["netnsInode"].as_string(),
-      .backend = backend_from(place["backend"]),
-      .detected = place.has("detected") && place["detected"].as_bool(),
-      .options = options_from(place["options"]),
-      .pod = pod_from(place["pod"]),
-      .claims = {},
-      .by_link = !place.has("bySubnet") || !place["bySubnet"].as_bool(),
-      .device_v4 = place["deviceV4"].as_string(),
-      .device_v6 = place["deviceV6"].as_string()};
+Attachment attachment_from(const Reader& place, const std::string& container_id) {
+  Attachment out{.owner = {place["network"].as_string(), container_id, place["ifname"].as_string()},
+                 .netns = place["netns"].as_string(),
+                 .netns_inode = place["netnsInode"].as_string(),
+                 .backend = backend_from(place["backend"]),
+                 .detected = place["detected"].as_bool(),
+                 .options = options_from(place["options"]),
+                 .pod = pod_from(place["pod"]),
+                 .claims = {}};
   for (const Reader& claim : place["claims"].elements()) out.claims.push_back(claim_from(claim));
   return out;
 }
@@ -132,14 +125,25 @@ std::string without_quotes(std::string text) {
 }
 
 auto of(const Owner& owner) {
-  return [&owner](const AttachmentState& one) { return one.owner == owner; };
+  return [&owner](const Attachment& one) { return one.owner == owner; };
 }
 
 }  // namespace
 
+bool Attachment::has(Family family) const {
+  return std::any_of(claims.begin(), claims.end(),
+                     [&](const Claim& claim) { return claim.key.family == family; });
+}
+
+const Claim* claim_of(const std::vector<Claim>& claims, const Key& key) {
+  const auto found = std::find_if(claims.begin(), claims.end(),
+                                  [&](const Claim& claim) { return claim.key == key; });
+  return found == claims.end() ? nullptr : &*found;
+}
+
 std::string text_of(const ContainerState& container) {
   json attachments = json::array();
-  for (const AttachmentState& one : container) attachments.push_back(to_json(one));
+  for (const Attachment& one : container) attachments.push_back(to_json(one));
   return json{{"containerID", container.at(0).owner.container_id},
               {"attachments", std::move(attachments)}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
@@ -177,6 +181,10 @@ std::string Owner::container_hash_in(const std::string& tag) {
   return dash == std::string::npos ? "" : tag.substr(dash + 1);
 }
 
+bool Owner::is_another_of(const std::string& other) const {
+  return container_hash_in(other) == container_hash() && other != tag();
+}
+
 std::string Owner::str() const {
   return cat("container '", container_id, "' (network '", network, "', interface '", ifname, "')");
 }
@@ -198,17 +206,17 @@ StateDir::Reading StateDir::read(const std::string& container_hash) const {
   return {.exists = true, .attachments = container ? std::move(*container) : ContainerState{}};
 }
 
-std::optional<AttachmentState> StateDir::find(const Owner& owner) const {
+std::optional<Attachment> StateDir::find(const Owner& owner) const {
   const ContainerState container = read(owner.container_hash()).attachments;
   const auto it = std::find_if(container.begin(), container.end(), of(owner));
   if (it == container.end()) return std::nullopt;
   return *it;
 }
 
-std::optional<AttachmentState> StateDir::put(const AttachmentState& attachment) const {
+std::optional<Attachment> StateDir::put(const Attachment& attachment) const {
   const std::string name = attachment.owner.container_hash();
   if (dir_.publish(name, text_of({attachment}))) return std::nullopt;
-  std::optional<AttachmentState> before;
+  std::optional<Attachment> before;
   ContainerState container = read(name).attachments;
   const auto it = std::find_if(container.begin(), container.end(), of(attachment.owner));
   if (it == container.end()) {

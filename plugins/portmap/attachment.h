@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libcni/common/dir.h"
+#include "plugins/names/state.h"
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/mapping.h"
 
@@ -29,32 +30,32 @@ struct Owner {
   std::string comment() const;
   /// The container_hash() in a tag; empty for other text.
   static std::string container_hash_in(const std::string& tag);
+  /// Whether the tag is that of another attachment of the same container.
+  bool is_another_of(const std::string& tag) const;
   /// "container 'c1' (network 'net1', interface 'eth0')".
   std::string str() const;
 };
 
 /// The mappings of one attachment, as ADD set them up.
-struct AttachmentState {
+struct Attachment {
   Owner owner;
   std::string netns;        ///< CNI_NETNS
   std::string netns_inode;  ///< "DEVICE:INODE" at ADD: a path can be reused
-  Backend backend = Backend::kNftables;
+  BackendName backend = BackendName::kNftables;
   bool detected = false;  ///< the config names no backend
   Options options;
   PodAddresses pod;
   std::vector<Claim> claims;
-  /// nftables: an earlier version added the elements, which masqueraded by the link that leads to
-  /// the pod: its name per family; empty if nothing is masqueraded.
-  bool by_link = false;
-  std::string device_v4, device_v6;
-  const std::string& device(Family family) const {
-    return family == Family::kIpv4 ? device_v4 : device_v6;
-  }
-  bool operator==(const AttachmentState&) const = default;
+
+  bool has(Family family) const;  ///< a claim of the family
+  bool operator==(const Attachment&) const = default;
 };
 
+/// The claim of the key; null without one.
+const Claim* claim_of(const std::vector<Claim>& claims, const Key& key);
+
 /// All attachments of a container, the oldest first.
-using ContainerState = std::vector<AttachmentState>;
+using ContainerState = std::vector<Attachment>;
 
 /// The content of the file of a container with at least one attachment, and the reverse: nullopt
 /// for other content.
@@ -63,7 +64,7 @@ std::optional<ContainerState> container_from(const std::string& text);
 
 class StateDir {
  public:
-  static constexpr const char* kPath = "/run/cni/portmap";
+  static constexpr const char* kPath = names::kPortmapStateDir;
 
   /// nullopt if the directory does not exist.
   static std::optional<StateDir> find(const std::string& path = kPath);
@@ -79,9 +80,9 @@ class StateDir {
   Reading read(const std::string& container_hash) const;
   bool has(const std::string& container_hash) const { return dir_.has(container_hash); }
   /// The state of one attachment.
-  std::optional<AttachmentState> find(const Owner& owner) const;
+  std::optional<Attachment> find(const Owner& owner) const;
   /// Adds or replaces one attachment of its container; returns its previous state.
-  std::optional<AttachmentState> put(const AttachmentState& attachment) const;
+  std::optional<Attachment> put(const Attachment& attachment) const;
   /// Removes one attachment, and with the last one the file. Removes an unreadable file.
   void remove(const Owner& owner) const;
   /// Removes the file of a container.

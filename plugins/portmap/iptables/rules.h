@@ -7,20 +7,19 @@
 #include <vector>
 
 #include "libcni/plugin/iptables_save.h"
-#include "plugins/portmap/state.h"
+#include "plugins/names/chains.h"
+#include "plugins/portmap/attachment.h"
 
 /// The rules of the iptables backend as text. Names and rules are those of the reference plugin, so
 /// that each plugin removes what the other added. All rules are in the form of iptables-save, so
 /// that its output can be compared.
 namespace portmap::iptables {
 
-constexpr const char* kDnatChain = "CNI-HOSTPORT-DNAT";
-constexpr const char* kSetMarkChain = "CNI-HOSTPORT-SETMARK";
-constexpr const char* kMasqChain = "CNI-HOSTPORT-MASQ";
-/// The parent of obsolete_chain_of(), in early versions of the reference plugin.
-constexpr const char* kSnatChain = "CNI-HOSTPORT-SNAT";
-/// In table filter of IPv4, not in the reference plugin: drops what route_localnet would accept.
-constexpr const char* kGuardChain = "CNI-HOSTPORT-GUARD";
+using names::kDnatChain;
+using names::kGuardChain;
+using names::kMasqChain;
+using names::kSetMarkChain;
+using names::kSnatChain;
 
 /// CNI-DN-<hash of network and container>.
 std::string chain_of(const Owner& owner);
@@ -50,8 +49,8 @@ std::vector<RuleText> shared_rules(Family family, const Options& options);
 std::vector<std::string> exceptions(Family family);
 /// The rules of the container's chain, and the rules of CNI-HOSTPORT-DNAT that jump to it.
 /// \throws cni::Error(kInvalidConfig) for a control character in a condition.
-std::vector<std::string> chain_rules(Family family, const AttachmentState& attachment);
-std::vector<std::string> entry_rules(Family family, const AttachmentState& attachment);
+std::vector<std::string> chain_rules(Family family, const Attachment& attachment);
+std::vector<std::string> entry_rules(Family family, const Attachment& attachment);
 
 /// The part of it that the kernel has.
 struct Existing {
@@ -63,7 +62,7 @@ struct Existing {
 
 /// Input of iptables-restore that adds missing shared rules and replaces the container's chain and
 /// entries. It fails as a whole if the entries changed since.
-std::string rules_to_add(Family family, const AttachmentState& attachment, const Existing& seen);
+std::string rules_to_add(Family family, const Attachment& attachment, const Existing& seen);
 
 /// A chain to remove, and the numbers of the rules in its parent that jump to it.
 struct ChainRemoval {

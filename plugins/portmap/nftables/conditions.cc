@@ -1,4 +1,4 @@
-#include "plugins/portmap/conditions.h"
+#include "plugins/portmap/nftables/conditions.h"
 
 #include "libcni/plugin/node_tool.h"
 

@@ -1,6 +1,6 @@
-#include "plugins/portmap/iptables.h"
+#include "plugins/portmap/reference/reference.h"
 
-namespace portmap::reference_nft {
+namespace portmap::reference {
 
 namespace {
 
@@ -10,8 +10,6 @@ using netlink::nf::TableFamily;
 constexpr const char* kTable = "cni_hostport";
 /// The second one is of earlier releases; the third exists only with snat.
 constexpr const char* kChains[] = {"hostports", "hostip_hostports", "masquerading"};
-
-}  // namespace
 
 void plan_remove(netlink::nf::NfSocket& socket, const std::string& container_id,
                  netlink::nf::Batch& batch) {
@@ -27,4 +25,11 @@ void plan_remove(netlink::nf::NfSocket& socket, const std::string& container_id,
   }
 }
 
-}  // namespace portmap::reference_nft
+}  // namespace
+
+void remove(netlink::nf::NfSocket& socket, const std::string& container_id) {
+  socket.commit_planned(
+      [&](netlink::nf::Batch& batch) { plan_remove(socket, container_id, batch); });
+}
+
+}  // namespace portmap::reference

@@ -1,4 +1,4 @@
-#include "plugins/portmap/state.h"
+#include "plugins/portmap/attachment.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 
 #include "tests/unit/surroundings.h"
 
-using portmap::AttachmentState;
+using portmap::Attachment;
 using portmap::Owner;
 using portmap::StateDir;
 
@@ -18,12 +18,12 @@ namespace fs = std::filesystem;
 
 const Owner kOne{"net1", "c1", "eth0"};
 
-AttachmentState attachment(const Owner& owner = kOne) {
-  AttachmentState out;
+Attachment attachment(const Owner& owner = kOne) {
+  Attachment out;
   out.owner = owner;
   out.netns = "/run/netns/pod";
   out.netns_inode = "4:4711";
-  out.backend = portmap::Backend::kIptables;
+  out.backend = portmap::BackendName::kIptables;
   out.options.conditions_v4 = {"!", "-s", "192.0.2.0/24"};
   out.options.mark_bit = 7;
   out.pod = {netlink::Cidr::parse("10.1.2.3/24"), netlink::Cidr::parse("fd00::3/64")};
@@ -31,8 +31,6 @@ AttachmentState attachment(const Owner& owner = kOne) {
       portmap::claims_of({{8080, 80, portmap::Protocol::kTcp, {}},
                           {53, 53, portmap::Protocol::kUdp, netlink::Ip::parse("192.0.2.1")}},
                          out.pod);
-  out.by_link = true;
-  out.device_v4 = "cni0";
   return out;
 }
 
@@ -54,37 +52,13 @@ TEST_CASE("an attachment is read as it was put") {
   CHECK(state.all() == std::vector{kOne.container_hash()});
 }
 
-TEST_CASE("a state file without bySubnet is of an earlier version, which masqueraded by link") {
-  AttachmentState one = attachment();
-  one.by_link = false;
-  std::string text = portmap::text_of({one});
-  CHECK(portmap::container_from(text).value().at(0) == one);
-  const std::string_view key = R"("bySubnet":true,)";
-  const auto at = text.find(key);
-  REQUIRE(at != std::string::npos);
-  text.erase(at, key.size());
-  CHECK(portmap::container_from(text).value().at(0) == attachment());
-}
-
-TEST_CASE("a file of an earlier version does not say that the backend was detected") {
-  AttachmentState one = attachment();
-  one.detected = true;
-  std::string text = portmap::text_of({one});
-  CHECK(portmap::container_from(text).value().at(0) == one);
-  const std::string_view key = R"("detected":true,)";
-  const auto at = text.find(key);
-  REQUIRE(at != std::string::npos);
-  text.erase(at, key.size());
-  CHECK(portmap::container_from(text).value().at(0) == attachment());
-}
-
 TEST_CASE("a container's attachments share a file, which goes with the last") {
   const surroundings::Folder dir;
   const StateDir state = StateDir::create(dir.path());
   const Owner two{"net2", "c1", "eth1"};
   state.put(attachment());
   state.put(attachment(two));
-  AttachmentState changed = attachment();
+  Attachment changed = attachment();
   changed.claims.clear();
   state.put(changed);
   CHECK(state.read(kOne.container_hash()).attachments ==
@@ -136,6 +110,10 @@ TEST_CASE("a tag is fifty characters, and the comment begins with it and fits nf
   CHECK(owner.comment().starts_with(owner.tag() + ", net: nnn"));
   CHECK(owner.comment().size() == 128);
   CHECK(owner.comment().find('"') == std::string::npos);
+  CHECK(kOne.is_another_of(Owner{"net2", "c1", "eth1"}.tag()));
+  CHECK_FALSE(kOne.is_another_of(kOne.tag()));
+  CHECK_FALSE(kOne.is_another_of(owner.tag()));
+  CHECK_FALSE(kOne.is_another_of(""));
   CHECK(kOne.str() == "container 'c1' (network 'net1', interface 'eth0')");
 }
 

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "netlink/nf/socket.h"
+#include "plugins/common/firewall/xt_tables.h"
+#include "plugins/portmap/backend.h"
+#include "plugins/portmap/iptables/rules.h"
+
+/// The iptables backend: the reference plugin's chains and rules, added by one iptables-restore per
+/// family. All attachments of a container in one network share a chain.
+namespace portmap::iptables {
+
+/// Adds the rules of the attachment and removes those that its container and network have.
+/// \throws cni::Error with the message of iptables-restore;
+/// kTryAgainLater if another program holds the xtables lock.
+void add(netlink::nf::NfSocket* socket, const Attachment& attachment);
+
+/// Removes the rules of the container and network from both variants of iptables, also those of the
+/// reference plugin. Without rules it runs no program. \throws cni::Error, which lists what could
+/// not be removed.
+void remove(netlink::nf::NfSocket* socket, const Owner& owner);
+
+/// Containers with rules for the network (from the comments of CNI-HOSTPORT-DNAT), for GC; their
+/// ifname is empty.
+std::vector<Owner> owners(netlink::nf::NfSocket* socket, const std::string& network);
+
+/// The attachment with the claims of all attachments that share its chain, the oldest first.
+Attachment with_shared_claims(const StateDir* state, const Attachment& attachment);
+
+/// The variant that has a chain for the container and network; nullopt if neither has.
+std::optional<plugins::XtablesVariant> variant_with(netlink::nf::NfSocket* socket, Family family,
+                                                    const Owner& owner);
+netlink::nf::ChainId id_of(Family family, const RuleText& rule);
+
+/// What the node lacks for this backend; nullopt if it is usable.
+std::optional<std::string> unusable();
+
+}  // namespace portmap::iptables

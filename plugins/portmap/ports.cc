@@ -1,0 +1,228 @@
+#include "plugins/portmap/ports.h"
+
+#include <algorithm>
+#include <set>
+
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
+#include "libcni/plugin/privileges.h"
+#include "plugins/common/firewall/xt_tables.h"
+#include "plugins/portmap/conflict.h"
+#include "plugins/portmap/flush.h"
+#include "plugins/portmap/reference/reference.h"
+
+namespace portmap {
+
+namespace {
+
+using cni::cat;
+using netlink::nf::NfSocket;
+
+NfSocket* pointer(std::optional<NfSocket>& socket) { return socket ? &*socket : nullptr; }
+const StateDir* pointer(const std::optional<StateDir>& state) { return state ? &*state : nullptr; }
+
+// The backends change one after the other: the ports are mapped all the time.
+void map_locked(const Context& context, const Attachment& attachment, OnConflict policy) {
+  const auto before = context.state->put(attachment);
+  Plan todo = plan(context, attachment, policy);
+  const bool is_nft = attachment.backend == BackendName::kNftables;
+  const bool is_moved = before && before->backend != attachment.backend;
+  if (!is_moved) todo.before = before;
+  for (const Attachment& loser : todo.losers) {  // nftables removes its own in its transaction
+    const bool is_of_nft = loser.backend == BackendName::kNftables;
+    if (!is_nft || !is_of_nft) functions_of(loser.backend).remove(context, loser);
+  }
+  functions_of(attachment.backend).apply(context, todo);
+  if (is_moved) functions_of(before->backend).remove(context, *before);
+  if (!before && !is_nft) nft::kBackend.remove(context, attachment);  // if the state file was lost
+}
+
+// Maps released ports to other attachments of the container that request them.
+void pass_on(const Context& context, const std::vector<Claim>& gone, const ContainerState& others) {
+  std::set<Key> open;
+  for (const Claim& claim : gone) open.insert(claim.key);
+  for (const Attachment& next : others) {
+    Plan todo{next, {}, {}, {}};
+    for (const Claim& claim : next.claims) {
+      if (open.erase(claim.key) != 0) todo.granted.push_back(claim);
+    }
+    if (!todo.granted.empty()) functions_of(next.backend).apply(context, todo);
+  }
+}
+
+// What the mappings can be for the owner, whatever addresses its pod has.
+Attachment possible_attachment(const Owner& owner, const std::vector<Mapping>& mappings) {
+  Attachment out;
+  out.owner = owner;
+  out.claims =
+      claims_of(mappings, {Cidr{Ip::any(Family::kIpv4), 32}, Cidr{Ip::any(Family::kIpv6), 128}});
+  return out;
+}
+
+// Mappings of the reference plugin, or of a lost state file.
+std::vector<Claim> remove_by_config(const Context& context, const Owner& owner,
+                                    const std::vector<Mapping>& mappings, bool lost_state) {
+  const Attachment possible = possible_attachment(owner, mappings);
+  const std::string own = owner.tag();
+  const auto is_own = [&](const std::string& tag) { return tag == own; };
+  std::vector<Claim> gone;
+  cni::BestEffort each;
+  if (context.socket != nullptr) {
+    each("nf_tables", [&] {
+      const auto tags = nft::kBackend.owners(context, possible);
+      if (lost_state || std::any_of(tags.begin(), tags.end(), is_own)) {
+        gone = nft::kBackend.gc(context, {owner.network, is_own, {}});
+      }
+      reference::remove(*context.socket, owner.container_id);
+    });
+  }
+  each("iptables", [&] { iptables::kBackend.remove(context, possible); });
+  if (lost_state) each("claims", [&] { context.state->release_if(is_own); });
+  each.finish();
+  return gone;
+}
+
+// Returns the claims that the owner had.
+std::vector<Claim> unmap_locked(const Context& context, const Owner& owner,
+                                const std::vector<Mapping>& mappings) {
+  StateDir::Reading reading;
+  if (context.state != nullptr) reading = context.state->read(owner.container_hash());
+  ContainerState& others = reading.attachments;
+  const bool lost_state = reading.exists && others.empty();
+  const auto own = std::find_if(others.begin(), others.end(),
+                                [&](const Attachment& one) { return one.owner == owner; });
+  std::vector<Claim> gone;
+  if (own != others.end()) {
+    gone = functions_of(own->backend).remove(context, *own);
+    others.erase(own);
+    pass_on(context, gone, others);
+  } else if (lost_state || !mappings.empty()) {
+    gone = remove_by_config(context, owner, mappings, lost_state);
+  }
+  if (context.state != nullptr) context.state->remove(owner);
+  return gone;
+}
+
+bool takes(const Attachment& one, cni::Collect& collect) {
+  const auto& [network, id, ifname] = one.owner;
+  bool out = one.claims.empty() && collect.takes("hostPorts", network, {id, ifname});
+  for (const Claim& claim : one.claims) {
+    out |= collect.takes(cat("hostPort: ", claim.key.str()), network, {id, ifname});
+  }
+  return out;
+}
+
+void unmap_by_state(const Context& context, cni::Collect& collect, cni::BestEffort& each) {
+  std::vector<Claim> gone;
+  for (const std::string& hash : context.state->all()) {
+    for (const Attachment& one : context.state->read(hash).attachments) {
+      if (!takes(one, collect)) continue;
+      each(one.owner.str(), [&] {
+        const auto claims = unmap_locked(context, one.owner, {});
+        gone.insert(gone.end(), claims.begin(), claims.end());
+      });
+    }
+  }
+  if (context.socket != nullptr) flush_redirected(*context.socket, gone);
+}
+
+// Unreadable state files of containers without mappings.
+void remove_broken_files(const StateDir& state, const std::set<std::string>& in_use) {
+  for (const std::string& hash : state.all()) {
+    const auto reading = state.read(hash);
+    if (reading.exists && reading.attachments.empty() && !in_use.contains(hash)) {
+      state.discard(hash);
+    }
+  }
+}
+
+// The containers that keep mappings are added to in_use.
+void unmap_without_state(const Context& context, const std::string& network, cni::Collect& collect,
+                         std::set<std::string>& in_use) {
+  const Stale stale{network,
+                    [&](const std::string& tag) {
+                      const bool is_taken = collect.takes("hostPorts", tag);
+                      if (!is_taken) in_use.insert(Owner::container_hash_in(tag));
+                      return is_taken;
+                    },
+                    [&](const std::string& container_id) {
+                      return collect.takes("hostPorts by iptables", network, {container_id, ""});
+                    }};
+  cni::BestEffort each;
+  each("nf_tables", [&] {
+    const auto gone = nft::kBackend.gc(context, stale);
+    if (context.socket != nullptr) flush_redirected(*context.socket, gone);
+  });
+  each("iptables", [&] { iptables::kBackend.gc(context, stale); });
+  each.finish();
+}
+
+}  // namespace
+
+void map_ports(NfSocket* socket, const Attachment& attachment, OnConflict policy) {
+  const cni::Phase phase("ports");
+  const StateDir state = StateDir::create();
+  const netlink::Fd lock = state.lock();
+  map_locked({socket, &state}, attachment, policy);
+}
+
+void unmap_ports(const Owner& owner, const std::vector<Mapping>& mappings) {
+  const cni::Phase phase("ports");
+  const auto state = StateDir::find();
+  const bool known = state && state->has(owner.container_hash());
+  if (!known && mappings.empty()) return;
+  cni::require_capabilities("remove hostPorts", {netlink::Capability::kNetAdmin});
+  plugins::require_readable_legacy("remove hostPorts");
+  // The socket is closed after the lock is released: the kernel frees deleted objects meanwhile.
+  auto socket = NfSocket::find();
+  std::vector<Claim> gone;
+  {
+    netlink::Fd lock;
+    if (state) lock = state->lock();
+    gone = unmap_locked({pointer(socket), pointer(state)}, owner, mappings);
+  }
+  if (socket) flush_redirected(*socket, gone);
+}
+
+void move_to_iptables(const Context& context, Attachment attachment) {
+  attachment.backend = BackendName::kIptables;
+  const Attachment now = attachment;
+  for (const Backend* const backend : {&nft::kBackend, &iptables::kBackend}) {
+    const auto tags = backend->owners(context, now);
+    for (std::size_t i = 0; i < tags.size(); ++i) {
+      const bool is_free = tags[i].empty() || tags[i] == now.owner.tag();
+      if (is_free || now.owner.is_another_of(tags[i])) continue;
+      std::erase(attachment.claims, now.claims[i]);
+    }
+  }
+  if (!attachment.claims.empty()) map_locked(context, attachment, OnConflict::kReplace);
+}
+
+void unmap_stale(const std::string& network, cni::Collect& collect) {
+  const auto state = StateDir::find();
+  auto socket = NfSocket::find();
+  const Context context{pointer(socket), pointer(state)};
+  // Without the lock nothing is removed: an ADD may be about to write the state file of what it
+  // has mapped.
+  netlink::Fd lock;
+  if (state) lock = state->lock();
+  std::set<std::string> in_use;
+  for (const cni::Attachment& one : collect.valid()) {
+    in_use.insert(Owner{network, one.container_id, one.ifname}.container_hash());
+  }
+  cni::BestEffort each;
+  if (state) each("state files", [&] { unmap_by_state(context, collect, each); });
+  each("rules", [&] { unmap_without_state(context, network, collect, in_use); });
+  if (state && !collect.only_looks()) {
+    const auto is_stale = [&](const std::string& tag) {
+      if (!collect.is_stale(tag)) in_use.insert(Owner::container_hash_in(tag));
+      return collect.is_stale(tag);
+    };
+    each("claims", [&] { state->release_if(is_stale); });
+    each("broken state files", [&] { remove_broken_files(*state, in_use); });
+  }
+  each.finish();
+}
+
+}  // namespace portmap
