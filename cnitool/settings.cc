@@ -28,16 +28,13 @@ std::string absolute(const std::string& path) {
 
 cni::Args args_from(const std::string& text) {
   cni::Args out;
-  for (std::size_t at = 0; at < text.size();) {
-    const auto end = std::min(text.find(';', at), text.size());
-    const std::string pair = text.substr(at, end - at);
+  for (const std::string_view pair : cni::parts_of_args(text)) {
     const auto equals = pair.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == pair.size()) {
+    if (equals == std::string_view::npos || equals == 0 || equals + 1 == pair.size()) {
       throw Error(Code::kInvalidEnvironment, cat("invalid CNI_ARGS pair \"", pair, "\""),
                   "expected KEY=VALUE, several of them separated by ';'");
     }
     out.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
-    at = end + 1;
   }
   return out;
 }

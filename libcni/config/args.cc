@@ -1,7 +1,6 @@
 #include "libcni/config/args.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "libcni/common/error.h"
 #include "libcni/config/nearest.h"
@@ -24,15 +23,30 @@ bool parse_bool(std::string_view text, std::string_view pair) {
                  "expected 1, 0, true or false");
 }
 
-Args parse(std::string_view text, const std::vector<std::string_view>& known) {
-  Args out;
-  std::string unknown;
-  bool ignore_unknown = false;
+}  // namespace
+
+std::string joined(const Args& args) {
+  std::string out;
+  for (const auto& [key, value] : args) out += cat(out.empty() ? "" : ";", key, "=", value);
+  return out;
+}
+
+std::vector<std::string_view> parts_of_args(std::string_view text) {
+  std::vector<std::string_view> out;
   for (bool more = !text.empty(); more;) {
     const auto end = text.find(';');
-    const auto pair = text.substr(0, end);
+    out.push_back(text.substr(0, end));
     more = end != std::string_view::npos;
     if (more) text.remove_prefix(end + 1);
+  }
+  return out;
+}
+
+std::map<std::string, std::string, std::less<>> parse_args(std::string_view text, KeyList known) {
+  std::map<std::string, std::string, std::less<>> out;
+  std::string unknown;
+  bool ignore_unknown = false;
+  for (const std::string_view pair : parts_of_args(text)) {
     const auto equals = pair.find('=');
     if (equals == std::string_view::npos || pair.find('=', equals + 1) != std::string_view::npos) {
       throw bad_args(cat("invalid pair \"", pair, "\""), "expected KEY=VALUE");
@@ -41,7 +55,8 @@ Args parse(std::string_view text, const std::vector<std::string_view>& known) {
     const auto value = pair.substr(equals + 1);
     if (key == "IgnoreUnknown") {
       ignore_unknown = parse_bool(value, pair);
-    } else if (std::find(known.begin(), known.end(), key) != known.end()) {
+    } else if (std::any_of(known.begin(), known.end(),
+                           [&](const Key& one) { return key == one.name; })) {
       out.insert_or_assign(std::string(key), std::string(value));
     } else {
       unknown += cat(unknown.empty() ? "" : " ", "\"", pair, "\"");
@@ -51,18 +66,6 @@ Args parse(std::string_view text, const std::vector<std::string_view>& known) {
     throw bad_args(cat("unknown args [", unknown, "]"), "IgnoreUnknown=1 passes them over");
   }
   return out;
-}
-
-}  // namespace
-
-Args parse_args(std::string_view text, std::initializer_list<std::string_view> known) {
-  return parse(text, known);
-}
-
-Args parse_args(std::string_view text, KeyList known) {
-  std::vector<std::string_view> names;
-  for (const Key& key : known) names.emplace_back(key.name);
-  return parse(text, names);
 }
 
 }  // namespace cni

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libcni/common/undo.h"
+#include "libcni/config/args.h"
 #include "libcni/plugin/plugin.h"
 #include "netlink/types/fd.h"
 
@@ -47,13 +48,10 @@ void set(ordered_json& line, const char* key, std::string_view text) {
 
 // A value of CNI_ARGS, which need not be well-formed here.
 std::string_view argument(std::string_view args, std::string_view key) {
-  while (!args.empty()) {
-    const auto end = std::min(args.find(';'), args.size());
-    const auto pair = args.substr(0, end);
+  for (const std::string_view pair : parts_of_args(args)) {
     if (pair.starts_with(key) && pair.substr(key.size()).starts_with('=')) {
       return pair.substr(key.size() + 1);
     }
-    args.remove_prefix(std::min(end + 1, args.size()));
   }
   return {};
 }

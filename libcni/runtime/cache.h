@@ -3,9 +3,9 @@
 #include <ctime>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "libcni/config/args.h"
 #include "libcni/config/json_value.h"
 
 namespace cni {
@@ -22,9 +22,6 @@ struct AttachmentKey {
   /// whole is longer than a file's name may be.
   std::string file_name() const;
 };
-
-/// CNI_ARGS: keys with values, in order.
-using Args = std::vector<std::pair<std::string, std::string>>;
 
 /// An ADD's arguments and result, for the CHECK, DEL and GC that follow.
 struct CachedAttachment {

@@ -54,13 +54,7 @@ auto naming(const PluginConf& plugin, Command command, Fn&& fn) {
   }
 }
 
-std::string joined(const Args& args) {
-  std::string out;
-  for (const auto& [key, value] : args) out += cat(out.empty() ? "" : ";", key, "=", value);
-  return out;
-}
-
-std::string joined(const std::vector<std::string>& path) {
+std::string with_colons(const std::vector<std::string>& path) {
   std::string out;
   for (const std::string& one : path) out += cat(out.empty() ? "" : ":", one);
   return out;
@@ -105,7 +99,7 @@ std::string PluginCaller::key_of(const PluginConf& plugin) const {
 Env environment_for(const RuntimeOptions& options, Command command, const Target* target) {
   const Target nobody{.container_id = "", .netns = "", .ifname = ""};
   Env env = options.env;
-  set_variables(env, command, target == nullptr ? nobody : *target, joined(options.path));
+  set_variables(env, command, target == nullptr ? nobody : *target, with_colons(options.path));
   return env;
 }
 
