@@ -9,7 +9,7 @@ namespace netlink {
 
 namespace {
 
-// Where the attributes begin: behind the error and, of an NLMSG_ERROR, the request or its header.
+// The offset of the attributes: after the error and, in an NLMSG_ERROR, the request or its header.
 std::size_t fixed_size(const Reply& reply) {
   if (reply.type() == NLMSG_DONE) return sizeof(int);
   const auto answer = read_struct<nlmsgerr>(reply.payload());

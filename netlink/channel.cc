@@ -54,7 +54,7 @@ void leave_to_kernel(Fd fd) noexcept {
   if (::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) != 0) return;
   const Fd sender(pair[0]);
   const Fd receiver(pair[1]);
-  // Where it cannot be sent, as among too many open files, it is closed here and now.
+  // If it cannot be sent (too many open files), it is closed here and now.
   if (!enclose(sender.get(), receiver.get(), fd.get())) return;
 }
 

@@ -18,7 +18,7 @@ namespace netlink {
 
 namespace {
 
-// Of Ethernet with usual frames; a DHCP message has no fragments here.
+// Enough for Ethernet without jumbo frames; a DHCP message has no fragments here.
 constexpr std::size_t kLargestPacket = 4096;
 
 sockaddr_ll address_of(int link) {

@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kDevice = "/dev/net/tun";
 constexpr const char* kLabel = "/proc/thread-self/attr/current";
 
-// What a child answers: which step failed, and how. An error of 0 is success.
+// A child's answer: the step that failed, and its errno. An error of 0 is success.
 struct Answer {
   bool is_label = false;
   int error = 0;

@@ -15,7 +15,7 @@ std::string sha512_hex(std::string_view text, std::size_t digits = 128);
 std::string attachment_hash(std::size_t length, std::string_view prefix, std::string_view network,
                             std::string_view container_id);
 
-/// Of portmap; the other names are in plugins/names.
+/// The chain of an attachment's hostPorts; other names are in plugins/names.
 std::string host_port_chain(std::string_view network, std::string_view container_id);
 
 /// The owner of a rule or a link, in the form of the reference plugins:

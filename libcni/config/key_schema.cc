@@ -142,7 +142,7 @@ Json or_absent(Json schema, bool or_empty) {
   return out;
 }
 
-// What the table says of absence, where it is a value.
+// The table's default, if it is a value.
 std::optional<Json> default_of(const Key& key) {
   if (key.default_text == nullptr || key.lists != 0) return std::nullopt;
   const std::string_view text = key.default_text;

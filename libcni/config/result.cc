@@ -78,7 +78,7 @@ Json interface_json(const Interface& interface, bool v1) {
   return out;
 }
 
-// As it was read: one that is out of range is passed on.
+// The index as it was read: one out of range is passed on.
 std::int64_t index_of(const Address& address) {
   return static_cast<std::int64_t>(*address.interface);
 }

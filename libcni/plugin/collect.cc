@@ -9,7 +9,7 @@ namespace cni {
 
 namespace {
 
-// Of "..., net: NETWORK, if: IFNAME, id: CONTAINER"; nothing of one that was cut off.
+// Reads "..., net: NETWORK, if: IFNAME, id: CONTAINER"; empty if it was cut off.
 Attachment owner_in(std::string_view tag, const std::string& network) {
   constexpr std::string_view kIf = ", if: ", kId = ", id: ";
   const auto ifname = tag.rfind(kIf), id = tag.rfind(kId);

@@ -215,7 +215,7 @@ void exchange(Fd in, Fd out, Fd err, std::string_view input, Outcome& outcome,
   }
 }
 
-// As execve(2) wants them; they point into texts.
+// An array for execve(2), which points into texts.
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> out;
   out.reserve(texts.size() + 1);

@@ -23,7 +23,7 @@ Outcome run(const Request& request, const std::string& file, Command command) {
   return execute(plugin, request.input);
 }
 
-// What the delegate would read of its environment and stdin.
+// The request that the delegate would read from its environment and stdin.
 Request as_delegate(const Request& request, Command command) {
   Request out = request;
   out.command = command;
@@ -146,7 +146,7 @@ Result ipam_add(const Request& request, const std::string& type) {
     each("release", [&] { ipam_forward(request, type, Command::kDel); });
     throw;
   }
-  // Nothing was made. What the attachment has is of an earlier ADD, which may live.
+  // This ADD made nothing. An earlier ADD of the attachment may live: its lease stays.
   throw Error(*refusal);
 }
 

@@ -56,7 +56,7 @@ std::string_view argument(std::string_view args, std::string_view key) {
   return {};
 }
 
-// Whose interface it is about.
+// The attachment of the call.
 void set_attachment(ordered_json& line, const Env& env) {
   if (lookup(env, "CNI_COMMAND") == "VERSION") return;  // its variables mean nothing
   set(line, "container", lookup(env, "CNI_CONTAINERID"));

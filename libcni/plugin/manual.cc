@@ -88,7 +88,7 @@ void add_rows(std::vector<Row>& out, KeyList keys, const std::string& above) {
   }
 }
 
-// What comes from the runtime is last, wherever it has to stand to be read in order.
+// Keys that the runtime sets are last, wherever they have to stand to be read in order.
 std::vector<Row> rows_of(const Manual& manual) {
   std::vector<Row> out;
   std::vector<Key> sorted(manual.keys.begin(), manual.keys.end());

@@ -117,7 +117,7 @@ void serve(const Plugin& plugin, const Invocation& invocation, const Request& re
   dispatch(plugin, request);
 }
 
-// What ADD says of the container, where there is none.
+// ADD's environment without a container.
 Env for_no_container(const Env& env) {
   Env out{{"CNI_COMMAND", "ADD"},
           {"CNI_CONTAINERID", "none"},

@@ -17,7 +17,7 @@ void require(std::string_view what, std::initializer_list<Capability> wanted, Co
 }  // namespace
 
 void require_capabilities(const Request& request, std::initializer_list<Capability> wanted) {
-  // What STATUS is asked for is whether an ADD would succeed.
+  // STATUS says whether an ADD would succeed.
   if (request.command == Command::kStatus)
     return require("run ADD", wanted, Code::kPluginUnavailable);
   require(cat("run ", str(request.command)), wanted, Code::kInternal);

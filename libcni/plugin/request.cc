@@ -29,8 +29,7 @@ Needs needs_of(std::string_view command) {
   return {false, false, false, false};
 }
 
-// What becomes a part of the result must be text that JSON can carry. Only ADD is refused for it: a
-// DEL takes what comes.
+// The parts of a result must be text that JSON can carry. Only ADD refuses others: DEL takes any.
 void require_utf8(const char* variable, const std::string& value) {
   try {
     static_cast<void>(nlohmann::json(value).dump());
@@ -76,7 +75,7 @@ std::string read_name(const nlohmann::json& conf) {
   }
   const Reader place = Reader(conf, Code::kDecodingFailure)["name"];
   if (place.present() && !place.json().is_string()) place.fail("expected a string");
-  // As it is: a NUL byte is one of the characters that check_network_name() refuses.
+  // Not as_string(): check_network_name() refuses a NUL byte in its own words.
   const std::string name = place.present() ? place.json().get<std::string>() : std::string();
   check_network_name(name);
   return name;

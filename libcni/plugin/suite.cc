@@ -15,7 +15,7 @@ namespace cni {
 
 namespace {
 
-// Of this process; set once, by suite_main().
+// The plugins of this process; set once, by suite_main().
 constinit std::span<const Plugin* const> linked_plugins;
 
 const Plugin* find(std::string_view type) noexcept {
@@ -43,7 +43,7 @@ bool is_own(const std::string& file) noexcept {
   struct stat there {};
   struct stat here {};
   if (::stat(file.c_str(), &there) != 0) return false;
-  // What execve(2) was given: getauxval(3). No look into /proc.
+  // The path that execve(2) was given (getauxval(3)), without a read of /proc.
   // NOLINTNEXTLINE(performance-no-int-to-ptr): it is how it says so
   const auto* own = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
   if (own == nullptr || ::stat(own, &here) != 0) return false;

@@ -75,7 +75,7 @@ CachedAttachment attachment_from(const json& doc) {
   return out;
 }
 
-// What runtimes before cniCacheV1 left: the result alone.
+// A file of a runtime before cniCacheV1: the result alone.
 bool is_bare_result(const json& doc) {
   const auto version = doc.find("cniVersion");
   return !doc.contains("kind") && version != doc.end() && version->is_string();

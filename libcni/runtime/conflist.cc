@@ -177,7 +177,7 @@ NetworkList list_in(const Document& doc) {
   return std::move(list);
 }
 
-// As a list of one, in the words of which the reference keeps it too.
+// A list of one plugin, as the reference library makes it.
 NetworkList list_of_one(const json& doc) {
   require_object(doc);
   const Reader root(doc);

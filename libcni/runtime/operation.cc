@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// What ADD was given and DEL or CHECK is not: the arguments are to be the same.
+// Adds the arguments of ADD that DEL or CHECK was not given: the plugins get the same ones.
 Target completed(Target target, const CachedAttachment& cached) {
   if (target.args.empty()) target.args = cached.args;
   if (target.capabilities->empty()) target.capabilities = cached.capabilities;
@@ -67,9 +67,8 @@ void Operation::forget(const AttachmentKey& key) const noexcept try {
   note(e.what());  // the work is done; a record too many is met by the next DEL or GC
 }
 
-// Whose the attachment is that DEL would remove; empty where it is this ADD's own. The pod may have
-// renamed the interface of an earlier ADD, and every namespace has an `lo`: there the cache
-// decides.
+// The owner of the attachment that DEL would remove; empty: this ADD. The pod may have renamed the
+// interface of an earlier ADD, and every namespace has an `lo`: then the cache decides.
 std::string Operation::owner_before(const Target& target) const {
   const Liveness liveness = liveness_of(target.netns, target.ifname);
   if (liveness == Liveness::kNoNamespace) return {};

@@ -76,7 +76,7 @@ ByteLock network(short type, const std::string& name) {
   return {type, byte_of(Kind::kNetwork, name), cat("network '", name, "'")};
 }
 
-// Who waits for a network has its gate, so that those who come later wait behind.
+// A waiter for a network holds its gate, so that later ones wait behind it.
 ByteLock gate(short type, const std::string& name) {
   return {type, byte_of(Kind::kGate, name), cat("network '", name, "'")};
 }

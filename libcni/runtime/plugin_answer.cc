@@ -25,7 +25,7 @@ std::vector<std::string> supported_in(const json& doc) {
   return out;
 }
 
-// What is anything else than a list of texts is no announcement of ours.
+// Only a list of strings is an announcement of ours.
 std::vector<std::string> verbs_in(const json& doc) {
   std::vector<std::string> out;
   const auto found = doc.find(Repair::kVerbsKey);

@@ -86,7 +86,7 @@ void pass_on(const std::string& text) {
 
 }  // namespace
 
-// Where the list says the plugin's type.
+// The path of the plugin's type in the list.
 std::string PluginCaller::key_of(const PluginConf& plugin) const {
   std::size_t index = 0;
   for (const PluginConf& one : list_.plugins) {
@@ -145,7 +145,7 @@ std::string PluginCaller::run_unlogged(const PluginConf& plugin, Command command
     error = e;
   }
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
-  // Where there is no stdout the text on stderr is the error.
+  // Without stdout the text on stderr is the error.
   if (options_.pass_stderr && (outcome.ok() || !outcome.out.empty())) pass_on(outcome.err);
   if (options_.observer) {
     options_.observer(

@@ -14,7 +14,7 @@ namespace cni {
 
 namespace {
 
-// What is wrong is found before the first plugin is called. For DEL too: no ADD can have had it.
+// Wrong names are found before the first plugin is called. For DEL too: no ADD can have had them.
 void require_names(const NetworkList& list, const Target& target) {
   check_network_name(list.name);
   check_container_id(target.container_id);
@@ -94,8 +94,8 @@ struct Stale {
   std::optional<CachedAttachment> cached;
 };
 
-// Whose a broken cache file may be, from its name. Interfaces rarely have a dash in their names.
-// What is wrong about it is without harm: there is no such container.
+// The likely owner of a broken cache file, from its name. Interfaces rarely have a dash in their
+// names. A wrong guess is without harm: there is no such container.
 std::optional<Attachment> guessed(const std::string& network, const std::string& file) {
   if (!file.starts_with(network + "-")) return std::nullopt;
   const std::string rest = file.substr(network.size() + 1);
@@ -111,8 +111,8 @@ std::optional<Attachment> guessed(const std::string& network, const std::string&
   }
 }
 
-// What the cache has of the network and valid has not. before: what there was when the collection
-// was asked for; what was made while it waited for the lock is valid, and becomes part of valid.
+// The network's cached attachments that are not in valid. before: the cache when the collection was
+// asked for. An attachment made while it waited for the lock is valid, and is added to valid.
 std::vector<Stale> stale_in(const Cache& cache, const std::string& network,
                             const Cache::Listing& before, std::set<Attachment>& valid) {
   std::set<std::string> old;

@@ -1,4 +1,4 @@
-// What libelf asks its companion libeu for: search trees of chunks of a file. elfutils 0.192 refers
+// The functions of libeu that libelf calls: search trees of chunks of a file. elfutils 0.192 refers
 // to them from libelf.a, and Debian 13 ships no libeu.a. An archive of libelf that has them comes
 // first in the link and is used instead. The tree's lock is left out because a plugin has one
 // thread.

@@ -1,4 +1,4 @@
-// What libdbus asks other libraries for, and a client of the system bus never needs. The linker
+// The functions of other libraries that libdbus refers to and a client never calls. The linker
 // calls these instead (--wrap in scripts/cmake/dbus.cmake): libsystemd has no static archive, and
 // the C library's look-ups of users and hosts would bring its loader of shared libraries with them
 // into the executable.

@@ -38,8 +38,8 @@ std::optional<Ip> ip_in(const Attributes& ips, std::uint16_t v4, std::uint16_t v
   return std::nullopt;
 }
 
-// Of IPv6 addresses the kernel (to 6.18 at least) keeps out those that are equal, and lets all
-// others through: ctnetlink_filter_match_tuple(). So only ports are its business there.
+// The kernel (to 6.18 at least) inverts the filter on IPv6 addresses: it drops equal ones
+// (ctnetlink_filter_match_tuple()). So the kernel filters by ports alone there.
 FlowFilter left_to_kernel(FlowFilter filter) {
   if (filter.family == Family::kIpv4) return filter;
   filter.original_destination.reset();

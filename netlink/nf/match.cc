@@ -15,7 +15,7 @@ namespace netlink::nf {
 
 namespace {
 
-// Where the addresses are: RFC 791, section 3.1, and RFC 8200, section 3.
+// The offset of the address: RFC 791, section 3.1, and RFC 8200, section 3.
 std::uint32_t offset_of(Side side, Family family) {
   if (family == Family::kIpv4) return side == Side::kSource ? 12 : 16;
   return side == Side::kSource ? 8 : 24;

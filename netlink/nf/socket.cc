@@ -28,7 +28,7 @@ bool worth_retrying(int error) {
   return error == EINTR || error == EAGAIN || error == kRestart;
 }
 
-// What asking for an nf_tables object gives where there is no such object, or no nf_tables at all.
+// The errno for a missing nf_tables object, or for a kernel without nf_tables.
 bool means_nothing_there(int error) {
   return error == ENOENT || error == EINVAL || error == EOPNOTSUPP || error == EPROTONOSUPPORT ||
          error == EAFNOSUPPORT;

@@ -12,7 +12,7 @@ namespace netlink {
 
 namespace {
 
-// What a request may set (inet6_rtm_newaddr(), rtm_to_ifaddr()); the rest is state.
+// The flags that a request may set (inet6_rtm_newaddr(), rtm_to_ifaddr()); the rest is state.
 constexpr std::uint32_t kSettable =
     IFA_F_NODAD | IFA_F_OPTIMISTIC | IFA_F_HOMEADDRESS | IFA_F_MANAGETEMPADDR | IFA_F_NOPREFIXROUTE;
 
@@ -110,9 +110,9 @@ RouteRequest remove(const Link& link, const Cidr& address) {
           {EADDRNOTAVAIL}};
 }
 
-// Of an address that is there the kernel changes lifetime, metric and protocol alone. It would add
-// one that is not, whatever NLM_F_CREATE says; IFA_F_MCAUTOJOIN makes it refuse that, since only a
-// multicast address can be joined (inet_rtm_newaddr() in net/ipv4/devinet.c).
+// The kernel changes lifetime, metric and protocol of an address alone. It would add a missing one,
+// whatever NLM_F_CREATE says; IFA_F_MCAUTOJOIN makes it refuse that, since only a multicast address
+// can be joined (inet_rtm_newaddr() in net/ipv4/devinet.c).
 RouteRequest set_lifetime(const Link& link, const LinkAddress& address,
                           const std::optional<Lifetime>& lifetime) {
   const Cidr& cidr = address.cidr;

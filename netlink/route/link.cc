@@ -27,7 +27,7 @@ void put_end(Message& message, const VethEnd& end, unsigned mtu) {
   if (end.master != 0) message.put_u32(IFLA_MASTER, static_cast<std::uint32_t>(end.master));
 }
 
-// Of these IFLA_LINK is the link below, not the other end.
+// Kinds whose IFLA_LINK is the link below, not the other end.
 bool has_parent(std::string_view kind) {
   constexpr std::string_view kKinds[] = {"macvlan", "macvtap", "ipvlan", "ipvtap", "vlan"};
   return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);

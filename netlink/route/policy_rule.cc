@@ -13,7 +13,8 @@ namespace netlink {
 
 namespace {
 
-// What the kernel shows of each rule (fib_nl_fill_rule() in net/core/fib_rules.c), and `from`.
+// The attributes that the kernel dumps of each rule (fib_nl_fill_rule() in net/core/fib_rules.c),
+// and `from`.
 constexpr std::uint16_t kPlain[] = {FRA_SRC, FRA_TABLE, FRA_PRIORITY, FRA_PROTOCOL,
                                     FRA_SUPPRESS_PREFIXLEN};
 

@@ -15,7 +15,7 @@ namespace {
 
 using Hops = std::vector<std::pair<rtnexthop, View>>;  // each with its attributes
 
-// Of RTA_MULTIPATH.
+// Decodes RTA_MULTIPATH.
 Hops hops_in(View sequence) {
   Hops out;
   while (sequence.size() >= sizeof(rtnexthop)) {
@@ -59,9 +59,9 @@ bool is_remark(std::uint16_t type) {
   return type == RTA_TABLE || type == RTA_CACHEINFO || type == RTA_PAD;
 }
 
-// Of a route by a nexthop object the kernel shows the next hops, too (nexthop_compat_mode in
-// ip-sysctl.rst), and takes either (rtm_to_fib_config() in net/ipv4/fib_frontend.c): a copy names
-// the next hops, and the object says which route is removed.
+// A route by a nexthop object is dumped with its next hops, too (nexthop_compat_mode in
+// ip-sysctl.rst), and the kernel takes either (rtm_to_fib_config() in net/ipv4/fib_frontend.c): a
+// copy names the next hops, and the object says which route is removed.
 bool is_next_hop(std::uint16_t type) {
   return type == RTA_OIF || type == RTA_GATEWAY || type == RTA_VIA || type == RTA_MULTIPATH ||
          type == RTA_ENCAP || type == RTA_ENCAP_TYPE;

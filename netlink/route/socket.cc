@@ -343,7 +343,7 @@ bool RouteSocket::wait_until(const std::function<bool()>& test, std::chrono::mil
       throw Error("wait for changes of links", errno);
     }
     char scratch[8192];
-    // What was announced does not matter, that something was does; an overflow is a change too.
+    // Any announcement is a change, whatever it says; so is an overflow.
     while (::recv(ready.fd, scratch, sizeof scratch, MSG_DONTWAIT) > 0) {
     }
   }

@@ -16,7 +16,7 @@ namespace netlink::tc {
 
 namespace {
 
-// Where the addresses are in the headers of RFC 791 and RFC 8200.
+// The offset of the address in the headers of RFC 791 and RFC 8200.
 int offset_of(End end, bool is_v4) {
   if (end == End::kSource) return is_v4 ? 12 : 8;
   return is_v4 ? 16 : 24;

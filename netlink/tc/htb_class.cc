@@ -28,7 +28,8 @@ tc_ratespec rate_of(std::uint64_t bytes) {
   return out;
 }
 
-// What the kernel would choose (with the factor 10 of Htb), but then without a warning in its log.
+// The quantum that the kernel would choose (with the factor 10 of Htb), without a warning in its
+// log.
 std::uint32_t quantum_of(std::uint64_t rate) {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(rate / 10, 1000, 200000));
 }
