@@ -1,14 +1,84 @@
 #include "plugins/portmap/attachment.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
 #include "libcni/common/lock.h"
-#include "libcni/config/conf.h"
-#include "libcni/config/json.h"
+#include "plugins/common/state/fields.h"
+
+namespace plugins {
+
+using portmap::Attachment;
+using portmap::Options;
+using portmap::PodAddresses;
+
+template <>
+inline constexpr auto kFields<portmap::Owner> = std::tuple{
+    Field{"network", &portmap::Owner::network}, Field{"containerID", &portmap::Owner::container_id},
+    Field{"ifname", &portmap::Owner::ifname}};
+template <>
+inline constexpr auto kFields<Options> =
+    std::tuple{Field{"snat", &Options::snat},
+               Field{"masqAll", &Options::masq_all},
+               Field{"markMasqBit", &Options::mark_bit},
+               Field{"externalSetMarkChain", &Options::external_set_mark_chain},
+               Field{"conditionsV4", &Options::conditions_v4},
+               Field{"conditionsV6", &Options::conditions_v6}};
+template <>
+inline constexpr auto kFields<PodAddresses> =
+    std::tuple{Field{"ipv4", &PodAddresses::v4}, Field{"ipv6", &PodAddresses::v6}};
+template <>
+inline constexpr auto kFields<Attachment> =
+    std::tuple{Field{"", &Attachment::owner},
+               Field{"netns", &Attachment::netns},
+               Field{"netnsInode", &Attachment::netns_inode},
+               Field{"backend", &Attachment::backend},
+               Field{"detected", &Attachment::detected},
+               Field{"options", &Attachment::options},
+               Field{"pod", &Attachment::pod},
+               Field{"claims", &Attachment::claims}};
+
+namespace fields {
+
+using portmap::BackendName;
+using portmap::Claim;
+
+template <>
+json write(const BackendName& backend) {
+  return name_of(backend);
+}
+template <>
+BackendName read(const cni::Reader& place) {
+  for (const BackendName one : {BackendName::kNftables, BackendName::kIptables}) {
+    if (place.as_string() == name_of(one)) return one;
+  }
+  place.fail("not a backend");
+}
+
+// A list: a state file can have hundreds.
+template <>
+json write(const Claim& claim) {
+  return json::array({name_of(claim.key.protocol), write(claim.key.address), claim.key.port,
+                      claim.target.str(), claim.target_port});
+}
+template <>
+Claim read(const cni::Reader& place) {
+  const auto parts = place.elements();
+  if (parts.size() != 5) place.fail("expected a protocol, and two addresses with ports");
+  const auto protocol = portmap::protocol_from(parts[0].as_string());
+  if (!protocol) parts[0].fail("not a protocol");
+  const auto target = read<netlink::Ip>(parts[3]);
+  return {{target.family(), *protocol, read<std::uint16_t>(parts[2]),
+           read<std::optional<netlink::Ip>>(parts[1])},
+          target,
+          read<std::uint16_t>(parts[4])};
+}
+
+}  // namespace fields
+}  // namespace plugins
 
 namespace portmap {
 
@@ -16,103 +86,9 @@ namespace {
 
 using cni::cat;
 using cni::Dir;
-using cni::Reader;
-using nlohmann::json;
 
 constexpr const char* kClaims = "claims";
 constexpr const char* kAside = ".new";
-
-json to_json(const Claim& claim) {
-  return json::array({name_of(claim.key.protocol),
-                      claim.key.address ? claim.key.address->str() : "", claim.key.port,
-                      claim.target.str(), claim.target_port});
-}
-
-std::uint16_t port_from(const Reader& place) {
-  return static_cast<std::uint16_t>(place.as_int(1, 65535));
-}
-
-Claim claim_from(const Reader& place) {
-  const auto parts = place.elements();
-  if (parts.size() != 5) place.fail("expected a protocol, and two addresses with ports");
-  const auto protocol = protocol_from(parts[0].as_string());
-  if (!protocol) parts[0].fail("not a protocol");
-  const Ip target = parts[3].as_ip();
-  Claim claim{{target.family(), *protocol, port_from(parts[2])}, target, port_from(parts[4])};
-  if (parts[1].as_string().empty()) return claim;
-  claim.key.address = parts[1].as_ip();
-  if (claim.key.address->family() != target.family()) parts[1].fail("of another family");
-  return claim;
-}
-
-json to_json(const Options& options) {
-  return {{"snat", options.snat},
-          {"masqAll", options.masq_all},
-          {"markMasqBit", options.mark_bit},
-          {"externalSetMarkChain", options.external_set_mark_chain},
-          {"conditionsV4", options.conditions_v4},
-          {"conditionsV6", options.conditions_v6}};
-}
-
-Options options_from(const Reader& place) {
-  return {.snat = place["snat"].as_bool(),
-          .masq_all = place["masqAll"].as_bool(),
-          .mark_bit = static_cast<unsigned>(place["markMasqBit"].as_int(0, 31)),
-          .external_set_mark_chain = place["externalSetMarkChain"].as_string(),
-          .conditions_v4 = place["conditionsV4"].as_strings(),
-          .conditions_v6 = place["conditionsV6"].as_strings()};
-}
-
-json to_json(const PodAddresses& pod) {
-  json out = json::array();
-  for (const auto& address : {pod.v4, pod.v6}) {
-    if (address) out.push_back(address->str());
-  }
-  return out;
-}
-
-PodAddresses pod_from(const Reader& place) {
-  PodAddresses out;
-  for (const Reader& one : place.elements()) {
-    const Cidr address = one.as_cidr();
-    (address.ip.is_v4() ? out.v4 : out.v6) = address;
-  }
-  return out;
-}
-
-json to_json(const Attachment& one) {
-  json claims = json::array();
-  for (const Claim& claim : one.claims) claims.push_back(to_json(claim));
-  return {{"network", one.owner.network},
-          {"ifname", one.owner.ifname},
-          {"netns", one.netns},
-          {"netnsInode", one.netns_inode},
-          {"backend", name_of(one.backend)},
-          {"detected", one.detected},
-          {"options", to_json(one.options)},
-          {"pod", to_json(one.pod)},
-          {"claims", std::move(claims)}};
-}
-
-BackendName backend_from(const Reader& place) {
-  for (const BackendName one : {BackendName::kNftables, BackendName::kIptables}) {
-    if (place.as_string() == name_of(one)) return one;
-  }
-  place.fail("not a backend");
-}
-
-Attachment attachment_from(const Reader& place, const std::string& container_id) {
-  Attachment out{.owner = {place["network"].as_string(), container_id, place["ifname"].as_string()},
-                 .netns = place["netns"].as_string(),
-                 .netns_inode = place["netnsInode"].as_string(),
-                 .backend = backend_from(place["backend"]),
-                 .detected = place["detected"].as_bool(),
-                 .options = options_from(place["options"]),
-                 .pod = pod_from(place["pod"]),
-                 .claims = {}};
-  for (const Reader& claim : place["claims"].elements()) out.claims.push_back(claim_from(claim));
-  return out;
-}
 
 std::string file_name(const Key& key) {
   return cat(key.family == Family::kIpv4 ? "4-" : "6-", name_of(key.protocol), "-", key.port, "-",
@@ -122,6 +98,20 @@ std::string file_name(const Key& key) {
 std::string without_quotes(std::string text) {
   std::erase(text, '"');
   return text;
+}
+
+bool is_valid_claim(const Claim& claim) {
+  const auto& address = claim.key.address;
+  return claim.key.port != 0 && claim.target_port != 0 &&
+         (!address || address->family() == claim.key.family);
+}
+
+// What ADD writes, as far as the types do not say it.
+bool is_valid_attachment(const Attachment& one) {
+  constexpr unsigned kMaxMarkBit = 31;
+  return one.options.mark_bit <= kMaxMarkBit && (!one.pod.v4 || one.pod.v4->ip.is_v4()) &&
+         (!one.pod.v6 || !one.pod.v6->ip.is_v4()) &&
+         std::all_of(one.claims.begin(), one.claims.end(), is_valid_claim);
 }
 
 auto of(const Owner& owner) {
@@ -141,25 +131,13 @@ const Claim* claim_of(const std::vector<Claim>& claims, const Key& key) {
   return found == claims.end() ? nullptr : &*found;
 }
 
-std::string text_of(const ContainerState& container) {
-  json attachments = json::array();
-  for (const Attachment& one : container) attachments.push_back(to_json(one));
-  return json{{"containerID", container.at(0).owner.container_id},
-              {"attachments", std::move(attachments)}}
-      .dump(-1, ' ', false, json::error_handler_t::replace);
-}
+std::string text_of(const ContainerState& container) { return plugins::json_text(container); }
 
-std::optional<ContainerState> container_from(const std::string& text) try {
-  const json doc = cni::parse_json(text, "it");
-  const Reader root(doc);
-  ContainerState out;
-  for (const Reader& one : root["attachments"].elements()) {
-    out.push_back(attachment_from(one, root["containerID"].as_string()));
-  }
-  if (out.empty()) return std::nullopt;
+std::optional<ContainerState> container_from(const std::string& text) {
+  auto out = plugins::from_json_text<ContainerState>(text);
+  if (!out || out->empty() || !std::all_of(out->begin(), out->end(), is_valid_attachment))
+    return std::nullopt;
   return out;
-} catch (const cni::Error&) {
-  return std::nullopt;
 }
 
 std::string Owner::container_hash() const { return cni::sha512_hex(container_id, 16); }

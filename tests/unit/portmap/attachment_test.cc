@@ -121,9 +121,9 @@ TEST_CASE("a state file with content that portmap does not write is unreadable")
   const std::string whole = portmap::text_of({attachment()});
   REQUIRE(portmap::container_from(whole) == portmap::ContainerState{attachment()});
   const std::pair<std::string, std::string> others[] = {
-      {R"("",8080,)", R"("",73616,)"},  // 8080, if it is cut to 16 bits
-      {R"("",8080,)", R"("",0,)"},
-      {R"("",8080,)", R"("",8080.5,)"},
+      {R"(null,8080,)", R"(null,73616,)"},  // 8080, if it is cut to 16 bits
+      {R"(null,8080,)", R"(null,0,)"},
+      {R"(null,8080,)", R"(null,8080.5,)"},
       {R"("192.0.2.1",53)", R"("2001:db8::1",53)"},  // of an IPv4 target
       {R"("markMasqBit":7)", R"("markMasqBit":32)"},
       {R"("markMasqBit":7)", R"("markMasqBit":-1)"},
