@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,9 +34,12 @@ struct Stale {
   std::function<bool(const std::string& container_id)> has_container;
 };
 
+/// The tags of port owners. Without a tag another program has the port.
+using Owners = std::map<Key, std::string>;
+
 struct Backend {
-  /// The tags of the port owners, in the order of the claims; empty for a port without owner.
-  std::vector<std::string> (*owners)(const Context& context, const Attachment& wanted);
+  /// Who has the ports that an attachment claims.
+  Owners (*owners)(const Context& context, const Attachment& wanted);
   /// Maps the plan's claims at once, in place of what the attachment and the losers have.
   void (*apply)(const Context& context, const Plan& plan);
   /// Removes claims of an attachment; returns those that it owned.

@@ -172,12 +172,9 @@ std::vector<std::string> conditions_at(const Reader& list) {
   return out;
 }
 
-void read_conditions_v4(const Reader& list, Conf& conf) {
-  conf.options.conditions_v4 = conditions_at(list);
-}
-
-void read_conditions_v6(const Reader& list, Conf& conf) {
-  conf.options.conditions_v6 = conditions_at(list);
+template <std::vector<std::string> Options::*conditions>
+void read_conditions(const Reader& list, Conf& conf) {
+  conf.options.*conditions = conditions_at(list);
 }
 
 void read_mark_bit(const Reader& place, Conf& conf) {
@@ -273,7 +270,7 @@ constexpr auto kKeys = cni::keys(
          .default_text = "13",
          .type = Type::kInteger,
          .maximum = kMaxMarkBit}),
-    cni::custom<read_conditions_v4>(
+    cni::custom<read_conditions<&Options::conditions_v4>>(
         {.name = "conditionsV4",
          .description = "redirects only IPv4 traffic that also meets these matches, in the syntax "
                         "of the backend: `[\"!\", \"-s\", \"192.0.2.0/24\"]` or `[\"ip\", "
@@ -283,7 +280,7 @@ constexpr auto kKeys = cni::keys(
          .pattern = "^[^;\\n\\r\\u0000]*$",
          .fits = is_condition,
          .expected = "one condition, without semicolon and line break"}),
-    cni::custom<read_conditions_v6>(
+    cni::custom<read_conditions<&Options::conditions_v6>>(
         {.name = "conditionsV6",
          .description = "as `conditionsV4`, for IPv6",
          .lists = 1,

@@ -130,22 +130,18 @@ bool owner_exists(const Attachment& attachment) {
 }
 
 Plan plan(const Context& context, const Attachment& wanted, OnConflict policy) {
-  Plan out{wanted, {}, {}, {}};
-  const auto by_nft = nft::kBackend.owners(context, wanted);
-  const auto by_iptables = iptables::kBackend.owners(context, wanted);
-  for (std::size_t i = 0; i < wanted.claims.size(); ++i) {
-    const Claim& claim = wanted.claims[i];
-    bool is_granted = true;
-    for (const std::string& tag : {by_nft[i], by_iptables[i]}) {
+  Plan out{wanted, {}, wanted.claims, {}};
+  for (const Backend* const backend : {&nft::kBackend, &iptables::kBackend}) {
+    for (const auto& [key, tag] : backend->owners(context, wanted)) {
       if (tag.empty() || tag == wanted.owner.tag()) continue;
       if (wanted.owner.is_another_of(tag)) {
-        is_granted = false;
+        const auto has_key = [&port = key](const Claim& claim) { return claim.key == port; };
+        std::erase_if(out.granted, has_key);
         continue;
       }
-      if (policy != OnConflict::kReplace) refuse_owner(*context.state, tag, claim.key);
-      put_losers(*context.state, tag, claim.key, out.losers);
+      if (policy != OnConflict::kReplace) refuse_owner(*context.state, tag, key);
+      put_losers(*context.state, tag, key, out.losers);
     }
-    if (is_granted) out.granted.push_back(claim);
   }
   return out;
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "libcni/common/undo.h"
 #include "libcni/config/result.h"
@@ -6,7 +7,6 @@
 #include "libcni/plugin/privileges.h"
 #include "libcni/plugin/repair.h"
 #include "libcni/plugin/request.h"
-#include "netlink/netns.h"
 #include "netlink/route/socket.h"
 #include "netlink/sysctl.h"
 #include "plugins/common/firewall/iptables_restore.h"
@@ -14,8 +14,6 @@
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
-#include "plugins/portmap/iptables/chains.h"
-#include "plugins/portmap/iptables/check.h"
 #include "plugins/portmap/nftables/conditions.h"
 #include "plugins/portmap/nftables/table.h"
 #include "plugins/portmap/ports.h"
@@ -28,7 +26,6 @@ namespace {
 using cni::cat;
 using cni::Code;
 using netlink::Capability;
-using netlink::Link;
 using netlink::RouteSocket;
 using netlink::nf::NfSocket;
 
@@ -47,17 +44,35 @@ void note_skipped(const std::vector<Mapping>& mappings, const PodAddresses& pod)
   }
 }
 
-Attachment wanted(const cni::Request& request, const Conf& conf, const cni::Result& result) {
-  const PodAddresses pod = pod_addresses(result, request.ifname);
-  return {.owner = owner_of(request),
-          .netns = request.netns,
-          .netns_inode = inode_of_netns(request.netns),
-          .backend = conf.backend.value_or(BackendName::kNftables),
-          .detected = !conf.backend,
-          .options = conf.options,
-          .pod = pod,
-          .claims = claims_of(conf.mappings, pod)};
+/// What ADD, CHECK and REPAIR read before any change.
+struct Input {
+  Conf conf;
+  cni::Result result;
+  Attachment attachment;
+};
+
+// \throws cni::Error(kInvalidConfig) with `complaint` if there is no prevResult.
+Input read_input(const cni::Request& request, const char* complaint) {
+  Conf conf = Conf::parse(request);
+  auto result = request.prev_result();
+  if (!result) {
+    throw cni::Error(Code::kInvalidConfig, complaint,
+                     "no prevResult: portmap follows the plugin that assigns the pod's addresses");
+  }
+  const PodAddresses pod = pod_addresses(*result, request.ifname);
+  Attachment attachment{.owner = owner_of(request),
+                        .netns = request.netns,
+                        .netns_inode = inode_of_netns(request.netns),
+                        .backend = conf.backend.value_or(BackendName::kNftables),
+                        .detected = !conf.backend,
+                        .options = conf.options,
+                        .pod = pod,
+                        .claims = claims_of(conf.mappings, pod)};
+  return {std::move(conf), *std::move(result), std::move(attachment)};
 }
+
+constexpr const char* kChained = "must be called as chained plugin";
+constexpr const char* kNoResult = "Required prevResult missing";
 
 // Whether the node reaches one of the ports at 127.0.0.0/8.
 bool uses_loopback(const Attachment& attachment) {
@@ -68,29 +83,30 @@ bool uses_loopback(const Attachment& attachment) {
          });
 }
 
-// The link that leads to the pod, if the node reaches a port at 127.0.0.0/8.
-std::optional<Link> loopback_link(RouteSocket& host, const Attachment& attachment) {
-  if (!uses_loopback(attachment)) return std::nullopt;
-  const auto path = host.path_to(attachment.pod.v4.value().ip);
-  return path ? host.find(path->link) : std::nullopt;
+/// The sockets of a call in the node's namespace, and what it reads there first.
+struct Node {
+  explicit Node(const Attachment& attachment) {
+    if (!uses_loopback(attachment)) return;
+    const auto path = host.path_to(attachment.pod.v4.value().ip);
+    const auto link = path ? host.find(path->link) : std::nullopt;
+    if (!link || link->route_localnet) return;
+    sysctl = cat("net/ipv4/conf/", link->name, "/route_localnet");
+  }
+  NfSocket* socket() { return nf ? &*nf : nullptr; }
+
+  RouteSocket host;
+  std::optional<std::string> sysctl;  ///< has to be 1 for 127.0.0.1, and was not
+  std::optional<NfSocket> nf = NfSocket::find();
+};
+
+void require_route_localnet(const Node& node) {
+  if (!node.sysctl || netlink::read_sysctl(*node.sysctl) == "1") return;
+  throw cni::Error(Code::kInternal, cat("check port mappings: sysctl '", *node.sysctl,
+                                        "' is not 1, so 127.0.0.1 does not lead to the pod"));
 }
 
-std::string route_localnet(const Link& device) {
-  return cat("net/ipv4/conf/", device.name, "/route_localnet");
-}
-
-constexpr const char* kChained = "must be called as chained plugin";
-
-const cni::Result& require(const std::optional<cni::Result>& result, const char* complaint) {
-  if (result) return *result;
-  throw cni::Error(Code::kInvalidConfig, complaint,
-                   "no prevResult: portmap follows the plugin that assigns the pod's addresses");
-}
-
-// From the state file.
-std::optional<Attachment> recorded(const Owner& owner) {
-  const auto state = StateDir::find();
-  return state ? state->find(owner) : std::nullopt;
+void enable_route_localnet(const Node& node) {
+  if (node.sysctl) netlink::ensure_sysctl(*node.sysctl, "1");
 }
 
 // Called before any change, because Undo needs the capabilities too.
@@ -103,112 +119,42 @@ void require_prerequisites(const cni::Request& request, const Conf& conf) {
   if (conf.backend == BackendName::kNftables && conf.options.has_conditions()) require_nft();
 }
 
-std::optional<plugins::XtablesVariant> variant_with(NfSocket* socket, const Owner& owner) {
-  const auto variant = iptables::variant_with(socket, Family::kIpv4, owner);
-  return variant ? variant : iptables::variant_with(socket, Family::kIpv6, owner);
-}
-
-// Without a state file the reference plugin added the rules, which prefers iptables, or the file
-// was lost.
-void check_unrecorded(NfSocket* socket, const Conf& conf, Attachment& attachment) {
-  const bool is_iptables = conf.backend ? conf.backend == BackendName::kIptables
-                                        : variant_with(socket, attachment.owner).has_value();
-  if (is_iptables) {
-    return iptables::refuse(iptables::missing_unrecorded(socket, attachment, conf.mappings));
-  }
-  attachment.backend = choose_backend(conf.backend, socket);
-  functions_of(attachment.backend).check({socket, nullptr}, attachment);
-}
-
-void require_mapped(NfSocket* socket, const Conf& conf, Attachment attachment) {
-  const auto state = StateDir::find();
-  const auto known = state ? state->find(attachment.owner) : std::nullopt;
-  if (known) {
-    attachment.backend = known->backend;
-    functions_of(known->backend).check({socket, &*state}, attachment);
-  } else {
-    check_unrecorded(socket, conf, attachment);
-  }
-  if (!precedes_services(attachment, conf.backend, socket)) return;
-  throw cni::Error(Code::kInternal,
-                   "check port mappings: kube-proxy is in IPVS mode, and hostPorts "
-                   "of the backend nftables precede its Services");
-}
-
-// The sysctl, unless it was 1 when the link was read.
-std::optional<std::string> disabled_route_localnet(const std::optional<Link>& link) {
-  if (!link || link->route_localnet) return std::nullopt;
-  return route_localnet(*link);
-}
-
-void require_route_localnet(const std::optional<Link>& link) {
-  const auto closed = disabled_route_localnet(link);
-  if (!closed || netlink::read_sysctl(*closed) == "1") return;
-  throw cni::Error(Code::kInternal, cat("check port mappings: sysctl '", *closed,
-                                        "' is not 1, so 127.0.0.1 does not lead to the pod"));
-}
-
-void enable_route_localnet(const std::optional<Link>& link) {
-  const auto closed = disabled_route_localnet(link);
-  if (closed) netlink::ensure_sysctl(*closed, "1");
-}
-
-void refuse_conflicts(const cni::Request& request, const Conf& conf, const Attachment& attachment) {
-  refuse_denied(conf.denied, conf.mappings);
-  if (conf.on_conflict == OnConflict::kRefuse) {
-    refuse_listeners(attachment.claims, request.container_id);
+void refuse_conflicts(const cni::Request& request, const Input& input) {
+  refuse_denied(input.conf.denied, input.conf.mappings);
+  if (input.conf.on_conflict == OnConflict::kRefuse) {
+    refuse_listeners(input.attachment.claims, request.container_id);
   }
 }
 
-/// The sockets of a call in the node's namespace.
-struct Sockets {
-  RouteSocket& host;
-  NfSocket* socket;
-};
-
-void map_again(const Sockets& sockets, const cni::Request& request, const Conf& conf,
-               Attachment attachment) {
-  refuse_conflicts(request, conf, attachment);
-  std::optional<BackendName> backend = conf.backend;
-  const auto known = recorded(attachment.owner);
-  if (known) {
-    if (!precedes_services(*known, backend, sockets.socket)) backend = known->backend;
-  } else if (!backend && variant_with(sockets.socket, attachment.owner)) {
-    backend = BackendName::kIptables;
-  }
-  attachment.backend = choose_backend(backend, sockets.socket);
-  map_ports(sockets.socket, attachment, conf.on_conflict);
-  if (sockets.socket != nullptr) flush_stale(*sockets.socket, sockets.host, attachment.claims);
+BackendName map_in(Node& node, const Input& input, std::optional<BackendName> backend) {
+  Attachment wanted = input.attachment;
+  wanted.backend = choose_backend(backend, node.socket());
+  map_ports(node.socket(), wanted, input.conf.on_conflict);
+  if (node.nf) flush_stale(*node.nf, node.host, wanted.claims);
+  return wanted.backend;
 }
 
 // Maps runtimeConfig.portMappings. Without any it sends no netlink request, unless kube-ipvs0
 // exists.
 // \throws cni::Error: kPortInUse, kPortDenied; kInvalidConfig.
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
-  const Conf conf = Conf::parse(request);
-  const auto previous = request.prev_result();
-  const cni::Result& result = require(previous, kChained);
-  Attachment attachment = wanted(request, conf, result);
+  const Input input = read_input(request, kChained);
+  const Conf& conf = input.conf;
+  const Attachment& attachment = input.attachment;
   note_skipped(conf.mappings, attachment.pod);
   if (attachment.claims.empty()) {
     unmap_ports(attachment.owner, {});  // mappings of an earlier ADD
     yield_to_services(false);
-    return result;
+    return input.result;
   }
-  refuse_conflicts(request, conf, attachment);
+  refuse_conflicts(request, input);
   require_prerequisites(request, conf);
-  RouteSocket host;
-  const auto link = loopback_link(host, attachment);
-
-  auto socket = NfSocket::find();
-  NfSocket* const rules = socket ? &*socket : nullptr;
+  Node node(attachment);
   undo.add(UnmapPorts{attachment.owner, conf.mappings});  // map_ports() can fail half-way
-  attachment.backend = choose_backend(conf.backend, rules);
-  map_ports(rules, attachment, conf.on_conflict);
-  enable_route_localnet(link);
-  if (socket) flush_stale(*socket, host, attachment.claims);
-  yield_to_services(!conf.backend && attachment.backend == BackendName::kIptables);
-  return result;
+  const BackendName backend = map_in(node, input, conf.backend);
+  enable_route_localnet(node);
+  yield_to_services(!conf.backend && backend == BackendName::kIptables);
+  return input.result;
 }
 
 // Removes the mappings that the container's state file names, else those of the config, also if
@@ -219,17 +165,12 @@ void del(const cni::Request& request) {
 
 // \throws cni::Error, which names the first difference from what ADD adds.
 void check(const cni::Request& request) {
-  const Conf conf = Conf::parse(request);
-  const auto previous = request.prev_result();
-  const cni::Result& result = require(previous, "Required prevResult missing");
-  const Attachment attachment = wanted(request, conf, result);
-  if (attachment.claims.empty()) return;
+  const Input input = read_input(request, kNoResult);
+  if (input.attachment.claims.empty()) return;
   cni::require_capabilities(request, {Capability::kNetAdmin});
-  RouteSocket host;
-  const auto link = loopback_link(host, attachment);
-  auto socket = NfSocket::find();
-  require_mapped(socket ? &*socket : nullptr, conf, attachment);
-  require_route_localnet(link);
+  Node node(input.attachment);
+  check_ports(node.socket(), input.conf, input.attachment);
+  require_route_localnet(node);
 }
 
 // Removes all mappings of this network whose attachment is not valid.
@@ -255,29 +196,26 @@ void status(const cni::Request& request) {
 }
 
 void validate(const cni::Request& request) {
-  const Conf conf = Conf::parse(request);
-  require(request.prev_result(), kChained);
-  refuse_denied(conf.denied, conf.mappings);
+  const Input input = read_input(request, kChained);
+  refuse_denied(input.conf.denied, input.conf.mappings);
 }
 
 // Maps again what CHECK misses, in the backend that the attachment has, or in iptables if nftables
 // precedes Services.
 // \throws as add().
 cni::Result repair(const cni::Request& request, cni::Repair& repair) {
-  const Conf conf = Conf::parse(request);
-  const auto previous = request.prev_result();
-  const cni::Result& result = require(previous, "Required prevResult missing");
-  const Attachment attachment = wanted(request, conf, result);
-  if (attachment.claims.empty()) return result;
-  require_prerequisites(request, conf);
-  RouteSocket host;
-  const auto link = loopback_link(host, attachment);
-  auto socket = NfSocket::find();
-  const Sockets sockets{host, socket ? &*socket : nullptr};
-  repair.part([&] { require_mapped(sockets.socket, conf, attachment); },
-              [&] { map_again(sockets, request, conf, attachment); });
-  repair.part([&] { require_route_localnet(link); }, [&] { enable_route_localnet(link); });
-  return result;
+  const Input input = read_input(request, kNoResult);
+  if (input.attachment.claims.empty()) return input.result;
+  require_prerequisites(request, input.conf);
+  Node node(input.attachment);
+  repair.part([&] { check_ports(node.socket(), input.conf, input.attachment); },
+              [&] {
+                refuse_conflicts(request, input);
+                map_in(node, input,
+                       backend_to_repair(node.socket(), input.conf, input.attachment.owner));
+              });
+  repair.part([&] { require_route_localnet(node); }, [&] { enable_route_localnet(node); });
+  return input.result;
 }
 
 }  // namespace

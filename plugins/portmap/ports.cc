@@ -10,7 +10,10 @@
 #include "plugins/common/firewall/xt_tables.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
+#include "plugins/portmap/iptables/chains.h"
+#include "plugins/portmap/iptables/check.h"
 #include "plugins/portmap/reference/reference.h"
+#include "plugins/portmap/services.h"
 
 namespace portmap {
 
@@ -70,8 +73,9 @@ std::vector<Claim> remove_by_config(const Context& context, const Owner& owner,
   cni::BestEffort each;
   if (context.socket != nullptr) {
     each("nf_tables", [&] {
-      const auto tags = nft::kBackend.owners(context, possible);
-      if (lost_state || std::any_of(tags.begin(), tags.end(), is_own)) {
+      const Owners all = nft::kBackend.owners(context, possible);
+      const auto has = [&](const auto& one) { return is_own(one.second); };
+      if (lost_state || std::any_of(all.begin(), all.end(), has)) {
         gone = nft::kBackend.gc(context, {owner.network, is_own, {}});
       }
       reference::remove(*context.socket, owner.container_id);
@@ -167,6 +171,31 @@ void map_ports(NfSocket* socket, const Attachment& attachment, OnConflict policy
   map_locked({socket, &state}, attachment, policy);
 }
 
+void check_ports(NfSocket* socket, const Conf& conf, const Attachment& attachment) {
+  const auto state = StateDir::find();
+  const auto known = state ? state->find(attachment.owner) : std::nullopt;
+  const bool is_iptables = conf.backend ? conf.backend == BackendName::kIptables
+                                        : iptables::has_chain(socket, attachment.owner);
+  if (!known && is_iptables) {  // which the reference plugin prefers
+    return iptables::check(socket, attachment, &conf.mappings);
+  }
+  const auto backend = known ? known->backend : choose_backend(conf.backend, socket);
+  functions_of(backend).check({socket, pointer(state)}, attachment);
+  if (!precedes_services(backend, conf.backend, socket)) return;
+  throw cni::Error(cni::Code::kInternal,
+                   "check port mappings: kube-proxy is in IPVS mode, and hostPorts "
+                   "of the backend nftables precede its Services");
+}
+
+std::optional<BackendName> backend_to_repair(NfSocket* socket, const Conf& conf,
+                                             const Owner& owner) {
+  const auto state = StateDir::find();
+  const auto known = state ? state->find(owner) : std::nullopt;
+  if (known && !precedes_services(known->backend, conf.backend, socket)) return known->backend;
+  const bool is_iptables = !known && !conf.backend && iptables::has_chain(socket, owner);
+  return is_iptables ? BackendName::kIptables : conf.backend;
+}
+
 void unmap_ports(const Owner& owner, const std::vector<Mapping>& mappings) {
   const cni::Phase phase("ports");
   const auto state = StateDir::find();
@@ -187,14 +216,13 @@ void unmap_ports(const Owner& owner, const std::vector<Mapping>& mappings) {
 
 void move_to_iptables(const Context& context, Attachment attachment) {
   attachment.backend = BackendName::kIptables;
-  const Attachment now = attachment;
+  const std::string own = attachment.owner.container_hash();
   for (const Backend* const backend : {&nft::kBackend, &iptables::kBackend}) {
-    const auto tags = backend->owners(context, now);
-    for (std::size_t i = 0; i < tags.size(); ++i) {
-      const bool is_free = tags[i].empty() || tags[i] == now.owner.tag();
-      if (is_free || now.owner.is_another_of(tags[i])) continue;
-      std::erase(attachment.claims, now.claims[i]);
-    }
+    const Owners all = backend->owners(context, attachment);
+    std::erase_if(attachment.claims, [&](const Claim& claim) {
+      const auto found = all.find(claim.key);
+      return found != all.end() && Owner::container_hash_in(found->second) != own;
+    });
   }
   if (!attachment.claims.empty()) map_locked(context, attachment, OnConflict::kReplace);
 }

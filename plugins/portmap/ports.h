@@ -17,6 +17,13 @@ namespace portmap {
 /// \throws as plan() and the backends.
 void map_ports(netlink::nf::NfSocket* socket, const Attachment& attachment, OnConflict policy);
 
+/// CHECK, also of rules without a state file: the reference plugin added them, or the file was
+/// lost. \throws cni::Error, which names the first difference from what ADD adds.
+void check_ports(netlink::nf::NfSocket* socket, const Conf& conf, const Attachment& attachment);
+/// The backend that the owner has, unless it precedes Services; nullopt: to be detected.
+std::optional<BackendName> backend_to_repair(netlink::nf::NfSocket* socket, const Conf& conf,
+                                             const Owner& owner);
+
 /// Removes the owner's mappings, and maps the ports to the container's other attachments that
 /// request them. Without a state file it removes what the config's mappings name and what the
 /// reference plugin added. Without either it sends no request to the kernel. \throws cni::Error,

@@ -109,9 +109,9 @@ BackendName choose_backend(std::optional<BackendName> configured, NfSocket* sock
   throw cni::Error(cni::Code::kPluginUnavailable, cat("choose a backend for hostPorts: ", missing));
 }
 
-bool precedes_services(const Attachment& attachment, std::optional<BackendName> configured,
+bool precedes_services(BackendName backend, std::optional<BackendName> configured,
                        NfSocket* socket) {
-  return !configured && attachment.backend == BackendName::kNftables && prefers_iptables(socket);
+  return !configured && backend == BackendName::kNftables && prefers_iptables(socket);
 }
 
 void yield_to_services(bool seen) noexcept try {

@@ -17,7 +17,7 @@ BackendName choose_backend(std::optional<BackendName> configured, netlink::nf::N
 
 /// Whether kube-proxy in IPVS mode was started after ADD had chosen nftables: the ports precede
 /// Services until they are mapped again.
-bool precedes_services(const Attachment& attachment, std::optional<BackendName> configured,
+bool precedes_services(BackendName backend, std::optional<BackendName> configured,
                        netlink::nf::NfSocket* socket);
 
 /// Moves ports of other pods to iptables, if kube-proxy in IPVS mode was started after their ADD

@@ -203,20 +203,39 @@ void add_family(NfSocket* socket, Family family, const Attachment& attachment) {
   cni::during(attachment.options.describe_conditions(family), add);
 }
 
-// The attachments that share the chain of a container and network.
-ContainerState sharing(const StateDir* state, const Owner& owner) {
-  if (state == nullptr) return {};
-  ContainerState out = state->read(owner.container_hash()).attachments;
+// The attachments that share the chain of a container and network, the oldest first; of `own` what
+// it is to have, or nothing without claims.
+ContainerState sharing(const StateDir* state, const Attachment& own) {
+  ContainerState out;
+  if (state != nullptr) out = state->read(own.owner.container_hash()).attachments;
   std::erase_if(out, [&](const Attachment& one) {
-    return one.backend != BackendName::kIptables || one.owner.network != owner.network;
+    return one.backend != BackendName::kIptables || one.owner.network != own.owner.network;
   });
+  const auto itself = std::find_if(out.begin(), out.end(),
+                                   [&](const Attachment& one) { return one.owner == own.owner; });
+  itself == out.end() ? out.push_back(own) : void(*itself = own);
+  std::erase_if(out, [](const Attachment& one) { return one.claims.empty(); });
   return out;
 }
 
-std::vector<std::string> claimants(const Context& context, const Attachment& wanted) {
-  std::vector<std::string> out;
+// An attachment with the claims of all that share its chain.
+Attachment merged(const Attachment& one, const ContainerState& all) {
+  Attachment out = one;
+  out.claims.clear();
+  for (const Attachment& other : all) {
+    for (const Claim& claim : other.claims) {
+      if (claim_of(out.claims, claim.key) == nullptr) out.claims.push_back(claim);
+    }
+  }
+  return out;
+}
+
+Owners claimants(const Context& context, const Attachment& wanted) {
+  Owners out;
+  if (context.state == nullptr) return out;
   for (const Claim& claim : wanted.claims) {
-    out.push_back(context.state == nullptr ? "" : context.state->claimant(claim.key));
+    std::string tag = context.state->claimant(claim.key);
+    if (!tag.empty()) out[claim.key] = std::move(tag);
   }
   return out;
 }
@@ -227,36 +246,37 @@ void apply(const Context& context, const Plan& plan) {
     for (const Claim& claim : plan.before->claims) context.state->release(claim.key, owner);
   }
   for (const Claim& claim : plan.granted) context.state->claim(claim.key, owner);
-  add(context.socket, with_shared_claims(context.state, plan.wanted));
+  add(context.socket, merged(plan.wanted, sharing(context.state, plan.wanted)));
 }
 
-// Rules are removed before the claims that name their owner. The attachment keeps its other claims
-// if it exists.
+// Rules are removed before what names their owner. The attachment keeps its other claims if it
+// exists; without any its state file is left to the caller.
 std::vector<Claim> remove_claims(const Context& context, const Attachment& attachment) {
-  const Owner& owner = attachment.owner;
-  auto rest = context.state == nullptr ? std::nullopt : context.state->find(owner);
-  if (rest) {
-    std::erase_if(rest->claims, [&](const Claim& one) {
-      return claim_of(attachment.claims, one.key) != nullptr;
-    });
+  const auto known =
+      context.state == nullptr ? std::nullopt : context.state->find(attachment.owner);
+  Attachment rest = known.value_or(attachment);
+  std::erase_if(rest.claims,
+                [&](const Claim& one) { return claim_of(attachment.claims, one.key) != nullptr; });
+  const Attachment remaining = rest;
+  if (!owner_exists(rest)) rest.claims.clear();
+  const ContainerState left = sharing(context.state, rest);
+  if (left.empty()) {
+    remove(context.socket, rest.owner);
+  } else {
+    add(context.socket, merged(rest.claims.empty() ? left[0] : rest, left));
   }
-  const bool stays = rest && !rest->claims.empty() && owner_exists(*rest);
-  stays ? add(context.socket, with_shared_claims(context.state, *rest))
-        : remove(context.socket, owner);
+  if (known && !remaining.claims.empty()) context.state->put(remaining);
   std::vector<Claim> gone;
-  if (context.state == nullptr) return gone;
   for (const Claim& claim : attachment.claims) {
-    if (context.state->release(claim.key, owner)) gone.push_back(claim);
+    if (context.state != nullptr && context.state->release(claim.key, rest.owner)) {
+      gone.push_back(claim);
+    }
   }
-  if (rest) context.state->put(*rest);
-  ContainerState others = sharing(context.state, owner);
-  std::erase_if(others, [&](const Attachment& one) { return one.owner == owner; });
-  if (!stays && !others.empty()) add(context.socket, with_shared_claims(context.state, others[0]));
   return gone;
 }
 
-void check(const Context& context, const Attachment& attachment) {
-  refuse(missing(context.socket, with_shared_claims(context.state, attachment)));
+void check_shared(const Context& context, const Attachment& attachment) {
+  check(context.socket, merged(attachment, sharing(context.state, attachment)));
 }
 
 std::vector<Claim> gc(const Context& context, const Stale& stale) {
@@ -316,30 +336,15 @@ std::vector<Owner> owners(NfSocket* socket, const std::string& network) {
   return out;
 }
 
-Attachment with_shared_claims(const StateDir* state, const Attachment& attachment) {
-  ContainerState all = sharing(state, attachment.owner);
-  const auto itself = std::find_if(
-      all.begin(), all.end(), [&](const Attachment& one) { return one.owner == attachment.owner; });
-  if (itself == all.end()) {
-    all.push_back(attachment);
-  } else {
-    *itself = attachment;
-  }
-  Attachment out = attachment;
-  out.claims.clear();
-  for (const Attachment& one : all) {
-    for (const Claim& claim : one.claims) {
-      if (claim_of(out.claims, claim.key) == nullptr) out.claims.push_back(claim);
-    }
-  }
-  return out;
-}
-
 std::optional<XtablesVariant> variant_with(NfSocket* socket, Family family, const Owner& owner) {
   for (const auto variant : cni::kXtablesVariants) {
     if (Tables(socket, variant).has_chain(nat(family, chain_of(owner)))) return variant;
   }
   return std::nullopt;
+}
+
+bool has_chain(NfSocket* socket, const Owner& owner) {
+  return variant_with(socket, Family::kIpv4, owner) || variant_with(socket, Family::kIpv6, owner);
 }
 
 ChainId id_of(Family family, const RuleText& rule) {
@@ -351,6 +356,6 @@ std::optional<std::string> unusable() {
   return "iptables-restore (package iptables) is in none of PATH, /usr/sbin and /sbin";
 }
 
-const Backend kBackend{claimants, apply, remove_claims, check, gc};
+const Backend kBackend{claimants, apply, remove_claims, check_shared, gc};
 
 }  // namespace portmap::iptables

@@ -27,12 +27,10 @@ void remove(netlink::nf::NfSocket* socket, const Owner& owner);
 /// ifname is empty.
 std::vector<Owner> owners(netlink::nf::NfSocket* socket, const std::string& network);
 
-/// The attachment with the claims of all attachments that share its chain, the oldest first.
-Attachment with_shared_claims(const StateDir* state, const Attachment& attachment);
-
 /// The variant that has a chain for the container and network; nullopt if neither has.
 std::optional<plugins::XtablesVariant> variant_with(netlink::nf::NfSocket* socket, Family family,
                                                     const Owner& owner);
+bool has_chain(netlink::nf::NfSocket* socket, const Owner& owner);
 netlink::nf::ChainId id_of(Family family, const RuleText& rule);
 
 /// What the node lacks for this backend; nullopt if it is usable.

@@ -127,10 +127,10 @@ bool has_exceptions(Tables& tables, Family family, const Owner& owner) {
                      [&](const std::string& rule) { return contains(seen, rule); });
 }
 
-// The first difference that look_in() finds, in the variant of iptables that has the chain.
-template <class LookIn>
-std::optional<std::string> missing_anywhere(NfSocket* socket, const Attachment& attachment,
-                                            const LookIn& look_in) {
+}  // namespace
+
+std::optional<std::string> missing(NfSocket* socket, const Attachment& attachment,
+                                   const std::vector<Mapping>* unrecorded) {
   for (const Family family : netlink::kFamilies) {
     if (!attachment.has(family)) continue;
     const auto variant = variant_with(socket, family, attachment.owner);
@@ -139,30 +139,17 @@ std::optional<std::string> missing_anywhere(NfSocket* socket, const Attachment& 
           family, cat("chain ", chain_of(attachment.owner), " not found in iptables table nat"));
     }
     Tables tables(socket, *variant);
-    if (auto why = look_in(tables, family)) return why;
+    const bool is_ours = unrecorded == nullptr || has_exceptions(tables, family, attachment.owner);
+    const Wanted wanted = is_ours ? wanted_of(family, attachment)
+                                  : wanted_of_reference(family, attachment, *unrecorded);
+    if (auto why = missing_of(tables, wanted)) return why;
   }
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<std::string> missing(NfSocket* socket, const Attachment& attachment) {
-  return missing_anywhere(socket, attachment, [&](Tables& tables, Family family) {
-    return missing_of(tables, wanted_of(family, attachment));
-  });
-}
-
-std::optional<std::string> missing_unrecorded(NfSocket* socket, const Attachment& attachment,
-                                              const std::vector<Mapping>& mappings) {
-  return missing_anywhere(socket, attachment, [&](Tables& tables, Family family) {
-    return missing_of(tables, has_exceptions(tables, family, attachment.owner)
-                                  ? wanted_of(family, attachment)
-                                  : wanted_of_reference(family, attachment, mappings));
-  });
-}
-
-void refuse(const std::optional<std::string>& difference) {
-  if (difference) throw cni::Error(cni::Code::kInternal, *difference);
+void check(NfSocket* socket, const Attachment& attachment, const std::vector<Mapping>* unrecorded) {
+  const auto why = missing(socket, attachment, unrecorded);
+  if (why) throw cni::Error(cni::Code::kInternal, *why);
 }
 
 }  // namespace portmap::iptables

@@ -150,21 +150,16 @@ unsigned prefix_between(const std::uint8_t* first, const std::uint8_t* last, std
 }
 
 // Claims of a network with iptables conflict with those of the default table.
-std::vector<std::string> owners(const Context& context, const Attachment& wanted) {
-  std::vector<std::string> out(wanted.claims.size());
+Owners owners(const Context& context, const Attachment& wanted) {
+  Owners out;
   if (context.socket == nullptr) return out;
-  const bool is_ours = wanted.backend == BackendName::kNftables;
-  const std::string table = table_of(is_ours ? wanted.options : Options{});
-  std::map<SetId, std::vector<std::size_t>> claims_in;
-  for (std::size_t i = 0; i < wanted.claims.size(); ++i) {
-    claims_in[set_of("ports", wanted.claims[i].key, table)].push_back(i);
-  }
-  for (const auto& [set, claims] : claims_in) {
-    std::vector<Bytes> keys;
-    for (const std::size_t i : claims) keys.push_back(ports_key(wanted.claims[i].key));
-    const auto found = context.socket->elements(set, keys);
-    for (std::size_t n = 0; n < found.size(); ++n) {
-      if (found[n]) out[claims[n]] = tag_in(found[n]->comment);
+  Attachment ports = wanted;
+  if (wanted.backend == BackendName::kIptables) ports.options = {};
+  ports.options.snat = false;  // no elements but those of ports
+  for (const auto& [set, elements] : elements_of(ports, ports.claims)) {
+    for (const auto& found : found_in(*context.socket, set, elements)) {
+      const auto claim = found ? claim_from(set, *found) : std::nullopt;
+      if (claim) out[claim->key] = tag_in(found->comment);
     }
   }
   return out;
@@ -232,7 +227,6 @@ std::vector<Claim> gc(const Context& context, const Stale& stale) {
   return gone;
 }
 
-// own: the attachment's tag.
 std::optional<std::string> missing_element(NfSocket& socket, const Attachment& attachment,
                                            const Claim& claim) {
   for (const auto& [set, elements] : elements_of(attachment, {claim})) {
@@ -259,10 +253,10 @@ std::optional<std::string> missing(NfSocket& socket, const Attachment& attachmen
     std::string flaw = flaw_in(socket, family, attachment);
     if (!flaw.empty()) return flaw;
   }
-  const auto tags = owners({&socket, nullptr}, attachment);
-  for (std::size_t i = 0; i < tags.size(); ++i) {
-    if (attachment.owner.is_another_of(tags[i])) continue;
-    if (auto flaw = missing_element(socket, attachment, attachment.claims[i])) return flaw;
+  Owners all = owners({&socket, nullptr}, attachment);
+  for (const Claim& claim : attachment.claims) {
+    if (attachment.owner.is_another_of(all[claim.key])) continue;
+    if (auto flaw = missing_element(socket, attachment, claim)) return flaw;
   }
   return std::nullopt;
 }
