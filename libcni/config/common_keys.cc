@@ -94,6 +94,12 @@ Key* find(std::vector<Key>& keys, std::string_view name) {
 
 }  // namespace
 
+void require_version_of(Version version, std::ptrdiff_t v4_count, std::ptrdiff_t v6_count) {
+  if ((v4_count <= 1 && v6_count <= 1) || version >= Version::k0_3_0) return;
+  throw Error(Code::kInvalidConfig, cat("CNI version ", str(version),
+                                        " does not support more than 1 address per family"));
+}
+
 ConfigKeys::ConfigKeys(const Manual& manual)
     : keys_(manual.keys.begin(), manual.keys.end()), open_(manual.ipam) {
   const bool delegates = manual.ipam || find(keys_, "ipam") != nullptr;

@@ -27,6 +27,26 @@ inline constexpr auto kRouteKeys =
                              .description = "route scope: 0 global, 253 link, 254 host",
                              .maximum = 255}));
 
+/// `ipam.routes` of an IPAM plugin that returns them as they are.
+template <auto First, auto... Rest>
+constexpr auto ipam_routes_key() {
+  Key key{.name = "routes",
+          .description =
+              "returned in the result: `dst`, `gw`, `mtu`, `advmss`, `priority`, "
+              "`table`, `scope`",
+          .type = Type::kObject,
+          .lists = 1,
+          .keys = kRouteKeys,
+          .folded = true};
+  key.read = [](const Reader& place, const Key&, void* conf) {
+    field_of<First, Rest...>(conf) = routes_from(place);
+  };
+  return KeyOf<ConfOf<First>>{key};
+}
+/// For an IPAM plugin: results before 0.3.0 have one address per family.
+/// \throws Error(kInvalidConfig).
+void require_version_of(Version version, std::ptrdiff_t v4_count, std::ptrdiff_t v6_count);
+
 /// An entry of "cni.dev/valid-attachments".
 inline constexpr auto kAttachmentKeys = keys(
     key<&Attachment::container_id>(

@@ -22,6 +22,9 @@ inline constexpr const char* kMacForm =
 std::string expectation(const Key& key);
 /// \throws Error where the number is not one that the key allows.
 std::int64_t read_integer(const Reader& place, const Key& key);
+/// A text that fits, as the key says; an empty one leaves field as it is where that is absent.
+/// \throws Error where it does not fit.
+void read_text(const Reader& place, const Key& key, std::string& field);
 /// Which of key.enumeration it is. \throws Error where it is none.
 std::size_t read_enum(const Reader& place, const Key& key);
 

@@ -38,6 +38,13 @@ std::int64_t read_integer(const Reader& place, const Key& key) {
   return value;
 }
 
+void read_text(const Reader& place, const Key& key, std::string& field) {
+  std::string text = place.as_string();
+  if (text.empty() && key.or_empty) return;
+  if (!key.fits(text)) place.fail(cat("expected ", key.expected));
+  field = std::move(text);
+}
+
 std::size_t read_enum(const Reader& place, const Key& key) {
   const std::string text = place.as_string();
   for (std::size_t i = 0; i < key.enumeration.size(); ++i) {

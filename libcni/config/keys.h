@@ -74,6 +74,15 @@ constexpr KeyOf<ConfOf<First>> key(Key key) {
   return {key};
 }
 
+/// A key of a text that Key::fits judges, where Key::or_empty says so but for an empty one.
+template <auto First, auto... Rest>
+constexpr KeyOf<ConfOf<First>> text(Key key) {
+  key.read = [](const Reader& place, const Key& of, void* conf) {
+    read_text(place, of, field_of<First, Rest...>(conf));
+  };
+  return {key};
+}
+
 /// A key that a function reads: void(const Reader& place, Conf& conf). The table says the type.
 template <auto Function>
 constexpr KeyOf<ConfOf<Function>> custom(Key key) {

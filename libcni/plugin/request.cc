@@ -209,9 +209,10 @@ std::optional<Result> Request::prev_result() const {
   return during("could not parse prevResult", [&] { return result_from(place.json(), version); });
 }
 
-Result Request::required_prev_result(const std::string& sentence) const {
+Result Request::required_prev_result(const std::string& sentence,
+                                     const std::string& details) const {
   auto result = prev_result();
-  if (!result) throw Error(Code::kInvalidConfig, sentence);
+  if (!result) throw Error(Code::kInvalidConfig, sentence, details);
   return *std::move(result);
 }
 

@@ -47,9 +47,10 @@ struct Request {
   Reader reader() const { return Reader(conf); }
   /// The previous plugin's result. \throws Error where it is there but cannot be read.
   std::optional<Result> prev_result() const;
-  /// The same for CHECK, which the spec gives one. \throws Error(kInvalidConfig), with the
-  /// sentence of the reference plugin, where it is missing.
-  Result required_prev_result(const std::string& sentence = "Required prevResult missing") const;
+  /// The same for CHECK, which the spec gives one, and for plugins that are chained.
+  /// \throws Error(kInvalidConfig), with the sentence of the reference plugin, where it is missing.
+  Result required_prev_result(const std::string& sentence = "Required prevResult missing",
+                              const std::string& details = {}) const;
   /// GC: cni.dev/valid-attachments, or cni.dev/attachments as older runtimes spell it. null is an
   /// empty list. Nothing where neither key exists, as the reference's cnitool calls GC: then
   /// nothing is known to be stale, and nothing may be removed. \throws Error(kInvalidConfig) where

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "libcni/common/lock.h"
+#include "libcni/common/split.h"
 #include "plugins/names/state.h"
 
 namespace firewall {
@@ -20,28 +21,19 @@ constexpr const char* kPath = names::kFirewallStateDir;
 constexpr const char* kAside = ".new";
 constexpr const char* kListAside = ".list";
 
-// Takes what is in front of the next separator.
-std::string take_word(std::string_view& text, char separator = ' ') {
-  const std::size_t end = std::min(text.find(separator), text.size());
-  std::string word(text.substr(0, end));
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return word;
-}
-
 }  // namespace
 
-std::string Claim::text() const {
+std::string AddressClaim::text() const {
   return cat(owner, " ", name_of(backend), zone.empty() ? "" : " ", zone);
 }
 
-std::optional<Claim> Claim::from(const std::string& text) {
-  std::string_view rest = text;
-  Claim out{.owner = take_word(rest)};
-  const std::string backend = take_word(rest);
-  out.zone = std::string(rest);
-  if (out.owner.empty() || out.owner.find('/') != std::string::npos) return std::nullopt;
+std::optional<AddressClaim> AddressClaim::from(std::string_view text) {
+  const auto words = cni::split(text, " ");
+  if (words.size() < 2 || words[0].find('/') != std::string::npos) return std::nullopt;
+  AddressClaim out{.owner = std::string(words[0]),
+                   .zone = std::string(words.size() > 2 ? words[2] : "")};
   for (const Backend one : {Backend::kIptables, Backend::kFirewalld}) {
-    if (backend != name_of(one)) continue;
+    if (words[1] != name_of(one)) continue;
     out.backend = one;
     return out;
   }
@@ -63,12 +55,12 @@ void Claims::require_writable() const {
 
 netlink::Fd Claims::lock() const { return cni::take_lock(dir_); }
 
-std::vector<Claim> Claims::find(const Ip& ip) const {
-  std::vector<Claim> out;
+std::vector<AddressClaim> Claims::find(const Ip& ip) const {
+  std::vector<AddressClaim> out;
   const auto target = dir_.read_link(ip.str());
   if (!target) return out;
-  for (std::string_view rest = *target; !rest.empty();) {
-    if (auto claim = Claim::from(take_word(rest, '\n'))) out.push_back(*std::move(claim));
+  for (const auto line : cni::split(*target, "\n")) {
+    if (auto claim = AddressClaim::from(line)) out.push_back(*std::move(claim));
   }
   return out;
 }
@@ -78,7 +70,7 @@ std::vector<ClaimedAddress> Claims::all() const {
   for (const std::string& name : dir_.names()) {
     const auto ip = Ip::parse(name);
     if (!ip) continue;
-    for (Claim& claim : find(*ip)) out.push_back({*ip, std::move(claim)});
+    for (AddressClaim& claim : find(*ip)) out.push_back({*ip, std::move(claim)});
   }
   return out;
 }
@@ -86,14 +78,14 @@ std::vector<ClaimedAddress> Claims::all() const {
 std::vector<ClaimedAddress> Claims::of(const std::string& owner) const {
   std::vector<ClaimedAddress> out;
   for (const Ip& ip : listed(owner)) {
-    for (Claim& claim : find(ip)) {
+    for (AddressClaim& claim : find(ip)) {
       if (claim.owner == owner) out.push_back({ip, std::move(claim)});
     }
   }
   return out;
 }
 
-void Claims::put(const Ip& ip, const Claim& claim) const {
+void Claims::put(const Ip& ip, const AddressClaim& claim) const {
   auto addresses = listed(claim.owner);
   if (std::find(addresses.begin(), addresses.end(), ip) == addresses.end()) {
     addresses.push_back(ip);
@@ -101,14 +93,14 @@ void Claims::put(const Ip& ip, const Claim& claim) const {
   }
   auto claims = find(ip);
   if (std::find(claims.begin(), claims.end(), claim) != claims.end()) return;
-  std::erase_if(claims, [&](const Claim& one) { return one.owner == claim.owner; });
+  std::erase_if(claims, [&](const AddressClaim& one) { return one.owner == claim.owner; });
   claims.push_back(claim);
   write_claims(ip, claims);
 }
 
 void Claims::remove(const Ip& ip, const std::string& owner) const {
   auto claims = find(ip);
-  std::erase_if(claims, [&](const Claim& one) { return one.owner == owner; });
+  std::erase_if(claims, [&](const AddressClaim& one) { return one.owner == owner; });
   if (claims.empty()) {
     dir_.remove(ip.str());
   } else {
@@ -137,8 +129,8 @@ std::vector<Ip> Claims::listed(const std::string& owner) const {
   const auto file = dir_.read(owner);
   std::vector<Ip> out;
   if (!file) return out;
-  for (std::string_view rest = file->content; !rest.empty();) {
-    if (const auto ip = Ip::parse(take_word(rest))) out.push_back(*ip);
+  for (const auto word : cni::split(file->content, " ")) {
+    if (const auto ip = Ip::parse(word)) out.push_back(*ip);
   }
   return out;
 }
@@ -149,9 +141,9 @@ void Claims::write_list(const std::string& owner, const std::vector<Ip>& address
   dir_.replace(owner, text, kListAside);
 }
 
-void Claims::write_claims(const Ip& ip, const std::vector<Claim>& claims) const {
+void Claims::write_claims(const Ip& ip, const std::vector<AddressClaim>& claims) const {
   std::string text;
-  for (const Claim& claim : claims) text += cat(text.empty() ? "" : "\n", claim.text());
+  for (const AddressClaim& claim : claims) text += cat(text.empty() ? "" : "\n", claim.text());
   dir_.replace_link(ip.str(), text, kAside);
 }
 

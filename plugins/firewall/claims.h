@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libcni/common/dir.h"
@@ -16,21 +17,21 @@
 /// after them: it may list an address too much, of a call that was killed, and never one too few.
 namespace firewall {
 
-struct Claim {
+struct AddressClaim {
   std::string owner;  ///< Attachment::prefix()
   Backend backend = Backend::kIptables;
   std::string zone = {};  ///< of firewalld
-  bool operator==(const Claim&) const = default;
+  bool operator==(const AddressClaim&) const = default;
 
   std::string text() const;
   /// Nothing for another text.
-  static std::optional<Claim> from(const std::string& text);
+  static std::optional<AddressClaim> from(std::string_view text);
 };
 
 /// An address and its claim.
 struct ClaimedAddress {
   Ip ip;
-  Claim claim;
+  AddressClaim claim;
 };
 
 class Claims {
@@ -46,12 +47,12 @@ class Claims {
   netlink::Fd lock() const;
 
   /// The claims of an address, that of the last ADD at the end.
-  std::vector<Claim> find(const Ip& ip) const;
+  std::vector<AddressClaim> find(const Ip& ip) const;
   /// What an owner has.
   std::vector<ClaimedAddress> of(const std::string& owner) const;
   std::vector<ClaimedAddress> all() const;
   /// Instead of an earlier claim of its owner.
-  void put(const Ip& ip, const Claim& claim) const;
+  void put(const Ip& ip, const AddressClaim& claim) const;
   void remove(const Ip& ip, const std::string& owner) const;
   /// Whether there may be something of the owner, be it of a call that was killed.
   bool may_have(const std::string& owner) const;
@@ -65,7 +66,7 @@ class Claims {
   std::vector<Ip> listed(const std::string& owner) const;
   void write_list(const std::string& owner, const std::vector<Ip>& addresses) const;
   void strike(const std::string& owner, const Ip& ip) const;
-  void write_claims(const Ip& ip, const std::vector<Claim>& claims) const;
+  void write_claims(const Ip& ip, const std::vector<AddressClaim>& claims) const;
   cni::Dir dir_;
 };
 

@@ -63,8 +63,8 @@ bool is_chain_name(const std::string& text) {
   const auto is_inner = [&](char c) {
     return is_letter(c) || (c >= '0' && c <= '9') || c == '/' || c == '-';
   };
-  constexpr std::size_t kLongest = 28;
-  if (text.empty() || text.size() > kLongest || !is_letter(text[0])) return false;
+  constexpr std::size_t kMaxLength = 28;
+  if (text.empty() || text.size() > kMaxLength || !is_letter(text[0])) return false;
   if (!std::all_of(text.begin(), text.end(), is_inner)) return false;
   return std::find(std::begin(kTakenNames), std::end(kTakenNames), text) == std::end(kTakenNames);
 }
@@ -72,20 +72,6 @@ bool is_chain_name(const std::string& text) {
 // A zone is an argument of a method, and a part of a file's name in firewalld.
 bool is_zone(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c != 0x7f; });
-}
-
-void read_admin_chain(const Reader& place, Conf& conf) {
-  const std::string text = place.as_string();
-  if (text.empty()) return;
-  if (!is_chain_name(text)) place.fail("expected the name of a chain of your own");
-  conf.admin_chain = text;
-}
-
-void read_zone(const Reader& place, Conf& conf) {
-  const std::string text = place.as_string();
-  if (text.empty()) return;
-  if (!is_zone(text)) place.fail("expected the name of a zone of firewalld");
-  conf.zone = text;
 }
 
 constexpr auto kKeys = cni::keys(
@@ -104,7 +90,7 @@ constexpr auto kKeys = cni::keys(
          .type = cni::Type::kEnum,
          .enumeration = kPolicies,
          .or_empty = true}),
-    cni::custom<read_admin_chain>(
+    cni::text<&Conf::admin_chain>(
         {.name = "iptablesAdminChainName",
          .description = "chain for rules of the operator, which precede those of the pods; with "
                         "`nftables` in table `inet patchbay_firewall`",
@@ -113,7 +99,7 @@ constexpr auto kKeys = cni::keys(
          .fits = is_chain_name,
          .expected = "the name of a chain of your own",
          .or_empty = true}),
-    cni::custom<read_zone>({.name = "firewalldZone",
+    cni::text<&Conf::zone>({.name = "firewalldZone",
                             .description = "zone that gets the pod's addresses as sources",
                             .default_text = "`trusted`",
                             .fits = is_zone,
@@ -122,8 +108,8 @@ constexpr auto kKeys = cni::keys(
 
 // dev_valid_name() of the kernel; what is printable alone, since iptables reads it.
 bool is_link_name(const std::string& text) {
-  constexpr std::size_t kLongest = 15;  // IFNAMSIZ - 1
-  return !text.empty() && text.size() <= kLongest &&
+  constexpr std::size_t kMaxLength = 15;  // IFNAMSIZ - 1
+  return !text.empty() && text.size() <= kMaxLength &&
          std::all_of(text.begin(), text.end(),
                      [](char c) { return c > ' ' && c != 0x7f && c != '"' && c != '\\'; });
 }

@@ -19,10 +19,9 @@ using cni::Code;
 using netlink::Capability;
 
 cni::Result require_prev_result(const cni::Request& request) {
-  auto result = request.prev_result();
-  if (result) return *std::move(result);
-  throw cni::Error(Code::kInvalidConfig, "missing prevResult from earlier plugin",
-                   "firewall follows the plugin that assigns the pod's addresses");
+  return request.required_prev_result(
+      "missing prevResult from earlier plugin",
+      "firewall follows the plugin that assigns the pod's addresses");
 }
 
 cni::Result require_result(const cni::Request& request, const Conf& conf) {

@@ -47,8 +47,8 @@ bool are_of_one_network(const std::string& a, const std::string& b) {
 // Whose a policy is: the network's, or of a link that goes with its pod the attachment's.
 std::string policy_owner(const std::string& network, const OwnerTag& tag, bool of_pod) {
   if (of_pod) return tag.text;
-  constexpr std::size_t kLongest = 128;  // of nft's comments
-  return cat(tag.network_hash, ", net: ", network).substr(0, kLongest);
+  constexpr std::size_t kMaxLength = 128;  // of nft's comments
+  return cat(tag.network_hash, ", net: ", network).substr(0, kMaxLength);
 }
 
 std::optional<Element> find(NfSocket& socket, const SetId& set, const Bytes& key) {

@@ -51,10 +51,10 @@ void set_up_policies(Node& node, const Conf& conf, const Attachment& attachment)
 }
 
 // What the address has besides: of pods in other networks.
-std::vector<Claim> other_claims(const Claims& claims, const ClaimedAddress& own,
-                                const std::vector<ClaimedAddress>& gone) {
+std::vector<AddressClaim> other_claims(const Claims& claims, const ClaimedAddress& own,
+                                       const std::vector<ClaimedAddress>& gone) {
   auto out = claims.find(own.ip);
-  std::erase_if(out, [&](const Claim& one) {
+  std::erase_if(out, [&](const AddressClaim& one) {
     return std::any_of(gone.begin(), gone.end(), [&](const ClaimedAddress& each) {
       return each.ip == own.ip && each.claim == one;
     });
@@ -64,8 +64,8 @@ std::vector<Claim> other_claims(const Claims& claims, const ClaimedAddress& own,
 
 // An address is a source of one zone alone: that of the pod that remains.
 void remove_source(netlink::dbus::SystemBus& bus, const ClaimedAddress& own,
-                   const std::vector<Claim>& others) {
-  const auto heir = std::find_if(others.rbegin(), others.rend(), [](const Claim& one) {
+                   const std::vector<AddressClaim>& others) {
+  const auto heir = std::find_if(others.rbegin(), others.rend(), [](const AddressClaim& one) {
     return one.backend == Backend::kFirewalld;
   });
   if (heir == others.rend()) {
@@ -80,9 +80,9 @@ void remove_claimed(Node& node, const Claims& claims, const std::vector<ClaimedA
   std::vector<Ip> of_iptables;
   for (const ClaimedAddress& one : all) {
     const auto others = other_claims(claims, one, all);
-    const bool is_shared = std::any_of(others.begin(), others.end(), [&](const Claim& other) {
-      return other.backend == Backend::kIptables;
-    });
+    const bool is_shared =
+        std::any_of(others.begin(), others.end(),
+                    [&](const AddressClaim& other) { return other.backend == Backend::kIptables; });
     if (one.claim.backend == Backend::kIptables && !is_shared) of_iptables.push_back(one.ip);
     if (one.claim.backend != Backend::kFirewalld || node.firewalld() == nullptr) continue;
     remove_source(*node.firewalld(), one, others);
@@ -93,7 +93,7 @@ void remove_claimed(Node& node, const Claims& claims, const std::vector<ClaimedA
 
 // Of earlier ADDs of the attachment, in another backend or with other addresses.
 void remove_others(Node& node, const Claims& claims, const Attachment& attachment,
-                   const std::optional<Claim>& kept) {
+                   const std::optional<AddressClaim>& kept) {
   std::vector<ClaimedAddress> gone;
   for (ClaimedAddress& one : claims.of(attachment.prefix())) {
     if (one.claim != kept) gone.push_back(std::move(one));
@@ -133,9 +133,9 @@ std::optional<Locked> lock_claims() {
 // knows no claims, or of rules that were flushed, which REPAIR claims anew.
 void drop_stale(Node& node, const Claims& claims, const Ip& ip) {
   auto stale = claims.find(ip);
-  std::erase_if(stale, [](const Claim& one) { return one.backend != Backend::kIptables; });
+  std::erase_if(stale, [](const AddressClaim& one) { return one.backend != Backend::kIptables; });
   if (stale.empty() || iptables::has(node.nf(), {ip})) return;
-  for (const Claim& one : stale) claims.remove(ip, one.owner);
+  for (const AddressClaim& one : stale) claims.remove(ip, one.owner);
 }
 
 void set_up_claimed(Node& node, const Conf& conf, const Attachment& attachment, Backend backend) {
@@ -143,7 +143,7 @@ void set_up_claimed(Node& node, const Conf& conf, const Attachment& attachment, 
   if (!locked) return set_up_unclaimed(node, conf, attachment, backend);
   const Claims& claims = locked->claims;
   const bool is_firewalld = backend == Backend::kFirewalld;
-  const Claim claim{attachment.prefix(), backend, is_firewalld ? conf.zone : ""};
+  const AddressClaim claim{attachment.prefix(), backend, is_firewalld ? conf.zone : ""};
   remove_others(node, claims, attachment, claim);
   auto rules = iptables_rules(conf, attachment, backend);
   rules.compare = false;

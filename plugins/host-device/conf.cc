@@ -54,13 +54,6 @@ void read_hwaddr(const Reader& place, Conf& conf) {
                cat("expected ", cni::kMacForm));
 }
 
-// A text that fits, or an empty one for an absent key.
-std::string text_from(const Reader& place, bool (*fits)(const std::string&), const char* expected) {
-  std::string text = place.as_string();
-  if (!text.empty() && !fits(text)) place.fail(cat("expected ", expected));
-  return text;
-}
-
 // An alternative name can be longer than a name: ALTIFNAMSIZ of linux/if.h.
 bool is_device_name(const std::string& text) {
   return !text.empty() && text.size() < 128 && text != "." && text != ".." &&
@@ -73,31 +66,15 @@ constexpr const char* kDeviceName =
 constexpr const char* kKernelPath = "a path below /sys/devices/, without ..";
 constexpr const char* kInfoFile = "an absolute path of a file, without ..";
 
-void read_device(const Reader& place, Conf& conf) {
-  conf.device = text_from(place, is_device_name, kDeviceName);
-}
-void read_kernel_path(const Reader& place, Conf& conf) {
-  conf.kernel_path = text_from(place, is_kernel_path, kKernelPath);
-}
-void read_pci(const Reader& place, Conf& conf) {
-  conf.pci = text_from(place, is_device_id, kDeviceId);
-}
-void read_device_id(const Reader& place, Conf& conf) {
-  conf.device_id = text_from(place, is_device_id, kDeviceId);
-}
-void read_device_info(const Reader& place, Conf& conf) {
-  conf.device_info = text_from(place, is_absolute, kInfoFile);
-}
-
 constexpr auto kRuntimeKeys = cni::keys(
-    cni::custom<read_device_id>(
+    cni::text<&Conf::device_id>(
         {.name = "deviceID",
          .description = "PCI address or name of an auxiliary device; overrides `pciBusID`",
          .pattern = kDeviceIdPattern,
          .fits = is_device_id,
          .expected = kDeviceId,
          .or_empty = true}),
-    cni::custom<read_device_info>(
+    cni::text<&Conf::device_info>(
         {.name = "CNIDeviceInfoFile",
          .description = "path of the device-info file, which gets the PCI address of the device",
          .pattern = "^/(?!(.*/)?\\.\\.(/|$))[^\\n\\x00]*[^/\\n\\x00]$",
@@ -106,7 +83,7 @@ constexpr auto kRuntimeKeys = cni::keys(
          .or_empty = true}));
 
 constexpr auto kKeys = cni::keys(
-    cni::custom<read_device>(
+    cni::text<&Conf::device>(
         {.name = "device",
          .description = "name or alternative name of the device. Precedes the other selectors; "
                         "selects a device in use, too",
@@ -119,7 +96,7 @@ constexpr auto kKeys = cni::keys(
          .description = "MAC address of the device; hardware precedes virtual links",
          .type = cni::Type::kMac,
          .or_empty = true}),
-    cni::custom<read_kernel_path>(
+    cni::text<&Conf::kernel_path>(
         {.name = "kernelpath",
          .description = "directory of the device below `/sys/devices/`; the first link in its "
                         "`net` is taken",
@@ -127,7 +104,7 @@ constexpr auto kKeys = cni::keys(
          .fits = is_kernel_path,
          .expected = kKernelPath,
          .or_empty = true}),
-    cni::custom<read_pci>(
+    cni::text<&Conf::pci>(
         {.name = "pciBusID",
          .description =
              "PCI address; the first link in `net` of the device, or of its virtio device",

@@ -13,6 +13,7 @@
 
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
+#include "libcni/common/split.h"
 #include "libcni/common/undo.h"
 #include "netlink/types/fd.h"
 
@@ -49,15 +50,6 @@ std::string target_of(const std::string& path) {
   return size > 0 ? std::string(text, static_cast<std::size_t>(size)) : std::string();
 }
 
-// Takes what is in front of the next separator. Without streams, whose locales every call would
-// load.
-std::string_view take_word(std::string_view& text, char separator) {
-  const std::size_t end = std::min(text.find(separator), text.size());
-  const std::string_view word = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return word;
-}
-
 // A path of each network namespace that a process is in or that is mounted; the own one excepted.
 std::map<std::uint64_t, std::string> namespaces() {
   std::map<std::uint64_t, std::string> out;
@@ -68,12 +60,11 @@ std::map<std::uint64_t, std::string> namespaces() {
     if (const auto inode = inode_in(target_of(path))) out.emplace(*inode, path);
   }
   const std::string mounts = netlink::read_file("/proc/self/mountinfo").value_or("");
-  for (std::string_view rest = mounts; !rest.empty();) {
-    std::string_view line = take_word(rest, '\n');
+  for (const auto line : cni::split(mounts, "\n")) {
     // proc(5): ID parent major:minor root mount-point ...
-    for (int skipped = 0; skipped < 3; ++skipped) take_word(line, ' ');
-    const std::string root(take_word(line, ' '));
-    if (const auto inode = inode_in(root)) out.emplace(*inode, take_word(line, ' '));
+    const auto words = cni::split(line, " ");
+    const auto inode = words.size() > 4 ? inode_in(words[3]) : std::nullopt;
+    if (inode) out.emplace(*inode, words[4]);
   }
   if (const auto own = inode_in(target_of("/proc/thread-self/ns/net"))) out.erase(*own);
   return out;

@@ -70,12 +70,12 @@ cni::Address reserve_requested(const Store& store, const RangeSet& set, const Ip
 std::optional<Cursor::Candidate> reserve_free(const Store& store, const RangeSet& set,
                                               const std::optional<Ip>& last, const Owner& owner) {
   // One look at a file is quick; after so many used ones in a row all names are read at once.
-  constexpr unsigned kMostProbes = 32;
+  constexpr unsigned kMaxProbes = 32;
   std::optional<std::vector<Ip>> used;
   unsigned probes = 0;
   Cursor cursor(set, last);
   while (const auto candidate = cursor.next()) {
-    if (!used && probes++ == kMostProbes) used = store.used();
+    if (!used && probes++ == kMaxProbes) used = store.used();
     if (used && std::binary_search(used->begin(), used->end(), candidate->ip)) continue;
     if (store.reserve(candidate->ip, owner)) return candidate;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libcni/common/split.h"
 #include "libcni/config/args.h"
 #include "libcni/config/common_keys.h"
 #include "plugins/names/state.h"
@@ -79,11 +80,7 @@ void read_sets(const Reader& list, Conf& conf) {
 void check_together(const std::vector<RangeSet>& sets, cni::Version version) {
   const auto v4 = std::count_if(sets.begin(), sets.end(),
                                 [](const RangeSet& set) { return set.ranges[0].start.is_v4(); });
-  const auto v6 = static_cast<std::ptrdiff_t>(sets.size()) - v4;
-  if ((v4 > 1 || v6 > 1) && version < cni::Version::k0_3_0) {
-    throw Error(Code::kInvalidConfig, cat("CNI version ", cni::str(version),
-                                          " does not support more than 1 address per family"));
-  }
+  cni::require_version_of(version, v4, static_cast<std::ptrdiff_t>(sets.size()) - v4);
   for (std::size_t i = 0; i < sets.size(); ++i) {
     for (std::size_t k = i + 1; k < sets.size(); ++k) {
       if (!sets[i].overlaps(sets[k])) continue;
@@ -130,8 +127,6 @@ void read_cni_args(const std::string& text, Conf& conf) {
   }
 }
 
-void read_routes(const Reader& list, Conf& conf) { conf.routes = cni::routes_from(list); }
-
 constexpr cni::Key of_old_style(const char* name, Type type, const char* description) {
   return {.name = name, .description = description, .type = type, .or_empty = true};
 }
@@ -150,14 +145,7 @@ constexpr auto kIpamKeys = cni::keys(
     cni::described<Conf>(of_old_style("rangeStart", Type::kIp, "as in `ipam.ranges`")),
     cni::described<Conf>(of_old_style("rangeEnd", Type::kIp, "as in `ipam.ranges`")),
     cni::described<Conf>(of_old_style("gateway", Type::kIp, "as in `ipam.ranges`")),
-    cni::custom<read_routes>({.name = "routes",
-                              .description =
-                                  "returned in the result: `dst`, `gw`, `mtu`, `advmss`, "
-                                  "`priority`, `table`, `scope`",
-                              .type = Type::kObject,
-                              .lists = 1,
-                              .keys = cni::kRouteKeys,
-                              .folded = true}),
+    cni::ipam_routes_key<&Conf::routes>(),
     cni::key<&Conf::data_dir>({.name = "dataDir",
                                .description = "parent directory of the network's lease directory",
                                .default_text = "`/var/lib/cni/networks`"}),
@@ -220,18 +208,6 @@ void require_ranges(const Conf& conf) {
   if (conf.sets.empty()) throw Error(Code::kInvalidConfig, "no IP ranges specified", "ipam.ranges");
 }
 
-std::vector<std::string_view> words_of(std::string_view line) {
-  constexpr std::string_view kBlank = " \t\r\v\f";
-  std::vector<std::string_view> out;
-  for (;;) {
-    line.remove_prefix(std::min(line.find_first_not_of(kBlank), line.size()));
-    if (line.empty()) return out;
-    const auto end = std::min(line.find_first_of(kBlank), line.size());
-    out.push_back(line.substr(0, end));
-    line.remove_prefix(end);
-  }
-}
-
 }  // namespace
 
 constinit const cni::Manual kManual{
@@ -268,10 +244,8 @@ Conf Conf::parse_without_attachment(const cni::Request& request) {
 
 cni::Dns parse_resolv_conf(std::string_view text) {
   cni::Dns dns;
-  while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    const auto words = words_of(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (const auto line : cni::split(text, "\n")) {
+    const auto words = cni::split(line, " \t\r\v\f");
     if (words.size() < 2 || words[0][0] == '#' || words[0][0] == ';') continue;
     if (words[0] == "nameserver") dns.nameservers.emplace_back(words[1]);
     if (words[0] == "domain") dns.domain = words[1];

@@ -19,7 +19,7 @@ constexpr std::string_view kOf = ".of.";
 constexpr std::string_view kUp = "../../";
 constexpr std::size_t kHashLength = 32;
 // Numbers are given without gaps, but the reference, killed in the middle of a DEL, leaves some.
-constexpr unsigned kMostGap = 4;
+constexpr unsigned kMaxGap = 4;
 
 bool is_id_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -31,8 +31,8 @@ bool is_id(std::string_view text) {
 }
 
 bool is_ifname(std::string_view text) {
-  constexpr std::size_t kMostIfname = 15;
-  return !text.empty() && text.size() <= kMostIfname &&
+  constexpr std::size_t kMaxIfname = 15;
+  return !text.empty() && text.size() <= kMaxIfname &&
          std::all_of(text.begin(), text.end(), [](char c) {
            return static_cast<unsigned char>(c) > ' ' && c != '/' && c != ':' && c != '\x7f';
          });
@@ -93,9 +93,9 @@ std::optional<Owner> Owner::named_in(std::string_view content) {
 }
 
 bool Owner::is_surely_a_lease() const {
-  constexpr std::size_t kLeastId = 32;
+  constexpr std::size_t kMinId = 32;
   return !ifname.empty() ||
-         (id.size() >= kLeastId && id.find_first_not_of("0123456789abcdef-") == std::string::npos);
+         (id.size() >= kMinId && id.find_first_not_of("0123456789abcdef-") == std::string::npos);
 }
 
 std::string Owner::str() const {
@@ -110,7 +110,7 @@ std::optional<Ip> ip_of(const std::string& file_name) {
 void OwnerIndex::find_in(const Dir& boot_dir, const std::string& boot, const std::string& hash,
                          std::vector<Entry>& out) {
   unsigned gap = 0;
-  for (unsigned n = 0; gap < kMostGap; ++n) {
+  for (unsigned n = 0; gap < kMaxGap; ++n) {
     const std::string name = cat(hash, ".", n);
     if (const auto ip = ip_behind(boot_dir, name)) {
       out.push_back({boot, name, *ip});

@@ -162,10 +162,10 @@ Survey reclaim(const Store& store, const std::vector<Ip>& ips) {
 }
 
 std::string oldest(const Survey& survey) {
-  constexpr std::size_t kMost = 3;
+  constexpr std::size_t kMax = 3;
   const std::time_t now = std::time(nullptr);
   std::string out;
-  for (std::size_t i = 0; i < std::min(kMost, survey.living.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kMax, survey.living.size()); ++i) {
     const Found& one = survey.living[i];
     out += cat(i == 0 ? "" : "; ", one.ip.str(), " of ", one.owner, ", ", age(now - one.modified),
                " old");

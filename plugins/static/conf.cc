@@ -119,8 +119,6 @@ void read_addresses(const Reader& list, Given& given) {
   }
 }
 
-void read_routes(const Reader& list, Given& given) { given.routes = cni::routes_from(list); }
-
 constexpr auto kArgsCniKeys = cni::keys(cni::custom<read_ips_of_args>(
     {.name = "ips",
      .description = "addresses with prefix length; replace those of `ipam` and `CNI_ARGS`",
@@ -141,14 +139,7 @@ constexpr auto kIpamKeys = cni::keys(
                                  .type = Type::kObject,
                                  .lists = 1,
                                  .keys = kAddressKeys}),
-    cni::custom<read_routes>({.name = "routes",
-                              .description =
-                                  "returned in the result: `dst`, `gw`, `mtu`, `advmss`, "
-                                  "`priority`, `table`, `scope`",
-                              .type = Type::kObject,
-                              .lists = 1,
-                              .keys = cni::kRouteKeys,
-                              .folded = true}),
+    cni::ipam_routes_key<&Given::routes>(),
     cni::part<cni::kDnsKeys, &Given::dns>(
         {.name = "dns",
          .description = "returned in the result: `nameservers`, `domain`, `search`, `options`",
@@ -188,10 +179,7 @@ Conf Conf::parse(const cni::Request& request) {
   const auto v4 = std::count_if(conf.addresses.begin(), conf.addresses.end(),
                                 [](const Address& address) { return address.cidr.ip.is_v4(); });
   const auto v6 = static_cast<std::ptrdiff_t>(conf.addresses.size()) - v4;
-  if ((v4 > 1 || v6 > 1) && request.version < cni::Version::k0_3_0) {
-    throw Error(Code::kInvalidConfig, cat("CNI version ", cni::str(request.version),
-                                          " does not support more than 1 address per family"));
-  }
+  cni::require_version_of(request.version, v4, v6);
   return conf;
 }
 

@@ -8,6 +8,7 @@
 
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
+#include "libcni/common/split.h"
 #include "netlink/types/error.h"
 #include "netlink/types/fd.h"
 
@@ -29,12 +30,10 @@ std::string trimmed(const std::string& line) {
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> out;
-  for (std::size_t at = 0; at < text.size();) {
-    const auto end = std::min(text.find('\n', at), text.size());
-    if (std::string line = trimmed(text.substr(at, end - at)); !line.empty()) {
-      out.push_back(std::move(line));
+  for (const auto line : cni::split(text, "\n")) {
+    if (std::string words = trimmed(std::string(line)); !words.empty()) {
+      out.push_back(std::move(words));
     }
-    at = end + 1;
   }
   return out;
 }

@@ -19,7 +19,7 @@ using cni::Code;
 using cni::Reader;
 using nlohmann::json;
 
-constexpr std::int64_t kMostPackets = 0x7fffffff;
+constexpr std::int64_t kMaxPackets = 0x7fffffff;
 
 // A later one of the same key replaces the value.
 void put(std::vector<Sysctl>& sysctls, Sysctl one) {
@@ -50,13 +50,6 @@ bool is_absolute(const std::string& path) {
   return path.starts_with('/') && path.find('\0') == std::string::npos;
 }
 
-void read_data_dir(const Reader& place, Conf& conf) {
-  const std::string text = place.as_string();
-  if (text.empty()) return;
-  if (!is_absolute(text)) place.fail("expected an absolute path");
-  conf.data_dir = text;
-}
-
 constexpr cni::Key kSysctl{
     .name = "sysctl",
     .description =
@@ -79,7 +72,16 @@ constexpr auto kAllmultiKey =
 constexpr auto kTxQLenKey =
     cni::key<&Conf::tx_queue_length>({.name = "txQLen",
                                       .description = "length of the transmit queue in packets",
-                                      .maximum = kMostPackets});
+                                      .maximum = kMaxPackets});
+
+constexpr auto kDataDirKey = cni::text<&Conf::data_dir>(
+    {.name = "dataDir",
+     .description = "directory of the files with the earlier settings, for DEL",
+     .default_text = "`/run/cni/tuning`",
+     .pattern = "^/",
+     .fits = is_absolute,
+     .expected = "an absolute path",
+     .or_empty = true});
 
 constexpr auto kArgsCni =
     cni::keys(kSysctlKey, kPromiscKey, kMtuKey, kAllmultiKey, kTxQLenKey,
@@ -104,15 +106,7 @@ constexpr auto kKeys = cni::keys(
         {.name = "mtuBothEnds",
          .description = "sets `mtu` on the host veth of the interface, too",
          .default_text = "true"}),
-    kAllmultiKey, kTxQLenKey,
-    cni::custom<read_data_dir>(
-        {.name = "dataDir",
-         .description = "directory of the files with the earlier settings, for DEL",
-         .default_text = "`/run/cni/tuning`",
-         .pattern = "^/",
-         .fits = is_absolute,
-         .expected = "an absolute path",
-         .or_empty = true}),
+    kAllmultiKey, kTxQLenKey, kDataDirKey,
     cni::part<plugins::MacKeys<Conf>::kRuntime>({.name = "runtimeConfig", .open = true}),
     cni::part<kArgs>({.name = "args", .open = true}));
 
@@ -209,9 +203,7 @@ Conf Conf::parse(const cni::Request& request) {
 
 std::string data_dir_of(const cni::Request& request) try {
   Conf conf;
-  if (const Reader place = request.reader()["dataDir"]; place.present()) {
-    read_data_dir(place, conf);
-  }
+  cni::read_keys(request.reader(), cni::keys(kDataDirKey), conf);
   return conf.data_dir;
 } catch (const cni::Error&) {  // what ADD refused
   return kDataDir;

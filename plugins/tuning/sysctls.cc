@@ -7,12 +7,14 @@
 #include <utility>
 
 #include "libcni/common/error.h"
+#include "libcni/common/split.h"
 
 namespace tuning {
 
 namespace {
 
 using cni::cat;
+using cni::split;
 
 constexpr std::string_view kNet = "net/";
 constexpr std::string_view kIfname = "IFNAME";
@@ -40,16 +42,6 @@ std::string as_sysctl_8(std::string key) {
 std::string as_reference(std::string key) {
   std::replace(key.begin(), key.end(), '.', '/');
   return key;
-}
-
-std::vector<std::string_view> split(std::string_view text, const char* separators) {
-  std::vector<std::string_view> out;
-  while (!text.empty()) {
-    const auto end = std::min(text.find_first_of(separators), text.size());
-    if (end != 0) out.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return out;
 }
 
 bool is_below_net(const std::string& path) {

@@ -16,10 +16,9 @@ using cni::Code;
 using netlink::Capability;
 
 cni::Result require_prev_result(const cni::Request& request) {
-  auto result = request.prev_result();
-  if (result) return *std::move(result);
-  throw cni::Error(Code::kInvalidConfig, "Required prevResult missing",
-                   "must be called as a chained plugin, after the one that creates the interface");
+  return request.required_prev_result(
+      "Required prevResult missing",
+      "must be called as a chained plugin, after the one that creates the interface");
 }
 
 // With the interface's new MAC address.
