@@ -3,10 +3,10 @@
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
 #include "libcni/plugin/plugin.h"
-#include "plugins/dhcp/daemon/daemon.h"
+#include "plugins/dhcp/commands.h"
 #include "plugins/dhcp/daemon/state.h"
 #include "plugins/dhcp/plugin/call.h"
-#include "plugins/dhcp/plugin/conf.h"
+#include "plugins/dhcp/protocol/conf.h"
 
 namespace dhcp {
 

@@ -1,7 +1,7 @@
 // A DHCP client whose server says anything: messages, and time that passes.
 #include <algorithm>
 
-#include "plugins/dhcp/protocol/client.h"
+#include "plugins/dhcp/daemon/client.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

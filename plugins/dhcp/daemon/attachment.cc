@@ -20,7 +20,7 @@ constexpr Time kUpLimit = seconds(1), kUpPause = milliseconds(20);
 constexpr unsigned kProbes = 3;  // in less time than RFC 5227 takes, as enabledad of macvlan
 constexpr Time kBetweenProbes = milliseconds(300), kRetry = seconds(1);
 constexpr Time kUntilAddress = milliseconds(50);  // what the interface plugin needs to add it
-constexpr int kMostAtOnce = 64;                   // a flood must not hold up the others
+constexpr int kMaxAtOnce = 64;                    // a flood must not hold up the others
 
 std::uint32_t random_number() {
   static std::random_device device;
@@ -207,7 +207,7 @@ void Attachment::rest(Time now) noexcept {
 
 void Attachment::hear_packets(std::optional<netlink::PacketSocket>& socket, Time now) {
   try {
-    for (int i = 0; socket && i < kMostAtOnce; ++i) {
+    for (int i = 0; socket && i < kMaxAtOnce; ++i) {
       const auto packet = socket->receive();
       if (!packet) return;
       const auto payload = payload_of(packet->bytes, packet->checksum_pending);
@@ -222,7 +222,7 @@ void Attachment::hear_packets(std::optional<netlink::PacketSocket>& socket, Time
 
 void Attachment::hear_claims(Time now) {
   try {
-    for (int i = 0; claims_ && i < kMostAtOnce; ++i) {
+    for (int i = 0; claims_ && i < kMaxAtOnce; ++i) {
       const auto claim = claims_->take();
       if (!claim) return;
       if (claim->address != client_.offered() || claim->owner == client_.mac()) continue;

@@ -6,9 +6,9 @@
 
 #include "netlink/address_claim.h"
 #include "netlink/packet_socket.h"
+#include "plugins/dhcp/daemon/client.h"
 #include "plugins/dhcp/daemon/pod.h"
 #include "plugins/dhcp/daemon/state.h"
-#include "plugins/dhcp/protocol/client.h"
 
 namespace dhcp {
 

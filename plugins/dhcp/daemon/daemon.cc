@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "libcni/common/undo.h"
+#include "plugins/dhcp/protocol/conf.h"
 
 namespace dhcp {
 
@@ -16,6 +18,7 @@ namespace {
 
 using cni::cat;
 using cni::Request;
+using nlohmann::ordered_json;
 
 constexpr Time kLookAround = std::chrono::seconds(30);
 
@@ -55,6 +58,34 @@ bool still_holds(const State& known, State wanted) {
   wanted.identity.broadcast = known.identity.broadcast;
   return known.owner.netns == wanted.owner.netns && known.identity == wanted.identity &&
          known.priority == wanted.priority && known.dns == wanted.dns;
+}
+
+// Seconds from now; null is never.
+ordered_json seconds_until(Time when, Time now) {
+  if (when == kNever) return nullptr;
+  return std::max<std::int64_t>(
+      0, std::chrono::duration_cast<std::chrono::seconds>(when - now).count());
+}
+
+// For `dhcp leases`.
+std::string leases_json(const std::vector<const Attachment*>& attachments, Time now) {
+  ordered_json out = ordered_json::array();
+  for (const Attachment* const one : attachments) {
+    const State& state = one->state();
+    const auto& lease = state.lease;
+    out.push_back({{"containerID", state.owner.container_id},
+                   {"network", state.owner.network},
+                   {"ifname", state.owner.ifname},
+                   {"netns", state.owner.netns},
+                   {"address", lease ? ordered_json(lease->address.str()) : ordered_json()},
+                   {"server", lease ? ordered_json(lease->server.str()) : ordered_json()},
+                   {"state", std::string(str(one->client().state()))},
+                   {"renew", lease ? seconds_until(lease->renew, now) : ordered_json()},
+                   {"rebind", lease ? seconds_until(lease->rebind, now) : ordered_json()},
+                   {"expire", lease ? seconds_until(lease->expire, now) : ordered_json()},
+                   {"problem", one->problem()}});
+  }
+  return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 }  // namespace

@@ -60,12 +60,4 @@ class Daemon {
   Server server_;
 };
 
-/// Leases as JSON, for `dhcp leases`.
-std::string leases_json(const std::vector<const Attachment*>& attachments, Time now);
-
-/// `dhcp daemon`: an exit status.
-int daemon_command(int argc, char** argv);
-/// `dhcp leases`: an exit status.
-int leases_command(int argc, char** argv);
-
 }  // namespace dhcp

@@ -121,11 +121,11 @@ void EventLoop::run_due(const std::function<void(const std::exception&)>& on_err
 }
 
 void EventLoop::run(const std::function<void(const std::exception&)>& on_error) {
-  constexpr int kMostEvents = 64;
-  epoll_event events[kMostEvents];
+  constexpr int kMaxEvents = 64;
+  epoll_event events[kMaxEvents];
   while (!stopped_) {
     arm();
-    const int count = ::epoll_wait(epoll_.get(), events, kMostEvents, -1);
+    const int count = ::epoll_wait(epoll_.get(), events, kMaxEvents, -1);
     if (count < 0 && errno != EINTR) throw netlink::Error("wait for events", errno);
     for (int i = 0; i < count && !stopped_; ++i) {
       const auto found = tasks_.find(events[i].data.fd);

@@ -1,31 +1,44 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "plugins/dhcp/plugin/conf.h"
-#include "plugins/dhcp/protocol/client.h"
+#include "plugins/dhcp/daemon/client.h"
 #include "plugins/names/state.h"
 
 namespace dhcp {
 
+/// A flag of a subcommand.
+struct Flag {
+  const char* name;
+  const char* type;  ///< of its value, for -help; empty: a boolean, whose value may be left out
+  const char* description;
+  /// \throws std::invalid_argument with what was expected.
+  std::function<void(const std::string& value)> set;
+};
+
+/// As Go's package flag reads them: -x VALUE, --x VALUE, -x=VALUE. The text for -help, if that is
+/// asked for. \throws std::invalid_argument.
+std::optional<std::string> read_flags(const char* command, const std::vector<Flag>& flags,
+                                      std::span<const char* const> arguments);
+bool boolean(const std::string& text);
+
 /// The command line of `dhcp daemon`: the flags of the reference plugins' one, and -statedir.
 struct Flags {
   std::string pid_file, host_prefix;
-  std::string socket_path = kSocketPath;         ///< without host_prefix
+  std::string socket_path = names::kDhcpSocket;  ///< without host_prefix
   std::string state_dir = names::kDhcpStateDir;  ///< without host_prefix
   bool broadcast = false;
   Timing timing;
   Time resend_timeout = std::chrono::seconds(208);
-  bool help = false;
+  std::optional<std::string> help = {};  ///< to print instead
 
-  /// As Go's package flag reads it: -x VALUE, --x VALUE, -x=VALUE. \throws std::invalid_argument.
+  /// \throws std::invalid_argument.
   static Flags parse(std::span<const char* const> arguments);
 };
-
-/// Text for -help.
-std::string flags_help();
 
 /// As Go's time.ParseDuration, without signs and units below a millisecond: "10s", "1m30s",
 /// "1.5h". Nothing for what is none.

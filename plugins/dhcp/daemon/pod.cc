@@ -102,10 +102,10 @@ bool has_address(Pod& pod, const netlink::Cidr& address) {
 // (check_lifetime() in net/ipv4/devinet.c).
 std::optional<netlink::Lifetime> lifetime_of(const Lease& lease, Time now) {
   constexpr Time kMargin = std::chrono::milliseconds(100);
-  constexpr std::int64_t kLongest = UINT32_MAX - 1;
+  constexpr std::int64_t kMaxLength = UINT32_MAX - 1;
   if (lease.expire == kNever) return std::nullopt;
   const auto left = std::chrono::ceil<std::chrono::seconds>(lease.expire - now + kMargin).count();
-  const auto length = static_cast<std::uint32_t>(std::clamp<std::int64_t>(left, 1, kLongest));
+  const auto length = static_cast<std::uint32_t>(std::clamp<std::int64_t>(left, 1, kMaxLength));
   return netlink::Lifetime{.preferred = length, .valid = length};
 }
 

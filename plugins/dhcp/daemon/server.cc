@@ -25,8 +25,8 @@ namespace {
 using cni::cat;
 using netlink::Fd;
 
-constexpr std::size_t kMostConnections = 1024, kLargestHello = 4096;
-constexpr Time kPatience = std::chrono::seconds(10);  // with a client that waits for nothing
+constexpr std::size_t kMaxConnections = 1024, kMaxHello = 4096;
+constexpr Time kIdleLimit = std::chrono::seconds(10);  // with a client that waits for nothing
 constexpr std::string_view kRefusal =
     "HTTP/1.0 405 Method Not Allowed\nContent-Type: text/plain; charset=utf-8\n\n405 must "
     "CONNECT\n";
@@ -154,7 +154,7 @@ bool Server::accept_one() {
              [this] { loop_.watch(listener_.get(), [this] { accept(); }); });
   }
   if (!fd) return false;
-  if (connections_.size() >= kMostConnections) return true;
+  if (connections_.size() >= kMaxConnections) return true;
   if (!may_call(fd.get())) {
     cni::note("dhcp: refused a connection that is not root's");
     return true;
@@ -169,7 +169,7 @@ bool Server::accept_one() {
 
 // Whoever neither calls, nor waits for an answer, nor hangs up, must not use up the connections.
 void Server::limit(std::uint64_t id, Connection& connection) {
-  loop_.at(EventLoop::now() + kPatience, &connection, [this, id] { close(id, true); });
+  loop_.at(EventLoop::now() + kIdleLimit, &connection, [this, id] { close(id, true); });
 }
 
 bool Server::read(Connection& connection) {
@@ -178,7 +178,7 @@ bool Server::read(Connection& connection) {
     const ssize_t size = ::recv(connection.fd.get(), buffer, sizeof buffer, 0);
     if (size > 0) {
       connection.in.append(buffer, static_cast<std::size_t>(size));
-      if (connection.in.size() > 2 * gob::Decoder::kLargest) return false;
+      if (connection.in.size() > 2 * gob::Decoder::kMaxMessage) return false;
       continue;
     }
     if (size < 0 && errno == EINTR) continue;
@@ -191,7 +191,7 @@ bool Server::greet(Connection& connection) {
   const auto end = in.find("\n\n");
   const auto other_end = in.find("\r\n\r\n");
   if (end == std::string::npos && other_end == std::string::npos) {
-    return in.size() <= kLargestHello;
+    return in.size() <= kMaxHello;
   }
   const bool connects = in.starts_with("CONNECT ");
   in.erase(0, end < other_end ? end + 2 : other_end + 4);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "plugins/common/state/state_dir.h"
-#include "plugins/dhcp/protocol/client.h"
+#include "plugins/dhcp/daemon/client.h"
 #include "plugins/names/state.h"
 
 namespace dhcp {

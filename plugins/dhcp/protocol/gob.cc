@@ -10,8 +10,8 @@ namespace {
 
 using cni::cat;
 
-constexpr unsigned kDeepest = 16;
-constexpr std::size_t kMostTypes = 256, kMostFields = 64;
+constexpr unsigned kMaxDepth = 16;
+constexpr std::size_t kMaxTypes = 256, kMaxFields = 64;
 constexpr std::int64_t kBool = 1;
 // Fields of a type definition (Go's encoding/gob, "wireType").
 constexpr int kSliceField = 1, kStructField = 2;
@@ -78,7 +78,7 @@ class Decoder::Cursor {
   void fields(Fn&& fn) {
     std::int64_t index = -1;
     while (const std::uint64_t step = number()) {
-      if (step > kMostFields || (index += static_cast<std::int64_t>(step)) > 2 * int(kMostFields)) {
+      if (step > kMaxFields || (index += static_cast<std::int64_t>(step)) > 2 * int(kMaxFields)) {
         fail("a struct with too many fields");
       }
       fn(static_cast<int>(index));
@@ -98,7 +98,7 @@ const Value& Value::field(std::string_view name) const {
 std::optional<Value> Decoder::take(std::string& received) {
   for (;;) {
     const auto size = number_at(received);
-    if (size && size->value > kLargest) fail("it is too large");
+    if (size && size->value > kMaxMessage) fail("it is too large");
     if (!size || received.size() - size->size < size->value) return std::nullopt;
     const std::string bytes = received.substr(size->size, size->value);
     received.erase(0, size->size + size->value);
@@ -115,7 +115,7 @@ std::optional<Value> Decoder::take(std::string& received) {
 }
 
 void Decoder::define(std::int64_t id, Cursor& in) {
-  if (types_.size() >= kMostTypes) fail("too many types");
+  if (types_.size() >= kMaxTypes) fail("too many types");
   Type type;
   const auto common = [&in] {  // name and number, which say nothing new
     in.fields([&in](int field) {
@@ -136,7 +136,7 @@ void Decoder::define(std::int64_t id, Cursor& in) {
         return;
       }
       const std::size_t count = in.count();
-      if (count > kMostFields) fail("a struct with too many fields");
+      if (count > kMaxFields) fail("a struct with too many fields");
       for (std::size_t i = 0; i < count; ++i) {
         auto& name_and_type = type.fields.emplace_back();
         in.fields([&](int part) {
@@ -170,7 +170,7 @@ Value Decoder::value_of(const Type& type, Cursor& in, unsigned depth) const {
 }
 
 Value Decoder::value(std::int64_t type, Cursor& in, unsigned depth) const {
-  if (depth > kDeepest) fail("it nests too deep");
+  if (depth > kMaxDepth) fail("it nests too deep");
   switch (type) {
     case kBool:
     case kUint:

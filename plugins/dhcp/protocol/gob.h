@@ -32,10 +32,10 @@ class Decoder {
  public:
   /// Takes the next value, and the types that are defined before it, off the front of received;
   /// nothing as long as it is not whole. \throws cni::Error(kDecodingFailure) for what is no gob,
-  /// and for messages of more than kLargest bytes.
+  /// and for messages of more than kMaxMessage bytes.
   std::optional<Value> take(std::string& received);
 
-  static constexpr std::size_t kLargest = 1U << 22;
+  static constexpr std::size_t kMaxMessage = 1U << 22;
 
  private:
   class Cursor;

@@ -15,7 +15,7 @@ using netlink::Cidr;
 
 constexpr std::uint32_t kInfinite = 0xffffffff;
 constexpr Time kDefaultLease = std::chrono::hours(1);
-constexpr Time kLeastLease = std::chrono::seconds(2);  // less would be nothing but renewals
+constexpr Time kMinLease = std::chrono::seconds(2);  // less would be nothing but renewals
 constexpr unsigned kScopeLink = 253;
 
 cni::Error refusal(const std::string& what) { return {cni::Code::kInternal, what}; }
@@ -41,7 +41,7 @@ void set_times(const Options& options, Time requested, Lease& lease) {
   const auto given = u32_in(options, option::kLeaseTime);
   if (given == kInfinite) return;
   const Time length =
-      std::max<Time>(kLeastLease, given ? Time(std::chrono::seconds(*given)) : kDefaultLease);
+      std::max<Time>(kMinLease, given ? Time(std::chrono::seconds(*given)) : kDefaultLease);
   const auto stated = [&](std::uint8_t code, Time otherwise) {
     const auto value = u32_in(options, code);
     return value ? Time(std::chrono::seconds(*value)) : otherwise;
@@ -78,8 +78,8 @@ std::vector<Route> routes_of(const Options& options, const std::optional<Ip>& ga
 }
 
 bool is_domain(const std::string& name) {
-  constexpr std::size_t kMost = 253;
-  return !name.empty() && name.size() <= kMost && name.front() != '.' && name.front() != '-' &&
+  constexpr std::size_t kMax = 253;
+  return !name.empty() && name.size() <= kMax && name.front() != '.' && name.front() != '-' &&
          std::all_of(name.begin(), name.end(), [](char c) {
            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                   c == '-' || c == '_' || c == '.';
@@ -161,9 +161,9 @@ std::vector<Route> classless_routes(View value) {
 }
 
 std::vector<std::string> search_domains(View value) {
-  constexpr std::size_t kMost = 32;
+  constexpr std::size_t kMax = 32;
   std::vector<std::string> out;
-  for (std::size_t at = 0; at < value.size() && out.size() < kMost;) {
+  for (std::size_t at = 0; at < value.size() && out.size() < kMax;) {
     auto name = name_at(value, at);
     if (!name) return out;
     if (is_domain(*name)) out.push_back(*std::move(name));

@@ -14,8 +14,8 @@ constexpr std::size_t kXidAt = 4, kSecondsAt = 8, kFlagsAt = 10, kCiaddrAt = 12,
                       kSiaddrAt = 20, kGiaddrAt = 24, kChaddrAt = 28, kSnameAt = 44, kFileAt = 108,
                       kCookieAt = 236, kOptionsAt = 240;
 constexpr std::uint8_t kCookie[] = {99, 130, 83, 99};
-constexpr std::size_t kLeastSize = 300;
-constexpr std::size_t kMostInOption = 255;
+constexpr std::size_t kMinSize = 300;
+constexpr std::size_t kMaxInOption = 255;
 constexpr std::size_t kIpHeader = 20, kUdpHeader = 8;
 constexpr std::uint8_t kUdp = 17, kTtl = 64;
 
@@ -45,7 +45,7 @@ Ip ip_at(View bytes, std::size_t at) { return Ip::from_bytes(&bytes[at], 4); }
 
 void add_option(Bytes& out, std::uint8_t code, View value) {
   do {  // also the part of an empty one
-    const View part = value.first(std::min(value.size(), kMostInOption));
+    const View part = value.first(std::min(value.size(), kMaxInOption));
     out.push_back(code);
     out.push_back(static_cast<std::uint8_t>(part.size()));
     out.insert(out.end(), part.begin(), part.end());
@@ -127,7 +127,7 @@ std::string text_in(const Options& options, std::uint8_t code) {
   if (found == options.end()) return {};
   std::string out;
   for (const std::uint8_t byte : found->second) {
-    if (out.size() == kMostInOption) break;
+    if (out.size() == kMaxInOption) break;
     if (byte >= ' ' && byte < 0x7f) out += static_cast<char>(byte);
   }
   return out;
@@ -159,7 +159,7 @@ Bytes encode(const Message& message) {
   std::copy(std::begin(kCookie), std::end(kCookie), out.begin() + kCookieAt);
   for (const auto& [code, value] : message.options) add_option(out, code, value);
   out.push_back(option::kEnd);
-  out.resize(std::max(out.size(), kLeastSize));
+  out.resize(std::max(out.size(), kMinSize));
   return out;
 }
 

@@ -1,4 +1,4 @@
-#include "plugins/dhcp/protocol/client.h"
+#include "plugins/dhcp/daemon/client.h"
 
 #include <doctest/doctest.h>
 

@@ -1,10 +1,11 @@
-#include "plugins/dhcp/plugin/conf.h"
+#include "plugins/dhcp/protocol/conf.h"
 
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "libcni/common/split.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/keys.h"
 
@@ -15,7 +16,7 @@ namespace {
 using cni::cat;
 using cni::Reader;
 
-constexpr std::size_t kMostValue = 255;
+constexpr std::size_t kMaxValue = 255;
 constexpr const char* kOptionForm =
     "the number of an option, as a string, or subnet-mask, routers, host-name, "
     "vendor-class-identifier, dhcp-client-identifier or user-class";
@@ -67,7 +68,7 @@ void read_provided_code(const Reader& place, Provided& entry) {
 
 void read_value(const Reader& place, Provided& entry) {
   entry.value = place.as_string();
-  if (entry.value.size() > kMostValue) place.fail("expected at most 255 bytes");
+  if (entry.value.size() > kMaxValue) place.fail("expected at most 255 bytes");
 }
 
 struct Wanted {
@@ -166,9 +167,7 @@ constexpr auto kKeys = cni::keys(cni::part<kIpamKeys>({.name = "ipam", .required
 // Leniently, as the reference: the value of a key may have a "=", and a piece without one is passed
 // over.
 std::optional<std::string> argument(std::string_view args, const std::string& name) {
-  while (!args.empty()) {
-    const std::string_view piece = args.substr(0, args.find(';'));
-    args.remove_prefix(std::min(piece.size() + 1, args.size()));
+  for (const auto piece : cni::split(args, ";")) {
     const auto equals = piece.find('=');
     if (equals != std::string_view::npos && piece.substr(0, equals) == name) {
       return std::string(piece.substr(equals + 1));
@@ -184,7 +183,7 @@ Options provided_options(const cni::Request& request, const std::vector<Provided
     if (!entry.from_arg.empty()) {
       if (auto given = argument(request.args, entry.from_arg)) value = *std::move(given);
     }
-    if (value.size() > kMostValue) {
+    if (value.size() > kMaxValue) {
       throw cni::Error(cni::Code::kInvalidEnvironment,
                        cat("CNI_ARGS: ", entry.from_arg, ": expected at most 255 bytes"));
     }
@@ -230,7 +229,7 @@ Conf Conf::parse(const cni::Request& request) {
   Given given;
   cni::read_keys(root, kKeys, given);
   Conf& conf = given.conf;
-  if (conf.socket_path.empty()) conf.socket_path = kSocketPath;
+  if (conf.socket_path.empty()) conf.socket_path = names::kDhcpSocket;
   conf.provided = provided_options(request, given.provided);
   conf.wanted = wanted_options(given.wanted);
   conf.dns = given.dns.value_or(
@@ -244,15 +243,15 @@ std::string socket_path_of(const cni::Request& request) {
   try {
     request.reader()["ipam"].into("daemonSocketPath", out);
   } catch (const cni::Error& e) {
-    cni::note(cat("dhcp: ", e.what(), "; the default ", kSocketPath, " is used"));
+    cni::note(cat("dhcp: ", e.what(), "; the default ", names::kDhcpSocket, " is used"));
   }
-  return out.empty() ? kSocketPath : out;
+  return out.empty() ? names::kDhcpSocket : out;
 }
 
 Bytes client_id_of(const cni::Request& request) {
-  constexpr std::size_t kMost = 254;
+  constexpr std::size_t kMax = 254;
   const std::string text =
-      cat(request.container_id, "/", request.network, "/", request.ifname).substr(0, kMost);
+      cat(request.container_id, "/", request.network, "/", request.ifname).substr(0, kMax);
   Bytes out{0};
   out.insert(out.end(), text.begin(), text.end());
   return out;

@@ -1,4 +1,5 @@
-// The subcommands: the daemon's process, and the list of leases.
+#include "plugins/dhcp/commands.h"
+
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -56,6 +57,11 @@ void write_pid(const std::string& path) {
       .replace(path.substr(slash + 1), cat(::getpid(), "\n"), cat(path.substr(slash + 1), ".new"));
 }
 
+int print(const std::string& text) {
+  netlink::write_all(STDOUT_FILENO, text, "stdout");
+  return 0;
+}
+
 int run_daemon(const Flags& flags) {
   cni::require_capabilities("run the daemon",
                             {netlink::Capability::kNetAdmin, netlink::Capability::kNetRaw,
@@ -73,13 +79,6 @@ int run_daemon(const Flags& flags) {
   if (listener.is_ours) ::unlink(path.c_str());
   if (!flags.pid_file.empty()) ::unlink(flags.pid_file.c_str());
   return 0;
-}
-
-// Seconds from now; null is never.
-ordered_json seconds_until(Time when, Time now) {
-  if (when == kNever) return nullptr;
-  return std::max<std::int64_t>(
-      0, std::chrono::duration_cast<std::chrono::seconds>(when - now).count());
 }
 
 std::string cell(const ordered_json& value) {
@@ -110,36 +109,24 @@ std::string table_of(const ordered_json& leases) {
   return out;
 }
 
-constexpr const char* kLeasesUsage =
-    "Usage of dhcp leases:\n"
-    "  -json\n"
-    "        as JSON\n"
-    "  -socketpath string\n"
-    "        socket of the daemon (default /run/cni/dhcp.sock)\n"
-    "The times of RENEW and EXPIRE are seconds from now.\n";
-
-int list_leases(int argc, char** argv) {
-  std::string socket_path = kSocketPath;
+int list_leases(std::span<const char* const> arguments) {
+  std::string socket_path = names::kDhcpSocket;
   bool as_json = false;
-  for (int i = 1; i < argc; ++i) {
-    std::string_view argument = argv[i];
-    if (argument.starts_with("--")) argument.remove_prefix(1);
-    if (argument == "-json") {
-      as_json = true;
-    } else if (argument == "-socketpath" && i + 1 < argc) {
-      socket_path = argv[++i];
-    } else if (argument == "-help" || argument == "-h") {
-      netlink::write_all(STDOUT_FILENO, kLeasesUsage, "stdout");
-      return 0;
-    } else {
-      throw std::invalid_argument(cat("unexpected argument '", argv[i], "'\n", kLeasesUsage));
-    }
+  const std::vector<Flag> table{
+      {"json", "", "as JSON", [&](const auto& text) { as_json = boolean(text); }},
+      {"socketpath", "string", "socket of the daemon (default /run/cni/dhcp.sock)",
+       [&](const auto& text) { socket_path = text; }}};
+  if (const auto help = read_flags("dhcp leases", table, arguments)) {
+    return print(*help + "The times of RENEW and EXPIRE are seconds from now.\n");
   }
   const auto answer =
       call_daemon(socket_path, {.method = std::string(method::kLeases)}, std::chrono::seconds(10));
   const auto leases = cni::try_parse_ordered_json(answer.field("Text").text);
-  netlink::write_all(STDOUT_FILENO, as_json ? leases.dump(2) + "\n" : table_of(leases), "stdout");
-  return 0;
+  return print(as_json ? leases.dump(2) + "\n" : table_of(leases));
+}
+
+std::span<const char* const> arguments_of(int argc, char** argv) {
+  return {argv + 1, static_cast<std::size_t>(argc - 1)};
 }
 
 // Runs fn; what it throws is printed. An exit status.
@@ -158,38 +145,16 @@ int reporting(const char* what, Fn&& fn) {
 
 }  // namespace
 
-std::string leases_json(const std::vector<const Attachment*>& attachments, Time now) {
-  ordered_json out = ordered_json::array();
-  for (const Attachment* const one : attachments) {
-    const State& state = one->state();
-    const auto& lease = state.lease;
-    out.push_back({{"containerID", state.owner.container_id},
-                   {"network", state.owner.network},
-                   {"ifname", state.owner.ifname},
-                   {"netns", state.owner.netns},
-                   {"address", lease ? ordered_json(lease->address.str()) : ordered_json()},
-                   {"server", lease ? ordered_json(lease->server.str()) : ordered_json()},
-                   {"state", std::string(str(one->client().state()))},
-                   {"renew", lease ? seconds_until(lease->renew, now) : ordered_json()},
-                   {"rebind", lease ? seconds_until(lease->rebind, now) : ordered_json()},
-                   {"expire", lease ? seconds_until(lease->expire, now) : ordered_json()},
-                   {"problem", one->problem()}});
-  }
-  return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 int daemon_command(int argc, char** argv) {
   return reporting("dhcp daemon", [&] {
-    const Flags flags = Flags::parse({argv + 1, static_cast<std::size_t>(argc - 1)});
-    if (!flags.help) return run_daemon(flags);
-    netlink::write_all(STDOUT_FILENO, flags_help(), "stdout");
-    return 0;
+    const Flags flags = Flags::parse(arguments_of(argc, argv));
+    return flags.help ? print(*flags.help) : run_daemon(flags);
   });
 }
 
 int leases_command(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
-  return reporting("dhcp leases", [&] { return list_leases(argc, argv); });
+  return reporting("dhcp leases", [&] { return list_leases(arguments_of(argc, argv)); });
 }
 
 }  // namespace dhcp

@@ -1,4 +1,4 @@
-#include "plugins/dhcp/protocol/client.h"
+#include "plugins/dhcp/daemon/client.h"
 
 #include <algorithm>
 #include <limits>
@@ -17,7 +17,7 @@ using std::chrono::seconds;
 constexpr Time kAtOnce = std::chrono::milliseconds(250), kQuickly = seconds(1);
 constexpr Time kListening = seconds(10);
 constexpr Time kAfterDecline = seconds(10);  // RFC 2131, section 3.1, step 5
-constexpr unsigned kMostRequests = 3, kMostReboots = 3;
+constexpr unsigned kMaxRequests = 3, kMaxReboots = 3;
 constexpr std::uint16_t kMaximumSize = 1500;
 
 Ip any_address() { return Ip::any(netlink::Family::kIpv4); }
@@ -172,9 +172,9 @@ void Client::restart(Time now, Actions& actions) {
     interval_ = kQuickly;
     send_discover(now, actions);
   } else {
-    constexpr unsigned kMostDoublings = 6;
+    constexpr unsigned kMaxDoublings = 6;
     state_ = State::kWaiting;
-    next_ = now + jittered(seconds(1) * (1U << std::min(failures_ - 1, kMostDoublings)));
+    next_ = now + jittered(seconds(1) * (1U << std::min(failures_ - 1, kMaxDoublings)));
     listen_until_ = Time(0);
   }
   ++failures_;
@@ -203,7 +203,7 @@ Actions Client::tick(Time now) {
       break;
     case State::kRequesting:
     case State::kRebooting:
-      if (tries_ < (state_ == State::kRequesting ? kMostRequests : kMostReboots)) {
+      if (tries_ < (state_ == State::kRequesting ? kMaxRequests : kMaxReboots)) {
         send_request(now, out);
         break;
       }

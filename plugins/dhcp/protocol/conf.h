@@ -4,17 +4,14 @@
 
 #include "libcni/config/key.h"
 #include "libcni/plugin/request.h"
-#include "plugins/dhcp/protocol/client.h"
+#include "plugins/dhcp/protocol/packet.h"
 #include "plugins/names/state.h"
 
 namespace dhcp {
 
-/// The default of `daemonSocketPath` and of the daemon's -socketpath.
-inline constexpr const char* kSocketPath = names::kDhcpSocket;
-
 /// The config of ADD, CHECK and STATUS.
 struct Conf {
-  std::string socket_path = kSocketPath;
+  std::string socket_path = names::kDhcpSocket;
   Options provided = {};
   Bytes wanted = {};
   unsigned priority = 0;  ///< metric of the routes; 0 is "not stated"
