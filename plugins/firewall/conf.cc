@@ -146,7 +146,7 @@ std::string Attachment::prefix() const {
   return cni::OwnerTag(network, container_id, ifname).prefix();
 }
 
-std::vector<Ip> Attachment::of(Family family) const {
+std::vector<Ip> of_family(const std::vector<Ip>& addresses, Family family) {
   std::vector<Ip> out;
   for (const Ip& ip : addresses) {
     if (ip.family() == family) out.push_back(ip);

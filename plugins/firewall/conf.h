@@ -47,8 +47,9 @@ struct Attachment {
 
   /// cni::OwnerTag::prefix().
   std::string prefix() const;
-  std::vector<Ip> of(Family family) const;
 };
+
+std::vector<Ip> of_family(const std::vector<Ip>& addresses, Family family);
 
 /// Of prevResult: every address, and its first interface. Without a result the names alone.
 Attachment attachment_of(const cni::Request& request, const std::optional<cni::Result>& result);

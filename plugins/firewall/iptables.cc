@@ -21,14 +21,6 @@ using plugins::XtablesVariant;
 using plugins::xt::filter;
 using plugins::xt::Tables;
 
-std::vector<Ip> of_family(const std::vector<Ip>& addresses, Family family) {
-  std::vector<Ip> out;
-  for (const Ip& ip : addresses) {
-    if (ip.family() == family) out.push_back(ip);
-  }
-  return out;
-}
-
 Wanted wanted_of(const Rules& rules, Family family) {
   return {family,
           of_family(rules.addresses, family),

@@ -34,7 +34,7 @@ iptables::Rules iptables_rules(const Conf& conf, const Attachment& attachment, B
 void require_bridge_netfilter(const Conf& conf, const Attachment& attachment) {
   if (conf.policy != Policy::kIsolated) return;
   for (const Family family : netlink::kFamilies) {
-    if (attachment.of(family).empty()) continue;
+    if (of_family(attachment.addresses, family).empty()) continue;
     const char* const key = family == Family::kIpv4 ? "net/bridge/bridge-nf-call-iptables"
                                                     : "net/bridge/bridge-nf-call-ip6tables";
     if (netlink::read_sysctl(key) == "1") continue;

@@ -109,7 +109,7 @@ std::optional<Value> Decoder::take(std::string& received) {
       continue;
     }
     const auto known = types_.find(type);
-    if (known == types_.end() || known->second.kind != Type::Kind::kStruct) fail("not a struct");
+    if (known == types_.end() || known->second.element != 0) fail("not a struct");
     return value(type, in, 0);
   }
 }
@@ -117,24 +117,15 @@ std::optional<Value> Decoder::take(std::string& received) {
 void Decoder::define(std::int64_t id, Cursor& in) {
   if (types_.size() >= kMaxTypes) fail("too many types");
   Type type;
-  const auto common = [&in] {  // name and number, which say nothing new
-    in.fields([&in](int field) {
-      if (field == 0) {
-        in.text();
-      } else {
-        in.integer();
-      }
-    });
+  // Name and number, which say nothing new.
+  const auto common = [&in] {
+    in.fields([&in](int field) { field == 0 ? void(in.text()) : void(in.integer()); });
   };
   in.fields([&](int kind) {
     if (kind != kSliceField && kind != kStructField) fail("a type that no DHCP call has");
-    type.kind = kind == kStructField ? Type::Kind::kStruct : Type::Kind::kList;
     in.fields([&](int field) {
       if (field == 0) return common();
-      if (kind == kSliceField) {
-        type.element = in.integer();
-        return;
-      }
+      if (kind == kSliceField) return void(type.element = in.integer());
       const std::size_t count = in.count();
       if (count > kMaxFields) fail("a struct with too many fields");
       for (std::size_t i = 0; i < count; ++i) {
@@ -154,7 +145,7 @@ void Decoder::define(std::int64_t id, Cursor& in) {
 
 Value Decoder::value_of(const Type& type, Cursor& in, unsigned depth) const {
   Value out;
-  if (type.kind == Type::Kind::kList) {
+  if (type.element != 0) {
     const std::size_t count = in.count();
     for (std::size_t i = 0; i < count; ++i) {
       out.list.push_back(value(type.element, in, depth + 1));

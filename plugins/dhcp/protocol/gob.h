@@ -40,8 +40,7 @@ class Decoder {
  private:
   class Cursor;
   struct Type {
-    enum class Kind : std::uint8_t { kStruct, kList } kind = Kind::kStruct;
-    std::int64_t element = 0;
+    std::int64_t element = 0;  ///< of a list; 0: it is a struct
     std::vector<std::pair<std::string, std::int64_t>> fields = {};
   };
   void define(std::int64_t id, Cursor& in);

@@ -177,38 +177,35 @@ Call call_from(const Value& header, const Value& body) {
           .input = body.field("StdinData").text};
 }
 
+std::string AnswerEncoder::value(std::int64_t type, const std::string& definitions,
+                                 std::string_view body) {
+  return (defined_.insert(type).second ? definitions : "") + gob::message(type, body);
+}
+
 std::string AnswerEncoder::header(const Call& call, std::string_view error) {
-  std::string out;
-  if (!std::exchange(has_header_, true)) {
-    out = gob::define_struct(
-        kHeaderType, "Response",
-        {{"ServiceMethod", gob::kString}, {"Seq", gob::kUint}, {"Error", gob::kString}});
-  }
-  return out +
-         gob::message(kHeaderType,
-                      Struct().text(0, call.method).number(1, call.sequence).text(2, error).str());
+  using gob::kString;
+  return value(
+      kHeaderType,
+      gob::define_struct(kHeaderType, "Response",
+                         {{"ServiceMethod", kString}, {"Seq", gob::kUint}, {"Error", kString}}),
+      Struct().text(0, call.method).number(1, call.sequence).text(2, error).str());
 }
 
 std::string AnswerEncoder::result(const Call& call, const cni::Result& result) {
-  std::string out = header(call, "");
-  if (!std::exchange(has_result_, true)) out += result_types();
-  return out + gob::message(kResultType, result_body(result));
+  return header(call, "") + value(kResultType, result_types(), result_body(result));
 }
 
 std::string AnswerEncoder::text(const Call& call, std::string_view text) {
-  std::string out = header(call, "");
-  if (!std::exchange(has_text_, true)) {
-    out += gob::define_struct(kTextType, "Text", {{"Text", gob::kString}});
-  }
-  return out + gob::message(kTextType, Struct().text(0, text).str());
+  return header(call, "") + value(kTextType,
+                                  gob::define_struct(kTextType, "Text", {{"Text", gob::kString}}),
+                                  Struct().text(0, text).str());
 }
 
 std::string AnswerEncoder::nothing(const Call& call) { return error(call, ""); }
 
 std::string AnswerEncoder::error(const Call& call, std::string_view error) {
-  std::string out = header(call, error);
-  if (!std::exchange(has_nothing_, true)) out += gob::define_struct(kNothingType, "", {});
-  return out + gob::message(kNothingType, Struct().str());
+  return header(call, error) +
+         value(kNothingType, gob::define_struct(kNothingType, "", {}), Struct().str());
 }
 
 cni::Result result_from(const Value& body) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -46,8 +47,11 @@ class AnswerEncoder {
   std::string error(const Call& call, std::string_view error);
 
  private:
+  /// Definitions of types that were not sent yet, and a value of the first one of them.
+  std::string value(std::int64_t type, const std::string& definitions, std::string_view body);
   std::string header(const Call& call, std::string_view error);
-  bool has_header_ = false, has_result_ = false, has_text_ = false, has_nothing_ = false;
+
+  std::set<std::int64_t> defined_;
 };
 
 /// The body of an answer as a result: addresses, routes and DNS. \throws
