@@ -61,22 +61,33 @@ bool went_elsewhere(const Flow& flow, const Claim& claim, LocalAddresses& local)
 }
 
 // Deletes the flows to a claim's port of which is_stale() is true. The kernel lists all connections
-// for every dump: one port is filtered in the kernel, several in one dump here.
+// for every dump: few ports are filtered in the kernel one by one, many in one dump here.
 void flush(NfSocket& socket, const std::vector<Claim>& claims,
            const std::function<bool(const Flow&, const Claim&)>& is_stale) {
+  constexpr std::size_t kFew = 4;
   std::map<std::pair<Family, Protocol>, std::multimap<std::uint16_t, Claim>> groups;
   for (const Claim& claim : claims) {
     if (!is_flushed(claim)) continue;
     groups[{claim.key.family, claim.key.protocol}].emplace(claim.key.port, claim);
   }
   for (const auto& [kind, by_port] : groups) {
-    FlowFilter filter{.family = kind.first, .protocol = static_cast<std::uint8_t>(kind.second)};
-    if (by_port.size() == 1) filter.original_port = by_port.begin()->first;
-    for (const Flow& flow : netlink::nf::flows(socket, filter)) {
-      const auto [first, last] = by_port.equal_range(flow.original.destination_port);
-      const bool stale =
-          std::any_of(first, last, [&](const auto& entry) { return is_stale(flow, entry.second); });
-      if (stale) netlink::nf::remove(socket, flow);
+    const FlowFilter all{.family = kind.first, .protocol = static_cast<std::uint8_t>(kind.second)};
+    const auto ask = [&, &claims_by_port = by_port](const FlowFilter& filter) {
+      for (const Flow& flow : netlink::nf::flows(socket, filter)) {
+        const auto [first, last] = claims_by_port.equal_range(flow.original.destination_port);
+        const bool stale = std::any_of(
+            first, last, [&](const auto& entry) { return is_stale(flow, entry.second); });
+        if (stale) netlink::nf::remove(socket, flow);
+      }
+    };
+    if (by_port.size() > kFew) {
+      ask(all);
+      continue;
+    }
+    for (const auto& [port, claim] : by_port) {
+      FlowFilter one = all;
+      one.original_port = port;
+      ask(one);
     }
   }
 }

@@ -14,7 +14,6 @@
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
-#include "plugins/portmap/nftables/conditions.h"
 #include "plugins/portmap/nftables/table.h"
 #include "plugins/portmap/ports.h"
 #include "plugins/portmap/services.h"
@@ -116,7 +115,7 @@ void require_prerequisites(const cni::Request& request, const Conf& conf) {
       plugins::needs_net_raw(plugins::find_restore(Family::kIpv4))) {
     cni::require_capabilities(request, {Capability::kNetRaw});
   }
-  if (conf.backend == BackendName::kNftables && conf.options.has_conditions()) require_nft();
+  if (conf.backend == BackendName::kNftables && conf.options.has_conditions()) nft::require_nft();
 }
 
 void refuse_conflicts(const cni::Request& request, const Input& input) {

@@ -11,7 +11,6 @@
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
 #include "plugins/portmap/iptables/chains.h"
-#include "plugins/portmap/iptables/check.h"
 #include "plugins/portmap/reference/reference.h"
 #include "plugins/portmap/services.h"
 

@@ -10,7 +10,6 @@
 
 #include "netlink/nf/socket.h"
 #include "plugins/portmap/iptables/chains.h"
-#include "plugins/portmap/iptables/check.h"
 #include "plugins/portmap/iptables/rules.h"
 #include "tests/netns/node.h"
 

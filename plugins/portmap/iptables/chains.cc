@@ -9,7 +9,6 @@
 #include "netlink/nf/match.h"
 #include "plugins/common/firewall/iptables_restore.h"
 #include "plugins/portmap/conflict.h"
-#include "plugins/portmap/iptables/check.h"
 
 namespace portmap::iptables {
 

@@ -27,6 +27,15 @@ void remove(netlink::nf::NfSocket* socket, const Owner& owner);
 /// ifname is empty.
 std::vector<Owner> owners(netlink::nf::NfSocket* socket, const std::string& network);
 
+/// The first difference from what add() adds; nullopt without one. `unrecorded` is for an
+/// attachment without a state file: its mappings. Rules of the reference plugin have neither
+/// exceptions nor a guard, and each entry of a protocol names all ports of the mappings.
+std::optional<std::string> missing(netlink::nf::NfSocket* socket, const Attachment& attachment,
+                                   const std::vector<Mapping>* unrecorded = nullptr);
+/// \throws cni::Error for a difference.
+void check(netlink::nf::NfSocket* socket, const Attachment& attachment,
+           const std::vector<Mapping>* unrecorded = nullptr);
+
 /// The variant that has a chain for the container and network; nullopt if neither has.
 std::optional<plugins::XtablesVariant> variant_with(netlink::nf::NfSocket* socket, Family family,
                                                     const Owner& owner);

@@ -1,5 +1,3 @@
-#include "plugins/portmap/iptables/check.h"
-
 #include <algorithm>
 
 #include "libcni/common/error.h"

@@ -6,10 +6,10 @@
 
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
+#include "libcni/plugin/node_tool.h"
 #include "netlink/attributes.h"
 #include "netlink/nf/match.h"
 #include "plugins/names/tables.h"
-#include "plugins/portmap/nftables/conditions.h"
 #include "plugins/portmap/nftables/elements.h"
 #include "plugins/portmap/nftables/rules.h"
 
@@ -98,6 +98,18 @@ std::string nft_text(const Layout& layout) {
              kHostports, "\n");
 }
 
+// Runs commands in one transaction, by `nft -f -`.
+// \throws cni::Error: kPluginUnavailable if nft is not installed, kInvalidConfig with its message.
+void run_nft(const std::string& commands) {
+  const cni::Outcome outcome = cni::run_node_tool(require_nft(), {"-f", "-"}, commands);
+  if (outcome.ok()) return;
+  // "/dev/stdin:LINE:COLUMNS: Error: CAUSE"; the next lines draw the rule.
+  const std::string line = outcome.err.substr(0, outcome.err.find('\n'));
+  const auto cause = line.find("Error: ");
+  throw cni::Error(cni::Code::kInvalidConfig,
+                   cat("nft: ", cause == std::string::npos ? line : line.substr(cause + 7)));
+}
+
 // A new table is removed if nft rejects the conditions.
 void put_conditional(NfSocket& socket, const Layout& layout) {
   const auto family = table_family(layout.family);
@@ -130,6 +142,13 @@ std::string table_of(const Options& options) {
 
 netlink::nf::TableFamily table_family(Family family) {
   return family == Family::kIpv4 ? netlink::nf::TableFamily::kIp : netlink::nf::TableFamily::kIp6;
+}
+
+std::string require_nft() {
+  if (const auto file = cni::find_node_tool("nft")) return *file;
+  throw cni::Error(cni::Code::kPluginUnavailable,
+                   "run 'nft': it is in none of PATH, /usr/sbin and /sbin",
+                   "conditionsV4 and conditionsV6 in nft syntax require the package nftables");
 }
 
 bool usable(NfSocket& socket) {
