@@ -38,20 +38,20 @@ void require_rights(const cni::Request& request, const Conf& conf) {
 }
 
 // Layer 3: addresses, gateway, masquerading. Returns the link that carries the gateway.
-Link route_pod(const Context& context, const Link& bridge, const plugins::PodInterface& inside,
-               Result& result, cni::Undo& undo) {
+Link configure_ip(const Context& context, const Link& bridge, const plugins::PodInterface& inside,
+                  Result& result, cni::Undo& undo) {
   const Conf& conf = context.conf;
   auto interfaces = std::move(result.interfaces);
-  result = plugins::request_addresses(context.request, conf.ipam_type, kInside, undo);
+  result = plugins::request_addresses(context.sides.request, conf.ipam_type, kInside, undo);
   result.interfaces = std::move(interfaces);
   plugins::complete_gateways(
       {.first_host = conf.is_gateway, .default_route = conf.is_default_gateway}, result);
   plugins::configure_interface(inside, result,
                                {.enable_dad = conf.enable_dad, .accept_ra = !conf.is_gateway});
   Link device = bridge;
-  if (conf.is_gateway) device = ensure_gateway(context.host, bridge, conf, result);
+  if (conf.is_gateway) device = ensure_gateway(context.sides.host(), bridge, conf, result);
   if (conf.ip_masq) {
-    plugins::masquerade(conf.ip_masq_backend, plugins::masquerade_of(context.request, result),
+    plugins::masquerade(conf.ip_masq_backend, plugins::masquerade_of(context.sides.request, result),
                         undo);
   }
   return device;
@@ -87,13 +87,11 @@ bool disconnect(const cni::Request& request, const DelConf& conf, cni::BestEffor
 Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);  // all of the input before any change
   if (!conf.ipam_type.empty()) cni::find_ipam(request, conf.ipam_type);
-  const NetNs pod_ns = cni::open_netns(request);
-  require_rights(request, conf);
-  RouteSocket host;
-  RouteSocket pod(pod_ns);
-  const Context context{request, conf, host, pod, pod_ns};
+  plugins::Namespaces sides(request);
+  if (conf.ip_masq) plugins::require_masquerade_rights(request, conf.ip_masq_backend);
+  const Context context{conf, sides};
 
-  const Link bridge = ensure_bridge(host, conf);
+  const Link bridge = ensure_bridge(sides.host(), conf);
   const Port port = connect_pod(context, bridge, undo);
   if (conf.mac_spoof_check) {  // before a frame can pass
     undo.add(RemoveMacspoof{request.container_id, request.ifname});
@@ -104,17 +102,17 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   Result result;
   result.interfaces = {plugins::describe(bridge), plugins::describe(port.outside),
                        plugins::describe(port.inside, request.netns)};
-  const plugins::PodInterface inside{pod, pod_ns, port.inside};
+  const plugins::PodInterface inside{sides, port.inside};
   Link device = bridge;
   if (!conf.ipam_type.empty()) {
-    device = route_pod(context, bridge, inside, result, undo);
+    device = configure_ip(context, bridge, inside, result, undo);
   } else if (!conf.disable_container_interface) {
-    pod.send(netlink::set_link(port.inside, {.up = true}));
+    sides.pod.send(netlink::set_link(port.inside, {.up = true}));
   }
-  if (!conf.disable_container_interface) wait_for_port(host, port.outside);
-  if (!result.ips.empty()) plugins::announce(host, device, inside, result);
+  if (!conf.disable_container_interface) wait_for_port(sides.host(), port.outside);
+  if (!result.ips.empty()) plugins::announce(device, inside, result);
 
-  result.interfaces[0] = plugins::describe(host.get(bridge.name));
+  result.interfaces[0] = plugins::describe(sides.host().get(bridge.name));
   if (device.index != bridge.index) result.interfaces.push_back(plugins::describe(device));
   if (conf.dns) result.dns = *conf.dns;
   return result;
@@ -143,16 +141,13 @@ void del(const cni::Request& request) {
 // \throws cni::Error naming the first difference to what ADD created.
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  const NetNs pod_ns = cni::open_netns(request);
-  cni::require_capabilities(request, {Capability::kSysAdmin});
+  plugins::Namespaces sides(request);
   if (conf.ip_masq || conf.mac_spoof_check) {  // not even reading is free
     cni::require_capabilities(request, {Capability::kNetAdmin});
   }
   cni::ipam_forward(request, conf.ipam_type, cni::Command::kCheck);
   const Result result = request.required_prev_result();
-  RouteSocket host;
-  RouteSocket pod(pod_ns);
-  check_attachment({request, conf, host, pod, pod_ns}, result);
+  check_attachment({conf, sides}, result);
 }
 
 // Removes everything of this network whose attachment is not in the list, and calls GC of the

@@ -44,7 +44,7 @@ std::string no_veth(const Conf& conf) {
 void check_vlans(const Context& context, const Link& outside) {
   const Conf& conf = context.conf;
   if (conf.vlan == 0 && conf.trunk.empty()) return;
-  const auto seen = context.host.vlans(outside);
+  const auto seen = context.sides.host().vlans(outside);
   const auto has = [&seen](std::uint16_t id, bool untagged) {
     return std::any_of(seen.begin(), seen.end(), [&](const netlink::PortVlan& one) {
       return one.first <= id && id <= one.last && (!untagged || (one.pvid && one.untagged));
@@ -64,7 +64,7 @@ void check_vlans(const Context& context, const Link& outside) {
 // The pair whose other end puts the gateway of an access VLAN into the bridge.
 void check_vlan_gateway(const Context& context, const Link& gateway, const Link& bridge) {
   if (!gateway.up) throw differs(cat("'", gateway.name, "' is down"));
-  const auto port = vlan_gateway_port(context.host, gateway);
+  const auto port = vlan_gateway_port(context.sides.host(), gateway);
   if (!port) return;
   if (port->master == 0) {
     throw differs(cat("'", port->name, "', the other end of '", gateway.name,
@@ -78,7 +78,7 @@ void check_vlan_gateway(const Context& context, const Link& gateway, const Link&
 Link check_bridge(const Context& context, const cni::Result& result) {
   const Conf& conf = context.conf;
   const auto wanted = node_entry(result, conf.bridge, "Interface name missing ");
-  const auto bridge = context.host.find(conf.bridge);
+  const auto bridge = context.sides.host().find(conf.bridge);
   if (!bridge) throw differs(cat("Interface name ", conf.bridge, " not found"));
   if (bridge->kind != "bridge") {
     throw differs(cat("Interface ", conf.bridge, " does not have link type of bridge"),
@@ -101,7 +101,7 @@ Link check_bridge(const Context& context, const cni::Result& result) {
 }
 
 Link find_outside(const Context& context, const Link& inside) {
-  const auto outside = plugins::host_veth_of(context.host, context.request, context.pod_ns, inside);
+  const auto outside = plugins::host_veth_of(context.sides, inside);
   if (!outside) {
     throw differs(no_veth(context.conf));
   }
@@ -132,7 +132,7 @@ void check_port(const Context& context, const cni::Result& result, const Port& p
 }
 
 Link find_inside(const Context& context, const cni::Result& result) {
-  return plugins::find_interface(context.pod, context.request, result,
+  return plugins::find_interface(context.sides, result,
                                  {.kind = "veth", .missing = "Interface name "});
 }
 
@@ -141,12 +141,12 @@ void check_gateway(const Context& context, const cni::Result& result, const Link
   if (!conf.is_gateway) return;
   Link device = bridge;
   if (conf.vlan != 0) {
-    const auto gateway = context.host.find(conf.vlan_gateway());
+    const auto gateway = context.sides.host().find(conf.vlan_gateway());
     if (!gateway) throw differs(cat("Interface name ", conf.vlan_gateway(), " not found"));
     check_vlan_gateway(context, *gateway, bridge);
     device = *gateway;
   }
-  const auto addresses = context.host.addresses(device);
+  const auto addresses = context.sides.host().addresses(device);
   for (const cni::Address& address : result.ips) {
     if (!address.gateway) continue;
     const cni::Cidr gateway{*address.gateway, address.cidr.prefix};
@@ -154,7 +154,7 @@ void check_gateway(const Context& context, const cni::Result& result, const Link
                      [&](const auto& one) { return one.cidr == gateway; })) {
       throw differs(cat("gateway address ", gateway.str(), " is not on '", device.name, "'"));
     }
-    plugins::check_forwarding(context.host, address.cidr.ip.family());
+    plugins::check_forwarding(context.sides.host(), address.cidr.ip.family());
   }
 }
 
@@ -168,13 +168,13 @@ void check_attachment(const Context& context, const cni::Result& result) {
   const Link outside = find_outside(context, inside);
   check_port(context, result, {outside, inside}, bridge);
   if (conf.mac_spoof_check) {
-    check_macspoof(context.request.container_id, context.request.ifname, outside.name);
+    check_macspoof(context.sides.request.container_id, context.sides.request.ifname, outside.name);
   }
   if (conf.ipam_type.empty()) return;
-  plugins::check_interface({context.pod, context.pod_ns, inside}, result);
+  plugins::check_interface({context.sides, inside}, result);
   check_gateway(context, result, bridge);
   if (!conf.ip_masq) return;
-  plugins::check_masquerade(plugins::masquerade_of(context.request, result));
+  plugins::check_masquerade(plugins::masquerade_of(context.sides.request, result));
 }
 
 void require_node_support(const Conf& conf) {

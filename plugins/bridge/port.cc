@@ -18,8 +18,8 @@ using netlink::RouteSocket;
 Port connect_pod(const Context& context, const Link& bridge, cni::Undo& undo) {
   try {
     return plugins::create_veth_pair(
-        {context.request, context.host, context.pod, context.pod_ns},
-        {.master = bridge.index, .mac = context.conf.mac, .mtu = context.conf.mtu}, undo);
+        context.sides, {.master = bridge.index, .mac = context.conf.mac, .mtu = context.conf.mtu},
+        undo);
   } catch (const netlink::Error& e) {
     if (e.error() != EXFULL) throw;
     throw cni::error_of(e,
@@ -36,8 +36,8 @@ void open_port(const Context& context, const Port& port, const Link& bridge) {
   }
   requests.push_back(netlink::without_link_local(port.outside));
   requests.push_back(netlink::set_link(
-      port.outside, {.up = true, .alias = plugins::owner_of(context.request).text}));
-  context.host.send(requests);
+      port.outside, {.up = true, .alias = plugins::owner_of(context.sides.request).text}));
+  context.sides.host().send(requests);
 }
 
 void restore_port(const Context& context, const Port& port, const Link& bridge) {
@@ -54,10 +54,10 @@ void restore_port(const Context& context, const Port& port, const Link& bridge) 
   for (auto& request : port_vlans(outside, bridge, conf, true)) {
     requests.push_back(std::move(request));
   }
-  requests.push_back(
-      netlink::set_link(outside, {.up = true, .alias = plugins::owner_of(context.request).text}));
-  context.host.send(requests);
-  if (!conf.disable_container_interface) wait_for_port(context.host, outside);
+  requests.push_back(netlink::set_link(
+      outside, {.up = true, .alias = plugins::owner_of(context.sides.request).text}));
+  context.sides.host().send(requests);
+  if (!conf.disable_container_interface) wait_for_port(context.sides.host(), outside);
 }
 
 void wait_for_port(RouteSocket& host, const Link& outside) {

@@ -13,13 +13,10 @@ namespace bridge {
 /// A pod's veth pair; the host veth is a port of the bridge.
 using Port = plugins::VethPair;
 
-/// What one call works with: request, config, and a socket in the node's and the pod's namespace.
+/// What one call works with.
 struct Context {
-  const cni::Request& request;
   const Conf& conf;
-  netlink::RouteSocket& host;
-  netlink::RouteSocket& pod;
-  const netlink::NetNs& pod_ns;
+  plugins::Namespaces& sides;
 };
 
 /// plugins::create_veth_pair() with the host veth as a port of bridge. \throws as that; cni::Error

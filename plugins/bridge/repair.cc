@@ -48,8 +48,8 @@ void restore_bridge(const Context& context, const Link& inside, Result& result) 
   const Conf& conf = context.conf;
   cni::Interface* const known = bridge_in(result, conf);
   const auto before = mac_of(known);
-  ensure_bridge(context.host, conf, before);
-  const Link bridge = context.host.get(conf.bridge);
+  ensure_bridge(context.sides.host(), conf, before);
+  const Link bridge = context.sides.host().get(conf.bridge);
   if (known != nullptr) known->mac = bridge.mac.str();
   if (!carries_gateway(conf) || before == bridge.mac) return;
   std::vector<netlink::RouteRequest> requests;
@@ -57,13 +57,13 @@ void restore_bridge(const Context& context, const Link& inside, Result& result) 
     if (!address.gateway) continue;
     requests.push_back(netlink::correct_neighbour(inside, *address.gateway, bridge.mac));
   }
-  context.pod.send(requests);
+  context.sides.pod.send(requests);
 }
 
 // From the bridge to what stands on it.
 void repair_links(const Context& context, const Port& port, Result& result, Repair& repair) {
   const Conf& conf = context.conf;
-  const cni::Request& request = context.request;
+  const cni::Request& request = context.sides.request;
   const bool has_bridge = repair.part([&] { check_bridge(context, result); },
                                       [&] { restore_bridge(context, port.inside, result); });
   if (conf.mac_spoof_check) {  // before a frame can pass
@@ -73,12 +73,12 @@ void repair_links(const Context& context, const Port& port, Result& result, Repa
         [&] { add_macspoof(request.container_id, request.ifname, outside, port.inside.mac); });
   }
   if (!has_bridge) return;  // only looking: what is missing of the rest follows from that
-  const auto bridge = [&] { return context.host.get(conf.bridge); };
+  const auto bridge = [&] { return context.sides.host().get(conf.bridge); };
   repair.part([&] { check_port(context, result, port, bridge()); },
               [&] { restore_port(context, port, bridge()); });
   if (conf.ipam_type.empty()) return;
   repair.part([&] { check_gateway(context, result, bridge()); },
-              [&] { ensure_gateway(context.host, bridge(), conf, result); });
+              [&] { ensure_gateway(context.sides.host(), bridge(), conf, result); });
 }
 
 }  // namespace
@@ -86,12 +86,8 @@ void repair_links(const Context& context, const Port& port, Result& result, Repa
 Result repair(const cni::Request& request, Repair& repair) {
   const Conf conf = Conf::parse(request);
   Result result = request.required_prev_result();
-  const netlink::NetNs pod_ns = cni::open_netns(request);
-  cni::require_capabilities(request,
-                            {netlink::Capability::kNetAdmin, netlink::Capability::kSysAdmin});
-  RouteSocket host;
-  RouteSocket pod(pod_ns);
-  const Context context{request, conf, host, pod, pod_ns};
+  plugins::Namespaces sides(request);
+  const Context context{conf, sides};
   repair_links(context, find_port(context, result), result, repair);
   if (conf.ipam_type.empty() || !conf.ip_masq) return result;
   const auto masquerade = plugins::masquerade_of(request, result);

@@ -42,7 +42,7 @@ Conf Conf::parse(const cni::Request& request) {
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);  // all of the input before any change
   cni::find_ipam(request, conf.ipam_type);
-  plugins::Sides sides(request);
+  plugins::Namespaces sides(request);
   const auto link = plugins::create_pod_link(
       sides, {.kind = kKind, .name = {}, .mac = conf.mac, .mtu = conf.mtu}, undo);
   return plugins::attach_pod_link(sides, link, conf.ipam_type, {}, undo);
@@ -52,7 +52,7 @@ void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind)
 
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  plugins::Sides sides(request);
+  plugins::Namespaces sides(request);
   const auto link = plugins::check_pod_link(
       sides, conf.ipam_type, {.kind = kKind, .required = "dummy: Required prevResult missing"});
   plugins::require_mtu_of(link, conf.mtu);

@@ -26,7 +26,7 @@ using cni::Result;
 using netlink::Capability;
 using netlink::Link;
 using netlink::RouteSocket;
-using plugins::Sides;
+using plugins::Namespaces;
 
 // The device may be in a pod: then the error says in whose.
 Link find_with_owner(RouteSocket& host, const Conf& conf, const Selection& selection,
@@ -65,26 +65,27 @@ int free_index(RouteSocket& pod, int index) {
 }
 
 // Moves the device into the pod, where it is down. What it was is on the disk before.
-State take_device(Sides& sides, const Conf& conf, const Selection& selection, cni::Undo& undo) {
+State take_device(Namespaces& sides, const Conf& conf, const Selection& selection,
+                  cni::Undo& undo) {
   const cni::Phase phase("link");
   const cni::Request& request = sides.request;
   if (sides.pod.find(request.ifname)) refuse_name(request, conf.device);
   const StateDir states = StateDir::create();
   const auto lock = states.lock();
-  reclaim(sides.host, states);
+  reclaim(sides.host(), states);
   require_no_device(request, states);
-  const Link link = find_with_owner(sides.host, conf, selection, states);
-  require_movable(sides.host, conf, link);
+  const Link link = find_with_owner(sides.host(), conf, selection, states);
+  require_movable(sides.host(), conf, link);
   State state{.owner = plugins::state_owner(request, sides.pod),
               .pod_index = free_index(sides.pod, link.index),
-              .device = device_of(sides.host, link)};
+              .device = device_of(sides.host(), link)};
   undo.add(GiveBack{request});
   states.put(state);
   cni::in_words(cat("failed to move link failed to move \"", link.name, "\" to tempNS"), [&] {
-    sides.host.send(netlink::move_link(link, {.to = sides.pod_ns,
-                                              .name = request.ifname,
-                                              .alias = link.name,
-                                              .index = state.pod_index}));
+    sides.host().send(netlink::move_link(link, {.to = sides.pod_ns,
+                                                .name = request.ifname,
+                                                .alias = link.name,
+                                                .index = state.pod_index}));
   });
   const Link inside = sides.pod.get(request.ifname);
   if (inside.index != state.pod_index) {  // kernels before 5.13
@@ -115,7 +116,7 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);  // all of the input before any change
   conf.require_selector();
   if (!conf.ipam_type.empty()) cni::find_ipam(request, conf.ipam_type);
-  Sides sides(request);
+  Namespaces sides(request);
   const Selection selection = select(conf);
   if (selection.dpdk) return add_dpdk(request, conf, selection, undo);
   const State state = take_device(sides, conf, selection, undo);
@@ -126,8 +127,7 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   if (conf.ipam_type.empty()) {
     sides.pod.send(netlink::set_link(inside, {.up = true}));
   } else {
-    plugins::configure_interface({sides.pod, sides.pod_ns, inside}, result,
-                                 {.enable_dad = conf.enable_dad});
+    plugins::configure_interface({sides, inside}, result, {.enable_dad = conf.enable_dad});
   }
   return result;
 }
@@ -158,7 +158,7 @@ std::optional<State> state_of(const cni::Request& request) {
   return states ? states->read(plugins::state_owner(request)) : std::nullopt;
 }
 
-void check_identity(Sides& sides, const State& state) {
+void check_identity(Namespaces& sides, const State& state) {
   const auto link = find_in_pod(sides.pod, state);
   if (link && link->name == sides.request.ifname) return;
   const std::string where =
@@ -175,15 +175,15 @@ void check_identity(Sides& sides, const State& state) {
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   conf.require_selector();
-  Sides sides(request);
+  Namespaces sides(request);
   cni::ipam_forward(request, conf.ipam_type, cni::Command::kCheck);
   const Result result = request.required_prev_result();
   const auto state = state_of(request);
   if (!state && select(conf).dpdk) return;
   if (state) check_identity(sides, *state);
-  const Link link = plugins::find_interface(sides.pod, request, result, {});
+  const Link link = plugins::find_interface(sides, result, {});
   if (!link.up) throw cni::Error(Code::kInternal, cat("Interface ", link.name, " is down"));
-  plugins::check_interface({sides.pod, sides.pod_ns, link}, result);
+  plugins::check_interface({sides, link}, result);
 }
 
 // Of this network's attachments that are not listed. False where one could not be returned.

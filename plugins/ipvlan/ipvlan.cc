@@ -42,7 +42,7 @@ void require_data(const Link& link, const Conf& conf) {
                              "port of a bridge or bond"));
 }
 
-Link create(plugins::Sides& sides, const Conf& conf, const Link& master, cni::Undo& undo) try {
+Link create(plugins::Namespaces& sides, const Conf& conf, const Link& master, cni::Undo& undo) try {
   netlink::NewLink spec{.kind = kKind, .name = {}, .mtu = conf.mtu, .data = conf.data};
   plugins::set_parent(sides, spec, master, conf.link_in_container);
   const Link link = plugins::create_pod_link(sides, spec, undo);
@@ -97,16 +97,15 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   const auto prev = request.prev_result();
   const std::string named = master_of(conf, prev);
   require_addresses(request, conf, prev);
-  plugins::Sides sides(request);
+  plugins::Namespaces sides(request);
   const Link master =
-      plugins::lookup_master(conf.link_in_container ? sides.pod : sides.host, named);
+      plugins::lookup_master(conf.link_in_container ? sides.pod : sides.host(), named);
   plugins::require_mtu(conf.mtu, master);
   const Link link = create(sides, conf, master, undo);
   Result result = addresses_for(request, conf, prev, undo);
   result.interfaces = prev ? prev->interfaces : std::vector<cni::Interface>{};
   result.interfaces.push_back(plugins::describe(link, request.netns));
-  plugins::configure_interface({sides.pod, sides.pod_ns, link}, routable(result, conf.data.mode),
-                               {});
+  plugins::configure_interface({sides, link}, routable(result, conf.data.mode), {});
   return joined(std::move(result), conf, prev);
 }
 
@@ -114,7 +113,7 @@ void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind)
 
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  plugins::Sides sides(request);
+  plugins::Namespaces sides(request);
   const Link link =
       plugins::check_pod_link(sides, conf.ipam_type, {.kind = kKind},
                               routable(request.required_prev_result(), conf.data.mode));

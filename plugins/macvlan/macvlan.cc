@@ -57,7 +57,7 @@ void require_data(const Link& link, const Conf& conf) {
                              "passthru is for one interface alone"));
 }
 
-Link create(plugins::Sides& sides, const Conf& conf, const Link& master, cni::Undo& undo) try {
+Link create(plugins::Namespaces& sides, const Conf& conf, const Link& master, cni::Undo& undo) try {
   netlink::NewLink spec{
       .kind = kKind, .name = {}, .mac = conf.mac, .mtu = conf.mtu, .data = conf.data};
   plugins::set_parent(sides, spec, master, conf.link_in_container);
@@ -81,10 +81,10 @@ void require_rights(const cni::Request& request, const Conf& conf) {
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);  // all of the input before any change
   if (!conf.ipam_type.empty()) cni::find_ipam(request, conf.ipam_type);
-  plugins::Sides sides(request);
+  plugins::Namespaces sides(request);
   require_rights(request, conf);
   const Link master =
-      plugins::find_master(conf.link_in_container ? sides.pod : sides.host, conf.master);
+      plugins::find_master(conf.link_in_container ? sides.pod : sides.host(), conf.master);
   plugins::require_mtu(conf.mtu, master);
   const Link link = create(sides, conf, master, undo);
   cni::Result result = plugins::attach_pod_link(
@@ -97,7 +97,7 @@ void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind)
 
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  plugins::Sides sides(request);
+  plugins::Namespaces sides(request);
   const Link link = plugins::check_pod_link(sides, conf.ipam_type, words());
   require_data(link, conf);
   plugins::require_mtu_of(link, conf.mtu);

@@ -25,7 +25,7 @@ using cni::cat;
 using cni::Result;
 using netlink::Capability;
 using netlink::Link;
-using plugins::Sides;
+using plugins::Namespaces;
 using plugins::VethPair;
 
 constexpr std::size_t kInside = 1;  // where the pod's interface stands in the result
@@ -66,26 +66,25 @@ Conf Conf::parse(const cni::Request& request) {
 Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);  // all of the input before any change
   cni::find_ipam(request, conf.ipam_type);
-  Sides sides(request);
+  Namespaces sides(request);
   if (conf.ip_masq) plugins::require_masquerade_rights(request, conf.ip_masq_backend);
 
-  const plugins::VethPlace place{request, sides.host, sides.pod, sides.pod_ns};
-  plugins::require_no_interface(place);  // undo would release what an earlier ADD got
+  plugins::require_no_interface(sides);  // undo would release what an earlier ADD got
   Result result = plugins::request_addresses(request, conf.ipam_type, kInside, undo);
   choose_gateways(result);
   const Routing routing = routing_of(result, request.ifname);
-  const VethPair pair = plugins::create_veth_pair(place, {.mtu = conf.mtu}, undo);
+  const VethPair pair = plugins::create_veth_pair(sides, {.mtu = conf.mtu}, undo);
   result.interfaces = {plugins::describe(pair.outside),
                        plugins::describe(pair.inside, request.netns)};
   // The node's side first: as the pod's comes up the kernel announces its addresses to the node.
-  open_host_veth(sides.host, pair.outside, routing, plugins::owner_of(request).text);
+  open_host_veth(sides.host(), pair.outside, routing, plugins::owner_of(request).text);
   plugins::configure_interface(
-      {sides.pod, sides.pod_ns, pair.inside}, result,
+      {sides, pair.inside}, result,
       {.accept_ra = false, .announce_at_once = true, .subnet_routes = routing.pod});
   if (conf.ip_masq) {
     plugins::masquerade(conf.ip_masq_backend, plugins::masquerade_of(request, result), undo);
   }
-  wait_for(sides.host, pair.outside);
+  wait_for(sides.host(), pair.outside);
   wait_for(sides.pod, pair.inside);
   if (conf.dns) result.dns = *conf.dns;
   return result;
@@ -125,14 +124,14 @@ void del(const cni::Request& request) {
   each.finish();
 }
 
-VethPair find_pair(Sides& sides, const Result& result) {
+VethPair find_pair(Namespaces& sides, const Result& result) {
   const Link inside =
-      plugins::find_interface(sides.pod, sides.request, result,
+      plugins::find_interface(sides, result,
                               {.kind = "veth",
                                .type = "veth/p2p",
                                .missing = "ptp: Container Interface name in prevResult: ",
                                .mac = "ptp: Interface"});
-  const auto outside = plugins::host_veth_of(sides.host, sides.request, sides.pod_ns, inside);
+  const auto outside = plugins::host_veth_of(sides, inside);
   if (!outside) {
     throw cni::Error(cni::Code::kInternal,
                      cat("the host veth of '", inside.name, "' was not found"));
@@ -181,7 +180,7 @@ void check_routes(const plugins::PodInterface& inside, const Routing& routing,
 // \throws cni::Error naming the first difference to what ADD created.
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  Sides sides(request);
+  Namespaces sides(request);
   if (conf.ip_masq) cni::require_capabilities(request, {Capability::kNetAdmin});  // to read rules
   Result result = request.required_prev_result("ptp: Required prevResult missing");
   cni::ipam_forward(request, conf.ipam_type, cni::Command::kCheck);
@@ -191,10 +190,10 @@ void check(const cni::Request& request) {
   if (!inside.up)
     throw cni::Error(cni::Code::kInternal, cat("Interface ", inside.name, " is down"));
   for (const Link& link : {outside, inside}) plugins::require_mtu_of(link, conf.mtu);
-  const plugins::PodInterface interface { sides.pod, sides.pod_ns, inside };
+  const plugins::PodInterface interface { sides, inside };
   plugins::check_interface(interface, result);
   check_routes(interface, routing, result);
-  check_host_veth(sides.host, outside, routing);
+  check_host_veth(sides.host(), outside, routing);
   if (conf.ip_masq) plugins::check_masquerade(plugins::masquerade_of(request, result));
 }
 
@@ -235,7 +234,7 @@ void validate(const cni::Request& request) { Conf::parse(request); }
 Result repair(const cni::Request& request, cni::Repair& repair) {
   const Conf conf = Conf::parse(request);
   Result result = request.required_prev_result();
-  Sides sides(request);
+  Namespaces sides(request);
   if (conf.ip_masq) plugins::require_masquerade_rights(request, conf.ip_masq_backend);
   Result complete = result;
   choose_gateways(complete);
@@ -247,9 +246,11 @@ Result repair(const cni::Request& request, cni::Repair& repair) {
       throw cni::Error(e.code(), e.what(), "restart the pod");
     }
   }();
-  repair.part(
-      [&] { check_host_veth(sides.host, pair.outside, routing); },
-      [&] { open_host_veth(sides.host, pair.outside, routing, plugins::owner_of(request).text); });
+  repair.part([&] { check_host_veth(sides.host(), pair.outside, routing); },
+              [&] {
+                open_host_veth(sides.host(), pair.outside, routing,
+                               plugins::owner_of(request).text);
+              });
   if (!conf.ip_masq) return result;
   const auto what = plugins::masquerade_of(request, result);
   repair.part([&] { plugins::check_masquerade(what); },

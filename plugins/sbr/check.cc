@@ -95,11 +95,12 @@ std::optional<PolicyRule> rule_of_reference(const std::vector<PolicyRule>& rules
 
 }  // namespace
 
-void check_routing(Pod& pod, const std::vector<Address>& addresses, const Conf& conf) {
+void check_routing(plugins::Namespaces& sides, const std::vector<Address>& addresses,
+                   const Conf& conf) {
   const auto& table = conf.table;
-  const auto rules = plugins::all_rules(pod.socket);
-  const auto link = table ? std::nullopt : std::optional(pod.interface());
-  const auto routes = table ? std::vector<LinkRoute>() : routes_of(pod.socket);
+  const auto rules = plugins::all_rules(sides.pod);
+  const auto link = table ? std::nullopt : std::optional(interface_of(sides));
+  const auto routes = table ? std::vector<LinkRoute>() : routes_of(sides.pod);
   bool are_ours = true;
   for (const Address& one : addresses) {
     auto rule = rule_of(rules, one.cidr.ip, table);

@@ -50,7 +50,8 @@ void remove_hints(RouteSocket& pod, const std::vector<std::string>& hints) {
   }
 }
 
-void remove_routing(RouteSocket& pod, const State& state) {
+void remove_routing(plugins::Namespaces& sides, const State& state) {
+  RouteSocket& pod = sides.pod;
   for (const PolicyRule& rule : all_rules(pod)) {
     const bool is_ours = rule.is_plain && rule.protocol == kProtocol && rule.from &&
                          state.has_rule(rule.from->ip, rule.table);

@@ -134,9 +134,10 @@ struct RemoveHints {
 };
 
 // Of an earlier ADD of the attachment in the same namespace.
-std::optional<State> earlier_state(Pod& pod, const std::optional<StateDir>& states) {
-  auto out = states ? states->read(plugins::state_owner(pod.request)) : std::nullopt;
-  if (out && !out->owner.is_in(pod.socket.cookie())) out.reset();
+std::optional<State> earlier_state(plugins::Namespaces& sides,
+                                   const std::optional<StateDir>& states) {
+  auto out = states ? states->read(plugins::state_owner(sides.request)) : std::nullopt;
+  if (out && !out->owner.is_in(sides.pod.cookie())) out.reset();
   return out;
 }
 
@@ -166,9 +167,9 @@ std::vector<RouteCopy> all_of(const Moves& moves) {
   return out;
 }
 
-Moves moves_of(Pod& pod, const Link& link, const std::vector<Address>& addresses,
+Moves moves_of(plugins::Namespaces& sides, const Link& link, const std::vector<Address>& addresses,
                const State& earlier, bool with_hints) {
-  const auto present = plugins::routes_by(pod.socket, link);
+  const auto present = plugins::routes_by(sides.pod, link);
   Moves out{.from_main = movable(present, addresses)};
   out.before = moved_before(earlier, link, out.from_main);
   if (!with_hints) return out;
@@ -213,7 +214,7 @@ State state_with(const State& earlier, const std::vector<Place>& places, const M
   return out;
 }
 
-void add_rules(Pod& pod, const std::vector<Place>& places, cni::Undo& undo) {
+void add_rules(plugins::Namespaces& sides, const std::vector<Place>& places, cni::Undo& undo) {
   std::vector<PolicyRule> rules;
   for (const Place& place : places) {
     if (place.has_rule) continue;
@@ -222,21 +223,22 @@ void add_rules(Pod& pod, const std::vector<Place>& places, cni::Undo& undo) {
         {.family = family_of(ip), .from = whole(ip), .table = place.table, .protocol = kProtocol});
   }
   if (rules.empty()) return;
-  undo.add(RemoveRules{pod.ns, rules});
-  for (const PolicyRule& rule : rules) pod.socket.send(netlink::add(rule));
+  undo.add(RemoveRules{sides.pod_ns, rules});
+  for (const PolicyRule& rule : rules) sides.pod.send(netlink::add(rule));
 }
 
-void take_out(Pod& pod, const std::vector<RouteCopy>& routes, cni::Undo& undo) {
+void take_out(plugins::Namespaces& sides, const std::vector<RouteCopy>& routes, cni::Undo& undo) {
   if (routes.empty()) return;
-  undo.add(PutBack{pod.ns, routes});
+  undo.add(PutBack{sides.pod_ns, routes});
   std::vector<RouteRequest> requests;
   for (const RouteCopy& route : routes) {
     for (RouteRequest& one : netlink::remove(route)) requests.push_back(std::move(one));
   }
-  pod.socket.send(std::move(requests));
+  sides.pod.send(std::move(requests));
 }
 
-void add_hints(Pod& pod, const Link& link, const std::vector<LinkRoute>& hints, cni::Undo& undo) {
+void add_hints(plugins::Namespaces& sides, const Link& link, const std::vector<LinkRoute>& hints,
+               cni::Undo& undo) {
   if (hints.empty()) return;
   std::vector<std::string> words;
   std::vector<RouteRequest> requests;
@@ -245,14 +247,15 @@ void add_hints(Pod& pod, const Link& link, const std::vector<LinkRoute>& hints, 
     requests.push_back(netlink::add(link, one));
     requests.back().tolerated = {EEXIST};
   }
-  undo.add(RemoveHints{pod.ns, words});
-  pod.socket.send(std::move(requests));
+  undo.add(RemoveHints{sides.pod_ns, words});
+  sides.pod.send(std::move(requests));
 }
 
 // The routes are in their tables before the rules lead there, and leave the main table last: no
 // packet is without a route meanwhile.
-void move_routes(Pod& pod, const Link& link, const std::vector<Address>& addresses,
-                 const std::vector<Place>& places, const Moves& moves, cni::Undo& undo) {
+void move_routes(plugins::Namespaces& sides, const Link& link,
+                 const std::vector<Address>& addresses, const std::vector<Place>& places,
+                 const Moves& moves, cni::Undo& undo) {
   std::vector<RouteRequest> requests;
   std::vector<std::uint32_t> fresh;
   const auto routes = all_of(moves);
@@ -262,27 +265,19 @@ void move_routes(Pod& pod, const Link& link, const std::vector<Address>& address
     }
     if (place.is_fresh) fresh.push_back(place.table);
   }
-  take_out(pod, moves.strays, undo);
-  undo.add(EmptyTables{pod.ns, fresh});
-  pod.socket.send(std::move(requests));
-  add_rules(pod, places, undo);
-  take_out(pod, moves.from_main, undo);
-  add_hints(pod, link, moves.hints, undo);
+  take_out(sides, moves.strays, undo);
+  undo.add(EmptyTables{sides.pod_ns, fresh});
+  sides.pod.send(std::move(requests));
+  add_rules(sides, places, undo);
+  take_out(sides, moves.from_main, undo);
+  add_hints(sides, link, moves.hints, undo);
 }
 
 }  // namespace
 
-Pod::Pod(const cni::Request& of) : request(of), ns(cni::enter_netns(of)), socket(ns) {
-  if (of.command == cni::Command::kCheck) return;
-  cni::require_capabilities(of, {Capability::kNetAdmin, Capability::kSysAdmin});
-}
-
-Link Pod::interface() {
-  auto link = socket.find(request.ifname);
-  if (link) return *std::move(link);
-  throw cni::Error(Code::kInternal,
-                   cat("Cannot find network interface ", request.ifname, ": Link not found"),
-                   "sbr is chained after the plugin that creates it");
+Link interface_of(plugins::Namespaces& sides) {
+  return plugins::require_interface(
+      sides, cat("Cannot find network interface ", sides.request.ifname, ": Link not found"));
 }
 
 std::vector<Address> addresses_of(const cni::Request& request, const cni::Result& result,
@@ -298,33 +293,33 @@ std::vector<Address> addresses_of(const cni::Request& request, const cni::Result
                    "prevResult has none that is this interface's");
 }
 
-void set_routing(Pod& pod, const std::vector<Address>& addresses, const Conf& conf,
-                 cni::Undo& undo) {
+void set_routing(plugins::Namespaces& sides, const std::vector<Address>& addresses,
+                 const Conf& conf, cni::Undo& undo) {
   const auto states =
       cni::noting_refusal(kNoState, [] { return std::optional(StateDir::create()); });
   const auto lock = plugins::lock_route_tables();
-  const auto earlier = earlier_state(pod, states);
+  const auto earlier = earlier_state(sides, states);
   const State start =
-      earlier.value_or(State{.owner = plugins::state_owner(pod.request, pod.socket)});
-  const auto rules = all_rules(pod.socket);
+      earlier.value_or(State{.owner = plugins::state_owner(sides.request, sides.pod)});
+  const auto rules = all_rules(sides.pod);
   if (conf.table) {
     std::vector<Place> places;
     for (const Address& one : addresses) {
       places.push_back({one, *conf.table, rule_of(rules, one.cidr.ip, conf.table).has_value()});
     }
     put_state(states, earlier, state_with(start, places, {}, {}), undo);
-    return add_rules(pod, places, undo);
+    return add_rules(sides, places, undo);
   }
-  const Link link = pod.interface();
-  Moves moves = moves_of(pod, link, addresses, start, conf.add_source_hints);
-  const auto places = places_of(pod.socket, addresses, rules, earlier);
-  moves.strays = strays_in(pod.socket, link, places);
+  const Link link = interface_of(sides);
+  Moves moves = moves_of(sides, link, addresses, start, conf.add_source_hints);
+  const auto places = places_of(sides.pod, addresses, rules, earlier);
+  moves.strays = strays_in(sides.pod, link, places);
   std::vector<std::string> placed;
   for (const RouteCopy& one : all_of(moves)) {
     if (has_place(one.route, places, link, addresses)) placed.push_back(words_for(one.route));
   }
   put_state(states, earlier, state_with(start, places, moves, placed), undo);
-  move_routes(pod, link, addresses, places, moves, undo);
+  move_routes(sides, link, addresses, places, moves, undo);
 }
 
 }  // namespace sbr

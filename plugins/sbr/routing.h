@@ -7,7 +7,7 @@
 #include "libcni/common/undo.h"
 #include "libcni/config/result.h"
 #include "libcni/plugin/request.h"
-#include "netlink/route/socket.h"
+#include "plugins/common/link/namespaces.h"
 #include "plugins/sbr/state.h"
 
 /// Rules and tables of a pod's network namespace.
@@ -19,18 +19,8 @@ struct Conf {
   bool add_source_hints = false;
 };
 
-/// The pod of a call, and its interface.
-struct Pod {
-  /// \throws cni::Error: kInvalidNetNs; where this process lacks the rights.
-  explicit Pod(const cni::Request& of);
-
-  const cni::Request& request;
-  netlink::NetNs ns;
-  netlink::RouteSocket socket;
-
-  /// \throws cni::Error where there is no interface CNI_IFNAME.
-  netlink::Link interface();
-};
+/// The interface CNI_IFNAME. \throws cni::Error where the pod has none.
+netlink::Link interface_of(plugins::Namespaces& sides);
 
 /// The addresses of prevResult that are the interface's: those that no other one is named for;
 /// with the gateways of the config, if it has some. \throws cni::Error where there is none.
@@ -41,18 +31,19 @@ std::vector<cni::Address> addresses_of(const cni::Request& request, const cni::R
 /// which the interface's routes move from the main table; with add_source_hints those to its
 /// subnets are there, too, with the address as source. What is there already stays.
 /// \throws cni::Error; netlink::Error.
-void set_routing(Pod& pod, const std::vector<cni::Address>& addresses, const Conf& conf,
-                 cni::Undo& undo);
+void set_routing(plugins::Namespaces& sides, const std::vector<cni::Address>& addresses,
+                 const Conf& conf, cni::Undo& undo);
 
 /// \throws cni::Error naming the first rule or route that is missing.
-void check_routing(Pod& pod, const std::vector<cni::Address>& addresses, const Conf& conf);
+void check_routing(plugins::Namespaces& sides, const std::vector<cni::Address>& addresses,
+                   const Conf& conf);
 
 /// Removes from the main table what ADD added to it with add_source_hints.
 void remove_hints(netlink::RouteSocket& pod, const std::vector<std::string>& hints);
 
 /// Removes what the state says, and brings the routes back to the main table. \throws
 /// netlink::Error.
-void remove_routing(netlink::RouteSocket& pod, const State& state);
+void remove_routing(plugins::Namespaces& sides, const State& state);
 
 /// Removes the rules that the reference plugin made for the addresses that the interface has now,
 /// with is_own_too also those of this plugin.

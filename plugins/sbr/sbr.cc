@@ -5,19 +5,15 @@
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
 #include "libcni/plugin/repair.h"
-#include "plugins/common/link/prev_interface.h"
-#include "plugins/common/link/route_tables.h"
+#include "plugins/common/link/pod_states.h"
 #include "plugins/sbr/routing.h"
 
 namespace sbr {
 
 namespace {
 
-using cni::cat;
-using cni::Code;
 using netlink::Capability;
-using netlink::NetNs;
-using netlink::RouteSocket;
+using plugins::Namespaces;
 
 constexpr auto kKeys = cni::keys(
     cni::key<&Conf::table>(
@@ -69,10 +65,7 @@ Conf parse(const cni::Request& request) {
 }
 
 cni::Result require_prev_result(const cni::Request& request) {
-  auto result = request.prev_result();
-  if (result) return *std::move(result);
-  throw cni::Error(Code::kInvalidConfig, "This plugin must be called as chained plugin",
-                   "prevResult is missing");
+  return plugins::require_prev_result(request, "This plugin must be called as chained plugin");
 }
 
 // Gives each address of the interface a rule, and its own table with the interface's routes.
@@ -80,65 +73,35 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = parse(request);
   cni::Result result = require_prev_result(request);
   const auto addresses = addresses_of(request, result, conf);
-  Pod pod(request);
-  set_routing(pod, addresses, conf, undo);
+  Namespaces sides(request, cni::enter_netns(request));
+  set_routing(sides, addresses, conf, undo);
   return result;
 }
 
-// What the state says, if the namespace is still the one that ADD saw.
-void remove(const StateDir& states, const State& state, const std::string& netns) {
-  if (const auto ns = NetNs::find(netns)) {
-    RouteSocket pod(*ns);
-    if (state.owner.is_in(pod.cookie())) remove_routing(pod, state);
-  }
-  states.remove(state.owner);
-}
-
-std::optional<std::uint32_t> readable_table(const cni::Request& request) try {
-  return parse(request).table;
+Conf readable(const cni::Request& request) try {
+  return parse(request);
 } catch (const cni::Error&) {  // what ADD refused
-  return std::nullopt;
+  return {};
 }
 
 void del(const cni::Request& request) {
-  const auto states = StateDir::find();
-  const auto owner = plugins::state_owner(request);
-  if (const auto state = states ? states->read_or_remove(owner) : std::nullopt) {
-    cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-    const auto lock = plugins::lock_route_tables();
-    return remove(*states, *state, request.netns);
-  }
-  const auto ns = NetNs::find(request.netns);
-  if (!ns) return;
-  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  RouteSocket pod(*ns);
-  const auto link = plugins::interface_of_prev_result(pod, request);
-  if (!link || (states && states->is_of_another(request, pod.cookie()))) return;
-  // Without the directory no ADD here could keep a state.
-  remove_stateless_rules(pod, *link, readable_table(request), !states);
+  plugins::delete_by_state<State>(
+      request, remove_routing,
+      [&](Namespaces& sides, const netlink::Link& link, bool has_states) {
+        // Without the directory no ADD here could keep a state.
+        remove_stateless_rules(sides.pod, link, readable(request).table, !has_states);
+      });
 }
 
 void check(const cni::Request& request) {
   const Conf conf = parse(request);
   const auto addresses = addresses_of(request, require_prev_result(request), conf);
-  cni::require_capabilities(request, {Capability::kSysAdmin});
-  Pod pod(request);
-  check_routing(pod, addresses, conf);
+  Namespaces sides(request, cni::enter_netns(request));
+  check_routing(sides, addresses, conf);
 }
 
-// Of this network's attachments that are not listed.
 void gc(const cni::Request& request, cni::Collect& collect) {
-  const auto states = StateDir::find();
-  if (!states) return;
-  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  cni::BestEffort each;
-  for (const State& state : states->taken_by(collect)) {
-    each(cat("remove the rules of '", state.owner.container_id, "'"), [&] {
-      const auto lock = plugins::lock_route_tables();
-      remove(*states, state, state.owner.netns);
-    });
-  }
-  each.finish();
+  plugins::collect_states<State>(request, collect, remove_routing);
 }
 
 void status(const cni::Request& request) {
@@ -156,10 +119,10 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const Conf conf = parse(request);
   cni::Result result = require_prev_result(request);
   const auto addresses = addresses_of(request, result, conf);
-  Pod pod(request);
+  Namespaces sides(request, cni::enter_netns(request));
   cni::Undo undo;
-  repair.part([&] { check_routing(pod, addresses, conf); },
-              [&] { set_routing(pod, addresses, conf, undo); });
+  repair.part([&] { check_routing(sides, addresses, conf); },
+              [&] { set_routing(sides, addresses, conf, undo); });
   undo.commit();
   return result;
 }

@@ -59,7 +59,7 @@ int bridge_index(RouteSocket& pod, const Conf& conf, const std::string& tap) {
       "bridge: the pod's link of this name is no bridge");
 }
 
-Link create_tap(plugins::Sides& sides, const Conf& conf, cni::Undo& undo) {
+Link create_tap(plugins::Namespaces& sides, const Conf& conf, cni::Undo& undo) {
   const cni::Phase phase("link");
   const std::string& name = sides.request.ifname;
   const int bridge = bridge_index(sides.pod, conf, name);
@@ -107,7 +107,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);  // all of the input before any change
   if (!conf.ipam_type.empty()) cni::find_ipam(request, conf.ipam_type);
   require_selinux(conf, Code::kInternal);
-  plugins::Sides sides(request);
+  plugins::Namespaces sides(request);
   const Link link = create_tap(sides, conf, undo);
   cni::Result result = plugins::attach_pod_link(sides, link, conf.ipam_type, {}, undo);
   result.dns = conf.dns.value_or(cni::Dns{});
@@ -119,7 +119,7 @@ void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind)
 
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  plugins::Sides sides(request);
+  plugins::Namespaces sides(request);
   const Link link = plugins::check_pod_link(
       sides, conf.ipam_type,
       {.kind = kKind, .missing = "Cannot find container link ", .missing_end = ""});

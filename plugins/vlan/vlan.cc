@@ -16,7 +16,7 @@ using cni::cat;
 using cni::Code;
 using netlink::Link;
 using netlink::Vlan;
-using plugins::Sides;
+using plugins::Namespaces;
 
 constexpr const char* kKind = "vlan";
 
@@ -27,8 +27,8 @@ plugins::CheckWords words() {
           .mac = "vlan: Interface"};
 }
 
-Link find_master(Sides& sides, const Conf& conf) {
-  return plugins::find_master(conf.link_in_container ? sides.pod : sides.host, conf.master);
+Link find_master(Namespaces& sides, const Conf& conf) {
+  return plugins::find_master(conf.link_in_container ? sides.pod : sides.host(), conf.master);
 }
 
 // vlan_dev_open() in net/8021q/vlan_dev.c: a VLAN can be set up only then.
@@ -47,14 +47,14 @@ Link require_master(netlink::RouteSocket& host, const std::string& name) try {
 }
 
 // An index alone may be another link's, in another namespace.
-void require_parent(Sides& sides, const Link& link, const Link& master, bool in_pod) {
+void require_parent(Namespaces& sides, const Link& link, const Link& master, bool in_pod) {
   const auto where = in_pod ? std::nullopt : sides.pod.nsid(netlink::NetNs::current());
   if (link.parent_index == master.index && link.parent_nsid == where) return;
   throw cni::Error(Code::kInternal,
                    cat("Interface ", link.name, " is not on master '", master.name, "'"));
 }
 
-Link create(Sides& sides, const netlink::NewLink& spec, const Conf& conf, cni::Undo& undo) {
+Link create(Namespaces& sides, const netlink::NewLink& spec, const Conf& conf, cni::Undo& undo) {
   try {
     return plugins::create_pod_link(sides, spec, undo);
   } catch (const netlink::Error& e) {
@@ -95,7 +95,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
     cni::during("failed to execute IPAM delegate",
                 [&] { cni::find_ipam(request, conf.ipam_type); });
   }
-  Sides sides(request);
+  Namespaces sides(request);
   const Link master = find_master(sides, conf);
   plugins::require_mtu(conf.mtu, master);
   require_up(master,
@@ -114,9 +114,9 @@ void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind)
 
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  Sides sides(request);
+  Namespaces sides(request);
   const Link master =
-      plugins::lookup_master(conf.link_in_container ? sides.pod : sides.host, conf.master);
+      plugins::lookup_master(conf.link_in_container ? sides.pod : sides.host(), conf.master);
   plugins::require_mtu(conf.mtu, master);
   const Link link = plugins::check_pod_link(sides, conf.ipam_type, words());
   require_parent(sides, link, master, conf.link_in_container);

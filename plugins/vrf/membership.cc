@@ -49,8 +49,8 @@ std::optional<Link> find_vrf(RouteSocket& pod, const Conf& conf) {
   return link;
 }
 
-Link require_vrf(Pod& pod, const Conf& conf) {
-  auto vrf = find_vrf(pod.socket, conf);
+Link require_vrf(plugins::Namespaces& sides, const Conf& conf) {
+  auto vrf = find_vrf(sides.pod, conf);
   if (vrf) return *std::move(vrf);
   throw cni::Error(Code::kInternal, "Link not found", cat("the pod has no VRF '", conf.name, "'"));
 }
@@ -62,37 +62,43 @@ void require_free(RouteSocket& pod, const Link& link, const std::optional<Link>&
                                         master ? master->name : cat("#", link.master)));
 }
 
-std::uint32_t choose_table(Pod& pod, const Conf& conf) {
+Link interface_of(plugins::Namespaces& sides) {
+  return plugins::require_interface(sides,
+                                    cat("could not get link by name ", sides.request.ifname));
+}
+
+std::uint32_t choose_table(plugins::Namespaces& sides, const Conf& conf) {
   if (conf.table != 0) return conf.table;
-  const auto used = plugins::tables_in_use(pod.socket, plugins::all_rules(pod.socket));
+  const auto used = plugins::tables_in_use(sides.pod, plugins::all_rules(sides.pod));
   std::uint32_t table = 1;
   while (used.contains(table)) ++table;
   return table;
 }
 
 // Of an earlier ADD of the attachment in the same namespace.
-std::optional<State> earlier_state(Pod& pod, const StateDir& states) {
-  auto out = states.read(plugins::state_owner(pod.request));
-  if (out && out->owner != plugins::state_owner(pod.request, pod.socket)) out.reset();
+std::optional<State> earlier_state(plugins::Namespaces& sides, const StateDir& states) {
+  auto out = states.read(plugins::state_owner(sides.request));
+  if (out && out->owner != plugins::state_owner(sides.request, sides.pod)) out.reset();
   return out;
 }
 
 // A VRF that exists before an interface joins it, and has no other, is the pod's own.
-bool is_of_pod(Pod& pod, const StateDir& states, const Link& vrf, const Link& link) {
+bool is_of_pod(plugins::Namespaces& sides, const StateDir& states, const Link& vrf,
+               const Link& link) {
   if (link.master == vrf.index) return false;
-  const auto members = members_of(pod.socket, vrf);
+  const auto members = members_of(sides.pod, vrf);
   return members.empty() || std::any_of(members.begin(), members.end(), [&](const Link& one) {
-           const auto state =
-               states.read({.container_id = pod.request.container_id, .ifname = one.name});
+           const auto state = states.read({.container_id = sides.request.container_id, .ifname = one.name});
            return state && state->vrf == vrf.name && state->keeps_vrf &&
-                  state->owner.is_in(pod.socket.cookie());
+                  state->owner.is_in(sides.pod.cookie());
          });
 }
 
 // What the interface takes into the VRF; the state gets what it was like. An earlier call that was
 // killed saw it first.
-Baggage pack(Pod& pod, const Link& link, const std::optional<State>& earlier, State& state) {
-  Baggage out = baggage_of(pod.socket, link, plugins::kMainTable);
+Baggage pack(plugins::Namespaces& sides, const Link& link, const std::optional<State>& earlier,
+             State& state) {
+  Baggage out = baggage_of(sides.pod, link, plugins::kMainTable);
   state.ipv6 = earlier && earlier->ipv6 ? earlier->ipv6 : out.ipv6;
   if (earlier) state.routes = earlier->routes;
   if (link.master != 0) return out;
@@ -122,18 +128,18 @@ struct RemoveVrf {
   std::string describe() const { return cat("remove '", name, "'"); }
 };
 
-Link create_vrf(Pod& pod, const State& state, cni::Undo& undo) {
-  undo.add(RemoveVrf{pod.ns, state.vrf, state.table});
+Link create_vrf(plugins::Namespaces& sides, const State& state, cni::Undo& undo) {
+  undo.add(RemoveVrf{sides.pod_ns, state.vrf, state.table});
   return cni::during(cat("could not add VRF ", state.vrf), [&] {
-    pod.socket.send(netlink::add(netlink::NewLink{
+    sides.pod.send(netlink::add(netlink::NewLink{
         .kind = "vrf", .name = state.vrf, .up = true, .data = netlink::Vrf{state.table}}));
-    return pod.socket.get(state.vrf);
+    return sides.pod.get(state.vrf);
   });
 }
 
-std::vector<netlink::Cidr> missing_addresses(Pod& pod, const Link& link,
+std::vector<netlink::Cidr> missing_addresses(plugins::Namespaces& sides, const Link& link,
                                              const cni::Result& result) {
-  const auto present = pod.socket.addresses(link);
+  const auto present = sides.pod.addresses(link);
   std::vector<netlink::Cidr> out;
   for (const cni::Address& one : plugins::addresses_of(result, link.name)) {
     const auto is_same = [&](const auto& seen) { return seen.cidr == one.cidr; };
@@ -155,11 +161,11 @@ std::vector<LinkRoute> wanted_routes(const cni::Result& result, const std::strin
   return out;
 }
 
-std::vector<LinkRoute> missing_routes(Pod& pod, const Link& link,
+std::vector<LinkRoute> missing_routes(plugins::Namespaces& sides, const Link& link,
                                       const std::vector<LinkRoute>& wanted) {
   std::vector<LinkRoute> present;
   for (const netlink::Family family : netlink::kFamilies) {
-    for (LinkRoute& one : pod.socket.routes(family)) present.push_back(std::move(one));
+    for (LinkRoute& one : sides.pod.routes(family)) present.push_back(std::move(one));
   }
   std::vector<LinkRoute> out;
   for (const LinkRoute& one : wanted) {
@@ -182,61 +188,49 @@ std::optional<Link> find_interface(RouteSocket& pod, const State& state) {
 
 }  // namespace
 
-Pod::Pod(const cni::Request& of) : request(of), ns(cni::enter_netns(of)), socket(ns) {
-  if (of.command == cni::Command::kCheck) return;
-  cni::require_capabilities(of, {Capability::kNetAdmin, Capability::kSysAdmin});
-}
-
-Link Pod::interface() {
-  auto link = socket.find(request.ifname);
-  if (link) return *std::move(link);
-  throw cni::Error(Code::kInternal, cat("could not get link by name ", request.ifname),
-                   "vrf is chained after the plugin that creates it");
-}
-
-void join(Pod& pod, const Conf& conf, cni::Undo& undo) {
+void join(plugins::Namespaces& sides, const Conf& conf, cni::Undo& undo) {
   const StateDir states = StateDir::create();
   const auto lock = plugins::lock_route_tables();
-  const Link link = pod.interface();
-  auto vrf = find_vrf(pod.socket, conf);
-  require_free(pod.socket, link, vrf);
-  const auto earlier = earlier_state(pod, states);
+  const Link link = interface_of(sides);
+  auto vrf = find_vrf(sides.pod, conf);
+  require_free(sides.pod, link, vrf);
+  const auto earlier = earlier_state(sides, states);
   const bool is_repeated = earlier && vrf && earlier->vrf == vrf->name;
-  State state{.owner = plugins::state_owner(pod.request, pod.socket),
+  State state{.owner = plugins::state_owner(sides.request, sides.pod),
               .vrf = conf.name,
-              .table = vrf ? table_of(*vrf) : choose_table(pod, conf),
+              .table = vrf ? table_of(*vrf) : choose_table(sides, conf),
               .index = link.index};
-  state.keeps_vrf = is_repeated ? earlier->keeps_vrf : vrf && is_of_pod(pod, states, *vrf, link);
-  const Baggage baggage = pack(pod, link, earlier, state);
+  state.keeps_vrf = is_repeated ? earlier->keeps_vrf : vrf && is_of_pod(sides, states, *vrf, link);
+  const Baggage baggage = pack(sides, link, earlier, state);
   plugins::put_state(states, earlier, state, undo);
-  if (!vrf) vrf = create_vrf(pod, state, undo);
-  if (!vrf->up) pod.socket.send(netlink::set_link(*vrf, {.up = true}));
+  if (!vrf) vrf = create_vrf(sides, state, undo);
+  if (!vrf->up) sides.pod.send(netlink::set_link(*vrf, {.up = true}));
   const Domain domain{vrf->index, state.table};
-  const plugins::PodInterface interface { pod.socket, pod.ns, link };
+  const plugins::PodInterface interface { sides, link };
   if (link.master != vrf->index) enter(interface, domain, baggage, undo);
   if (earlier) complete(interface, domain, baggage_of(state));
 }
 
-void check_membership(Pod& pod, const Conf& conf) {
-  const Link vrf = require_vrf(pod, conf);
-  const auto link = pod.socket.find(pod.request.ifname);
+void check_membership(plugins::Namespaces& sides, const Conf& conf) {
+  const Link vrf = require_vrf(sides, conf);
+  const auto link = sides.pod.find(sides.request.ifname);
   if (!link || link->master != vrf.index) {
     throw cni::Error(Code::kInternal,
-                     cat("failed to find ", pod.request.ifname, " associated to vrf ", conf.name),
+                     cat("failed to find ", sides.request.ifname, " associated to vrf ", conf.name),
                      link ? "it is no member" : "the pod has no such interface");
   }
   if (!vrf.up) throw cni::Error(Code::kInternal, cat("VRF ", conf.name, " is down"));
 }
 
-void check_routing(Pod& pod, const Conf& conf, const cni::Result& result) {
-  const Link link = pod.interface();
-  const std::uint32_t table = table_of(require_vrf(pod, conf));
-  const auto addresses = missing_addresses(pod, link, result);
+void check_routing(plugins::Namespaces& sides, const Conf& conf, const cni::Result& result) {
+  const Link link = interface_of(sides);
+  const std::uint32_t table = table_of(require_vrf(sides, conf));
+  const auto addresses = missing_addresses(sides, link, result);
   if (!addresses.empty()) {
     throw cni::Error(Code::kInternal, cat("interface ", link.name, " does not have the address ",
                                           addresses.front().str()));
   }
-  const auto missing = missing_routes(pod, link, wanted_routes(result, link.name, table));
+  const auto missing = missing_routes(sides, link, wanted_routes(result, link.name, table));
   if (missing.empty()) return;
   const LinkRoute& first = missing.front();
   throw cni::Error(
@@ -245,36 +239,38 @@ void check_routing(Pod& pod, const Conf& conf, const cni::Result& result) {
           first.gateway ? cat(" via ", first.gateway->str()) : "", " on '", link.name, "'"));
 }
 
-void add_missing(Pod& pod, const Conf& conf, const cni::Result& result) {
-  const Link link = pod.interface();
+void add_missing(plugins::Namespaces& sides, const Conf& conf, const cni::Result& result) {
+  const Link link = interface_of(sides);
   const bool no_dad = link.ipv6 && link.ipv6->accept_dad == 0;
-  for (const netlink::Cidr& one : missing_addresses(pod, link, result)) {
-    pod.socket.send(netlink::add(link, netlink::NewAddress{.cidr = one, .no_dad = no_dad}));
+  for (const netlink::Cidr& one : missing_addresses(sides, link, result)) {
+    sides.pod.send(netlink::add(link, netlink::NewAddress{.cidr = one, .no_dad = no_dad}));
   }
-  if (!no_dad && link.up) plugins::wait_for_dad({pod.socket, pod.ns, link});
-  const auto wanted = wanted_routes(result, link.name, table_of(require_vrf(pod, conf)));
-  for (const LinkRoute& one : missing_routes(pod, link, wanted)) {
-    pod.socket.send(netlink::add(link, one));
+  if (!no_dad && link.up) plugins::wait_for_dad({sides, link});
+  const auto wanted = wanted_routes(result, link.name, table_of(require_vrf(sides, conf)));
+  for (const LinkRoute& one : missing_routes(sides, link, wanted)) {
+    sides.pod.send(netlink::add(link, one));
   }
 }
 
-void leave(const NetNs& ns, RouteSocket& pod, const State& state) {
+void leave(plugins::Namespaces& sides, const State& state) {
+  RouteSocket& pod = sides.pod;
   const auto link = find_interface(pod, state);
   auto vrf = link && link->master != 0 ? pod.find(link->master) : std::nullopt;
   if (vrf && is_vrf_of(*vrf, state)) {
-    release({pod, ns, *link}, {vrf->index, state.table}, baggage_of(state));
+    release({sides, *link}, {vrf->index, state.table}, baggage_of(state));
   } else {
-    if (link && link->master == 0) complete({pod, ns, *link}, Domain{}, baggage_of(state));
+    if (link && link->master == 0) complete({sides, *link}, Domain{}, baggage_of(state));
     vrf = pod.find(state.vrf);
   }
   if (vrf && is_vrf_of(*vrf, state) && !state.keeps_vrf) remove_if_empty(pod, *vrf);
 }
 
-void leave(const NetNs& ns, RouteSocket& pod, const Link& link, const std::string& name) {
-  const auto vrf = pod.find(name);
+void leave_named(plugins::Namespaces& sides, const Link& link, const std::string& name) {
+  if (name.empty()) return;
+  const auto vrf = sides.pod.find(name);
   if (!vrf || table_of(*vrf) == 0 || link.master != vrf->index) return;
-  release({pod, ns, link}, {vrf->index, table_of(*vrf)}, {});
-  remove_if_empty(pod, *vrf);
+  release({sides, link}, {vrf->index, table_of(*vrf)}, {});
+  remove_if_empty(sides.pod, *vrf);
 }
 
 }  // namespace vrf

@@ -53,7 +53,7 @@ class Settings {
     for (const auto& [key, now, wanted] : {Row("keep_addr_on_down", now_->keep_addr_on_down, 1),
                                            Row("accept_dad", now_->accept_dad, 0)}) {
       if (now == wanted) continue;
-      const NetNs::Entered entered(interface_.ns);
+      const NetNs::Entered entered(interface_.sides.pod_ns);
       if (netlink::try_sysctl(path_of(key), std::to_string(wanted))) now = wanted;
     }
   }
@@ -65,7 +65,7 @@ class Settings {
          {Row("keep_addr_on_down", now_->keep_addr_on_down, before_->keep_addr_on_down),
           Row("accept_dad", now_->accept_dad, before_->accept_dad)}) {
       if (now == wanted) continue;
-      const NetNs::Entered entered(interface_.ns);
+      const NetNs::Entered entered(interface_.sides.pod_ns);
       netlink::write_sysctl(path_of(key), std::to_string(wanted));
       now = wanted;
     }
@@ -81,7 +81,7 @@ class Settings {
 };
 
 void set_master(const PodInterface& interface, int master) {
-  interface.pod.send(netlink::set_link(interface.link, {.master = master}));
+  interface.sides.pod.send(netlink::set_link(interface.link, {.master = master}));
 }
 
 void add_addresses(const PodInterface& interface, const Baggage& baggage) {
@@ -89,7 +89,7 @@ void add_addresses(const PodInterface& interface, const Baggage& baggage) {
   for (const LinkAddress& one : baggage.addresses) {
     requests.push_back(netlink::add_again(interface.link, one));
   }
-  interface.pod.send(std::move(requests));
+  interface.sides.pod.send(std::move(requests));
 }
 
 void add_between(const PodInterface& interface, const std::vector<RouteCopy>& routes,
@@ -103,7 +103,7 @@ void add_between(const PodInterface& interface, const std::vector<RouteCopy>& ro
     }
     for (netlink::RouteRequest& one : netlink::restore(route)) requests.push_back(std::move(one));
   }
-  interface.pod.send(std::move(requests));
+  interface.sides.pod.send(std::move(requests));
 }
 
 // The kernel keeps next hops of routes that have others, as dead as long as the interface is down
@@ -114,7 +114,7 @@ void take_parts(const PodInterface& interface, const std::vector<RouteCopy>& rou
     if (!route.is_part) continue;
     for (netlink::RouteRequest& one : netlink::remove(route)) requests.push_back(std::move(one));
   }
-  interface.pod.send(std::move(requests));
+  interface.sides.pod.send(std::move(requests));
 }
 
 // Those that could not be used before are not waited for, nor those of an interface that is down:
@@ -129,7 +129,7 @@ void wait_for_addresses(const PodInterface& interface, const Baggage& baggage) {
 
 void wait_for_carrier(const PodInterface& interface) {
   if (interface.link.oper_state != netlink::OperState::kUp) return;
-  plugins::wait_until_up(interface.pod, interface.link);
+  plugins::wait_until_up(interface.sides.pod, interface.link);
 }
 
 void carry(const PodInterface& interface, const Baggage& baggage, const Domain& to) {
@@ -144,14 +144,15 @@ void carry(const PodInterface& interface, const Baggage& baggage, const Domain& 
   settings.restore();
 }
 
-// Undo step of ADD.
+// Undo step of ADD. Borrows the request, which outlives the Undo.
 struct MoveBack {
+  std::reference_wrapper<const cni::Request> request;
   NetNs ns;
   Link link;
   Baggage baggage;
   void operator()() const {
-    RouteSocket pod(ns);
-    carry({pod, ns, link}, baggage, Domain{});
+    plugins::Namespaces sides(request, ns);
+    carry({sides, link}, baggage, Domain{});
   }
   std::string describe() const { return cat("move '", link.name, "' back"); }
 };
@@ -180,12 +181,12 @@ Baggage baggage_of(const State& state) {
 void enter(const PodInterface& interface, const Domain& vrf, const Baggage& baggage,
            cni::Undo& undo) {
   const cni::Phase phase("move");
-  undo.add(MoveBack{interface.ns, interface.link, baggage});
+  undo.add(MoveBack{interface.sides.request, interface.sides.pod_ns, interface.link, baggage});
   carry(interface, baggage, vrf);
 }
 
 void release(const PodInterface& interface, const Domain& vrf, const Baggage& before) {
-  const Baggage baggage = baggage_of(interface.pod, interface.link, vrf.table);
+  const Baggage baggage = baggage_of(interface.sides.pod, interface.link, vrf.table);
   Settings settings(interface, before.ipv6 ? before.ipv6 : baggage.ipv6);
   settings.change();
   take_parts(interface, baggage.routes);
@@ -208,7 +209,7 @@ void release(const PodInterface& interface, const Domain& vrf, const Baggage& be
 void complete(const PodInterface& interface, const Domain& domain, const Baggage& before) {
   cni::noting_failure(cat("restore routes of '", interface.link.name, "'"), [&] {
     auto missing = before.routes;
-    const auto present = plugins::all_routes(interface.pod);
+    const auto present = plugins::all_routes(interface.sides.pod);
     std::erase_if(missing, [&](const RouteCopy& one) {
       const std::uint32_t table = one.route.table;
       const bool is_main = table == plugins::kMainTable;

@@ -10,8 +10,7 @@
 #include "libcni/plugin/repair.h"
 #include "plugins/common/link/link_keys.h"
 #include "plugins/common/link/pod_link.h"
-#include "plugins/common/link/prev_interface.h"
-#include "plugins/common/link/route_tables.h"
+#include "plugins/common/link/pod_states.h"
 #include "plugins/vrf/membership.h"
 
 namespace vrf {
@@ -19,10 +18,8 @@ namespace vrf {
 namespace {
 
 using cni::cat;
-using cni::Code;
 using netlink::Capability;
-using netlink::NetNs;
-using netlink::RouteSocket;
+using plugins::Namespaces;
 
 constexpr std::uint32_t kFirstOfKernel = 253;  // default, main, local
 constexpr std::uint32_t kLastOfKernel = 255;
@@ -72,84 +69,49 @@ Conf parse(const cni::Request& request) {
 }
 
 cni::Result require_prev_result(const cni::Request& request) {
-  auto result = request.prev_result();
-  if (result) return *std::move(result);
-  throw cni::Error(Code::kInvalidConfig, "missing prevResult from earlier plugin",
-                   "vrf is chained after the plugin that creates the interface");
+  return plugins::require_prev_result(request, "missing prevResult from earlier plugin");
 }
 
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = parse(request);
   cni::Result result = require_prev_result(request);
   cni::during("cmdAdd failed", [&] {
-    Pod pod(request);
-    join(pod, conf, undo);
+    Namespaces sides(request, cni::enter_netns(request));
+    join(sides, conf, undo);
   });
   return result;
 }
 
-// What the state says, if the namespace is still the one that ADD saw.
-void remove(const StateDir& states, const State& state, const std::string& netns) {
-  const auto lock = plugins::lock_route_tables();
-  if (const auto ns = NetNs::find(netns)) {
-    RouteSocket pod(*ns);
-    if (state.owner.is_in(pod.cookie())) leave(*ns, pod, state);
-  }
-  states.remove(state.owner);
-}
-
-std::string readable_name(const cni::Request& request) try {
-  return parse(request).name;
+Conf readable(const cni::Request& request) try {
+  return parse(request);
 } catch (const cni::Error&) {  // what ADD refused
   return {};
 }
 
 void del(const cni::Request& request) {
-  const auto states = StateDir::find();
-  const auto owner = plugins::state_owner(request);
-  const auto state = states ? states->read_or_remove(owner) : std::nullopt;
-  if (state && state->owner.network == request.network) {
-    cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-    return remove(*states, *state, request.netns);
-  }
-  const std::string name = readable_name(request);
-  const auto ns = NetNs::find(request.netns);
-  if (!ns || name.empty()) return;
-  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  const auto lock = plugins::lock_route_tables();
-  RouteSocket pod(*ns);
-  const auto link = plugins::interface_of_prev_result(pod, request);
-  if (!link || (states && states->is_of_another(request, pod.cookie()))) return;
-  leave(*ns, pod, *link, name);
+  plugins::delete_by_state<State>(
+      request, leave,
+      [&](Namespaces& sides, const netlink::Link& link, bool /*has_states*/) {
+        leave_named(sides, link, readable(request).name);
+      });
 }
 
 void check(const cni::Request& request) {
   const Conf conf = parse(request);
   const cni::Result result = require_prev_result(request);
-  cni::require_capabilities(request, {Capability::kSysAdmin});
-  Pod pod(request);
-  check_membership(pod, conf);
-  check_routing(pod, conf, result);
+  Namespaces sides(request, cni::enter_netns(request));
+  check_membership(sides, conf);
+  check_routing(sides, conf, result);
 }
 
-// Of this network's attachments that are not listed.
 void gc(const cni::Request& request, cni::Collect& collect) {
-  const auto states = StateDir::find();
-  if (!states) return;
-  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  cni::BestEffort each;
-  for (const State& state : states->taken_by(collect)) {
-    const auto& owner = state.owner;
-    each(cat("take '", owner.ifname, "' of '", owner.container_id, "' out of its VRF"),
-         [&] { remove(*states, state, owner.netns); });
-  }
-  each.finish();
+  plugins::collect_states<State>(request, collect, leave);
 }
 
 void status(const cni::Request& request) {
   parse(request);
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  RouteSocket host;
+  netlink::RouteSocket host;
   plugins::require_kind(host, "vrf");
 }
 
@@ -161,15 +123,15 @@ void validate(const cni::Request& request) {
 cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const Conf conf = parse(request);
   cni::Result result = require_prev_result(request);
-  Pod pod(request);
+  Namespaces sides(request, cni::enter_netns(request));
   cni::Undo undo;
-  if (!repair.part([&] { check_membership(pod, conf); }, [&] { join(pod, conf, undo); })) {
+  if (!repair.part([&] { check_membership(sides, conf); }, [&] { join(sides, conf, undo); })) {
     return result;
   }
-  repair.part([&] { check_routing(pod, conf, result); },
+  repair.part([&] { check_routing(sides, conf, result); },
               [&] {
-                add_missing(pod, conf, result);
-                check_routing(pod, conf, result);
+                add_missing(sides, conf, result);
+                check_routing(sides, conf, result);
               });
   undo.commit();
   return result;

@@ -49,8 +49,8 @@ void refuse_duplicates(const PodInterface& interface, const std::vector<cni::Add
   const auto wanted = v4_of(addresses);
   if (wanted.empty()) return;
   const cni::Phase phase("probe");
-  interface.pod.send(netlink::set_link(interface.link, {.up = true}));
-  SegmentSocket socket(interface.ns, interface.link.index, SegmentSocket::Protocol::kArp);
+  interface.sides.pod.send(netlink::set_link(interface.link, {.up = true}));
+  SegmentSocket socket(interface.sides.pod_ns, interface.link.index, SegmentSocket::Protocol::kArp);
   const auto claim = probe(socket, interface.link.mac, wanted);
   if (claim) {
     throw cni::Error(cni::Code::kInternal,
@@ -59,12 +59,12 @@ void refuse_duplicates(const PodInterface& interface, const std::vector<cni::Add
                      "another node on the link has the address: give one of them another");
   }
   // It comes up with its addresses, which the kernel announces then.
-  interface.pod.send(netlink::set_link(interface.link, {.up = false}));
+  interface.sides.pod.send(netlink::set_link(interface.link, {.up = false}));
 }
 
 Neighbours::Neighbours(const PodInterface& interface)
     : own_(interface.link.mac),
-      socket_(interface.ns, interface.link.index, SegmentSocket::Protocol::kIpv6) {}
+      socket_(interface.sides.pod_ns, interface.link.index, SegmentSocket::Protocol::kIpv6) {}
 
 std::optional<netlink::Mac> Neighbours::owner_of(const netlink::Ip& address) {
   const auto claim = socket_.claim_until(Clock::now() + kOrder, [&](const Claim& one) {

@@ -6,8 +6,7 @@
 
 #include "libcni/config/result.h"
 #include "libcni/plugin/request.h"
-#include "netlink/netns.h"
-#include "netlink/route/socket.h"
+#include "plugins/common/link/namespaces.h"
 
 /// The host veth of an attachment. Root in a pod chooses the names, indexes and MAC addresses of
 /// its links, so none of these identifies the host veth. What does is set on the host: the derived
@@ -31,6 +30,9 @@ std::vector<netlink::Link> host_veths_of(netlink::RouteSocket& host, const cni::
 std::optional<netlink::Link> host_veth_of(netlink::RouteSocket& host, const cni::Request& request,
                                           const netlink::NetNs& pod_ns,
                                           const netlink::Link& inside);
+inline std::optional<netlink::Link> host_veth_of(Namespaces& sides, const netlink::Link& inside) {
+  return host_veth_of(sides.host(), sides.request, sides.pod_ns, inside);
+}
 
 /// Whether the alias of the host veth of `inside` says that it belongs to another attachment: one
 /// that has the path of the namespace by now, or another one of the same pod.

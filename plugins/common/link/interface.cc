@@ -52,7 +52,7 @@ std::string why_no_ipv6(const netlink::Link& link) {
 
 // In the pod's namespace.
 void enable_ipv6(const PodInterface& interface) {
-  for (const netlink::Link& link : {interface.pod.get("lo"), interface.link}) {
+  for (const netlink::Link& link : {interface.sides.pod.get("lo"), interface.link}) {
     if (!link.ipv6) {
       throw cni::Error(Code::kInternal, cat("enable IPv6 on '", link.name, "': ", why_no_ipv6(link),
                                             ", but the IPAM plugin gave the pod an IPv6 address"));
@@ -71,7 +71,7 @@ void enable_ipv6(const PodInterface& interface) {
 }
 
 void set_sysctls(const PodInterface& interface, bool v6, const AddressOptions& options) {
-  const netlink::NetNs::Entered entered(interface.ns);
+  const netlink::NetNs::Entered entered(interface.sides.pod_ns);
   const netlink::Link& link = interface.link;
   const int detection = options.enable_dad ? 1 : 0;
   if (!options.accept_ra && link.ipv6 && link.ipv6->accept_ra != 0) {
@@ -97,7 +97,7 @@ constexpr std::uint32_t kMain = 254;
 // leads to from an address of the interface (sbr), or to that of its VRF (vrf).
 std::vector<std::uint32_t> tables_of(const PodInterface& interface, netlink::Family family,
                                      const std::vector<cni::Address>& addresses) {
-  netlink::RouteSocket& pod = interface.pod;
+  netlink::RouteSocket& pod = interface.sides.pod;
   std::vector<std::uint32_t> out;
   const auto master = interface.link.master == 0 ? std::nullopt : pod.find(interface.link.master);
   const auto* const vrf = master ? std::get_if<netlink::Vrf>(&master->data) : nullptr;
@@ -165,14 +165,14 @@ void wait_for_dad(const PodInterface& interface, Neighbours* neighbours) {
   std::optional<netlink::Cidr> failed;
   const auto settled = [&] {
     bool tentative = false;
-    for (const auto& a : interface.pod.addresses(interface.link, netlink::Family::kIpv6)) {
+    for (const auto& a : interface.sides.pod.addresses(interface.link, netlink::Family::kIpv6)) {
       if (a.cidr.ip.is_link_local()) continue;
       if (a.dad_failed) failed = a.cidr;
       tentative = tentative || a.tentative;
     }
     return !tentative || failed;
   };
-  const bool done = interface.pod.wait_until(settled, kDadLimit);
+  const bool done = interface.sides.pod.wait_until(settled, kDadLimit);
   if (failed) {
     const auto owner = neighbours ? neighbours->owner_of(failed->ip) : std::nullopt;
     throw cni::Error(Code::kInternal,
@@ -237,21 +237,20 @@ void configure_interface(const PodInterface& interface, const Result& result,
   for (const cni::Route& route : result.routes) {
     requests.push_back(adding(interface.link, route, addresses));
   }
-  interface.pod.send(requests);
+  interface.sides.pod.send(requests);
   if (v6 && options.enable_dad) wait_for_dad(interface, neighbours ? &*neighbours : nullptr);
 }
 
-void announce(netlink::RouteSocket& host, const netlink::Link& device,
-              const PodInterface& interface, const Result& result) {
+void announce(const netlink::Link& device, const PodInterface& interface, const Result& result) {
   const cni::Phase phase("announce");
   std::vector<netlink::RouteRequest> requests;
   for (const cni::Address& address : result.ips) {
     requests.push_back(netlink::correct_neighbour(device, address.cidr.ip, interface.link.mac));
   }
-  host.send(requests);
+  interface.sides.host().send(requests);
   // Setting the MAC address, to the one it has, is what makes the kernel announce:
   // NETDEV_CHANGEADDR in net/ipv4/devinet.c (with arp_notify) and net/ipv6/ndisc.c (ndisc_notify).
-  interface.pod.send(netlink::set_link(interface.link, {.mac = interface.link.mac}));
+  interface.sides.pod.send(netlink::set_link(interface.link, {.mac = interface.link.mac}));
 }
 
 cni::Interface describe(const netlink::Link& link, const std::string& sandbox) {
@@ -269,8 +268,8 @@ bool has_mac_of(const cni::Interface& entry, const netlink::Link& link) {
   return !mac || *mac == link.mac;
 }
 
-netlink::Link find_interface(netlink::RouteSocket& pod, const cni::Request& request,
-                             const Result& result, const CheckWords& words) {
+netlink::Link find_interface(Namespaces& sides, const Result& result, const CheckWords& words) {
+  const cni::Request& request = sides.request;
   const std::string& name = request.ifname;
   const auto differs = [](const std::string& sentence, const std::string& details) {
     return cni::Error(Code::kInternal, sentence, details);
@@ -281,7 +280,7 @@ netlink::Link find_interface(netlink::RouteSocket& pod, const cni::Request& requ
         cat(words.sandbox, " in prevResult  doesn't match configured netns: ", request.netns),
         cat("prevResult has no interface '", name, "' in sandbox ", request.netns));
   }
-  const auto link = pod.find(name);
+  const auto link = sides.pod.find(name);
   if (!link) throw differs(cat(words.missing, name, words.missing_end), "it is not in the pod");
   if (!words.kind.empty() && link->kind != words.kind) {
     throw differs(cat(words.error, ": Container interface ", name, " not of type ", words.type),
@@ -297,7 +296,7 @@ netlink::Link find_interface(netlink::RouteSocket& pod, const cni::Request& requ
 std::vector<netlink::LinkRoute> routes_as_made(const PodInterface& interface,
                                                netlink::Family family,
                                                const std::vector<cni::Address>& addresses) {
-  auto out = interface.pod.routes(family);
+  auto out = interface.sides.pod.routes(family);
   const auto moved = tables_of(interface, family, addresses);
   for (netlink::LinkRoute& seen : out) {
     const bool is_moved = std::find(moved.begin(), moved.end(), seen.table) != moved.end();
@@ -308,7 +307,7 @@ std::vector<netlink::LinkRoute> routes_as_made(const PodInterface& interface,
 
 void check_interface(const PodInterface& interface, const Result& result) {
   const std::string& name = interface.link.name;
-  const auto present = interface.pod.addresses(interface.link);
+  const auto present = interface.sides.pod.addresses(interface.link);
   const auto addresses = addresses_for(interface, result);
   for (const cni::Address& address : addresses) {
     if (std::none_of(present.begin(), present.end(),

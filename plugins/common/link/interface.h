@@ -7,17 +7,9 @@
 
 #include "libcni/config/result.h"
 #include "libcni/plugin/request.h"
-#include "netlink/netns.h"
-#include "netlink/route/socket.h"
+#include "plugins/common/link/namespaces.h"
 
 namespace plugins {
-
-/// A pod's interface: its link, the socket and the namespace it is in.
-struct PodInterface {
-  netlink::RouteSocket& pod;
-  const netlink::NetNs& ns;
-  netlink::Link link;
-};
 
 struct AddressOptions {
   /// Duplicate address detection: off for a link that nobody else can share, so that an IPv6
@@ -62,8 +54,8 @@ netlink::LinkRoute link_route(const cni::Route& route, const std::vector<cni::Ad
 /// `device`, a link of the host on the pod's segment, and the pods on it, to which the kernel
 /// sends gratuitous ARP and unsolicited neighbour advertisements. Of use only once the interface's
 /// frames are forwarded. \throws netlink::Error.
-void announce(netlink::RouteSocket& host, const netlink::Link& device,
-              const PodInterface& interface, const cni::Result& result);
+void announce(const netlink::Link& device, const PodInterface& interface,
+              const cni::Result& result);
 
 /// The link as an entry of a result's `interfaces`. sandbox: CNI_NETNS, empty for a host link.
 cni::Interface describe(const netlink::Link& link, const std::string& sandbox = {});
@@ -87,8 +79,7 @@ struct CheckWords {
 };
 
 /// CHECK: the pod's interface as result describes it, a link of that kind. \throws cni::Error.
-netlink::Link find_interface(netlink::RouteSocket& pod, const cni::Request& request,
-                             const cni::Result& result, const CheckWords& words);
+netlink::Link find_interface(Namespaces& sides, const cni::Result& result, const CheckWords& words);
 
 /// CHECK: the unicast routes of the pod, one for each next hop, as the interface's plugin made
 /// them: what sbr or vrf moved to a table of the interface is shown in the main table.

@@ -30,15 +30,6 @@ using netlink::RouteSocket;
 // Where runtimes and ip-netns(8) keep the namespaces of pods.
 constexpr const char* kNamespaces = "/run/netns";
 
-NetNs open_with_rights(const cni::Request& request) {
-  NetNs ns = cni::open_netns(request);
-  cni::require_capabilities(request, {Capability::kSysAdmin});
-  if (request.command != cni::Command::kCheck) {
-    cni::require_capabilities(request, {Capability::kNetAdmin});
-  }
-  return ns;
-}
-
 bool is_of(const Link& link, const cni::Request& request) {
   return link.alias.starts_with(owner_of(request).prefix());
 }
@@ -182,7 +173,7 @@ void collect_in(const NetNs& ns, std::string_view kind, cni::Collect& collect) {
 // Sends what makes spec.name the attachment's. What the kernel refuses leaves nothing to undo: the
 // name may be that of a parallel ADD's interface. An answer that got lost must not leave one
 // behind.
-std::optional<netlink::Error> make(Sides& sides, netlink::RouteRequest request,
+std::optional<netlink::Error> make(Namespaces& sides, netlink::RouteRequest request,
                                    const netlink::NewLink& spec, cni::Undo& undo) {
   const RemovePodLink remove{sides.pod_ns, spec.name, spec.kind};
   cni::Undo unanswered;
@@ -196,9 +187,9 @@ std::optional<netlink::Error> make(Sides& sides, netlink::RouteRequest request,
 // Kernels before 6.15 create a link beside its parent, on the node, and move it then
 // (rtnl_newlink_create() in net/core/rtnetlink.c): a link of the node that has the name is in the
 // way.
-void create(Sides& sides, netlink::NewLink spec, cni::Undo& undo) {
+void create(Namespaces& sides, netlink::NewLink spec, cni::Undo& undo) {
   auto refusal = make(sides, netlink::add(spec), spec, undo);
-  if (refusal && spec.parent_nsid && refusal->error() == EEXIST && sides.host.find(spec.name)) {
+  if (refusal && spec.parent_nsid && refusal->error() == EEXIST && sides.host().find(spec.name)) {
     const std::string name = std::exchange(spec.name, interim_name(sides.request));
     refusal = make(sides, netlink::add(spec), spec, undo);
     if (refusal) throw netlink::Error(*refusal);
@@ -211,16 +202,13 @@ void create(Sides& sides, netlink::NewLink spec, cni::Undo& undo) {
 
 }  // namespace
 
-Sides::Sides(const cni::Request& the_request)
-    : request(the_request), pod_ns(open_with_rights(the_request)), pod(pod_ns) {}
-
-void set_parent(Sides& sides, netlink::NewLink& spec, const Link& parent, bool in_pod) {
+void set_parent(Namespaces& sides, netlink::NewLink& spec, const Link& parent, bool in_pod) {
   spec.parent = parent.index;
   // The link is created in the pod's namespace, where CNI_IFNAME is free.
   if (!in_pod) spec.parent_nsid = sides.pod.ensure_nsid(NetNs::current());
 }
 
-void expect_free_name(Sides& sides, const std::string& sentence) {
+void expect_free_name(Namespaces& sides, const std::string& sentence) {
   const std::string& name = sides.request.ifname;
   if (!sides.pod.find(name)) return;
   throw cni::Error(
@@ -228,11 +216,11 @@ void expect_free_name(Sides& sides, const std::string& sentence) {
       cat("the pod has an interface '", name, "': delete it, or use another CNI_IFNAME"));
 }
 
-void undo_pod_link(Sides& sides, std::string_view kind, cni::Undo& undo) {
+void undo_pod_link(Namespaces& sides, std::string_view kind, cni::Undo& undo) {
   undo.add(RemovePodLink{sides.pod_ns, sides.request.ifname, std::string(kind)});
 }
 
-Link create_pod_link(Sides& sides, netlink::NewLink spec, cni::Undo& undo) {
+Link create_pod_link(Namespaces& sides, netlink::NewLink spec, cni::Undo& undo) {
   const cni::Phase phase("link");
   spec.name = sides.request.ifname;
   const std::string sentence = cat("failed to create ", spec.kind);
@@ -244,7 +232,7 @@ Link create_pod_link(Sides& sides, netlink::NewLink spec, cni::Undo& undo) {
   return sides.pod.get(spec.name);
 }
 
-cni::Result attach_pod_link(Sides& sides, const Link& link, const std::string& ipam_type,
+cni::Result attach_pod_link(Namespaces& sides, const Link& link, const std::string& ipam_type,
                             const AddressOptions& options, cni::Undo& undo) {
   sides.pod.send(netlink::set_link(link, {.alias = owner_of(sides.request).text}));
   cni::Result result;
@@ -260,7 +248,7 @@ cni::Result attach_pod_link(Sides& sides, const Link& link, const std::string& i
     result.dns = std::move(addresses.dns);
   }
   result.interfaces = {describe(link, sides.request.netns)};
-  if (!ipam_type.empty()) configure_interface({sides.pod, sides.pod_ns, link}, result, options);
+  if (!ipam_type.empty()) configure_interface({sides, link}, result, options);
   return result;
 }
 
@@ -280,18 +268,18 @@ void delete_pod_link(const cni::Request& request, std::string_view kind) {
   each.finish();
 }
 
-Link check_pod_link(Sides& sides, const std::string& ipam_type, const CheckWords& words) {
+Link check_pod_link(Namespaces& sides, const std::string& ipam_type, const CheckWords& words) {
   return check_pod_link(sides, ipam_type, words,
                         sides.request.required_prev_result(words.required));
 }
 
-Link check_pod_link(Sides& sides, const std::string& ipam_type, const CheckWords& words,
+Link check_pod_link(Namespaces& sides, const std::string& ipam_type, const CheckWords& words,
                     cni::Result result) {
   cni::ipam_forward(sides.request, ipam_type, cni::Command::kCheck);
   keep_own(result, sides.request);
-  const Link link = find_interface(sides.pod, sides.request, result, words);
+  const Link link = find_interface(sides, result, words);
   if (!link.up) throw cni::Error(Code::kInternal, cat("Interface ", link.name, " is down"));
-  check_interface({sides.pod, sides.pod_ns, link}, result);
+  check_interface({sides, link}, result);
   return link;
 }
 
@@ -301,14 +289,15 @@ void require_mtu_of(const Link& link, unsigned mtu) {
                    cat("Interface ", link.name, " has MTU ", link.mtu, ", the config has ", mtu));
 }
 
-void require_parent(Sides& sides, const Link& link, const std::string& configured, bool in_pod) {
+void require_parent(Namespaces& sides, const Link& link, const std::string& configured,
+                    bool in_pod) {
   const auto node = sides.pod.nsid(NetNs::current());
   if (configured.empty()) {
     if (in_pod ? !link.parent_nsid : node && link.parent_nsid == node) return;
     throw cni::Error(Code::kInternal, cat("Interface ", link.name, " stands on no link of the ",
                                           in_pod ? "pod" : "node"));
   }
-  RouteSocket& where = in_pod ? sides.pod : sides.host;
+  RouteSocket& where = in_pod ? sides.pod : sides.host();
   const Link master =
       link.kind == "ipvlan" ? lookup_master(where, configured) : find_master(where, configured);
   if (stands_on(link, master, in_pod ? std::nullopt : node)) return;

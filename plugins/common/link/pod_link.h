@@ -16,32 +16,23 @@
 /// an attachment may remove, nothing more.
 namespace plugins {
 
-/// What a call works with: the node's network namespace, which the process is in, and the pod's.
-struct Sides {
-  /// \throws cni::Error: kInvalidNetNs; where this process lacks the rights that the verb needs.
-  explicit Sides(const cni::Request& request);
-
-  const cni::Request& request;
-  netlink::NetNs pod_ns;
-  netlink::RouteSocket host;
-  netlink::RouteSocket pod;
-};
-
 /// Stands the new link on its parent: a link on the node, or with in_pod of the pod.
-void set_parent(Sides& sides, netlink::NewLink& spec, const netlink::Link& parent, bool in_pod);
+void set_parent(Namespaces& sides, netlink::NewLink& spec, const netlink::Link& parent,
+                bool in_pod);
 
 /// Creates the container interface, down, named CNI_IFNAME, in one message, with its undo step.
 /// \throws cni::Error where the pod has an interface of that name; netlink::Error.
-netlink::Link create_pod_link(Sides& sides, netlink::NewLink spec, cni::Undo& undo);
+netlink::Link create_pod_link(Namespaces& sides, netlink::NewLink spec, cni::Undo& undo);
 /// The same in steps, for what no netlink message creates (tap): refuses a name that is taken, and
 /// registers the undo step. kind: as netlink shows it.
-void expect_free_name(Sides& sides, const std::string& sentence);
-void undo_pod_link(Sides& sides, std::string_view kind, cni::Undo& undo);
+void expect_free_name(Namespaces& sides, const std::string& sentence);
+void undo_pod_link(Namespaces& sides, std::string_view kind, cni::Undo& undo);
 
 /// The second half of ADD: writes the owner alias, then sets the interface up, with addresses and
 /// routes where the config has an IPAM plugin, whose DNS is in the result.
-cni::Result attach_pod_link(Sides& sides, const netlink::Link& link, const std::string& ipam_type,
-                            const AddressOptions& options, cni::Undo& undo);
+cni::Result attach_pod_link(Namespaces& sides, const netlink::Link& link,
+                            const std::string& ipam_type, const AddressOptions& options,
+                            cni::Undo& undo);
 
 /// DEL: removes the container interface, if it is of that kind and no other attachment's; then
 /// releases the addresses. Where the pod renamed it, its alias leads to it, or the MAC address of
@@ -52,16 +43,17 @@ void delete_pod_link(const cni::Request& request, std::string_view kind);
 /// CHECK: asks the IPAM plugin, and compares the interface with the result, prevResult or what the
 /// plugin makes of it for the kernel. Returns the interface.
 /// \throws cni::Error naming the first difference.
-netlink::Link check_pod_link(Sides& sides, const std::string& ipam_type, const CheckWords& words);
-netlink::Link check_pod_link(Sides& sides, const std::string& ipam_type, const CheckWords& words,
-                             cni::Result result);
+netlink::Link check_pod_link(Namespaces& sides, const std::string& ipam_type,
+                             const CheckWords& words);
+netlink::Link check_pod_link(Namespaces& sides, const std::string& ipam_type,
+                             const CheckWords& words, cni::Result result);
 
 /// CHECK: \throws cni::Error where the interface has another MTU; 0 is any.
 void require_mtu_of(const netlink::Link& link, unsigned mtu);
 
 /// CHECK: the interface stands on the configured master; for "" on any link of the node, or with
 /// in_pod of the pod, since the default route may have moved after ADD. \throws cni::Error.
-void require_parent(Sides& sides, const netlink::Link& link, const std::string& master,
+void require_parent(Namespaces& sides, const netlink::Link& link, const std::string& master,
                     bool in_pod);
 
 /// GC: removes the links of that kind, in the namespaces below /run/netns, whose alias is of no

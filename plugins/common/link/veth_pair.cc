@@ -33,33 +33,33 @@ struct RemoveVeth {
 
 // \throws cni::Error where the pod has the name, or the interface of an earlier ADD of the
 // attachment, whatever the pod calls it.
-void require_no_interface(const VethPlace& place, const std::string& outside) {
-  const std::string& name = place.request.ifname;
+void require_no_interface(Namespaces& sides, const std::string& outside) {
+  const std::string& name = sides.request.ifname;
   const auto refuse = [&](const char* way_out) {
     throw cni::Error(cni::Code::kInternal,
                      cat("container veth name (\"", name, "\") peer provided (\"", outside,
                          "\") already exists"),
                      way_out);
   };
-  if (place.pod.find(name)) {
+  if (sides.pod.find(name)) {
     refuse("the pod has an interface with this name: delete it, or use another CNI_IFNAME");
   }
-  const auto link = place.host.find(outside);
-  if (link && link->alias.starts_with(owner_of(place.request).prefix()) && link->peer_nsid &&
-      link->peer_nsid == place.host.nsid(place.pod_ns)) {
+  const auto link = sides.host().find(outside);
+  if (link && link->alias.starts_with(owner_of(sides.request).prefix()) && link->peer_nsid &&
+      link->peer_nsid == sides.host().nsid(sides.pod_ns)) {
     refuse("the pod has the interface of an earlier ADD under another name: call DEL");
   }
 }
 
 // False where the outer name is taken.
-bool try_connect(const VethPlace& place, const netlink::Veth& spec, cni::Undo& undo) {
+bool try_connect(Namespaces& sides, const netlink::Veth& spec, cni::Undo& undo) {
   undo.add(RemoveVeth{spec.end.name, spec.end.mac});
   try {
-    cni::in_words("failed to make veth pair", [&] { place.host.send(netlink::add(spec)); });
+    cni::in_words("failed to make veth pair", [&] { sides.host().send(netlink::add(spec)); });
     return true;
   } catch (const netlink::Error& e) {
     if (e.error() != EEXIST) throw;
-    require_no_interface(place, spec.end.name);
+    require_no_interface(sides, spec.end.name);
     return false;
   }
 }
@@ -77,27 +77,27 @@ Link made_inside(RouteSocket& pod, const Link& outside, const netlink::VethEnd& 
 
 }  // namespace
 
-VethPair create_veth_pair(const VethPlace& place, const NewVethPair& wanted, cni::Undo& undo) {
+VethPair create_veth_pair(Namespaces& sides, const NewVethPair& wanted, cni::Undo& undo) {
   const cni::Phase phase("veth");
   netlink::Veth spec{
-      .end = {.name = host_veth_name(place.request), .mac = Mac::random(), .master = wanted.master},
-      .peer = {.name = place.request.ifname, .mac = wanted.mac ? *wanted.mac : Mac::random()},
-      .peer_ns = place.pod_ns,
+      .end = {.name = host_veth_name(sides.request), .mac = Mac::random(), .master = wanted.master},
+      .peer = {.name = sides.request.ifname, .mac = wanted.mac ? *wanted.mac : Mac::random()},
+      .peer_ns = sides.pod_ns,
       .mtu = wanted.mtu};
-  for (unsigned attempt = 1; !try_connect(place, spec, undo); ++attempt) {
+  for (unsigned attempt = 1; !try_connect(sides, spec, undo); ++attempt) {
     if (attempt == kHostVethNames) {
       throw cni::Error(cni::Code::kTryAgainLater, "failed to find a unique veth name");
     }
-    spec.end.name = host_veth_name(place.request, attempt);
+    spec.end.name = host_veth_name(sides.request, attempt);
   }
-  const Link outside = place.host.get(spec.end.name);
-  VethPair pair{outside, made_inside(place.pod, outside, spec.peer)};
+  const Link outside = sides.host().get(spec.end.name);
+  VethPair pair{outside, made_inside(sides.pod, outside, spec.peer)};
   ignore_router_advertisements(pair.outside);
   return pair;
 }
 
-void require_no_interface(const VethPlace& place) {
-  require_no_interface(place, host_veth_name(place.request));
+void require_no_interface(Namespaces& sides) {
+  require_no_interface(sides, host_veth_name(sides.request));
 }
 
 void ignore_router_advertisements(const Link& link) {

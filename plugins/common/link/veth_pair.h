@@ -4,8 +4,7 @@
 
 #include "libcni/common/undo.h"
 #include "libcni/plugin/request.h"
-#include "netlink/netns.h"
-#include "netlink/route/socket.h"
+#include "plugins/common/link/namespaces.h"
 
 /// The veth pair of an attachment, as bridge and ptp create it. How it is found later: host_veth.h.
 namespace plugins {
@@ -13,14 +12,6 @@ namespace plugins {
 struct VethPair {
   netlink::Link outside;  ///< the host veth
   netlink::Link inside;   ///< the container interface, CNI_IFNAME
-};
-
-/// Where a pair is created: a socket in the node's and in the pod's namespace.
-struct VethPlace {
-  const cni::Request& request;
-  netlink::RouteSocket& host;
-  netlink::RouteSocket& pod;
-  const netlink::NetNs& pod_ns;
 };
 
 struct NewVethPair {
@@ -32,11 +23,11 @@ struct NewVethPair {
 /// Creates the pair in one message, both interfaces down, router advertisements disabled on the
 /// host veth. Its undo step is registered before. \throws cni::Error if the pod has an interface
 /// with that name; netlink::Error.
-VethPair create_veth_pair(const VethPlace& place, const NewVethPair& wanted, cni::Undo& undo);
+VethPair create_veth_pair(Namespaces& sides, const NewVethPair& wanted, cni::Undo& undo);
 
 /// For what asks IPAM before it creates the pair. \throws cni::Error if the pod has an interface
 /// with that name, or that of an earlier ADD of the attachment.
-void require_no_interface(const VethPlace& place);
+void require_no_interface(Namespaces& sides);
 
 /// Disables router advertisements on a link of this namespace; a failure is noted.
 void ignore_router_advertisements(const netlink::Link& link);

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <optional>
+
+#include "libcni/plugin/privileges.h"
+#include "plugins/common/link/namespaces.h"
+#include "plugins/common/link/prev_interface.h"
+#include "plugins/common/link/route_tables.h"
+#include "plugins/common/state/state_dir.h"
+
+/// DEL and GC of plugins that change the routing of a pod and keep a state of it: sbr, vrf.
+namespace plugins {
+
+/// Removes the state after `undo(sides, state)`, which is called if the namespace at the path is
+/// still the one that ADD saw.
+template <class State, class Undo>
+void undo_state(const cni::Request& request, const StateDir<State>& states, const State& state,
+                Undo&& undo) {
+  const auto lock = lock_route_tables();
+  if (const auto ns = netlink::NetNs::find(state.owner.netns)) {
+    Namespaces sides(request, *ns);
+    if (state.owner.is_in(sides.pod.cookie())) undo(sides, state);
+  }
+  states.remove(state.owner);
+}
+
+/// DEL by the state. Without one, as for an attachment of the reference plugin,
+/// `undo_reference(sides, link, has_states)` is called if the interface is that of prevResult.
+template <class State, class Undo, class UndoReference>
+void delete_by_state(const cni::Request& request, Undo&& undo, UndoReference&& undo_reference) {
+  using netlink::Capability;
+  const auto states = StateDir<State>::find();
+  auto state = states ? states->read_or_remove(state_owner(request)) : std::nullopt;
+  if (state && state->owner.network == request.network) {
+    cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+    state->owner.netns = request.netns;
+    return undo_state(request, *states, *state, undo);
+  }
+  const auto ns = netlink::NetNs::find(request.netns);
+  if (!ns) return;
+  Namespaces sides(request, *ns);
+  const auto lock = lock_route_tables();
+  const auto link = interface_of_prev_result(sides.pod, request);
+  if (!link || (states && states->is_of_another(request, sides.pod.cookie()))) return;
+  undo_reference(sides, *link, states.has_value());
+}
+
+/// GC: the same for this network's attachments that are not listed.
+template <class State, class Undo>
+void collect_states(const cni::Request& request, cni::Collect& collect, Undo&& undo) {
+  using netlink::Capability;
+  const auto states = StateDir<State>::find();
+  if (!states) return;
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  cni::BestEffort each;
+  for (const State& state : states->taken_by(collect)) {
+    each(cni::cat("restore '", state.owner.ifname, "' of '", state.owner.container_id, "'"),
+         [&] { undo_state(request, *states, state, undo); });
+  }
+  each.finish();
+}
+
+}  // namespace plugins
