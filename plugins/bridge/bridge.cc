@@ -49,7 +49,9 @@ Link configure_ip(const Context& context, const Link& bridge, const plugins::Pod
   plugins::configure_interface(inside, result,
                                {.enable_dad = conf.enable_dad, .accept_ra = !conf.is_gateway});
   Link device = bridge;
-  if (conf.is_gateway) device = ensure_gateway(context.sides.host(), bridge, conf, result);
+  if (conf.is_gateway) {
+    device = ensure_gateway(context, bridge, result, plugins::OtherAddresses::kRefuse);
+  }
   if (conf.ip_masq) {
     plugins::masquerade(conf.ip_masq_backend, plugins::masquerade_of(context.sides.request, result),
                         undo);

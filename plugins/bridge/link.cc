@@ -179,9 +179,12 @@ Link ensure_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf
   return gateway;
 }
 
-Link ensure_gateway(RouteSocket& host, const Link& bridge, const Conf& conf,
-                    const cni::Result& result) {
+Link ensure_gateway(const Context& context, const Link& bridge, const cni::Result& result,
+                    plugins::OtherAddresses others) {
   const cni::Phase phase("gateway");
+  const Conf& conf = context.conf;
+  RouteSocket& host = context.sides.host();
+  if (conf.force_address) others = plugins::OtherAddresses::kReplace;
   const Link device = conf.vlan != 0 ? ensure_vlan_gateway(host, bridge, conf) : bridge;
   for (const auto family : netlink::kFamilies) {
     std::vector<cni::Cidr> gateways;
@@ -190,7 +193,7 @@ Link ensure_gateway(RouteSocket& host, const Link& bridge, const Conf& conf,
       gateways.push_back({*address.gateway, address.cidr.prefix});
     }
     if (gateways.empty()) continue;
-    plugins::ensure_gateway_addresses(host, device, gateways, conf.force_address);
+    plugins::ensure_gateway_addresses(host, device, gateways, others);
     plugins::enable_forwarding(host, family);
   }
   return device;

@@ -3,8 +3,16 @@
 #include "libcni/config/result.h"
 #include "netlink/route/socket.h"
 #include "plugins/bridge/conf.h"
+#include "plugins/common/link/gateway.h"
+#include "plugins/common/link/namespaces.h"
 
 namespace bridge {
+
+/// What one call works with.
+struct Context {
+  const Conf& conf;
+  plugins::Namespaces& sides;
+};
 
 /// The bridge of the config: created if missing, set up, with router advertisements disabled
 /// (CVE-2020-10749). Shared by all pods; no pod removes it. The MAC address of a bridge
@@ -33,9 +41,9 @@ std::optional<netlink::Link> vlan_gateway_port(netlink::RouteSocket& host,
                                                const netlink::Link& gateway);
 
 /// Assigns the gateway addresses to the bridge, or to the link of the access VLAN, and enables
-/// forwarding. Returns the link with the addresses.
-netlink::Link ensure_gateway(netlink::RouteSocket& host, const netlink::Link& bridge,
-                             const Conf& conf, const cni::Result& result);
+/// forwarding. others: without forceAddress. Returns the link with the addresses.
+netlink::Link ensure_gateway(const Context& context, const netlink::Link& bridge,
+                             const cni::Result& result, plugins::OtherAddresses others);
 
 /// The requests that put a port into the VLANs of the config. with_trunk: also the tagged ones.
 std::vector<netlink::RouteRequest> port_vlans(const netlink::Link& port,

@@ -5,19 +5,13 @@
 
 #include "libcni/common/undo.h"
 #include "netlink/route/socket.h"
-#include "plugins/bridge/conf.h"
+#include "plugins/bridge/link.h"
 #include "plugins/common/link/veth_pair.h"
 
 namespace bridge {
 
 /// A pod's veth pair; the host veth is a port of the bridge.
 using Port = plugins::VethPair;
-
-/// What one call works with.
-struct Context {
-  const Conf& conf;
-  plugins::Namespaces& sides;
-};
 
 /// plugins::create_veth_pair() with the host veth as a port of bridge. \throws as that; cni::Error
 /// if the bridge has no room.

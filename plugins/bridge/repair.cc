@@ -78,7 +78,7 @@ void repair_links(const Context& context, const Port& port, Result& result, Repa
               [&] { restore_port(context, port, bridge()); });
   if (conf.ipam_type.empty()) return;
   repair.part([&] { check_gateway(context, result, bridge()); },
-              [&] { ensure_gateway(context.sides.host(), bridge(), conf, result); });
+              [&] { ensure_gateway(context, bridge(), result, plugins::OtherAddresses::kKeep); });
 }
 
 }  // namespace

@@ -83,6 +83,10 @@ class Breaks(DoctorTest):
     def on_node(self, *command):
         return lambda: run(*command)
 
+    def changed_address(self):
+        run("ip", "addr", "del", "10.7.0.1/28", "dev", "cni7")
+        run("ip", "addr", "add", "10.7.0.9/28", "dev", "cni7")
+
     def flushed(self):
         self.broken("map of masquerading",
                     self.on_node("nft", "flush", "map", "inet", "patchbay_masquerade", "pods4"), "masquerad", self.address)
@@ -113,6 +117,12 @@ class OfBridge(Breaks):
 
     def test_the_bridge_and_its_port(self):
         self.broken("gateway address", self.on_node("ip", "addr", "del", "10.7.0.1/28", "dev", "cni7"), "10.7.0.1")
+        self.broken("another address in place of the gateway's", self.changed_address, "10.7.0.1")
+        addresses = [one["local"] for one in json.loads(run("ip", "-j", "-4", "addr", "show", "dev", "cni7"))[0]["addr_info"]]
+        self.assertEqual(sorted(addresses), ["10.7.0.1", "10.7.0.9"], "that of the operator stays")
+        self.pod.run("ping", "-c1", "-W2", "10.7.0.1")
+        self.broken("route_localnet", self.on_node("sysctl", "-qw", "net.ipv4.conf.cni7.route_localnet=0"),
+                    "route_localnet")
         self.broken("bridge down", self.on_node("ip", "link", "set", "cni7", "down"), "cni7")
         self.broken("port isolation", self.on_node(
             "bridge", "link", "set", "dev", self.veth, "isolated", "off"), self.veth)

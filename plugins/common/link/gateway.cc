@@ -71,7 +71,7 @@ void check_forwarding(netlink::RouteSocket& host, netlink::Family family) {
 }
 
 void ensure_gateway_addresses(netlink::RouteSocket& host, const netlink::Link& device,
-                              const std::vector<cni::Cidr>& gateways, bool force) {
+                              const std::vector<cni::Cidr>& gateways, OtherAddresses others) {
   if (gateways.empty()) return;
   std::vector<cni::Cidr> present;
   for (const auto& one : host.addresses(device, gateways.front().ip.family())) {
@@ -81,8 +81,8 @@ void ensure_gateway_addresses(netlink::RouteSocket& host, const netlink::Link& d
   std::vector<netlink::RouteRequest> requests;
   for (const cni::Cidr& other : without(present, gateways)) {  // the gateways are no conflict
     const cni::Cidr* const gateway = in_the_way_of(missing, other);
-    if (gateway == nullptr) continue;
-    if (!force) throw conflict(device.name, other, *gateway);
+    if (gateway == nullptr || others == OtherAddresses::kKeep) continue;
+    if (others == OtherAddresses::kRefuse) throw conflict(device.name, other, *gateway);
     requests.push_back(netlink::remove(device, other));
   }
   for (const cni::Cidr& gateway : missing) {

@@ -17,10 +17,16 @@ void enable_forwarding(netlink::RouteSocket& host, netlink::Family family);
 /// \throws cni::Error (kInternal) where the node does not forward packets of the family.
 void check_forwarding(netlink::RouteSocket& host, netlink::Family family);
 
-/// Makes sure that the device has the gateway addresses, which are of one family. Another IPv4
-/// address, or an IPv6 address whose subnet overlaps, is a conflict: removed with force, else an
-/// error. \throws cni::Error naming the address in the way; netlink::Error.
+/// What happens to another IPv4 address of the device, or an IPv6 address whose subnet overlaps.
+enum class OtherAddresses {
+  kRefuse,   ///< ADD: the bridge is another network's, and pods would route by the wrong subnet
+  kReplace,  ///< forceAddress
+  kKeep      ///< REPAIR: pods have the gateway already, and somebody uses the other address
+};
+
+/// Makes sure that the device has the gateway addresses, which are of one family.
+/// \throws cni::Error naming the address in the way (kRefuse); netlink::Error.
 void ensure_gateway_addresses(netlink::RouteSocket& host, const netlink::Link& device,
-                              const std::vector<cni::Cidr>& gateways, bool force);
+                              const std::vector<cni::Cidr>& gateways, OtherAddresses others);
 
 }  // namespace plugins
