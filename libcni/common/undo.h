@@ -44,11 +44,13 @@ class Undo {
 /// Runs step after step although some fail, and fails at the end if any did: how DEL and GC go.
 class BestEffort {
  public:
-  /// Runs step; of a failure its message is kept, and "what: details" for the details.
+  /// Runs step; of a failure its message is kept, and "what: details" for the details. True where
+  /// there was none.
   template <class Fn>
-  void operator()(const std::string& what, Fn&& step) noexcept {
+  bool operator()(const std::string& what, Fn&& step) noexcept {
     try {
       std::forward<Fn>(step)();
+      return true;
     } catch (const Error& e) {
       keep(what, e);
     } catch (const netlink::Error& e) {
@@ -56,6 +58,7 @@ class BestEffort {
     } catch (const std::exception& e) {
       keep(what, e);
     }
+    return false;
   }
   /// \throws Error listing what failed; the code is that of the first failure.
   void finish() const;

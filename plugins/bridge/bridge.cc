@@ -31,12 +31,6 @@ using netlink::RouteSocket;
 
 constexpr std::size_t kInside = 2;  // where the pod's interface stands in the result
 
-// Before anything is changed: undoing needs them too.
-void require_rights(const cni::Request& request, const Conf& conf) {
-  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  if (conf.ip_masq) plugins::require_masquerade_rights(request, conf.ip_masq_backend);
-}
-
 // Layer 3: addresses, gateway, masquerading. Returns the link that carries the gateway.
 Link configure_ip(const Context& context, const Link& bridge, const plugins::PodInterface& inside,
                   Result& result, cni::Undo& undo) {
@@ -57,31 +51,6 @@ Link configure_ip(const Context& context, const Link& bridge, const plugins::Pod
                         undo);
   }
   return device;
-}
-
-// Whether the container interface was removed. The config of ADD may have had other keys than that
-// of DEL: the kernel is asked for rules in any case.
-bool disconnect(const cni::Request& request, const DelConf& conf, cni::BestEffort& each) {
-  plugins::Masquerade masquerade{request.network, request.container_id, request.ifname, {}};
-  each("look up the addresses", [&] {  // as long as the interface shows them
-    masquerade = plugins::masquerade_to_remove(request);
-  });
-  bool is_gone = false;
-  each("remove the interface", [&] {
-    plugins::remove_veth_pair(request);
-    is_gone = true;
-  });
-  std::optional<netlink::nf::NfSocket> nf;
-  each("open nfnetlink", [&] { nf = netlink::nf::NfSocket::find(); });
-  if (nf) {
-    each("remove the masquerading", [&] { plugins::remove_nft_masquerade(*nf, masquerade); });
-    each("remove the rules of macspoofchk",  // not before the pod can send no more
-         [&] { remove_macspoof(*nf, request.container_id, request.ifname); });
-  }
-  if (conf.ip_masq) {
-    each("remove the masquerading", [&] { plugins::remove_legacy_masquerade(masquerade); });
-  }
-  return is_gone;
 }
 
 // Connects the pod to the bridge by a veth pair, and adds addresses if the config has an IPAM
@@ -120,24 +89,10 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   return result;
 }
 
-// Removes what ADD created, from the config alone: with or without namespace, prevResult and
-// bridge; after half an ADD; twice.
 void del(const cni::Request& request) {
-  const DelConf conf = DelConf::parse(request);
-  plugins::require_removal_rights(request, conf.ip_masq);
-  cni::BestEffort each;
-  std::string ipam_type;
-  each("release the addresses", [&] { ipam_type = cni::ipam_type(request); });
-  const auto release = [&] {
-    each("release the addresses",
-         [&] { cni::ipam_forward(request, ipam_type, cni::Command::kDel); });
-  };
-  const bool over_the_link = ipam_type == "dhcp";  // its DHCPRELEASE
-  if (over_the_link) release();
-  // Last: whoever gets the addresses next must not meet what belonged to this pod, and not at all
-  // as long as the pod has them.
-  if (disconnect(request, conf, each) && !over_the_link) release();
-  each.finish();
+  plugins::delete_veth_pair(request, [&](netlink::nf::NfSocket& nf) {
+    remove_macspoof(nf, request.container_id, request.ifname);
+  });
 }
 
 // \throws cni::Error naming the first difference to what ADD created.
@@ -152,31 +107,16 @@ void check(const cni::Request& request) {
   check_attachment({conf, sides}, result);
 }
 
-// Removes everything of this network whose attachment is not in the list, and calls GC of the
-// IPAM plugin.
 void gc(const cni::Request& request, cni::Collect& collect) {
-  const DelConf conf = DelConf::parse(request);
-  plugins::require_removal_rights(request, conf.ip_masq);
-  cni::BestEffort each;
-  bool are_disconnected = false;
-  each("remove bridge ports", [&] {
-    plugins::collect_links("veth", collect);
-    are_disconnected = true;
-  });
-  if (!collect.only_looks()) each("remove rules of macspoofchk", [] { gc_macspoof(); });
-  each("remove masquerading", [&] { plugins::gc_masquerade(request.network, collect); });
-  if (are_disconnected) {
-    each("collect addresses",
-         [&] { cni::ipam_collect(request, cni::ipam_type(request), collect); });
-  }
-  each.finish();
+  plugins::collect_veth_pairs(request, collect, gc_macspoof);
 }
 
 // \throws cni::Error(kPluginUnavailable) naming the part that ADD needs and the node lacks.
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  require_rights(request, conf);
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   require_node_support(conf);
+  if (conf.ip_masq) plugins::require_masquerade_support(request, conf.ip_masq_backend);
   cni::ipam_forward(request, conf.ipam_type, cni::Command::kStatus);
 }
 

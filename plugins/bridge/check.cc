@@ -178,21 +178,14 @@ void check_attachment(const Context& context, const cni::Result& result) {
 }
 
 void require_node_support(const Conf& conf) {
-  const auto missing = [](const std::string& what, const std::string& details = {}) {
-    return cni::Error(cni::Code::kPluginUnavailable, what, details);
-  };
   netlink::RouteSocket host;
   for (const char* kind : {"bridge", "veth"}) plugins::require_kind(host, kind);
   if (const auto bridge = host.find(conf.bridge)) {
     try {
       require_usable(*bridge, conf);
     } catch (const cni::Error& e) {
-      throw missing(e.what(), e.details());
+      throw cni::Error(cni::Code::kPluginUnavailable, e.what(), e.details());
     }
-  }
-  if (!conf.ip_masq) return;
-  if (const auto why = plugins::masquerade_missing(conf.ip_masq_backend)) {
-    throw missing(cat("ipMasq: ", *why));
   }
 }
 

@@ -211,8 +211,4 @@ Conf Conf::parse(const cni::Request& request) {
   return conf;
 }
 
-DelConf DelConf::parse(const cni::Request& request) {
-  return {.ip_masq = plugins::was_masqueraded(request.reader())};
-}
-
 }  // namespace bridge

@@ -48,12 +48,4 @@ struct Conf {
   static Conf parse(const cni::Request& request);
 };
 
-/// What DEL and GC remove. An invalid value elsewhere in the config prevents no DEL; an unreadable
-/// value means true.
-struct DelConf {
-  bool ip_masq = false;
-
-  static DelConf parse(const cni::Request& request);
-};
-
 }  // namespace bridge

@@ -8,6 +8,7 @@
 #include "plugins/bridge/link.h"
 #include "plugins/bridge/macspoof.h"
 #include "plugins/common/firewall/ip_masq.h"
+#include "plugins/common/link/pod_link.h"
 
 namespace bridge {
 
@@ -20,13 +21,11 @@ using netlink::Mac;
 using netlink::RouteSocket;
 
 // The pod goes on with what it has, or not at all: its interface goes with either end.
-Port find_port(const Context& context, const Result& result) {
-  try {
-    const Link inside = find_inside(context, result);
-    return {find_outside(context, inside), inside};
-  } catch (const cni::Error& e) {
-    throw cni::Error(e.code(), e.what(), "restart the pod");
-  }
+Port find_port(const Context& context, const Result& result) try {
+  const Link inside = find_inside(context, result);
+  return {find_outside(context, inside), inside};
+} catch (const cni::Error& e) {
+  plugins::restart_hint(e);
 }
 
 cni::Interface* bridge_in(Result& result, const Conf& conf) {
@@ -89,14 +88,10 @@ Result repair(const cni::Request& request, Repair& repair) {
   plugins::Namespaces sides(request);
   const Context context{conf, sides};
   repair_links(context, find_port(context, result), result, repair);
-  if (conf.ipam_type.empty() || !conf.ip_masq) return result;
-  const auto masquerade = plugins::masquerade_of(request, result);
-  repair.part([&] { plugins::check_masquerade(masquerade); },
-              [&] {
-                plugins::restore_masquerade(
-                    conf.ip_masq_backend ? *conf.ip_masq_backend : plugins::choose_backend(""),
-                    masquerade);
-              });
+  if (!conf.ipam_type.empty() && conf.ip_masq) {
+    plugins::repair_masquerade(repair, conf.ip_masq_backend,
+                               plugins::masquerade_of(request, result));
+  }
   return result;
 }
 

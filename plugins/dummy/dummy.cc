@@ -7,7 +7,7 @@ namespace dummy {
 
 namespace {
 
-constexpr const char* kKind = "dummy";
+constexpr char kKind[] = "dummy";
 
 struct Conf {
   std::string ipam_type;
@@ -48,8 +48,6 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   return plugins::attach_pod_link(sides, link, conf.ipam_type, {}, undo);
 }
 
-void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind); }
-
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   plugins::Namespaces sides(request);
@@ -58,31 +56,17 @@ void check(const cni::Request& request) {
   plugins::require_mtu_of(link, conf.mtu);
 }
 
-void gc(const cni::Request& request, cni::Collect& collect) {
-  plugins::collect_pod_links(request, kKind, collect);
-}
-
 void status(const cni::Request& request) {
   plugins::require_pod_link_support(request, kKind, Conf::parse(request).ipam_type);
 }
 
-void validate(const cni::Request& request) { Conf::parse(request); }
-
-cni::Result repair(const cni::Request& request, cni::Repair&) {
-  return plugins::repair_pod_link(request, check);
-}
-
 }  // namespace
 
-extern constinit const cni::Plugin kPlugin{.name = "dummy",
-                                           .add = add,
-                                           .del = del,
-                                           .check = check,
-                                           .gc = gc,
-                                           .status = status,
-                                           .validate = validate,
-                                           .manual = &kManual,
-                                           .repair = repair,
-                                           .loading = "failed to parse network config"};
+extern constinit const cni::Plugin kPlugin = plugins::pod_link_plugin<kKind, check, Conf::parse>(
+    {.name = "dummy",
+     .add = add,
+     .status = status,
+     .manual = &kManual,
+     .loading = "failed to parse network config"});
 
 }  // namespace dummy

@@ -132,25 +132,13 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   return result;
 }
 
-void release(const cni::Request& request) {
-  cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kDel);
-}
-
 // Gives the device back to the node as it was, with or without namespace; twice.
 void del(const cni::Request& request) {
-  cni::BestEffort each;
-  std::string ipam_type;
-  each("release the addresses", [&] { ipam_type = cni::ipam_type(request); });
-  const bool over_the_link = ipam_type == "dhcp";  // its DHCPRELEASE
-  if (over_the_link) each("release the addresses", [&] { release(request); });
-  bool is_back = false;
-  each("return the device", [&] {
-    if (!give_back(request)) give_back_hardware(request);
-    is_back = true;
+  plugins::disconnect_and_release(request, [&](cni::BestEffort& each) {
+    return each("return the device", [&] {
+      if (!give_back(request)) give_back_hardware(request);
+    });
   });
-  // Whoever gets the addresses next must not meet this pod.
-  if (is_back && !over_the_link) each("release the addresses", [&] { release(request); });
-  each.finish();
 }
 
 std::optional<State> state_of(const cni::Request& request) {
@@ -197,26 +185,20 @@ void restore(RouteSocket& host, const StateDir& states, const State& state) {
 // Gives the devices of attachments that are not in the list back to the node.
 void gc(const cni::Request& request, cni::Collect& collect) {
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  cni::BestEffort each;
-  bool are_back = true;
   RouteSocket host;
   const auto states = StateDir::find();
-  for (const State& state : states ? states->all() : std::vector<State>()) {
-    const auto& owner = state.owner;
-    const std::string what = cat("device '", state.device.name, "'");
-    if (!collect.takes(what, owner.network, owner.attachment(), lives(owner))) continue;
-    bool done = false;
-    each(cat("return '", state.device.name, "'"), [&] {
-      restore(host, *states, state);
-      done = true;
-    });
-    are_back = are_back && done;
-  }
-  if (are_back) {
-    each("collect addresses",
-         [&] { cni::ipam_collect(request, cni::ipam_type(request), collect); });
-  }
-  each.finish();
+  plugins::disconnect_and_collect(request, collect, [&](cni::BestEffort& each) {
+    bool are_back = true;
+    for (const State& state : states ? states->all() : std::vector<State>()) {
+      const auto& owner = state.owner;
+      const std::string what = cat("device '", state.device.name, "'");
+      if (!collect.takes(what, owner.network, owner.attachment(), lives(owner))) continue;
+      const bool done =
+          each(cat("return '", state.device.name, "'"), [&] { restore(host, *states, state); });
+      are_back = are_back && done;
+    }
+    return are_back;
+  });
 }
 
 // A device that a pod has is not missing: the node is as it should be.

@@ -18,7 +18,7 @@ using cni::Result;
 using netlink::Ipvlan;
 using netlink::Link;
 
-constexpr const char* kKind = "ipvlan";
+constexpr char kKind[] = "ipvlan";
 
 // For ADD, and CHECK: what another interface of the master has been given since is this one's too.
 void require_data(const Link& link, const Conf& conf) {
@@ -109,8 +109,6 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   return joined(std::move(result), conf, prev);
 }
 
-void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind); }
-
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   plugins::Namespaces sides(request);
@@ -122,10 +120,6 @@ void check(const cni::Request& request) {
   plugins::require_parent(sides, link, conf.master, conf.link_in_container);
 }
 
-void gc(const cni::Request& request, cni::Collect& collect) {
-  plugins::collect_pod_links(request, kKind, collect);
-}
-
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   plugins::require_pod_link_support(request, kKind, conf.ipam_type);
@@ -134,23 +128,13 @@ void status(const cni::Request& request) {
   if (!is_unknown) plugins::require_usable_master(conf.master, conf.mtu);
 }
 
-void validate(const cni::Request& request) { Conf::parse(request); }
-
-Result repair(const cni::Request& request, cni::Repair&) {
-  return plugins::repair_pod_link(request, check);
-}
-
 }  // namespace
 
-extern constinit const cni::Plugin kPlugin{.name = "ipvlan",
-                                           .add = add,
-                                           .del = del,
-                                           .check = check,
-                                           .gc = gc,
-                                           .status = status,
-                                           .validate = validate,
-                                           .manual = &kManual,
-                                           .repair = repair,
-                                           .loading = "failed to load netconf"};
+extern constinit const cni::Plugin kPlugin =
+    plugins::pod_link_plugin<kKind, check, Conf::parse>({.name = "ipvlan",
+                                                         .add = add,
+                                                         .status = status,
+                                                         .manual = &kManual,
+                                                         .loading = "failed to load netconf"});
 
 }  // namespace ipvlan

@@ -17,7 +17,7 @@ using cni::Code;
 using netlink::Link;
 using netlink::Macvlan;
 
-constexpr const char* kKind = "macvlan";
+constexpr char kKind[] = "macvlan";
 
 plugins::CheckWords words() {
   return {.kind = kKind,
@@ -93,8 +93,6 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   return result;
 }
 
-void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind); }
-
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   plugins::Namespaces sides(request);
@@ -102,10 +100,6 @@ void check(const cni::Request& request) {
   require_data(link, conf);
   plugins::require_mtu_of(link, conf.mtu);
   plugins::require_parent(sides, link, conf.master, conf.link_in_container);
-}
-
-void gc(const cni::Request& request, cni::Collect& collect) {
-  plugins::collect_pod_links(request, kKind, collect);
 }
 
 void status(const cni::Request& request) {
@@ -116,23 +110,13 @@ void status(const cni::Request& request) {
   if (!conf.link_in_container) plugins::require_usable_master(conf.master, conf.mtu);
 }
 
-void validate(const cni::Request& request) { Conf::parse(request); }
-
-cni::Result repair(const cni::Request& request, cni::Repair&) {
-  return plugins::repair_pod_link(request, check);
-}
-
 }  // namespace
 
-extern constinit const cni::Plugin kPlugin{.name = "macvlan",
-                                           .add = add,
-                                           .del = del,
-                                           .check = check,
-                                           .gc = gc,
-                                           .status = status,
-                                           .validate = validate,
-                                           .manual = &kManual,
-                                           .repair = repair,
-                                           .loading = "failed to load netconf"};
+extern constinit const cni::Plugin kPlugin =
+    plugins::pod_link_plugin<kKind, check, Conf::parse>({.name = "macvlan",
+                                                         .add = add,
+                                                         .status = status,
+                                                         .manual = &kManual,
+                                                         .loading = "failed to load netconf"});
 
 }  // namespace macvlan

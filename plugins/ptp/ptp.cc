@@ -90,39 +90,8 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   return result;
 }
 
-// Whether the container interface was removed. The config of ADD may have had other keys than that
-// of DEL: the kernel is asked for rules in any case.
-bool disconnect(const cni::Request& request, bool masqueraded, cni::BestEffort& each) {
-  plugins::Masquerade masquerade{request.network, request.container_id, request.ifname, {}};
-  each("look up the addresses", [&] {  // as long as the interface shows them
-    masquerade = plugins::masquerade_to_remove(request);
-  });
-  bool is_gone = false;
-  each("remove the interface", [&] {
-    plugins::remove_veth_pair(request);
-    is_gone = true;
-  });
-  each("remove the masquerading", [&] {
-    if (auto nf = netlink::nf::NfSocket::find()) plugins::remove_nft_masquerade(*nf, masquerade);
-  });
-  if (masqueraded) {
-    each("remove the masquerading", [&] { plugins::remove_legacy_masquerade(masquerade); });
-  }
-  return is_gone;
-}
-
 // The gateway addresses and routes of the node go with the host veth.
-void del(const cni::Request& request) {
-  const bool masqueraded = plugins::was_masqueraded(request.reader());
-  plugins::require_removal_rights(request, masqueraded);
-  cni::BestEffort each;
-  // Last: whoever gets the addresses next must not meet this pod.
-  if (disconnect(request, masqueraded, each)) {
-    each("release the addresses",
-         [&] { cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kDel); });
-  }
-  each.finish();
-}
+void del(const cni::Request& request) { plugins::delete_veth_pair(request); }
 
 VethPair find_pair(Namespaces& sides, const Result& result) {
   const Link inside =
@@ -200,35 +169,24 @@ void check(const cni::Request& request) {
 // Removes everything of this network whose attachment is not in the list, and calls GC of the IPAM
 // plugin.
 void gc(const cni::Request& request, cni::Collect& collect) {
-  plugins::require_removal_rights(request, plugins::was_masqueraded(request.reader()));
-  cni::BestEffort each;
-  bool are_gone = false;
-  each("remove host veths", [&] {
-    plugins::collect_links("veth", collect);
-    are_gone = true;
-  });
-  each("remove masquerading", [&] { plugins::gc_masquerade(request.network, collect); });
-  if (are_gone) {
-    each("collect addresses",
-         [&] { cni::ipam_collect(request, cni::ipam_type(request), collect); });
-  }
-  each.finish();
+  plugins::collect_veth_pairs(request, collect);
 }
 
 // \throws cni::Error(kPluginUnavailable) naming the part that ADD needs and the node lacks.
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  if (conf.ip_masq) {
-    plugins::require_masquerade_rights(request, conf.ip_masq_backend);
-    if (const auto why = plugins::masquerade_missing(conf.ip_masq_backend)) {
-      throw cni::Error(cni::Code::kPluginUnavailable, cat("ipMasq: ", *why));
-    }
-  }
+  if (conf.ip_masq) plugins::require_masquerade_support(request, conf.ip_masq_backend);
   plugins::require_pod_link_support(request, "veth", conf.ipam_type);
 }
 
 void validate(const cni::Request& request) { Conf::parse(request); }
+
+VethPair require_pair(Namespaces& sides, const Result& result) try {
+  return find_pair(sides, result);
+} catch (const cni::Error& e) {
+  plugins::restart_hint(e);
+}
 
 // The container interface must exist and is not changed: it would go with either end.
 Result repair(const cni::Request& request, cni::Repair& repair) {
@@ -239,26 +197,16 @@ Result repair(const cni::Request& request, cni::Repair& repair) {
   Result complete = result;
   choose_gateways(complete);
   const Routing routing = routing_of(complete, request.ifname);
-  const VethPair pair = [&] {
-    try {
-      return find_pair(sides, result);
-    } catch (const cni::Error& e) {
-      throw cni::Error(e.code(), e.what(), "restart the pod");
-    }
-  }();
+  const VethPair pair = require_pair(sides, result);
   repair.part([&] { check_host_veth(sides.host(), pair.outside, routing); },
               [&] {
                 open_host_veth(sides.host(), pair.outside, routing,
                                plugins::owner_of(request).text);
               });
-  if (!conf.ip_masq) return result;
-  const auto what = plugins::masquerade_of(request, result);
-  repair.part([&] { plugins::check_masquerade(what); },
-              [&] {
-                plugins::restore_masquerade(
-                    conf.ip_masq_backend ? *conf.ip_masq_backend : plugins::choose_backend(""),
-                    what);
-              });
+  if (conf.ip_masq) {
+    plugins::repair_masquerade(repair, conf.ip_masq_backend,
+                               plugins::masquerade_of(request, result));
+  }
   return result;
 }
 

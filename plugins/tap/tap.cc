@@ -19,7 +19,7 @@ using netlink::Link;
 using netlink::RouteSocket;
 using netlink::TunFile;
 
-constexpr const char* kKind = "tun";  // as netlink shows a tap
+constexpr char kKind[] = "tun";  // as netlink shows a tap
 
 [[noreturn]] void refuse(const std::string& what) { throw cni::Error(Code::kInternal, what); }
 
@@ -114,9 +114,6 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   return result;
 }
 
-// Reads neither CNI_ARGS nor keys of the tap: nothing in them prevents a removal.
-void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind); }
-
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   plugins::Namespaces sides(request);
@@ -131,10 +128,6 @@ void check(const cni::Request& request) {
   refuse(cat("Interface ", link.name, " is no port of bridge ", conf.bridge));
 }
 
-void gc(const cni::Request& request, cni::Collect& collect) {
-  plugins::collect_pod_links(request, kKind, collect);
-}
-
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
@@ -143,23 +136,13 @@ void status(const cni::Request& request) {
   cni::ipam_forward(request, conf.ipam_type, cni::Command::kStatus);
 }
 
-void validate(const cni::Request& request) { Conf::parse(request); }
-
-cni::Result repair(const cni::Request& request, cni::Repair&) {
-  return plugins::repair_pod_link(request, check);
-}
-
 }  // namespace
 
-extern constinit const cni::Plugin kPlugin{.name = "tap",
-                                           .add = add,
-                                           .del = del,
-                                           .check = check,
-                                           .gc = gc,
-                                           .status = status,
-                                           .validate = validate,
-                                           .manual = &kManual,
-                                           .repair = repair,
-                                           .loading = "failed to load netconf"};
+extern constinit const cni::Plugin kPlugin =
+    plugins::pod_link_plugin<kKind, check, Conf::parse>({.name = "tap",
+                                                         .add = add,
+                                                         .status = status,
+                                                         .manual = &kManual,
+                                                         .loading = "failed to load netconf"});
 
 }  // namespace tap

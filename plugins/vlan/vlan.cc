@@ -18,7 +18,7 @@ using netlink::Link;
 using netlink::Vlan;
 using plugins::Namespaces;
 
-constexpr const char* kKind = "vlan";
+constexpr char kKind[] = "vlan";
 
 plugins::CheckWords words() {
   return {.kind = kKind,
@@ -27,31 +27,12 @@ plugins::CheckWords words() {
           .mac = "vlan: Interface"};
 }
 
-Link find_master(Namespaces& sides, const Conf& conf) {
-  return plugins::find_master(conf.link_in_container ? sides.pod : sides.host(), conf.master);
-}
-
 // vlan_dev_open() in net/8021q/vlan_dev.c: a VLAN can be set up only then.
 void require_up(const Link& master, const cni::Error& refusal) {
   if (master.up) return;
   throw cni::Error(
       refusal.code(), refusal.what(),
       cat("master '", master.name, "' is down: set it up: ip link set ", master.name, " up"));
-}
-
-// STATUS: the master is a part of the node.
-Link require_master(netlink::RouteSocket& host, const std::string& name) try {
-  return plugins::lookup_master(host, name);
-} catch (const cni::Error& e) {
-  throw cni::Error(Code::kPluginUnavailable, e.what(), e.details());
-}
-
-// An index alone may be another link's, in another namespace.
-void require_parent(Namespaces& sides, const Link& link, const Link& master, bool in_pod) {
-  const auto where = in_pod ? std::nullopt : sides.pod.nsid(netlink::NetNs::current());
-  if (link.parent_index == master.index && link.parent_nsid == where) return;
-  throw cni::Error(Code::kInternal,
-                   cat("Interface ", link.name, " is not on master '", master.name, "'"));
 }
 
 Link create(Namespaces& sides, const netlink::NewLink& spec, const Conf& conf, cni::Undo& undo) {
@@ -96,7 +77,8 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
                 [&] { cni::find_ipam(request, conf.ipam_type); });
   }
   Namespaces sides(request);
-  const Link master = find_master(sides, conf);
+  const Link master =
+      plugins::find_master(conf.link_in_container ? sides.pod : sides.host(), conf.master);
   plugins::require_mtu(conf.mtu, master);
   require_up(master,
              {Code::kInternal, cat("failed to set \"", request.ifname, "\" UP: network is down")});
@@ -110,8 +92,6 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   return result;
 }
 
-void del(const cni::Request& request) { plugins::delete_pod_link(request, kKind); }
-
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   Namespaces sides(request);
@@ -119,16 +99,12 @@ void check(const cni::Request& request) {
       plugins::lookup_master(conf.link_in_container ? sides.pod : sides.host(), conf.master);
   plugins::require_mtu(conf.mtu, master);
   const Link link = plugins::check_pod_link(sides, conf.ipam_type, words());
-  require_parent(sides, link, master, conf.link_in_container);
+  plugins::require_parent(sides, link, master, conf.link_in_container);
   if (conf.mtu != 0 && link.mtu != conf.mtu) {
     throw cni::Error(Code::kInternal, cat("Error: Tuning configured MTU of ", link.name, " is ",
                                           conf.mtu, ", current value is ", link.mtu));
   }
   require_same(link, conf.data());
-}
-
-void gc(const cni::Request& request, cni::Collect& collect) {
-  plugins::collect_pod_links(request, kKind, collect);
 }
 
 // What can be wrong without a master.
@@ -141,30 +117,19 @@ Conf parse_alone(const cni::Request& request) {
 void status(const cni::Request& request) {
   const Conf conf = parse_alone(request);
   if (!conf.link_in_container) {
-    netlink::RouteSocket host;
-    require_up(require_master(host, conf.master),
+    require_up(plugins::require_usable_master(conf.master, conf.mtu),
                {Code::kPluginUnavailable, cat("master '", conf.master, "' is down")});
   }
   plugins::require_pod_link_support(request, kKind, conf.ipam_type);
 }
 
-void validate(const cni::Request& request) { parse_alone(request); }
-
-cni::Result repair(const cni::Request& request, cni::Repair&) {
-  return plugins::repair_pod_link(request, check);
-}
-
 }  // namespace
 
-extern constinit const cni::Plugin kPlugin{.name = "vlan",
-                                           .add = add,
-                                           .del = del,
-                                           .check = check,
-                                           .gc = gc,
-                                           .status = status,
-                                           .validate = validate,
-                                           .manual = &kManual,
-                                           .repair = repair,
-                                           .loading = "failed to load netconf"};
+extern constinit const cni::Plugin kPlugin =
+    plugins::pod_link_plugin<kKind, check, parse_alone>({.name = "vlan",
+                                                         .add = add,
+                                                         .status = status,
+                                                         .manual = &kManual,
+                                                         .loading = "failed to load netconf"});
 
 }  // namespace vlan

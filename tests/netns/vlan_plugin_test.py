@@ -90,7 +90,7 @@ MUTATIONS = [
     ("another ingress map", "{pod} set eth0 type vlan ingress 5:4", "ingressQosMap"),
     ("another MTU", "{pod} set eth0 mtu 1300", "MTU of eth0 is 1400, current value is 1300"),
     ("another master", "{pod} del eth0; ip link add eth0 address {mac} link out0 netns pod1 type vlan id 100 "
-     "proto 802.1ad", "is not on master 'up0'"),
+     "proto 802.1ad", "stands on another link than master 'up0'"),
 ]
 
 

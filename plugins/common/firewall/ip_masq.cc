@@ -51,6 +51,13 @@ void require_masquerade_rights(const cni::Request& request,
   }
 }
 
+void require_masquerade_support(const cni::Request& request,
+                                std::optional<MasqueradeBackend> backend) {
+  require_masquerade_rights(request, backend);
+  const auto why = masquerade_missing(backend);
+  if (why) throw cni::Error(cni::Code::kPluginUnavailable, cni::cat("ipMasq: ", *why));
+}
+
 void require_removal_rights(const cni::Request& request, bool masqueraded) {
   cni::require_capabilities(request, {netlink::Capability::kNetAdmin});
   if (!request.netns.empty()) {
@@ -68,6 +75,11 @@ Masquerade masquerade_of(const cni::Request& request, const cni::Result& result)
 void masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& what, cni::Undo& undo) {
   undo.add(RemoveMasquerade{what});
   add_masquerade(backend, what);
+}
+
+void repair_masquerade(cni::Repair& repair, std::optional<MasqueradeBackend> backend,
+                       const Masquerade& what) {
+  repair.part([&] { check_masquerade(what); }, [&] { restore_masquerade(backend, what); });
 }
 
 Masquerade masquerade_to_remove(const cni::Request& request) {

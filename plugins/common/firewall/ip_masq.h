@@ -5,6 +5,7 @@
 
 #include "libcni/common/undo.h"
 #include "libcni/config/common_keys.h"
+#include "libcni/plugin/repair.h"
 #include "libcni/plugin/request.h"
 #include "plugins/common/firewall/masquerade.h"
 
@@ -47,10 +48,15 @@ void refuse_unknown_backend(const cni::Reader& root);
 /// have been true when the pod was added.
 bool was_masqueraded(const cni::Reader& root);
 
-/// ADD, STATUS, REPAIR: the rights that the backend needs beyond those for links, before anything
+/// ADD: the rights that the backend needs beyond those for links, before anything
 /// is changed: undoing needs them too. \throws cni::Error.
 void require_masquerade_rights(const cni::Request& request,
                                std::optional<MasqueradeBackend> backend);
+
+/// STATUS: the same, and what the backend needs of the node. \throws
+/// cni::Error(kPluginUnavailable).
+void require_masquerade_support(const cni::Request& request,
+                                std::optional<MasqueradeBackend> backend);
 
 /// DEL and GC: the rights to remove links and rules. \throws cni::Error.
 void require_removal_rights(const cni::Request& request, bool masqueraded);
@@ -60,6 +66,10 @@ Masquerade masquerade_of(const cni::Request& request, const cni::Result& result)
 
 /// ADD. \throws as add_masquerade().
 void masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& what, cni::Undo& undo);
+
+/// REPAIR.
+void repair_masquerade(cni::Repair& repair, std::optional<MasqueradeBackend> backend,
+                       const Masquerade& what);
 
 /// What DEL looks for: by the addresses of prevResult, else as the pod's interface has them; none
 /// where both are gone.

@@ -46,11 +46,7 @@ std::optional<MasqueradeBackend> backend_from(std::string_view text) {
   return std::nullopt;
 }
 
-MasqueradeBackend choose_backend(const std::string& configured) {
-  if (const auto backend = backend_from(configured)) return *backend;
-  if (!configured.empty()) {
-    throw cni::Error(Code::kInvalidConfig, cat("unknown ipmasq backend \"", configured, "\""));
-  }
+MasqueradeBackend choose_backend() {
   if (!nftables_missing()) return MasqueradeBackend::kNftables;
   if (!iptables_missing()) return MasqueradeBackend::kIptables;
   throw no_backend();
@@ -79,7 +75,8 @@ void add_masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& 
   xt::add(pointer(socket), masquerade);
 }
 
-void restore_masquerade(MasqueradeBackend backend, const Masquerade& masquerade) {
+void restore_masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& masquerade) {
+  if (!backend) backend = choose_backend();
   auto socket = NfSocket::find();
   if (backend == MasqueradeBackend::kIptables) {
     return xt::restore(pointer(socket), masquerade);

@@ -31,10 +31,9 @@ struct Masquerade {
 /// "nftables" or "iptables"; nothing for other text.
 std::optional<MasqueradeBackend> backend_from(std::string_view text);
 
-/// The configured backend, or for "" what the node has: nftables where the kernel has NAT for
-/// nf_tables, else iptables. Nothing is run to find out.
-/// \throws cni::Error: kInvalidConfig for other text, kPluginUnavailable where there is neither.
-MasqueradeBackend choose_backend(const std::string& configured);
+/// What the node has: nftables where the kernel has NAT for nf_tables, else iptables. Nothing is
+/// run to find out. \throws cni::Error(kPluginUnavailable) where there is neither.
+MasqueradeBackend choose_backend();
 
 /// What is missing for the backend, or for any where none is given; nothing if all is there.
 std::optional<std::string> masquerade_missing(std::optional<MasqueradeBackend> backend);
@@ -46,7 +45,7 @@ void add_masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& 
 
 /// Adds what is missing of an attachment whose ADD made it.
 /// \throws as add_masquerade().
-void restore_masquerade(MasqueradeBackend backend, const Masquerade& masquerade);
+void restore_masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& masquerade);
 
 /// Removes what either backend has for the attachment; with nothing there it is cheap and runs
 /// nothing. Without addresses it removes what it finds under the attachment's names; the names of

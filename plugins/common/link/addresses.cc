@@ -28,6 +28,30 @@ cni::Result request_addresses(const cni::Request& request, const std::string& ip
   return result;
 }
 
+void disconnect_and_release(const cni::Request& request, const Disconnect& disconnect) {
+  cni::BestEffort each;
+  std::string ipam_type;
+  each("release the addresses", [&] { ipam_type = cni::ipam_type(request); });
+  const auto release = [&] {
+    each("release the addresses",
+         [&] { cni::ipam_forward(request, ipam_type, cni::Command::kDel); });
+  };
+  const bool over_the_link = ipam_type == "dhcp";
+  if (over_the_link) release();
+  if (disconnect(each) && !over_the_link) release();
+  each.finish();
+}
+
+void disconnect_and_collect(const cni::Request& request, cni::Collect& collect,
+                            const Disconnect& disconnect) {
+  cni::BestEffort each;
+  if (disconnect(each)) {
+    each("collect addresses",
+         [&] { cni::ipam_collect(request, cni::ipam_type(request), collect); });
+  }
+  each.finish();
+}
+
 void complete_gateways(const Gateways& wanted, cni::Result& result) {
   for (cni::Address& address : result.ips) {
     if (!address.gateway && wanted.first_host) address.gateway = address.cidr.network().ip.next();

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "libcni/common/undo.h"
 #include "libcni/config/result.h"
+#include "libcni/plugin/collect.h"
 #include "libcni/plugin/request.h"
 
 namespace plugins {
@@ -14,6 +16,17 @@ namespace plugins {
 /// \throws cni::Error: the IPAM plugin's own, kInternal for a result without addresses.
 cni::Result request_addresses(const cni::Request& request, const std::string& ipam_type,
                               std::size_t interface, cni::Undo& undo);
+
+/// Removes interfaces, with what else they have; true if they are gone.
+using Disconnect = std::function<bool(cni::BestEffort&)>;
+
+/// DEL: whoever gets the addresses next must not meet this pod, so that they are released after the
+/// interface is gone. A lease of the IPAM plugin dhcp is released before: its DHCPRELEASE goes over
+/// the interface. \throws cni::Error listing what failed.
+void disconnect_and_release(const cni::Request& request, const Disconnect& disconnect);
+/// GC: the same for interfaces of attachments that are not valid, with GC of the IPAM plugin.
+void disconnect_and_collect(const cni::Request& request, cni::Collect& collect,
+                            const Disconnect& disconnect);
 
 /// Which gateways complete_gateways() fills in.
 struct Gateways {

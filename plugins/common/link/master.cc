@@ -66,9 +66,11 @@ void require_mtu(std::int64_t mtu, const Link& master) {
                    cat("mtu: '", master.name, "' carries no larger packets"));
 }
 
-void require_usable_master(const std::string& configured, unsigned mtu) try {
+Link require_usable_master(const std::string& configured, std::int64_t mtu) try {
   netlink::RouteSocket host;
-  require_mtu(mtu, lookup_master(host, configured));
+  Link master = lookup_master(host, configured);
+  require_mtu(mtu, master);
+  return master;
 } catch (const cni::Error& e) {
   throw cni::Error(Code::kPluginUnavailable, e.what(), e.details());
 }

@@ -27,9 +27,9 @@ void require_mtu(std::int64_t mtu, const netlink::Link& master);
 /// have.
 void require_possible_mtu(const cni::Request& request, std::int64_t mtu);
 
-/// STATUS: \throws cni::Error(kPluginUnavailable) where ADD would find no master on the node, or
-/// one that does not carry the MTU.
-void require_usable_master(const std::string& configured, unsigned mtu);
+/// STATUS: the master. \throws cni::Error(kPluginUnavailable) where ADD would find none on the
+/// node, or one that does not carry the MTU.
+netlink::Link require_usable_master(const std::string& configured, std::int64_t mtu);
 
 /// `master`, into std::string master. default_text: empty where the key is required.
 template <class Conf>

@@ -121,10 +121,6 @@ void remove_pod_link(const cni::Request& request, std::string_view kind) {
   }
 }
 
-void release(const cni::Request& request) {
-  cni::ipam_forward(request, cni::ipam_type(request), cni::Command::kDel);
-}
-
 // None where there is no such directory. A failure to read it is none of "there are no more".
 std::vector<std::string> namespaces() {
   std::vector<std::string> out;
@@ -253,19 +249,9 @@ cni::Result attach_pod_link(Namespaces& sides, const Link& link, const std::stri
 }
 
 void delete_pod_link(const cni::Request& request, std::string_view kind) {
-  cni::BestEffort each;
-  std::string ipam_type;
-  each("release the addresses", [&] { ipam_type = cni::ipam_type(request); });
-  const bool over_the_link = ipam_type == "dhcp";
-  if (over_the_link) each("release the addresses", [&] { release(request); });
-  bool is_gone = false;
-  each("remove the interface", [&] {
-    remove_pod_link(request, kind);
-    is_gone = true;
+  disconnect_and_release(request, [&](cni::BestEffort& each) {
+    return each("remove the interface", [&] { remove_pod_link(request, kind); });
   });
-  // Whoever gets the addresses next must not meet this pod.
-  if (is_gone && !over_the_link) each("release the addresses", [&] { release(request); });
-  each.finish();
 }
 
 Link check_pod_link(Namespaces& sides, const std::string& ipam_type, const CheckWords& words) {
@@ -289,44 +275,39 @@ void require_mtu_of(const Link& link, unsigned mtu) {
                    cat("Interface ", link.name, " has MTU ", link.mtu, ", the config has ", mtu));
 }
 
-void require_parent(Namespaces& sides, const Link& link, const std::string& configured,
-                    bool in_pod) {
-  const auto node = sides.pod.nsid(NetNs::current());
-  if (configured.empty()) {
-    if (in_pod ? !link.parent_nsid : node && link.parent_nsid == node) return;
-    throw cni::Error(Code::kInternal, cat("Interface ", link.name, " stands on no link of the ",
-                                          in_pod ? "pod" : "node"));
-  }
-  RouteSocket& where = in_pod ? sides.pod : sides.host();
-  const Link master =
-      link.kind == "ipvlan" ? lookup_master(where, configured) : find_master(where, configured);
-  if (stands_on(link, master, in_pod ? std::nullopt : node)) return;
+void require_parent(Namespaces& sides, const Link& link, const Link& master, bool in_pod) {
+  const auto where = in_pod ? std::nullopt : sides.pod.nsid(NetNs::current());
+  if (stands_on(link, master, where)) return;
   throw cni::Error(Code::kInternal, cat("Interface ", link.name,
                                         " stands on another link than master '", master.name, "'"));
 }
 
+void require_parent(Namespaces& sides, const Link& link, const std::string& configured,
+                    bool in_pod) {
+  if (!configured.empty()) {
+    RouteSocket& where = in_pod ? sides.pod : sides.host();
+    const auto find = link.kind == "ipvlan" ? lookup_master : find_master;
+    return require_parent(sides, link, find(where, configured), in_pod);
+  }
+  const auto node = sides.pod.nsid(NetNs::current());
+  if (in_pod ? !link.parent_nsid : node && link.parent_nsid == node) return;
+  throw cni::Error(Code::kInternal, cat("Interface ", link.name, " stands on no link of the ",
+                                        in_pod ? "pod" : "node"));
+}
+
 void collect_pod_links(const cni::Request& request, std::string_view kind, cni::Collect& collect) {
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  cni::BestEffort each;
-  std::vector<std::string> paths;
-  bool are_gone = false;
-  each("find the links", [&] {
-    paths = namespaces();
-    are_gone = true;
+  disconnect_and_collect(request, collect, [&](cni::BestEffort& each) {
+    std::vector<std::string> paths;
+    bool are_gone = each("find the links", [&] { paths = namespaces(); });
+    for (const std::string& path : paths) {
+      const bool done = each(cat("remove links in ", path), [&] {
+        if (const auto ns = NetNs::find(path)) collect_in(*ns, kind, collect);
+      });
+      are_gone = are_gone && done;
+    }
+    return are_gone;
   });
-  for (const std::string& path : paths) {
-    bool done = false;
-    each(cat("remove links in ", path), [&] {
-      if (const auto ns = NetNs::find(path)) collect_in(*ns, kind, collect);
-      done = true;
-    });
-    are_gone = are_gone && done;
-  }
-  if (are_gone) {
-    each("collect addresses",
-         [&] { cni::ipam_collect(request, cni::ipam_type(request), collect); });
-  }
-  each.finish();
 }
 
 void require_kind(netlink::RouteSocket& host, std::string_view kind) {
@@ -347,5 +328,7 @@ cni::Result repair_pod_link(const cni::Request& request, void (*check)(const cni
   check(request);
   return request.required_prev_result();
 }
+
+void restart_hint(const cni::Error& e) { throw cni::Error(e.code(), e.what(), "restart the pod"); }
 
 }  // namespace plugins

@@ -6,8 +6,7 @@
 
 #include "libcni/common/undo.h"
 #include "libcni/config/result.h"
-#include "libcni/plugin/collect.h"
-#include "libcni/plugin/request.h"
+#include "libcni/plugin/plugin.h"
 #include "netlink/route/socket.h"
 #include "plugins/common/link/interface.h"
 
@@ -35,9 +34,8 @@ cni::Result attach_pod_link(Namespaces& sides, const netlink::Link& link,
                             cni::Undo& undo);
 
 /// DEL: removes the container interface, if it is of that kind and no other attachment's; then
-/// releases the addresses. Where the pod renamed it, its alias leads to it, or the MAC address of
-/// prevResult: what lacks both goes with the namespace. A lease of the IPAM plugin dhcp is released
-/// before: its DHCPRELEASE goes over the interface.
+/// releases the addresses (disconnect_and_release()). Where the pod renamed it, its alias leads to
+/// it, or the MAC address of prevResult: what lacks both goes with the namespace.
 void delete_pod_link(const cni::Request& request, std::string_view kind);
 
 /// CHECK: asks the IPAM plugin, and compares the interface with the result, prevResult or what the
@@ -51,8 +49,12 @@ netlink::Link check_pod_link(Namespaces& sides, const std::string& ipam_type,
 /// CHECK: \throws cni::Error where the interface has another MTU; 0 is any.
 void require_mtu_of(const netlink::Link& link, unsigned mtu);
 
-/// CHECK: the interface stands on the configured master; for "" on any link of the node, or with
-/// in_pod of the pod, since the default route may have moved after ADD. \throws cni::Error.
+/// CHECK: the interface stands on the master, a link of the node, or with in_pod of the pod.
+/// \throws cni::Error.
+void require_parent(Namespaces& sides, const netlink::Link& link, const netlink::Link& master,
+                    bool in_pod);
+/// The same for the configured master; for "" on any link there, since the default route may have
+/// moved after ADD.
 void require_parent(Namespaces& sides, const netlink::Link& link, const std::string& master,
                     bool in_pod);
 
@@ -69,8 +71,26 @@ void require_kind(netlink::RouteSocket& host, std::string_view kind);
 void require_pod_link_support(const cni::Request& request, std::string_view kind,
                               const std::string& ipam_type);
 
+/// REPAIR: throws what is wrong with the container interface, which only a new pod mends.
+[[noreturn]] void restart_hint(const cni::Error& e);
 /// REPAIR: such an interface has nothing on the node that could be missing; what CHECK finds can
 /// only be mended by a new pod. Returns the result. \throws what check throws.
 cni::Result repair_pod_link(const cni::Request& request, void (*check)(const cni::Request&));
+
+/// The plugin with the verbs that all of these have alike: DEL, GC, REPAIR and --validate.
+/// kKind: as netlink shows the link; kParse: reads the config as ADD does.
+template <const char* kKind, auto kCheck, auto kParse>
+constexpr cni::Plugin pod_link_plugin(cni::Plugin own) {
+  own.del = [](const cni::Request& request) { delete_pod_link(request, kKind); };
+  own.check = kCheck;
+  own.gc = [](const cni::Request& request, cni::Collect& collect) {
+    collect_pod_links(request, kKind, collect);
+  };
+  own.validate = [](const cni::Request& request) { kParse(request); };
+  own.repair = [](const cni::Request& request, cni::Repair&) {
+    return repair_pod_link(request, kCheck);
+  };
+  return own;
+}
 
 }  // namespace plugins

@@ -5,7 +5,10 @@
 
 #include "libcni/common/error.h"
 #include "libcni/common/phase.h"
+#include "netlink/nf/socket.h"
 #include "netlink/sysctl.h"
+#include "plugins/common/firewall/ip_masq.h"
+#include "plugins/common/link/addresses.h"
 #include "plugins/common/link/host_veth.h"
 #include "plugins/common/link/owned_links.h"
 
@@ -17,6 +20,7 @@ using cni::cat;
 using netlink::Link;
 using netlink::Mac;
 using netlink::RouteSocket;
+using netlink::nf::NfSocket;
 
 // Stands in undo before the pair is made: an answer of the kernel that got lost must not leave one
 // behind. The MAC address, chosen for this call, tells it from another pod's.
@@ -75,6 +79,14 @@ Link made_inside(RouteSocket& pod, const Link& outside, const netlink::VethEnd& 
   return *std::move(inside);
 }
 
+void remove_veth_pair(const cni::Request& request) {
+  const cni::Phase phase("veth");
+  RouteSocket host;
+  for (const Link& link : removable_host_veths(host, request)) {
+    host.send(netlink::remove_link(link));
+  }
+}
+
 }  // namespace
 
 VethPair create_veth_pair(Namespaces& sides, const NewVethPair& wanted, cni::Undo& undo) {
@@ -123,12 +135,36 @@ netlink::OperState wait_until_up(RouteSocket& where, const Link& link) {
   return state;
 }
 
-void remove_veth_pair(const cni::Request& request) {
-  const cni::Phase phase("veth");
-  RouteSocket host;
-  for (const Link& link : removable_host_veths(host, request)) {
-    host.send(netlink::remove_link(link));
-  }
+void delete_veth_pair(const cni::Request& request,
+                      const std::function<void(NfSocket&)>& remove_rules) {
+  const bool masqueraded = was_masqueraded(request.reader());
+  require_removal_rights(request, masqueraded);
+  disconnect_and_release(request, [&](cni::BestEffort& each) {
+    Masquerade masquerade{request.network, request.container_id, request.ifname, {}};
+    each("look up the addresses", [&] {  // as long as the interface shows them
+      masquerade = masquerade_to_remove(request);
+    });
+    const bool is_gone = each("remove the interface", [&] { remove_veth_pair(request); });
+    std::optional<NfSocket> nf;
+    each("open nfnetlink", [&] { nf = NfSocket::find(); });
+    if (nf) each("remove the masquerading", [&] { remove_nft_masquerade(*nf, masquerade); });
+    if (nf && remove_rules) each("remove the rules of the port", [&] { remove_rules(*nf); });
+    if (masqueraded) {
+      each("remove the masquerading", [&] { remove_legacy_masquerade(masquerade); });
+    }
+    return is_gone;
+  });
+}
+
+void collect_veth_pairs(const cni::Request& request, cni::Collect& collect,
+                        const std::function<void()>& remove_rules) {
+  require_removal_rights(request, was_masqueraded(request.reader()));
+  disconnect_and_collect(request, collect, [&](cni::BestEffort& each) {
+    const bool are_gone = each("remove host veths", [&] { collect_links("veth", collect); });
+    if (remove_rules && !collect.only_looks()) each("remove the rules of ports", remove_rules);
+    each("remove masquerading", [&] { gc_masquerade(request.network, collect); });
+    return are_gone;
+  });
 }
 
 }  // namespace plugins

@@ -1,10 +1,16 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "libcni/common/undo.h"
+#include "libcni/plugin/collect.h"
 #include "libcni/plugin/request.h"
 #include "plugins/common/link/namespaces.h"
+
+namespace netlink::nf {
+class NfSocket;
+}
 
 /// The veth pair of an attachment, as bridge and ptp create it. How it is found later: host_veth.h.
 namespace plugins {
@@ -36,8 +42,14 @@ void ignore_router_advertisements(const netlink::Link& link);
 /// dropped. Returns the last state.
 netlink::OperState wait_until_up(netlink::RouteSocket& where, const netlink::Link& link);
 
-/// Removes the host veth of a request's attachment, and with it the container interface. See
-/// removable_host_veths(); none is fine. \throws netlink::Error.
-void remove_veth_pair(const cni::Request& request);
+/// DEL: removes what ADD created, from the config alone: with or without namespace and prevResult,
+/// after half an ADD, twice. The config of ADD may have had other keys than that of DEL: the kernel
+/// is asked for masquerading in any case, and then remove_rules is called, after the pod can send
+/// no more. \throws cni::Error listing what failed.
+void delete_veth_pair(const cni::Request& request,
+                      const std::function<void(netlink::nf::NfSocket&)>& remove_rules = {});
+/// GC: the same of this network's attachments that are not listed.
+void collect_veth_pairs(const cni::Request& request, cni::Collect& collect,
+                        const std::function<void()>& remove_rules = {});
 
 }  // namespace plugins
