@@ -15,8 +15,8 @@ using std::chrono::milliseconds;
 
 // The kernel counts in bytes.
 constexpr std::uint32_t kBitsPerByte = 8;
-constexpr std::uint32_t kMostBurst = std::numeric_limits<std::uint32_t>::max();
-constexpr std::int64_t kMostMilliseconds = 10'000;
+constexpr std::uint32_t kMaxBurst = std::numeric_limits<std::uint32_t>::max();
+constexpr std::int64_t kMaxMilliseconds = 10'000;
 
 // What the config and the runtime both may ask for.
 struct Asked {
@@ -46,7 +46,7 @@ constexpr cni::Key burst_key(const char* name, const char* description) {
           .default_text = "0",
           .type = Type::kInteger,
           .minimum = kBitsPerByte,
-          .maximum = std::int64_t{kMostBurst} * kBitsPerByte - 1,
+          .maximum = std::int64_t{kMaxBurst} * kBitsPerByte - 1,
           .expected = "0 or 8 bits to less than 4 GB",
           .or_zero = true};
 }
@@ -101,7 +101,7 @@ constexpr auto kModeKeys = cni::keys(
              "the burst takes at the rate. The queue always has room for one frame, with "
              "subnets for 256 KiB",
          .minimum = 1,
-         .maximum = kMostMilliseconds}),
+         .maximum = kMaxMilliseconds}),
     cni::key<&Conf::burst_time>(
         {.name = "burstTime",
          .description =
@@ -109,7 +109,7 @@ constexpr auto kModeKeys = cni::keys(
              "none is set. At least one frame. It caps the burst of 4 Gbit that containerd "
              "and CRI-O always set",
          .minimum = 1,
-         .maximum = kMostMilliseconds}));
+         .maximum = kMaxMilliseconds}));
 
 constexpr auto kBandwidthKeys = cni::joined(kLimitKeys, kSubnetKeys);
 constexpr auto kRuntimeKeys = cni::keys(cni::described<Conf>(
@@ -129,7 +129,7 @@ void check(const Limit& limit, const Reader& rate, const Reader& burst, const Co
   if (limit.burst == 0 && !conf.burst_time) rate.refuse("if rate is set, burst must also be set");
   if (limit.rate < kBitsPerByte) rate.fail("expected at least 8 bits per second");
   if (limit.burst != 0 && limit.burst < kBitsPerByte) burst.fail("expected at least 8 bits");
-  if (limit.burst / kBitsPerByte >= kMostBurst) burst.refuse("burst cannot be more than 4GB");
+  if (limit.burst / kBitsPerByte >= kMaxBurst) burst.refuse("burst cannot be more than 4GB");
 }
 
 bool has_limit_keys(const Reader& place) {

@@ -55,8 +55,7 @@ bool is_ours(const std::optional<tc::QdiscState>& root) {
 
 std::optional<tc::FilterState> find_filter(RouteSocket& pod, const Link& inside) {
   const auto seen = tc::filters(pod, inside, tc::kEgress);
-  const auto ours =
-      std::find_if(seen.begin(), seen.end(), [](const auto& f) { return is_ours(f); });
+  const auto ours = std::ranges::find_if(seen, [](const auto& f) { return is_ours(f); });
   if (ours == seen.end()) return std::nullopt;
   return *ours;
 }
@@ -70,7 +69,7 @@ std::vector<bpf::LoadedMap> maps_of(const std::optional<tc::FilterState>& seen) 
 
 template <class Value>
 const bpf::LoadedMap* find_map(const std::vector<bpf::LoadedMap>& maps, std::string_view name) {
-  const auto map = std::find_if(maps.begin(), maps.end(), [&](const bpf::LoadedMap& one) {
+  const auto map = std::ranges::find_if(maps, [&](const bpf::LoadedMap& one) {
     return one.name.ends_with(name) && one.value_size == sizeof(Value) && one.max_entries == 1;
   });
   return map == maps.end() ? nullptr : &*map;

@@ -18,10 +18,10 @@ constexpr nanoseconds kOwnTime = std::chrono::seconds(1);
 // What the program and fq read from the clock differs; and the machine may have been busy between.
 constexpr nanoseconds kSlack = std::chrono::seconds(1);
 
-constexpr std::uint64_t kMostRate = std::uint64_t{1} << 62, kMostCredit = std::uint64_t{1} << 61;
+constexpr std::uint64_t kMaxRate = std::uint64_t{1} << 62, kMaxCredit = std::uint64_t{1} << 61;
 // Packets: the queue is full of bytes before it is full of packets, unless these are shorter than
 // this on average. A million of them take the kernel 1 GB.
-constexpr std::uint64_t kShortPacket = 256, kFewestPackets = 1000, kMostPackets = 1'000'000;
+constexpr std::uint64_t kShortPacket = 256, kFewestPackets = 1000, kMaxPackets = 1'000'000;
 
 nanoseconds horizon_of(const Limit& limit) {
   return std::clamp(limit.horizon, nanoseconds(0), kLongestHorizon);
@@ -31,7 +31,7 @@ nanoseconds horizon_of(const Limit& limit) {
 std::uint64_t time_of(std::uint64_t bytes, std::uint64_t rate) {
   const std::uint64_t seconds = bytes / rate;
   const std::uint64_t rest = bytes % rate;
-  if (seconds >= kMostCredit / kSecond) return kMostCredit;
+  if (seconds >= kMaxCredit / kSecond) return kMaxCredit;
   constexpr std::uint64_t kExact = ~std::uint64_t{0} / kSecond;
   const std::uint64_t fraction = rest <= kExact ? rest * kSecond / rate : rest / (rate / kSecond);
   return seconds * kSecond + fraction;
@@ -40,7 +40,7 @@ std::uint64_t time_of(std::uint64_t bytes, std::uint64_t rate) {
 }  // namespace
 
 EdtConstants constants_of(const Limit& limit) {
-  const std::uint64_t rate = std::clamp<std::uint64_t>(limit.rate, 1, kMostRate);
+  const std::uint64_t rate = std::clamp<std::uint64_t>(limit.rate, 1, kMaxRate);
   const nanoseconds horizon = horizon_of(limit);
   return {.rate = rate,
           .credit = time_of(limit.burst, rate),
@@ -55,9 +55,9 @@ netlink::tc::Fq queue_of(const Limit& limit) {
   const nanoseconds latest = horizon_of(limit) + kOwnTime;
   const auto ms = static_cast<std::uint64_t>(std::chrono::ceil<milliseconds>(latest).count());
   // The clamp before the product keeps it in range.
-  const std::uint64_t per_second = std::min(limit.rate / kShortPacket, kMostPackets);
+  const std::uint64_t per_second = std::min(limit.rate / kShortPacket, kMaxPackets);
   const auto packets =
-      static_cast<std::uint32_t>(std::clamp(per_second * ms / 1000, kFewestPackets, kMostPackets));
+      static_cast<std::uint32_t>(std::clamp(per_second * ms / 1000, kFewestPackets, kMaxPackets));
   return {.limit = packets,
           .flow_limit = packets,
           .horizon = std::chrono::ceil<microseconds>(latest + kSlack),

@@ -54,8 +54,8 @@ bool is_ours(const FilterState& filter, const Link& ifb) {
 void clear_old_redirect(RouteSocket& host, const Link& outside, const Link& ifb) {
   const auto hook = tc::qdisc(host, outside, tc::kHook);
   const auto filters = tc::filters(host, outside, tc::kHookHandle);
-  const bool only_ours = std::all_of(filters.begin(), filters.end(),
-                                     [&](const FilterState& one) { return is_ours(one, ifb); });
+  const bool only_ours =
+      std::ranges::all_of(filters, [&](const FilterState& one) { return is_ours(one, ifb); });
   if (!only_ours || (hook && hook->as<tc::Ingress>() == nullptr)) {
     throw cni::Error(cni::Code::kInternal,
                      cat("redirect traffic of '", outside.name,
@@ -108,11 +108,10 @@ void redirect(RouteSocket& host, const Link& outside, const Link& ifb) {
 
 void remove_redirect(RouteSocket& host, const Link& outside, const Link& ifb) {
   const auto filters = tc::filters(host, outside, tc::kHookHandle);
-  const auto ours = std::find_if(filters.begin(), filters.end(),
-                                 [&](const FilterState& one) { return is_ours(one, ifb); });
-  if (static_cast<std::size_t>(std::count_if(
-          filters.begin(), filters.end(),
-          [&](const FilterState& one) { return is_ours(one, ifb); })) == filters.size()) {
+  const auto ours =
+      std::ranges::find_if(filters, [&](const FilterState& one) { return is_ours(one, ifb); });
+  if (static_cast<std::size_t>(std::ranges::count_if(
+          filters, [&](const FilterState& one) { return is_ours(one, ifb); })) == filters.size()) {
     host.send(tc::remove(outside, kIngressQdisc));
   } else if (ours != filters.end()) {
     host.send(tc::remove(outside, tc::FilterGroup{tc::kHookHandle, ours->priority}));

@@ -128,10 +128,10 @@ void add_tree(const Link& link, const Plan& plan, bool was_there, std::vector<Ro
 
 // In parts: the answers to all of them must fit into the socket's buffer.
 void send_in_parts(RouteSocket& socket, std::vector<RouteRequest> requests) {
-  constexpr std::size_t kMost = 64;
-  for (std::size_t i = 0; i < requests.size(); i += kMost) {
+  constexpr std::size_t kMax = 64;
+  for (std::size_t i = 0; i < requests.size(); i += kMax) {
     const auto from = requests.begin() + static_cast<std::ptrdiff_t>(i);
-    const auto count = static_cast<std::ptrdiff_t>(std::min(kMost, requests.size() - i));
+    const auto count = static_cast<std::ptrdiff_t>(std::min(kMax, requests.size() - i));
     socket.send(std::vector<RouteRequest>(std::make_move_iterator(from),
                                           std::make_move_iterator(from + count)));
   }
@@ -174,15 +174,15 @@ bool same(const HtbClass& seen, const HtbClass& wanted) {
 std::optional<std::string> flaw_of_tree(RouteSocket& socket, const Link& link, const Plan& plan) {
   const auto classes = tc::htb_classes(socket, link);
   for (const HtbClass& wanted : classes_of(plan)) {
-    if (std::none_of(classes.begin(), classes.end(),
-                     [&wanted](const HtbClass& seen) { return same(seen, wanted); })) {
+    if (std::ranges::none_of(classes,
+                             [&wanted](const HtbClass& seen) { return same(seen, wanted); })) {
       return cat("Rate doesn't match: class ", str(wanted.id));
     }
   }
   const auto filters = tc::filters(socket, link, kOurs);
   for (const ToClass& wanted : filters_of(plan)) {
     const auto keys = tc::keys_of(wanted.network, wanted.end);
-    if (std::none_of(filters.begin(), filters.end(), [&](const tc::FilterState& seen) {
+    if (std::ranges::none_of(filters, [&](const tc::FilterState& seen) {
           return seen.keys == keys && seen.flow == wanted.flow;
         })) {
       return cat("no filter for the subnet ", wanted.network.str());

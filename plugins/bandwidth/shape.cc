@@ -13,12 +13,12 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kMax32 = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kPerSecond = 1'000'000;    // microseconds
 constexpr std::uint64_t kReferenceLatencies = 40;  // of 25 ms in a second
 
 std::uint32_t clamped(std::uint64_t value) {
-  return static_cast<std::uint32_t>(std::min(value, kMost32));
+  return static_cast<std::uint32_t>(std::min(value, kMax32));
 }
 
 // Of rates up to 2^60 and 10 seconds.
@@ -38,7 +38,7 @@ std::uint32_t least_of(unsigned mtu) { return clamped(std::uint64_t{mtu} + 14); 
 std::uint32_t ticks_that_hold(std::uint32_t bytes, std::uint64_t rate, const Ticks& ticks) {
   const double time = static_cast<double>(bytes) * kPerSecond / static_cast<double>(rate);
   return clamped(static_cast<std::uint64_t>(
-      std::min(std::ceil(time * ticks.per_microsecond), static_cast<double>(kMost32))));
+      std::min(std::ceil(time * ticks.per_microsecond), static_cast<double>(kMax32))));
 }
 
 std::uint32_t burst_of(const Limit& limit, const Conf& conf, std::uint64_t rate, unsigned mtu) {
@@ -59,8 +59,8 @@ std::uint32_t largest_of(std::uint64_t rate, unsigned mtu) {
 
 nanoseconds Shape::horizon() const {
   const double seconds = static_cast<double>(limit) / static_cast<double>(rate);
-  constexpr double kMostSeconds = 3600;
-  return nanoseconds(static_cast<std::int64_t>(std::min(seconds, kMostSeconds) * 1e9));
+  constexpr double kMaxSeconds = 3600;
+  return nanoseconds(static_cast<std::int64_t>(std::min(seconds, kMaxSeconds) * 1e9));
 }
 
 Shape shape_of(const Limit& limit, const Conf& conf, unsigned mtu, const Ticks& ticks) {

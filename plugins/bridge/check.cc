@@ -46,7 +46,7 @@ void check_vlans(const Context& context, const Link& outside) {
   if (conf.vlan == 0 && conf.trunk.empty()) return;
   const auto seen = context.sides.host().vlans(outside);
   const auto has = [&seen](std::uint16_t id, bool untagged) {
-    return std::any_of(seen.begin(), seen.end(), [&](const netlink::PortVlan& one) {
+    return std::ranges::any_of(seen, [&](const netlink::PortVlan& one) {
       return one.first <= id && id <= one.last && (!untagged || (one.pvid && one.untagged));
     });
   };
@@ -150,8 +150,7 @@ void check_gateway(const Context& context, const cni::Result& result, const Link
   for (const cni::Address& address : result.ips) {
     if (!address.gateway) continue;
     const cni::Cidr gateway{*address.gateway, address.cidr.prefix};
-    if (std::none_of(addresses.begin(), addresses.end(),
-                     [&](const auto& one) { return one.cidr == gateway; })) {
+    if (std::ranges::none_of(addresses, [&](const auto& one) { return one.cidr == gateway; })) {
       throw differs(cat("gateway address ", gateway.str(), " is not on '", device.name, "'"));
     }
     plugins::check_forwarding(context.sides.host(), address.cidr.ip.family());

@@ -14,8 +14,8 @@ using cni::cat;
 using cni::Reader;
 using cni::Type;
 
-constexpr int kMostVlan = 4094;
-using VlanSet = std::bitset<kMostVlan + 1>;
+constexpr int kMaxVlan = 4094;
+using VlanSet = std::bitset<kMaxVlan + 1>;
 
 // An entry of vlanTrunk; 0 is absent.
 struct TrunkItem {
@@ -24,7 +24,7 @@ struct TrunkItem {
 
 int vlan_id(const Reader& place, const char* complaint) {
   const auto id = place.as_int(INT32_MIN, INT32_MAX);
-  if (id < 1 || id > kMostVlan) place.refuse(complaint, cat("expected 1 to ", kMostVlan));
+  if (id < 1 || id > kMaxVlan) place.refuse(complaint, cat("expected 1 to ", kMaxVlan));
   return static_cast<int>(id);
 }
 
@@ -43,17 +43,17 @@ constexpr auto kTrunkKeys =
                                         .description = "first VLAN of a range, inclusive",
                                         .type = Type::kInteger,
                                         .minimum = 1,
-                                        .maximum = kMostVlan}),
+                                        .maximum = kMaxVlan}),
               cni::custom<read_max_id>({.name = "maxID",
                                         .description = "last VLAN of the range, inclusive",
                                         .type = Type::kInteger,
                                         .minimum = 1,
-                                        .maximum = kMostVlan}),
+                                        .maximum = kMaxVlan}),
               cni::custom<read_id>({.name = "id",
                                     .description = "a single VLAN; may be combined with a range",
                                     .type = Type::kInteger,
                                     .minimum = 1,
-                                    .maximum = kMostVlan}));
+                                    .maximum = kMaxVlan}));
 
 void read_trunk_item(const Reader& place, VlanSet& vlans) {
   if (!place.present() || !place.json().is_object()) {
@@ -76,7 +76,7 @@ void read_trunk_item(const Reader& place, VlanSet& vlans) {
 
 std::vector<netlink::PortVlan> ranges_of(const VlanSet& vlans) {
   std::vector<netlink::PortVlan> out;
-  for (std::uint16_t id = 1; id <= kMostVlan; ++id) {
+  for (std::uint16_t id = 1; id <= kMaxVlan; ++id) {
     if (!vlans.test(id)) continue;
     if (!out.empty() && out.back().last + 1 == id) {
       out.back().last = id;
@@ -89,8 +89,8 @@ std::vector<netlink::PortVlan> ranges_of(const VlanSet& vlans) {
 
 void read_vlan(const Reader& place, Conf& conf) {
   const auto id = place.as_int(INT32_MIN, INT32_MAX);
-  if (id < 0 || id > kMostVlan) {
-    place.refuse(cat("invalid VLAN ID ", id, " (must be between 0 and ", kMostVlan, ")"));
+  if (id < 0 || id > kMaxVlan) {
+    place.refuse(cat("invalid VLAN ID ", id, " (must be between 0 and ", kMaxVlan, ")"));
   }
   conf.vlan = static_cast<std::uint16_t>(id);
   conf.vlan_filtering = id != 0;
@@ -142,7 +142,7 @@ constexpr auto kKeys = cni::keys(
                                            "address is assigned to the link `BRIDGE.VLAN`",
                             .default_text = "0",
                             .type = Type::kInteger,
-                            .maximum = kMostVlan}),
+                            .maximum = kMaxVlan}),
     cni::custom<read_trunk>({.name = "vlanTrunk",  // after vlan
                              .description = "tagged VLANs of the port",
                              .type = Type::kObject,

@@ -18,17 +18,10 @@ namespace bridge {
 
 namespace {
 
+namespace nf = netlink::nf;
+
 using netlink::cat;
 using netlink::Mac;
-using netlink::nf::Batch;
-using netlink::nf::Chain;
-using netlink::nf::ChainId;
-using netlink::nf::Exprs;
-using netlink::nf::Hook;
-using netlink::nf::NfSocket;
-using netlink::nf::Rule;
-using netlink::nf::Table;
-using netlink::nf::TableFamily;
 
 constexpr std::string_view kChainPrefix = "cni-br-iface-";
 constexpr std::int32_t kPriority = -300;  // NF_BR_PRI_NAT_DST_BRIDGED
@@ -41,25 +34,25 @@ std::string id_of(const std::string& container_id, const std::string& ifname) {
 
 std::string comment_of(const std::string& id) { return cat("macspoofchk-", id); }
 
-ChainId prerouting() { return {TableFamily::kBridge, "nat", "PREROUTING"}; }
-ChainId iface_chain(const std::string& id) {
-  return {TableFamily::kBridge, "nat", cat(kChainPrefix, id)};
+nf::ChainId prerouting() { return {nf::TableFamily::kBridge, "nat", "PREROUTING"}; }
+nf::ChainId iface_chain(const std::string& id) {
+  return {nf::TableFamily::kBridge, "nat", cat(kChainPrefix, id)};
 }
-ChainId mac_chain(const std::string& id) {
-  return {TableFamily::kBridge, "nat", cat(kChainPrefix, id, "-mac")};
+nf::ChainId mac_chain(const std::string& id) {
+  return {nf::TableFamily::kBridge, "nat", cat(kChainPrefix, id, "-mac")};
 }
 
-Exprs with(Exprs match, netlink::nf::Verdict verdict) {
+nf::Exprs with(nf::Exprs match, nf::Verdict verdict) {
   match.emplace_back(std::move(verdict));
   return match;
 }
 
-bool is_of(const Rule& rule, const std::string& id) { return rule.comment == comment_of(id); }
+bool is_of(const nf::Rule& rule, const std::string& id) { return rule.comment == comment_of(id); }
 
 // Of the limits that a container ID meets here, nft's for comments is the lowest.
 bool is_short(const std::string& id) {
-  constexpr std::size_t kMostComment = 128;
-  return comment_of(id).size() <= kMostComment;
+  constexpr std::size_t kMaxComment = 128;
+  return comment_of(id).size() <= kMaxComment;
 }
 
 void require_short(const std::string& id) {
@@ -70,17 +63,18 @@ void require_short(const std::string& id) {
   }
 }
 
-std::vector<Rule> rules_of(NfSocket& socket, const std::string& id) {
+std::vector<nf::Rule> rules_of(nf::NfSocket& socket, const std::string& id) {
   const std::string comment = comment_of(id);
   auto rules = socket.rules(prerouting(), {.comment_start = comment});
-  std::erase_if(rules, [&](const Rule& rule) { return !is_of(rule, id); });  // id "a" is not "ab"
+  std::erase_if(rules,
+                [&](const nf::Rule& rule) { return !is_of(rule, id); });  // id "a" is not "ab"
   return rules;
 }
 
-void plan_remove(NfSocket& socket, const std::string& id, Batch& batch) {
+void plan_remove(nf::NfSocket& socket, const std::string& id, nf::Batch& batch) {
   const auto has = socket.has_chains({iface_chain(id), mac_chain(id)});
   if (has[0]) {
-    for (const Rule& rule : rules_of(socket, id)) batch.remove(rule);
+    for (const nf::Rule& rule : rules_of(socket, id)) batch.remove(rule);
     batch.flush(iface_chain(id)).remove(iface_chain(id));
   }
   if (has[1]) batch.flush(mac_chain(id)).remove(mac_chain(id));
@@ -94,12 +88,12 @@ bool is_there(const std::string& link) {
 
 // The attachments of which no link is left: a port's link goes with its pod. One that was set up
 // twice, by another plugin, has two rules, and perhaps only one of the links.
-std::set<std::string> orphans(const std::vector<Rule>& seen) {
+std::set<std::string> orphans(const std::vector<nf::Rule>& seen) {
   std::set<std::string> gone;
   std::set<std::string> alive;
-  for (const Rule& rule : seen) {
-    const std::string chain = netlink::nf::target_of(rule.exprs);
-    const std::string link = netlink::nf::iifname_of(rule.exprs);
+  for (const nf::Rule& rule : seen) {
+    const std::string chain = nf::target_of(rule.exprs);
+    const std::string link = nf::iifname_of(rule.exprs);
     if (!chain.starts_with(kChainPrefix) || link.empty()) continue;
     const std::string id = chain.substr(kChainPrefix.size());
     if (!is_of(rule, id)) continue;
@@ -109,30 +103,29 @@ std::set<std::string> orphans(const std::vector<Rule>& seen) {
   return gone;
 }
 
-Rule jump_rule(const std::string& id, const std::string& host_veth) {
-  return {prerouting(),
-          with(netlink::nf::iifname(host_veth), netlink::nf::jump_to(iface_chain(id).chain)),
+nf::Rule jump_rule(const std::string& id, const std::string& host_veth) {
+  return {prerouting(), with(nf::iifname(host_veth), nf::jump_to(iface_chain(id).chain)),
           comment_of(id)};
 }
 
 }  // namespace
 
-Batch plan_macspoof(const MacspoofState& seen, const std::string& id, const std::string& host_veth,
-                    const Mac& mac) {
-  Batch batch;
-  batch.add(Table{TableFamily::kBridge, "nat"});
+nf::Batch plan_macspoof(const MacspoofState& seen, const std::string& id,
+                        const std::string& host_veth, const Mac& mac) {
+  nf::Batch batch;
+  batch.add(nf::Table{nf::TableFamily::kBridge, "nat"});
   // To add a chain once more is allowed, but makes the closing of the socket wait 10 ms.
   if (!seen.has_prerouting) {
-    batch.add(Chain{prerouting(), Hook{"filter", kPrerouting, kPriority, NF_ACCEPT}});
+    batch.add(nf::Chain{prerouting(), nf::Hook{"filter", kPrerouting, kPriority, NF_ACCEPT}});
   }
-  batch.add(Chain{iface_chain(id)}).add(Chain{mac_chain(id)});
+  batch.add(nf::Chain{iface_chain(id)}).add(nf::Chain{mac_chain(id)});
   if (seen.has_chains) batch.flush(iface_chain(id)).flush(mac_chain(id));
-  for (const Rule& rule : seen.prerouting) batch.remove(rule);
+  for (const nf::Rule& rule : seen.prerouting) batch.remove(rule);
   batch.add(jump_rule(id, host_veth));
-  batch.add(Rule{iface_chain(id), {netlink::nf::jump_to(mac_chain(id).chain)}, comment_of(id)});
-  batch.add(Rule{mac_chain(id), with(netlink::nf::ether_source(mac), netlink::nf::return_verdict()),
-                 comment_of(id)});
-  batch.add(Rule{mac_chain(id), {netlink::nf::drop()}, comment_of(id)});
+  batch.add(nf::Rule{iface_chain(id), {nf::jump_to(mac_chain(id).chain)}, comment_of(id)});
+  batch.add(
+      nf::Rule{mac_chain(id), with(nf::ether_source(mac), nf::return_verdict()), comment_of(id)});
+  batch.add(nf::Rule{mac_chain(id), {nf::drop()}, comment_of(id)});
   return batch;
 }
 
@@ -140,8 +133,8 @@ void add_macspoof(const std::string& container_id, const std::string& ifname,
                   const std::string& host_veth, const Mac& mac) {
   const std::string id = id_of(container_id, ifname);
   require_short(id);
-  NfSocket socket;
-  socket.commit_planned([&](Batch& batch) {
+  nf::NfSocket socket;
+  socket.commit_planned([&](nf::Batch& batch) {
     // Nothing can jump to chains that are not there: the long list need not be read.
     const auto has = socket.has_chains({prerouting(), iface_chain(id), mac_chain(id)});
     MacspoofState seen{has[0], has[1] || has[2]};
@@ -150,16 +143,17 @@ void add_macspoof(const std::string& container_id, const std::string& ifname,
   });
 }
 
-void remove_macspoof(NfSocket& socket, const std::string& container_id, const std::string& ifname) {
+void remove_macspoof(nf::NfSocket& socket, const std::string& container_id,
+                     const std::string& ifname) {
   const std::string id = id_of(container_id, ifname);
   if (!is_short(id)) return;
-  socket.commit_planned([&](Batch& batch) { plan_remove(socket, id, batch); });
+  socket.commit_planned([&](nf::Batch& batch) { plan_remove(socket, id, batch); });
 }
 
 void gc_macspoof() {
-  auto socket = NfSocket::find();
+  auto socket = nf::NfSocket::find();
   if (!socket) return;
-  socket->commit_planned([&](Batch& batch) {
+  socket->commit_planned([&](nf::Batch& batch) {
     for (const std::string& id : orphans(socket->rules(prerouting()))) {
       plan_remove(*socket, id, batch);
     }
@@ -169,12 +163,12 @@ void gc_macspoof() {
 void check_macspoof(const std::string& container_id, const std::string& ifname,
                     const std::string& host_veth) {
   const std::string id = id_of(container_id, ifname);
-  auto socket = NfSocket::find();
-  std::vector<Rule> seen;
+  auto socket = nf::NfSocket::find();
+  std::vector<nf::Rule> seen;
   if (socket) seen = socket->rules(prerouting());
-  const Exprs wanted = jump_rule(id, host_veth).exprs;
+  const nf::Exprs wanted = jump_rule(id, host_veth).exprs;
   const bool jumps =
-      std::any_of(seen.begin(), seen.end(), [&](const Rule& rule) { return rule.exprs == wanted; });
+      std::ranges::any_of(seen, [&](const nf::Rule& rule) { return rule.exprs == wanted; });
   if (jumps && socket->rules(iface_chain(id)).size() == 1 &&
       socket->rules(mac_chain(id)).size() == 2) {
     return;
@@ -184,7 +178,7 @@ void check_macspoof(const std::string& container_id, const std::string& ifname,
 }
 
 void RemoveMacspoof::operator()() const {
-  if (auto socket = NfSocket::find()) remove_macspoof(*socket, container_id, ifname);
+  if (auto socket = nf::NfSocket::find()) remove_macspoof(*socket, container_id, ifname);
 }
 
 std::string RemoveMacspoof::describe() const {

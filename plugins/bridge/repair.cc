@@ -29,9 +29,9 @@ Port find_port(const Context& context, const Result& result) try {
 }
 
 cni::Interface* bridge_in(Result& result, const Conf& conf) {
-  const auto it =
-      std::find_if(result.interfaces.begin(), result.interfaces.end(),
-                   [&](const auto& one) { return one.name == conf.bridge && one.sandbox.empty(); });
+  const auto it = std::ranges::find_if(result.interfaces, [&](const auto& one) {
+    return one.name == conf.bridge && one.sandbox.empty();
+  });
   return it == result.interfaces.end() ? nullptr : &*it;
 }
 

@@ -26,7 +26,7 @@ std::optional<std::size_t> number_of(const Reader& place, const char* what,
                                      const std::string_view (&words)[N]) {
   const std::string text = place.as_string();
   if (text.empty()) return std::nullopt;
-  const auto word = std::find(std::begin(words), std::end(words), text);
+  const auto word = std::ranges::find(words, text);
   if (word == std::end(words)) {
     place.refuse(
         cat("unknown ipvlan ", what, ": \"", text, "\""),
@@ -100,8 +100,8 @@ std::string master_of(const Conf& conf, const std::optional<cni::Result>& prev) 
 cni::Result routable(cni::Result result, Ipvlan::Mode mode) {
   if (mode == Ipvlan::Mode::kL2) return result;
   const auto is_on_link = [&result](const cni::Ip& gateway) {
-    return std::any_of(result.ips.begin(), result.ips.end(),
-                       [&](const cni::Address& address) { return address.cidr.contains(gateway); });
+    return std::ranges::any_of(
+        result.ips, [&](const cni::Address& address) { return address.cidr.contains(gateway); });
   };
   for (cni::Address& address : result.ips) {
     if (address.gateway && !is_on_link(*address.gateway)) address.gateway.reset();

@@ -23,7 +23,7 @@ static_assert(std::size(kModes) == std::size(kModeOf));
 void read_mode(const Reader& place, Conf& conf) {
   const std::string text = place.as_string();
   if (text.empty()) return;
-  const auto mode = std::find(std::begin(kModes), std::end(kModes), text);
+  const auto mode = std::ranges::find(kModes, text);
   if (mode == std::end(kModes)) {
     place.refuse(
         cat("unknown macvlan mode: \"", text, "\""),
@@ -40,7 +40,7 @@ void read_allowed(const Reader& place, Conf& conf) {
   }
   // The kernel has a set.
   auto& allowed = conf.data.allowed;
-  std::sort(allowed.begin(), allowed.end());
+  std::ranges::sort(allowed);
   allowed.erase(std::unique(allowed.begin(), allowed.end()), allowed.end());
 }
 
@@ -113,7 +113,7 @@ constinit const cni::Manual kManual{
     .args = kArgs};
 
 std::string_view name_of(Macvlan::Mode mode) {
-  const auto* const found = std::find(std::begin(kModeOf), std::end(kModeOf), mode);
+  const auto* const found = std::ranges::find(kModeOf, mode);
   return found != std::end(kModeOf) ? kModes[found - std::begin(kModeOf)] : "unknown";
 }
 

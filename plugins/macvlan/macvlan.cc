@@ -42,7 +42,7 @@ void require_data(const Link& link, const Conf& conf) {
                          " does not match expected value: ", name_of(conf.data.mode)));
   }
   auto allowed = seen.allowed;
-  std::sort(allowed.begin(), allowed.end());
+  std::ranges::sort(allowed);
   if (allowed != conf.data.allowed) throw differs("list of allowedMACs");
   if (conf.data.broadcast_queue != 0 && seen.broadcast_queue != conf.data.broadcast_queue) {
     throw differs("bcqueuelen");

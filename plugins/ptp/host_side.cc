@@ -87,8 +87,7 @@ void check_host_veth(RouteSocket& host, const Link& outside, const Routing& rout
   if (!outside.up) throw differs(cat("host veth '", outside.name, "' is down"));
   const auto present = host.addresses(outside);
   for (const Cidr& gateway : routing.gateways) {
-    if (std::none_of(present.begin(), present.end(),
-                     [&](const auto& one) { return one.cidr == gateway; })) {
+    if (std::ranges::none_of(present, [&](const auto& one) { return one.cidr == gateway; })) {
       throw differs(cat("gateway address ", gateway.str(), " is not on '", outside.name, "'"));
     }
   }

@@ -133,7 +133,7 @@ void check_routes(const plugins::PodInterface& inside, const Routing& routing,
     const auto present = plugins::routes_as_made(inside, family, addresses);
     for (const netlink::LinkRoute& wanted : routing.pod) {
       if (wanted.dst.ip.family() != family) continue;
-      if (std::none_of(present.begin(), present.end(), [&](const netlink::LinkRoute& one) {
+      if (std::ranges::none_of(present, [&](const netlink::LinkRoute& one) {
             return one.dst == wanted.dst && one.table == wanted.table &&
                    one.link == inside.link.index;
           })) {

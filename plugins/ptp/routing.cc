@@ -35,13 +35,12 @@ bool is_of(const Address& address, const cni::Result& result, const std::string&
 
 template <class Routes>
 bool leads_to(const Routes& routes, const Cidr& destination) {
-  return std::any_of(routes.begin(), routes.end(),
-                     [&](const auto& route) { return route.dst == destination; });
+  return std::ranges::any_of(routes, [&](const auto& route) { return route.dst == destination; });
 }
 
 // Of the main table, which an IPAM plugin may name, or 0.
 bool is_routed_by_ipam(const cni::Result& result, const Cidr& subnet) {
-  return std::any_of(result.routes.begin(), result.routes.end(), [&](const cni::Route& route) {
+  return std::ranges::any_of(result.routes, [&](const cni::Route& route) {
     const unsigned table = route.table.value_or(RT_TABLE_MAIN);
     return route.dst.network() == subnet && (table == RT_TABLE_MAIN || table == RT_TABLE_UNSPEC);
   });
@@ -74,8 +73,8 @@ void add_address(const Address& address, const cni::Result& result, Routing& out
 }  // namespace
 
 bool Routing::has(netlink::Family family) const {
-  return std::any_of(gateways.begin(), gateways.end(),
-                     [family](const Cidr& one) { return one.ip.family() == family; });
+  return std::ranges::any_of(gateways,
+                             [family](const Cidr& one) { return one.ip.family() == family; });
 }
 
 void choose_gateways(cni::Result& result) {

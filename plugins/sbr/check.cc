@@ -34,7 +34,7 @@ std::vector<LinkRoute> routes_of(netlink::RouteSocket& pod) {
 void check_table(const std::vector<LinkRoute>& routes, const Link& link, const Address& address,
                  std::uint32_t table) {
   const bool has_gateway = address.gateway.has_value();
-  const bool is_there = std::any_of(routes.begin(), routes.end(), [&](const LinkRoute& one) {
+  const bool is_there = std::ranges::any_of(routes, [&](const LinkRoute& one) {
     return one.table == table && one.link == link.index &&
            one.dst.ip.is_v4() == address.cidr.ip.is_v4() &&
            (!has_gateway || (one.dst.is_default() && one.gateway == address.gateway));
@@ -75,7 +75,7 @@ void check_main(const std::vector<LinkRoute>& routes, const Link& link,
 void check_hint(const std::vector<LinkRoute>& routes, const Link& link, const Address& address,
                 std::uint32_t table) {
   const auto has_route = [&](std::uint32_t in, bool with_source) {
-    return std::any_of(routes.begin(), routes.end(), [&](const LinkRoute& one) {
+    return std::ranges::any_of(routes, [&](const LinkRoute& one) {
       return one.table == in && one.link == link.index && one.dst == address.cidr.network() &&
              (!with_source || one.source);
     });
@@ -87,9 +87,8 @@ void check_hint(const std::vector<LinkRoute>& routes, const Link& link, const Ad
 
 std::optional<PolicyRule> rule_of_reference(const std::vector<PolicyRule>& rules,
                                             const netlink::Ip& ip) {
-  const auto found = std::find_if(rules.begin(), rules.end(), [&](const PolicyRule& one) {
-    return is_of(one, ip) && one.protocol == 0;
-  });
+  const auto found = std::ranges::find_if(
+      rules, [&](const PolicyRule& one) { return is_of(one, ip) && one.protocol == 0; });
   return found == rules.end() ? std::nullopt : std::optional(*found);
 }
 

@@ -24,8 +24,7 @@ using netlink::RouteRequest;
 constexpr std::uint8_t kScopeLink = 253;
 
 bool is_within_any(const Ip& ip, const std::vector<Address>& addresses) {
-  return std::any_of(addresses.begin(), addresses.end(),
-                     [&](const Address& one) { return one.cidr.contains(ip); });
+  return std::ranges::any_of(addresses, [&](const Address& one) { return one.cidr.contains(ip); });
 }
 
 RouteRequest ours(const Link& link, LinkRoute route, std::uint32_t table) {
@@ -38,8 +37,7 @@ RouteRequest ours(const Link& link, LinkRoute route, std::uint32_t table) {
 
 // Whether the gateway is reached by the routes alone that need none.
 bool is_reached(const Ip& gateway, const std::vector<RouteCopy>& routes) {
-  return gateway.is_link_local() ||
-         std::any_of(routes.begin(), routes.end(), [&](const RouteCopy& one) {
+  return gateway.is_link_local() || std::ranges::any_of(routes, [&](const RouteCopy& one) {
            return !one.route.gateway && one.route.multipath.empty() &&
                   one.route.dst.contains(gateway);
          });
@@ -74,8 +72,8 @@ bool belongs(const LinkRoute& route, const Address& address, const std::vector<A
 }
 
 bool belongs_to_any(const LinkRoute& route, const std::vector<Address>& all) {
-  return std::any_of(all.begin(), all.end(),
-                     [&](const Address& address) { return belongs(route, address, all); });
+  return std::ranges::any_of(all,
+                             [&](const Address& address) { return belongs(route, address, all); });
 }
 
 bool is_stray(const LinkRoute& route, const Address& address, const Link& link) {
@@ -118,16 +116,15 @@ std::vector<RouteCopy> moved_before(const State& earlier, const Link& link,
     auto copy = netlink::route_from_stored(text);
     if (!copy || !netlink::part_by(*copy, link)) continue;  // of an interface of that name before
     const std::string words = words_for(copy->route);
-    const bool is_known = std::any_of(moved.begin(), moved.end(), [&](const RouteCopy& one) {
-      return words_for(one.route) == words;
-    });
+    const bool is_known = std::ranges::any_of(
+        moved, [&](const RouteCopy& one) { return words_for(one.route) == words; });
     if (!is_known) out.push_back(*std::move(copy));
   }
   return out;
 }
 
 bool is_to_subnet(const LinkRoute& route, const std::vector<Address>& addresses) {
-  return std::any_of(addresses.begin(), addresses.end(), [&](const Address& one) {
+  return std::ranges::any_of(addresses, [&](const Address& one) {
     return route.dst.prefix >= one.cidr.prefix && one.cidr.contains(route.dst.ip);
   });
 }
@@ -138,9 +135,9 @@ std::vector<LinkRoute> hints_for(const std::vector<RouteCopy>& routes,
   std::vector<LinkRoute> out;
   for (const RouteCopy& copy : routes) {
     const LinkRoute& route = copy.route;
-    const auto of = std::find_if(addresses.begin(), addresses.end(),
-                                 [&](const Address& one) { return is_to_subnet(route, {one}); });
-    const bool is_there = std::any_of(main.begin(), main.end(), [&](const RouteCopy& one) {
+    const auto of = std::ranges::find_if(
+        addresses, [&](const Address& one) { return is_to_subnet(route, {one}); });
+    const bool is_there = std::ranges::any_of(main, [&](const RouteCopy& one) {
       return one.route.table == plugins::kMainTable && one.route.dst == route.dst &&
              one.route.source;
     });
@@ -164,9 +161,8 @@ std::vector<RouteRequest> filling(const Link& link, const Place& place,
     if (is_own && !is_stray(one.route, place.address, link)) own.push_back(one);
   }
   plugins::gateways_last(own);
-  const auto by_gateway = std::find_if(own.begin(), own.end(), [](const RouteCopy& one) {
-    return one.route.gateway || !one.route.multipath.empty();
-  });
+  const auto by_gateway = std::ranges::find_if(
+      own, [](const RouteCopy& one) { return one.route.gateway || !one.route.multipath.empty(); });
   std::vector<RouteRequest> out;
   for (auto one = own.begin(); one != by_gateway; ++one) {
     out.push_back(netlink::add(*one, place.table));
@@ -175,8 +171,8 @@ std::vector<RouteRequest> filling(const Link& link, const Place& place,
     if (!is_reached(*gateway, own)) {
       out.push_back(ours(link, {.dst = whole(*gateway), .scope = kScopeLink}, place.table));
     }
-    if (std::none_of(own.begin(), own.end(),
-                     [&](const RouteCopy& one) { return is_default_by(one, *gateway); })) {
+    if (std::ranges::none_of(own,
+                             [&](const RouteCopy& one) { return is_default_by(one, *gateway); })) {
       const Ip any = Ip::any(family_of(*gateway));
       out.push_back(ours(link, {.dst = {any, 0}, .gateway = gateway}, place.table));
     }
@@ -189,7 +185,7 @@ std::vector<RouteRequest> filling(const Link& link, const Place& place,
 
 bool has_place(const LinkRoute& route, const std::vector<Place>& places, const Link& link,
                const std::vector<Address>& all) {
-  return std::any_of(places.begin(), places.end(), [&](const Place& place) {
+  return std::ranges::any_of(places, [&](const Place& place) {
     return belongs(route, place.address, all) && !is_stray(route, place.address, link);
   });
 }

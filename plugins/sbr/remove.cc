@@ -84,8 +84,8 @@ void remove_stateless_rules(RouteSocket& pod, const Link& link, std::optional<st
   for (const PolicyRule& rule : all_rules(pod)) {
     const bool is_stateless = rule.protocol == 0 || (is_own_too && rule.protocol == kProtocol);
     if (!rule.is_plain || !is_stateless || !rule.from || (table && rule.table != *table)) continue;
-    const bool is_of_link = std::any_of(addresses.begin(), addresses.end(),
-                                        [&](const auto& one) { return is_of(rule, one.cidr.ip); });
+    const bool is_of_link =
+        std::ranges::any_of(addresses, [&](const auto& one) { return is_of(rule, one.cidr.ip); });
     if (is_of_link) pod.send(netlink::remove(rule));
   }
 }

@@ -35,7 +35,7 @@ constexpr std::uint32_t kFirstTable = 100;  // the reference's
 // The table that an earlier ADD of the attachment chose.
 std::optional<std::uint32_t> table_in(const std::optional<State>& state, const Ip& ip) {
   if (!state) return std::nullopt;
-  const auto at = std::find(state->addresses.begin(), state->addresses.end(), ip);
+  const auto at = std::ranges::find(state->addresses, ip);
   const auto i = static_cast<std::size_t>(at - state->addresses.begin());
   return i < state->tables.size() ? std::optional(state->tables[i]) : std::nullopt;
 }
@@ -65,7 +65,7 @@ std::vector<Place> places_of(RouteSocket& pod, const std::vector<Address>& addre
 std::vector<RouteCopy> strays_in(RouteSocket& pod, const Link& link,
                                  const std::vector<Place>& places) {
   std::vector<RouteCopy> out;
-  if (std::all_of(places.begin(), places.end(), [](const Place& one) { return one.is_fresh; })) {
+  if (std::ranges::all_of(places, [](const Place& one) { return one.is_fresh; })) {
     return out;
   }
   const auto routes = all_routes(pod);
@@ -206,7 +206,7 @@ State state_with(const State& earlier, const std::vector<Place>& places, const M
     if (!is_in(out.hints, words)) out.hints.push_back(std::move(words));
   }
   for (const RouteCopy& one : moves.strays) {
-    const auto at = std::find(out.moved.begin(), out.moved.end(), words_for(one.route));
+    const auto at = std::ranges::find(out.moved, words_for(one.route));
     if (at == out.moved.end()) continue;
     out.moved.erase(at);
     keep(one);

@@ -35,7 +35,7 @@ using StateDir = plugins::StateDir<State>;
 
 template <class T, class Value>
 bool is_in(const std::vector<T>& list, const Value& value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
+  return std::ranges::find(list, value) != list.end();
 }
 
 }  // namespace sbr

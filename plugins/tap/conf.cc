@@ -13,16 +13,16 @@ using cni::Reader;
 using MacKeys = plugins::MacKeys<Conf>;
 
 // MAX_MTU - ETH_HLEN, in tun_net_initialize() of drivers/net/tun.c.
-constexpr int kMostMtu = 65535 - 14;
-constexpr std::int64_t kMostId = 0xffff'fffe;  // -1 is no uid and no gid: chown(2)
+constexpr int kMaxMtu = 65535 - 14;
+constexpr std::int64_t kMaxId = 0xffff'fffe;  // -1 is no uid and no gid: chown(2)
 
 constexpr const char* kContext = "an SELinux context, for example system_u:system_r:container_t:s0";
 
 // user:role:type, or user:role:type:range.
 bool is_context(const std::string& text) {
   const bool is_printable =
-      std::all_of(text.begin(), text.end(), [](unsigned char c) { return c > ' ' && c < 127; });
-  return is_printable && std::count(text.begin(), text.end(), ':') >= 2 && text.front() != ':' &&
+      std::ranges::all_of(text, [](unsigned char c) { return c > ' ' && c < 127; });
+  return is_printable && std::ranges::count(text, ':') >= 2 && text.front() != ':' &&
          text.back() != ':' && text.find("::") == std::string::npos;
 }
 
@@ -45,7 +45,7 @@ constexpr auto kKeys = cni::keys(
                           .description = "MTU in bytes of the tap; 0 is the kernel's default",
                           .default_text = "0",
                           .minimum = 68,
-                          .maximum = kMostMtu,
+                          .maximum = kMaxMtu,
                           .expected = "0 (the kernel's default) or 68 to 65521",
                           .or_zero = true}),
     plugins::mac_key<Conf>("MAC address of the tap. Default: random. `CNI_ARGS`, `args` and "
@@ -54,11 +54,11 @@ constexpr auto kKeys = cni::keys(
                             .description = "uid that may attach to the tap without CAP_NET_ADMIN; "
                                            "with `group` only processes that match both. Default: "
                                            "any uid",
-                            .maximum = kMostId}),
+                            .maximum = kMaxId}),
     cni::key<&Conf::group>({.name = "group",
                             .description = "gid that may attach to the tap without CAP_NET_ADMIN. "
                                            "Default: any gid",
-                            .maximum = kMostId}),
+                            .maximum = kMaxId}),
     cni::key<&Conf::multi_queue>(
         {.name = "multiQueue",
          .description = "creates a tap with up to 256 queues, to which a program attaches with "

@@ -14,7 +14,7 @@ using cni::cat;
 using cni::Reader;
 using Priorities = netlink::Vlan::Priorities;
 
-constexpr int kMostId = 4094;  // IEEE 802.1Q: 4095 is reserved
+constexpr int kMaxId = 4094;  // IEEE 802.1Q: 4095 is reserved
 constexpr std::uint32_t kAny = UINT32_MAX;
 constexpr std::uint32_t kTag = 7;  // the tag's priority has three bits
 
@@ -73,9 +73,9 @@ void read_master(const Reader& place, Conf& conf) {
 
 void read_id(const Reader& place, Conf& conf) {
   const auto id = place.as_int(INT32_MIN, INT32_MAX);
-  if (id < 0 || id > kMostId) {
+  if (id < 0 || id > kMaxId) {
     place.refuse(cat("invalid VLAN ID ", id, " (must be between 0 and 4095 inclusive)"),
-                 cat("expected 0 to ", kMostId));
+                 cat("expected 0 to ", kMaxId));
   }
   conf.vlan_id = static_cast<std::uint16_t>(id);
 }
@@ -92,7 +92,7 @@ constexpr auto kKeys = cni::keys(
                           .description = "VLAN ID. 0 is a tag with a priority and without a VLAN",
                           .default_text = "0",
                           .type = cni::Type::kInteger,
-                          .maximum = kMostId}),
+                          .maximum = kMaxId}),
     cni::key<&Conf::protocol>({.name = "protocol",
                                .description = "the tag's protocol: `802.1Q` (0x8100), or `802.1ad` "
                                               "(0x88a8) for the outer tag of two (QinQ)",

@@ -87,8 +87,9 @@ bool is_of_pod(plugins::Namespaces& sides, const StateDir& states, const Link& v
                const Link& link) {
   if (link.master == vrf.index) return false;
   const auto members = members_of(sides.pod, vrf);
-  return members.empty() || std::any_of(members.begin(), members.end(), [&](const Link& one) {
-           const auto state = states.read({.container_id = sides.request.container_id, .ifname = one.name});
+  return members.empty() || std::ranges::any_of(members, [&](const Link& one) {
+           const auto state =
+               states.read({.container_id = sides.request.container_id, .ifname = one.name});
            return state && state->vrf == vrf.name && state->keeps_vrf &&
                   state->owner.is_in(sides.pod.cookie());
          });
@@ -143,7 +144,7 @@ std::vector<netlink::Cidr> missing_addresses(plugins::Namespaces& sides, const L
   std::vector<netlink::Cidr> out;
   for (const cni::Address& one : plugins::addresses_of(result, link.name)) {
     const auto is_same = [&](const auto& seen) { return seen.cidr == one.cidr; };
-    if (std::none_of(present.begin(), present.end(), is_same)) out.push_back(one.cidr);
+    if (std::ranges::none_of(present, is_same)) out.push_back(one.cidr);
   }
   return out;
 }
@@ -169,7 +170,7 @@ std::vector<LinkRoute> missing_routes(plugins::Namespaces& sides, const Link& li
   }
   std::vector<LinkRoute> out;
   for (const LinkRoute& one : wanted) {
-    const bool is_present = std::any_of(present.begin(), present.end(), [&](const LinkRoute& seen) {
+    const bool is_present = std::ranges::any_of(present, [&](const LinkRoute& seen) {
       return seen.link == link.index && seen.table == one.table && seen.dst == one.dst.network() &&
              (!one.gateway || seen.gateway == one.gateway);
     });

@@ -123,7 +123,7 @@ void wait_for_addresses(const PodInterface& interface, const Baggage& baggage) {
   const auto& addresses = baggage.addresses;
   if (!interface.link.up) return;
   const auto is_unusable = [](const LinkAddress& one) { return one.tentative || one.dad_failed; };
-  if (addresses.empty() || std::any_of(addresses.begin(), addresses.end(), is_unusable)) return;
+  if (addresses.empty() || std::ranges::any_of(addresses, is_unusable)) return;
   plugins::wait_for_dad(interface);
 }
 

@@ -33,8 +33,8 @@ void read_name(const cni::Reader& place, Conf& conf) {
 }
 
 void read_table(const cni::Reader& place, Conf& conf) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
-  conf.table = static_cast<std::uint32_t>(place.as_int(0, kMost));
+  constexpr std::int64_t kMax = std::numeric_limits<std::uint32_t>::max();
+  conf.table = static_cast<std::uint32_t>(place.as_int(0, kMax));
   if (conf.table >= kFirstOfKernel && conf.table <= kLastOfKernel) {
     place.fail("is one of the kernel's own tables (253 default, 254 main, 255 local)");
   }
@@ -90,8 +90,7 @@ Conf readable(const cni::Request& request) try {
 
 void del(const cni::Request& request) {
   plugins::delete_by_state<State>(
-      request, leave,
-      [&](Namespaces& sides, const netlink::Link& link, bool /*has_states*/) {
+      request, leave, [&](Namespaces& sides, const netlink::Link& link, bool /*has_states*/) {
         leave_named(sides, link, readable(request).name);
       });
 }

@@ -15,15 +15,12 @@ namespace plugins::xt {
 
 namespace {
 
+namespace nf = netlink::nf;
+
 using netlink::cat;
 using netlink::Cidr;
 using netlink::Family;
 using netlink::kFamilies;
-using netlink::nf::Batch;
-using netlink::nf::ChainId;
-using netlink::nf::NfSocket;
-using netlink::nf::Rule;
-using netlink::nf::Side;
 using Part = ChainState::Part;
 
 std::string chain_of(const Masquerade& m) {
@@ -40,39 +37,38 @@ std::string comment_of(const Masquerade& m) {
 
 Cidr bare(const Cidr& address) { return {address.ip, address.ip.bits()}; }
 
-bool is_masquerade(const Rule& rule) {
-  return std::any_of(rule.exprs.begin(), rule.exprs.end(), [](const netlink::nf::Expr& expr) {
-    const auto* const xt = std::get_if<netlink::nf::Xt>(&expr);
-    return std::holds_alternative<netlink::nf::Masq>(expr) ||
+bool is_masquerade(const nf::Rule& rule) {
+  return std::ranges::any_of(rule.exprs, [](const nf::Expr& expr) {
+    const auto* const xt = std::get_if<nf::Xt>(&expr);
+    return std::holds_alternative<nf::Masq>(expr) ||
            (xt != nullptr && xt->target && xt->name == "MASQUERADE");
   });
 }
 
-bool is_accept(const Rule& rule) {
-  return !rule.exprs.empty() && rule.exprs.back() == netlink::nf::Expr(netlink::nf::accept());
+bool is_accept(const nf::Rule& rule) {
+  return !rule.exprs.empty() && rule.exprs.back() == nf::Expr(nf::accept());
 }
 
-Part part_of(const Rule& rule, Side side, Family family) {
-  return {netlink::nf::address_of(rule.exprs, side, family), netlink::nf::xt_comment_of(rule.exprs),
-          rule.handle};
+Part part_of(const nf::Rule& rule, nf::Side side, Family family) {
+  return {nf::address_of(rule.exprs, side, family), nf::xt_comment_of(rule.exprs), rule.handle};
 }
 
 ChainState seen_in(Tables tables, Family family, const std::string& chain) {
-  const ChainId id = nat(family, chain);
+  const nf::ChainId id = nat(family, chain);
   ChainState state{.exists = tables.has_chain(id), .jumps = {}, .accepts = {}};
   if (!state.exists) return state;  // nor can anything jump to it
-  for (const Rule& rule : tables.rules(nat(family, "POSTROUTING"))) {
-    if (netlink::nf::target_of(rule.exprs) != chain) continue;
-    state.jumps.push_back(part_of(rule, Side::kSource, family));
+  for (const nf::Rule& rule : tables.rules(nat(family, "POSTROUTING"))) {
+    if (nf::target_of(rule.exprs) != chain) continue;
+    state.jumps.push_back(part_of(rule, nf::Side::kSource, family));
   }
-  for (const Rule& rule : tables.rules(id)) {
+  for (const nf::Rule& rule : tables.rules(id)) {
     if (is_masquerade(rule)) state.masquerades = true;
-    if (is_accept(rule)) state.accepts.push_back(part_of(rule, Side::kDestination, family));
+    if (is_accept(rule)) state.accepts.push_back(part_of(rule, nf::Side::kDestination, family));
   }
   return state;
 }
 
-ChainState seen_by_nft(NfSocket& socket, Family family, const std::string& chain) {
+ChainState seen_by_nft(nf::NfSocket& socket, Family family, const std::string& chain) {
   return seen_in({&socket, XtablesVariant::kNft}, family, chain);
 }
 
@@ -83,14 +79,14 @@ ChainState seen_by_legacy(Family family, const std::string& chain) {
 // Plugins of long ago matched the source with the subnet's prefix.
 bool is_ours(const Part& jump, const Masquerade& m) {
   if (m.addresses.empty()) return true;
-  return std::any_of(m.addresses.begin(), m.addresses.end(), [&](const Cidr& address) {
+  return std::ranges::any_of(m.addresses, [&](const Cidr& address) {
     return jump.address == bare(address) || jump.address == address.network();
   });
 }
 
 // Two attachments of a container to one network share the rule that spares their subnet.
 bool still_needed(const Cidr& subnet, const std::vector<Part>& other_jumps) {
-  return std::any_of(other_jumps.begin(), other_jumps.end(), [&](const Part& jump) {
+  return std::ranges::any_of(other_jumps, [&](const Part& jump) {
     return !jump.address || subnet.contains(jump.address->ip);
   });
 }
@@ -110,11 +106,10 @@ std::vector<Cidr> addresses_in(const Masquerade& m, Family family) {
 }
 
 bool lacks(const std::vector<Part>& parts, const Cidr& address) {
-  return std::none_of(parts.begin(), parts.end(),
-                      [&](const Part& part) { return part.address == address; });
+  return std::ranges::none_of(parts, [&](const Part& part) { return part.address == address; });
 }
 
-void add_family(NfSocket* socket, Family family, const Masquerade& m) {
+void add_family(nf::NfSocket* socket, Family family, const Masquerade& m) {
   if (addresses_in(m, family).empty()) return;
   const RestoreTool tool =
       cni::during("set up masquerading", [&] { return require_restore(family); });
@@ -122,9 +117,9 @@ void add_family(NfSocket* socket, Family family, const Masquerade& m) {
   restore(tool, rules_to_add(family, m, seen));
 }
 
-void remove_all(NfSocket* socket, const Masquerade& m) {
+void remove_all(nf::NfSocket* socket, const Masquerade& m) {
   if (socket != nullptr) {
-    socket->commit_planned([&](Batch& batch) { plan_remove(*socket, m, batch); });
+    socket->commit_planned([&](nf::Batch& batch) { plan_remove(*socket, m, batch); });
   }
   remove_legacy(m);
 }
@@ -141,13 +136,13 @@ struct SeenJump {
   std::string chain, comment;
 };
 
-std::vector<SeenJump> all_jumps(NfSocket* socket) {
+std::vector<SeenJump> all_jumps(nf::NfSocket* socket) {
   std::vector<SeenJump> out;
   for (const Family family : kFamilies) {
     for (const auto variant : cni::kXtablesVariants) {
-      for (const Rule& rule : Tables(socket, variant).rules(nat(family, "POSTROUTING"))) {
-        const auto comment = netlink::nf::xt_comment_of(rule.exprs);
-        out.push_back({netlink::nf::target_of(rule.exprs), comment});
+      for (const nf::Rule& rule : Tables(socket, variant).rules(nat(family, "POSTROUTING"))) {
+        const auto comment = nf::xt_comment_of(rule.exprs);
+        out.push_back({nf::target_of(rule.exprs), comment});
       }
     }
   }
@@ -173,15 +168,14 @@ Removal removal_of(const ChainState& seen, const Masquerade& m) {
   out.chain = seen.exists && others.empty();
   if (out.chain) return out;
   for (const Part& accept : seen.accepts) {
-    const bool ours = std::any_of(m.addresses.begin(), m.addresses.end(), [&](const Cidr& address) {
-      return accept.address == address.network();
-    });
+    const bool ours = std::ranges::any_of(
+        m.addresses, [&](const Cidr& address) { return accept.address == address.network(); });
     if (ours && !still_needed(*accept.address, others)) out.accepts.push_back(accept);
   }
   return out;
 }
 
-std::array<ChainId, 2> chains_of(const Masquerade& m) {
+std::array<nf::ChainId, 2> chains_of(const Masquerade& m) {
   return {nat(Family::kIpv4, chain_of(m)), nat(Family::kIpv6, chain_of(m))};
 }
 
@@ -222,7 +216,7 @@ std::string rules_to_remove(const Masquerade& m, const Removal& removal) {
   return out += "COMMIT\n";
 }
 
-void add(NfSocket* socket, const Masquerade& m) {
+void add(nf::NfSocket* socket, const Masquerade& m) {
   remove_all(socket, m);  // what an ADD that was killed may have left
   try {
     for (const Family family : kFamilies) add_family(socket, family, m);
@@ -232,19 +226,19 @@ void add(NfSocket* socket, const Masquerade& m) {
   }
 }
 
-void restore(NfSocket* socket, const Masquerade& m) {
+void restore(nf::NfSocket* socket, const Masquerade& m) {
   for (const Family family : kFamilies) add_family(socket, family, m);
 }
 
-void plan_remove(NfSocket& socket, const Masquerade& m, Batch& batch) {
+void plan_remove(nf::NfSocket& socket, const Masquerade& m, nf::Batch& batch) {
   const std::string chain = chain_of(m);
   for (const Family family : kFamilies) {
-    const ChainId id = nat(family, chain);
+    const nf::ChainId id = nat(family, chain);
     const Removal removal = removal_of(seen_by_nft(socket, family, chain), m);
     for (const Part& jump : removal.jumps) {
-      batch.remove(Rule{nat(family, "POSTROUTING"), {}, {}, jump.handle});
+      batch.remove(nf::Rule{nat(family, "POSTROUTING"), {}, {}, jump.handle});
     }
-    for (const Part& accept : removal.accepts) batch.remove(Rule{id, {}, {}, accept.handle});
+    for (const Part& accept : removal.accepts) batch.remove(nf::Rule{id, {}, {}, accept.handle});
     if (removal.chain) batch.flush(id).remove(id);
   }
 }
@@ -257,7 +251,8 @@ void remove_legacy(const Masquerade& m) {
   }
 }
 
-std::vector<Masquerade> stale(NfSocket* socket, const std::string& network, cni::Collect& collect) {
+std::vector<Masquerade> stale(nf::NfSocket* socket, const std::string& network,
+                              cni::Collect& collect) {
   std::set<std::string> gone;
   for (const SeenJump& jump : all_jumps(socket)) {
     const std::string owner = owner_in(jump.comment, network);
@@ -269,7 +264,7 @@ std::vector<Masquerade> stale(NfSocket* socket, const std::string& network, cni:
   return out;
 }
 
-std::optional<std::string> missing(NfSocket* socket, const Masquerade& m) {
+std::optional<std::string> missing(nf::NfSocket* socket, const Masquerade& m) {
   std::optional<std::string> why;
   for (const Family family : kFamilies) {
     if (why || addresses_in(m, family).empty()) continue;

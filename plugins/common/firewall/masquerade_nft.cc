@@ -18,28 +18,13 @@ namespace plugins::nft {
 
 namespace {
 
+namespace nf = netlink::nf;
+
 using netlink::cat;
 using netlink::Cidr;
 using netlink::Family;
 using netlink::Ip;
 using netlink::kFamilies;
-using netlink::nf::Batch;
-using netlink::nf::Bytes;
-using netlink::nf::Chain;
-using netlink::nf::ChainId;
-using netlink::nf::Compare;
-using netlink::nf::Element;
-using netlink::nf::Exprs;
-using netlink::nf::Hook;
-using netlink::nf::KeyType;
-using netlink::nf::NfSocket;
-using netlink::nf::Rule;
-using netlink::nf::Set;
-using netlink::nf::SetId;
-using netlink::nf::Side;
-using netlink::nf::Table;
-using netlink::nf::TableFamily;
-using netlink::nf::Type;
 
 constexpr const char* kTable = names::kMasqueradeTable;
 constexpr const char* kEarlierTable = "cni_plugins_masquerade";
@@ -49,15 +34,15 @@ constexpr const char* kPostrouting = "postrouting";
 // is asked before us.
 constexpr std::int32_t kPriority = 150;
 
-ChainId chain(std::string name) { return {TableFamily::kInet, kTable, std::move(name)}; }
+nf::ChainId chain(std::string name) { return {nf::TableFamily::kInet, kTable, std::move(name)}; }
 
 const PodSets& maps() {
-  static const PodSets sets{{TableFamily::kInet, kTable, "pods4"},
-                            {TableFamily::kInet, kTable, "pods6"},
-                            KeyType{Type::kVerdict}};
+  static const PodSets sets{{nf::TableFamily::kInet, kTable, "pods4"},
+                            {nf::TableFamily::kInet, kTable, "pods6"},
+                            nf::KeyType{nf::Type::kVerdict}};
   return sets;
 }
-const SetId& pods(Family family) { return maps().of(family); }
+const nf::SetId& pods(Family family) { return maps().of(family); }
 
 bool is_host(const Cidr& address) { return address.prefix == address.ip.bits(); }
 
@@ -66,38 +51,38 @@ std::string subnet_chain(const Cidr& address) {
   const bool v4 = address.ip.is_v4();
   if (is_host(address)) return v4 ? "masq_hosts4" : "masq_hosts6";
   std::string name = cat("masq_", address.network().str());
-  std::replace(name.begin(), name.end(), ':', '_');
+  std::ranges::replace(name, ':', '_');
   return name;
 }
 
-void append(Exprs& exprs, const Exprs& more) {
+void append(nf::Exprs& exprs, const nf::Exprs& more) {
   exprs.insert(exprs.end(), more.begin(), more.end());
 }
 
 //   ip saddr vmap @pods4
-Exprs lookup(Family family) {
-  Exprs exprs = netlink::nf::l3_protocol(family);
-  const auto whole = netlink::nf::address(
-      Side::kSource, Compare::kEqual, {netlink::Ip::any(family), netlink::Ip::any(family).bits()});
+nf::Exprs lookup(Family family) {
+  nf::Exprs exprs = nf::l3_protocol(family);
+  const auto whole = nf::address(nf::Side::kSource, nf::Compare::kEqual,
+                                 {netlink::Ip::any(family), netlink::Ip::any(family).bits()});
   exprs.push_back(whole.front());  // its load alone
-  exprs.emplace_back(netlink::nf::Lookup{.set = pods(family).set, .dreg = NFT_REG_VERDICT});
+  exprs.emplace_back(nf::Lookup{.set = pods(family).set, .dreg = NFT_REG_VERDICT});
   return exprs;
 }
 
 //   ip daddr != 10.1.0.0/24 ip daddr != 224.0.0.0/4 masquerade
-Exprs leaves_subnet(const Cidr& address) {
+nf::Exprs leaves_subnet(const Cidr& address) {
   const auto multicast = Cidr::parse(address.ip.is_v4() ? "224.0.0.0/4" : "ff00::/8");
-  Exprs exprs = netlink::nf::l3_protocol(address.ip.family());
+  nf::Exprs exprs = nf::l3_protocol(address.ip.family());
   if (!is_host(address)) {
-    append(exprs, netlink::nf::address(Side::kDestination, Compare::kNotEqual, address));
+    append(exprs, nf::address(nf::Side::kDestination, nf::Compare::kNotEqual, address));
   }
-  append(exprs, netlink::nf::address(Side::kDestination, Compare::kNotEqual, *multicast));
-  exprs.emplace_back(netlink::nf::Masq{});
+  append(exprs, nf::address(nf::Side::kDestination, nf::Compare::kNotEqual, *multicast));
+  exprs.emplace_back(nf::Masq{});
   return exprs;
 }
 
 /// Rules by the name of their chain.
-using Chains = std::map<std::string, std::vector<Exprs>>;
+using Chains = std::map<std::string, std::vector<nf::Exprs>>;
 
 Chains chains_for(const std::vector<Cidr>& addresses) {
   Chains out{{kPostrouting, {lookup(Family::kIpv4), lookup(Family::kIpv6)}}};
@@ -105,17 +90,14 @@ Chains chains_for(const std::vector<Cidr>& addresses) {
   return out;
 }
 
-std::vector<Bytes> seen_rules(NfSocket& socket) {
-  return socket.raw_table_rules(TableFamily::kInet, kTable);
+std::vector<nf::Bytes> seen_rules(nf::NfSocket& socket) {
+  return socket.raw_table_rules(nf::TableFamily::kInet, kTable);
 }
 
 cni::OwnerTag tag_of(const Masquerade& m) { return {m.network, m.container_id, m.ifname}; }
 
-Element element_of(const Masquerade& m, const Cidr& address) {
-  return {netlink::nf::value_of(address.ip),
-          {},
-          tag_of(m).text,
-          netlink::nf::go_to(subnet_chain(address))};
+nf::Element element_of(const Masquerade& m, const Cidr& address) {
+  return {nf::value_of(address.ip), {}, tag_of(m).text, nf::go_to(subnet_chain(address))};
 }
 
 std::vector<Ip> addresses_of(const Masquerade& m) {
@@ -124,33 +106,33 @@ std::vector<Ip> addresses_of(const Masquerade& m) {
   return out;
 }
 
-std::vector<Element> elements_of(const Masquerade& m) {
-  std::vector<Element> out;
+std::vector<nf::Element> elements_of(const Masquerade& m) {
+  std::vector<nf::Element> out;
   for (const Cidr& address : m.addresses) out.push_back(element_of(m, address));
   return out;
 }
 
 // The rule of an earlier version for each address, and a base chain that leads there.
-bool has_earlier(NfSocket& socket, const Masquerade& m) {
+bool has_earlier(nf::NfSocket& socket, const Masquerade& m) {
   const std::string owner = tag_of(m).prefix();
   const auto rules = socket.rules(earlier_checks(), {.comment_start = owner});
   const auto has_rule = [&](const Cidr& address) {
-    return std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) {
-      return netlink::nf::address_of(rule.exprs, Side::kSource, address.ip.family()) ==
+    return std::ranges::any_of(rules, [&](const nf::Rule& rule) {
+      return nf::address_of(rule.exprs, nf::Side::kSource, address.ip.family()) ==
              Cidr{address.ip, address.ip.bits()};
     });
   };
-  if (!std::all_of(m.addresses.begin(), m.addresses.end(), has_rule)) return false;
-  const auto base = socket.table_rules(TableFamily::kInet, kEarlierTable);
-  return std::any_of(base.begin(), base.end(), [](const Rule& rule) {
-    return netlink::nf::target_of(rule.exprs) == earlier_checks().chain;
+  if (!std::ranges::all_of(m.addresses, has_rule)) return false;
+  const auto base = socket.table_rules(nf::TableFamily::kInet, kEarlierTable);
+  return std::ranges::any_of(base, [](const nf::Rule& rule) {
+    return nf::target_of(rule.exprs) == earlier_checks().chain;
   });
 }
 
-std::optional<std::string> missing_here(NfSocket& socket, const Masquerade& m) {
+std::optional<std::string> missing_here(nf::NfSocket& socket, const Masquerade& m) {
   const auto rules = seen_rules(socket);
   for (const auto& wanted : chains_for(m.addresses)) {
-    if (netlink::nf::shows_chain(rules, wanted.first, wanted.second)) continue;
+    if (nf::shows_chain(rules, wanted.first, wanted.second)) continue;
     return cat("chain '", chain(wanted.first).str(), "' is not as it should be");
   }
   const auto seen = find_elements(socket, maps(), tag_of(m).prefix(), addresses_of(m));
@@ -165,39 +147,40 @@ std::optional<std::string> missing_here(NfSocket& socket, const Masquerade& m) {
 
 }  // namespace
 
-ChainId earlier_checks() { return {TableFamily::kInet, kEarlierTable, "masq_checks"}; }
+nf::ChainId earlier_checks() { return {nf::TableFamily::kInet, kEarlierTable, "masq_checks"}; }
 
-bool can_masquerade(NfSocket& socket) {
+bool can_masquerade(nf::NfSocket& socket) {
   return socket.has_chain(chain(kPostrouting)) ||
          socket.accepts(plan_chains({}, {*Cidr::parse("192.0.2.1/32")}));
 }
 
 // Flushing in the same transaction is what makes any number of concurrent first ADDs end with one
 // set of rules.
-Batch plan_chains(const std::vector<Bytes>& seen, const std::vector<Cidr>& addresses) {
-  Batch batch;
+nf::Batch plan_chains(const std::vector<nf::Bytes>& seen, const std::vector<Cidr>& addresses) {
+  nf::Batch batch;
   for (const auto& wanted : chains_for(addresses)) {
-    if (netlink::nf::shows_chain(seen, wanted.first, wanted.second)) continue;
+    if (nf::shows_chain(seen, wanted.first, wanted.second)) continue;
     if (batch.empty()) {
-      batch.add(Table{TableFamily::kInet, kTable, "Masquerading of pods"});
+      batch.add(nf::Table{nf::TableFamily::kInet, kTable, "Masquerading of pods"});
       for (const Family family : kFamilies) {
-        batch.add(Set{pods(family), {KeyType::address(family)}, KeyType{Type::kVerdict}});
+        batch.add(
+            nf::Set{pods(family), {nf::KeyType::address(family)}, nf::KeyType{nf::Type::kVerdict}});
       }
     }
-    const ChainId id = chain(wanted.first);
+    const nf::ChainId id = chain(wanted.first);
     const bool is_base = wanted.first == kPostrouting;
-    const Hook hook{"nat", NF_INET_POST_ROUTING, kPriority};
-    batch.add(Chain{id, is_base ? std::optional(hook) : std::nullopt}).flush(id);
-    for (const Exprs& exprs : wanted.second) batch.add(Rule{id, exprs});
+    const nf::Hook hook{"nat", NF_INET_POST_ROUTING, kPriority};
+    batch.add(nf::Chain{id, is_base ? std::optional(hook) : std::nullopt}).flush(id);
+    for (const nf::Exprs& exprs : wanted.second) batch.add(nf::Rule{id, exprs});
   }
   return batch;
 }
 
-bool add(NfSocket& socket, const Masquerade& m, bool only_if_able) {
+bool add(nf::NfSocket& socket, const Masquerade& m, bool only_if_able) {
   std::optional seen = seen_rules(socket);
   // Rules there say that the kernel has source NAT.
   if (only_if_able && seen->empty() && !can_masquerade(socket)) return false;
-  socket.commit_planned([&](Batch& batch) {
+  socket.commit_planned([&](nf::Batch& batch) {
     if (!seen) seen = seen_rules(socket);
     batch = plan_chains(*seen, m.addresses);
     seen.reset();  // lost a race: they are others by now
@@ -206,27 +189,27 @@ bool add(NfSocket& socket, const Masquerade& m, bool only_if_able) {
   return true;
 }
 
-void plan_remove(NfSocket& socket, const Masquerade& m, Batch& batch) {
+void plan_remove(nf::NfSocket& socket, const Masquerade& m, nf::Batch& batch) {
   const auto known = m.from_result ? addresses_of(m) : std::vector<Ip>{};
   plan_remove_elements(socket, maps(), tag_of(m).prefix(), known, batch);
 }
 
-void plan_remove_earlier(NfSocket& socket, const Masquerade& m, Batch& batch) {
+void plan_remove_earlier(nf::NfSocket& socket, const Masquerade& m, nf::Batch& batch) {
   const std::string owner = tag_of(m).prefix();
-  for (const Rule& rule : socket.rules(earlier_checks(), {.comment_start = owner})) {
+  for (const nf::Rule& rule : socket.rules(earlier_checks(), {.comment_start = owner})) {
     batch.remove(rule);
   }
 }
 
-void plan_gc(NfSocket& socket, cni::Collect& collect, Batch& batch) {
+void plan_gc(nf::NfSocket& socket, cni::Collect& collect, nf::Batch& batch) {
   const auto takes = [&](const std::string& tag) { return collect.takes("masquerading", tag); };
   plan_remove_elements_if(socket, maps(), takes, batch);
-  for (const Rule& rule : socket.rules(earlier_checks())) {
+  for (const nf::Rule& rule : socket.rules(earlier_checks())) {
     if (takes(rule.comment)) batch.remove(rule);
   }
 }
 
-std::optional<std::string> missing(NfSocket& socket, const Masquerade& masquerade) {
+std::optional<std::string> missing(nf::NfSocket& socket, const Masquerade& masquerade) {
   auto what = missing_here(socket, masquerade);
   if (what && has_earlier(socket, masquerade)) return std::nullopt;
   return what;

@@ -10,7 +10,7 @@ namespace {
 
 // A route to "default" that names no gateway gets the first one of its family later.
 bool has_default_route(const cni::Result& result, bool v4) {
-  return std::any_of(result.routes.begin(), result.routes.end(), [v4](const cni::Route& route) {
+  return std::ranges::any_of(result.routes, [v4](const cni::Route& route) {
     return route.dst.is_default() && route.dst.ip.is_v4() == v4;
   });
 }

@@ -33,8 +33,7 @@ std::vector<Ip> v4_of(const std::vector<cni::Address>& addresses) {
 std::optional<Claim> probe(SegmentSocket& socket, const netlink::Mac& own,
                            const std::vector<Ip>& addresses) {
   const auto concerns = [&](const Claim& claim) {
-    return claim.owner != own &&
-           std::find(addresses.begin(), addresses.end(), claim.address) != addresses.end();
+    return claim.owner != own && std::ranges::find(addresses, claim.address) != addresses.end();
   };
   for (int i = 0; i < kProbes; ++i) {
     for (const Ip& address : addresses) socket.send(netlink::arp_probe(own, address));

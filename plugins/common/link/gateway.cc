@@ -29,17 +29,16 @@ bool conflicts(const cni::Cidr& present, const cni::Cidr& wanted) {
 }
 
 std::vector<cni::Cidr> without(std::vector<cni::Cidr> all, const std::vector<cni::Cidr>& those) {
-  std::erase_if(all, [&](const cni::Cidr& one) {
-    return std::find(those.begin(), those.end(), one) != those.end();
-  });
+  std::erase_if(all,
+                [&](const cni::Cidr& one) { return std::ranges::find(those, one) != those.end(); });
   return all;
 }
 
 // The one of the missing gateways that another address conflicts with.
 const cni::Cidr* in_the_way_of(const std::vector<cni::Cidr>& missing, const cni::Cidr& other) {
   if (other.ip.is_link_local() && !other.ip.is_v4()) return nullptr;
-  const auto it = std::find_if(missing.begin(), missing.end(),
-                               [&](const cni::Cidr& one) { return conflicts(other, one); });
+  const auto it =
+      std::ranges::find_if(missing, [&](const cni::Cidr& one) { return conflicts(other, one); });
   return it == missing.end() ? nullptr : &*it;
 }
 

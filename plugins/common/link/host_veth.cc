@@ -95,9 +95,9 @@ bool is_of_another(RouteSocket& host, const cni::Request& request, const NetNs& 
 }
 
 bool names_host_link(const cni::Result& result, const std::string& link) {
-  return result.interfaces.empty() ||
-         std::any_of(result.interfaces.begin(), result.interfaces.end(),
-                     [&](const auto& one) { return one.name == link && one.sandbox.empty(); });
+  return result.interfaces.empty() || std::ranges::any_of(result.interfaces, [&](const auto& one) {
+           return one.name == link && one.sandbox.empty();
+         });
 }
 
 std::vector<Link> removable_host_veths(RouteSocket& host, const cni::Request& request) {

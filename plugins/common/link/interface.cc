@@ -45,9 +45,9 @@ std::string setting(const std::string& link, const char* name) {
 
 // Why a link has no settings of IPv6 (ipv6_find_idev() in net/ipv6/addrconf.c).
 std::string why_no_ipv6(const netlink::Link& link) {
-  constexpr unsigned kLeastMtu = 1280;  // RFC 8200, section 5
-  if (link.mtu >= kLeastMtu) return "this kernel has IPv6 switched off";
-  return cat("its MTU is ", link.mtu, ", IPv6 needs ", kLeastMtu);
+  constexpr unsigned kMinMtu = 1280;  // RFC 8200, section 5
+  if (link.mtu >= kMinMtu) return "this kernel has IPv6 switched off";
+  return cat("its MTU is ", link.mtu, ", IPv6 needs ", kMinMtu);
 }
 
 // In the pod's namespace.
@@ -103,7 +103,7 @@ std::vector<std::uint32_t> tables_of(const PodInterface& interface, netlink::Fam
   const auto* const vrf = master ? std::get_if<netlink::Vrf>(&master->data) : nullptr;
   if (vrf != nullptr) out.push_back(vrf->table);
   for (const netlink::PolicyRule& rule : pod.policy_rules(family)) {
-    const bool leads = rule.from && std::any_of(addresses.begin(), addresses.end(), [&](auto& one) {
+    const bool leads = rule.from && std::ranges::any_of(addresses, [&](auto& one) {
                          return rule.from->contains(one.cidr.ip);
                        });
     if (leads) out.push_back(rule.table);
@@ -122,9 +122,9 @@ std::string scope_text(unsigned scope) {  // as Go prints it
 
 const cni::Interface* find_entry(const Result& result, const std::string& name,
                                  const std::string& sandbox) {
-  const auto it = std::find_if(
-      result.interfaces.begin(), result.interfaces.end(),
-      [&](const cni::Interface& one) { return one.name == name && one.sandbox == sandbox; });
+  const auto it = std::ranges::find_if(result.interfaces, [&](const cni::Interface& one) {
+    return one.name == name && one.sandbox == sandbox;
+  });
   return it == result.interfaces.end() ? nullptr : &*it;
 }
 
@@ -215,7 +215,7 @@ void configure_interface(const PodInterface& interface, const Result& result,
                          const AddressOptions& options) {
   const cni::Phase phase("addresses");
   const auto addresses = addresses_for(interface, result);
-  const bool v6 = std::any_of(addresses.begin(), addresses.end(), is_v6);
+  const bool v6 = std::ranges::any_of(addresses, is_v6);
   set_sysctls(interface, v6, options);
   if (options.probe) refuse_duplicates(interface, addresses);
   std::optional<Neighbours> neighbours;
@@ -299,7 +299,7 @@ std::vector<netlink::LinkRoute> routes_as_made(const PodInterface& interface,
   auto out = interface.sides.pod.routes(family);
   const auto moved = tables_of(interface, family, addresses);
   for (netlink::LinkRoute& seen : out) {
-    const bool is_moved = std::find(moved.begin(), moved.end(), seen.table) != moved.end();
+    const bool is_moved = std::ranges::find(moved, seen.table) != moved.end();
     if (is_moved && seen.link == interface.link.index) seen.table = kMain;
   }
   return out;
@@ -310,24 +310,23 @@ void check_interface(const PodInterface& interface, const Result& result) {
   const auto present = interface.sides.pod.addresses(interface.link);
   const auto addresses = addresses_for(interface, result);
   for (const cni::Address& address : addresses) {
-    if (std::none_of(present.begin(), present.end(),
-                     [&](const auto& one) { return one.cidr == address.cidr; })) {
+    if (std::ranges::none_of(present, [&](const auto& one) { return one.cidr == address.cidr; })) {
       throw cni::Error(Code::kInternal,
                        cat("Failed to match addr ", address.cidr.str(), " on interface ", name));
     }
   }
   for (const netlink::Family family : netlink::kFamilies) {
     const bool v4 = family == netlink::Family::kIpv4;
-    if (std::none_of(result.routes.begin(), result.routes.end(),
-                     [v4](const auto& route) { return route.dst.ip.is_v4() == v4; })) {
+    if (std::ranges::none_of(result.routes,
+                             [v4](const auto& route) { return route.dst.ip.is_v4() == v4; })) {
       continue;
     }
     const auto routes = routes_as_made(interface, family, addresses);
     for (const cni::Route& route : result.routes) {
       if (route.dst.ip.is_v4() != v4) continue;
       const auto wanted = link_route(route, addresses);
-      if (std::none_of(routes.begin(), routes.end(),
-                       [&](const auto& seen) { return same_route(seen, wanted); })) {
+      if (std::ranges::none_of(routes,
+                               [&](const auto& seen) { return same_route(seen, wanted); })) {
         throw cni::Error(
             Code::kInternal,
             cat("Expected Route ", cni::go_text(route), " not found in routing table"),

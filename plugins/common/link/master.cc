@@ -15,8 +15,8 @@ using cni::Code;
 using netlink::Link;
 using netlink::LinkRoute;
 
-constexpr std::int64_t kLeastMtu = 68, kMostMtu = 65535;
-constexpr std::size_t kMostName = 127;  // ALTIFNAMSIZ - 1
+constexpr std::int64_t kMinMtu = 68, kMaxMtu = 65535;
+constexpr std::size_t kMaxName = 127;  // ALTIFNAMSIZ - 1
 
 std::optional<LinkRoute> default_route(netlink::RouteSocket& where, netlink::Family family) {
   std::optional<LinkRoute> best;
@@ -31,7 +31,7 @@ std::optional<LinkRoute> default_route(netlink::RouteSocket& where, netlink::Fam
 
 Link find_master(netlink::RouteSocket& where, const std::string& configured) {
   if (!configured.empty()) {
-    if (configured.size() <= kMostName) {
+    if (configured.size() <= kMaxName) {
       if (auto link = where.find(configured)) return *std::move(link);
     }
     throw cni::Error(Code::kInvalidConfig, "Link not found", cat("master: \"", configured, "\""));
@@ -52,12 +52,12 @@ Link lookup_master(netlink::RouteSocket& where, const std::string& configured) {
 }
 
 void require_possible_mtu(const cni::Request& request, std::int64_t mtu) {
-  if (mtu == 0 || (mtu >= kLeastMtu && mtu <= kMostMtu)) return;
+  if (mtu == 0 || (mtu >= kMinMtu && mtu <= kMaxMtu)) return;
   request.reader()["mtu"].fail(cat("expected ", kMasterMtu));
 }
 
 void require_mtu(std::int64_t mtu, const Link& master) {
-  if (mtu > 0 && mtu < kLeastMtu) {
+  if (mtu > 0 && mtu < kMinMtu) {
     throw cni::Error(Code::kInvalidConfig, cat("mtu: expected ", kMasterMtu, ": ", mtu));
   }
   if (mtu >= 0 && mtu <= master.mtu) return;

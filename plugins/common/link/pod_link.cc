@@ -69,7 +69,7 @@ Known known_of(const cni::Request& request) {
   const auto result = readable_prev_result(request);
   if (!result) return out;
   const auto& all = result->interfaces;
-  const auto own = std::find_if(all.begin(), all.end(), [&](const cni::Interface& one) {
+  const auto own = std::ranges::find_if(all, [&](const cni::Interface& one) {
     return one.name == request.ifname && !one.sandbox.empty();
   });
   if (own == all.end()) return out;
@@ -87,7 +87,7 @@ std::optional<bool> has_known_address(RouteSocket& pod, const Known& known, cons
   for (const auto& address : pod.addresses(link)) {
     if (known.addresses.empty() || address.cidr.ip.is_link_local()) continue;
     const auto& all = known.addresses;
-    if (std::find(all.begin(), all.end(), address.cidr.ip) != all.end()) return true;
+    if (std::ranges::find(all, address.cidr.ip) != all.end()) return true;
     out = false;
   }
   return out;

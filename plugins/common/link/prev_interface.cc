@@ -12,9 +12,9 @@ namespace {
 bool has_one_of(netlink::RouteSocket& pod, const netlink::Link& link,
                 const std::vector<cni::Address>& addresses) {
   const auto present = pod.addresses(link);
-  return std::any_of(present.begin(), present.end(), [&](const netlink::LinkAddress& one) {
-    return std::any_of(addresses.begin(), addresses.end(),
-                       [&](const cni::Address& wanted) { return wanted.cidr.ip == one.cidr.ip; });
+  return std::ranges::any_of(present, [&](const netlink::LinkAddress& one) {
+    return std::ranges::any_of(
+        addresses, [&](const cni::Address& wanted) { return wanted.cidr.ip == one.cidr.ip; });
   });
 }
 
@@ -26,7 +26,7 @@ std::optional<netlink::Link> interface_of_prev_result(netlink::RouteSocket& pod,
   auto link = result ? pod.find(request.ifname) : std::nullopt;
   if (!link) return std::nullopt;
   const auto& all = result->interfaces;
-  const bool has_mac = std::any_of(all.begin(), all.end(), [&](const cni::Interface& one) {
+  const bool has_mac = std::ranges::any_of(all, [&](const cni::Interface& one) {
     return one.name == request.ifname && !one.sandbox.empty() &&
            netlink::Mac::parse(one.mac) == link->mac;
   });
