@@ -14,24 +14,18 @@ namespace bandwidth {
 
 namespace {
 
-using cni::Code;
 using netlink::Capability;
 
 constexpr const char* kChained = "must be called as chained plugin";
-
-cni::Result require(std::optional<cni::Result> result, const char* complaint) {
-  if (!result) throw cni::Error(Code::kInvalidConfig, complaint);
-  return *std::move(result);
-}
+constexpr const char* kIsChained = "must be called as a chained plugin";
 
 // Returns the previous plugin's result, with the ifb device (egressMode "ifb") added.
 // Existing limits are changed in place; connections continue.
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
-  cni::Result result = require(request.prev_result(), kChained);
+  cni::Result result = plugins::require_prev_result(request, kChained);
   if (conf.asks_for_none) remove_limits(request, DelConf{});
   if (!conf.limits()) return result;
-  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   Context context = context_for(request, conf, result);
   undo.add(RemoveLimits{request});  // rolls back also half of them
   set_limits(context, result);
@@ -42,9 +36,8 @@ void del(const cni::Request& request) { remove_limits(request, DelConf::parse(re
 
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
-  const cni::Result result = require(request.prev_result(), "must be called as a chained plugin");
+  const cni::Result result = plugins::require_prev_result(request, kIsChained);
   if (!conf.limits()) return;
-  cni::require_capabilities(request, {Capability::kSysAdmin});
   Context context = context_for(request, conf, result);
   check_limits(context);
 }
@@ -63,15 +56,14 @@ void status(const cni::Request& request) {
 
 void validate(const cni::Request& request) {
   Conf::parse(request);
-  require(request.prev_result(), kChained);
+  plugins::require_prev_result(request, kChained);
 }
 
 // Sets the limits again if one differs from the config.
 cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const Conf conf = Conf::parse(request);
-  cni::Result result = require(request.prev_result(), "must be called as a chained plugin");
+  cni::Result result = plugins::require_prev_result(request, kIsChained);
   if (!conf.limits()) return result;
-  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   Context context = context_for(request, conf, result);
   repair.part([&] { check_limits(context); }, [&] { set_limits(context, result); });
   return result;

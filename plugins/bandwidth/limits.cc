@@ -7,9 +7,9 @@
 #include "libcni/common/undo.h"
 #include "libcni/plugin/privileges.h"
 #include "plugins/bandwidth/edt.h"
-#include "plugins/bandwidth/host_end.h"
 #include "plugins/bandwidth/ifb.h"
 #include "plugins/bandwidth/queue.h"
+#include "plugins/common/link/host_veth.h"
 
 namespace bandwidth {
 
@@ -35,17 +35,18 @@ void limit(Context& context, RouteSocket& socket, const Link& link, const Plan& 
 }
 
 void remove_device(Context& context) {
-  const auto ifb = find_ifb(context.host, context.request);
+  const auto ifb = find_ifb(context.sides.host(), context.sides.request);
   if (!ifb) return;
-  if (context.outside) remove_redirect(context.host, *context.outside, *ifb);
-  context.host.send(netlink::remove_link(*ifb));
+  if (context.outside) remove_redirect(context.sides.host(), *context.outside, *ifb);
+  context.sides.host().send(netlink::remove_link(*ifb));
 }
 
 // From the device to what is redirected to it, so that nothing passes without the limit.
 void limit_in_device(Context& context, cni::Result& result) {
-  const Link ifb = ensure_ifb(context.host, context.request, context.outside->mtu);
-  limit(context, context.host, ifb, plan_for(context, Direction::kEgress, *context.outside));
-  redirect(context.host, *context.outside, ifb);
+  const Link ifb = ensure_ifb(context.sides.host(), context.sides.request, context.outside->mtu);
+  limit(context, context.sides.host(), ifb,
+        plan_for(context, Direction::kEgress, *context.outside));
+  redirect(context.sides.host(), *context.outside, ifb);
   auto& all = result.interfaces;
   std::erase_if(all, [&](const cni::Interface& one) {  // of an ADD before
     return one.name == ifb.name && one.sandbox.empty();
@@ -71,12 +72,28 @@ void look_into_pod(RouteSocket& host, const cni::Request& request, Remains& out)
 
 }  // namespace
 
-// Both in the reference plugin's words.
-static Link find_inside(RouteSocket& pod, const std::string& name) {
-  if (auto link = pod.find(name)) return *std::move(link);
-  throw cni::Error(cni::Code::kInternal,
-                   cat("container interface ", name, " has no veth peer: could not look up \"",
-                       name, "\": Link not found"));
+// All in the reference plugin's words.
+static std::string no_peer(const std::string& ifname, const std::string& why) {
+  return cat("container interface ", ifname, " has no veth peer: ", why);
+}
+
+// A host veth that the limits need is missing.
+[[noreturn]] static void refuse_missing(plugins::Namespaces& sides, const Link& inside,
+                                        const cni::Result& result) {
+  const auto refusal = [](const std::string& what, const std::string& details = {}) {
+    return cni::Error(cni::Code::kInternal, what, details);
+  };
+  if (result.interfaces.empty()) throw refusal("no interfaces provided");
+  if (inside.kind != "veth") {
+    throw refusal(
+        no_peer(inside.name, cat("interface \"", inside.name, "\" was not a veth interface")),
+        "without a host veth use \"egressMode\" \"pod\" or \"edt\", and no ingressRate");
+  }
+  const auto outside = plugins::host_veth_of(sides, inside);
+  if (!outside)
+    throw refusal(cat("veth peer with index ", inside.peer_index, " is not in host ns"));
+  throw refusal("no veth peer of container interface found in host ns",
+                cat("prevResult does not name '", outside->name, "'"));
 }
 
 static void refuse(const std::optional<std::string>& flaw) {
@@ -91,67 +108,62 @@ static void refuse(const std::optional<std::string>& flaw) {
 }
 
 Context context_for(const cni::Request& request, const Conf& conf, const cni::Result& result) {
-  const NetNs pod_ns = cni::open_netns(request);
-  RouteSocket host;
-  RouteSocket pod(pod_ns);
-  const Link inside = find_inside(pod, request.ifname);
+  plugins::Namespaces sides(request);
+  const std::string& name = request.ifname;
+  const Link inside = plugins::require_interface(
+      sides, no_peer(name, cat("could not look up \"", name, "\": Link not found")));
+  auto outside = plugins::host_veth_of(sides, inside);
+  if (outside && !plugins::names_host_link(result, outside->name)) outside.reset();
   const bool needs_host = conf.ingress || (conf.egress && conf.egress_mode == EgressMode::kIfb);
-  const Inside end{pod_ns, inside};
-  auto outside = needs_host ? std::optional(host_end(host, request, end, result))
-                            : find_host_end(host, request, end, result);
-  return {request,
-          conf,
-          std::move(host),
-          std::move(pod),
-          inside,
-          std::move(outside),
-          netlink::tc::Ticks{}};
+  if (needs_host && (!outside || result.interfaces.empty())) refuse_missing(sides, inside, result);
+  return {conf, std::move(sides), inside, std::move(outside), netlink::tc::Ticks{}};
 }
 
 void set_limits(Context& context, cni::Result& result) {
   const cni::Phase phase("limits");
   const Conf& conf = context.conf;
   if (conf.ingress) {
-    limit(context, context.host, *context.outside,
+    limit(context, context.sides.host(), *context.outside,
           plan_for(context, Direction::kIngress, *context.outside));
   } else if (context.outside) {
-    remove_queue(context.host, *context.outside);
+    remove_queue(context.sides.host(), *context.outside);
   }
   const std::optional<EgressMode> mode =
       conf.egress ? std::optional(conf.egress_mode) : std::nullopt;
   if (mode == EgressMode::kIfb) limit_in_device(context, result);
-  if (mode != EgressMode::kEdt) edt::remove(context.pod, context.inside);
+  if (mode != EgressMode::kEdt) edt::remove(context.sides.pod, context.inside);
   if (mode == EgressMode::kPod) {
-    limit(context, context.pod, context.inside,
+    limit(context, context.sides.pod, context.inside,
           plan_for(context, Direction::kEgress, context.inside));
   } else {
-    remove_queue(context.pod, context.inside);
+    remove_queue(context.sides.pod, context.inside);
   }
-  if (mode == EgressMode::kEdt) edt::add(context.pod, context.inside, edt_limit(context));
+  if (mode == EgressMode::kEdt) edt::add(context.sides.pod, context.inside, edt_limit(context));
   if (mode != EgressMode::kIfb) remove_device(context);
 }
 
 void check_limits(Context& context) {
   const Conf& conf = context.conf;
   if (conf.ingress) {
-    refuse(missing(context.host, *context.outside,
+    refuse(missing(context.sides.host(), *context.outside,
                    plan_for(context, Direction::kIngress, *context.outside)));
   }
   if (!conf.egress) return;
   if (conf.egress_mode == EgressMode::kPod) {
-    refuse(missing(context.pod, context.inside,
+    refuse(missing(context.sides.pod, context.inside,
                    plan_for(context, Direction::kEgress, context.inside)));
     return;
   }
   if (conf.egress_mode == EgressMode::kEdt) {
-    refuse(edt::missing(context.pod, context.inside, edt_limit(context)));
+    refuse(edt::missing(context.sides.pod, context.inside, edt_limit(context)));
     return;
   }
-  const auto ifb = find_ifb(context.host, context.request);
+  const auto ifb = find_ifb(context.sides.host(), context.sides.request);
   if (!ifb) throw cni::Error(cni::Code::kInternal, "get ifb device: Link not found");
   if (!ifb->up) refuse(cat("the ifb device '", ifb->name, "' is down"));
-  refuse(missing(context.host, *ifb, plan_for(context, Direction::kEgress, *context.outside)));
-  refuse(redirect_missing(context.host, *context.outside, *ifb));
+  refuse(
+      missing(context.sides.host(), *ifb, plan_for(context, Direction::kEgress, *context.outside)));
+  refuse(redirect_missing(context.sides.host(), *context.outside, *ifb));
 }
 
 void remove_limits(const cni::Request& request, const DelConf& conf) {

@@ -3,18 +3,16 @@
 #include <functional>
 
 #include "libcni/config/result.h"
-#include "netlink/route/socket.h"
 #include "netlink/tc/ticks.h"
 #include "plugins/bandwidth/conf.h"
+#include "plugins/common/link/namespaces.h"
 
 namespace bandwidth {
 
-/// What one call works with: request, config, a socket in the node's and the pod's namespace, and
-/// the two interfaces.
+/// What one call works with: config, namespaces, and the two interfaces.
 struct Context {
-  const cni::Request& request;
   Conf conf;
-  netlink::RouteSocket host, pod;
+  plugins::Namespaces sides;
   netlink::Link inside;                  ///< CNI_IFNAME, in the pod's namespace
   std::optional<netlink::Link> outside;  ///< the host veth; always set if the limits need it
   netlink::tc::Ticks ticks;
