@@ -10,7 +10,6 @@ namespace ipvlan {
 
 namespace {
 
-using cni::cat;
 using cni::Reader;
 using netlink::Ipvlan;
 
@@ -20,27 +19,13 @@ constexpr unsigned kScopeLink = 253;  // RT_SCOPE_LINK: without gateway
 constexpr std::string_view kModes[] = {"l2", "l3", "l3s"};
 constexpr std::string_view kFlags[] = {"bridge", "private", "vepa"};
 
-// The number of a word; nothing for an empty text, which is the default.
-template <std::size_t N>
-std::optional<std::size_t> number_of(const Reader& place, const char* what,
-                                     const std::string_view (&words)[N]) {
-  const std::string text = place.as_string();
-  if (text.empty()) return std::nullopt;
-  const auto word = std::ranges::find(words, text);
-  if (word == std::end(words)) {
-    place.refuse(
-        cat("unknown ipvlan ", what, ": \"", text, "\""),
-        cat("expected ", cni::expectation({.type = cni::Type::kEnum, .enumeration = words})));
-  }
-  return static_cast<std::size_t>(word - std::begin(words));
-}
-
 void read_mode(const Reader& place, Conf& conf) {
-  if (const auto mode = number_of(place, "mode", kModes)) conf.data.mode = Ipvlan::Mode(*mode);
+  if (const auto mode = plugins::word_from(place, "unknown ipvlan mode", kModes))
+    conf.data.mode = Ipvlan::Mode(*mode);
 }
 
 void read_flags(const Reader& place, Conf& conf) {
-  const auto flags = number_of(place, "flags", kFlags);
+  const auto flags = plugins::word_from(place, "unknown ipvlan flags", kFlags);
   if (flags) conf.data.isolation = Ipvlan::Isolation(*flags);
 }
 

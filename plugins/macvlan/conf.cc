@@ -21,15 +21,9 @@ constexpr Macvlan::Mode kModeOf[] = {Macvlan::Mode::kBridge, Macvlan::Mode::kPri
 static_assert(std::size(kModes) == std::size(kModeOf));
 
 void read_mode(const Reader& place, Conf& conf) {
-  const std::string text = place.as_string();
-  if (text.empty()) return;
-  const auto mode = std::ranges::find(kModes, text);
-  if (mode == std::end(kModes)) {
-    place.refuse(
-        cat("unknown macvlan mode: \"", text, "\""),
-        cat("expected ", cni::expectation({.type = cni::Type::kEnum, .enumeration = kModes})));
+  if (const auto mode = plugins::word_from(place, "unknown macvlan mode", kModes)) {
+    conf.data.mode = kModeOf[*mode];
   }
-  conf.data.mode = kModeOf[mode - std::begin(kModes)];
 }
 
 void read_allowed(const Reader& place, Conf& conf) {

@@ -1,5 +1,7 @@
 #include "plugins/common/link/link_keys.h"
 
+#include <algorithm>
+
 #include "libcni/config/args.h"
 #include "libcni/config/names.h"
 
@@ -21,6 +23,17 @@ static std::string bad_mac(const std::string& text) {
   const bool is_mac = netlink::Mac::parse(text).has_value();  // a multicast address, or zero
   return cni::cat("invalid args ", text, " for MAC addr: address ", text, ": ",
                   is_mac ? "not a unicast address" : "invalid MAC address");
+}
+
+std::optional<std::size_t> word_from(const cni::Reader& place, const char* complaint,
+                                     std::span<const std::string_view> words) {
+  const std::string text = place.as_string();
+  if (text.empty()) return std::nullopt;
+  const auto word = std::ranges::find(words, text);
+  if (word != words.end()) return static_cast<std::size_t>(word - words.begin());
+  place.refuse(
+      cni::cat(complaint, ": \"", text, "\""),
+      cni::cat("expected ", cni::expectation({.type = cni::Type::kEnum, .enumeration = words})));
 }
 
 std::optional<netlink::Mac> mac_from(const cni::Reader& place) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "libcni/config/common_keys.h"
@@ -15,6 +16,11 @@ inline constexpr const char* kLinkName =
     "an interface name of 1 to 15 bytes without slash, colon, percent sign and white space";
 /// The same as a pattern of JSON Schema.
 inline constexpr const char* kLinkNamePattern = "^[^/:% \\t\\n\\v\\f\\r\\x00]{1,15}$";
+
+/// The number of a word of an enumeration; nothing for an empty text, which is the default.
+/// \throws cni::Error(kInvalidConfig) with the complaint: "unknown macvlan mode".
+std::optional<std::size_t> word_from(const cni::Reader& place, const char* complaint,
+                                     std::span<const std::string_view> words);
 
 /// The MAC address of one Ethernet interface; nothing for an empty text.
 /// \throws cni::Error(kInvalidConfig) for zero, multicast or malformed ones.
