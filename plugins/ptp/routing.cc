@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "libcni/common/error.h"
+#include "plugins/common/link/interface.h"
 
 namespace ptp {
 
@@ -26,11 +27,6 @@ Ip gateway_for(const Cidr& address) {
   if (host_bits == 1) return address.ip == first ? second : first;  // RFC 3021, RFC 6164
   if (host_bits == 0 || address.ip == second) return link_local_gateway(address.ip.is_v4());
   return second;
-}
-
-bool is_of(const Address& address, const cni::Result& result, const std::string& ifname) {
-  if (!address.interface || *address.interface >= result.interfaces.size()) return true;
-  return result.interfaces[*address.interface].name == ifname;
 }
 
 template <class Routes>
@@ -85,8 +81,8 @@ void choose_gateways(cni::Result& result) {
 
 Routing routing_of(const cni::Result& result, const std::string& ifname) {
   Routing out;
-  for (const Address& address : result.ips) {
-    if (address.gateway && is_of(address, result, ifname)) add_address(address, result, out);
+  for (const Address& address : plugins::addresses_of(result, ifname)) {
+    if (address.gateway) add_address(address, result, out);
   }
   return out;
 }

@@ -15,20 +15,8 @@ using netlink::Link;
 using netlink::LinkRoute;
 using netlink::PolicyRule;
 
-// linux/rtnetlink.h: RTPROT_REDIRECT, RTPROT_RA.
-constexpr std::uint8_t kRedirect = 1;
-constexpr std::uint8_t kRouterAdvertisement = 9;
-
 [[noreturn]] void complain(const std::string& what) {
   throw cni::Error(cni::Code::kInternal, what);
-}
-
-std::vector<LinkRoute> routes_of(netlink::RouteSocket& pod) {
-  std::vector<LinkRoute> out;
-  for (const netlink::Family family : netlink::kFamilies) {
-    for (LinkRoute& route : pod.routes(family)) out.push_back(std::move(route));
-  }
-  return out;
 }
 
 void check_table(const std::vector<LinkRoute>& routes, const Link& link, const Address& address,
@@ -64,8 +52,8 @@ void check_strays(const std::vector<LinkRoute>& routes, const Link& link, const 
 void check_main(const std::vector<LinkRoute>& routes, const Link& link,
                 const std::vector<Address>& addresses) {
   for (const LinkRoute& one : routes) {
-    const bool is_learned = one.protocol == kRedirect || one.protocol == kRouterAdvertisement;
-    if (one.table != plugins::kMainTable || one.link != link.index || is_learned) continue;
+    if (one.table != plugins::kMainTable || one.link != link.index || plugins::is_learned(one))
+      continue;
     if (!one.dst.is_default() || !belongs_to_any(one, addresses)) continue;
     complain(cat("the main table has a default route", via(one), " on '", link.name, "'"));
   }
@@ -99,7 +87,7 @@ void check_routing(plugins::Namespaces& sides, const std::vector<Address>& addre
   const auto& table = conf.table;
   const auto rules = plugins::all_rules(sides.pod);
   const auto link = table ? std::nullopt : std::optional(interface_of(sides));
-  const auto routes = table ? std::vector<LinkRoute>() : routes_of(sides.pod);
+  const auto routes = table ? std::vector<LinkRoute>() : plugins::unicast_routes(sides.pod);
   bool are_ours = true;
   for (const Address& one : addresses) {
     auto rule = rule_of(rules, one.cidr.ip, table);

@@ -13,7 +13,6 @@ namespace {
 
 using cni::Address;
 using cni::cat;
-using netlink::Family;
 using netlink::Ip;
 using netlink::Link;
 using netlink::LinkRoute;
@@ -48,8 +47,6 @@ bool is_default_by(const RouteCopy& copy, const Ip& gateway) {
 }
 
 }  // namespace
-
-Family family_of(const Ip& ip) { return ip.is_v4() ? Family::kIpv4 : Family::kIpv6; }
 
 netlink::Cidr whole(const Ip& ip) { return {ip, ip.bits()}; }
 
@@ -173,7 +170,7 @@ std::vector<RouteRequest> filling(const Link& link, const Place& place,
     }
     if (std::ranges::none_of(own,
                              [&](const RouteCopy& one) { return is_default_by(one, *gateway); })) {
-      const Ip any = Ip::any(family_of(*gateway));
+      const Ip any = Ip::any(gateway->family());
       out.push_back(ours(link, {.dst = {any, 0}, .gateway = gateway}, place.table));
     }
   }

@@ -24,7 +24,6 @@ struct Place {
   bool is_fresh = false;  ///< a table that nothing was in before
 };
 
-netlink::Family family_of(const netlink::Ip& ip);
 /// The address alone: /32 or /128.
 netlink::Cidr whole(const netlink::Ip& ip);
 

@@ -29,7 +29,6 @@ using netlink::RouteSocket;
 using plugins::all_routes;
 using plugins::all_rules;
 
-constexpr std::uint32_t kMain = plugins::kMainTable;
 constexpr std::uint32_t kFirstTable = 100;  // the reference's
 
 // The table that an earlier ADD of the attachment chose.
@@ -220,7 +219,7 @@ void add_rules(plugins::Namespaces& sides, const std::vector<Place>& places, cni
     if (place.has_rule) continue;
     const Ip& ip = place.address.cidr.ip;
     rules.push_back(
-        {.family = family_of(ip), .from = whole(ip), .table = place.table, .protocol = kProtocol});
+        {.family = ip.family(), .from = whole(ip), .table = place.table, .protocol = kProtocol});
   }
   if (rules.empty()) return;
   undo.add(RemoveRules{sides.pod_ns, rules});

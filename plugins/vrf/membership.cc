@@ -164,10 +164,7 @@ std::vector<LinkRoute> wanted_routes(const cni::Result& result, const std::strin
 
 std::vector<LinkRoute> missing_routes(plugins::Namespaces& sides, const Link& link,
                                       const std::vector<LinkRoute>& wanted) {
-  std::vector<LinkRoute> present;
-  for (const netlink::Family family : netlink::kFamilies) {
-    for (LinkRoute& one : sides.pod.routes(family)) present.push_back(std::move(one));
-  }
+  const auto present = plugins::unicast_routes(sides.pod);
   std::vector<LinkRoute> out;
   for (const LinkRoute& one : wanted) {
     const bool is_present = std::ranges::any_of(present, [&](const LinkRoute& seen) {

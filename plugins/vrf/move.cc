@@ -21,14 +21,6 @@ using netlink::RouteCopy;
 using netlink::RouteSocket;
 using plugins::PodInterface;
 
-// linux/rtnetlink.h: RTPROT_REDIRECT, RTPROT_RA.
-constexpr std::uint8_t kRedirect = 1;
-constexpr std::uint8_t kRouterAdvertisement = 9;
-
-bool is_learned(const netlink::LinkRoute& route) {
-  return route.protocol == kRedirect || route.protocol == kRouterAdvertisement;
-}
-
 std::optional<Ipv6State> settings_of(const Link& link) {
   if (!link.ipv6) return std::nullopt;
   return Ipv6State{.keep_addr_on_down = link.ipv6->keep_addr_on_down,
@@ -164,7 +156,7 @@ Baggage baggage_of(RouteSocket& pod, const Link& link, std::uint32_t table) {
               .routes = plugins::routes_by(pod, link),
               .ipv6 = settings_of(link)};
   std::erase_if(out.routes, [table](const RouteCopy& one) {
-    return is_learned(one.route) || (one.is_part && one.route.table != table);
+    return plugins::is_learned(one.route) || (one.is_part && one.route.table != table);
   });
   return out;
 }

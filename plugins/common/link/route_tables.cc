@@ -1,6 +1,9 @@
 #include "plugins/common/link/route_tables.h"
 
+#include <linux/rtnetlink.h>
+
 #include <algorithm>
+#include <iterator>
 
 #include "libcni/common/dir.h"
 #include "libcni/common/lock.h"
@@ -13,6 +16,14 @@ namespace {
 
 constexpr const char* kLockDir = names::kRouteTablesLockDir;
 constexpr std::uint32_t kReserved[] = {0, 253, 254, 255};  // unspecified, default, main, local
+
+template <class Read>
+auto of_both(Read read) {
+  auto out = read(netlink::Family::kIpv4);
+  auto more = read(netlink::Family::kIpv6);
+  out.insert(out.end(), std::move_iterator(more.begin()), std::move_iterator(more.end()));
+  return out;
+}
 
 }  // namespace
 
@@ -35,19 +46,19 @@ std::set<std::uint32_t> tables_in_use(netlink::RouteSocket& pod,
 }
 
 std::vector<netlink::PolicyRule> all_rules(netlink::RouteSocket& pod) {
-  std::vector<netlink::PolicyRule> out;
-  for (const netlink::Family family : netlink::kFamilies) {
-    for (const netlink::PolicyRule& rule : pod.policy_rules(family)) out.push_back(rule);
-  }
-  return out;
+  return of_both([&](netlink::Family family) { return pod.policy_rules(family); });
 }
 
 std::vector<netlink::RouteCopy> all_routes(netlink::RouteSocket& pod) {
-  std::vector<netlink::RouteCopy> out;
-  for (const netlink::Family family : netlink::kFamilies) {
-    for (netlink::RouteCopy& route : pod.route_copies(family)) out.push_back(std::move(route));
-  }
-  return out;
+  return of_both([&](netlink::Family family) { return pod.route_copies(family); });
+}
+
+std::vector<netlink::LinkRoute> unicast_routes(netlink::RouteSocket& pod) {
+  return of_both([&](netlink::Family family) { return pod.routes(family); });
+}
+
+bool is_learned(const netlink::LinkRoute& route) {
+  return route.protocol == RTPROT_REDIRECT || route.protocol == RTPROT_RA;
 }
 
 std::vector<netlink::RouteCopy> routes_by(netlink::RouteSocket& pod, const netlink::Link& link) {

@@ -22,8 +22,11 @@ std::set<std::uint32_t> tables_in_use(netlink::RouteSocket& pod,
 
 /// The rules of both families.
 std::vector<netlink::PolicyRule> all_rules(netlink::RouteSocket& pod);
-/// The unicast routes of both families.
+/// The unicast routes of both families, and one for each next hop.
 std::vector<netlink::RouteCopy> all_routes(netlink::RouteSocket& pod);
+std::vector<netlink::LinkRoute> unicast_routes(netlink::RouteSocket& pod);
+/// Whether a router or a redirect taught the kernel the route, which comes again by itself.
+bool is_learned(const netlink::LinkRoute& route);
 /// What leads by the link: its routes, and of multipath routes its next hops; those via a gateway
 /// come last.
 std::vector<netlink::RouteCopy> routes_by(netlink::RouteSocket& pod, const netlink::Link& link);
