@@ -7,7 +7,6 @@
 #include "libcni/plugin/request.h"
 #include "plugins/bandwidth/conf.h"
 #include "plugins/bandwidth/limits.h"
-#include "plugins/bandwidth/trial.h"
 #include "plugins/common/link/owned_links.h"
 
 namespace bandwidth {

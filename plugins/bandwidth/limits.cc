@@ -70,6 +70,20 @@ void look_into_pod(RouteSocket& host, const cni::Request& request, Remains& out)
   if (out.inside && plugins::is_of_another(host, request, *ns, *out.inside)) out.inside.reset();
 }
 
+cni::Error lacking(const std::string& what) {
+  return {cni::Code::kPluginUnavailable, cni::cat("limits of this config cannot be set: ", what)};
+}
+
+void make_all(RouteSocket& socket, const Conf& conf) {
+  Conf trial = conf;
+  trial.ingress = Limit{8'000'000, 80'000};
+  const Link lo = socket.get("lo");
+  put(socket, lo, plan_for(trial, Direction::kIngress, lo.mtu, netlink::tc::Ticks{}));
+  if (conf.egress_mode != EgressMode::kIfb) return;
+  socket.send(netlink::add(netlink::NewLink{.kind = "ifb", .name = "ifb0", .up = true}));
+  redirect(socket, lo, socket.get("ifb0"));
+}
+
 }  // namespace
 
 // All in the reference plugin's words.
@@ -204,6 +218,18 @@ void remove_limits(const cni::Request& request, const DelConf& conf) {
   if (all.ifb && !is_needed)
     each("remove the ifb device", [&] { host.send(netlink::remove_link(*all.ifb)); });
   each.finish();
+}
+
+void try_limits(const Conf& conf) try {
+  RouteSocket socket(netlink::NetNs::create());
+  make_all(socket, conf);
+  if (conf.egress_mode != EgressMode::kEdt) return;
+  if (const auto why = edt::unusable()) throw lacking(cni::cat("egressMode \"edt\": ", *why));
+} catch (const netlink::Error& e) {
+  throw lacking(e.what());
+} catch (const cni::Error& e) {
+  if (e.code() == cni::Code::kPluginUnavailable) throw;
+  throw lacking(e.what());
 }
 
 }  // namespace bandwidth

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "libcni/config/result.h"
 #include "netlink/tc/ticks.h"
@@ -31,6 +32,11 @@ void check_limits(Context& context);
 /// Removes all limits of an attachment from all reachable interfaces, also those of half an ADD or
 /// of another mode. \throws cni::Error listing what could not be removed.
 void remove_limits(const cni::Request& request, const DelConf& conf);
+
+/// Creates what ADD would create, in a new network namespace.
+/// \throws cni::Error(kPluginUnavailable) naming what the kernel, or this build, lacks for the
+/// config's mode and queue.
+void try_limits(const Conf& conf);
 
 /// Undo step of ADD. Borrows the request, which outlives the Undo.
 struct RemoveLimits {
