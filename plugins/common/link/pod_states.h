@@ -4,12 +4,18 @@
 
 #include "libcni/plugin/privileges.h"
 #include "plugins/common/link/namespaces.h"
-#include "plugins/common/link/prev_interface.h"
 #include "plugins/common/link/route_tables.h"
 #include "plugins/common/state/state_dir.h"
 
 /// DEL and GC of plugins that change the routing of a pod and keep a state of it: sbr, vrf.
 namespace plugins {
+
+/// For DEL of what no state file of the node tells of, as what a reference plugin changed: the
+/// interface CNI_IFNAME of the pod if it provably is that of prevResult, by its MAC address and, if
+/// prevResult has some, by an address. Another container may have the path of the namespace by now,
+/// and the name proves nothing. \throws netlink::Error.
+std::optional<netlink::Link> interface_of_prev_result(netlink::RouteSocket& pod,
+                                                      const cni::Request& request);
 
 /// Removes the state after `undo(sides, state)`, which is called if the namespace at the path is
 /// still the one that ADD saw.

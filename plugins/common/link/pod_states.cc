@@ -1,4 +1,4 @@
-#include "plugins/common/link/prev_interface.h"
+#include "plugins/common/link/pod_states.h"
 
 #include <algorithm>
 
