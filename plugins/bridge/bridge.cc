@@ -12,8 +12,6 @@
 #include "plugins/bridge/conf.h"
 #include "plugins/bridge/link.h"
 #include "plugins/bridge/macspoof.h"
-#include "plugins/bridge/port.h"
-#include "plugins/bridge/repair.h"
 #include "plugins/common/firewall/ip_masq.h"
 #include "plugins/common/link/addresses.h"
 #include "plugins/common/link/interface.h"

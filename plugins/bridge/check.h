@@ -1,9 +1,8 @@
 #pragma once
 
-#include <vector>
-
 #include "libcni/config/result.h"
-#include "plugins/bridge/port.h"
+#include "libcni/plugin/repair.h"
+#include "plugins/bridge/link.h"
 
 namespace bridge {
 
@@ -25,5 +24,10 @@ void check_attachment(const Context& context, const cni::Result& result);
 /// STATUS: what ADD needs on this node, except IPAM.
 /// \throws cni::Error(kPluginUnavailable) naming what is missing.
 void require_node_support(const Conf& conf);
+
+/// Restores what is missing on the node: the bridge with its MAC address in the result, the port,
+/// gateway address, masquerading, rules of macspoofchk. The container interface must exist and is
+/// not changed. IPAM is not called.
+cni::Result repair(const cni::Request& request, cni::Repair& repair);
 
 }  // namespace bridge

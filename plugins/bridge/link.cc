@@ -8,8 +8,7 @@
 #include "libcni/common/undo.h"
 #include "netlink/sysctl.h"
 #include "netlink/types/fd.h"
-#include "plugins/common/link/gateway.h"
-#include "plugins/common/link/veth_pair.h"
+#include "plugins/common/link/owned_links.h"
 
 namespace bridge {
 
@@ -179,6 +178,14 @@ Link ensure_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf
   return gateway;
 }
 
+std::vector<cni::Cidr> gateways_of(const cni::Result& result) {
+  std::vector<cni::Cidr> out;
+  for (const cni::Address& address : result.ips) {
+    if (address.gateway) out.push_back({*address.gateway, address.cidr.prefix});
+  }
+  return out;
+}
+
 Link ensure_gateway(const Context& context, const Link& bridge, const cni::Result& result,
                     plugins::OtherAddresses others) {
   const cni::Phase phase("gateway");
@@ -187,16 +194,62 @@ Link ensure_gateway(const Context& context, const Link& bridge, const cni::Resul
   if (conf.force_address) others = plugins::OtherAddresses::kReplace;
   const Link device = conf.vlan != 0 ? ensure_vlan_gateway(host, bridge, conf) : bridge;
   for (const auto family : netlink::kFamilies) {
-    std::vector<cni::Cidr> gateways;
-    for (const cni::Address& address : result.ips) {
-      if (address.cidr.ip.family() != family || !address.gateway) continue;
-      gateways.push_back({*address.gateway, address.cidr.prefix});
-    }
+    auto gateways = gateways_of(result);
+    std::erase_if(gateways, [&](const cni::Cidr& one) { return one.ip.family() != family; });
     if (gateways.empty()) continue;
     plugins::ensure_gateway_addresses(host, device, gateways, others);
     plugins::enable_forwarding(host, family);
   }
   return device;
+}
+
+Port connect_pod(const Context& context, const Link& bridge, cni::Undo& undo) {
+  try {
+    return plugins::create_veth_pair(
+        context.sides, {.master = bridge.index, .mac = context.conf.mac, .mtu = context.conf.mtu},
+        undo);
+  } catch (const netlink::Error& e) {
+    if (e.error() != EXFULL) throw;
+    throw cni::error_of(e,
+                        cat("bridge '", bridge.name,
+                            "' has all the ports the kernel allows (1023); use a second bridge"));
+  }
+}
+
+void open_port(const Context& context, const Port& port, const Link& bridge) {
+  auto requests = port_vlans(port.outside, bridge, context.conf, true);
+  if (context.conf.hairpin_mode || context.conf.port_isolation) {  // a new port has neither
+    requests.push_back(netlink::set_port(port.outside, {.hairpin = context.conf.hairpin_mode,
+                                                        .isolated = context.conf.port_isolation}));
+  }
+  requests.push_back(netlink::without_link_local(port.outside));
+  requests.push_back(netlink::set_link(
+      port.outside, {.up = true, .alias = plugins::owner_of(context.sides.request).text}));
+  context.sides.host().send(requests);
+}
+
+void restore_port(const Context& context, const Port& port, const Link& bridge) {
+  const Conf& conf = context.conf;
+  const Link& outside = port.outside;
+  plugins::ignore_router_advertisements(outside);
+  std::vector<netlink::RouteRequest> requests;
+  if (outside.master != bridge.index) {
+    requests.push_back(netlink::set_link(outside, {.master = bridge.index}));
+  }
+  // The flags before the VLANs: an isolated port is not to see its neighbours first.
+  requests.push_back(
+      netlink::set_port(outside, {.hairpin = conf.hairpin_mode, .isolated = conf.port_isolation}));
+  for (auto& request : port_vlans(outside, bridge, conf, true)) {
+    requests.push_back(std::move(request));
+  }
+  requests.push_back(netlink::set_link(
+      outside, {.up = true, .alias = plugins::owner_of(context.sides.request).text}));
+  context.sides.host().send(requests);
+  if (!conf.disable_container_interface) wait_for_port(context.sides.host(), outside);
+}
+
+void wait_for_port(RouteSocket& host, const Link& outside) {
+  plugins::require_operational(host, outside, "bridge port in error state");
 }
 
 }  // namespace bridge

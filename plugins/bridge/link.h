@@ -1,10 +1,9 @@
 #pragma once
 
-#include "libcni/config/result.h"
 #include "netlink/route/socket.h"
 #include "plugins/bridge/conf.h"
 #include "plugins/common/link/gateway.h"
-#include "plugins/common/link/namespaces.h"
+#include "plugins/common/link/veth_pair.h"
 
 namespace bridge {
 
@@ -40,6 +39,9 @@ netlink::Link ensure_vlan_gateway(netlink::RouteSocket& host, const netlink::Lin
 std::optional<netlink::Link> vlan_gateway_port(netlink::RouteSocket& host,
                                                const netlink::Link& gateway);
 
+/// The gateway address of each address that has a gateway.
+std::vector<cni::Cidr> gateways_of(const cni::Result& result);
+
 /// Assigns the gateway addresses to the bridge, or to the link of the access VLAN, and enables
 /// forwarding. others: without forceAddress. Returns the link with the addresses.
 netlink::Link ensure_gateway(const Context& context, const netlink::Link& bridge,
@@ -49,5 +51,22 @@ netlink::Link ensure_gateway(const Context& context, const netlink::Link& bridge
 std::vector<netlink::RouteRequest> port_vlans(const netlink::Link& port,
                                               const netlink::Link& bridge, const Conf& conf,
                                               bool with_trunk);
+
+/// A pod's veth pair; the host veth is a port of the bridge.
+using Port = plugins::VethPair;
+
+/// plugins::create_veth_pair() with the host veth as a port of bridge. \throws as that; cni::Error
+/// if the bridge has no room.
+Port connect_pod(const Context& context, const netlink::Link& bridge, cni::Undo& undo);
+
+/// Sets VLANs, flags and alias (the owner) of the port, and sets it up.
+void open_port(const Context& context, const Port& port, const netlink::Link& bridge);
+
+/// Restores the host veth of an existing container interface as connect_pod() and open_port() set
+/// it: a port of bridge with the config's VLANs and flags, up.
+void restore_port(const Context& context, const Port& port, const netlink::Link& bridge);
+
+/// Waits until the bridge forwards the port's frames. \throws cni::Error after 2.5 seconds.
+void wait_for_port(netlink::RouteSocket& host, const netlink::Link& outside);
 
 }  // namespace bridge

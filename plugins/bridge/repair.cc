@@ -1,11 +1,8 @@
-#include "plugins/bridge/repair.h"
-
 #include <algorithm>
 
 #include "libcni/plugin/privileges.h"
 #include "netlink/route/neighbour.h"
 #include "plugins/bridge/check.h"
-#include "plugins/bridge/link.h"
 #include "plugins/bridge/macspoof.h"
 #include "plugins/common/firewall/ip_masq.h"
 #include "plugins/common/link/pod_link.h"

@@ -73,24 +73,12 @@ void open_host_veth(RouteSocket& host, const Link& outside, const Routing& routi
   }
 }
 
-void wait_for(RouteSocket& where, const Link& end) {
-  const auto state = plugins::wait_until_up(where, end);
-  if (state == netlink::OperState::kUp) return;
-  throw cni::Error(cni::Code::kInternal,
-                   cat("link '", end.name, "' in error state: ", netlink::str(state)));
-}
-
 void check_host_veth(RouteSocket& host, const Link& outside, const Routing& routing) {
   const auto differs = [](const std::string& what) {
     return cni::Error(cni::Code::kInternal, what);
   };
   if (!outside.up) throw differs(cat("host veth '", outside.name, "' is down"));
-  const auto present = host.addresses(outside);
-  for (const Cidr& gateway : routing.gateways) {
-    if (std::ranges::none_of(present, [&](const auto& one) { return one.cidr == gateway; })) {
-      throw differs(cat("gateway address ", gateway.str(), " is not on '", outside.name, "'"));
-    }
-  }
+  plugins::check_gateway_addresses(host, outside, routing.gateways);
   for (const auto& route : routing.node) require_route(host, outside, route.dst.ip);
   for (const Family family : netlink::kFamilies) {
     if (routing.has(family)) plugins::check_forwarding(host, family);

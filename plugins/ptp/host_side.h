@@ -15,10 +15,6 @@ namespace ptp {
 void open_host_veth(netlink::RouteSocket& host, const netlink::Link& outside,
                     const Routing& routing, const std::string& alias);
 
-/// Waits until an end of the pair is operational: before, the kernel drops what is sent there, and
-/// has no IPv6 multicast on it. \throws cni::Error after 2.5 seconds.
-void wait_for(netlink::RouteSocket& where, const netlink::Link& end);
-
 /// CHECK: what open_host_veth() made. \throws cni::Error naming the first difference.
 void check_host_veth(netlink::RouteSocket& host, const netlink::Link& outside,
                      const Routing& routing);

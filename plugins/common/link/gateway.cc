@@ -69,6 +69,16 @@ void check_forwarding(netlink::RouteSocket& host, netlink::Family family) {
                    cat("forwarding is off: ", forwarding_key(family), " is 0"));
 }
 
+void check_gateway_addresses(netlink::RouteSocket& host, const netlink::Link& device,
+                             const std::vector<cni::Cidr>& gateways) {
+  const auto present = host.addresses(device);
+  for (const cni::Cidr& gateway : gateways) {
+    if (std::ranges::find(present, gateway, &netlink::LinkAddress::cidr) != present.end()) continue;
+    throw cni::Error(cni::Code::kInternal,
+                     cat("gateway address ", gateway.str(), " is not on '", device.name, "'"));
+  }
+}
+
 void ensure_gateway_addresses(netlink::RouteSocket& host, const netlink::Link& device,
                               const std::vector<cni::Cidr>& gateways, OtherAddresses others) {
   if (gateways.empty()) return;

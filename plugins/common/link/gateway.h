@@ -17,6 +17,10 @@ void enable_forwarding(netlink::RouteSocket& host, netlink::Family family);
 /// \throws cni::Error (kInternal) where the node does not forward packets of the family.
 void check_forwarding(netlink::RouteSocket& host, netlink::Family family);
 
+/// CHECK: \throws cni::Error (kInternal) naming the first gateway address that the device lacks.
+void check_gateway_addresses(netlink::RouteSocket& host, const netlink::Link& device,
+                             const std::vector<cni::Cidr>& gateways);
+
 /// What happens to another IPv4 address of the device, or an IPv6 address whose subnet overlaps.
 enum class OtherAddresses {
   kRefuse,   ///< ADD: the bridge is another network's, and pods would route by the wrong subnet

@@ -135,6 +135,13 @@ netlink::OperState wait_until_up(RouteSocket& where, const Link& link) {
   return state;
 }
 
+void require_operational(RouteSocket& where, const Link& link, const std::string& sentence) {
+  const auto state = wait_until_up(where, link);
+  if (state == netlink::OperState::kUp) return;
+  throw cni::Error(cni::Code::kInternal, cat(sentence, ": ", netlink::str(state)),
+                   cat("link '", link.name, "'"));
+}
+
 void delete_veth_pair(const cni::Request& request,
                       const std::function<void(NfSocket&)>& remove_rules) {
   const bool masqueraded = was_masqueraded(request.reader());

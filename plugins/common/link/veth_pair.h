@@ -41,6 +41,9 @@ void ignore_router_advertisements(const netlink::Link& link);
 /// Waits at most 2.5 seconds until the link is operational, so that what is sent to it is not
 /// dropped. Returns the last state.
 netlink::OperState wait_until_up(netlink::RouteSocket& where, const netlink::Link& link);
+/// The same. \throws cni::Error with the sentence and the state where it is not.
+void require_operational(netlink::RouteSocket& where, const netlink::Link& link,
+                         const std::string& sentence);
 
 /// DEL: removes what ADD created, from the config alone: with or without namespace and prevResult,
 /// after half an ADD, twice. The config of ADD may have had other keys than that of DEL: the kernel
