@@ -1,7 +1,5 @@
 #include "plugins/bandwidth/limits.h"
 
-#include <algorithm>
-
 #include "libcni/common/error.h"
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"

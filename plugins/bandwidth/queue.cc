@@ -14,35 +14,28 @@ using cni::cat;
 using netlink::Link;
 using netlink::RouteRequest;
 using netlink::RouteSocket;
-using netlink::tc::Fifo;
-using netlink::tc::Handle;
-using netlink::tc::Htb;
-using netlink::tc::HtbClass;
-using netlink::tc::Qdisc;
-using netlink::tc::QdiscState;
-using netlink::tc::Tbf;
-using netlink::tc::ToClass;
 namespace tc = netlink::tc;
 
 // The handles of the reference plugin, and those of the qdiscs below.
-constexpr Handle kOurs = tc::handle(1), kFifo = tc::handle(2), kFair = tc::handle(3),
-                 kUnshapedFifo = tc::handle(4);
+constexpr tc::Handle kOurs = tc::handle(1), kFifo = tc::handle(2), kFair = tc::handle(3),
+                     kUnshapedFifo = tc::handle(4);
 constexpr std::uint16_t kShapedMinor = 0x30, kUnshapedMinor = 1;
-constexpr Handle kShaped = tc::handle(1, kShapedMinor), kUnshaped = tc::handle(1, kUnshapedMinor);
+constexpr tc::Handle kShaped = tc::handle(1, kShapedMinor),
+                     kUnshaped = tc::handle(1, kUnshapedMinor);
 constexpr std::string_view kFifoKind = "bfifo", kFairKind = "fq_codel";
 constexpr std::uint16_t kPriority4 = 16, kPriority6 = 15;
 
-Qdisc root_of(const Plan& plan) {
+tc::Qdisc root_of(const Plan& plan) {
   if (plan.subnets.list.empty()) return {.handle = kOurs, .kind = tbf_of(plan.shape)};
-  return {.handle = kOurs, .kind = Htb{plan.subnets.shaped ? kUnshapedMinor : kShapedMinor}};
+  return {.handle = kOurs, .kind = tc::Htb{plan.subnets.shaped ? kUnshapedMinor : kShapedMinor}};
 }
 
 // Below the bucket, or below the class with the limit.
-Handle waiting_place(const Plan& plan) {
+tc::Handle waiting_place(const Plan& plan) {
   return plan.subnets.list.empty() ? tc::handle(1, 1) : kShaped;
 }
 
-std::vector<HtbClass> classes_of(const Plan& plan) {
+std::vector<tc::HtbClass> classes_of(const Plan& plan) {
   constexpr std::uint64_t kUnlimited = 100'000'000'000;  // bytes/s
   constexpr std::uint32_t kSome = 156'250;               // 10 ms
   const Shape& shape = plan.shape;
@@ -50,8 +43,8 @@ std::vector<HtbClass> classes_of(const Plan& plan) {
           {tc::kRoot, kUnshaped, kUnlimited, kUnlimited, kSome, kSome}};
 }
 
-std::vector<ToClass> filters_of(const Plan& plan) {
-  std::vector<ToClass> out;
+std::vector<tc::ToClass> filters_of(const Plan& plan) {
+  std::vector<tc::ToClass> out;
   for (const netlink::Cidr& network : plan.subnets.list) {
     out.push_back({.parent = kOurs,
                    .flow = plan.subnets.shaped ? kShaped : kUnshaped,
@@ -63,16 +56,17 @@ std::vector<ToClass> filters_of(const Plan& plan) {
 }
 
 // htb does not split large packets, and a sender needs several of them in flight.
-Fifo fifo_of(const Plan& plan) {
+tc::Fifo fifo_of(const Plan& plan) {
   if (plan.subnets.list.empty()) return {plan.shape.limit};
   return {std::max(plan.shape.limit, 4 * kLargestPacket)};
 }
 
-bool is_ours(const QdiscState& state) {
-  return state.handle == kOurs && (state.as<Tbf>() != nullptr || state.as<Htb>() != nullptr);
+bool is_ours(const tc::QdiscState& state) {
+  return state.handle == kOurs &&
+         (state.as<tc::Tbf>() != nullptr || state.as<tc::Htb>() != nullptr);
 }
 
-void refuse_foreign(const Link& link, const QdiscState& state) {
+void refuse_foreign(const Link& link, const tc::QdiscState& state) {
   if (is_ours(state)) return;
   throw cni::Error(cni::Code::kInternal,
                    cat("limit '", link.name, "': the root qdisc is '", state.kind, "' with handle ",
@@ -81,22 +75,22 @@ void refuse_foreign(const Link& link, const QdiscState& state) {
 
 // An existing qdisc can be changed: htb with the same default class, or tbf whose queued packets
 // all fit into the new bucket.
-bool can_change(const QdiscState& state, const Qdisc& wanted) {
-  if (const Htb* const htb = state.as<Htb>()) return wanted.kind == tc::Kind(*htb);
-  const Tbf* const there = state.as<Tbf>();
-  const Tbf* const bucket = std::get_if<Tbf>(&wanted.kind);
+bool can_change(const tc::QdiscState& state, const tc::Qdisc& wanted) {
+  if (const tc::Htb* const htb = state.as<tc::Htb>()) return wanted.kind == tc::Kind(*htb);
+  const tc::Tbf* const there = state.as<tc::Tbf>();
+  const tc::Tbf* const bucket = std::get_if<tc::Tbf>(&wanted.kind);
   return there != nullptr && bucket != nullptr && tc::can_become(*there, *bucket);
 }
 
 std::vector<RouteRequest> removals(const Link& link) {
   std::vector<RouteRequest> out;
-  out.push_back(tc::remove(link, {.handle = kOurs, .kind = Tbf{}}));
-  out.push_back(tc::remove(link, {.handle = kOurs, .kind = Htb{}}));
+  out.push_back(tc::remove(link, {.handle = kOurs, .kind = tc::Tbf{}}));
+  out.push_back(tc::remove(link, {.handle = kOurs, .kind = tc::Htb{}}));
   return out;
 }
 
 // The root; true if it existed before.
-bool put_root(RouteSocket& socket, const Link& link, const Qdisc& wanted) {
+bool put_root(RouteSocket& socket, const Link& link, const tc::Qdisc& wanted) {
   const auto refusal = socket.attempt(tc::add(link, wanted));
   if (!refusal) return false;
   if (refusal->error() != EEXIST) throw netlink::Error(*refusal);
@@ -109,21 +103,21 @@ bool put_root(RouteSocket& socket, const Link& link, const Qdisc& wanted) {
     return false;
   }
   // The kernel cannot change an htb root qdisc.
-  if (std::holds_alternative<Tbf>(wanted.kind)) socket.send(tc::replace(link, wanted));
+  if (std::holds_alternative<tc::Tbf>(wanted.kind)) socket.send(tc::replace(link, wanted));
   return true;
 }
 
 void add_tree(const Link& link, const Plan& plan, bool was_there, std::vector<RouteRequest>& out) {
   constexpr std::uint32_t kPlenty = 16U << 20;
-  for (const HtbClass& one : classes_of(plan)) out.push_back(tc::replace(link, one));
+  for (const tc::HtbClass& one : classes_of(plan)) out.push_back(tc::replace(link, one));
   out.push_back(
-      tc::replace(link, {.parent = kUnshaped, .handle = kUnshapedFifo, .kind = Fifo{kPlenty}}));
+      tc::replace(link, {.parent = kUnshaped, .handle = kUnshapedFifo, .kind = tc::Fifo{kPlenty}}));
   if (was_there) {
     for (const auto priority : {kPriority4, kPriority6}) {
       out.push_back(tc::remove(link, tc::FilterGroup{kOurs, priority}));
     }
   }
-  for (const ToClass& filter : filters_of(plan)) out.push_back(tc::add(link, filter));
+  for (const tc::ToClass& filter : filters_of(plan)) out.push_back(tc::add(link, filter));
 }
 
 // In parts: the answers to all of them must fit into the socket's buffer.
@@ -155,8 +149,8 @@ std::optional<std::string> differs(const char* complaint, Number seen, Number wa
   return cat(complaint, ": ", seen, ", and not ", wanted);
 }
 
-std::optional<std::string> flaw_of_bucket(const Tbf& seen, const Plan& plan) {
-  const Tbf wanted = tbf_of(plan.shape);
+std::optional<std::string> flaw_of_bucket(const tc::Tbf& seen, const Plan& plan) {
+  const tc::Tbf wanted = tbf_of(plan.shape);
   if (plan.reference && seen == tbf_of(*plan.reference)) return std::nullopt;
   if (auto flaw = differs("Rate doesn't match", seen.rate, wanted.rate)) return flaw;
   if (auto flaw = differs("Limit doesn't match", seen.limit, wanted.limit)) return flaw;
@@ -166,21 +160,21 @@ std::optional<std::string> flaw_of_bucket(const Tbf& seen, const Plan& plan) {
   return differs("The largest packet doesn't match", seen.largest, wanted.largest);
 }
 
-bool same(const HtbClass& seen, const HtbClass& wanted) {
+bool same(const tc::HtbClass& seen, const tc::HtbClass& wanted) {
   return seen.id == wanted.id && seen.rate == wanted.rate && seen.ceil == wanted.ceil &&
          seen.buffer == wanted.buffer;
 }
 
 std::optional<std::string> flaw_of_tree(RouteSocket& socket, const Link& link, const Plan& plan) {
   const auto classes = tc::htb_classes(socket, link);
-  for (const HtbClass& wanted : classes_of(plan)) {
+  for (const tc::HtbClass& wanted : classes_of(plan)) {
     if (std::ranges::none_of(classes,
-                             [&wanted](const HtbClass& seen) { return same(seen, wanted); })) {
+                             [&wanted](const tc::HtbClass& seen) { return same(seen, wanted); })) {
       return cat("Rate doesn't match: class ", str(wanted.id));
     }
   }
   const auto filters = tc::filters(socket, link, kOurs);
-  for (const ToClass& wanted : filters_of(plan)) {
+  for (const tc::ToClass& wanted : filters_of(plan)) {
     const auto keys = tc::keys_of(wanted.network, wanted.end);
     if (std::ranges::none_of(filters, [&](const tc::FilterState& seen) {
           return seen.keys == keys && seen.flow == wanted.flow;
@@ -218,12 +212,12 @@ Plan plan_for(const Conf& conf, Direction direction, unsigned mtu, const tc::Tic
 }
 
 bool put(RouteSocket& socket, const Link& link, const Plan& plan) {
-  Qdisc root = root_of(plan);
+  tc::Qdisc root = root_of(plan);
   const bool was_there = put_root(socket, link, root);
-  const bool is_tree = std::holds_alternative<Htb>(root.kind);
+  const bool is_tree = std::holds_alternative<tc::Htb>(root.kind);
   std::vector<RouteRequest> requests;
   if (is_tree) add_tree(link, plan, was_there, requests);
-  const Qdisc fifo{waiting_place(plan), kFifo, fifo_of(plan)};
+  const tc::Qdisc fifo{waiting_place(plan), kFifo, fifo_of(plan)};
   const auto waiting = was_there ? tc::qdisc(socket, link, fifo.parent) : std::nullopt;
   const std::string kind = waiting ? waiting->kind : "";
   // A bucket has a fifo of its own, which is not shown; a class has one of a single packet.
@@ -233,7 +227,7 @@ bool put(RouteSocket& socket, const Link& link, const Plan& plan) {
   send_in_parts(socket, std::move(requests));
   if (plan.queue == Queue::kFifo || put_fair(socket, link, plan)) return true;
   // Without turns there is no reason to cut them short.
-  Tbf* const bucket = std::get_if<Tbf>(&root.kind);
+  tc::Tbf* const bucket = std::get_if<tc::Tbf>(&root.kind);
   if (bucket != nullptr && bucket->largest != 0) {
     bucket->largest = 0;
     socket.send(tc::replace(link, root));
@@ -246,14 +240,14 @@ void remove_queue(RouteSocket& socket, const Link& link) {
 }
 
 std::optional<std::string> missing(RouteSocket& socket, const Link& link, const Plan& plan) {
-  const Qdisc wanted = root_of(plan);
+  const tc::Qdisc wanted = root_of(plan);
   const auto root = tc::qdisc(socket, link, tc::kRoot);
   if (!root) return cat("Failed to find qdisc: '", link.name, "' has no limit");
   if (root->handle != kOurs || root->kind != tc::name(wanted.kind)) {
     return cat("the root qdisc of '", link.name, "' is ", root->kind, " ", str(root->handle),
                " instead of ", tc::name(wanted.kind), " ", str(kOurs));
   }
-  if (const Tbf* const tbf = root->as<Tbf>()) {
+  if (const tc::Tbf* const tbf = root->as<tc::Tbf>()) {
     if (auto flaw = flaw_of_bucket(*tbf, plan)) return cat(*flaw, " of '", link.name, "'");
   } else if (root->options != wanted.kind) {
     return cat("htb of '", link.name, "' has another default class");

@@ -1,13 +1,6 @@
-#include <algorithm>
-#include <optional>
-
-#include "libcni/common/phase.h"
-#include "libcni/common/undo.h"
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
-#include "libcni/plugin/request.h"
-#include "netlink/nf/socket.h"
 #include "plugins/bridge/check.h"
 #include "plugins/bridge/conf.h"
 #include "plugins/bridge/link.h"
@@ -15,7 +8,6 @@
 #include "plugins/common/firewall/ip_masq.h"
 #include "plugins/common/link/addresses.h"
 #include "plugins/common/link/interface.h"
-#include "plugins/common/link/owned_links.h"
 
 namespace bridge {
 
@@ -24,8 +16,6 @@ namespace {
 using cni::Result;
 using netlink::Capability;
 using netlink::Link;
-using netlink::NetNs;
-using netlink::RouteSocket;
 
 constexpr std::size_t kInside = 2;  // where the pod's interface stands in the result
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "libcni/plugin/privileges.h"
 #include "netlink/route/neighbour.h"
 #include "plugins/bridge/check.h"
 #include "plugins/bridge/macspoof.h"
@@ -15,7 +14,6 @@ using cni::Repair;
 using cni::Result;
 using netlink::Link;
 using netlink::Mac;
-using netlink::RouteSocket;
 
 // The pod goes on with what it has, or not at all: its interface goes with either end.
 Port find_port(const Context& context, const Result& result) try {

@@ -1,6 +1,5 @@
 #include "plugins/ptp/host_side.h"
 
-#include <algorithm>
 #include <cerrno>
 
 #include "libcni/common/error.h"

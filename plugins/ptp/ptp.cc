@@ -5,7 +5,6 @@
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
-#include "netlink/nf/socket.h"
 #include "plugins/common/firewall/ip_masq.h"
 #include "plugins/common/link/addresses.h"
 #include "plugins/common/link/host_veth.h"

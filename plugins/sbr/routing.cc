@@ -4,7 +4,6 @@
 #include <cerrno>
 
 #include "libcni/common/error.h"
-#include "libcni/plugin/privileges.h"
 #include "netlink/route/stored_route.h"
 #include "plugins/common/link/interface.h"
 #include "plugins/common/link/route_tables.h"
@@ -17,7 +16,6 @@ namespace {
 using cni::Address;
 using cni::cat;
 using cni::Code;
-using netlink::Capability;
 using netlink::Ip;
 using netlink::Link;
 using netlink::LinkRoute;

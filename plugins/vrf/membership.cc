@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "libcni/common/error.h"
-#include "libcni/plugin/privileges.h"
 #include "netlink/route/stored_route.h"
 #include "plugins/common/link/interface.h"
 #include "plugins/common/link/route_tables.h"
@@ -15,7 +14,6 @@ namespace {
 
 using cni::cat;
 using cni::Code;
-using netlink::Capability;
 using netlink::Link;
 using netlink::LinkRoute;
 using netlink::NetNs;
