@@ -82,6 +82,9 @@ struct Element {
   Bytes data = {};                      ///< maps only
   std::string comment = {};             ///< at most 253 bytes; nft takes 128
   std::optional<Verdict> verdict = {};  ///< verdict maps only, instead of data
+  /// Sets of intervals only, and only read: the interval before ends below the key
+  /// (NFT_SET_ELEM_INTERVAL_END). The last one may have no end.
+  bool ends_interval = false;
   bool operator==(const Element&) const = default;
 };
 

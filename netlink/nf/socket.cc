@@ -70,14 +70,14 @@ bool mentions_any(const Attributes& rule, const std::vector<Bytes>& wanted) {
 // While the kernel makes room for thousands of new elements, a dump goes on in another order than
 // it began (nft_rhash_walk() counts). What is left out then has something else come twice.
 bool any_twice(const std::vector<Element>& elements) {
-  std::vector<const Bytes*> keys;
-  for (const Element& element : elements) keys.push_back(&element.key);
+  std::vector<std::reference_wrapper<const Element>> sorted(elements.begin(), elements.end());
   // Not by <: GCC 12 warns of its own library there.
-  std::sort(keys.begin(), keys.end(), [](const Bytes* a, const Bytes* b) {
-    return std::lexicographical_compare(a->begin(), a->end(), b->begin(), b->end());
-  });
-  return std::adjacent_find(keys.begin(), keys.end(),
-                            [](const Bytes* a, const Bytes* b) { return *a == *b; }) != keys.end();
+  const auto precedes = [](const Element& a, const Element& b) {
+    if (a.ends_interval != b.ends_interval) return b.ends_interval;
+    return std::lexicographical_compare(a.key.begin(), a.key.end(), b.key.begin(), b.key.end());
+  };
+  std::sort(sorted.begin(), sorted.end(), precedes);
+  return std::adjacent_find(sorted.begin(), sorted.end(), std::not_fn(precedes)) != sorted.end();
 }
 
 }  // namespace
