@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libcni/common/undo.h"
-#include "libcni/config/json.h"
-#include "libcni/config/result.h"
+#include "cnitool/cached.h"
 #include "libcni/runtime/liveness.h"
 
 namespace tool {
@@ -26,14 +24,16 @@ Cell state_of(const CachedAttachment& one) {
   return {std::string(str(liveness)), colour};
 }
 
-// "10.0.0.2/8". The cache may have been written by others, so that what cannot be read is left out.
+// "10.0.0.2/8".
 std::vector<std::string> addresses_of(const CachedAttachment& one) {
   std::vector<std::string> out;
-  try {
-    for (const auto& ip : cni::result_from(one.result).ips) out.push_back(ip.cidr.str());
-  } catch (const cni::Error&) {
-  }
+  for (const auto& ip : result_of(one).ips) out.push_back(ip.cidr.str());
   return out;
+}
+
+std::string address_text(const CachedAttachment& one) {
+  const std::string text = joined(addresses_of(one), ",");
+  return text.empty() ? "-" : text;
 }
 
 std::time_t age_of(const CachedAttachment& one) { return std::time(nullptr) - one.modified; }
@@ -50,15 +50,9 @@ ordered_json summary(const CachedAttachment& one) {
   return out;
 }
 
-std::string joined(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) out += cat(out.empty() ? "" : ",", text);
-  return out.empty() ? "-" : out;
-}
-
 std::vector<Cell> row_of(const CachedAttachment& one) {
-  return {{one.key.network},           {one.key.container_id},  {one.key.ifname},
-          {joined(addresses_of(one))}, {age_text(age_of(one))}, state_of(one)};
+  return {{one.key.network},   {one.key.container_id},  {one.key.ifname},
+          {address_text(one)}, {age_text(age_of(one))}, state_of(one)};
 }
 
 void print_json(const cni::Cache::Listing& found, const Output& output) {
@@ -70,30 +64,24 @@ void print_json(const cni::Cache::Listing& found, const Output& output) {
   output.print(out);
 }
 
-ordered_json parsed(const std::string& text) {
-  auto doc = cni::try_parse_ordered_json(text);
-  return doc.is_discarded() ? ordered_json(text) : doc;
-}
-
 ordered_json details(const CachedAttachment& one) {
   ordered_json out = summary(one);
   out["cniArgs"] = ordered_json::object();
   for (const auto& [key, value] : one.args) out["cniArgs"][key] = value;
   out["capabilityArgs"] = *one.capabilities;
-  out["config"] = parsed(one.config);
+  out["config"] = json_or_text(one.config);
   out["result"] = *one.result;
   return out;
 }
 
 void print_text(const CachedAttachment& one, const Output& output) {
   const Cell state = state_of(one);
-  std::string args;
-  for (const auto& [key, value] : one.args) args += cat(args.empty() ? "" : ";", key, "=", value);
+  const std::string args = args_of(one);
   print_table(output, {{{"network"}, {one.key.network}},
                        {{"container"}, {one.key.container_id}},
                        {{"interface"}, {one.key.ifname}},
                        {{"namespace"}, {one.netns.empty() ? "-" : one.netns}},
-                       {{"addresses"}, {joined(addresses_of(one))}},
+                       {{"addresses"}, {address_text(one)}},
                        {{"age"}, {age_text(age_of(one))}},
                        {{"state"}, state},
                        {{"arguments"}, {args.empty() ? "-" : args}}});
@@ -118,9 +106,7 @@ void list(const std::string& network, const Settings& settings, const Output& ou
   std::sort(found.attachments.begin(), found.attachments.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });
   if (output.json) return print_json(found, output);
-  for (const auto& one : found.broken) {
-    cni::note(cat("cache file '", cache.dir(), "/results/", one.name, "' is broken: ", one.why));
-  }
+  note_broken(cache, found.broken);
   std::vector<std::vector<Cell>> rows{{}};
   for (const char* heading : {"NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "AGE", "STATE"}) {
     rows[0].push_back({heading, Colour::kBold});

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "cnitool/find_by.h"
+
 /// What can be said to a program; completion and the manual page are made of it.
 namespace tool {
 
@@ -28,7 +30,9 @@ struct ProgramInfo {
   std::vector<CommandInfo> commands;
 
   /// Null where there is no such command.
-  const CommandInfo* find(const std::string& command) const;
+  const CommandInfo* find(const std::string& command) const {
+    return find_by(commands, &CommandInfo::name, command);
+  }
 };
 
 }  // namespace tool

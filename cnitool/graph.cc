@@ -2,12 +2,11 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "cnitool/cached.h"
 #include "cnitool/graph_formats.h"
-#include "libcni/common/undo.h"
 #include "libcni/runtime/liveness.h"
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
@@ -57,17 +56,6 @@ Seen look(const cni::CachedAttachment& one) {
   }
 }
 
-std::vector<cni::CachedAttachment> attachments(const Settings& settings) {
-  const cni::Cache cache(settings.cache_dir);
-  cni::Cache::Listing found = cache.list();
-  for (const auto& one : found.broken) {
-    cni::note(cat("cache file '", cache.dir(), "/results/", one.name, "' is broken: ", one.why));
-  }
-  std::sort(found.attachments.begin(), found.attachments.end(),
-            [](const auto& a, const auto& b) { return a.key < b.key; });
-  return std::move(found.attachments);
-}
-
 void write_file(const std::string& file, const std::string& text) {
   constexpr unsigned kMode = 0644;
   const netlink::Fd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
@@ -89,7 +77,8 @@ std::string drawn(const Graph& graph, const GraphOptions& options, const Output&
 }  // namespace
 
 void graph(const GraphOptions& options, const Settings& settings, const Output& output) {
-  const Graph whole = graph_of(attachments(settings), KernelState::read(), look);
+  const Graph whole =
+      graph_of(sorted_entries(cni::Cache(settings.cache_dir)), KernelState::read(), look);
   const std::string text = drawn(whole, options, output);
   if (options.file.empty()) {
     output.out << text;

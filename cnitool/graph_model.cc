@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cnitool/cached.h"
+#include "cnitool/json_at.h"
 #include "cnitool/output.h"
-#include "libcni/config/names.h"
+#include "cnitool/pool.h"
 #include "libcni/config/result.h"
 #include "libcni/runtime/conflist.h"
 
@@ -20,63 +22,24 @@ using netlink::Link;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// The cache may have been written by others: what cannot be read is left out.
-cni::Result result_of(const CachedAttachment& one) {
-  try {
-    return cni::result_from(one.result);
-  } catch (const cni::Error&) {
-    return {};
-  }
+// The network at ADD; without plugins where it is unreadable.
+cni::NetworkList list_of(const CachedAttachment& one) try {
+  return cni::list_from(one.config);
+} catch (const cni::Error&) {
+  return {};
 }
 
-json plugin_of(const CachedAttachment& one, const std::string& type) {
-  try {
-    for (const cni::PluginConf& plugin : cni::list_from(one.config).plugins) {
-      if (cni::stands_for(plugin.type, type)) return *plugin.conf;
-    }
-  } catch (const cni::Error&) {
-  }
-  return json::object();
-}
-
-std::string text_at(const json& object, const char* key, const std::string& otherwise = {}) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : otherwise;
-}
-
-double number_at(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
-}
-
-bool is_true(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_boolean() && found->get<bool>();
-}
-
-std::string port_text(const json& mapping) {
-  const auto number = [&mapping](const char* key) {
-    return cat(static_cast<long>(number_at(mapping, key)));
-  };
-  const std::string ip = text_at(mapping, "hostIP");
-  const bool v6 = ip.find(':') != std::string::npos;
-  return cat(v6           ? cat("[", ip, "]:")
-             : ip.empty() ? ""
-                          : cat(ip, ":"),
-             number("hostPort"), " -> ", number("containerPort"), "/",
-             text_at(mapping, "protocol", "tcp"));
+std::string port_text(const HostPort& port) {
+  const bool v6 = port.ip.find(':') != std::string::npos;
+  return cat(v6                ? cat("[", port.ip, "]:")
+             : port.ip.empty() ? ""
+                               : cat(port.ip, ":"),
+             port.host, " -> ", port.container, "/", port.protocol);
 }
 
 std::vector<std::string> ports_of(const CachedAttachment& one) {
   std::vector<std::string> out;
-  if (!one.capabilities->is_object()) return out;
-  const auto found = one.capabilities->find("portMappings");
-  if (found == one.capabilities->end() || !found->is_array()) return out;
-  for (const json& mapping : *found) {
-    if (mapping.is_object() && number_at(mapping, "hostPort") != 0) {
-      out.push_back(port_text(mapping));
-    }
-  }
+  for (const HostPort& port : host_ports_of(one)) out.push_back(port_text(port));
   return out;
 }
 
@@ -92,25 +55,21 @@ std::string rate_text(double bits) {
   return text;
 }
 
-std::string limits_of(const CachedAttachment& one) {
-  json limits = plugin_of(one, "bandwidth");
-  if (one.capabilities->is_object() && one.capabilities->contains("bandwidth")) {
-    limits = one.capabilities->at("bandwidth");
-  }
-  if (!limits.is_object()) return {};
+std::string limits_of(const CachedAttachment& one, const cni::NetworkList& list) {
+  const json* limits = member(one.capabilities, "bandwidth");
+  if (limits == nullptr) limits = plugin_of(list, "bandwidth");
+  if (limits == nullptr) return {};
   std::string out;
   for (const auto& [key, word] : {std::pair("ingressRate", "in"), std::pair("egressRate", "out")}) {
-    const double rate = number_at(limits, key);
+    const double rate = number_at(*limits, key);
     if (rate > 0) out += cat(out.empty() ? "" : ", ", word, " ", rate_text(rate));
   }
   return out;
 }
 
-std::string policy_of(const CachedAttachment& one) {
-  const json firewall = plugin_of(one, "firewall");
-  if (!firewall.is_object() || firewall.empty()) return {};
-  const std::string policy = text_at(firewall, "ingressPolicy");
-  return policy.empty() ? "open" : policy;
+std::string policy_of(const cni::NetworkList& list) {
+  const json* const firewall = plugin_of(list, "firewall");
+  return firewall == nullptr ? "" : text_at(*firewall, "ingressPolicy", "open");
 }
 
 // The kernel takes any bytes for a name.
@@ -139,20 +98,11 @@ const Link* host_end_of(const cni::Result& result, const KernelState& kernel) {
   return nullptr;
 }
 
-// Of the first plugin of the list: the others are chained to its interface.
-std::string type_of(const CachedAttachment& one) {
-  try {
-    const auto list = cni::list_from(one.config);
-    if (!list.plugins.empty()) return list.plugins.front().type;
-  } catch (const cni::Error&) {
-  }
-  return {};
-}
-
-GraphPod pod_of(const CachedAttachment& one, const KernelState& kernel, Look look) {
+GraphPod pod_of(const CachedAttachment& one, const cni::NetworkList& list,
+                const KernelState& kernel, Look look) {
   const cni::Result result = result_of(one);
   const Seen seen = look(one);
-  const std::string type = type_of(one);
+  const json* const bridge = plugin_of(list, "bridge");
   GraphPod out{.network = one.key.network,
                .container_id = one.key.container_id,
                .ifname = one.key.ifname,
@@ -161,15 +111,15 @@ GraphPod pod_of(const CachedAttachment& one, const KernelState& kernel, Look loo
                .mac = {},
                .host_end = {},
                .bridge = {},
-               .type = type,
+               .type = list.plugins.empty() ? "" : list.plugins.front().type,
                .master = readable(seen.master),
                .port_of = readable(seen.port_of),
                .vrf = readable(seen.vrf),
                .addresses = {},
                .host_ports = ports_of(one),
-               .limits = limits_of(one),
-               .masqueraded = is_true(plugin_of(one, "bridge"), "ipMasq"),
-               .policy = policy_of(one),
+               .limits = limits_of(one, list),
+               .masqueraded = bridge != nullptr && is_true(*bridge, "ipMasq"),
+               .policy = policy_of(list),
                .lease = seen.lease};
   if (const auto* const inside = inside_of(result, one.key.ifname)) out.mac = inside->mac;
   for (const cni::Address& address : result.ips) out.addresses.push_back(address.cidr.str());
@@ -182,9 +132,9 @@ GraphPod pod_of(const CachedAttachment& one, const KernelState& kernel, Look loo
 }
 
 // The bridge that the attachment is meant to be on; empty where it is of another kind.
-std::string wanted_bridge(const CachedAttachment& one) {
-  const json conf = plugin_of(one, "bridge");
-  return conf.empty() ? "" : text_at(conf, "bridge", "cni0");
+std::string wanted_bridge(const cni::NetworkList& list) {
+  const json* const conf = plugin_of(list, "bridge");
+  return conf == nullptr ? "" : text_at(*conf, "bridge", "cni0");
 }
 
 GraphBridge bridge_of(const std::string& name, const KernelState& kernel) {
@@ -288,18 +238,6 @@ ordered_json json_of(const GraphBridge& bridge) {
 
 }  // namespace
 
-const Link* KernelState::find(const std::string& name) const {
-  const auto it =
-      std::find_if(links.begin(), links.end(), [&](const Link& one) { return one.name == name; });
-  return it == links.end() ? nullptr : &*it;
-}
-
-const Link* KernelState::find(int index) const {
-  const auto it =
-      std::find_if(links.begin(), links.end(), [&](const Link& one) { return one.index == index; });
-  return it == links.end() ? nullptr : &*it;
-}
-
 std::vector<std::string> KernelState::addresses_of(int index) const {
   std::vector<std::string> out;
   for (const netlink::LinkAddress& one : addresses) {
@@ -329,9 +267,10 @@ Graph graph_of(const std::vector<CachedAttachment>& attachments, const KernelSta
   std::map<std::string, GraphBridge> bridges;
   std::set<std::string> known;
   for (const CachedAttachment& one : attachments) {
-    GraphPod pod = pod_of(one, kernel, look);
+    const cni::NetworkList list = list_of(one);
+    GraphPod pod = pod_of(one, list, kernel, look);
     if (!pod.host_end.empty()) known.insert(pod.host_end);
-    const std::string place = pod.bridge.empty() ? wanted_bridge(one) : pod.bridge;
+    const std::string place = pod.bridge.empty() ? wanted_bridge(list) : pod.bridge;
     if (place.empty()) {
       out.others.push_back(std::move(pod));
       continue;

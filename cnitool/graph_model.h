@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cnitool/find_by.h"
 #include "cnitool/leases.h"
 #include "libcni/runtime/cache.h"
 #include "netlink/route/socket.h"
@@ -18,8 +19,12 @@ struct KernelState {
   std::vector<netlink::LinkAddress> addresses;
   std::vector<netlink::LinkRoute> routes;  ///< both families
 
-  const netlink::Link* find(const std::string& name) const;
-  const netlink::Link* find(int index) const;
+  const netlink::Link* find(const std::string& name) const {
+    return find_by(links, &netlink::Link::name, name);
+  }
+  const netlink::Link* find(int index) const {
+    return find_by(links, &netlink::Link::index, index);
+  }
   /// Of a link, as "10.1.2.1/24", without link-local ones.
   std::vector<std::string> addresses_of(int index) const;
 

@@ -57,11 +57,7 @@ Node node_of(const GraphBridge& bridge, const Output& output) {
 
 }  // namespace
 
-std::string spaced(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) out += cat(out.empty() ? "" : " ", text);
-  return out;
-}
+std::string spaced(const std::vector<std::string>& texts) { return joined(texts, " "); }
 
 std::vector<std::string> wrapped(const std::string& heading, const std::vector<std::string>& texts,
                                  std::size_t width) {

@@ -1,8 +1,8 @@
 #include "cnitool/leftovers.h"
 
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "cnitool/cached.h"
 #include "cnitool/output.h"
 #include "cnitool/pool.h"
 #include "cnitool/sightings.h"
@@ -17,12 +17,8 @@ namespace {
 std::set<netlink::Ip> listed_addresses(const std::string& network, const std::string& cache_dir) {
   std::set<netlink::Ip> out;
   for (const cni::CachedAttachment& one : cni::Cache(cache_dir).list().attachments) {
-    if (one.key.network != network || one.result->is_null()) continue;
-    try {
-      for (const auto& address : cni::result_from(one.result).ips) out.insert(address.cidr.ip);
-    } catch (const cni::Error&) {
-      continue;  // another runtime's
-    }
+    if (one.key.network != network) continue;
+    for (const auto& address : result_of(one).ips) out.insert(address.cidr.ip);
   }
   return out;
 }

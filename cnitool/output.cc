@@ -13,28 +13,14 @@ using nlohmann::ordered_json;
 
 constexpr auto kReplace = ordered_json::error_handler_t::replace;
 
-std::string_view code_of(Colour colour) {
-  switch (colour) {
-    case Colour::kPlain:
-      return "";
-    case Colour::kBold:
-      return "\x1b[1m";
-    case Colour::kDim:
-      return "\x1b[2m";
-    case Colour::kRed:
-      return "\x1b[31m";
-    case Colour::kGreen:
-      return "\x1b[32m";
-    case Colour::kYellow:
-      return "\x1b[33m";
-  }
-  return "";
-}
+// In the order of Colour.
+constexpr std::string_view kCodes[] = {"",         "\x1b[1m",  "\x1b[2m",
+                                       "\x1b[31m", "\x1b[32m", "\x1b[33m"};
 
 }  // namespace
 
 std::string Output::painted(Colour colour, std::string_view text) const {
-  const std::string_view code = code_of(colour);
+  const std::string_view code = kCodes[static_cast<std::size_t>(colour)];
   return colours && !code.empty() ? cat(code, text, "\x1b[0m") : std::string(text);
 }
 
@@ -70,6 +56,12 @@ std::string age_text(std::time_t seconds) {
   return cat(seconds / kDay, "d");
 }
 
+std::string joined(const std::vector<std::string>& texts, std::string_view between) {
+  std::string out;
+  for (const std::string& text : texts) out += cat(&text == &texts.front() ? "" : between, text);
+  return out;
+}
+
 std::string text_of(const cni::Error& error) {
   std::string details = error.details();
   while (details.ends_with('\n')) details.pop_back();
@@ -93,6 +85,11 @@ std::string indented(std::string_view text, int levels) {
     at = end + 1;
   }
   return out;
+}
+
+ordered_json json_or_text(const std::string& text) {
+  auto doc = cni::try_parse_ordered_json(text);
+  return doc.is_discarded() ? ordered_json(text) : doc;
 }
 
 std::string pretty(const std::string& text) {

@@ -15,6 +15,12 @@ using cni::cat;
 
 enum class Colour { kPlain, kBold, kDim, kRed, kGreen, kYellow };
 
+/// A word for an outcome, with its colour.
+struct PaintedWord {
+  std::string_view text;
+  Colour colour;
+};
+
 /// Where a command writes, and how.
 struct Output {
   std::ostream& out;
@@ -39,6 +45,9 @@ void print_table(const Output& output, const std::vector<std::vector<Cell>>& row
 /// "12s", "5m", "3h", "9d"; "0s" for what is in the future.
 std::string age_text(std::time_t seconds);
 
+/// "a, b, c".
+std::string joined(const std::vector<std::string>& texts, std::string_view between = ", ");
+
 /// An error as one line: message; details.
 std::string text_of(const cni::Error& error);
 /// An error as an object: code, msg, details.
@@ -47,6 +56,8 @@ nlohmann::ordered_json json_of(const cni::Error& error);
 /// Text indented by two spaces for each level, every line of it.
 std::string indented(std::string_view text, int levels);
 
+/// What is JSON as that, and what is not as a string.
+nlohmann::ordered_json json_or_text(const std::string& text);
 /// JSON in several lines where text is JSON, else text as it is; without a line break at its end.
 std::string pretty(const std::string& text);
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cnitool/json_at.h"
 #include "libcni/common/dir.h"
 #include "libcni/config/names.h"
 #include "plugins/names/state.h"
@@ -79,12 +80,16 @@ std::vector<Pool> pools_of(const cni::NetworkList& list) {
   return out;
 }
 
+const nlohmann::json* plugin_of(const cni::NetworkList& list, std::string_view plugin) {
+  for (const cni::PluginConf& one : list.plugins) {
+    if (cni::stands_for(one.type, plugin) && one.conf->is_object()) return &*one.conf;
+  }
+  return nullptr;
+}
+
 std::string ipam_type_of(const cni::PluginConf& plugin) {
-  if (!plugin.conf->is_object()) return {};
-  const auto ipam = plugin.conf->find("ipam");
-  if (ipam == plugin.conf->end() || !ipam->is_object()) return {};
-  const auto type = ipam->find("type");
-  return type != ipam->end() && type->is_string() ? type->get<std::string>() : "";
+  const nlohmann::json* const ipam = member(plugin.conf, "ipam");
+  return ipam == nullptr ? "" : text_at(*ipam, "type");
 }
 
 }  // namespace tool

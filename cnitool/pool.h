@@ -34,6 +34,9 @@ std::vector<Reservation> reservations_in(const std::string& dir);
 /// The pools of a network; none of a config that is wrong. \throws as reservations_in().
 std::vector<Pool> pools_of(const cni::NetworkList& list);
 
+/// The config of the first plugin that stands for this one; null where there is none.
+const nlohmann::json* plugin_of(const cni::NetworkList& list, std::string_view plugin);
+
 /// The type of the IPAM plugin; empty where there is none.
 std::string ipam_type_of(const cni::PluginConf& plugin);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libcni/common/undo.h"
+#include "cnitool/cached.h"
 #include "libcni/runtime/liveness.h"
 #include "netlink/types/capability.h"
 
@@ -16,35 +16,15 @@ using cni::Liveness;
 using cni::Runtime;
 using nlohmann::ordered_json;
 
-std::string_view str(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kOk:
-      return "ok";
-    case Outcome::kRepaired:
-      return "repaired";
-    case Outcome::kBroken:
-      return "broken";
-    case Outcome::kFailed:
-      return "failed";
-    case Outcome::kSkipped:
-      return "skipped";
-  }
-  return "?";
-}
+// In the order of Outcome.
+constexpr PaintedWord kOutcomes[] = {{"ok", Colour::kGreen},
+                                     {"repaired", Colour::kYellow},
+                                     {"broken", Colour::kYellow},
+                                     {"failed", Colour::kRed},
+                                     {"skipped", Colour::kDim}};
 
-Colour colour_of(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kOk:
-      return Colour::kGreen;
-    case Outcome::kSkipped:
-      return Colour::kDim;
-    case Outcome::kFailed:
-      return Colour::kRed;
-    case Outcome::kRepaired:
-    case Outcome::kBroken:
-      return Colour::kYellow;
-  }
-  return Colour::kPlain;
+const PaintedWord& word_for(Outcome outcome) {
+  return kOutcomes[static_cast<std::size_t>(outcome)];
 }
 
 std::string why_closed(const CachedAttachment& one) {
@@ -74,7 +54,7 @@ ordered_json json_of(const Repaired& done) {
   out["network"] = done.key.network;
   out["containerID"] = done.key.container_id;
   out["ifname"] = done.key.ifname;
-  out["outcome"] = str(done.outcome);
+  out["outcome"] = word_for(done.outcome).text;
   const auto list = [&out](const char* key, const std::vector<Runtime::Difference>& all) {
     out[key] = ordered_json::array();
     for (const auto& one : all) out[key].push_back({{"plugin", one.plugin}, {"what", one.what}});
@@ -89,7 +69,7 @@ ordered_json json_of(const Repaired& done) {
 void print_text(const Repaired& done, const Output& output) {
   const auto& [network, container, ifname] = done.key;
   output.out << network << "  " << container << "  " << ifname << "  "
-             << output.painted(colour_of(done.outcome), str(done.outcome));
+             << output.painted(word_for(done.outcome).colour, word_for(done.outcome).text);
   if (!done.why.empty()) output.out << ": " << done.why;
   const bool is_all = done.report.found.empty() && done.report.foreign.empty();
   if (done.report.error) {
@@ -144,8 +124,8 @@ bool repair(const Selection& which, bool dry_run, cni::RuntimeOptions options,
   const cni::Cache::Listing found = cache.list();
   bool all_well = true;
   ordered_json out{{"attachments", ordered_json::array()}, {"broken", ordered_json::array()}};
+  note_broken(cache, found.broken);
   for (const auto& one : found.broken) {
-    cni::note(cat("cache file '", cache.dir(), "/results/", one.name, "' is broken: ", one.why));
     out["broken"].push_back({{"file", one.name}, {"why", one.why}});
   }
   for (const CachedAttachment& one : found.attachments) {

@@ -13,6 +13,7 @@ struct Selection {
   std::string network, container_id;
 };
 
+/// What repair() made of an attachment; repair.cc has a word for each, in this order.
 enum class Outcome {
   kOk,
   kRepaired,

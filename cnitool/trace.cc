@@ -5,8 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "libcni/config/json.h"
-
 namespace tool {
 
 namespace {
@@ -20,11 +18,6 @@ std::string milliseconds(microseconds took) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f ms", static_cast<double>(took.count()) / 1000.0);
   return text;
-}
-
-ordered_json json_or_text(const std::string& text) {
-  auto doc = cni::try_parse_ordered_json(text);
-  return doc.is_discarded() ? ordered_json(text) : doc;
 }
 
 ordered_json json_of(const PluginRun& run) {

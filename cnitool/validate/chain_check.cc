@@ -17,8 +17,6 @@ using nlohmann::json;
 // Of the reference, for plugins that cannot be asked (--validate).
 constexpr std::string_view kChained[] = {"bandwidth", "firewall", "portmap",
                                          "sbr",       "tuning",   "vrf"};
-constexpr std::string_view kMakers[] = {"bridge",  "dummy", "host-device", "ipvlan",
-                                        "macvlan", "ptp",   "tap",         "vlan"};
 
 template <std::size_t N>
 bool is_in(const std::string_view (&words)[N], std::string_view word) {
@@ -33,7 +31,7 @@ void warn(const PluginText& plugin, const std::string& key, const std::string& w
 
 // A chained plugin gets the result of those before it alone.
 void check_before(const NetworkText& network, Diagnostics& diagnostics) {
-  const auto is_maker = [](const PluginText& plugin) { return is_in(kMakers, plugin.type); };
+  const auto is_maker = [](const PluginText& plugin) { return creates_interface(plugin.type); };
   const auto maker = std::find_if(network.plugins.begin(), network.plugins.end(), is_maker);
   if (maker == network.plugins.end()) return;
   for (auto plugin = network.plugins.begin(); plugin != maker; ++plugin) {
@@ -49,7 +47,7 @@ void check_policy(const NetworkText& network, Diagnostics& diagnostics) {
   constexpr std::string_view kRouted[] = {"bridge", "ptp"};
   std::string_view maker;
   for (const PluginText& plugin : network.plugins) {
-    if (is_in(kMakers, plugin.type)) maker = plugin.type;
+    if (creates_interface(plugin.type)) maker = plugin.type;
     if (!cni::stands_for(plugin.type, "firewall") || maker.empty() || is_in(kRouted, maker))
       continue;
     const std::string policy = text_at(plugin.conf(), "ingressPolicy");
@@ -74,7 +72,7 @@ void check_order(const NetworkText& network, Plugins& plugins, Diagnostics& diag
                plugin.type,
                " is chained after a plugin that creates the interface: it cannot be the first")});
     }
-    if (is_in(kMakers, plugin.type)) {
+    if (creates_interface(plugin.type)) {
       if (maker != nullptr) {
         diagnostics.add(
             *plugin.document, plugin.at("type"),

@@ -9,12 +9,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
-
-std::size_t characters(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
-}
-
 std::string_view line_at(std::string_view text, std::size_t offset) {
   const auto before = offset == 0 ? std::string_view::npos : text.rfind('\n', offset - 1);
   const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
@@ -37,11 +31,11 @@ Excerpt excerpt_of(const Diagnostic& diagnostic) {
   Excerpt out;
   std::size_t column = 0;
   for (const char c : diagnostic.line) {
-    if (begins_character(c)) ++column;
+    if (cni::begins_character(c)) ++column;
     if (column <= from || column > from + kColumns) continue;
     const bool control = static_cast<unsigned char>(c) < 0x20 && c != '\t';
     out.text += control ? ' ' : c;
-    if (column <= place && begins_character(c)) out.marks += c == '\t' ? '\t' : ' ';
+    if (column <= place && cni::begins_character(c)) out.marks += c == '\t' ? '\t' : ' ';
   }
   const std::size_t most = std::max<std::size_t>(from + kColumns, place + 1) - place;
   const std::size_t rest = std::max<std::size_t>(column, place + 1) - place;
@@ -103,7 +97,7 @@ void Diagnostics::insert(const Document& document, cni::Span span, Diagnostic di
   diagnostic.line = line_at(document.text, span.begin);
   const auto stretch = std::string_view(document.text).substr(span.begin, span.end - span.begin);
   const bool whole = stretch.starts_with('{') || stretch.starts_with('[');
-  diagnostic.width = whole ? 1 : characters(stretch.substr(0, stretch.find('\n')));
+  diagnostic.width = whole ? 1 : cni::characters(stretch.substr(0, stretch.find('\n')));
   const auto covered = [&diagnostic](const Diagnostic& one) {
     return one.file == diagnostic.file && one.at == diagnostic.at &&
            (one.remark.severity == Severity::kError || one.str() == diagnostic.str());

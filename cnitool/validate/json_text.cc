@@ -12,8 +12,6 @@ namespace cni {
 
 namespace {
 
-bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
-
 // The path of what is around: "a.b[0]" of "a.b[0].c", "a.b" of "a.b[0]".
 std::string_view around(std::string_view path) {
   const auto end = path.find_last_of(".[");
@@ -89,12 +87,17 @@ const TextPlace& JsonText::nearest(std::string_view path) const {
 
 JsonText read_json_text(std::string_view text) { return JsonScanner(text).scan(); }
 
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
+
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
+}
+
 TextPosition position_in(std::string_view text, std::size_t offset) {
   const std::string_view before = text.substr(0, offset);
   TextPosition out;
   out.line += static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
-  const std::string_view line = before.substr(before.rfind('\n') + 1);
-  out.column += static_cast<std::size_t>(std::count_if(line.begin(), line.end(), begins_character));
+  out.column += characters(before.substr(before.rfind('\n') + 1));
   return out;
 }
 

@@ -58,6 +58,10 @@ struct JsonText {
 /// Reads any bytes; never throws for what they are.
 JsonText read_json_text(std::string_view text);
 
+/// Whether a byte of UTF-8 begins a character, and how many do in a text.
+bool begins_character(char c);
+std::size_t characters(std::string_view text);
+
 /// Where a byte of a text is for a person: both begin with 1, and columns are characters.
 struct TextPosition {
   std::size_t line = 1, column = 1;

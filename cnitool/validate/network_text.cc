@@ -168,22 +168,6 @@ void read_single(NetworkText& network, Diagnostics& diagnostics) {
 
 }  // namespace
 
-const json* member(const json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const cni::Reader place = cni::Reader(object)[key];
-  return place.present() ? &place.json() : nullptr;
-}
-
-std::string text_at(const json& object, const char* key) {
-  const json* const value = member(object, key);
-  return value != nullptr && value->is_string() ? value->get<std::string>() : "";
-}
-
-bool is_true(const json& object, const char* key) {
-  const json* const value = member(object, key);
-  return value != nullptr && *value == true;
-}
-
 std::string PluginText::at(const std::string& key) const { return below(path, key); }
 
 Form form_of(const std::string& file) {

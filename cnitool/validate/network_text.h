@@ -4,16 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "cnitool/json_at.h"
 #include "cnitool/validate/diagnostics.h"
 
 namespace tool {
-
-/// The value of a key, in any case of letters; null where it is absent.
-const nlohmann::json* member(const nlohmann::json& object, const char* key);
-/// Its text; empty where it is absent or something else.
-std::string text_at(const nlohmann::json& object, const char* key);
-/// Whether it is there and true.
-bool is_true(const nlohmann::json& object, const char* key);
 
 /// One plugin of a network, as it was written.
 struct PluginText {

@@ -17,9 +17,8 @@ using nlohmann::json;
 
 constexpr const char* kIpam = "ipam";
 
-// Plugins of the reference that call an IPAM plugin with the config that they got.
-constexpr std::string_view kReferenceMain[] = {"bridge",  "dummy", "host-device", "ipvlan",
-                                               "macvlan", "ptp",   "tap",         "vlan"};
+constexpr std::string_view kMakers[] = {"bridge",  "dummy", "host-device", "ipvlan",
+                                        "macvlan", "ptp",   "tap",         "vlan"};
 
 /// One plugin while it is checked.
 struct Checked {
@@ -34,12 +33,6 @@ struct Checked {
     return path.empty() ? plugin().path : plugin().at(path);
   }
 };
-
-std::string listed(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) out += cat(out.empty() ? "" : ", ", text);
-  return out;
-}
 
 // Whether the executable is there and speaks the network's version. \param key where it is named.
 bool is_usable(const Checked& in, const std::string& type, const std::string& key) {
@@ -59,7 +52,7 @@ bool is_usable(const Checked& in, const std::string& type, const std::string& ke
       std::find(facts.versions.begin(), facts.versions.end(), wanted) == facts.versions.end()) {
     in.diagnostics.add(in.document(), in.at(key),
                        {.what = cat("plugin ", type, " does not support cniVersion ", wanted,
-                                    ", it supports ", listed(facts.versions))});
+                                    ", it supports ", joined(facts.versions))});
   }
   return true;
 }
@@ -147,7 +140,7 @@ void check_capabilities(const Checked& in, const std::vector<std::string>& known
     in.diagnostics.add(in.document(), in.at(cat("capabilities.", name)),
                        {Severity::kWarning,
                         cat("no capability of ", in.plugin().type,
-                            known.empty() ? "" : cat(", which has ", listed(known))),
+                            known.empty() ? "" : cat(", which has ", joined(known))),
                         cni::nearest(name, known)},
                        At::kKey);
   }
@@ -277,9 +270,13 @@ void check_plugin(const Checked& in) {
 
 }  // namespace
 
+bool creates_interface(std::string_view type) {
+  return std::any_of(std::begin(kMakers), std::end(kMakers),
+                     [type](std::string_view one) { return cni::stands_for(type, one); });
+}
+
 bool passes_ipam_on(const PluginText& plugin, Plugins& plugins) {
-  return std::any_of(std::begin(kReferenceMain), std::end(kReferenceMain),
-                     [&](std::string_view one) { return cni::stands_for(plugin.type, one); }) ||
+  return creates_interface(plugin.type) ||
          (!plugin.type.empty() && !plugins.of(plugin.type).schema->is_null());
 }
 

@@ -1,0 +1,57 @@
+#include "cnitool/cached.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cnitool/json_at.h"
+#include "libcni/common/undo.h"
+
+namespace tool {
+
+using nlohmann::json;
+
+cni::Result result_of(const cni::CachedAttachment& one) try {
+  return one.result->is_null() ? cni::Result() : cni::result_from(one.result);
+} catch (const cni::Error&) {
+  return {};
+}
+
+std::string args_of(const cni::CachedAttachment& one) {
+  std::string out;
+  for (const auto& [key, value] : one.args) {
+    out += cni::cat(out.empty() ? "" : ";", key, "=", value);
+  }
+  return out;
+}
+
+std::vector<HostPort> host_ports_of(const cni::CachedAttachment& one) {
+  std::vector<HostPort> out;
+  const json* const mappings = member(one.capabilities, "portMappings");
+  if (mappings == nullptr || !mappings->is_array()) return out;
+  for (const json& mapping : *mappings) {
+    const auto number = [&mapping](const char* key) {
+      return static_cast<unsigned>(std::min(number_at(mapping, key), 65535.0));
+    };
+    if (number("hostPort") == 0) continue;
+    out.push_back({text_at(mapping, "hostIP"), number("hostPort"), number("containerPort"),
+                   text_at(mapping, "protocol", "tcp")});
+  }
+  return out;
+}
+
+std::vector<cni::CachedAttachment> sorted_entries(const cni::Cache& cache) {
+  cni::Cache::Listing found = cache.list();
+  note_broken(cache, found.broken);
+  std::sort(found.attachments.begin(), found.attachments.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
+  return std::move(found.attachments);
+}
+
+void note_broken(const cni::Cache& cache, const std::vector<cni::Cache::Broken>& broken) {
+  for (const cni::Cache::Broken& one : broken) {
+    cni::note(
+        cni::cat("cache file '", cache.dir(), "/results/", one.name, "' is broken: ", one.why));
+  }
+}
+
+}  // namespace tool

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libcni/config/result.h"
+#include "libcni/runtime/cache.h"
+
+/// Entries of the results cache. Any runtime may have written them, so that no function here fails
+/// for an entry's content.
+namespace tool {
+
+/// The result of ADD; an empty one if ADD has not ended, or the result is unreadable.
+cni::Result result_of(const cni::CachedAttachment& one);
+
+/// CNI_ARGS of ADD: "KEY=VALUE;KEY=VALUE".
+std::string args_of(const cni::CachedAttachment& one);
+
+/// A port of the node that the runtime asked ADD to map; "tcp" without a protocol.
+struct HostPort {
+  std::string ip;  ///< empty: any address of the node
+  unsigned host = 0, container = 0;
+  std::string protocol;
+};
+std::vector<HostPort> host_ports_of(const cni::CachedAttachment& one);
+
+/// All entries, by network, container and interface. A broken file is noted on stderr.
+std::vector<cni::CachedAttachment> sorted_entries(const cni::Cache& cache);
+void note_broken(const cni::Cache& cache, const std::vector<cni::Cache::Broken>& broken);
+
+}  // namespace tool
