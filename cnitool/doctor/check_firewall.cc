@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <set>
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
-#include "plugins/names/tables.h"
+#include "cnitool/json_at.h"
+#include "cnitool/output.h"
 
 namespace tool::doctor {
 
@@ -67,19 +69,13 @@ std::vector<std::string> matches_of(const Node& node, const BridgeNetwork& one,
   return out;
 }
 
-// At the end of the chain, where the policy is: what rules before it drop, such as those that
-// isolate networks from each other, stays dropped.
-std::string accept_command(const Node& node, const ForwardChain& chain, const BridgeNetwork& one) {
-  if (node.firewall.has_chain("ufw-user-forward") && !one.bridge.empty()) {
-    return cat("ufw route allow in on ", one.bridge, " && ufw route allow out on ", one.bridge);
-  }
-  const std::string tool =
-      cat(chain.v4 ? "iptables" : "ip6tables", chain.legacy ? "-legacy" : "", " -A FORWARD ");
+// \param where begins a command that puts a rule into the chain.
+std::string accept_command(const Node& node, const ForwardChain& chain, const BridgeNetwork& one,
+                           const std::string& where) {
   std::string out;
   for (const std::string& match : matches_of(node, one, chain)) {
-    out += cat(out.empty() ? "" : " && ",
-               chain.of_iptables ? cat(tool, match, " -j ACCEPT")
-                                 : cat("nft add rule ", chain.name, " ", match, " accept"));
+    out += cat(out.empty() ? "" : " && ", where, " ", match,
+               chain.of_iptables ? " -j ACCEPT" : " accept");
   }
   return out;
 }
@@ -96,17 +92,11 @@ bool is_for(const Node& node, const NatExemption& rule, const std::string& netwo
   });
 }
 
-// A chain of the plugin firewall: it accepts its own pods, and a rule of anybody else there can
-// connect networks that it isolates.
-bool is_of_plugin(const ForwardChain& chain) {
-  return chain.name.find(cat(" ", names::kFirewallTable, " ")) != std::string::npos;
-}
-
 // Whether the plugin firewall accepts the network's pods in that chain. Its rules in nftables are
 // in a table of their own, and an accept there ends no more than its own chain.
 bool is_opened_by_plugin(const BridgeNetwork& one, const ForwardChain& chain) {
   if (!one.firewall) return false;
-  if (is_of_plugin(chain)) return *one.firewall == "nftables" || one.firewall->empty();
+  if (chain.of_plugin) return *one.firewall == "nftables" || one.firewall->empty();
   if (*one.firewall == "nftables") return false;
   if (*one.firewall == "firewalld") return is_of_firewalld(chain);
   return is_of_firewalld(chain) ? one.firewall->empty() : chain.of_iptables;
@@ -117,13 +107,33 @@ std::string backend_remedy(const BridgeNetwork& one, const char* backend) {
              "\" in the plugin \"firewall\"");
 }
 
+// In a chain of the plugin firewall a rule of anybody else can connect networks that it isolates.
+// At the end of other chains, where the policy is: what rules before it drop stays dropped.
 std::string forward_remedy(const Node& node, const BridgeNetwork& one, const ForwardChain& chain) {
-  if (is_of_plugin(chain)) {
-    return one.firewall ? backend_remedy(one, "nftables")
-                        : cat("in ", one.list->file, " add the plugin \"firewall\"");
+  if (chain.of_plugin && !one.firewall) {
+    return cat("in ", one.list->file, " add the plugin \"firewall\"");
   }
-  return one.firewall && chain.of_iptables ? backend_remedy(one, "iptables")
-                                           : accept_command(node, chain, one);
+  if (chain.of_plugin) return backend_remedy(one, "nftables");
+  if (one.firewall && chain.of_iptables) return backend_remedy(one, "iptables");
+  if (node.firewall.has_chain("ufw-user-forward") && !one.bridge.empty()) {
+    return cat("ufw route allow in on ", one.bridge, " && ufw route allow out on ", one.bridge);
+  }
+  return accept_command(node, chain, one, chain.addition);
+}
+
+std::string host_ports_of(const Node& node, const std::string& network) {
+  std::set<std::string> out;
+  for (const AttachmentState& one : node.attachments) {
+    if (one.key.network != network || !one.is_alive()) continue;
+    for (const HostPort& port : one.host_ports) {
+      out.insert(cat("hostPort ", port.host, "/", port.protocol));
+    }
+  }
+  return joined({out.begin(), out.end()});
+}
+
+bool is_masqueraded_by_nftables(const BridgeNetwork& one) {
+  return one.masquerades && one.masquerade_backend != "iptables";
 }
 
 }  // namespace
@@ -139,13 +149,14 @@ Findings check_forward_policy(const Node& node) {
                                   "' send to other hosts are dropped, and those to hostPorts");
       const std::string pods =
           one.bridge.empty() ? cat("pods of '", one.list->name, "'") : cat("'", one.bridge, "'");
-      if (fate.kind == Fate::Kind::kDropped && !is_of_plugin(chain)) {
-        out.push_back({fate.is_unclear ? Level::kWarning : Level::kError,
+      const Level level = fate.is_unclear ? Level::kWarning : Level::kError;
+      if (fate.kind == Fate::Kind::kDropped && !chain.of_plugin) {
+        out.push_back({level,
                        cat("a rule of chain '", chain.name, "' drops packets from or to ", pods),
-                       why, fate.rule->removal});
+                       why, accept_command(node, chain, one, fate.rule->insertion)});
       }
       if (fate.kind != Fate::Kind::kPolicy || !chain.drops) continue;
-      out.push_back({fate.is_unclear ? Level::kWarning : Level::kError,
+      out.push_back({level,
                      cat("chain '", chain.name, "' drops packets by default, and ",
                          fate.is_unclear ? "no rule clearly accepts " : "no rule accepts ",
                          "traffic from and to ", pods),
@@ -199,8 +210,8 @@ Findings check_backends(const Node& node) {
 }
 
 bool has_masquerading(const Node& node) {
-  return node.firewall.has_table(names::kMasqueradeTable) ||
-         node.firewall.has_table("cni_plugins_masquerade");
+  const auto all = bridge_networks(node);
+  return std::any_of(all.begin(), all.end(), is_masqueraded_by_nftables);
 }
 
 // With nftables ACCEPT ends no more than the chain that it is in (nft(8), "verdict statement"), and
@@ -208,7 +219,7 @@ bool has_masquerading(const Node& node) {
 Findings check_exemptions(const Node& node) {
   Findings out;
   for (const BridgeNetwork& one : bridge_networks(node)) {
-    if (!one.masquerades || one.masquerade_backend == "iptables") continue;
+    if (!is_masqueraded_by_nftables(one)) continue;
     for (const NatExemption& rule : node.firewall.exemptions) {
       if (!is_for(node, rule, one.list->name)) continue;
       out.push_back(
@@ -223,31 +234,39 @@ Findings check_exemptions(const Node& node) {
   return out;
 }
 
-bool has_services(const Node& node) { return !node.firewall.any_address_ports.empty(); }
+bool has_services(const Node& node) {
+  return node.link("kube-ipvs0") != nullptr || node.link("kube-dummy-if") != nullptr;
+}
 
 // Proxies that use IPVS give the addresses of Services to a link of the node. kube-proxy exempts
-// them in iptables' table nat alone; kube-router does not.
+// them in iptables' table nat alone; kube-router does not. Where portmap chose its backend before
+// kube-proxy ran, its CHECK fails.
 Findings check_services(const Node& node) {
-  if (node.firewall.any_address_ports.empty()) return {};
-  std::string ports;
-  for (const std::string& one : node.firewall.any_address_ports) {
-    ports += cat(ports.empty() ? "" : ", ", one);
-  }
-  const std::string what = cat("Services on these ports lead to pods: ", ports);
-  const auto why = [](const char* link) {
-    return cat("the addresses of Services belong to '", link,
-               "', and portmap's backend nftables redirects every local address");
-  };
+  const bool is_kube_proxy = node.link("kube-ipvs0") != nullptr;
   Findings out;
-  if (node.link("kube-ipvs0") != nullptr) {
-    out.push_back({Level::kWarning, what, why("kube-ipvs0"),
-                   "remove \"backend\": \"nftables\" from the plugin \"portmap\", then restart the "
-                   "pods; without that key: cnitool repair"});
-  }
-  if (node.link("kube-dummy-if") != nullptr) {
-    out.push_back({Level::kWarning, what, why("kube-dummy-if"),
-                   "in the plugin \"portmap\" set \"conditionsV4\": [\"ip\", \"daddr\", \"!=\", "
-                   "\"SERVICE_CIDR\"], then restart the pods"});
+  for (const cni::NetworkList& list : node.networks.lists) {
+    const auto portmap = plugin_of(list, "portmap");
+    const std::string ports = host_ports_of(node, list.name);
+    if (!portmap || ports.empty()) continue;
+    if (member(*portmap, "conditionsV4") != nullptr) continue;
+    const std::string backend = text_at(*portmap, "backend");
+    const bool lacks_iptables = backend.empty() && !node.has_iptables;
+    if (is_kube_proxy && backend != "nftables" && !lacks_iptables) continue;
+    const std::string set = cat("in ", list.file, " set \"conditionsV4\": ",
+                                backend == "iptables" ? R"(["!", "-d", "SERVICE_CIDR"])"
+                                                      : R"(["ip", "daddr", "!=", "SERVICE_CIDR"])",
+                                " in the plugin \"portmap\", then restart the pods");
+    out.push_back(
+        {Level::kWarning,
+         cat("Services on these ports lead to pods of network '", list.name, "': ", ports),
+         cat("the addresses of Services belong to '",
+             is_kube_proxy ? "kube-ipvs0" : "kube-dummy-if",
+             "', and portmap redirects every local address"),
+         !is_kube_proxy   ? set
+         : lacks_iptables ? "install the package iptables; cnitool repair"
+                          : cat("in ", list.file,
+                                " remove \"backend\": \"nftables\" from the plugin "
+                                "\"portmap\", then restart the pods")});
   }
   return out;
 }

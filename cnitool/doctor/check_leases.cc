@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "cnitool/doctor/checks.h"
@@ -9,60 +10,62 @@ namespace tool::doctor {
 
 namespace {
 
-std::string pod_of(const DhcpLease& lease) {
-  return cat("'", lease.key.ifname, "' of container '", lease.key.container_id, "' in network '",
-             lease.key.network, "'");
-}
-
 constexpr const char* kRestart = "systemctl restart cni-dhcp.service; dhcp leases";
 
-/// The leases of a server that are renewed in time.
-struct Fine {
-  std::size_t count = 0;
-  std::optional<std::int64_t> first;  ///< when the first one ends
-};
+// What is wrong with a lease; an empty text: nothing.
+Finding finding_of(const DhcpLease& one) {
+  const std::string pod = cat("'", one.key.ifname, "' of container '", one.key.container_id,
+                              "' in network '", one.key.network, "'");
+  const std::string lease = cat("the DHCP lease of ", one.address, " for ", pod);
+  if (one.address.empty()) {
+    return {Level::kError, cat("no DHCP lease for ", pod),
+            "no server renewed it: the address was removed from the pod, and another one is asked "
+            "for",
+            kRestart};
+  }
+  if (one.expire && *one.expire < 0) {
+    return {Level::kError, cat(lease, " ended ", -*one.expire, " s ago"),
+            "no daemon renewed it, and the pod has no address", kRestart};
+  }
+  if (!one.rebind || *one.rebind >= 0) return {};
+  return {Level::kWarning, cat(lease, " ends in ", one.expire.value_or(0), " s"),
+          cat("server ", one.server,
+              " does not answer, or the daemon does not run; the pod loses the address"),
+          kRestart};
+}
 
 }  // namespace
 
+bool is_lost(const Node& node, const cni::AttachmentKey& key) {
+  const DhcpLease* const lease = find_by(node.leases, &DhcpLease::key, key);
+  return lease != nullptr && (node.lacks_lease_daemon || finding_of(*lease).level == Level::kError);
+}
+
 Findings check_leases(const Node& node) {
   Findings out;
-  if (node.lacks_lease_daemon && !node.leases.empty()) {
+  if (node.lacks_lease_daemon) {
     out.push_back({Level::kError, "the daemon of dhcp does not run",
                    cat("nobody renews the leases of ", node.leases.size(),
                        " interfaces: each loses its address at the end of its lease"),
                    kRestart});
   }
-  std::map<std::string, Fine> fine;
+  std::map<std::string, std::vector<std::int64_t>> ends;  // of leases without a finding, by server
   for (const DhcpLease& one : node.leases) {
-    if (one.address.empty()) {
-      out.push_back(
-          {Level::kError, cat("no DHCP lease for ", pod_of(one)),
-           "no server renewed it: the address was removed from the pod, and another one is "
-           "asked for",
-           kRestart});
-    } else if (one.expire && *one.expire < 0) {
-      out.push_back({Level::kError,
-                     cat("the DHCP lease of ", one.address, " for ", pod_of(one), " ended ",
-                         -*one.expire, " s ago"),
-                     "no daemon renewed it, and the pod has no address", kRestart});
-    } else if (one.rebind && *one.rebind < 0) {
-      out.push_back({Level::kWarning,
-                     cat("the DHCP lease of ", one.address, " for ", pod_of(one), " ends in ",
-                         one.expire.value_or(0), " s"),
-                     cat("server ", one.server,
-                         " does not answer, or the daemon does not run; the pod loses the address"),
-                     kRestart});
+    constexpr auto kNever = std::numeric_limits<std::int64_t>::max();
+    Finding finding = finding_of(one);
+    if (finding.what.empty()) {
+      ends[one.server].push_back(one.expire.value_or(kNever));
     } else {
-      Fine& of = fine[one.server];
-      ++of.count;
-      if (one.expire) of.first = std::min(of.first.value_or(*one.expire), *one.expire);
+      out.push_back(std::move(finding));
     }
   }
-  for (const auto& [server, of] : fine) {
-    out.push_back({Level::kNote, cat(of.count, " DHCP leases of server ", server),
-                   of.first ? cat("the first one ends in ", *of.first,
-                                  " s, and is renewed before; dhcp leases lists them")
-                            : "none of them ends"});
+  for (const auto& [server, all] : ends) {
+    const std::int64_t first = *std::min_element(all.begin(), all.end());
+    out.push_back({Level::kNote, cat(all.size(), " DHCP leases of server ", server),
+                   first == std::numeric_limits<std::int64_t>::max()
+                       ? "none of them ends"
+                       : cat("the first one ends in ", first,
+                             " s, and is renewed before; dhcp leases lists them")});
   }
   return out;
 }

@@ -1,9 +1,10 @@
+#include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
-#include "libcni/common/hash.h"
 #include "plugins/names/links.h"
 
 // What GC would remove. Another runtime may keep another cache, so that nothing here is more than a
@@ -16,16 +17,11 @@ using netlink::Link;
 
 constexpr const char* kOthers = "; unless another runtime with its own cache has containers there";
 
-// The hashes of networks, as in tags.
-std::set<std::string> network_hashes(const Node& node) {
-  std::set<std::string> out;
-  for (const auto& list : node.networks.lists) {
-    out.insert(cni::OwnerTag(list.name, "", "").network_hash);
-  }
-  for (const AttachmentState& one : node.attachments) {
-    out.insert(cni::OwnerTag(one.key.network, "", "").network_hash);
-  }
-  return out;
+// For a network without a config: GC with the plugins that have something of it.
+std::string collect_removed(const std::string& network, const nlohmann::json& plugins) {
+  const nlohmann::json list{{"cniVersion", "1.1.0"}, {"name", network}, {"plugins", plugins}};
+  return cat("d=$(mktemp -d) && printf %s ", quoted(list.dump()),
+             " > $d/gc.conflist && cnitool gc ", network, " --keep-alive --conf-dir $d");
 }
 
 // The ifbs of the reference, which have no tag, bear names that follow from the attachment.
@@ -40,22 +36,23 @@ std::set<std::string> ifb_names(const Node& node) {
 
 // An ifb without a tag may be that of a pod that nothing else shows: not while a link redirects to
 // it.
-std::string remove_command(const Link& link) {
-  const std::string remove = cat("ip link del ", link.name);
-  if (link.kind != "ifb") return remove;
+std::string remove_command(const std::string& ifb) {
   return cat("for i in $(ls /sys/class/net); do tc filter show dev $i parent ffff: 2>/dev/null; ",
-             "done | grep -q 'device ", link.name, "' || ", remove);
+             "done | grep -q 'device ", ifb, "' || ip link del ", ifb);
 }
 
 }  // namespace
 
 Findings check_leftovers(const Node& node) {
   std::map<std::string, std::vector<std::string>> left;
+  std::map<std::string, nlohmann::json> removed;  // plugins of networks without a config
   std::map<std::string, std::set<std::string>> alive;
-  for (const auto& [network, found] : node.leftovers) {
-    const auto& [plugin, one] = found;
+  for (const auto& [network, found, conf] : node.leftovers) {
+    const cni::Leftover& one = found.leftover;
     if (!one.alive) {
       left[network].push_back(text_of(found));
+      auto& plugins = removed[network];
+      if (std::find(plugins.begin(), plugins.end(), *conf) == plugins.end()) plugins += *conf;
     } else if (!one.ifname.empty()) {
       alive[network].insert(name_of({network, one.container_id, one.ifname}));
     } else if (one.container_id.empty()) {
@@ -67,7 +64,9 @@ Findings check_leftovers(const Node& node) {
     out.push_back({Level::kWarning,
                    cat("network '", network, "': ", what.size(),
                        what.size() == 1 ? " thing" : " things", " without a pod: ", some_of(what)),
-                   cat("DEL was interrupted or never ran", kOthers), collect(node, network)});
+                   cat("DEL was interrupted or never ran", kOthers),
+                   node.network(network) != nullptr ? collect(node, network)
+                                                    : collect_removed(network, removed[network])});
   }
   for (const auto& [network, names] : alive) {
     out.push_back({Level::kNote,
@@ -79,20 +78,15 @@ Findings check_leftovers(const Node& node) {
   return out;
 }
 
-// Of networks that do not exist, and what the reference's bandwidth left: no plugin knows these.
+// What the reference's bandwidth left: no plugin knows these.
 Findings check_links(const Node& node) {
   Findings out;
   const auto ifbs = ifb_names(node);
-  const auto known = network_hashes(node);
   for (const Link& link : node.links) {
-    const bool unnamed = link.kind == "ifb" && link.name.starts_with(names::kIfbPrefix) &&
-                         link.alias.empty() && !ifbs.contains(link.name);
-    const bool unknown = cni::OwnerTag::is_tag(link.alias) && !link.peer_nsid &&
-                         !known.contains(link.alias.substr(0, link.alias.find('-')));
-    if (!unnamed && !unknown) continue;
-    out.push_back({Level::kWarning,
-                   cat("link '", link.name, "' (", link.kind, ") belongs to no pod"),
-                   cat("a DEL was interrupted or never ran", kOthers), remove_command(link)});
+    if (link.kind != "ifb" || !link.name.starts_with(names::kIfbPrefix)) continue;
+    if (!link.alias.empty() || ifbs.contains(link.name)) continue;
+    out.push_back({Level::kWarning, cat("link '", link.name, "' (ifb) belongs to no pod"),
+                   cat("a DEL was interrupted or never ran", kOthers), remove_command(link.name)});
   }
   return out;
 }

@@ -10,12 +10,6 @@ namespace tool::doctor {
 
 namespace {
 
-std::string joined(const std::vector<std::string>& texts, const char* between) {
-  std::string out;
-  for (const std::string& text : texts) out += cat(out.empty() ? "" : between, text);
-  return out;
-}
-
 // The networks that use a plugin.
 std::string users_of(const Node& node, const std::string& type) {
   std::vector<std::string> out;

@@ -39,6 +39,7 @@ Groups groups_of(const Node& node) {
       out[{network, Kind::kForeign, foreign.plugin}].add(foreign_text(foreign), one);
     }
     const auto& error = one.report.error;
+    if (error && is_lost(node, one.key)) continue;                 // said of leases
     if (error && error->code() != cni::Code::kUnknownContainer) {  // said of attachments
       out[{network, kind_of(*error), ""}].add(text_of(*error), one);
     }

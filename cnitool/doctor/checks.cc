@@ -1,5 +1,9 @@
 #include "cnitool/doctor/checks.h"
 
+#include <algorithm>
+
+#include "cnitool/doctor/facts.h"
+
 namespace tool::doctor {
 
 namespace {
@@ -13,13 +17,15 @@ constexpr Source kLeft[] = {Source::kCache, Source::kLeftovers};
 constexpr Source kLinks[] = {Source::kCache, Source::kRoutes};
 constexpr Source kFirewall[] = {Source::kFirewall};
 constexpr Source kNat[] = {Source::kNetworks, Source::kPools, Source::kFirewall};
-constexpr Source kServices[] = {Source::kRoutes, Source::kFirewall};
+constexpr Source kServices[] = {Source::kRoutes, Source::kCache};
 constexpr Source kPools[] = {Source::kPools};
 constexpr Source kHeld[] = {Source::kPools, Source::kCache};
 constexpr Source kLeases[] = {Source::kLeases};
 constexpr Source kSubnets[] = {Source::kPools, Source::kRoutes};
 
 bool has_attachments(const Node& node) { return !node.attachments.empty() || !node.broken.empty(); }
+bool has_bridges(const Node& node) { return !bridge_networks(node).empty(); }
+bool has_pools(const Node& node) { return !node.pools.empty(); }
 
 // In the order in which a person would ask.
 constexpr Check kChecks[] = {
@@ -34,17 +40,24 @@ constexpr Check kChecks[] = {
     {"attachments", "every attachment has its pod", check_dead, kCache, has_attachments},
     {"pods", "the plugins find every pod as ADD left it", check_pods, kPods, has_attachments},
     {"leftovers", "GC would remove nothing", check_leftovers, kLeft},
-    {"links", "every link has its network", check_links, kLinks},
-    {"address pools", "enough addresses are free", check_pools, kPools},
-    {"addresses", "every pod address has one pod and a lease", check_held, kHeld},
+    {"links", "every ifb has its pod", check_links, kLinks,
+     [](const Node& node) {
+       return std::any_of(node.links.begin(), node.links.end(),
+                          [](const auto& link) { return link.kind == "ifb"; });
+     }},
+    {"address pools", "enough addresses are free", check_pools, kPools, has_pools},
+    {"addresses", "every pod address has one pod and a lease", check_held, kHeld, has_attachments},
     {"DHCP leases", "every lease of a DHCP server is renewed in time", check_leases, kLeases,
      [](const Node& node) { return !node.leases.empty(); }},
-    {"subnets", "no two networks share addresses", check_subnets, kPools},
+    {"subnets", "no two networks share addresses", check_subnets, kPools,
+     [](const Node& node) { return node.pools.size() > 1; }},
     {"routes", "no other route covers a subnet of a network", check_routes, kSubnets},
-    {"IPv6", "IPv6 is enabled where networks use it", check_ipv6, kSubnets},
-    {"reverse path", "the reverse path filter drops no replies", check_reverse_path, kRoutes},
+    {"IPv6", "IPv6 is enabled where networks use it", check_ipv6, kSubnets,
+     [](const Node& node) { return uses(node, netlink::Family::kIpv6); }},
+    {"reverse path", "the reverse path filter drops no replies", check_reverse_path, kRoutes,
+     [](const Node& node) { return uplinks(node, netlink::Family::kIpv4).size() > 1; }},
     {"bridge netfilter", "bridged packets are treated as the networks need it",
-     check_bridge_netfilter, kFirewall},
+     check_bridge_netfilter, kFirewall, has_bridges},
     {"forward policy", "no chain drops forwarded traffic of pods", check_forward_policy, kFirewall},
     {"firewalld", "firewalld accepts traffic of pods", check_firewalld, kFirewall, has_firewalld},
     {"iptables", "one iptables has all rules", check_backends, kFirewall,
@@ -55,7 +68,7 @@ constexpr Check kChecks[] = {
      has_services},
     {"connections", "the connection tracking table has room", check_conntrack},
     {"uplink", "the node has a default route", check_uplink, kSubnets},
-    {"MTU", "no bridge has a larger MTU than the uplink", check_mtu, kRoutes},
+    {"MTU", "no bridge has a larger MTU than the uplink", check_mtu, kRoutes, has_bridges},
     {"clock", "clock and boot ID are plausible", check_clock},
     {"disks", "the state directories are writable", check_disks},
 };

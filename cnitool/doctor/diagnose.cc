@@ -46,29 +46,22 @@ std::ptrdiff_t count(const std::vector<Answer>& answers, Level level) {
                        [level](const Answer& one) { return one.finding.level == level; });
 }
 
-Colour colour_of(Level level) {
-  switch (level) {
-    case Level::kOk:
-      return Colour::kGreen;
-    case Level::kNote:
-      return Colour::kDim;
-    case Level::kUnknown:
-    case Level::kWarning:
-      return Colour::kYellow;
-    case Level::kError:
-      return Colour::kRed;
-  }
-  return Colour::kPlain;
-}
+// In the order of Level.
+constexpr PaintedWord kLevels[] = {{"ok", Colour::kGreen},
+                                   {"note", Colour::kDim},
+                                   {"unknown", Colour::kYellow},
+                                   {"warning", Colour::kYellow},
+                                   {"error", Colour::kRed}};
+
+const PaintedWord& word_for(Level level) { return kLevels[static_cast<std::size_t>(level)]; }
 
 void print(const Answer& answer, const Output& output) {
   constexpr std::size_t kWidth = 9;
   const auto& [check, finding] = answer;
-  const std::string_view word = str(finding.level);
+  const auto& [word, colour] = word_for(finding.level);
   const std::string blanks(kWidth, ' ');
-  output.out << output.painted(colour_of(finding.level), word)
-             << std::string(kWidth - word.size(), ' ') << check->name << ": " << finding.what
-             << '\n';
+  output.out << output.painted(colour, word) << std::string(kWidth - word.size(), ' ')
+             << check->name << ": " << finding.what << '\n';
   if (!finding.why.empty()) output.out << blanks << "why: " << finding.why << '\n';
   if (!finding.remedy.empty()) {
     output.out << blanks << "remedy: " << output.painted(Colour::kBold, finding.remedy) << '\n';
@@ -88,21 +81,7 @@ ordered_json json_of(const std::vector<Answer>& answers) {
 
 }  // namespace
 
-std::string_view str(Level level) {
-  switch (level) {
-    case Level::kOk:
-      return "ok";
-    case Level::kNote:
-      return "note";
-    case Level::kUnknown:
-      return "unknown";
-    case Level::kWarning:
-      return "warning";
-    case Level::kError:
-      return "error";
-  }
-  return "?";
-}
+std::string_view str(Level level) { return word_for(level).text; }
 
 bool report(const Node& node, const Output& output) {
   const auto answers = answers_on(node);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cnitool/json_at.h"
 #include "libcni/common/hash.h"
 #include "libcni/config/names.h"
 
@@ -15,52 +16,26 @@ using netlink::Cidr;
 using netlink::Family;
 using nlohmann::json;
 
-bool is_true(const json& conf, const char* key) {
-  const auto it = conf.find(key);
-  return it != conf.end() && it->is_boolean() && it->get<bool>();
-}
-
-unsigned number(const json& conf, const char* key) {
-  const auto it = conf.find(key);
-  return it != conf.end() && it->is_number_unsigned() ? it->get<unsigned>() : 0;
-}
-
-std::string text(const json& conf, const char* key, const char* otherwise) {
-  const auto it = conf.find(key);
-  if (it == conf.end() || !it->is_string()) return otherwise;
-  const auto value = it->get<std::string>();
-  return value.empty() ? otherwise : value;
-}
-
 }  // namespace
 
 std::vector<BridgeNetwork> routed_networks(const Node& node) {
   std::vector<BridgeNetwork> out;
   for (const cni::NetworkList& list : node.networks.lists) {
-    const bool has_ports =
-        std::any_of(list.plugins.begin(), list.plugins.end(),
-                    [](const auto& plugin) { return cni::stands_for(plugin.type, "portmap"); });
-    const auto firewall =
-        std::find_if(list.plugins.begin(), list.plugins.end(), [](const auto& plugin) {
-          return cni::stands_for(plugin.type, "firewall") && plugin.conf->is_object();
-        });
-    const bool has_firewall = firewall != list.plugins.end();
-    for (const cni::PluginConf& plugin : list.plugins) {
-      const bool is_ptp = cni::stands_for(plugin.type, "ptp");
-      if (!is_ptp && !cni::stands_for(plugin.type, "bridge")) continue;
-      if (!plugin.conf->is_object()) continue;
-      out.push_back({.list = &list,
-                     .bridge = is_ptp ? "" : text(plugin.conf, "bridge", "cni0"),
-                     .is_gateway = is_true(plugin.conf, "isGateway") ||
-                                   is_true(plugin.conf, "isDefaultGateway"),
-                     .masquerades = is_true(plugin.conf, "ipMasq"),
-                     .hairpin = is_true(plugin.conf, "hairpinMode"),
-                     .masquerade_backend = text(plugin.conf, "ipMasqBackend", ""),
-                     .mtu = number(plugin.conf, "mtu"),
-                     .vlan = number(plugin.conf, "vlan"),
-                     .has_ports = has_ports});
-      if (!has_firewall) continue;
-      out.back().firewall = text(firewall->conf, "backend", "");
+    const json* const firewall = plugin_of(list, "firewall");
+    for (const char* const type : {"bridge", "ptp"}) {
+      const json* const conf = plugin_of(list, type);
+      if (conf == nullptr) continue;
+      out.push_back(
+          {.list = &list,
+           .bridge = type == std::string_view("ptp") ? "" : text_at(*conf, "bridge", "cni0"),
+           .is_gateway = is_true(*conf, "isGateway") || is_true(*conf, "isDefaultGateway"),
+           .masquerades = is_true(*conf, "ipMasq"),
+           .hairpin = is_true(*conf, "hairpinMode"),
+           .masquerade_backend = text_at(*conf, "ipMasqBackend"),
+           .mtu = static_cast<unsigned>(number_at(*conf, "mtu")),
+           .vlan = static_cast<unsigned>(number_at(*conf, "vlan")),
+           .has_ports = plugin_of(list, "portmap") != nullptr});
+      if (firewall != nullptr) out.back().firewall = text_at(*firewall, "backend");
     }
   }
   return out;

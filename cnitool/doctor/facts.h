@@ -48,6 +48,9 @@ std::vector<std::string> uplinks(const Node& node, netlink::Family family);
 /// The command that removes what no living pod has, or the setting that allows it: GC is of 1.1.0.
 std::string collect(const Node& node, const std::string& network);
 
+/// Whether the attachment's DHCP lease is lost, or not renewed: its CHECK fails for that.
+bool is_lost(const Node& node, const cni::AttachmentKey& key);
+
 /// "a, b, c and 4 more".
 std::string some_of(const std::vector<std::string>& names);
 

@@ -61,10 +61,10 @@ std::string link_of_index(const Bytes& bytes) {
 /// Reads the expressions of a rule. Whatever is not about links and addresses makes it narrow.
 class RuleReader {
  public:
-  RuleReader(NfSocket& socket, const Rule& rule) : socket_(socket), rule_(rule) {
+  RuleReader(NfSocket& socket, const Rule& rule, std::string insertion)
+      : socket_(socket), rule_(rule), out_{.insertion = std::move(insertion)} {
     if (rule.chain.family == TableFamily::kIp) out_.family = Family::kIpv4;
     if (rule.chain.family == TableFamily::kIp6) out_.family = Family::kIpv6;
-    out_.removal = cat("nft delete rule ", rule.chain.str(), " handle ", rule.handle);
   }
 
   ForwardRule run() {
@@ -108,16 +108,46 @@ class RuleReader {
       add(cmp.data);
     }
   }
-  // Where a set has ranges, what they are is not told by its keys.
   void read(const netlink::nf::Lookup& lookup) {
-    const bool is_read = loaded_ == Loaded::kLink || loaded_ == Loaded::kIndex;
-    if (lookup.inverted || lookup.dreg || !is_read) {
+    const bool is_link = loaded_ == Loaded::kLink || loaded_ == Loaded::kIndex;
+    const bool is_whole = out_.family && prefix_ == netlink::Ip::any(*out_.family).bits();
+    if (lookup.inverted || lookup.dreg || !(is_link || (loaded_ == Loaded::kAddress && is_whole))) {
       out_.is_narrow = true;
       return;
     }
-    const SetId set{rule_.chain.family, rule_.chain.table, lookup.set};
-    for (const Element& one : socket_.all_elements(set)) add(one.key);
-    if (links_->empty()) out_.is_narrow = true;
+    auto elements = socket_.all_elements(SetId{rule_.chain.family, rule_.chain.table, lookup.set});
+    if (is_link) {
+      for (const Element& one : elements) add(one.key);
+    } else {
+      add_spans(elements);
+    }
+    if (is_link ? links_->empty() : addresses_->empty()) out_.is_narrow = true;
+  }
+  // An interval is an element where it begins and one behind its end, which may be the begin of
+  // another; that up to the last address has no end.
+  void add_spans(std::vector<Element>& elements) {
+    const bool has_ends = std::any_of(elements.begin(), elements.end(),
+                                      [](const Element& one) { return one.ends_interval; });
+    std::sort(elements.begin(), elements.end(), [](const Element& a, const Element& b) {
+      return a.key == b.key ? a.ends_interval && !b.ends_interval : a.key < b.key;
+    });
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      const Bytes& key = elements[i].key;
+      if (elements[i].ends_interval) continue;
+      if (key.size() != netlink::Ip::any(*out_.family).size()) {  // of several parts
+        out_.is_narrow = true;
+        continue;
+      }
+      AddressSpan span{netlink::Ip::from_bytes(key.data(), key.size()), {}};
+      span.last = span.first;
+      if (has_ends && i + 1 < elements.size()) {
+        const Bytes& end = elements[i + 1].key;
+        span.last = netlink::Ip::from_bytes(end.data(), end.size()).prev().value_or(span.first);
+      } else if (has_ends) {
+        span.last = span.first.broadcast(0);
+      }
+      addresses_->push_back(span);
+    }
   }
   void read(const Verdict& verdict) {
     out_.effect = verdict.code == kAccept    ? ForwardRule::Effect::kAccept
@@ -153,7 +183,7 @@ class RuleReader {
     } else if (loaded_ == Loaded::kAddress) {
       Bytes whole = data;
       whole.resize(out_.family == Family::kIpv4 ? 4 : 16);
-      addresses_->push_back(Cidr::from_bytes(whole.data(), whole.size(), prefix_));
+      addresses_->push_back(AddressSpan::of(Cidr::from_bytes(whole.data(), whole.size(), prefix_)));
     } else {
       out_.is_narrow = true;
     }
@@ -161,17 +191,21 @@ class RuleReader {
 
   NfSocket& socket_;
   const Rule& rule_;
-  ForwardRule out_ = {};
+  ForwardRule out_;
   Loaded loaded_ = Loaded::kNothing;
   std::vector<std::string>* links_ = &out_.in;
-  std::vector<Cidr>* addresses_ = &out_.source;
+  std::vector<AddressSpan>* addresses_ = &out_.source;
   unsigned prefix_ = 0;
 };
 
 ForwardRules rules_of(NfSocket& socket, const ChainId& chain, ForwardChain& into) {
   ForwardRules out;
   for (const Rule& rule : socket.rules(chain)) {
-    const std::string jump = out.emplace_back(RuleReader(socket, rule).run()).jump;
+    const std::string insertion =
+        into.of_iptables
+            ? cat(into.v4 ? "iptables" : "ip6tables", " -I ", chain.chain, " ", out.size() + 1)
+            : cat("nft insert rule ", chain.str(), " position ", rule.handle);
+    const std::string jump = out.emplace_back(RuleReader(socket, rule, insertion).run()).jump;
     if (jump.empty() || !into.others.emplace(jump, ForwardRules()).second) continue;
     into.others[jump] = rules_of(socket, {chain.family, chain.table, jump}, into);
   }
@@ -181,11 +215,14 @@ ForwardRules rules_of(NfSocket& socket, const ChainId& chain, ForwardChain& into
 void add_forward(NfSocket& socket, const Chain& chain, Firewall& into) {
   ForwardChain& out = into.forward.emplace_back(
       ForwardChain{.name = chain.id.str(),
+                   .addition = cat("nft add rule ", chain.id.str()),
                    .of_iptables = chain.id.chain == "FORWARD" && chain.id.table == "filter",
+                   .of_plugin = chain.id.table == names::kFirewallTable,
                    .v4 = chain.id.family != TableFamily::kIp6,
                    .v6 = chain.id.family != TableFamily::kIp,
                    .drops = chain.hook->policy == kDrop,
                    .rules = {}});
+  if (out.of_iptables) out.addition = cat(out.v4 ? "iptables" : "ip6tables", " -A FORWARD");
   out.rules = rules_of(socket, chain.id, out);
 }
 
@@ -237,11 +274,8 @@ void add_legacy_exemptions(const cni::SavedTable& nat, Family family, Firewall& 
 }
 
 // "-i cni+"; an inverted option is narrow.
-ForwardRule rule_of(const cni::SavedRule& saved, const cni::SavedTable& filter,
-                    const std::string& tool) {
-  const cni::Words& words = saved.words;
-  ForwardRule out{.removal = cat(tool, " -D ", saved.chain)};
-  for (const std::string& word : words) out.removal += cat(" ", word);
+ForwardRule rule_of(const cni::Words& words, const cni::SavedTable& filter) {
+  ForwardRule out;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& option = words[i];
     const std::string value = i + 1 < words.size() ? words[i + 1] : "";
@@ -251,7 +285,7 @@ ForwardRule rule_of(const cni::SavedRule& saved, const cni::SavedTable& filter,
       auto& links = option == "-i" ? out.in : out.out;
       links.push_back(value.ends_with('+') ? value.substr(0, value.size() - 1) + '*' : value);
     } else if ((option == "-s" || option == "-d") && range) {
-      (option == "-s" ? out.source : out.destination).push_back(*range);
+      (option == "-s" ? out.source : out.destination).push_back(AddressSpan::of(*range));
     } else if (option == "-j" || option == "-g") {
       if (filter.chains.contains(value)) out.jump = value;
       out.is_goto = option == "-g";
@@ -274,51 +308,18 @@ void add_legacy_forward(const cni::SavedTable& filter, Family family, Firewall& 
   const std::string tool = v4 ? "iptables-legacy" : "ip6tables-legacy";
   const auto policy = filter.chains.find("FORWARD");
   ForwardChain out{.name = cat(tool, " filter FORWARD"),
+                   .addition = cat(tool, " -A FORWARD"),
                    .of_iptables = true,
-                   .legacy = true,
                    .v4 = v4,
                    .v6 = !v4,
                    .drops = policy != filter.chains.end() && policy->second == "DROP",
                    .rules = {}};
   for (const cni::SavedRule& saved : filter.rules) {
     auto& rules = saved.chain == "FORWARD" ? out.rules : out.others[saved.chain];
-    rules.push_back(rule_of(saved, filter, tool));
+    const std::string insertion = cat(tool, " -I ", saved.chain, " ", rules.size() + 1);
+    rules.emplace_back(rule_of(saved.words, filter)).insertion = insertion;
   }
   into.forward.push_back(std::move(out));
-}
-
-std::string port_text(const Bytes& key) {
-  // Protocol and port are the last two parts, each padded to four bytes.
-  if (key.size() < 8) return "hostPort";
-  const std::uint8_t protocol = key[key.size() - 8];
-  const unsigned port = key[key.size() - 4] * 256U + key[key.size() - 3];
-  const char* const name = protocol == 6     ? "/tcp"
-                           : protocol == 17  ? "/udp"
-                           : protocol == 132 ? "/sctp"
-                                             : "";
-  return cat("hostPort ", port, name);
-}
-
-// Whether all local addresses lead to the table's ports. Expressions of conditions, which may
-// exempt addresses, precede those of the jump: fib, cmp and verdict.
-bool redirects_unconditionally(NfSocket& socket, TableFamily family, const std::string& table) {
-  const auto rules = socket.rules({family, table, "prerouting"});
-  return std::any_of(rules.begin(), rules.end(), [](const Rule& rule) {
-    return rule.exprs.size() == 3 && netlink::nf::target_of(rule.exprs) == "hostports";
-  });
-}
-
-// Ports of portmap's tables that every local address leads to.
-void add_host_ports(NfSocket& socket, Firewall& into) {
-  for (const TableFamily family : {TableFamily::kIp, TableFamily::kIp6}) {
-    for (const std::string& table : socket.tables(family)) {
-      if (!table.starts_with(names::kHostPortTable)) continue;
-      if (!redirects_unconditionally(socket, family, table)) continue;
-      for (const Element& one : socket.all_elements(SetId{family, table, "ports"})) {
-        into.any_address_ports.push_back(port_text(one.key));
-      }
-    }
-  }
 }
 
 void add_legacy(Firewall& into) {
@@ -363,7 +364,6 @@ Firewall read_firewall() {
     }
   }
   add_exemptions(*socket, out);
-  add_host_ports(*socket, out);
   return out;
 }
 

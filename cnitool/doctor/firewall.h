@@ -19,8 +19,6 @@ struct Firewall {
   std::vector<netlink::nf::ChainId> chains;  ///< of nf_tables, which iptables-nft uses
   std::vector<ForwardChain> forward;
   std::vector<NatExemption> exemptions;
-  /// Ports that chains of nf_tables redirect whatever local address is asked: "hostPort 443/tcp".
-  std::vector<std::string> any_address_ports;
   bool has_legacy_rules = false;
   bool lacks_legacy_save = false;  ///< the legacy tables are in use, and cannot be read
   bool has_table(const std::string& name) const;

@@ -25,13 +25,14 @@ Match match(const std::vector<std::string>& patterns, const std::string& link) {
              : Match::kNo;
 }
 
-Match match(const std::vector<Cidr>& ranges, const std::optional<Cidr>& range) {
-  if (ranges.empty()) return Match::kYes;
+Match match(const std::vector<AddressSpan>& spans, const std::optional<Cidr>& range) {
+  if (spans.empty()) return Match::kYes;
   if (!range) return Match::kMaybe;
+  const auto [first, last] = AddressSpan::of(*range);
   Match out = Match::kNo;
-  for (const Cidr& one : ranges) {
-    if (one.prefix <= range->prefix && one.contains(range->ip)) return Match::kYes;
-    if (range->contains(one.ip)) out = Match::kMaybe;
+  for (const AddressSpan& one : spans) {
+    if (one.first <= first && last <= one.last) return Match::kYes;
+    if (one.first <= last && first <= one.last) out = Match::kMaybe;
   }
   return out;
 }

@@ -10,25 +10,34 @@
 /// What a packet filter does with packets from and to pods.
 namespace tool::doctor {
 
+/// The addresses from first to last.
+struct AddressSpan {
+  netlink::Ip first, last;
+  static AddressSpan of(const netlink::Cidr& range) {
+    return {range.ip.masked(range.prefix), range.ip.broadcast(range.prefix)};
+  }
+};
+
 /// A rule. Of each list one has to match, and an empty one matches anything.
 struct ForwardRule {
   enum class Effect { kNone, kAccept, kDrop, kReturn };
 
   std::vector<std::string> in = {}, out = {};  ///< names of links; "veth*": all that begin so
-  std::vector<netlink::Cidr> source = {}, destination = {};
+  std::vector<AddressSpan> source = {}, destination = {};
   std::optional<netlink::Family> family = {};
   bool is_narrow = false;  ///< it looks at more than that
   Effect effect = Effect::kNone;
-  std::string jump = {};  ///< to a chain
-  bool is_goto = false;   ///< does not come back
-  std::string removal = {};
+  std::string jump = {};       ///< to a chain
+  bool is_goto = false;        ///< does not come back
+  std::string insertion = {};  ///< begins a command that inserts a rule before this one
 };
 using ForwardRules = std::vector<ForwardRule>;
 
 /// A chain that every forwarded packet goes through.
 struct ForwardChain {
-  std::string name;  ///< "ip filter FORWARD", "iptables-legacy filter FORWARD"
-  bool of_iptables = false, legacy = false;
+  std::string name;      ///< "ip filter FORWARD", "iptables-legacy filter FORWARD"
+  std::string addition;  ///< begins a command that adds a rule at its end
+  bool of_iptables = false, of_plugin = false;  ///< of_plugin: of the plugin firewall
   bool v4 = true, v6 = true;
   bool drops = false;  ///< its policy
   ForwardRules rules = {};

@@ -20,6 +20,7 @@
 #include "libcni/config/json.h"
 #include "libcni/config/names.h"
 #include "libcni/plugin/log.h"
+#include "libcni/plugin/node_tool.h"
 #include "netlink/route/socket.h"
 #include "netlink/sysctl.h"
 #include "plugins/names/state.h"
@@ -53,19 +54,14 @@ Place place_of(const std::string& path) {
 }
 
 AttachmentState attachment_of(const cni::CachedAttachment& cached) {
-  AttachmentState out{.key = cached.key,
-                      .netns = cached.netns,
-                      .modified = cached.modified,
-                      .stamp = cached.stamp,
-                      .is_finished = !cached.result->is_null(),
-                      .liveness = cni::liveness_of(cached.netns, cached.key.ifname),
-                      .result = {}};
-  try {
-    if (out.is_finished) out.result = cni::result_from(cached.result);
-  } catch (const cni::Error&) {
-    // Somebody else's, in words unknown here: its names and its life are what counts.
-  }
-  return out;
+  return {.key = cached.key,
+          .netns = cached.netns,
+          .modified = cached.modified,
+          .stamp = cached.stamp,
+          .is_finished = !cached.result->is_null(),
+          .liveness = cni::liveness_of(cached.netns, cached.key.ifname),
+          .result = result_of(cached),
+          .host_ports = host_ports_of(cached)};
 }
 
 void look_at_cache(Node& node) {
@@ -165,35 +161,12 @@ std::optional<std::string> setting(const std::string& key) {
 
 }  // namespace
 
-const cni::NetworkList* Node::network(const std::string& name) const {
-  const auto it = std::find_if(networks.lists.begin(), networks.lists.end(),
-                               [&](const auto& one) { return one.name == name; });
-  return it == networks.lists.end() ? nullptr : &*it;
-}
-
-const PluginFile* Node::program(const std::string& type) const {
-  const auto it = std::find_if(programs.begin(), programs.end(),
-                               [&](const auto& one) { return one.type == type; });
-  return it == programs.end() ? nullptr : &*it;
-}
-
-const netlink::Link* Node::link(const std::string& name) const {
-  const auto it =
-      std::find_if(links.begin(), links.end(), [&](const auto& one) { return one.name == name; });
-  return it == links.end() ? nullptr : &*it;
-}
-
-const netlink::Link* Node::link(int index) const {
-  const auto it =
-      std::find_if(links.begin(), links.end(), [&](const auto& one) { return one.index == index; });
-  return it == links.end() ? nullptr : &*it;
-}
-
 Node look_at_node(const Settings& settings, const cni::Env& env) {
   Node node;
   node.now = std::time(nullptr);
   node.cache_dir = settings.cache_dir;
   node.sysctl = setting;
+  node.has_iptables = cni::find_node_tool("iptables-restore").has_value();
   cni::RuntimeOptions options = runtime_options(settings, env);
   options.limit = std::chrono::seconds(10);
   options.env.erase(cni::kLogVariable);  // what is looked at is not written to
@@ -213,6 +186,7 @@ Node look_at_node(const Settings& settings, const cni::Env& env) {
       for (Pool& pool : pools_of(list)) node.pools.push_back(std::move(pool));
     }
   });
+  read(node, Source::kRoutes, [&] { look_at_routes(node); });
   read(node, Source::kLeases, [&] { look_at_leases(node); });
   if (::geteuid() != 0) {
     for (const Source source : {Source::kPods, Source::kLeftovers}) {
@@ -225,7 +199,6 @@ Node look_at_node(const Settings& settings, const cni::Env& env) {
     read(node, Source::kPods, [&] { node.looks = looks_of(node, options); });
     read(node, Source::kLeftovers, [&] { node.leftovers = all_leftovers(node, options); });
   }
-  read(node, Source::kRoutes, [&] { look_at_routes(node); });
   read(node, Source::kFirewall, [&] { node.firewall = read_firewall(); });
   look_at_places(node, settings.conf_dir);
   return node;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -13,13 +14,17 @@
 #include <thread>
 
 #include "cnitool/validate/plugin_facts.h"
+#include "libcni/common/hash.h"
+#include "libcni/config/names.h"
 #include "libcni/plugin/log.h"
 #include "libcni/runtime/plugin_call.h"
+#include "plugins/names/state.h"
 
 namespace tool::doctor {
 
 namespace {
 
+namespace fs = std::filesystem;
 using cni::NetworkList;
 using cni::PluginConf;
 using cni::RuntimeOptions;
@@ -44,9 +49,10 @@ bool mentions(const std::string& file, std::string_view text) {
   return false;
 }
 
+constexpr std::string_view kMark = " plugin patchbay ";
+
 // What a plugin of this project says of itself, found in its file: others are not run for it.
 std::string patchbay_version(const std::string& file, const cni::Env& env) {
-  constexpr std::string_view kMark = " plugin patchbay ";
   if (!mentions(file, kMark)) return {};
   const cni::Executable program{
       .file = file, .arguments = {"--version"}, .env = env, .own_group = true};
@@ -101,6 +107,63 @@ bool knows_status(const std::vector<PluginFile>& programs, const std::string& ty
     return one.type == type &&
            std::find(versions.begin(), versions.end(), "1.1.0") != versions.end();
   });
+}
+
+// "..., net: NETWORK, if: IFNAME, ..."; empty where the alias was cut off.
+std::string network_in(const std::string& alias) {
+  constexpr std::string_view kBefore = ", net: ";
+  const auto begin = alias.find(kBefore);
+  const auto end = alias.find(", if: ");
+  if (begin == std::string::npos || end == std::string::npos || end < begin) return {};
+  return alias.substr(begin + kBefore.size(), end - begin - kBefore.size());
+}
+
+bool is_of_patchbay(const std::string& type, const RuntimeOptions& options) try {
+  return mentions(cni::find_plugin(type, options.path), kMark);
+} catch (const cni::Error&) {
+  return false;  // it is not installed
+}
+
+// Names of networks without a config: the cache, aliases of links and directories of leases tell
+// them.
+std::set<std::string> removed_networks(const Node& node) {
+  std::set<std::string> out;
+  for (const AttachmentState& one : node.attachments) out.insert(one.key.network);
+  for (const netlink::Link& link : node.links) {
+    if (cni::OwnerTag::is_tag(link.alias)) out.insert(network_in(link.alias));
+  }
+  std::error_code ignored;
+  for (fs::directory_iterator it(names::kHostLocalDataDir, ignored), end; it != end;
+       it.increment(ignored)) {
+    if (!reservations_in(it->path().string()).empty()) out.insert(it->path().filename().string());
+  }
+  std::erase_if(out, [&](const std::string& name) {
+    return !cni::is_network_name(name) || node.network(name) != nullptr;
+  });
+  return out;
+}
+
+// The plugins that may have something of a network without a config: those of its attachments in
+// the cache, or else all of this project that keep anything on the node.
+NetworkList list_for(const std::string& name, const std::string& cache_dir,
+                     const RuntimeOptions& options) {
+  for (const cni::CachedAttachment& one : cni::Cache(cache_dir).list().attachments) {
+    if (one.key.network != name) continue;
+    try {
+      return cni::list_from(one.config);
+    } catch (const cni::Error&) {
+      continue;  // another runtime's
+    }
+  }
+  NetworkList out;
+  out.name = name;
+  for (const char* const type :
+       {"bridge", "portmap", "firewall", "bandwidth", "tuning", "sbr", "vrf", "host-device"}) {
+    nlohmann::json conf{{"type", type}};
+    if (type == std::string_view("bridge")) conf["ipam"] = {{"type", "host-local"}};
+    if (is_of_patchbay(type, options)) out.plugins.push_back({.type = type, .conf = conf});
+  }
+  return out;
 }
 
 // A line on the terminal where looking takes longer than people like to wait.
@@ -205,7 +268,19 @@ std::vector<NetworkLeftover> all_leftovers(const Node& node, const RuntimeOption
   std::set<std::string> seen;
   for (const NetworkList& list : node.networks.lists) {
     if (!seen.insert(list.name).second) continue;
-    for (auto& one : leftovers_of(list, {}, options)) out.push_back({list.name, std::move(one)});
+    for (auto& one : leftovers_of(list, {}, options))
+      out.push_back({list.name, std::move(one), {}});
+  }
+  for (const std::string& name : removed_networks(node)) {
+    const NetworkList list = list_for(name, node.cache_dir, options);
+    try {
+      for (auto& one : leftovers_of(list, {}, options)) {
+        const auto* const plugin = find_by(list.plugins, &PluginConf::type, one.plugin);
+        out.push_back({name, std::move(one), plugin->conf});
+      }
+    } catch (const cni::Error&) {
+      continue;  // a plugin of that time is not installed
+    }
   }
   return out;
 }

@@ -19,7 +19,8 @@ std::vector<Complaint> complaints_of(const cni::Networks& networks,
 /// go on.
 std::vector<Repaired> looks_of(const Node& node, const cni::RuntimeOptions& options);
 
-/// leftovers_of() every network.
+/// leftovers_of() every network with a config, and of every removed one that has left its name:
+/// in the cache, in the alias of a link or as a directory of leases.
 std::vector<NetworkLeftover> all_leftovers(const Node& node, const cni::RuntimeOptions& options);
 
 }  // namespace tool::doctor

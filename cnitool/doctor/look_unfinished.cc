@@ -49,12 +49,6 @@ class Judge {
   }
 
  private:
-  static std::string args_of(const cni::CachedAttachment& one) {
-    std::string out;
-    for (const auto& [key, value] : one.args) out += cat(out.empty() ? "" : ";", key, "=", value);
-    return out;
-  }
-
   std::string ask(const cni::CachedAttachment& one) {
     try {
       const cni::NetworkList list = cni::list_from(one.config);

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "cnitool/cached.h"
 #include "cnitool/doctor/firewall.h"
+#include "cnitool/find_by.h"
 #include "cnitool/leases.h"
 #include "cnitool/leftovers.h"
 #include "cnitool/pool.h"
 #include "cnitool/repair.h"
-#include "libcni/config/result.h"
-#include "libcni/runtime/cache.h"
 #include "libcni/runtime/conflist.h"
 #include "libcni/runtime/liveness.h"
 #include "netlink/route/link.h"
@@ -81,6 +81,7 @@ struct AttachmentState {
   std::string refusal = {};  ///< the error of its config: of ADD, if that is why it is not finished
   cni::Liveness liveness = cni::Liveness::kUnknown;
   cni::Result result;
+  std::vector<HostPort> host_ports = {};
   bool is_alive() const { return is_finished && liveness == cni::Liveness::kAlive; }
 };
 
@@ -88,6 +89,7 @@ struct AttachmentState {
 struct NetworkLeftover {
   std::string network;
   cni::Runtime::Found found;
+  cni::JsonValue plugin;  ///< of a network without a config: the plugin that collects it
 };
 
 /// All that the checks look at, read once.
@@ -112,15 +114,24 @@ struct Node {
   std::vector<Pool> pools;
   std::vector<NetworkLeftover> leftovers;
   std::vector<DhcpLease> leases;
+  bool has_iptables = true;         ///< iptables-restore is installed
   bool lacks_lease_daemon = false;  ///< no process holds the lock of the daemon of dhcp
   std::vector<FileSystem> file_systems;
   /// A kernel setting; nothing where there is none of that name.
   std::function<std::optional<std::string>(const std::string& key)> sysctl;
 
-  const cni::NetworkList* network(const std::string& name) const;
-  const PluginFile* program(const std::string& type) const;
-  const netlink::Link* link(const std::string& name) const;
-  const netlink::Link* link(int index) const;
+  const cni::NetworkList* network(const std::string& name) const {
+    return find_by(networks.lists, &cni::NetworkList::name, name);
+  }
+  const PluginFile* program(const std::string& type) const {
+    return find_by(programs, &PluginFile::type, type);
+  }
+  const netlink::Link* link(const std::string& name) const {
+    return find_by(links, &netlink::Link::name, name);
+  }
+  const netlink::Link* link(int index) const {
+    return find_by(links, &netlink::Link::index, index);
+  }
 };
 
 }  // namespace tool::doctor

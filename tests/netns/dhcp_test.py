@@ -346,6 +346,31 @@ class Dhcp(suite.NodeTest):
             self.assertEqual(found, level)
             self.assertIn(words, what)
 
+    def test_doctor_says_once_that_a_lease_is_lost(self):
+        server = self.server()
+        daemon = self.daemon()
+        conf = dhcp.config()
+        use({"cniVersion": "1.1.0", "name": "net1", "plugins": [conf]})
+        pod = self.pod()
+        self.assert_ok(cnitool("add", "net1", pod.path))
+        server.stop()
+
+        def errors():
+            found = json.loads(cnitool("doctor", "--json").stdout)["findings"]
+            return [(one["check"], one["what"]) for one in found if one["level"] == "error"]
+        self.assertEqual(errors(), [])
+        daemon.stop()
+        self.assertEqual({check for check, _ in errors()}, {"status", "DHCP leases"})
+        [file] = [f"{dhcp.STATES}/{name}" for name in os.listdir(dhcp.STATES)]
+        with open(file) as state:
+            text = json.load(state)
+        with open(file, "w") as state:
+            json.dump(text | {"lease": None}, state)
+        self.daemon()
+        [(check, what)] = errors()
+        self.assertEqual(check, "DHCP leases")
+        self.assertIn("no DHCP lease for 'eth0'", what)
+
     def test_graph_shows_the_lease_of_a_pod(self):
         self.server()
         daemon = self.daemon()

@@ -72,10 +72,12 @@ class Breaks(DoctorTest):
     def foreign_rule(self, *match):
         """A rule of another program that drops packets."""
         def break_it():
+            run("nft", "delete", "table", "inet", "site", check=False)
             run("nft", "add", "table", "inet", "site")
             run("nft", "add", "chain", "inet", "site", "forward", "{ type filter hook forward priority 0; }")
             run("nft", "add", "rule", "inet", "site", "forward", *match, *([] if "reject" in match else ["drop"]))
         self.broken("rule that drops", break_it, "inet site forward")
+        self.assertRegex(run("nft", "list", "chain", "inet", "site", "forward"), r"(?s)accept\n.*(drop|reject)\n")
 
     def in_pod(self, *command):
         return lambda: self.pod.run(*command)

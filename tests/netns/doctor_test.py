@@ -124,6 +124,29 @@ class Health(DoctorTest):
         print(f"     100 pods: {(time.monotonic() - begin) * 1000:.0f} ms", flush=True)
 
 
+    def test_progress_is_shown_on_a_terminal_after_two_seconds(self):
+        def seen():
+            terminal, end = os.openpty()
+            done = subprocess.run([os.path.join(OURS, "cnitool"), "doctor", "--json"], env=environment(CNI_PATH=BIN),
+                                  stdout=subprocess.PIPE, stderr=end, check=False)
+            os.close(end)
+            text = b""
+            try:
+                while more := os.read(terminal, 4096):
+                    text += more
+            except OSError:  # all of it was read
+                pass
+            os.close(terminal)
+            json.loads(done.stdout)
+            return text.decode()
+        self.assertEqual(seen(), "")
+        shutil.move(f"{BIN}/portmap", "/run/portmap")
+        write(f"{BIN}/portmap", "#!/bin/sh\n[ $CNI_COMMAND = REPAIR ] && sleep 2.1\nexec /run/portmap\n", 0o755)
+        text = seen()
+        self.assertRegex(text, r"\rdoctor: [12] of 2 attachments")
+        self.assertTrue(text.endswith("\r\033[K"), repr(text))
+
+
 class Configs(DoctorTest):
     def test_a_config_that_cannot_be_read(self):
         write(f"{CONF_DIR}/05-broken.conflist", '{"name": "x",}')
@@ -405,6 +428,34 @@ class Leftovers(DoctorTest):
         self.pods[0].run("ip", "link", "set", "x", "alias", tag + "0123456789abcdef, net: net")
         self.assert_ok(cnitool("gc", "net", "--keep-alive", CNI_PATH=BIN))
 
+    def replaced(self):
+        """A network of other plugins instead of "net"."""
+        os.unlink(FILE)
+        use(chain(OTHER, name="other"), "20-other.conflist")
+
+    @suite.cases([("in the cache", False), ("by leases and links alone", True)])
+    def what_a_removed_network_left_is_found(self, is_lost):
+        self.replaced()
+        dead, living = self.pods
+        os.unlink(cache_file("net", container_of(dead.path)))
+        if is_lost:
+            os.unlink(cache_file("net", container_of(living.path)))
+        dead.remove()
+        wait_for(lambda: "id: " + container_of(dead.path) not in run("ip", "link"), 20)
+        remedy = self.assert_finds("warning", "leftovers", "network 'net'", "bridge: masquerading")
+        self.cured(remedy)
+        self.assertIn("10.1.2.1", living.run("ping", "-c1", "-W2", "10.1.2.1"))
+        rules = run("nft", "list", "ruleset")
+        self.assertIn("8081", rules)
+        self.assertNotIn("8080", rules)
+
+    def test_pods_of_a_removed_network_are_no_leftovers(self):
+        self.replaced()
+        self.assert_healthy()
+        for pod in self.pods:
+            os.unlink(cache_file("net", container_of(pod.path)))
+        self.assert_healthy()
+
     def test_a_link_that_was_left_behind(self):
         alias = json.loads(run("ip", "-j", "link", "show", "type", "veth"))
         mine = next(link for link in alias if "net: net" in link.get("ifalias", ""))
@@ -658,6 +709,7 @@ COMMIT
 """
 
 
+@suite.spread
 class Firewall(DoctorTest):
     def test_rules_as_of_docker_flannel_and_kube_proxy_are_healthy(self):
         for tool in ("iptables-nft-restore", "iptables-legacy-restore"):
@@ -680,11 +732,16 @@ class Firewall(DoctorTest):
         run("nft", "add chain inet site forward { type filter hook forward priority 0; policy drop; }")
         run("nft", "add chain inet site pods")
         run("nft", "add set inet site bridges { type ifname; elements = { cni0, cni1 }; }")
+        run("nft", "add set inet site ranges4 { type ipv4_addr; flags interval; elements = { 10.0.0.0/16, 10.1.0.0/16, "
+            "10.1.2.255-10.9.0.0, 192.0.2.1, 255.0.0.0/8 }; auto-merge; }")
+        run("nft", "add set inet site ranges6 { type ipv6_addr; flags interval; elements = { fd00:1::/32 }; }")
         self.assert_finds("error", "forward policy", "'inet site forward'")
         for rules in (("iifname cni* accept", "oifname cni* accept"), ("iifname @bridges accept", "oifname @bridges accept"),
                       ("iifname { cni0, cni9 } accept", "oifname { cni0, cni9 } accept"), ("iif cni0 accept", "oif cni0 accept"),
                       ("ip saddr 10.1.0.0/16 accept", "ip daddr 10.1.2.0/24 counter accept",
-                       "ip6 saddr fd00:1::/32 accept", "ip6 daddr fd00:1::/32 accept"), ("jump pods",), ("goto pods",)):
+                       "ip6 saddr fd00:1::/32 accept", "ip6 daddr fd00:1::/32 accept"), ("ip saddr @ranges4 accept", "ip daddr { 10.1.2.0-10.1.2.15, 10.1.2.128/25 } accept",
+                       "ip6 saddr @ranges6 accept", "ip6 daddr { fd00::/16, fe80::/10 } accept"),
+                      ("jump pods",), ("goto pods",)):
             with self.subTest(rules):
                 run("nft", "flush chain inet site pods")
                 run("nft", "add rule inet site pods accept")
@@ -713,6 +770,48 @@ class Firewall(DoctorTest):
             run(tool, "-F", "FORWARD")
             if tool == "iptables-nft":
                 run("nft", "delete", "table", "ip", "filter")
+
+    def test_rules_that_drop_by_sets_of_addresses(self):
+        run("nft", "add table ip site")
+        run("nft", "add chain ip site forward { type filter hook forward priority 0; }")
+        run("nft", "add set ip site blocked { type ipv4_addr; flags interval; }")
+        run("nft", "add rule ip site forward ip saddr @blocked drop")
+        for elements, is_error in (("10.1.1.0/24, 10.1.3.0-10.1.3.255", False), ("10.1.2.16/28", False),
+                                   ("10.1.2.0/28, 10.1.2.16/28", True), ("10.1.1.0-10.1.4.0", True), ("10.1.2.0/24", True)):
+            with self.subTest(elements):
+                run("nft", "flush set ip site blocked")
+                run("nft", f"add element ip site blocked {{ {elements} }}")
+                if not is_error:
+                    self.assert_healthy()
+                    continue
+                self.cured(self.assert_finds("error", "forward policy", "'ip site forward'", "drops packets from or to 'cni0'"))
+                run("nft", "flush chain ip site forward")
+                run("nft", "add rule ip site forward ip saddr @blocked drop")
+
+    def test_a_last_rule_that_drops_everything_stays(self):
+        run("nft", "add table inet site")
+        run("nft", "add chain inet site forward { type filter hook forward priority 0; }")
+        run("nft", "add chain inet site rest")
+        for last in ("forward", "rest"):
+            run("nft", "add rule inet site forward iifname lo accept")
+            run("nft", f"add rule inet site {last} counter drop")
+            if last == "rest":
+                run("nft", "add rule inet site forward jump rest")
+            self.cured(self.assert_finds("warning", "forward policy", "'inet site forward'", "'cni0'"))
+            self.assertRegex(run("nft", "list", "chain", "inet", "site", last), r"(?s)cni0.*accept\n.*cni0.*accept\n.*drop\n")
+            run("nft", "flush chain inet site forward")
+
+    @suite.cases([(tool, tool) for tool in ("iptables-nft", "iptables-legacy")])
+    def a_last_rule_that_drops_everything_stays_in(self, tool):
+        try:
+            run(tool, "-A", "FORWARD", "-i", "lo", "-j", "ACCEPT")
+            run(tool, "-A", "FORWARD", "-j", "DROP")
+        except (RuntimeError, OSError) as reason:
+            self.skipTest(str(reason))
+        remedy = self.assert_finds("warning", "forward policy", "filter FORWARD", "'cni0'")
+        self.cured(remedy.replace("iptables ", f"{tool} "))
+        rules = [line for line in run(tool, "-S", "FORWARD").splitlines() if line.startswith("-A")]
+        self.assertEqual((len(rules), rules[0], rules[-1]), (4, "-A FORWARD -i lo -j ACCEPT", "-A FORWARD -j DROP"))
 
     def test_a_policy_behind_rules_that_may_accept_is_a_warning(self):
         run("nft", "add", "table", "inet", "filter")

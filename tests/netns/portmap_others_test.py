@@ -8,11 +8,10 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import hostport, suite  # noqa: E402
-from support.chain import Network  # noqa: E402
-from support.cnitool import cnitool  # noqa: E402
+from support.cnitool import cnitool, use  # noqa: E402
 from support.hostport import (BRIDGE_CONF, NODE, OUTSIDE, Probe, Server, Site, ask,  # noqa: E402
                               ask_one, config, mapping)
-from support.plugin import OURS, cni, have  # noqa: E402
+from support.plugin import cni, have  # noqa: E402
 from support.portmap import BACKENDS, STATE_FILES, TABLE, PortmapTest, state_file_of  # noqa: E402
 from support.snapshot import snapshot  # noqa: E402
 from support.world import run  # noqa: E402
@@ -32,20 +31,17 @@ class Services(suite.NodeTest):
             self.skipTest(reason)
         self.site = Site()
         self.client = self.pod("client")
-        self.network = self.network_with()
+        self.set_network()
         self.add(self.client)
 
     @staticmethod
-    def network_with(**more):
+    def set_network(**more):
         portmap = {"type": "portmap", "capabilities": {"portMappings": True}}
-        return Network({"cniVersion": "1.0.0", "name": "net1",
-                        "plugins": [BRIDGE_CONF, portmap | more]}, (OURS,))
+        use({"cniVersion": "1.0.0", "name": "net1", "plugins": [BRIDGE_CONF, portmap | more]})
 
     def add(self, pod, *mappings):
-        result, failed = self.network.add({"portMappings": list(mappings)} if mappings else None,
-                                          netns=pod.path, container=pod.name)
-        self.assertIsNone(failed, str(failed))
-        return result
+        ports = {"CAP_ARGS": {"portMappings": list(mappings)}} if mappings else {}
+        return self.assert_ok(cnitool("add", "net1", pod.path, "--container-id", pod.name, **ports))
 
     def web(self):
         self.web = self.pod("web")
@@ -140,7 +136,7 @@ class Services(suite.NodeTest):
 
     def test_of_a_later_proxy_stay_behind_the_backend_that_the_config_names(self):
         self.start("nft")
-        self.network = self.network_with(backend="nftables")
+        self.set_network(backend="nftables")
         self.web()
         self.start_proxy()
         self.add_service(SERVICES)
@@ -151,7 +147,7 @@ class Services(suite.NodeTest):
 
     def test_are_found_by_doctor_if_the_config_wants_nftables(self):
         self.start("nft")
-        self.network = self.network_with(backend="nftables")
+        self.set_network(backend="nftables")
         self.web()
         self.assertNotIn("Services", self.warnings())
         self.start_proxy()

@@ -96,22 +96,50 @@ TEST_CASE("doctor: kube-proxy without bridge netfilter") {
   CHECK(findings[0].remedy.starts_with("modprobe br_netfilter"));
 }
 
-TEST_CASE("doctor: hostPorts of nftables beside a proxy that uses IPVS") {
-  Node node = node_with(settings_of_a_node());
-  node.firewall.any_address_ports = {"hostPort 443/tcp", "hostPort 53/udp"};
-  CHECK(check_services(node).empty());
-  node.links.push_back({.index = 7, .name = "kube-ipvs0"});
-  const auto findings = check_services(node);
+TEST_CASE("doctor: hostPorts beside a proxy that uses IPVS") {
+  const auto node_of = [](const char* link, const char* more) {
+    Node node = node_with(settings_of_a_node());
+    const std::string list = std::string(R"({"cniVersion": "1.1.0", "name": "net", "plugins": [
+        {"type": "bridge"}, {"type": "portmap")") +
+                             more + "}]}";
+    add_network(node, list.c_str());
+    AttachmentState pod{.key = {"net", "c", "eth0"}, .netns = {}, .result = {}};
+    pod.is_finished = true;
+    pod.liveness = cni::Liveness::kAlive;
+    pod.host_ports = {{"", 443, 80, "tcp"}, {"", 53, 53, "udp"}};
+    node.attachments.push_back(pod);
+    node.links.push_back({.index = 7, .name = link});
+    return node;
+  };
+  constexpr const char* kNft = R"(, "backend": "nftables")";
+  CHECK_FALSE(has_services(node_of("ipvs0", kNft)));
+  CHECK(has_services(node_of("kube-ipvs0", kNft)));
+  const auto findings = check_services(node_of("kube-ipvs0", kNft));
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].level == Level::kWarning);
   CHECK(findings[0].what ==
-        "Services on these ports lead to pods: hostPort 443/tcp, hostPort 53/udp");
-  CHECK(findings[0].remedy.ends_with("cnitool repair"));
-  node.links[0].name = "kube-dummy-if";
-  REQUIRE(check_services(node).size() == 1);
-  CHECK(check_services(node)[0].remedy.find("conditionsV4") != std::string::npos);
-  node.firewall.any_address_ports.clear();
-  CHECK(check_services(node).empty());
+        "Services on these ports lead to pods of network 'net': hostPort 443/tcp, hostPort 53/udp");
+  CHECK(findings[0].remedy ==
+        "in /conf/net.conflist remove \"backend\": \"nftables\" from the plugin \"portmap\", then "
+        "restart the pods");
+  CHECK(check_services(node_of("kube-ipvs0", "")).empty());  // which portmap's CHECK looks at
+  Node without = node_of("kube-ipvs0", "");
+  without.has_iptables = false;
+  REQUIRE(check_services(without).size() == 1);
+  CHECK(check_services(without)[0].remedy.starts_with("install"));
+  for (const char* const more : {"", kNft, R"(, "backend": "iptables")"}) {
+    REQUIRE(check_services(node_of("kube-dummy-if", more)).size() == 1);
+    CHECK(check_services(node_of("kube-dummy-if", more))[0].remedy.find("conditionsV4") !=
+          std::string::npos);
+  }
+  for (const char* const link : {"kube-ipvs0", "kube-dummy-if"}) {
+    const char* const more =
+        R"(, "backend": "nftables", "conditionsV4": ["ip", "saddr", "10.0.0.0/8"])";
+    CHECK(check_services(node_of(link, more)).empty());
+  }
+  Node empty = node_of("kube-ipvs0", kNft);
+  empty.attachments.clear();
+  CHECK(check_services(empty).empty());
 }
 
 TEST_CASE("doctor: a setting of a link with a dot in its name keeps its dot") {
@@ -138,7 +166,7 @@ TEST_CASE("doctor: what could not be read makes its checks unknown, and is no er
     ++unknown;
     CHECK(one.at("what") == "unreadable: permission denied");
   }
-  CHECK(unknown == 6);
+  CHECK(unknown == 5);
 }
 
 TEST_CASE("doctor: an error makes the answer no, a warning does not") {
@@ -229,12 +257,23 @@ TEST_CASE("doctor: a packet filter that accepts the bridge in both directions, o
   CHECK(level() == "error");
   chain.others["DOCKER-USER"] = {{.effect = Effect::kAccept}};
   CHECK(level() == "ok");
-  chain.rules = {{.source = {*Cidr::parse("10.0.0.0/8")}, .effect = Effect::kAccept},
-                 {.destination = {*Cidr::parse("10.0.0.0/24")}, .effect = Effect::kAccept}};
+  const auto spanned = [](const char* first, const char* last) {
+    return std::vector<AddressSpan>{{*Ip::parse(first), *Ip::parse(last)}};
+  };
+  chain.rules = {{.source = spanned("10.0.0.0", "10.255.255.255"), .effect = Effect::kAccept},
+                 {.destination = spanned("10.0.0.0", "10.0.0.255"), .effect = Effect::kAccept}};
   CHECK(level() == "ok");
+  chain.rules[1].destination = spanned("10.0.0.1", "10.0.1.9");
+  CHECK(level() == "warning");
   chain.drops = false;
-  chain.rules = {{.source = {*Cidr::parse("10.0.0.0/24")}, .effect = Effect::kDrop}};
+  chain.rules = {{.source = spanned("10.0.0.0", "10.0.0.255"), .effect = Effect::kDrop}};
   CHECK(level() == "error");
+  chain.rules[0].source = spanned("9.0.0.0", "10.0.1.9");
+  CHECK(level() == "error");
+  for (const auto& part : {spanned("10.0.0.9", "10.0.1.9"), spanned("10.0.1.0", "10.0.1.9")}) {
+    chain.rules[0].source = part;
+    CHECK(level() == "ok");
+  }
   chain.drops = true;
   chain.rules.clear();
   chain.v4 = false;  // the network has no IPv6
