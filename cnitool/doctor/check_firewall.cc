@@ -87,8 +87,7 @@ bool concerns(const Node& node, const ForwardChain& chain) {
 bool is_for(const Node& node, const NatExemption& rule, const std::string& network) {
   const auto all = subnets(node);
   return std::any_of(all.begin(), all.end(), [&](const Subnet& one) {
-    return one.network == network && one.range.start.family() == rule.source.ip.family() &&
-           overlap(one.range.subnet, rule.source);
+    return one.network == network && AddressSpan::of(one.range.subnet).overlaps(rule.source);
   });
 }
 

@@ -102,6 +102,7 @@ class RuleReader {
   void read(const Cmp& cmp) {
     if (cmp.op != kEqual) {
       out_.is_narrow = true;
+      out_.is_inverted |= loaded_ == Loaded::kAddress && addresses_ == &out_.source;
     } else if (loaded_ == Loaded::kFamily && !cmp.data.empty()) {
       out_.family = cmp.data[0] == AF_INET ? Family::kIpv4 : Family::kIpv6;
     } else {
@@ -113,6 +114,7 @@ class RuleReader {
     const bool is_whole = out_.family && prefix_ == netlink::Ip::any(*out_.family).bits();
     if (lookup.inverted || lookup.dreg || !(is_link || (loaded_ == Loaded::kAddress && is_whole))) {
       out_.is_narrow = true;
+      out_.is_inverted |= loaded_ == Loaded::kAddress && addresses_ == &out_.source;
       return;
     }
     auto elements = socket_.all_elements(SetId{rule_.chain.family, rule_.chain.table, lookup.set});
@@ -226,50 +228,25 @@ void add_forward(NfSocket& socket, const Chain& chain, Firewall& into) {
   out.rules = rules_of(socket, chain.id, out);
 }
 
-// Nothing where it cannot be told.
-std::optional<Cidr> source_of(const Rule& rule, Family family) {
-  const auto exact = netlink::nf::address_of(rule.exprs, netlink::nf::Side::kSource, family);
-  if (exact) return exact;
-  const std::uint32_t offset = family == Family::kIpv4 ? 12 : 8;  // of the source in the header
-  for (const auto& expr : rule.exprs) {
-    const auto* const load = std::get_if<Payload>(&expr);
-    if (load != nullptr && load->base == kNetworkHeader && load->offset == offset) return {};
+void add_exemptions(const ForwardRules& rules, const std::string& chain, Family family,
+                    Firewall& into) {
+  using Effect = ForwardRule::Effect;
+  const auto any = AddressSpan::of({netlink::Ip::any(family), 0});
+  for (const ForwardRule& rule : rules) {
+    if (rule.effect != Effect::kAccept && rule.effect != Effect::kReturn) continue;
+    if (rule.source.empty() && !rule.is_inverted) into.exemptions.push_back({chain, any});
+    for (const AddressSpan& source : rule.source) into.exemptions.push_back({chain, source});
   }
-  return Cidr{netlink::Ip::any(family), 0};
 }
 
 void add_exemptions(NfSocket& socket, Firewall& into) {
   for (const Family family : netlink::kFamilies) {
     const bool v4 = family == Family::kIpv4;
     const ChainId chain{v4 ? TableFamily::kIp : TableFamily::kIp6, "nat", "POSTROUTING"};
-    for (const Rule& rule : socket.rules(chain)) {
-      const bool exempts = std::any_of(rule.exprs.begin(), rule.exprs.end(), [](const auto& expr) {
-        const auto* const verdict = std::get_if<Verdict>(&expr);
-        return verdict != nullptr && (verdict->code == kAccept || verdict->code == kReturn);
-      });
-      const auto source = exempts ? source_of(rule, family) : std::nullopt;
-      if (source) into.exemptions.push_back({chain.str(), *source});
-    }
-  }
-}
-
-// "-s 10.1.0.0/24": any of the family without it; nothing where it is inverted or cannot be told.
-std::optional<Cidr> source_of(const cni::Words& rule, Family family) {
-  const auto at = std::find(rule.begin(), rule.end(), "-s");
-  if (at == rule.end()) return Cidr{netlink::Ip::any(family), 0};
-  if ((at != rule.begin() && at[-1] == "!") || at + 1 == rule.end()) return std::nullopt;
-  return Cidr::parse(at[1]);
-}
-
-void add_legacy_exemptions(const cni::SavedTable& nat, Family family, Firewall& into) {
-  const bool v4 = family == Family::kIpv4;
-  for (const auto& [chain, words] : nat.rules) {
-    if (chain != "POSTROUTING" || words.empty()) continue;
-    if (words.back() != "ACCEPT" && words.back() != "RETURN") continue;
-    const auto source = source_of(words, family);
-    if (!source) continue;
-    into.exemptions.push_back(
-        {v4 ? "iptables-legacy nat POSTROUTING" : "ip6tables-legacy nat POSTROUTING", *source});
+    ForwardRules rules;
+    for (const Rule& rule : socket.rules(chain))
+      rules.push_back(RuleReader(socket, rule, "").run());
+    add_exemptions(rules, chain.str(), family, into);
   }
 }
 
@@ -294,6 +271,7 @@ ForwardRule rule_of(const cni::Words& words, const cni::SavedTable& filter) {
       if (value == "RETURN") out.effect = ForwardRule::Effect::kReturn;
       break;  // the rest is the target's
     } else if (option == "!") {
+      out.is_inverted |= value == "-s";
       ++i;
       out.is_narrow = true;
     } else if (!(option == "-m" && value == "comment") && option != "--comment") {
@@ -303,9 +281,13 @@ ForwardRule rule_of(const cni::Words& words, const cni::SavedTable& filter) {
   return out;
 }
 
+std::string legacy_tool(Family family) {
+  return family == Family::kIpv4 ? "iptables-legacy" : "ip6tables-legacy";
+}
+
 void add_legacy_forward(const cni::SavedTable& filter, Family family, Firewall& into) {
   const bool v4 = family == Family::kIpv4;
-  const std::string tool = v4 ? "iptables-legacy" : "ip6tables-legacy";
+  const std::string tool = legacy_tool(family);
   const auto policy = filter.chains.find("FORWARD");
   ForwardChain out{.name = cat(tool, " filter FORWARD"),
                    .addition = cat(tool, " -A FORWARD"),
@@ -332,8 +314,13 @@ void add_legacy(Firewall& into) {
         continue;
       }
       into.has_legacy_rules |= !saved->rules.empty();
-      if (table == "nat") add_legacy_exemptions(*saved, family, into);
       if (table == "filter") add_legacy_forward(*saved, family, into);
+      if (table != "nat") continue;
+      ForwardRules rules;
+      for (const cni::SavedRule& rule : saved->rules) {
+        if (rule.chain == "POSTROUTING") rules.push_back(rule_of(rule.words, *saved));
+      }
+      add_exemptions(rules, cat(legacy_tool(family), " nat POSTROUTING"), family, into);
     }
   }
 }

@@ -5,14 +5,13 @@
 
 #include "cnitool/doctor/forward.h"
 #include "netlink/nf/batch.h"
-#include "netlink/types/ip.h"
 
 namespace tool::doctor {
 
 /// A rule of iptables that ends chain POSTROUTING of its table nat without NAT: ACCEPT or RETURN.
 struct NatExemption {
-  std::string chain;     ///< "ip nat POSTROUTING"
-  netlink::Cidr source;  ///< of length 0: any of the family
+  std::string chain;   ///< "ip nat POSTROUTING"
+  AddressSpan source;  ///< all of the family: any
 };
 
 struct Firewall {

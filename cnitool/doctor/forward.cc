@@ -32,7 +32,7 @@ Match match(const std::vector<AddressSpan>& spans, const std::optional<Cidr>& ra
   Match out = Match::kNo;
   for (const AddressSpan& one : spans) {
     if (one.first <= first && last <= one.last) return Match::kYes;
-    if (one.first <= last && first <= one.last) out = Match::kMaybe;
+    if (one.overlaps({first, last})) out = Match::kMaybe;
   }
   return out;
 }
@@ -88,6 +88,15 @@ class Walk {
 };
 
 }  // namespace
+
+std::string AddressSpan::str() const {
+  for (unsigned prefix = 0; prefix <= first.bits(); ++prefix) {
+    if (first.masked(prefix) == first && first.broadcast(prefix) == last) {
+      return Cidr{first, prefix}.str();
+    }
+  }
+  return netlink::cat(first.str(), "-", last.str());
+}
 
 Fate fate_in(const ForwardChain& chain, const Traffic& traffic) {
   return Walk(chain, traffic).run();

@@ -7,7 +7,7 @@
 
 #include "netlink/types/ip.h"
 
-/// What a packet filter does with packets from and to pods.
+/// The fate of packets from and to pods in a packet filter.
 namespace tool::doctor {
 
 /// The addresses from first to last.
@@ -16,6 +16,11 @@ struct AddressSpan {
   static AddressSpan of(const netlink::Cidr& range) {
     return {range.ip.masked(range.prefix), range.ip.broadcast(range.prefix)};
   }
+  bool overlaps(const AddressSpan& other) const {
+    return first <= other.last && other.first <= last;
+  }
+  /// "10.1.0.0/16", or "10.1.0.1-10.1.0.9".
+  std::string str() const;
 };
 
 /// A rule. Of each list one has to match, and an empty one matches anything.
@@ -25,7 +30,8 @@ struct ForwardRule {
   std::vector<std::string> in = {}, out = {};  ///< names of links; "veth*": all that begin so
   std::vector<AddressSpan> source = {}, destination = {};
   std::optional<netlink::Family> family = {};
-  bool is_narrow = false;  ///< it looks at more than that
+  bool is_narrow = false;    ///< it looks at more than that
+  bool is_inverted = false;  ///< it looks for other sources than some
   Effect effect = Effect::kNone;
   std::string jump = {};       ///< to a chain
   bool is_goto = false;        ///< does not come back
