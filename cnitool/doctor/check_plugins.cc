@@ -2,7 +2,7 @@
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
-#include "cnitool/doctor/look_plugins.h"
+#include "cnitool/output.h"
 #include "libcni/common/version.h"
 #include "libcni/plugin/plugin.h"
 

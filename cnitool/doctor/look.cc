@@ -13,8 +13,6 @@
 #include <set>
 
 #include "cnitool/doctor/facts.h"
-#include "cnitool/doctor/look_plugins.h"
-#include "cnitool/doctor/look_unfinished.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/lock.h"
 #include "libcni/config/json.h"

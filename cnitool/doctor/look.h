@@ -1,12 +1,39 @@
 #pragma once
 
+#include <string>
+
 #include "cnitool/doctor/node.h"
 #include "cnitool/settings.h"
 #include "libcni/plugin/request.h"
+#include "libcni/runtime/runtime.h"
 
 namespace tool::doctor {
 
-/// Reads all that there is to know, and changes nothing. Of plugins VERSION and STATUS are called.
+/// Reads all that there is to know, and changes nothing. Of plugins VERSION, STATUS, and REPAIR and
+/// GC that only look are called.
 Node look_at_node(const Settings& settings, const cni::Env& env);
+
+// look_plugins.cc
+/// All plugins that the networks name, IPAM plugins too.
+std::vector<PluginFile> programs_of(const cni::Networks& networks,
+                                    const cni::RuntimeOptions& options);
+
+/// Asks STATUS of every plugin that knows it, whatever the version of its network is.
+std::vector<Complaint> complaints_of(const cni::Networks& networks,
+                                     const std::vector<PluginFile>& programs,
+                                     cni::RuntimeOptions options);
+
+/// Asks the plugins of the attachments in the cache what repair would find; but those whose ADD may
+/// go on.
+std::vector<Repaired> looks_of(const Node& node, const cni::RuntimeOptions& options);
+
+/// leftovers_of() every network with a config, and of every removed one that has left its name:
+/// in the cache, in the alias of a link or as a directory of leases.
+std::vector<NetworkLeftover> all_leftovers(const Node& node, const cni::RuntimeOptions& options);
+
+// look_unfinished.cc
+/// Sets AttachmentState::is_running of each attachment without a result, and refusal: the error of
+/// the config and the arguments of its ADD (--validate). \param path CNI_PATH.
+void look_at_unfinished(Node& node, const std::string& path, const cni::Env& env);
 
 }  // namespace tool::doctor

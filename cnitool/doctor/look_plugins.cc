@@ -1,5 +1,3 @@
-#include "cnitool/doctor/look_plugins.h"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "cnitool/doctor/look.h"
 #include "cnitool/validate/plugin_facts.h"
 #include "libcni/common/hash.h"
 #include "libcni/config/names.h"
@@ -64,25 +63,14 @@ std::string patchbay_version(const std::string& file, const cni::Env& env) {
 }
 
 PluginFile program_of(const std::string& type, const RuntimeOptions& options) {
-  PluginFile out{.type = type,
-                 .file = {},
-                 .later = {},
-                 .similar = {},
-                 .failure = {},
-                 .versions = {},
-                 .patchbay = {}};
+  PluginFile out{.type = type};
   for (const std::string& dir : options.path) {
     const std::string file = cat(dir, "/", type);
     if (!is_file(file)) continue;
-    if (out.file.empty())
-      out.file = file;
-    else
-      out.later.push_back(file);
+    (out.file.empty() ? out.file : out.later.emplace_back()) = file;
   }
   if (out.file.empty()) {
-    std::string path;
-    for (const std::string& dir : options.path) path += cat(path.empty() ? "" : ":", dir);
-    out.similar = Plugins(path, options.env).similar(type);
+    out.similar = Plugins(joined(options.path, ":"), options.env).similar(type);
     return out;
   }
   out.is_executable = ::access(out.file.c_str(), X_OK) == 0;

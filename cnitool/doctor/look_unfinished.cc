@@ -1,13 +1,9 @@
-#include "cnitool/doctor/look_unfinished.h"
-
 #include <nlohmann/json.hpp>
 
-#include "cnitool/doctor/look_plugins.h"
+#include "cnitool/doctor/look.h"
 #include "cnitool/output.h"
 #include "cnitool/validate/plugin_facts.h"
-#include "libcni/plugin/invoke.h"
 #include "libcni/plugin/log.h"
-#include "libcni/plugin/plugin.h"
 #include "libcni/runtime/operation_lock.h"
 #include "libcni/runtime/runtime.h"
 
@@ -17,11 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::seconds kLimit{10};
-
 // What ADD hands to a plugin. One after the first gets a result, of which nothing is known.
-std::string input_of(const cni::CachedAttachment& one, const cni::NetworkList& list,
-                     const cni::PluginConf& plugin) {
+json input_of(const cni::CachedAttachment& one, const cni::NetworkList& list,
+              const cni::PluginConf& plugin) {
   json conf = *plugin.conf;
   conf["name"] = list.name;
   conf["cniVersion"] = list.version;
@@ -33,13 +27,13 @@ std::string input_of(const cni::CachedAttachment& one, const cni::NetworkList& l
   if (!given.empty()) conf["runtimeConfig"] = given;
   if (&plugin != &list.plugins.front()) conf["prevResult"] = {{"cniVersion", list.version}};
   conf.erase(cni::kLogKey);  // what is looked at is not written to
-  return conf.dump(-1, ' ', false, json::error_handler_t::replace);
+  return conf;
 }
 
 /// Asks plugins why they refuse an attachment.
 class Judge {
  public:
-  Judge(const std::string& path, const cni::Env& env) : plugins_(path, env), env_(env) {}
+  Judge(const std::string& path, const cni::Env& env) : plugins_(path, env) {}
 
   // Equal configs are judged once: a pod that is tried again and again leaves many.
   const std::string& refusal_of(const cni::CachedAttachment& one) {
@@ -53,13 +47,12 @@ class Judge {
     try {
       const cni::NetworkList list = cni::list_from(one.config);
       for (const cni::PluginConf& plugin : list.plugins) {
-        const std::string input = input_of(one, list, plugin);
-        cni::Env env = env_;
-        env.insert_or_assign("CNI_ARGS", args_of(one));
-        std::string refusal = ask(plugin.type, input, env);
+        const json input = input_of(one, list, plugin);
         const std::string ipam = ipam_type_of(plugin);
-        env.insert_or_assign(cni::kIpamCall, "1");
-        if (refusal.empty() && !ipam.empty()) refusal = ask(ipam, input, env);
+        std::string refusal = ask(plugin.type, input, {.args = args_of(one)});
+        if (refusal.empty() && !ipam.empty()) {
+          refusal = ask(ipam, input, {.is_ipam = true, .args = args_of(one)});
+        }
         if (!refusal.empty()) return cat("plugin type=\"", plugin.type, "\": ", refusal);
       }
     } catch (const cni::Error& e) {
@@ -70,19 +63,14 @@ class Judge {
     return {};
   }
 
-  // A plugin without a schema does not know the option.
-  std::string ask(const std::string& type, const std::string& input, const cni::Env& env) {
+  std::string ask(const std::string& type, const json& input, const Call& call) {
     const PluginFacts& facts = plugins_.of(type);
     if (facts.file.empty()) return facts.failure;
-    if (facts.schema->is_null()) return {};
-    const cni::Executable parser{
-        .file = facts.file, .arguments = {"--validate"}, .env = env, .own_group = true};
-    const cni::Outcome outcome = cni::execute(parser, input, kLimit);
-    return outcome.ok() ? "" : text_of(cni::error_from(type, outcome));
+    const Verdict verdict = plugins_.judge(type, input, call);
+    return verdict.refusal ? text_of(*verdict.refusal) : "";
   }
 
   Plugins plugins_;
-  cni::Env env_;
   std::map<std::string, std::string> known_;
 };
 

@@ -24,7 +24,7 @@ namespace tool::doctor {
 
 using cni::cat;
 
-/// Where a Node comes from. What could not be read of it is in Node::unseen.
+/// A part of a Node. Node::unseen has those that were unreadable.
 enum class Source {
   kNetworks,
   kStatus,
@@ -39,17 +39,17 @@ enum class Source {
 
 /// The executable of a plugin in CNI_PATH.
 struct PluginFile {
-  std::string type;
-  std::string file;                ///< the first one in the directories; empty: none
-  std::vector<std::string> later;  ///< those that it hides
+  std::string type = {};
+  std::string file = {};                ///< the first one in the directories; empty: none
+  std::vector<std::string> later = {};  ///< those that it hides
   bool is_executable = false;
-  std::string similar;                ///< where file is empty: a plugin that may be meant
-  std::string failure;                ///< why it does not answer VERSION
-  std::vector<std::string> versions;  ///< of the spec
-  std::string patchbay;               ///< version of patchbay; empty: not one of it
+  std::string similar = {};                ///< where file is empty: a plugin that may be meant
+  std::string failure = {};                ///< why it does not answer VERSION
+  std::vector<std::string> versions = {};  ///< of the spec
+  std::string patchbay = {};               ///< version of patchbay; empty: not one of it
 };
 
-/// What a plugin of a network said to STATUS.
+/// The error that a plugin of a network returned for STATUS.
 struct Complaint {
   std::string network, type;
   cni::Error error;
@@ -76,7 +76,7 @@ struct AttachmentState {
   std::time_t modified = 0;
   std::string stamp = {};  ///< of the cache file
   bool is_finished = false;
-  /// Of one that is not finished: an operation on the container is running. Empty: unknown.
+  /// An operation on the container is running, if this is not finished. Empty: unknown.
   std::optional<bool> is_running = {};
   std::string refusal = {};  ///< the error of its config: of ADD, if that is why it is not finished
   cni::Liveness liveness = cni::Liveness::kUnknown;

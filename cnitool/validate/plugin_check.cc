@@ -199,7 +199,7 @@ bool remove(json& conf, const std::string& path) {
 
 // IPAM plugins have their keys in "ipam".
 Verdict judge(const Checked& in, const std::string& type, const json& conf, bool is_ipam) {
-  return is_ipam ? in.plugins.judge_ipam(type, conf) : in.plugins.judge(type, conf);
+  return in.plugins.judge(type, conf, {.is_ipam = is_ipam});
 }
 
 // What the parser refuses. It stops at the first mistake: the plugin is asked again without the key

@@ -25,7 +25,9 @@ json schema_in(const std::string& text) {
   return doc.is_object() && doc.contains("properties") ? doc : json();
 }
 
-Verdict ask(const std::string& type, const cni::Executable& parser, const json& conf) {
+Verdict ask(const std::string& type, cni::Executable parser, const json& conf, const Call& call) {
+  if (call.is_ipam) parser.env.emplace(cni::kIpamCall, "1");
+  if (!call.args.empty()) parser.env.emplace("CNI_ARGS", call.args);
   const std::string input = conf.dump(-1, ' ', false, json::error_handler_t::replace);
   const cni::Outcome outcome = cni::execute(parser, input, kLimit);
   const json said = cni::try_parse_json(outcome.out);
@@ -65,11 +67,11 @@ PluginFacts Plugins::ask(const std::string& type) const {
                      "{}", kLimit);
     if (outcome.ok()) out.schema = schema_in(outcome.out);
     if (!out.schema->is_null()) {
-      cni::Executable parser{
+      const cni::Executable parser{
           .file = out.file, .arguments = {"--validate"}, .env = env_, .own_group = true};
-      out.judge = [type, parser](const json& conf) { return tool::ask(type, parser, conf); };
-      parser.env.emplace(cni::kIpamCall, "1");
-      out.judge_ipam = [type, parser](const json& conf) { return tool::ask(type, parser, conf); };
+      out.judge = [type, parser](const json& conf, const Call& call) {
+        return tool::ask(type, parser, conf, call);
+      };
     }
   } catch (const cni::Error& e) {
     out.failure = e.what();
@@ -79,14 +81,9 @@ PluginFacts Plugins::ask(const std::string& type) const {
   return out;
 }
 
-Verdict Plugins::judge(const std::string& type, const json& conf) {
+Verdict Plugins::judge(const std::string& type, const json& conf, const Call& call) {
   const PluginFacts& facts = of(type);
-  return facts.judge ? facts.judge(conf) : Verdict{};
-}
-
-Verdict Plugins::judge_ipam(const std::string& type, const json& conf) {
-  const PluginFacts& facts = of(type);
-  return facts.judge_ipam ? facts.judge_ipam(conf) : judge(type, conf);
+  return facts.judge ? facts.judge(conf, call) : Verdict{};
 }
 
 std::string Plugins::similar(const std::string& type) const {

@@ -15,22 +15,26 @@
 
 namespace tool {
 
-/// What a plugin says of a config (--validate).
+/// A plugin's answer about a config (--validate).
 struct Verdict {
   std::vector<cni::Complaint> complaints;  ///< all that its table of keys has against it
   std::optional<cni::Error> refusal;       ///< the first error of its parser
 };
 
-/// What an executable says of itself.
+/// In which part, and with which CNI_ARGS, a plugin would be called.
+struct Call {
+  bool is_ipam = false;  ///< as the one that "ipam" of the config names
+  std::string args = {};
+};
+
+/// The answers of an executable about itself.
 struct PluginFacts {
   std::string file;  ///< empty: it was not found
   std::vector<std::string> versions;
   cni::JsonValue schema;  ///< null: it does not describe its config
   std::string failure;    ///< why file or versions are not known
   /// Asks the plugin about a config that ADD would get. Empty where there is no schema.
-  std::function<Verdict(const nlohmann::json& conf)> judge = {};
-  /// The same of a config whose "ipam" names the plugin.
-  std::function<Verdict(const nlohmann::json& conf)> judge_ipam = {};
+  std::function<Verdict(const nlohmann::json& conf, const Call& call)> judge = {};
 };
 
 /// The plugins of some directories. Each is asked once: for its versions (VERSION) and its schema
@@ -46,8 +50,7 @@ class Plugins {
   const PluginFacts& of(const std::string& type);
 
   /// PluginFacts::judge; nothing where the plugin does not know the option.
-  Verdict judge(const std::string& type, const nlohmann::json& conf);
-  Verdict judge_ipam(const std::string& type, const nlohmann::json& conf);
+  Verdict judge(const std::string& type, const nlohmann::json& conf, const Call& call);
 
   /// The name of an executable that may have been meant; empty where none is like it.
   std::string similar(const std::string& type) const;
