@@ -4,7 +4,6 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "cnitool/validate/json_scanner.h"
 #include "libcni/common/error.h"
 #include "libcni/config/nearest.h"
 
@@ -84,8 +83,6 @@ const TextPlace& JsonText::nearest(std::string_view path) const {
     path = around(path);
   }
 }
-
-JsonText read_json_text(std::string_view text) { return JsonScanner(text).scan(); }
 
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
 

@@ -17,31 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Everything that is looked at together. Documents and networks stay where they are.
-class Validator {
- public:
-  Validator(const Settings& settings, const cni::Env& env) : plugins_(settings.path, env) {}
-
-  void look_at(const std::string& name);
-  const Diagnostics& finish();
-  std::size_t files() const { return documents_.size(); }
-
- private:
-  void look_at_directory(const std::string& dir);
-  void look_at_file(const std::string& file);
-  void look_at_network(Document& document, Form form, const std::string& file);
-  void load_as_runtimes_do(const Document& document, const std::string& file);
-  void look_at_plugins_beside(NetworkText& network, const std::string& dir);
-  Document* read(const std::string& file);
-  Document* understood(Document document);
-
-  Plugins plugins_;
-  Diagnostics diagnostics_;
-  std::list<Document> documents_;
-  std::list<NetworkText> networks_;
-  std::vector<std::string> names_;  // in the order in which they are looked at
-};
-
 // The files of a directory with one of these endings, by name; as load_networks() takes them.
 std::vector<std::string> files_in(const std::string& dir,
                                   std::initializer_list<std::string_view> endings,
@@ -60,97 +35,113 @@ std::vector<std::string> files_in(const std::string& dir,
   return out;
 }
 
-// Notes what is wrong with the text itself. Null where it cannot be understood for that.
-Document* Validator::understood(Document document) {
-  documents_.push_back(std::move(document));
-  Document& kept = documents_.back();
-  names_.push_back(kept.file);
-  for (const cni::TextMistake& one : kept.json.mistakes) {
-    diagnostics_.add(kept, one.at, {.what = one.what, .suggestion = one.suggestion});
+/// Everything that is looked at together. Documents and networks stay where they are.
+class Validator {
+ public:
+  Validator(const Settings& settings, const cni::Env& env) : plugins_(settings.path, env) {}
+
+  void look_at(const std::string& name) {
+    std::error_code error;
+    if (name == "-") {
+      Document* const document =
+          understood(Document::from("<stdin>", netlink::read_all(STDIN_FILENO, "stdin")));
+      if (document != nullptr) look_at_network(*document, Form::kEither, "");
+    } else if (fs::is_directory(name, error)) {
+      look_at_directory(name);
+    } else {
+      look_at_file(name);
+    }
   }
-  return kept.json.readable ? &kept : nullptr;
-}
 
-Document* Validator::read(const std::string& file) {
-  names_.push_back(file);
-  try {
-    auto text = netlink::read_file(file);
-    if (text) return understood(Document::from(file, std::move(*text)));
-    diagnostics_.add(file, {.what = "no such file or directory"});
-  } catch (const netlink::Error& e) {
-    diagnostics_.add(file, {.what = e.what()});
+  const Diagnostics& finish() {
+    check_together(networks_, diagnostics_);
+    diagnostics_.sort(names_);
+    return diagnostics_;
   }
-  return nullptr;
-}
 
-void Validator::look_at_plugins_beside(NetworkText& network, const std::string& dir) {
-  if (dir.empty()) return;
-  std::error_code none;  // the directory need not be there
-  for (const std::string& file : files_in(dir, {".conf"}, none)) {
-    if (Document* const document = read(file)) add_plugin(*document, network, diagnostics_);
+  std::size_t files() const { return documents_.size(); }
+
+ private:
+  // Notes what is wrong with the text itself. Null where it cannot be understood for that.
+  Document* understood(Document document) {
+    documents_.push_back(std::move(document));
+    Document& kept = documents_.back();
+    names_.push_back(kept.file);
+    for (const cni::TextMistake& one : kept.json.mistakes) {
+      diagnostics_.add(kept, one.at, {.what = one.what, .suggestion = one.suggestion});
+    }
+    return kept.json.readable ? &kept : nullptr;
   }
-}
 
-// What was not found before is what the runtime's side of this library says.
-void Validator::load_as_runtimes_do(const Document& document, const std::string& file) try {
-  if (file.empty()) {
-    if (member(document.json.value, "plugins") != nullptr) cni::list_from(document.text);
-  } else {
-    cni::load_list(file);
+  Document* read(const std::string& file) {
+    names_.push_back(file);
+    try {
+      auto text = netlink::read_file(file);
+      if (text) return understood(Document::from(file, std::move(*text)));
+      diagnostics_.add(file, {.what = "no such file or directory"});
+    } catch (const netlink::Error& e) {
+      diagnostics_.add(file, {.what = e.what()});
+    }
+    return nullptr;
   }
-} catch (const cni::Error& e) {
-  diagnostics_.add(document, "", {.what = e.what()});
-}
 
-void Validator::look_at_network(Document& document, Form form, const std::string& file) {
-  const std::size_t before = diagnostics_.count(Severity::kError);
-  networks_.push_back(read_network(document, form, diagnostics_));
-  NetworkText& network = networks_.back();
-  if (!file.empty()) {
-    const std::string dir = fs::path(file).parent_path().string();
-    look_at_plugins_beside(network, more_plugins_dir(network, dir.empty() ? "." : dir));
+  void look_at_plugins_beside(NetworkText& network, const std::string& dir) {
+    if (dir.empty()) return;
+    std::error_code none;  // the directory need not be there
+    for (const std::string& file : files_in(dir, {".conf"}, none)) {
+      if (Document* const document = read(file)) add_plugin(*document, network, diagnostics_);
+    }
   }
-  require_plugins(network, diagnostics_);
-  check_plugins(network, plugins_, diagnostics_);
-  check_chain(network, plugins_, diagnostics_);
-  const bool right =
-      document.json.mistakes.empty() && before == diagnostics_.count(Severity::kError);
-  if (right) load_as_runtimes_do(document, file);
-}
 
-void Validator::look_at_file(const std::string& file) {
-  if (Document* const document = read(file)) look_at_network(*document, form_of(file), file);
-}
-
-void Validator::look_at_directory(const std::string& dir) {
-  std::error_code error;
-  std::vector<std::string> files = files_in(dir, {".conflist"}, error);
-  for (const std::string& file : files_in(dir, {".conf", ".json"}, error)) files.push_back(file);
-  for (const std::string& file : files) look_at_file(file);
-  if (!files.empty() && !error) return;
-  names_.push_back(dir);
-  if (error) return diagnostics_.add(dir, {.what = error.message()});
-  diagnostics_.add(dir, {Severity::kWarning, "no networks: no *.conflist, *.conf or *.json in it"});
-}
-
-void Validator::look_at(const std::string& name) {
-  std::error_code error;
-  if (name == "-") {
-    Document* const document =
-        understood(Document::from("<stdin>", netlink::read_all(STDIN_FILENO, "stdin")));
-    if (document != nullptr) look_at_network(*document, Form::kEither, "");
-  } else if (fs::is_directory(name, error)) {
-    look_at_directory(name);
-  } else {
-    look_at_file(name);
+  // What was not found before is what the runtime's side of this library says.
+  void load_as_runtimes_do(const Document& document, const std::string& file) try {
+    if (file.empty()) {
+      if (member(document.json.value, "plugins") != nullptr) cni::list_from(document.text);
+    } else {
+      cni::load_list(file);
+    }
+  } catch (const cni::Error& e) {
+    diagnostics_.add(document, "", {.what = e.what()});
   }
-}
 
-const Diagnostics& Validator::finish() {
-  check_together(networks_, diagnostics_);
-  diagnostics_.sort(names_);
-  return diagnostics_;
-}
+  void look_at_network(Document& document, Form form, const std::string& file) {
+    const std::size_t before = diagnostics_.count(Severity::kError);
+    networks_.push_back(read_network(document, form, diagnostics_));
+    NetworkText& network = networks_.back();
+    if (!file.empty()) {
+      const std::string dir = fs::path(file).parent_path().string();
+      look_at_plugins_beside(network, more_plugins_dir(network, dir.empty() ? "." : dir));
+    }
+    require_plugins(network, diagnostics_);
+    check_plugins(network, plugins_, diagnostics_);
+    check_chain(network, plugins_, diagnostics_);
+    const bool right =
+        document.json.mistakes.empty() && before == diagnostics_.count(Severity::kError);
+    if (right) load_as_runtimes_do(document, file);
+  }
+
+  void look_at_file(const std::string& file) {
+    if (Document* const document = read(file)) look_at_network(*document, form_of(file), file);
+  }
+
+  void look_at_directory(const std::string& dir) {
+    std::error_code error;
+    std::vector<std::string> files = files_in(dir, {".conflist"}, error);
+    for (const std::string& file : files_in(dir, {".conf", ".json"}, error)) files.push_back(file);
+    for (const std::string& file : files) look_at_file(file);
+    if (!files.empty() && !error) return;
+    names_.push_back(dir);
+    if (error) return diagnostics_.add(dir, {.what = error.message()});
+    diagnostics_.add(dir,
+                     {Severity::kWarning, "no networks: no *.conflist, *.conf or *.json in it"});
+  }
+
+  Plugins plugins_;
+  Diagnostics diagnostics_;
+  std::list<Document> documents_;
+  std::list<NetworkText> networks_;
+  std::vector<std::string> names_;  // in the order in which they are looked at
+};
 
 std::string counted(std::size_t count, const std::string& noun) {
   return cat(count, " ", noun, count == 1 ? "" : "s");
