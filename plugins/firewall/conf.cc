@@ -85,7 +85,7 @@ constexpr auto kKeys = cni::keys(
          .or_empty = true}),
     cni::custom<read_policy>(
         {.name = "ingressPolicy",
-         .description = "what may reach the pods of the network's bridge, see below",
+         .description = "the traffic that may reach the pods of the network's bridge",
          .default_text = "`open`",
          .type = cni::Type::kEnum,
          .enumeration = kPolicies,
