@@ -6,7 +6,7 @@
 #include "cnitool/settings.h"
 #include "libcni/runtime/cache.h"
 
-/// What the results cache knows.
+/// `cnitool list` and `cnitool show`: the attachments in the results cache.
 namespace tool {
 
 /// Prints all attachments, those of one network where it is not empty: network, container,

@@ -5,7 +5,7 @@
 
 #include "cnitool/find_by.h"
 
-/// What can be said to a program; completion and the manual page are made of it.
+/// The commands and options of a program; completion and the manual page are made of it.
 namespace tool {
 
 /// An option, a flag or a positional argument.

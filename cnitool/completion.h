@@ -8,7 +8,7 @@
 
 namespace tool {
 
-/// What a word may go on as.
+/// The words that a shell may offer.
 struct Completions {
   struct Word {
     std::string text, what;
@@ -24,10 +24,11 @@ struct Completions {
 Completions completions(const ProgramInfo& program, const std::vector<std::string>& words,
                         Settings settings);
 
-/// As the scripts read it: lines of a word, a tab and what it is; ":files" or ":dirs" for files.
+/// The form that the scripts read: lines of a word, a tab and its description; ":files" or ":dirs"
+/// for files.
 std::string str(const Completions& completions);
 
-/// What a shell is to read for completion: "bash", "zsh" or "fish". It asks the program itself
+/// The completion script of a shell: "bash", "zsh" or "fish". It asks the program itself
 /// (`PROGRAM complete -- WORDS`), so that it knows no command and no option.
 /// \throws cni::Error for another shell.
 std::string completion_script(const std::string& shell);

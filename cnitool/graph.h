@@ -7,7 +7,7 @@
 
 namespace tool {
 
-/// How the node's network is drawn, and where to.
+/// The format of the drawing, and its file.
 struct GraphOptions {
   std::string format = "text";  ///< text, dot (for graphviz) or svg
   std::string file;             ///< empty: stdout

@@ -19,7 +19,7 @@ std::string graph_svg(const Graph& graph);
 /// "10.1.2.2/24 fd00::2/64"
 std::string spaced(const std::vector<std::string>& texts);
 
-/// What there is to say about a pod beside its name, a line each: interface, namespace, addresses,
+/// The properties of a pod beside its name, a line each: interface, namespace, addresses,
 /// hostPorts, limits. The lines of hostPorts are of at most so many characters.
 std::vector<std::string> lines_of(const GraphPod& pod, std::size_t width);
 

@@ -108,14 +108,10 @@ GraphPod pod_of(const CachedAttachment& one, const cni::NetworkList& list,
                .ifname = one.key.ifname,
                .netns = one.netns,
                .state = seen.state,
-               .mac = {},
-               .host_end = {},
-               .bridge = {},
                .type = list.plugins.empty() ? "" : list.plugins.front().type,
                .master = readable(seen.master),
                .port_of = readable(seen.port_of),
                .vrf = readable(seen.vrf),
-               .addresses = {},
                .host_ports = ports_of(one),
                .limits = limits_of(one, list),
                .masqueraded = bridge != nullptr && is_true(*bridge, "ipMasq"),
@@ -138,8 +134,7 @@ std::string wanted_bridge(const cni::NetworkList& list) {
 }
 
 GraphBridge bridge_of(const std::string& name, const KernelState& kernel) {
-  GraphBridge out{
-      .name = name, .mac = {}, .addresses = {}, .networks = {}, .pods = {}, .foreign = {}};
+  GraphBridge out{.name = name};
   const Link* const link = kernel.find(name);
   if (link == nullptr || link->kind != "bridge") return out;
   out.is_there = true;

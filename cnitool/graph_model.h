@@ -10,10 +10,10 @@
 #include "libcni/runtime/cache.h"
 #include "netlink/route/socket.h"
 
-/// What there is to draw. Names and addresses as people read them; what is empty is not known.
+/// The node's networks as data for a drawing. An empty text: unknown.
 namespace tool {
 
-/// What the kernel was asked of the node: each list once.
+/// The kernel's lists for the node, each read once.
 struct KernelState {
   std::vector<netlink::Link> links;
   std::vector<netlink::LinkAddress> addresses;
@@ -25,7 +25,7 @@ struct KernelState {
   const netlink::Link* find(int index) const {
     return find_by(links, &netlink::Link::index, index);
   }
-  /// Of a link, as "10.1.2.1/24", without link-local ones.
+  /// The addresses of a link, as "10.1.2.1/24", without link-local ones.
   std::vector<std::string> addresses_of(int index) const;
 
   static KernelState read();
@@ -33,18 +33,18 @@ struct KernelState {
 
 /// One attachment of the cache.
 struct GraphPod {
-  std::string network, container_id, ifname, netns;
-  std::string state;     ///< "alive", "no namespace", "no interface", "unknown", "unfinished"
-  std::string mac;       ///< of the interface
-  std::string host_end;  ///< the other end of its veth, where the node has it
-  std::string bridge;    ///< whose port that is; empty: of none
-  std::string type;      ///< of the plugin that made the interface
-  std::string master;    ///< what the interface stands on: "eth0", "eth1 in the pod"
-  std::string port_of;   ///< the bridge in the pod that the interface is a port of
-  std::string vrf;       ///< the VRF in the pod that the interface is in: "blue, table 1"
-  std::vector<std::string> addresses;
-  std::vector<std::string> host_ports;  ///< "8080 -> 80/tcp"
-  std::string limits;                   ///< "in 8 Mbit/s, out 4 Mbit/s"
+  std::string network = {}, container_id = {}, ifname = {}, netns = {};
+  std::string state = {};     ///< "alive", "no namespace", "no interface", "unknown", "unfinished"
+  std::string mac = {};       ///< of the interface
+  std::string host_end = {};  ///< the other end of its veth, where the node has it
+  std::string bridge = {};    ///< whose port that is; empty: of none
+  std::string type = {};      ///< of the plugin that made the interface
+  std::string master = {};    ///< what the interface stands on: "eth0", "eth1 in the pod"
+  std::string port_of = {};   ///< the bridge in the pod that the interface is a port of
+  std::string vrf = {};       ///< the VRF in the pod that the interface is in: "blue, table 1"
+  std::vector<std::string> addresses = {};
+  std::vector<std::string> host_ports = {};  ///< "8080 -> 80/tcp"
+  std::string limits = {};                   ///< "in 8 Mbit/s, out 4 Mbit/s"
   bool masqueraded = false;
   std::string policy = {};  ///< ingressPolicy of the plugin firewall; empty: it is not in the list
   std::optional<DhcpLease> lease = {};  ///< of the daemon of dhcp
@@ -59,15 +59,15 @@ struct ForeignPort {
 };
 
 struct GraphBridge {
-  std::string name, mac;
+  std::string name = {}, mac = {};
   bool is_there = false;  ///< else the cache has it, and the node not (any more)
   bool is_up = false;
   unsigned mtu = 0;
-  std::vector<std::string> addresses;
-  std::vector<std::string> networks;  ///< whose pods are on it
+  std::vector<std::string> addresses = {};
+  std::vector<std::string> networks = {};  ///< whose pods are on it
   bool masquerades = false;
-  std::vector<GraphPod> pods;
-  std::vector<ForeignPort> foreign;
+  std::vector<GraphPod> pods = {};
+  std::vector<ForeignPort> foreign = {};
 };
 
 /// A link of the node that a default route leads through.
@@ -82,7 +82,7 @@ struct Graph {
   std::vector<GraphPod> others;  ///< attachments without a bridge
 };
 
-/// What has to be known of an attachment beside the cache.
+/// The properties of an attachment that the cache does not have.
 struct Seen {
   std::string state;         ///< see cni::liveness_of()
   std::string master = {};   ///< of a link in the pod that the kernel shows one of, as in GraphPod

@@ -18,10 +18,11 @@ struct DhcpLease {
   std::optional<std::int64_t> rebind = {}, expire = {};
 };
 
-/// Of a file's content; nothing for that of another boot. \throws cni::Error for another content.
+/// The lease in a file's content; nothing for that of another boot. \throws cni::Error for another
+/// content.
 std::optional<DhcpLease> lease_in(const cni::Reader& root);
 
-/// Of an attachment, by reading one file; nothing where there is none that can be read.
+/// The lease of an attachment, from its file; nothing without a readable one.
 std::optional<DhcpLease> lease_of(const cni::AttachmentKey& key);
 
 /// "of 10.1.0.1, ends in 3512 s".

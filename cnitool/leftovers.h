@@ -6,7 +6,7 @@
 
 namespace tool {
 
-/// What no attachment has that is valid or in the cache, as the plugins of the network say. alive
+/// Things of no attachment that is valid or in the cache, as the plugins of the network say. alive
 /// is true of everything of a container that lives: one thing says so, or an interface of a pod has
 /// its address. \throws cni::Error.
 std::vector<cni::Runtime::Found> leftovers_of(const cni::NetworkList& list,

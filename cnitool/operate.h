@@ -30,7 +30,7 @@ nlohmann::ordered_json run(const Operation& operation, const Settings& settings,
 void operate(const Operation& operation, const Settings& settings,
              const cni::RuntimeOptions& options, const Output& output);
 
-/// What may help with an error, as a sentence; empty where nothing is known.
+/// A hint for an error, as a sentence; empty without one.
 std::string hint_for(const cni::Error& error, const Operation& operation, const Settings& settings);
 
 }  // namespace tool

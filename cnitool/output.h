@@ -21,7 +21,7 @@ struct PaintedWord {
   Colour colour;
 };
 
-/// Where a command writes, and how.
+/// The stream and the form of a command's output.
 struct Output {
   std::ostream& out;
   bool json = false;      ///< for programs
@@ -56,7 +56,7 @@ nlohmann::ordered_json json_of(const cni::Error& error);
 /// Text indented by two spaces for each level, every line of it.
 std::string indented(std::string_view text, int levels);
 
-/// What is JSON as that, and what is not as a string.
+/// JSON if the text is JSON, else a string.
 nlohmann::ordered_json json_or_text(const std::string& text);
 /// JSON in several lines where text is JSON, else text as it is; without a line break at its end.
 std::string pretty(const std::string& text);

@@ -16,7 +16,7 @@ struct Reservation {
   std::string container_id, ifname;  ///< ifname is empty in files of long ago
 };
 
-/// What host-local gives addresses of a network out of.
+/// The ranges and reservations of a network with host-local.
 struct Pool {
   std::string network, file;
   std::string dir;                  ///< of the reservations

@@ -49,18 +49,17 @@ Outcome outcome_of(const Repaired& done, bool dry_run) {
   return done.why.empty() ? Outcome::kOk : Outcome::kSkipped;
 }
 
+ordered_json json_of(const std::vector<Runtime::Difference>& all) {
+  auto out = ordered_json::array();
+  for (const auto& one : all) out.push_back({{"plugin", one.plugin}, {"what", one.what}});
+  return out;
+}
+
 ordered_json json_of(const Repaired& done) {
-  ordered_json out;
-  out["network"] = done.key.network;
-  out["containerID"] = done.key.container_id;
-  out["ifname"] = done.key.ifname;
-  out["outcome"] = word_for(done.outcome).text;
-  const auto list = [&out](const char* key, const std::vector<Runtime::Difference>& all) {
-    out[key] = ordered_json::array();
-    for (const auto& one : all) out[key].push_back({{"plugin", one.plugin}, {"what", one.what}});
-  };
-  list("found", done.report.found);
-  list("foreign", done.report.foreign);
+  ordered_json out{
+      {"network", done.key.network},         {"containerID", done.key.container_id},
+      {"ifname", done.key.ifname},           {"outcome", word_for(done.outcome).text},
+      {"found", json_of(done.report.found)}, {"foreign", json_of(done.report.foreign)}};
   if (!done.why.empty()) out["why"] = done.why;
   if (done.report.error) out["error"] = tool::json_of(*done.report.error);
   return out;

@@ -8,12 +8,12 @@
 
 namespace tool {
 
-/// Which attachments; what is empty is all.
+/// A choice of attachments; an empty field: all.
 struct Selection {
   std::string network, container_id;
 };
 
-/// What repair() made of an attachment; repair.cc has a word for each, in this order.
+/// The result of repair() for an attachment; repair.cc has a word for each, in this order.
 enum class Outcome {
   kOk,
   kRepaired,
@@ -22,7 +22,7 @@ enum class Outcome {
   kSkipped,
 };
 
-/// What was done about one attachment.
+/// The report on one attachment.
 struct Repaired {
   cni::AttachmentKey key;
   Outcome outcome = Outcome::kOk;

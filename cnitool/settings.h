@@ -11,8 +11,8 @@
 
 namespace tool {
 
-/// What the user says beside the command, as text: options, or the environment where there is no
-/// option. The variables are those of the reference's cnitool.
+/// The settings of a call beside its command, as text: options, or the environment where there is
+/// no option. The variables are those of the reference's cnitool.
 struct Settings {
   std::string conf_dir;      ///< NETCONFPATH
   std::string path;          ///< CNI_PATH
@@ -29,7 +29,7 @@ struct Settings {
   static Settings from(const cni::Env& env);
 };
 
-/// Which attachment is meant by a path of a network namespace. It is made absolute, and the
+/// The attachment that a path of a network namespace selects. It is made absolute, and the
 /// container is named "cnitool-" and 20 digits of its SHA-512 unless it has a name, as in the
 /// reference.
 cni::AttachmentKey key_of(const Settings& settings, const std::string& network,

@@ -7,7 +7,7 @@
 
 #include "netlink/types/ip.h"
 
-/// What the kernel shows of pods, whatever the cache knows.
+/// Pods in the kernel, whatever the cache has.
 namespace tool {
 
 struct Sightings {

@@ -58,25 +58,21 @@ std::string names_of(const std::vector<const cni::AttachmentKey*>& pods) {
 
 Finding finding_of(Kind kind, const std::vector<const cni::AttachmentKey*>& pods,
                    std::string what) {
-  const bool one = pods.size() == 1;
-  switch (kind) {
-    case Kind::kRepairable:
-      return {Level::kError, std::move(what),
-              "another program removed or changed what ADD created on the node",
-              one ? cat("cnitool repair --container ", pods[0]->container_id)
-                  : cat("cnitool repair ", pods[0]->network)};
-    case Kind::kForeign:
-    case Kind::kInPod:
-      return {
-          Level::kError, std::move(what),
+  const cni::AttachmentKey* const one = pods.size() == 1 ? pods.front() : nullptr;
+  if (kind == Kind::kTooOld || kind == Kind::kUnchecked) {
+    return {kind == Kind::kTooOld ? Level::kNote : Level::kUnknown, std::move(what)};
+  }
+  if (kind == Kind::kRepairable) {
+    return {Level::kError, std::move(what),
+            "another program removed or changed what ADD created on the node",
+            one != nullptr ? cat("cnitool repair --container ", one->container_id)
+                           : cat("cnitool repair ", pods.front()->network)};
+  }
+  return {Level::kError, std::move(what),
           kind == Kind::kForeign ? "CHECK fails, and the plugin has no REPAIR"
                                  : "CHECK fails, and REPAIR changes nothing in a pod",
-          one ? cat("restart the pod of container ", pods[0]->container_id) : "restart these pods"};
-    case Kind::kUnchecked:
-    case Kind::kTooOld:
-      break;
-  }
-  return {kind == Kind::kTooOld ? Level::kNote : Level::kUnknown, std::move(what)};
+          one != nullptr ? cat("restart the pod of container ", one->container_id)
+                         : "restart these pods"};
 }
 
 }  // namespace

@@ -8,73 +8,99 @@ namespace tool::doctor {
 
 namespace {
 
-constexpr Source kNetworks[] = {Source::kNetworks};
-constexpr Source kStatus[] = {Source::kNetworks, Source::kStatus};
-constexpr Source kCache[] = {Source::kCache};
-constexpr Source kRoutes[] = {Source::kRoutes};
-constexpr Source kPods[] = {Source::kCache, Source::kPods};
-constexpr Source kLeft[] = {Source::kCache, Source::kLeftovers};
-constexpr Source kLinks[] = {Source::kCache, Source::kRoutes};
-constexpr Source kFirewall[] = {Source::kFirewall};
-constexpr Source kNat[] = {Source::kNetworks, Source::kPools, Source::kFirewall};
-constexpr Source kServices[] = {Source::kRoutes, Source::kCache};
-constexpr Source kPools[] = {Source::kPools};
-constexpr Source kHeld[] = {Source::kPools, Source::kCache};
-constexpr Source kLeases[] = {Source::kLeases};
-constexpr Source kSubnets[] = {Source::kPools, Source::kRoutes};
-
 bool has_attachments(const Node& node) { return !node.attachments.empty() || !node.broken.empty(); }
 bool has_bridges(const Node& node) { return !bridge_networks(node).empty(); }
 bool has_pools(const Node& node) { return !node.pools.empty(); }
 
+using enum Source;
+
 // In the order in which a person would ask.
-constexpr Check kChecks[] = {
-    {"networks", "every config is valid", check_networks, kNetworks},
-    {"network names", "every network has one file", check_names, kNetworks},
+const std::vector<Check> kChecks{
+    {"networks", "every config is valid", check_networks, {kNetworks}},
+    {"network names", "every network has one file", check_names, {kNetworks}},
     {"permissions", "only root can write configs, plugins and state", check_permissions},
-    {"plugins", "every plugin exists and answers VERSION", check_plugins, kNetworks},
-    {"spec versions", "the plugins support the versions of their networks", check_versions,
-     kNetworks},
+    {"plugins", "every plugin exists and answers VERSION", check_plugins, {kNetworks}},
+    {"spec versions",
+     "the plugins support the versions of their networks",
+     check_versions,
+     {kNetworks}},
     {"releases", "the plugins are of one release", check_releases},
-    {"status", "STATUS of all plugins succeeds", check_status, kStatus},
-    {"attachments", "every attachment has its pod", check_dead, kCache, has_attachments},
-    {"pods", "the plugins find every pod as ADD left it", check_pods, kPods, has_attachments},
-    {"leftovers", "GC would remove nothing", check_leftovers, kLeft},
-    {"links", "every ifb has its pod", check_links, kLinks,
+    {"status", "STATUS of all plugins succeeds", check_status, {kNetworks, kStatus}},
+    {"attachments", "every attachment has its pod", check_dead, {kCache}, has_attachments},
+    {"pods",
+     "the plugins find every pod as ADD left it",
+     check_pods,
+     {kCache, kPods},
+     has_attachments},
+    {"leftovers", "GC would remove nothing", check_leftovers, {kCache, kLeftovers}},
+    {"links",
+     "every ifb has its pod",
+     check_links,
+     {kCache, kRoutes},
      [](const Node& node) {
        return std::any_of(node.links.begin(), node.links.end(),
                           [](const auto& link) { return link.kind == "ifb"; });
      }},
-    {"address pools", "enough addresses are free", check_pools, kPools, has_pools},
-    {"addresses", "every pod address has one pod and a lease", check_held, kHeld, has_attachments},
-    {"DHCP leases", "every lease of a DHCP server is renewed in time", check_leases, kLeases,
+    {"address pools", "enough addresses are free", check_pools, {kPools}, has_pools},
+    {"addresses",
+     "every pod address has one pod and a lease",
+     check_held,
+     {kPools, kCache},
+     has_attachments},
+    {"DHCP leases",
+     "every lease of a DHCP server is renewed in time",
+     check_leases,
+     {kLeases},
      [](const Node& node) { return !node.leases.empty(); }},
-    {"subnets", "no two networks share addresses", check_subnets, kPools,
+    {"subnets",
+     "no two networks share addresses",
+     check_subnets,
+     {kPools},
      [](const Node& node) { return node.pools.size() > 1; }},
-    {"routes", "no other route covers a subnet of a network", check_routes, kSubnets},
-    {"IPv6", "IPv6 is enabled where networks use it", check_ipv6, kSubnets,
+    {"routes", "no other route covers a subnet of a network", check_routes, {kPools, kRoutes}},
+    {"IPv6",
+     "IPv6 is enabled where networks use it",
+     check_ipv6,
+     {kPools, kRoutes},
      [](const Node& node) { return uses(node, netlink::Family::kIpv6); }},
-    {"reverse path", "the reverse path filter drops no replies", check_reverse_path, kRoutes,
+    {"reverse path",
+     "the reverse path filter drops no replies",
+     check_reverse_path,
+     {kRoutes},
      [](const Node& node) { return uplinks(node, netlink::Family::kIpv4).size() > 1; }},
-    {"bridge netfilter", "bridged packets are treated as the networks need it",
-     check_bridge_netfilter, kFirewall, has_bridges},
-    {"forward policy", "no chain drops forwarded traffic of pods", check_forward_policy, kFirewall},
-    {"firewalld", "firewalld accepts traffic of pods", check_firewalld, kFirewall, has_firewalld},
-    {"iptables", "one iptables has all rules", check_backends, kFirewall,
+    {"bridge netfilter",
+     "bridged packets are treated as the networks need it",
+     check_bridge_netfilter,
+     {kFirewall},
+     has_bridges},
+    {"forward policy",
+     "no chain drops forwarded traffic of pods",
+     check_forward_policy,
+     {kFirewall}},
+    {"firewalld", "firewalld accepts traffic of pods", check_firewalld, {kFirewall}, has_firewalld},
+    {"iptables",
+     "one iptables has all rules",
+     check_backends,
+     {kFirewall},
      [](const Node& node) { return node.firewall.has_legacy_rules; }},
-    {"NAT exemptions", "no rule exempts pods from NAT without effect", check_exemptions, kNat,
+    {"NAT exemptions",
+     "no rule exempts pods from NAT without effect",
+     check_exemptions,
+     {kNetworks, kPools, kFirewall},
      has_masquerading},
-    {"Services", "no hostPort takes the place of a Service", check_services, kServices,
+    {"Services",
+     "no hostPort takes the place of a Service",
+     check_services,
+     {kRoutes, kCache},
      has_services},
     {"connections", "the connection tracking table has room", check_conntrack},
-    {"uplink", "the node has a default route", check_uplink, kSubnets},
-    {"MTU", "no bridge has a larger MTU than the uplink", check_mtu, kRoutes, has_bridges},
+    {"uplink", "the node has a default route", check_uplink, {kPools, kRoutes}},
+    {"MTU", "no bridge has a larger MTU than the uplink", check_mtu, {kRoutes}, has_bridges},
     {"clock", "clock and boot ID are plausible", check_clock},
-    {"disks", "the state directories are writable", check_disks},
-};
+    {"disks", "the state directories are writable", check_disks}};
 
 }  // namespace
 
-std::span<const Check> all_checks() { return kChecks; }
+const std::vector<Check>& all_checks() { return kChecks; }
 
 }  // namespace tool::doctor

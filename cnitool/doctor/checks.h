@@ -1,23 +1,23 @@
 #pragma once
 
-#include <span>
+#include <vector>
 
 #include "cnitool/doctor/finding.h"
 #include "cnitool/doctor/node.h"
 
-/// What is looked for. A check is a function from what was read of the node to what it has to say:
-/// nothing where all is well. To add one: the function, its declaration and a row in all_checks().
+/// The checks of the doctor. A check is a function from a Node to findings: none where all is well.
+/// To add one: the function, its declaration and a row in all_checks().
 namespace tool::doctor {
 
 struct Check {
   const char* name;
   const char* fine;  ///< what is said where nothing was found
   Findings (*run)(const Node&);
-  std::span<const Source> needs = {};  ///< what must have been read for it
+  std::vector<Source> needs = {};  ///< must have been read for it
   /// Whether there is anything to check; null: always. Of nothing it is not said that it is fine.
   bool (*applies)(const Node&) = nullptr;
 };
-std::span<const Check> all_checks();
+const std::vector<Check>& all_checks();
 
 // check_config.cc
 Findings check_networks(const Node& node);

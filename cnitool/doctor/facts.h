@@ -6,7 +6,7 @@
 
 #include "cnitool/doctor/node.h"
 
-/// What several checks want to know.
+/// Facts that several checks need.
 namespace tool::doctor {
 
 /// A network whose pods are on a bridge of the node.
@@ -18,7 +18,7 @@ struct BridgeNetwork {
   unsigned mtu = 0;                ///< 0: the kernel's
   unsigned vlan = 0;               ///< then the gateway's address is on another link
   bool has_ports = false;          ///< portmap is in the list
-  /// Of the plugin firewall; "": detected; nothing: it is not in the list.
+  /// The backend of the plugin firewall; "": detected; nothing: it is not in the list.
   std::optional<std::string> firewall = {};
 };
 std::vector<BridgeNetwork> bridge_networks(const Node& node);
@@ -42,7 +42,7 @@ bool uses(const Node& node, netlink::Family family);
 /// The same of one network.
 bool uses(const Node& node, netlink::Family family, const std::string& network);
 
-/// Whose packets leave the node: links with a default route of the family.
+/// The links with a default route of the family.
 std::vector<std::string> uplinks(const Node& node, netlink::Family family);
 
 /// The command that removes what no living pod has, or the setting that allows it: GC is of 1.1.0.
@@ -60,7 +60,7 @@ std::string quoted(const std::string& word);
 /// "0123456789ab (eth0)": of a container's ID people know the beginning.
 std::string name_of(const cni::AttachmentKey& key);
 
-/// What the tags of our links and rules begin with for the attachment.
+/// The begin of the tags of the attachment's links and rules.
 std::string tag_of(const cni::AttachmentKey& key);
 
 }  // namespace tool::doctor

@@ -6,7 +6,7 @@
 
 namespace tool::doctor {
 
-/// How bad it is, the least first.
+/// The severity of a finding, the least first.
 enum class Level {
   kOk,
   kNote,     ///< worth knowing
@@ -17,7 +17,7 @@ enum class Level {
 /// "ok", "note", "unknown", "warning", "error".
 std::string_view str(Level level);
 
-/// What a check has to say.
+/// One result of a check.
 struct Finding {
   Level level = Level::kOk;
   std::string what;

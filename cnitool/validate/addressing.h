@@ -23,7 +23,7 @@ struct Hop {
   netlink::Ip gateway;
 };
 
-/// What the "ipam" of a plugin gives to pods, as far as it can be read.
+/// The addresses and routes in the "ipam" of a plugin, as far as they are readable.
 struct Addressing {
   bool known = false;      ///< it is host-local's or static's
   bool is_static = false;  ///< static's

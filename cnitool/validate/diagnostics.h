@@ -25,14 +25,14 @@ enum class Severity { kNote, kWarning, kError };
 /// "note", "warning", "error".
 std::string_view str(Severity severity);
 
-/// What is wrong, without its place.
+/// An error or a warning, without its place.
 struct Remark {
   Severity severity = Severity::kError;
   std::string what;
   std::string suggestion = {};  ///< what may have been meant; may be empty
 };
 
-/// Which part of a key and its value a remark is about.
+/// The part of a key and its value that a remark is about.
 enum class At { kKey, kValue };
 
 /// An error or a warning, with its place in the file.

@@ -23,7 +23,7 @@ struct TextMistake {
   std::string suggestion;  ///< what may have been meant; may be empty
 };
 
-/// Where a value of a document stands. Paths are those of complaints: "plugins[0].ipam.type"; that
+/// The place of a value in a document. Paths are those of complaints: "plugins[0].ipam.type"; that
 /// of the document itself is empty.
 struct TextPlace {
   std::string path;
@@ -62,7 +62,7 @@ JsonText read_json_text(std::string_view text);
 bool begins_character(char c);
 std::size_t characters(std::string_view text);
 
-/// Where a byte of a text is for a person: both begin with 1, and columns are characters.
+/// The place of a byte for a person: both begin with 1, and columns are characters.
 struct TextPosition {
   std::size_t line = 1, column = 1;
   bool operator==(const TextPosition&) const = default;

@@ -29,7 +29,7 @@ struct NetworkText {
   std::vector<PluginText> plugins = {};
 };
 
-/// What a file is taken for. The runtime goes by the name: a list is a *.conflist.
+/// The form of a file. The runtime goes by the name: a list is a *.conflist.
 enum class Form { kList, kPlugin, kEither };
 Form form_of(const std::string& file);
 

@@ -9,7 +9,7 @@
 
 namespace tool {
 
-/// What validate is asked to look at.
+/// The arguments of `cnitool validate`.
 struct Validation {
   std::vector<std::string> files;  ///< networks, directories of them, or "-" for stdin
   bool strict = false;             ///< a warning is as bad as an error
