@@ -77,6 +77,10 @@ class RuleReader {
  private:
   enum class Loaded { kNothing, kLink, kIndex, kAddress, kFamily, kOther };
 
+  void narrow() {
+    out_.is_narrow = true;
+    out_.has_other_sources |= loaded_ == Loaded::kAddress && addresses_ == &out_.source;
+  }
   void read(const Meta& meta) {
     const bool in = meta.key == kIncoming || meta.key == kIncomingName;
     const bool out = meta.key == kOutgoing || meta.key == kOutgoingName;
@@ -101,8 +105,7 @@ class RuleReader {
   }
   void read(const Cmp& cmp) {
     if (cmp.op != kEqual) {
-      out_.is_narrow = true;
-      out_.is_inverted |= loaded_ == Loaded::kAddress && addresses_ == &out_.source;
+      narrow();
     } else if (loaded_ == Loaded::kFamily && !cmp.data.empty()) {
       out_.family = cmp.data[0] == AF_INET ? Family::kIpv4 : Family::kIpv6;
     } else {
@@ -113,9 +116,7 @@ class RuleReader {
     const bool is_link = loaded_ == Loaded::kLink || loaded_ == Loaded::kIndex;
     const bool is_whole = out_.family && prefix_ == netlink::Ip::any(*out_.family).bits();
     if (lookup.inverted || lookup.dreg || !(is_link || (loaded_ == Loaded::kAddress && is_whole))) {
-      out_.is_narrow = true;
-      out_.is_inverted |= loaded_ == Loaded::kAddress && addresses_ == &out_.source;
-      return;
+      return narrow();
     }
     auto elements = socket_.all_elements(SetId{rule_.chain.family, rule_.chain.table, lookup.set});
     if (is_link) {
@@ -123,7 +124,7 @@ class RuleReader {
     } else {
       add_spans(elements);
     }
-    if (is_link ? links_->empty() : addresses_->empty()) out_.is_narrow = true;
+    if (is_link ? links_->empty() : addresses_->empty()) narrow();
   }
   // An interval is an element where it begins and one behind its end, which may be the begin of
   // another; that up to the last address has no end.
@@ -137,7 +138,7 @@ class RuleReader {
       const Bytes& key = elements[i].key;
       if (elements[i].ends_interval) continue;
       if (key.size() != netlink::Ip::any(*out_.family).size()) {  // of several parts
-        out_.is_narrow = true;
+        narrow();
         continue;
       }
       AddressSpan span{netlink::Ip::from_bytes(key.data(), key.size()), {}};
@@ -145,7 +146,7 @@ class RuleReader {
       if (has_ends && i + 1 < elements.size()) {
         const Bytes& end = elements[i + 1].key;
         span.last = netlink::Ip::from_bytes(end.data(), end.size()).prev().value_or(span.first);
-      } else if (has_ends) {
+      } else if (has_ends || span.first.is_unspecified()) {  // 0.0.0.0/0 has no other element
         span.last = span.first.broadcast(0);
       }
       addresses_->push_back(span);
@@ -161,20 +162,20 @@ class RuleReader {
   }
   void read(const netlink::nf::Xt& xt) {
     if (xt.target && xt.name == "REJECT") out_.effect = ForwardRule::Effect::kDrop;
-    if (!xt.target && xt.name != "comment") out_.is_narrow = true;
+    if (!xt.target && xt.name != "comment") narrow();
   }
   void read(const netlink::nf::Unknown& unknown) {
     if (unknown.name == "reject") {
       out_.effect = ForwardRule::Effect::kDrop;
     } else if (unknown.name != "log") {
-      out_.is_narrow = true;
+      narrow();
     }
   }
   void read(const netlink::nf::Counter& /*counter*/) {}
   template <class Other>
   void read(const Other& /*other*/) {
+    narrow();
     loaded_ = Loaded::kOther;
-    out_.is_narrow = true;
   }
 
   void add(const Bytes& data) {
@@ -187,7 +188,7 @@ class RuleReader {
       whole.resize(out_.family == Family::kIpv4 ? 4 : 16);
       addresses_->push_back(AddressSpan::of(Cidr::from_bytes(whole.data(), whole.size(), prefix_)));
     } else {
-      out_.is_narrow = true;
+      narrow();
     }
   }
 
@@ -234,7 +235,7 @@ void add_exemptions(const ForwardRules& rules, const std::string& chain, Family 
   const auto any = AddressSpan::of({netlink::Ip::any(family), 0});
   for (const ForwardRule& rule : rules) {
     if (rule.effect != Effect::kAccept && rule.effect != Effect::kReturn) continue;
-    if (rule.source.empty() && !rule.is_inverted) into.exemptions.push_back({chain, any});
+    if (rule.source.empty() && !rule.has_other_sources) into.exemptions.push_back({chain, any});
     for (const AddressSpan& source : rule.source) into.exemptions.push_back({chain, source});
   }
 }
@@ -271,7 +272,7 @@ ForwardRule rule_of(const cni::Words& words, const cni::SavedTable& filter) {
       if (value == "RETURN") out.effect = ForwardRule::Effect::kReturn;
       break;  // the rest is the target's
     } else if (option == "!") {
-      out.is_inverted |= value == "-s";
+      out.has_other_sources |= value == "-s";
       ++i;
       out.is_narrow = true;
     } else if (!(option == "-m" && value == "comment") && option != "--comment") {

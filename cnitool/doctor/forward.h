@@ -30,8 +30,8 @@ struct ForwardRule {
   std::vector<std::string> in = {}, out = {};  ///< names of links; "veth*": all that begin so
   std::vector<AddressSpan> source = {}, destination = {};
   std::optional<netlink::Family> family = {};
-  bool is_narrow = false;    ///< it looks at more than that
-  bool is_inverted = false;  ///< it looks for other sources than some
+  bool is_narrow = false;          ///< it looks at more than that
+  bool has_other_sources = false;  ///< it looks for sources in a way that `source` does not have
   Effect effect = Effect::kNone;
   std::string jump = {};       ///< to a chain
   bool is_goto = false;        ///< does not come back

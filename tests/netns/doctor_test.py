@@ -777,7 +777,8 @@ class Firewall(DoctorTest):
         run("nft", "add set ip site blocked { type ipv4_addr; flags interval; }")
         run("nft", "add rule ip site forward ip saddr @blocked drop")
         for elements, is_error in (("10.1.1.0/24, 10.1.3.0-10.1.3.255", False), ("10.1.2.16/28", False),
-                                   ("10.1.2.0/28, 10.1.2.16/28", True), ("10.1.1.0-10.1.4.0", True), ("10.1.2.0/24", True)):
+                                   ("10.1.2.0/28, 10.1.2.16/28", True), ("10.1.1.0-10.1.4.0", True), ("10.1.2.0/24", True),
+                                   ("0.0.0.0/0", True), ("10.1.2.0-255.255.255.255", True), ("0.0.0.0-10.1.1.255", False)):
             with self.subTest(elements):
                 run("nft", "flush set ip site blocked")
                 run("nft", f"add element ip site blocked {{ {elements} }}")
