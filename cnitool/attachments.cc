@@ -76,7 +76,7 @@ ordered_json details(const CachedAttachment& one) {
 
 void print_text(const CachedAttachment& one, const Output& output) {
   const Cell state = state_of(one);
-  const std::string args = args_of(one);
+  const std::string args = cni::joined(one.args);
   print_table(output, {{{"network"}, {one.key.network}},
                        {{"container"}, {one.key.container_id}},
                        {{"interface"}, {one.key.ifname}},

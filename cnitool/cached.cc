@@ -16,14 +16,6 @@ cni::Result result_of(const cni::CachedAttachment& one) try {
   return {};
 }
 
-std::string args_of(const cni::CachedAttachment& one) {
-  std::string out;
-  for (const auto& [key, value] : one.args) {
-    out += cni::cat(out.empty() ? "" : ";", key, "=", value);
-  }
-  return out;
-}
-
 std::vector<HostPort> host_ports_of(const cni::CachedAttachment& one) {
   std::vector<HostPort> out;
   const json* const mappings = member(one.capabilities, "portMappings");

@@ -13,9 +13,6 @@ namespace tool {
 /// The result of ADD; an empty one if ADD has not ended, or the result is unreadable.
 cni::Result result_of(const cni::CachedAttachment& one);
 
-/// CNI_ARGS of ADD: "KEY=VALUE;KEY=VALUE".
-std::string args_of(const cni::CachedAttachment& one);
-
 /// A port of the node that the runtime asked ADD to map; "tcp" without a protocol.
 struct HostPort {
   std::string ip;  ///< empty: any address of the node

@@ -37,7 +37,7 @@ class Judge {
 
   // Equal configs are judged once: a pod that is tried again and again leaves many.
   const std::string& refusal_of(const cni::CachedAttachment& one) {
-    const auto key = cat(args_of(one), "\n", one.capabilities->dump(), "\n", one.config);
+    const auto key = cat(cni::joined(one.args), "\n", one.capabilities->dump(), "\n", one.config);
     const auto known = known_.find(key);
     return known != known_.end() ? known->second : known_.emplace(key, ask(one)).first->second;
   }
@@ -49,9 +49,9 @@ class Judge {
       for (const cni::PluginConf& plugin : list.plugins) {
         const json input = input_of(one, list, plugin);
         const std::string ipam = ipam_type_of(plugin);
-        std::string refusal = ask(plugin.type, input, {.args = args_of(one)});
+        std::string refusal = ask(plugin.type, input, {.args = cni::joined(one.args)});
         if (refusal.empty() && !ipam.empty()) {
-          refusal = ask(ipam, input, {.is_ipam = true, .args = args_of(one)});
+          refusal = ask(ipam, input, {.is_ipam = true, .args = cni::joined(one.args)});
         }
         if (!refusal.empty()) return cat("plugin type=\"", plugin.type, "\": ", refusal);
       }

@@ -84,8 +84,6 @@ std::string without_quotes(std::string_view text) {
   return out;
 }
 
-constexpr std::size_t kChainLength = 28;  // XT_EXTENSION_MAXNAMELEN - 1
-
 }  // namespace
 
 std::string sha512_hex(std::string_view text, std::size_t digits) {
@@ -106,10 +104,6 @@ std::string sha512_hex(std::string_view text, std::size_t digits) {
 std::string attachment_hash(std::size_t length, std::string_view prefix, std::string_view network,
                             std::string_view container_id) {
   return cat(prefix, sha512_hex(cat(network, container_id), length - prefix.size()));
-}
-
-std::string host_port_chain(std::string_view network, std::string_view container_id) {
-  return attachment_hash(kChainLength, "CNI-DN-", network, container_id);
 }
 
 OwnerTag::OwnerTag(std::string_view network, std::string_view container_id, std::string_view ifname)

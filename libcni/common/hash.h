@@ -15,9 +15,6 @@ std::string sha512_hex(std::string_view text, std::size_t digits = 128);
 std::string attachment_hash(std::size_t length, std::string_view prefix, std::string_view network,
                             std::string_view container_id);
 
-/// The chain of an attachment's hostPorts; other names are in plugins/names.
-std::string host_port_chain(std::string_view network, std::string_view container_id);
-
 /// The owner of a rule or a link, in the form of the reference plugins:
 /// "<H1>-<H2>, net: NETWORK, if: IFNAME, id: CONTAINER", at most 128 bytes, no double quotes.
 /// H1 is 16 hex digits of SHA-512(network), H2 of SHA-512(ifname + ":" + container_id).

@@ -20,7 +20,8 @@ inline constexpr const char* kIsolationStage2Chain = "CNI-ISOLATION-STAGE-2";
 inline constexpr const char* kAdminChain =
     "CNI-ADMIN";  ///< the default of `iptablesAdminChainName`
 
-/// portmap, in table nat.
+/// portmap, in table nat. All names but those of pods' chains begin with the prefix.
+inline constexpr const char* kHostPortPrefix = "CNI-HOSTPORT-";
 inline constexpr const char* kDnatChain = "CNI-HOSTPORT-DNAT";
 inline constexpr const char* kSetMarkChain = "CNI-HOSTPORT-SETMARK";
 inline constexpr const char* kMasqChain = "CNI-HOSTPORT-MASQ";

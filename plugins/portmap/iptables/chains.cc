@@ -8,6 +8,7 @@
 #include "libcni/common/undo.h"
 #include "netlink/nf/match.h"
 #include "plugins/common/firewall/iptables_restore.h"
+#include "plugins/names/chains.h"
 #include "plugins/portmap/conflict.h"
 
 namespace portmap::iptables {
@@ -79,7 +80,7 @@ bool has_saved(Tables& tables, Family family, const RuleText& rule, Existing& se
   const auto saved = tables.saved_rules(id_of(family, rule));
   const cni::Words wanted = cni::words_of(rule.text);
   if (std::count(saved.begin(), saved.end(), wanted) != 0) return true;
-  if (!wanted.back().starts_with("CNI-HOSTPORT-")) return false;
+  if (!wanted.back().starts_with(names::kHostPortPrefix)) return false;
   for (const cni::Words& one : saved) {
     if (!leads_to(one, wanted.back())) continue;
     std::string text;
