@@ -29,6 +29,10 @@ void warn(const PluginText& plugin, const std::string& key, const std::string& w
   diagnostics.add(*plugin.document, plugin.at(key), {Severity::kWarning, what});
 }
 
+void refuse(const PluginText& plugin, const std::string& what, Diagnostics& diagnostics) {
+  diagnostics.add(*plugin.document, plugin.at("type"), {.what = what});
+}
+
 // A chained plugin gets the result of those before it alone.
 void check_before(const NetworkText& network, Diagnostics& diagnostics) {
   const auto is_maker = [](const PluginText& plugin) { return creates_interface(plugin.type); };
@@ -36,9 +40,10 @@ void check_before(const NetworkText& network, Diagnostics& diagnostics) {
   if (maker == network.plugins.end()) return;
   for (auto plugin = network.plugins.begin(); plugin != maker; ++plugin) {
     if (!is_in(kChained, plugin->type)) continue;
-    diagnostics.add(*plugin->document, plugin->at("type"),
-                    {.what = cat(plugin->type, " comes before ", maker->at("type"),
-                                 ", which creates the interface: ADD finds no interface")});
+    refuse(*plugin,
+           cat(plugin->type, " comes before ", maker->at("type"),
+               ", which creates the interface: ADD finds no interface"),
+           diagnostics);
   }
 }
 
@@ -66,18 +71,17 @@ void check_order(const NetworkText& network, Plugins& plugins, Diagnostics& diag
     const bool first = &plugin == &network.plugins[0];
     const bool asked = !plugin.type.empty() && !plugins.of(plugin.type).schema->is_null();
     if (first && is_in(kChained, plugin.type) && !asked) {
-      diagnostics.add(
-          *plugin.document, plugin.at("type"),
-          {.what = cat(
-               plugin.type,
-               " is chained after a plugin that creates the interface: it cannot be the first")});
+      refuse(plugin,
+             cat(plugin.type,
+                 " is chained after a plugin that creates the interface: it cannot be the first"),
+             diagnostics);
     }
     if (creates_interface(plugin.type)) {
       if (maker != nullptr) {
-        diagnostics.add(
-            *plugin.document, plugin.at("type"),
-            {.what = cat("a second plugin that creates the container interface, after ",
-                         maker->at("type"), ": ADD fails, because the interface exists")});
+        refuse(plugin,
+               cat("a second plugin that creates the container interface, after ",
+                   maker->at("type"), ": ADD fails, because the interface exists"),
+               diagnostics);
       } else {
         maker = &plugin;
       }
@@ -105,9 +109,10 @@ const PluginText* before(const NetworkText& network, const PluginText& plugin,
 void check_pairs(const NetworkText& network, const PluginText& plugin, Diagnostics& diagnostics) {
   if (cni::stands_for(plugin.type, "vrf")) {
     if (const auto* const first = before(network, plugin, "vrf")) {
-      diagnostics.add(*plugin.document, plugin.at("type"),
-                      {.what = cat("a second VRF for the interface, after ", first->at("type"),
-                                   ": ADD fails, because an interface is in one VRF")});
+      refuse(plugin,
+             cat("a second VRF for the interface, after ", first->at("type"),
+                 ": ADD fails, because an interface is in one VRF"),
+             diagnostics);
     }
   }
   for (const auto& [type, other] : {std::pair("vrf", "sbr"), std::pair("sbr", "vrf")}) {

@@ -79,16 +79,13 @@ void respell(Document& document, const std::string& path, const char* missing,
 void add_complaints(const Document& document, const std::vector<cni::Complaint>& complaints,
                     Diagnostics& diagnostics) {
   for (const cni::Complaint& one : complaints) {
-    if (one.what != "unknown key") {
-      diagnostics.add(document, one.path, {.what = one.what, .suggestion = one.suggestion});
-    } else if (!one.suggestion.empty()) {
-      diagnostics.add(document, one.path, {.what = one.what, .suggestion = one.suggestion},
-                      At::kKey);
-    } else {
-      diagnostics.add(document, one.path,
-                      {Severity::kWarning, "no key of a list: runtimes pass it to no plugin"},
-                      At::kKey);
-    }
+    const bool is_unknown = one.what == "unknown key";
+    const Remark passed_over{Severity::kWarning, "no key of a list: runtimes pass it to no plugin"};
+    diagnostics.add(document, one.path,
+                    is_unknown && one.suggestion.empty()
+                        ? passed_over
+                        : Remark{.what = one.what, .suggestion = one.suggestion},
+                    is_unknown ? At::kKey : At::kValue);
   }
 }
 
