@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "cnitool/graph_formats.h"
 
 namespace tool {
@@ -80,9 +78,8 @@ std::string graph_dot(const Graph& graph) {
   }
   for (const GraphPod& pod : graph.others) {
     out += node_of(pod);
-    const bool is_drawn = std::any_of(graph.uplinks.begin(), graph.uplinks.end(),
-                                      [&](const Uplink& one) { return one.name == pod.master; });
-    if (is_drawn) out += edge(bridge_id(pod.master), id_of(pod), pod.type);
+    if (find_by(graph.uplinks, &Uplink::name, pod.master) == nullptr) continue;
+    out += edge(bridge_id(pod.master), id_of(pod), pod.type);
   }
   return out + "}\n";
 }

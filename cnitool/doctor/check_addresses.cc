@@ -24,16 +24,6 @@ std::string subnets_of(const cni::RangeSet& set) {
   return some_of(out);
 }
 
-bool is_reserved(const Pool& pool, const Ip& ip) {
-  return std::any_of(pool.reservations.begin(), pool.reservations.end(),
-                     [&](const Reservation& one) { return one.ip == ip; });
-}
-
-bool gives(const Pool& pool, const Ip& ip) {
-  return std::any_of(pool.sets.begin(), pool.sets.end(),
-                     [&](const auto& set) { return set.find(ip) != nullptr; });
-}
-
 // Of the pod alone, which every pod may have: containerd attaches each one to "cni-loopback".
 bool is_everybodys(const Ip& ip) { return ip.is_loopback() || ip.is_link_local(); }
 
@@ -51,12 +41,9 @@ std::set<int> own_links(const Node& node, const std::string& network) {
 
 // A bridge without ports that no network names: of one that was removed.
 bool is_left(const Node& node, const netlink::Link& link) {
-  const auto networks = bridge_networks(node);
   return link.kind == "bridge" &&
-         std::none_of(networks.begin(), networks.end(),
-                      [&](const auto& one) { return one.bridge == link.name; }) &&
-         std::none_of(node.links.begin(), node.links.end(),
-                      [&](const auto& port) { return port.master == link.index; });
+         find_by(bridge_networks(node), &BridgeNetwork::bridge, link.name) == nullptr &&
+         find_by(node.links, &netlink::Link::master, link.index) == nullptr;
 }
 
 // The network's pods, or who uses the node's route, would lose theirs by any command.
@@ -106,7 +93,9 @@ Findings check_held(const Node& node) {
       if (pool.network != one.key.network) continue;
       for (const cni::Address& address : one.result.ips) {
         const Ip& ip = address.cidr.ip;
-        if (!gives(pool, ip) || is_reserved(pool, ip)) continue;
+        const bool is_given = std::any_of(pool.sets.begin(), pool.sets.end(),
+                                          [&](const auto& set) { return set.find(ip) != nullptr; });
+        if (!is_given || find_by(pool.reservations, &Reservation::ip, ip) != nullptr) continue;
         out.push_back({Level::kError,
                        cat("address ", ip.str(), " of ", one.key.str(), " has no lease"),
                        "host-local will allocate it to another pod",

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <vector>
+#include <span>
 
 #include "cnitool/doctor/finding.h"
 #include "cnitool/doctor/node.h"
@@ -9,15 +9,28 @@
 /// To add one: the function, its declaration and a row in all_checks().
 namespace tool::doctor {
 
+/// Several sources.
+struct Sources {
+  unsigned bits = 0;
+  constexpr Sources() = default;
+  constexpr Sources(Source one) : bits(1U << static_cast<unsigned>(one)) {}
+  constexpr bool has(Source one) const { return (bits & Sources(one).bits) != 0; }
+};
+constexpr Sources operator|(Sources all, Source one) {
+  all.bits |= Sources(one).bits;
+  return all;
+}
+constexpr Sources operator|(Source a, Source b) { return Sources(a) | b; }
+
 struct Check {
   const char* name;
   const char* fine;  ///< what is said where nothing was found
   Findings (*run)(const Node&);
-  std::vector<Source> needs = {};  ///< must have been read for it
+  Sources needs = {};  ///< must have been read for it
   /// Whether there is anything to check; null: always. Of nothing it is not said that it is fine.
   bool (*applies)(const Node&) = nullptr;
 };
-const std::vector<Check>& all_checks();
+std::span<const Check> all_checks();
 
 // check_config.cc
 Findings check_networks(const Node& node);

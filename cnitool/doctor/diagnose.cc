@@ -19,9 +19,8 @@ struct Answer {
 
 // What was to be read for a check and could not be.
 const std::string* unseen_by(const Node& node, const Check& check) {
-  for (const Source source : check.needs) {
-    const auto it = node.unseen.find(source);
-    if (it != node.unseen.end()) return &it->second;
+  for (const auto& [source, why] : node.unseen) {
+    if (check.needs.has(source)) return &why;
   }
   return nullptr;
 }

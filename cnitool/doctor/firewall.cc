@@ -328,16 +328,6 @@ void add_legacy(Firewall& into) {
 
 }  // namespace
 
-bool Firewall::has_table(const std::string& name) const {
-  return std::any_of(chains.begin(), chains.end(),
-                     [&](const auto& chain) { return chain.table == name; });
-}
-
-bool Firewall::has_chain(const std::string& name) const {
-  return std::any_of(chains.begin(), chains.end(),
-                     [&](const auto& chain) { return chain.chain == name; });
-}
-
 Firewall read_firewall() {
   Firewall out;
   add_legacy(out);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cnitool/doctor/forward.h"
+#include "cnitool/find_by.h"
 #include "netlink/nf/batch.h"
 
 namespace tool::doctor {
@@ -20,8 +21,12 @@ struct Firewall {
   std::vector<NatExemption> exemptions;
   bool has_legacy_rules = false;
   bool lacks_legacy_save = false;  ///< the legacy tables are in use, and cannot be read
-  bool has_table(const std::string& name) const;
-  bool has_chain(const std::string& name) const;
+  bool has_table(const std::string& name) const {
+    return find_by(chains, &netlink::nf::ChainId::table, name) != nullptr;
+  }
+  bool has_chain(const std::string& name) const {
+    return find_by(chains, &netlink::nf::ChainId::chain, name) != nullptr;
+  }
 };
 
 /// Lists it. Runs iptables-save where the legacy tables are in use. \throws netlink::Error,

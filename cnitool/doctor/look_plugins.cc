@@ -90,11 +90,10 @@ PluginFile program_of(const std::string& type, const RuntimeOptions& options) {
 }
 
 bool knows_status(const std::vector<PluginFile>& programs, const std::string& type) {
-  return std::any_of(programs.begin(), programs.end(), [&](const PluginFile& one) {
-    const auto& versions = one.versions;
-    return one.type == type &&
-           std::find(versions.begin(), versions.end(), "1.1.0") != versions.end();
-  });
+  const PluginFile* const program = find_by(programs, &PluginFile::type, type);
+  if (program == nullptr) return false;
+  const auto& versions = program->versions;
+  return std::find(versions.begin(), versions.end(), "1.1.0") != versions.end();
 }
 
 // "..., net: NETWORK, if: IFNAME, ..."; empty where the alias was cut off.
@@ -213,8 +212,7 @@ std::vector<Repaired> looks_of(const Node& node, const RuntimeOptions& options) 
 std::vector<PluginFile> programs_of(const cni::Networks& networks, const RuntimeOptions& options) {
   std::vector<PluginFile> out;
   const auto add = [&](const std::string& type) {
-    const bool known = std::any_of(out.begin(), out.end(),
-                                   [&](const PluginFile& one) { return one.type == type; });
+    const bool known = find_by(out, &PluginFile::type, type) != nullptr;
     if (!known && !type.empty() && type.find('/') == std::string::npos) {
       out.push_back(program_of(type, options));
     }
