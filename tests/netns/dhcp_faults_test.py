@@ -18,7 +18,7 @@ from support.world import wait_for  # noqa: E402
 CALLS = {"openat": "EMFILE", "socket": "EMFILE", "setns": "EPERM", "bind": "ENOMEM", "setsockopt": "ENOMEM",
          "ioctl": "EINTR", "sendto": "ENOBUFS", "sendmsg": "ENOBUFS", "recvmsg": "ENOMEM", "recvfrom": "ENOMEM",
          "accept4": "EMFILE", "epoll_ctl": "ENOSPC", "inotify_add_watch": "ENOSPC", "newfstatat": "ENOMEM",
-         "getsockopt": "ENOMEM", "renameat": "ENOSPC", "unlinkat": "EROFS", "write": "ENOSPC"}
+         "getsockopt": "ENOMEM", "linkat": "ENOSPC", "unlinkat": "EROFS", "write": "ENOSPC"}
 #: The first of these calls, the second, ...; 0 is all of them.
 WHICH = (0, 1, 2, 3, 5, 8)
 #: From a pod to the node: a daemon that cannot go back ends, before it does anything in the pod.
