@@ -27,6 +27,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       require(!one.container_id.empty() && !one.ifname.empty(), "an attachment has both names");
     }
   });
-  fuzz::accepts([&] { cni::parse_args(request->args, {"IP", "GATEWAY", "MAC", "K8S_POD_NAME"}); });
+  constexpr cni::Key kArgs[] = {
+      {.name = "IP"}, {.name = "GATEWAY"}, {.name = "MAC"}, {.name = "K8S_POD_NAME"}};
+  fuzz::accepts([&] { cni::parse_args(request->args, kArgs); });
   return 0;
 }

@@ -14,7 +14,7 @@ from support.hostport import (BRIDGE_CONF, NODE, OUTSIDE, Probe, Server, Site, a
 from support.plugin import cni, have  # noqa: E402
 from support.portmap import BACKENDS, STATE_FILES, TABLE, PortmapTest, state_file_of  # noqa: E402
 from support.snapshot import snapshot  # noqa: E402
-from support.world import run  # noqa: E402
+from support.world import run, wait_for  # noqa: E402
 
 SERVICES = {4: "10.96.0.1", 6: "fd00:96::1"}
 LATER = {4: "10.96.0.2", 6: "fd00:96::2"}
@@ -61,6 +61,9 @@ class Services(suite.NodeTest):
     def add_service(addresses, link="kube-ipvs0"):
         for tool, address in zip(("iptables", "ip6tables"), addresses.values()):
             run("ip", "addr", "add", address, "dev", link, "nodad")
+            # The kernel makes an IPv6 address local in a work queue, also with nodad (addrconf_dad_work() in
+            # net/ipv6/addrconf.c). A packet before that is forwarded, and its connection never redirected.
+            assert wait_for(lambda address=address: run("ip", "route", "get", address).startswith("local")), address
             run(tool, "-w", "-t", "nat", "-A", "KUBE-SERVICES", "-d", address, "-p", "tcp",
                 "--dport", "443", "-j", "ACCEPT")
 
