@@ -41,8 +41,8 @@ using ForwardRules = std::vector<ForwardRule>;
 
 /// A chain that every forwarded packet goes through.
 struct ForwardChain {
-  std::string name;      ///< "ip filter FORWARD", "iptables-legacy filter FORWARD"
-  std::string addition;  ///< begins a command that adds a rule at its end
+  std::string name;           ///< "ip filter FORWARD", "iptables-legacy filter FORWARD"
+  std::string addition = {};  ///< begins a command that adds a rule at its end
   bool of_iptables = false, of_plugin = false;  ///< of_plugin: of the plugin firewall
   bool v4 = true, v6 = true;
   bool drops = false;  ///< its policy
