@@ -310,7 +310,10 @@ int run(int argc, char** argv) {
                             .quiet = line.quiet};
   int status = 1;
   try {
-    status = cni::as_error([&] { return execute(line, env, output); });
+    status = cni::as_error([&] {
+      if (::signal(SIGPIPE, SIG_IGN) == SIG_ERR) throw netlink::Error("ignore SIGPIPE", errno);
+      return execute(line, env, output);
+    });
   } catch (const cni::Error& e) {
     status = fail(e, line, output);
   }
@@ -324,7 +327,6 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (::signal(SIGPIPE, SIG_IGN) == SIG_ERR) throw netlink::Error("ignore SIGPIPE", errno);
   return run(argc, argv);
 } catch (const std::exception& e) {  // no memory for as much as the command line
   cni::note(cat("cnitool: ", e.what()));

@@ -169,12 +169,18 @@ void configure(Pod& pod, const State& before, const State& after) {
   }
 }
 
-void send_over(Pod& pod, const Outgoing& outgoing) {
+static void try_send_over(Pod& pod, const Outgoing& outgoing) {
   netlink::PacketSocket socket(pod.ns, pod.link.index, kClientPort);
   if (!pod.link.up) pod.socket.send(netlink::set_link(pod.link, {.up = true}));
   socket.send(datagram_of(encode(outgoing.message), outgoing.ends), outgoing.to);
   close_aside(socket.take_fd());
   if (!pod.link.up) pod.socket.send(netlink::set_link(pod.link, {.up = false}));
+}
+
+void send_over(Pod& pod, const Outgoing& outgoing) try {
+  try_send_over(pod, outgoing);
+} catch (const netlink::Error&) {
+  try_send_over(pod, outgoing);
 }
 
 }  // namespace dhcp

@@ -32,7 +32,8 @@ bool set_lifetime(Pod& pod, const Lease& lease, Time now);
 /// Sets the MTU that the lease has, if it is a smaller one. \throws netlink::Error.
 void set_mtu(Pod& pod, const Lease& lease);
 
-/// Sends a message over the interface. One that is down, as after a failed ADD, is up meanwhile.
+/// Sends a message over the interface. One that is down, as after a failed ADD, is up meanwhile. It
+/// tries twice, since nobody asks again for a RELEASE that failed where memory lacked for a moment.
 /// \throws netlink::Error.
 void send_over(Pod& pod, const Outgoing& outgoing);
 
