@@ -160,6 +160,9 @@ class World:
         mount("/run/netns", "/run/netns", flags=MS_BIND | MS_REC)  # as ip-netns(8) has it
         mount("none", "/run/netns", flags=MS_SHARED | MS_REC)
         os.chdir(World._directory)  # setns to a mount namespace goes to its root
+        # A new namespace has the machine's IPv4 settings (devconf_inherit_init_net in ip-sysctl.rst).
+        with open("/proc/sys/net/ipv4/ip_forward", "w", encoding="ascii") as file:
+            file.write("0")
         set_up("lo")
 
     @staticmethod
