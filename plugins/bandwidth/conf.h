@@ -11,7 +11,7 @@
 
 namespace bandwidth {
 
-/// Where egress traffic is shaped.
+/// The place that shapes egress traffic.
 enum class EgressMode {
   kIfb,  ///< on an ifb device of the node
   kPod,  ///< in a qdisc of the container interface
@@ -58,7 +58,7 @@ struct Conf {
   static Conf parse(const cni::Request& request);
 };
 
-/// What DEL needs. An invalid config prevents no DEL.
+/// The keys that DEL needs. An invalid config prevents no DEL.
 struct DelConf {
   bool limits = true;  ///< false only if none were requested for certain
   bool edt = true;     ///< false only if another mode was set for certain

@@ -14,7 +14,7 @@
 /// Everything is removed with the interface; nothing is pinned.
 namespace bandwidth::edt {
 
-/// What a pod may send, counted as tc-tbf(8) counts: with link headers, and with those of every
+/// A pod's egress limit. Bytes count as in tc-tbf(8): with link headers, and with those of every
 /// segment that a large packet is cut into.
 struct Limit {
   std::uint64_t rate = 0;   ///< bytes/s; at least 1
@@ -38,8 +38,8 @@ bool remove(netlink::RouteSocket& pod, const netlink::Link& inside);
 std::optional<std::string> missing(netlink::RouteSocket& pod, const netlink::Link& inside,
                                    const Limit& limit);
 
-/// What this build or kernel lacks for add(), found by trying it in a new network namespace;
-/// nothing where it works.
+/// The feature that this build or kernel lacks for add(), found by a trial in a new network
+/// namespace; empty: it works.
 std::optional<std::string> unusable();
 
 }  // namespace bandwidth::edt

@@ -10,7 +10,7 @@
 
 namespace bandwidth {
 
-/// What one call works with: config, namespaces, and the two interfaces.
+/// The objects of one call: config, namespaces, and the two interfaces.
 struct Context {
   Conf conf;
   plugins::Namespaces sides;

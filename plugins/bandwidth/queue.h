@@ -10,7 +10,7 @@
 
 namespace bandwidth {
 
-/// As seen from the pod.
+/// The direction of traffic from the pod's view.
 enum class Direction { kIngress, kEgress };
 
 /// The wanted root qdisc of a link: a token bucket (TBF), or with subnets an HTB qdisc of two

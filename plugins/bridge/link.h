@@ -7,7 +7,7 @@
 
 namespace bridge {
 
-/// What one call works with.
+/// The objects of one call.
 struct Context {
   const Conf& conf;
   plugins::Namespaces& sides;

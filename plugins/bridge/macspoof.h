@@ -37,7 +37,7 @@ struct MacspoofState {
   bool has_chains = false;                         ///< the attachment's
   std::vector<netlink::nf::Rule> prerouting = {};  ///< its rules in the shared chain
 };
-/// What add_macspoof() sends.
+/// The changes that add_macspoof() sends.
 netlink::nf::Batch plan_macspoof(const MacspoofState& seen, const std::string& id,
                                  const std::string& host_veth, const netlink::Mac& mac);
 

@@ -8,8 +8,8 @@
 #include "libcni/common/dir.h"
 #include "plugins/firewall/conf.h"
 
-/// Who has which address in the backends `iptables` and `firewalld`, whose rules name no owner: a
-/// symbolic link per address in /run/cni/firewall, which is called as the address and leads to
+/// Owners of addresses in the backends `iptables` and `firewalld`, whose rules name no owner: a
+/// symbolic link per address in /run/cni/firewall, which has the address as its name and leads to
 /// "OWNER iptables" or "OWNER firewalld ZONE", a line per owner: pods of several networks may have
 /// the same address. It is made before the rules and removed after them.
 /// A file that is called as the owner lists its addresses, "ADDRESS ADDRESS ...", so that one
@@ -24,7 +24,7 @@ struct AddressClaim {
   bool operator==(const AddressClaim&) const = default;
 
   std::string text() const;
-  /// Nothing for another text.
+  /// Empty: another text.
   static std::optional<AddressClaim> from(std::string_view text);
 };
 
@@ -36,7 +36,7 @@ struct ClaimedAddress {
 
 class Claims {
  public:
-  /// Nothing where no ADD of these backends was here since the node started.
+  /// Empty: no ADD of these backends ran since the node started.
   static std::optional<Claims> find();
   static Claims create();
 
@@ -48,7 +48,7 @@ class Claims {
 
   /// The claims of an address, that of the last ADD at the end.
   std::vector<AddressClaim> find(const Ip& ip) const;
-  /// What an owner has.
+  /// The addresses of an owner.
   std::vector<ClaimedAddress> of(const std::string& owner) const;
   std::vector<ClaimedAddress> all() const;
   /// Instead of an earlier claim of its owner.

@@ -18,7 +18,7 @@ using netlink::Ip;
 enum class Backend : std::uint8_t { kIptables, kFirewalld, kNftables };
 std::string_view name_of(Backend backend);
 
-/// What may reach the pods of a network. Each contains the one before.
+/// The traffic that may reach the pods of a network. Each policy contains the one before.
 enum class Policy : std::uint8_t {
   kOpen,        ///< everything
   kSameBridge,  ///< nothing from other bridges with a policy
@@ -38,7 +38,7 @@ struct Conf {
   static Conf readable(const cni::Request& request) noexcept;
 };
 
-/// What one attachment has of the firewall.
+/// The firewall's view of one attachment.
 struct Attachment {
   std::string network, container_id, ifname;
   std::vector<Ip> addresses = {};  ///< each once
@@ -51,7 +51,7 @@ struct Attachment {
 
 std::vector<Ip> of_family(const std::vector<Ip>& addresses, Family family);
 
-/// Of prevResult: every address, and its first interface. Without a result the names alone.
+/// Every address of prevResult, and its first interface. Without a result the names alone.
 Attachment attachment_of(const cni::Request& request, const std::optional<cni::Result>& result);
 
 /// For ADD, CHECK, REPAIR and validation.

@@ -25,7 +25,7 @@ bool remove(netlink::dbus::SystemBus& bus, const std::string& zone, const netlin
 /// Whether the address is a source of the zone. \throws cni::Error with firewalld's message.
 bool has(netlink::dbus::SystemBus& bus, const std::string& zone, const netlink::Ip& ip);
 
-/// What the node or this build lacks; nothing if find() finds one.
+/// The feature that the node or this build lacks; empty: find() finds firewalld.
 std::optional<std::string> unusable();
 
 }  // namespace firewall::firewalld

@@ -12,7 +12,7 @@
 /// kernel has no nfnetlink.
 namespace firewall::iptables {
 
-/// What is added for the addresses of an attachment.
+/// The rules for the addresses of an attachment.
 struct Rules {
   std::vector<Ip> addresses;
   std::string admin_chain;
@@ -38,7 +38,7 @@ std::optional<std::string> missing(netlink::nf::NfSocket* socket, const Rules& r
 /// Whether a variant of iptables has the rules of one of the addresses.
 bool has(netlink::nf::NfSocket* socket, const std::vector<Ip>& addresses);
 
-/// What the node lacks for this backend; nothing if it is usable.
+/// The feature that the node lacks for this backend; empty: it is usable.
 std::optional<std::string> unusable();
 
 }  // namespace firewall::iptables

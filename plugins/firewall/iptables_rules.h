@@ -41,7 +41,7 @@ struct FilterRule {
 FilterRule rule_from(const netlink::nf::Rule& rule, Family family);
 FilterRule rule_from(const std::string& chain, const cni::Words& saved);
 
-/// What an attachment wants of one family.
+/// The rules of one family that an attachment needs.
 struct Wanted {
   Family family = Family::kIpv4;
   std::vector<Ip> addresses;
@@ -62,7 +62,7 @@ std::vector<FilterRule> stage_rules(const std::string& link, Policy policy);
 /// The chains that it needs.
 std::vector<std::string> chains_of(const Wanted& wanted);
 
-/// What the kernel has of it.
+/// The rules of it that the kernel has.
 struct Existing {
   std::set<std::string> chains = {};
   std::vector<FilterRule> parent = {};   ///< of FORWARD

@@ -14,7 +14,7 @@
 /// bridge netfilter too.
 namespace firewall::nft {
 
-/// What an attachment says of its link.
+/// The policy of an attachment's link.
 struct LinkPolicy {
   std::string link;
   Policy policy = Policy::kOpen;
@@ -23,8 +23,9 @@ struct LinkPolicy {
   std::vector<std::string> ports = {};  ///< of the attachment, on a bridge
 };
 
-/// Of the attachment's link as it is, and of the link of a VLAN of it (BRIDGE.VLAN) if that leads
-/// to the pod; none without a link. \throws cni::Error where an isolated pod's port is not known.
+/// The policies of the attachment's link as it is, and of the link of a VLAN of it (BRIDGE.VLAN) if
+/// that leads to the pod; none without a link. \throws cni::Error if an isolated pod's port is
+/// unknown.
 std::vector<LinkPolicy> policies_of(const Conf& conf, const Attachment& attachment);
 
 /// Adds to batch what changes the policy of a link to the wanted one. The policy of the same
@@ -42,7 +43,7 @@ void plan_remove_policy(netlink::nf::NfSocket& socket, const Attachment& attachm
 void plan_gc_policies(netlink::nf::NfSocket& socket, const std::string& network,
                       cni::Collect& collect, netlink::nf::Batch& batch);
 
-/// What is missing of the policy; nothing if it, or a stricter one, is in force.
+/// The missing part of the policy; empty: it, or a stricter one, is in force.
 std::optional<std::string> missing_elements(netlink::nf::NfSocket& socket,
                                             const LinkPolicy& wanted);
 

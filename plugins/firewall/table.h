@@ -42,7 +42,7 @@ RawRules seen_bridge_table(netlink::nf::NfSocket& socket);
 void plan_table(const RawRules& seen, const std::string& admin_chain, netlink::nf::Batch& batch);
 void plan_bridge_table(const RawRules& seen, netlink::nf::Batch& batch);
 
-/// What plan_table() would add; nothing where it would add nothing.
+/// The first change of plan_table(); empty: there is none.
 std::optional<std::string> table_flaw(const RawRules& seen, const std::string& admin_chain);
 std::optional<std::string> bridge_table_flaw(const RawRules& seen);
 

@@ -9,7 +9,7 @@
 /// The device that a config selects: a link of the node, or in DPDK mode a PCI device without one.
 namespace host_device {
 
-/// What the config selects below /sys/bus.
+/// The device that the config selects below /sys/bus.
 struct Selection {
   std::string pci, auxiliary;  ///< names in /sys/bus/pci/devices and /sys/bus/auxiliary/devices
   bool dpdk = false;  ///< the device belongs to a user-space driver: there is no link to move

@@ -3,7 +3,7 @@
 #include "netlink/route/socket.h"
 #include "plugins/host-device/state.h"
 
-/// What a link of the node has to be like again once it has left its pod.
+/// The settings that a link of the node gets back once it has left its pod.
 namespace host_device {
 
 /// Numbers of the XDP and tcx programs of a link.

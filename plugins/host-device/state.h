@@ -53,7 +53,7 @@ struct State {
 
   int index_in_pod() const { return pod_index != 0 ? pod_index : device.index; }
   std::string text() const;
-  /// Nothing for another content.
+  /// Empty: another content.
   static std::optional<State> from(const std::string& text);
 };
 /// Whoever moves a device has its lock().

@@ -16,7 +16,7 @@ namespace host_local {
 std::vector<cni::Address> allocate(const Store& store, const Conf& conf, const Owner& owner,
                                    const std::vector<Ip>& held = {});
 
-/// How much of a set is used, as "7 of 8"; sets that 64 bits cannot count have "2^64".
+/// The use of a set, for example "7 of 8"; sets that 64 bits cannot count have "2^64".
 std::string share(const RangeSet& set, std::size_t used);
 
 /// Those of the sorted addresses that set can allocate.

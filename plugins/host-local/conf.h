@@ -12,7 +12,7 @@ namespace host_local {
 
 extern const cni::Manual kManual;
 
-/// What the config, CNI_ARGS, args and runtimeConfig ask for.
+/// The requests of the config, CNI_ARGS, args and runtimeConfig.
 struct Conf {
   std::string data_dir;
   std::vector<RangeSet> sets;  ///< runtimeConfig.ipRanges, then ipam.subnet, then ipam.ranges

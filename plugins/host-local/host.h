@@ -17,8 +17,8 @@ inline constexpr std::string_view kEarlierBoot = "earlier";
 /// Stands for a machine without machine-id(5).
 inline constexpr std::string_view kUnknownMachine = "unknown";
 
-/// What tells a reservation of this boot and machine from one of an earlier boot, or of another
-/// machine that shares the store.
+/// The boot and the machine of a reservation: others are of an earlier boot, or of another machine
+/// that shares the store.
 struct Host {
   std::string boot_id;
   std::string cache_dir = names::kResultsDir;    ///< libcni's result cache

@@ -16,14 +16,14 @@ namespace host_local {
 
 using cni::Dir;
 
-/// Who holds an address: one interface of one container.
+/// The owner of an address: one interface of one container.
 struct Owner {
   std::string id, ifname;  ///< ifname is empty for a record of before interface names were kept
 
   /// The content of the reservation: ID CR LF IFNAME, as the reference writes it on every system;
   /// without an ifname the ID alone.
   std::string record() const { return ifname.empty() ? id : id + "\r\n" + ifname; }
-  /// Nothing where content is neither a record nor a bare container ID.
+  /// Empty: content is neither a record nor a bare container ID.
   static std::optional<Owner> parse(std::string_view content);
   /// The same for whatever a DEL may ask for, also what parse() takes for torn: an owner whose
   /// record is content without the white space around it.
@@ -32,7 +32,7 @@ struct Owner {
   /// runtimes make them. A word like "printer" may be what an operator wrote to reserve the
   /// address.
   bool is_surely_a_lease() const;
-  /// Who has the records of this container that name no interface.
+  /// The owner of this container's records that name no interface.
   Owner bare() const { return {id, {}}; }
   /// "'ID' 'IFNAME'".
   std::string str() const;
@@ -80,7 +80,7 @@ class OwnerIndex {
   /// dir is the store's; both belong to the caller, who must keep them.
   OwnerIndex(const Dir& dir, const Host& host) : dir_(dir), host_(host) {}
 
-  /// What was noted for the owners, in this boot and in earlier ones.
+  /// The entries of the owners, in this boot and in earlier ones.
   std::vector<Entry> find(std::initializer_list<Owner> owners) const;
   std::vector<Entry> find(const Owner& owner) const { return find({owner}); }
   /// Everything, sorted by address.
@@ -101,8 +101,8 @@ class OwnerIndex {
   /// Whether the entry is one of owner's.
   static bool is_of(const Entry& entry, const Owner& owner);
 
-  /// Nothing where the file system has no symbolic links (vfat): there nothing can be noted, and
-  /// everything is found by reading the reservations.
+  /// Empty: the file system has no symbolic links (vfat), so that reservations are found by reading
+  /// them all.
   std::optional<Entry> add(const Owner& owner, const Ip& ip) const {
     return add_to(host_.boot_id, owner, ip);
   }

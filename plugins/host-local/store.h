@@ -22,7 +22,7 @@ using cni::kLockDeadline;
 /// Whatever changes something needs lock() before.
 class Store {
  public:
-  /// Nothing where the directory does not exist.
+  /// Empty: the directory does not exist.
   static std::optional<Store> open(const std::string& data_dir, const std::string& network,
                                    Host host);
   static Store create(const std::string& data_dir, const std::string& network, Host host);
@@ -61,7 +61,7 @@ class Store {
   /// Frees those of ips that owner has.
   void release_only(const Owner& owner, const std::vector<Ip>& ips) const;
 
-  /// Where the search in a set stopped last.
+  /// The last address that was reserved in a set.
   std::optional<Ip> last_reserved(std::size_t set) const;
   /// A failure is noted on stderr: it costs the order of addresses, not an address.
   void keep_last_reserved(std::size_t set, const Ip& ip) const noexcept;

@@ -9,17 +9,18 @@
 #include "netlink/nf/socket.h"
 #include "plugins/portmap/attachment.h"
 
-/// What both backends do, each with objects of its own: nftables/elements.h, iptables/chains.h.
+/// The functions of both backends, each with objects of its own: nftables/elements.h,
+/// iptables/chains.h.
 namespace portmap {
 
-/// What the steps of one call share. Unless it is CHECK, the caller has the lock of the state
-/// files.
+/// The objects that the steps of one call share. Unless it is CHECK, the caller has the lock of the
+/// state files.
 struct Context {
   netlink::nf::NfSocket* socket;  ///< null if the kernel has no nfnetlink
   const StateDir* state;          ///< null without state files
 };
 
-/// What ADD is about to change: plan() in conflict.h.
+/// The changes of an ADD: plan() in conflict.h.
 struct Plan {
   const Attachment& wanted;
   std::optional<Attachment> before;  ///< what the attachment has
@@ -27,7 +28,8 @@ struct Plan {
   std::vector<Attachment> losers;    ///< other containers' attachments, with the claims they lose
 };
 
-/// What GC removes. Called for each tag of a mapping, and for each container of the network.
+/// Selects the mappings that GC removes. Called for each tag of a mapping, and for each container
+/// of the network.
 struct Stale {
   std::string network;
   std::function<bool(const std::string& tag)> has_tag;
@@ -38,7 +40,7 @@ struct Stale {
 using Owners = std::map<Key, std::string>;
 
 struct Backend {
-  /// Who has the ports that an attachment claims.
+  /// The owners of the ports that an attachment claims.
   Owners (*owners)(const Context& context, const Attachment& wanted);
   /// Maps the plan's claims at once, in place of what the attachment and the losers have.
   void (*apply)(const Context& context, const Plan& plan);

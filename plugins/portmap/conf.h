@@ -15,7 +15,7 @@ enum class BackendName { kNftables, kIptables };
 /// "nftables", "iptables".
 std::string_view name_of(BackendName backend);
 
-/// What ADD does on a port conflict.
+/// ADD's reaction to a port conflict.
 enum class OnConflict {
   kRefuse,         ///< fails if a container or a listening socket of the node has the port
   kRefuseClaimed,  ///< fails if a container has it; redirects traffic of a socket

@@ -20,9 +20,9 @@ std::string inode_of_netns(const std::string& path);
 /// link has the interface's name there.
 bool owner_exists(const Attachment& attachment);
 
-/// What ADD changes. A container keeps a port in its first network, as in the reference plugin. An
-/// owner that does not exist is replaced.
-/// \throws cni::Error(kPortInUse), which names the owner of a port.
+/// The changes of an ADD. A container keeps a port in its first network, as in the reference
+/// plugin. An owner that does not exist is replaced. \throws cni::Error(kPortInUse), which names
+/// the owner of a port.
 Plan plan(const Context& context, const Attachment& wanted, OnConflict policy);
 
 /// \throws cni::Error(kPortInUse), which names the process, if a socket of the node listens on one

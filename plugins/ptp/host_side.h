@@ -6,7 +6,7 @@
 #include "netlink/route/socket.h"
 #include "plugins/ptp/routing.h"
 
-/// What a pod has on the node besides its masquerading.
+/// A pod's objects on the node besides its masquerading.
 namespace ptp {
 
 /// Turns forwarding on, and sets the host veth up with its alias, the gateway addresses, which are

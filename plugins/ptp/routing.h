@@ -8,8 +8,8 @@
 
 namespace ptp {
 
-/// What makes the host veth the gateway of the pod: the pod sends everything to the node, also what
-/// is for its own subnet.
+/// Routes that make the host veth the gateway of the pod: the pod sends everything to the node,
+/// also packets for its own subnet.
 struct Routing {
   /// In the pod, before the routes of IPAM: to each gateway over the link, and to each subnet
   /// through its gateway.

@@ -16,7 +16,7 @@ namespace sbr {
 /// neither linux/rtnetlink.h nor /etc/iproute2/rt_protos gives away.
 inline constexpr std::uint8_t kProtocol = 67;
 
-/// Of one address: where its routes are to be.
+/// The place of one address's routes.
 struct Place {
   const cni::Address& address;
   std::uint32_t table = 0;
@@ -46,13 +46,13 @@ bool is_stray(const netlink::LinkRoute& route, const cni::Address& address,
 std::uint32_t metric_of_default(const std::vector<netlink::LinkRoute>& routes, const Place& place,
                                 const netlink::Link& link);
 
-/// Of the interface's routes: what leaves the main table, since it gets another place.
+/// The routes of the interface that leave the main table, since they get another place.
 std::vector<netlink::RouteCopy> movable(const std::vector<netlink::RouteCopy>& routes,
                                         const std::vector<cni::Address>& addresses);
 /// Routes that an earlier ADD moved, as far as they are not among these.
 std::vector<netlink::RouteCopy> moved_before(const State& earlier, const netlink::Link& link,
                                              const std::vector<netlink::RouteCopy>& moved);
-/// Of the routes: which one it is, in whatever table.
+/// The route's text, without its table.
 std::string words_for(const netlink::LinkRoute& route);
 
 /// Whether the route leads to the subnet of an address, or to a part of it.
@@ -63,8 +63,8 @@ std::vector<netlink::LinkRoute> hints_for(const std::vector<netlink::RouteCopy>&
                                           const std::vector<netlink::RouteCopy>& main,
                                           const std::vector<cni::Address>& addresses);
 
-/// What fills the table of a place: the routes that belong there and no stray, those by which the
-/// gateway is reached before a default route via it.
+/// The requests that fill the table of a place: the routes that belong there and no stray, those by
+/// which the gateway is reached before a default route via it.
 std::vector<netlink::RouteRequest> filling(const netlink::Link& link, const Place& place,
                                            const std::vector<netlink::RouteCopy>& routes,
                                            const std::vector<cni::Address>& all);

@@ -12,7 +12,7 @@
 
 namespace sbr {
 
-/// What ADD made in a pod's namespace.
+/// The objects that ADD made in a pod's namespace.
 struct State {
   static constexpr const char* kDir = names::kSbrStateDir;
 
@@ -28,7 +28,7 @@ struct State {
 
   bool has_rule(const netlink::Ip& address, std::uint32_t table) const;
   std::string text() const;
-  /// Nothing for another content.
+  /// Empty: another content.
   static std::optional<State> from(const std::string& text);
 };
 using StateDir = plugins::StateDir<State>;

@@ -12,7 +12,7 @@
 /// The pod as it is and as the config wants it, and the way from one to the other and back.
 namespace tuning {
 
-/// What a call works with.
+/// The objects of one call.
 struct Pod {
   /// \throws cni::Error: kInvalidNetNs; where this process lacks the rights.
   explicit Pod(const cni::Request& of);

@@ -21,9 +21,9 @@ struct LinkSettings {
   bool operator==(const LinkSettings&) const = default;
 };
 
-/// What the pod's settings were before ADD changed them, a file in `dataDir`. It has the name and
-/// the keys of the reference plugin's, so that each plugin's DEL restores what the other's ADD
-/// changed; the reference plugin has none of sysctls.
+/// The pod's settings before ADD changed them, a file in `dataDir`. It has the name and the keys of
+/// the reference plugin's, so that each plugin's DEL restores what the other's ADD changed; the
+/// reference plugin has no key for sysctls.
 struct State {
   static constexpr const char* kDir = kDataDir;
 
@@ -35,7 +35,7 @@ struct State {
 
   static std::string file_of(const plugins::StateOwner& owner);
   std::string text() const;
-  /// Nothing for another content.
+  /// Empty: another content.
   static std::optional<State> from(const std::string& text);
 };
 using StateDir = plugins::StateDir<State>;

@@ -13,9 +13,9 @@ namespace tuning {
 /// Why the text is no key below net/; empty where it is one.
 std::string complaint_about(const std::string& key);
 
-/// What a key may mean below /proc/sys/net ("ipv4/conf/eth0.100/arp_filter"), with IFNAME replaced:
-/// as sysctl(8) reads it, where the separator that comes first decides, and as the reference plugin
-/// does, where dots and slashes both separate. One where these are the same.
+/// The paths of a key below /proc/sys/net ("ipv4/conf/eth0.100/arp_filter"), with IFNAME replaced:
+/// as sysctl(8) reads it, where the first separator decides, and as the reference plugin does,
+/// where dots and slashes both separate. One path if these are the same.
 std::vector<std::string> paths_of(const std::string& key, const std::string& ifname);
 
 /// The sysctls with their keys as paths below /proc/sys/net, of the namespace that the thread is

@@ -13,7 +13,7 @@
 /// or that keep_addr_on_down does not cover.
 namespace vrf {
 
-/// What an interface would lose.
+/// Routes and settings that an interface would lose.
 struct Baggage {
   std::vector<netlink::LinkAddress> addresses = {};  ///< of IPv6
   std::vector<netlink::RouteCopy> routes = {};       ///< of all tables, those via a gateway last
@@ -42,9 +42,9 @@ void enter(const plugins::PodInterface& interface, const Domain& vrf, const Bagg
 /// carried over are noted. \throws netlink::Error.
 void release(const plugins::PodInterface& interface, const Domain& vrf, const Baggage& before);
 
-/// What an earlier call that was killed left undone, of an interface that is where it was to go:
-/// its routes are added, those that exist stay, and what cannot be added is noted; settings are as
-/// they were. \throws netlink::Error.
+/// Completes the move of a call that was killed, of an interface that is in its target: adds its
+/// routes, keeps those that exist, notes those that cannot be added, and restores settings.
+/// \throws netlink::Error.
 void complete(const plugins::PodInterface& interface, const Domain& domain, const Baggage& before);
 
 }  // namespace vrf

@@ -61,7 +61,7 @@ void require_masquerade_support(const cni::Request& request,
 /// DEL and GC: the rights to remove links and rules. \throws cni::Error.
 void require_removal_rights(const cni::Request& request, bool masqueraded);
 
-/// What ADD masquerades.
+/// The addresses that ADD masquerades.
 Masquerade masquerade_of(const cni::Request& request, const cni::Result& result);
 
 /// ADD. \throws as add_masquerade().
@@ -71,8 +71,8 @@ void masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& what
 void repair_masquerade(cni::Repair& repair, std::optional<MasqueradeBackend> backend,
                        const Masquerade& what);
 
-/// What DEL looks for: by the addresses of prevResult, else as the pod's interface has them; none
-/// where both are gone.
+/// The addresses that DEL looks for: those of prevResult, else those of the pod's interface; none
+/// if both are missing.
 Masquerade masquerade_to_remove(const cni::Request& request);
 
 }  // namespace plugins

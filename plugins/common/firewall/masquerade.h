@@ -31,11 +31,11 @@ struct Masquerade {
 /// "nftables" or "iptables"; nothing for other text.
 std::optional<MasqueradeBackend> backend_from(std::string_view text);
 
-/// What the node has: nftables where the kernel has NAT for nf_tables, else iptables. Nothing is
-/// run to find out. \throws cni::Error(kPluginUnavailable) where there is neither.
+/// The node's backend: nftables if the kernel has NAT for nf_tables, else iptables. No program is
+/// run to find out. \throws cni::Error(kPluginUnavailable) if there is neither.
 MasqueradeBackend choose_backend();
 
-/// What is missing for the backend, or for any where none is given; nothing if all is there.
+/// The feature that is missing for the backend, or for any if none is given; empty: all exist.
 std::optional<std::string> masquerade_missing(std::optional<MasqueradeBackend> backend);
 
 /// All of it, or none, with what the node has where no backend is given (see choose_backend()). The

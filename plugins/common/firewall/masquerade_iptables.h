@@ -28,7 +28,8 @@ struct ChainState {
   std::vector<Part> jumps, accepts;
 };
 
-/// What is to go for an attachment: the whole chain, unless another one of the container uses it.
+/// The rules to remove for an attachment: the whole chain, unless another attachment of the
+/// container uses it.
 struct Removal {
   bool chain = false;
   std::vector<ChainState::Part> jumps, accepts;
@@ -61,7 +62,7 @@ void remove_legacy(const Masquerade& masquerade);
 std::vector<Masquerade> stale(netlink::nf::NfSocket* socket, const std::string& network,
                               cni::Collect& collect);
 
-/// What is not there of what add() makes; nothing if all is.
+/// The first missing object of those that add() makes; empty: none is missing.
 std::optional<std::string> missing(netlink::nf::NfSocket* socket, const Masquerade& masquerade);
 
 }  // namespace plugins::xt

@@ -22,9 +22,9 @@ namespace plugins::nft {
 /// Whether the kernel can do it: table, maps, chains and rules.
 bool can_masquerade(netlink::nf::NfSocket& socket);
 
-/// What ADD sends before the elements: the table, its maps, and the chains that the addresses need
-/// where `seen`, the rules of the table (NfSocket::raw_table_rules()), has them not as they should
-/// be.
+/// The changes that ADD sends before the elements: the table, its maps, and the chains that the
+/// addresses need and `seen`, the rules of the table (NfSocket::raw_table_rules()), lacks or has
+/// otherwise.
 netlink::nf::Batch plan_chains(const std::vector<netlink::nf::Bytes>& seen,
                                const std::vector<netlink::Cidr>& addresses);
 
@@ -45,8 +45,8 @@ void plan_remove_earlier(netlink::nf::NfSocket& socket, const Masquerade& masque
 /// Adds to batch the removal of what attachments have that are not valid.
 void plan_gc(netlink::nf::NfSocket& socket, cni::Collect& collect, netlink::nf::Batch& batch);
 
-/// What does not exist of what add() makes; nothing if all does, or if all that an earlier version
-/// made does.
+/// The first missing object of those that add() makes; empty: none is missing, or none of those
+/// that an earlier version made.
 std::optional<std::string> missing(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
 
 }  // namespace plugins::nft

@@ -21,7 +21,7 @@ void refuse_duplicates(const PodInterface& interface, const std::vector<cni::Add
 class Neighbours {
  public:
   explicit Neighbours(const PodInterface& interface);
-  /// Nothing where nobody has claimed the address.
+  /// Empty: nobody has claimed the address.
   std::optional<netlink::Mac> owner_of(const netlink::Ip& address);
 
  private:

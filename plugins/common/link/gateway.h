@@ -21,7 +21,7 @@ void check_forwarding(netlink::RouteSocket& host, netlink::Family family);
 void check_gateway_addresses(netlink::RouteSocket& host, const netlink::Link& device,
                              const std::vector<cni::Cidr>& gateways);
 
-/// What happens to another IPv4 address of the device, or an IPv6 address whose subnet overlaps.
+/// The treatment of another IPv4 address of the device, or an IPv6 address whose subnet overlaps.
 enum class OtherAddresses {
   kRefuse,   ///< ADD: the bridge is another network's, and pods would route by the wrong subnet
   kReplace,  ///< forceAddress

@@ -34,7 +34,7 @@ std::optional<netlink::Mac> mac_key_from(const cni::Reader& place);
 /// cni::Error(kInvalidEnvironment).
 std::optional<netlink::Mac> mac_from_args(const std::string& cni_args);
 
-/// What the Manual of a plugin with these keys names as its CNI_ARGS.
+/// The CNI_ARGS for the Manual of a plugin with these keys.
 inline constexpr cni::Key kMacArgs[] = {
     {.name = "MAC",
      .description =
@@ -80,7 +80,8 @@ void read_dns(const cni::Reader& place, Conf& conf) {
 inline constexpr const char* kDnsOverride =
     "`nameservers`, `domain`, `search`, `options`: replaces the DNS of the IPAM plugin's result "
     "entirely";
-/// Of a plugin that passes the IPAM plugin's over, as the reference plugin does.
+/// The description of `dns` for a plugin that passes the IPAM plugin's over, as the reference
+/// plugin does.
 inline constexpr const char* kDnsOfConfig =
     "`nameservers`, `domain`, `search`, `options` of the result. The DNS of the IPAM plugin's "
     "result is not used";

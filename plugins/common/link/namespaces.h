@@ -9,7 +9,7 @@
 
 namespace plugins {
 
-/// What a call works with: the node's network namespace, which the process is in, and the pod's.
+/// The namespaces of a call: the node's network namespace, which the process is in, and the pod's.
 class Namespaces {
  public:
   /// \throws cni::Error: kInvalidNetNs; where this process lacks the rights that the verb needs.
@@ -33,8 +33,8 @@ struct PodInterface {
   netlink::Link link;
 };
 
-/// What a plugin needs that is chained after the one that creates the interface: prevResult.
-/// \throws cni::Error(kInvalidConfig) with that sentence where it is missing.
+/// prevResult, which a plugin needs that is chained after the one that creates the interface.
+/// \throws cni::Error(kInvalidConfig) with that sentence if it is missing.
 cni::Result require_prev_result(const cni::Request& request, const std::string& sentence);
 
 /// And the interface CNI_IFNAME. \throws cni::Error with that sentence where the pod has none.

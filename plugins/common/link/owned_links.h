@@ -9,7 +9,7 @@
 
 namespace plugins {
 
-/// What the alias of an attachment's links begins with.
+/// The tag that the alias of an attachment's links begins with.
 cni::OwnerTag owner_of(const cni::Request& request);
 
 /// GC: removes the links of that kind whose alias is of no valid attachment. A veth whose peer is

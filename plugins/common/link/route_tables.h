@@ -27,8 +27,7 @@ std::vector<netlink::RouteCopy> all_routes(netlink::RouteSocket& pod);
 std::vector<netlink::LinkRoute> unicast_routes(netlink::RouteSocket& pod);
 /// Whether a router or a redirect taught the kernel the route, which comes again by itself.
 bool is_learned(const netlink::LinkRoute& route);
-/// What leads by the link: its routes, and of multipath routes its next hops; those via a gateway
-/// come last.
+/// The routes by the link, and of multipath routes its next hops; those via a gateway come last.
 std::vector<netlink::RouteCopy> routes_by(netlink::RouteSocket& pod, const netlink::Link& link);
 
 /// Whether the table has the route, alone or as a next hop of another.

@@ -138,7 +138,7 @@ std::string json_text(const State& state) {
   return fields::write(state).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Nothing for another content, as of a file that is torn.
+/// Empty: the content is another, for example of a torn file.
 template <class State>
 std::optional<State> from_json_text(const std::string& text) try {
   const nlohmann::json doc = cni::parse_json(text, "it");

@@ -8,7 +8,7 @@
 
 namespace plugins {
 
-/// Whose a state is, and in which namespace it holds.
+/// The owner of a state, and the namespace that it is about.
 struct StateOwner {
   std::string network = {}, container_id = {}, ifname = {};
   std::string netns = {};    ///< CNI_NETNS

@@ -16,7 +16,7 @@ namespace dhcp {
 /// is waited for.
 class Attachment {
  public:
-  /// What advance() came to.
+  /// The outcome of advance().
   enum class Outcome {
     kNothing,
     kChanged,  ///< state() has another lease, or none any more
@@ -41,7 +41,8 @@ class Attachment {
   bool resume(Time now);
   /// Does what is due: hears what came, and sends. rest() is to follow.
   Outcome advance(Time now);
-  /// What nobody waits for: announces a new address, closes what is not needed until deadline().
+  /// Work that nobody waits for: announces a new address, closes sockets that are not needed until
+  /// deadline().
   void rest(Time now) noexcept;
   /// ADD gets its answer: the interface is as ADD found it again, since the interface plugin sets
   /// it up. Until then a lease can be given back over it. The address that it is about to get
@@ -54,7 +55,7 @@ class Attachment {
   /// When advance() is to be called although nothing came.
   Time deadline() const;
   using Fds = std::array<int, 3>;
-  /// What to watch; -1: nothing.
+  /// The descriptors to watch; -1: none.
   Fds fds() const;
 
   const State& state() const { return state_; }
@@ -64,7 +65,7 @@ class Attachment {
   /// Whether an ADD is under way.
   bool is_acquiring() const { return acquiring_; }
   const std::string& problem() const { return client_.problem(); }
-  /// What was wrong with the last lease that cannot be used; problem() may tell of a later offer.
+  /// The reason why the last lease cannot be used; problem() may be about a later offer.
   const std::string& refused() const { return refused_; }
 
  private:

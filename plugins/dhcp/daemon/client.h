@@ -10,7 +10,7 @@
 
 namespace dhcp {
 
-/// Who asks, and what for.
+/// The client's identity and its options.
 struct Identity {
   Bytes client_id = {};    ///< option 61
   Options provided = {};   ///< sent with every DISCOVER and REQUEST
@@ -20,7 +20,7 @@ struct Identity {
   bool operator==(const Identity&) const = default;
 };
 
-/// How long an answer is waited for: the first time, and at most as it doubles.
+/// The time to wait for an answer: the first one, and the maximum as it doubles.
 struct Timing {
   Time first = std::chrono::seconds(4), most = std::chrono::seconds(62);
 };
@@ -32,7 +32,7 @@ struct Outgoing {
   std::optional<Mac> to = {};  ///< absent: to everybody
 };
 
-/// What is to be done now, in this order.
+/// The actions that are due, in this order.
 struct Actions {
   std::string lost = {};  ///< the address must not be used any more, and why
   std::vector<Outgoing> packets = {};

@@ -20,8 +20,8 @@ struct Flag {
   std::function<void(const std::string& value)> set;
 };
 
-/// As Go's package flag reads them: -x VALUE, --x VALUE, -x=VALUE. The text for -help, if that is
-/// asked for. \throws std::invalid_argument.
+/// Reads flags as Go's package flag does: -x VALUE, --x VALUE, -x=VALUE. Returns the text for
+/// -help, if that is given. \throws std::invalid_argument.
 std::optional<std::string> read_flags(const char* command, const std::vector<Flag>& flags,
                                       std::span<const char* const> arguments);
 bool boolean(const std::string& text);
@@ -40,8 +40,8 @@ struct Flags {
   static Flags parse(std::span<const char* const> arguments);
 };
 
-/// As Go's time.ParseDuration, without signs and units below a millisecond: "10s", "1m30s",
-/// "1.5h". Nothing for what is none.
+/// Parses a duration as Go's time.ParseDuration, without signs and units below a millisecond:
+/// "10s", "1m30s", "1.5h". Empty: the text is none.
 std::optional<Time> parse_duration(std::string_view text);
 
 }  // namespace dhcp

@@ -16,8 +16,8 @@ struct Pod {
   netlink::Link link;
 };
 
-/// Nothing where the path is no namespace any more, or another one, or where the interface was
-/// removed. \throws netlink::Error where that cannot be told.
+/// Empty: the path is no namespace any more, or another one, or the interface was removed.
+/// \throws netlink::Error if that is unknown.
 std::optional<Pod> find_pod(const State& state);
 
 /// Changes the interface from one lease to the next, each of which may be none: address, routes of

@@ -9,11 +9,11 @@
 
 namespace dhcp {
 
-/// Of this boot; empty where it is unreadable.
+/// The ID of this boot; empty: unreadable.
 std::string boot_id();
 
-/// What the daemon knows of a lease, so that another daemon process goes on with it. Times count
-/// from the boot: a file of another boot is worth nothing, since no pod outlives it.
+/// The daemon's state of a lease, so that another daemon process goes on with it. Times count from
+/// the boot: a file of another boot is worth nothing, since no pod outlives it.
 struct State {
   static constexpr const char* kDir = names::kDhcpStateDir;
 
@@ -29,7 +29,7 @@ struct State {
   /// "ID/NETWORK/IFNAME", for messages.
   std::string name() const;
   std::string text() const;
-  /// Nothing for another content, and for that of another boot.
+  /// Empty: another content, or that of another boot.
   static std::optional<State> from(const std::string& text, const std::string& boot = boot_id());
 };
 using StateDir = plugins::StateDir<State>;

@@ -48,7 +48,7 @@ class Connection {
 gob::Value call_daemon(const std::string& path, const Call& call,
                        Connection::Clock::duration limit);
 
-/// What the request says, as the arguments of a call.
+/// The request as the arguments of a call.
 Call call_of(const cni::Request& request, std::string_view method);
 
 /// Whether the error is that of a daemon which does not know the method: the reference plugins'.

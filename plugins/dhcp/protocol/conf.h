@@ -23,7 +23,7 @@ struct Conf {
   static Conf parse(const cni::Request& request);
 };
 
-/// What of it DEL and GC need: where the daemon is; the default where that cannot be read.
+/// The daemon's socket, the only key that DEL and GC need; the default if the key cannot be read.
 std::string socket_path_of(const cni::Request& request);
 
 /// Option 61 of an attachment as the reference plugins send it: a zero, and ID/NETWORK/IFNAME, at

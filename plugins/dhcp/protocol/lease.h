@@ -14,7 +14,7 @@ namespace dhcp {
 using Time = std::chrono::milliseconds;
 inline constexpr Time kNever = Time::max();
 
-/// What a server gave, in the terms of a result, and until when.
+/// A server's lease, in the terms of a result, with its end.
 struct Lease {
   netlink::Cidr address;
   std::optional<Ip> gateway = {};
@@ -39,12 +39,12 @@ bool can_serve(const Ip& server, const Ip& client);
 /// Whether the pod's interface has to be changed: other address, routes or MTU.
 bool configures_alike(const Lease& left, const Lease& right);
 
-/// Of option 33: destinations with the mask of their class, each with its router (RFC 2132, section
-/// 5.8).
+/// Option 33: destinations with the mask of their class, each with its router (RFC 2132,
+/// section 5.8).
 std::vector<cni::Route> classful_routes(View value);
-/// Of option 121 (RFC 3442); none where it is malformed.
+/// Option 121 (RFC 3442); empty if it is malformed.
 std::vector<cni::Route> classless_routes(View value);
-/// Of option 119 (RFC 1035, section 4.1.4, and RFC 3397): names that a resolver's configuration may
+/// Option 119 (RFC 1035, section 4.1.4, and RFC 3397): names that a resolver's configuration may
 /// hold; the others are passed over.
 std::vector<std::string> search_domains(View value);
 

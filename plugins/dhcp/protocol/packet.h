@@ -49,11 +49,11 @@ using Options = std::map<std::uint8_t, Bytes>;
 
 /// The value of an option as one address; nothing where it is absent or shorter.
 std::optional<Ip> ip_in(const Options& options, std::uint8_t code);
-/// As a list of addresses; what is left of the last one is passed over.
+/// The option as a list of addresses; a last one that is cut off is passed over.
 std::vector<Ip> ips_in(const Options& options, std::uint8_t code);
-/// As a number of 32 bits; nothing for another length.
+/// The option as a number of 32 bits; empty: it has another length.
 std::optional<std::uint32_t> u32_in(const Options& options, std::uint8_t code);
-/// As text without control characters, which also a log can show; at most 255 bytes.
+/// The option as text without control characters, for logs too; at most 255 bytes.
 std::string text_in(const Options& options, std::uint8_t code);
 
 /// A message of Ethernet. Addresses are of IPv4.
@@ -66,7 +66,7 @@ struct Message {
   Mac chaddr = {};
   Options options = {};
 
-  /// Nothing where option 53 is absent or none of MessageType.
+  /// Empty: option 53 is absent or none of MessageType.
   std::optional<MessageType> type() const;
   void set_type(MessageType type) { options[option::kMessageType] = {std::uint8_t(type)}; }
   bool operator==(const Message&) const = default;
@@ -74,7 +74,7 @@ struct Message {
 
 /// Options in ascending order; at least the 300 bytes of BOOTP (RFC 1542, section 2.1).
 Bytes encode(const Message& message);
-/// Nothing for what is none, or of another hardware.
+/// Empty: the bytes are no DHCP message, or one for another hardware.
 std::optional<Message> decode(View bytes);
 
 struct Endpoints {

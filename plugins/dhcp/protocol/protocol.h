@@ -9,9 +9,9 @@
 #include "libcni/config/result.h"
 #include "plugins/dhcp/protocol/gob.h"
 
-/// What plugin and daemon say to each other: that of the reference plugins (Go's net/rpc over HTTP
-/// on a socket of unix(7)), so that either may be the other's, and some more methods, which their
-/// daemon answers with kUnknownMethod.
+/// The protocol of plugin and daemon is that of the reference plugins (Go's net/rpc over HTTP on a
+/// socket of unix(7)), so that each works with the other's. Some more methods are ours; their
+/// daemon answers them with kUnknownMethod.
 namespace dhcp {
 
 inline constexpr std::string_view kHello = "CONNECT /_goRPC_ HTTP/1.0\n\n";
@@ -33,7 +33,7 @@ struct Call {
   bool operator==(const Call&) const = default;
 };
 
-/// As the first one of a connection.
+/// Encodes the call as the first one of a connection.
 std::string encode(const Call& call);
 /// From its header and its body.
 Call call_from(const gob::Value& header, const gob::Value& body);

@@ -42,7 +42,7 @@ std::optional<plugins::XtablesVariant> variant_with(netlink::nf::NfSocket* socke
 bool has_chain(netlink::nf::NfSocket* socket, const Owner& owner);
 netlink::nf::ChainId id_of(Family family, const RuleText& rule);
 
-/// What the node lacks for this backend; nullopt if it is usable.
+/// The feature that the node lacks for this backend; empty: it is usable.
 std::optional<std::string> unusable();
 
 }  // namespace portmap::iptables

@@ -25,7 +25,7 @@ std::vector<netlink::nf::Set> sets_of(Family family, const std::string& table);
 
 /// Elements by set, in the order of first use.
 using Groups = std::vector<std::pair<netlink::nf::SetId, std::vector<netlink::nf::Element>>>;
-/// What the attachment has for these of its claims.
+/// The attachment's elements for these of its claims.
 Groups elements_of(const Attachment& attachment, const std::vector<Claim>& claims);
 
 /// Sources to masquerade, each an element of masq_from for each port.

@@ -15,7 +15,7 @@ inline constexpr const char* kHostports = "hostports";
 /// In tables with conditions: its rule, which nft compiles, jumps to kHostports behind them.
 inline constexpr const char* kConditions = "conditions";
 
-/// What determines the rules of a table.
+/// The options that determine the rules of a table.
 struct Layout {
   Family family = Family::kIpv4;
   const Options& options;

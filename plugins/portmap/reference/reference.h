@@ -4,7 +4,7 @@
 
 #include "netlink/nf/socket.h"
 
-/// What the reference plugin added with its backend nftables (1.6 to 1.9): rules in tables ip and
+/// The rules of the reference plugin's backend nftables (1.6 to 1.9), in tables ip and
 /// ip6 cni_hostport, with the container ID as comment. Its iptables chains have the names of ours.
 namespace portmap::reference {
 
