@@ -59,8 +59,7 @@ TEST_CASE("settings: the container is named after the namespace's absolute path"
 TEST_CASE("settings: CNI_ARGS are pairs") {
   const cni::Target target = target_of(settings({{"CNI_ARGS", "IgnoreUnknown=1;A=b=c"}}), "/x");
   CHECK(target.args == cni::Args{{"IgnoreUnknown", "1"}, {"A", "b=c"}});
-  CHECK(target_of(settings({{"CNI_ARGS", "A=b;"}}), "/x").args.size() == 1);
-  for (const char* text : {"x", "=x", "x=", "a=b;c", ";a=b", "a=b;;c=d"}) {
+  for (const char* text : {"x", "=x", "x=", "a=b;c", ";a=b", "a=b;", "a=b;;c=d"}) {
     CHECK(complaint(settings({{"CNI_ARGS", text}})).starts_with("invalid CNI_ARGS pair \""));
   }
 }
