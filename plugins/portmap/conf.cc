@@ -287,10 +287,12 @@ constexpr auto kKeys = cni::keys(
          .pattern = "^[^;\\n\\r\\u0000]*$",
          .fits = is_condition,
          .expected = "one condition, without semicolon and line break"}),
-    cni::key<&Conf::on_conflict>({.name = "hostPortConflict",
-                                  .description = "what ADD does on a port conflict, see below",
-                                  .default_text = "`refuse`",
-                                  .enumeration = kOnConflict}),
+    cni::key<&Conf::on_conflict>(
+        {.name = "hostPortConflict",
+         .description = "`refuse` fails if another container or a process of the node has the "
+                        "port, `refuse-claimed` if a container has it; `replace` takes the port",
+         .default_text = "`refuse`",
+         .enumeration = kOnConflict}),
     cni::custom<read_denied>(
         {.name = "deniedHostPorts",
          .description = "host ports that no pod may use: `22`, `\"10250-10259\"`, `\"53/udp\"`",
