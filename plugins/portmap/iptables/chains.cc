@@ -258,7 +258,7 @@ std::vector<Claim> remove_claims(const Context& context, const Attachment& attac
   std::erase_if(rest.claims,
                 [&](const Claim& one) { return claim_of(attachment.claims, one.key) != nullptr; });
   const Attachment remaining = rest;
-  if (!owner_exists(rest)) rest.claims.clear();
+  if (!rest.claims.empty() && !owner_exists(rest)) rest.claims.clear();
   const ContainerState left = sharing(context.state, rest);
   if (left.empty()) {
     remove(context.socket, rest.owner);
