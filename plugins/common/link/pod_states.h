@@ -45,9 +45,9 @@ void delete_by_state(const cni::Request& request, Undo&& undo, UndoReference&& u
   const auto ns = netlink::NetNs::find(request.netns);
   if (!ns) return;
   Namespaces sides(request, *ns);
-  const auto lock = lock_route_tables();
   const auto link = interface_of_prev_result(sides.pod, request);
   if (!link || (states && states->is_of_another(request, sides.pod.cookie()))) return;
+  const auto lock = lock_route_tables();
   undo_reference(sides, *link, states.has_value());
 }
 
