@@ -83,7 +83,7 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   if (conf.ip_masq) {
     plugins::masquerade(conf.ip_masq_backend, plugins::masquerade_of(request, result), undo);
   }
-  // Before, the kernel drops what is sent there, and has no IPv6 multicast on it.
+  // Before, the kernel drops packets of the interface and has no IPv6 multicast on it.
   plugins::require_operational(sides.host(), pair.outside, "host veth in error state");
   plugins::require_operational(sides.pod, pair.inside, "container interface in error state");
   if (conf.dns) result.dns = *conf.dns;
