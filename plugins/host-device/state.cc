@@ -8,57 +8,55 @@
 
 namespace plugins {
 
-using host_device::Device;
-using host_device::Stacked;
-using host_device::State;
-using netlink::LinkAddress;
-using netlink::LinkSettings;
-
 // That of a device is permanent.
 template <>
-inline constexpr auto kFields<LinkAddress> =
-    std::tuple{Field{"address", &LinkAddress::cidr},        Field{"peer", &LinkAddress::peer},
-               Field{"broadcast", &LinkAddress::broadcast}, Field{"label", &LinkAddress::label},
-               Field{"scope", &LinkAddress::scope},         Field{"flags", &LinkAddress::flags}};
-// The XDP programs are in Device::programs.
+inline constexpr auto kFields<netlink::LinkAddress> =
+    std::tuple{Field{"address", &netlink::LinkAddress::cidr},
+               Field{"peer", &netlink::LinkAddress::peer},
+               Field{"broadcast", &netlink::LinkAddress::broadcast},
+               Field{"label", &netlink::LinkAddress::label},
+               Field{"scope", &netlink::LinkAddress::scope},
+               Field{"flags", &netlink::LinkAddress::flags}};
+// The XDP programs are in host_device::Device::programs.
 template <>
-inline constexpr auto kFields<LinkSettings> =
-    std::tuple{Field{"flags", &LinkSettings::flags},
-               Field{"group", &LinkSettings::group},
-               Field{"txQueueLength", &LinkSettings::tx_queue_length},
-               Field{"gsoMaxSize", &LinkSettings::gso_max_size},
-               Field{"gsoMaxSegments", &LinkSettings::gso_max_segments},
-               Field{"groMaxSize", &LinkSettings::gro_max_size},
-               Field{"gsoIPv4MaxSize", &LinkSettings::gso_ipv4_max_size},
-               Field{"groIPv4MaxSize", &LinkSettings::gro_ipv4_max_size},
-               Field{"mode", &LinkSettings::mode},
-               Field{"protoDown", &LinkSettings::proto_down},
-               Field{"altnames", &LinkSettings::altnames}};
+inline constexpr auto kFields<netlink::LinkSettings> =
+    std::tuple{Field{"flags", &netlink::LinkSettings::flags},
+               Field{"group", &netlink::LinkSettings::group},
+               Field{"txQueueLength", &netlink::LinkSettings::tx_queue_length},
+               Field{"gsoMaxSize", &netlink::LinkSettings::gso_max_size},
+               Field{"gsoMaxSegments", &netlink::LinkSettings::gso_max_segments},
+               Field{"groMaxSize", &netlink::LinkSettings::gro_max_size},
+               Field{"gsoIPv4MaxSize", &netlink::LinkSettings::gso_ipv4_max_size},
+               Field{"groIPv4MaxSize", &netlink::LinkSettings::gro_ipv4_max_size},
+               Field{"mode", &netlink::LinkSettings::mode},
+               Field{"protoDown", &netlink::LinkSettings::proto_down},
+               Field{"altnames", &netlink::LinkSettings::altnames}};
 template <>
-inline constexpr auto kFields<Stacked> =
-    std::tuple{Field{"netns", &Stacked::netns}, Field{"index", &Stacked::index}};
+inline constexpr auto kFields<host_device::Stacked> = std::tuple{
+    Field{"netns", &host_device::Stacked::netns}, Field{"index", &host_device::Stacked::index}};
 template <>
-inline constexpr auto kFields<Device> = std::tuple{Field{"name", &Device::name},
-                                                   Field{"index", &Device::index},
-                                                   Field{"kind", &Device::kind},
-                                                   Field{"mac", &Device::mac},
-                                                   Field{"permanentMAC", &Device::permanent_mac},
-                                                   Field{"hardware", &Device::hardware},
-                                                   Field{"pci", &Device::pci},
-                                                   Field{"mtu", &Device::mtu},
-                                                   Field{"up", &Device::up},
-                                                   Field{"promiscuous", &Device::promiscuous},
-                                                   Field{"alias", &Device::alias},
-                                                   Field{"otherIndex", &Device::other_index},
-                                                   Field{"otherOnHost", &Device::other_on_host},
-                                                   Field{"addresses", &Device::addresses},
-                                                   Field{"settings", &Device::settings},
-                                                   Field{"programs", &Device::programs},
-                                                   Field{"stacked", &Device::stacked}};
+inline constexpr auto kFields<host_device::Device> =
+    std::tuple{Field{"name", &host_device::Device::name},
+               Field{"index", &host_device::Device::index},
+               Field{"kind", &host_device::Device::kind},
+               Field{"mac", &host_device::Device::mac},
+               Field{"permanentMAC", &host_device::Device::permanent_mac},
+               Field{"hardware", &host_device::Device::hardware},
+               Field{"pci", &host_device::Device::pci},
+               Field{"mtu", &host_device::Device::mtu},
+               Field{"up", &host_device::Device::up},
+               Field{"promiscuous", &host_device::Device::promiscuous},
+               Field{"alias", &host_device::Device::alias},
+               Field{"otherIndex", &host_device::Device::other_index},
+               Field{"otherOnHost", &host_device::Device::other_on_host},
+               Field{"addresses", &host_device::Device::addresses},
+               Field{"settings", &host_device::Device::settings},
+               Field{"programs", &host_device::Device::programs},
+               Field{"stacked", &host_device::Device::stacked}};
 template <>
-inline constexpr auto kFields<State> =
-    std::tuple{Field{"", &State::owner}, Field{"podIndex", &State::pod_index},
-               Field{"device", &State::device}};
+inline constexpr auto kFields<host_device::State> = std::tuple{
+    Field{"", &host_device::State::owner}, Field{"podIndex", &host_device::State::pod_index},
+    Field{"device", &host_device::State::device}};
 
 }  // namespace plugins
 

@@ -11,35 +11,31 @@
 
 namespace plugins {
 
-using portmap::Attachment;
-using portmap::Options;
-using portmap::PodAddresses;
-
 template <>
 inline constexpr auto kFields<portmap::Owner> = std::tuple{
     Field{"network", &portmap::Owner::network}, Field{"containerID", &portmap::Owner::container_id},
     Field{"ifname", &portmap::Owner::ifname}};
 template <>
-inline constexpr auto kFields<Options> =
-    std::tuple{Field{"snat", &Options::snat},
-               Field{"masqAll", &Options::masq_all},
-               Field{"markMasqBit", &Options::mark_bit},
-               Field{"externalSetMarkChain", &Options::external_set_mark_chain},
-               Field{"conditionsV4", &Options::conditions_v4},
-               Field{"conditionsV6", &Options::conditions_v6}};
+inline constexpr auto kFields<portmap::Options> =
+    std::tuple{Field{"snat", &portmap::Options::snat},
+               Field{"masqAll", &portmap::Options::masq_all},
+               Field{"markMasqBit", &portmap::Options::mark_bit},
+               Field{"externalSetMarkChain", &portmap::Options::external_set_mark_chain},
+               Field{"conditionsV4", &portmap::Options::conditions_v4},
+               Field{"conditionsV6", &portmap::Options::conditions_v6}};
 template <>
-inline constexpr auto kFields<PodAddresses> =
-    std::tuple{Field{"ipv4", &PodAddresses::v4}, Field{"ipv6", &PodAddresses::v6}};
+inline constexpr auto kFields<portmap::PodAddresses> = std::tuple{
+    Field{"ipv4", &portmap::PodAddresses::v4}, Field{"ipv6", &portmap::PodAddresses::v6}};
 template <>
-inline constexpr auto kFields<Attachment> =
-    std::tuple{Field{"", &Attachment::owner},
-               Field{"netns", &Attachment::netns},
-               Field{"netnsInode", &Attachment::netns_inode},
-               Field{"backend", &Attachment::backend},
-               Field{"detected", &Attachment::detected},
-               Field{"options", &Attachment::options},
-               Field{"pod", &Attachment::pod},
-               Field{"claims", &Attachment::claims}};
+inline constexpr auto kFields<portmap::Attachment> =
+    std::tuple{Field{"", &portmap::Attachment::owner},
+               Field{"netns", &portmap::Attachment::netns},
+               Field{"netnsInode", &portmap::Attachment::netns_inode},
+               Field{"backend", &portmap::Attachment::backend},
+               Field{"detected", &portmap::Attachment::detected},
+               Field{"options", &portmap::Attachment::options},
+               Field{"pod", &portmap::Attachment::pod},
+               Field{"claims", &portmap::Attachment::claims}};
 
 namespace fields {
 
@@ -78,6 +74,7 @@ Claim read(const cni::Reader& place) {
 }
 
 }  // namespace fields
+
 }  // namespace plugins
 
 namespace portmap {

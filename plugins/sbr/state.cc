@@ -4,13 +4,11 @@
 
 namespace plugins {
 
-using sbr::State;
-
 template <>
-inline constexpr auto kFields<State> =
-    std::tuple{Field{"", &State::owner},        Field{"addresses", &State::addresses},
-               Field{"tables", &State::tables}, Field{"moved", &State::moved},
-               Field{"routes", &State::routes}, Field{"hints", &State::hints}};
+inline constexpr auto kFields<sbr::State> =
+    std::tuple{Field{"", &sbr::State::owner},        Field{"addresses", &sbr::State::addresses},
+               Field{"tables", &sbr::State::tables}, Field{"moved", &sbr::State::moved},
+               Field{"routes", &sbr::State::routes}, Field{"hints", &sbr::State::hints}};
 
 }  // namespace plugins
 

@@ -29,25 +29,22 @@ bool is_path(const Sysctl& one) { return complaint_about(cni::cat("net/", one.ke
 
 namespace plugins {
 
-using tuning::Content;
-using tuning::LinkSettings;
-using tuning::Ours;
-using tuning::Sysctl;
-
 template <>
-inline constexpr auto kFields<LinkSettings> =
-    std::tuple{Field{"mac", &LinkSettings::mac}, Field{"promisc", &LinkSettings::promiscuous},
-               Field{"mtu", &LinkSettings::mtu}, Field{"allmulti", &LinkSettings::all_multicast},
-               Field{"txQLen", &LinkSettings::tx_queue_length}};
+inline constexpr auto kFields<tuning::LinkSettings> = std::tuple{
+    Field{"mac", &tuning::LinkSettings::mac}, Field{"promisc", &tuning::LinkSettings::promiscuous},
+    Field{"mtu", &tuning::LinkSettings::mtu},
+    Field{"allmulti", &tuning::LinkSettings::all_multicast},
+    Field{"txQLen", &tuning::LinkSettings::tx_queue_length}};
 template <>
-inline constexpr auto kFields<Sysctl> =
-    std::tuple{Field{"key", &Sysctl::key}, Field{"value", &Sysctl::value}};
+inline constexpr auto kFields<tuning::Sysctl> =
+    std::tuple{Field{"key", &tuning::Sysctl::key}, Field{"value", &tuning::Sysctl::value}};
 template <>
-inline constexpr auto kFields<Ours> = std::tuple{
-    Field{"", &Ours::owner}, Field{"hostMTU", &Ours::host_mtu}, Field{"sysctls", &Ours::sysctls}};
+inline constexpr auto kFields<tuning::Ours> =
+    std::tuple{Field{"", &tuning::Ours::owner}, Field{"hostMTU", &tuning::Ours::host_mtu},
+               Field{"sysctls", &tuning::Ours::sysctls}};
 template <>
-inline constexpr auto kFields<Content> =
-    std::tuple{Field{"", &Content::link}, Field{"patchbay", &Content::ours}};
+inline constexpr auto kFields<tuning::Content> =
+    std::tuple{Field{"", &tuning::Content::link}, Field{"patchbay", &tuning::Content::ours}};
 
 }  // namespace plugins
 

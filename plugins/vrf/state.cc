@@ -5,22 +5,19 @@
 
 namespace plugins {
 
-using vrf::Ipv6State;
-using vrf::State;
+template <>
+inline constexpr auto kFields<vrf::Ipv6State> =
+    std::tuple{Field{"keepAddrOnDown", &vrf::Ipv6State::keep_addr_on_down},
+               Field{"acceptDad", &vrf::Ipv6State::accept_dad}};
 
 template <>
-inline constexpr auto kFields<Ipv6State> =
-    std::tuple{Field{"keepAddrOnDown", &Ipv6State::keep_addr_on_down},
-               Field{"acceptDad", &Ipv6State::accept_dad}};
-
-template <>
-inline constexpr auto kFields<State> = std::tuple{Field{"", &State::owner},
-                                                  Field{"vrf", &State::vrf},
-                                                  Field{"table", &State::table},
-                                                  Field{"index", &State::index},
-                                                  Field{"routes", &State::routes},
-                                                  Field{"ipv6", &State::ipv6},
-                                                  Field{"keepsVRF", &State::keeps_vrf}};
+inline constexpr auto kFields<vrf::State> = std::tuple{Field{"", &vrf::State::owner},
+                                                       Field{"vrf", &vrf::State::vrf},
+                                                       Field{"table", &vrf::State::table},
+                                                       Field{"index", &vrf::State::index},
+                                                       Field{"routes", &vrf::State::routes},
+                                                       Field{"ipv6", &vrf::State::ipv6},
+                                                       Field{"keepsVRF", &vrf::State::keeps_vrf}};
 
 }  // namespace plugins
 

@@ -5,44 +5,39 @@
 
 namespace plugins {
 
-using cni::Dns;
-using cni::Route;
-using dhcp::Identity;
-using dhcp::Lease;
-using dhcp::State;
-
 template <>
-inline constexpr auto kFields<Route> =
-    std::tuple{Field{"dst", &Route::dst},           Field{"gw", &Route::gateway},
-               Field{"mtu", &Route::mtu},           Field{"advmss", &Route::advmss},
-               Field{"priority", &Route::priority}, Field{"table", &Route::table},
-               Field{"scope", &Route::scope}};
+inline constexpr auto kFields<cni::Route> =
+    std::tuple{Field{"dst", &cni::Route::dst},           Field{"gw", &cni::Route::gateway},
+               Field{"mtu", &cni::Route::mtu},           Field{"advmss", &cni::Route::advmss},
+               Field{"priority", &cni::Route::priority}, Field{"table", &cni::Route::table},
+               Field{"scope", &cni::Route::scope}};
 template <>
-inline constexpr auto kFields<Dns> =
-    std::tuple{Field{"nameservers", &Dns::nameservers}, Field{"domain", &Dns::domain},
-               Field{"search", &Dns::search}, Field{"options", &Dns::options}};
+inline constexpr auto kFields<cni::Dns> =
+    std::tuple{Field{"nameservers", &cni::Dns::nameservers}, Field{"domain", &cni::Dns::domain},
+               Field{"search", &cni::Dns::search}, Field{"options", &cni::Dns::options}};
 template <>
-inline constexpr auto kFields<Lease> = std::tuple{Field{"address", &Lease::address},
-                                                  Field{"gateway", &Lease::gateway},
-                                                  Field{"routes", &Lease::routes},
-                                                  Field{"dns", &Lease::dns},
-                                                  Field{"mtu", &Lease::mtu},
-                                                  Field{"server", &Lease::server},
-                                                  Field{"serverMac", &Lease::server_mac},
-                                                  Field{"renew", &Lease::renew},
-                                                  Field{"rebind", &Lease::rebind},
-                                                  Field{"expire", &Lease::expire}};
+inline constexpr auto kFields<dhcp::Lease> =
+    std::tuple{Field{"address", &dhcp::Lease::address},
+               Field{"gateway", &dhcp::Lease::gateway},
+               Field{"routes", &dhcp::Lease::routes},
+               Field{"dns", &dhcp::Lease::dns},
+               Field{"mtu", &dhcp::Lease::mtu},
+               Field{"server", &dhcp::Lease::server},
+               Field{"serverMac", &dhcp::Lease::server_mac},
+               Field{"renew", &dhcp::Lease::renew},
+               Field{"rebind", &dhcp::Lease::rebind},
+               Field{"expire", &dhcp::Lease::expire}};
 template <>
-inline constexpr auto kFields<Identity> =
-    std::tuple{Field{"clientID", &Identity::client_id}, Field{"provided", &Identity::provided},
-               Field{"wanted", &Identity::wanted}, Field{"broadcast", &Identity::broadcast},
-               Field{"probe", &Identity::probe}};
+inline constexpr auto kFields<dhcp::Identity> = std::tuple{
+    Field{"clientID", &dhcp::Identity::client_id}, Field{"provided", &dhcp::Identity::provided},
+    Field{"wanted", &dhcp::Identity::wanted}, Field{"broadcast", &dhcp::Identity::broadcast},
+    Field{"probe", &dhcp::Identity::probe}};
 template <>
-inline constexpr auto kFields<State> =
-    std::tuple{Field{"bootID", &State::boot},       Field{"", &State::owner},
-               Field{"link", &State::link},         Field{"identity", &State::identity},
-               Field{"priority", &State::priority}, Field{"dns", &State::dns},
-               Field{"lease", &State::lease}};
+inline constexpr auto kFields<dhcp::State> =
+    std::tuple{Field{"bootID", &dhcp::State::boot},       Field{"", &dhcp::State::owner},
+               Field{"link", &dhcp::State::link},         Field{"identity", &dhcp::State::identity},
+               Field{"priority", &dhcp::State::priority}, Field{"dns", &dhcp::State::dns},
+               Field{"lease", &dhcp::State::lease}};
 
 }  // namespace plugins
 
