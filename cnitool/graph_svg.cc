@@ -10,7 +10,7 @@ namespace {
 // Pixels. Whatever monospaced font there is, its characters are narrower than kChar at this size.
 constexpr int kChar = 8, kLine = 18, kMargin = 24, kPadding = 12, kGap = 16, kRail = 28;
 // Characters of a line, and cards side by side.
-constexpr std::size_t kFewest = 26, kMost = 46, kColumns = 4;
+constexpr std::size_t kMinText = 26, kMaxText = 46, kColumns = 4;
 
 constexpr const char* kStyle = R"(
   text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #24292f; }
@@ -121,17 +121,17 @@ int height_of(const Card& card) {
 }
 
 Card card_of(const GraphPod& pod) {
-  constexpr std::size_t kMostLines = 6;  // of hostPorts
+  constexpr std::size_t kMaxPortLines = 6;
   Card out{pod.is_alive() ? "card" : "gone", {}, !pod.bridge.empty()};
   out.lines.push_back({pod.short_id(), "title"});
   out.lines.push_back({cat("network ", pod.network), "faint"});
   if (!pod.is_alive()) out.lines.push_back({pod.state, "bad"});
   GraphPod without_ports = pod;
   without_ports.host_ports.clear();
-  for (std::string& line : lines_of(without_ports, kMost)) out.lines.push_back({std::move(line)});
-  auto ports = wrapped("ports", pod.host_ports, kMost - 2);
-  if (ports.size() > kMostLines) {
-    ports.resize(kMostLines);
+  for (auto& line : lines_of(without_ports, kMaxText)) out.lines.push_back({std::move(line)});
+  auto ports = wrapped("ports", pod.host_ports, kMaxText - 2);
+  if (ports.size() > kMaxPortLines) {
+    ports.resize(kMaxPortLines);
     ports.back() = cat("      and more: ", pod.host_ports.size(), " in all");
   }
   for (std::string& line : ports) out.lines.push_back({std::move(line)});
@@ -152,7 +152,7 @@ Card title_of(const GraphBridge& bridge) {
   for (const std::string& address : bridge.addresses) out.lines.push_back({address});
   if (!bridge.mac.empty()) out.lines.push_back({bridge.mac, "faint"});
   for (std::string& line :
-       wrapped(bridge.networks.size() > 1 ? "networks" : "network", bridge.networks, kMost)) {
+       wrapped(bridge.networks.size() > 1 ? "networks" : "network", bridge.networks, kMaxText)) {
     out.lines.push_back({std::move(line), "faint"});
   }
   if (bridge.masquerades) out.lines.push_back({"masqueraded", "faint"});
@@ -172,7 +172,7 @@ Card card_of(const Uplink& uplink) {
 class Page {
  public:
   Page(const std::vector<Card>& uplinks, const std::vector<Group>& groups) {
-    std::size_t widest = kFewest, most = 1;
+    std::size_t widest = kMinText, most = 1;
     const auto measure = [&widest](const Card& card) {
       for (const Line& line : card.lines) widest = std::max(widest, width_of(line.text));
     };
@@ -182,7 +182,7 @@ class Page {
       for (const Card& card : group.cards) measure(card);
       most = std::max(most, group.cards.size());
     }
-    characters_ = std::min(widest, kMost);
+    characters_ = std::min(widest, kMaxText);
     card_width_ = static_cast<int>(characters_) * kChar + 2 * kPadding;
     const auto square = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(most))));
     columns_ = static_cast<int>(std::clamp<std::size_t>(square, 1, kColumns));

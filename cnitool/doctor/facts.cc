@@ -115,12 +115,12 @@ std::string collect(const Node& node, const std::string& network) try {
 }
 
 std::string some_of(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 3;
+  constexpr std::size_t kMax = 3;
   std::string out;
-  for (std::size_t i = 0; i < std::min(kMost, names.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kMax, names.size()); ++i) {
     out += cat(i == 0 ? "" : ", ", names[i]);
   }
-  return names.size() > kMost ? cat(out, " and ", names.size() - kMost, " more") : out;
+  return names.size() > kMax ? cat(out, " and ", names.size() - kMax, " more") : out;
 }
 
 std::string quoted(const std::string& word) {

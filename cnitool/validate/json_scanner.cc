@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kMark = "\xEF\xBB\xBF";  // the byte order mark, as UTF-8
-constexpr int kMostDepth = 1000;                    // as parse_json()
+constexpr std::string_view kMark = "\xEF\xBB\xBF";  // the byte order mark in UTF-8
+constexpr int kMaxNesting = 1000;                   // as parse_json()
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
@@ -289,8 +289,8 @@ class JsonScanner {
 
   json value(const std::string& path, const Span& key) {
     blank();
-    if (++depth_ > kMostDepth) {
-      stop({at_, at_ + 1}, cat("nests more than ", kMostDepth, " levels"));
+    if (++depth_ > kMaxNesting) {
+      stop({at_, at_ + 1}, cat("nests more than ", kMaxNesting, " levels"));
     }
     const std::size_t place = out_.places.size();
     out_.places.push_back({path, key, {at_, at_}});

@@ -206,10 +206,10 @@ Verdict judge(const Checked& in, const std::string& type, const json& conf, bool
 // that it names.
 void follow_parser(const Checked& in, const std::string& type, const std::string& otherwise,
                    Verdict verdict) {
-  constexpr int kMost = 20;
+  constexpr int kMax = 20;
   json conf = input_of(in);
   std::set<std::string> said;
-  for (int i = 0; i < kMost; ++i) {
+  for (int i = 0; i < kMax; ++i) {
     const auto& refused = verdict.refusal;
     if (!refused || refused->code() == cni::Code::kIncompatibleVersion) return;
     const auto [path, what] = place_in(*refused, otherwise);
@@ -222,9 +222,9 @@ void follow_parser(const Checked& in, const std::string& type, const std::string
 
 // What a plugin has against the config. \param otherwise the place of errors that name none.
 void check_with(const Checked& in, const std::string& type, const std::string& otherwise) {
-  constexpr int kMostRounds = 100;
+  constexpr int kMaxRounds = 100;
   Verdict verdict = judge(in, type, input_of(in), otherwise == kIpam);
-  for (int i = 0; i < kMostRounds && respell_all(in, verdict.complaints); ++i) {
+  for (int i = 0; i < kMaxRounds && respell_all(in, verdict.complaints); ++i) {
     verdict = judge(in, type, input_of(in), otherwise == kIpam);
   }
   std::erase_if(verdict.complaints, [](const auto& one) { return one.what == "unknown key"; });

@@ -21,7 +21,7 @@ constexpr nanoseconds kSlack = std::chrono::seconds(1);
 constexpr std::uint64_t kMaxRate = std::uint64_t{1} << 62, kMaxCredit = std::uint64_t{1} << 61;
 // Packets: the queue is full of bytes before it is full of packets, unless these are shorter than
 // this on average. A million of them take the kernel 1 GB.
-constexpr std::uint64_t kShortPacket = 256, kFewestPackets = 1000, kMaxPackets = 1'000'000;
+constexpr std::uint64_t kShortPacket = 256, kMinPackets = 1000, kMaxPackets = 1'000'000;
 
 nanoseconds horizon_of(const Limit& limit) {
   return std::clamp(limit.horizon, nanoseconds(0), kLongestHorizon);
@@ -57,7 +57,7 @@ netlink::tc::Fq queue_of(const Limit& limit) {
   // The clamp before the product keeps it in range.
   const std::uint64_t per_second = std::min(limit.rate / kShortPacket, kMaxPackets);
   const auto packets =
-      static_cast<std::uint32_t>(std::clamp(per_second * ms / 1000, kFewestPackets, kMaxPackets));
+      static_cast<std::uint32_t>(std::clamp(per_second * ms / 1000, kMinPackets, kMaxPackets));
   return {.limit = packets,
           .flow_limit = packets,
           .horizon = std::chrono::ceil<microseconds>(latest + kSlack),

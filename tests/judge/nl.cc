@@ -154,8 +154,8 @@ void fq(const Range& theirs, const tc::Fq& ours) {
 
 void tbf(rtnl_qdisc* theirs, const Range& options, const tc::Tbf& ours) {
   if (!options.has(TCA_TBF_PARMS)) return;
-  constexpr std::uint64_t kMost = 0x7fffffff;  // libnl: an int
-  if (ours.rate <= kMost) same("tbf's rate", ours.rate, rtnl_qdisc_tbf_get_rate(theirs));
+  constexpr std::uint64_t kMax = 0x7fffffff;  // libnl: an int
+  if (ours.rate <= kMax) same("tbf's rate", ours.rate, rtnl_qdisc_tbf_get_rate(theirs));
   if (ours.rate > 0xffffffff) same("tbf's rate", ours.rate, options.u64(TCA_TBF_RATE64));
   const auto parameters = options.as<tc_tbf_qopt>(TCA_TBF_PARMS);
   same("tbf's buffer", ours.buffer, parameters.buffer);

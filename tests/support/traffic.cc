@@ -37,8 +37,8 @@
 
 namespace {
 
-constexpr std::size_t kDatagram = 1400;     // fits any MTU of 1500
-constexpr std::size_t kMostDatagrams = 44;  // less than 64 KiB at once
+constexpr std::size_t kDatagram = 1400;    // fits any MTU of 1500
+constexpr std::size_t kMaxDatagrams = 44;  // less than 64 KiB at once
 constexpr std::uint64_t kEthernet = 14, kIpv4 = 20, kIpv6 = 40, kUdp = 8;
 constexpr std::uint64_t kTcp = 20, kTcpTimestamps = 12;
 
@@ -282,7 +282,7 @@ void send_udp(const Arguments& arguments) {
   if (rate <= 0) throw std::runtime_error("udp needs rate=BITS");
   const auto each = static_cast<double>(kDatagram + kUdp + kEthernet + arguments.ip_header());
   const auto batch =
-      std::clamp<std::size_t>(static_cast<std::size_t>(rate * 5e-4 / each), 1, kMostDatagrams);
+      std::clamp<std::size_t>(static_cast<std::size_t>(rate * 5e-4 / each), 1, kMaxDatagrams);
   const std::vector<char> data(batch * kDatagram);
   double due = std::max(arguments.number("begin", 0), now());
   Count offered{.header = static_cast<std::uint64_t>(each) - kDatagram};

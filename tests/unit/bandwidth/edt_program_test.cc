@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::uint64_t kMost = ~std::uint64_t{0}, kSecond = 1'000'000'000;
+constexpr std::uint64_t kMax = ~std::uint64_t{0}, kSecond = 1'000'000'000;
 constexpr unsigned kMtu = 1500, kDefault = 65536;
 
 std::uint64_t credit(std::uint64_t rate, std::uint64_t burst) {
@@ -34,9 +34,9 @@ TEST_CASE("the time of a burst is exact, and never out of the program's range") 
   CHECK(credit(3, 1) == 333'333'333);
   CHECK(credit(3, 10) == 3'333'333'333);
   CHECK(credit(125'000, 536'870'911) == 4'294'967'288'000);  // Kubernetes' at 1 Mbit/s
-  CHECK(credit(kMost / 8, kMost) == 8 * kSecond);            // a rate that it keeps from overflow
+  CHECK(credit(kMax / 8, kMax) == 8 * kSecond);              // a rate that it keeps from overflow
   CHECK(credit(40'000'000'000, 39'999'999'999) == 999'999'999);
-  CHECK(credit(1, kMost) == std::uint64_t{1} << 61);
+  CHECK(credit(1, kMax) == std::uint64_t{1} << 61);
   CHECK(credit(1, 0) == 0);
 }
 
@@ -44,7 +44,7 @@ TEST_CASE("what no limit may be is not divided by") {
   CHECK(constants_of({.rate = 0, .burst = 5, .horizon = 1s}).rate == 1);
   CHECK(constants_of({.rate = 1, .burst = 5, .horizon = -1s}).horizon == 0);
   CHECK(constants_of({.rate = 1, .burst = 5, .horizon = 48h}).horizon == 3600 * kSecond);
-  CHECK(constants_of({.rate = kMost, .burst = 5, .horizon = 1s}).rate == std::uint64_t{1} << 62);
+  CHECK(constants_of({.rate = kMax, .burst = 5, .horizon = 1s}).rate == std::uint64_t{1} << 62);
 }
 
 TEST_CASE("the queue holds what the program accepts, of any usual size, and paces nobody") {
@@ -55,7 +55,7 @@ TEST_CASE("the queue holds what the program accepts, of any usual size, and pace
   CHECK(queue.horizon_drop == true);
   CHECK(queue.pacing == false);
   CHECK(queue_of({.rate = 1, .burst = 0, .horizon = 1ms}).limit == 1000);
-  const auto large = queue_of({.rate = kMost, .burst = kMost, .horizon = 48h});
+  const auto large = queue_of({.rate = kMax, .burst = kMax, .horizon = 48h});
   CHECK(large.limit == 1'000'000);
   CHECK(large.horizon == 3602s);  // fits the kernel's 32 bits of microseconds
 }
@@ -66,7 +66,7 @@ TEST_CASE("packets are as large as a millisecond of the rate") {
   };
   CHECK(size(12'500'000) == 12'500);
   CHECK(size(125'000'000) == kDefault);
-  CHECK(size(kMost) == kDefault);
+  CHECK(size(kMax) == kDefault);
   CHECK(size(1'250'000) == 3512);  // two frames, and what TCP leaves for headers
   CHECK(size(1, 9000) == 18'512);
   CHECK(size(1, 65535) == kDefault);

@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kMax = std::numeric_limits<std::uint32_t>::max();
 constexpr unsigned kMtu = 1500, kPacket = 1514;
 constexpr Limit kKubernetes{1'000'000, 4294967295};
 
@@ -55,13 +55,13 @@ TEST_CASE("rates and bursts become the reference's bytes and ticks") {
 }
 
 TEST_CASE("what does not fit into 32 bits is the most that does") {
-  CHECK(shape(kKubernetes) == Shape{125'000, 536'870'911, kMost, 536'874'036});
+  CHECK(shape(kKubernetes) == Shape{125'000, 536'870'911, kMax, 536'874'036});
   // 20 Mbit/s: 215 seconds still fit.
   CHECK(shape({20'000'000, 4294967295}).buffer == 3'355'443'187);
   const Limit largest{std::numeric_limits<std::int64_t>::max(), 34359738352};
   CHECK(shape(largest).rate == 1'152'921'504'606'846'975);
-  CHECK(shape(largest).limit == kMost);
-  CHECK(shape({8, 34359738352}).buffer == kMost);
+  CHECK(shape(largest).limit == kMax);
+  CHECK(shape({8, 34359738352}).buffer == kMax);
 }
 
 TEST_CASE("what the reference installs where its arithmetic wraps around") {
@@ -94,7 +94,7 @@ TEST_CASE("a burst time cuts larger bursts and stands for absent ones, down to o
   CHECK(shape({1'000'000, 0}, with_burst_time(1)).burst == kPacket);
   CHECK(shape_of({8, 0}, with_burst_time(1), 65535, Ticks{}).burst == 65549);
   const Limit largest{std::numeric_limits<std::int64_t>::max(), 0};
-  CHECK(shape(largest, with_burst_time(10000)).burst == kMost);
+  CHECK(shape(largest, with_burst_time(10000)).burst == kMax);
 }
 
 TEST_CASE("a latency is the queue's, and packets that it cannot hold are cut up") {

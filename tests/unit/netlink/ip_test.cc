@@ -232,7 +232,7 @@ TEST_CASE("a prefix is never longer than its address") {
 }
 
 TEST_CASE("addresses are counted from the first to the last") {
-  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
   const auto all = [](const char* first, const char* last) {
     return netlink::count(*Ip::parse(first), *Ip::parse(last));
   };
@@ -240,17 +240,17 @@ TEST_CASE("addresses are counted from the first to the last") {
   CHECK(all("10.0.0.255", "10.0.1.1") == 3);
   CHECK(all("0.0.0.0", "255.255.255.255") == std::uint64_t{1} << 32);
   CHECK(all("2001:db8:0:0:ffff:ffff:ffff:fffe", "2001:db8:0:1::1") == 4);
-  CHECK(all("2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff") == kMost);
-  CHECK(all("2001:db8::", "2001:db8::ffff:ffff:ffff:ffff") == kMost);  // one more
-  CHECK(all("2001:db8::", "2001:db8:0:1::") == kMost);
-  CHECK(all("::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff") == kMost);
+  CHECK(all("2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff") == kMax);
+  CHECK(all("2001:db8::", "2001:db8::ffff:ffff:ffff:ffff") == kMax);  // one more
+  CHECK(all("2001:db8::", "2001:db8:0:1::") == kMax);
+  CHECK(all("::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff") == kMax);
   const auto others = [](const char* first, const char* last) {
     return netlink::count_but_one(*Ip::parse(first), *Ip::parse(last));
   };
   CHECK(others("10.0.0.7", "10.0.0.7") == 0);
   CHECK(others("255.255.255.255", "255.255.255.255") == 0);
   CHECK(others("10.0.0.255", "10.0.1.1") == 2);
-  CHECK(others("2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff") == kMost - 1);
-  CHECK(others("2001:db8::", "2001:db8::ffff:ffff:ffff:ffff") == kMost);
-  CHECK(others("2001:db8::", "2001:db8:0:1::") == kMost);
+  CHECK(others("2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff") == kMax - 1);
+  CHECK(others("2001:db8::", "2001:db8::ffff:ffff:ffff:ffff") == kMax);
+  CHECK(others("2001:db8::", "2001:db8:0:1::") == kMax);
 }

@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kMost = std::numeric_limits<std::uint32_t>::max();
+constexpr auto kMax = std::numeric_limits<std::uint32_t>::max();
 
 }  // namespace
 
@@ -27,12 +27,12 @@ TEST_CASE("a tick is 64 ns where the kernel says so") {
 TEST_CASE("what does not fit is the most that does, and no time is less than none") {
   const Ticks ticks;
   CHECK(ticks.of(274877906us) == 4294967281);
-  CHECK(ticks.of(274877907us) == kMost);
-  CHECK(ticks.of(std::chrono::microseconds(kMost)) == kMost);
-  CHECK(ticks.of(std::chrono::microseconds::max()) == kMost);
+  CHECK(ticks.of(274877907us) == kMax);
+  CHECK(ticks.of(std::chrono::microseconds(kMax)) == kMax);
+  CHECK(ticks.of(std::chrono::microseconds::max()) == kMax);
   CHECK(ticks.of(-1us) == 0);
   CHECK(ticks.of(std::chrono::microseconds::min()) == 0);
-  CHECK(ticks.time(kMost) == 274877906us);
+  CHECK(ticks.time(kMax) == 274877906us);
 }
 
 TEST_CASE("this kernel says the same of its ticks") {
