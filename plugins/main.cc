@@ -3,9 +3,9 @@
 #include "plugins/list.h"
 
 #ifdef __GLIBC__
-// Where $ORIGIN is, in the paths that a static executable would load libraries from: nowhere, as
-// ours loads none. The libc asks readlink(2) for /proc/self/exe, which takes a fifteenth of the
-// time that a plugin needs to start (_dl_non_dynamic_init() in elf/dl-support.c).
+// $ORIGIN in the paths of libraries, of which this static executable loads none. The function of
+// the libc calls readlink(2) for /proc/self/exe, which takes a fifteenth of the time that a plugin
+// needs to start (_dl_non_dynamic_init() in elf/dl-support.c).
 extern "C" const char* _dl_get_origin() {    // NOLINT(bugprone-reserved-identifier)
   return reinterpret_cast<const char*>(-1);  // NOLINT(performance-no-int-to-ptr)
 }

@@ -18,7 +18,7 @@ constexpr std::uint32_t kBitsPerByte = 8;
 constexpr std::uint32_t kMaxBurst = std::numeric_limits<std::uint32_t>::max();
 constexpr std::int64_t kMaxMilliseconds = 10'000;
 
-// What the config and the runtime both may ask for.
+// Keys that the config and the runtime may both set.
 struct Asked {
   std::uint64_t ingress_rate = 0, ingress_burst = 0, egress_rate = 0, egress_burst = 0;
   std::vector<netlink::Cidr> shaped, unshaped;

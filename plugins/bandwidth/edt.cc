@@ -26,7 +26,7 @@ using netlink::Link;
 using netlink::RouteSocket;
 
 constexpr const char* kNotBuiltIn = "built without eBPF (CMake option CNI_BPF=OFF)";
-// By these others see whose they are, and so does remove().
+// Name and handle identify program and queue as ours, to remove() and to other programs.
 constexpr const char* kProgramName = "patchbay_edt";
 constexpr tc::Handle kQueueHandle = tc::handle(0xED7), kProgramHandle{0xED7};
 
@@ -75,7 +75,7 @@ const bpf::LoadedMap* find_map(const std::vector<bpf::LoadedMap>& maps, std::str
   return map == maps.end() ? nullptr : &*map;
 }
 
-// Nothing where the program is another version's.
+// Empty if another version loaded the program.
 std::optional<EdtConstants> constants_in(const std::vector<bpf::LoadedMap>& maps) {
   const auto* const map = find_map<EdtConstants>(maps, ".rodata");
   return map != nullptr ? bpf::element_as<EdtConstants>(*map, 0) : std::nullopt;
@@ -127,8 +127,8 @@ unsigned packet_size_before(const std::optional<EdtConstants>& constants, bool q
   return inside.gso_max_size;
 }
 
-// Whether clsact is there. The qdisc ingress has the same place, but would take a filter of the
-// egress for one of what comes in (ingress_tcf_block() in net/sched/sch_ingress.c).
+// Whether clsact is attached. The qdisc ingress has the same handle, but would apply a filter of
+// egress to incoming packets (ingress_tcf_block() in net/sched/sch_ingress.c).
 bool has_hook(RouteSocket& pod, const Link& inside) {
   const auto seen = tc::qdisc(pod, inside, tc::kHook);
   if (seen && seen->kind != "clsact") {
@@ -137,7 +137,7 @@ bool has_hook(RouteSocket& pod, const Link& inside) {
   return seen.has_value();
 }
 
-// Nothing where the kernel did it, else what it lacks for it.
+// Empty on success, else the part that the kernel lacks.
 std::string lacks(RouteSocket& socket, netlink::RouteRequest request, const char* what) {
   try {
     socket.send(std::move(request));
@@ -161,7 +161,7 @@ void add(RouteSocket& pod, const Link& inside, const Limit& limit) {
   // Alone: what is sent with it is done even where the kernel has no fq.
   pod.send(queued ? tc::replace(inside, queue(limit)) : tc::add(inside, queue(limit)));
   if (!hooked) pod.send(tc::add(inside, hook()));
-  // Not before there is a queue: without one the departure times would mean nothing.
+  // The queue comes first: without one the departure times would have no effect.
   pod.send(tc::replace(inside, filter(program.program(kFunction))));
   const unsigned size = packet_size_of(limit, inside.mtu, size_before);
   if (size != inside.gso_max_size) set_packet_size(pod, inside, size);

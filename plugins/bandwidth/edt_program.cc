@@ -15,7 +15,7 @@ constexpr nanoseconds kLongestHorizon = std::chrono::hours(1);
 // A large packet (64 KiB, of 45 segments) is not cut up as by tbf, and may take longer than the
 // horizon on its own: to drop it again and again would stop its sender for good.
 constexpr nanoseconds kOwnTime = std::chrono::seconds(1);
-// What the program and fq read from the clock differs; and the machine may have been busy between.
+// The program and fq read the clock one after the other, and the machine may be busy in between.
 constexpr nanoseconds kSlack = std::chrono::seconds(1);
 
 constexpr std::uint64_t kMaxRate = std::uint64_t{1} << 62, kMaxCredit = std::uint64_t{1} << 61;

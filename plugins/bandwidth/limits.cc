@@ -27,7 +27,7 @@ edt::Limit edt_limit(const Context& context) {
   return {.rate = shape.rate, .burst = shape.burst, .horizon = shape.horizon()};
 }
 
-// What the kernel lacks it is asked for once.
+// The kernel is asked only once for a queue that it lacks.
 void limit(Context& context, RouteSocket& socket, const Link& link, const Plan& plan) {
   if (!put(socket, link, plan)) context.conf.queue = Queue::kFifo;
 }
@@ -39,7 +39,7 @@ void remove_device(Context& context) {
   context.sides.host().send(netlink::remove_link(*ifb));
 }
 
-// From the device to what is redirected to it, so that nothing passes without the limit.
+// Limits the device before traffic is redirected to it, so that nothing passes without the limit.
 void limit_in_device(Context& context, cni::Result& result) {
   const Link ifb = ensure_ifb(context.sides.host(), context.sides.request, context.outside->mtu);
   limit(context, context.sides.host(), ifb,
@@ -52,7 +52,7 @@ void limit_in_device(Context& context, cni::Result& result) {
   all.push_back({.name = ifb.name, .mac = ifb.mac.str()});
 }
 
-// What can still be reached of an attachment.
+// The parts of an attachment that still exist.
 struct Remains {
   std::optional<RouteSocket> pod;
   std::optional<Link> inside, outside, ifb;

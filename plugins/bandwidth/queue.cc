@@ -120,7 +120,7 @@ void add_tree(const Link& link, const Plan& plan, bool was_there, std::vector<Ro
   for (const tc::ToClass& filter : filters_of(plan)) out.push_back(tc::add(link, filter));
 }
 
-// In parts: the answers to all of them must fit into the socket's buffer.
+// Sends them in parts, because the answers to one message must fit into the socket's buffer.
 void send_in_parts(RouteSocket& socket, std::vector<RouteRequest> requests) {
   constexpr std::size_t kMax = 64;
   for (std::size_t i = 0; i < requests.size(); i += kMax) {
@@ -226,7 +226,7 @@ bool put(RouteSocket& socket, const Link& link, const Plan& plan) {
   if (!may_stay) requests.push_back(tc::replace(link, fifo));
   send_in_parts(socket, std::move(requests));
   if (plan.queue == Queue::kFifo || put_fair(socket, link, plan)) return true;
-  // Without turns there is no reason to cut them short.
+  // The bucket cuts packets for the turns of fair queueing, which the kernel does not have.
   tc::Tbf* const bucket = std::get_if<tc::Tbf>(&root.kind);
   if (bucket != nullptr && bucket->largest != 0) {
     bucket->largest = 0;

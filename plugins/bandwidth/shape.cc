@@ -21,7 +21,7 @@ std::uint32_t clamped(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min(value, kMax32));
 }
 
-// Of rates up to 2^60 and 10 seconds.
+// Does not overflow for rates up to 2^60 and 10 seconds.
 std::uint64_t bytes_in(milliseconds time, std::uint64_t rate) {
   const auto count = static_cast<std::uint64_t>(time.count());
   return rate / 1000 * count + rate % 1000 * count / 1000;

@@ -21,7 +21,7 @@ cni::Error differs(const std::string& what, const std::string& details = {}) {
   return {cni::Code::kInternal, what, details};
 }
 
-// In the reference plugin's words; absent: those for a result without the link.
+// The messages are the reference plugin's; absent is the one for a result without the link.
 cni::Interface node_entry(const cni::Result& result, const std::string& name,
                           const std::string& absent) {
   const cni::Interface* found = nullptr;

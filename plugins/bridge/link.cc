@@ -106,7 +106,7 @@ Link find_or_create(RouteSocket& host, const Conf& conf, const std::optional<net
   netlink::LinkChange change;
   if (!bridge.up) change.up = true;
   if (conf.promisc_mode && !bridge.promiscuous) change.promiscuous = true;
-  // Before the pod's port joins: the gateway's MAC address must not change for a moment.
+  // The gateway's MAC address must not change for a moment, so it is set before the port joins.
   if (carries_gateway(conf) && (bridge.mac.is_zero() || follows_ports(bridge))) {
     if (bridge.mac.is_zero()) bridge.mac = mac ? *mac : substitute_mac(host, bridge.name);
     change.mac = bridge.mac;

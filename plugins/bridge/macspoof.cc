@@ -49,7 +49,7 @@ nf::Exprs with(nf::Exprs match, nf::Verdict verdict) {
 
 bool is_of(const nf::Rule& rule, const std::string& id) { return rule.comment == comment_of(id); }
 
-// Of the limits that a container ID meets here, nft's for comments is the lowest.
+// A container ID meets several limits here, of which nft's for comments is the lowest.
 bool is_short(const std::string& id) {
   constexpr std::size_t kMaxComment = 128;
   return comment_of(id).size() <= kMaxComment;
@@ -114,7 +114,7 @@ nf::Batch plan_macspoof(const MacspoofState& seen, const std::string& id,
                         const std::string& host_veth, const Mac& mac) {
   nf::Batch batch;
   batch.add(nf::Table{nf::TableFamily::kBridge, "nat"});
-  // To add a chain once more is allowed, but makes the closing of the socket wait 10 ms.
+  // A chain may be added once more, but then the closing of the socket waits 10 ms.
   if (!seen.has_prerouting) {
     batch.add(nf::Chain{prerouting(), nf::Hook{"filter", kPrerouting, kPriority, NF_ACCEPT}});
   }
@@ -135,7 +135,7 @@ void add_macspoof(const std::string& container_id, const std::string& ifname,
   require_short(id);
   nf::NfSocket socket;
   socket.commit_planned([&](nf::Batch& batch) {
-    // Nothing can jump to chains that are not there: the long list need not be read.
+    // No rule can jump to chains that do not exist: the long list need not be read.
     const auto has = socket.has_chains({prerouting(), iface_chain(id), mac_chain(id)});
     MacspoofState seen{has[0], has[1] || has[2]};
     if (seen.has_chains) seen.prerouting = rules_of(socket, id);

@@ -54,7 +54,7 @@ void restore_bridge(const Context& context, const Link& inside, Result& result) 
   context.sides.pod.send(requests);
 }
 
-// From the bridge to what stands on it.
+// Starts at the bridge, on which the other parts depend.
 void repair_links(const Context& context, const Port& port, Result& result, Repair& repair) {
   const Conf& conf = context.conf;
   const cni::Request& request = context.sides.request;

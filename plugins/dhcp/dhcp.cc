@@ -40,8 +40,8 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   try {
     answer = daemon.call(call_of(request, method::kAllocate));
   } catch (const Error&) {
-    // After an error of the daemon nothing is ours: another ADD of the attachment may have a lease.
-    // Without an answer a lease may have got lost.
+    // An error of the daemon leaves nothing of ours: the lease may be another ADD's. Without an
+    // answer a lease may have got lost.
     if (!daemon.is_answered()) undo.add(release);
     throw;
   }
@@ -51,8 +51,8 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   return result;
 }
 
-// Without a daemon nothing can be released, and later the interface does not exist any more: the
-// lease ends by itself. A runtime that repeats DEL until there is a daemon would only keep the pod.
+// DEL succeeds without a daemon, because later the interface does not exist any more: the lease
+// ends by itself. A runtime that repeats DEL until there is a daemon would only keep the pod.
 void del(const cni::Request& request) {
   const std::string path = socket_path_of(request);
   auto daemon = Connection::find(path, kShortly);
@@ -63,7 +63,7 @@ void del(const cni::Request& request) {
   daemon->call(call_of(request, method::kRelease));
 }
 
-// What the daemon has. The reference plugins' one acquires a lease where it has none.
+// The daemon's lease. The daemon of the reference plugins acquires one if it has none.
 cni::Result lease_of(const cni::Request& request, const Conf& conf) {
   try {
     return result_from(call_daemon(conf.socket_path, call_of(request, method::kCheck), kShortly));

@@ -17,7 +17,7 @@ namespace {
 using cni::cat;
 
 constexpr const char* kPath = names::kFirewallStateDir;
-// What a killed call leaves: a link and a file are not written over each other.
+// Temporary names, which a killed call leaves: one for a link, another for a file.
 constexpr const char* kAside = ".new";
 constexpr const char* kListAside = ".list";
 

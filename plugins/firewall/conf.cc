@@ -26,7 +26,7 @@ void read_backend(const Reader& place, Conf& conf) {
   conf.backend = static_cast<Backend>(known - kBackends.begin());
 }
 
-// In the words of the reference plugin, which refuses it after its changes.
+// The message is the reference plugin's, which refuses it only after its changes.
 void read_policy(const Reader& place, Conf& conf) {
   const std::string text = place.as_string();
   if (text.empty()) return;

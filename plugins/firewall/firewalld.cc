@@ -32,7 +32,7 @@ bool is(const Answer& answer, const char* code) {
   return answer.error.find(code) != std::string::npos;
 }
 
-// In the words of the reference plugin.
+// The message is the reference plugin's.
 [[noreturn]] void fail(const char* what, const Ip& ip, const std::string& zone,
                        const Answer& answer) {
   throw cni::Error(cni::Code::kInternal, cat("failed to ", what, " the address ", source_of(ip),

@@ -30,7 +30,7 @@ Wanted wanted_of(const Rules& rules, Family family) {
           rules.policy_alone};
 }
 
-// Of iptables-legacy, which lists all of the table anyway, in the words of iptables-save.
+// A filter saves nothing with iptables-legacy, whose iptables-save lists the whole table.
 std::vector<FilterRule> rules_in(Tables& tables, const ChainId& chain,
                                  const Tables::Filter& filter = {}) {
   std::vector<FilterRule> out;
@@ -45,7 +45,7 @@ std::vector<FilterRule> rules_in(Tables& tables, const ChainId& chain,
   return out;
 }
 
-// Of the long chain, two rules per address, only these are decoded.
+// The chain is long, with two rules per address: only rules of these are decoded.
 Tables::Filter mentioning(const std::vector<Ip>& addresses) {
   Tables::Filter out;
   for (const Ip& ip : addresses) out.mentions.emplace_back(ip.data(), ip.data() + ip.size());
@@ -132,7 +132,7 @@ bool plan_remove(NfSocket& socket, const std::vector<Ip>& addresses, Batch& batc
   return !batch.empty();
 }
 
-// As often as they exist: the reference plugin adds rules twice when two of it run at once.
+// Removes rules as often as they exist: two reference plugins that run at once add them twice.
 std::string rules_to_remove(Family family, const std::vector<Ip>& addresses) {
   const auto own = own_rules(addresses, family);
   Tables tables(nullptr, XtablesVariant::kLegacy);
@@ -194,7 +194,7 @@ std::optional<std::string> missing(NfSocket* socket, const Rules& rules) {
         why.reset();
         break;
       }
-      // What the variant says that has the chain; else the first.
+      // The flaw of the variant that has the chain is reported, else the first one.
       const bool has_chain = Tables(socket, variant).has_chain(filter(family, kForward));
       if (!why || has_chain) why = std::move(flaw);
     }

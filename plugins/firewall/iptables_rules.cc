@@ -29,7 +29,7 @@ std::string comment_with(std::string_view policy) {
   return cat("CNI firewall plugin rules (ingressPolicy: ", policy, ")");
 }
 
-// Of rules that bridges share: that of releases which know only same-bridge, and of later ones.
+// Bridges share rules. Releases that know only same-bridge look for its comment.
 std::string shared_comment(Policy policy) {
   return comment_with(policy == Policy::kIsolated ? "same-bridge|isolated" : "same-bridge");
 }
@@ -99,7 +99,7 @@ struct ExprReader {
     rule.foreign = true;
   }
 
-  // Not among NFT_META_*.
+  // No value of NFT_META_*.
   static constexpr std::uint32_t kNothing = ~0U, kAddress = ~0U - 1;
 };
 
@@ -143,7 +143,7 @@ std::string append(const FilterRule& rule) {
   return cat("-A ", rule.chain, " ", rule.text(), "\n");
 }
 
-// With rules of a policy, whoever added them.
+// Whether rules of a policy exist, whoever added them.
 bool has_stages(const Existing& seen) {
   return std::any_of(seen.stages.begin(), seen.stages.end(),
                      [](const FilterRule& rule) { return !rule.in.empty() || !rule.out.empty(); });
@@ -153,7 +153,7 @@ bool in_order(const Existing& seen, const FilterRule& stage) {
   return place_of(seen.parent, stage) < place_of(seen.parent, forward_jump());
 }
 
-// Of CNI-FORWARD.
+// The rules of CNI-FORWARD.
 std::vector<FilterRule> accepting_rules(const Wanted& wanted) {
   if (wanted.policy_alone) return {};
   std::vector<FilterRule> out = address_rules(wanted.addresses);
@@ -285,7 +285,7 @@ bool Existing::has(const FilterRule& rule) const {
 
 std::string rules_to_add(const Wanted& wanted, const Existing& seen) {
   std::string chains, lines;
-  // Not ":CHAIN", which would flush a chain that another program has just created.
+  // ":CHAIN" instead would flush a chain that another program has just created.
   for (const std::string& chain : chains_of(wanted)) {
     if (!seen.chains.contains(chain)) chains += cat("-N ", chain, "\n");
   }

@@ -32,7 +32,7 @@ std::string link_in(const Bytes& key) {
   return {key.begin(), std::find(key.begin(), key.end(), std::uint8_t{0})};
 }
 
-// What the comments of a network's policies begin with, "H1" of its tags.
+// The start of comments of a network's policies, "H1" of its tags.
 std::string network_start(const std::string& network) {
   return OwnerTag(network, "", "").network_hash;
 }
@@ -44,7 +44,7 @@ bool are_of_one_network(const std::string& a, const std::string& b) {
   return hash(a) == hash(b);
 }
 
-// Whose a policy is: the network's, or of a link that goes with its pod the attachment's.
+// A policy belongs to its network, or to the attachment if the link is removed with its pod.
 std::string policy_owner(const std::string& network, const OwnerTag& tag, bool of_pod) {
   if (of_pod) return tag.text;
   constexpr std::size_t kMaxLength = 128;  // of nft's comments
@@ -55,7 +55,7 @@ std::optional<Element> find(NfSocket& socket, const SetId& set, const Bytes& key
   return socket.elements(set, {key}).front();
 }
 
-/// What the sets have of a link.
+/// A link's elements in the sets.
 struct Seen {
   std::optional<Element> link, pair;
 
@@ -88,7 +88,7 @@ void plan_link(const Seen& seen, const LinkPolicy& target, Batch& batch) {
   plan_element(same_bridge(), seen.pair, pair, target.policy == Policy::kSameBridge, batch);
 }
 
-/// What a network wants of a link.
+/// The policy that a network has for a link.
 struct Wish {
   Policy policy = Policy::kOpen;
   std::string owner;

@@ -50,7 +50,7 @@ void set_up_policies(Node& node, const Conf& conf, const Attachment& attachment)
   nft::set_policies(*node.nf(), conf.admin_chain, nft::policies_of(conf, attachment));
 }
 
-// What the address has besides: of pods in other networks.
+// Other claims on the address, of pods in other networks.
 std::vector<AddressClaim> other_claims(const Claims& claims, const ClaimedAddress& own,
                                        const std::vector<ClaimedAddress>& gone) {
   auto out = claims.find(own.ip);
@@ -91,7 +91,7 @@ void remove_claimed(Node& node, const Claims& claims, const std::vector<ClaimedA
   for (const ClaimedAddress& one : all) claims.remove(one.ip, one.claim.owner);
 }
 
-// Of earlier ADDs of the attachment, in another backend or with other addresses.
+// Removes claims of earlier ADDs of the attachment, in another backend or with other addresses.
 void remove_others(Node& node, const Claims& claims, const Attachment& attachment,
                    const std::optional<AddressClaim>& kept) {
   std::vector<ClaimedAddress> gone;
@@ -101,7 +101,7 @@ void remove_others(Node& node, const Claims& claims, const Attachment& attachmen
   remove_claimed(node, claims, gone);
 }
 
-// Without the claims, which a read-only /run/cni cannot take: as the reference plugin.
+// A read-only /run/cni cannot keep claims: goes without them, as the reference plugin.
 void set_up_unclaimed(Node& node, const Conf& conf, const Attachment& attachment, Backend backend) {
   const bool is_firewalld = backend == Backend::kFirewalld;
   for (const Ip& ip : attachment.addresses) {
@@ -118,7 +118,7 @@ struct Locked {
   netlink::Fd lock;
 };
 
-// Nothing where the directory is read-only.
+// Empty if the directory is read-only.
 std::optional<Locked> lock_claims() {
   return cni::noting_refusal("firewall: DEL will remove rules by the addresses of prevResult alone",
                              [] {
@@ -212,7 +212,7 @@ bool usable(Node& node, Backend backend) {
   return false;
 }
 
-// Where it cannot be asked, its table tells: rules of other tables do not open what it closes.
+// A firewalld that cannot be asked shows by its table, which other tables' rules cannot open.
 void refuse_unseen_firewalld(Node& node) {
   if (netlink::dbus::is_built_in() || node.nf() == nullptr) return;
   if (!node.nf()->has_table(netlink::nf::TableFamily::kInet, "firewalld")) return;

@@ -82,9 +82,9 @@ Exprs from_pod(Family family) {
   return out;
 }
 
-// Before the operator's chain, as in the reference plugin: it cannot join networks. Replies need no
-// lookup. A packet costs one lookup of its link, and the first ones of a connection one of its
-// source.
+// The policy comes before the operator's chain, as in the reference plugin, so that the latter
+// cannot join networks. Replies need no lookup. A packet costs one lookup of its link, and the
+// first ones of a connection one of its source.
 std::vector<Exprs> forward_rules() {
   return {from_policy_link(),
           {netlink::nf::jump_to(kAdmin)},
@@ -131,7 +131,7 @@ struct Wanted {
   std::vector<Exprs> rules;
 };
 
-// In an order in which each chain exists before a rule jumps to it.
+// The order lets each chain exist before a rule jumps to it.
 std::vector<Wanted> chains_for(const RawRules& seen, const std::string& admin_chain) {
   auto names = admin_chains(seen);
   if (std::find(names.begin(), names.end(), admin_chain) == names.end()) {

@@ -35,7 +35,7 @@ std::string resolved(const std::string& path) {
 
 std::string last_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// In the order of the reference plugin, which sorts. Empty where there is no such directory.
+// Sorts, as the reference plugin does. Empty if the directory does not exist.
 std::vector<std::string> names_in(const std::string& path) {
   const auto dir = Dir::open(path);
   auto names = dir ? dir->names() : std::vector<std::string>();

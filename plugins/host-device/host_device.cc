@@ -56,7 +56,7 @@ int free_index(RouteSocket& pod, int index) {
   return index;
 }
 
-// In the reference plugin's words.
+// The message is the reference plugin's.
 [[noreturn]] void refuse_name(const cni::Request& request, const std::string& device) {
   throw cni::Error(Code::kInternal,
                    cat("failed to move link failed to move \"", request.ifname, "\" (host: \"",
@@ -174,7 +174,7 @@ void check(const cni::Request& request) {
   plugins::check_interface({sides, link}, result);
 }
 
-// Of this network's attachments that are not listed. False where one could not be returned.
+// The state file stays while the device cannot be reached.
 void restore(RouteSocket& host, const StateDir& states, const State& state) {
   const auto lock = states.lock();
   const auto now = states.read(state.owner);
@@ -246,7 +246,7 @@ void reclaim(const cni::Request& request, cni::Repair& repair) {
   each.finish();
 }
 
-// Of this pod nothing can be restored.
+// A removed device of this pod cannot be restored: only those of earlier pods are.
 Result repair(const cni::Request& request, cni::Repair& repair) {
   reclaim(request, repair);
   check(request);

@@ -64,7 +64,7 @@ struct RestoreInfo {
                    cat("runtimeConfig.CNIDeviceInfoFile: ", complaint, ": \"", path, "\""));
 }
 
-// What the file is to say; nothing where it may stay.
+// The file's new content; empty if the file may stay as it is.
 std::optional<json> updated(const std::string& path, const std::string& text,
                             const std::string& pci) {
   json info = cni::try_parse_json(text);

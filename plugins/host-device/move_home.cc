@@ -28,7 +28,7 @@ int free_index(RouteSocket& host, const Device& device, const Link& link) {
   return index;
 }
 
-// That no pod guesses.
+// No pod can guess this name.
 std::string random_name() {
   std::random_device source;
   char out[16];
@@ -57,7 +57,7 @@ class PrivateNamespace {
     for (const std::string& one : now.altnames) {
       requests.push_back(netlink::remove_altname(link_, one));
     }
-    // Else the node has it under the random name where it refuses the other one.
+    // The node refuses a name that it has already, and would then get the random one.
     requests.push_back(netlink::set_link(link_, {.name = device.name}));
     socket_.send(std::move(requests));
   }

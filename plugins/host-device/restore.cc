@@ -50,8 +50,8 @@ bool is_device(const Link& link, const State& state, std::optional<int> host_nsi
   return is_named && (link.index == device.index || link.index == state.pod_index);
 }
 
-// By index, since a dump is as long and as unsteady as the pod wants; only hardware can be
-// recognised under another one.
+// Searches by index, because a dump is as long and as unsteady as the pod wants; only hardware can
+// be recognised under another one.
 std::optional<Link> find_in(RouteSocket& where, const State& state, const NetNs* host) {
   std::vector<Link> links;
   for (const int index : {state.device.index, state.pod_index}) {
@@ -84,7 +84,7 @@ std::optional<Link> fetch(RouteSocket& host, const State& state, const std::stri
   return move_home(host, pod, *link, state.device);
 }
 
-// By a config that ADD would accept.
+// A config that ADD would reject selects nothing.
 bool is_selected(const cni::Request& request, RouteSocket& pod, const Link& link) try {
   return selects_hardware(Conf::parse(request), link, netlink::settings_of(pod, link).altnames);
 } catch (const cni::Error&) {
@@ -96,7 +96,7 @@ std::optional<State> read_locked(const StateDir& states, const plugins::StateOwn
   return states.read_or_remove(owner);
 }
 
-// Of the attachment's own state file. Nothing where it has none.
+// Gives back the device of the attachment's own state file; empty if it has none.
 std::optional<Outcome> try_give_back(const cni::Request& request, const StateDir& states) {
   const auto lock = states.lock();
   const auto owner = plugins::state_owner(request);

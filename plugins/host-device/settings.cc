@@ -100,7 +100,7 @@ std::vector<std::uint32_t> programs_of(const Link& link, const LinkSettings& set
 
 void restore(RouteSocket& host, Link link, const Device& device) {
   if (link.name != device.name) require_free_name(host, device.name, link.index);
-  // Before it is up. Of older state files nobody knows what the node attached itself.
+  // Older state files do not say which stacked links the node itself has made.
   if (device.stacked) remove_stacked(link, *device.stacked);
   if (device.settings) {
     detach_programs(host, link, device);

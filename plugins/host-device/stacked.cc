@@ -78,7 +78,7 @@ std::optional<NetNs> try_open(const std::string& path) {
   }
 }
 
-// How the namespace of the link numbers that of the device, if one of this index is below the link.
+// The nsid of the device in the link's namespace, if a device of this index is below the link.
 std::optional<int> nsid_below(const Link& link, int index) {
   if (link.kind.empty() || link.kind == "veth" || link.kind == "netkit") return std::nullopt;
   const bool has_parent = link.parent_index != 0;  // macsec and the like have a peer

@@ -8,7 +8,7 @@
 
 namespace plugins {
 
-// That of a device is permanent.
+// An address of a device is permanent: it has no lifetimes.
 template <>
 inline constexpr auto kFields<netlink::LinkAddress> =
     std::tuple{Field{"address", &netlink::LinkAddress::cidr},

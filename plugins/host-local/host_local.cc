@@ -72,7 +72,7 @@ Owner keeper_of(const File& file) {
   return Owner::parse(file.content).value_or(Owner{std::string(trimmed(file.content)), {}});
 }
 
-// Not a lease, or possibly another machine's: the list has only this machine's attachments.
+// Files that are no lease, or may be another machine's: the list has only this one's attachments.
 bool is_not_for_gc(const Store& store, const Ip& ip, const File& file,
                    const std::set<Origin>& noted) {
   if (noted.contains(Origin::kElsewhere)) return true;
@@ -139,7 +139,7 @@ void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   const auto store = Store::open(conf.data_dir, request.network, Host::current());
   const Owner owner = owner_of(request);
-  // Without the lock: leases are created and removed atomically.
+  // No lock is needed: leases are created and removed atomically.
   if (store && !store->owned(owner, hints_from(request)).empty()) return;
   throw Error(Code::kInternal, "host-local: Failed to find address added by container " + owner.id,
               cat("interface '", owner.ifname, "' in ", conf.data_dir, "/", request.network));

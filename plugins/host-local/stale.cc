@@ -54,7 +54,7 @@ class Examiner {
       if (origin == Origin::kThisBoot || origin == Origin::kElsewhere) return false;
       noted_before = noted_before || origin == Origin::kEarlier;
     }
-    // Of one that was noted in an earlier boot the times are not needed to know that.
+    // The index dates this lease to an earlier boot, so that its times need no comparison.
     if (noted_before) return !owner || !has_living_netns(*owner, file.modified);
     if (torn) return true;  // nobody writes while the lock is held
     if (!is_from_before_boot(file) || !is_own()) return false;

@@ -15,7 +15,7 @@ constexpr const char* kLastAside = ".last";
 
 std::string last_name(std::size_t set) { return cat("last_reserved_ip.", set); }
 
-// What a write of record leaves if it is torn: nothing, or the beginning.
+// A torn write leaves nothing, or the beginning of the record.
 bool is_torn(std::string_view content, std::string_view record) {
   return content.size() < record.size() && record.starts_with(content);
 }

@@ -15,7 +15,7 @@ using netlink::Ipvlan;
 
 constexpr unsigned kScopeLink = 253;  // RT_SCOPE_LINK: without gateway
 
-// In the order of the kernel's numbers.
+// The order is that of the kernel's numbers.
 constexpr std::string_view kModes[] = {"l2", "l3", "l3s"};
 constexpr std::string_view kFlags[] = {"bridge", "private", "vepa"};
 

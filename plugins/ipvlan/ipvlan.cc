@@ -20,7 +20,7 @@ using netlink::Link;
 
 constexpr char kKind[] = "ipvlan";
 
-// For ADD, and CHECK: what another interface of the master has been given since is this one's too.
+// Mode and flag belong to the master: ADD and CHECK see what another interface of it has set.
 void require_data(const Link& link, const Conf& conf) {
   const auto* const found = std::get_if<Ipvlan>(&link.data);
   const Ipvlan seen = found ? *found : Ipvlan{};
@@ -68,7 +68,7 @@ void require_addresses(const cni::Request& request, const Conf& conf,
   }
 }
 
-// What the interface has; its entry in the result is the one after those of prevResult.
+// The interface's addresses. Its entry in the result follows those of prevResult.
 Result addresses_for(const cni::Request& request, const Conf& conf,
                      const std::optional<Result>& prev, cni::Undo& undo) {
   const std::size_t own = prev ? prev->interfaces.size() : 0;
@@ -80,7 +80,7 @@ Result addresses_for(const cni::Request& request, const Conf& conf,
   return result;
 }
 
-// What earlier plugins of the chain made stays in the result.
+// The result keeps the addresses and routes of earlier plugins in the chain.
 Result joined(Result own, const Conf& conf, const std::optional<Result>& prev) {
   if (prev && !takes_previous_addresses(conf, prev)) {
     own.ips.insert(own.ips.begin(), prev->ips.begin(), prev->ips.end());
@@ -123,7 +123,7 @@ void check(const cni::Request& request) {
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   plugins::require_pod_link_support(request, kKind, conf.ipam_type);
-  // Of a pod that does not exist yet nothing is known, nor of what the plugin before will make.
+  // STATUS knows neither links in a pod nor a master that an earlier plugin is to make.
   const bool is_unknown = conf.link_in_container || (conf.master.empty() && conf.ipam_type.empty());
   if (!is_unknown) plugins::require_usable_master(conf.master, conf.mtu);
 }

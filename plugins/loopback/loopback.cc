@@ -97,7 +97,7 @@ void check(const cni::Request& request) {
     throw cni::Error(cni::Code::kInternal, "loopback interface is down", request.netns);
 }
 
-// Nothing to collect: the plugin changes nothing outside the pod's namespace.
+// The plugin changes nothing outside the pod's namespace.
 void gc(const cni::Request& /*request*/, cni::Collect& /*collect*/) {}
 
 // \throws cni::Error where a capability is missing; every kernel has a loopback device.

@@ -28,7 +28,7 @@ plugins::CheckWords words() {
           .mac = "interface"};
 }
 
-// For ADD, and CHECK: an older kernel passes over what it does not know.
+// ADD needs it too, because an older kernel ignores attributes that it does not know.
 void require_data(const Link& link, const Conf& conf) {
   const auto* const found = std::get_if<Macvlan>(&link.data);
   const Macvlan seen = found ? *found : Macvlan{};
@@ -64,8 +64,8 @@ Link create(plugins::Namespaces& sides, const Conf& conf, const Link& master, cn
   const Link link = plugins::create_pod_link(sides, spec, undo);
   require_data(link, conf);
   if (!conf.mac || link.mac == *conf.mac) return link;
-  // Of passthru, which begins with the master's. The kernel gives the master its own back when the
-  // interface goes (macvlan_port_destroy() in drivers/net/macvlan.c).
+  // A passthru interface begins with its master's MAC address, which the kernel gives back to the
+  // master when the interface is removed (macvlan_port_destroy() in drivers/net/macvlan.c).
   sides.pod.send(netlink::set_link(link, {.mac = conf.mac}));
   return sides.pod.get(link.name);
 } catch (const netlink::Error& e) {
@@ -106,7 +106,7 @@ void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   require_rights(request, conf);
   plugins::require_pod_link_support(request, kKind, conf.ipam_type);
-  // Of a pod that does not exist yet nothing is known.
+  // STATUS does not know links in a pod.
   if (!conf.link_in_container) plugins::require_usable_master(conf.master, conf.mtu);
 }
 

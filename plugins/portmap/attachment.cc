@@ -103,7 +103,7 @@ bool is_valid_claim(const Claim& claim) {
          (!address || address->family() == claim.key.family);
 }
 
-// What ADD writes, as far as the types do not say it.
+// Rejects values that the types allow but that ADD never writes.
 bool is_valid_attachment(const Attachment& one) {
   constexpr unsigned kMaxMarkBit = 31;
   return one.options.mark_bit <= kMaxMarkBit && (!one.pod.v4 || one.pod.v4->ip.is_v4()) &&

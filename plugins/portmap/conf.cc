@@ -18,7 +18,7 @@ constexpr std::int64_t kMaxMarkBit = 31;
 
 bool is_integer(const Reader& place) { return place.present() && place.json().is_number_integer(); }
 
-// With the words of the reference plugin for a number below 1.
+// The message for a number below 1 is the reference plugin's.
 std::uint16_t port_at(const Reader& place, const char* complaint) {
   if (is_integer(place) && place.json() < 1) {
     place.refuse(cat(complaint, ": ", place.json().dump()), "expected an integer from 1 to 65535");

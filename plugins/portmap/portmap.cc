@@ -43,7 +43,7 @@ void note_skipped(const std::vector<Mapping>& mappings, const PodAddresses& pod)
   }
 }
 
-/// What ADD, CHECK and REPAIR read before any change.
+/// Input of ADD, CHECK and REPAIR, read before any change.
 struct Input {
   Conf conf;
   cni::Result result;

@@ -53,7 +53,7 @@ void pass_on(const Context& context, const std::vector<Claim>& gone, const Conta
   }
 }
 
-// What the mappings can be for the owner, whatever addresses its pod has.
+// All claims that the mappings can make for the owner, whatever addresses its pod has.
 Attachment possible_attachment(const Owner& owner, const std::vector<Mapping>& mappings) {
   Attachment out;
   out.owner = owner;
@@ -230,8 +230,8 @@ void unmap_stale(const std::string& network, cni::Collect& collect) {
   const auto state = StateDir::find();
   auto socket = NfSocket::find();
   const Context context{pointer(socket), pointer(state)};
-  // Without the lock nothing is removed: an ADD may be about to write the state file of what it
-  // has mapped.
+  // GC removes under the lock, because an ADD may have mapped ports and not yet written its state
+  // file.
   netlink::Fd lock;
   if (state) lock = state->lock();
   std::set<std::string> in_use;

@@ -43,7 +43,7 @@ bool exempts_services(NfSocket* socket) {
   const auto exists = socket->has_chains(chains);
   for (std::size_t i = 0; i < chains.size(); ++i) {
     if (!exists[i]) continue;
-    // In IPVS mode it is short; in iptables mode it has a rule for each Service.
+    // The chain is short in IPVS mode; in iptables mode it has a rule for each Service.
     const auto first = NfSocket::first_rules(chains[i]);
     if (std::any_of(first.begin(), first.end(), accepts)) return true;
   }
@@ -63,8 +63,8 @@ bool is_movable(const Attachment& one) {
   return one.detected && one.backend == BackendName::kNftables;
 }
 
-// What nftables has is what may have to move: on a node whose ports are in iptables that is
-// nothing, however many pods it has.
+// Only owners of elements in nftables may have to move: none on a node whose ports are in
+// iptables, however many pods it has.
 std::vector<Owner> movable_owners(NfSocket& socket, const StateDir& state) {
   std::set<std::string> containers;
   for (const std::string& tag : nft::all_owners(socket))

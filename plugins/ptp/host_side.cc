@@ -34,7 +34,7 @@ netlink::RouteRequest address(const Link& outside, const Cidr& cidr) {
   return request;
 }
 
-// Where a packet of the node would go, whatever rules and tables decide that.
+// The kernel is asked for the path of a packet, because any rule or table may decide it.
 void require_route(RouteSocket& host, const Link& outside, const cni::Ip& pod) {
   const auto path = host.path_to(pod);
   if (path && path->link == outside.index) return;

@@ -83,7 +83,7 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   if (conf.ip_masq) {
     plugins::masquerade(conf.ip_masq_backend, plugins::masquerade_of(request, result), undo);
   }
-  // Before, the kernel drops packets of the interface and has no IPv6 multicast on it.
+  // Until then the kernel drops packets of the interface and has no IPv6 multicast on it.
   plugins::require_operational(sides.host(), pair.outside, "host veth in error state");
   plugins::require_operational(sides.pod, pair.inside, "container interface in error state");
   if (conf.dns) result.dns = *conf.dns;
@@ -113,7 +113,7 @@ VethPair find_pair(Namespaces& sides, const Result& result) {
   return {*outside, inside};
 }
 
-// Of the address whose subnet, or gateway, the route leads to; as Go prints none.
+// The gateway of the address whose subnet or gateway the route leads to; none as Go prints it.
 std::string gateway_to(const netlink::LinkRoute& route, const std::vector<cni::Address>& all) {
   for (const cni::Address& one : all) {
     if (one.gateway && (one.cidr.network() == route.dst || *one.gateway == route.dst.ip)) {

@@ -15,7 +15,7 @@ using cni::Address;
 using cni::Cidr;
 using cni::Ip;
 
-// Not in any subnet: the same for all pods of the node.
+// The gateway is in no subnet, so that all pods of the node have the same one.
 Ip link_local_gateway(bool v4) { return Ip::parse(v4 ? "169.254.1.1" : "fe80::1").value(); }
 
 Cidr alone(const Ip& ip) { return {ip, ip.bits()}; }
@@ -34,7 +34,7 @@ bool leads_to(const Routes& routes, const Cidr& destination) {
   return std::ranges::any_of(routes, [&](const auto& route) { return route.dst == destination; });
 }
 
-// Of the main table, which an IPAM plugin may name, or 0.
+// Whether IPAM routes the subnet in the main table, which it may also name as 0.
 bool is_routed_by_ipam(const cni::Result& result, const Cidr& subnet) {
   return std::ranges::any_of(result.routes, [&](const cni::Route& route) {
     const unsigned table = route.table.value_or(RT_TABLE_MAIN);

@@ -48,7 +48,7 @@ void check_strays(const std::vector<LinkRoute>& routes, const Link& link, const 
   }
 }
 
-// Those that routers advertise come again by themselves.
+// Routes that routers advertise are allowed, because they return by themselves.
 void check_main(const std::vector<LinkRoute>& routes, const Link& link,
                 const std::vector<Address>& addresses) {
   for (const LinkRoute& one : routes) {
@@ -59,7 +59,7 @@ void check_main(const std::vector<LinkRoute>& routes, const Link& link,
   }
 }
 
-// Where the interface has a route to the subnet at all.
+// Requires it only if the interface has a route to the subnet at all.
 void check_hint(const std::vector<LinkRoute>& routes, const Link& link, const Address& address,
                 std::uint32_t table) {
   const auto has_route = [&](std::uint32_t in, bool with_source) {

@@ -34,7 +34,7 @@ RouteRequest ours(const Link& link, LinkRoute route, std::uint32_t table) {
   return out;
 }
 
-// Whether the gateway is reached by the routes alone that need none.
+// Whether routes that have no gateway themselves reach it.
 bool is_reached(const Ip& gateway, const std::vector<RouteCopy>& routes) {
   return gateway.is_link_local() || std::ranges::any_of(routes, [&](const RouteCopy& one) {
            return !one.route.gateway && one.route.multipath.empty() &&

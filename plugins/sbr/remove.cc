@@ -31,7 +31,7 @@ void restore(RouteSocket& pod, std::vector<RouteRequest> requests) {
   }
 }
 
-// What no table has, since the default route of ADD replaced it. The interface may not exist.
+// Restores routes that ADD replaced and no table has any more. The interface may not exist.
 void restore_replaced(RouteSocket& pod, const State& state) {
   for (const std::string& text : state.routes) {
     const auto route = netlink::route_from_stored(text);

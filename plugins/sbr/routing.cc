@@ -130,7 +130,7 @@ struct RemoveHints {
   std::string describe() const { return "remove the source hints"; }
 };
 
-// Of an earlier ADD of the attachment in the same namespace.
+// The state of an earlier ADD of the attachment in the same namespace.
 std::optional<State> earlier_state(plugins::Namespaces& sides,
                                    const std::optional<StateDir>& states) {
   auto out = states ? states->read(plugins::state_owner(sides.request)) : std::nullopt;
@@ -138,7 +138,7 @@ std::optional<State> earlier_state(plugins::Namespaces& sides,
   return out;
 }
 
-// On a read-only /run/cni ADD goes on, as the reference plugin, which keeps nothing.
+// ADD goes on if /run/cni is read-only, as does the reference plugin, which keeps nothing.
 constexpr const char* kNoState = "sbr: DEL will go by the addresses of the interface";
 
 void put_state(const std::optional<StateDir>& states, const std::optional<State>& earlier,
@@ -147,7 +147,7 @@ void put_state(const std::optional<StateDir>& states, const std::optional<State>
   cni::noting_refusal(kNoState, [&] { plugins::put_state(*states, earlier, state, undo); });
 }
 
-// What leaves a table, and by which.
+// Routes, by the table that they leave and the one that they get.
 struct Moves {
   std::vector<RouteCopy> from_main = {};
   std::vector<RouteCopy> kept = {};    ///< in the main table, besides: to the subnet, with a source
@@ -156,7 +156,7 @@ struct Moves {
   std::vector<RouteCopy> before = {};  ///< of an earlier ADD: what the tables lack is added again
 };
 
-// What belongs in the tables.
+// All routes that belong in the pod's own tables.
 std::vector<RouteCopy> all_of(const Moves& moves) {
   auto out = moves.from_main;
   out.insert(out.end(), moves.kept.begin(), moves.kept.end());

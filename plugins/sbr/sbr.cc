@@ -87,7 +87,7 @@ Conf readable(const cni::Request& request) try {
 void del(const cni::Request& request) {
   plugins::delete_by_state<State>(
       request, remove_routing, [&](Namespaces& sides, const netlink::Link& link, bool has_states) {
-        // Without the directory no ADD here could keep a state.
+        // No ADD here could keep a state if the directory does not exist.
         remove_stateless_rules(sides.pod, link, readable(request).table, !has_states);
       });
 }

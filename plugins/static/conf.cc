@@ -34,7 +34,7 @@ std::vector<std::string> items_of(std::string_view list) {
   return out;
 }
 
-// Only for the addresses of CNI_ARGS; entries of ipam.addresses have a gateway key.
+// Sets it in addresses of CNI_ARGS alone; entries of ipam.addresses have a gateway key.
 void assign_gateway(std::vector<Address>& addresses, const std::string& text) {
   const auto gateway = Ip::parse(text);
   if (!gateway) {

@@ -42,7 +42,7 @@ void require_selinux(const Conf& conf, Code code) {
                        "\": remove the key, or boot the node with SELinux"));
 }
 
-// Of the pod; 0 where the config has none.
+// The index of the pod's bridge; 0 if the config has none.
 int bridge_index(RouteSocket& pod, const Conf& conf, const std::string& tap) {
   const std::string& name = conf.bridge;
   if (name.empty()) return 0;
@@ -80,8 +80,8 @@ Link create_tap(plugins::Namespaces& sides, const Conf& conf, cni::Undo& undo) {
   return sides.pod.get(name);
 }
 
-// What an attached program cannot change: IFF_NO_PI and IFF_VNET_HDR are those of whoever attached
-// last (tun_set_iff() in drivers/net/tun.c).
+// Compares no IFF_NO_PI and IFF_VNET_HDR: the program that attached last has set them
+// (tun_set_iff() in drivers/net/tun.c).
 void check_tap(const Link& link, const Conf& conf) {
   const std::string name = cat("Interface ", link.name);
   const auto* const tun = std::get_if<netlink::Tun>(&link.data);

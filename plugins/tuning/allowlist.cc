@@ -46,7 +46,7 @@ bool is_alphanumeric(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// What RE2 of the reference reads in another way than regex(7) must not allow something else.
+// A pattern must not allow more here than in RE2 of the reference, which regex(7) differs from.
 bool differs_from_re2(const std::string& line) {
   bool in_brackets = false;
   for (std::size_t i = 0; i + 1 < line.size(); ++i) {

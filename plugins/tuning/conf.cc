@@ -110,7 +110,7 @@ constexpr auto kKeys = cni::keys(
     cni::part<plugins::MacKeys<Conf>::kRuntime>({.name = "runtimeConfig", .open = true}),
     cni::part<kArgs>({.name = "args", .open = true}));
 
-// Where a key leads to, in whichever notation.
+// The path that a key leads to is the same in both notations.
 std::string setting_of(const std::string& key, const std::string& ifname) {
   return paths_of(key, ifname).front();
 }

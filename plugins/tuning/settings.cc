@@ -59,7 +59,7 @@ std::optional<State> read_state(const StateDir& states, const cni::Request& requ
   return out;
 }
 
-// What an earlier ADD of the attachment in the same namespace kept stays: its values are from
+// Values that an earlier ADD of the attachment kept in the same namespace stay: they are from
 // before any change.
 void put_kept(Pod& pod, const std::string& data_dir, State now, cni::Undo& undo) {
   const auto states = StateDir::create(data_dir);
@@ -94,7 +94,7 @@ bool is_unset_secret(const std::string& key, int error) {
   return error == EIO && key.ends_with("/stable_secret");
 }
 
-// What a setting is; nothing of one that can only be written.
+// The setting's value; empty if it can only be written.
 std::optional<std::string> value_of(const NetSysctls& net, const std::string& key) try {
   return net.read(key);
 } catch (const netlink::Error& e) {
@@ -131,7 +131,7 @@ LinkSettings wanted_by(const Conf& conf) {
   return out;
 }
 
-// What of all the settings is wanted.
+// Reduces all to the settings that are wanted.
 LinkSettings those_of(const LinkSettings& wanted, LinkSettings all) {
   each_setting(all, wanted, [](auto& one, const auto& want) {
     if (!want) one.reset();
@@ -139,7 +139,7 @@ LinkSettings those_of(const LinkSettings& wanted, LinkSettings all) {
   return all;
 }
 
-// What of the wanted settings the link does not have.
+// Reduces the wanted settings to those that the link does not have.
 LinkSettings lacking(LinkSettings wanted, const Link& link) {
   each_setting(wanted, settings_of(link), [](auto& one, const auto& now) {
     if (one == now) one.reset();
@@ -163,7 +163,7 @@ void apply(RouteSocket& socket, const NetNs& ns, const Link& link, const LinkSet
   socket.send(netlink::set_link(link, change_to(change)));
 }
 
-// What the kernel refuses for good must not hold up DEL for ever: the pod is about to go.
+// A change that the kernel refuses for good must not hold up DEL: the pod is about to go.
 template <class Fn>
 void noting_refusal(const std::string& what, Fn&& fn) try {
   std::forward<Fn>(fn)();

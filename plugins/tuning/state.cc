@@ -9,7 +9,7 @@ namespace tuning {
 
 namespace {
 
-// What the reference plugin has no keys for.
+// State for which the reference plugin has no keys.
 struct Ours {
   plugins::StateOwner owner;
   std::optional<unsigned> host_mtu;

@@ -51,7 +51,7 @@ bool is_below_net(const std::string& path) {
          slashed.find("/../") == std::string::npos;
 }
 
-// As the kernel reads numbers: decimal, 0x for hexadecimal, 0 for octal (proc_dointvec()).
+// Reads numbers as the kernel does: decimal, 0x for hexadecimal, 0 for octal (proc_dointvec()).
 std::optional<long long> number_of(std::string_view text) {
   const std::string whole(text);
   char* end = nullptr;

@@ -21,7 +21,7 @@ cni::Result require_prev_result(const cni::Request& request) {
       "must be called as a chained plugin, after the one that creates the interface");
 }
 
-// With the interface's new MAC address.
+// Puts the interface's new MAC address into the result.
 cni::Result changed(cni::Result result, const std::string& ifname, const Conf& conf) {
   if (!conf.mac) return result;
   for (cni::Interface& one : result.interfaces) {
@@ -53,7 +53,7 @@ void check(const cni::Request& request) {
   check_link(pod, conf);
 }
 
-// Of this network's attachments that are not listed, where the namespace lives on.
+// Restores interfaces of attachments that are not listed but whose namespace still exists.
 void gc(const cni::Request& request, cni::Collect& collect) {
   const auto states = StateDir::find(data_dir_of(request));
   if (!states) return;

@@ -45,7 +45,7 @@ Link create(Namespaces& sides, const netlink::NewLink& spec, const Conf& conf, c
   }
 }
 
-// Those to priority 0 are the kernel's default, which it does not show.
+// Drops mappings to priority 0: they are the kernel's default, which it does not show.
 Vlan::Priorities shown(Vlan::Priorities map) {
   std::erase_if(map, [](const auto& one) { return one.second == 0; });
   std::ranges::sort(map);
@@ -107,7 +107,7 @@ void check(const cni::Request& request) {
   require_same(link, conf.data());
 }
 
-// What can be wrong without a master.
+// Checks all that needs no master.
 Conf parse_alone(const cni::Request& request) {
   Conf conf = Conf::parse(request);
   plugins::require_possible_mtu(request, conf.mtu);

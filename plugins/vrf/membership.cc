@@ -73,7 +73,7 @@ std::uint32_t choose_table(plugins::Namespaces& sides, const Conf& conf) {
   return table;
 }
 
-// Of an earlier ADD of the attachment in the same namespace.
+// The state of an earlier ADD of the attachment in the same namespace.
 std::optional<State> earlier_state(plugins::Namespaces& sides, const StateDir& states) {
   auto out = states.read(plugins::state_owner(sides.request));
   if (out && out->owner != plugins::state_owner(sides.request, sides.pod)) out.reset();
@@ -93,8 +93,8 @@ bool is_of_pod(plugins::Namespaces& sides, const StateDir& states, const Link& v
          });
 }
 
-// What the interface takes into the VRF; the state gets what it was like. An earlier call that was
-// killed saw it first.
+// Collects what the interface takes into the VRF, and puts its settings into the state: those of an
+// earlier call, if that was killed.
 Baggage pack(plugins::Namespaces& sides, const Link& link, const std::optional<State>& earlier,
              State& state) {
   Baggage out = baggage_of(sides.pod, link, plugins::kMainTable);
@@ -147,7 +147,7 @@ std::vector<netlink::Cidr> missing_addresses(plugins::Namespaces& sides, const L
   return out;
 }
 
-// Where the routes of result belong, except for those with a table of their own.
+// Puts the result's routes into table, except for those with a table of their own.
 std::vector<LinkRoute> wanted_routes(const cni::Result& result, const std::string& ifname,
                                      std::uint32_t table) {
   const auto addresses = plugins::addresses_of(result, ifname);

@@ -109,8 +109,8 @@ void take_parts(const PodInterface& interface, const std::vector<RouteCopy>& rou
   interface.sides.pod.send(std::move(requests));
 }
 
-// Those that could not be used before are not waited for, nor those of an interface that is down:
-// the kernel looks for duplicates once it is up (addrconf_dad_begin() in net/ipv6/addrconf.c).
+// Waits neither for addresses that were unusable before nor on an interface that is down: the
+// kernel looks for duplicates once it is up (addrconf_dad_begin() in net/ipv6/addrconf.c).
 void wait_for_addresses(const PodInterface& interface, const Baggage& baggage) {
   const auto& addresses = baggage.addresses;
   if (!interface.link.up) return;

@@ -15,7 +15,7 @@ namespace {
 using netlink::NetNs;
 using netlink::RouteSocket;
 
-// What is known on the node, the port and its rules, can be removed without it.
+// Empty if it may not be opened: the port and its rules on the node can be removed without it.
 std::optional<NetNs> visible(const std::string& netns) try {
   return NetNs::find(netns);
 } catch (const netlink::Error& e) {

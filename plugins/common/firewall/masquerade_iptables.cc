@@ -188,7 +188,7 @@ std::string rules_to_add(Family family, const Masquerade& m, const ChainState& s
   for (const Cidr& address : addresses_in(m, family)) {
     if (!lacks(seen.accepts, address.network())) continue;
     if (!spared.insert(address.network()).second) continue;
-    // In front of the rule that masquerades, which is there already if the chain is.
+    // The rule comes before the one that masquerades, which an existing chain has already.
     const std::string command = cat(seen.exists ? "-I " : "-A ", chain);
     out += rule_line(command, cat("-d ", address.network().str()), comment, "ACCEPT");
   }

@@ -20,7 +20,7 @@ const SetId& PodSets::of(Family family) const { return family == Family::kIpv4 ?
 
 namespace {
 
-// What the tag of an attachment begins with, OwnerTag::prefix().
+// The start of an attachment's tag, OwnerTag::prefix().
 std::string_view owner_in(std::string_view comment) {
   static const std::size_t kLength = cni::OwnerTag("", "", "").prefix().size();
   return cni::OwnerTag::is_tag(comment) ? comment.substr(0, kLength) : std::string_view();
@@ -47,7 +47,7 @@ Element with_key(Element one, Bytes key) {
   return one;
 }
 
-/// What the sets of a family have of an address.
+/// Elements for an address in the sets of its family.
 struct Seen {
   std::optional<Element> main;
   std::optional<Element> own;  ///< of the owner, under the key of main
@@ -79,7 +79,7 @@ std::vector<Element> plan_remove_more(NfSocket& socket, const SetId& set, const 
   return out;
 }
 
-// Which of the owners that an address has besides gets it.
+// Takes the other owner that gets the address next.
 std::optional<Element> take_heir(std::vector<Element>& more, const Bytes& address) {
   const auto heir = std::find_if(more.begin(), more.end(), [&](const Element& one) {
     return std::equal(address.begin(), address.end(), one.key.begin());

@@ -55,7 +55,7 @@ Expr target_expr(const std::string& target) {
   return netlink::nf::jump_to(target);
 }
 
-// As iptables-nft would have written them, but for what nobody asks.
+// Expressions as iptables-nft writes them, without those that no caller reads.
 Exprs exprs_of(const cni::Words& words) {
   Exprs out;
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {

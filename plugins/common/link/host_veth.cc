@@ -32,8 +32,8 @@ std::optional<Link> peer_on_host(RouteSocket& host, const NetNs& pod_ns, const L
   return link;
 }
 
-// Without an alias it is the reference's, and then prevResult alone tells one attachment of the
-// namespace from another, or from one that has its path now.
+// A link without an alias is the reference's. Only prevResult tells to which attachment of the
+// namespace it belongs, or whether to one of a later namespace at the same path.
 bool is_removable(const Link& link, const cni::Request& request,
                   const std::optional<cni::Result>& result) {
   return link.alias.starts_with(owner_of(request).prefix()) || !result ||

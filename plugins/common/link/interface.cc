@@ -50,7 +50,6 @@ std::string why_no_ipv6(const netlink::Link& link) {
   return cat("its MTU is ", link.mtu, ", IPv6 needs ", kMinMtu);
 }
 
-// In the pod's namespace.
 void enable_ipv6(const PodInterface& interface) {
   for (const netlink::Link& link : {interface.sides.pod.get("lo"), interface.link}) {
     if (!link.ipv6) {
@@ -93,8 +92,8 @@ std::optional<cni::Ip> first_gateway(const std::vector<cni::Address>& addresses,
 
 constexpr std::uint32_t kMain = 254;
 
-// Where a later plugin of the chain may have moved routes of the main table: to tables that a rule
-// leads to from an address of the interface (sbr), or to that of its VRF (vrf).
+// Tables to which a later plugin of the chain may have moved routes of the main table: those that
+// a rule selects by an address of the interface (sbr), or that of its VRF (vrf).
 std::vector<std::uint32_t> tables_of(const PodInterface& interface, netlink::Family family,
                                      const std::vector<cni::Address>& addresses) {
   netlink::RouteSocket& pod = interface.sides.pod;
@@ -150,7 +149,7 @@ netlink::LinkRoute link_route(const cni::Route& route, const std::vector<cni::Ad
   if (!out.gateway && route.scope.value_or(0) <= kScopeSite) {
     out.gateway = first_gateway(addresses, route.dst.ip.is_v4());
   }
-  // Of dhcp: on the link (RFC 3442), in the reference plugins' form.
+  // A gateway of zeros means on-link (RFC 3442): dhcp returns it as the reference plugins do.
   if (out.gateway && out.gateway->is_unspecified()) out.gateway.reset();
   // 0 is "unspecified", which the kernel takes for main.
   if (route.table && *route.table != 0) out.table = *route.table;
@@ -188,7 +187,7 @@ void wait_for_dad(const PodInterface& interface, Neighbours* neighbours) {
   }
 }
 
-// Both requests in the reference plugins' words.
+// Both requests fail with the reference plugins' messages.
 static netlink::RouteRequest adding(const netlink::Link& link, const cni::Address& address,
                                     const AddressOptions& options) {
   auto out =
@@ -224,7 +223,7 @@ void configure_interface(const PodInterface& interface, const Result& result,
   for (const cni::Address& address : addresses) {
     requests.push_back(adding(interface.link, address, options));
   }
-  // In one message the kernel would set it up first, and not announce the addresses.
+  // The kernel would set it up before it reads arp_notify of the same message.
   if (options.announce_at_once) {
     requests.push_back(netlink::set_link(interface.link, {.arp_notify = true}));
   }

@@ -18,7 +18,7 @@ std::optional<netlink::Mac> unicast(const std::string& text) {
 
 bool is_link_name(const std::string& text) { return cni::is_link_name(text); }
 
-// In the reference plugins' words.
+// The message is the reference plugins'.
 static std::string bad_mac(const std::string& text) {
   const bool is_mac = netlink::Mac::parse(text).has_value();  // a multicast address, or zero
   return cni::cat("invalid args ", text, " for MAC addr: address ", text, ": ",

@@ -27,7 +27,7 @@ using netlink::Link;
 using netlink::NetNs;
 using netlink::RouteSocket;
 
-// Where runtimes and ip-netns(8) keep the namespaces of pods.
+// Runtimes and ip-netns(8) keep the namespaces of pods there.
 constexpr const char* kNamespaces = "/run/netns";
 
 bool is_of(const Link& link, const cni::Request& request) {
@@ -38,7 +38,7 @@ bool is_of_another(const Link& link, const cni::Request& request) {
   return cni::OwnerTag::is_tag(link.alias) && !is_of(link, request);
 }
 
-// What a link is called until it has CNI_IFNAME: see create().
+// The link's name until it gets CNI_IFNAME: see create().
 std::string interim_name(const cni::Request& request) {
   return cat("cni", cni::sha512_hex(owner_of(request).prefix(), 8));
 }
@@ -81,7 +81,7 @@ Known known_of(const cni::Request& request) {
   return out;
 }
 
-// Whether the link has one of the known addresses, or others instead; nothing without addresses.
+// Whether the link has one of the known addresses, or others instead; empty: it has none.
 std::optional<bool> has_known_address(RouteSocket& pod, const Known& known, const Link& link) try {
   std::optional<bool> out;
   for (const auto& address : pod.addresses(link)) {
@@ -121,7 +121,7 @@ void remove_pod_link(const cni::Request& request, std::string_view kind) {
   }
 }
 
-// None where there is no such directory. A failure to read it is none of "there are no more".
+// Empty if the directory does not exist. A failure to read it must not pass for its end.
 std::vector<std::string> namespaces() {
   std::vector<std::string> out;
   std::error_code failure;
@@ -156,7 +156,6 @@ bool stands_on(const Link& link, const Link& master, const std::optional<int>& p
   return link.parent_index == master.index && link.parent_nsid == place;
 }
 
-// Of one namespace.
 void collect_in(const NetNs& ns, std::string_view kind, cni::Collect& collect) {
   RouteSocket pod(ns);
   for (const Link& link : pod.links_of_kind(kind)) {
@@ -236,7 +235,7 @@ cni::Result attach_pod_link(Namespaces& sides, const Link& link, const std::stri
     sides.pod.send(netlink::set_link(link, {.up = true}));
   } else {
     const auto ask = [&] { return request_addresses(sides.request, ipam_type, 0, undo); };
-    // Of the reference plugins that of vlan alone says so.
+    // Only vlan of the reference plugins has this prefix.
     cni::Result addresses =
         link.kind == "vlan" ? cni::during("failed to execute IPAM delegate", ask) : ask();
     result.ips = std::move(addresses.ips);

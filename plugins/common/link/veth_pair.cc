@@ -68,7 +68,7 @@ bool try_connect(Namespaces& sides, const netlink::Veth& spec, cni::Undo& undo) 
   }
 }
 
-// By its index, which the kernel tells of the other end: the pod may rename links meanwhile.
+// Finds it by the peer index of the other end, because the pod may rename links meanwhile.
 Link made_inside(RouteSocket& pod, const Link& outside, const netlink::VethEnd& wanted) {
   auto inside = pod.find(outside.peer_index);
   if (!inside || inside->name != wanted.name || inside->mac != wanted.mac) {

@@ -338,7 +338,7 @@ void Attachment::limit_address(Time now) {
   limit_at_ = now + limit_pause_;
 }
 
-// Whoever knew the address as another pod's learns (RFC 5227, section 2.3).
+// Updates the neighbours that know the address as another pod's (RFC 5227, section 2.3).
 void Attachment::announce() noexcept try {
   if (!std::exchange(unannounced_, false) || !state_.lease) return;
   if (!find()) return;
@@ -370,8 +370,8 @@ void Attachment::hand_over(Time now) noexcept {
   limit_at_ = now + kUntilAddress;
 }
 
-// By the interface alone: any pod on the segment can play server, and the node reaches addresses
-// that the pod does not.
+// Sends through the interface alone: any pod on the segment can play server, and the node reaches
+// addresses that the pod does not.
 void Attachment::send_release(const Outgoing& outgoing) {
   const std::string address = outgoing.message.ciaddr.str();
   if (!find()) {

@@ -29,8 +29,8 @@ Outgoing to_everybody(Message message) {
   return {std::move(message), {any_address(), everybody()}};
 }
 
-// Of renewals, half of what is left, but not too soon (RFC 2131, section 4.4.5: a minute; less for
-// a lease of less than ten).
+// Renewals wait for half of the time left, but not too briefly (RFC 2131, section 4.4.5: a minute;
+// less for a lease of less than ten).
 Time pause_before(Time end, Time now, const Lease& lease) {
   const Time least = std::clamp<Time>((lease.expire - lease.renew) / 5, seconds(1), seconds(60));
   return std::max((end - now) / 2, least);

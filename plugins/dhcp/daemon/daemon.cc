@@ -22,7 +22,7 @@ using nlohmann::ordered_json;
 
 constexpr Time kLookAround = std::chrono::seconds(30);
 
-// What the plugin was given, read once more: of the reference plugins no less than of ours.
+// The daemon parses the request itself, because the plugin may be the reference plugins'.
 Request request_of(const Call& call, const char* command) {
   cni::Env env{{"CNI_COMMAND", command},  {"CNI_CONTAINERID", call.container_id},
                {"CNI_NETNS", call.netns}, {"CNI_IFNAME", call.ifname},
@@ -67,7 +67,7 @@ ordered_json seconds_until(Time when, Time now) {
       0, std::chrono::duration_cast<std::chrono::seconds>(when - now).count());
 }
 
-// For `dhcp leases`.
+// The output of `dhcp leases`.
 std::string leases_json(const std::vector<const Attachment*>& attachments, Time now) {
   ordered_json out = ordered_json::array();
   for (const Attachment* const one : attachments) {
@@ -145,7 +145,7 @@ void Daemon::on_call(const Asked& asked) {
   }
 }
 
-// Whoever asked for a lease and does not wait for it any more is dead: DEL may have come already.
+// A plugin that does not wait for its lease any more is dead: DEL may have come already.
 void Daemon::on_close(std::uint64_t connection) {
   std::vector<std::string> abandoned;
   for (auto& [file, entry] : entries_) {
@@ -339,8 +339,8 @@ void Daemon::forget(Entry& entry) noexcept {
   }
 }
 
-// For namespaces that are no files in a directory, as /proc/PID/ns/net, and where nothing is told
-// of removals.
+// Removals are not always reported: a namespace may be no file in a directory (/proc/PID/ns/net),
+// or inotify may not be available.
 void Daemon::look_at_namespaces() {
   for (auto& [file, entry] : entries_) {
     if (!entry.attachment->has_lost_namespace()) continue;

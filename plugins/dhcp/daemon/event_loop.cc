@@ -25,7 +25,7 @@ Fd open_signals() {
   return Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-// So that an event that is one no more is not read for again.
+// Consumes the event, so that it is not reported again.
 void drain(int fd) {
   std::uint64_t buffer[64];
   while (::read(fd, buffer, sizeof buffer) > 0) {
@@ -45,7 +45,7 @@ void run_safely(const EventLoop::Task& task,
 
 EventLoop::EventLoop()
     : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      // Also of the time in which the machine is suspended, which leases do not wait for.
+      // CLOCK_BOOTTIME counts the time in which the machine is suspended: leases run on.
       timer_(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)),
       signals_(open_signals()) {
   if (!epoll_ || !timer_ || !signals_) throw netlink::Error("set up the event loop", errno);

@@ -19,7 +19,7 @@ constexpr std::uint8_t kByKernel = 2;  // RTPROT_KERNEL
 constexpr unsigned kScopeSite = 200;   // RT_SCOPE_SITE: narrower ones have no gateway
 constexpr std::uint32_t kMain = 254;
 
-// As the interface plugins make it.
+// The interface plugins make the same route.
 LinkRoute link_route(const cni::Route& route, const std::optional<Ip>& gateway) {
   LinkRoute out{.dst = route.dst, .gateway = route.gateway};
   const unsigned scope = route.scope.value_or(0);
@@ -46,7 +46,7 @@ bool is_among(const LinkRoute& seen, const std::vector<LinkRoute>& routes) {
   });
 }
 
-// What leads out by the interface and the kernel did not make by itself: it all goes with the last
+// Routes of the interface that the kernel did not add by itself: it removes them with the last
 // address (fib_disable_ip() in net/ipv4/fib_frontend.c).
 std::vector<RouteCopy> routes_on(Pod& pod) {
   std::vector<RouteCopy> out;
@@ -70,7 +70,7 @@ void try_remove(Pod& pod, const RouteCopy& copy) {
   for (netlink::RouteRequest& one : netlink::remove(copy)) try_send(pod, std::move(one));
 }
 
-// Those of others, which another address of the pod may need, or a person has made.
+// Restores routes of others: another address of the pod may need them, or a person has added them.
 void restore(Pod& pod, const RouteCopy& copy, const State& before, const State& after) {
   const auto& old = before.lease->gateway;
   const bool by_old = old && copy.route.gateway == old && copy.route.table == kMain;
@@ -97,7 +97,7 @@ bool has_address(Pod& pod, const netlink::Cidr& address) {
   return find_address(pod, address).has_value();
 }
 
-// Until the end of the lease, in whole seconds. The daemon itself removes the address in time; the
+// Whole seconds until the end of the lease. The daemon itself removes the address in time; the
 // kernel is for when there is no daemon, and never first: it rounds by up to 20 ms
 // (check_lifetime() in net/ipv4/devinet.c).
 std::optional<netlink::Lifetime> lifetime_of(const Lease& lease, Time now) {

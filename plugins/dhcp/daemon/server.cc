@@ -167,7 +167,7 @@ bool Server::accept_one() {
   return true;
 }
 
-// Whoever neither calls, nor waits for an answer, nor hangs up, must not use up the connections.
+// A peer that neither calls, nor waits for an answer, nor hangs up, must not use up connections.
 void Server::limit(std::uint64_t id, Connection& connection) {
   loop_.at(EventLoop::now() + kIdleLimit, &connection, [this, id] { close(id, true); });
 }

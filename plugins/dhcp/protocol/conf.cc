@@ -32,7 +32,7 @@ constexpr OptionName kNames[] = {{"subnet-mask", option::kSubnetMask},
                                  {"dhcp-client-identifier", option::kClientId},
                                  {"user-class", option::kUserClass}};
 
-// What the client itself says or negotiates.
+// Options that the client itself sets or negotiates.
 constexpr std::uint8_t kOwn[] = {
     option::kPad,      option::kRequestedAddress, option::kOverload,    option::kMessageType,
     option::kServerId, option::kParameterList,    option::kMaximumSize, option::kEnd};

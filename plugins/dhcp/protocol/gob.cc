@@ -67,7 +67,7 @@ class Decoder::Cursor {
     rest_.remove_prefix(size);
     return out;
   }
-  /// At least one byte for each.
+  /// A count of elements, each of which takes at least one byte.
   std::size_t count() {
     const std::uint64_t out = number();
     if (out > rest_.size()) fail("a list that is longer than its message");

@@ -152,7 +152,7 @@ std::vector<Route> classless_routes(View value) {
     std::copy_n(value.begin() + 1, significant, bytes);
     Route route{.dst = Cidr::from_bytes(bytes, 4, static_cast<unsigned>(prefix)).network(),
                 .gateway = Ip::from_bytes(&value[1 + significant], 4)};
-    // On the link itself; the reference plugins' interfaces read a gateway of zeros as that.
+    // A gateway of zeros means on-link, which the reference plugins' interfaces read as well.
     if (route.gateway->is_unspecified()) route.scope = kScopeLink;
     out.push_back(route);
     value = value.subspan(1 + significant + 4);

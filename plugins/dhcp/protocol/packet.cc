@@ -92,7 +92,7 @@ std::uint16_t checksum(std::uint32_t sum) {
   return static_cast<std::uint16_t>(~sum);
 }
 
-// Of the datagram with the pseudo-header: addresses, protocol, length (RFC 768).
+// Covers the datagram and the pseudo-header: addresses, protocol, length (RFC 768).
 std::uint16_t udp_checksum(View addresses, View datagram) {
   const auto size = static_cast<std::uint32_t>(datagram.size());
   return checksum(sum_of(datagram, sum_of(addresses) + kUdp + size));

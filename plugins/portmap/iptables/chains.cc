@@ -103,7 +103,7 @@ Existing read_existing(Tables tables, Family family, const Attachment& attachmen
                                  : has_shared(tables, family, rule, attachment.options);
     if (exists) seen.rules.push_back(rule);
   }
-  // Without the chain no rule can jump to it, and the list can be long.
+  // No rule can jump to a chain that does not exist, and the list can be long.
   if (seen.chains.contains(chain)) {
     seen.entries = places_of(tables.rules(nat(family, kDnatChain)), chain);
   }

@@ -28,7 +28,7 @@ Wanted wanted_of(Family family, const Attachment& attachment) {
           shared_rules(family, attachment.options)};
 }
 
-// The same as the reference plugin adds it.
+// The rules as the reference plugin adds them.
 Wanted wanted_of_reference(Family family, const Attachment& attachment,
                            const std::vector<Mapping>& mappings) {
   Wanted out = wanted_of(family, attachment);
@@ -47,7 +47,7 @@ Wanted wanted_of_reference(Family family, const Attachment& attachment,
 
 using Saved = std::vector<Words>;
 
-// In the reference plugin's words, which name iptables for both families.
+// The message is the reference plugin's, which names iptables for both families.
 std::string not_found(Family family, std::string_view what) {
   return cat("could not check ", family == Family::kIpv4 ? "ipv4" : "ipv6", " dnat: ", what);
 }

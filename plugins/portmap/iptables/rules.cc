@@ -82,8 +82,8 @@ std::string lines_of(std::string_view chain, const std::vector<std::string>& rul
   return out;
 }
 
-// From the last number to the first, so that the others stay valid. If another program moved rules
-// meanwhile, a jump to the chain remains, -X fails, and with it the whole transaction.
+// Removes jumps from the last to the first, so that their numbers stay valid. If another program
+// moved rules meanwhile, a jump remains, -X fails, and with it the whole transaction.
 std::string removal_of(const ChainRemoval& removal) {
   std::string out;
   for (auto place = removal.entries.rbegin(); place != removal.entries.rend(); ++place) {
@@ -118,7 +118,7 @@ std::string shared_lines(const std::vector<RuleText>& rules, const Existing& see
     const bool named = std::any_of(rules.begin(), rules.end(), [&](const RuleText& rule) {
       return rule.chain == chain || rule.text.ends_with(cat(" ", chain));
     });
-    // Not ":CHAIN", which would flush a chain that another program has just created.
+    // ":CHAIN" instead would flush a chain that another program has just created.
     if (named && !seen.chains.contains(chain)) chains += cat("-N ", chain, "\n");
   }
   for (const RuleText& rule : rules) {

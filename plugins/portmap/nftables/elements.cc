@@ -165,7 +165,7 @@ Owners owners(const Context& context, const Attachment& wanted) {
   return out;
 }
 
-// At first the keys are taken to be free; the kernel reports one that is not (EEXIST).
+// Assumes at first that the keys are free; the kernel reports one that is not (EEXIST).
 void plan_elements(NfSocket& socket, const Plan& plan, bool replaces, Batch& batch) {
   const Groups wanted = elements_of(plan.wanted, plan.granted);
   Removals removals;

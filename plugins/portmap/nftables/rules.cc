@@ -28,7 +28,7 @@ using netlink::nf::Exprs;
 using netlink::nf::Hook;
 using netlink::nf::Side;
 
-// After Services and NodePorts of kube-proxy at -100, before masquerading of other programs at 100.
+// kube-proxy has Services and NodePorts at -100, and other programs masquerade at 100.
 constexpr std::int32_t kDestinationNat = -95;
 constexpr std::int32_t kSourceNat = 95;
 constexpr std::int32_t kBeforeFilters = -150;

@@ -58,7 +58,7 @@ std::string flawed_chain(const std::vector<Bytes>& seen, const Layout& layout) {
   return is_whole ? "" : conditions_chain(layout).str();
 }
 
-/// What a table has, and the layout that the attachment needs: rules of other pods stay.
+/// The table's rules, and the layout that the attachment needs: rules of other pods stay.
 struct Comparison {
   std::vector<Bytes> seen;
   Layout layout;
