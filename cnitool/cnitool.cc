@@ -168,7 +168,7 @@ void add_validate(CLI::App& app, CommandLine& line) {
   command.add_flag("--strict", line.validation.strict, "fail also for warnings");
 }
 
-// What packages install: made of the table that all others are in, and not in it themselves.
+// Packages install the output of these commands, which help and manual do not list.
 void add_documents(CLI::App& app, CommandLine& line) {
   add_command(app, line, "man", "print the manual page")->group("");
   add_command(app, line, "completion", "print a shell's completion script")
@@ -178,7 +178,7 @@ void add_documents(CLI::App& app, CommandLine& line) {
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
 }
 
-// What the options say beyond what CLI11 can check.
+// Reads and checks options as far as CLI11 cannot.
 void complete(CommandLine& line) {
   tool::Operation& operation = line.operation;
   if (operation.verb.empty()) operation.verb = line.command;
@@ -222,7 +222,7 @@ int signals_to_stop() {
   return ::signalfd(-1, &signals, SFD_CLOEXEC);
 }
 
-// The same for every user: the defaults are those of an empty environment.
+// Every user gets the same text, because its defaults are those of an empty environment.
 void print_manual(const tool::Output& output) {
   CommandLine line({});
   CLI::App app(kPurpose, "cnitool");

@@ -16,7 +16,7 @@ using cni::cat;
 using Files = Completions::Files;
 namespace fs = std::filesystem;
 
-/// What the words before the last one say.
+/// The words before the last one, as options and arguments.
 struct Line {
   const CommandInfo* command = nullptr;
   std::vector<std::string> positionals;
@@ -83,7 +83,7 @@ void add_networks(const Settings& settings, std::set<std::string>& out) {
   for (const auto& one : attachments(settings)) out.insert(one.key.network);
 }
 
-// Those of attachments of the network that was named, and for what may have none yet all.
+// Adds namespaces of the named network's attachments, or all where it may have none yet.
 void add_namespaces(const Settings& settings, const Line& line, std::set<std::string>& out) {
   const auto is_named = [&line](const std::string& network) {
     return std::find(line.positionals.begin(), line.positionals.end(), network) !=

@@ -16,7 +16,7 @@ namespace tool {
 
 namespace {
 
-// What the kernel says of the interface's master: of a link on the node, or of one in the pod,
+// Adds the interface's master as the kernel reports it: a link on the node, or one in the pod,
 // which is a bridge or a VRF.
 Seen with_master(Seen seen, const cni::CachedAttachment& one) {
   const auto ns = netlink::NetNs::find(one.netns);

@@ -4,7 +4,7 @@ namespace tool {
 
 namespace {
 
-// What ends a text or a line in DOT, and what would end this one's display.
+// Escapes what would end a text or a line in DOT, or the display of this one.
 std::string quoted(const std::vector<std::string>& lines) {
   std::string out = "\"";
   for (std::size_t i = 0; i < lines.size(); ++i) {

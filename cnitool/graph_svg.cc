@@ -62,7 +62,7 @@ struct Group {
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-// What is not ASCII may be twice as wide.
+// A character that is not ASCII may be twice as wide.
 std::size_t width_of(const std::string& text) {
   std::size_t out = 0;
   for (const char c : text) {
@@ -246,7 +246,7 @@ class Page {
     y_ = *std::max_element(tops.begin(), tops.end()) + kGap;
   }
 
-  // From the column's wire to the card; returns where.
+  // Draws from the column's wire to the card; returns the height.
   int wire(int column) {
     const int at = y_ + kPadding + 6;
     const int from = left_of(column) - kRail / 2;
@@ -270,7 +270,7 @@ class Page {
     wires_ += cat("<path class=\"wire\" d=\"M", first, " ", bottom, "V", bus, "H", last, "\"/>\n");
   }
 
-  // From the uplinks to all bridges, at the left.
+  // Draws from the uplinks to all bridges, at the left.
   void draw_rail() {
     const int x = kMargin + kRail / 3;
     wires_ += cat("<path class=\"way\" d=\"M", x, " ", ways_.front(), "V", ways_.back(), "\"/>\n");

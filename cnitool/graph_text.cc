@@ -86,7 +86,7 @@ std::vector<std::string> lines_of(const GraphPod& pod, std::size_t width) {
     out.push_back(
         cat("at ", pod.host_end, pod.bridge.empty() ? ", which is no bridge's port" : ""));
   }
-  // Of a veth its other end says enough.
+  // The other end of a veth says enough.
   if (pod.host_end.empty() && !pod.type.empty() && !cni::stands_for(pod.type, "bridge")) {
     out.push_back(cat(pod.type, pod.master.empty() ? "" : cat(" on ", pod.master),
                       pod.port_of.empty() ? "" : cat(", port of ", pod.port_of, " in the pod")));

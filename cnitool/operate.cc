@@ -48,8 +48,8 @@ std::vector<Attachment> kept_by(const Operation& operation, const std::string& n
   return keep;
 }
 
-// Those that the cache does not have, but whose pods live: what GC collects would be theirs. Where
-// nothing tells which attachment it is, the user has to.
+// Keeps attachments that the cache does not have but whose pods live: GC would collect what they
+// have. The user must name an attachment that nothing identifies.
 void add_unlisted(const cni::NetworkList& list, const cni::RuntimeOptions& options,
                   std::vector<Attachment>& keep) {
   const auto found = leftovers_of(list, keep, options);
@@ -67,7 +67,7 @@ void add_unlisted(const cni::NetworkList& list, const cni::RuntimeOptions& optio
   }
 }
 
-// What the cache has of the config of a network: that of one attachment, or else of the newest.
+// The network's config from the cache: that of the attachment, or else of the newest one.
 std::string remembered_config(const std::string& network,
                               const std::optional<cni::AttachmentKey>& key,
                               const std::string& cache_dir) {
@@ -86,8 +86,7 @@ std::string remembered_config(const std::string& network,
   return config;
 }
 
-// What is to be removed can be removed although its network was taken out of the directory, or
-// broken.
+// DEL and GC work although the network's file was removed or is broken: the cache has a config.
 cni::NetworkList network_of(const Operation& operation, const Settings& settings) {
   try {
     return find_network(settings, operation.network);
@@ -168,7 +167,7 @@ void operate(const Operation& operation, const Settings& settings,
   if (operation.dry_run) return look_for_stale(operation, settings, options, output);
   const ordered_json result = run(operation, settings, options);
   if (operation.verb == "add") {
-    // Without a line break, as plugins print it and the reference does.
+    // Prints no line break after it, as plugins and the reference do.
     output.out << result.dump(4, ' ', false, ordered_json::error_handler_t::replace);
     if (output.terminal) output.out << '\n';
     if (!output.out.flush()) take_back(operation, settings, options);

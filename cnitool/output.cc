@@ -13,7 +13,7 @@ using nlohmann::ordered_json;
 
 constexpr auto kReplace = ordered_json::error_handler_t::replace;
 
-// In the order of Colour.
+// The order is that of Colour.
 constexpr std::string_view kCodes[] = {"",         "\x1b[1m",  "\x1b[2m",
                                        "\x1b[31m", "\x1b[32m", "\x1b[33m"};
 

@@ -16,7 +16,7 @@ using cni::Liveness;
 using cni::Runtime;
 using nlohmann::ordered_json;
 
-// In the order of Outcome.
+// The order is that of Outcome.
 constexpr PaintedWord kOutcomes[] = {{"ok", Colour::kGreen},
                                      {"repaired", Colour::kYellow},
                                      {"broken", Colour::kYellow},

@@ -24,7 +24,7 @@ std::string subnets_of(const cni::RangeSet& set) {
   return some_of(out);
 }
 
-// Of the pod alone, which every pod may have: containerd attaches each one to "cni-loopback".
+// Every pod may have these addresses: containerd attaches each one to "cni-loopback".
 bool is_everybodys(const Ip& ip) { return ip.is_loopback() || ip.is_link_local(); }
 
 // The links that the network itself routes its subnet through.
@@ -130,7 +130,7 @@ Findings check_subnets(const Node& node) {
   return out;
 }
 
-// Of networks whose bridge has the gateway, so that the node has a route to it of its own.
+// Checks networks whose bridge has the gateway, so that the node has a route of its own to it.
 Findings check_routes(const Node& node) {
   constexpr std::uint32_t kMain = 254;
   Findings out;

@@ -11,7 +11,7 @@ namespace {
 constexpr std::time_t kLongestAdd = 600;  // seconds; no runtime waits longer
 constexpr const char* kKept = "they keep addresses and hostPorts";
 
-// Where no lock tells whether its ADD goes on, its age does.
+// Its age decides if no lock tells whether its ADD goes on.
 bool is_interrupted(const Node& node, const AttachmentState& one) {
   return !one.is_finished && (one.is_running == false || node.now - one.modified > kLongestAdd);
 }
@@ -34,7 +34,7 @@ std::string removal(const Node& node, const std::vector<const AttachmentState*>&
   return out;
 }
 
-// By network and by what its config is refused with: a pod that is started again and again leaves
+// Groups by network and by refusal of the config: a pod that is started again and again leaves
 // many of the same.
 void add_interrupted(const Node& node, Findings& out) {
   std::map<std::pair<std::string, std::string>, std::vector<const AttachmentState*>> found;

@@ -37,7 +37,7 @@ std::vector<Traffic> traffic_of(const Node& node, const BridgeNetwork& network,
   return out;
 }
 
-// What happens to the worst of it.
+// The fate of the traffic that fares worst.
 Fate fate_of(const Node& node, const BridgeNetwork& network, const ForwardChain& chain) {
   Fate out{.kind = Fate::Kind::kAccepted};
   for (const bool from : {true, false}) {
@@ -106,8 +106,8 @@ std::string backend_remedy(const BridgeNetwork& one, const char* backend) {
              "\" in the plugin \"firewall\"");
 }
 
-// In a chain of the plugin firewall a rule of anybody else can connect networks that it isolates.
-// At the end of other chains, where the policy is: what rules before it drop stays dropped.
+// Recommends no rule in a chain of the plugin firewall: it could connect networks that are
+// isolated. In other chains it is the last rule, so that packets that others drop stay dropped.
 std::string forward_remedy(const Node& node, const BridgeNetwork& one, const ForwardChain& chain) {
   if (chain.of_plugin && !one.firewall) {
     return cat("in ", one.list->file, " add the plugin \"firewall\"");
@@ -213,7 +213,7 @@ bool has_masquerading(const Node& node) {
   return std::any_of(all.begin(), all.end(), is_masqueraded_by_nftables);
 }
 
-// With nftables ACCEPT ends no more than the chain that it is in (nft(8), "verdict statement"), and
+// ACCEPT of nftables ends no more than the chain that it is in (nft(8), "verdict statement"), and
 // pods are masqueraded in another one; with iptables it is before their rules.
 Findings check_exemptions(const Node& node) {
   Findings out;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kRestart = "systemctl restart cni-dhcp.service; dhcp leases";
 
-// What is wrong with a lease; an empty text: nothing.
+// The fault of a lease; an empty text: it has none.
 Finding finding_of(const DhcpLease& one) {
   const std::string pod = cat("'", one.key.ifname, "' of container '", one.key.container_id,
                               "' in network '", one.key.network, "'");

@@ -7,8 +7,8 @@
 #include "cnitool/doctor/facts.h"
 #include "plugins/names/links.h"
 
-// What GC would remove. Another runtime may keep another cache, so that nothing here is more than a
-// warning.
+// Finds what GC would remove. Another runtime may keep another cache, so that nothing here is more
+// than a warning.
 namespace tool::doctor {
 
 namespace {
@@ -17,7 +17,7 @@ using netlink::Link;
 
 constexpr const char* kOthers = "; unless another runtime with its own cache has containers there";
 
-// For a network without a config: GC with the plugins that have something of it.
+// A network without a config needs a GC with the plugins that have something of it.
 std::string collect_removed(const std::string& network, const nlohmann::json& plugins) {
   const nlohmann::json list{{"cniVersion", "1.1.0"}, {"name", network}, {"plugins", plugins}};
   return cat("d=$(mktemp -d) && printf %s ", quoted(list.dump()),
@@ -78,7 +78,7 @@ Findings check_leftovers(const Node& node) {
   return out;
 }
 
-// What the reference's bandwidth left: no plugin knows these.
+// No plugin removes these devices, which the reference's bandwidth left.
 Findings check_links(const Node& node) {
   Findings out;
   const auto ifbs = ifb_names(node);

@@ -5,7 +5,7 @@
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
 
-// What the node has around the networks: uplinks, clock, disks.
+// Checks the node around the networks: uplinks, clock, disks.
 namespace tool::doctor {
 
 namespace {

@@ -18,7 +18,7 @@ struct Group {
 };
 using Groups = std::map<std::tuple<std::string, Kind, std::string>, Group>;
 
-// Not of CHECK: a plugin that cannot be run, a config that it rejects, an operation that goes on.
+// Some errors say nothing of the pod: no plugin, an invalid config, an operation that goes on.
 Kind kind_of(const cni::Error& error) {
   const std::string_view what = error.what();
   if (error.code() == cni::Code::kIncompatibleVersion) return Kind::kTooOld;

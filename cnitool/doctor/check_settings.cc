@@ -67,8 +67,8 @@ Findings check_reverse_path(const Node& node) {
   return out;
 }
 
-// With br_netfilter a packet that was sent to the hostPort of its own sender is bridged back to the
-// port it came from, which takes hairpin mode; without it, it is routed, which takes nothing.
+// A packet to the hostPort of its own sender is routed, which needs nothing; but br_netfilter makes
+// the bridge return it to the port that it came from, which needs hairpin mode.
 Findings check_bridge_netfilter(const Node& node) {
   Findings out;
   const std::string key = "net/bridge/bridge-nf-call-iptables";

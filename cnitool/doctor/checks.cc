@@ -12,7 +12,7 @@ bool has_pools(const Node& node) { return !node.pools.empty(); }
 
 using enum Source;
 
-// In the order in which a person would ask.
+// The order is that in which an operator would ask.
 constexpr Check kChecks[] = {
     {"networks", "every config is valid", check_networks, kNetworks},
     {"network names", "every network has one file", check_names, kNetworks},

@@ -17,7 +17,7 @@ struct Answer {
   Finding finding;
 };
 
-// What was to be read for a check and could not be.
+// The reason why a source that the check needs could not be read; null: all were.
 const std::string* unseen_by(const Node& node, const Check& check) {
   for (const auto& [source, why] : node.unseen) {
     if (check.needs.has(source)) return &why;
@@ -45,7 +45,7 @@ std::ptrdiff_t count(const std::vector<Answer>& answers, Level level) {
                        [level](const Answer& one) { return one.finding.level == level; });
 }
 
-// In the order of Level.
+// The order is that of Level.
 constexpr PaintedWord kLevels[] = {{"ok", Colour::kGreen},
                                    {"note", Colour::kDim},
                                    {"unknown", Colour::kYellow},

@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 using netlink::Family;
 
-// What cannot be read is remembered as that; the rest goes on.
+// Remembers why a source cannot be read, and goes on with the others.
 template <class Fn>
 void read(Node& node, Source source, Fn&& fn) {
   try {
@@ -99,7 +99,7 @@ void look_at_leases(Node& node) {
     auto lease = lease_in(root);
     if (lease && tag_of(lease->key) == name) node.leases.push_back(*std::move(lease));
   });
-  // Without that file a daemon of an earlier release may run.
+  // A daemon of an earlier release may run if the file does not exist.
   const std::string lock = cat(names::kDhcpStateDir, names::kLockSuffix);
   const netlink::Fd fd(::open(lock.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   node.lacks_lease_daemon = fd && cni::lock_holder(fd.get()).empty();

@@ -50,7 +50,7 @@ bool mentions(const std::string& file, std::string_view text) {
 
 constexpr std::string_view kMark = " plugin patchbay ";
 
-// What a plugin of this project says of itself, found in its file: others are not run for it.
+// The version of a plugin of this project. Others lack its mark in their file and are not run.
 std::string patchbay_version(const std::string& file, const cni::Env& env) {
   if (!mentions(file, kMark)) return {};
   const cni::Executable program{

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// What ADD hands to a plugin. One after the first gets a result, of which nothing is known.
+// The input of a plugin's ADD. Plugins after the first get an empty result: theirs is unknown.
 json input_of(const cni::CachedAttachment& one, const cni::NetworkList& list,
               const cni::PluginConf& plugin) {
   json conf = *plugin.conf;

@@ -14,7 +14,7 @@ using netlink::Cidr;
 using netlink::Ip;
 using nlohmann::json;
 
-// What is malformed was said by whoever reads it.
+// Malformed subnets are passed over: the parser has reported them.
 void add_subnet(const json& place, const std::string& path, const char* key, Addressing& out) {
   const auto cidr = Cidr::parse(text_at(place, key));
   if (!cidr) return;

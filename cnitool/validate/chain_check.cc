@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// Of the reference, for plugins that cannot be asked (--validate).
+// The reference's chained plugins, for those that cannot be asked (--validate).
 constexpr std::string_view kChained[] = {"bandwidth", "firewall", "portmap",
                                          "sbr",       "tuning",   "vrf"};
 

@@ -25,7 +25,7 @@ bool is_bare(char c) {
 
 bool begins_bare(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// With the position in bytes, the way nlohmann refuses a text without telling why in few words.
+// A reason in few words, which nlohmann's message does not have.
 std::string why_no_text(std::string_view token) {
   for (const char c : token) {
     if (static_cast<unsigned char>(c) < 0x20)
@@ -85,7 +85,7 @@ class JsonScanner {
     throw Stop{};
   }
 
-  // What stands here, in words.
+  // Names the character here.
   std::string here() const {
     if (at_end()) return "the end of the file";
     const auto c = static_cast<unsigned char>(peek());
@@ -207,7 +207,7 @@ class JsonScanner {
                  quote ? "; the closing quote of the key may be missing" : ""));
   }
 
-  // Whether another member follows, with its comma passed over; else the closing bracket is.
+  // Passes over a comma. Whether another member follows; else the closing bracket does.
   bool more(char close, std::size_t opener, bool first) {
     blank();
     const Span comma{at_, at_ + 1};

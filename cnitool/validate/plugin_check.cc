@@ -146,7 +146,7 @@ void check_capabilities(const Checked& in, const std::vector<std::string>& known
   }
 }
 
-// What the plugin gets with ADD. A plugin after the first gets a result, of which nothing is known.
+// The input of the plugin's ADD. Plugins after the first get an empty result: theirs is unknown.
 json input_of(const Checked& in) {
   const bool known = in.network.version_known;
   const std::string version = known ? in.network.version : std::string(cni::str(cni::kNewest));
@@ -202,8 +202,8 @@ Verdict judge(const Checked& in, const std::string& type, const json& conf, bool
   return in.plugins.judge(type, conf, {.is_ipam = is_ipam});
 }
 
-// What the parser refuses. It stops at the first mistake: the plugin is asked again without the key
-// that it names.
+// The parser stops at the first mistake, so that the plugin is asked again without the key that
+// it names.
 void follow_parser(const Checked& in, const std::string& type, const std::string& otherwise,
                    Verdict verdict) {
   constexpr int kMax = 20;
@@ -220,7 +220,7 @@ void follow_parser(const Checked& in, const std::string& type, const std::string
   }
 }
 
-// What a plugin has against the config. \param otherwise the place of errors that name none.
+// Adds the plugin's complaints. \param otherwise the place of errors that name none.
 void check_with(const Checked& in, const std::string& type, const std::string& otherwise) {
   constexpr int kMaxRounds = 100;
   Verdict verdict = judge(in, type, input_of(in), otherwise == kIpam);

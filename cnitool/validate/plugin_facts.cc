@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// For a program that only prints what it knows by heart.
+// The limit is for a program that only prints constant text.
 constexpr std::chrono::seconds kLimit{10};
 
 // A schema is an object that describes properties; a plugin that knows no options prints versions.

@@ -93,7 +93,7 @@ class Validator {
     }
   }
 
-  // What was not found before is what the runtime's side of this library says.
+  // The runtime's loader may find what the checks before have not.
   void load_as_runtimes_do(const Document& document, const std::string& file) try {
     if (file.empty()) {
       if (member(document.json.value, "plugins") != nullptr) cni::list_from(document.text);
