@@ -77,8 +77,8 @@ std::optional<Claim> neighbour_claim(View frame) {
   }
 }
 
-// Until it is bound it receives nothing: else bind(2) would wait for a grace period of RCU, in
-// which the kernel takes it from all links.
+// The socket receives nothing until it is bound: else bind(2) would wait for a grace period of RCU,
+// in which the kernel takes it from all links.
 Fd socket_in(const NetNs& ns) {
   const NetNs::Entered entered(ns);
   return Fd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

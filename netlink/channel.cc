@@ -86,7 +86,7 @@ iovec part_of(const Message& message) {
   return {const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
 }
 
-// Without bind(2): the kernel chooses an address, unique in the namespace, when it is first needed.
+// No bind(2): the kernel chooses an address, unique in the namespace, when it is first needed.
 Channel::Channel(int protocol)
     : fd_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol)),
       buffer_(new std::uint8_t[kReceiveBuffer]),

@@ -48,7 +48,7 @@ bool filter_udp(int fd, std::uint16_t port) {
   return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 }
 
-// Until it is bound it receives nothing: no packet passes by the filter.
+// The socket receives nothing until it is bound: no packet passes by the filter.
 Fd open_in(const NetNs& ns) {
   const NetNs::Entered entered(ns);
   return Fd(::socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

@@ -23,7 +23,7 @@ std::string without_newline(std::string text) {
   return text;
 }
 
-// Before Linux 5.6, directory by directory.
+// Linux before 5.6 has no openat2(2): opens directory by directory.
 Fd open_beneath_by_steps(int dir, std::string_view path, int flags) {
   Fd at;
   for (;;) {

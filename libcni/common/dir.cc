@@ -76,7 +76,7 @@ std::optional<Dir> Dir::sub_or_link(const std::string& name) const {
   } catch (const netlink::Error& e) {
     if (e.error() != ENOTDIR && e.error() != ELOOP) throw;
   }
-  // By its descriptor: nobody can put another link there between the look and its use.
+  // The descriptor keeps others from putting another link there between the look and its use.
   const Fd link(::openat(fd_.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   if (!link) fail("open", name, errno);
   struct stat info;
@@ -146,7 +146,7 @@ std::optional<std::string> Dir::changed(const std::string& name) const {
 
 bool Dir::touch() const noexcept {
   timespec now;
-  // Not UTIME_NOW: that is as coarse as the time stamps it is to be told from.
+  // UTIME_NOW would be as coarse as the time stamps that it is to be told from.
   if (::clock_gettime(CLOCK_REALTIME, &now) != 0) return false;
   const timespec times[2] = {{0, UTIME_OMIT}, now};
   return ::futimens(fd_.get(), times) == 0;
@@ -187,7 +187,7 @@ bool Dir::publish(const std::string& name, std::string_view content,
   netlink::write_all(fd.get(), content, cat(path_, "/", name));
   if (::linkat(fd.get(), "", fd_.get(), name.c_str(), AT_EMPTY_PATH) == 0) return true;
   if (errno == EEXIST) return false;
-  // By way of /proc, which takes longer: AT_EMPTY_PATH needs CAP_DAC_READ_SEARCH before Linux 6.10.
+  // The way by /proc takes longer, but AT_EMPTY_PATH needs CAP_DAC_READ_SEARCH before Linux 6.10.
   const std::string nameless = cat("/proc/self/fd/", fd.get());
   if (::linkat(AT_FDCWD, nameless.c_str(), fd_.get(), name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
     return true;
@@ -213,7 +213,7 @@ void Dir::write_new(const std::string& aside, std::string_view content) const {
 bool Dir::publish_aside(const std::string& name, std::string_view content,
                         const std::string& aside) const {
   write_new(aside, content);
-  // By its number: not every libc has the function, and the name of its flag.
+  // Not every libc has the function and the name of its flag.
   constexpr unsigned kNoReplace = 1;  // RENAME_NOREPLACE
   if (::syscall(SYS_renameat2, fd_.get(), aside.c_str(), fd_.get(), name.c_str(), kNoReplace) == 0)
     return true;

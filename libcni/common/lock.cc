@@ -32,7 +32,7 @@ Error out_of_time(const std::string& path, int fd, std::chrono::milliseconds wai
 
 }  // namespace
 
-// From /proc/locks: "1: FLOCK  ADVISORY  WRITE 812 fe:00:1313 0 EOF".
+// Reads lines of /proc/locks: "1: FLOCK  ADVISORY  WRITE 812 fe:00:1313 0 EOF".
 std::string lock_holder(int fd) try {
   struct stat info;
   const auto text = netlink::read_file("/proc/locks");

@@ -9,7 +9,7 @@ namespace cni {
 
 namespace {
 
-// In the reference plugins' words; what is ours is in the details.
+// The message is the reference plugins'; our own hint is in the details.
 Error bad_args(std::string_view why, std::string_view expected) {
   return {Code::kInvalidEnvironment, cat("ARGS: ", why), cat("CNI_ARGS: ", expected)};
 }

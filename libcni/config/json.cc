@@ -59,7 +59,7 @@ bool has_spellings(const nlohmann::json& value) {
                                               [](const auto& one) { return has_spellings(one); });
 }
 
-// Without the keys that come again later, in another case.
+// Drops keys that come again later in another case.
 nlohmann::json parse_last_spellings(std::string_view text) {
   std::vector<std::vector<std::string>> keys;  // of the objects around, as the text has them
   using Event = nlohmann::json::parse_event_t;

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// With room for what it may get: to grow, it would copy its keys.
+// Reserves room for its members, because growing would copy keys.
 Json new_object() {
   constexpr std::size_t kMembers = 6;
   Json out = Json::object();
@@ -30,7 +30,7 @@ void put_number(Json& object, const char* key, unsigned value) {
   if (value != 0) object[key] = value;
 }
 
-// In alphabetical order, as 1.x prints every object.
+// Prints keys in alphabetical order for 1.x, which does so in every object.
 Json dns_json(const Dns& dns, bool alphabetical) {
   Json out = new_object();
   if (alphabetical) {

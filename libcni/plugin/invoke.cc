@@ -106,7 +106,7 @@ pid_t start(Child& child) {
   }
 }
 
-/// Until when to wait, and for what besides.
+/// The time until which to wait, and a descriptor that ends the wait earlier.
 struct Deadline {
   Clock::time_point end;
   int stop_fd;
@@ -200,7 +200,7 @@ bool write_some(int fd, std::string_view& input) {
   return !input.empty();
 }
 
-// Both directions at once: neither side may block on a full pipe.
+// Serves both directions at once: neither side may block on a full pipe.
 void exchange(Fd in, Fd out, Fd err, std::string_view input, Outcome& outcome,
               const Deadline& deadline) {
   if (::fcntl(in.get(), F_SETFL, O_NONBLOCK) != 0) throw netlink::Error("set up a pipe", errno);

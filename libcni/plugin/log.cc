@@ -110,7 +110,7 @@ void set_trace(ordered_json& line, std::string_view parent) {
   line["trace_flags"] = std::string(flags);
 }
 
-// Not blocking: a FIFO that nobody reads would stop the call.
+// Does not block: a FIFO that nobody reads would stop the call.
 netlink::Fd open_file(const std::string& place) {
   constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
   if (!place.starts_with('/')) throw netlink::Error("it is no absolute path", EINVAL);
@@ -122,7 +122,7 @@ netlink::Fd open_file(const std::string& place) {
   return file;
 }
 
-// At once, so that lines of processes that run in parallel do not mix.
+// Writes the line at once, so that lines of parallel processes do not mix.
 void append(const std::string& place, const std::string& line) {
   const netlink::Fd file = place == "stderr" ? netlink::Fd() : open_file(place);
   const ssize_t written = ::write(file ? file.get() : STDERR_FILENO, line.data(), line.size());

@@ -75,7 +75,7 @@ std::string read_name(const nlohmann::json& conf) {
   }
   const Reader place = Reader(conf, Code::kDecodingFailure)["name"];
   if (place.present() && !place.json().is_string()) place.fail("expected a string");
-  // Not as_string(): check_network_name() refuses a NUL byte in its own words.
+  // as_string() would refuse a NUL byte, for which check_network_name() has a better message.
   const std::string name = place.present() ? place.json().get<std::string>() : std::string();
   check_network_name(name);
   return name;
@@ -233,7 +233,7 @@ std::optional<std::vector<Attachment>> Request::valid_attachments() const {
   return std::nullopt;
 }
 
-// In the reference plugins' words.
+// The message is the reference plugins'.
 static std::string why_closed(const std::string& path, const netlink::Error& e) try {
   const auto magic = netlink::NetNs::foreign_file_system(path);
   if (!magic) return netlink::errno_text(e.error());

@@ -14,7 +14,7 @@ Liveness liveness_of(const std::string& netns, const std::string& ifname) try {
   if (!there) return Liveness::kNoNamespace;
   const netlink::NetNs::Entered inside(*there);  // if_nametoindex(3) opens a socket here
   if (::if_nametoindex(ifname.c_str()) != 0) return Liveness::kAlive;
-  // Without a descriptor to ask with, nothing is known of the interface.
+  // Other errors mean that there is no descriptor to ask with.
   return errno == ENODEV ? Liveness::kNoInterface : Liveness::kUnknown;
 } catch (const netlink::Error&) {
   return Liveness::kUnknown;

@@ -23,7 +23,7 @@ Error with_details(const Error& e, const std::string& more) {
   return {e.code(), e.what(), cat(e.details(), e.details().empty() ? "" : "; ", more)};
 }
 
-// In a catch clause: throws what was caught, with more to say about it.
+// Throws the caught exception (in a catch clause) with more details.
 [[noreturn]] void rethrow_with_details(const std::string& more) {
   try {
     throw;

@@ -25,7 +25,7 @@ std::vector<std::string> supported_in(const json& doc) {
   return out;
 }
 
-// Only a list of strings is an announcement of ours.
+// An announcement of ours is a list of strings.
 std::vector<std::string> verbs_in(const json& doc) {
   std::vector<std::string> out;
   const auto found = doc.find(Repair::kVerbsKey);

@@ -36,7 +36,7 @@ std::string_view word_for(Command command) {
   return "?";
 }
 
-// In the reference's words, by which people search.
+// The message is libcni's of the reference, by which people search.
 Error failure(const PluginConf& plugin, Command command, const Error& e) {
   const std::string name = plugin.own_name();
   return {e.code(),
@@ -145,7 +145,7 @@ std::string PluginCaller::run_unlogged(const PluginConf& plugin, Command command
     error = e;
   }
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
-  // Without stdout the text on stderr is the error.
+  // The text on stderr is the error itself if there is no stdout.
   if (options_.pass_stderr && (outcome.ok() || !outcome.out.empty())) pass_on(outcome.err);
   if (options_.observer) {
     options_.observer(

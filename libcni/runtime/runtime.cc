@@ -245,7 +245,7 @@ std::optional<Runtime::RepairReport> Runtime::repair(const NetworkList& list,
     const auto held = lock_if_possible(operation, target);
     const auto cached = operation.cache().find(operation.key_of(target));
     if (!cached || cached->result->is_null()) return std::nullopt;
-    // Not before: a DEL of others may have been in the middle of it.
+    // The lock comes first: a DEL of others may have been in the middle of it.
     if (liveness_of(cached->netns, whose.ifname) == Liveness::kNoInterface) {
       RepairReport report = operation.reclaim(*cached, only_look);
       if (!report.error) {

@@ -1,4 +1,4 @@
-// In place of object.cc and loaded.cc in a build without libbpf.
+// Replaces object.cc and loaded.cc in a build without libbpf.
 #include <cerrno>
 
 #include "netlink/bpf/loaded.h"

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLogSize = std::size_t{256} * 1024;
 
-// In untouched pages, which cost nothing until the kernel writes there.
+// The pages stay untouched, and cost nothing until the kernel writes there.
 std::unique_ptr<char[]> make_log() {
   std::unique_ptr<char[]> log(new char[kLogSize]);  // make_unique would clear it
   log[0] = '\0';

@@ -1,4 +1,4 @@
-// In place of system_bus.cc in a build without libdbus.
+// Replaces system_bus.cc in a build without libdbus.
 #include <cerrno>
 
 #include "netlink/dbus/system_bus.h"

@@ -11,7 +11,7 @@ namespace netlink::nf {
 
 namespace {
 
-// Which parts of a tuple a filter looks at: net/netfilter/nf_internals.h, CTA_FILTER_F_*.
+// Parts of a tuple that a filter compares: CTA_FILTER_F_* in net/netfilter/nf_internals.h.
 constexpr std::uint32_t kBySource = 1 << 0;
 constexpr std::uint32_t kByDestination = 1 << 1;
 constexpr std::uint32_t kByProtocol = 1 << 3;

@@ -197,7 +197,7 @@ std::vector<Element> decode_elements(const Attributes& attributes) {
                  text_in(element.find(NFTA_SET_ELEM_USERDATA).value, kUserdataComment)};
     read.ends_interval =
         (element.find(NFTA_SET_ELEM_FLAGS).be32() & NFT_SET_ELEM_INTERVAL_END) != 0;
-    // With both, the kernel uses the value (nft_data_init in net/netfilter/nf_tables_api.c).
+    // The kernel uses the value if there are both (nft_data_init in net/netfilter/nf_tables_api.c).
     if (read.data.empty()) read.verdict = verdict_in(element.nested(NFTA_SET_ELEM_DATA));
     out.push_back(std::move(read));
   }

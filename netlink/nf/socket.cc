@@ -71,7 +71,7 @@ bool mentions_any(const Attributes& rule, const std::vector<Bytes>& wanted) {
 // it began (nft_rhash_walk() counts). What is left out then has something else come twice.
 bool any_twice(const std::vector<Element>& elements) {
   std::vector<std::reference_wrapper<const Element>> sorted(elements.begin(), elements.end());
-  // Not by <: GCC 12 warns of its own library there.
+  // GCC 12 warns of its own library where this is a plain <.
   const auto precedes = [](const Element& a, const Element& b) {
     if (a.ends_interval != b.ends_interval) return b.ends_interval;
     return std::lexicographical_compare(a.key.begin(), a.key.end(), b.key.begin(), b.key.end());
@@ -259,7 +259,7 @@ std::vector<Chain> NfSocket::chains(TableFamily family) {
   return found;
 }
 
-// On a socket of its own, which is closed with the dump half done.
+// Uses a socket of its own, which is closed with the dump half done.
 std::vector<Rule> NfSocket::first_rules(const ChainId& chain) {
   NfSocket own;
   const std::string operation = cat("list rules '", chain.str(), "'");

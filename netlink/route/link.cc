@@ -72,7 +72,7 @@ void decode_hardware(Link& link, const Attribute& one) {
   if (one.type == IFLA_PERM_ADDRESS && one.value.size() == link.mac.bytes.size()) {
     link.permanent_mac = one.as<Mac>();
   }
-  // In either order.
+  // Both attributes come in either order.
   if (one.type == IFLA_PARENT_DEV_NAME) link.device += one.text();
   if (one.type == IFLA_PARENT_DEV_BUS_NAME) link.device.insert(0, cat(one.text(), "/"));
 }
@@ -261,7 +261,7 @@ RouteRequest without_link_local(const Link& link) {
     message.nest(AF_INET6,
                  [&] { message.put_u8(IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE); });
   });
-  // Without IPv6 there is nothing to keep away.
+  // A kernel without IPv6 has nothing to keep away.
   return {cat("configure '", link.name, "'"), std::move(message), {EAFNOSUPPORT, EOPNOTSUPP}};
 }
 

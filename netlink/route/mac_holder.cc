@@ -14,7 +14,7 @@ bool competes(const Link& one, const MacUse& wanted) {
          (wanted.link == 0 || one.index != wanted.link);
 }
 
-// In the namespace of the parent, whose links do not name it.
+// Searches the namespace of the parent, whose links do not name it.
 std::string holder_beside(const std::vector<Link>& links, const MacUse& wanted) {
   std::string parent;
   const MacUse here{.mac = wanted.mac, .parent = wanted.parent};

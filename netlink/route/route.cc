@@ -40,7 +40,7 @@ std::vector<NextHop> next_hops(View sequence) {
   return out;
 }
 
-// Without flags that say how the link is: the kernel takes them from nobody.
+// Drops flags that describe the link, which the kernel does not accept.
 Bytes sequence_of(const Hops& hops) {
   Bytes out;
   for (auto [hop, attributes] : hops) {

@@ -41,7 +41,7 @@ bool lacks_module(const Ack& ack) {
          ack.text.find("qdisc kind is unknown") != std::string::npos;
 }
 
-// With what the kernel does not say of it.
+// Adds hints that the kernel does not give.
 Error refusal(const RouteRequest& request, const Ack& ack, const NetNs& where) {
   std::string text = ack.text;
   const auto hint = [&text](const std::string& more) {
@@ -300,7 +300,7 @@ std::vector<std::uint32_t> RouteSocket::route_tables(Family family) {
 void RouteSocket::for_each_route(Family family, const Handler& handler) {
   rtmsg head{};
   head.rtm_family = domain_of(family);
-  // Without that family the kernel dumps the others (rtnl_dump_all() in net/core/rtnetlink.c).
+  // A kernel that lacks the family dumps the others (rtnl_dump_all() in net/core/rtnetlink.c).
   dump("list routes", Message(RTM_GETROUTE, 0, head), [&](const Reply& reply) {
     if (reply.type() != RTM_NEWROUTE) return;
     if (reply.fixed<rtmsg>().rtm_family == head.rtm_family) handler(reply);

@@ -20,8 +20,8 @@ tcmsg head_of(const Link& link, Handle parent) {
 }  // namespace
 
 std::optional<QdiscState> qdisc(RouteSocket& socket, const Link& link, Handle parent) {
-  // Only who asks for an echo is answered; for a qdisc that is not shown the acknowledgement is all
-  // that comes (qdisc_get_notify() in net/sched/sch_api.c).
+  // The kernel answers only if an echo is requested; a qdisc that is not shown has only the
+  // acknowledgement (qdisc_get_notify() in net/sched/sch_api.c).
   const RouteRequest request{cat("look up the qdisc of '", link.name, "'"),
                              Message(RTM_GETQDISC, NLM_F_ECHO | NLM_F_ACK, head_of(link, parent)),
                              {ENOENT}};

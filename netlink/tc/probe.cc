@@ -47,7 +47,6 @@ bool knows_qdisc(RouteSocket& socket, std::string_view kind) {
 
 bool knows_action(RouteSocket& socket, std::string_view kind) {
   Message message(RTM_NEWACTION, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, tcamsg{});
-  // Without parameters.
   message.nest(TCA_ACT_TAB, [&] { message.nest(1, [&] { message.put(TCA_ACT_KIND, kind); }); });
   return is_known(socket, kind, std::move(message));
 }

@@ -181,7 +181,7 @@ std::uint64_t count(const Ip& first, const Ip& last) {
   return high != 0 || low == kMax ? kMax : low + 1;
 }
 
-// Not one less: the largest number may stand for just as many, and for more.
+// count() - 1 would be wrong: the largest number may stand for just as many, and for more.
 std::uint64_t count_but_one(const Ip& first, const Ip& last) {
   return first == last ? 0 : count(first.next().value(), last);
 }
