@@ -27,6 +27,8 @@ namespace {
 
 using tool::cat;
 
+constexpr int kUsage = 2;  // the exit status of a wrong command line
+
 constexpr const char* kPurpose = "Calls the plugins of CNI networks from the command line.";
 constexpr const char* kEnvironment = R"(Environment:
   NETCONFPATH, CNI_PATH, CNI_IFNAME, CNI_ARGS, CAP_ARGS
@@ -50,7 +52,7 @@ struct CommandLine {
   bool json = false;
   bool no_undo = false;
   tool::Validation validation;
-  std::string shell;
+  std::string subject;  // of completion and help
   bool dry_run = false;
   bool quiet = false;
   std::string command;
@@ -58,25 +60,29 @@ struct CommandLine {
 
 void add_options(CLI::App& app, CommandLine& line) {
   tool::Settings& settings = line.settings;
+  app.option_defaults()->group(tool::kAttachmentOptions);
   app.add_option("-i,--ifname", settings.ifname, "name of the container interface")
-      ->capture_default_str();
-  app.add_option("--conf-dir", settings.conf_dir, "directory of networks")->capture_default_str();
-  app.add_option("--path", settings.path, "directories of plugins, separated by ':'")
       ->capture_default_str();
   app.add_option("--container-id", settings.container_id, "container ID");
   app.add_option("--args", settings.args, "CNI_ARGS: KEY=VALUE;KEY=VALUE");
   app.add_option("--cap-args", settings.capabilities, "capability arguments, a JSON object");
+  app.option_defaults()->group(tool::kCommonOptions);
+  app.add_option("--conf-dir", settings.conf_dir, "directory of networks")->capture_default_str();
+  app.add_option("--path", settings.path, "directories of plugins, separated by ':'")
+      ->capture_default_str();
   app.add_option("--cache-dir", settings.cache_dir, "directory of the results cache")
       ->capture_default_str();
   app.add_option("--timeout", settings.limit,
                  "time limit for each plugin, in seconds; 0 is unlimited")
       ->capture_default_str();
   app.add_flag("--json", line.json, "print JSON on stdout, errors included");
+  app.option_defaults()->group("Options");
 }
 
 CLI::App* add_command(CLI::App& app, CommandLine& line, const char* name, const char* what) {
   CLI::App* const command = app.add_subcommand(name, what);
   command->callback([&line, name] { line.command = name; });
+  command->footer([command] { return tool::inherited_options(*command); });
   return command;
 }
 
@@ -109,7 +115,7 @@ void add_verbs(CLI::App& app, CommandLine& line) {
   for (const auto& [name, what, needs_netns] : verbs) {
     CLI::App& command = *add_command(app, line, name, what);
     add_network(command, line);
-    add_netns(command, line)->required(needs_netns);
+    add_netns(command, line)->required(needs_netns)->group(needs_netns ? "Positionals" : "");
     if (name == std::string_view("gc")) {
       add_keep(command, line);
       command.add_flag("--dry-run", line.operation.dry_run, "only report what would be removed");
@@ -121,12 +127,10 @@ void add_verbs(CLI::App& app, CommandLine& line) {
 }
 
 void add_repair(CLI::App& app, CommandLine& line) {
-  CLI::App& repair = *add_command(app, line, "repair",
-                                  "make again what others removed from the node: bridge, ports, "
-                                  "masquerading, hostPorts, limits; restore devices of removed "
-                                  "pods");
+  CLI::App& repair =
+      *add_command(app, line, "repair", "restore what other programs removed from the node");
   repair.add_option("network", line.operation.network, "only this network");
-  repair.add_option("--container", line.settings.container_id, "only this container");
+  repair.add_option("--container-id", line.settings.container_id, "only this container");
   repair.add_flag("--dry-run", line.dry_run, "only report problems");
 }
 
@@ -168,14 +172,17 @@ void add_validate(CLI::App& app, CommandLine& line) {
   command.add_flag("--strict", line.validation.strict, "fail also for warnings");
 }
 
-// Packages install the output of these commands, which help and manual do not list.
 void add_documents(CLI::App& app, CommandLine& line) {
-  add_command(app, line, "man", "print the manual page")->group("");
+  add_command(app, line, "man", "show the manual page");
   add_command(app, line, "completion", "print a shell's completion script")
-      ->group("")
-      ->add_option("shell", line.shell, "bash, zsh or fish")
+      ->add_option("shell", line.subject, "bash, zsh or fish")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  add_command(app, line, "version", "print the version");
+  CLI::App& help = *add_command(app, line, "help", "print the help of a command");
+  std::vector<std::string> names;
+  for (const CLI::App* one : app.get_subcommands({})) names.push_back(one->get_name());
+  help.add_option("command", line.subject, "name of the command")->check(CLI::IsMember(names));
 }
 
 // Reads and checks options as far as CLI11 cannot.
@@ -188,10 +195,15 @@ void complete(CommandLine& line) {
     for (auto& one : tool::attachments_from(*line.keep_json)) operation.keep.push_back(one);
   }
   const bool whole_network = operation.verb == "gc" || operation.verb == "status";
-  const bool named = line.command == "show" && !line.settings.container_id.empty();
-  const bool of_all = line.command == "list" || line.command == "repair" ||
-                      line.command == "graph" || line.command == "doctor";
-  if (operation.netns.empty() && !whole_network && !named && !of_all) {
+  const bool named = !line.settings.container_id.empty();
+  if (operation.verb == "gc" && named) {
+    throw cni::Error(cni::Code::kInvalidEnvironment,
+                     "gc: --container-id selects nothing: all attachments but those to keep go",
+                     "`cnitool del` removes the attachment of a container");
+  }
+  const bool needs_netns =
+      line.command == "trace" ? !whole_network : line.command == "show" && !named;
+  if (operation.netns.empty() && needs_netns) {
     throw cni::Error(cni::Code::kInvalidEnvironment,
                      cat(operation.verb, ": expected the path of a network namespace"));
   }
@@ -203,13 +215,13 @@ void define(CLI::App& app, CommandLine& line) {
   app.set_version_flag("--version", cat("cnitool ", version_text()));
   app.require_subcommand(0, 1);  // none is said in main(), in better words
   app.fallthrough();             // options of all commands may stand after the command
-  app.footer(kEnvironment);
   add_options(app, line);
   add_verbs(app, line);
   add_repair(app, line);
   add_views(app, line);
   add_validate(app, line);
   add_documents(app, line);
+  app.footer(kEnvironment);
 }
 
 // A descriptor that becomes readable when the user or the system wants an end: the plugin that runs
@@ -227,23 +239,39 @@ void print_manual(const tool::Output& output) {
   CommandLine line({});
   CLI::App app(kPurpose, "cnitool");
   define(app, line);
-  output.out << tool::manual_page(tool::program_of(app, version_text()));
+  const std::string page = tool::manual_page(tool::program_of(app, version_text()));
+  if (!output.terminal || !tool::show_with_man(page)) output.out << page;
+}
+
+void print_help(const std::string& subject, const cni::Env& env, const tool::Output& output) {
+  CommandLine line(env);
+  CLI::App app(kPurpose, "cnitool");
+  define(app, line);
+  output.out << (subject.empty() ? app.help() : app.get_subcommand(subject)->help(app.get_name()));
+}
+
+// False: the command is none of those that print what is known of the program itself.
+bool print_document(const CommandLine& line, const cni::Env& env, const tool::Output& output) {
+  if (line.command == "man") {
+    print_manual(output);
+  } else if (line.command == "completion") {
+    output.out << tool::completion_script(line.subject);
+  } else if (line.command == "help") {
+    print_help(line.subject, env, output);
+  } else if (line.command == "version") {
+    output.out << "cnitool " << version_text() << '\n';
+  } else {
+    return false;
+  }
+  return true;
 }
 
 int execute(CommandLine& line, const cni::Env& env, const tool::Output& output) {
-  if (line.command == "man") {
-    print_manual(output);
-    return 0;
-  }
-  if (line.command == "completion") {
-    output.out << tool::completion_script(line.shell);
-    return 0;
-  }
+  if (print_document(line, env, output)) return 0;
   if (line.command == "validate") {
     if (line.validation.files.empty()) line.validation.files = {line.settings.conf_dir};
     return tool::validate(line.validation, line.settings, env, output) ? 0 : 1;
   }
-  complete(line);
   const tool::Operation& operation = line.operation;
   if (line.command == "list") {
     tool::list(operation.network, line.settings, output);
@@ -272,17 +300,14 @@ int execute(CommandLine& line, const cni::Env& env, const tool::Output& output) 
   return 0;
 }
 
-int fail(const cni::Error& error, const CommandLine& line, const tool::Output& output) {
-  const std::string hint = tool::hint_for(error, line.operation, line.settings);
+void report(const cni::Error& error, const std::string& hint, const tool::Output& output) {
   if (output.json) {
     auto doc = tool::json_of(error);
     if (!hint.empty()) doc["hint"] = hint;
-    output.print(doc);
-    return 1;
+    return output.print(doc);
   }
   cni::note(tool::text_of(error));
   if (!hint.empty()) cni::note(cat("hint: ", hint));
-  return 1;
 }
 
 int run(int argc, char** argv) {
@@ -295,19 +320,20 @@ int run(int argc, char** argv) {
     std::cout << str(tool::completions(program, {argv + 3, argv + argc}, line.settings));
     return 0;
   }
-  try {
-    app.parse(argc, argv);
-    if (line.command.empty())
-      throw CLI::RequiredError("expected a command", CLI::ExitCodes::RequiredError);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 1;  // of CLI11's many codes the reference knows one
-  }
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   const bool terminal = ::isatty(STDOUT_FILENO) == 1;
-  const tool::Output output{.out = std::cout,
-                            .json = line.json,
-                            .colours = terminal && !env.contains("NO_COLOR"),
-                            .terminal = terminal,
-                            .quiet = line.quiet};
+  tool::Output output{.out = std::cout,
+                      .json = std::find(words.begin(), words.end(), "--json") != words.end(),
+                      .colours = terminal && !env.contains("NO_COLOR"),
+                      .terminal = terminal};
+  try {
+    if (const auto end = tool::parse(app, words)) return *end;
+    complete(line);
+  } catch (const cni::Error& e) {
+    report(e, tool::help_command(app), output);
+    return kUsage;
+  }
+  output.quiet = line.quiet;
   int status = 1;
   try {
     status = cni::as_error([&] {
@@ -315,7 +341,7 @@ int run(int argc, char** argv) {
       return execute(line, env, output);
     });
   } catch (const cni::Error& e) {
-    status = fail(e, line, output);
+    report(e, tool::hint_for(e, line.operation, line.settings), output);
   }
   if (!std::cout.flush()) {
     cni::note("write stdout: it is closed or full");

@@ -3,9 +3,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "libcni/common/error.h"
+#include "libcni/config/nearest.h"
+
 namespace tool {
 
 namespace {
+
+using cni::cat;
 
 // "TEXT:{add,del}": how CLI11 tells of a list of choices.
 std::vector<std::string> choices_in(const std::string& type) {
@@ -48,7 +53,68 @@ std::vector<Argument> arguments_of(const CLI::App& app, bool positional) {
   return out;
 }
 
+std::string name_of_command(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app.get_name() : cat(app.get_name(), " ", chosen[0]->get_name());
+}
+
+// The words that may stand in place of an unknown one.
+std::vector<std::string> known_words(const CLI::App& app, bool options) {
+  std::vector<std::string> out;
+  const auto add = [&out](const std::vector<Argument>& all) {
+    for (const Argument& one : all) out.insert(out.end(), one.names.begin(), one.names.end());
+  };
+  if (options) {
+    add(arguments_of(app, false));
+    for (const CLI::App* const command : app.get_subcommands()) add(arguments_of(*command, false));
+  } else if (app.get_subcommands().empty()) {
+    for (const CLI::App* command : app.get_subcommands({})) out.push_back(command->get_name());
+  }
+  return out;
+}
+
+cni::Error unexpected(const CLI::App& app, const std::string& word) {
+  const bool is_option = word.starts_with('-');
+  const std::string text = word.substr(0, is_option ? word.find('=') : word.npos);
+  const char* const what = is_option                       ? "option"
+                           : app.get_subcommands().empty() ? "command"
+                                                           : "argument";
+  const std::string meant = cni::nearest(text, known_words(app, is_option));
+  return {cni::Code::kInvalidEnvironment,
+          cat(name_of_command(app), ": unknown ", what, " '", text, "'",
+              meant.empty() ? "" : cat(" (did you mean ", meant, "?)"))};
+}
+
 }  // namespace
+
+std::optional<int> parse(CLI::App& app, std::vector<std::string> words) try {
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  app.parse(std::move(words));
+  if (app.get_subcommands().empty()) throw CLI::RequiredError("a command");
+  return std::nullopt;
+} catch (const CLI::ParseError& e) {
+  const std::vector<std::string> unknown = app.remaining(true);
+  if (!unknown.empty()) throw unexpected(app, unknown[0]);
+  if (e.get_exit_code() == 0) return app.exit(e);
+  throw cni::Error(cni::Code::kInvalidEnvironment, cat(name_of_command(app), ": ", e.what()));
+}
+
+std::string help_command(const CLI::App& app) {
+  return cat("`", name_of_command(app), " --help` lists ",
+             app.get_subcommands().empty() ? "all commands" : "its arguments and options");
+}
+
+std::string inherited_options(const CLI::App& command) {
+  std::string out;
+  const CLI::Option* const netns = command.get_option_no_throw("netns");
+  const bool attaches = netns != nullptr && !netns->get_group().empty();
+  for (const char* const group : {kAttachmentOptions, kCommonOptions}) {
+    if (group == kAttachmentOptions && !attaches) continue;
+    const auto is_in = [group](const CLI::Option* option) { return option->get_group() == group; };
+    out += CLI::Formatter().make_group(group, false, command.get_parent()->get_options(is_in));
+  }
+  return out.substr(1);  // without the empty line before the first
+}
 
 ProgramInfo program_of(const CLI::App& app, const std::string& version) {
   ProgramInfo out{.name = app.get_name(),

@@ -117,7 +117,7 @@ void add_values(const Argument& of, const Line& line, const Settings& settings, 
   if (name == "network" || name == "--network") add_networks(settings, found);
   if (name == "netns" && line.command != nullptr) add_namespaces(settings, line, found);
   for (const auto& one : attachments(settings)) {
-    if (name == "--container-id" || name == "--container") found.insert(one.key.container_id);
+    if (name == "--container-id") found.insert(one.key.container_id);
     if (name == "--keep") found.insert(cat(one.key.container_id, ":", one.key.ifname));
   }
   for (const std::string& one : found) out.words.push_back({one, ""});

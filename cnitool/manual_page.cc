@@ -1,7 +1,10 @@
 #include "cnitool/manual_page.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 
 #include "libcni/common/error.h"
 #include "plugins/names/state.h"
@@ -13,8 +16,9 @@ namespace {
 using cni::cat;
 
 constexpr const char* kExitStatus =
-    "0 on success, 1 on any failure: of a plugin, of the command line, or with validate an error "
-    "in a network.";
+    "0 on success, 1 on a failure: of a plugin, or with validate an error in a network; 2 where "
+    "the "
+    "command line is wrong.";
 
 struct Path {
   const char *name, *what;
@@ -121,6 +125,15 @@ std::string manual_page(const ProgramInfo& program) {
              ".SH OPTIONS\nOptions can precede or follow the command.\n",
              list(program.options, false), ".SH NOTES\n.nf\n", roff(program.footer),
              "\n.fi\n.SH FILES\n", files(), ".SH EXIT STATUS\n", kExitStatus, "\n");
+}
+
+bool show_with_man(const std::string& page) {
+  constexpr int kNotFound = 127;
+  FILE* const man = ::popen("command -v man >/dev/null || exit 127; exec man -l -", "w");
+  if (man == nullptr) return false;
+  std::fwrite(page.data(), 1, page.size(), man);
+  const int status = ::pclose(man);
+  return !WIFEXITED(status) || WEXITSTATUS(status) != kNotFound;
 }
 
 }  // namespace tool

@@ -65,7 +65,7 @@ Finding finding_of(Kind kind, const std::vector<const cni::AttachmentKey*>& pods
   if (kind == Kind::kRepairable) {
     return {Level::kError, std::move(what),
             "another program removed or changed what ADD created on the node",
-            one != nullptr ? cat("cnitool repair --container ", one->container_id)
+            one != nullptr ? cat("cnitool repair --container-id ", one->container_id)
                            : cat("cnitool repair ", pods.front()->network)};
   }
   return {Level::kError, std::move(what),

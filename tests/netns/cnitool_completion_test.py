@@ -119,7 +119,7 @@ class Completion(suite.NodeTest):
 
     def test_unknown_shells_are_refused(self):
         got = cnitool("completion", "ksh")
-        self.assertEqual(got.status, 1)
+        self.assertEqual(got.status, 2)
         self.assertIn("ksh", got.stderr)
 
 

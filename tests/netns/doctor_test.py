@@ -563,7 +563,7 @@ class Pods(DoctorTest):
         ports = json.loads(run("ip", "-j", "link", "show", "master", "cni0"))
         run("ip", "link", "set", ports[0]["ifname"], "nomaster")
         remedy = self.assert_finds("error", "pods", ports[0]["ifname"])
-        self.assertTrue(remedy.startswith("cnitool repair --container cnitool-"), remedy)
+        self.assertTrue(remedy.startswith("cnitool repair --container-id cnitool-"), remedy)
         self.cured(remedy)
 
     def test_a_gateway_address_that_was_removed(self):

@@ -290,7 +290,7 @@ class Selection(RepairTest):
     def test_networks_and_containers_can_be_named(self):
         self.prepare()
         damage.flush_rules()
-        one = self.assert_repaired("--container", "pod2")
+        one = self.assert_repaired("--container-id", "pod2")
         self.assertEqual(self.outcomes(one), {"pod2": "repaired"})
         self.assertEqual(self.check(2).status, 0)
         self.assertEqual(self.check(3).status, 1)
@@ -368,7 +368,7 @@ class Unrepairable(RepairTest):
             "netns", pod.name)
         run("ip", "link", "set", "somebodys", "up")
         damage.flush_rules()
-        done = cnitool("repair", "--container", "pod2")
+        done = cnitool("repair", "--container-id", "pod2")
         self.assertEqual(done.status, 1)
         self.assertIn("doesn't match container Mac", done.stdout)
         self.assertIn("restart the pod", done.stdout)
