@@ -95,13 +95,13 @@ void print_text(const CachedAttachment& one, const Output& output) {
 
 }  // namespace
 
-void list(const std::string& network, const Settings& settings, const Output& output) {
+void list(const Selection& which, const Settings& settings, const Output& output) {
   const cni::Cache cache(settings.cache_dir);
   cni::Cache::Listing found = cache.list();
-  if (!network.empty()) {
-    std::erase_if(found.attachments, [&](const auto& one) { return one.key.network != network; });
+  std::erase_if(found.attachments, [&](const auto& one) { return !which.has(one.key); });
+  if (!which.network.empty()) {
     std::erase_if(found.broken,
-                  [&](const auto& one) { return !one.name.starts_with(network + "-"); });
+                  [&](const auto& one) { return !one.name.starts_with(which.network + "-"); });
   }
   std::sort(found.attachments.begin(), found.attachments.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });

@@ -9,9 +9,9 @@
 /// `cnitool list` and `cnitool show`: the attachments in the results cache.
 namespace tool {
 
-/// Prints all attachments, those of one network where it is not empty: network, container,
-/// interface, addresses, age, and whether the interface is there. Broken files are said.
-void list(const std::string& network, const Settings& settings, const Output& output);
+/// Prints the attachments: network, container, interface, addresses, age, and whether the interface
+/// exists. Broken files are noted.
+void list(const Selection& which, const Settings& settings, const Output& output);
 
 /// Prints one attachment: what it was made with, and the result.
 /// \throws cni::Error where the cache has none.

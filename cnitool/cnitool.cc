@@ -15,6 +15,7 @@
 #include "cnitool/doctor/diagnose.h"
 #include "cnitool/graph.h"
 #include "cnitool/manual_page.h"
+#include "cnitool/networks.h"
 #include "cnitool/operate.h"
 #include "cnitool/repair.h"
 #include "cnitool/trace.h"
@@ -137,6 +138,8 @@ void add_repair(CLI::App& app, CommandLine& line) {
 void add_views(CLI::App& app, CommandLine& line) {
   CLI::App& list = *add_command(app, line, "list", "list all attachments in the cache");
   list.add_option("network", line.operation.network, "only this network");
+  list.add_option("--container-id", line.settings.container_id, "only this container");
+  add_command(app, line, "networks", "list all networks, with plugins, subnets and use");
 
   add_command(app, line, "doctor", "find problems of this node's pod networks, and print remedies")
       ->add_flag("-q,--quiet", line.quiet, "print findings alone");
@@ -273,8 +276,15 @@ int execute(CommandLine& line, const cni::Env& env, const tool::Output& output) 
     return tool::validate(line.validation, line.settings, env, output) ? 0 : 1;
   }
   const tool::Operation& operation = line.operation;
+  if (line.command == "list" || line.command == "repair") {
+    tool::require_network(line.settings, operation.network);
+  }
   if (line.command == "list") {
-    tool::list(operation.network, line.settings, output);
+    tool::list({operation.network, line.settings.container_id}, line.settings, output);
+    return 0;
+  }
+  if (line.command == "networks") {
+    tool::networks(line.settings, output);
     return 0;
   }
   if (line.command == "doctor") return tool::doctor::diagnose(line.settings, env, output) ? 0 : 1;

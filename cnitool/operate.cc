@@ -180,9 +180,11 @@ std::string hint_for(const cni::Error& error, const Operation& operation,
                      const Settings& settings) {
   const std::string_view what = error.what();
   const auto says = [&what](std::string_view text) { return what.find(text) != what.npos; };
-  if (says("no net configuration")) {
-    return cat("networks are read from ", settings.conf_dir,
-               ": set NETCONFPATH or --conf-dir for another directory");
+  if (says("no net configuration")) return hint_for_network(settings, operation.network);
+  const std::string place = cat("read '", settings.conf_dir);
+  if (what.starts_with(place)) {  // a file of the directory
+    const auto end = what.find('\'', place.size());
+    return cat("`cnitool validate ", what.substr(6, end - 6), "` shows where");
   }
   if (says("failed to find plugin")) {
     return "set CNI_PATH or --path to the directories of plugins, separated by ':'";

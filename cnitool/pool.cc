@@ -1,5 +1,6 @@
 #include "cnitool/pool.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cnitool/json_at.h"
@@ -77,6 +78,18 @@ std::vector<Pool> pools_of(const cni::NetworkList& list) {
       continue;  // STATUS says what is wrong with it
     }
   }
+  return out;
+}
+
+std::uint64_t used_of(const Pool& pool, const cni::RangeSet& set) {
+  return static_cast<std::uint64_t>(
+      std::count_if(pool.reservations.begin(), pool.reservations.end(),
+                    [&](const Reservation& one) { return set.find(one.ip) != nullptr; }));
+}
+
+std::vector<std::string> subnets_in(const cni::RangeSet& set) {
+  std::vector<std::string> out;
+  for (const auto& range : set.ranges) out.push_back(range.subnet.str());
   return out;
 }
 

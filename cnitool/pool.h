@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,12 @@ std::vector<Reservation> reservations_in(const std::string& dir);
 
 /// The pools of a network; none of a config that is wrong. \throws as reservations_in().
 std::vector<Pool> pools_of(const cni::NetworkList& list);
+
+/// The addresses of a set that are in use.
+std::uint64_t used_of(const Pool& pool, const cni::RangeSet& set);
+
+/// The subnets of its ranges.
+std::vector<std::string> subnets_in(const cni::RangeSet& set);
 
 /// The config of the first plugin that stands for this one; null where there is none.
 const nlohmann::json* plugin_of(const cni::NetworkList& list, std::string_view plugin);

@@ -82,11 +82,6 @@ void print_text(const Repaired& done, const Output& output) {
   output.out << std::flush;
 }
 
-bool is_meant(const Selection& which, const std::string& network, const std::string& container) {
-  return (which.network.empty() || which.network == network) &&
-         (which.container_id.empty() || which.container_id == container);
-}
-
 }  // namespace
 
 std::string foreign_text(const Runtime::Difference& one) {
@@ -128,7 +123,7 @@ bool repair(const Selection& which, bool dry_run, cni::RuntimeOptions options,
     out["broken"].push_back({{"file", one.name}, {"why", one.why}});
   }
   for (const CachedAttachment& one : found.attachments) {
-    if (!is_meant(which, one.key.network, one.key.container_id)) continue;
+    if (!which.has(one.key)) continue;
     const Repaired done = repair_one(one, runtime, dry_run);
     if (done.outcome == Outcome::kFailed || done.outcome == Outcome::kBroken) all_well = false;
     output.json ? out["attachments"].push_back(json_of(done)) : print_text(done, output);

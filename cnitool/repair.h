@@ -4,14 +4,10 @@
 #include <string_view>
 
 #include "cnitool/output.h"
+#include "cnitool/settings.h"
 #include "libcni/runtime/runtime.h"
 
 namespace tool {
-
-/// A choice of attachments; an empty field: all.
-struct Selection {
-  std::string network, container_id;
-};
 
 /// The result of repair() for an attachment; repair.cc has a word for each, in this order.
 enum class Outcome {

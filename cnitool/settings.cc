@@ -1,11 +1,15 @@
 #include "cnitool/settings.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "cnitool/output.h"
 #include "libcni/common/hash.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/json.h"
+#include "libcni/config/nearest.h"
 
 namespace tool {
 
@@ -23,6 +27,29 @@ std::string variable(const cni::Env& env, std::string_view name, std::string_vie
 std::string absolute(const std::string& path) {
   std::string out = std::filesystem::absolute(path).lexically_normal().string();
   if (out.size() > 1 && out.ends_with('/')) out.pop_back();
+  return out;
+}
+
+// A value of a config may be as long as its file.
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kMax = 240;
+  std::size_t end = std::min(text.find('\n'), kMax);
+  if (end >= text.size()) return text;
+  while (end > 0 && (text[end] & 0xc0) == 0x80) --end;  // not within a character of UTF-8
+  return cat(text.substr(0, end), "...");
+}
+
+// The names of files that hold no network for a runtime, whatever is in them.
+std::vector<std::string> unread_files(const std::string& dir) {
+  std::vector<std::string> out;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(dir, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string ending = it->path().extension().string();
+    const bool is_read = ending == ".conflist" || ending == ".conf" || ending == ".json";
+    if (!is_read && it->is_regular_file(error)) out.push_back(it->path().filename().string());
+  }
+  std::sort(out.begin(), out.end());
   return out;
 }
 
@@ -88,11 +115,47 @@ cni::RuntimeOptions runtime_options(const Settings& settings, const cni::Env& en
   return out;
 }
 
+void note_broken(const cni::Networks& networks) {
+  for (const cni::BrokenFile& one : networks.broken) {
+    cni::note(cat(shortened(one.error.what()), " (`cnitool validate ", one.file, "` shows where)"));
+  }
+}
+
 cni::NetworkList find_network(const Settings& settings, const std::string& name) {
-  const cni::Networks networks = cni::load_networks(settings.conf_dir);
-  cni::NetworkList found = networks.find(name);
-  for (const cni::BrokenFile& one : networks.broken) cni::note(one.error.what());
-  return found;
+  cni::Networks networks = cni::load_networks(settings.conf_dir);
+  try {
+    cni::NetworkList found = networks.find(name);
+    note_broken(networks);
+    return found;
+  } catch (const Error& e) {  // its details are what is noted here, in one line
+    std::erase_if(networks.broken, [&name](const auto& one) { return one.network == name; });
+    note_broken(networks);
+    throw Error(e.code(), shortened(e.what()));
+  }
+}
+
+void require_network(const Settings& settings, const std::string& name) {
+  const auto entries = cni::Cache(settings.cache_dir).list().attachments;
+  const bool is_cached = std::any_of(entries.begin(), entries.end(),
+                                     [&](const auto& one) { return one.key.network == name; });
+  if (!name.empty() && !is_cached) find_network(settings, name);
+}
+
+std::string hint_for_network(const Settings& settings, const std::string& name) {
+  std::set<std::string> known;
+  for (const auto& list : cni::load_networks(settings.conf_dir).lists) known.insert(list.name);
+  for (const auto& one : cni::Cache(settings.cache_dir).list().attachments) {
+    known.insert(one.key.network);
+  }
+  const std::vector<std::string> names(known.begin(), known.end());
+  const std::string meant = cni::nearest(name, names);
+  std::string out = names.empty() ? cat("networks are read from ", settings.conf_dir,
+                                        ": set NETCONFPATH or --conf-dir for another directory")
+                                  : cat("the networks are ", joined(names));
+  if (!meant.empty()) out = cat("did you mean ", meant, "? ", out);
+  const std::vector<std::string> unread = unread_files(settings.conf_dir);
+  if (unread.empty()) return out;
+  return cat(out, "; not read, because only *.conflist, *.conf and *.json are: ", joined(unread));
 }
 
 cni::Attachment attachment_from(const std::string& text) {

@@ -29,6 +29,16 @@ struct Settings {
   static Settings from(const cni::Env& env);
 };
 
+/// A choice of attachments; an empty field: all.
+struct Selection {
+  std::string network, container_id;
+
+  bool has(const cni::AttachmentKey& key) const {
+    return (network.empty() || network == key.network) &&
+           (container_id.empty() || container_id == key.container_id);
+  }
+};
+
 /// The attachment that a path of a network namespace selects. It is made absolute, and the
 /// container is named "cnitool-" and 20 digits of its SHA-512 unless it has a name, as in the
 /// reference.
@@ -40,9 +50,19 @@ cni::Target target_of(const Settings& settings, const std::string& netns);
 
 cni::RuntimeOptions runtime_options(const Settings& settings, const cni::Env& env);
 
-/// The network of that name in the directory of networks. Broken files beside it are said on
-/// stderr. \throws cni::Error.
+/// Prints the broken files of the directory of networks on stderr, a line each.
+void note_broken(const cni::Networks& networks);
+
+/// The network of that name in the directory of networks. Broken files beside it are noted.
+/// \throws cni::Error.
 cni::NetworkList find_network(const Settings& settings, const std::string& name);
+
+/// \throws cni::Error if no config and no attachment in the cache has the name; an empty one is
+/// all networks.
+void require_network(const Settings& settings, const std::string& name);
+
+/// The networks that exist, and the nearest to a name that none has, as a sentence.
+std::string hint_for_network(const Settings& settings, const std::string& name);
 
 /// "CONTAINER:IFNAME", the part after the colon being "eth0" where it is absent.
 /// \throws cni::Error where there is no container in it.

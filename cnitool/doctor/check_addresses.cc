@@ -12,18 +12,6 @@ namespace {
 
 using netlink::Ip;
 
-std::uint64_t used_of(const Pool& pool, const cni::RangeSet& set) {
-  return static_cast<std::uint64_t>(
-      std::count_if(pool.reservations.begin(), pool.reservations.end(),
-                    [&](const Reservation& one) { return set.find(one.ip) != nullptr; }));
-}
-
-std::string subnets_of(const cni::RangeSet& set) {
-  std::vector<std::string> out;
-  for (const auto& range : set.ranges) out.push_back(range.subnet.str());
-  return some_of(out);
-}
-
 // Every pod may have these addresses: containerd attaches each one to "cni-loopback".
 bool is_everybodys(const Ip& ip) { return ip.is_loopback() || ip.is_link_local(); }
 
@@ -63,7 +51,7 @@ Findings check_pools(const Node& node) {
       if (static_cast<double>(used) < kNearlyFull * static_cast<double>(all)) continue;
       out.push_back({used >= all ? Level::kError : Level::kWarning,
                      cat("network '", pool.network, "': ", used, " of ", all, " addresses of ",
-                         subnets_of(set), " are allocated"),
+                         some_of(subnets_in(set)), " are allocated"),
                      "a pod without address does not start; run GC for addresses of removed pods, "
                      "or add a range to the network",
                      collect(node, pool.network)});

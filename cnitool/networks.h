@@ -1,0 +1,12 @@
+#pragma once
+
+#include "cnitool/output.h"
+#include "cnitool/settings.h"
+
+namespace tool {
+
+/// `cnitool networks`: prints each network that a config names, and those that have attachments
+/// alone: plugins, subnets, addresses in use, attachments, file.
+void networks(const Settings& settings, const Output& output);
+
+}  // namespace tool
