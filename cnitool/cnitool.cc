@@ -55,6 +55,7 @@ struct CommandLine {
   tool::Validation validation;
   std::string subject;  // of completion and help
   bool dry_run = false;
+  bool yes = false;
   bool quiet = false;
   std::string command;
 };
@@ -102,6 +103,7 @@ void add_keep(CLI::App& command, CommandLine& line) {
                      R"(attachments to keep, as [{"containerID": "c", "ifname": "eth0"}])");
   command.add_flag("--keep-alive", line.operation.keep_alive,
                    "keep attachments whose interface exists");
+  command.add_flag("-y,--yes", line.yes, "detach pods that are alive without a question");
 }
 
 void add_verbs(CLI::App& app, CommandLine& line) {
@@ -193,7 +195,11 @@ void complete(CommandLine& line) {
   tool::Operation& operation = line.operation;
   if (operation.verb.empty()) operation.verb = line.command;
   line.settings.undo = !line.no_undo;
-  for (const std::string& one : line.keep) operation.keep.push_back(tool::attachment_from(one));
+  for (const std::string& one : line.keep) {
+    operation.keep_known.push_back(tool::attachment_from(one));
+  }
+  operation.ask =
+      !line.yes && !line.json && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
   if (line.keep_json) {  // an empty text is no list: a script had nothing to say
     for (auto& one : tool::attachments_from(*line.keep_json)) operation.keep.push_back(one);
   }

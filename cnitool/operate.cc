@@ -1,5 +1,6 @@
 #include "cnitool/operate.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,9 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cnitool/find_by.h"
 #include "cnitool/leftovers.h"
 #include "libcni/common/hash.h"
 #include "libcni/common/undo.h"
+#include "libcni/config/nearest.h"
 #include "libcni/runtime/liveness.h"
 #include "netlink/netns.h"
 
@@ -44,15 +47,17 @@ bool is_kept(const std::vector<Attachment>& keep, const std::string& network,
 std::vector<Attachment> kept_by(const Operation& operation, const std::string& network,
                                 const cni::Cache::Listing& seen) {
   std::vector<Attachment> keep = operation.keep;
+  keep.insert(keep.end(), operation.keep_known.begin(), operation.keep_known.end());
   if (operation.keep_alive) add_living(network, seen, keep);
   return keep;
 }
 
 // Keeps attachments that the cache does not have but whose pods live: GC would collect what they
 // have. The user must name an attachment that nothing identifies.
-void add_unlisted(const cni::NetworkList& list, const cni::RuntimeOptions& options,
-                  std::vector<Attachment>& keep) {
-  const auto found = leftovers_of(list, keep, options);
+std::vector<cni::Runtime::Found> add_unlisted(const cni::NetworkList& list,
+                                              const cni::RuntimeOptions& options,
+                                              std::vector<Attachment>& keep) {
+  auto found = leftovers_of(list, keep, options);
   for (const auto& [plugin, one] : found) {
     if (!one.alive || one.container_id.empty() || one.ifname.empty()) continue;
     if (!is_kept(keep, list.name, one)) keep.push_back({one.container_id, one.ifname});
@@ -65,6 +70,8 @@ void add_unlisted(const cni::NetworkList& list, const cni::RuntimeOptions& optio
                          "container's ID is not known"),
                      "name it by --keep CONTAINER:IFNAME; `ip link show` has its alias");
   }
+  std::erase_if(found, [](const auto& one) { return one.leftover.alive; });
+  return found;
 }
 
 // The network's config from the cache: that of the attachment, or else of the newest one.
@@ -101,27 +108,102 @@ cni::NetworkList network_of(const Operation& operation, const Settings& settings
   }
 }
 
+std::vector<cni::CachedAttachment> without(const std::vector<Attachment>& keep,
+                                           const std::string& network,
+                                           const cni::Cache::Listing& seen) {
+  std::vector<cni::CachedAttachment> out;
+  for (const cni::CachedAttachment& one : seen.attachments) {
+    const Attachment whose{one.key.container_id, one.key.ifname};
+    const bool is_kept = std::find(keep.begin(), keep.end(), whose) != keep.end();
+    if (one.key.network == network && !is_kept) out.push_back(one);
+  }
+  return out;
+}
+
+// A misspelt name keeps nothing, and its pod would be detached.
+void require_known(const Operation& operation, const cni::NetworkList& list,
+                   const cni::Cache::Listing& seen, const cni::RuntimeOptions& options) {
+  for (const Attachment& one : operation.keep_known) {
+    const cni::AttachmentKey key{list.name, one.container_id, one.ifname};
+    std::vector<std::string> names;
+    bool is_known = find_by(seen.broken, &cni::Cache::Broken::name, key.file_name()) != nullptr;
+    for (const cni::CachedAttachment& cached : seen.attachments) {
+      is_known |= cached.key == key;
+      if (cached.key.network != list.name) continue;
+      names.push_back(cat(cached.key.container_id, ":", cached.key.ifname));
+    }
+    if (is_known) continue;
+    const auto found = leftovers_of(list, {}, options);
+    const auto is_it = [&](const auto& of) { return is_kept({one}, list.name, of.leftover); };
+    if (std::any_of(found.begin(), found.end(), is_it)) continue;
+    const std::string name = cat(one.container_id, ":", one.ifname);
+    const std::string meant = cni::nearest(name, names);
+    throw cni::Error(cni::Code::kUnknownContainer,
+                     cat("keep '", name, "': network '", list.name, "' has no such attachment",
+                         meant.empty() ? "" : cat(" (did you mean ", meant, "?)")),
+                     cat("nothing was removed; `cnitool list ", list.name, "` lists all"));
+  }
+}
+
+// Asks on the terminal. \throws cni::Error unless the answer is yes.
+void ask_about(const std::vector<cni::CachedAttachment>& going, int stop_fd) {
+  std::string pods;
+  for (const cni::CachedAttachment& one : going) {
+    if (cni::liveness_of(one.netns, one.key.ifname) != cni::Liveness::kAlive) continue;
+    pods += cat("  ", one.key.str(), "\n");
+  }
+  if (pods.empty()) return;
+  cni::note(cat("gc detaches pods that are alive (--keep-alive keeps them, --yes does not ask):\n",
+                pods, "Go on? [y/N]"));
+  pollfd sources[] = {{STDIN_FILENO, POLLIN, 0}, {stop_fd, POLLIN, 0}};
+  char answer = 0;
+  const bool is_answered = ::poll(sources, 2, -1) > 0 && sources[1].revents == 0;
+  if (!is_answered || ::read(STDIN_FILENO, &answer, 1) != 1 || (answer != 'y' && answer != 'Y')) {
+    throw cni::Error(cni::Code::kInvalidEnvironment, "gc: nothing was removed");
+  }
+}
+
+// The result is the names of what was removed.
+ordered_json collect(const Operation& operation, const Settings& settings,
+                     const cni::NetworkList& list, const cni::RuntimeOptions& options) {
+  const cni::Cache cache(settings.cache_dir);
+  const cni::Cache::Listing seen = cache.list();
+  require_known(operation, list, seen, options);
+  std::vector<Attachment> keep = kept_by(operation, list.name, seen);
+  const auto going = without(keep, list.name, seen);
+  ordered_json removed = ordered_json::array();
+  if (!list.disable_gc && operation.ask) ask_about(going, options.stop_fd);
+  if (!list.disable_gc && list.is_at_least("1.1.0")) {
+    for (const auto& one : add_unlisted(list, options, keep)) removed.push_back(text_of(one));
+  }
+  cni::Runtime(options).gc(list, keep, seen);
+  for (const cni::CachedAttachment& one : going) {
+    if (!cache.find(one.key)) removed.push_back(one.key.str());
+  }
+  return {{"removed", removed}};
+}
+
 // Prints what run() would remove with the plugins' GC and, of attachments in the cache, with DEL.
 void look_for_stale(const Operation& operation, const Settings& settings,
                     const cni::RuntimeOptions& options, const Output& output) {
   const cni::NetworkList list = network_of(operation, settings);
   const cni::Cache::Listing seen = cni::Cache(options.cache_dir).list();
+  require_known(operation, list, seen, options);
   const std::vector<Attachment> keep = kept_by(operation, list.name, seen);
   ordered_json attachments = ordered_json::array();
-  for (const auto& one : seen.attachments) {
-    const Attachment whose{one.key.container_id, one.key.ifname};
-    const bool is_valid = std::find(keep.begin(), keep.end(), whose) != keep.end();
-    if (one.key.network == list.name && !is_valid) attachments.push_back(one.key.str());
-  }
+  for (const auto& one : without(keep, list.name, seen)) attachments.push_back(one.key.str());
   std::vector<cni::Leftover> left;
   for (const auto& found : leftovers_of(list, keep, options)) {
     left.push_back(found.leftover);
     if (output.json) continue;
     const bool lives = found.leftover.alive;
-    output.out << text_of(found) << (lives ? ": stays, its pod lives" : "") << '\n';
+    output.out << (lives ? "" : "would remove ") << text_of(found)
+               << (lives ? ": stays, its pod lives" : "") << '\n';
   }
   if (output.json) return output.print({{"attachments", attachments}, {"found", json_of(left)}});
-  for (const auto& one : attachments) output.out << one.get<std::string>() << '\n';
+  for (const auto& one : attachments) {
+    output.out << "would remove " << one.get<std::string>() << '\n';
+  }
 }
 
 // A caller that did not get the result will neither use the attachment nor remove it.
@@ -147,12 +229,8 @@ ordered_json run(const Operation& operation, const Settings& settings,
   const cni::Runtime runtime(options);
   const cni::NetworkList list = network_of(operation, settings);
   const std::string& verb = operation.verb;
-  if (verb == "gc") {
-    const cni::Cache::Listing seen = cni::Cache(settings.cache_dir).list();
-    std::vector<Attachment> keep = kept_by(operation, list.name, seen);
-    if (!list.disable_gc && list.is_at_least("1.1.0")) add_unlisted(list, options, keep);
-    runtime.gc(list, keep, seen);
-  } else if (verb == "status") {
+  if (verb == "gc") return collect(operation, settings, list, options);
+  if (verb == "status") {
     runtime.status(list);
   } else {
     const cni::Target target = target_of(settings, operation.netns);
@@ -172,7 +250,13 @@ void operate(const Operation& operation, const Settings& settings,
     if (output.terminal) output.out << '\n';
     if (!output.out.flush()) take_back(operation, settings, options);
   } else if (output.json) {
-    output.print({{"operation", operation.verb}, {"network", operation.network}, {"ok", true}});
+    ordered_json doc{{"operation", operation.verb}, {"network", operation.network}, {"ok", true}};
+    doc.update(result);
+    output.print(doc);
+  } else if (operation.verb == "gc") {
+    for (const auto& one : result["removed"]) {
+      output.out << "removed " << one.get<std::string>() << '\n';
+    }
   }
 }
 

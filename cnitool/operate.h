@@ -17,11 +17,13 @@ struct Operation {
   std::string netns;  ///< as the user wrote it; of no meaning to gc and status
   /// gc: what is to stay.
   std::vector<cni::Attachment> keep = {};
+  std::vector<cni::Attachment> keep_known = {};  ///< likewise, and an error if unknown
   bool keep_alive = false;  ///< gc: and every attachment whose interface is there
   bool dry_run = false;     ///< gc: only print what would be removed
+  bool ask = false;         ///< gc: before it detaches pods that are alive
 };
 
-/// Runs it. The result of add is empty for all others. \throws cni::Error.
+/// Runs it. The result of add, "removed" of gc; empty for all others. \throws cni::Error.
 nlohmann::ordered_json run(const Operation& operation, const Settings& settings,
                            const cni::RuntimeOptions& options);
 

@@ -2,12 +2,14 @@
 """cnitool takes pods through their lives on a node: chains of plugins, capability arguments, the
 results cache, garbage, errors."""
 
+import fcntl
 import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
@@ -608,6 +610,74 @@ class Garbage(ToolTest):
             self.assert_tool_ok(cnitool("check", "net", pods[0].path))
             self.assert_tool_ok(cnitool("gc", "net"))
             self.assert_nothing_left(before, f"file{pods[1].path}")
+
+    def test_gc_prints_what_it_removes_and_before_that_what_it_would(self):
+        use(chain("1.1.0"))
+        stays, goes = self.pod(), self.pod()
+        for pod, container in ((stays, "stays"), (goes, "goes")):
+            self.assert_tool_ok(cnitool("add", "net", pod.path, "--container-id", container))
+        what = "interface 'eth0' of container 'goes' in network 'net'"
+        keep = ("--keep", "stays")
+        self.assertEqual(self.assert_tool_ok(cnitool("gc", "net", "--dry-run", *keep)), f"would remove {what}\n")
+        self.assertEqual(self.assert_tool_ok(cnitool("gc", "net", *keep)), f"removed {what}\n")
+        self.assertEqual(self.assert_tool_ok(cnitool("gc", "net", *keep)), "")
+        self.assert_tool_ok(cnitool("check", "net", stays.path, "--container-id", "stays"))
+        self.assertEqual(self.assert_tool_ok(cnitool("gc", "net", "--json"))["removed"],
+                         [what.replace("goes", "stays")])
+
+    def test_gc_refuses_to_keep_what_does_not_exist(self):
+        use(chain("1.1.0"))
+        pod = self.pod()
+        self.assert_tool_ok(cnitool("add", "net", pod.path, "--container-id", "web-1"))
+        before = snapshot()
+        for name, more in (("web1", ""), ("another", "--dry-run"), ("web-1:net1", "")):
+            got = cnitool("gc", "net", "--keep", name, *more.split())
+            self.assert_tool_fails(got, f"keep '{name if ':' in name else name + ':eth0'}': network 'net' "
+                                   "has no such attachment", "nothing was removed; `cnitool list net` lists all")
+        self.assertIn("(did you mean web-1:eth0?)", cnitool("gc", "net", "--keep", "web1").stderr)
+        self.assert_same(before)
+        # Without its cache entry the plugins know it.
+        os.unlink(cache_file("net", "web-1"))
+        self.assert_tool_ok(cnitool("gc", "net", "--keep", "web-1"))
+        self.assertIn("eth0", pod.run("ip", "link"))
+
+    def on_terminal(self, answer, *words):
+        """The status of cnitool, and what it printed on a terminal where the answer was typed."""
+        parent, child = os.openpty()
+        process = subprocess.Popen([os.path.join(OURS, "cnitool"), *words], env=environment(),
+                                   stdin=child, stdout=child, stderr=child, start_new_session=True,
+                                   preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(child)
+        printed = b""
+        while answer and b"[y/N]" not in printed:
+            printed += os.read(parent, 4096)
+        os.write(parent, answer)
+        status = process.wait(timeout=60)
+        os.set_blocking(parent, False)
+        try:
+            printed += os.read(parent, 65536)
+        except OSError:  # nothing more was printed
+            pass
+        os.close(parent)
+        return status, printed.decode()
+
+    def test_gc_asks_on_a_terminal_before_it_detaches_pods_that_are_alive(self):
+        use(chain("1.1.0"))
+        pod = self.pod()
+        self.assert_tool_ok(cnitool("add", "net", pod.path))
+        for answer in (b"\n", b"no\n", b"\x03", b"\x04"):
+            status, printed = self.on_terminal(answer, "gc", "net")
+            self.assertEqual(status, 1, printed)
+            self.assertIn("gc detaches pods that are alive", printed)
+            self.assertIn("gc: nothing was removed", printed)
+        self.assert_tool_ok(cnitool("check", "net", pod.path))
+        self.assertNotIn("alive", self.on_terminal(b"", "gc", "net", "--keep-alive")[1])
+        status, printed = self.on_terminal(b"y\n", "gc", "net")
+        self.assertEqual(status, 0, printed)
+        self.assertIn("removed interface 'eth0'", printed)
+        self.assert_tool_ok(cnitool("add", "net", pod.path))
+        status, printed = self.on_terminal(b"", "gc", "net", "--yes")
+        self.assertEqual((status, "Go on?" in printed), (0, False), printed)
 
     def test_disableGC_leaves_everything(self):
         use(chain("1.1.0", disableGC=True))

@@ -593,7 +593,8 @@ class Kinds(HostileTest):
 
     def collect(self, network, begin=cnitool):
         ifname = "eth0" if network == "net" else "net1"
-        return begin("gc", network, *(f"--keep={name}:{ifname}" for name in self.alive))
+        keep = [{"containerID": name, "ifname": ifname} for name in self.alive]
+        return begin("gc", network, "--keep-json", json.dumps(keep))
 
     def at_once(self):
         """Second ADDs of living pods, DELs of dead ones, GC and repair, all of them in parallel."""
