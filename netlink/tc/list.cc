@@ -34,17 +34,6 @@ std::optional<QdiscState> qdisc(RouteSocket& socket, const Link& link, Handle pa
   return out;
 }
 
-std::vector<QdiscState> qdiscs(RouteSocket& socket, const Link& link) {
-  std::vector<QdiscState> out;
-  const Message message(RTM_GETQDISC, 0, head_of(link, kNone));
-  socket.dump("list qdiscs", message, [&](const Reply& reply) {
-    if (reply.type() != RTM_NEWQDISC) return;
-    QdiscState state = decode_qdisc(reply);
-    if (state.link == link.index && state.handle != kNone) out.push_back(std::move(state));
-  });
-  return out;
-}
-
 std::vector<FilterState> filters(RouteSocket& socket, const Link& link, Handle parent) {
   std::vector<FilterState> out;
   const Message message(RTM_GETTFILTER, 0, head_of(link, parent));

@@ -14,8 +14,6 @@ namespace netlink::tc {
 /// The qdisc at a parent of the link: kRoot, kHook, or a class. Nothing where there is none but the
 /// one that the kernel puts there itself, which has no handle.
 std::optional<QdiscState> qdisc(RouteSocket& socket, const Link& link, Handle parent);
-/// All that somebody made on a link. The kernel goes through those of all links for it.
-std::vector<QdiscState> qdiscs(RouteSocket& socket, const Link& link);
 /// The filters of a qdisc, or of kIngress or kEgress. None where there is no such qdisc.
 std::vector<FilterState> filters(RouteSocket& socket, const Link& link, Handle parent);
 /// The classes of a link whose root qdisc is an HTB.

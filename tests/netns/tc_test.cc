@@ -6,7 +6,6 @@
 #include <cerrno>
 
 #include "netlink/tc/list.h"
-#include "netlink/tc/probe.h"
 #include "netlink/tc/ticks.h"
 
 using namespace netlink;
@@ -166,7 +165,6 @@ TEST_CASE("a bfifo below a token bucket is what waits there") {
   REQUIRE(child);
   REQUIRE(child->as<tc::Fifo>() != nullptr);
   CHECK(child->as<tc::Fifo>()->limit == 12345);
-  CHECK(tc::qdiscs(socket, v).size() == 2);
 }
 
 TEST_CASE("only what somebody made is there to be seen") {
@@ -176,15 +174,14 @@ TEST_CASE("only what somebody made is there to be seen") {
     const Link link = socket.get(name);
     CHECK_FALSE(tc::qdisc(socket, link, tc::kRoot));
     CHECK_FALSE(tc::qdisc(socket, link, tc::kHook));
-    CHECK(tc::qdiscs(socket, link).empty());
     CHECK(tc::htb_classes(socket, link).empty());
     CHECK(tc::filters(socket, link, tc::kIngress).empty());
   }
   REQUIRE(node::run("ip link add name never type veth peer name up"));
   CHECK_FALSE(tc::qdisc(socket, socket.get("never"), tc::kRoot));
   REQUIRE(node::run("tc qdisc add dev w root tbf rate 1mbit burst 10k latency 1s"));
-  CHECK(tc::qdiscs(socket, socket.get("v")).empty());
-  CHECK(tc::qdiscs(socket, socket.get("w")).size() == 1);
+  CHECK_FALSE(tc::qdisc(socket, socket.get("v"), tc::kRoot));
+  CHECK(tc::qdisc(socket, socket.get("w"), tc::kRoot));
   CHECK(refusal([&] { tc::qdisc(socket, Link{.index = 4711, .name = "gone"}, tc::kRoot); }) ==
         ENODEV);
 }
@@ -359,33 +356,6 @@ TEST_CASE("departure times are kept by a root qdisc with a horizon (fq)") {
   CHECK(*state->as<tc::Fq>() == tc::Fq{2000, 300, 1s, false, false});
   socket.send(remove(v, root(tc::Fq{})));
   CHECK(on_v().empty());
-}
-
-TEST_CASE("what the kernel knows is told without a trace") {
-  const Node node;
-  RouteSocket socket;
-  const std::string before = node::output_of("tc qdisc show; tc actions list action mirred");
-  for (const char* const kind : {"tbf", "htb", "bfifo", "ingress", "clsact"}) {
-    CAPTURE(kind);
-    CHECK(tc::knows_qdisc(socket, kind));
-  }
-  for (const char* const kind : {"", "nonsense", "mirred"}) {
-    CAPTURE(kind);
-    CHECK_FALSE(tc::knows_qdisc(socket, kind));
-  }
-  CHECK(tc::knows_action(socket, "mirred"));
-  CHECK_FALSE(tc::knows_action(socket, "nonsense"));
-  REQUIRE(node::run("tc qdisc add dev lo root handle 7afd: pfifo"));  // not even where one is
-  CHECK(tc::knows_qdisc(socket, "tbf"));
-  CHECK_FALSE(tc::knows_qdisc(socket, "nonsense"));
-  CHECK(shown("qdisc show dev lo")[0]["kind"] == "pfifo");
-  REQUIRE(node::run("tc qdisc del dev lo root"));
-  for (const std::string kind : {"fq", "fq_codel"}) {
-    CAPTURE(kind);
-    CHECK(tc::knows_qdisc(socket, kind) ==
-          node::run("tc qdisc add dev w root " + kind + " 2>/dev/null && tc qdisc del dev w root"));
-  }
-  CHECK(node::output_of("tc qdisc show; tc actions list action mirred") == before);
 }
 
 static const node::TestFile kTests(__FILE__, tc_test::lacks);
