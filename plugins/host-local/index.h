@@ -92,8 +92,6 @@ class OwnerIndex {
   Origins origins() const;
   static Origin origin_in(const Origins& origins, const Entry& entry);
   Origin origin_of(const Entry& entry) const;
-  /// Whether the entry was made before the last boot, hence by a container that is no more.
-  bool is_old(const Entry& entry) const { return origin_of(entry) == Origin::kEarlier; }
   /// Whether another machine has noted something here.
   bool is_shared() const;
   /// Whether all that is here can be told to be this machine's.

@@ -62,8 +62,6 @@ class Attachment {
   const Client& client() const { return client_; }
   /// Whether the path leads elsewhere by now. By one system call.
   bool has_lost_namespace() const noexcept;
-  /// Whether an ADD is under way.
-  bool is_acquiring() const { return acquiring_; }
   const std::string& problem() const { return client_.problem(); }
   /// The reason why the last lease cannot be used; problem() may be about a later offer.
   const std::string& refused() const { return refused_; }

@@ -223,7 +223,7 @@ TEST_CASE("index: what is from before the boot is noted as that: no duplicate, s
   CHECK(net.is_complete());
   const Store store = Store::create(net.dir.path(), "net", Host::current());
   for (const auto& entry : store.index().find({"ref10.1.2.3", "eth0"})) {
-    CHECK(store.index().is_old(entry));
+    CHECK(store.index().origin_of(entry) == Origin::kEarlier);
   }
   CHECK(survey(store, store.used()).dead.size() == 2);
   CHECK(net.add("ref10.1.2.3") == "10.1.2.3/29");  // freed, and the next to give

@@ -198,7 +198,7 @@ TEST_CASE("store: what was noted in an earlier boot is found, and its empty dire
   make(dir, host).reserve(ip("10.0.0.2"), kOwner);
   host.boot_id = "boot-1";
   Store store = make(dir, host);
-  CHECK(store.index().is_old(store.index().find(kOwner).at(0)));
+  CHECK(store.index().origin_of(store.index().find(kOwner).at(0)) == Origin::kEarlier);
   CHECK(store.release(kOwner, {}));
   CHECK(reserved(dir) == "");
   CHECK_FALSE(fs::exists(dir.path("net/.owners/boot-0")));
