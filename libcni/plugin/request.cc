@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -16,6 +17,10 @@
 namespace cni {
 
 namespace {
+
+// The order is that of Command.
+constexpr std::string_view kVerbs[] = {"ADD",    "DEL",     "CHECK",  "GC",
+                                       "STATUS", "VERSION", "REPAIR", "RECLAIM"};
 
 struct Needs {
   bool id, netns, ifname, path;
@@ -82,11 +87,8 @@ std::string read_name(const nlohmann::json& conf) {
 }
 
 Command read_command(std::string_view text) {
-  for (const Command c :
-       {Command::kAdd, Command::kDel, Command::kCheck, Command::kGc, Command::kStatus,
-        Command::kVersion, Command::kRepair, Command::kReclaim}) {
-    if (str(c) == text) return c;
-  }
+  const auto* const verb = std::ranges::find(kVerbs, text);
+  if (verb != std::end(kVerbs)) return Command(verb - kVerbs);
   throw Error(Code::kInvalidEnvironment, cat("unknown CNI_COMMAND: ", text));
 }
 
@@ -149,27 +151,7 @@ Env environment_for_plugins() {
   });
 }
 
-std::string_view str(Command command) {
-  switch (command) {
-    case Command::kAdd:
-      return "ADD";
-    case Command::kDel:
-      return "DEL";
-    case Command::kCheck:
-      return "CHECK";
-    case Command::kGc:
-      return "GC";
-    case Command::kStatus:
-      return "STATUS";
-    case Command::kVersion:
-      return "VERSION";
-    case Command::kRepair:
-      return "REPAIR";
-    case Command::kReclaim:
-      return "RECLAIM";
-  }
-  return "?";
-}
+std::string_view str(Command command) { return kVerbs[static_cast<std::size_t>(command)]; }
 
 void Request::read(const Env& from, int in) {
   if (!read_environment(from)) return;  // stdin is not read

@@ -21,17 +21,8 @@ Liveness liveness_of(const std::string& netns, const std::string& ifname) try {
 }
 
 std::string_view str(Liveness liveness) {
-  switch (liveness) {
-    case Liveness::kAlive:
-      return "alive";
-    case Liveness::kNoNamespace:
-      return "no namespace";
-    case Liveness::kNoInterface:
-      return "no interface";
-    case Liveness::kUnknown:
-      return "unknown";
-  }
-  return "?";
+  constexpr std::string_view kWords[] = {"alive", "no namespace", "no interface", "unknown"};
+  return kWords[static_cast<std::size_t>(liveness)];
 }
 
 }  // namespace cni

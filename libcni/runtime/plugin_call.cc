@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libcni/common/undo.h"
+#include "libcni/config/nearest.h"
 #include "libcni/plugin/log.h"
 #include "libcni/plugin/repair.h"
 
@@ -14,26 +15,8 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-std::string_view word_for(Command command) {
-  switch (command) {
-    case Command::kAdd:
-      return "add";
-    case Command::kDel:
-      return "delete";
-    case Command::kCheck:
-      return "check";
-    case Command::kGc:
-      return "gc";
-    case Command::kStatus:
-      return "status";
-    case Command::kVersion:
-      return "version";
-    case Command::kRepair:
-      return "repair";
-    case Command::kReclaim:
-      return "reclaim";
-  }
-  return "?";
+std::string word_for(Command command) {
+  return command == Command::kDel ? "delete" : lower(str(command));
 }
 
 // The message is libcni's of the reference, by which people search.
