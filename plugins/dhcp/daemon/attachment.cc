@@ -252,11 +252,9 @@ void Attachment::take(const Actions& actions, Time now) {
 
 void Attachment::send(const Outgoing& outgoing) {
   if (!packets_) return;
-  try {
+  cni::noting_failure(state_.name(), [&] {  // as while the link is down: another one follows
     packets_->send(datagram_of(encode(outgoing.message), outgoing.ends), outgoing.to);
-  } catch (const netlink::Error& e) {  // as while the link is down: another one follows
-    log(e.what());
-  }
+  });
 }
 
 void Attachment::begin_probe(Time now) {
@@ -271,14 +269,12 @@ void Attachment::probe(Time now) {
     retire(claims_);
     return take(client_.probed(now, true), now);
   }
-  try {
+  cni::noting_failure(state_.name(), [&] {
     if (!claims_) {
       claims_.emplace(pod_->ns, pod_->link.index, netlink::SegmentSocket::Protocol::kArp);
     }
     claims_->send(netlink::arp_probe(client_.mac(), client_.offered()));
-  } catch (const netlink::Error& e) {
-    log(e.what());
-  }
+  });
   ++probes_;
   probe_at_ = now + kBetweenProbes;
 }
@@ -290,11 +286,9 @@ void Attachment::lose(const std::string& why) {
                             : ""));
   state_.lease.reset();
   outcome_ = Outcome::kChanged;
-  try {
+  cni::noting_failure(state_.name(), [&] {
     if (find()) configure(*pod_, before, state_);
-  } catch (const netlink::Error& e) {
-    log(e.what());
-  }
+  });
 }
 
 void Attachment::bind(Time now) {
@@ -310,16 +304,10 @@ void Attachment::bind(Time now) {
           lease.address.str(), " from ", lease.server.str(), " ", period(lease, now)));
   unannounced_ = true;
   if (acquiring_ && lease.mtu == 0) return;
-  try {
+  cni::noting_failure(state_.name(), [&] {
     if (!find()) return;
-    if (acquiring_) {
-      set_mtu(*pod_, lease);
-    } else {
-      configure(*pod_, before, state_);
-    }
-  } catch (const netlink::Error& e) {
-    log(e.what());
-  }
+    acquiring_ ? set_mtu(*pod_, lease) : configure(*pod_, before, state_);
+  });
 }
 
 // The interface plugin adds the address after ADD of dhcp, nobody says when: the daemon looks for
@@ -329,11 +317,9 @@ void Attachment::limit_address(Time now) {
   const Time pause = std::exchange(limit_pause_, Time(0));
   limit_at_ = kNever;
   if (!state_.lease) return;
-  try {
-    if (!find() || set_lifetime(*pod_, *state_.lease, now)) return;
-  } catch (const netlink::Error& e) {
-    log(e.what());
-  }
+  const bool is_over = cni::noting_failure(
+      state_.name(), [&] { return !find() || set_lifetime(*pod_, *state_.lease, now); });
+  if (is_over) return;
   limit_pause_ = std::max(2 * pause, kUntilAddress);
   limit_at_ = now + limit_pause_;
 }

@@ -39,27 +39,10 @@ Time pause_before(Time end, Time now, const Lease& lease) {
 }  // namespace
 
 std::string_view str(Client::State state) {
-  switch (state) {
-    case Client::State::kIdle:
-      return "idle";
-    case Client::State::kWaiting:
-      return "waiting";
-    case Client::State::kSelecting:
-      return "selecting";
-    case Client::State::kRequesting:
-      return "requesting";
-    case Client::State::kRebooting:
-      return "rebooting";
-    case Client::State::kProbing:
-      return "probing";
-    case Client::State::kBound:
-      return "bound";
-    case Client::State::kRenewing:
-      return "renewing";
-    case Client::State::kRebinding:
-      return "rebinding";
-  }
-  return "unknown";
+  constexpr std::string_view kNames[] = {"idle",       "waiting",   "selecting",
+                                         "requesting", "rebooting", "probing",
+                                         "bound",      "renewing",  "rebinding"};
+  return kNames[static_cast<std::size_t>(state)];
 }
 
 Client::Client(Identity identity, Timing timing, Random random)

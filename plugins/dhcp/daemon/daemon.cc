@@ -324,11 +324,8 @@ void Daemon::end(const std::string& file) {
   entries_.erase(found);
   forget(entry);
   entry.attachment->release();
-  try {
-    states_.remove(entry.attachment->state().owner);
-  } catch (const netlink::Error& e) {
-    cni::note(cat(entry.attachment->state().name(), ": ", e.what()));
-  }
+  const State& state = entry.attachment->state();
+  cni::noting_failure(state.name(), [&] { states_.remove(state.owner); });
 }
 
 void Daemon::forget(Entry& entry) noexcept {

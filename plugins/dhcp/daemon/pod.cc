@@ -5,6 +5,7 @@
 
 #include "libcni/common/undo.h"
 #include "netlink/packet_socket.h"
+#include "plugins/common/link/interface.h"
 #include "plugins/dhcp/daemon/close_aside.h"
 
 namespace dhcp {
@@ -16,25 +17,13 @@ using netlink::LinkRoute;
 using netlink::RouteCopy;
 
 constexpr std::uint8_t kByKernel = 2;  // RTPROT_KERNEL
-constexpr unsigned kScopeSite = 200;   // RT_SCOPE_SITE: narrower ones have no gateway
 constexpr std::uint32_t kMain = 254;
 
-// The interface plugins make the same route.
-LinkRoute link_route(const cni::Route& route, const std::optional<Ip>& gateway) {
-  LinkRoute out{.dst = route.dst, .gateway = route.gateway};
-  const unsigned scope = route.scope.value_or(0);
-  if (!out.gateway && scope <= kScopeSite) out.gateway = gateway;
-  if (out.gateway && out.gateway->is_unspecified()) out.gateway.reset();
-  out.scope = static_cast<std::uint8_t>(scope);
-  out.priority = route.priority;
-  return out;
-}
-
 std::vector<LinkRoute> routes_of(const State& state) {
+  const cni::Result result = result_of(state);
   std::vector<LinkRoute> out;
-  if (!state.lease) return out;
-  for (const cni::Route& route : result_of(state).routes) {
-    out.push_back(link_route(route, state.lease->gateway));
+  for (const cni::Route& route : result.routes) {
+    out.push_back(plugins::link_route(route, result.ips));
   }
   return out;
 }
