@@ -1,9 +1,9 @@
 #include "cnitool/completion.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
+#include "libcni/common/dir.h"
 #include "libcni/common/error.h"
 #include "libcni/runtime/cache.h"
 #include "libcni/runtime/conflist.h"
@@ -14,7 +14,6 @@ namespace {
 
 using cni::cat;
 using Files = Completions::Files;
-namespace fs = std::filesystem;
 
 /// The words before the last one, as options and arguments.
 struct Line {
@@ -98,11 +97,7 @@ void add_namespaces(const Settings& settings, const Line& line, std::set<std::st
   for (const auto& one : all) {
     if (!one.netns.empty()) out.insert(one.netns);
   }
-  std::error_code error;
-  for (fs::directory_iterator it("/run/netns", error); !error && it != fs::directory_iterator();
-       it.increment(error)) {
-    out.insert(it->path().string());
-  }
+  for (const std::string& name : cni::names_in("/run/netns")) out.insert(cat("/run/netns/", name));
 }
 
 Files files_for(const std::string& name) {

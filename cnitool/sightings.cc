@@ -2,40 +2,31 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <map>
 
+#include "libcni/common/dir.h"
+#include "libcni/common/error.h"
 #include "netlink/route/socket.h"
 
 namespace tool {
 
 namespace {
 
-namespace fs = std::filesystem;
 using netlink::NetNs;
 using netlink::RouteSocket;
 
-std::vector<std::string> entries_of(const std::string& dir) {
-  std::vector<std::string> out;
-  std::error_code ignored;  // a process that ends, or no such directory
-  for (fs::directory_iterator it(dir, ignored), end; it != end; it.increment(ignored)) {
-    out.push_back(it->path().string());
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-constexpr std::string_view kNamed = "/run/netns";
+constexpr const char* kNamed = "/run/netns";
 
 bool is_named(const std::string& path) { return path.starts_with(kNamed); }
 
 // One path for each namespace but that of this process; those of /run/netns first.
 std::vector<std::string> namespaces() {
-  std::vector<std::string> paths = entries_of(std::string(kNamed));
-  for (const std::string& process : entries_of("/proc")) {
-    if (process.find_last_not_of("0123456789") == std::string_view("/proc").size()) {
-      paths.push_back(process + "/ns/net");
+  std::vector<std::string> paths;
+  for (const std::string& name : cni::names_in(kNamed))
+    paths.push_back(cni::cat(kNamed, "/", name));
+  for (const std::string& process : cni::names_in("/proc")) {
+    if (process.find_first_not_of("0123456789") == std::string::npos) {
+      paths.push_back(cni::cat("/proc/", process, "/ns/net"));
     }
   }
   std::set<std::pair<dev_t, ino_t>> known;

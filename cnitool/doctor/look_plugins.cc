@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 
 #include "cnitool/doctor/look.h"
 #include "cnitool/validate/plugin_facts.h"
+#include "libcni/common/dir.h"
 #include "libcni/common/hash.h"
 #include "libcni/config/names.h"
 #include "libcni/plugin/log.h"
@@ -23,7 +23,6 @@ namespace tool::doctor {
 
 namespace {
 
-namespace fs = std::filesystem;
 using cni::NetworkList;
 using cni::PluginConf;
 using cni::RuntimeOptions;
@@ -81,9 +80,7 @@ PluginFile program_of(const std::string& type, const RuntimeOptions& options) {
   try {
     out.versions = cni::Runtime(options).versions(list).front().versions;
     out.patchbay = patchbay_version(out.file, options.env);
-  } catch (const cni::Error& e) {
-    out.failure = e.what();
-  } catch (const netlink::Error& e) {
+  } catch (const std::exception& e) {
     out.failure = e.what();
   }
   return out;
@@ -119,10 +116,8 @@ std::set<std::string> removed_networks(const Node& node) {
   for (const netlink::Link& link : node.links) {
     if (cni::OwnerTag::is_tag(link.alias)) out.insert(network_in(link.alias));
   }
-  std::error_code ignored;
-  for (fs::directory_iterator it(names::kHostLocalDataDir, ignored), end; it != end;
-       it.increment(ignored)) {
-    if (!reservations_in(it->path().string()).empty()) out.insert(it->path().filename().string());
+  for (const std::string& name : cni::names_in(names::kHostLocalDataDir)) {
+    if (!reservations_in(cat(names::kHostLocalDataDir, "/", name)).empty()) out.insert(name);
   }
   std::erase_if(out, [&](const std::string& name) {
     return !cni::is_network_name(name) || node.network(name) != nullptr;

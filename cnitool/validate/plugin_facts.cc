@@ -1,8 +1,8 @@
 #include "cnitool/validate/plugin_facts.h"
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "libcni/common/dir.h"
 #include "libcni/config/json.h"
 #include "libcni/config/nearest.h"
 #include "libcni/plugin/invoke.h"
@@ -14,7 +14,6 @@ namespace tool {
 namespace {
 
 using nlohmann::json;
-namespace fs = std::filesystem;
 
 // The limit is for a program that only prints constant text.
 constexpr std::chrono::seconds kLimit{10};
@@ -73,9 +72,7 @@ PluginFacts Plugins::ask(const std::string& type) const {
         return tool::ask(type, parser, conf, call);
       };
     }
-  } catch (const cni::Error& e) {
-    out.failure = e.what();
-  } catch (const netlink::Error& e) {
+  } catch (const std::exception& e) {
     out.failure = e.what();
   }
   return out;
@@ -89,11 +86,7 @@ Verdict Plugins::judge(const std::string& type, const json& conf, const Call& ca
 std::string Plugins::similar(const std::string& type) const {
   std::vector<std::string> names;
   for (const std::string& dir : path_) {
-    std::error_code error;
-    for (fs::directory_iterator it(dir, error); !error && it != fs::directory_iterator();
-         it.increment(error)) {
-      names.push_back(it->path().filename().string());
-    }
+    for (std::string& name : cni::names_in(dir)) names.push_back(std::move(name));
   }
   return cni::nearest(type, names);
 }

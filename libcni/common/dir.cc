@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <memory>
@@ -294,6 +295,15 @@ bool Dir::remove_dir(const std::string& name) const {
   if (::unlinkat(fd_.get(), name.c_str(), AT_REMOVEDIR) == 0) return true;
   if (errno == ENOENT || errno == ENOTEMPTY || errno == EEXIST) return false;
   fail("remove", name, errno);
+}
+
+std::vector<std::string> names_in(const std::string& path) try {
+  const auto dir = Dir::open(path);
+  auto names = dir ? dir->names() : std::vector<std::string>();
+  std::ranges::sort(names);
+  return names;
+} catch (const netlink::Error&) {
+  return {};
 }
 
 }  // namespace cni

@@ -91,4 +91,7 @@ class Dir {
   std::string path_;
 };
 
+/// The names in a directory, sorted; none if it cannot be read.
+std::vector<std::string> names_in(const std::string& path);
+
 }  // namespace cni

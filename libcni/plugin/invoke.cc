@@ -13,13 +13,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <thread>
 
+#include "libcni/common/dir.h"
 #include "libcni/config/json.h"
 #include "libcni/config/nearest.h"
 #include "netlink/types/fd.h"
@@ -227,15 +227,10 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 // "ipam.type: \"host-locla\" (did you mean host-local?); there are bandwidth, bridge, ..."
 std::string what_is_there(std::string_view type, const std::vector<std::string>& path,
                           std::string_view key) {
-  namespace fs = std::filesystem;
   constexpr std::size_t kMax = 30;
   std::set<std::string> names;
   for (const std::string& directory : path) {
-    std::error_code failure;
-    for (fs::directory_iterator at(directory, failure); !failure && at != fs::directory_iterator();
-         at.increment(failure)) {
-      names.insert(at->path().filename());
-    }
+    for (std::string& name : names_in(directory)) names.insert(std::move(name));
   }
   const std::string meant = nearest(type, {names.begin(), names.end()});
   std::string out = cat(key, ": \"", type, "\"");
