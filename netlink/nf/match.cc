@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -94,6 +95,12 @@ Exprs iifname(std::string_view name) {
 Exprs ether_source(const Mac& mac) {
   return {Payload{NFT_PAYLOAD_LL_HEADER, 6, 6},
           Cmp{NFT_CMP_EQ, {mac.bytes.begin(), mac.bytes.end()}}};
+}
+
+Bytes host_order(std::uint32_t value) {
+  Bytes out(sizeof value);
+  std::memcpy(out.data(), &value, sizeof value);
+  return out;
 }
 
 Verdict accept() { return {NF_ACCEPT}; }

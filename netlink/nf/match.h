@@ -24,6 +24,9 @@ Exprs iifname(std::string_view name);
 /// `ether saddr aa:bb:cc:dd:ee:ff`.
 Exprs ether_source(const Mac& mac);
 
+/// A number as `meta mark` and `ct state` have it.
+Bytes host_order(std::uint32_t value);
+
 Verdict accept();
 Verdict drop();
 Verdict return_verdict();

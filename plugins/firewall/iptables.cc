@@ -219,9 +219,4 @@ bool has(NfSocket* socket, const std::vector<Ip>& addresses) {
   return false;
 }
 
-std::optional<std::string> unusable() {
-  if (plugins::find_restore(Family::kIpv4)) return std::nullopt;
-  return "iptables-restore (package iptables) is in none of PATH, /usr/sbin and /sbin";
-}
-
 }  // namespace firewall::iptables

@@ -38,7 +38,4 @@ std::optional<std::string> missing(netlink::nf::NfSocket* socket, const Rules& r
 /// Whether a variant of iptables has the rules of one of the addresses.
 bool has(netlink::nf::NfSocket* socket, const std::vector<Ip>& addresses);
 
-/// The feature that the node lacks for this backend; empty: it is usable.
-std::optional<std::string> unusable();
-
 }  // namespace firewall::iptables

@@ -6,6 +6,7 @@
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
 #include "netlink/sysctl.h"
+#include "plugins/common/firewall/iptables_restore.h"
 #include "plugins/common/firewall/pod_elements.h"
 #include "plugins/common/firewall/xt_tables.h"
 #include "plugins/firewall/claims.h"
@@ -107,7 +108,7 @@ void set_up_unclaimed(Node& node, const Conf& conf, const Attachment& attachment
   for (const Ip& ip : attachment.addresses) {
     if (is_firewalld) firewalld::add(*node.firewalld(), conf.zone, ip, false);
   }
-  const bool has_policy = conf.policy != Policy::kOpen && !iptables::unusable();
+  const bool has_policy = conf.policy != Policy::kOpen && !plugins::lacks_restore();
   if (!is_firewalld || has_policy) {
     iptables::add(node.nf(), iptables_rules(conf, attachment, backend));
   }
@@ -154,7 +155,7 @@ void set_up_claimed(Node& node, const Conf& conf, const Attachment& attachment, 
     claims.put(ip, claim);
     if (is_firewalld) firewalld::add(*node.firewalld(), conf.zone, ip, is_shared);
   }
-  const bool has_policy = conf.policy != Policy::kOpen && !iptables::unusable();
+  const bool has_policy = conf.policy != Policy::kOpen && !plugins::lacks_restore();
   if (!is_firewalld || has_policy) iptables::add(node.nf(), rules);
 }
 
@@ -193,7 +194,7 @@ std::string no_backend(const Conf& conf) {
     append(firewalld::unusable().value_or("firewalld has just started"));
   }
   if (!conf.backend || conf.backend == Backend::kIptables) {
-    append(iptables::unusable().value_or("iptables has just been installed"));
+    append(plugins::lacks_restore().value_or("iptables has just been installed"));
   }
   if (!conf.backend || conf.backend == Backend::kNftables)
     append("the kernel has no nf_tables (modprobe nf_tables)");
@@ -205,7 +206,7 @@ bool usable(Node& node, Backend backend) {
     case Backend::kFirewalld:
       return node.firewalld() != nullptr;
     case Backend::kIptables:
-      return !iptables::unusable();
+      return !plugins::lacks_restore();
     case Backend::kNftables:
       return node.nf() != nullptr;
   }
@@ -343,7 +344,7 @@ std::optional<std::string> missing(Node& node, const Conf& conf, const Attachmen
   if (is_firewalld) flaw = missing_in_firewalld(node, conf, attachment);
   // The reference plugin has policies in iptables alone.
   if (!flaw && is_claimed(attachment)) flaw = missing_policies(node, conf, attachment);
-  const bool has_policy = conf.policy != Policy::kOpen && !iptables::unusable();
+  const bool has_policy = conf.policy != Policy::kOpen && !plugins::lacks_restore();
   if (flaw || (is_firewalld && !has_policy)) return flaw;
   return iptables::missing(node.nf(), iptables_rules(conf, attachment, backend));
 }

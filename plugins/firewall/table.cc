@@ -5,7 +5,6 @@
 #include <linux/netfilter/nf_tables.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "libcni/common/error.h"
@@ -25,6 +24,7 @@ using netlink::nf::Chain;
 using netlink::nf::ChainId;
 using netlink::nf::Exprs;
 using netlink::nf::Hook;
+using netlink::nf::host_order;
 using netlink::nf::KeyType;
 using netlink::nf::Lookup;
 using netlink::nf::Meta;
@@ -48,12 +48,6 @@ constexpr std::int32_t kBridgeFilter = -200;
 
 ChainId chain(std::string name) { return {TableFamily::kInet, kTable, std::move(name)}; }
 ChainId bridge_forward() { return {TableFamily::kBridge, kTable, kForward}; }
-
-Bytes host_order(std::uint32_t value) {
-  Bytes out(sizeof value);
-  std::memcpy(out.data(), &value, sizeof value);
-  return out;
-}
 
 //   iifname @policy_links jump isolation
 Exprs from_policy_link() {

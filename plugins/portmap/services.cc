@@ -11,7 +11,8 @@
 #include "libcni/common/error.h"
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
-#include "plugins/portmap/iptables/chains.h"
+#include "plugins/common/firewall/iptables_restore.h"
+#include "plugins/common/firewall/xt_tables.h"
 #include "plugins/portmap/nftables/elements.h"
 #include "plugins/portmap/nftables/table.h"
 #include "plugins/portmap/ports.h"
@@ -53,7 +54,7 @@ bool exempts_services(NfSocket* socket) {
 // The reason to detect iptables although nf_tables can be used.
 bool prefers_iptables(NfSocket* socket) {
   if (!exempts_services(socket)) return false;
-  const auto unusable = iptables::unusable();
+  const auto unusable = plugins::lacks_restore();
   if (!unusable) return true;
   cni::note(cat("hostPorts precede Services of kube-proxy in IPVS mode: ", *unusable));
   return false;
@@ -102,7 +103,7 @@ BackendName choose_backend(std::optional<BackendName> configured, NfSocket* sock
     missing = "the kernel has no NAT for nf_tables (modprobe nft_chain_nat)";
   }
   if (configured != BackendName::kNftables) {
-    const auto unusable = iptables::unusable();
+    const auto unusable = plugins::lacks_restore();
     if (!unusable) return BackendName::kIptables;
     missing += cat(missing.empty() ? "" : ", and ", *unusable);
   }
@@ -121,7 +122,7 @@ void yield_to_services(bool seen) noexcept try {
   if (!socket) return;
   const cni::Phase phase("services");
   const auto owners = movable_owners(*socket, *state);
-  if (owners.empty() || !exempts_services(&*socket) || iptables::unusable()) return;
+  if (owners.empty() || !exempts_services(&*socket) || plugins::lacks_restore()) return;
   move_all(*socket, *state, owners);
 } catch (const std::exception& e) {
   cni::note(cat("hostPorts precede Services of kube-proxy in IPVS mode: ", e.what()));

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <regex>
 #include <string>
 #include <vector>
@@ -124,12 +123,6 @@ table ip6 t {
 )";
 
 constexpr std::uint32_t kBit = 0x2000;
-
-Bytes host_order(std::uint32_t value) {
-  Bytes out(sizeof value);
-  std::memcpy(out.data(), &value, sizeof value);
-  return out;
-}
 
 Exprs join(std::initializer_list<Exprs> parts) {
   Exprs out;

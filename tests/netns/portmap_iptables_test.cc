@@ -3,6 +3,7 @@
 #include "tests/netns/portmap_iptables.h"
 
 #include "libcni/common/error.h"
+#include "plugins/common/firewall/iptables_restore.h"
 
 using namespace test;
 
@@ -144,7 +145,7 @@ TEST_CASE("nothing there: a DEL leaves no table behind, and without nf_tables it
   iptables::remove(nullptr, {"net1", "c1", "eth0"});
   CHECK(output_of("nft list ruleset").empty());
   CHECK(iptables::owners(&socket, "net1").empty());
-  CHECK(!iptables::unusable());
+  CHECK(!plugins::lacks_restore());
 }
 
 static const node::TestFile kTests(__FILE__, [](doctest::Context&) { return std::string(); });

@@ -17,6 +17,11 @@ std::optional<RestoreTool> find_restore(netlink::Family family) {
   return RestoreTool{*file, cni::variant_of(*file)};
 }
 
+std::optional<std::string> lacks_restore() {
+  if (find_restore(netlink::Family::kIpv4)) return std::nullopt;
+  return "iptables-restore (package iptables) is in none of PATH, /usr/sbin and /sbin";
+}
+
 RestoreTool require_restore(netlink::Family family) {
   if (auto tool = find_restore(family)) return *tool;
   const bool v4 = family == netlink::Family::kIpv4;

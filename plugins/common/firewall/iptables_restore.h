@@ -19,6 +19,8 @@ struct RestoreTool {
 /// The tool that the name means on this node, in PATH, /usr/sbin or /sbin; nothing where there is
 /// none.
 std::optional<RestoreTool> find_restore(netlink::Family family);
+/// The reason why no rule of iptables can be added on the node; empty: they can.
+std::optional<std::string> lacks_restore();
 /// \throws cni::Error naming the tool where there is none.
 RestoreTool require_restore(netlink::Family family);
 /// The one for the legacy tables, whatever the plain name means. \throws cni::Error where there is

@@ -124,14 +124,6 @@ void remove_all(nf::NfSocket* socket, const Masquerade& m) {
   remove_legacy(m);
 }
 
-// The container ID in a jump's comment; empty where the jump is not one of the network's.
-std::string owner_in(const std::string& comment, const std::string& network) {
-  const std::string start = comment_start(network);
-  if (!comment.starts_with(start) || !comment.ends_with('"')) return {};
-  if (comment.size() <= start.size()) return {};
-  return comment.substr(start.size(), comment.size() - start.size() - 1);
-}
-
 struct SeenJump {
   std::string chain, comment;
 };
@@ -255,7 +247,7 @@ std::vector<Masquerade> stale(nf::NfSocket* socket, const std::string& network,
                               cni::Collect& collect) {
   std::set<std::string> gone;
   for (const SeenJump& jump : all_jumps(socket)) {
-    const std::string owner = owner_in(jump.comment, network);
+    const std::string owner = xt::id_in(jump.comment, comment_start(network));
     if (owner.empty() || jump.chain != chain_of({network, owner, {}, {}})) continue;
     if (collect.takes("masquerading by iptables", network, {owner, ""})) gone.insert(owner);
   }

@@ -86,6 +86,12 @@ Family family_of(const ChainId& chain) {
   return chain.family == TableFamily::kIp ? Family::kIpv4 : Family::kIpv6;
 }
 
+std::string id_in(const std::string& comment, const std::string& start) {
+  if (!comment.starts_with(start) || !comment.ends_with('"')) return {};
+  if (comment.size() <= start.size()) return {};
+  return comment.substr(start.size(), comment.size() - start.size() - 1);
+}
+
 std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {

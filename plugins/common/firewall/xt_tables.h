@@ -29,6 +29,9 @@ netlink::Family family_of(const netlink::nf::ChainId& chain);
 /// One word of iptables-restore's input.
 std::string in_quotes(std::string_view text);
 
+/// The ID in a comment that is start, the ID and a quotation mark; empty: it is none of these.
+std::string id_in(const std::string& comment, const std::string& start);
+
 /// Reads the tables of one of the two iptables: those of iptables-nft over netlink, and what
 /// iptables-save says as it was at the first question. iptables-save of the legacy variant runs
 /// only where the kernel's table has the name of a chain of CNI plugins.

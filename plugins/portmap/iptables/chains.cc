@@ -351,11 +351,6 @@ ChainId id_of(Family family, const RuleText& rule) {
   return rule.table == "nat" ? nat(family, rule.chain) : plugins::xt::filter(family, rule.chain);
 }
 
-std::optional<std::string> unusable() {
-  if (plugins::find_restore(Family::kIpv4)) return std::nullopt;
-  return "iptables-restore (package iptables) is in none of PATH, /usr/sbin and /sbin";
-}
-
 const Backend kBackend{claimants, apply, remove_claims, check_shared, gc};
 
 }  // namespace portmap::iptables

@@ -42,7 +42,4 @@ std::optional<plugins::XtablesVariant> variant_with(netlink::nf::NfSocket* socke
 bool has_chain(netlink::nf::NfSocket* socket, const Owner& owner);
 netlink::nf::ChainId id_of(Family family, const RuleText& rule);
 
-/// The feature that the node lacks for this backend; empty: it is usable.
-std::optional<std::string> unusable();
-
 }  // namespace portmap::iptables

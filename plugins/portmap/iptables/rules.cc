@@ -159,10 +159,7 @@ std::string comment_of(const Owner& owner) {
 }
 
 std::string container_in(const std::string& comment, const std::string& network) {
-  const std::string start = comment_start(network);
-  if (!comment.starts_with(start) || !comment.ends_with('"')) return {};
-  if (comment.size() <= start.size()) return {};
-  return comment.substr(start.size(), comment.size() - start.size() - 1);
+  return plugins::xt::id_in(comment, comment_start(network));
 }
 
 std::string RuleText::str() const { return cat("-A ", chain, " ", text); }

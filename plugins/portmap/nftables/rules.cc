@@ -6,7 +6,6 @@
 #include <linux/rtnetlink.h>
 
 #include <charconv>
-#include <cstring>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -26,6 +25,7 @@ using cni::cat;
 using netlink::nf::Bytes;
 using netlink::nf::Exprs;
 using netlink::nf::Hook;
+using netlink::nf::host_order;
 using netlink::nf::Side;
 
 // kube-proxy has Services and NodePorts at -100, and other programs masquerade at 100.
@@ -35,12 +35,6 @@ constexpr std::int32_t kBeforeFilters = -150;
 constexpr unsigned kLoopbackPrefix = 8;
 
 bool is_v4(Family family) { return family == Family::kIpv4; }
-
-Bytes host_order(std::uint32_t value) {
-  Bytes out(sizeof value);
-  std::memcpy(out.data(), &value, sizeof value);
-  return out;
-}
 
 // Expressions, and lists of them, one after the other.
 template <class... Part>
