@@ -106,7 +106,7 @@ class Reply {
     if (payload().size() < sizeof(Header)) throw_short();
     return read_struct<Header>(payload());
   }
-  /// Those that follow a fixed struct of that size; none where the message is shorter.
+  /// The attributes behind a fixed struct of that size; none if the message is shorter.
   Attributes attributes(std::size_t fixed_size) const;
 
  private:

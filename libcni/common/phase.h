@@ -35,8 +35,8 @@ inline constinit thread_local CallRecord* current_record = nullptr;
 ///
 ///   const cni::Phase phase("masquerade");  // to the end of the scope
 ///
-/// Where nothing is logged it costs one comparison. Phases may be nested; the time of the inner one
-/// is the outer one's too.
+/// It costs one comparison if nothing is logged. Phases may be nested; the time of the inner one is
+/// the outer one's too.
 class Phase {
  public:
   using Clock = std::chrono::steady_clock;

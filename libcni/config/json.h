@@ -7,8 +7,8 @@
 namespace cni {
 
 /// The JSON document that text is. what names it in complaints: "the config on stdin".
-/// Of keys of an object that differ by case alone the last one stays, as Go's encoding/json takes
-/// it; names of sysctls may differ so.
+/// The last of keys that differ by case alone stays, as Go's encoding/json takes it; names of
+/// sysctls may differ so.
 /// \throws Error(kDecodingFailure) with line and column, where it begins with a byte order mark, or
 /// nests deeper than any config does (1000 levels).
 nlohmann::json parse_json(std::string_view text, std::string_view what);

@@ -25,7 +25,7 @@ std::int64_t read_integer(const Reader& place, const Key& key);
 /// A text that fits, as the key says; an empty one leaves field as it is where that is absent.
 /// \throws Error where it does not fit.
 void read_text(const Reader& place, const Key& key, std::string& field);
-/// Which of key.enumeration it is. \throws Error where it is none.
+/// The index of the value in key.enumeration. \throws Error if it is none of them.
 std::size_t read_enum(const Reader& place, const Key& key);
 
 template <class T>

@@ -11,7 +11,7 @@
 /// The rules of iptables, as iptables-save prints them.
 namespace cni {
 
-/// Which of the two iptables, each with tables of its own.
+/// The two iptables, each with tables of its own.
 enum class XtablesVariant { kNft, kLegacy };
 
 inline constexpr XtablesVariant kXtablesVariants[] = {XtablesVariant::kNft,

@@ -10,7 +10,7 @@
 
 namespace cni {
 
-/// Which interface of which container in which network.
+/// The name of an attachment.
 struct AttachmentKey {
   std::string network, container_id, ifname;
   auto operator<=>(const AttachmentKey&) const = default;

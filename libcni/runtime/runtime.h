@@ -89,8 +89,8 @@ class Runtime {
 
   /// Gives the node back what ADD took from it, as a device, of an attachment whose pod or
   /// interface does not exist, or whose ADD was interrupted: RECLAIM of the plugins that have it.
-  /// What the pod has, addresses and the cache stay: those are for DEL. Nothing where the cache has
-  /// no such attachment.
+  /// The pod's links and addresses and the cache stay: those are for DEL. Empty if the cache has no
+  /// such attachment.
   std::optional<RepairReport> reclaim(const NetworkList& list, const Attachment& whose,
                                       bool only_look = false) const;
 

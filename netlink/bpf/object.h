@@ -25,7 +25,7 @@ class Object {
   /// its constants' map.
   Object(std::string name, std::span<const std::byte> file);
 
-  /// What the program sees in its constants (section .rodata), all of them at once.
+  /// Sets all constants of the program (section .rodata) at once.
   void set_constants(std::span<const std::byte> values);
   /// The program uses a map that is in the kernel already, not one of its own. They must be alike.
   void reuse_map(const std::string& name, const Fd& map);

@@ -30,7 +30,7 @@ struct Hook {
   bool operator==(const Hook&) const = default;
 };
 
-/// Which chain of which table.
+/// The name of a chain.
 struct ChainId {
   TableFamily family = TableFamily::kInet;
   std::string table;

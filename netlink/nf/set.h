@@ -57,7 +57,7 @@ Bytes value_of_port(std::uint16_t port);
 Bytes value_of_ifname(std::string_view name);
 /// Each part padded with zeros to a multiple of 4 bytes, as in a key with more than one part.
 Bytes concatenate(std::initializer_list<Bytes> parts);
-/// Which set of which table; sets and maps share their names. A name that is a word of nft's
+/// The name of a set or a map, which share their names. A name that is a word of nft's
 /// language ("dnat", "hash") works in the kernel, but `nft -f` does not read its listing back.
 struct SetId {
   TableFamily family = TableFamily::kInet;

@@ -47,7 +47,7 @@ class NfSocket {
   std::vector<std::string> tables(TableFamily family);
   /// All chains of a family, without their comments.
   std::vector<Chain> chains(TableFamily family);
-  /// Which rules of a chain are wanted.
+  /// Selects rules of a chain.
   struct Filter {
     std::string_view comment_start = {};  ///< empty: all
     /// One of these is somewhere in what the kernel says of the rule, as an address it compares

@@ -30,7 +30,7 @@ RouteRequest add(const Link& link, const Redirect& redirect);
 /// Creates it, or changes only where it leads.
 RouteRequest replace(const Link& link, const Redirect& redirect);
 
-/// Which address of a packet is compared.
+/// The address of a packet that is compared.
 enum class End { kDestination, kSource };
 
 /// A u32 filter that sends what goes to a network, or comes from it, through a class. All of one

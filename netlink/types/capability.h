@@ -5,7 +5,7 @@
 
 namespace netlink {
 
-/// Those of capabilities(7) that something here needs; the numbers are the kernel's.
+/// Capabilities (capabilities(7)) that something here needs; the numbers are the kernel's.
 enum class Capability : unsigned {
   kNetAdmin = 12,  ///< links, addresses, routes, queues, firewall
   kNetRaw = 13,    ///< to read the tables of the legacy iptables; packet sockets
@@ -19,8 +19,8 @@ std::string name_of(Capability capability);
 /// the kernel does not say.
 bool has(Capability capability) noexcept;
 
-/// Those of wanted that this thread has not, as "CAP_NET_ADMIN and CAP_SYS_ADMIN"; empty where it
-/// has all.
+/// Wanted capabilities that this thread lacks, as "CAP_NET_ADMIN and CAP_SYS_ADMIN"; empty: it has
+/// all.
 std::string missing_of(std::initializer_list<Capability> wanted);
 
 }  // namespace netlink

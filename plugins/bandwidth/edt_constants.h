@@ -1,6 +1,6 @@
 #pragma once
 
-// What edt.cc and edt.bpf.c, which is C, must agree on.
+// Shared by edt.cc and edt.bpf.c, which is C.
 
 /// The program's constants. Times are in nanoseconds.
 struct EdtConstants {

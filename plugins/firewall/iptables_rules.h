@@ -56,8 +56,8 @@ FilterRule admin_jump(const std::string& admin_chain);
 FilterRule stage_jump(Policy policy);
 /// Two per address.
 std::vector<FilterRule> address_rules(const std::vector<Ip>& addresses);
-/// Those of kStage1 and kStage2, in order; the first ones are inserted, the last of each is
-/// appended.
+/// The rules of kStage1 and kStage2, in order; the last of each is appended, the others are
+/// inserted.
 std::vector<FilterRule> stage_rules(const std::string& link, Policy policy);
 /// The chains that it needs.
 std::vector<std::string> chains_of(const Wanted& wanted);

@@ -19,7 +19,7 @@ std::vector<cni::Address> allocate(const Store& store, const Conf& conf, const O
 /// The use of a set, for example "7 of 8"; sets that 64 bits cannot count have "2^64".
 std::string share(const RangeSet& set, std::size_t used);
 
-/// Those of the sorted addresses that set can allocate.
+/// Reduces sorted addresses to those that set can allocate.
 std::vector<Ip> used_of(const RangeSet& set, const std::vector<Ip>& used);
 
 /// Undo of allocate(): releases what that ADD allocated, not what the owner had before.

@@ -50,7 +50,7 @@ enum class Origin {
   kUntold      ///< by a release that noted no machines: as if nothing was noted
 };
 
-/// Which addresses an owner holds, without reading every reservation, and since which boot.
+/// Finds an owner's addresses, and their boot, without reading every reservation.
 ///
 /// In the store's directory, `.owners/<boot id>/<hash>.<n>` is a symbolic link to
 /// `../../<address>`; hash is the first 32 hexadecimal digits of the SHA-512 of the owner's record.
@@ -61,7 +61,7 @@ enum class Origin {
 /// `.owners/<boot id>.of.<machine>`, an empty directory, tells whose boot it was: machines that
 /// share a store take no other's boot for an earlier one of their own.
 ///
-/// What the reference reserves is not noted. The symbolic link `.owners/seen` tells whether there
+/// The reference's reservations have no entry. The symbolic link `.owners/seen` tells whether there
 /// may be such a reservation: its target is the boot and the times when the store's directory and
 /// that of the boot were changed, as they were when all was noted. The times differ as soon as
 /// anybody else has reserved or freed an address, removed a note, or was killed amid that.

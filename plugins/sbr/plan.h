@@ -9,7 +9,7 @@
 #include "netlink/route/socket.h"
 #include "plugins/sbr/state.h"
 
-/// Which routes go to which table.
+/// Plans which routes go to which table.
 namespace sbr {
 
 /// Says in the kernel that a rule or a route is ours (FRA_PROTOCOL, rtm_protocol): a number that

@@ -28,7 +28,7 @@ void disconnect_and_release(const cni::Request& request, const Disconnect& disco
 void disconnect_and_collect(const cni::Request& request, cni::Collect& collect,
                             const Disconnect& disconnect);
 
-/// Which gateways complete_gateways() fills in.
+/// The gateways that complete_gateways() fills in.
 struct Gateways {
   bool first_host = false;  ///< `isGateway`: the first address of the subnet, where IPAM names none
   bool default_route = false;  ///< `isDefaultGateway`: a default route for a family that has none

@@ -49,7 +49,7 @@ class Attachment {
   /// will have the lease's lifetime.
   void hand_over(Time now) noexcept;
   /// Ends it: gives back what it has or asked for. The interface is left as ADD found it.
-  /// What fails is noted.
+  /// Failures are logged, not thrown.
   void release() noexcept;
 
   /// When advance() is to be called although nothing came.

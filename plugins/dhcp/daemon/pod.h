@@ -22,7 +22,7 @@ std::optional<Pod> find_pod(const State& state);
 
 /// Changes the interface from one lease to the next, each of which may be none: address, routes of
 /// the lease, MTU. Routes of others stay, and those by way of the old gateway lead to the new one.
-/// What the kernel refuses of routes is noted. \throws netlink::Error.
+/// Refused routes are logged, not thrown. \throws netlink::Error.
 void configure(Pod& pod, const State& before, const State& after);
 
 /// Makes the kernel remove the address at the end of the lease, which no daemon is needed for.

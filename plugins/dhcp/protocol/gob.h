@@ -14,7 +14,7 @@
 namespace dhcp::gob {
 
 /// A value as it was received: what its type is called does not matter, the names of its fields do.
-/// What is zero is not sent.
+/// A zero is not sent.
 struct Value {
   std::uint64_t number =
       0;                  ///< of a boolean and an unsigned integer; of a signed one as it is cast
