@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cnitool/output.h"
+#include "cnitool/validate/validate.h"
 #include "libcni/common/hash.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/json.h"
@@ -37,20 +38,6 @@ std::string shortened(const std::string& text) {
   if (end >= text.size()) return text;
   while (end > 0 && (text[end] & 0xc0) == 0x80) --end;  // not within a character of UTF-8
   return cat(text.substr(0, end), "...");
-}
-
-// The names of files that hold no network for a runtime, whatever is in them.
-std::vector<std::string> unread_files(const std::string& dir) {
-  std::vector<std::string> out;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(dir, error), end; !error && it != end;
-       it.increment(error)) {
-    const std::string ending = it->path().extension().string();
-    const bool is_read = ending == ".conflist" || ending == ".conf" || ending == ".json";
-    if (!is_read && it->is_regular_file(error)) out.push_back(it->path().filename().string());
-  }
-  std::sort(out.begin(), out.end());
-  return out;
 }
 
 cni::Args args_from(const std::string& text) {

@@ -308,6 +308,11 @@ class JsonScanner {
     }
     blank();
     if (at_end()) stop({0, 0}, "the file is empty");
+    // "---" or "name: net".
+    const std::string_view line = text_.substr(at_, text_.find('\n', at_) - at_);
+    if (starts("---") || (begins_bare(peek()) && line.find(": ") != line.npos)) {
+      stop({at_, at_ + line.size()}, "this is YAML; networks are JSON");
+    }
   }
 
   void document() {

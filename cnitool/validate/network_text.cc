@@ -76,16 +76,30 @@ void respell(Document& document, const std::string& path, const char* missing,
   }
 }
 
+// The nearest text to a version that is newer than all may be the oldest of all.
+std::string version_meant(const json& root, const std::string& otherwise) try {
+  const std::string newest(cni::str(cni::kNewest));
+  const bool is_newer =
+      cni::SemVer::parse(text_at(root, "cniVersion")) > cni::SemVer::parse(newest);
+  return is_newer ? cat("\"", newest, "\"") : otherwise;
+} catch (const cni::Error&) {
+  return otherwise;
+}
+
 void add_complaints(const Document& document, const std::vector<cni::Complaint>& complaints,
                     Diagnostics& diagnostics) {
   for (const cni::Complaint& one : complaints) {
     const bool is_unknown = one.what == "unknown key";
     const Remark passed_over{Severity::kWarning, "no key of a list: runtimes pass it to no plugin"};
-    diagnostics.add(document, one.path,
-                    is_unknown && one.suggestion.empty()
-                        ? passed_over
-                        : Remark{.what = one.what, .suggestion = one.suggestion},
-                    is_unknown ? At::kKey : At::kValue);
+    diagnostics.add(
+        document, one.path,
+        is_unknown && one.suggestion.empty()
+            ? passed_over
+            : Remark{.what = one.what,
+                     .suggestion = one.path == "cniVersion"
+                                       ? version_meant(document.json.value, one.suggestion)
+                                       : one.suggestion},
+        is_unknown ? At::kKey : At::kValue);
   }
 }
 

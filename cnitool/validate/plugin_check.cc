@@ -61,9 +61,44 @@ bool is_usable(const Checked& in, const std::string& type, const std::string& ke
 // resemble.
 constexpr std::string_view kUnread[] = {"addIf", "Documentation", "mode", "noSnat"};
 
-std::string suggestion_of(const cni::Complaint& complaint) {
-  const auto known = std::find(std::begin(kUnread), std::end(kUnread), complaint.path);
-  return known == std::end(kUnread) ? complaint.suggestion : "";
+// Keys of IPAM plugins that people write beside "ipam".
+constexpr std::string_view kOfIpam[] = {"subnet",  "ranges", "rangeStart", "rangeEnd",
+                                        "gateway", "routes", "addresses"};
+
+// "10M" of a rate, as tc(8) takes it; empty for another text.
+std::string number_in(const std::string& text) {
+  constexpr std::string_view kUnits = "kmg";
+  const auto end = text.find_first_not_of("0123456789");
+  if (end == 0 || end == std::string::npos || end > 6) return {};
+  const std::string unit = cni::lower(text.substr(end));
+  const auto power = kUnits.find(unit[0]);
+  if (power == kUnits.npos || (unit.size() > 1 && unit.substr(1) != "bit")) return {};
+  return cat(text.substr(0, end), std::string(3 * (power + 1), '0'));
+}
+
+// What a value of another type is for.
+std::string value_meant(const Checked& in, const std::string& path) {
+  const json* const value = in.document().json.at(in.at(path));
+  if (value == nullptr || !value->is_string()) return {};
+  const std::string text = value->get<std::string>();
+  return path == kIpam ? json{{"type", text}}.dump() : number_in(text);
+}
+
+std::string suggestion_of(const Checked& in, const cni::Complaint& complaint) {
+  constexpr std::string_view kByRuntime = "runtimeConfig.";
+  const auto is_path_in = [&complaint](const auto& all) {
+    return std::find(std::begin(all), std::end(all), complaint.path) != std::end(all);
+  };
+  const std::string& meant = complaint.suggestion;
+  if (is_path_in(kUnread)) return {};
+  if (meant.starts_with(kByRuntime)) {
+    return cat("\"capabilities\": {\"", meant.substr(kByRuntime.size()), "\": true}");
+  }
+  if (!meant.empty()) return meant;
+  if (complaint.what != "unknown key") return value_meant(in, complaint.path);
+  return creates_interface(in.plugin().type) && is_path_in(kOfIpam)
+             ? cat(kIpam, ".", complaint.path)
+             : "";
 }
 
 bool is_capability(const cni::Complaint& complaint) {
@@ -82,21 +117,22 @@ Severity severity_of(const Checked& in, const cni::Complaint& complaint) {
   const std::string& path = complaint.path;
   const bool replaced = path.starts_with("ipam.addresses[") && path.ends_with("].address") &&
                         complaint.what.ends_with("the key is missing") && gets_ips(in);
-  const bool unread = complaint.what == "unknown key" && suggestion_of(complaint).empty();
+  const bool unread = complaint.what == "unknown key" && suggestion_of(in, complaint).empty();
   return replaced || unread ? Severity::kWarning : Severity::kError;
 }
 
 void add(const Checked& in, const cni::Complaint& complaint) {
   in.diagnostics.add(in.document(), in.at(complaint.path),
-                     {severity_of(in, complaint), complaint.what, suggestion_of(complaint)},
+                     {severity_of(in, complaint), complaint.what, suggestion_of(in, complaint)},
                      complaint.what == "unknown key" ? At::kKey : At::kValue);
 }
 
 // A key that is meant by an unknown one beside it: with its name the rest is seen.
 bool respell(const Checked& in, const cni::Complaint& complaint) {
-  if (complaint.what != "unknown key" || suggestion_of(complaint).empty()) return false;
-  if (complaint.suggestion.find_first_of(".[") != std::string::npos) return false;
-  return in.document().json.respell(in.at(complaint.path), complaint.suggestion);
+  const std::string meant = suggestion_of(in, complaint);
+  if (complaint.what != "unknown key" || meant.empty()) return false;
+  if (meant.find_first_of(".[{") != std::string::npos) return false;
+  return in.document().json.respell(in.at(complaint.path), meant);
 }
 
 // Adds the unknown keys. Whether one of them was respelled.

@@ -129,8 +129,14 @@ class Validator {
     std::vector<std::string> files = files_in(dir, {".conflist"}, error);
     for (const std::string& file : files_in(dir, {".conf", ".json"}, error)) files.push_back(file);
     for (const std::string& file : files) look_at_file(file);
-    if (!files.empty() && !error) return;
     names_.push_back(dir);
+    const std::vector<std::string> unread = unread_files(dir);
+    if (!unread.empty()) {
+      diagnostics_.add(dir, {Severity::kNote, cat("not read, because only *.conflist, *.conf and "
+                                                  "*.json are: ",
+                                                  joined(unread))});
+    }
+    if (!files.empty() && !error) return;
     if (error) return diagnostics_.add(dir, {.what = error.message()});
     diagnostics_.add(dir,
                      {Severity::kWarning, "no networks: no *.conflist, *.conf or *.json in it"});
@@ -148,6 +154,19 @@ std::string counted(std::size_t count, const std::string& noun) {
 }
 
 }  // namespace
+
+std::vector<std::string> unread_files(const std::string& dir) {
+  std::vector<std::string> out;
+  std::error_code error;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    const std::string ending = it->path().extension().string();
+    const bool is_read = ending == ".conflist" || ending == ".conf" || ending == ".json";
+    if (!ending.empty() && !is_read && it->is_regular_file(error))
+      out.push_back(it->path().filename().string());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
 
 bool validate(const Validation& asked, const Settings& settings, const cni::Env& env,
               const Output& output) {

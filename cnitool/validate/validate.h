@@ -20,4 +20,7 @@ struct Validation {
 bool validate(const Validation& asked, const Settings& settings, const cni::Env& env,
               const Output& output);
 
+/// The names of files of a directory of networks that no runtime reads, because of their suffix.
+std::vector<std::string> unread_files(const std::string& dir);
+
 }  // namespace tool

@@ -61,6 +61,8 @@ TEXT = [
      ["error: a byte order mark, which runtimes reject; save the file without it"]),
     ("single quotes", bridge("\"bridge\": §'cni0'"),
      ['error: a text in single quotes; JSON has double quotes (did you mean "cni0"?)']),
+    ("YAML", "§cniVersion: 1.0.0\nname: net\n", ["error: this is YAML; networks are JSON"]),
+    ("YAML of several documents", "§---\nname: net\n", ["error: this is YAML; networks are JSON"]),
     ("no quotes about a key", bridge('§mtu: 1400'),
      ['error: a key without quotes: mtu (did you mean "mtu"?)']),
     ("no quotes about a text", bridge('"bridge": §cni0'),
@@ -99,6 +101,8 @@ LIST = [
     ("a list that is none", "§[]", ["error: expected a JSON object"]),
     ("an unknown version", network('{"type": "bridge"}', '"cniVersion": §"1.1", "name": "net"'),
      [f'error: cniVersion: expected {VERSIONS}: "1.1"']),
+    ("a version of the future", network('{"type": "bridge"}', '"cniVersion": §"1.2.0", "name": "net"'),
+     [f'error: cniVersion: expected {VERSIONS}: "1.2.0" (did you mean "1.1.0"?)']),
     ("versions, none of which is known",
      network('{"type": "bridge"}', '"cniVersions": §["9.0.0"], "name": "net"'),
      ["error: cniVersions: no supported version of the spec"]),
@@ -156,7 +160,16 @@ KEYS = [
      chained('{"type": "portmap", "capabilities": {"portMappings": true}, §"noSnat": "yes"}'),
      ["warning: plugins[1].noSnat: unknown key"]),
     ("a key that stands elsewhere", bridge('§"subnet": "10.1.2.0/24"'),
-     ["warning: plugins[0].subnet: unknown key"]),
+     ["error: plugins[0].subnet: unknown key (did you mean ipam.subnet?)"]),
+    ("a key that the runtime hands over", chained('{"type": §"portmap", §"portMappings": []}'),
+     ['warning: plugins[1].type: the runtime hands over no ports without "capabilities": {"portMappings": true}',
+      'error: plugins[1].portMappings: unknown key (did you mean "capabilities": {"portMappings": true}?)']),
+    ("a rate with a unit", chained('{"type": "bandwidth", "ingressRate": §"10M", "ingressBurst": 100000}'),
+     ['error: plugins[1].ingressRate: expected 0 or at least 8 bits per second: "10M" (did you mean 10000000?)']),
+    ("a rate as tc(8) takes it", chained('{"type": "bandwidth", "egressRate": §"1gbit", "egressBurst": 100000}'),
+     ['error: plugins[1].egressRate: expected 0 or at least 8 bits per second: "1gbit" (did you mean 1000000000?)']),
+    ("the name of an IPAM plugin alone", network('{"type": "bridge", "ipam": §"host-local"}'),
+     ['error: plugins[0].ipam: expected an object: "host-local" (did you mean {"type":"host-local"}?)']),
     ("a wrong type, deep in a list", bridge('"vlanTrunk": [{"id": 5}, {"id": §"6"}]'),
      ['error: plugins[0].vlanTrunk[1].id: expected an integer from 1 to 4094: "6" '
       "(did you mean 6?)"]),
@@ -435,6 +448,15 @@ class Output(Validate):
         one = '{"cniVersion": "1.0.0", "name": "n", "type": "bridge", "mtu": 1}'
         self.assertEqual(self.found("-", stdin=one)[0][2],
                          "error: mtu: expected 0 (the kernel's default) or 68 to 65535: 1")
+
+    def test_files_that_no_runtime_reads_are_named_once(self):
+        write(self.folder, "a.conflist", bridge('"mtu": 1400'))
+        for name in ("b.yaml", "c.conflist.bak", "README"):
+            write(self.folder, name, "")
+        got = validate("--strict", self.folder)
+        self.assertEqual((got.status, got.stdout), (0, (
+            f"{self.folder}: note: not read, because only *.conflist, *.conf and *.json are: "
+            "b.yaml, c.conflist.bak\n1 file: 0 errors, 0 warnings\n")))
 
     def test_a_file_that_is_not_there(self):
         got = validate("/none.conflist")
