@@ -56,6 +56,10 @@ std::string age_text(std::time_t seconds) {
   return cat(seconds / kDay, "d");
 }
 
+std::string counted(std::size_t count, std::string_view noun) {
+  return cat(count, " ", noun, count == 1 ? "" : "s");
+}
+
 std::string joined(const std::vector<std::string>& texts, std::string_view between) {
   std::string out;
   for (const std::string& text : texts) out += cat(&text == &texts.front() ? "" : between, text);

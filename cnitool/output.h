@@ -45,6 +45,9 @@ void print_table(const Output& output, const std::vector<std::vector<Cell>>& row
 /// "12s", "5m", "3h", "9d"; "0s" for what is in the future.
 std::string age_text(std::time_t seconds);
 
+/// "1 error", "2 errors".
+std::string counted(std::size_t count, std::string_view noun);
+
 /// "a, b, c".
 std::string joined(const std::vector<std::string>& texts, std::string_view between = ", ");
 

@@ -46,9 +46,9 @@ void add_interrupted(const Node& node, Findings& out) {
     std::vector<std::string> names;
     for (const AttachmentState* one : all) names.push_back(name_of(one->key));
     out.push_back({Level::kWarning,
-                   cat("network '", network, "' has ", all.size(), " attachments whose ADD ",
-                       refusal.empty() ? "was interrupted: " : "failed: ", some_of(names),
-                       refusal.empty() ? "" : cat("; ", refusal)),
+                   cat("network '", network, "' has ", counted(all.size(), "attachment"),
+                       " whose ADD ", refusal.empty() ? "was interrupted: " : "failed: ",
+                       some_of(names), refusal.empty() ? "" : cat("; ", refusal)),
                    kKept, removal(node, all)});
   }
 }
@@ -67,8 +67,8 @@ Findings check_dead(const Node& node) {
   }
   for (const auto& [network, names] : dead) {
     out.push_back({Level::kWarning,
-                   cat("network '", network, "' has ", names.size(),
-                       " attachments of pods that do not exist: ", some_of(names)),
+                   cat("network '", network, "' has ", counted(names.size(), "attachment"),
+                       " of pods that do not exist: ", some_of(names)),
                    kKept, cat("cnitool gc ", network, " --keep-alive")});
   }
   add_interrupted(node, out);

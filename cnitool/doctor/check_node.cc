@@ -81,10 +81,11 @@ Findings check_clock(const Node& node) {
                    "certificates are invalid, and ages of files are unknown",
                    "timedatectl set-ntp true"});
   }
-  const auto late = std::count_if(node.attachments.begin(), node.attachments.end(),
-                                  [&](const auto& one) { return one.modified > node.now + kDay; });
+  const auto late = static_cast<std::size_t>(
+      std::count_if(node.attachments.begin(), node.attachments.end(),
+                    [&](const auto& one) { return one.modified > node.now + kDay; }));
   if (late > 0) {
-    out.push_back({Level::kWarning, cat(late, " attachments are dated in the future"),
+    out.push_back({Level::kWarning, cat("dated in the future: ", counted(late, "attachment")),
                    "the clock was set back: leases of this boot look older than the boot",
                    "timedatectl set-ntp true"});
   }

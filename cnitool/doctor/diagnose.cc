@@ -40,9 +40,10 @@ std::vector<Answer> answers_on(const Node& node) {
   return out;
 }
 
-std::ptrdiff_t count(const std::vector<Answer>& answers, Level level) {
-  return std::count_if(answers.begin(), answers.end(),
-                       [level](const Answer& one) { return one.finding.level == level; });
+std::size_t count(const std::vector<Answer>& answers, Level level) {
+  return static_cast<std::size_t>(
+      std::count_if(answers.begin(), answers.end(),
+                    [level](const Answer& one) { return one.finding.level == level; }));
 }
 
 // The order is that of Level.
@@ -97,8 +98,7 @@ bool report(const Node& node, const Output& output) {
     if (!output.quiet || one.finding.level != Level::kOk) print(one, output);
   }
   if (output.quiet) return errors == 0;
-  output.out << errors << (errors == 1 ? " error, " : " errors, ") << warnings
-             << (warnings == 1 ? " warning" : " warnings") << '\n';
+  output.out << counted(errors, "error") << ", " << counted(warnings, "warning") << '\n';
   return errors == 0;
 }
 

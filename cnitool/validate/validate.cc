@@ -149,10 +149,6 @@ class Validator {
   std::vector<std::string> names_;  // in the order in which they are looked at
 };
 
-std::string counted(std::size_t count, const std::string& noun) {
-  return cat(count, " ", noun, count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 std::vector<std::string> unread_files(const std::string& dir) {

@@ -277,7 +277,7 @@ class Leftovers(DoctorTest):
         refused = cnitool("add", "--no-undo", "wrong", pod.path, CNI_PATH=BIN)
         self.assertNotEqual(refused.status, 0)
         error = refused.stderr.strip().split(" failed (add): ")[1].split("; ")[0]
-        remedy = self.assert_finds("warning", "attachments", "network 'wrong' has 1 attachments whose ADD failed",
+        remedy = self.assert_finds("warning", "attachments", "network 'wrong' has 1 attachment whose ADD failed",
                                    container_of(pod.path)[:12], f'plugin type="{wrong}": {error}',
                                    besides=[one["check"] for one in others])
         self.assertEqual(remedy, f"cnitool del wrong {pod.path} --container-id {container_of(pod.path)} --ifname eth0")
