@@ -458,6 +458,9 @@ class Output(Validate):
             f"{self.folder}: note: not read, because only *.conflist, *.conf and *.json are: "
             "b.yaml, c.conflist.bak\n1 file: 0 errors, 0 warnings\n")))
 
+    def test_the_examples_do_not_overlap(self):
+        self.assert_clean(*EXAMPLES)
+
     def test_a_file_that_is_not_there(self):
         got = validate("/none.conflist")
         self.assertEqual(got.status, 1)
