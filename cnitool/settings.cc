@@ -57,8 +57,9 @@ nlohmann::json capabilities_from(const std::string& text) {
   if (text.empty()) return nullptr;
   nlohmann::json out = cni::parse_json(text, "CAP_ARGS");
   if (!out.is_object()) {
-    throw Error(Code::kInvalidEnvironment, "CAP_ARGS: expected a JSON object",
-                R"(as {"portMappings": [{"hostPort": 8080, "containerPort": 80}]})");
+    throw Error(
+        Code::kInvalidEnvironment, "CAP_ARGS: expected a JSON object",
+        R"(as {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]})");
   }
   return out;
 }

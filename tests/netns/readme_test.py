@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""The commands of a README can be pasted: they succeed, and leave nothing that they do not name."""
+
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.plugin import OURS, ROOT  # noqa: E402
+from support.snapshot import left_by_design, snapshot  # noqa: E402
+
+# A block of lines that are indented by four spaces; empty lines stand between.
+BLOCK = re.compile(r"(?:^    .*\n|^\n(?=    ))+", re.MULTILINE)
+
+
+def commands(readme):
+    """The first block of a README that attaches a pod."""
+    with open(os.path.join(ROOT, readme), encoding="utf-8") as file:
+        blocks = BLOCK.findall(file.read())
+    block = next(block for block in blocks if "cnitool add" in block)
+    return re.sub("^    ", "", block, flags=re.MULTILINE).replace("/opt/cni/bin", OURS)
+
+
+@suite.spread
+class Readme(suite.NodeTest):
+    @suite.cases([(path, path) for path in ("README.md", "cnitool/README.md")])
+    def can_be_pasted(self, path):
+        os.makedirs("/etc/cni/net.d", exist_ok=True)
+        before = snapshot()
+        env = {"PATH": f"{OURS}:{os.environ['PATH']}"}
+        done = subprocess.run(["bash", "-eu"], input=commands(path), env=env, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assert_same(before, ignore=lambda place: left_by_design(place)
+                         or place.startswith(("file/var/lib/cni", "sysctl/net/ipv4/ip_forward")))
+
+
+if __name__ == "__main__":
+    suite.main(needs=("bash", "ping"))
