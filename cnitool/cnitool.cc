@@ -20,6 +20,7 @@
 #include "cnitool/repair.h"
 #include "cnitool/trace.h"
 #include "cnitool/validate/validate.h"
+#include "cnitool/waiting.h"
 #include "libcni/common/undo.h"
 #include "libcni/plugin/plugin.h"
 
@@ -312,6 +313,9 @@ int execute(CommandLine& line, const cni::Env& env, const tool::Output& output) 
     const tool::Selection which{operation.network, line.settings.container_id};
     return tool::repair(which, line.dry_run, std::move(options), output) ? 0 : 1;
   }
+  std::optional<tool::Waiting> waiting;
+  const bool may_ask = operation.verb == "gc" && operation.ask;
+  if (::isatty(STDERR_FILENO) == 1 && !may_ask) waiting.emplace(operation.verb);
   tool::operate(operation, line.settings, options, output);
   return 0;
 }

@@ -67,6 +67,27 @@ class ToolTest(suite.NodeTest):
         self.assertEqual(cache_names(), [])
 
 
+    def on_terminal(self, answer, *words, **env):
+        """The status of cnitool, and what it printed on a terminal where the answer was typed."""
+        parent, child = os.openpty()
+        process = subprocess.Popen([os.path.join(OURS, "cnitool"), *words], env=environment(**env),
+                                   stdin=child, stdout=child, stderr=child, start_new_session=True,
+                                   preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(child)
+        printed = b""
+        while answer and b"[y/N]" not in printed:
+            printed += os.read(parent, 4096)
+        os.write(parent, answer)
+        status = process.wait(timeout=60)
+        os.set_blocking(parent, False)
+        try:
+            printed += os.read(parent, 65536)
+        except OSError:  # nothing more was printed
+            pass
+        os.close(parent)
+        return status, printed.decode()
+
+
 class Life(ToolTest):
     def test_a_chain_of_bridge_portmap_and_bandwidth_with_capability_arguments(self):
         use(chain())
@@ -391,6 +412,19 @@ class Failing(ToolTest):
         self.assert_nothing_left(before)
         self.assertEqual(run("pgrep", "-f", "sleep 3600", check=False), "", "its child is killed")
 
+    def test_what_takes_long_is_reported_on_a_terminal(self):
+        self.slow_plugin()
+        use(chain(plugins=[BRIDGE, {"type": "slow"}]))
+        words = ("add", "net", self.pod().path, "--timeout", "4")
+        status, printed = self.on_terminal(b"", *words, CNI_PATH=f"{OURS}:/run/bin")
+        self.assertEqual(status, 1)
+        self.assertRegex(printed, "^add: waiting for plugin [a-z]+, 2 s\r\n")
+        os.unlink("/run/slow-is-running")
+        pod = self.pod()
+        os.makedirs("/var/lib/cni", exist_ok=True)
+        self.assertNotIn("waiting", cnitool("add", "net", pod.path, "--timeout", "3",
+                                            CNI_PATH=f"{OURS}:/run/bin").stderr)
+
     def slow_plugin(self):
         os.makedirs("/run/bin", exist_ok=True)
         with open("/run/bin/slow", "w", encoding="ascii") as file:
@@ -640,26 +674,6 @@ class Garbage(ToolTest):
         os.unlink(cache_file("net", "web-1"))
         self.assert_tool_ok(cnitool("gc", "net", "--keep", "web-1"))
         self.assertIn("eth0", pod.run("ip", "link"))
-
-    def on_terminal(self, answer, *words):
-        """The status of cnitool, and what it printed on a terminal where the answer was typed."""
-        parent, child = os.openpty()
-        process = subprocess.Popen([os.path.join(OURS, "cnitool"), *words], env=environment(),
-                                   stdin=child, stdout=child, stderr=child, start_new_session=True,
-                                   preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-        os.close(child)
-        printed = b""
-        while answer and b"[y/N]" not in printed:
-            printed += os.read(parent, 4096)
-        os.write(parent, answer)
-        status = process.wait(timeout=60)
-        os.set_blocking(parent, False)
-        try:
-            printed += os.read(parent, 65536)
-        except OSError:  # nothing more was printed
-            pass
-        os.close(parent)
-        return status, printed.decode()
 
     def test_gc_asks_on_a_terminal_before_it_detaches_pods_that_are_alive(self):
         use(chain("1.1.0"))
