@@ -250,7 +250,8 @@ void print_manual(const tool::Output& output) {
   CLI::App app(kPurpose, "cnitool");
   define(app, line);
   const std::string page = tool::manual_page(tool::program_of(app, version_text()));
-  if (!output.terminal || !tool::show_with_man(page)) output.out << page;
+  if (output.terminal) tool::become_man(page);
+  output.out << page;
 }
 
 void print_help(const std::string& subject, const cni::Env& env, const tool::Output& output) {

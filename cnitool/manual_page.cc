@@ -1,12 +1,14 @@
 #include "cnitool/manual_page.h"
 
-#include <sys/wait.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
+#include <csignal>
 
 #include "libcni/common/error.h"
+#include "netlink/types/fd.h"
 #include "plugins/names/state.h"
 
 namespace tool {
@@ -127,13 +129,17 @@ std::string manual_page(const ProgramInfo& program) {
              "\n.fi\n.SH FILES\n", files(), ".SH EXIT STATUS\n", kExitStatus, "\n");
 }
 
-bool show_with_man(const std::string& page) {
-  constexpr int kNotFound = 127;
-  FILE* const man = ::popen("command -v man >/dev/null || exit 127; exec man -l -", "w");
-  if (man == nullptr) return false;
-  std::fwrite(page.data(), 1, page.size(), man);
-  const int status = ::pclose(man);
-  return !WIFEXITED(status) || WEXITSTATUS(status) != kNotFound;
+void become_man(const std::string& page) {
+  const netlink::Fd file(::memfd_create("manual page", MFD_CLOEXEC));
+  const auto size = static_cast<ssize_t>(page.size());
+  if (!file || ::write(file.get(), page.data(), page.size()) != size) return;
+  if (::lseek(file.get(), 0, SEEK_SET) != 0 || ::dup2(file.get(), STDIN_FILENO) < 0) return;
+  ::signal(SIGPIPE, SIG_DFL);
+  char name[] = "man";
+  char local[] = "-l";
+  char standard_input[] = "-";
+  char* const words[] = {name, local, standard_input, nullptr};
+  ::execv("/usr/bin/man", words);
 }
 
 }  // namespace tool
