@@ -277,6 +277,24 @@ bool print_document(const CommandLine& line, const cni::Env& env, const tool::Ou
   return true;
 }
 
+// False: the command is none of those that print what exists on the node.
+bool print_state(const CommandLine& line, const tool::Output& output) {
+  const tool::Operation& operation = line.operation;
+  if (line.command == "list") {
+    tool::list({operation.network, line.settings.container_id}, line.settings, output);
+  } else if (line.command == "networks") {
+    tool::networks(line.settings, output);
+  } else if (line.command == "graph") {
+    tool::graph(line.graph, line.settings, output);
+  } else if (line.command == "show") {
+    tool::show(tool::key_of(line.settings, operation.network, operation.netns), line.settings,
+               output);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 int execute(CommandLine& line, const cni::Env& env, const tool::Output& output) {
   if (print_document(line, env, output)) return 0;
   if (line.command == "validate") {
@@ -287,24 +305,8 @@ int execute(CommandLine& line, const cni::Env& env, const tool::Output& output) 
   if (line.command == "list" || line.command == "repair") {
     tool::require_network(line.settings, operation.network);
   }
-  if (line.command == "list") {
-    tool::list({operation.network, line.settings.container_id}, line.settings, output);
-    return 0;
-  }
-  if (line.command == "networks") {
-    tool::networks(line.settings, output);
-    return 0;
-  }
   if (line.command == "doctor") return tool::doctor::diagnose(line.settings, env, output) ? 0 : 1;
-  if (line.command == "graph") {
-    tool::graph(line.graph, line.settings, output);
-    return 0;
-  }
-  if (line.command == "show") {
-    tool::show(tool::key_of(line.settings, operation.network, operation.netns), line.settings,
-               output);
-    return 0;
-  }
+  if (print_state(line, output)) return 0;
   cni::RuntimeOptions options = tool::runtime_options(line.settings, env);
   options.stop_fd = signals_to_stop();
   if (line.command == "trace") {

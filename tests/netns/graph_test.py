@@ -198,7 +198,7 @@ class Drawn(GraphTest):
     def test_an_empty_node_and_wrong_words(self):
         self.assertEqual(cnitool("graph").stdout.splitlines()[0], "node")
         self.picture("empty")
-        self.assertEqual(cnitool("graph", "--format", "png").status, 1)
+        self.assertEqual(cnitool("graph", "--format", "png").status, 2)
         done = cnitool("graph", "--output", "/nowhere/x")
         self.assertEqual(done.status, 1)
         self.assertIn("write '/nowhere/x': no such file or directory", done.stderr)
