@@ -3,8 +3,11 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
@@ -34,6 +37,18 @@ class Readme(suite.NodeTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         self.assert_same(before, ignore=lambda place: left_by_design(place)
                          or place.startswith(("file/var/lib/cni", "sysctl/net/ipv4/ip_forward")))
+
+
+class Help(unittest.TestCase):
+    def test_scripts_print_theirs_on_a_machine_that_has_no_git(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("bash", "dirname", "env", "python3", "sed"):
+                os.symlink(shutil.which(name), os.path.join(folder, name))
+            for script, word in (("test", "--quick"), ("vm", "COMMAND"), ("quickstart", "apt-get")):
+                done = subprocess.run([os.path.join(ROOT, "scripts", script), "--help"], env={"PATH": folder},
+                                      capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), script)
+                self.assertIn(word, done.stdout)
 
 
 if __name__ == "__main__":
