@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.plugin import OURS, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
+from support.world import MS_BIND, MS_REC, mount  # noqa: E402
 
 # A block of lines that are indented by four spaces; empty lines stand between.
 BLOCK = re.compile(r"(?:^    .*\n|^\n(?=    ))+", re.MULTILINE)
@@ -37,6 +38,24 @@ class Readme(suite.NodeTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         self.assert_same(before, ignore=lambda place: left_by_design(place)
                          or place.startswith(("file/var/lib/cni", "sysctl/net/ipv4/ip_forward")))
+
+
+class Chroot(suite.NodeTest):
+    def test_first_pod_says_why_it_cannot_run_in_a_plain_one(self):
+        for name in os.listdir("/"):
+            place = os.path.join("/run/root", name)
+            if os.path.islink(f"/{name}"):
+                os.makedirs("/run/root", exist_ok=True)
+                os.symlink(os.readlink(f"/{name}"), place)
+            elif os.path.isdir(f"/{name}"):
+                os.makedirs(place)
+                if name != "run":
+                    mount(f"/{name}", place, flags=MS_BIND | MS_REC)
+        done = subprocess.run(["chroot", "/run/root", sys.executable, os.path.join(ROOT, "scripts/first-pod")],
+                              capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertTrue(done.stderr.startswith("FAILED: / is no mount point, as in a plain chroot"), done.stderr)
+        self.assertIn("mount --bind", done.stderr)
 
 
 class Help(unittest.TestCase):

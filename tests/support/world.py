@@ -248,6 +248,10 @@ def why_impossible():
     """Why no world can be made here, or None."""
     if os.geteuid() != 0:
         return "needs root to make namespaces"
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        if not any(line.split()[4] == "/" for line in file):  # mount(2): MS_PRIVATE is for mount points
+            return ("/ is no mount point, as in a plain chroot, and so its mounts cannot be private: "
+                    "before the chroot, `mount --bind DIR DIR` makes DIR one")
     pid = os.fork()
     if pid == 0:
         try:
