@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cnitool/cached.h"
+#include "cnitool/find_by.h"
 #include "libcni/runtime/liveness.h"
 
 namespace tool {
@@ -34,6 +35,16 @@ std::vector<std::string> addresses_of(const CachedAttachment& one) {
 std::string address_text(const CachedAttachment& one) {
   const std::string text = joined(addresses_of(one), ",");
   return text.empty() ? "-" : text;
+}
+
+bool is_wanted(const CachedAttachment& one, const Listed& wanted) {
+  const auto ports = host_ports_of(one);
+  const auto ips = result_of(one).ips;
+  const auto address = netlink::Ip::parse(wanted.address);
+  const bool has_address = std::any_of(
+      ips.begin(), ips.end(), [&address](const auto& ip) { return ip.cidr.ip == address; });
+  return wanted.which.has(one.key) && (has_address || wanted.address.empty()) &&
+         (wanted.host_port == 0 || find_by(ports, &HostPort::host, wanted.host_port) != nullptr);
 }
 
 std::time_t age_of(const CachedAttachment& one) { return std::time(nullptr) - one.modified; }
@@ -95,13 +106,14 @@ void print_text(const CachedAttachment& one, const Output& output) {
 
 }  // namespace
 
-void list(const Selection& which, const Settings& settings, const Output& output) {
+void list(const Listed& wanted, const Settings& settings, const Output& output) {
   const cni::Cache cache(settings.cache_dir);
   cni::Cache::Listing found = cache.list();
-  std::erase_if(found.attachments, [&](const auto& one) { return !which.has(one.key); });
-  if (!which.network.empty()) {
+  std::erase_if(found.attachments, [&](const auto& one) { return !is_wanted(one, wanted); });
+  const std::string& network = wanted.which.network;
+  if (!network.empty()) {
     std::erase_if(found.broken,
-                  [&](const auto& one) { return !one.name.starts_with(which.network + "-"); });
+                  [&](const auto& one) { return !one.name.starts_with(network + "-"); });
   }
   std::sort(found.attachments.begin(), found.attachments.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });

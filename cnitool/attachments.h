@@ -9,9 +9,16 @@
 /// `cnitool list` and `cnitool show`: the attachments in the results cache.
 namespace tool {
 
+/// The attachments to list; an empty field: all.
+struct Listed {
+  Selection which = {};
+  std::string address = {};
+  unsigned host_port = 0;
+};
+
 /// Prints the attachments: network, container, interface, addresses, age, and whether the interface
 /// exists. Broken files are noted.
-void list(const Selection& which, const Settings& settings, const Output& output);
+void list(const Listed& wanted, const Settings& settings, const Output& output);
 
 /// Prints one attachment: what it was made with, and the result.
 /// \throws cni::Error where the cache has none.

@@ -49,6 +49,7 @@ struct CommandLine {
   tool::Settings settings;
   tool::Operation operation;
   tool::GraphOptions graph;
+  tool::Listed listed;
   std::vector<std::string> keep;
   std::optional<std::string> keep_json;
   bool json = false;
@@ -142,6 +143,12 @@ void add_views(CLI::App& app, CommandLine& line) {
   CLI::App& list = *add_command(app, line, "list", "list all attachments in the cache");
   list.add_option("network", line.operation.network, "only this network");
   list.add_option("--container-id", line.settings.container_id, "only this container");
+  list.add_option("--address", line.listed.address, "only that with this IP address")
+      ->check([](const std::string& text) {
+        return netlink::Ip::parse(text) ? std::string() : cat("expected an IP address: ", text);
+      });
+  list.add_option("--host-port", line.listed.host_port, "only those with this port of the node")
+      ->check(CLI::Range(1, 65535));
   add_command(app, line, "networks", "list all networks, with plugins, subnets and use");
 
   add_command(app, line, "doctor", "find problems of this node's pod networks, and print remedies")
@@ -278,10 +285,11 @@ bool print_document(const CommandLine& line, const cni::Env& env, const tool::Ou
 }
 
 // False: the command is none of those that print what exists on the node.
-bool print_state(const CommandLine& line, const tool::Output& output) {
+bool print_state(CommandLine& line, const tool::Output& output) {
   const tool::Operation& operation = line.operation;
   if (line.command == "list") {
-    tool::list({operation.network, line.settings.container_id}, line.settings, output);
+    line.listed.which = {operation.network, line.settings.container_id};
+    tool::list(line.listed, line.settings, output);
   } else if (line.command == "networks") {
     tool::networks(line.settings, output);
   } else if (line.command == "graph") {

@@ -50,6 +50,19 @@ class Networks(suite.NodeTest):
         self.assertEqual(len(cnitool("list", "--container-id", container).stdout.splitlines()), 2)
         self.assertEqual(len(cnitool("list", "--container-id", "c").stdout.splitlines()), 1)
 
+    def test_list_finds_the_pod_of_an_address_and_of_a_port(self):
+        pod = self.pod()
+        ports = {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}
+        self.assertEqual(cnitool("add", "net", pod.path, CAP_ARGS=ports).status, 0)
+        whose = cnitool("list", "--json").json["attachments"]
+        for words in (("--host-port", "8080"), ("--address", "10.1.2.3"), ("--address", "fd00:1:0::3")):
+            got = cnitool("list", "--json", *words).json["attachments"]
+            self.assertEqual(got, [one for one in whose if one["netns"] == pod.path], words)
+        for words in (("--host-port", "80"), ("--address", "10.1.2.9")):
+            self.assertEqual(cnitool("list", "--json", *words).json["attachments"], [])
+        for words in (("--host-port", "0"), ("--address", "10.1.2")):
+            self.assertEqual(cnitool("list", *words).status, 2)
+
     def test_a_wrong_name_is_an_error_with_the_names_that_exist(self):
         pod = self.pod()
         for words in (("add", "nte", pod.path), ("check", "nte", pod.path), ("del", "nte", pod.path),
