@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "netlink/types/error.h"
+
 namespace tool::doctor {
 
 namespace {

@@ -182,7 +182,7 @@ std::vector<Repaired> looks_of(const Node& node, const RuntimeOptions& options) 
   auto all = cni::Cache(node.cache_dir).list().attachments;
   std::erase_if(all, [&](const cni::CachedAttachment& one) {
     const bool runs = std::any_of(node.attachments.begin(), node.attachments.end(), [&](auto& it) {
-      return it.key == one.key && it.is_running == true;
+      return it.key == one.key && it.is_running.value_or(false);
     });
     return one.result->is_null() && (runs || node.now - one.modified <= kLongestAdd);
   });
