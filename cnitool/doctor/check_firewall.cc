@@ -120,7 +120,7 @@ std::string forward_remedy(const Node& node, const BridgeNetwork& one, const For
   return accept_command(node, chain, one, chain.addition);
 }
 
-std::string host_ports_of(const Node& node, const std::string& network) {
+std::string live_host_ports(const Node& node, const std::string& network) {
   std::set<std::string> out;
   for (const AttachmentState& one : node.attachments) {
     if (one.key.network != network || !one.is_alive()) continue;
@@ -245,7 +245,7 @@ Findings check_services(const Node& node) {
   Findings out;
   for (const cni::NetworkList& list : node.networks.lists) {
     const auto portmap = plugin_of(list, "portmap");
-    const std::string ports = host_ports_of(node, list.name);
+    const std::string ports = live_host_ports(node, list.name);
     if (!portmap || ports.empty()) continue;
     if (member(*portmap, "conditionsV4") != nullptr) continue;
     const std::string backend = text_at(*portmap, "backend");

@@ -15,12 +15,12 @@ namespace {
 
 // Copying and printing JSON recurses as deep as it nests, so what nests deeper than any config does
 // is refused before it is parsed (Go's encoding/json draws the line at 10000).
-bool nests_too_deep(std::string_view json) {
+bool nests_too_deep(std::string_view text) {
   constexpr int kMax = 1000;
   int depth = 0;
   bool quoted = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     if (quoted) {
       if (c == '\\') ++i;
       if (c == '"') quoted = false;
@@ -36,7 +36,7 @@ bool nests_too_deep(std::string_view json) {
 }
 
 // The parser passes over it; Go's encoding/json refuses it, and with it every runtime.
-bool has_mark(std::string_view json) { return json.starts_with("\xef\xbb\xbf"); }
+bool has_mark(std::string_view text) { return text.starts_with("\xef\xbb\xbf"); }
 
 // Names of sysctls have dots or slashes, and may differ by case; other keys do not.
 bool is_sysctl(const std::string& key) { return key.find_first_of("./") != std::string::npos; }

@@ -42,7 +42,15 @@ function(cni_program name)
   endforeach()
   configure_file(list.cc.in list.cc @ONLY)
   add_library(plugins_list STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/list.cc)
-  target_link_libraries(plugins_list PUBLIC ${libraries})
+  foreach(library IN LISTS libraries)
+    # A release has no unit tests: each library of its own would parse the same headers and make the same templates.
+    if(CMAKE_UNITY_BUILD AND CMAKE_BUILD_TYPE STREQUAL "Release")
+      get_target_property(sources ${library} SOURCES)
+      target_sources(plugins_list PRIVATE ${sources})
+      get_target_property(library ${library} LINK_LIBRARIES)
+    endif()
+    target_link_libraries(plugins_list PUBLIC ${library})
+  endforeach()
   add_executable(${name} main.cc)
   # What the plugins share comes first, so that the templates of all lie next to it: each call maps less.
   target_link_libraries(
