@@ -145,11 +145,11 @@ std::string verbs_text(const Plugin& plugin) {
     std::string& list = there ? does : skips;
     list += cat(list.empty() ? "" : ", ", verb);
   };
-  sort("ADD", plugin.add != nullptr);
-  sort("DEL", plugin.del != nullptr);
-  sort("CHECK", plugin.check != nullptr);
-  sort("GC", plugin.gc != nullptr);
-  sort("STATUS", plugin.status != nullptr);
+  sort("ADD", plugin.verbs.add != nullptr);
+  sort("DEL", plugin.verbs.del != nullptr);
+  sort("CHECK", plugin.verbs.check != nullptr);
+  sort("GC", plugin.verbs.gc != nullptr);
+  sort("STATUS", plugin.verbs.status != nullptr);
   sort("VERSION", true);
   return skips.empty() ? does : cat(does, "; without effect: ", skips);
 }

@@ -25,9 +25,9 @@ std::string versions_json(const Plugin& plugin, const Env& env) {
   out["supportedVersions"] = nlohmann::ordered_json::array();
   for (const auto v : supported_versions()) out["supportedVersions"].push_back(v);
   if (!env.contains(Repair::kAsk)) return out.dump() + "\n";
-  if (plugin.repair != nullptr) out[Repair::kVerbsKey].push_back(str(Command::kRepair));
-  if (plugin.reclaim != nullptr) out[Repair::kVerbsKey].push_back(str(Command::kReclaim));
-  if (plugin.gc != nullptr) out[Repair::kVerbsKey].push_back(str(Command::kGc));
+  if (plugin.verbs.repair != nullptr) out[Repair::kVerbsKey].push_back(str(Command::kRepair));
+  if (plugin.verbs.reclaim != nullptr) out[Repair::kVerbsKey].push_back(str(Command::kReclaim));
+  if (plugin.verbs.gc != nullptr) out[Repair::kVerbsKey].push_back(str(Command::kGc));
   return out.dump() + "\n";
 }
 
@@ -67,7 +67,7 @@ void read(const Invocation& invocation, Request& request) {
 
 void add(const Plugin& plugin, const Request& request, int out) {
   Undo undo;
-  const Result result = plugin.add(request, undo);
+  const Result result = plugin.verbs.add(request, undo);
   const Phase phase("answer");
   write_out(out, text_of(to_json(result, request.version)));
   undo.commit();
@@ -82,7 +82,7 @@ bool only_looks(const Request& request) {
 // REPAIR or RECLAIM, if the plugin has it.
 void repair(const Plugin& plugin, const Request& request, int out) {
   const bool reclaims = request.command == Command::kReclaim;
-  if (reclaims ? plugin.reclaim == nullptr : plugin.repair == nullptr) {
+  if (reclaims ? plugin.verbs.reclaim == nullptr : plugin.verbs.repair == nullptr) {
     throw Error(Code::kInvalidEnvironment, cat("unknown CNI_COMMAND: ", str(request.command)));
   }
   Repair repair(only_looks(request));
@@ -90,9 +90,9 @@ void repair(const Plugin& plugin, const Request& request, int out) {
   answer["cniVersion"] = str(request.version);
   std::optional<Result> result;
   if (reclaims) {
-    plugin.reclaim(request, repair);
+    plugin.verbs.reclaim(request, repair);
   } else {
-    result = plugin.repair(request, repair);
+    result = plugin.verbs.repair(request, repair);
   }
   answer["found"] = repair.found();
   if (result) answer["result"] = to_json(*result, request.version);
@@ -105,7 +105,7 @@ void serve(const Plugin& plugin, const Invocation& invocation, const Request& re
   }
   if (invocation.env.contains(kIpamCall)) require_ipam(plugin);
   require_foreign_netns(request);  // before the verb, not after it
-  if (request.command == Command::kAdd && plugin.add != nullptr) {
+  if (request.command == Command::kAdd && plugin.verbs.add != nullptr) {
     return add(plugin, request, invocation.out);
   }
   if (request.command == Command::kRepair || request.command == Command::kReclaim) {
@@ -184,11 +184,11 @@ void require_ipam(const Plugin& plugin) {
 }
 
 std::vector<Leftover> collect(const Plugin& plugin, const Request& request) {
-  if (plugin.gc == nullptr) return {};
+  if (plugin.verbs.gc == nullptr) return {};
   auto valid = request.valid_attachments();  // a malformed list removes nothing
   if (!valid) return {};
   Collect collect(request.network, *std::move(valid), only_looks(request));
-  plugin.gc(request, collect);
+  plugin.verbs.gc(request, collect);
   return collect.found();
 }
 
@@ -198,14 +198,14 @@ void dispatch(const Plugin& plugin, const Request& request) {
   };
   switch (request.command) {
     case Command::kDel:
-      return call(plugin.del);
+      return call(plugin.verbs.del);
     case Command::kCheck:
-      return call(plugin.check);
+      return call(plugin.verbs.check);
     case Command::kGc:
       collect(plugin, request);
       return;
     case Command::kStatus:
-      return call(plugin.status);
+      return call(plugin.verbs.status);
     case Command::kAdd:
     case Command::kRepair:
     case Command::kReclaim:
@@ -236,7 +236,7 @@ int validate(const Plugin& plugin, const Invocation& invocation) {
   const auto look = [&] {
     request.read(for_no_container(invocation.env), invocation.in);
     if (invocation.env.contains(kIpamCall)) require_ipam(plugin);
-    if (plugin.validate != nullptr) plugin.validate(request);
+    if (plugin.verbs.validate != nullptr) plugin.verbs.validate(request);
   };
   const int status = reporting(plugin, look, [&](const Error& e) {
     answer = error_object(request.stated_version(), e);

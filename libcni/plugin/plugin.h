@@ -20,9 +20,9 @@ struct Subcommand {
   int (*run)(int argc, char** argv);
 };
 
-/// A name and a function per verb; a verb left out succeeds and does nothing, as in the reference.
-struct Plugin {
-  std::string_view name;
+/// A function per verb, in the order in which plugins name them; one left out succeeds and does
+/// nothing, as in the reference.
+struct Verbs {
   Result (*add)(const Request&, Undo&) = nullptr;
   void (*del)(const Request&) = nullptr;
   void (*check)(const Request&) = nullptr;
@@ -31,16 +31,22 @@ struct Plugin {
   void (*status)(const Request&) = nullptr;
   /// For --validate: throws what ADD would throw for its input alone, and looks at nothing else.
   void (*validate)(const Request&) = nullptr;
-  const Manual* manual = nullptr;
   /// Restores the node's objects of an attachment to what ADD made; touches neither the pod nor
   /// IPAM. Returns the result of ADD as it is now. Null: the plugin does not have the verb.
   Result (*repair)(const Request&, Repair&) = nullptr;
-  /// The same where the pod or its interface does not exist: the node gets back what ADD took from
+  /// REPAIR where the pod or its interface does not exist: the node gets back what ADD took from
   /// it. Left out, the verb is unknown.
   void (*reclaim)(const Request&, Repair&) = nullptr;
+};
+
+struct Plugin {
+  std::string_view name;
+  Verbs verbs;
+  const Manual* manual = nullptr;
+  /// The reference plugin's words before its JSON decoder's complaint, here those of most; ours
+  /// follows them, too. Empty: it has none.
+  std::string_view loading = "failed to load netconf";
   std::span<const Subcommand> subcommands = {};
-  /// The reference plugin's words before its JSON decoder's complaint; ours follows them, too.
-  std::string_view loading = {};
 };
 
 /// Environment, stdin and stdout of one run: those of the process in plugin_main(), others in

@@ -112,15 +112,7 @@ void validate(const cni::Request& request) { Conf::parse(request); }
 
 }  // namespace
 
-extern constinit const cni::Plugin kPlugin{.name = "bridge",
-                                           .add = add,
-                                           .del = del,
-                                           .check = check,
-                                           .gc = gc,
-                                           .status = status,
-                                           .validate = validate,
-                                           .manual = &kManual,
-                                           .repair = repair,
-                                           .loading = "failed to load netconf"};
+extern constinit const cni::Plugin kPlugin{
+    .name = "bridge", .verbs = {add, del, check, gc, status, validate, repair}, .manual = &kManual};
 
 }  // namespace bridge

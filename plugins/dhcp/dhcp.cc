@@ -130,13 +130,9 @@ constexpr cni::Subcommand kSubcommands[] = {
 }  // namespace
 
 extern constinit const cni::Plugin kPlugin{.name = "dhcp",
-                                           .add = add,
-                                           .del = del,
-                                           .check = check,
-                                           .gc = gc,
-                                           .status = status,
-                                           .validate = validate,
+                                           .verbs = {add, del, check, gc, status, validate},
                                            .manual = &kManual,
+                                           .loading = "",
                                            .subcommands = kSubcommands};
 
 }  // namespace dhcp

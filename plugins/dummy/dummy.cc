@@ -64,8 +64,7 @@ void status(const cni::Request& request) {
 
 extern constinit const cni::Plugin kPlugin = plugins::pod_link_plugin<kKind, check, Conf::parse>(
     {.name = "dummy",
-     .add = add,
-     .status = status,
+     .verbs = {.add = add, .status = status},
      .manual = &kManual,
      .loading = "failed to parse network config"});
 

@@ -121,14 +121,7 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
 }  // namespace
 
 extern constinit const cni::Plugin kPlugin{.name = "firewall",
-                                           .add = add,
-                                           .del = del,
-                                           .check = check,
-                                           .gc = gc,
-                                           .status = status,
-                                           .validate = validate,
-                                           .manual = &kManual,
-                                           .repair = repair,
-                                           .loading = "failed to load netconf"};
+                                           .verbs = {add, del, check, gc, status, validate, repair},
+                                           .manual = &kManual};
 
 }  // namespace firewall

@@ -255,16 +255,9 @@ Result repair(const cni::Request& request, cni::Repair& repair) {
 
 }  // namespace
 
-extern constinit const cni::Plugin kPlugin{.name = "host-device",
-                                           .add = add,
-                                           .del = del,
-                                           .check = check,
-                                           .gc = gc,
-                                           .status = status,
-                                           .validate = validate,
-                                           .manual = &kManual,
-                                           .repair = repair,
-                                           .reclaim = reclaim,
-                                           .loading = "failed to load netconf"};
+extern constinit const cni::Plugin kPlugin{
+    .name = "host-device",
+    .verbs = {add, del, check, gc, status, validate, repair, reclaim},
+    .manual = &kManual};
 
 }  // namespace host_device

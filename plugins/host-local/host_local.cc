@@ -208,12 +208,8 @@ void validate(const cni::Request& request) { Conf::parse_without_attachment(requ
 }  // namespace
 
 extern constinit const cni::Plugin kPlugin{.name = "host-local",
-                                           .add = add,
-                                           .del = del,
-                                           .check = check,
-                                           .gc = gc,
-                                           .status = status,
-                                           .validate = validate,
-                                           .manual = &kManual};
+                                           .verbs = {add, del, check, gc, status, validate},
+                                           .manual = &kManual,
+                                           .loading = ""};
 
 }  // namespace host_local

@@ -130,11 +130,7 @@ void status(const cni::Request& request) {
 
 }  // namespace
 
-extern constinit const cni::Plugin kPlugin =
-    plugins::pod_link_plugin<kKind, check, Conf::parse>({.name = "ipvlan",
-                                                         .add = add,
-                                                         .status = status,
-                                                         .manual = &kManual,
-                                                         .loading = "failed to load netconf"});
+extern constinit const cni::Plugin kPlugin = plugins::pod_link_plugin<kKind, check, Conf::parse>(
+    {.name = "ipvlan", .verbs = {.add = add, .status = status}, .manual = &kManual});
 
 }  // namespace ipvlan

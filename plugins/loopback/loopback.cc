@@ -122,14 +122,8 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
 }  // namespace
 
 extern constinit const cni::Plugin kPlugin{.name = "loopback",
-                                           .add = add,
-                                           .del = del,
-                                           .check = check,
-                                           .gc = gc,
-                                           .status = status,
-                                           .validate = validate,
+                                           .verbs = {add, del, check, gc, status, validate, repair},
                                            .manual = &kManual,
-                                           .repair = repair,
                                            .loading = "failed to parse network config"};
 
 }  // namespace loopback

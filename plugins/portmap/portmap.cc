@@ -220,13 +220,8 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
 }  // namespace
 
 extern constinit const cni::Plugin kPlugin{.name = "portmap",
-                                           .add = add,
-                                           .del = del,
-                                           .check = check,
-                                           .gc = gc,
-                                           .status = status,
-                                           .validate = validate,
+                                           .verbs = {add, del, check, gc, status, validate, repair},
                                            .manual = &kManual,
-                                           .repair = repair};
+                                           .loading = ""};
 
 }  // namespace portmap

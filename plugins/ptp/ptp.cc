@@ -212,15 +212,7 @@ Result repair(const cni::Request& request, cni::Repair& repair) {
 
 }  // namespace
 
-extern constinit const cni::Plugin kPlugin{.name = "ptp",
-                                           .add = add,
-                                           .del = del,
-                                           .check = check,
-                                           .gc = gc,
-                                           .status = status,
-                                           .validate = validate,
-                                           .manual = &kManual,
-                                           .repair = repair,
-                                           .loading = "failed to load netconf"};
+extern constinit const cni::Plugin kPlugin{
+    .name = "ptp", .verbs = {add, del, check, gc, status, validate, repair}, .manual = &kManual};
 
 }  // namespace ptp

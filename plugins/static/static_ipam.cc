@@ -46,11 +46,10 @@ void validate(const cni::Request& request) { Conf::parse(request); }
 }  // namespace
 
 // DEL and GC are left out: they succeed, whatever the config.
-extern constinit const cni::Plugin kPlugin{.name = "static",
-                                           .add = add,
-                                           .check = check,
-                                           .status = status,
-                                           .validate = validate,
-                                           .manual = &kManual};
+extern constinit const cni::Plugin kPlugin{
+    .name = "static",
+    .verbs = {.add = add, .check = check, .status = status, .validate = validate},
+    .manual = &kManual,
+    .loading = ""};
 
 }  // namespace static_ipam

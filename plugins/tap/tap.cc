@@ -138,11 +138,7 @@ void status(const cni::Request& request) {
 
 }  // namespace
 
-extern constinit const cni::Plugin kPlugin =
-    plugins::pod_link_plugin<kKind, check, Conf::parse>({.name = "tap",
-                                                         .add = add,
-                                                         .status = status,
-                                                         .manual = &kManual,
-                                                         .loading = "failed to load netconf"});
+extern constinit const cni::Plugin kPlugin = plugins::pod_link_plugin<kKind, check, Conf::parse>(
+    {.name = "tap", .verbs = {.add = add, .status = status}, .manual = &kManual});
 
 }  // namespace tap

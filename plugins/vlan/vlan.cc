@@ -125,11 +125,7 @@ void status(const cni::Request& request) {
 
 }  // namespace
 
-extern constinit const cni::Plugin kPlugin =
-    plugins::pod_link_plugin<kKind, check, parse_alone>({.name = "vlan",
-                                                         .add = add,
-                                                         .status = status,
-                                                         .manual = &kManual,
-                                                         .loading = "failed to load netconf"});
+extern constinit const cni::Plugin kPlugin = plugins::pod_link_plugin<kKind, check, parse_alone>(
+    {.name = "vlan", .verbs = {.add = add, .status = status}, .manual = &kManual});
 
 }  // namespace vlan

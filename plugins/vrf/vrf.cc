@@ -138,15 +138,7 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
 
 }  // namespace
 
-extern constinit const cni::Plugin kPlugin{.name = "vrf",
-                                           .add = add,
-                                           .del = del,
-                                           .check = check,
-                                           .gc = gc,
-                                           .status = status,
-                                           .validate = validate,
-                                           .manual = &kManual,
-                                           .repair = repair,
-                                           .loading = "failed to load netconf"};
+extern constinit const cni::Plugin kPlugin{
+    .name = "vrf", .verbs = {add, del, check, gc, status, validate, repair}, .manual = &kManual};
 
 }  // namespace vrf

@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto request = fuzz::request_in(fuzz::text_of(data, size));
   if (!request) return 0;
   DelConf::parse(*request);  // whatever the config
-  fuzz::takes(*request, bandwidth::kPlugin.validate);
+  fuzz::takes(*request, bandwidth::kPlugin.verbs.validate);
   std::optional<Conf> conf;
   if (!fuzz::accepts([&] { conf = Conf::parse(*request); })) return 0;
   for (const unsigned mtu : {0U, 1500U, 65535U, 0xffffffffU}) plan(*conf, mtu);

@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto request = fuzz::request_in(fuzz::text_of(data, size));
   if (!request) return 0;
   plugins::was_masqueraded(request->reader());  // whatever the config
-  if (!fuzz::takes(*request, bridge::kPlugin.validate)) return 0;
+  if (!fuzz::takes(*request, bridge::kPlugin.verbs.validate)) return 0;
   const auto conf = bridge::Conf::parse(*request);
   require(!conf.bridge.empty() && conf.bridge.size() < 16, "a bridge has a name");
   for (std::size_t i = 0; i < conf.trunk.size(); ++i) {

@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto request = fuzz::request_in(fuzz::text_of(data, size));
   if (!request) return 0;
   fuzz::accepts([&] { host_local::data_dir_from(*request); });
-  fuzz::takes(*request, host_local::kPlugin.validate);
+  fuzz::takes(*request, host_local::kPlugin.verbs.validate);
   fuzz::accepts([&] {
     const auto conf = host_local::Conf::parse(*request);
     require(!conf.data_dir.empty() && !conf.sets.empty(), "there is something to give out");

@@ -5,7 +5,7 @@
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto request = fuzz::request_in(fuzz::text_of(data, size));
   if (!request) return 0;
-  fuzz::takes(*request, loopback::kPlugin.validate);
+  fuzz::takes(*request, loopback::kPlugin.verbs.validate);
   fuzz::accepts([&] { cni::collect(loopback::kPlugin, *request); });
   return 0;
 }

@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto request = fuzz::request_in(fuzz::text_of(data, size));
   if (!request) return 0;
   const auto readable = readable_mappings(*request);  // whatever the config
-  if (!fuzz::takes(*request, portmap::kPlugin.validate)) return 0;
+  if (!fuzz::takes(*request, portmap::kPlugin.verbs.validate)) return 0;
   const Conf conf = Conf::parse(*request);
   for (const Mapping& one : conf.mappings) {
     require(one.host_port != 0 && one.container_port != 0, "a port is not 0");

@@ -7,10 +7,10 @@
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto request = fuzz::request_in(fuzz::text_of(data, size));
   if (!request) return 0;
-  fuzz::accepts([&] { static_ipam::kPlugin.check(*request); });
-  if (!fuzz::takes(*request, static_ipam::kPlugin.validate)) return 0;
+  fuzz::accepts([&] { static_ipam::kPlugin.verbs.check(*request); });
+  if (!fuzz::takes(*request, static_ipam::kPlugin.verbs.validate)) return 0;
   cni::Undo undo;
-  const cni::Result result = static_ipam::kPlugin.add(*request, undo);
+  const cni::Result result = static_ipam::kPlugin.verbs.add(*request, undo);
   undo.commit();
   fuzz::accepts([&] {
     const nlohmann::json printed = cni::to_json(result, request->version);

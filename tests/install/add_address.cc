@@ -54,6 +54,6 @@ void del(const cni::Request& request) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return cni::plugin_main({.name = "add-address", .add = add, .del = del, .manual = &kManual}, argc,
-                          argv);
+  return cni::plugin_main(
+      {.name = "add-address", .verbs = {.add = add, .del = del}, .manual = &kManual}, argc, argv);
 }

@@ -81,13 +81,13 @@ cni::Result repair_pod_link(const cni::Request& request, void (*check)(const cni
 /// kKind: as netlink shows the link; kParse: reads the config as ADD does.
 template <const char* kKind, auto kCheck, auto kParse>
 constexpr cni::Plugin pod_link_plugin(cni::Plugin own) {
-  own.del = [](const cni::Request& request) { delete_pod_link(request, kKind); };
-  own.check = kCheck;
-  own.gc = [](const cni::Request& request, cni::Collect& collect) {
+  own.verbs.del = [](const cni::Request& request) { delete_pod_link(request, kKind); };
+  own.verbs.check = kCheck;
+  own.verbs.gc = [](const cni::Request& request, cni::Collect& collect) {
     collect_pod_links(request, kKind, collect);
   };
-  own.validate = [](const cni::Request& request) { kParse(request); };
-  own.repair = [](const cni::Request& request, cni::Repair&) {
+  own.verbs.validate = [](const cni::Request& request) { kParse(request); };
+  own.verbs.repair = [](const cni::Request& request, cni::Repair&) {
     return repair_pod_link(request, kCheck);
   };
   return own;

@@ -34,7 +34,7 @@ std::string error_of(Fn&& fn) {
 }
 
 std::string validated(const std::string& keys) {
-  return error_of([&] { kPlugin.validate(request(cni::Command::kStatus, keys)); });
+  return error_of([&] { kPlugin.verbs.validate(request(cni::Command::kStatus, keys)); });
 }
 
 constexpr const char* kNoIpam = "7 dummy interface requires an IPAM configuration";
@@ -45,16 +45,16 @@ constexpr const char* kIpam = R"("ipam": {"type": "static"})";
 TEST_CASE("without ipam ADD fails before it opens the namespace, as CHECK and STATUS do") {
   for (const char* const keys : {"", R"("ipam": {})", R"("ipam": {"type": ""})"}) {
     cni::Undo undo;
-    CHECK(error_of([&] { kPlugin.add(request(cni::Command::kAdd, keys), undo); }) == kNoIpam);
-    CHECK(error_of([&] { kPlugin.check(request(cni::Command::kCheck, keys)); }) == kNoIpam);
-    CHECK(error_of([&] { kPlugin.status(request(cni::Command::kStatus, keys)); }) == kNoIpam);
+    CHECK(error_of([&] { kPlugin.verbs.add(request(cni::Command::kAdd, keys), undo); }) == kNoIpam);
+    CHECK(error_of([&] { kPlugin.verbs.check(request(cni::Command::kCheck, keys)); }) == kNoIpam);
+    CHECK(error_of([&] { kPlugin.verbs.status(request(cni::Command::kStatus, keys)); }) == kNoIpam);
     CHECK(validated(keys) == kNoIpam);
   }
 }
 
 TEST_CASE("DEL without ipam succeeds, also with keys that ADD refuses") {
   for (const char* const keys : {"", R"("mtu": "no", "mac": 5)"}) {
-    CHECK(error_of([&] { kPlugin.del(request(cni::Command::kDel, keys)); }).empty());
+    CHECK(error_of([&] { kPlugin.verbs.del(request(cni::Command::kDel, keys)); }).empty());
   }
 }
 

@@ -43,6 +43,6 @@ void del(const cni::Request& request) { RemoveFile{file_of(request)}(); }
 }  // namespace
 
 int main(int argc, char** argv) {
-  return cni::plugin_main({.name = "address-file", .add = add, .del = del, .manual = &kManual},
-                          argc, argv);
+  return cni::plugin_main(
+      {.name = "address-file", .verbs = {.add = add, .del = del}, .manual = &kManual}, argc, argv);
 }

@@ -27,7 +27,7 @@ const std::string kDual =
 
 cni::Result run_add(const cni::Request& request) {
   cni::Undo undo;
-  cni::Result result = kPlugin.add(request, undo);
+  cni::Result result = kPlugin.verbs.add(request, undo);
   undo.commit();
   return result;
 }
@@ -52,13 +52,13 @@ TEST_CASE("ADD: one address out of each set, with routes and DNS; DEL frees both
   CHECK(dir.read("net/10.1.2.2") == "ctr\r\neth0");
   CHECK(dir.read("net/last_reserved_ip.0") == "10.1.2.2");
   CHECK(dir.read("net/last_reserved_ip.1") == "2001:db8:1::2");
-  CHECK_NOTHROW(kPlugin.check(req));
-  kPlugin.del(req);
+  CHECK_NOTHROW(kPlugin.verbs.check(req));
+  kPlugin.verbs.del(req);
   CHECK(reserved(dir) == "");
   CHECK(indexed(dir) == 0);
   CHECK(dir.has("net/last_reserved_ip.0"));
-  CHECK_NOTHROW(kPlugin.del(req));
-  CHECK(error_of([&] { kPlugin.check(req); }) ==
+  CHECK_NOTHROW(kPlugin.verbs.del(req));
+  CHECK(error_of([&] { kPlugin.verbs.check(req); }) ==
         "999 host-local: Failed to find address added by container ctr");
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("ADD: two networks of one container do not know of each other") {
   two.network = "net2";
   CHECK(first_ip(one) == "10.1.2.2/29");
   CHECK(first_ip(two) == "10.1.2.2/29");
-  kPlugin.del(one);
+  kPlugin.verbs.del(one);
   CHECK(reserved(dir, "net") == "");
   CHECK(reserved(dir, "net2") == "10.1.2.2");
 }
@@ -108,7 +108,7 @@ TEST_CASE("ADD: white space around the container ID is trimmed") {
   const TempDir dir;
   run_add(request(conf_of(dir, kSmall), " ctr\n"));
   CHECK(dir.read("net/10.1.2.2") == "ctr\r\neth0");
-  kPlugin.del(request(conf_of(dir, kSmall), "ctr"));
+  kPlugin.verbs.del(request(conf_of(dir, kSmall), "ctr"));
   CHECK(reserved(dir) == "");
 }
 
@@ -124,34 +124,39 @@ TEST_CASE("ADD: requested addresses come from CNI_ARGS, args and runtimeConfig")
 TEST_CASE("DEL: needs no valid config and makes no directory") {
   const TempDir dir;
   run_add(request(conf_of(dir, kSmall)));
-  SUBCASE("broken range") { kPlugin.del(request(conf_of(dir, R"("subnet": "10.1.2.0/99")"))); }
-  SUBCASE("ranges of the wrong type") { kPlugin.del(request(conf_of(dir, R"("ranges": "x")"))); }
-  SUBCASE("no range") { kPlugin.del(request(conf_of(dir, R"("type": "host-local")"))); }
-  SUBCASE("broken CNI_ARGS") { kPlugin.del(request(conf_of(dir, kSmall), "ctr", "what?")); }
+  SUBCASE("broken range") {
+    kPlugin.verbs.del(request(conf_of(dir, R"("subnet": "10.1.2.0/99")")));
+  }
+  SUBCASE("ranges of the wrong type") {
+    kPlugin.verbs.del(request(conf_of(dir, R"("ranges": "x")")));
+  }
+  SUBCASE("no range") { kPlugin.verbs.del(request(conf_of(dir, R"("type": "host-local")"))); }
+  SUBCASE("broken CNI_ARGS") { kPlugin.verbs.del(request(conf_of(dir, kSmall), "ctr", "what?")); }
   SUBCASE("broken prevResult") {
-    kPlugin.del(request(conf_of(dir, kSmall, R"("prevResult": {"ips": "x"}, )")));
+    kPlugin.verbs.del(request(conf_of(dir, kSmall, R"("prevResult": {"ips": "x"}, )")));
   }
   SUBCASE("overlapping sets") {
-    kPlugin.del(request(
+    kPlugin.verbs.del(request(
         conf_of(dir, R"("subnet": "10.1.2.0/24", "ranges": [[{"subnet": "10.1.2.0/24"}]])")));
   }
   CHECK(reserved(dir) == "");
 
   auto elsewhere = request(conf_of(dir, kSmall));
   elsewhere.network = "other";
-  kPlugin.del(elsewhere);
+  kPlugin.verbs.del(elsewhere);
   CHECK_FALSE(fs::exists(dir.path("other")));
-  CHECK(error_of([&] { kPlugin.check(elsewhere); }) != "");
-  CHECK(error_of([&] { kPlugin.status(elsewhere); }) == "");
+  CHECK(error_of([&] { kPlugin.verbs.check(elsewhere); }) != "");
+  CHECK(error_of([&] { kPlugin.verbs.status(elsewhere); }) == "");
   cni::collect(kPlugin, request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments": [], )")));
   CHECK_FALSE(fs::exists(dir.path("other")));
 }
 
 TEST_CASE("DEL: a config without ipam, or with a wrong dataDir, is no error") {
-  CHECK_NOTHROW(kPlugin.del(request(R"({"cniVersion": "1.1.0", "name": "no-such-net-of-ours"})")));
   CHECK_NOTHROW(
-      kPlugin.del(request(R"({"cniVersion": "1.1.0", "name": "no-such-net-of-ours", "ipam": 3})")));
-  CHECK_NOTHROW(kPlugin.del(request(
+      kPlugin.verbs.del(request(R"({"cniVersion": "1.1.0", "name": "no-such-net-of-ours"})")));
+  CHECK_NOTHROW(kPlugin.verbs.del(
+      request(R"({"cniVersion": "1.1.0", "name": "no-such-net-of-ours", "ipam": 3})")));
+  CHECK_NOTHROW(kPlugin.verbs.del(request(
       R"({"cniVersion": "1.1.0", "name": "no-such-net-of-ours", "ipam": {"dataDir": 7}})")));
 }
 
@@ -159,7 +164,7 @@ TEST_CASE("DEL: prevResult leads to a reservation that the reference made") {
   const TempDir dir;
   dir.write("net/10.1.2.2", "ctr\r\neth0");
   dir.write("net/10.1.2.3", "ctr2\r\neth0");
-  kPlugin.del(
+  kPlugin.verbs.del(
       request(conf_of(dir, kSmall,
                       R"("prevResult": {"cniVersion": "1.1.0", "ips": [{"address": "10.1.2.2/29"},
                           {"address": "10.1.2.3/29"}]}, )")));
@@ -190,12 +195,12 @@ TEST_CASE("state: whatever file is cut at whatever byte, DEL succeeds and the ne
     fs::resize_file(dir.path("net/" + name), size);
     const auto other = request(conf_of(dir, kDual), "other");
     CHECK(run_add(other).ips.size() == 2);
-    kPlugin.del(req);
-    CHECK(error_of([&] { kPlugin.check(req); }) != "");
+    kPlugin.verbs.del(req);
+    CHECK(error_of([&] { kPlugin.verbs.check(req); }) != "");
     CHECK(indexed(dir) == 2);
     CHECK(run_add(req).ips.size() == 2);
-    kPlugin.del(req);
-    kPlugin.del(other);
+    kPlugin.verbs.del(req);
+    kPlugin.verbs.del(other);
     CHECK(reserved(dir) == "");
   }
 }
@@ -258,11 +263,11 @@ TEST_CASE("STATUS: succeeds when a set is used up, with a line in the log that n
   const TempDir dir;
   const auto req = request(conf_of(dir, kSmall));
   for (const char* id : {"a", "b", "c", "d"}) run_add(request(conf_of(dir, kSmall), id));
-  CHECK_NOTHROW(kPlugin.status(req));
+  CHECK_NOTHROW(kPlugin.verbs.status(req));
   run_add(request(conf_of(dir, kSmall), "e"));
   const auto noted = [&req] {
     const StderrKept kept;
-    kPlugin.status(req);
+    kPlugin.verbs.status(req);
     return kept.text();
   };
   constexpr const char* kFull =
@@ -270,7 +275,7 @@ TEST_CASE("STATUS: succeeds when a set is used up, with a line in the log that n
   CHECK(noted() == kFull);
   dir.write("net/10.1.2.4", "");
   CHECK(noted() == kFull);  // noted for a living owner
-  kPlugin.del(request(conf_of(dir, kSmall), "c"));
+  kPlugin.verbs.del(request(conf_of(dir, kSmall), "c"));
   dir.write("net/10.1.2.4", "");
   CHECK(noted() == kFull);  // an operator's, as far as can be told
   dir.write("net/10.1.2.4", "torn\r\n");
@@ -282,17 +287,17 @@ TEST_CASE("STATUS: fails with 50 where no lease can be written, and with 7 for a
   dir.write("file", "");
   const auto in_file =
       cni::cat(R"("subnet": "10.1.2.0/24", "dataDir": ")", dir.path(), R"(/file/more")");
-  CHECK(error_of([&] { kPlugin.status(request(conf_of(dir, in_file))); }) ==
+  CHECK(error_of([&] { kPlugin.verbs.status(request(conf_of(dir, in_file))); }) ==
         cni::cat("50 ipam.dataDir: write to '", dir.path(), "/file/more/net': not a directory"));
   CHECK(error_of([&] {
-          kPlugin.status(request(conf_of(dir, R"("subnet": "10.0.0.0/31")")));
+          kPlugin.verbs.status(request(conf_of(dir, R"("subnet": "10.0.0.0/31")")));
         }).starts_with("7 "));
 }
 
 TEST_CASE("STATUS: two IPv6 sets of 2^64 addresses are not counted through") {
   const TempDir dir;
   CHECK_NOTHROW(
-      kPlugin.status(request(conf_of(dir, R"("ranges": [[{"subnet": "2001:db8::/32"}]])"))));
+      kPlugin.verbs.status(request(conf_of(dir, R"("ranges": [[{"subnet": "2001:db8::/32"}]])"))));
 }
 
 }  // namespace host_local

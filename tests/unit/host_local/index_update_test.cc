@@ -33,7 +33,7 @@ class Network {
     std::string out;
     const std::string error = error_of([&] {
       cni::Undo undo;
-      out = kPlugin.add(req, undo).ips.at(0).cidr.str();
+      out = kPlugin.verbs.add(req, undo).ips.at(0).cidr.str();
       undo.commit();
     });
     return error.empty() ? out : error;
@@ -43,7 +43,7 @@ class Network {
         prev.empty()
             ? ""
             : R"("prevResult": {"cniVersion": "1.1.0", "ips": [{"address": ")" + prev + "\"}]}, ";
-    kPlugin.del(request(conf_of(dir, kSmall, rest), id));
+    kPlugin.verbs.del(request(conf_of(dir, kSmall, rest), id));
   }
   void gc() const {
     cni::collect(kPlugin, request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments":
@@ -141,7 +141,7 @@ TEST_CASE("index: ADD, DEL, GC and the undo of an ADD leave the index complete")
   net.put("10.1.2.4", "ref\r\neth0");
   {
     cni::Undo undo;
-    kPlugin.add(request(conf_of(net.dir, kSmall), "undone"), undo);
+    kPlugin.verbs.add(request(conf_of(net.dir, kSmall), "undone"), undo);
     CHECK(net.is_complete());
   }
   CHECK(net.is_complete());

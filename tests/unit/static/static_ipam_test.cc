@@ -28,7 +28,7 @@ cni::Request request(const std::string& ipam, const std::string& rest = "",
 std::string ips_of(const cni::Request& request) {
   cni::Undo undo;
   std::string out;
-  for (const cni::Address& ip : kPlugin.add(request, undo).ips) {
+  for (const cni::Address& ip : kPlugin.verbs.add(request, undo).ips) {
     out += ip.cidr.str();
     if (ip.gateway) out += cni::cat(">", ip.gateway->str());
     out += ' ';
@@ -56,7 +56,7 @@ const std::string kTwo = R"({"addresses": [{"address": "10.10.0.1/24", "gateway"
 
 TEST_CASE("static ADD: two families, routes and DNS as configured, host bits kept") {
   cni::Undo undo;
-  const cni::Result result = kPlugin.add(request(kTwo), undo);
+  const cni::Result result = kPlugin.verbs.add(request(kTwo), undo);
   CHECK(ips_of(request(kTwo)) == "10.10.0.1/24>10.10.0.254 3ffe:ffff:0:1ff::1/64>3ffe:ffff::1 ");
   CHECK(result.routes.size() == 3);
   CHECK(result.dns.nameservers == std::vector<std::string>{"8.8.8.8"});
@@ -95,12 +95,12 @@ TEST_CASE("static: no ipam is an error, also where addresses come from elsewhere
   CHECK(error_of([] { ips_of(request("", "", "IP=10.10.0.1/24")); }) == text);
   CHECK(error_of([] { ips_of(request("", R"("runtimeConfig": {"ips": ["10.1.1.1/8"]}, )")); }) ==
         text);
-  CHECK(error_of([] { kPlugin.status(request("")); }) == text);
+  CHECK(error_of([] { kPlugin.verbs.status(request("")); }) == text);
 }
 
 TEST_CASE("static: what is not in CIDR notation is named with its place") {
   const auto by = [](const std::string& ipam, const std::string& rest, const std::string& args) {
-    return error_of([&] { kPlugin.status(request(ipam, rest, args)); });
+    return error_of([&] { kPlugin.verbs.status(request(ipam, rest, args)); });
   };
   CHECK(by(R"({"addresses": [{"address": "10.10.0.1"}]})", "", "") ==
         "7 the 'address' field is expected to be in CIDR notation, got: '10.10.0.1'");
@@ -117,17 +117,17 @@ TEST_CASE("static: null in the lists is an error, not a crash") {
   for (const char* ipam : {R"({"addresses": [null]})", R"({"addresses": [{}]})",
                            R"({"addresses": [{"address": null}]})", R"({"routes": [null]})",
                            R"({"addresses": {}})", R"({"addresses": [7]})"}) {
-    CHECK(error_of([&] { kPlugin.status(request(ipam)); }).starts_with("7 "));
+    CHECK(error_of([&] { kPlugin.verbs.status(request(ipam)); }).starts_with("7 "));
   }
   CHECK(error_of([] {
-          kPlugin.status(request("{}", R"("runtimeConfig": {"ips": [null]}, )"));
+          kPlugin.verbs.status(request("{}", R"("runtimeConfig": {"ips": [null]}, )"));
         }).starts_with("7 an entry in the 'ips' field is NOT in CIDR"));
 }
 
 TEST_CASE("static CHECK: what ADD gave is accepted, what is missing or differs is not") {
   const auto with = [](const std::string& ips, const std::string& rest = "") {
     return error_of([&] {
-      kPlugin.check(
+      kPlugin.verbs.check(
           request(kTwo, rest + R"("prevResult": {"cniVersion": "1.1.0", "ips": [)" + ips + "]}, "));
     });
   };
@@ -141,7 +141,7 @@ TEST_CASE("static CHECK: what ADD gave is accepted, what is missing or differs i
   CHECK(with(R"({"address": "10.10.0.1/24", "gateway": "10.10.0.253"},)" + v6) != "");
   CHECK(with(R"({"address": "10.10.0.3/24"})", R"("runtimeConfig": {"ips": ["10.10.0.3/24"]}, )") ==
         "");
-  CHECK(error_of([] { kPlugin.check(request(kTwo)); }) == "7 Required prevResult missing");
+  CHECK(error_of([] { kPlugin.verbs.check(request(kTwo)); }) == "7 Required prevResult missing");
 }
 
 }  // namespace static_ipam

@@ -48,7 +48,7 @@ cni::Result add(const Request&, cni::Undo&) {
 }
 void del(const Request&) { throw Error(Code::kTryAgainLater, "too \"soon\"\n", "details"); }
 
-constexpr Plugin kFake{.name = "fake", .add = add, .del = del};
+constexpr Plugin kFake{.name = "fake", .verbs = {.add = add, .del = del}};
 
 std::string conf_with(const std::string& more) {
   return cat(R"({"cniVersion": "1.1.0", "name": "n", "type": "fake", "secret": "hunter2")", more,

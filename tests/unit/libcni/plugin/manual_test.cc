@@ -11,7 +11,8 @@ namespace {
 
 void check(const cni::Request&) {}
 
-constexpr cni::Plugin kSample{.name = "sample", .check = check, .manual = &sample::kManual};
+constexpr cni::Plugin kSample{
+    .name = "sample", .verbs = {.check = check}, .manual = &sample::kManual};
 constexpr cni::Plugin kSilent{.name = "silent"};
 
 bool has_line(const std::string& text, const std::string& line) {

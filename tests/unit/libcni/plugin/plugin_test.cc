@@ -44,7 +44,7 @@ void gc(const Request&, cni::Collect&) { called += "GC "; }
 void status(const Request&) { called += "STATUS "; }
 
 constexpr Plugin kFake{
-    .name = "fake", .add = add, .del = del, .check = check, .gc = gc, .status = status};
+    .name = "fake", .verbs = {.add = add, .del = del, .check = check, .gc = gc, .status = status}};
 constexpr const char* kConf = R"({"cniVersion": "1.1.0", "name": "n", "type": "fake"})";
 char program[] = "fake";
 char* no_arguments[] = {program, nullptr};
@@ -152,10 +152,10 @@ TEST_CASE("ADD is undone when the config's version cannot carry its result") {
 }
 
 TEST_CASE("ADD is undone when it throws, before the error is printed") {
-  const Plugin plugin{.name = "fake", .add = [](const Request&, Undo& undo) -> Result {
-                        undo.add(Mark{});
-                        throw Error(Code::kTryAgainLater, "locked", "by 7");
-                      }};
+  const Plugin plugin{.name = "fake", .verbs = {.add = [](const Request&, Undo& undo) -> Result {
+                                        undo.add(Mark{});
+                                        throw Error(Code::kTryAgainLater, "locked", "by 7");
+                                      }}};
   const Ran got = ran(plugin, env_for("ADD"));
   CHECK(got.status == 1);
   CHECK(called == "undone ");
@@ -168,10 +168,11 @@ TEST_CASE("ADD is undone when it throws, before the error is printed") {
 }
 
 TEST_CASE("what is no CNI error becomes code 999 without details") {
-  const Plugin plugin{.name = "fake",
-                      .add = [](const Request&, Undo&) -> Result { throw std::bad_alloc(); },
-                      .del = [](const Request&) { throw netlink::Error("remove 'eth0'", 1); },
-                      .check = [](const Request&) { throw std::runtime_error("odd \xff byte"); }};
+  const Plugin plugin{
+      .name = "fake",
+      .verbs = {.add = [](const Request&, Undo&) -> Result { throw std::bad_alloc(); },
+                .del = [](const Request&) { throw netlink::Error("remove 'eth0'", 1); },
+                .check = [](const Request&) { throw std::runtime_error("odd \xff byte"); }}};
   CHECK(ran(plugin, env_for("DEL")).out == R"({
     "cniVersion": "1.1.0",
     "code": 999,
@@ -244,7 +245,7 @@ TEST_CASE("REPAIR answers with what was wrong and the result, and is announced t
   Plugin plugin = kFake;
   CHECK(ran(plugin, env_for("REPAIR")).status == 1);  // it has no such verb
   CHECK(called.empty());
-  plugin.repair = [](const Request&, cni::Repair& repair) {
+  plugin.verbs.repair = [](const Request&, cni::Repair& repair) {
     repair.part([] { throw Error(Code::kInternal, "no port"); }, [] { called += "mended "; });
     return Result{.interfaces = {{.name = "eth0", .sandbox = "/x"}}};
   };
@@ -330,16 +331,17 @@ TEST_CASE("an argument asks for something other than a verb, whatever the enviro
 
 TEST_CASE("a plugin is asked what it would refuse, and does nothing else") {
   const Plugin strict{.name = "strict",
-                      .add = [](const Request&, Undo&) -> Result {
-                        std::puts("this is no add");
-                        return {};
-                      },
-                      .validate =
-                          [](const Request& request) {
-                            if (!request.prev_result()) {
-                              throw cni::Error(cni::Code::kInvalidConfig, "no result", "more");
-                            }
-                          }};
+                      .verbs = {.add = [](const Request&, Undo&) -> Result {
+                                  std::puts("this is no add");
+                                  return {};
+                                },
+                                .validate =
+                                    [](const Request& request) {
+                                      if (!request.prev_result()) {
+                                        throw cni::Error(cni::Code::kInvalidConfig, "no result",
+                                                         "more");
+                                      }
+                                    }}};
   const auto asked = [](const Plugin& plugin, const std::string& conf) {
     return in_process(conf, [&plugin] {
       set_environment({});  // of a runtime nothing is there
@@ -362,11 +364,11 @@ TEST_CASE("a plugin is asked what it would refuse, and does nothing else") {
 }
 
 TEST_CASE("what a library prints to stdout does not spoil the result") {
-  const Plugin chatty{.name = "chatty", .add = [](const Request&, Undo&) -> Result {
-                        std::puts("chatter");
-                        std::fflush(stdout);
-                        return {};
-                      }};
+  const Plugin chatty{.name = "chatty", .verbs = {.add = [](const Request&, Undo&) -> Result {
+                                          std::puts("chatter");
+                                          std::fflush(stdout);
+                                          return {};
+                                        }}};
   const Process got = in_process(kConf, [&chatty] {
     set_environment(env_for("ADD"));
     return cni::plugin_main(chatty, 1, no_arguments);
@@ -377,21 +379,19 @@ TEST_CASE("what a library prints to stdout does not spoil the result") {
 }
 
 TEST_CASE("a plugin that was started without a stdout undoes ADD and says so") {
-  const Plugin plugin{.name = "fake", .add = [](const Request&, Undo& undo) -> Result {
-                        struct Say {
-                          void operator()() const { cni::note("undone"); }
-                          std::string describe() const { return "say"; }
-                        };
-                        undo.add(Say{});
-                        return {};
-                      }};
-  const Process got = in_process(
-      kConf,
-      [&plugin] {
-        set_environment(env_for("ADD"));
-        return cni::plugin_main(plugin, 1, no_arguments);
-      },
-      true);
+  const Plugin plugin{.name = "fake", .verbs = {.add = [](const Request&, Undo& undo) -> Result {
+                                        struct Say {
+                                          void operator()() const { cni::note("undone"); }
+                                          std::string describe() const { return "say"; }
+                                        };
+                                        undo.add(Say{});
+                                        return {};
+                                      }}};
+  const auto add_with = [&plugin] {
+    set_environment(env_for("ADD"));
+    return cni::plugin_main(plugin, 1, no_arguments);
+  };
+  const Process got = in_process(kConf, add_with, true);
   CHECK(got.status == 1);
   CHECK(got.out.empty());
   CHECK(got.err.starts_with("undone\n"));

@@ -59,7 +59,7 @@ struct Recorded : Node {
 TEST_CASE("RECLAIM needs no namespace, and answers with what was wrong") {
   Plugin plugin{.name = "fake"};
   CHECK(ran(plugin, "RECLAIM").status == 1);
-  plugin.reclaim = reclaim;
+  plugin.verbs.reclaim = reclaim;
   const Ran got = ran(plugin, "RECLAIM");
   CHECK(got.status == 0);
   CHECK(mended);
@@ -68,12 +68,12 @@ TEST_CASE("RECLAIM needs no namespace, and answers with what was wrong") {
 }
 
 TEST_CASE("RECLAIM is announced beside REPAIR to those who ask") {
-  Plugin plugin{.name = "fake", .reclaim = reclaim};
+  Plugin plugin{.name = "fake", .verbs = {.reclaim = reclaim}};
   const auto verbs = [&] {
     return json::parse(ran(plugin, "VERSION", {{Repair::kAsk, "1"}}).out).at(Repair::kVerbsKey);
   };
   CHECK(verbs() == json({"RECLAIM"}));
-  plugin.repair = [](const cni::Request&, Repair&) { return cni::Result{}; };
+  plugin.verbs.repair = [](const cni::Request&, Repair&) { return cni::Result{}; };
   CHECK(verbs() == json({"REPAIR", "RECLAIM"}));
 }
 

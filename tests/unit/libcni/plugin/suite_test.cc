@@ -40,7 +40,7 @@ void del(const Request& request) {
 }
 
 constexpr cni::Manual kManual{.purpose = "gives addresses", .ipam = true};
-constexpr Plugin kFake{.name = "fake", .add = add, .del = del, .manual = &kManual};
+constexpr Plugin kFake{.name = "fake", .verbs = {.add = add, .del = del}, .manual = &kManual};
 constexpr Plugin kOther{.name = "other"};
 constexpr Plugin kMoreFake{.name = "more-fake"};
 constexpr const Plugin* kThree[] = {&kFake, &kOther, &kMoreFake};
