@@ -18,23 +18,13 @@ namespace tool::doctor {
 
 namespace {
 
+namespace nf = netlink::nf;
 using netlink::cat;
 using netlink::Cidr;
 using netlink::Family;
-using netlink::nf::Bytes;
-using netlink::nf::Chain;
-using netlink::nf::ChainId;
-using netlink::nf::Cmp;
-using netlink::nf::Element;
-using netlink::nf::Meta;
-using netlink::nf::NfSocket;
-using netlink::nf::Payload;
-using netlink::nf::Rule;
-using netlink::nf::SetId;
-using netlink::nf::TableFamily;
-using netlink::nf::Verdict;
 
-constexpr TableFamily kTableFamilies[] = {TableFamily::kInet, TableFamily::kIp, TableFamily::kIp6};
+constexpr nf::TableFamily kTableFamilies[] = {nf::TableFamily::kInet, nf::TableFamily::kIp,
+                                              nf::TableFamily::kIp6};
 // linux/netfilter.h and linux/netfilter/nf_tables.h
 constexpr std::uint32_t kForwardHook = 2, kDrop = 0;
 constexpr std::uint32_t kIncoming = 4, kOutgoing = 5, kIncomingName = 6, kOutgoingName = 7,
@@ -44,13 +34,13 @@ constexpr std::uint32_t kNetworkHeader = 1;
 constexpr std::uint32_t kEqual = 0;
 
 // "veth*" for a comparison with the beginning of a name.
-std::string link_in(const Bytes& bytes) {
+std::string link_in(const nf::Bytes& bytes) {
   const std::string text(bytes.begin(), bytes.end());
   const auto end = text.find('\0');
   return end == std::string::npos && text.size() < IFNAMSIZ ? text + '*' : text.substr(0, end);
 }
 
-std::string link_of_index(const Bytes& bytes) {
+std::string link_of_index(const nf::Bytes& bytes) {
   unsigned index = 0;
   char name[IFNAMSIZ] = {};
   if (bytes.size() != sizeof index) return {};
@@ -61,10 +51,10 @@ std::string link_of_index(const Bytes& bytes) {
 /// Reads the expressions of a rule. Whatever is not about links and addresses makes it narrow.
 class RuleReader {
  public:
-  RuleReader(NfSocket& socket, const Rule& rule, std::string insertion)
+  RuleReader(nf::NfSocket& socket, const nf::Rule& rule, std::string insertion)
       : socket_(socket), rule_(rule), out_{.insertion = std::move(insertion)} {
-    if (rule.chain.family == TableFamily::kIp) out_.family = Family::kIpv4;
-    if (rule.chain.family == TableFamily::kIp6) out_.family = Family::kIpv6;
+    if (rule.chain.family == nf::TableFamily::kIp) out_.family = Family::kIpv4;
+    if (rule.chain.family == nf::TableFamily::kIp6) out_.family = Family::kIpv6;
   }
 
   ForwardRule run() {
@@ -81,7 +71,7 @@ class RuleReader {
     out_.is_narrow = true;
     out_.has_other_sources |= loaded_ == Loaded::kAddress && addresses_ == &out_.source;
   }
-  void read(const Meta& meta) {
+  void read(const nf::Meta& meta) {
     const bool in = meta.key == kIncoming || meta.key == kIncomingName;
     const bool out = meta.key == kOutgoing || meta.key == kOutgoingName;
     links_ = in ? &out_.in : &out_.out;
@@ -90,7 +80,7 @@ class RuleReader {
               : meta.key == kProtocol                                ? Loaded::kFamily
                                                                      : Loaded::kOther;
   }
-  void read(const Payload& load) {
+  void read(const nf::Payload& load) {
     const bool v4 = out_.family == Family::kIpv4;
     const std::uint32_t source = v4 ? 12 : 8, destination = v4 ? 16 : 24;
     const bool is_address = out_.family && load.base == kNetworkHeader &&
@@ -99,11 +89,11 @@ class RuleReader {
     loaded_ = is_address ? Loaded::kAddress : Loaded::kOther;
     prefix_ = load.len * 8;
   }
-  void read(const netlink::nf::Bitwise& mask) {
+  void read(const nf::Bitwise& mask) {
     prefix_ = 0;
     for (const std::uint8_t byte : mask.mask) prefix_ += static_cast<unsigned>(std::popcount(byte));
   }
-  void read(const Cmp& cmp) {
+  void read(const nf::Cmp& cmp) {
     if (cmp.op != kEqual) {
       narrow();
     } else if (loaded_ == Loaded::kFamily && !cmp.data.empty()) {
@@ -112,15 +102,16 @@ class RuleReader {
       add(cmp.data);
     }
   }
-  void read(const netlink::nf::Lookup& lookup) {
+  void read(const nf::Lookup& lookup) {
     const bool is_link = loaded_ == Loaded::kLink || loaded_ == Loaded::kIndex;
     const bool is_whole = out_.family && prefix_ == netlink::Ip::any(*out_.family).bits();
     if (lookup.inverted || lookup.dreg || !(is_link || (loaded_ == Loaded::kAddress && is_whole))) {
       return narrow();
     }
-    auto elements = socket_.all_elements(SetId{rule_.chain.family, rule_.chain.table, lookup.set});
+    auto elements =
+        socket_.all_elements(nf::SetId{rule_.chain.family, rule_.chain.table, lookup.set});
     if (is_link) {
-      for (const Element& one : elements) add(one.key);
+      for (const nf::Element& one : elements) add(one.key);
     } else {
       add_spans(elements);
     }
@@ -128,14 +119,14 @@ class RuleReader {
   }
   // An interval is an element where it begins and one behind its end, which may be the begin of
   // another; that up to the last address has no end.
-  void add_spans(std::vector<Element>& elements) {
+  void add_spans(std::vector<nf::Element>& elements) {
     const bool has_ends = std::any_of(elements.begin(), elements.end(),
-                                      [](const Element& one) { return one.ends_interval; });
-    std::sort(elements.begin(), elements.end(), [](const Element& a, const Element& b) {
+                                      [](const nf::Element& one) { return one.ends_interval; });
+    std::sort(elements.begin(), elements.end(), [](const nf::Element& a, const nf::Element& b) {
       return a.key == b.key ? a.ends_interval && !b.ends_interval : a.key < b.key;
     });
     for (std::size_t i = 0; i < elements.size(); ++i) {
-      const Bytes& key = elements[i].key;
+      const nf::Bytes& key = elements[i].key;
       if (elements[i].ends_interval) continue;
       if (key.size() != netlink::Ip::any(*out_.family).size()) {  // of several parts
         narrow();
@@ -144,7 +135,7 @@ class RuleReader {
       AddressSpan span{netlink::Ip::from_bytes(key.data(), key.size()), {}};
       span.last = span.first;
       if (has_ends && i + 1 < elements.size()) {
-        const Bytes& end = elements[i + 1].key;
+        const nf::Bytes& end = elements[i + 1].key;
         span.last = netlink::Ip::from_bytes(end.data(), end.size()).prev().value_or(span.first);
       } else if (has_ends || span.first.is_unspecified()) {  // 0.0.0.0/0 has no other element
         span.last = span.first.broadcast(0);
@@ -152,7 +143,7 @@ class RuleReader {
       addresses_->push_back(span);
     }
   }
-  void read(const Verdict& verdict) {
+  void read(const nf::Verdict& verdict) {
     out_.effect = verdict.code == kAccept    ? ForwardRule::Effect::kAccept
                   : verdict.code == kDropped ? ForwardRule::Effect::kDrop
                   : verdict.code == kReturn  ? ForwardRule::Effect::kReturn
@@ -160,31 +151,31 @@ class RuleReader {
     out_.is_goto = verdict.code == kGoto;
     if (verdict.code == kJump || verdict.code == kGoto) out_.jump = verdict.chain;
   }
-  void read(const netlink::nf::Xt& xt) {
+  void read(const nf::Xt& xt) {
     if (xt.target && xt.name == "REJECT") out_.effect = ForwardRule::Effect::kDrop;
     if (!xt.target && xt.name != "comment") narrow();
   }
-  void read(const netlink::nf::Unknown& unknown) {
+  void read(const nf::Unknown& unknown) {
     if (unknown.name == "reject") {
       out_.effect = ForwardRule::Effect::kDrop;
     } else if (unknown.name != "log") {
       narrow();
     }
   }
-  void read(const netlink::nf::Counter& /*counter*/) {}
+  void read(const nf::Counter& /*counter*/) {}
   template <class Other>
   void read(const Other& /*other*/) {
     narrow();
     loaded_ = Loaded::kOther;
   }
 
-  void add(const Bytes& data) {
+  void add(const nf::Bytes& data) {
     if (loaded_ == Loaded::kLink) {
       links_->push_back(link_in(data));
     } else if (loaded_ == Loaded::kIndex) {
       links_->push_back(link_of_index(data));
     } else if (loaded_ == Loaded::kAddress) {
-      Bytes whole = data;
+      nf::Bytes whole = data;
       whole.resize(out_.family == Family::kIpv4 ? 4 : 16);
       addresses_->push_back(AddressSpan::of(Cidr::from_bytes(whole.data(), whole.size(), prefix_)));
     } else {
@@ -192,8 +183,8 @@ class RuleReader {
     }
   }
 
-  NfSocket& socket_;
-  const Rule& rule_;
+  nf::NfSocket& socket_;
+  const nf::Rule& rule_;
   ForwardRule out_;
   Loaded loaded_ = Loaded::kNothing;
   std::vector<std::string>* links_ = &out_.in;
@@ -201,9 +192,9 @@ class RuleReader {
   unsigned prefix_ = 0;
 };
 
-ForwardRules rules_of(NfSocket& socket, const ChainId& chain, ForwardChain& into) {
+ForwardRules rules_of(nf::NfSocket& socket, const nf::ChainId& chain, ForwardChain& into) {
   ForwardRules out;
-  for (const Rule& rule : socket.rules(chain)) {
+  for (const nf::Rule& rule : socket.rules(chain)) {
     const std::string insertion =
         into.of_iptables
             ? cat(into.v4 ? "iptables" : "ip6tables", " -I ", chain.chain, " ", out.size() + 1)
@@ -215,14 +206,14 @@ ForwardRules rules_of(NfSocket& socket, const ChainId& chain, ForwardChain& into
   return out;
 }
 
-void add_forward(NfSocket& socket, const Chain& chain, Firewall& into) {
+void add_forward(nf::NfSocket& socket, const nf::Chain& chain, Firewall& into) {
   ForwardChain& out = into.forward.emplace_back(
       ForwardChain{.name = chain.id.str(),
                    .addition = cat("nft add rule ", chain.id.str()),
                    .of_iptables = chain.id.chain == "FORWARD" && chain.id.table == "filter",
                    .of_plugin = chain.id.table == names::kFirewallTable,
-                   .v4 = chain.id.family != TableFamily::kIp6,
-                   .v6 = chain.id.family != TableFamily::kIp,
+                   .v4 = chain.id.family != nf::TableFamily::kIp6,
+                   .v6 = chain.id.family != nf::TableFamily::kIp,
                    .drops = chain.hook->policy == kDrop,
                    .rules = {}});
   if (out.of_iptables) out.addition = cat(out.v4 ? "iptables" : "ip6tables", " -A FORWARD");
@@ -240,12 +231,13 @@ void add_exemptions(const ForwardRules& rules, const std::string& chain, Family 
   }
 }
 
-void add_exemptions(NfSocket& socket, Firewall& into) {
+void add_exemptions(nf::NfSocket& socket, Firewall& into) {
   for (const Family family : netlink::kFamilies) {
     const bool v4 = family == Family::kIpv4;
-    const ChainId chain{v4 ? TableFamily::kIp : TableFamily::kIp6, "nat", "POSTROUTING"};
+    const nf::ChainId chain{v4 ? nf::TableFamily::kIp : nf::TableFamily::kIp6, "nat",
+                            "POSTROUTING"};
     ForwardRules rules;
-    for (const Rule& rule : socket.rules(chain))
+    for (const nf::Rule& rule : socket.rules(chain))
       rules.push_back(RuleReader(socket, rule, "").run());
     add_exemptions(rules, chain.str(), family, into);
   }
@@ -308,7 +300,7 @@ void add_legacy_forward(const cni::SavedTable& filter, Family family, Firewall& 
 void add_legacy(Firewall& into) {
   for (const Family family : netlink::kFamilies) {
     for (const std::string table : {"nat", "filter"}) {
-      if (!netlink::nf::legacy_in_use(family, table)) continue;
+      if (!nf::legacy_in_use(family, table)) continue;
       const auto saved = cni::read_saved(family, cni::XtablesVariant::kLegacy, table);
       if (!saved) {
         into.lacks_legacy_save = into.has_legacy_rules = true;  // for all that is known
@@ -331,10 +323,10 @@ void add_legacy(Firewall& into) {
 Firewall read_firewall() {
   Firewall out;
   add_legacy(out);
-  auto socket = NfSocket::find();
+  auto socket = nf::NfSocket::find();
   if (!socket) return out;
-  for (const TableFamily family : kTableFamilies) {
-    for (const Chain& chain : socket->chains(family)) {
+  for (const nf::TableFamily family : kTableFamilies) {
+    for (const nf::Chain& chain : socket->chains(family)) {
       out.chains.push_back(chain.id);
       if (chain.hook && chain.hook->type == "filter" && chain.hook->number == kForwardHook) {
         add_forward(*socket, chain, out);

@@ -12,11 +12,8 @@ namespace firewall::iptables {
 
 namespace {
 
+namespace nf = netlink::nf;
 using cni::cat;
-using netlink::nf::Batch;
-using netlink::nf::ChainId;
-using netlink::nf::NfSocket;
-using netlink::nf::Rule;
 using plugins::XtablesVariant;
 using plugins::xt::filter;
 using plugins::xt::Tables;
@@ -31,7 +28,7 @@ Wanted wanted_of(const Rules& rules, Family family) {
 }
 
 // A filter saves nothing with iptables-legacy, whose iptables-save lists the whole table.
-std::vector<FilterRule> rules_in(Tables& tables, const ChainId& chain,
+std::vector<FilterRule> rules_in(Tables& tables, const nf::ChainId& chain,
                                  const Tables::Filter& filter = {}) {
   std::vector<FilterRule> out;
   if (tables.variant() == XtablesVariant::kLegacy) {
@@ -41,7 +38,7 @@ std::vector<FilterRule> rules_in(Tables& tables, const ChainId& chain,
     return out;
   }
   const Family family = plugins::xt::family_of(chain);
-  for (const Rule& rule : tables.rules(chain, filter)) out.push_back(rule_from(rule, family));
+  for (const nf::Rule& rule : tables.rules(chain, filter)) out.push_back(rule_from(rule, family));
   return out;
 }
 
@@ -53,7 +50,7 @@ Tables::Filter mentioning(const std::vector<Ip>& addresses) {
 }
 
 std::vector<FilterRule> forward_rules(Tables& tables, const Wanted& wanted, bool all) {
-  const ChainId chain = filter(wanted.family, kForward);
+  const nf::ChainId chain = filter(wanted.family, kForward);
   if (all || tables.variant() == XtablesVariant::kLegacy) {
     Tables::Filter relevant = mentioning(wanted.addresses);
     relevant.mentions.emplace_back(wanted.admin_chain.begin(), wanted.admin_chain.end());
@@ -61,7 +58,8 @@ std::vector<FilterRule> forward_rules(Tables& tables, const Wanted& wanted, bool
   }
   std::vector<FilterRule> out;
   const Family family = wanted.family;
-  for (const Rule& rule : NfSocket::first_rules(chain)) out.push_back(rule_from(rule, family));
+  for (const nf::Rule& rule : nf::NfSocket::first_rules(chain))
+    out.push_back(rule_from(rule, family));
   return out;
 }
 
@@ -87,20 +85,20 @@ Existing read_existing(Tables tables, const Wanted& wanted, bool all) {
 // If another program changes the ruleset meanwhile, iptables-nft starts again and treats chains
 // that were created in between as its own. Shared chains are therefore created over netlink, which
 // accepts existing ones; the base chain as iptables-nft creates it.
-void create_chains(NfSocket& socket, const Wanted& wanted) {
-  std::vector<ChainId> ids;
+void create_chains(nf::NfSocket& socket, const Wanted& wanted) {
+  std::vector<nf::ChainId> ids;
   for (const std::string& chain : chains_of(wanted)) ids.push_back(filter(wanted.family, chain));
   const std::vector<bool> found = socket.has_chains(ids);
-  Batch batch;
+  nf::Batch batch;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (found[i]) continue;
-    if (batch.empty()) batch.add(netlink::nf::Table{ids[i].family, ids[i].table});
-    batch.add(netlink::nf::Chain{ids[i]});
+    if (batch.empty()) batch.add(nf::Table{ids[i].family, ids[i].table});
+    batch.add(nf::Chain{ids[i]});
   }
   socket.commit(batch);
 }
 
-void add_family(NfSocket* socket, const Rules& rules, Family family) {
+void add_family(nf::NfSocket* socket, const Rules& rules, Family family) {
   const plugins::RestoreTool tool = plugins::require_restore(family);
   const Wanted wanted = wanted_of(rules, family);
   plugins::restore_planned(tool, [&] {
@@ -121,11 +119,11 @@ std::vector<FilterRule> own_rules(const std::vector<Ip>& addresses, Family famil
 }
 
 // False: there are none.
-bool plan_remove(NfSocket& socket, const std::vector<Ip>& addresses, Batch& batch) {
+bool plan_remove(nf::NfSocket& socket, const std::vector<Ip>& addresses, nf::Batch& batch) {
   for (const Family family : netlink::kFamilies) {
     const auto own = own_rules(addresses, family);
     if (own.empty()) continue;
-    for (const Rule& rule : socket.rules(filter(family, kForward), mentioning(addresses))) {
+    for (const nf::Rule& rule : socket.rules(filter(family, kForward), mentioning(addresses))) {
       if (is_of(rule_from(rule, family), own)) batch.remove(rule);
     }
   }
@@ -162,19 +160,19 @@ std::vector<Family> families_of(const Rules& rules) {
 
 }  // namespace
 
-void add(NfSocket* socket, const Rules& rules) {
+void add(nf::NfSocket* socket, const Rules& rules) {
   for (const Family family : families_of(rules)) {
     cni::during("add the rules of the firewall", [&] { add_family(socket, rules, family); });
   }
 }
 
-bool remove(NfSocket* socket, const std::vector<Ip>& addresses) {
+bool remove(nf::NfSocket* socket, const std::vector<Ip>& addresses) {
   bool found = false;
   cni::BestEffort each;
   if (socket != nullptr) {
     each("nf_tables", [&] {
       socket->commit_planned(
-          [&](Batch& batch) { found = plan_remove(*socket, addresses, batch) || found; });
+          [&](nf::Batch& batch) { found = plan_remove(*socket, addresses, batch) || found; });
     });
   }
   for (const Family family : netlink::kFamilies) {
@@ -184,7 +182,7 @@ bool remove(NfSocket* socket, const std::vector<Ip>& addresses) {
   return found;
 }
 
-std::optional<std::string> missing(NfSocket* socket, const Rules& rules) {
+std::optional<std::string> missing(nf::NfSocket* socket, const Rules& rules) {
   for (const Family family : families_of(rules)) {
     const Wanted wanted = wanted_of(rules, family);
     std::optional<std::string> why;
@@ -203,7 +201,7 @@ std::optional<std::string> missing(NfSocket* socket, const Rules& rules) {
   return std::nullopt;
 }
 
-bool has(NfSocket* socket, const std::vector<Ip>& addresses) {
+bool has(nf::NfSocket* socket, const std::vector<Ip>& addresses) {
   for (const XtablesVariant variant : cni::kXtablesVariants) {
     for (const Family family : netlink::kFamilies) {
       const auto own = own_rules(addresses, family);

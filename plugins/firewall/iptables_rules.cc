@@ -15,11 +15,9 @@ namespace firewall::iptables {
 
 namespace {
 
+namespace nf = netlink::nf;
 using cni::cat;
 using netlink::Cidr;
-using netlink::nf::Bytes;
-using netlink::nf::Expr;
-using netlink::nf::Exprs;
 
 constexpr const char* kStates = "RELATED,ESTABLISHED";
 
@@ -34,11 +32,11 @@ std::string shared_comment(Policy policy) {
   return comment_with(policy == Policy::kIsolated ? "same-bridge|isolated" : "same-bridge");
 }
 
-std::string link_in(const Bytes& data) {
+std::string link_in(const nf::Bytes& data) {
   return {data.begin(), std::find(data.begin(), data.end(), std::uint8_t{0})};
 }
 
-std::string target_of(const netlink::nf::Verdict& verdict) {
+std::string target_of(const nf::Verdict& verdict) {
   switch (verdict.code) {
     case NF_ACCEPT:
       return "ACCEPT";
@@ -52,7 +50,7 @@ std::string target_of(const netlink::nf::Verdict& verdict) {
 }
 
 // -m conntrack --ctstate RELATED,ESTABLISHED, and nothing else of that match.
-bool asks_for_replies(const netlink::nf::Xt& xt) {
+bool asks_for_replies(const nf::Xt& xt) {
   constexpr unsigned kReplies =
       XT_CONNTRACK_STATE_BIT(IP_CT_ESTABLISHED) | XT_CONNTRACK_STATE_BIT(IP_CT_RELATED);
   xt_conntrack_mtinfo2 info{};  // revision 3 begins with it
@@ -67,8 +65,8 @@ struct ExprReader {
   FilterRule& rule;
   std::uint32_t loaded = kNothing;  // the last fact about the packet
 
-  void operator()(const netlink::nf::Meta& meta) { loaded = meta.key; }
-  void operator()(const netlink::nf::Cmp& cmp) {
+  void operator()(const nf::Meta& meta) { loaded = meta.key; }
+  void operator()(const nf::Cmp& cmp) {
     const bool equal = cmp.op == NFT_CMP_EQ;
     const bool is_name =
         std::find(cmp.data.begin(), cmp.data.end(), 0) != cmp.data.end();  // not "eth+"
@@ -81,9 +79,9 @@ struct ExprReader {
       rule.foreign = true;
     }
   }
-  void operator()(const netlink::nf::Payload&) { loaded = kAddress; }
-  void operator()(const netlink::nf::Bitwise&) {}
-  void operator()(const netlink::nf::Xt& xt) {
+  void operator()(const nf::Payload&) { loaded = kAddress; }
+  void operator()(const nf::Bitwise&) {}
+  void operator()(const nf::Xt& xt) {
     if (!xt.comment.empty()) {
       rule.comment = xt.comment;
     } else if (asks_for_replies(xt)) {
@@ -92,8 +90,8 @@ struct ExprReader {
       rule.foreign = true;
     }
   }
-  void operator()(const netlink::nf::Verdict& verdict) { rule.target = target_of(verdict); }
-  void operator()(const netlink::nf::Counter&) {}
+  void operator()(const nf::Verdict& verdict) { rule.target = target_of(verdict); }
+  void operator()(const nf::Counter&) {}
   template <class Other>
   void operator()(const Other&) {
     rule.foreign = true;
@@ -203,13 +201,13 @@ bool FilterRule::equals(const FilterRule& other) const {
          foreign == other.foreign;
 }
 
-FilterRule rule_from(const netlink::nf::Rule& rule, Family family) {
+FilterRule rule_from(const nf::Rule& rule, Family family) {
   FilterRule out{.chain = rule.chain.chain, .target = ""};
   ExprReader reader{out};
-  for (const Expr& expr : rule.exprs) std::visit(reader, expr);
-  using netlink::nf::Side;
-  out.source = netlink::nf::address_of(rule.exprs, Side::kSource, family);
-  out.destination = netlink::nf::address_of(rule.exprs, Side::kDestination, family);
+  for (const nf::Expr& expr : rule.exprs) std::visit(reader, expr);
+  using nf::Side;
+  out.source = nf::address_of(rule.exprs, Side::kSource, family);
+  out.destination = nf::address_of(rule.exprs, Side::kDestination, family);
   return out;
 }
 

@@ -10,18 +10,16 @@ namespace firewall::nft {
 
 namespace {
 
+namespace nf = netlink::nf;
 using netlink::cat;
-using netlink::nf::Batch;
-using netlink::nf::Element;
-using netlink::nf::NfSocket;
 
-Element element_of(const Attachment& attachment, const Ip& ip) {
+nf::Element element_of(const Attachment& attachment, const Ip& ip) {
   const cni::OwnerTag tag(attachment.network, attachment.container_id, attachment.ifname);
-  return {.key = netlink::nf::value_of(ip), .comment = tag.text};
+  return {.key = nf::value_of(ip), .comment = tag.text};
 }
 
-std::vector<Element> elements_of(const Attachment& attachment) {
-  std::vector<Element> out;
+std::vector<nf::Element> elements_of(const Attachment& attachment) {
+  std::vector<nf::Element> out;
   for (const Ip& ip : attachment.addresses) out.push_back(element_of(attachment, ip));
   return out;
 }
@@ -33,26 +31,26 @@ bool has_any(const std::vector<LinkPolicy>& policies) {
 
 }  // namespace
 
-void add(NfSocket& socket, const Attachment& attachment, const std::string& admin_chain,
+void add(nf::NfSocket& socket, const Attachment& attachment, const std::string& admin_chain,
          const std::vector<LinkPolicy>& policies) {
-  socket.commit_planned([&](Batch& batch) {
+  socket.commit_planned([&](nf::Batch& batch) {
     plan_table(seen_table(socket), admin_chain, batch);
     plugins::plan_add_elements(socket, pods(), elements_of(attachment), batch);
     for (const LinkPolicy& one : policies) plan_policy(socket, one, batch);
   });
 }
 
-void set_policies(NfSocket& socket, const std::string& admin_chain,
+void set_policies(nf::NfSocket& socket, const std::string& admin_chain,
                   const std::vector<LinkPolicy>& policies) {
-  socket.commit_planned([&](Batch& batch) {
+  socket.commit_planned([&](nf::Batch& batch) {
     if (has_any(policies)) plan_table(seen_table(socket), admin_chain, batch);
     for (const LinkPolicy& one : policies) plan_policy(socket, one, batch);
   });
 }
 
-bool remove(NfSocket& socket, const Attachment& attachment) {
+bool remove(nf::NfSocket& socket, const Attachment& attachment) {
   bool all_own = false;
-  socket.commit_planned([&](Batch& batch) {
+  socket.commit_planned([&](nf::Batch& batch) {
     all_own = plugins::plan_remove_elements(socket, pods(), attachment.prefix(),
                                             attachment.addresses, batch);
     plan_remove_policy(socket, attachment, batch);
@@ -60,15 +58,15 @@ bool remove(NfSocket& socket, const Attachment& attachment) {
   return all_own;
 }
 
-void remove_stale(NfSocket& socket, const std::string& network, cni::Collect& collect) {
+void remove_stale(nf::NfSocket& socket, const std::string& network, cni::Collect& collect) {
   const auto takes = [&](const std::string& tag) { return collect.takes("firewall", tag); };
-  socket.commit_planned([&](Batch& batch) {
+  socket.commit_planned([&](nf::Batch& batch) {
     plugins::plan_remove_elements_if(socket, pods(), takes, batch);
     plan_gc_policies(socket, network, collect, batch);
   });
 }
 
-std::optional<std::string> missing(NfSocket& socket, const Attachment& attachment,
+std::optional<std::string> missing(nf::NfSocket& socket, const Attachment& attachment,
                                    const std::string& admin_chain) {
   if (auto flaw = table_flaw(seen_table(socket), admin_chain)) return flaw;
   const auto seen =
@@ -82,7 +80,7 @@ std::optional<std::string> missing(NfSocket& socket, const Attachment& attachmen
   return std::nullopt;
 }
 
-std::optional<std::string> missing_policies(NfSocket& socket, const std::string& admin_chain,
+std::optional<std::string> missing_policies(nf::NfSocket& socket, const std::string& admin_chain,
                                             const std::vector<LinkPolicy>& policies) {
   if (!has_any(policies)) return std::nullopt;
   auto flaw = table_flaw(seen_table(socket), admin_chain);
@@ -92,7 +90,7 @@ std::optional<std::string> missing_policies(NfSocket& socket, const std::string&
   return flaw;
 }
 
-bool has(NfSocket& socket, const Attachment& attachment) {
+bool has(nf::NfSocket& socket, const Attachment& attachment) {
   const auto seen =
       plugins::find_elements(socket, pods(), attachment.prefix(), attachment.addresses);
   return std::any_of(seen.begin(), seen.end(), [](const auto& one) { return one.has_value(); });

@@ -15,20 +15,14 @@ namespace firewall::nft {
 
 namespace {
 
+namespace nf = netlink::nf;
 using cni::OwnerTag;
 using netlink::cat;
-using netlink::nf::Batch;
-using netlink::nf::Bytes;
-using netlink::nf::Element;
-using netlink::nf::NfSocket;
-using netlink::nf::SetId;
 
-Bytes key_of(const std::string& link) { return netlink::nf::value_of_ifname(link); }
-Bytes pair_of(const std::string& link) {
-  return netlink::nf::concatenate({key_of(link), key_of(link)});
-}
+nf::Bytes key_of(const std::string& link) { return nf::value_of_ifname(link); }
+nf::Bytes pair_of(const std::string& link) { return nf::concatenate({key_of(link), key_of(link)}); }
 
-std::string link_in(const Bytes& key) {
+std::string link_in(const nf::Bytes& key) {
   return {key.begin(), std::find(key.begin(), key.end(), std::uint8_t{0})};
 }
 
@@ -51,13 +45,13 @@ std::string policy_owner(const std::string& network, const OwnerTag& tag, bool o
   return cat(tag.network_hash, ", net: ", network).substr(0, kMaxLength);
 }
 
-std::optional<Element> find(NfSocket& socket, const SetId& set, const Bytes& key) {
+std::optional<nf::Element> find(nf::NfSocket& socket, const nf::SetId& set, const nf::Bytes& key) {
   return socket.elements(set, {key}).front();
 }
 
 /// A link's elements in the sets.
 struct Seen {
-  std::optional<Element> link, pair;
+  std::optional<nf::Element> link, pair;
 
   Policy policy() const {
     if (!link) return Policy::kOpen;
@@ -65,7 +59,7 @@ struct Seen {
   }
 };
 
-Seen seen_of(NfSocket& socket, const std::string& link) {
+Seen seen_of(nf::NfSocket& socket, const std::string& link) {
   Seen out;
   out.link = find(socket, policy_links(), key_of(link));
   if (out.link) out.pair = find(socket, same_bridge(), pair_of(link));
@@ -74,16 +68,16 @@ Seen seen_of(NfSocket& socket, const std::string& link) {
 
 // Makes the set have the element, or not have one of its key. Pods of a network that start at once
 // may add the same one.
-void plan_element(const SetId& set, const std::optional<Element>& seen, const Element& wanted,
-                  bool is_wanted, Batch& batch) {
+void plan_element(const nf::SetId& set, const std::optional<nf::Element>& seen,
+                  const nf::Element& wanted, bool is_wanted, nf::Batch& batch) {
   if (is_wanted ? seen == wanted : !seen) return;
   if (seen) batch.remove(set, {wanted.key});
   if (is_wanted) batch.add(set, {wanted});
 }
 
-void plan_link(const Seen& seen, const LinkPolicy& target, Batch& batch) {
-  const Element link{.key = key_of(target.link), .comment = target.owner};
-  const Element pair{.key = pair_of(target.link), .comment = target.owner};
+void plan_link(const Seen& seen, const LinkPolicy& target, nf::Batch& batch) {
+  const nf::Element link{.key = key_of(target.link), .comment = target.owner};
+  const nf::Element pair{.key = pair_of(target.link), .comment = target.owner};
   plan_element(policy_links(), seen.link, link, target.policy != Policy::kOpen, batch);
   plan_element(same_bridge(), seen.pair, pair, target.policy == Policy::kSameBridge, batch);
 }
@@ -94,26 +88,26 @@ struct Wish {
   std::string owner;
 };
 
-Element element_of(const std::string& link, const Wish& wish) {
+nf::Element element_of(const std::string& link, const Wish& wish) {
   constexpr std::size_t kLength = 15;  // of a name of a link, which nft prints as text
-  const auto policy = netlink::nf::value_of_ifname(name_of(wish.policy));
-  const auto network = netlink::nf::value_of_ifname(wish.owner.substr(0, kLength));
-  return {.key = netlink::nf::concatenate({key_of(link), policy, network}), .comment = wish.owner};
+  const auto policy = nf::value_of_ifname(name_of(wish.policy));
+  const auto network = nf::value_of_ifname(wish.owner.substr(0, kLength));
+  return {.key = nf::concatenate({key_of(link), policy, network}), .comment = wish.owner};
 }
 
-Wish wish_of(const std::string& link, const Element& one) {
+Wish wish_of(const std::string& link, const nf::Element& one) {
   const Wish strict{Policy::kIsolated, one.comment};
   return one == element_of(link, strict) ? strict : Wish{Policy::kSameBridge, one.comment};
 }
 
 // The strictest of the networks that share a link decides; the others are kept for when its network
 // loosens it. Changes wanted to the one that decides.
-void plan_shared(NfSocket& socket, const Seen& seen, LinkPolicy& wanted, Batch& batch) {
+void plan_shared(nf::NfSocket& socket, const Seen& seen, LinkPolicy& wanted, nf::Batch& batch) {
   std::vector<Wish> wishes;
   if (seen.link) wishes.push_back({seen.policy(), seen.link->comment});
   auto before = socket.all_elements(other_policies());
-  std::erase_if(before, [&](const Element& one) { return link_in(one.key) != wanted.link; });
-  for (const Element& one : before) wishes.push_back(wish_of(wanted.link, one));
+  std::erase_if(before, [&](const nf::Element& one) { return link_in(one.key) != wanted.link; });
+  for (const nf::Element& one : before) wishes.push_back(wish_of(wanted.link, one));
   std::erase_if(wishes,
                 [&](const Wish& one) { return are_of_one_network(one.owner, wanted.owner); });
   wishes.push_back({wanted.policy, wanted.owner});
@@ -125,26 +119,24 @@ void plan_shared(NfSocket& socket, const Seen& seen, LinkPolicy& wanted, Batch& 
   wishes.erase(first);
   for (const Wish& wish : wishes) {
     if (wish.policy == Policy::kOpen) continue;
-    const Element element = element_of(wanted.link, wish);
+    const nf::Element element = element_of(wanted.link, wish);
     if (std::erase(before, element) != 0) continue;
-    batch.add(netlink::nf::Set{
-        other_policies(),
-        {netlink::nf::Type::kIfname, netlink::nf::Type::kIfname, netlink::nf::Type::kIfname}});
+    batch.add(nf::Set{other_policies(), {nf::Type::kIfname, nf::Type::kIfname, nf::Type::kIfname}});
     batch.add(other_policies(), {element});
   }
-  for (Element& gone : before) batch.remove(other_policies(), {std::move(gone.key)});
+  for (nf::Element& gone : before) batch.remove(other_policies(), {std::move(gone.key)});
 }
 
-void plan_ports(NfSocket& socket, const LinkPolicy& wanted, Batch& batch) {
+void plan_ports(nf::NfSocket& socket, const LinkPolicy& wanted, nf::Batch& batch) {
   const bool isolates = wanted.policy == Policy::kIsolated;
   if (isolates) plan_bridge_table(seen_bridge_table(socket), batch);
   for (const std::string& port : wanted.ports) {
-    const Element element{.key = key_of(port), .comment = wanted.tag};
+    const nf::Element element{.key = key_of(port), .comment = wanted.tag};
     plan_element(isolated(), find(socket, isolated(), element.key), element, isolates, batch);
   }
 }
 
-void plan_clear(NfSocket& socket, const std::string& link, Batch& batch) {
+void plan_clear(nf::NfSocket& socket, const std::string& link, nf::Batch& batch) {
   plan_link(seen_of(socket, link), {.link = link, .owner = ""}, batch);
 }
 
@@ -202,7 +194,7 @@ std::vector<LinkPolicy> policies_of(const Conf& conf, const Attachment& attachme
   return out;
 }
 
-void plan_policy(NfSocket& socket, const LinkPolicy& wanted, Batch& batch) {
+void plan_policy(nf::NfSocket& socket, const LinkPolicy& wanted, nf::Batch& batch) {
   const Seen seen = seen_of(socket, wanted.link);
   const bool of_another = seen.link && !are_of_one_network(seen.link->comment, wanted.owner);
   LinkPolicy target = wanted;
@@ -211,44 +203,44 @@ void plan_policy(NfSocket& socket, const LinkPolicy& wanted, Batch& batch) {
   plan_ports(socket, wanted, batch);
 }
 
-void plan_remove_policy(NfSocket& socket, const Attachment& attachment, Batch& batch) {
+void plan_remove_policy(nf::NfSocket& socket, const Attachment& attachment, nf::Batch& batch) {
   const std::string owner = attachment.prefix();
   const bool is_known = !attachment.link.empty();
-  const auto all = [&](const SetId& set, const std::vector<std::string>& links) {
+  const auto all = [&](const nf::SetId& set, const std::vector<std::string>& links) {
     if (!is_known) return socket.all_elements(set);
-    std::vector<Element> out;
+    std::vector<nf::Element> out;
     for (const std::string& link : links) {
       if (auto one = find(socket, set, key_of(link))) out.push_back(*std::move(one));
     }
     return out;
   };
-  for (const Element& one : all(policy_links(), {attachment.link})) {
+  for (const nf::Element& one : all(policy_links(), {attachment.link})) {
     if (one.comment.starts_with(owner)) plan_clear(socket, link_in(one.key), batch);
   }
-  for (const Element& one : all(isolated(), attachment.host_links)) {
+  for (const nf::Element& one : all(isolated(), attachment.host_links)) {
     if (one.comment.starts_with(owner)) batch.remove(isolated(), {one.key});
   }
 }
 
-void plan_gc_policies(NfSocket& socket, const std::string& network, cni::Collect& collect,
-                      Batch& batch) {
+void plan_gc_policies(nf::NfSocket& socket, const std::string& network, cni::Collect& collect,
+                      nf::Batch& batch) {
   const std::string start = network_start(network);
   const auto takes = [&](const std::string& tag) { return collect.takes("firewall", tag); };
-  const auto is_of_gone_link = [&](const Element& one) {
+  const auto is_of_gone_link = [&](const nf::Element& one) {
     return !collect.only_looks() && one.comment.starts_with(start) && !exists(link_in(one.key));
   };
-  for (const Element& one : socket.all_elements(policy_links())) {
+  for (const nf::Element& one : socket.all_elements(policy_links())) {
     if (is_of_gone_link(one) || takes(one.comment)) plan_clear(socket, link_in(one.key), batch);
   }
-  for (const Element& one : socket.all_elements(other_policies())) {
+  for (const nf::Element& one : socket.all_elements(other_policies())) {
     if (is_of_gone_link(one)) batch.remove(other_policies(), {one.key});
   }
-  for (const Element& one : socket.all_elements(isolated())) {
+  for (const nf::Element& one : socket.all_elements(isolated())) {
     if (takes(one.comment)) batch.remove(isolated(), {one.key});
   }
 }
 
-std::optional<std::string> missing_elements(NfSocket& socket, const LinkPolicy& wanted) {
+std::optional<std::string> missing_elements(nf::NfSocket& socket, const LinkPolicy& wanted) {
   if (wanted.policy == Policy::kOpen) return std::nullopt;
   if (seen_of(socket, wanted.link).policy() < wanted.policy) {
     return cat("set '", policy_links().str(), "' does not have '", wanted.link, "' with policy ",

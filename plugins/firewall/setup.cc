@@ -18,9 +18,9 @@ namespace firewall {
 
 namespace {
 
+namespace nf = netlink::nf;
 using cni::cat;
 using cni::Code;
-using netlink::nf::NfSocket;
 
 iptables::Rules iptables_rules(const Conf& conf, const Attachment& attachment, Backend backend) {
   return {.addresses = attachment.addresses,
@@ -216,7 +216,7 @@ bool usable(Node& node, Backend backend) {
 // A firewalld that cannot be asked shows by its table, which other tables' rules cannot open.
 void refuse_unseen_firewalld(Node& node) {
   if (netlink::dbus::is_built_in() || node.nf() == nullptr) return;
-  if (!node.nf()->has_table(netlink::nf::TableFamily::kInet, "firewalld")) return;
+  if (!node.nf()->has_table(nf::TableFamily::kInet, "firewalld")) return;
   throw cni::Error(
       Code::kPluginUnavailable,
       cat("choose a firewall backend: firewalld runs, and ", firewalld::unusable().value_or("")),
@@ -247,9 +247,9 @@ std::optional<std::string> missing_policies(Node& node, const Conf& conf,
 
 }  // namespace
 
-NfSocket* Node::nf() {
+nf::NfSocket* Node::nf() {
   if (!std::exchange(nf_.asked, true)) {
-    nf_.value = NfSocket::find();
+    nf_.value = nf::NfSocket::find();
     if (nf_.value && !nf_.value->has_nf_tables()) nf_.value.reset();
   }
   return nf_.value ? &*nf_.value : nullptr;

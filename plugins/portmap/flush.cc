@@ -14,9 +14,7 @@ namespace portmap {
 
 namespace {
 
-using netlink::nf::Flow;
-using netlink::nf::FlowFilter;
-using netlink::nf::NfSocket;
+namespace nf = netlink::nf;
 
 // A TCP connection ends, and with it its entry.
 bool is_flushed(const Claim& claim) { return claim.key.protocol != Protocol::kTcp; }
@@ -48,13 +46,13 @@ class LocalAddresses {
   std::map<Ip, bool> known_;
 };
 
-bool is_redirected(const Flow& flow, const Claim& claim) {
+bool is_redirected(const nf::Flow& flow, const Claim& claim) {
   return flow.reply.source == claim.target && flow.reply.source_port == claim.target_port;
 }
 
 // A flow to the port of a local address that does not lead to the claim's target. A flow to the
 // same port of another host is none.
-bool went_elsewhere(const Flow& flow, const Claim& claim, LocalAddresses& local) {
+bool went_elsewhere(const nf::Flow& flow, const Claim& claim, LocalAddresses& local) {
   if (is_redirected(flow, claim)) return false;
   return claim.key.address ? flow.original.destination == *claim.key.address
                            : local.has(flow.original.destination);
@@ -62,8 +60,8 @@ bool went_elsewhere(const Flow& flow, const Claim& claim, LocalAddresses& local)
 
 // Deletes the flows to a claim's port of which is_stale() is true. The kernel lists all connections
 // for every dump: few ports are filtered in the kernel one by one, many in one dump here.
-void flush(NfSocket& socket, const std::vector<Claim>& claims,
-           const std::function<bool(const Flow&, const Claim&)>& is_stale) {
+void flush(nf::NfSocket& socket, const std::vector<Claim>& claims,
+           const std::function<bool(const nf::Flow&, const Claim&)>& is_stale) {
   constexpr std::size_t kFew = 4;
   std::map<std::pair<Family, Protocol>, std::multimap<std::uint16_t, Claim>> groups;
   for (const Claim& claim : claims) {
@@ -71,13 +69,14 @@ void flush(NfSocket& socket, const std::vector<Claim>& claims,
     groups[{claim.key.family, claim.key.protocol}].emplace(claim.key.port, claim);
   }
   for (const auto& [kind, by_port] : groups) {
-    const FlowFilter all{.family = kind.first, .protocol = static_cast<std::uint8_t>(kind.second)};
-    const auto ask = [&, &claims_by_port = by_port](const FlowFilter& filter) {
-      for (const Flow& flow : netlink::nf::flows(socket, filter)) {
+    const nf::FlowFilter all{.family = kind.first,
+                             .protocol = static_cast<std::uint8_t>(kind.second)};
+    const auto ask = [&, &claims_by_port = by_port](const nf::FlowFilter& filter) {
+      for (const nf::Flow& flow : nf::flows(socket, filter)) {
         const auto [first, last] = claims_by_port.equal_range(flow.original.destination_port);
         const bool stale = std::any_of(
             first, last, [&](const auto& entry) { return is_stale(flow, entry.second); });
-        if (stale) netlink::nf::remove(socket, flow);
+        if (stale) nf::remove(socket, flow);
       }
     };
     if (by_port.size() > kFew) {
@@ -85,7 +84,7 @@ void flush(NfSocket& socket, const std::vector<Claim>& claims,
       continue;
     }
     for (const auto& [port, claim] : by_port) {
-      FlowFilter one = all;
+      nf::FlowFilter one = all;
       one.original_port = port;
       ask(one);
     }
@@ -94,17 +93,18 @@ void flush(NfSocket& socket, const std::vector<Claim>& claims,
 
 }  // namespace
 
-void flush_stale(NfSocket& socket, netlink::RouteSocket& host,
+void flush_stale(nf::NfSocket& socket, netlink::RouteSocket& host,
                  const std::vector<Claim>& claims) noexcept {
   const cni::Phase phase("conntrack");
   or_note([&] {
     LocalAddresses local(host);
-    flush(socket, claims,
-          [&](const Flow& flow, const Claim& claim) { return went_elsewhere(flow, claim, local); });
+    flush(socket, claims, [&](const nf::Flow& flow, const Claim& claim) {
+      return went_elsewhere(flow, claim, local);
+    });
   });
 }
 
-void flush_redirected(NfSocket& socket, const std::vector<Claim>& claims) noexcept {
+void flush_redirected(nf::NfSocket& socket, const std::vector<Claim>& claims) noexcept {
   or_note([&] { flush(socket, claims, is_redirected); });
 }
 

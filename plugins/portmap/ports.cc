@@ -18,10 +18,10 @@ namespace portmap {
 
 namespace {
 
+namespace nf = netlink::nf;
 using cni::cat;
-using netlink::nf::NfSocket;
 
-NfSocket* pointer(std::optional<NfSocket>& socket) { return socket ? &*socket : nullptr; }
+nf::NfSocket* pointer(std::optional<nf::NfSocket>& socket) { return socket ? &*socket : nullptr; }
 const StateDir* pointer(const std::optional<StateDir>& state) { return state ? &*state : nullptr; }
 
 // The backends change one after the other: the ports are mapped all the time.
@@ -163,14 +163,14 @@ void unmap_without_state(const Context& context, const std::string& network, cni
 
 }  // namespace
 
-void map_ports(NfSocket* socket, const Attachment& attachment, OnConflict policy) {
+void map_ports(nf::NfSocket* socket, const Attachment& attachment, OnConflict policy) {
   const cni::Phase phase("ports");
   const StateDir state = StateDir::create();
   const netlink::Fd lock = state.lock();
   map_locked({socket, &state}, attachment, policy);
 }
 
-void check_ports(NfSocket* socket, const Conf& conf, const Attachment& attachment) {
+void check_ports(nf::NfSocket* socket, const Conf& conf, const Attachment& attachment) {
   const auto state = StateDir::find();
   const auto known = state ? state->find(attachment.owner) : std::nullopt;
   const bool is_iptables = conf.backend ? conf.backend == BackendName::kIptables
@@ -186,7 +186,7 @@ void check_ports(NfSocket* socket, const Conf& conf, const Attachment& attachmen
                    "of the backend nftables precede its Services");
 }
 
-std::optional<BackendName> backend_to_repair(NfSocket* socket, const Conf& conf,
+std::optional<BackendName> backend_to_repair(nf::NfSocket* socket, const Conf& conf,
                                              const Owner& owner) {
   const auto state = StateDir::find();
   const auto known = state ? state->find(owner) : std::nullopt;
@@ -203,7 +203,7 @@ void unmap_ports(const Owner& owner, const std::vector<Mapping>& mappings) {
   cni::require_capabilities("remove hostPorts", {netlink::Capability::kNetAdmin});
   plugins::require_readable_legacy("remove hostPorts");
   // The socket is closed after the lock is released: the kernel frees deleted objects meanwhile.
-  auto socket = NfSocket::find();
+  auto socket = nf::NfSocket::find();
   std::vector<Claim> gone;
   {
     netlink::Fd lock;
@@ -228,7 +228,7 @@ void move_to_iptables(const Context& context, Attachment attachment) {
 
 void unmap_stale(const std::string& network, cni::Collect& collect) {
   const auto state = StateDir::find();
-  auto socket = NfSocket::find();
+  auto socket = nf::NfSocket::find();
   const Context context{pointer(socket), pointer(state)};
   // GC removes under the lock, because an ADD may have mapped ports and not yet written its state
   // file.

@@ -21,23 +21,22 @@ namespace portmap {
 
 namespace {
 
+namespace nf = netlink::nf;
 using cni::cat;
-using netlink::nf::NfSocket;
-using netlink::nf::Rule;
 
-bool accepts(const Rule& rule) {
-  return std::any_of(rule.exprs.begin(), rule.exprs.end(), [](const netlink::nf::Expr& expr) {
-    const auto* const verdict = std::get_if<netlink::nf::Verdict>(&expr);
+bool accepts(const nf::Rule& rule) {
+  return std::any_of(rule.exprs.begin(), rule.exprs.end(), [](const nf::Expr& expr) {
+    const auto* const verdict = std::get_if<nf::Verdict>(&expr);
     return verdict != nullptr && verdict->code == NF_ACCEPT;
   });
 }
 
 // Whether kube-proxy runs in IPVS mode.
-bool exempts_services(NfSocket* socket) {
+bool exempts_services(nf::NfSocket* socket) {
   if (::if_nametoindex("kube-ipvs0") != 0) return true;
   if (errno != ENODEV) throw netlink::Error("look up link 'kube-ipvs0'", errno);
   if (socket == nullptr) return false;
-  std::vector<netlink::nf::ChainId> chains;
+  std::vector<nf::ChainId> chains;
   for (const Family family : netlink::kFamilies) {
     chains.push_back(plugins::xt::nat(family, "KUBE-SERVICES"));
   }
@@ -45,14 +44,14 @@ bool exempts_services(NfSocket* socket) {
   for (std::size_t i = 0; i < chains.size(); ++i) {
     if (!exists[i]) continue;
     // The chain is short in IPVS mode; in iptables mode it has a rule for each Service.
-    const auto first = NfSocket::first_rules(chains[i]);
+    const auto first = nf::NfSocket::first_rules(chains[i]);
     if (std::any_of(first.begin(), first.end(), accepts)) return true;
   }
   return false;
 }
 
 // The reason to detect iptables although nf_tables can be used.
-bool prefers_iptables(NfSocket* socket) {
+bool prefers_iptables(nf::NfSocket* socket) {
   if (!exempts_services(socket)) return false;
   const auto unusable = plugins::lacks_restore();
   if (!unusable) return true;
@@ -66,7 +65,7 @@ bool is_movable(const Attachment& one) {
 
 // Only owners of elements in nftables may have to move: none on a node whose ports are in
 // iptables, however many pods it has.
-std::vector<Owner> movable_owners(NfSocket& socket, const StateDir& state) {
+std::vector<Owner> movable_owners(nf::NfSocket& socket, const StateDir& state) {
   std::set<std::string> containers;
   for (const std::string& tag : nft::all_owners(socket))
     containers.insert(Owner::container_hash_in(tag));
@@ -79,7 +78,7 @@ std::vector<Owner> movable_owners(NfSocket& socket, const StateDir& state) {
   return out;
 }
 
-void move_all(NfSocket& socket, const StateDir& state, const std::vector<Owner>& owners) {
+void move_all(nf::NfSocket& socket, const StateDir& state, const std::vector<Owner>& owners) {
   const netlink::Fd lock = state.lock();
   cni::BestEffort each;
   for (const Owner& owner : owners) {
@@ -94,7 +93,7 @@ void move_all(NfSocket& socket, const StateDir& state, const std::vector<Owner>&
 
 }  // namespace
 
-BackendName choose_backend(std::optional<BackendName> configured, NfSocket* socket) {
+BackendName choose_backend(std::optional<BackendName> configured, nf::NfSocket* socket) {
   std::string missing;
   if (configured != BackendName::kIptables) {
     const bool usable = socket != nullptr && (configured || nft::usable(*socket));
@@ -111,14 +110,14 @@ BackendName choose_backend(std::optional<BackendName> configured, NfSocket* sock
 }
 
 bool precedes_services(BackendName backend, std::optional<BackendName> configured,
-                       NfSocket* socket) {
+                       nf::NfSocket* socket) {
   return !configured && backend == BackendName::kNftables && prefers_iptables(socket);
 }
 
 void yield_to_services(bool seen) noexcept try {
   const auto state = StateDir::find();
   if (!state || (!seen && ::if_nametoindex("kube-ipvs0") == 0)) return;
-  auto socket = NfSocket::find();
+  auto socket = nf::NfSocket::find();
   if (!socket) return;
   const cni::Phase phase("services");
   const auto owners = movable_owners(*socket, *state);

@@ -14,15 +14,14 @@ namespace plugins {
 
 namespace {
 
+namespace nf = netlink::nf;
 using cni::Code;
 using netlink::cat;
-using netlink::nf::Batch;
-using netlink::nf::NfSocket;
 
-NfSocket* pointer(std::optional<NfSocket>& socket) { return socket ? &*socket : nullptr; }
+nf::NfSocket* pointer(std::optional<nf::NfSocket>& socket) { return socket ? &*socket : nullptr; }
 
 std::optional<std::string> nftables_missing() {
-  auto socket = NfSocket::find();
+  auto socket = nf::NfSocket::find();
   if (socket && nft::can_masquerade(*socket)) return std::nullopt;
   return "the kernel has no NAT for nf_tables (modprobe nft_chain_nat)";
 }
@@ -65,11 +64,11 @@ void add_masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& 
   const cni::Phase phase("masquerade");
   if (masquerade.addresses.empty()) return;
   if (backend == MasqueradeBackend::kNftables) {
-    NfSocket socket;
+    nf::NfSocket socket;
     nft::add(socket, masquerade);
     return;
   }
-  auto socket = NfSocket::find();
+  auto socket = nf::NfSocket::find();
   if (!backend && socket && nft::add(*socket, masquerade, true)) return;
   if (!backend && iptables_missing()) throw no_backend();
   xt::add(pointer(socket), masquerade);
@@ -77,7 +76,7 @@ void add_masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& 
 
 void restore_masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& masquerade) {
   if (!backend) backend = choose_backend();
-  auto socket = NfSocket::find();
+  auto socket = nf::NfSocket::find();
   if (backend == MasqueradeBackend::kIptables) {
     return xt::restore(pointer(socket), masquerade);
   }
@@ -85,13 +84,13 @@ void restore_masquerade(std::optional<MasqueradeBackend> backend, const Masquera
     throw cni::Error(Code::kPluginUnavailable, "the kernel has no nf_tables (modprobe nf_tables)");
   nft::add(*socket, masquerade);
   socket->commit_planned(
-      [&](Batch& batch) { nft::plan_remove_earlier(*socket, masquerade, batch); });
+      [&](nf::Batch& batch) { nft::plan_remove_earlier(*socket, masquerade, batch); });
 }
 
 void remove_masquerade(const Masquerade& masquerade) {
   cni::BestEffort each;
   each("nf_tables", [&] {
-    if (auto socket = NfSocket::find()) remove_nft_masquerade(*socket, masquerade);
+    if (auto socket = nf::NfSocket::find()) remove_nft_masquerade(*socket, masquerade);
   });
   each("iptables", [&] { remove_legacy_masquerade(masquerade); });
   each.finish();
@@ -99,9 +98,9 @@ void remove_masquerade(const Masquerade& masquerade) {
 
 void remove_legacy_masquerade(const Masquerade& masquerade) { xt::remove_legacy(masquerade); }
 
-void remove_nft_masquerade(NfSocket& socket, const Masquerade& masquerade) {
+void remove_nft_masquerade(nf::NfSocket& socket, const Masquerade& masquerade) {
   const cni::Phase phase("masquerade");
-  socket.commit_planned([&](Batch& batch) {
+  socket.commit_planned([&](nf::Batch& batch) {
     nft::plan_remove(socket, masquerade, batch);
     const auto chains = xt::chains_of(masquerade);
     const auto found = socket.has_chains({nft::earlier_checks(), chains[0], chains[1]});
@@ -111,11 +110,11 @@ void remove_nft_masquerade(NfSocket& socket, const Masquerade& masquerade) {
 }
 
 void gc_masquerade(const std::string& network, cni::Collect& collect) {
-  auto socket = NfSocket::find();
+  auto socket = nf::NfSocket::find();
   cni::BestEffort each;
   if (socket) {
     each("nf_tables", [&] {
-      socket->commit_planned([&](Batch& batch) { nft::plan_gc(*socket, collect, batch); });
+      socket->commit_planned([&](nf::Batch& batch) { nft::plan_gc(*socket, collect, batch); });
     });
   }
   each("iptables", [&] {
@@ -127,7 +126,7 @@ void gc_masquerade(const std::string& network, cni::Collect& collect) {
 }
 
 void check_masquerade(const Masquerade& masquerade) {
-  auto socket = NfSocket::find();
+  auto socket = nf::NfSocket::find();
   std::optional<std::string> nft = "the kernel has no nf_tables (modprobe nf_tables)";
   if (socket) nft = nft::missing(*socket, masquerade);
   if (!nft || !xt::missing(pointer(socket), masquerade)) return;

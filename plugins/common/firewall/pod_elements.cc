@@ -7,16 +7,12 @@
 
 namespace plugins {
 
+namespace nf = netlink::nf;
 using netlink::Family;
 using netlink::Ip;
 using netlink::kFamilies;
-using netlink::nf::Batch;
-using netlink::nf::Bytes;
-using netlink::nf::Element;
-using netlink::nf::NfSocket;
-using netlink::nf::SetId;
 
-const SetId& PodSets::of(Family family) const { return family == Family::kIpv4 ? v4 : v6; }
+const nf::SetId& PodSets::of(Family family) const { return family == Family::kIpv4 ? v4 : v6; }
 
 namespace {
 
@@ -26,36 +22,35 @@ std::string_view owner_in(std::string_view comment) {
   return cni::OwnerTag::is_tag(comment) ? comment.substr(0, kLength) : std::string_view();
 }
 
-SetId more_of(const PodSets& sets, Family family) {
-  SetId id = sets.of(family);
+nf::SetId more_of(const PodSets& sets, Family family) {
+  nf::SetId id = sets.of(family);
   id.set += "_more";
   return id;
 }
 
-Family family_of(const Element& one) {
+Family family_of(const nf::Element& one) {
   return one.key.size() == Ip::any(Family::kIpv4).size() ? Family::kIpv4 : Family::kIpv6;
 }
 
-Bytes more_key(const Bytes& address, std::string_view owner) {
+nf::Bytes more_key(const nf::Bytes& address, std::string_view owner) {
   constexpr std::size_t kLength = 15;  // of a name of a link, which nft prints as text
-  return netlink::nf::concatenate(
-      {address, netlink::nf::value_of_ifname(cni::sha512_hex(owner, kLength))});
+  return nf::concatenate({address, nf::value_of_ifname(cni::sha512_hex(owner, kLength))});
 }
 
-Element with_key(Element one, Bytes key) {
+nf::Element with_key(nf::Element one, nf::Bytes key) {
   one.key = std::move(key);
   return one;
 }
 
 /// Elements for an address in the sets of its family.
 struct Seen {
-  std::optional<Element> main;
-  std::optional<Element> own;  ///< of the owner, under the key of main
-  bool in_more = false;        ///< own is not main
+  std::optional<nf::Element> main;
+  std::optional<nf::Element> own;  ///< of the owner, under the key of main
+  bool in_more = false;            ///< own is not main
 };
 
-Seen look_up(NfSocket& socket, const PodSets& sets, std::string_view owner, const Ip& ip) {
-  const Bytes key = netlink::nf::value_of(ip);
+Seen look_up(nf::NfSocket& socket, const PodSets& sets, std::string_view owner, const Ip& ip) {
+  const nf::Bytes key = nf::value_of(ip);
   Seen out{.main = socket.elements(sets.of(ip.family()), {key}).front(), .own = {}};
   if (out.main && out.main->comment.starts_with(owner)) {
     out.own = out.main;
@@ -68,10 +63,10 @@ Seen look_up(NfSocket& socket, const PodSets& sets, std::string_view owner, cons
 }
 
 // Adds to batch the removal of those that match; returns the others.
-std::vector<Element> plan_remove_more(NfSocket& socket, const SetId& set, const MatchesTag& matches,
-                                      Batch& batch) {
+std::vector<nf::Element> plan_remove_more(nf::NfSocket& socket, const nf::SetId& set,
+                                          const MatchesTag& matches, nf::Batch& batch) {
   auto out = socket.all_elements(set);
-  std::erase_if(out, [&](const Element& one) {
+  std::erase_if(out, [&](const nf::Element& one) {
     const bool is_gone = matches(one.comment);
     if (is_gone) batch.remove(set, {one.key});
     return is_gone;
@@ -80,18 +75,18 @@ std::vector<Element> plan_remove_more(NfSocket& socket, const SetId& set, const 
 }
 
 // Takes the other owner that gets the address next.
-std::optional<Element> take_heir(std::vector<Element>& more, const Bytes& address) {
-  const auto heir = std::find_if(more.begin(), more.end(), [&](const Element& one) {
+std::optional<nf::Element> take_heir(std::vector<nf::Element>& more, const nf::Bytes& address) {
+  const auto heir = std::find_if(more.begin(), more.end(), [&](const nf::Element& one) {
     return std::equal(address.begin(), address.end(), one.key.begin());
   });
   if (heir == more.end()) return std::nullopt;
-  Element out = std::move(*heir);
+  nf::Element out = std::move(*heir);
   more.erase(heir);
   return out;
 }
 
-void plan_remove_main(const PodSets& sets, Family family, const Bytes& key,
-                      std::vector<Element>& more, Batch& batch) {
+void plan_remove_main(const PodSets& sets, Family family, const nf::Bytes& key,
+                      std::vector<nf::Element>& more, nf::Batch& batch) {
   batch.remove(sets.of(family), {key});
   auto heir = take_heir(more, key);
   if (!heir) return;
@@ -101,27 +96,26 @@ void plan_remove_main(const PodSets& sets, Family family, const Bytes& key,
 
 }  // namespace
 
-std::vector<std::optional<Element>> find_elements(NfSocket& socket, const PodSets& sets,
-                                                  std::string_view owner,
-                                                  const std::vector<Ip>& addresses) {
-  std::vector<std::optional<Element>> out;
+std::vector<std::optional<nf::Element>> find_elements(nf::NfSocket& socket, const PodSets& sets,
+                                                      std::string_view owner,
+                                                      const std::vector<Ip>& addresses) {
+  std::vector<std::optional<nf::Element>> out;
   for (const Ip& ip : addresses) out.push_back(look_up(socket, sets, owner, ip).own);
   return out;
 }
 
-void plan_add_elements(NfSocket& socket, const PodSets& sets, const std::vector<Element>& wanted,
-                       Batch& batch) {
-  for (const Element& one : wanted) {
+void plan_add_elements(nf::NfSocket& socket, const PodSets& sets,
+                       const std::vector<nf::Element>& wanted, nf::Batch& batch) {
+  for (const nf::Element& one : wanted) {
     const Family family = family_of(one);
     const Ip ip = Ip::from_bytes(one.key.data(), one.key.size());
     const Seen seen = look_up(socket, sets, owner_in(one.comment), ip);
     if (seen.own == one) continue;
-    const SetId more = more_of(sets, family);
+    const nf::SetId more = more_of(sets, family);
     if (seen.in_more) batch.remove(more, {more_key(one.key, owner_in(one.comment))});
     const auto other = seen.main ? owner_in(seen.main->comment) : std::string_view();
     if (!other.empty() && other != owner_in(one.comment)) {
-      batch.add(netlink::nf::Set{
-          more, {netlink::nf::KeyType::address(family), netlink::nf::Type::kIfname}, sets.data});
+      batch.add(nf::Set{more, {nf::KeyType::address(family), nf::Type::kIfname}, sets.data});
       batch.add(more, {with_key(*seen.main, more_key(one.key, other))});
     }
     if (seen.main) batch.remove(sets.of(family), {one.key});
@@ -129,18 +123,18 @@ void plan_add_elements(NfSocket& socket, const PodSets& sets, const std::vector<
   }
 }
 
-void plan_remove_elements_if(NfSocket& socket, const PodSets& sets, const MatchesTag& matches,
-                             Batch& batch) {
+void plan_remove_elements_if(nf::NfSocket& socket, const PodSets& sets, const MatchesTag& matches,
+                             nf::Batch& batch) {
   for (const Family family : kFamilies) {
     auto more = plan_remove_more(socket, more_of(sets, family), matches, batch);
-    for (const Element& one : socket.all_elements(sets.of(family))) {
+    for (const nf::Element& one : socket.all_elements(sets.of(family))) {
       if (matches(one.comment)) plan_remove_main(sets, family, one.key, more, batch);
     }
   }
 }
 
-bool plan_remove_elements(NfSocket& socket, const PodSets& sets, std::string_view owner,
-                          const std::vector<Ip>& addresses, Batch& batch) {
+bool plan_remove_elements(nf::NfSocket& socket, const PodSets& sets, std::string_view owner,
+                          const std::vector<Ip>& addresses, nf::Batch& batch) {
   const auto is_own = [&](const std::string& comment) { return comment.starts_with(owner); };
   std::vector<Seen> seen;
   for (const Ip& ip : addresses) seen.push_back(look_up(socket, sets, owner, ip));
@@ -151,7 +145,7 @@ bool plan_remove_elements(NfSocket& socket, const PodSets& sets, std::string_vie
     return false;
   }
   for (const Family family : kFamilies) {
-    std::optional<std::vector<Element>> more;
+    std::optional<std::vector<nf::Element>> more;
     for (const Seen& one : seen) {
       if (family_of(*one.own) != family) continue;
       if (!more) more = plan_remove_more(socket, more_of(sets, family), is_own, batch);

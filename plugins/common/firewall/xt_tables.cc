@@ -10,13 +10,14 @@ namespace plugins {
 
 namespace {
 
+namespace nf = netlink::nf;
 using netlink::Family;
 
 }  // namespace
 
 void require_readable_legacy(std::string_view what, const std::string& table) {
   if (netlink::has(netlink::Capability::kNetRaw)) return;
-  const auto is_in_use = [&](Family family) { return netlink::nf::legacy_in_use(family, table); };
+  const auto is_in_use = [&](Family family) { return nf::legacy_in_use(family, table); };
   if (!is_in_use(Family::kIpv4) && !is_in_use(Family::kIpv6)) return;
   cni::require_capabilities(netlink::cat(what, ", which reads the rules of iptables-legacy"),
                             {netlink::Capability::kNetRaw});
@@ -29,43 +30,35 @@ namespace plugins::xt {
 namespace {
 
 using netlink::Cidr;
-using netlink::nf::ChainId;
-using netlink::nf::Compare;
-using netlink::nf::Expr;
-using netlink::nf::Exprs;
-using netlink::nf::Rule;
-using netlink::nf::Side;
-using netlink::nf::TableFamily;
-using netlink::nf::Unknown;
-using netlink::nf::Xt;
 
-ChainId chain_in(Family family, const char* table, std::string chain) {
-  const auto nf_family = family == Family::kIpv4 ? TableFamily::kIp : TableFamily::kIp6;
+nf::ChainId chain_in(Family family, const char* table, std::string chain) {
+  const auto nf_family = family == Family::kIpv4 ? nf::TableFamily::kIp : nf::TableFamily::kIp6;
   return {nf_family, table, std::move(chain)};
 }
 
-Exprs address_exprs(Side side, Compare compare, const std::string& text) {
+nf::Exprs address_exprs(nf::Side side, nf::Compare compare, const std::string& text) {
   const auto cidr = Cidr::parse(text);
-  return cidr ? netlink::nf::address(side, compare, *cidr) : Exprs{Unknown{"mask"}};
+  return cidr ? nf::address(side, compare, *cidr) : nf::Exprs{nf::Unknown{"mask"}};
 }
 
-Expr target_expr(const std::string& target) {
-  if (target == "ACCEPT") return netlink::nf::accept();
-  if (target == "MASQUERADE") return Xt{.target = true, .name = target};
-  return netlink::nf::jump_to(target);
+nf::Expr target_expr(const std::string& target) {
+  if (target == "ACCEPT") return nf::accept();
+  if (target == "MASQUERADE") return nf::Xt{.target = true, .name = target};
+  return nf::jump_to(target);
 }
 
 // Expressions as iptables-nft writes them, without those that no caller reads.
-Exprs exprs_of(const cni::Words& words) {
-  Exprs out;
+nf::Exprs exprs_of(const cni::Words& words) {
+  nf::Exprs out;
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     const std::string& value = words[i + 1];
-    const auto compare = i > 0 && words[i - 1] == "!" ? Compare::kNotEqual : Compare::kEqual;
+    const auto compare =
+        i > 0 && words[i - 1] == "!" ? nf::Compare::kNotEqual : nf::Compare::kEqual;
     if (words[i] == "-s" || words[i] == "-d") {
-      const Side side = words[i] == "-s" ? Side::kSource : Side::kDestination;
-      for (Expr& one : address_exprs(side, compare, value)) out.push_back(std::move(one));
+      const nf::Side side = words[i] == "-s" ? nf::Side::kSource : nf::Side::kDestination;
+      for (nf::Expr& one : address_exprs(side, compare, value)) out.push_back(std::move(one));
     } else if (words[i] == "--comment") {
-      out.emplace_back(Xt{.name = "comment", .comment = value});
+      out.emplace_back(nf::Xt{.name = "comment", .comment = value});
     } else if (words[i] == "-j" || words[i] == "-g") {
       out.push_back(target_expr(value));
     } else {
@@ -78,12 +71,14 @@ Exprs exprs_of(const cni::Words& words) {
 
 }  // namespace
 
-ChainId nat(Family family, std::string chain) { return chain_in(family, "nat", std::move(chain)); }
-ChainId filter(Family family, std::string chain) {
+nf::ChainId nat(Family family, std::string chain) {
+  return chain_in(family, "nat", std::move(chain));
+}
+nf::ChainId filter(Family family, std::string chain) {
   return chain_in(family, "filter", std::move(chain));
 }
-Family family_of(const ChainId& chain) {
-  return chain.family == TableFamily::kIp ? Family::kIpv4 : Family::kIpv6;
+Family family_of(const nf::ChainId& chain) {
+  return chain.family == nf::TableFamily::kIp ? Family::kIpv4 : Family::kIpv6;
 }
 
 std::string id_in(const std::string& comment, const std::string& start) {
@@ -101,28 +96,27 @@ std::string in_quotes(std::string_view text) {
   return out += '"';
 }
 
-bool Tables::has_chain(const ChainId& chain) {
+bool Tables::has_chain(const nf::ChainId& chain) {
   if (variant_ == XtablesVariant::kNft) return socket_ != nullptr && socket_->has_chain(chain);
-  return netlink::nf::legacy_mentions(family_of(chain), chain.table, chain.chain) &&
+  return nf::legacy_mentions(family_of(chain), chain.table, chain.chain) &&
          saved(chain).chains.contains(chain.chain);
 }
 
-std::vector<Rule> Tables::rules(const ChainId& chain, const Filter& filter) {
+std::vector<nf::Rule> Tables::rules(const nf::ChainId& chain, const Filter& filter) {
   if (variant_ == XtablesVariant::kNft) {
-    return socket_ == nullptr ? std::vector<Rule>{} : socket_->rules(chain, filter);
+    return socket_ == nullptr ? std::vector<nf::Rule>{} : socket_->rules(chain, filter);
   }
-  std::vector<Rule> out;
+  std::vector<nf::Rule> out;
   for (const cni::Words& words : saved_rules(chain)) {
     out.push_back({chain, exprs_of(words), {}, 0});
   }
   return out;
 }
 
-std::vector<cni::Words> Tables::saved_rules(const ChainId& chain) {
-  const bool any =
-      variant_ == XtablesVariant::kNft
-          ? has_chain(chain)
-          : netlink::nf::legacy_mentions(family_of(chain), chain.table, names::kChainPrefix);
+std::vector<cni::Words> Tables::saved_rules(const nf::ChainId& chain) {
+  const bool any = variant_ == XtablesVariant::kNft
+                       ? has_chain(chain)
+                       : nf::legacy_mentions(family_of(chain), chain.table, names::kChainPrefix);
   std::vector<cni::Words> out;
   if (!any) return out;
   for (const cni::SavedRule& rule : saved(chain).rules) {
@@ -131,7 +125,7 @@ std::vector<cni::Words> Tables::saved_rules(const ChainId& chain) {
   return out;
 }
 
-const cni::SavedTable& Tables::saved(const ChainId& chain) {
+const cni::SavedTable& Tables::saved(const nf::ChainId& chain) {
   const auto key = std::pair(chain.family, chain.table);
   if (const auto found = saved_.find(key); found != saved_.end()) return found->second;
   auto table = cni::read_saved(family_of(chain), variant_, chain.table);

@@ -16,11 +16,11 @@ namespace plugins {
 
 namespace {
 
+namespace nf = netlink::nf;
 using cni::cat;
 using netlink::Link;
 using netlink::Mac;
 using netlink::RouteSocket;
-using netlink::nf::NfSocket;
 
 // Stands in undo before the pair is made: an answer of the kernel that got lost must not leave one
 // behind. The MAC address, chosen for this call, tells it from another pod's.
@@ -143,7 +143,7 @@ void require_operational(RouteSocket& where, const Link& link, const std::string
 }
 
 void delete_veth_pair(const cni::Request& request,
-                      const std::function<void(NfSocket&)>& remove_rules) {
+                      const std::function<void(nf::NfSocket&)>& remove_rules) {
   const bool masqueraded = was_masqueraded(request.reader());
   require_removal_rights(request, masqueraded);
   disconnect_and_release(request, [&](cni::BestEffort& each) {
@@ -152,8 +152,8 @@ void delete_veth_pair(const cni::Request& request,
       masquerade = masquerade_to_remove(request);
     });
     const bool is_gone = each("remove the interface", [&] { remove_veth_pair(request); });
-    std::optional<NfSocket> nf;
-    each("open nfnetlink", [&] { nf = NfSocket::find(); });
+    std::optional<nf::NfSocket> nf;
+    each("open nfnetlink", [&] { nf = nf::NfSocket::find(); });
     if (nf) each("remove the masquerading", [&] { remove_nft_masquerade(*nf, masquerade); });
     if (nf && remove_rules) each("remove the rules of the port", [&] { remove_rules(*nf); });
     if (masqueraded) {

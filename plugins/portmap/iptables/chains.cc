@@ -15,40 +15,34 @@ namespace portmap::iptables {
 
 namespace {
 
+namespace nf = netlink::nf;
 using cni::cat;
 using cni::Code;
-using netlink::nf::Batch;
-using netlink::nf::Bytes;
-using netlink::nf::ChainId;
-using netlink::nf::NfSocket;
-using netlink::nf::Rule;
-using netlink::nf::Side;
-using netlink::nf::Xt;
 using plugins::RestoreTool;
 using plugins::XtablesVariant;
 using plugins::xt::nat;
 using plugins::xt::Tables;
 
 // The rule numbers, from 1, of the jumps to the chain.
-std::vector<std::size_t> places_of(const std::vector<Rule>& rules, const std::string& chain) {
+std::vector<std::size_t> places_of(const std::vector<nf::Rule>& rules, const std::string& chain) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    if (netlink::nf::target_of(rules[i].exprs) == chain) out.push_back(i + 1);
+    if (nf::target_of(rules[i].exprs) == chain) out.push_back(i + 1);
   }
   return out;
 }
 
-bool starts_with_word(const Bytes& bytes, std::uint32_t word) {
+bool starts_with_word(const nf::Bytes& bytes, std::uint32_t word) {
   return bytes.size() >= sizeof word && std::memcmp(bytes.data(), &word, sizeof word) == 0;
 }
 
 // -m mark, -j MARK: iptables-nft uses nft expressions, or the extension, whose struct begins with
 // the mark (xt_mark_mtinfo1, xt_mark_tginfo2).
-bool has_mark(const Rule& rule, std::uint32_t mark) {
-  return std::any_of(rule.exprs.begin(), rule.exprs.end(), [&](const netlink::nf::Expr& expr) {
-    const auto* const xt = std::get_if<Xt>(&expr);
-    const auto* const bits = std::get_if<netlink::nf::Bitwise>(&expr);
-    const auto* const cmp = std::get_if<netlink::nf::Cmp>(&expr);
+bool has_mark(const nf::Rule& rule, std::uint32_t mark) {
+  return std::any_of(rule.exprs.begin(), rule.exprs.end(), [&](const nf::Expr& expr) {
+    const auto* const xt = std::get_if<nf::Xt>(&expr);
+    const auto* const bits = std::get_if<nf::Bitwise>(&expr);
+    const auto* const cmp = std::get_if<nf::Cmp>(&expr);
     return (xt != nullptr && (xt->name == "mark" || xt->name == "MARK") &&
             starts_with_word(xt->info, mark)) ||
            (bits != nullptr && starts_with_word(bits->flip, mark)) ||
@@ -58,21 +52,21 @@ bool has_mark(const Rule& rule, std::uint32_t mark) {
 
 // Whether a rule of iptables-nft is the shared one, as far as a first ADD compares it: to run
 // iptables-save would double the time of that ADD.
-bool is_shared(const Rule& rule, const RuleText& wanted, const Options& options) {
+bool is_shared(const nf::Rule& rule, const RuleText& wanted, const Options& options) {
   if (wanted.chain == kGuardChain) {
-    const auto side = wanted.text.starts_with("-s") ? Side::kSource : Side::kDestination;
-    return netlink::nf::address_of(rule.exprs, side, Family::kIpv4).has_value();
+    const auto side = wanted.text.starts_with("-s") ? nf::Side::kSource : nf::Side::kDestination;
+    return nf::address_of(rule.exprs, side, Family::kIpv4).has_value();
   }
   if (wanted.chain == kSetMarkChain || wanted.chain == kMasqChain) {
     return has_mark(rule, 1U << options.mark_bit);
   }
-  return wanted.text.ends_with(cat("-j ", netlink::nf::target_of(rule.exprs)));
+  return wanted.text.ends_with(cat("-j ", nf::target_of(rule.exprs)));
 }
 
 bool has_shared(Tables& tables, Family family, const RuleText& wanted, const Options& options) {
   const auto rules = tables.rules(id_of(family, wanted));
   return std::any_of(rules.begin(), rules.end(),
-                     [&](const Rule& one) { return is_shared(one, wanted, options); });
+                     [&](const nf::Rule& one) { return is_shared(one, wanted, options); });
 }
 
 // Compares all of the rule. If it is missing, a jump to the same CNI chain is a damaged one.
@@ -114,17 +108,17 @@ Existing read_existing(Tables tables, Family family, const Attachment& attachmen
 // that were created in between as its own; before 1.8.6 it flushed them ("nft: Fix for concurrent
 // noflush restore calls"). Shared chains are therefore created over netlink, which accepts existing
 // ones.
-void create_shared_chains(NfSocket& socket, Family family, const Options& options) {
+void create_shared_chains(nf::NfSocket& socket, Family family, const Options& options) {
   std::vector<const char*> chains{kDnatChain};
   if (options.snat && options.external_set_mark_chain.empty()) {
     chains.insert(chains.end(), {kSetMarkChain, kMasqChain});
   }
-  Batch batch;
+  nf::Batch batch;
   for (const char* const chain : chains) {
-    const ChainId id = nat(family, chain);
+    const nf::ChainId id = nat(family, chain);
     if (socket.has_chain(id)) continue;
-    if (batch.empty()) batch.add(netlink::nf::Table{id.family, id.table});
-    batch.add(netlink::nf::Chain{id});
+    if (batch.empty()) batch.add(nf::Table{id.family, id.table});
+    batch.add(nf::Chain{id});
   }
   if (!batch.empty()) socket.commit(batch);
 }
@@ -140,14 +134,14 @@ std::vector<ChainRemoval> removals_in(Tables& tables, Family family, const Owner
   return out;
 }
 
-void plan_remove(NfSocket& socket, Family family, const Owner& owner, Batch& batch) {
+void plan_remove(nf::NfSocket& socket, Family family, const Owner& owner, nf::Batch& batch) {
   const std::pair<const char*, std::string> chains[] = {{kDnatChain, chain_of(owner)},
                                                         {kSnatChain, obsolete_chain_of(owner)}};
   for (const auto& [parent, chain] : chains) {
-    const ChainId id = nat(family, chain);
+    const nf::ChainId id = nat(family, chain);
     if (!socket.has_chain(id)) continue;
-    for (const Rule& rule : socket.rules(nat(family, parent))) {
-      if (netlink::nf::target_of(rule.exprs) == chain) batch.remove(rule);
+    for (const nf::Rule& rule : socket.rules(nat(family, parent))) {
+      if (nf::target_of(rule.exprs) == chain) batch.remove(rule);
     }
     batch.flush(id).remove(id);
   }
@@ -164,14 +158,14 @@ void remove_legacy(Family family, const Owner& owner) {
                            });
 }
 
-void remove_from(NfSocket* socket, Family family, const Owner& owner) {
+void remove_from(nf::NfSocket* socket, Family family, const Owner& owner) {
   if (socket != nullptr) {
-    socket->commit_planned([&](Batch& batch) { plan_remove(*socket, family, owner, batch); });
+    socket->commit_planned([&](nf::Batch& batch) { plan_remove(*socket, family, owner, batch); });
   }
   remove_legacy(family, owner);
 }
 
-void require_mark_chain(NfSocket* socket, Family family, const Options& options) {
+void require_mark_chain(nf::NfSocket* socket, Family family, const Options& options) {
   const std::string& chain = options.external_set_mark_chain;
   if (!options.snat || chain.empty()) return;
   const auto variant = plugins::require_restore(family).variant;
@@ -181,7 +175,7 @@ void require_mark_chain(NfSocket* socket, Family family, const Options& options)
                    cat("externalSetMarkChain: ", tool, " has no chain '", chain, "' in table nat"));
 }
 
-void add_family(NfSocket* socket, Family family, const Attachment& attachment) {
+void add_family(nf::NfSocket* socket, Family family, const Attachment& attachment) {
   if (!attachment.has(family)) return remove_from(socket, family, attachment.owner);
   const RestoreTool tool = plugins::require_restore(family);
   const bool legacy = tool.variant == XtablesVariant::kLegacy;
@@ -190,7 +184,7 @@ void add_family(NfSocket* socket, Family family, const Attachment& attachment) {
     remove_legacy(family, attachment.owner);
   } else if (socket != nullptr) {
     socket->commit_planned(
-        [&](Batch& batch) { plan_remove(*socket, family, attachment.owner, batch); });
+        [&](nf::Batch& batch) { plan_remove(*socket, family, attachment.owner, batch); });
   }
   const auto add = [&] {
     plugins::restore_planned(tool, [&] {
@@ -291,7 +285,7 @@ std::vector<Claim> gc(const Context& context, const Stale& stale) {
 
 }  // namespace
 
-void add(NfSocket* socket, const Attachment& attachment) {
+void add(nf::NfSocket* socket, const Attachment& attachment) {
   for (const Family family : netlink::kFamilies) {
     if (attachment.has(family)) require_mark_chain(socket, family, attachment.options);
   }
@@ -303,11 +297,11 @@ void add(NfSocket* socket, const Attachment& attachment) {
   }
 }
 
-void remove(NfSocket* socket, const Owner& owner) {
+void remove(nf::NfSocket* socket, const Owner& owner) {
   cni::BestEffort each;
   if (socket != nullptr) {
     each("nf_tables", [&] {
-      socket->commit_planned([&](Batch& batch) {
+      socket->commit_planned([&](nf::Batch& batch) {
         for (const Family family : netlink::kFamilies) plan_remove(*socket, family, owner, batch);
       });
     });
@@ -318,16 +312,16 @@ void remove(NfSocket* socket, const Owner& owner) {
   each.finish();
 }
 
-std::vector<Owner> owners(NfSocket* socket, const std::string& network) {
+std::vector<Owner> owners(nf::NfSocket* socket, const std::string& network) {
   std::vector<Owner> out;
   for (const XtablesVariant variant : cni::kXtablesVariants) {
     Tables tables(socket, variant);
     for (const Family family : netlink::kFamilies) {
-      for (const Rule& rule : tables.rules(nat(family, kDnatChain))) {
-        const auto comment = netlink::nf::xt_comment_of(rule.exprs);
+      for (const nf::Rule& rule : tables.rules(nat(family, kDnatChain))) {
+        const auto comment = nf::xt_comment_of(rule.exprs);
         const Owner owner{network, container_in(comment, network), {}};
         if (owner.container_id.empty()) continue;
-        if (netlink::nf::target_of(rule.exprs) == chain_of(owner)) out.push_back(owner);
+        if (nf::target_of(rule.exprs) == chain_of(owner)) out.push_back(owner);
       }
     }
   }
@@ -336,18 +330,19 @@ std::vector<Owner> owners(NfSocket* socket, const std::string& network) {
   return out;
 }
 
-std::optional<XtablesVariant> variant_with(NfSocket* socket, Family family, const Owner& owner) {
+std::optional<XtablesVariant> variant_with(nf::NfSocket* socket, Family family,
+                                           const Owner& owner) {
   for (const auto variant : cni::kXtablesVariants) {
     if (Tables(socket, variant).has_chain(nat(family, chain_of(owner)))) return variant;
   }
   return std::nullopt;
 }
 
-bool has_chain(NfSocket* socket, const Owner& owner) {
+bool has_chain(nf::NfSocket* socket, const Owner& owner) {
   return variant_with(socket, Family::kIpv4, owner) || variant_with(socket, Family::kIpv6, owner);
 }
 
-ChainId id_of(Family family, const RuleText& rule) {
+nf::ChainId id_of(Family family, const RuleText& rule) {
   return rule.table == "nat" ? nat(family, rule.chain) : plugins::xt::filter(family, rule.chain);
 }
 

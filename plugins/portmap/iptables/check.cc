@@ -7,9 +7,9 @@ namespace portmap::iptables {
 
 namespace {
 
+namespace nf = netlink::nf;
 using cni::cat;
 using cni::Words;
-using netlink::nf::NfSocket;
 using plugins::xt::nat;
 using plugins::xt::Tables;
 
@@ -127,7 +127,7 @@ bool has_exceptions(Tables& tables, Family family, const Owner& owner) {
 
 }  // namespace
 
-std::optional<std::string> missing(NfSocket* socket, const Attachment& attachment,
+std::optional<std::string> missing(nf::NfSocket* socket, const Attachment& attachment,
                                    const std::vector<Mapping>* unrecorded) {
   for (const Family family : netlink::kFamilies) {
     if (!attachment.has(family)) continue;
@@ -145,7 +145,8 @@ std::optional<std::string> missing(NfSocket* socket, const Attachment& attachmen
   return std::nullopt;
 }
 
-void check(NfSocket* socket, const Attachment& attachment, const std::vector<Mapping>* unrecorded) {
+void check(nf::NfSocket* socket, const Attachment& attachment,
+           const std::vector<Mapping>* unrecorded) {
   const auto why = missing(socket, attachment, unrecorded);
   if (why) throw cni::Error(cni::Code::kInternal, *why);
 }

@@ -14,37 +14,29 @@ namespace portmap::nft {
 
 namespace {
 
+namespace nf = netlink::nf;
 using cni::cat;
-using netlink::nf::Batch;
-using netlink::nf::Bytes;
-using netlink::nf::Element;
-using netlink::nf::KeyType;
-using netlink::nf::NfSocket;
-using netlink::nf::Set;
-using netlink::nf::SetId;
-using netlink::nf::Type;
 
 constexpr int kMaxAttempts = 5;
 
-SetId set_of(const char* name, const Key& key, const std::string& table) {
+nf::SetId set_of(const char* name, const Key& key, const std::string& table) {
   return {table_family(key.family), table, cat(name, key.address ? "_hostip" : "")};
 }
 
-bool is_ports(const SetId& set) { return set.set.starts_with("ports"); }
+bool is_ports(const nf::SetId& set) { return set.set.starts_with("ports"); }
 
 // A key: the address of the context, if any, `source`, protocol and port.
-Bytes with_port(const Bytes& source, const Key& key) {
-  return netlink::nf::concatenate(
-      {key.address ? netlink::nf::value_of(*key.address) : Bytes{}, source,
-       netlink::nf::value_of_protocol(static_cast<std::uint8_t>(key.protocol)),
-       netlink::nf::value_of_port(key.port)});
+nf::Bytes with_port(const nf::Bytes& source, const Key& key) {
+  return nf::concatenate({key.address ? nf::value_of(*key.address) : nf::Bytes{}, source,
+                          nf::value_of_protocol(static_cast<std::uint8_t>(key.protocol)),
+                          nf::value_of_port(key.port)});
 }
 
-Bytes ports_key(const Key& key) { return with_port({}, key); }
+nf::Bytes ports_key(const Key& key) { return with_port({}, key); }
 
-Bytes masq_from_key(const Key& key, const Cidr& subnet) {
-  Bytes range = netlink::nf::value_of(subnet.network().ip);
-  const Bytes last = netlink::nf::value_of(subnet.ip.broadcast(subnet.prefix));
+nf::Bytes masq_from_key(const Key& key, const Cidr& subnet) {
+  nf::Bytes range = nf::value_of(subnet.network().ip);
+  const nf::Bytes last = nf::value_of(subnet.ip.broadcast(subnet.prefix));
   range.insert(range.end(), last.begin(), last.end());
   return with_port(range, key);
 }
@@ -54,16 +46,16 @@ std::string tag_in(const std::string& comment) {
   return comment.substr(0, std::min(comment.find(','), kTagLength));
 }
 
-Ip address_in(const Bytes& bytes, std::size_t at, Family family) {
+Ip address_in(const nf::Bytes& bytes, std::size_t at, Family family) {
   return Ip::from_bytes(bytes.data() + at, Ip::any(family).size());
 }
 
-std::uint16_t port_in(const Bytes& bytes, std::size_t at) {
+std::uint16_t port_in(const nf::Bytes& bytes, std::size_t at) {
   return static_cast<std::uint16_t>(bytes[at] << 8 | bytes[at + 1]);
 }
 
 // The claim of an element of the map; nullopt for other sets, and for elements of another form.
-std::optional<Claim> claim_from(const SetId& set, const Element& element) {
+std::optional<Claim> claim_from(const nf::SetId& set, const nf::Element& element) {
   const bool is_v4 = set.family == table_family(Family::kIpv4);
   const Family family = is_v4 ? Family::kIpv4 : Family::kIpv6;
   const std::size_t address = Ip::any(family).size();
@@ -78,7 +70,7 @@ std::optional<Claim> claim_from(const SetId& set, const Element& element) {
   return out;
 }
 
-void put(Groups& groups, const SetId& set, Element element) {
+void put(Groups& groups, const nf::SetId& set, nf::Element element) {
   auto group =
       std::find_if(groups.begin(), groups.end(), [&](const auto& one) { return one.first == set; });
   if (group == groups.end()) group = groups.insert(group, {set, {}});
@@ -86,33 +78,33 @@ void put(Groups& groups, const SetId& set, Element element) {
 }
 
 // The elements that the kernel has for these keys, in their order.
-std::vector<std::optional<Element>> found_in(NfSocket& socket, const SetId& set,
-                                             const std::vector<Element>& wanted) {
-  std::vector<Bytes> keys;
-  for (const Element& element : wanted) keys.push_back(element.key);
+std::vector<std::optional<nf::Element>> found_in(nf::NfSocket& socket, const nf::SetId& set,
+                                                 const std::vector<nf::Element>& wanted) {
+  std::vector<nf::Bytes> keys;
+  for (const nf::Element& element : wanted) keys.push_back(element.key);
   return socket.elements(set, keys);
 }
 
 /// Keys to delete, each once: a second deletion would fail the transaction.
 class Removals {
  public:
-  void put(const SetId& set, const Element& element) {
+  void put(const nf::SetId& set, const nf::Element& element) {
     keys_[set].insert({element.key.begin(), element.key.end()});
   }
-  void plan(Batch& batch) const {
+  void plan(nf::Batch& batch) const {
     for (const auto& [set, keys] : keys_) {
-      std::vector<Bytes> all;
+      std::vector<nf::Bytes> all;
       for (const std::string& key : keys) all.emplace_back(key.begin(), key.end());
       batch.remove(set, std::move(all));
     }
   }
 
  private:
-  std::map<SetId, std::set<std::string>> keys_;
+  std::map<nf::SetId, std::set<std::string>> keys_;
 };
 
 // Adds the elements that the attachment has to removals; returns the claims among them.
-std::vector<Claim> collect(NfSocket& socket, const Attachment& attachment, Removals& removals) {
+std::vector<Claim> collect(nf::NfSocket& socket, const Attachment& attachment, Removals& removals) {
   const std::string tag = attachment.owner.tag();
   std::vector<Claim> out;
   for (const auto& [set, elements] : elements_of(attachment, attachment.claims)) {
@@ -127,12 +119,12 @@ std::vector<Claim> collect(NfSocket& socket, const Attachment& attachment, Remov
 
 // Calls fn(set, element) for all elements of all tables.
 template <class Fn>
-void for_each_element(NfSocket& socket, const Fn& fn) {
+void for_each_element(nf::NfSocket& socket, const Fn& fn) {
   for (const Family family : netlink::kFamilies) {
     for (const std::string& table : socket.tables(table_family(family))) {
       if (!table.starts_with(names::kHostPortTable)) continue;
-      for (const Set& set : sets_of(family, table)) {
-        for (const Element& element : socket.all_elements(set.id)) fn(set.id, element);
+      for (const nf::Set& set : sets_of(family, table)) {
+        for (const nf::Element& element : socket.all_elements(set.id)) fn(set.id, element);
       }
     }
   }
@@ -166,7 +158,7 @@ Owners owners(const Context& context, const Attachment& wanted) {
 }
 
 // Assumes at first that the keys are free; the kernel reports one that is not (EEXIST).
-void plan_elements(NfSocket& socket, const Plan& plan, bool replaces, Batch& batch) {
+void plan_elements(nf::NfSocket& socket, const Plan& plan, bool replaces, nf::Batch& batch) {
   const Groups wanted = elements_of(plan.wanted, plan.granted);
   Removals removals;
   if (plan.before) collect(socket, *plan.before, removals);
@@ -184,7 +176,7 @@ void plan_elements(NfSocket& socket, const Plan& plan, bool replaces, Batch& bat
 void apply(const Context& context, const Plan& plan) {
   bool replaces = plan.before || !plan.losers.empty();
   for (int attempt = 1;; ++attempt) {
-    Batch batch;
+    nf::Batch batch;
     for (const Family family : netlink::kFamilies) {
       if (plan.wanted.has(family)) ensure_table(*context.socket, family, plan.wanted, batch);
     }
@@ -203,7 +195,7 @@ void apply(const Context& context, const Plan& plan) {
 std::vector<Claim> remove(const Context& context, const Attachment& attachment) {
   std::vector<Claim> gone;
   if (context.socket == nullptr) return gone;
-  context.socket->commit_planned([&](Batch& batch) {
+  context.socket->commit_planned([&](nf::Batch& batch) {
     Removals removals;
     gone = collect(*context.socket, attachment, removals);
     removals.plan(batch);
@@ -214,10 +206,10 @@ std::vector<Claim> remove(const Context& context, const Attachment& attachment) 
 std::vector<Claim> gc(const Context& context, const Stale& stale) {
   std::vector<Claim> gone;
   if (context.socket == nullptr) return gone;
-  context.socket->commit_planned([&](Batch& batch) {
+  context.socket->commit_planned([&](nf::Batch& batch) {
     gone.clear();
     Removals removals;
-    for_each_element(*context.socket, [&](const SetId& set, const Element& element) {
+    for_each_element(*context.socket, [&](const nf::SetId& set, const nf::Element& element) {
       if (!stale.has_tag(tag_in(element.comment))) return;
       removals.put(set, element);
       if (const auto claim = claim_from(set, element)) gone.push_back(*claim);
@@ -227,7 +219,7 @@ std::vector<Claim> gc(const Context& context, const Stale& stale) {
   return gone;
 }
 
-std::optional<std::string> missing_element(NfSocket& socket, const Attachment& attachment,
+std::optional<std::string> missing_element(nf::NfSocket& socket, const Attachment& attachment,
                                            const Claim& claim) {
   for (const auto& [set, elements] : elements_of(attachment, {claim})) {
     const auto found = found_in(socket, set, elements);
@@ -247,7 +239,7 @@ std::optional<std::string> missing_element(NfSocket& socket, const Attachment& a
   return std::nullopt;
 }
 
-std::optional<std::string> missing(NfSocket& socket, const Attachment& attachment) {
+std::optional<std::string> missing(nf::NfSocket& socket, const Attachment& attachment) {
   for (const Family family : netlink::kFamilies) {
     if (!attachment.has(family)) continue;
     std::string flaw = flaw_in(socket, family, attachment);
@@ -274,17 +266,19 @@ void check(const Context& context, const Attachment& attachment) {
 
 }  // namespace
 
-std::vector<Set> sets_of(Family family, const std::string& table) {
-  const Type address = family == Family::kIpv4 ? Type::kIpv4Address : Type::kIpv6Address;
-  const KeyType target{address, Type::kInetService};
-  const auto set = [&](const char* name, const KeyType& key, std::optional<KeyType> data = {}) {
-    return Set{{table_family(family), table, name}, key, std::move(data)};
+std::vector<nf::Set> sets_of(Family family, const std::string& table) {
+  const nf::Type address =
+      family == Family::kIpv4 ? nf::Type::kIpv4Address : nf::Type::kIpv6Address;
+  const nf::KeyType target{address, nf::Type::kInetService};
+  const auto set = [&](const char* name, const nf::KeyType& key,
+                       std::optional<nf::KeyType> data = {}) {
+    return nf::Set{{table_family(family), table, name}, key, std::move(data)};
   };
-  return {
-      set("ports", {Type::kInetProto, Type::kInetService}, target),
-      set("ports_hostip", {address, Type::kInetProto, Type::kInetService}, target),
-      set("masq_from", {address, address, Type::kInetProto, Type::kInetService}),
-      set("masq_from_hostip", {address, address, address, Type::kInetProto, Type::kInetService})};
+  return {set("ports", {nf::Type::kInetProto, nf::Type::kInetService}, target),
+          set("ports_hostip", {address, nf::Type::kInetProto, nf::Type::kInetService}, target),
+          set("masq_from", {address, address, nf::Type::kInetProto, nf::Type::kInetService}),
+          set("masq_from_hostip",
+              {address, address, address, nf::Type::kInetProto, nf::Type::kInetService})};
 }
 
 Groups elements_of(const Attachment& attachment, const std::vector<Claim>& claims) {
@@ -292,10 +286,10 @@ Groups elements_of(const Attachment& attachment, const std::vector<Claim>& claim
   const std::string comment = attachment.owner.comment();
   Groups out;
   for (const Claim& claim : claims) {
-    const Bytes target = netlink::nf::concatenate(
-        {netlink::nf::value_of(claim.target), netlink::nf::value_of_port(claim.target_port)});
+    const nf::Bytes target =
+        nf::concatenate({nf::value_of(claim.target), nf::value_of_port(claim.target_port)});
     put(out, set_of("ports", claim.key, table), {ports_key(claim.key), target, comment});
-    const SetId masq_from = set_of("masq_from", claim.key, table);
+    const nf::SetId masq_from = set_of("masq_from", claim.key, table);
     for (const Cidr& subnet : masqueraded(attachment, claim.key.family)) {
       put(out, masq_from, {masq_from_key(claim.key, subnet), {}, comment});
     }
@@ -314,12 +308,12 @@ std::vector<Cidr> masqueraded(const Attachment& attachment, Family family) {
   return out;
 }
 
-std::set<unsigned> prefixes_of(NfSocket& socket, Family family, const std::string& table) {
+std::set<unsigned> prefixes_of(nf::NfSocket& socket, Family family, const std::string& table) {
   const std::size_t length = Ip::any(family).size();
   std::set<unsigned> out;
-  for (const Set& set : sets_of(family, table)) {
+  for (const nf::Set& set : sets_of(family, table)) {
     if (is_ports(set.id)) continue;
-    for (const Element& element : socket.all_elements(set.id)) {
+    for (const nf::Element& element : socket.all_elements(set.id)) {
       if (element.key.size() != set.key.length()) continue;  // another program made the set
       const std::uint8_t* const last = element.key.data() + element.key.size() - 8 - length;
       if (Ip::from_bytes(last, length).is_loopback()) continue;
@@ -329,9 +323,9 @@ std::set<unsigned> prefixes_of(NfSocket& socket, Family family, const std::strin
   return out;
 }
 
-std::set<std::string> all_owners(NfSocket& socket) {
+std::set<std::string> all_owners(nf::NfSocket& socket) {
   std::set<std::string> tags;
-  for_each_element(socket, [&](const SetId&, const Element& element) {
+  for_each_element(socket, [&](const nf::SetId&, const nf::Element& element) {
     std::string tag = tag_in(element.comment);
     if (!tag.empty()) tags.insert(std::move(tag));
   });

@@ -21,12 +21,8 @@ namespace portmap::nft {
 
 namespace {
 
+namespace nf = netlink::nf;
 using cni::cat;
-using netlink::nf::Bytes;
-using netlink::nf::Exprs;
-using netlink::nf::Hook;
-using netlink::nf::host_order;
-using netlink::nf::Side;
 
 // kube-proxy has Services and NodePorts at -100, and other programs masquerade at 100.
 constexpr std::int32_t kDestinationNat = -95;
@@ -38,12 +34,12 @@ bool is_v4(Family family) { return family == Family::kIpv4; }
 
 // Expressions, and lists of them, one after the other.
 template <class... Part>
-Exprs join(Part... parts) {
+nf::Exprs join(Part... parts) {
   constexpr std::size_t kUsual = 8;
-  Exprs out;
+  nf::Exprs out;
   out.reserve(kUsual);
   const auto append = [&out](auto& part) {
-    if constexpr (std::is_same_v<decltype(part), Exprs&>) {
+    if constexpr (std::is_same_v<decltype(part), nf::Exprs&>) {
       std::move(part.begin(), part.end(), std::back_inserter(out));
     } else {
       out.emplace_back(std::move(part));
@@ -56,20 +52,20 @@ Exprs join(Part... parts) {
 // The register whose first byte is that of the n-th word, as nft numbers it.
 std::uint32_t reg_at(std::uint32_t word) { return word % 4 == 0 ? 1 + word / 4 : 8 + word; }
 
-Bytes bytes_of(const Ip& ip) { return {ip.data(), ip.data() + ip.size()}; }
+nf::Bytes bytes_of(const Ip& ip) { return {ip.data(), ip.data() + ip.size()}; }
 
 // The source's subnet of that prefix length, in the form of nft:
 //   ip saddr & MASK . ip saddr | ~MASK
 // First and last address, because subnets of two lengths can have the same first one.
-void load_subnet(Exprs& out, Family family, unsigned prefix, std::uint32_t word) {
+void load_subnet(nf::Exprs& out, Family family, unsigned prefix, std::uint32_t word) {
   const Ip any = Ip::any(family);
   const std::uint32_t offset = is_v4(family) ? 12 : 8;  // RFC 791, 3.1; RFC 8200, 3
   const auto length = static_cast<std::uint32_t>(any.size());
-  const Bytes mask = bytes_of(any.broadcast(0).masked(prefix));
+  const nf::Bytes mask = bytes_of(any.broadcast(0).masked(prefix));
   for (const Ip& flip : {any, any.broadcast(prefix)}) {
     const std::uint32_t reg = reg_at(word);
-    out.emplace_back(netlink::nf::Payload{NFT_PAYLOAD_NETWORK_HEADER, offset, length, reg});
-    if (prefix < any.bits()) out.emplace_back(netlink::nf::Bitwise{mask, bytes_of(flip), reg});
+    out.emplace_back(nf::Payload{NFT_PAYLOAD_NETWORK_HEADER, offset, length, reg});
+    if (prefix < any.bits()) out.emplace_back(nf::Bitwise{mask, bytes_of(flip), reg});
     word += length / 4;
   }
 }
@@ -81,72 +77,70 @@ struct KeyParts {
 };
 
 //   ip daddr . SUBNET . meta l4proto . th dport
-Exprs load_key(Family family, const KeyParts& parts) {
-  Exprs out;
+nf::Exprs load_key(Family family, const KeyParts& parts) {
+  nf::Exprs out;
   std::uint32_t word = 0;
   const std::uint32_t length = is_v4(family) ? 4 : 16;
   if (parts.address) {
     const std::uint32_t offset = is_v4(family) ? 16 : 24;
-    out.emplace_back(
-        netlink::nf::Payload{NFT_PAYLOAD_NETWORK_HEADER, offset, length, reg_at(word)});
+    out.emplace_back(nf::Payload{NFT_PAYLOAD_NETWORK_HEADER, offset, length, reg_at(word)});
     word += length / 4;
   }
   if (parts.prefix) {
     load_subnet(out, family, *parts.prefix, word);
     word += length / 2;
   }
-  out.emplace_back(netlink::nf::Meta{.key = NFT_META_L4PROTO, .reg = reg_at(word)});
-  out.emplace_back(netlink::nf::Payload{NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2, reg_at(word + 1)});
+  out.emplace_back(nf::Meta{.key = NFT_META_L4PROTO, .reg = reg_at(word)});
+  out.emplace_back(nf::Payload{NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2, reg_at(word + 1)});
   return out;
 }
 
 //   KEY @masq_from meta mark set meta mark | BIT
-Exprs mark_if(const Layout& layout, bool address, unsigned prefix) {
+nf::Exprs mark_if(const Layout& layout, bool address, unsigned prefix) {
   const std::uint32_t mark = 1U << layout.options.mark_bit;
   return join(load_key(layout.family, {address, prefix}),
-              netlink::nf::Lookup{.set = address ? "masq_from_hostip" : "masq_from"},
-              netlink::nf::Meta{.key = NFT_META_MARK},
-              netlink::nf::Bitwise{host_order(~mark), host_order(mark)},
-              netlink::nf::Meta{.key = NFT_META_MARK, .set = true});
+              nf::Lookup{.set = address ? "masq_from_hostip" : "masq_from"},
+              nf::Meta{.key = NFT_META_MARK},
+              nf::Bitwise{nf::host_order(~mark), nf::host_order(mark)},
+              nf::Meta{.key = NFT_META_MARK, .set = true});
 }
 
 //   dnat ip to KEY map @MAP
-Exprs dnat(Family family, bool address) {
-  const netlink::nf::Nat nat{
+nf::Exprs dnat(Family family, bool address) {
+  const nf::Nat nat{
       .type = NFT_NAT_DNAT,
       .family = static_cast<std::uint32_t>(is_v4(family) ? NFPROTO_IPV4 : NFPROTO_IPV6),
       .address_reg = 1,
       .port_reg = reg_at(is_v4(family) ? 1 : 4)};
   return join(load_key(family, {.address = address}),
-              netlink::nf::Lookup{.set = address ? "ports_hostip" : "ports", .dreg = 1}, nat);
+              nf::Lookup{.set = address ? "ports_hostip" : "ports", .dreg = 1}, nat);
 }
 
 //   LOAD & MASK == VALUE, or with kNotEqual: no bit of MASK is set
-Exprs has_bits(const netlink::nf::Expr& load, std::uint32_t mask, bool wanted) {
-  return join(load, netlink::nf::Bitwise{host_order(mask), host_order(0)},
-              netlink::nf::Cmp{NFT_CMP_EQ, host_order(wanted ? mask : 0)});
+nf::Exprs has_bits(const nf::Expr& load, std::uint32_t mask, bool wanted) {
+  return join(load, nf::Bitwise{nf::host_order(mask), nf::host_order(0)},
+              nf::Cmp{NFT_CMP_EQ, nf::host_order(wanted ? mask : 0)});
 }
 
-Exprs is_in(Side side, const char* cidr) {
-  return netlink::nf::address(side, netlink::nf::Compare::kEqual, *Cidr::parse(cidr));
+nf::Exprs is_in(nf::Side side, const char* cidr) {
+  return nf::address(side, nf::Compare::kEqual, *Cidr::parse(cidr));
 }
 
-Exprs loopback(Side side) { return is_in(side, "127.0.0.0/8"); }
+nf::Exprs loopback(nf::Side side) { return is_in(side, "127.0.0.0/8"); }
 
 //   fib daddr type local jump hostports
 // With conditions the jump leads to them, and they to hostports.
-Exprs jump_to_ports(const Layout& layout) {
-  if (layout.has_conditions()) return join(netlink::nf::jump_to(kConditions));
-  return join(netlink::nf::Fib{NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_DADDR},
-              netlink::nf::Cmp{NFT_CMP_EQ, host_order(RTN_LOCAL)},
-              netlink::nf::jump_to(kHostports));
+nf::Exprs jump_to_ports(const Layout& layout) {
+  if (layout.has_conditions()) return join(nf::jump_to(kConditions));
+  return join(nf::Fib{NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_DADDR},
+              nf::Cmp{NFT_CMP_EQ, nf::host_order(RTN_LOCAL)}, nf::jump_to(kHostports));
 }
 
 // Ports of one address precede ports of all addresses, which then do not apply, not even their
 // masquerading. IPv6 never forwards from ::1: refused instead of lost.
 void put_hostports(const Layout& layout, TableChain& chain) {
   if (!is_v4(layout.family)) {
-    chain.add(join(is_in(Side::kDestination, "::1/128"), netlink::nf::return_verdict()));
+    chain.add(join(is_in(nf::Side::kDestination, "::1/128"), nf::return_verdict()));
   }
   for (const bool address : {true, false}) {
     for (const unsigned prefix : layout.prefixes) {
@@ -159,8 +153,8 @@ void put_hostports(const Layout& layout, TableChain& chain) {
 // Received traffic to 127.0.0.0/8 is not redirected: route_localnet would accept it. Nor is traffic
 // with a source in 127.0.0.0/8: the guard would accept the pod's answer.
 void put_prerouting(const Layout& layout, TableChain& chain) {
-  for (const Side side : {Side::kDestination, Side::kSource}) {
-    if (is_v4(layout.family)) chain.add(join(loopback(side), netlink::nf::return_verdict()));
+  for (const nf::Side side : {nf::Side::kDestination, nf::Side::kSource}) {
+    if (is_v4(layout.family)) chain.add(join(loopback(side), nf::return_verdict()));
   }
   chain.add(jump_to_ports(layout));
 }
@@ -169,28 +163,26 @@ void put_prerouting(const Layout& layout, TableChain& chain) {
 void put_output(const Layout& layout, TableChain& chain) {
   for (const bool address : {false, true}) {
     if (!is_v4(layout.family)) break;
-    chain.add(join(loopback(Side::kSource), mark_if(layout, address, kLoopbackPrefix)));
+    chain.add(join(loopback(nf::Side::kSource), mark_if(layout, address, kLoopbackPrefix)));
   }
   chain.add(jump_to_ports(layout));
 }
 
 void put_postrouting(const Layout& layout, TableChain& chain) {
   const std::uint32_t mark = 1U << layout.options.mark_bit;
-  chain.add(join(has_bits(netlink::nf::Meta{.key = NFT_META_MARK}, mark, true),
-                 has_bits(netlink::nf::Ct{.key = NFT_CT_STATUS}, IPS_DST_NAT, true),
-                 netlink::nf::Masq{}));
+  chain.add(join(has_bits(nf::Meta{.key = NFT_META_MARK}, mark, true),
+                 has_bits(nf::Ct{.key = NFT_CT_STATUS}, IPS_DST_NAT, true), nf::Masq{}));
 }
 
 // route_localnet accepts packets of other hosts to and from 127.0.0.0/8 (CVE-2020-8558): only those
 // of redirected connections pass. Other packets of a known connection are forged, because
 // connections of the node to 127.0.0.0/8 never leave lo.
 void put_guard(TableChain& chain) {
-  for (const auto side : {Side::kDestination, Side::kSource}) {
-    Exprs not_lo = netlink::nf::iifname("lo");
-    std::get<netlink::nf::Cmp>(not_lo[1]).op = NFT_CMP_NEQ;
+  for (const auto side : {nf::Side::kDestination, nf::Side::kSource}) {
+    nf::Exprs not_lo = nf::iifname("lo");
+    std::get<nf::Cmp>(not_lo[1]).op = NFT_CMP_NEQ;
     chain.add(join(std::move(not_lo), loopback(side),
-                   has_bits(netlink::nf::Ct{.key = NFT_CT_STATUS}, IPS_DST_NAT, false),
-                   netlink::nf::drop()));
+                   has_bits(nf::Ct{.key = NFT_CT_STATUS}, IPS_DST_NAT, false), nf::drop()));
   }
 }
 
@@ -198,27 +190,28 @@ void put_guard(TableChain& chain) {
 
 std::vector<TableChain> chains_of(const Layout& layout) {
   const std::string table = table_of(layout.options);
-  const auto chain = [&](const char* name, std::optional<Hook> hook) {
+  const auto chain = [&](const char* name, std::optional<nf::Hook> hook) {
     return TableChain{{{table_family(layout.family), table, name}, std::move(hook)}};
   };
   std::vector<TableChain> out{
-      chain(kHostports, {}), chain("prerouting", Hook{"nat", NF_INET_PRE_ROUTING, kDestinationNat}),
-      chain("output", Hook{"nat", NF_INET_LOCAL_OUT, kDestinationNat}),
-      chain("postrouting", Hook{"nat", NF_INET_POST_ROUTING, kSourceNat})};
+      chain(kHostports, {}),
+      chain("prerouting", nf::Hook{"nat", NF_INET_PRE_ROUTING, kDestinationNat}),
+      chain("output", nf::Hook{"nat", NF_INET_LOCAL_OUT, kDestinationNat}),
+      chain("postrouting", nf::Hook{"nat", NF_INET_POST_ROUTING, kSourceNat})};
   put_hostports(layout, out[0]);
   put_prerouting(layout, out[1]);
   put_output(layout, out[2]);
   put_postrouting(layout, out[3]);
   if (!is_v4(layout.family)) return out;
-  out.push_back(chain("guard", Hook{"filter", NF_INET_LOCAL_IN, kBeforeFilters}));
+  out.push_back(chain("guard", nf::Hook{"filter", NF_INET_LOCAL_IN, kBeforeFilters}));
   put_guard(out.back());
   return out;
 }
 
-std::set<unsigned> prefixes_in(const std::vector<Bytes>& rules, Family family) {
+std::set<unsigned> prefixes_in(const std::vector<nf::Bytes>& rules, Family family) {
   std::set<unsigned> out;
-  for (const Bytes& rule : rules) {
-    const std::string comment = netlink::nf::rule_comment(netlink::Attributes(rule));
+  for (const nf::Bytes& rule : rules) {
+    const std::string comment = nf::rule_comment(netlink::Attributes(rule));
     if (!comment.starts_with('/')) continue;
     unsigned prefix = 0;
     const char* const end = comment.data() + comment.size();

@@ -17,20 +17,17 @@ namespace portmap::nft {
 
 namespace {
 
+namespace nf = netlink::nf;
 using cni::cat;
 using netlink::Attributes;
-using netlink::nf::Batch;
-using netlink::nf::Bytes;
-using netlink::nf::ChainId;
-using netlink::nf::NfSocket;
 
-ChainId conditions_chain(const Layout& layout) {
+nf::ChainId conditions_chain(const Layout& layout) {
   return {table_family(layout.family), table_of(layout.options), kConditions};
 }
 
-std::vector<Attributes> rules_in(const std::vector<Bytes>& seen, std::string_view chain) {
+std::vector<Attributes> rules_in(const std::vector<nf::Bytes>& seen, std::string_view chain) {
   std::vector<Attributes> out;
-  for (const Bytes& rule : seen) {
+  for (const nf::Bytes& rule : seen) {
     const Attributes one(rule);
     if (one.find(NFTA_RULE_CHAIN).text() == chain) out.push_back(one);
   }
@@ -38,15 +35,15 @@ std::vector<Attributes> rules_in(const std::vector<Bytes>& seen, std::string_vie
 }
 
 // Expressions that nft compiled are not compared, but for the jump at their end.
-bool has_conditions(const std::vector<Bytes>& seen, const Layout& layout) {
+bool has_conditions(const std::vector<nf::Bytes>& seen, const Layout& layout) {
   const auto rules = rules_in(seen, kConditions);
   if (rules.size() != 1) return false;
-  const auto rule = netlink::nf::decode_rule(table_family(layout.family), rules[0]);
-  return netlink::nf::target_of(rule.exprs) == kHostports;
+  const auto rule = nf::decode_rule(table_family(layout.family), rules[0]);
+  return nf::target_of(rule.exprs) == kHostports;
 }
 
 // The first chain whose rules are not those of the layout; empty without one.
-std::string flawed_chain(const std::vector<Bytes>& seen, const Layout& layout) {
+std::string flawed_chain(const std::vector<nf::Bytes>& seen, const Layout& layout) {
   for (const TableChain& wanted : chains_of(layout)) {
     const auto found = rules_in(seen, wanted.chain.id.chain);
     const bool is_same =
@@ -60,11 +57,11 @@ std::string flawed_chain(const std::vector<Bytes>& seen, const Layout& layout) {
 
 /// The table's rules, and the layout that the attachment needs: rules of other pods stay.
 struct Comparison {
-  std::vector<Bytes> seen;
+  std::vector<nf::Bytes> seen;
   Layout layout;
 };
 
-Comparison compare(NfSocket& socket, Family family, const Attachment& attachment) {
+Comparison compare(nf::NfSocket& socket, Family family, const Attachment& attachment) {
   const Options& options = attachment.options;
   Comparison out{socket.raw_table_rules(table_family(family), table_of(options)),
                  {family, options}};
@@ -76,14 +73,14 @@ Comparison compare(NfSocket& socket, Family family, const Attachment& attachment
 }
 
 // Replaces all rules but those with conditions.
-void put_table(const Layout& layout, Batch& batch) {
+void put_table(const Layout& layout, nf::Batch& batch) {
   const auto family = table_family(layout.family);
   const std::string table = table_of(layout.options);
-  batch.add(netlink::nf::Table{family, table, "hostPorts of pods"});
+  batch.add(nf::Table{family, table, "hostPorts of pods"});
   for (auto& set : sets_of(layout.family, table)) batch.add(std::move(set));
-  if (layout.has_conditions()) batch.add(netlink::nf::Chain{conditions_chain(layout)});
+  if (layout.has_conditions()) batch.add(nf::Chain{conditions_chain(layout)});
   for (TableChain& one : chains_of(layout)) {
-    const ChainId id = one.chain.id;
+    const nf::ChainId id = one.chain.id;
     batch.add(std::move(one.chain)).flush(id);
     for (auto& rule : one.rules) batch.add(std::move(rule));
   }
@@ -111,18 +108,18 @@ void run_nft(const std::string& commands) {
 }
 
 // A new table is removed if nft rejects the conditions.
-void put_conditional(NfSocket& socket, const Layout& layout) {
+void put_conditional(nf::NfSocket& socket, const Layout& layout) {
   const auto family = table_family(layout.family);
   const std::string table = table_of(layout.options);
   const bool is_new = !socket.has_table(family, table);
-  Batch objects, removal;
+  nf::Batch objects, removal;
   put_table(layout, objects);
   socket.commit(objects);
   try {
     cni::during(layout.options.describe_conditions(layout.family),
                 [&] { run_nft(nft_text(layout)); });
   } catch (const cni::Error&) {
-    if (is_new) socket.commit(removal.remove(netlink::nf::DeleteTable{family, table}));
+    if (is_new) socket.commit(removal.remove(nf::DeleteTable{family, table}));
     throw;
   }
 }
@@ -140,8 +137,8 @@ std::string table_of(const Options& options) {
   return cat(names::kHostPortTable, "_", cni::sha512_hex(text, 8));
 }
 
-netlink::nf::TableFamily table_family(Family family) {
-  return family == Family::kIpv4 ? netlink::nf::TableFamily::kIp : netlink::nf::TableFamily::kIp6;
+nf::TableFamily table_family(Family family) {
+  return family == Family::kIpv4 ? nf::TableFamily::kIp : nf::TableFamily::kIp6;
 }
 
 std::string require_nft() {
@@ -151,15 +148,16 @@ std::string require_nft() {
                    "conditionsV4 and conditionsV6 in nft syntax require the package nftables");
 }
 
-bool usable(NfSocket& socket) {
+bool usable(nf::NfSocket& socket) {
   const Options usual;
   if (socket.has_table(table_family(Family::kIpv4), table_of(usual))) return true;
-  Batch batch;
+  nf::Batch batch;
   put_table({Family::kIpv4, usual, {Ip::any(Family::kIpv4).bits()}}, batch);
   return socket.accepts(batch);
 }
 
-void ensure_table(NfSocket& socket, Family family, const Attachment& attachment, Batch& batch) {
+void ensure_table(nf::NfSocket& socket, Family family, const Attachment& attachment,
+                  nf::Batch& batch) {
   auto [seen, layout] = compare(socket, family, attachment);
   if (flawed_chain(seen, layout).empty()) return;
   // The elements of other pods need their rules too.
@@ -168,7 +166,7 @@ void ensure_table(NfSocket& socket, Family family, const Attachment& attachment,
   put_table(layout, batch);
 }
 
-std::string flaw_in(NfSocket& socket, Family family, const Attachment& attachment) {
+std::string flaw_in(nf::NfSocket& socket, Family family, const Attachment& attachment) {
   const auto [seen, layout] = compare(socket, family, attachment);
   if (seen.empty()) {
     return cat("table '", name_of(table_family(family)), " ", table_of(layout.options),
