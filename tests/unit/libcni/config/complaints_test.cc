@@ -200,7 +200,7 @@ Answer validated(const std::string& keys, void (*parser)(const cni::Request&)) {
       R"({"cniVersion": "1.1.0", "name": "n", "type": "sample", )" + keys + "}");
   const netlink::Fd out = surroundings::file_with("");
   const int status =
-      cni::validate({.name = "sample", .validate = parser, .manual = &sample::kManual},
+      cni::validate({.name = "sample", .verbs = {.validate = parser}, .manual = &sample::kManual},
                     {.env = {}, .in = in.get(), .out = out.get()});
   const std::string text = surroundings::content_of(out);
   return {status, text.empty() ? json() : json::parse(text)};
