@@ -16,6 +16,16 @@ cni::Result result_of(const cni::CachedAttachment& one) try {
   return {};
 }
 
+std::string pod_name_of(const cni::CachedAttachment& one) {
+  const auto argument = [&one](std::string_view key) {
+    const auto found = std::find_if(one.args.begin(), one.args.end(),
+                                    [key](const auto& arg) { return arg.first == key; });
+    return found == one.args.end() ? std::string() : found->second;
+  };
+  const std::string name = argument("K8S_POD_NAME");
+  return name.empty() ? name : cni::cat(argument("K8S_POD_NAMESPACE"), "/", name);
+}
+
 std::vector<HostPort> host_ports_of(const cni::CachedAttachment& one) {
   std::vector<HostPort> out;
   const json* const mappings = member(one.capabilities, "portMappings");

@@ -13,6 +13,9 @@ namespace tool {
 /// The result of ADD; an empty one if ADD has not ended, or the result is unreadable.
 cni::Result result_of(const cni::CachedAttachment& one);
 
+/// "NAMESPACE/NAME" of the Kubernetes pod, from the arguments of its runtime; empty for another.
+std::string pod_name_of(const cni::CachedAttachment& one);
+
 /// A port of the node that the runtime asked ADD to map; "tcp" without a protocol.
 struct HostPort {
   std::string ip;  ///< empty: any address of the node

@@ -23,7 +23,7 @@ std::string id_of(const GraphPod& pod) {
 
 std::string node_of(const GraphPod& pod) {
   constexpr std::size_t kWidth = 44;
-  std::vector<std::string> lines{cat(pod.short_id(), "  ", pod.network)};
+  std::vector<std::string> lines{cat(pod.label(), "  ", pod.network)};
   if (!pod.is_alive()) lines.push_back(cat("(", pod.state, ")"));
   for (std::string& line : lines_of(pod, kWidth)) lines.push_back(std::move(line));
   const char* const style = pod.is_alive() ? "" : ", style=dashed, color=gray50, fontcolor=gray50";

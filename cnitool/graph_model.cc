@@ -107,6 +107,7 @@ GraphPod pod_of(const CachedAttachment& one, const cni::NetworkList& list,
                .container_id = one.key.container_id,
                .ifname = one.key.ifname,
                .netns = one.netns,
+               .name = pod_name_of(one),
                .state = seen.state,
                .type = list.plugins.empty() ? "" : list.plugins.front().type,
                .master = readable(seen.master),
@@ -197,15 +198,25 @@ ordered_json json_of(const std::optional<DhcpLease>& lease) {
 }
 
 ordered_json json_of(const GraphPod& pod) {
-  return {{"network", pod.network},     {"containerID", pod.container_id},
-          {"ifname", pod.ifname},       {"netns", pod.netns},
-          {"state", pod.state},         {"mac", pod.mac},
-          {"hostEnd", pod.host_end},    {"bridge", pod.bridge},
-          {"type", pod.type},           {"master", pod.master},
-          {"portOf", pod.port_of},      {"vrf", pod.vrf},
-          {"addresses", pod.addresses}, {"hostPorts", pod.host_ports},
-          {"limits", pod.limits},       {"masqueraded", pod.masqueraded},
-          {"policy", pod.policy},       {"lease", json_of(pod.lease)}};
+  return {{"network", pod.network},
+          {"containerID", pod.container_id},
+          {"podName", pod.name},
+          {"ifname", pod.ifname},
+          {"netns", pod.netns},
+          {"state", pod.state},
+          {"mac", pod.mac},
+          {"hostEnd", pod.host_end},
+          {"bridge", pod.bridge},
+          {"type", pod.type},
+          {"master", pod.master},
+          {"portOf", pod.port_of},
+          {"vrf", pod.vrf},
+          {"addresses", pod.addresses},
+          {"hostPorts", pod.host_ports},
+          {"limits", pod.limits},
+          {"masqueraded", pod.masqueraded},
+          {"policy", pod.policy},
+          {"lease", json_of(pod.lease)}};
 }
 
 ordered_json json_of(const std::vector<GraphPod>& pods) {
@@ -250,7 +261,8 @@ KernelState KernelState::read() {
   return out;
 }
 
-std::string GraphPod::short_id() const {
+std::string GraphPod::label() const {
+  if (!name.empty()) return readable(name);
   constexpr std::size_t kLength = 12;
   constexpr std::size_t kDigits = 64;  // what runtimes make
   return container_id.size() == kDigits ? container_id.substr(0, kLength) : container_id;

@@ -34,6 +34,7 @@ struct KernelState {
 /// One attachment of the cache.
 struct GraphPod {
   std::string network = {}, container_id = {}, ifname = {}, netns = {};
+  std::string name = {};      ///< of the Kubernetes pod: "default/web-1"
   std::string state = {};     ///< "alive", "no namespace", "no interface", "unknown", "unfinished"
   std::string mac = {};       ///< of the interface
   std::string host_end = {};  ///< the other end of its veth, where the node has it
@@ -49,8 +50,9 @@ struct GraphPod {
   std::string policy = {};  ///< ingressPolicy of the plugin firewall; empty: it is not in the list
   std::optional<DhcpLease> lease = {};  ///< of the daemon of dhcp
   bool is_alive() const { return state == "alive"; }
-  /// The container's name, of which twelve digits tell it from others where it is that long.
-  std::string short_id() const;
+  /// The pod's name, else the container's, of which twelve digits tell it from others where it is
+  /// that long.
+  std::string label() const;
 };
 
 /// A port of one of the bridges that the cache does not know.

@@ -123,7 +123,7 @@ int height_of(const Card& card) {
 Card card_of(const GraphPod& pod) {
   constexpr std::size_t kMaxPortLines = 6;
   Card out{pod.is_alive() ? "card" : "gone", {}, !pod.bridge.empty()};
-  out.lines.push_back({pod.short_id(), "title"});
+  out.lines.push_back({pod.label(), "title"});
   out.lines.push_back({cat("network ", pod.network), "faint"});
   if (!pod.is_alive()) out.lines.push_back({pod.state, "bad"});
   GraphPod without_ports = pod;

@@ -27,7 +27,7 @@ void print(const Node& node, const std::string& before, bool is_last, std::strin
 
 Node node_of(const GraphPod& pod, const Output& output) {
   constexpr std::size_t kWidth = 72;
-  const std::string name = output.painted(Colour::kBold, pod.short_id());
+  const std::string name = output.painted(Colour::kBold, pod.label());
   Node out{cat("pod ", name, "  ", pod.network)};
   if (!pod.is_alive()) out.text += cat("  ", output.painted(Colour::kRed, pod.state));
   out.more = lines_of(pod, kWidth);

@@ -195,6 +195,14 @@ class Drawn(GraphTest):
         done = subprocess.run(["dot", "-Tsvg"], input=dot, capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_a_kubernetes_pod_has_its_name(self):
+        pod = self.pod("web")
+        self.assert_ok(cnitool("add", "pods", pod.path, "--container-id", "c" * 64,
+                               CNI_ARGS="IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web-1"))
+        self.assertIn("pod default/web-1  pods\n", cnitool("graph").stdout)
+        self.assertIn("default/web-1", self.texts(self.picture("kubernetes")))
+        self.assertIn("default/web-1", cnitool("graph", "--format", "dot").stdout)
+
     def test_an_empty_node_and_wrong_words(self):
         self.assertEqual(cnitool("graph").stdout.splitlines()[0], "node")
         self.picture("empty")

@@ -178,9 +178,9 @@ TEST_CASE("an interface without veth says its type, and what it stands on or is 
 TEST_CASE("a long container ID is told by twelve digits, a name is kept") {
   tool::GraphPod pod;
   pod.container_id = std::string(64, 'a');
-  CHECK(pod.short_id() == std::string(12, 'a'));
+  CHECK(pod.label() == std::string(12, 'a'));
   pod.container_id = "a-name-of-somebody's-choice";
-  CHECK(pod.short_id() == pod.container_id);
+  CHECK(pod.label() == pod.container_id);
 }
 
 TEST_CASE("ports are put side by side as far as there is room") {
