@@ -26,7 +26,7 @@ PluginFacts facts_of(const cni::Plugin& plugin) {
   out.judge = [&plugin](const nlohmann::json& conf, const Call&) -> Verdict {
     Verdict verdict{.complaints = cni::complaints(*plugin.manual, conf), .refusal = std::nullopt};
     try {
-      if (const auto request = fuzz::request_in(conf.dump())) plugin.validate(*request);
+      if (const auto request = fuzz::request_in(conf.dump())) plugin.verbs.validate(*request);
     } catch (const cni::Error& e) {
       verdict.refusal = e;
     }
