@@ -217,7 +217,7 @@ TEST_CASE("--validate prints the complaints beside the error that ADD would fail
   const Answer refused = validated(R"("flag": 1, "small": 256)", parse);
   CHECK(refused.status == 1);
   CHECK(refused.said["code"] == 7);
-  CHECK(refused.said["msg"] == "flag: expected true or false: 1");
+  CHECK(refused.said["msg"] == "failed to load netconf: flag: expected true or false: 1");
   CHECK(refused.said["findings"].size() == 2);
   const Answer misspelt = validated(R"("flagg": true)", parse);
   CHECK(misspelt.status == 0);
