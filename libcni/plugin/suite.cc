@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "libcni/config/names.h"
+#include "libcni/config/nearest.h"
 #include "libcni/plugin/log.h"
 #include "netlink/types/fd.h"
 
@@ -50,24 +52,35 @@ bool is_own(const std::string& file) noexcept {
   return there.st_dev == here.st_dev && there.st_ino == here.st_ino;
 }
 
-std::string usage() {
+std::string names_of_plugins(std::string_view between) {
   std::string names;
-  for (const Plugin* plugin : linked_plugins) names += cat(names.empty() ? "" : " ", plugin->name);
-  return cat("CNI plugins of patchbay ", build_version(),
-             ", each to be called by its own name: ", names);
+  for (const Plugin* plugin : linked_plugins) {
+    names += cat(names.empty() ? "" : between, plugin->name);
+  }
+  return names;
 }
 
-// A name a line, for scripts.
-int list_plugins() {
-  std::string names;
-  for (const Plugin* plugin : linked_plugins) names += cat(plugin->name, "\n");
-  netlink::write_all(STDOUT_FILENO, names, "stdout");
-  return 0;
+std::string version_line() { return cat("CNI plugins of patchbay ", build_version()); }
+
+// The answer to an option, which a person or a script gives; none where it is no option.
+std::optional<std::string> answer_to(std::string_view option) {
+  if (option == "--list") return names_of_plugins("\n") + "\n";
+  if (option == "--version") return version_line() + "\n";
+  if (option != "--help" && option != "-h") return std::nullopt;
+  return cat(version_line(), ", each called by the name of its file or by the first argument\n\n",
+             "  patchbay PLUGIN --help  its keys, options and commands\n",
+             "  patchbay --list         the plugins, a name a line\n",
+             "  patchbay --version      the version\n\n", "plugins: ", names_of_plugins(" "), "\n");
 }
 
 // Says to the runtime, if there is one, that it called nothing.
 int refuse(std::string_view name) {
-  const auto what = cat("'", name, "' is no plugin: ", usage());
+  std::vector<std::string> names;
+  for (const Plugin* plugin : linked_plugins) names.emplace_back(plugin->name);
+  const std::string near = nearest(name, names);
+  const auto what =
+      cat("'", name, "' is no plugin", near.empty() ? "" : cat(" (did you mean ", near, "?)"), ": ",
+          version_line(), ", each to be called by its own name: ", names_of_plugins(" "));
   note(what);
   if (!current_environment().contains("CNI_COMMAND")) return 2;
   const nlohmann::ordered_json error{{"cniVersion", str(kNewest)},
@@ -102,7 +115,10 @@ int suite_main(std::span<const Plugin* const> plugins, int argc, char** argv) tr
   if (const Plugin* const plugin = called_as(own)) return plugin_main(*plugin, argc, argv);
   const std::string_view first = argc > 1 ? argv[1] : "";
   if (const Plugin* const plugin = find(first)) return plugin_main(*plugin, argc - 1, argv + 1);
-  if (first == "--list") return list_plugins();
+  if (const auto answer = answer_to(first)) {
+    netlink::write_all(STDOUT_FILENO, *answer, "stdout");
+    return 0;
+  }
   return refuse(argc > 1 ? first : own);
 } catch (const std::exception& e) {
   note(e.what());

@@ -96,10 +96,21 @@ class Suite(suite.NodeTest):
         self.assertEqual({*PLUGINS, "patchbay"}, links)
         self.assertIn("bridge", PLUGINS)
 
+    def test_a_person_finds_the_plugins(self):
+        def said(*words):
+            return subprocess.run([os.path.join(OURS, "patchbay"), *words], capture_output=True,
+                                  text=True, check=True).stdout
+        for option in "--help", "-h":
+            self.assertIn("patchbay PLUGIN --help", said(option))
+            for plugin in PLUGINS:
+                self.assertIn(plugin, said(option))
+        self.assertRegex(said("--version"), r"^CNI plugins of patchbay \d+\.\d+\.\d+\n$")
+
     def test_an_unknown_name_is_answered_with_the_names_that_there_are(self):
         wrong = subprocess.run([os.path.join(OURS, "patchbay"), "brigde"], capture_output=True,
                                text=True, check=False)
         self.assertEqual((wrong.returncode, wrong.stdout), (2, ""))
+        self.assertIn("'brigde' is no plugin (did you mean bridge?)", wrong.stderr)
         for plugin in PLUGINS:
             self.assertIn(plugin, wrong.stderr)
 
