@@ -169,7 +169,7 @@ class Repair(HostileTest):
         self.assert_reaches(victim)
         run("ip", "netns", "del", "attacker-hidden")  # a gc after the attacker has ended
         attacker.remove()
-        self.assert_ok(cnitool("gc", "net", "--keep-alive"))
+        self.assert_ok(cnitool("--json", "gc", "net", "--keep-alive"))
         self.assertEqual(self.seen(ends["victim"]), before)
         self.assert_reaches(victim)
 
@@ -441,7 +441,7 @@ class Crowd(HostileTest):
                 cnitool("repair")  # which says what it cannot do for those that attacked
             elif what == "gc":
                 keep = [arg for one in everyone for arg in ("--keep", one["name"])]
-                self.assert_ok(cnitool("gc", "net", *keep))
+                self.assert_ok(cnitool("--json", "gc", "net", *keep))
             else:
                 self.stop(self.random.choice(everyone))
             self.assert_unharmed(f"round {number}: {what}")
