@@ -41,7 +41,7 @@ struct Verbs {
 
 struct Plugin {
   std::string_view name;
-  Verbs verbs;
+  Verbs verbs = {};
   const Manual* manual = nullptr;
   /// The reference plugin's words before its JSON decoder's complaint, here those of most; ours
   /// follows them, too. Empty: it has none.
