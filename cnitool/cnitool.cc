@@ -257,7 +257,7 @@ void print_manual(const tool::Output& output) {
   CLI::App app(kPurpose, "cnitool");
   define(app, line);
   const std::string page = tool::manual_page(tool::program_of(app, version_text()));
-  if (output.terminal) tool::become_man(page);
+  if (output.terminal) tool::exec_man(page);
   output.out << page;
 }
 

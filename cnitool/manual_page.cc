@@ -129,7 +129,7 @@ std::string manual_page(const ProgramInfo& program) {
              "\n.fi\n.SH FILES\n", files(), ".SH EXIT STATUS\n", kExitStatus, "\n");
 }
 
-void become_man(const std::string& page) {
+void exec_man(const std::string& page) {
   const netlink::Fd file(::memfd_create("manual page", MFD_CLOEXEC));
   const auto size = static_cast<ssize_t>(page.size());
   if (!file || ::write(file.get(), page.data(), page.size()) != size) return;
