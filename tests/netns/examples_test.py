@@ -2,8 +2,11 @@
 """Every network of conf-examples/ works: a pod gets it, is checked, and leaves nothing."""
 
 import glob
+import ipaddress
+import itertools
 import json
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -84,6 +87,22 @@ class Examples(suite.NodeTest):
         self.assert_same(before, ignore=lambda place: any(left_by_design(place, name)
                                                           for name in bridges or ["cni0"])
                          or "CNI-" in place or place.startswith("file/run/devinfo/"))
+
+    def test_no_two_share_a_name_or_a_bridge_and_no_subnets_overlap(self):
+        texts = {os.path.basename(path): open(path, encoding="utf-8").read() for path in FILES}
+        for key in ("name", "bridge"):
+            values = [value for text in texts.values() for value in re.findall(rf'"{key}": "([^"]+)"', text)]
+            self.assertEqual(len(values), len(set(values)), f"{key}: {sorted(values)}")
+        subnets = [(name, ipaddress.ip_network(found, strict=False)) for name, text in texts.items()
+                   for found in set(re.findall(r'"(?:subnet|address)": "([^"]+)"', text))]
+        for (one, left), (other, right) in itertools.combinations(subnets, 2):
+            if one != other and left.version == right.version:
+                self.assertFalse(left.overlaps(right), f"{one} and {other}: {left}, {right}")
+
+    def test_each_has_one_row_in_the_table(self):
+        with open(os.path.join(ROOT, "conf-examples/README.md"), encoding="utf-8") as file:
+            rows = re.findall(r"^\| \[([^]]+)\]\(\1\) \|", file.read(), re.MULTILINE)
+        self.assertEqual(sorted(rows), [os.path.basename(path) for path in FILES])
 
     def test_all_of_them_live_on_one_node(self):
         for number, path in enumerate(FILES):
