@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The commands of a README can be pasted: they succeed, and leave nothing that they do not name."""
 
+import glob
 import os
 import re
 import shutil
@@ -10,34 +11,80 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
-from support.plugin import OURS, ROOT  # noqa: E402
+from support import daemons, dhcp, suite  # noqa: E402
+from support.configs import lack, provide  # noqa: E402
+from support.pages import blocks  # noqa: E402
+from support.plugin import OURS, PLUGINS, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
-from support.world import MS_BIND, MS_REC, mount  # noqa: E402
+from support.world import MS_BIND, MS_REC, World, mount, run  # noqa: E402
 
-# A block of lines that are indented by four spaces; empty lines stand between.
-BLOCK = re.compile(r"(?:^    .*\n|^\n(?=    ))+", re.MULTILINE)
+PAGES = ["README.md", "cnitool/README.md", *sorted(os.path.relpath(path, ROOT)
+                                                   for path in glob.glob(f"{ROOT}/plugins/*/README.md"))]
+CONFIG = re.compile(r"<<'(\w+)'\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 
 
-def commands(readme):
-    """The first block of a README that attaches a pod."""
-    with open(os.path.join(ROOT, readme), encoding="utf-8") as file:
-        blocks = BLOCK.findall(file.read())
-    block = next(block for block in blocks if "cnitool add" in block)
-    return re.sub("^    ", "", block, flags=re.MULTILINE).replace("/opt/cni/bin", OURS)
+def example(page):
+    """The first block of a page that attaches a pod, and the plugins of its network."""
+    block = next(block for _, block in blocks(page) if "cnitool add" in block)
+    return block, [each for each in re.findall(r'"type": "([\w-]+)"', CONFIG.search(block)[2]) if each in PLUGINS]
+
+
+def left(place):
+    """What an example leaves: what all pods share, and the files of a daemon."""
+    return left_by_design(place) or place.startswith("file/run/cni/dhcp")
 
 
 @suite.spread
 class Readme(suite.NodeTest):
-    @suite.cases([(path, path) for path in ("README.md", "cnitool/README.md")])
-    def can_be_pasted(self, path):
+    def setUp(self):
+        super().setUp()
+        # As the README installs it, and a link eth1 with a host on its segment.
+        World.private("/opt/cni/bin")
+        mount(OURS, "/opt/cni/bin", flags=MS_BIND)
         os.makedirs("/etc/cni/net.d", exist_ok=True)
-        before = snapshot()
-        env = {"PATH": f"{OURS}:{os.environ['PATH']}"}
-        done = subprocess.run(["bash", "-eu"], input=commands(path), env=env, capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
-        self.assert_same(before, ignore=lambda place: left_by_design(place)
-                         or place.startswith(("file/var/lib/cni", "sysctl/net/ipv4/ip_forward")))
+        os.mkdir("/run/tools")
+        os.symlink("/opt/cni/bin/cnitool", "/run/tools/cnitool")
+        provide("macvlan")
+        run("ip", "addr", "add", "192.0.2.1/24", "dev", "eth1-out")
+
+    def paste(self, page):
+        """Pastes the example of a page. What the node has afterwards is what it had before."""
+        block, plugins = example(page)
+        if "dhcp" in plugins:
+            with tempfile.TemporaryDirectory(prefix="dhcp-") as folder:
+                daemons.play(lambda: dhcp.dnsmasq(pool="192.0.2.100,192.0.2.199", folder=folder, interface="eth1-out"))
+                self.run_block(page, block)
+                daemons.stop()
+            return
+        self.run_block(page, block)
+
+    def run_block(self, page, block):
+        roots = ("/var/lib/cni", "/run", "/etc/cni")
+        before = snapshot(roots)
+        done = subprocess.run(["bash", "-eu"], input=block, env=os.environ | {"PATH": f"/run/tools:{os.environ['PATH']}"},
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, f"{page}: {done.stdout}{done.stderr}")
+        if "daemon &" not in block:
+            self.assertEqual(done.stderr, "", page)
+        self.assert_same(before, snapshot(roots), ignore=left, what=page)
+
+    @suite.cases([(page, page) for page in PAGES])
+    def can_be_pasted(self, page):
+        if reason := lack(*example(page)[1]):
+            self.skipTest(reason)
+        self.paste(page)
+
+    def test_all_can_be_pasted_in_order_on_one_node(self):
+        for page in PAGES:
+            if not lack(*example(page)[1]):
+                self.paste(page)
+
+    def test_one_that_needs_a_link_of_the_node_says_so_first(self):
+        for page in PAGES:
+            with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+                before = file.read().split("\n\n    ")[0]
+            if "eth1" in example(page)[0]:
+                self.assertIn("The example needs a link `eth1` of the node that is up", before, page)
 
 
 class Chroot(suite.NodeTest):
