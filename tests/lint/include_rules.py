@@ -35,7 +35,7 @@ def rules(path):
         return ours, {"nlohmann_json"}
     if folder == "cnitool":
         libraries = {"nlohmann_json"}
-        if name in ("cnitool/cnitool.cc", "cnitool/command_line.cc"):
+        if name in ("cnitool/cnitool.cc", "cnitool/command_line.cc", "cnitool/commands.cc"):
             libraries.add("CLI11")
         return [r"cnitool/", r"libcni/", r"netlink/", r"plugins/names/"], libraries  # it shows what is on the node
     if name.startswith("plugins/names/"):

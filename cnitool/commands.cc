@@ -1,0 +1,205 @@
+#include "cnitool/commands.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cnitool/command_line.h"
+#include "libcni/plugin/plugin.h"
+
+namespace tool {
+
+namespace {
+
+constexpr const char* kEnvironment = R"(Environment:
+  NETCONFPATH, CNI_PATH, CNI_IFNAME, CNI_ARGS, CAP_ARGS
+                              as --conf-dir, --path, --ifname, --args, --cap-args
+  TRACEPARENT and all others  are passed on to the plugins
+  PATCHBAY_LOG                a file, or stderr: one line of JSON for each call
+  NO_COLOR                    no colours on a terminal
+
+A network is a file of --conf-dir, a namespace a path like /run/netns/NAME. The container is named
+after the namespace's path unless --container-id names it. What an add was given is remembered, so
+that del and check need not be told again.)";
+
+void add_options(CLI::App& app, CommandLine& line) {
+  Settings& settings = line.settings;
+  app.option_defaults()->group(kAttachmentOptions);
+  app.add_option("-i,--ifname", settings.ifname, "name of the container interface")
+      ->capture_default_str();
+  app.add_option("--container-id", settings.container_id, "container ID");
+  app.add_option("--args", settings.args, "CNI_ARGS: KEY=VALUE;KEY=VALUE");
+  app.add_option("--cap-args", settings.capabilities, "capability arguments, a JSON object");
+  app.option_defaults()->group(kCommonOptions);
+  app.add_option("--conf-dir", settings.conf_dir, "directory of networks")->capture_default_str();
+  app.add_option("--path", settings.path, "directories of plugins, separated by ':'")
+      ->capture_default_str();
+  app.add_option("--cache-dir", settings.cache_dir, "directory of the results cache")
+      ->capture_default_str();
+  app.add_option("--timeout", settings.limit,
+                 "time limit for each plugin, in seconds; 0 is unlimited")
+      ->capture_default_str();
+  app.add_flag("--json", line.json, "print JSON on stdout, errors included");
+  app.option_defaults()->group("Options");
+}
+
+CLI::App* add_command(CLI::App& app, CommandLine& line, const char* name, const char* what) {
+  CLI::App* const command = app.add_subcommand(name, what);
+  command->callback([&line, name] { line.command = name; });
+  command->footer([command] { return inherited_options(*command); });
+  return command;
+}
+
+void add_network(CLI::App& command, CommandLine& line) {
+  command.add_option("network", line.operation.network, "name of the network")->required();
+}
+
+CLI::Option* add_netns(CLI::App& command, CommandLine& line) {
+  return command.add_option("netns", line.operation.netns, "path of the network namespace");
+}
+
+void add_keep(CLI::App& command, CommandLine& line) {
+  command.add_option("--keep", line.keep, "attachment to keep, as CONTAINER[:IFNAME]; repeatable")
+      ->allow_extra_args(false);
+  command.add_option("--keep-json", line.keep_json,
+                     R"(attachments to keep, as [{"containerID": "c", "ifname": "eth0"}])");
+  command.add_flag("--keep-alive", line.operation.keep_alive,
+                   "keep attachments whose interface exists");
+  command.add_flag("-y,--yes", line.yes, "detach pods that are alive without a question");
+}
+
+void add_verbs(CLI::App& app, CommandLine& line) {
+  const struct {
+    const char *name, *what;
+    bool needs_netns;
+  } verbs[] = {{"add", "attach a network namespace to a network", true},
+               {"del", "detach a network namespace from a network", true},
+               {"check", "check that the attachment is as ADD left it", true},
+               {"gc", "remove all attachments of a network except those to keep", false},
+               {"status", "check that the plugins of a network are ready", false}};
+  for (const auto& [name, what, needs_netns] : verbs) {
+    CLI::App& command = *add_command(app, line, name, what);
+    add_network(command, line);
+    add_netns(command, line)->required(needs_netns)->group(needs_netns ? "Positionals" : "");
+    if (name == std::string_view("gc")) {
+      add_keep(command, line);
+      command.add_flag("--dry-run", line.operation.dry_run, "only report what would be removed");
+    }
+    if (name == std::string_view("add")) {
+      command.add_flag("--no-undo", line.no_undo, "do not roll back a failed add");
+    }
+  }
+}
+
+void add_repair(CLI::App& app, CommandLine& line) {
+  CLI::App& repair =
+      *add_command(app, line, "repair", "restore what other programs removed from the node");
+  repair.add_option("network", line.operation.network, "only this network");
+  repair.add_option("--container-id", line.settings.container_id, "only this container");
+  repair.add_flag("--dry-run", line.dry_run, "only report problems");
+}
+
+void add_views(CLI::App& app, CommandLine& line) {
+  CLI::App& list = *add_command(app, line, "list", "list all attachments in the cache");
+  list.add_option("network", line.operation.network, "only this network");
+  list.add_option("--container-id", line.settings.container_id, "only this container");
+  list.add_option("--address", line.listed.address, "only that with this IP address")
+      ->check([](const std::string& text) {
+        return netlink::Ip::parse(text) ? std::string() : cat("expected an IP address: ", text);
+      });
+  list.add_option("--host-port", line.listed.host_port, "only those with this port of the node")
+      ->check(CLI::Range(1, 65535));
+  add_command(app, line, "networks", "list all networks, with plugins, subnets and use");
+
+  add_command(app, line, "doctor", "find problems of this node's pod networks, and print remedies")
+      ->add_flag("-q,--quiet", line.quiet, "print findings alone");
+
+  CLI::App& show = *add_command(app, line, "show", "show one attachment: config and result");
+  add_network(show, line);
+  add_netns(show, line);
+
+  CLI::App& graph = *add_command(app, line, "graph", "draw the networks of the node");
+  graph.add_option("--format", line.graph.format, "text, dot or svg")
+      ->check(CLI::IsMember({"text", "dot", "svg"}))
+      ->capture_default_str();
+  graph.add_option("--output", line.graph.file, "output file; default stdout");
+
+  CLI::App& trace = *add_command(
+      app, line, "trace", "run an operation, and show time, input and output of each plugin");
+  trace.add_option("operation", line.operation.verb, "add, del, check, gc or status")
+      ->required()
+      ->check(CLI::IsMember({"add", "del", "check", "gc", "status"}));
+  add_network(trace, line);
+  add_netns(trace, line);
+  trace.add_flag("--no-undo", line.no_undo, "do not roll back a failed add");
+  add_keep(trace, line);
+}
+
+void add_validate(CLI::App& app, CommandLine& line) {
+  CLI::App& command =
+      *add_command(app, line, "validate", "report all errors of networks, with line and column");
+  command
+      .add_option("file", line.validation.files,
+                  "networks, directories of networks, or - for stdin; default: --conf-dir")
+      ->option_text("FILE...");
+  command.add_flag("--strict", line.validation.strict, "fail also for warnings");
+}
+
+void add_documents(CLI::App& app, CommandLine& line) {
+  add_command(app, line, "man", "show the manual page");
+  add_command(app, line, "completion", "print a shell's completion script")
+      ->add_option("shell", line.subject, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  add_command(app, line, "version", "print the version");
+  CLI::App& help = *add_command(app, line, "help", "print the help of a command");
+  std::vector<std::string> names;
+  for (const CLI::App* one : app.get_subcommands({})) names.push_back(one->get_name());
+  help.add_option("command", line.subject, "name of the command")->check(CLI::IsMember(names));
+}
+
+}  // namespace
+
+void define(CLI::App& app, CommandLine& line) {
+  app.set_version_flag("--version", cat("cnitool ", version_text()));
+  app.require_subcommand(0, 1);  // none is said in parse(), in better words
+  app.fallthrough();             // options of all commands may stand after the command
+  add_options(app, line);
+  add_verbs(app, line);
+  add_repair(app, line);
+  add_views(app, line);
+  add_validate(app, line);
+  add_documents(app, line);
+  app.footer(kEnvironment);
+}
+
+void complete(CommandLine& line) {
+  Operation& operation = line.operation;
+  if (operation.verb.empty()) operation.verb = line.command;
+  line.settings.undo = !line.no_undo;
+  for (const std::string& one : line.keep) {
+    operation.keep_known.push_back(attachment_from(one));
+  }
+  operation.ask =
+      !line.yes && !line.json && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
+  if (line.keep_json) {  // an empty text is no list: a script had nothing to say
+    for (auto& one : attachments_from(*line.keep_json)) operation.keep.push_back(one);
+  }
+  const bool whole_network = operation.verb == "gc" || operation.verb == "status";
+  const bool named = !line.settings.container_id.empty();
+  if (operation.verb == "gc" && named) {
+    throw cni::Error(cni::Code::kInvalidEnvironment,
+                     "gc: --container-id selects nothing: all attachments but those to keep go",
+                     "`cnitool del` removes the attachment of a container");
+  }
+  const bool needs_netns =
+      line.command == "trace" ? !whole_network : line.command == "show" && !named;
+  if (operation.netns.empty() && needs_netns) {
+    throw cni::Error(cni::Code::kInvalidEnvironment,
+                     cat(operation.verb, ": expected the path of a network namespace"));
+  }
+}
+
+std::string version_text() { return cat("patchbay ", cni::build_version()); }
+
+}  // namespace tool

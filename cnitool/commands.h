@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cnitool/attachments.h"
+#include "cnitool/graph.h"
+#include "cnitool/operate.h"
+#include "cnitool/settings.h"
+#include "cnitool/validate/validate.h"
+#include "libcni/plugin/request.h"
+
+namespace CLI {
+class App;
+}
+
+/// The commands of cnitool, with their arguments and options.
+namespace tool {
+
+/// The values that a command line has for them.
+struct CommandLine {
+  explicit CommandLine(const cni::Env& env) : settings(Settings::from(env)) {}
+
+  Settings settings;
+  Operation operation;
+  GraphOptions graph;
+  Listed listed;
+  std::vector<std::string> keep;
+  std::optional<std::string> keep_json;
+  bool json = false;
+  bool no_undo = false;
+  Validation validation;
+  std::string subject;  ///< of completion and help
+  bool dry_run = false;
+  bool yes = false;
+  bool quiet = false;
+  std::string command;
+};
+
+/// Defines all of them; parsing fills the line.
+void define(CLI::App& app, CommandLine& line);
+
+/// Reads and checks options as far as CLI11 cannot. \throws cni::Error for a wrong command line.
+void complete(CommandLine& line);
+
+/// "patchbay 1.2.3".
+std::string version_text();
+
+}  // namespace tool
