@@ -1,10 +1,13 @@
 #include "cnitool/cached.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cnitool/json_at.h"
+#include "cnitool/output.h"
 #include "libcni/common/undo.h"
+#include "libcni/config/nearest.h"
 
 namespace tool {
 
@@ -24,6 +27,36 @@ std::string pod_name_of(const cni::CachedAttachment& one) {
   };
   const std::string name = argument("K8S_POD_NAME");
   return name.empty() ? name : cni::cat(argument("K8S_POD_NAMESPACE"), "/", name);
+}
+
+std::set<std::string> containers_named(const std::string& name, const cni::Cache& cache) {
+  const cni::Cache::Listing found = cache.list();
+  std::map<std::string, std::set<std::string>> pods, begun;  // IDs by name
+  std::vector<std::string> names;
+  for (const auto& one : found.attachments) {
+    const std::string& id = one.key.container_id;
+    const std::string pod = pod_name_of(one);
+    if (id == name) return {id};
+    if (id.starts_with(name)) begun[id] = {id};
+    if (pod == name || pod.ends_with(cni::cat("/", name))) pods[pod].insert(id);
+    names.push_back(id);
+    if (!pod.empty()) names.insert(names.end(), {pod, pod.substr(pod.find('/') + 1)});
+  }
+  const auto& meant = pods.empty() ? begun : pods;
+  if (meant.size() == 1) return meant.begin()->second;
+  for (const auto& one : found.broken) {
+    if (one.name.find(cni::cat("-", name, "-")) != std::string::npos) return {name};
+  }
+  const std::string what = cni::cat("container '", name, "': ");
+  const std::string near = cni::nearest(name, names);
+  std::vector<std::string> all;
+  for (const auto& [one, ids] : meant) all.push_back(one);
+  throw cni::Error(cni::Code::kUnknownContainer,
+                   all.empty()
+                       ? cni::cat(what, "no attachment in the cache",
+                                  near.empty() ? "" : cni::cat(" (did you mean ", near, "?)"))
+                       : cni::cat(what, "matches ", all.size(), ": ", joined(all)),
+                   "`cnitool list` lists all attachments");
 }
 
 std::vector<HostPort> host_ports_of(const cni::CachedAttachment& one) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,10 @@ cni::Result result_of(const cni::CachedAttachment& one);
 
 /// "NAMESPACE/NAME" of the Kubernetes pod, from the arguments of its runtime; empty for another.
 std::string pod_name_of(const cni::CachedAttachment& one);
+
+/// The IDs of the containers that a person means: by an ID, its beginning, or the name of a
+/// Kubernetes pod with or without its namespace. \throws cni::Error unless it is those of one pod.
+std::set<std::string> containers_named(const std::string& name, const cni::Cache& cache);
 
 /// A port of the node that the runtime asked ADD to map; "tcp" without a protocol.
 struct HostPort {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cnitool/cached.h"
 #include "cnitool/command_line.h"
 #include "cnitool/commands.h"
 #include "cnitool/completion.h"
@@ -72,11 +73,20 @@ bool print_document(const tool::CommandLine& line, const cni::Env& env,
   return true;
 }
 
+tool::Selection selection_of(const tool::CommandLine& line) {
+  const std::string& name = line.settings.container_id;
+  tool::Selection out{.network = line.operation.network};
+  if (!name.empty()) {
+    out.containers = tool::containers_named(name, cni::Cache(line.settings.cache_dir));
+  }
+  return out;
+}
+
 // False: the command is none of those that print what exists on the node.
 bool print_state(tool::CommandLine& line, const tool::Output& output) {
   const tool::Operation& operation = line.operation;
   if (line.command == "list") {
-    line.listed.which = {operation.network, line.settings.container_id};
+    line.listed.which = selection_of(line);
     tool::list(line.listed, line.settings, output);
   } else if (line.command == "networks") {
     tool::networks(line.settings, output);
@@ -101,7 +111,10 @@ int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& ou
   if (line.command == "list" || line.command == "repair") {
     tool::require_network(line.settings, operation.network);
   }
-  if (line.command == "doctor") return tool::doctor::diagnose(line.settings, env, output) ? 0 : 1;
+  if (line.command == "doctor") {
+    const tool::Selection which = selection_of(line);
+    return tool::doctor::diagnose(line.settings, which, env, output) ? 0 : 1;
+  }
   if (print_state(line, output)) return 0;
   cni::RuntimeOptions options = tool::runtime_options(line.settings, env);
   options.stop_fd = signals_to_stop();
@@ -109,8 +122,7 @@ int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& ou
     return tool::trace(operation, line.settings, std::move(options), output) ? 0 : 1;
   }
   if (line.command == "repair") {
-    const tool::Selection which{operation.network, line.settings.container_id};
-    return tool::repair(which, line.dry_run, std::move(options), output) ? 0 : 1;
+    return tool::repair(selection_of(line), line.dry_run, std::move(options), output) ? 0 : 1;
   }
   std::optional<tool::Waiting> waiting;
   const bool may_ask = operation.verb == "gc" && operation.ask;

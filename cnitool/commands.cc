@@ -50,12 +50,17 @@ CLI::App* add_command(CLI::App& app, CommandLine& line, const char* name, const 
   return command;
 }
 
-void add_network(CLI::App& command, CommandLine& line) {
-  command.add_option("network", line.operation.network, "name of the network")->required();
+CLI::Option* add_network(CLI::App& command, CommandLine& line) {
+  return command.add_option("network", line.operation.network, "name of the network")->required();
 }
 
 CLI::Option* add_netns(CLI::App& command, CommandLine& line) {
   return command.add_option("netns", line.operation.netns, "path of the network namespace");
+}
+
+void add_selection(CLI::App& command, CommandLine& line) {
+  command.add_option("--container-id", line.settings.container_id,
+                     "only this pod: container ID, beginning of one, or [NAMESPACE/]NAME");
 }
 
 void add_keep(CLI::App& command, CommandLine& line) {
@@ -79,11 +84,12 @@ void add_verbs(CLI::App& app, CommandLine& line) {
                {"status", "check that the plugins of a network are ready", false}};
   for (const auto& [name, what, needs_netns] : verbs) {
     CLI::App& command = *add_command(app, line, name, what);
-    add_network(command, line);
+    add_network(command, line)->required(name != std::string_view("gc"));
     add_netns(command, line)->required(needs_netns)->group(needs_netns ? "Positionals" : "");
     if (name == std::string_view("gc")) {
       add_keep(command, line);
-      command.add_flag("--dry-run", line.operation.dry_run, "only report what would be removed");
+      command.add_flag("--dry-run", line.operation.dry_run,
+                       "only report what would be removed; without a network, of all");
     }
     if (name == std::string_view("add")) {
       command.add_flag("--no-undo", line.no_undo, "do not roll back a failed add");
@@ -95,14 +101,14 @@ void add_repair(CLI::App& app, CommandLine& line) {
   CLI::App& repair =
       *add_command(app, line, "repair", "restore what other programs removed from the node");
   repair.add_option("network", line.operation.network, "only this network");
-  repair.add_option("--container-id", line.settings.container_id, "only this container");
+  add_selection(repair, line);
   repair.add_flag("--dry-run", line.dry_run, "only report problems");
 }
 
 void add_views(CLI::App& app, CommandLine& line) {
   CLI::App& list = *add_command(app, line, "list", "list all attachments in the cache");
   list.add_option("network", line.operation.network, "only this network");
-  list.add_option("--container-id", line.settings.container_id, "only this container");
+  add_selection(list, line);
   list.add_option("--address", line.listed.address, "only that with this IP address")
       ->check([](const std::string& text) {
         return netlink::Ip::parse(text) ? std::string() : cat("expected an IP address: ", text);
@@ -111,8 +117,10 @@ void add_views(CLI::App& app, CommandLine& line) {
       ->check(CLI::Range(1, 65535));
   add_command(app, line, "networks", "list all networks, with plugins, subnets and use");
 
-  add_command(app, line, "doctor", "find problems of this node's pod networks, and print remedies")
-      ->add_flag("-q,--quiet", line.quiet, "print findings alone");
+  CLI::App& doctor = *add_command(app, line, "doctor",
+                                  "find problems of this node's pod networks, and print remedies");
+  doctor.add_flag("-q,--quiet", line.quiet, "print findings alone");
+  add_selection(doctor, line);
 
   CLI::App& show = *add_command(app, line, "show", "show one attachment: config and result");
   add_network(show, line);
@@ -191,6 +199,13 @@ void complete(CommandLine& line) {
     throw cni::Error(cni::Code::kInvalidEnvironment,
                      "gc: --container-id selects nothing: all attachments but those to keep go",
                      "`cnitool del` removes the attachment of a container");
+  }
+  if (operation.verb == "gc" && operation.network.empty()) {
+    if (!operation.dry_run)
+      throw cni::Error(cni::Code::kInvalidEnvironment, "gc: expected a network",
+                       "only --dry-run is of all");
+    if (!line.keep.empty())
+      throw cni::Error(cni::Code::kInvalidEnvironment, "gc --dry-run: --keep needs a network");
   }
   const bool needs_netns =
       line.command == "trace" ? !whole_network : line.command == "show" && !named;

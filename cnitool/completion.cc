@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "cnitool/cached.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
 #include "libcni/runtime/cache.h"
@@ -111,8 +112,11 @@ void add_values(const Argument& of, const Line& line, const Settings& settings, 
   std::set<std::string> found(of.choices.begin(), of.choices.end());
   if (name == "network" || name == "--network") add_networks(settings, found);
   if (name == "netns" && line.command != nullptr) add_namespaces(settings, line, found);
+  const bool is_own = line.command != nullptr && find(line.command->options, name) != nullptr;
   for (const auto& one : attachments(settings)) {
     if (name == "--container-id") found.insert(one.key.container_id);
+    const std::string pod = pod_name_of(one);
+    if (name == "--container-id" && is_own && !pod.empty()) found.insert(pod);
     if (name == "--keep") found.insert(cat(one.key.container_id, ":", one.key.ifname));
   }
   for (const std::string& one : found) out.words.push_back({one, ""});

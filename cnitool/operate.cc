@@ -183,27 +183,67 @@ ordered_json collect(const Operation& operation, const Settings& settings,
   return {{"removed", removed}};
 }
 
-// Prints what run() would remove with the plugins' GC and, of attachments in the cache, with DEL.
-void look_for_stale(const Operation& operation, const Settings& settings,
-                    const cni::RuntimeOptions& options, const Output& output) {
+/// What run() would remove of a network: with the plugins' GC and, of the cache, with DEL.
+struct Stale {
+  std::string network;
+  std::vector<std::string> attachments = {};
+  std::vector<cni::Runtime::Found> found = {};
+};
+
+Stale stale_of(const Operation& operation, const Settings& settings,
+               const cni::RuntimeOptions& options) {
   const cni::NetworkList list = network_of(operation, settings);
   const cni::Cache::Listing seen = cni::Cache(options.cache_dir).list();
   require_known(operation, list, seen, options);
   const std::vector<Attachment> keep = kept_by(operation, list.name, seen);
-  ordered_json attachments = ordered_json::array();
-  for (const auto& one : without(keep, list.name, seen)) attachments.push_back(one.key.str());
+  Stale out{list.name};
+  for (const auto& one : without(keep, list.name, seen)) out.attachments.push_back(one.key.str());
+  out.found = leftovers_of(list, keep, options);
+  return out;
+}
+
+ordered_json json_of(const Stale& stale) {
   std::vector<cni::Leftover> left;
-  for (const auto& found : leftovers_of(list, keep, options)) {
-    left.push_back(found.leftover);
-    if (output.json) continue;
+  for (const auto& one : stale.found) left.push_back(one.leftover);
+  return {{"attachments", stale.attachments}, {"found", cni::json_of(left)}};
+}
+
+// \param place is where the things are; an attachment's text says it.
+void print_text(const Stale& stale, const std::string& place, const Output& output) {
+  for (const auto& found : stale.found) {
     const bool lives = found.leftover.alive;
-    output.out << (lives ? "" : "would remove ") << text_of(found)
+    output.out << (lives ? "" : "would remove ") << text_of(found) << place
                << (lives ? ": stays, its pod lives" : "") << '\n';
   }
-  if (output.json) return output.print({{"attachments", attachments}, {"found", json_of(left)}});
-  for (const auto& one : attachments) {
-    output.out << "would remove " << one.get<std::string>() << '\n';
+  for (const auto& one : stale.attachments) output.out << "would remove " << one << '\n';
+}
+
+// A network that cannot be looked at does not hide the others.
+void look_for_all_stale(Operation operation, const Settings& settings,
+                        const cni::RuntimeOptions& options, const Output& output) {
+  ordered_json networks = ordered_json::array();
+  std::optional<cni::Error> error;
+  for (const std::string& name : network_names(settings)) {
+    operation.network = name;
+    try {
+      const Stale stale = stale_of(operation, settings, options);
+      if (!output.json) print_text(stale, cat(" in network '", name, "'"), output);
+      networks.push_back({{"network", name}});
+      networks.back().update(json_of(stale));
+    } catch (const cni::Error& e) {
+      if (error) cni::note(text_of(*error));
+      error = e;
+    }
   }
+  if (error) throw *error;
+  if (output.json) output.print({{"networks", networks}});
+}
+
+void look_for_stale(const Operation& operation, const Settings& settings,
+                    const cni::RuntimeOptions& options, const Output& output) {
+  if (operation.network.empty()) return look_for_all_stale(operation, settings, options, output);
+  const Stale stale = stale_of(operation, settings, options);
+  output.json ? output.print(json_of(stale)) : print_text(stale, "", output);
 }
 
 // A caller that did not get the result will neither use the attachment nor remove it.

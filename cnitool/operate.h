@@ -13,8 +13,8 @@ namespace tool {
 /// One of add, del, check, gc and status, and what it is about.
 struct Operation {
   std::string verb;
-  std::string network;
-  std::string netns;  ///< as the user wrote it; of no meaning to gc and status
+  std::string network;  ///< empty: all, for a dry run of gc
+  std::string netns;    ///< as the user wrote it; of no meaning to gc and status
   /// gc: what is to stay.
   std::vector<cni::Attachment> keep = {};
   std::vector<cni::Attachment> keep_known = {};  ///< likewise, and an error if unknown

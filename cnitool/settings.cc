@@ -129,13 +129,17 @@ void require_network(const Settings& settings, const std::string& name) {
   if (!name.empty() && !is_cached) find_network(settings, name);
 }
 
-std::string hint_for_network(const Settings& settings, const std::string& name) {
+std::vector<std::string> network_names(const Settings& settings) {
   std::set<std::string> known;
   for (const auto& list : cni::load_networks(settings.conf_dir).lists) known.insert(list.name);
   for (const auto& one : cni::Cache(settings.cache_dir).list().attachments) {
     known.insert(one.key.network);
   }
-  const std::vector<std::string> names(known.begin(), known.end());
+  return {known.begin(), known.end()};
+}
+
+std::string hint_for_network(const Settings& settings, const std::string& name) {
+  const std::vector<std::string> names = network_names(settings);
   const std::string meant = cni::nearest(name, names);
   std::string out = names.empty() ? cat("networks are read from ", settings.conf_dir,
                                         ": set NETCONFPATH or --conf-dir for another directory")

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,11 +32,12 @@ struct Settings {
 
 /// A choice of attachments; an empty field: all.
 struct Selection {
-  std::string network, container_id;
+  std::string network = {};
+  std::set<std::string> containers = {};  ///< IDs
 
   bool has(const cni::AttachmentKey& key) const {
     return (network.empty() || network == key.network) &&
-           (container_id.empty() || container_id == key.container_id);
+           (containers.empty() || containers.contains(key.container_id));
   }
 };
 
@@ -60,6 +62,9 @@ cni::NetworkList find_network(const Settings& settings, const std::string& name)
 /// \throws cni::Error if no config and no attachment in the cache has the name; an empty one is
 /// all networks.
 void require_network(const Settings& settings, const std::string& name);
+
+/// Of configs and of attachments in the cache, in alphabetical order.
+std::vector<std::string> network_names(const Settings& settings);
 
 /// The networks that exist, and the nearest to a name that none has, as a sentence.
 std::string hint_for_network(const Settings& settings, const std::string& name);

@@ -54,7 +54,8 @@ Findings check_pools(const Node& node) {
                          some_of(subnets_in(set)), " are allocated"),
                      "a pod without address does not start; run GC for addresses of removed pods, "
                      "or add a range to the network",
-                     collect(node, pool.network)});
+                     collect(node, pool.network),
+                     {pool.network}});
     }
   }
   return out;
@@ -70,15 +71,16 @@ Findings check_held(const Node& node) {
       const Ip& ip = address.cidr.ip;
       if (is_everybodys(ip)) continue;
       const auto [it, is_new] = holders.emplace(ip, &one);
-      if (is_new) continue;
+      if (is_new || !(node.which.has(one.key) || node.which.has(it->second->key))) continue;
       out.push_back({Level::kError,
                      cat("address ", ip.str(), " belongs to ", it->second->key.str(), " and to ",
                          one.key.str()),
                      "packets reach only one of the two; restart one of the pods",
-                     cat("cnitool list ", one.key.network)});
+                     cat("cnitool list ", one.key.network),
+                     {one.key.network, it->second->key.network}});
     }
     for (const Pool& pool : node.pools) {
-      if (pool.network != one.key.network) continue;
+      if (pool.network != one.key.network || !node.which.has(one.key)) continue;
       for (const cni::Address& address : one.result.ips) {
         const Ip& ip = address.cidr.ip;
         const bool is_given = std::any_of(pool.sets.begin(), pool.sets.end(),
@@ -88,7 +90,8 @@ Findings check_held(const Node& node) {
                        cat("address ", ip.str(), " of ", one.key.str(), " has no lease"),
                        "host-local will allocate it to another pod",
                        cat("mkdir -p ", pool.dir, " && printf '", one.key.container_id, "\\r\\n",
-                           one.key.ifname, "' > ", pool.dir, "/", ip.str())});
+                           one.key.ifname, "' > ", pool.dir, "/", ip.str()),
+                       {pool.network}});
       }
     }
   }
@@ -112,7 +115,8 @@ Findings check_subnets(const Node& node) {
                other.range.subnet.str(), " of network '", other.network, "'"),
            addresses ? "two pods can get the same address"
                      : "the node has two routes to the addresses and uses one",
-           other_subnet(one)});
+           other_subnet(one),
+           {one.network, other.network}});
     }
   }
   return out;
@@ -138,13 +142,13 @@ Findings check_routes(const Node& node) {
       const std::string text = cat(route.dst.str(), " dev ", link->name);
       if (!said.insert(cat(subnet.network, " ", text)).second) continue;
       const bool wider = route.dst.prefix < cidr.prefix;
-      out.push_back(
-          {wider ? Level::kWarning : Level::kError,
-           cat("subnet ", cidr.str(), " of network '", subnet.network,
-               "' overlaps the node's route ", text),
-           wider ? "pods and node cannot reach hosts with these addresses on that route"
-                 : "packets to pods are sent on that route",
-           is_left(node, *link) ? cat("ip link del ", link->name) : other_subnet(subnet)});
+      out.push_back({wider ? Level::kWarning : Level::kError,
+                     cat("subnet ", cidr.str(), " of network '", subnet.network,
+                         "' overlaps the node's route ", text),
+                     wider ? "pods and node cannot reach hosts with these addresses on that route"
+                           : "packets to pods are sent on that route",
+                     is_left(node, *link) ? cat("ip link del ", link->name) : other_subnet(subnet),
+                     {subnet.network}});
     }
   }
   return out;

@@ -39,7 +39,8 @@ std::string removal(const Node& node, const std::vector<const AttachmentState*>&
 void add_interrupted(const Node& node, Findings& out) {
   std::map<std::pair<std::string, std::string>, std::vector<const AttachmentState*>> found;
   for (const AttachmentState& one : node.attachments) {
-    if (is_interrupted(node, one)) found[{one.key.network, one.refusal}].push_back(&one);
+    if (node.which.has(one.key) && is_interrupted(node, one))
+      found[{one.key.network, one.refusal}].push_back(&one);
   }
   for (const auto& [what, all] : found) {
     const auto& [network, refusal] = what;
@@ -49,7 +50,9 @@ void add_interrupted(const Node& node, Findings& out) {
                    cat("network '", network, "' has ", counted(all.size(), "attachment"),
                        " whose ADD ", refusal.empty() ? "was interrupted: " : "failed: ",
                        some_of(names), refusal.empty() ? "" : cat("; ", refusal)),
-                   kKept, removal(node, all)});
+                   kKept,
+                   removal(node, all),
+                   {network}});
   }
 }
 
@@ -61,7 +64,7 @@ Findings check_dead(const Node& node) {
   for (const AttachmentState& one : node.attachments) {
     const bool gone =
         one.liveness == cni::Liveness::kNoNamespace || one.liveness == cni::Liveness::kNoInterface;
-    if (one.is_finished && gone) {
+    if (node.which.has(one.key) && one.is_finished && gone) {
       dead[one.key.network].push_back(cat(name_of(one.key), ", ", str(one.liveness)));
     }
   }
@@ -69,7 +72,9 @@ Findings check_dead(const Node& node) {
     out.push_back({Level::kWarning,
                    cat("network '", network, "' has ", counted(names.size(), "attachment"),
                        " of pods that do not exist: ", some_of(names)),
-                   kKept, cat("cnitool gc ", network, " --keep-alive")});
+                   kKept,
+                   cat("cnitool gc ", network, " --keep-alive"),
+                   {network}});
   }
   add_interrupted(node, out);
   for (const cni::Cache::Broken& one : node.broken) {

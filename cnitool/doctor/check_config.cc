@@ -23,7 +23,8 @@ Findings check_networks(const Node& node) {
   Findings out;
   for (const cni::BrokenFile& one : node.networks.broken) {
     out.push_back({Level::kError, one.error.what(), "runtimes ignore the file, or fail",
-                   cat("cnitool validate ", one.file)});
+                   cat("cnitool validate ", one.file),
+                   one.network.empty() ? Names{} : Names{one.network}});
   }
   if (node.networks.lists.empty() && out.empty()) {
     out.push_back({Level::kError, cat("no network in ", node.networks.dir),
@@ -47,7 +48,8 @@ Findings check_names(const Node& node) {
                    cat("network '", list.name, "' is in ", it->second, " and again in ", list.file),
                    "it depends on the runtime which of them is used",
                    cat("diff ", it->second, " ", list.file,
-                       "; then give one of them another \"name\", or remove it")});
+                       "; then give one of them another \"name\", or remove it"),
+                   {list.name}});
   }
   if (files.size() > 1) {
     const auto by_name = std::min_element(files.begin(), files.end());

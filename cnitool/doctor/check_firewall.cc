@@ -123,7 +123,7 @@ std::string forward_remedy(const Node& node, const BridgeNetwork& one, const For
 std::string live_host_ports(const Node& node, const std::string& network) {
   std::set<std::string> out;
   for (const AttachmentState& one : node.attachments) {
-    if (one.key.network != network || !one.is_alive()) continue;
+    if (one.key.network != network || !one.is_alive() || !node.which.has(one.key)) continue;
     for (const HostPort& port : one.host_ports) {
       out.insert(cat("hostPort ", port.host, "/", port.protocol));
     }
@@ -152,14 +152,18 @@ Findings check_forward_policy(const Node& node) {
       if (fate.kind == Fate::Kind::kDropped && !chain.of_plugin) {
         out.push_back({level,
                        cat("a rule of chain '", chain.name, "' drops packets from or to ", pods),
-                       why, accept_command(node, chain, one, fate.rule->insertion)});
+                       why,
+                       accept_command(node, chain, one, fate.rule->insertion),
+                       {one.list->name}});
       }
       if (fate.kind != Fate::Kind::kPolicy || !chain.drops) continue;
       out.push_back({level,
                      cat("chain '", chain.name, "' drops packets by default, and ",
                          fate.is_unclear ? "no rule clearly accepts " : "no rule accepts ",
                          "traffic from and to ", pods),
-                     why, forward_remedy(node, one, chain)});
+                     why,
+                     forward_remedy(node, one, chain),
+                     {one.list->name}});
     }
   }
   return out;
@@ -183,9 +187,9 @@ Findings check_firewalld(const Node& node) {
                    cat("firewalld is active, and no rule clearly accepts forwarded traffic of '",
                        one.bridge, "'"),
                    cat("packets of pods of network '", one.list->name, "' may be rejected"),
-                   is_left_out
-                       ? backend_remedy(one, "firewalld")
-                       : cat("firewall-cmd --zone=trusted --change-interface=", one.bridge)});
+                   is_left_out ? backend_remedy(one, "firewalld")
+                               : cat("firewall-cmd --zone=trusted --change-interface=", one.bridge),
+                   {one.list->name}});
   }
   return out;
 }
@@ -227,7 +231,8 @@ Findings check_exemptions(const Node& node) {
                " without NAT, but network '", one.list->name, "' masquerades by nftables"),
            "the pods are masqueraded anyway; with ipMasqBackend iptables new pods are not",
            cat("in ", one.list->file,
-               " set \"ipMasqBackend\": \"iptables\" in the plugin \"bridge\"")});
+               " set \"ipMasqBackend\": \"iptables\" in the plugin \"bridge\""),
+           {one.list->name}});
     }
   }
   return out;
@@ -265,7 +270,8 @@ Findings check_services(const Node& node) {
          : lacks_iptables ? "install the package iptables; cnitool repair"
                           : cat("in ", list.file,
                                 " remove \"backend\": \"nftables\" from the plugin "
-                                "\"portmap\", then restart the pods")});
+                                "\"portmap\", then restart the pods"),
+         {list.name}});
   }
   return out;
 }

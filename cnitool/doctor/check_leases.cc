@@ -18,20 +18,27 @@ Finding finding_of(const DhcpLease& one) {
                               "' in network '", one.key.network, "'");
   const std::string lease = cat("the DHCP lease of ", one.address, " for ", pod);
   if (one.address.empty()) {
-    return {Level::kError, cat("no DHCP lease for ", pod),
+    return {Level::kError,
+            cat("no DHCP lease for ", pod),
             "no server renewed it: the address was removed from the pod, and another one is asked "
             "for",
-            kRestart};
+            kRestart,
+            {one.key.network}};
   }
   if (one.expire && *one.expire < 0) {
-    return {Level::kError, cat(lease, " ended ", -*one.expire, " s ago"),
-            "no daemon renewed it, and the pod has no address", kRestart};
+    return {Level::kError,
+            cat(lease, " ended ", -*one.expire, " s ago"),
+            "no daemon renewed it, and the pod has no address",
+            kRestart,
+            {one.key.network}};
   }
   if (!one.rebind || *one.rebind >= 0) return {};
-  return {Level::kWarning, cat(lease, " ends in ", one.expire.value_or(0), " s"),
+  return {Level::kWarning,
+          cat(lease, " ends in ", one.expire.value_or(0), " s"),
           cat("server ", one.server,
               " does not answer, or the daemon does not run; the pod loses the address"),
-          kRestart};
+          kRestart,
+          {one.key.network}};
 }
 
 }  // namespace

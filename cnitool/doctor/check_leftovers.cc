@@ -49,6 +49,7 @@ Findings check_leftovers(const Node& node) {
   std::map<std::string, std::set<std::string>> alive;
   for (const auto& [network, found, conf] : node.leftovers) {
     const cni::Leftover& one = found.leftover;
+    if (!node.which.has({network, one.container_id, one.ifname})) continue;
     if (!one.alive) {
       left[network].push_back(text_of(found));
       auto& plugins = removed[network];
@@ -66,14 +67,17 @@ Findings check_leftovers(const Node& node) {
                        what.size() == 1 ? " thing" : " things", " without a pod: ", some_of(what)),
                    cat("DEL was interrupted or never ran", kOthers),
                    node.network(network) != nullptr ? collect(node, network)
-                                                    : collect_removed(network, removed[network])});
+                                                    : collect_removed(network, removed[network]),
+                   {network}});
   }
   for (const auto& [network, names] : alive) {
     out.push_back({Level::kNote,
                    cat("network '", network, "' has ", names.size(),
                        " attachments without a cache entry, whose pods live: ",
                        some_of({names.begin(), names.end()})),
-                   "the entries were lost, or another runtime has them in a cache of its own"});
+                   "the entries were lost, or another runtime has them in a cache of its own",
+                   "",
+                   {network}});
   }
   return out;
 }

@@ -22,7 +22,8 @@ Findings check_uplink(const Node& node) {
   if (v4 && uplinks(node, Family::kIpv4).empty()) {
     out.push_back({Level::kWarning, "the node has no default route for IPv4",
                    "pods cannot reach other networks, and replies from hostPorts have no route",
-                   "ip route add default via GATEWAY dev LINK"});
+                   "ip route add default via GATEWAY dev LINK",
+                   networks_with(node, Family::kIpv4)});
   }
   // A node without any IPv6 beyond its links may have networks that are of both families.
   const bool has_v6 = std::any_of(node.routes.begin(), node.routes.end(), [](const auto& route) {
@@ -31,7 +32,8 @@ Findings check_uplink(const Node& node) {
   if (uses(node, Family::kIpv6) && uplinks(node, Family::kIpv6).empty() && (!v4 || has_v6)) {
     out.push_back({Level::kWarning, "the node has no default route for IPv6",
                    "pods cannot reach other IPv6 networks",
-                   "ip -6 route add default via GATEWAY dev LINK"});
+                   "ip -6 route add default via GATEWAY dev LINK",
+                   networks_with(node, Family::kIpv6)});
   }
   return out;
 }
@@ -60,9 +62,9 @@ Findings check_mtu(const Node& node) {
         {Level::kWarning,
          cat("bridge '", one.bridge, "' has MTU ", now, ", uplink '", narrow, "' ", least),
          "large packets of pods are lost if a firewall drops ICMP",
-         is_set
-             ? cat("restart the pods of network '", one.list->name, "'")
-             : cat("in ", one.list->file, " set \"mtu\": ", least, " in the plugin \"bridge\"")});
+         is_set ? cat("restart the pods of network '", one.list->name, "'")
+                : cat("in ", one.list->file, " set \"mtu\": ", least, " in the plugin \"bridge\""),
+         {one.list->name}});
   }
   return out;
 }

@@ -11,16 +11,16 @@ namespace tool::doctor {
 namespace {
 
 // The networks that use a plugin.
-std::string users_of(const Node& node, const std::string& type) {
-  std::vector<std::string> out;
+Names users_of(const Node& node, const std::string& type) {
+  Names out;
   for (const cni::NetworkList& list : node.networks.lists) {
     if (std::any_of(list.plugins.begin(), list.plugins.end(), [&](const auto& plugin) {
           return plugin.type == type || ipam_type_of(plugin) == type;
         })) {
-      out.push_back(cat("'", list.name, "'"));
+      out.push_back(list.name);
     }
   }
-  return some_of(out);
+  return out;
 }
 
 // A type that is one letter off is the config's mistake.
@@ -52,16 +52,17 @@ Findings check_plugins(const Node& node) {
   Findings out;
   const std::string dirs = joined(node.plugin_path, ":");
   for (const PluginFile& one : node.programs) {
-    const std::string why = cat("no pod can be added to network ", users_of(node, one.type));
+    const Names users = users_of(node, one.type);
+    const std::string why = cat("no pod can be added to network '", joined(users, "', '"), "'");
     if (one.file.empty()) {
       out.push_back({Level::kError, cat("plugin '", one.type, "' is not in ", dirs), why,
-                     missing_remedy(node, one)});
+                     missing_remedy(node, one), users});
     } else if (!one.is_executable) {
       out.push_back({Level::kError, cat("plugin '", one.file, "' is not executable"), why,
-                     cat("chmod 755 ", one.file)});
+                     cat("chmod 755 ", one.file), users});
     } else if (!one.failure.empty()) {
       out.push_back({Level::kError, cat("plugin '", one.file, "' fails at VERSION: ", one.failure),
-                     why, cat("CNI_COMMAND=VERSION ", one.file)});
+                     why, cat("CNI_COMMAND=VERSION ", one.file), users});
     }
   }
   return out;
@@ -79,7 +80,8 @@ Findings check_versions(const Node& node) {
              cat("network '", list.name, "' has cniVersion ", list.version, ", which plugin '",
                  type, "' does not support"),
              cat("it supports ", joined(program->versions, ", ")),
-             cat("in ", list.file, " set \"cniVersion\": \"", program->versions.back(), "\"")});
+             cat("in ", list.file, " set \"cniVersion\": \"", program->versions.back(), "\""),
+             {list.name}});
       }
     }
   }
@@ -112,7 +114,8 @@ Findings check_status(const Node& node) {
                    cat("network '", one.network, "': ", one.error.what(),
                        details.empty() ? "" : cat("; ", details)),
                    partly ? "ADD works only in part" : "no pod can be added to the network",
-                   cat("cnitool status ", one.network)});
+                   cat("cnitool status ", one.network),
+                   {one.network}});
   }
   return out;
 }

@@ -94,7 +94,10 @@ Findings check_pods(const Node& node) {
     if (each.size() > kMaxTexts) {
       each = {finding_of(kind, all, cat("network '", network, "', ", some_of(texts)))};
     }
-    for (Finding& one : each) out.push_back(std::move(one));
+    for (Finding& one : each) {
+      one.networks = {network};
+      out.push_back(std::move(one));
+    }
   }
   return out;
 }

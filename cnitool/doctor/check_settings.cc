@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
@@ -33,18 +34,17 @@ std::string command(std::string key, long value) {
 Findings check_ipv6(const Node& node) {
   Findings out;
   if (!uses(node, Family::kIpv6)) return out;
-  std::vector<std::string> keys{"net/ipv6/conf/all/disable_ipv6"};
+  std::map<std::string, Names> keys{
+      {"net/ipv6/conf/all/disable_ipv6", networks_with(node, Family::kIpv6)}};
   for (const BridgeNetwork& one : bridge_networks(node)) {
     if (node.link(one.bridge) != nullptr && uses(node, Family::kIpv6, one.list->name)) {
-      keys.push_back(cat("net/ipv6/conf/", one.bridge, "/disable_ipv6"));
+      keys[cat("net/ipv6/conf/", one.bridge, "/disable_ipv6")].push_back(one.list->name);
     }
   }
-  std::sort(keys.begin(), keys.end());
-  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-  for (const std::string& key : keys) {
+  for (const auto& [key, networks] : keys) {
     if (number(node, key) != 1) continue;
     out.push_back({Level::kError, cat(key, " is 1, but networks have IPv6 addresses"),
-                   "pods have no IPv6 gateway", command(key, 0)});
+                   "pods have no IPv6 gateway", command(key, 0), networks});
   }
   return out;
 }
@@ -76,9 +76,11 @@ Findings check_bridge_netfilter(const Node& node) {
   for (const BridgeNetwork& one : bridge_networks(node)) {
     if (value != 1 || !one.has_ports || one.hairpin) continue;
     out.push_back(
-        {Level::kWarning, cat(key, " is 1, and network '", one.list->name, "' has no hairpinMode"),
+        {Level::kWarning,
+         cat(key, " is 1, and network '", one.list->name, "' has no hairpinMode"),
          "a pod cannot reach itself through its own hostPort",
-         cat("in ", one.list->file, " set \"hairpinMode\": true in the plugin \"bridge\"")});
+         cat("in ", one.list->file, " set \"hairpinMode\": true in the plugin \"bridge\""),
+         {one.list->name}});
   }
   if (value != 1 && node.firewall.has_chain("KUBE-SERVICES") && !bridge_networks(node).empty()) {
     out.push_back({Level::kWarning,

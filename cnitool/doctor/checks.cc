@@ -9,6 +9,8 @@ namespace {
 bool has_attachments(const Node& node) { return !node.attachments.empty() || !node.broken.empty(); }
 bool has_bridges(const Node& node) { return !bridge_networks(node).empty(); }
 bool has_pools(const Node& node) { return !node.pools.empty(); }
+// One pod is not the less attached for what these checks find.
+bool is_of_all_pods(const Node& node) { return !node.is_of_one_pod(); }
 
 using enum Source;
 
@@ -16,7 +18,11 @@ using enum Source;
 constexpr Check kChecks[] = {
     {"networks", "every config is valid", check_networks, kNetworks},
     {"network names", "every network has one file", check_names, kNetworks},
-    {"permissions", "only root can write configs, plugins and state", check_permissions},
+    {"permissions",
+     "only root can write configs, plugins and state",
+     check_permissions,
+     {},
+     is_of_all_pods},
     {"plugins", "every plugin exists and answers VERSION", check_plugins, kNetworks},
     {"spec versions", "the plugins support the versions of their networks", check_versions,
      kNetworks},
@@ -30,7 +36,8 @@ constexpr Check kChecks[] = {
      [](const Node& node) {
        return find_by(node.links, &netlink::Link::kind, std::string("ifb")) != nullptr;
      }},
-    {"address pools", "enough addresses are free", check_pools, kPools, has_pools},
+    {"address pools", "enough addresses are free", check_pools, kPools,
+     [](const Node& node) { return has_pools(node) && is_of_all_pods(node); }},
     {"addresses", "every pod address has one pod and a lease", check_held, kPools | kCache,
      has_attachments},
     {"DHCP leases", "every lease of a DHCP server is renewed in time", check_leases, kLeases,

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cnitool/doctor/checks.h"
+#include "cnitool/doctor/facts.h"
 #include "cnitool/doctor/look.h"
 
 namespace tool::doctor {
@@ -25,6 +26,14 @@ const std::string* unseen_by(const Node& node, const Check& check) {
   return nullptr;
 }
 
+// Of the node itself only errors stop a pod.
+bool is_about_asked(const Node& node, const Finding& one) {
+  if (!node.is_of_one_pod()) return true;
+  if (one.networks.empty()) return one.level == Level::kError || one.level == Level::kUnknown;
+  return std::any_of(one.networks.begin(), one.networks.end(),
+                     [&node](const std::string& network) { return is_asked_for(node, network); });
+}
+
 std::vector<Answer> answers_on(const Node& node) {
   std::vector<Answer> out;
   for (const Check& check : all_checks()) {
@@ -34,6 +43,7 @@ std::vector<Answer> answers_on(const Node& node) {
     }
     if (check.applies != nullptr && !check.applies(node)) continue;
     Findings findings = check.run(node);
+    std::erase_if(findings, [&node](const Finding& one) { return !is_about_asked(node, one); });
     if (findings.empty()) findings.push_back({Level::kOk, check.fine});
     for (Finding& one : findings) out.push_back({&check, std::move(one)});
   }
@@ -79,6 +89,15 @@ ordered_json json_of(const std::vector<Answer>& answers) {
   return out;
 }
 
+// "eth0 (net), net1 (back)": the interfaces of the pod, or of the pods of its name.
+Names interfaces_asked(const Node& node) {
+  Names out;
+  for (const AttachmentState& one : node.attachments) {
+    if (node.which.has(one.key)) out.push_back(cat(one.key.ifname, " (", one.key.network, ")"));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string_view str(Level level) { return word_for(level).text; }
@@ -94,16 +113,24 @@ bool report(const Node& node, const Output& output) {
                   {"findings", json_of(answers)}});
     return errors == 0;
   }
+  const bool is_one_pod = node.is_of_one_pod();
   for (const Answer& one : answers) {
-    if (!output.quiet || one.finding.level != Level::kOk) print(one, output);
+    const bool is_silent = output.quiet || is_one_pod;
+    if (!is_silent || one.finding.level != Level::kOk) print(one, output);
   }
   if (output.quiet) return errors == 0;
+  const auto bad = errors + warnings + count(answers, Level::kUnknown);
+  if (is_one_pod && bad == 0) {
+    output.out << "no problem found: " << joined(interfaces_asked(node)) << '\n';
+    return true;
+  }
   output.out << counted(errors, "error") << ", " << counted(warnings, "warning") << '\n';
   return errors == 0;
 }
 
-bool diagnose(const Settings& settings, const cni::Env& env, const Output& output) {
-  return report(look_at_node(settings, env), output);
+bool diagnose(const Settings& settings, const Selection& which, const cni::Env& env,
+              const Output& output) {
+  return report(look_at_node(settings, which, env), output);
 }
 
 }  // namespace tool::doctor

@@ -12,7 +12,8 @@ namespace tool::doctor {
 /// something is an error.
 bool report(const Node& node, const Output& output);
 
-/// report() of this node; changes nothing.
-bool diagnose(const Settings& settings, const cni::Env& env, const Output& output);
+/// report() of this node, or of some pods on it; changes nothing.
+bool diagnose(const Settings& settings, const Selection& which, const cni::Env& env,
+              const Output& output);
 
 }  // namespace tool::doctor

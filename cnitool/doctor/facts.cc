@@ -88,6 +88,21 @@ bool uses(const Node& node, Family family) {
                      [&](const std::string& network) { return uses(node, family, network); });
 }
 
+bool is_asked_for(const Node& node, const std::string& network) {
+  return !node.is_of_one_pod() ||
+         std::any_of(node.attachments.begin(), node.attachments.end(), [&](const auto& one) {
+           return one.key.network == network && node.which.has(one.key);
+         });
+}
+
+Names networks_with(const Node& node, Family family) {
+  Names out;
+  for (const BridgeNetwork& one : routed_networks(node)) {
+    if (uses(node, family, one.list->name)) out.push_back(one.list->name);
+  }
+  return out;
+}
+
 std::vector<std::string> uplinks(const Node& node, Family family) {
   constexpr std::uint32_t kMain = 254;
   std::vector<std::string> out;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cnitool/doctor/finding.h"
 #include "cnitool/doctor/node.h"
 
 /// Facts that several checks need.
@@ -41,6 +42,12 @@ bool overlap(const netlink::Cidr& a, const netlink::Cidr& b);
 bool uses(const Node& node, netlink::Family family);
 /// The same of one network.
 bool uses(const Node& node, netlink::Family family, const std::string& network);
+
+/// Whether the doctor was asked for all pods, or for one that is attached to the network.
+bool is_asked_for(const Node& node, const std::string& network);
+
+/// The networks that are routed and use the family.
+Names networks_with(const Node& node, netlink::Family family);
 
 /// The links with a default route of the family.
 std::vector<std::string> uplinks(const Node& node, netlink::Family family);

@@ -17,12 +17,15 @@ enum class Level {
 /// "ok", "note", "unknown", "warning", "error".
 std::string_view str(Level level);
 
+using Names = std::vector<std::string>;
+
 /// One result of a check.
 struct Finding {
   Level level = Level::kOk;
   std::string what;
   std::string why = {};     ///< why it matters
   std::string remedy = {};  ///< a command, or the file, key and value to set
+  Names networks = {};      ///< that it is about; empty: the node
 };
 using Findings = std::vector<Finding>;
 

@@ -97,7 +97,8 @@ void for_each_state(const std::string& path, Fn fn) {
 void look_at_leases(Node& node) {
   for_each_state(names::kDhcpStateDir, [&](const std::string& name, const cni::Reader& root) {
     auto lease = lease_in(root);
-    if (lease && tag_of(lease->key) == name) node.leases.push_back(*std::move(lease));
+    if (!lease || !node.which.has(lease->key)) return;
+    if (tag_of(lease->key) == name) node.leases.push_back(*std::move(lease));
   });
   // A daemon of an earlier release may run if the file does not exist.
   const std::string lock = cat(names::kDhcpStateDir, names::kLockSuffix);
@@ -157,17 +158,23 @@ std::optional<std::string> setting(const std::string& key) {
   }
 }
 
+cni::RuntimeOptions looking_options(const Settings& settings, const cni::Env& env) {
+  cni::RuntimeOptions out = runtime_options(settings, env);
+  out.limit = std::chrono::seconds(10);
+  out.env.erase(cni::kLogVariable);  // what is looked at is not written to
+  return out;
+}
+
 }  // namespace
 
-Node look_at_node(const Settings& settings, const cni::Env& env) {
+Node look_at_node(const Settings& settings, const Selection& which, const cni::Env& env) {
   Node node;
+  node.which = which;
   node.now = std::time(nullptr);
   node.cache_dir = settings.cache_dir;
   node.sysctl = setting;
   node.has_iptables = cni::find_node_tool("iptables-restore").has_value();
-  cni::RuntimeOptions options = runtime_options(settings, env);
-  options.limit = std::chrono::seconds(10);
-  options.env.erase(cni::kLogVariable);  // what is looked at is not written to
+  cni::RuntimeOptions options = looking_options(settings, env);
   node.plugin_path = options.path;
   node.networks.dir = settings.conf_dir;
   read(node, Source::kNetworks, [&] { node.networks = cni::load_networks(settings.conf_dir); });

@@ -10,8 +10,8 @@
 namespace tool::doctor {
 
 /// Reads all that there is to know, and changes nothing. Of plugins VERSION, STATUS, and REPAIR and
-/// GC that only look are called.
-Node look_at_node(const Settings& settings, const cni::Env& env);
+/// GC that only look are called. \param which the attachments that are looked at.
+Node look_at_node(const Settings& settings, const Selection& which, const cni::Env& env);
 
 // look_plugins.cc
 /// All plugins that the networks name, IPAM plugins too.

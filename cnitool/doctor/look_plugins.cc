@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "cnitool/doctor/facts.h"
 #include "cnitool/doctor/look.h"
 #include "cnitool/validate/plugin_facts.h"
 #include "libcni/common/dir.h"
@@ -120,7 +121,8 @@ std::set<std::string> removed_networks(const Node& node) {
     if (!reservations_in(cat(names::kHostLocalDataDir, "/", name)).empty()) out.insert(name);
   }
   std::erase_if(out, [&](const std::string& name) {
-    return !cni::is_network_name(name) || node.network(name) != nullptr;
+    return !cni::is_network_name(name) || node.network(name) != nullptr ||
+           !is_asked_for(node, name);
   });
   return out;
 }
@@ -184,7 +186,9 @@ std::vector<Repaired> looks_of(const Node& node, const RuntimeOptions& options) 
     const bool runs = std::any_of(node.attachments.begin(), node.attachments.end(), [&](auto& it) {
       return it.key == one.key && it.is_running.value_or(false);
     });
-    return one.result->is_null() && (runs || node.now - one.modified <= kLongestAdd);
+    const bool may_go_on =
+        one.result->is_null() && (runs || node.now - one.modified <= kLongestAdd);
+    return may_go_on || !node.which.has(one.key);
   });
   const cni::Runtime runtime(options);
   std::vector<Repaired> out(all.size());
@@ -248,7 +252,7 @@ std::vector<NetworkLeftover> all_leftovers(const Node& node, const RuntimeOption
   std::vector<NetworkLeftover> out;
   std::set<std::string> seen;
   for (const NetworkList& list : node.networks.lists) {
-    if (!seen.insert(list.name).second) continue;
+    if (!is_asked_for(node, list.name) || !seen.insert(list.name).second) continue;
     for (auto& one : leftovers_of(list, {}, options))
       out.push_back({list.name, std::move(one), {}});
   }

@@ -15,6 +15,7 @@
 #include "cnitool/leftovers.h"
 #include "cnitool/pool.h"
 #include "cnitool/repair.h"
+#include "cnitool/settings.h"
 #include "libcni/runtime/conflist.h"
 #include "libcni/runtime/liveness.h"
 #include "netlink/route/link.h"
@@ -94,6 +95,7 @@ struct NetworkLeftover {
 
 /// All that the checks look at, read once.
 struct Node {
+  Selection which;                       ///< with containers: only what concerns their pod
   std::map<Source, std::string> unseen;  ///< and why
   std::time_t now = 0;
 
@@ -120,6 +122,7 @@ struct Node {
   /// A kernel setting; nothing where there is none of that name.
   std::function<std::optional<std::string>(const std::string& key)> sysctl;
 
+  bool is_of_one_pod() const { return !which.containers.empty(); }
   const cni::NetworkList* network(const std::string& name) const {
     return find_by(networks.lists, &cni::NetworkList::name, name);
   }

@@ -58,7 +58,8 @@ class Completion(suite.NodeTest):
         use({"cniVersion": "1.0.0", "name": "net1", "plugins": [{"type": "loopback"}]}, "1.conflist")
         use({"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "loopback"}]}, "2.conflist")
         pod = self.pod()
-        got = cnitool("add", "net1", pod.path, "--ifname", "lo", "--container-id", "c1")
+        got = cnitool("add", "net1", pod.path, "--ifname", "lo", "--container-id", "c1", "--args",
+                      "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web-1")
         self.assertEqual(got.status, 0, str(got))
         return pod
 
@@ -94,6 +95,8 @@ class Completion(suite.NodeTest):
         self.assertEqual(self.completed("show", "--container-id", ""), ["c1"])
         # As bash breaks words: at '=' and at ':', of which only what follows is put in.
         self.assertEqual(self.completed("show", "--container-id", "=", "c"), ["c1"])
+        self.assertEqual(self.completed("doctor", "--container-id", ""), ["c1", "default/web-1"])
+        self.assertEqual(self.completed("repair", "--container-id", "d"), ["default/web-1"])
         self.assertEqual(self.completed("gc", "net1", "--keep", "c1", ":", "l"), ["lo"])
         self.assertEqual(self.completed("gc", "net1", "--keep", "c"), ["c1:lo"])
         os.makedirs(os.path.join(self.folder, "etc/net.d"))

@@ -27,6 +27,7 @@ WRONG = [
     (("show", "net"), "show: expected the path of a network namespace"),
     (("gc", "net", "--keep", ":eth0"), "--keep ':eth0': expected CONTAINER:IFNAME"),
     (("gc", "net", "--container-id", "c1"), "gc: --container-id selects nothing"),
+    (("gc",), "gc: expected a network"),
 ]
 
 
