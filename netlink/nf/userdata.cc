@@ -16,11 +16,11 @@ void append_text(Bytes& userdata, std::uint8_t type, std::string_view text) {
 }
 
 void append_number(Bytes& userdata, std::uint8_t type, std::uint32_t number) {
-  Bytes value(sizeof number);
-  std::memcpy(value.data(), &number, sizeof number);
   userdata.push_back(type);
   userdata.push_back(sizeof number);
-  userdata.insert(userdata.end(), value.begin(), value.end());
+  const std::size_t start = userdata.size();
+  userdata.resize(start + sizeof number);
+  std::memcpy(&userdata[start], &number, sizeof number);
 }
 
 Bytes comment_userdata(std::string_view comment) {
