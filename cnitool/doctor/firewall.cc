@@ -48,6 +48,13 @@ std::string link_of_index(const nf::Bytes& bytes) {
   return ::if_indextoname(index, name) == nullptr ? "" : name;
 }
 
+bool has_catch_all(nf::NfSocket& socket, const nf::SetId& set) {
+  bool out = false;
+  const auto look = [&](const netlink::Attributes& found) { out |= nf::lists_catch_all(found); };
+  socket.dump(nf::encode_query(set, std::nullopt), cat("list elements '", set.str(), "'"), look);
+  return out;
+}
+
 /// Reads the expressions of a rule. Whatever is not about links and addresses makes it narrow.
 class RuleReader {
  public:
@@ -108,8 +115,12 @@ class RuleReader {
     if (lookup.inverted || lookup.dreg || !(is_link || (loaded_ == Loaded::kAddress && is_whole))) {
       return narrow();
     }
-    auto elements =
-        socket_.all_elements(nf::SetId{rule_.chain.family, rule_.chain.table, lookup.set});
+    const nf::SetId set{rule_.chain.family, rule_.chain.table, lookup.set};
+    auto elements = socket_.all_elements(set);
+    if (has_catch_all(socket_, set)) {
+      if (is_link) return links_->push_back("*");
+      return addresses_->push_back(AddressSpan::of({netlink::Ip::any(*out_.family), 0}));
+    }
     if (is_link) {
       for (const nf::Element& one : elements) add(one.key);
     } else {

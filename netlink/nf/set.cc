@@ -204,6 +204,13 @@ std::vector<Element> decode_elements(const Attributes& attributes) {
   return out;
 }
 
+bool lists_catch_all(const Attributes& attributes) {
+  for (const Attribute& one : attributes.nested(NFTA_SET_ELEM_LIST_ELEMENTS)) {
+    if ((one.nested().find(NFTA_SET_ELEM_FLAGS).be32() & NFT_SET_ELEM_CATCHALL) != 0) return true;
+  }
+  return false;
+}
+
 std::string text(const Set& set) {
   return cat(kind_of(set), " ", set.id.str(), " type ", set.key.str(),
              set.data ? cat(" : ", set.data->str()) : "",

@@ -112,6 +112,8 @@ Message encode_query(const SetId& set, const std::optional<Bytes>& key);
 /// The elements of an NFT_MSG_NEWSETELEM, but for a catch-all (`*`), which has no key: only a
 /// person or another program adds one, and all code here works with keys.
 std::vector<Element> decode_elements(const Attributes& attributes);
+/// Whether one of them is a catch-all.
+bool lists_catch_all(const Attributes& attributes);
 
 /// One line; bytes as nft --debug=netlink shows them.
 std::string text(const Set& set);
