@@ -36,15 +36,32 @@ std::set<std::string> seen_containers(const cni::NetworkList& list, const std::s
   return out;
 }
 
+// A look is no operation.
+cni::Runtime quiet(cni::RuntimeOptions options) {
+  options.observer = {};
+  options.env.erase(cni::kLogVariable);
+  return cni::Runtime(std::move(options));
+}
+
 }  // namespace
+
+std::set<std::string> networks_of(const std::vector<cni::PluginConf>& plugins,
+                                  const cni::RuntimeOptions& options) {
+  cni::NetworkList none;
+  none.name = "no.network";  // the plugins name the others
+  none.plugins = plugins;
+  std::set<std::string> out;
+  for (const auto& [plugin, one] : quiet(options).leftovers(none, {})) {
+    out.insert(one.network.empty() ? none.name : one.network);
+  }
+  return out;
+}
 
 std::vector<cni::Runtime::Found> leftovers_of(const cni::NetworkList& list,
                                               const std::vector<cni::Attachment>& valid,
                                               const cni::RuntimeOptions& options) {
-  cni::RuntimeOptions quiet = options;  // a look is no operation
-  quiet.observer = {};
-  quiet.env.erase(cni::kLogVariable);
-  auto out = cni::Runtime(quiet).leftovers(list, valid);
+  auto out = quiet(options).leftovers(list, valid);
+  std::erase_if(out, [](const cni::Runtime::Found& one) { return !one.leftover.network.empty(); });
   if (out.empty()) return out;
   std::set<std::string> containers = seen_containers(list, options.cache_dir);
   std::set<std::string> tags;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "libcni/runtime/runtime.h"
@@ -12,6 +14,10 @@ namespace tool {
 std::vector<cni::Runtime::Found> leftovers_of(const cni::NetworkList& list,
                                               const std::vector<cni::Attachment>& valid,
                                               const cni::RuntimeOptions& options);
+
+/// The networks that something on the node belongs to, as these plugins say.
+std::set<std::string> networks_of(const std::vector<cni::PluginConf>& plugins,
+                                  const cni::RuntimeOptions& options);
 
 /// "bridge: link 'veth1' of 0123456789ab (eth0)".
 std::string text_of(const cni::Runtime::Found& one);

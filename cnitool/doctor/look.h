@@ -28,7 +28,7 @@ std::vector<Complaint> complaints_of(const cni::Networks& networks,
 std::vector<Repaired> looks_of(const Node& node, const cni::RuntimeOptions& options);
 
 /// leftovers_of() every network with a config, and of every removed one that has left its name:
-/// in the cache, in the alias of a link or as a directory of leases.
+/// in the cache, on something of a plugin's, or as a directory of leases.
 std::vector<NetworkLeftover> all_leftovers(const Node& node, const cni::RuntimeOptions& options);
 
 // look_unfinished.cc

@@ -94,29 +94,29 @@ bool knows_status(const std::vector<PluginFile>& programs, const std::string& ty
   return std::find(versions.begin(), versions.end(), "1.1.0") != versions.end();
 }
 
-// "..., net: NETWORK, if: IFNAME, ..."; empty where the alias was cut off.
-std::string network_in(const std::string& alias) {
-  constexpr std::string_view kBefore = ", net: ";
-  const auto begin = alias.find(kBefore);
-  const auto end = alias.find(", if: ");
-  if (begin == std::string::npos || end == std::string::npos || end < begin) return {};
-  return alias.substr(begin + kBefore.size(), end - begin - kBefore.size());
-}
-
 bool is_of_patchbay(const std::string& type, const RuntimeOptions& options) try {
   return mentions(cni::find_plugin(type, options.path), kMark);
 } catch (const cni::Error&) {
   return false;  // it is not installed
 }
 
-// Names of networks without a config: the cache, aliases of links and directories of leases tell
-// them.
-std::set<std::string> removed_networks(const Node& node) {
-  std::set<std::string> out;
-  for (const AttachmentState& one : node.attachments) out.insert(one.key.network);
-  for (const netlink::Link& link : node.links) {
-    if (cni::OwnerTag::is_tag(link.alias)) out.insert(network_in(link.alias));
+// The plugins of this project that keep anything on the node.
+std::vector<PluginConf> keepers(const RuntimeOptions& options) {
+  std::vector<PluginConf> out;
+  for (const char* const type :
+       {"bridge", "portmap", "firewall", "bandwidth", "tuning", "sbr", "vrf", "host-device"}) {
+    nlohmann::json conf{{"type", type}};
+    if (type == std::string_view("bridge")) conf["ipam"] = {{"type", "host-local"}};
+    if (is_of_patchbay(type, options)) out.push_back({.type = type, .conf = conf});
   }
+  return out;
+}
+
+// Names of networks without a config, which the cache, the plugins and directories of leases tell.
+std::set<std::string> removed_networks(const Node& node, const std::vector<PluginConf>& plugins,
+                                       const RuntimeOptions& options) {
+  std::set<std::string> out = networks_of(plugins, options);
+  for (const AttachmentState& one : node.attachments) out.insert(one.key.network);
   for (const std::string& name : cni::names_in(names::kHostLocalDataDir)) {
     if (!reservations_in(cat(names::kHostLocalDataDir, "/", name)).empty()) out.insert(name);
   }
@@ -128,9 +128,9 @@ std::set<std::string> removed_networks(const Node& node) {
 }
 
 // The plugins that may have something of a network without a config: those of its attachments in
-// the cache, or else all of this project that keep anything on the node.
+// the cache, or else all that keep anything.
 NetworkList list_for(const std::string& name, const std::string& cache_dir,
-                     const RuntimeOptions& options) {
+                     const std::vector<PluginConf>& plugins) {
   for (const cni::CachedAttachment& one : cni::Cache(cache_dir).list().attachments) {
     if (one.key.network != name) continue;
     try {
@@ -141,12 +141,7 @@ NetworkList list_for(const std::string& name, const std::string& cache_dir,
   }
   NetworkList out;
   out.name = name;
-  for (const char* const type :
-       {"bridge", "portmap", "firewall", "bandwidth", "tuning", "sbr", "vrf", "host-device"}) {
-    nlohmann::json conf{{"type", type}};
-    if (type == std::string_view("bridge")) conf["ipam"] = {{"type", "host-local"}};
-    if (is_of_patchbay(type, options)) out.plugins.push_back({.type = type, .conf = conf});
-  }
+  out.plugins = plugins;
   return out;
 }
 
@@ -256,8 +251,9 @@ std::vector<NetworkLeftover> all_leftovers(const Node& node, const RuntimeOption
     for (auto& one : leftovers_of(list, {}, options))
       out.push_back({list.name, std::move(one), {}});
   }
-  for (const std::string& name : removed_networks(node)) {
-    const NetworkList list = list_for(name, node.cache_dir, options);
+  const auto plugins = keepers(options);
+  for (const std::string& name : removed_networks(node, plugins, options)) {
+    const NetworkList list = list_for(name, node.cache_dir, plugins);
     try {
       for (auto& one : leftovers_of(list, {}, options)) {
         const auto* const plugin = find_by(list.plugins, &PluginConf::type, one.plugin);

@@ -123,4 +123,13 @@ bool OwnerTag::is_tag(std::string_view text) {
          text.substr(kHash + 1, kHash).find_first_not_of(kDigits) == std::string_view::npos;
 }
 
+std::string OwnerTag::network_in(std::string_view text) {
+  constexpr std::string_view kBefore = ", net: ";
+  const auto begin = text.find(kBefore), end = text.find(", if: ");
+  if (begin == text.npos || end == text.npos || end < begin) return {};
+  const auto start = begin + kBefore.size();
+  std::string out(text.substr(start, end - start));
+  return text.starts_with(OwnerTag(out, "", "").network_hash + '-') ? out : std::string();
+}
+
 }  // namespace cni

@@ -26,6 +26,10 @@ Attachment owner_in(std::string_view tag, const std::string& network) {
 nlohmann::ordered_json json_of(const std::vector<Leftover>& found) {
   auto out = nlohmann::ordered_json::array();
   for (const Leftover& one : found) {
+    if (!one.network.empty()) {
+      out.push_back({{"network", one.network}});
+      continue;
+    }
     out.push_back({{"what", one.what},
                    {"container", one.container_id},
                    {"ifname", one.ifname},
@@ -45,6 +49,7 @@ std::vector<Leftover> leftovers_in(const std::string& printed) {
     one.into("ifname", into.ifname);
     one.into("tag", into.tag);
     one.into("alive", into.alive);
+    one.into("network", into.network);
   }
   return out;
 }
@@ -63,6 +68,7 @@ bool Collect::is_stale(std::string_view tag) const {
 }
 
 bool Collect::takes(const std::string& what, const std::string& tag, bool alive) {
+  if (only_look_) find_other(OwnerTag::network_in(tag));
   if (!is_stale(tag)) return false;
   auto [container_id, ifname] = owner_in(tag, network_);
   const std::string prefix = tag.substr(0, OwnerTag(network_, "", "").prefix().size());
@@ -71,6 +77,7 @@ bool Collect::takes(const std::string& what, const std::string& tag, bool alive)
 
 bool Collect::takes(const std::string& what, const std::string& network, const Attachment& owner,
                     bool alive) {
+  if (only_look_) find_other(network);
   const std::string &id = owner.container_id, &ifname = owner.ifname;
   const bool is_kept = std::any_of(valid_.begin(), valid_.end(), [&](const Attachment& one) {
     return one.container_id == id && (ifname.empty() || one.ifname == ifname);
@@ -81,6 +88,12 @@ bool Collect::takes(const std::string& what, const std::string& network, const A
 
 void Collect::add(const std::vector<Leftover>& found) {
   for (const Leftover& one : found) takes_stale(one);
+}
+
+void Collect::find_other(const std::string& network) {
+  Leftover other;
+  other.network = network;
+  if (!network.empty() && network != network_) takes_stale(std::move(other));
 }
 
 // A plan of changes may be made more than once.

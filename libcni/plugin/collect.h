@@ -11,13 +11,14 @@
 
 namespace cni {
 
-/// A thing of a network that no valid attachment has.
+/// A thing of a network that no valid attachment has. With `network` only that it is there.
 struct Leftover {
   std::string what;          ///< "lease 10.1.2.9"
   std::string container_id;  ///< empty: unknown, as of an alias that was cut off
   std::string ifname;        ///< empty: unknown
   std::string tag;           ///< OwnerTag::prefix()
   bool alive = false;        ///< its pod exists, with the interface
+  std::string network = {};  ///< another than GC's that something belongs to
   bool operator==(const Leftover&) const = default;
 };
 
@@ -26,7 +27,8 @@ nlohmann::ordered_json json_of(const std::vector<Leftover>& found);
 std::vector<Leftover> leftovers_in(const std::string& printed);
 
 /// One run of GC. A plugin asks takes() of each thing that it has, and removes it if the answer is
-/// true. With only_look the answer is always false, and what would be removed is in found().
+/// true. With only_look the answer is always false, and what would be removed is in found(), with
+/// the other networks that something belongs to.
 class Collect {
  public:
   Collect(const std::string& network, std::vector<Attachment> valid, bool only_look = false);
@@ -47,6 +49,7 @@ class Collect {
 
  private:
   bool takes_stale(Leftover one);
+  void find_other(const std::string& network);
 
   std::string network_;
   std::vector<Attachment> valid_;

@@ -449,6 +449,23 @@ class Leftovers(DoctorTest):
         self.assertIn("8081", rules)
         self.assertNotIn("8080", rules)
 
+    @suite.cases([("elements of nftables", ("/run/cni/portmap", "/run/cni/firewall")), ("state files", None)])
+    def what_alone_names_a_removed_network_is_found(self, lost):
+        self.replaced()
+        for pod in self.pods:
+            os.unlink(cache_file("net", container_of(pod.path)))
+            pod.remove()
+        shutil.rmtree(f"{NETWORKS}/net")
+        wait_for(lambda: "net: net" not in run("ip", "link"), 20)
+        for folder in lost or ():
+            shutil.rmtree(folder, ignore_errors=True)
+        if lost is None:
+            run("nft", "flush", "ruleset")
+        what = "hostPort" if lost is None else "bridge: masquerading"
+        self.cured(self.assert_finds("warning", "leftovers", "network 'net'", what))
+        self.assertNotIn("net: net", run("nft", "list", "ruleset"))
+        self.assertEqual(set(os.listdir("/run/cni/portmap") if lost is None else ()) - {"lock"}, set())
+
     def test_pods_of_a_removed_network_are_no_leftovers(self):
         self.replaced()
         self.assert_healthy()
@@ -734,6 +751,8 @@ class Firewall(DoctorTest):
         run("nft", "add set inet site bridges { type ifname; elements = { cni0, cni1 }; }")
         run("nft", "add set inet site ranges4 { type ipv4_addr; flags interval; elements = { 10.0.0.0/16, 10.1.0.0/16, "
             "10.1.2.255-10.9.0.0, 192.0.2.1, 255.0.0.0/8 }; auto-merge; }")
+        run("nft", "add set inet site any { type ifname; elements = { docker0, * }; }")
+        run("nft", "add set inet site any4 { type ipv4_addr; elements = { * }; }")
         run("nft", "add set inet site ranges6 { type ipv6_addr; flags interval; elements = { fd00:1::/32 }; }")
         self.assert_finds("error", "forward policy", "'inet site forward'")
         for rules in (("iifname cni* accept", "oifname cni* accept"), ("iifname @bridges accept", "oifname @bridges accept"),
@@ -741,6 +760,8 @@ class Firewall(DoctorTest):
                       ("ip saddr 10.1.0.0/16 accept", "ip daddr 10.1.2.0/24 counter accept",
                        "ip6 saddr fd00:1::/32 accept", "ip6 daddr fd00:1::/32 accept"), ("ip saddr @ranges4 accept", "ip daddr { 10.1.2.0-10.1.2.15, 10.1.2.128/25 } accept",
                        "ip6 saddr @ranges6 accept", "ip6 daddr { fd00::/16, fe80::/10 } accept"),
+                      ("iifname @any accept", "oifname @any accept"), ("ip saddr @any4 accept", "ip daddr @any4 accept",
+                       "ip6 saddr fd00:1::/32 accept", "ip6 daddr fd00:1::/32 accept"),
                       ("jump pods",), ("goto pods",)):
             with self.subTest(rules):
                 run("nft", "flush chain inet site pods")

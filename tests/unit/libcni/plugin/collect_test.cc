@@ -43,6 +43,14 @@ TEST_CASE("GC that only looks takes nothing and reports each thing once") {
   CHECK(collect.found()[1] == cni::Leftover{"a link", "c1", "eth0", prefix, true});
   CHECK(cni::leftovers_in(json_of(collect.found()).dump()) == collect.found());
   CHECK_THROWS_AS(cni::leftovers_in("{"), cni::Error);
+  CHECK_FALSE(collect.takes("a rule", tag("other", "c1")));
+  CHECK_FALSE(collect.takes("a link", "third", {"c1", "eth0"}));
+  CHECK_FALSE(
+      collect.takes("a rule", "0123456789abcdef-0123456789abcdef, net: wrong, if: e, id: c"));
+  REQUIRE(collect.found().size() == 4);
+  CHECK(collect.found()[2].network == "other");
+  CHECK(collect.found()[3].network == "third");
+  CHECK(cni::leftovers_in(json_of(collect.found()).dump()) == collect.found());
 }
 
 TEST_CASE("GC does not know the container of a tag that was cut off") {
