@@ -85,6 +85,8 @@ class Mixed(suite.NodeTest):
     def add(self, directory, conf, pod, **options):
         outcome = cni(conf["type"], "ADD", conf, netns=pod.path, container=pod.name,
                       directory=directory, **options)
+        if directory == REFERENCE and "no default route interface found" in outcome.stdout:
+            self.skipTest("this build of the reference does not find the default route")  # Debian 13's
         self.assertEqual(outcome.status, 0, str(outcome))
         return outcome.json
 

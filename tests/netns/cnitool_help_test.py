@@ -2,6 +2,7 @@
 """cnitool's help lists everything, and a wrong command line is reported with what is near."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -64,7 +65,8 @@ class Help(unittest.TestCase):
                              stdin=subprocess.DEVNULL, check=True, timeout=60)
         os.close(child)
         self.assertEqual(got.returncode, 0)
-        self.assertIn(b"paged:CNITOOL(1)", os.read(parent, 4096))
+        plain = re.sub(rb"\x1b\[\d+m", b"", os.read(parent, 4096))  # man-db 2.13 emphasizes the heading
+        self.assertIn(b"paged:CNITOOL(1)", plain)
         os.close(parent)
 
 

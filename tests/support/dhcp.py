@@ -180,7 +180,7 @@ def kea(lease=3600, pool="10.77.0.10 - 10.77.0.99", renew=None, rebind=None):
     conf = {"Dhcp4": {"interfaces-config": {"interfaces": [BRIDGE], "dhcp-socket-type": "raw"},
                       "lease-database": {"type": "memfile", "name": "/run/kea/leases.csv", "lfc-interval": 0},
                       "valid-lifetime": lease, "authoritative": True,
-                      "subnet4": [{"subnet": "10.77.0.0/24", "pools": [{"pool": pool}],
+                      "subnet4": [{"id": 1, "subnet": "10.77.0.0/24", "pools": [{"pool": pool}],
                                    "option-data": [{"name": "routers", "data": "10.77.0.1"}]}],
                       "loggers": [{"name": "kea-dhcp4", "severity": "DEBUG", "debuglevel": 50,
                                    "output_options": [{"output": "stdout", "flush": True}]}]}}

@@ -18,7 +18,7 @@ import subprocess
 # Counters and timers that change by themselves, and what the kernel says late: the operational state
 # follows from what is compared.
 _VOLATILE = {"operstate", "hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "valid_life_time",
-             "direct_packets_stat",
+             "direct_packets_stat", "fdb_n_learned",
              "preferred_life_time", "handle", "tentative", "optimistic", "metainfo", "expires",
              "hold_timer", "message_age_timer", "forward_delay_timer", "topology_change",
              "topology_change_detected", "root_port", "designated_port", "root_path_cost", "packets", "bytes"}
