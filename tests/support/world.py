@@ -124,6 +124,27 @@ def remove_cgroups(name):
     wait_for(attempt, 2)
 
 
+def _in_plain_chroot():
+    """Whether / is no mount point."""
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        return not any(line.split()[4] == "/" for line in file)
+
+
+def _make_private():
+    """Makes the mounts of a new mount namespace private, and / a mount point: mount(2), MS_PRIVATE. In a plain chroot
+    this process leaves the chroot for that, since its mount is one of directories above it."""
+    if not _in_plain_chroot():
+        mount("none", "/", flags=MS_REC | MS_PRIVATE)
+        return
+    root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    setns("/proc/self/ns/mnt", CLONE_NEWNS)  # this very namespace, whose root becomes that of the process
+    mount("none", "/", flags=MS_REC | MS_PRIVATE)
+    path = os.readlink(f"/proc/self/fd/{root}")
+    os.close(root)
+    mount(path, path, flags=MS_BIND | MS_REC)
+    os.chroot(path)
+
+
 class World:
     """The namespaces in which this process plays a node. A process has one at a time; a new one
     starts from the machine's own namespaces again, so that worlds do not pile up."""
@@ -136,13 +157,17 @@ class World:
             World._home = [(os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind)
                            for name, kind in kinds]
             World._directory = os.getcwd()
+            World._chroot = os.open("/", os.O_PATH | os.O_CLOEXEC) if _in_plain_chroot() else None
         else:
             # A thread that was joined may still be there for a moment, and setns(2) refuses a mount namespace to two.
             wait_for(lambda: len(os.listdir("/proc/self/task")) == 1)
             for fd, kind in World._home:
                 setns(fd, kind)
+            if World._chroot is not None:
+                os.fchdir(World._chroot)
+                os.chroot(".")
         unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS)
-        mount("none", "/", flags=MS_REC | MS_PRIVATE)
+        _make_private()
         for path in ("/run", "/var/lib"):
             mount("tmpfs", path, "tmpfs", options="mode=755")
         # /sys shows the links of the namespace it was mounted in; the cgroups below it stay.
@@ -248,10 +273,8 @@ def why_impossible():
     """Why no world can be made here, or None."""
     if os.geteuid() != 0:
         return "needs root to make namespaces"
-    with open("/proc/self/mountinfo", encoding="utf-8") as file:
-        if not any(line.split()[4] == "/" for line in file):  # mount(2): MS_PRIVATE is for mount points
-            return ("/ is no mount point, as in a plain chroot, and so its mounts cannot be private: "
-                    "before the chroot, `mount --bind DIR DIR` makes DIR one")
+    if not os.path.exists("/proc/self/mountinfo"):
+        return "needs /proc: mount -t proc proc /proc"
     pid = os.fork()
     if pid == 0:
         try:
