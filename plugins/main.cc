@@ -1,4 +1,5 @@
 // The multi-call binary.
+#include "installer/commands.h"
 #include "libcni/plugin/suite.h"
 #include "plugins/list.h"
 
@@ -11,4 +12,6 @@ extern "C" const char* _dl_get_origin() {    // NOLINT(bugprone-reserved-identif
 }
 #endif
 
-int main(int argc, char** argv) { return cni::suite_main(plugins::kAll, argc, argv); }
+int main(int argc, char** argv) {
+  return cni::suite_main(plugins::kAll, installer::kCommands, argc, argv);
+}

@@ -63,12 +63,20 @@ std::string names_of_plugins(std::string_view between) {
 std::string version_line() { return cat("CNI plugins of patchbay ", build_version()); }
 
 // The answer to an option, which a person or a script gives; none where it is no option.
-std::optional<std::string> answer_to(std::string_view option) {
+std::optional<std::string> answer_to(std::string_view option,
+                                     std::span<const SuiteCommand> commands) {
   if (option == "--list") return names_of_plugins("\n") + "\n";
   if (option == "--version") return version_line() + "\n";
   if (option != "--help" && option != "-h") return std::nullopt;
+  std::string lines;
+  for (const auto& [name, help, run] : commands) {
+    constexpr std::size_t kColumn = 24;  // of the text
+    std::string call = cat("  patchbay ", name);
+    call.resize(std::max(call.size() + 1, kColumn + 2), ' ');
+    lines += cat(call, help, "\n");
+  }
   return cat(version_line(), ", each called by the name of its file or by the first argument\n\n",
-             "  patchbay PLUGIN --help  its keys, options and commands\n",
+             "  patchbay PLUGIN --help  its keys, options and commands\n", lines,
              "  patchbay --list         the plugins, a name a line\n",
              "  patchbay --version      the version\n\n", "plugins: ", names_of_plugins(" "), "\n");
 }
@@ -109,13 +117,17 @@ Result run_verb(const Plugin& plugin, const Request& request) {
 
 }  // namespace
 
-int suite_main(std::span<const Plugin* const> plugins, int argc, char** argv) try {
+int suite_main(std::span<const Plugin* const> plugins, std::span<const SuiteCommand> commands,
+               int argc, char** argv) try {
   linked_plugins = plugins;
   const std::string_view own = argc > 0 ? argv[0] : "";
   if (const Plugin* const plugin = called_as(own)) return plugin_main(*plugin, argc, argv);
   const std::string_view first = argc > 1 ? argv[1] : "";
   if (const Plugin* const plugin = find(first)) return plugin_main(*plugin, argc - 1, argv + 1);
-  if (const auto answer = answer_to(first)) {
+  for (const SuiteCommand& command : commands) {
+    if (first == command.name) return command.run(plugins, argc - 1, argv + 1);
+  }
+  if (const auto answer = answer_to(first, commands)) {
     netlink::write_all(STDOUT_FILENO, *answer, "stdout");
     return 0;
   }

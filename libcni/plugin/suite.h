@@ -8,11 +8,20 @@
 
 namespace cni {
 
+/// A command of a multi-call binary that is no plugin: the first argument is its name.
+struct SuiteCommand {
+  const char* name;
+  const char* help;  ///< of its line in --help
+  /// argv[0] is the name. Returns the exit status.
+  int (*run)(std::span<const Plugin* const> plugins, int argc, char** argv);
+};
+
 /// main() of a multi-call binary: argv[0] selects the plugin (also with something before a
 /// dash or behind a dot: "cnv-bridge", "bridge.real"), or else the first argument. `--list` in its
 /// place prints the names of all plugins, one a line. Anything else fails, for a runtime with an
 /// error object. plugins lasts as long as the process.
-int suite_main(std::span<const Plugin* const> plugins, int argc, char** argv);
+int suite_main(std::span<const Plugin* const> plugins, std::span<const SuiteCommand> commands,
+               int argc, char** argv);
 
 /// The IPAM plugin that a call by the name type would be, where file is the executable that runs
 /// now: it can be called without another process. Null otherwise.

@@ -55,7 +55,7 @@ function(cni_program name)
   # What the plugins share comes first, so that the templates of all lie next to it: each call maps less.
   target_link_libraries(
     ${name} PRIVATE -Wl,--whole-archive netlink_types netlink_route netlink_nf libcni plugins_links plugins_common
-                    -Wl,--no-whole-archive plugins_list)
+                    -Wl,--no-whole-archive plugins_list installer)
   add_custom_command(TARGET ${name} POST_BUILD ${links} VERBATIM)
   if(NOT CNI_SANITIZE)
     target_link_options(${name} PRIVATE $<$<BOOL:${CNI_STRIP}>:-s> -static-pie)

@@ -38,6 +38,10 @@ def rules(path):
         if name in ("cnitool/cnitool.cc", "cnitool/command_line.cc", "cnitool/commands.cc"):
             libraries.add("CLI11")
         return [r"cnitool/", r"libcni/", r"netlink/", r"plugins/names/"], libraries  # it shows what is on the node
+    if folder == "installer":
+        return [r"installer/", r"libcni/", r"netlink/types/"], set()
+    if name == "plugins/main.cc":
+        return [r"installer/commands\.h$", r"libcni/plugin/", r"plugins/list\.h$"], set()
     if name.startswith("plugins/names/"):
         return [r"libcni/common/hash\.h$"], set()
     if folder == "plugins":

@@ -95,7 +95,7 @@ TEST_CASE("an executable is the plugin whose name it is called by, or that is it
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
-    return cni::suite_main(kThree, static_cast<int>(words.size()), argv.data());
+    return cni::suite_main(kThree, {}, static_cast<int>(words.size()), argv.data());
   };
   const auto saying = [&](const std::vector<std::string>& words) {
     const StderrKept kept;
@@ -121,7 +121,7 @@ TEST_CASE(
   char* argv[] = {name, nullptr};
   {
     const StderrKept kept;
-    cni::suite_main(kThree, 1, argv);
+    cni::suite_main(kThree, {}, 1, argv);
   }
   CHECK(cni::linked_plugin("fake", "/proc/self/exe") == &kFake);
   CHECK(cni::linked_plugin("cnv-fake", "/proc/self/exe") == &kFake);

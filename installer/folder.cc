@@ -1,0 +1,177 @@
+#include "installer/folder.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "libcni/common/lock.h"
+
+namespace installer {
+
+namespace {
+
+constexpr const char* kOwn = ".patchbay";
+constexpr const char* kPrevious = "previous";
+constexpr const char* kMade = "made";  // install made the folder
+constexpr std::string_view kTemporary = ".patchbay-";
+
+// ".bridge.patchbay-0123abcd"
+std::string temporary_name(const std::string& name) {
+  unsigned number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+    number = static_cast<unsigned>(::getpid());
+  }
+  std::array<char, 9> digits{};
+  std::snprintf(digits.data(), digits.size(), "%08x", number);
+  return cat(".", name, kTemporary, digits.data());
+}
+
+bool is_temporary(std::string_view name) {
+  constexpr std::size_t kDigits = 8;
+  const auto at = name.rfind(kTemporary);
+  return name.starts_with('.') && at != name.npos && at > 0 &&
+         name.size() == at + kTemporary.size() + kDigits;
+}
+
+// The label of a plugin that is there already, or of the folder. Not every system has labels.
+void copy_label(const std::string& from, int to) {
+  constexpr const char* kLabel = "security.selinux";
+  std::array<char, 256> label{};
+  const ssize_t size = ::getxattr(from.c_str(), kLabel, label.data(), label.size());
+  if (size > 0) ::fsetxattr(to, kLabel, label.data(), static_cast<std::size_t>(size), 0);
+}
+
+}  // namespace
+
+void Folder::fail(const char* verb, const std::string& name) const {
+  throw netlink::Error(cat(verb, " '", path_of(name), "'"), errno);
+}
+
+Folder Folder::open(const std::string& path) {
+  auto dir = cni::Dir::open(path);
+  if (!dir) throw netlink::Error(cat("open '", path, "'"), ENOENT);
+  return Folder(*std::move(dir));
+}
+
+Folder Folder::create(const std::string& path) {
+  const bool is_new = !cni::Dir::exists(path);
+  Folder out(cni::Dir::create(path));
+  if (is_new) out.own().publish(kMade, "");
+  return out;
+}
+
+cni::Dir Folder::own() const { return dir_.make_sub(kOwn); }
+
+std::optional<cni::Dir> Folder::previous() const {
+  const auto own = dir_.sub(kOwn);
+  return own ? own->sub(kPrevious) : std::nullopt;
+}
+
+netlink::Fd Folder::lock() const { return cni::take_lock(own(), std::chrono::seconds(10)); }
+
+void Folder::remove_temporary() const {
+  for (const std::string& name : dir_.names()) {
+    if (is_temporary(name)) remove(name);
+  }
+}
+
+std::optional<struct stat> Folder::look(const std::string& name) const {
+  struct stat about {};
+  if (::fstatat(dir_.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0) return about;
+  if (errno != ENOENT) fail("look at", name);
+  return std::nullopt;
+}
+
+std::string Folder::write(const std::string& name, std::string_view content, unsigned mode) const {
+  const std::string aside = temporary_name(name);
+  const netlink::Fd fd(
+      ::openat(dir_.fd(), aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRWXU));
+  if (!fd) fail("create", aside);
+  try {
+    netlink::write_all(fd.get(), content, path_of(aside));
+    if (::fchmod(fd.get(), mode) != 0) fail("set the mode of", aside);
+    copy_label(look(name) ? path_of(name) : path(), fd.get());
+    if (::fsync(fd.get()) != 0) fail("write to disk", aside);
+  } catch (...) {
+    ::unlinkat(dir_.fd(), aside.c_str(), 0);
+    throw;
+  }
+  return aside;
+}
+
+void Folder::rename(const std::string& aside, int to, const std::string& name) const {
+  if (::renameat(dir_.fd(), aside.c_str(), to, name.c_str()) == 0) return;
+  const int error = errno;
+  ::unlinkat(dir_.fd(), aside.c_str(), 0);
+  errno = error;
+  fail("replace", name);
+}
+
+void Folder::replace(const std::string& name, std::string_view content, unsigned mode) const {
+  rename(write(name, content, mode), dir_.fd(), name);
+  sync();
+}
+
+void Folder::put(const std::string& source, const std::string& name) const {
+  std::string aside = temporary_name(name);
+  if (::linkat(dir_.fd(), source.c_str(), dir_.fd(), aside.c_str(), 0) != 0) {
+    const auto content = netlink::read_regular_file(path_of(source));
+    if (!content) fail("read", source);
+    aside = write(name, *content);
+  }
+  rename(aside, dir_.fd(), name);
+  ::unlinkat(dir_.fd(), aside.c_str(), 0);  // rename(2) keeps both names of one file
+}
+
+void Folder::keep(const std::string& name) const {
+  const cni::Dir to = own().make_sub(kPrevious);
+  if (to.has(name)) return;
+  if (::linkat(dir_.fd(), name.c_str(), to.fd(), name.c_str(), 0) == 0) return;
+  if (const auto target = dir_.read_link(name)) {
+    to.replace_link(name, *target, cat(name, ".new"));
+    return;
+  }
+  const auto content = netlink::read_regular_file(path_of(name));
+  if (!content) fail("read", name);
+  rename(write(name, *content), to.fd(), name);
+}
+
+bool Folder::has_previous(const std::string& name) const {
+  const auto kept = previous();
+  return kept && kept->has(name);
+}
+
+void Folder::restore(const std::string& name) const {
+  const auto kept = previous();
+  if (!kept || ::renameat(kept->fd(), name.c_str(), dir_.fd(), name.c_str()) != 0) {
+    fail("restore", name);
+  }
+}
+
+void Folder::forget_previous(const std::string& name) const {
+  if (const auto kept = previous()) kept->remove(name);
+}
+
+void Folder::remove(const std::string& name) const { dir_.remove(name); }
+
+void Folder::sync() const {
+  if (::fsync(dir_.fd()) != 0) fail("write to disk", ".");
+}
+
+void Folder::tidy() const {
+  const auto own = dir_.sub(kOwn);
+  if (!own) return;
+  own->remove_dir(kPrevious);
+  if (own->has(kPrevious)) return;
+  const bool is_made = own->remove(kMade);
+  own->remove("lock");
+  if (dir_.remove_dir(kOwn) && is_made) ::rmdir(path().c_str());  // kept where others are in it
+}
+
+}  // namespace installer

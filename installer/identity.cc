@@ -1,0 +1,93 @@
+#include "installer/identity.h"
+
+#include <charconv>
+
+#include "libcni/plugin/invoke.h"
+#include "libcni/plugin/plugin.h"
+
+namespace installer {
+
+namespace {
+
+constexpr std::string_view kPatchbay = "patchbay ";
+
+// "CNI bridge plugin v1.9.1", what every plugin says where CNI_COMMAND is not set.
+void ask(const std::string& file, Identity& into) {
+  try {
+    const cni::Executable program{.file = file, .arguments = {"--version"}, .own_group = true};
+    const cni::Outcome outcome = cni::execute(program, "", std::chrono::seconds(2));
+    const std::string said = cat(outcome.out, outcome.err);
+    into.what = said.substr(0, said.find('\n'));
+  } catch (const std::exception& e) {
+    into.what = e.what();
+    return;
+  }
+  constexpr std::string_view kBefore = "CNI ", kAfter = " plugin ";
+  const auto after = into.what.find(kAfter);
+  if (!into.what.starts_with(kBefore) || after == std::string::npos) {
+    if (into.what.empty()) into.what = "a program that does not say who it is";
+    return;
+  }
+  into.plugin = into.what.substr(kBefore.size(), after - kBefore.size());
+  const std::string version = into.what.substr(after + kAfter.size());
+  if (!version.starts_with(kPatchbay)) return;
+  into.kind = Identity::Kind::kPatchbay;
+  into.version = version.substr(kPatchbay.size());
+}
+
+bool is_same(const std::string& file, const struct stat& about, const Self& self) {
+  constexpr mode_t kPermissions = 07777;
+  return S_ISREG(about.st_mode) && (about.st_mode & kPermissions) == Folder::kMode &&
+         static_cast<std::size_t>(about.st_size) == self.content.size() &&
+         netlink::read_regular_file(file) == self.content;
+}
+
+unsigned number_at(std::string_view& text) {
+  unsigned out = 0;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), out).ptr;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  if (text.starts_with('.')) text.remove_prefix(1);
+  return out;
+}
+
+}  // namespace
+
+Self Self::read() {
+  const auto content = netlink::read_file("/proc/self/exe");
+  if (!content) throw netlink::Error("read '/proc/self/exe'", ENOENT);
+  return {*content, std::string(cni::build_version())};
+}
+
+Identities identify(const Folder& folder, const std::vector<std::string>& names, const Self& self) {
+  Identities out;
+  std::optional<struct stat> same;  // of a name that is this executable
+  for (const std::string& name : names) {
+    Identity& one = out[name];
+    const auto about = folder.look(name);
+    if (!about) continue;
+    one.kind = Identity::Kind::kOther;
+    const bool is_link = same && same->st_dev == about->st_dev && same->st_ino == about->st_ino;
+    if (is_link || is_same(folder.path_of(name), *about, self)) {
+      one = {.kind = Identity::Kind::kSame, .version = self.version};
+      same = about;
+    } else if (S_ISDIR(about->st_mode)) {
+      one.what = "a directory";
+    } else {
+      ask(folder.path_of(name), one);
+    }
+  }
+  return out;
+}
+
+bool is_older(const std::string& version, const std::string& than) {
+  std::string_view one = version, other = than;
+  while (!one.empty() || !other.empty()) {
+    const std::size_t before = one.size() + other.size();
+    const unsigned mine = number_at(one), theirs = number_at(other);
+    if (mine != theirs) return mine < theirs;
+    if (one.size() + other.size() == before) return false;  // "-dev" and the like
+  }
+  return false;
+}
+
+}  // namespace installer

@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""`patchbay install`, `uninstall` and `verify`: a folder of plugins has old or new files whole, at every moment."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.plugin import OURS, REFERENCE, has_reference  # noqa: E402
+from support.world import MS_RDONLY, MS_REMOUNT, mount, umount, wait_for  # noqa: E402
+
+DIR = "/run/plugins"
+MS_NOEXEC = 8
+PATCHBAY = os.path.join(OURS, "patchbay")
+NAMES = sorted(subprocess.run([PATCHBAY, "--list"], capture_output=True, text=True, check=True).stdout.split() + ["patchbay"])
+LIST = {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge"}]}
+
+
+def call(command, *arguments, program=PATCHBAY, folder=DIR):
+    return subprocess.run([program, command, folder, *arguments], capture_output=True, text=True, timeout=60)
+
+
+def content(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def script(name, text, folder=DIR):
+    path = os.path.join(folder, name)
+    with open(path, "w") as file:
+        file.write("#!/bin/sh\n" + text)
+    os.chmod(path, 0o755)
+    return path
+
+
+def answers(name, folder=DIR):
+    """Whether the name answers VERSION."""
+    done = subprocess.run([os.path.join(folder, name)], env={"CNI_COMMAND": "VERSION"}, capture_output=True, timeout=60)
+    return done.returncode == 0 and "supportedVersions" in json.loads(done.stdout)
+
+
+def state(folder=DIR):
+    """{path: (inode, content)} of all below it."""
+    out = {}
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)
+            out[path] = (os.lstat(path).st_ino, os.readlink(path) if os.path.islink(path) else content(path))
+    return out
+
+
+class Installer(suite.NodeTest):
+    def installed(self, *arguments, program=PATCHBAY):
+        done = call("install", *arguments, program=program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_a_new_folder_has_all_names_and_uninstall_leaves_nothing(self):
+        said = self.installed()
+        self.assertIn(f"{len(NAMES)} of {len(NAMES)} names changed", said)
+        self.assertEqual(sorted(os.listdir(DIR)), sorted([".patchbay", *NAMES]))
+        self.assertEqual(len({os.stat(f"{DIR}/{name}").st_ino for name in NAMES}), 1)
+        for name in NAMES:
+            self.assertEqual((content(f"{DIR}/{name}") == content(PATCHBAY), os.lstat(f"{DIR}/{name}").st_mode & 0o7777), (True, 0o755))
+        self.assertEqual(call("verify").returncode, 0)
+        self.assertEqual(call("uninstall").returncode, 0)
+        self.assertFalse(os.path.exists(DIR))
+
+    def test_what_is_equal_stays(self):
+        self.installed()
+        before = state()
+        self.assertIn(f"0 of {len(NAMES)} names changed", self.installed())
+        self.assertEqual(state(), before)
+
+    def test_uninstall_restores_what_the_names_were(self):
+        if not has_reference():
+            self.skipTest(f"the Go plugins are not in {REFERENCE}")
+        shutil.copytree(REFERENCE, DIR)
+        os.remove(f"{DIR}/portmap")
+        os.symlink("/usr/bin/true", f"{DIR}/portmap")
+        script("tuning", "exit 1")
+        before = {path: text for path, (_, text) in state().items()}
+        said = self.installed()
+        self.assertIn("which uninstall restores", said)
+        self.assertEqual(call("verify").returncode, 0)
+        self.installed()  # keeps what was before the first one
+        self.assertEqual(call("uninstall").returncode, 0)
+        self.assertEqual({path: text for path, (_, text) in state().items()}, before)
+
+    def test_only_some_names(self):
+        self.installed("--only", "bridge,host-local,portmap", "--skip", "portmap")
+        self.assertEqual(sorted(os.listdir(DIR)), [".patchbay", "bridge", "host-local"])
+        for arguments in (("--only", "brigde"), ("--skip", ","), ("--onyl", "bridge"), ()):
+            folder = DIR if arguments else "--conf"
+            done = call("install", *arguments, folder=folder)
+            if arguments != ("--skip", ","):
+                self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("did you mean bridge?", call("install", "--only", "brigde").stderr)
+
+    def test_links_of_a_build_become_files(self):
+        os.mkdir(DIR)
+        shutil.copy(PATCHBAY, DIR)
+        for name in NAMES:
+            if name != "patchbay":
+                os.symlink("patchbay", f"{DIR}/{name}")
+        self.installed()
+        self.assertFalse(any(os.path.islink(f"{DIR}/{name}") for name in NAMES))
+
+    def test_a_newer_version_stays(self):
+        os.mkdir(DIR)
+        script("bridge", "echo CNI bridge plugin patchbay 9.10.0\n")
+        before = state()
+        done = call("install")
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertIn("/bridge' is patchbay 9.10.0, newer than this", done.stderr)
+        self.assertEqual({path: one for path, one in state().items() if "/.patchbay/" not in path}, before)
+        self.installed("--downgrade")
+        script("vlan", "echo CNI vlan plugin patchbay 0.0.9\n")
+        self.assertIn("replaced  vlan (CNI vlan plugin patchbay 0.0.9)", self.installed())
+
+    def test_cp_over_a_name_is_found_in_any_order(self):
+        if not has_reference():
+            self.skipTest(f"the Go plugins are not in {REFERENCE}")
+        for order in (NAMES, NAMES[::-1]):
+            self.installed()
+            for name in order:
+                if os.path.exists(f"{REFERENCE}/{name}"):
+                    subprocess.run(["cp", f"{REFERENCE}/{name}", f"{DIR}/{name}"], check=True)
+            last = [name for name in order if os.path.exists(f"{REFERENCE}/{name}")][-1]
+            done = call("verify")
+            self.assertEqual(done.returncode, 1)
+            for name in set(NAMES) - {last, "patchbay"}:
+                self.assertIn(f"{DIR}/{name}: it is CNI {last} plugin", done.stdout)
+                self.assertIn(f"so that calls of {name} run {last}", done.stdout)
+            self.installed()
+            self.assertEqual(call("verify").returncode, 0)
+            self.assertEqual(call("uninstall").returncode, 0)
+            shutil.rmtree(DIR, ignore_errors=True)
+
+    def test_a_folder_that_cannot_take_it_stays_as_it_was(self):
+        os.mkdir(DIR)
+        for options, flags, status, said in (("size=1m", 0, 1, "no space left"), ("", MS_NOEXEC, 3, "is mounted noexec"),
+                                             ("", MS_RDONLY, 1, "read-only")):
+            with self.subTest(said):
+                mount("tmpfs", DIR, "tmpfs", 0, options)
+                script("bridge", "echo old")
+                if flags:
+                    mount("tmpfs", DIR, "tmpfs", MS_REMOUNT | flags, options)
+                done = call("install")
+                self.assertEqual(done.returncode, status, done.stdout)
+                self.assertIn(said, done.stderr)
+                self.assertIn(DIR, done.stderr)
+                self.assertEqual([name for name in os.listdir(DIR) if name != ".patchbay"], ["bridge"])
+                self.assertEqual(content(f"{DIR}/bridge"), b"#!/bin/sh\necho old")
+                umount(DIR)
+
+    def test_the_network_file_comes_last_and_goes_first(self):
+        conf, there = "/run/10-pods.conflist", "/etc/cni/net.d"
+        with open(conf, "w") as file:
+            json.dump(LIST, file)
+        os.makedirs(there, exist_ok=True)
+        others = (("05-other.conflist", "comes before"), ("10-pods.conflist", "exists, with network 'other'"))
+        for name, said in others:
+            with open(f"{there}/{name}", "w") as file:
+                json.dump(LIST | {"name": "other"}, file)
+            done = call("install", "--conf", conf)
+            self.assertEqual((done.returncode, os.path.exists(DIR)), (3, False), done.stderr)
+            self.assertIn(f"{there}/{name}", done.stderr)
+            self.assertIn(said, done.stderr)
+            os.remove(f"{there}/{name}")
+        self.installed("--conf", conf)
+        self.assertEqual((content(f"{there}/10-pods.conflist"), os.listdir(there)), (content(conf), ["10-pods.conflist"]))
+        self.assertEqual(call("uninstall", "--conf", conf).returncode, 0)
+        self.assertEqual((os.listdir(there), os.path.exists(DIR)), ([], False))
+
+    def variant(self):
+        """The same executable with another content."""
+        shutil.copy(PATCHBAY, "/run/variant")
+        with open("/run/variant", "ab") as file:
+            file.write(b"\0")
+        return "/run/variant"
+
+    def test_names_answer_at_every_moment(self):
+        programs = (PATCHBAY, self.variant())
+        self.installed()
+        plugins = [name for name in NAMES if name != "patchbay"]
+        ended, failures, calls = threading.Event(), [], 0
+
+        def runtime():
+            nonlocal calls
+            while not ended.is_set():
+                try:
+                    if not answers(plugins[calls % len(plugins)]):
+                        failures.append("wrong answer")
+                except OSError as error:
+                    failures.append(str(error))
+                calls += 1
+        thread = threading.Thread(target=runtime)
+        thread.start()
+        times = 1000 // min(int(os.environ.get("PATCHBAY_SWEEP_STEP", "50")), 50)
+        for number in range(times):
+            self.assertIn(f"{len(NAMES)} of {len(NAMES)} names changed", self.installed(program=programs[(number + 1) % 2]))
+        ended.set()
+        thread.join()
+        print(f"     {times} times installed, {calls} calls, {len(failures)} failed")
+        self.assertEqual(failures, [])
+
+    def test_killed_at_any_system_call(self):
+        programs = (PATCHBAY, self.variant())
+        whole = {content(program) for program in programs}
+        self.installed()
+        step = min(int(os.environ.get("PATCHBAY_SWEEP_STEP", "7")), 7)
+        number = 1 + int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "0")) % step
+        while True:
+            done = subprocess.run(["strace", "-o", "/dev/null", "-e", "signal=none", "-e",
+                                   f"inject=%file,%desc:signal=KILL:when={number}", programs[number % 2], "install", DIR],
+                                  capture_output=True, timeout=60)
+            for name in NAMES:
+                self.assertIn(content(f"{DIR}/{name}"), whole, f"call {number}: {name}")
+            if done.returncode == 0:
+                break
+            self.assertEqual(done.returncode, -signal.SIGKILL, done.stderr)
+            number += step
+        self.installed()
+        self.assertEqual(sorted(os.listdir(DIR)), sorted([".patchbay", *NAMES]))
+        print(f"     {number} system calls")
+
+    def test_watch_puts_back_what_another_installer_changed(self):
+        with subprocess.Popen([PATCHBAY, "install", DIR, "--watch"], stderr=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True) as process:
+            self.assertTrue(wait_for(lambda: os.path.exists(f"{DIR}/vrf") and call("verify").returncode == 0))
+            time.sleep(0.2)
+            script("other", "echo CNI bridge plugin v1.9.1")
+            os.rename(f"{DIR}/other", f"{DIR}/bridge")
+            os.remove(f"{DIR}/vlan")
+            self.assertTrue(wait_for(lambda: call("verify").returncode == 0, 20))
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(10), 0)
+            self.assertIn("another program changed " + DIR, process.stderr.read())
+        self.assertEqual(content(f"{DIR}/.patchbay/previous/bridge"), b"#!/bin/sh\necho CNI bridge plugin v1.9.1")
+
+
+if __name__ == "__main__":
+    suite.main(needs=("strace",))
