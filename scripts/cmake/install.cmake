@@ -68,8 +68,17 @@ install(FILES ${documents}/cnitool.fish
 
 install(TARGETS patchbay RUNTIME DESTINATION ${CNI_PLUGIN_DIR} COMPONENT plugins)
 get_property(plugins GLOBAL PROPERTY CNI_PLUGINS)
-list(TRANSFORM plugins PREPEND $<TARGET_FILE_DIR:patchbay>/)
-install(FILES ${plugins} DESTINATION ${CNI_PLUGIN_DIR} COMPONENT plugins)
+# Hard links: who copies over a symbolic link writes into the file of all plugins. By rename, so that no name is
+# missing at any moment.
+install(CODE "
+  set(dir \"${CNI_PLUGIN_DIR}\")
+  cmake_path(ABSOLUTE_PATH dir BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\" NORMALIZE)
+  foreach(name ${plugins})
+    file(CREATE_LINK \"\$ENV{DESTDIR}\${dir}/patchbay\" \"\$ENV{DESTDIR}\${dir}/.\${name}.new\" COPY_ON_ERROR)
+    file(RENAME \"\$ENV{DESTDIR}\${dir}/.\${name}.new\" \"\$ENV{DESTDIR}\${dir}/\${name}\")
+    file(REMOVE \"\$ENV{DESTDIR}\${dir}/.\${name}.new\")
+    list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${dir}/\${name}\")
+  endforeach()" COMPONENT plugins)
 # The unit has the path of the plugin: the prefix is known when it is installed.
 set(units ${PROJECT_SOURCE_DIR}/plugins/dhcp/systemd)
 set(unit ${CMAKE_CURRENT_BINARY_DIR}/cni-dhcp.service)
