@@ -68,7 +68,7 @@ class PodWithoutNetwork(suite.NodeTest):
     def symptom(self, row):
         number, command, words = row
         getattr(self, f"make_{number}")()
-        command = command.replace("NETNS", self.node_pod.path).replace("NET", "net")
+        command = command.replace("$NETNS", self.node_pod.path).replace("$NET", "net")
         got = cnitool(*shlex.split(command))
         self.assertIn(words, got.stdout + got.stderr)
 
