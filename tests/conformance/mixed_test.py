@@ -82,17 +82,19 @@ class Mixed(suite.NodeTest):
         if reason := provide(conf["type"]):
             self.skipTest(reason)
 
-    def add(self, directory, conf, pod, **options):
-        outcome = cni(conf["type"], "ADD", conf, netns=pod.path, container=pod.name,
-                      directory=directory, **options)
+    def call(self, directory, command, conf, pod, **options):
+        outcome = cni(conf["type"], command, conf, netns=pod.path, container=pod.name, directory=directory, **options)
         if directory == REFERENCE and "no default route interface found" in outcome.stdout:
             self.skipTest("this build of the reference does not find the default route")  # Debian 13's
+        return outcome
+
+    def add(self, directory, conf, pod, **options):
+        outcome = self.call(directory, "ADD", conf, pod, **options)
         self.assertEqual(outcome.status, 0, str(outcome))
         return outcome.json
 
     def remove(self, directory, conf, pod, **options):
-        outcome = cni(conf["type"], "DEL", conf, netns=pod.path, container=pod.name,
-                      directory=directory, **options)
+        outcome = self.call(directory, "DEL", conf, pod, **options)
         self.assertEqual((outcome.status, outcome.stdout), (0, ""), str(outcome))
 
     @suite.cases(suite.sampled(CASES))
@@ -104,8 +106,7 @@ class Mixed(suite.NodeTest):
         before = snapshot()
         result = self.add(first, conf, pod)
         if prev and "ipam" in conf and conf["type"] != "host-local":
-            checked = cni(conf["type"], "CHECK", conf | {"prevResult": result}, netns=pod.path,
-                          container=pod.name, directory=second)
+            checked = self.call(second, "CHECK", conf | {"prevResult": result}, pod)
             self.assertEqual(checked.status, 0, f"CHECK by the other: {checked}")
         self.remove(second, conf | ({"prevResult": result} if prev else {}), pod)
         self.assert_same(before, ignore=left_by_design)

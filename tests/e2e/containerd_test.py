@@ -29,6 +29,8 @@ address = "/run/c8d/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
 restrict_oom_score_adj = true
 sandbox_image = "localhost/busybox:test"
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "/opt/cni/bin"
 [plugins."io.containerd.grpc.v1.cri".containerd]
 snapshotter = "native"
 """

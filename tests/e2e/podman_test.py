@@ -85,6 +85,8 @@ class Podman(suite.NodeTest):
     def podman(self, *arguments, check=True):
         done = subprocess.run(
             ["podman", *arguments], capture_output=True, text=True, timeout=120)
+        if "cni support is not enabled in this build" in done.stderr:
+            self.skipTest("this podman was built without CNI")  # Debian 13's
         if check:
             self.assertEqual(done.returncode, 0, f"podman {arguments}: {done.stderr}")
         return done

@@ -195,7 +195,7 @@ class Time(suite.NodeTest):
         address = self.add()
         self.the_pod.run("ip", "route", "add", "203.0.113.0/24", "via", "10.77.0.1")  # a person's
         self.server.stop()
-        os.remove("/run/kea/leases.csv")
+        os.remove("/var/lib/kea/leases.csv")
         run("ip", "addr", "add", "10.78.0.1/24", "dev", dhcp.BRIDGE)
         run("ip", "addr", "del", "10.77.0.1/24", "dev", dhcp.BRIDGE)
         text = open("/run/kea/kea.conf").read().replace("10.77.", "10.78.")

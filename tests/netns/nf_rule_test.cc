@@ -245,10 +245,10 @@ std::string listed_json() {
 // "\n".
 std::string rules_in(const std::string& debug_output) {
   std::string out;
-  const std::regex rule("ip6? t [a-z]+\n(  \\[ [^\n]*\n)+\n");
+  const std::regex rule("ip6? t [a-z]+\n(  \\[ [^\n]*\n)+");  // since nft 1.1 without a blank line
   for (std::sregex_iterator at(debug_output.begin(), debug_output.end(), rule), end; at != end;
        ++at) {
-    out += at->str();
+    out += at->str() + '\n';
   }
   return out;
 }

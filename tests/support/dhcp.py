@@ -178,7 +178,7 @@ def kea(lease=3600, pool="10.77.0.10 - 10.77.0.99", renew=None, rebind=None):
     os.makedirs("/run/kea", exist_ok=True)
     os.makedirs("/var/lib/kea", exist_ok=True)
     conf = {"Dhcp4": {"interfaces-config": {"interfaces": [BRIDGE], "dhcp-socket-type": "raw"},
-                      "lease-database": {"type": "memfile", "name": "/run/kea/leases.csv", "lfc-interval": 0},
+                      "lease-database": {"type": "memfile", "name": "/var/lib/kea/leases.csv", "lfc-interval": 0},
                       "valid-lifetime": lease, "authoritative": True,
                       "subnet4": [{"id": 1, "subnet": "10.77.0.0/24", "pools": [{"pool": pool}],
                                    "option-data": [{"name": "routers", "data": "10.77.0.1"}]}],
@@ -195,7 +195,7 @@ def kea_leases():
     """Addresses that the server's file has as leased."""
     state = {}
     try:
-        with open("/run/kea/leases.csv") as file:
+        with open("/var/lib/kea/leases.csv") as file:
             for line in list(file)[1:]:
                 fields = line.split(",")
                 state[fields[0]] = fields[3] != "0" and fields[9] == "0"
