@@ -88,14 +88,15 @@ ordered_json details(const CachedAttachment& one) {
 void print_text(const CachedAttachment& one, const Output& output) {
   const Cell state = state_of(one);
   const std::string args = cni::joined(one.args);
-  print_table(output, {{{"network"}, {one.key.network}},
-                       {{"container"}, {one.key.container_id}},
-                       {{"interface"}, {one.key.ifname}},
-                       {{"namespace"}, {one.netns.empty() ? "-" : one.netns}},
-                       {{"addresses"}, {address_text(one)}},
-                       {{"age"}, {age_text(age_of(one))}},
-                       {{"state"}, state},
-                       {{"arguments"}, {args.empty() ? "-" : args}}});
+  const Output whole{.out = output.out, .colours = output.colours};  // here, nothing is cut
+  print_table(whole, {{{"network"}, {one.key.network}},
+                      {{"container"}, {one.key.container_id}},
+                      {{"interface"}, {one.key.ifname}},
+                      {{"namespace"}, {one.netns.empty() ? "-" : one.netns}},
+                      {{"addresses"}, {address_text(one)}},
+                      {{"age"}, {age_text(age_of(one))}},
+                      {{"state"}, state},
+                      {{"arguments"}, {args.empty() ? "-" : args}}});
   const auto block = [&output](std::string_view heading, const std::string& text) {
     output.out << '\n' << output.painted(Colour::kBold, heading) << '\n' << indented(text, 1);
   };

@@ -1,9 +1,11 @@
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -131,6 +133,15 @@ int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& ou
   return 0;
 }
 
+// COLUMNS, or what the terminal says; 0: unknown.
+std::size_t terminal_width(const cni::Env& env) {
+  constexpr std::size_t kMin = 40;
+  winsize size{};
+  std::size_t out = std::strtoul(std::string(cni::lookup(env, "COLUMNS")).c_str(), nullptr, 10);
+  if (out == 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) out = size.ws_col;
+  return out == 0 ? 0 : std::max(out, kMin);
+}
+
 void report(const cni::Error& error, const std::string& hint, const tool::Output& output) {
   if (output.json) {
     auto doc = tool::json_of(error);
@@ -156,7 +167,8 @@ int run(int argc, char** argv) {
   tool::Output output{.out = std::cout,
                       .json = std::find(words.begin(), words.end(), "--json") != words.end(),
                       .colours = terminal && !env.contains("NO_COLOR"),
-                      .terminal = terminal};
+                      .terminal = terminal,
+                      .width = terminal ? terminal_width(env) : 0};
   try {
     if (const auto end = tool::parse(app, words)) return *end;
     tool::complete(line);

@@ -28,6 +28,7 @@ struct Output {
   bool colours = false;   ///< a terminal that shows them
   bool terminal = false;  ///< a terminal: text ends with a line break
   bool quiet = false;     ///< findings alone
+  std::size_t width = 0;  ///< characters in a line of the terminal; 0: no terminal, no limit
 
   std::string painted(Colour colour, std::string_view text) const;
   /// The document with four spaces of indentation, and a line break.
@@ -39,17 +40,24 @@ struct Cell {
   Colour colour = Colour::kPlain;
 };
 
-/// Rows in columns, each as wide as its widest cell. The first row is the heading.
+/// Rows in columns, each as wide as its widest cell. The first row is the heading. If that is wider
+/// than the terminal, lists are wrapped at commas and paths at slashes, and if need be texts cut.
 void print_table(const Output& output, const std::vector<std::vector<Cell>>& rows);
 
 /// "12s", "5m", "3h", "9d"; "0s" for what is in the future.
 std::string age_text(std::time_t seconds);
 
-/// "1 error", "2 errors".
+/// "1 error", "2 errors", "2 addresses".
 std::string counted(std::size_t count, std::string_view noun);
 
 /// "a, b, c".
 std::string joined(const std::vector<std::string>& texts, std::string_view between = ", ");
+
+/// The text without its end if it is longer than the width.
+std::string cut(const std::string& text, std::size_t width);
+/// The text in lines of at most the width, broken at blanks, and indented after the first. Each
+/// begins at the indent; width 0: one line.
+std::string folded(const std::string& text, std::size_t indent, std::size_t width);
 
 /// An error as one line: message; details.
 std::string text_of(const cni::Error& error);

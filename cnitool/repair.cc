@@ -1,9 +1,8 @@
-#include "cnitool/repair.h"
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cnitool/cached.h"
+#include "cnitool/repair.h"
 #include "libcni/runtime/liveness.h"
 #include "netlink/types/capability.h"
 
@@ -66,19 +65,24 @@ ordered_json json_of(const Repaired& done) {
 }
 
 void print_text(const Repaired& done, const Output& output) {
+  constexpr std::size_t kDigits = 13;  // of a container's ID people know the beginning
   const auto& [network, container, ifname] = done.key;
-  output.out << network << "  " << container << "  " << ifname << "  "
-             << output.painted(word_for(done.outcome).colour, word_for(done.outcome).text);
+  const auto& [word, colour] = word_for(done.outcome);
+  const std::size_t rest = cat(network, "  ", "  ", ifname, "  ", word).size();
+  const bool is_wide = output.width != 0 && rest + container.size() > output.width;
+  output.out << network << "  " << (is_wide ? cut(container, kDigits) : container) << "  " << ifname
+             << "  " << output.painted(colour, word);
+  const auto line = [&output](const std::string& text) { return folded(text, 2, output.width); };
   if (!done.why.empty()) output.out << ": " << done.why;
   const bool is_all = done.report.found.empty() && done.report.foreign.empty();
   if (done.report.error) {
-    output.out << (is_all ? ": " : "\n  ") << text_of(*done.report.error);
+    output.out << (is_all ? ": " : "\n  ") << line(text_of(*done.report.error));
   }
   output.out << '\n';
   for (const auto& one : done.report.found) {
-    output.out << "  " << one.plugin << ": " << one.what << '\n';
+    output.out << "  " << line(cat(one.plugin, ": ", one.what)) << '\n';
   }
-  for (const auto& one : done.report.foreign) output.out << "  " << foreign_text(one) << '\n';
+  for (const auto& one : done.report.foreign) output.out << "  " << line(foreign_text(one)) << '\n';
   output.out << std::flush;
 }
 

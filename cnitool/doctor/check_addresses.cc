@@ -49,13 +49,14 @@ Findings check_pools(const Node& node) {
       const std::uint64_t all = set.size();
       const std::uint64_t used = used_of(pool, set);
       if (static_cast<double>(used) < kNearlyFull * static_cast<double>(all)) continue;
-      out.push_back({used >= all ? Level::kError : Level::kWarning,
-                     cat("network '", pool.network, "': ", used, " of ", all, " addresses of ",
-                         some_of(subnets_in(set)), " are allocated"),
-                     "a pod without address does not start; run GC for addresses of removed pods, "
-                     "or add a range to the network",
-                     collect(node, pool.network),
-                     {pool.network}});
+      out.push_back(
+          {used >= all ? Level::kError : Level::kWarning,
+           cat("network '", pool.network, "': ", used, " of ", counted(all, "address"), " of ",
+               some_of(subnets_in(set)), used == 1 ? " is" : " are", " allocated"),
+           "a pod without address does not start; run GC for addresses of removed pods, "
+           "or add a range to the network",
+           collect(node, pool.network),
+           {pool.network}});
     }
   }
   return out;

@@ -9,7 +9,7 @@ namespace tool::doctor {
 namespace {
 
 constexpr std::time_t kLongestAdd = 600;  // seconds; no runtime waits longer
-constexpr const char* kKept = "they keep addresses and hostPorts";
+constexpr const char* kKept = "addresses and hostPorts stay in use";
 
 // Its age decides if no lock tells whether its ADD goes on.
 bool is_interrupted(const Node& node, const AttachmentState& one) {
@@ -69,12 +69,14 @@ Findings check_dead(const Node& node) {
     }
   }
   for (const auto& [network, names] : dead) {
-    out.push_back({Level::kWarning,
-                   cat("network '", network, "' has ", counted(names.size(), "attachment"),
-                       " of pods that do not exist: ", some_of(names)),
-                   kKept,
-                   cat("cnitool gc ", network, " --keep-alive"),
-                   {network}});
+    out.push_back(
+        {Level::kWarning,
+         cat("network '", network, "' has ", counted(names.size(), "attachment"),
+             names.size() == 1 ? " whose pod does not exist: " : " whose pods do not exist: ",
+             some_of(names)),
+         kKept,
+         cat("cnitool gc ", network, " --keep-alive"),
+         {network}});
   }
   add_interrupted(node, out);
   for (const cni::Cache::Broken& one : node.broken) {

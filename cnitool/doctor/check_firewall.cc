@@ -260,18 +260,17 @@ Findings check_services(const Node& node) {
                                 backend == "iptables" ? R"(["!", "-d", "SERVICE_CIDR"])"
                                                       : R"(["ip", "daddr", "!=", "SERVICE_CIDR"])",
                                 " in the plugin \"portmap\", then restart the pods");
-    out.push_back(
-        {Level::kWarning,
-         cat("Services on these ports lead to pods of network '", list.name, "': ", ports),
-         cat("the addresses of Services belong to '",
-             is_kube_proxy ? "kube-ipvs0" : "kube-dummy-if",
-             "', and portmap redirects every local address"),
-         !is_kube_proxy   ? set
-         : lacks_iptables ? "install the package iptables; cnitool repair"
-                          : cat("in ", list.file,
-                                " remove \"backend\": \"nftables\" from the plugin "
-                                "\"portmap\", then restart the pods"),
-         {list.name}});
+    out.push_back({Level::kWarning,
+                   cat("Services on ", ports, " lead to pods of network '", list.name, "'"),
+                   cat("the addresses of Services belong to '",
+                       is_kube_proxy ? "kube-ipvs0" : "kube-dummy-if",
+                       "', and portmap redirects every local address"),
+                   !is_kube_proxy   ? set
+                   : lacks_iptables ? "install the package iptables; cnitool repair"
+                                    : cat("in ", list.file,
+                                          " remove \"backend\": \"nftables\" from the plugin "
+                                          "\"portmap\", then restart the pods"),
+                   {list.name}});
   }
   return out;
 }

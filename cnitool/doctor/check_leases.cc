@@ -4,6 +4,7 @@
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
+#include "cnitool/output.h"
 
 // Addresses that the daemon of dhcp leases for pods.
 namespace tool::doctor {
@@ -52,8 +53,8 @@ Findings check_leases(const Node& node) {
   Findings out;
   if (node.lacks_lease_daemon) {
     out.push_back({Level::kError, "the daemon of dhcp does not run",
-                   cat("nobody renews the leases of ", node.leases.size(),
-                       " interfaces: each loses its address at the end of its lease"),
+                   cat("nobody renews ", counted(node.leases.size(), "lease"),
+                       ": an interface loses its address at the end of its lease"),
                    kRestart});
   }
   std::map<std::string, std::vector<std::int64_t>> ends;  // of leases without a finding, by server
@@ -68,9 +69,9 @@ Findings check_leases(const Node& node) {
   }
   for (const auto& [server, all] : ends) {
     const std::int64_t first = *std::min_element(all.begin(), all.end());
-    out.push_back({Level::kNote, cat(all.size(), " DHCP leases of server ", server),
+    out.push_back({Level::kNote, cat(counted(all.size(), "DHCP lease"), " of server ", server),
                    first == std::numeric_limits<std::int64_t>::max()
-                       ? "none of them ends"
+                       ? "no lease ends"
                        : cat("the first one ends in ", first,
                              " s, and is renewed before; dhcp leases lists them")});
   }

@@ -63,21 +63,22 @@ Findings check_leftovers(const Node& node) {
   Findings out;
   for (const auto& [network, what] : left) {
     out.push_back({Level::kWarning,
-                   cat("network '", network, "': ", what.size(),
-                       what.size() == 1 ? " thing" : " things", " without a pod: ", some_of(what)),
+                   cat("network '", network, "': ", counted(what.size(), "thing"),
+                       " without a pod: ", some_of(what)),
                    cat("DEL was interrupted or never ran", kOthers),
                    node.network(network) != nullptr ? collect(node, network)
                                                     : collect_removed(network, removed[network]),
                    {network}});
   }
   for (const auto& [network, names] : alive) {
-    out.push_back({Level::kNote,
-                   cat("network '", network, "' has ", names.size(),
-                       " attachments without a cache entry, whose pods live: ",
-                       some_of({names.begin(), names.end()})),
-                   "the entries were lost, or another runtime has them in a cache of its own",
-                   "",
-                   {network}});
+    out.push_back(
+        {Level::kNote,
+         cat("network '", network, "' has ", counted(names.size(), "attachment"),
+             " without a cache entry, whose ", names.size() == 1 ? "pod lives: " : "pods live: ",
+             some_of({names.begin(), names.end()})),
+         "the entries were lost, or another runtime has them in a cache of its own",
+         "",
+         {network}});
   }
   return out;
 }

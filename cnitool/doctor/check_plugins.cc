@@ -53,7 +53,8 @@ Findings check_plugins(const Node& node) {
   const std::string dirs = joined(node.plugin_path, ":");
   for (const PluginFile& one : node.programs) {
     const Names users = users_of(node, one.type);
-    const std::string why = cat("no pod can be added to network '", joined(users, "', '"), "'");
+    const std::string why = cat("no pod can be added to network", users.size() == 1 ? " '" : "s '",
+                                joined(users, "', '"), "'");
     if (one.file.empty()) {
       out.push_back({Level::kError, cat("plugin '", one.type, "' is not in ", dirs), why,
                      missing_remedy(node, one), users});

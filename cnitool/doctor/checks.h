@@ -22,8 +22,18 @@ constexpr Sources operator|(Sources all, Source one) {
 }
 constexpr Sources operator|(Source a, Source b) { return Sources(a) | b; }
 
+/// The subject of checks, with a line of its own in the summary.
+enum class Part { kConfigs, kPlugins, kAttachments, kAddresses, kDhcp, kFirewall, kNode };
+struct PartInfo {
+  Part part;
+  const char* name;
+  std::string (*looked_at)(const Node&);  ///< "3 networks in /etc/cni/net.d"
+};
+std::span<const PartInfo> all_parts();  // summary.cc
+
 struct Check {
   const char* name;
+  Part part;
   const char* fine;  ///< what is said where nothing was found
   Findings (*run)(const Node&);
   Sources needs = {};  ///< must have been read for it

@@ -1,9 +1,8 @@
-#include "cnitool/doctor/diagnose.h"
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cnitool/doctor/checks.h"
+#include "cnitool/doctor/diagnose.h"
 #include "cnitool/doctor/facts.h"
 #include "cnitool/doctor/look.h"
 
@@ -70,12 +69,40 @@ void print(const Answer& answer, const Output& output) {
   const auto& [check, finding] = answer;
   const auto& [word, colour] = word_for(finding.level);
   const std::string blanks(kWidth, ' ');
+  const auto text = [&](const std::string& one) { return folded(one, kWidth, output.width); };
   output.out << output.painted(colour, word) << std::string(kWidth - word.size(), ' ')
-             << check->name << ": " << finding.what << '\n';
-  if (!finding.why.empty()) output.out << blanks << "why: " << finding.why << '\n';
+             << text(cat(check->name, ": ", finding.what)) << '\n';
+  if (!finding.why.empty()) output.out << blanks << text(cat("why: ", finding.why)) << '\n';
   if (!finding.remedy.empty()) {
     output.out << blanks << "remedy: " << output.painted(Colour::kBold, finding.remedy) << '\n';
   }
+}
+
+// "ok", "1 error, 2 warnings".
+Cell verdict_of(const std::vector<Answer>& answers) {
+  std::vector<std::string> texts;
+  Level worst = Level::kOk;
+  for (const auto& [level, noun] : {std::pair(Level::kError, "error"),
+                                    {Level::kWarning, "warning"},
+                                    {Level::kUnknown, "unknown"}}) {
+    const std::size_t found = count(answers, level);
+    if (found == 0) continue;
+    texts.push_back(level == Level::kUnknown ? cat(found, " unknown") : counted(found, noun));
+    worst = std::max(worst, level);
+  }
+  return {texts.empty() ? "ok" : joined(texts), word_for(worst).colour};
+}
+
+// A line for each part that has anything to check.
+void print_summary(const Node& node, const std::vector<Answer>& answers, const Output& output) {
+  std::vector<std::vector<Cell>> rows;
+  for (const auto& [part, name, looked_at] : all_parts()) {
+    std::vector<Answer> mine = answers;
+    std::erase_if(mine, [part = part](const Answer& one) { return one.check->part != part; });
+    if (mine.empty()) continue;
+    rows.push_back({{name}, verdict_of(mine), {looked_at(node)}});
+  }
+  print_table(output, rows);
 }
 
 ordered_json json_of(const std::vector<Answer>& answers) {
@@ -113,14 +140,13 @@ bool report(const Node& node, const Output& output) {
                   {"findings", json_of(answers)}});
     return errors == 0;
   }
-  const bool is_one_pod = node.is_of_one_pod();
   for (const Answer& one : answers) {
-    const bool is_silent = output.quiet || is_one_pod;
-    if (!is_silent || one.finding.level != Level::kOk) print(one, output);
+    if (one.finding.level != Level::kOk) print(one, output);
   }
   if (output.quiet) return errors == 0;
-  const auto bad = errors + warnings + count(answers, Level::kUnknown);
-  if (is_one_pod && bad == 0) {
+  if (!node.is_of_one_pod()) {
+    print_summary(node, answers, output);
+  } else if (errors + warnings + count(answers, Level::kUnknown) == 0) {
     output.out << "no problem found: " << joined(interfaces_asked(node)) << '\n';
     return true;
   }

@@ -332,7 +332,7 @@ class Dhcp(suite.NodeTest):
         def said():
             found = json.loads(cnitool("doctor", "--json").stdout)
             return [(one["level"], one["what"]) for one in found["findings"] if "DHCP lease" in one["what"]]
-        self.assertEqual(said(), [("note", "1 DHCP leases of server 10.77.0.1")])
+        self.assertEqual(said(), [("note", "1 DHCP lease of server 10.77.0.1")])
         daemon.stop()
         [file] = [f"{dhcp.STATES}/{name}" for name in os.listdir(dhcp.STATES)]
         with open(file) as state:

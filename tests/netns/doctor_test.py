@@ -243,7 +243,7 @@ class Settings(DoctorTest):
 class Leftovers(DoctorTest):
     def test_a_pod_that_is_gone(self):
         self.pods[0].remove()
-        self.cured(self.assert_finds("warning", "attachments", "no namespace", "1 attachment of"))
+        self.cured(self.assert_finds("warning", "attachments", "no namespace", "1 attachment whose pod does not exist"))
         self.assertFalse(os.path.exists(cache_file("net", container_of(self.pods[0].path))))
 
     def test_an_ADD_that_was_killed(self):

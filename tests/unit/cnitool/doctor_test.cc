@@ -118,7 +118,7 @@ TEST_CASE("doctor: hostPorts beside a proxy that uses IPVS") {
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].level == Level::kWarning);
   CHECK(findings[0].what ==
-        "Services on these ports lead to pods of network 'net': hostPort 443/tcp, hostPort 53/udp");
+        "Services on hostPort 443/tcp, hostPort 53/udp lead to pods of network 'net'");
   CHECK(findings[0].remedy ==
         "in /conf/net.conflist remove \"backend\": \"nftables\" from the plugin \"portmap\", then "
         "restart the pods");

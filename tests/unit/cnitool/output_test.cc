@@ -45,3 +45,37 @@ TEST_CASE("output: text is indented, JSON is spread over lines") {
   CHECK(tool::pretty("no JSON\n") == "no JSON");
   CHECK(tool::pretty("").empty());
 }
+
+TEST_CASE("output: on a terminal lists and paths are wrapped, and then long texts cut") {
+  const auto table = [](std::size_t width) {
+    std::ostringstream text;
+    tool::print_table({.out = text, .width = width},
+                      {{{"A"}, {"B"}, {"C"}}, {{"0123456789ab"}, {"one,two,six"}, {"/etc/cni/x"}}});
+    return text.str();
+  };
+  CHECK(table(0) == table(80));
+  CHECK(table(32) ==
+        "A             B         C\n"
+        "0123456789ab  one,two,  /etc/\n"
+        "              six       cni/x\n");
+  CHECK(table(28) ==
+        "A             B       C\n"
+        "0123456789ab  one,    /etc/\n"
+        "              two,    cni/x\n"
+        "              six     \n");
+  CHECK(table(22).starts_with("A           B     C\n012345678…  one,  /\n"));
+}
+
+TEST_CASE("output: a text is folded at blanks, and cut between characters") {
+  CHECK(tool::folded("one two three", 2, 9) == "one two\n  three");
+  CHECK(tool::folded("one two three", 2, 0) == "one two three");
+  CHECK(tool::folded("a longer-than-that b", 2, 6) == "a\n  longer-than-that\n  b");
+  CHECK(tool::cut("äöü", 3) == "äöü");
+  CHECK(tool::cut("äöüx", 3) == "ä…");
+}
+
+TEST_CASE("output: a noun that ends in s has its plural, too") {
+  CHECK(tool::counted(1, "address") == "1 address");
+  CHECK(tool::counted(2, "address") == "2 addresses");
+  CHECK(tool::counted(0, "error") == "0 errors");
+}
