@@ -19,7 +19,6 @@
 #include "cnitool/networks.h"
 #include "cnitool/repair.h"
 #include "cnitool/trace.h"
-#include "cnitool/waiting.h"
 #include "libcni/common/undo.h"
 
 // What each command runs, and how its errors are reported.
@@ -126,9 +125,6 @@ int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& ou
   if (line.command == "repair") {
     return tool::repair(selection_of(line), line.dry_run, std::move(options), output) ? 0 : 1;
   }
-  std::optional<tool::Waiting> waiting;
-  const bool may_ask = operation.verb == "gc" && operation.ask;
-  if (::isatty(STDERR_FILENO) == 1 && !may_ask) waiting.emplace(operation.verb);
   tool::operate(operation, line.settings, options, output);
   return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "cnitool/find_by.h"
 #include "cnitool/leftovers.h"
+#include "cnitool/waiting.h"
 #include "libcni/common/hash.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/nearest.h"
@@ -173,6 +174,7 @@ ordered_json collect(const Operation& operation, const Settings& settings,
   const auto going = without(keep, list.name, seen);
   ordered_json removed = ordered_json::array();
   if (!list.disable_gc && operation.ask) ask_about(going, options.stop_fd);
+  const Waiting waiting(operation.verb);
   if (!list.disable_gc && list.is_at_least("1.1.0")) {
     for (const auto& one : add_unlisted(list, options, keep)) removed.push_back(text_of(one));
   }
@@ -241,6 +243,7 @@ void look_for_all_stale(Operation operation, const Settings& settings,
 
 void look_for_stale(const Operation& operation, const Settings& settings,
                     const cni::RuntimeOptions& options, const Output& output) {
+  const Waiting waiting(operation.verb);
   if (operation.network.empty()) return look_for_all_stale(operation, settings, options, output);
   const Stale stale = stale_of(operation, settings, options);
   output.json ? output.print(json_of(stale)) : print_text(stale, "", output);
@@ -270,6 +273,7 @@ ordered_json run(const Operation& operation, const Settings& settings,
   const cni::NetworkList list = network_of(operation, settings);
   const std::string& verb = operation.verb;
   if (verb == "gc") return collect(operation, settings, list, options);
+  const Waiting waiting(verb);
   if (verb == "status") {
     runtime.status(list);
   } else {

@@ -1,8 +1,10 @@
+#include "cnitool/repair.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cnitool/cached.h"
-#include "cnitool/repair.h"
+#include "cnitool/waiting.h"
 #include "libcni/runtime/liveness.h"
 #include "netlink/types/capability.h"
 
@@ -121,14 +123,20 @@ bool repair(const Selection& which, bool dry_run, cni::RuntimeOptions options,
   const cni::Cache cache(options.cache_dir);
   const cni::Cache::Listing found = cache.list();
   bool all_well = true;
+  Steps steps;
+  const auto wanted = [&which](const CachedAttachment& one) { return which.has(one.key); };
+  const auto& all = found.attachments;
+  steps.all = static_cast<std::size_t>(std::count_if(all.begin(), all.end(), wanted));
+  const Waiting waiting("repair", &steps);
   ordered_json out{{"attachments", ordered_json::array()}, {"broken", ordered_json::array()}};
   note_broken(cache, found.broken);
   for (const auto& one : found.broken) {
     out["broken"].push_back({{"file", one.name}, {"why", one.why}});
   }
-  for (const CachedAttachment& one : found.attachments) {
-    if (!which.has(one.key)) continue;
+  for (const CachedAttachment& one : all) {
+    if (!wanted(one)) continue;
     const Repaired done = repair_one(one, runtime, dry_run);
+    ++steps.done;
     if (done.outcome == Outcome::kFailed || done.outcome == Outcome::kBroken) all_well = false;
     output.json ? out["attachments"].push_back(json_of(done)) : print_text(done, output);
   }

@@ -5,8 +5,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <set>
 
 #include "cnitool/output.h"
+#include "libcni/common/dir.h"
 #include "libcni/common/undo.h"
 #include "netlink/types/fd.h"
 
@@ -14,22 +16,26 @@ namespace tool {
 
 namespace {
 
-// The names of the plugins that run: children of the thread that calls them, as far as the kernel
+// The names of the plugins that run: children of the threads that call them, as far as the kernel
 // lists them (CONFIG_PROC_CHILDREN, see proc(5)).
 std::string running() {
-  const std::string children = cat("/proc/self/task/", ::getpid(), "/children");
-  std::vector<std::string> names;
-  std::string all = netlink::read_file(children).value_or("");
-  for (auto end = all.find(' '); end != all.npos; end = all.find(' ')) {
-    std::string name = netlink::read_file(cat("/proc/", all.substr(0, end), "/comm")).value_or("");
-    all.erase(0, end + 1);
-    if (name.ends_with('\n')) name.pop_back();
-    if (!name.empty()) names.push_back(name);
+  std::set<std::string> names;
+  for (const std::string& thread : cni::names_in("/proc/self/task")) {
+    const auto read = netlink::read_file(cat("/proc/self/task/", thread, "/children"));
+    std::string all = read.value_or("");
+    for (auto end = all.find(' '); end != all.npos; end = all.find(' ')) {
+      const std::string comm = cat("/proc/", all.substr(0, end), "/comm");
+      std::string name = netlink::read_file(comm).value_or("");
+      all.erase(0, end + 1);
+      if (name.ends_with('\n')) name.pop_back();
+      if (!name.empty()) names.insert(name);
+    }
   }
-  return names.empty() ? "a lock that another operation has" : cat("plugin ", joined(names));
+  return names.empty() ? "a lock that another operation has"
+                       : cat("plugin ", joined({names.begin(), names.end()}));
 }
 
-void watch(const std::stop_token& stop, const std::string& operation) {
+void watch(const std::stop_token& stop, const std::string& operation, const Steps* steps) {
   constexpr int kFirst = 2;
   constexpr int kNext = 10;
   std::mutex mutex;
@@ -39,18 +45,23 @@ void watch(const std::stop_token& stop, const std::string& operation) {
     const std::chrono::seconds pause(waited == kFirst ? kFirst : kNext);
     ended.wait_for(lock, stop, pause, [] { return false; });
     if (stop.stop_requested()) return;
-    cni::note(cat(operation, ": waiting for ", running(), ", ", waited, " s"));
+    const std::size_t all = steps == nullptr ? 0 : steps->all.load();
+    const std::string come =
+        all == 0 ? "" : cat(steps->done.load(), " of ", counted(all, "attachment"), ", ");
+    cni::note(cat(operation, ": ", come, "waiting for ", running(), ", ", waited, " s"));
   }
 }
 
 }  // namespace
 
-Waiting::Waiting(std::string operation)
-    : thread_([operation = std::move(operation)](const std::stop_token& stop) {
-        try {
-          watch(stop, operation);
-        } catch (const std::exception&) {  // without /proc nobody knows
-        }
-      }) {}
+Waiting::Waiting(std::string operation, const Steps* steps) {
+  if (::isatty(STDERR_FILENO) != 1) return;
+  thread_ = std::jthread([operation = std::move(operation), steps](const std::stop_token& stop) {
+    try {
+      watch(stop, operation, steps);
+    } catch (const std::exception&) {  // without /proc nobody knows
+    }
+  });
+}
 
 }  // namespace tool

@@ -1,10 +1,12 @@
+#include "cnitool/doctor/diagnose.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cnitool/doctor/checks.h"
-#include "cnitool/doctor/diagnose.h"
 #include "cnitool/doctor/facts.h"
 #include "cnitool/doctor/look.h"
+#include "cnitool/waiting.h"
 
 namespace tool::doctor {
 
@@ -156,7 +158,9 @@ bool report(const Node& node, const Output& output) {
 
 bool diagnose(const Settings& settings, const Selection& which, const cni::Env& env,
               const Output& output) {
-  return report(look_at_node(settings, which, env), output);
+  Steps steps;
+  const Waiting waiting("doctor", &steps);
+  return report(look_at_node(settings, which, env, steps), output);
 }
 
 }  // namespace tool::doctor

@@ -167,7 +167,8 @@ cni::RuntimeOptions looking_options(const Settings& settings, const cni::Env& en
 
 }  // namespace
 
-Node look_at_node(const Settings& settings, const Selection& which, const cni::Env& env) {
+Node look_at_node(const Settings& settings, const Selection& which, const cni::Env& env,
+                  Steps& steps) {
   Node node;
   node.which = which;
   node.now = std::time(nullptr);
@@ -201,7 +202,7 @@ Node look_at_node(const Settings& settings, const Selection& which, const cni::E
     options.pass_stderr = false;
     options.lock_limit = std::chrono::seconds(5);
     options.known_verbs = std::make_shared<cni::KnownVerbs>();
-    read(node, Source::kPods, [&] { node.looks = looks_of(node, options); });
+    read(node, Source::kPods, [&] { node.looks = looks_of(node, options, steps); });
     read(node, Source::kLeftovers, [&] { node.leftovers = all_leftovers(node, options); });
   }
   read(node, Source::kFirewall, [&] { node.firewall = read_firewall(); });

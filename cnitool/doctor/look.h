@@ -4,6 +4,7 @@
 
 #include "cnitool/doctor/node.h"
 #include "cnitool/settings.h"
+#include "cnitool/waiting.h"
 #include "libcni/plugin/request.h"
 #include "libcni/runtime/runtime.h"
 
@@ -11,7 +12,8 @@ namespace tool::doctor {
 
 /// Reads all that there is to know, and changes nothing. Of plugins VERSION, STATUS, and REPAIR and
 /// GC that only look are called. \param which the attachments that are looked at.
-Node look_at_node(const Settings& settings, const Selection& which, const cni::Env& env);
+Node look_at_node(const Settings& settings, const Selection& which, const cni::Env& env,
+                  Steps& steps);
 
 // look_plugins.cc
 /// All plugins that the networks name, IPAM plugins too.
@@ -25,7 +27,7 @@ std::vector<Complaint> complaints_of(const cni::Networks& networks,
 
 /// Asks the plugins of the attachments in the cache what repair would find; but those whose ADD may
 /// go on.
-std::vector<Repaired> looks_of(const Node& node, const cni::RuntimeOptions& options);
+std::vector<Repaired> looks_of(const Node& node, const cni::RuntimeOptions& options, Steps& steps);
 
 /// leftovers_of() every network with a config, and of every removed one that has left its name:
 /// in the cache, on something of a plugin's, or as a directory of leases.

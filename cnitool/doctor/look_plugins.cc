@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <fstream>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -145,36 +143,9 @@ NetworkList list_for(const std::string& name, const std::string& cache_dir,
   return out;
 }
 
-// A line on the terminal where looking takes longer than people like to wait.
-class Progress {
- public:
-  explicit Progress(std::size_t all) : all_(all) {}
-  ~Progress() {
-    if (shown_) std::fputs("\r\033[K", stderr);
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  void step() {
-    const std::scoped_lock lock(mutex_);
-    ++done_;
-    if (!terminal_ || Clock::now() - start_ < std::chrono::seconds(2)) return;
-    shown_ = true;
-    std::fprintf(stderr, "\rdoctor: %zu of %zu attachments", done_, all_);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  const std::size_t all_;
-  const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
-  const Clock::time_point start_ = Clock::now();
-  std::mutex mutex_;
-  std::size_t done_ = 0;
-  bool shown_ = false;
-};
-
 }  // namespace
 
-std::vector<Repaired> looks_of(const Node& node, const RuntimeOptions& options) {
+std::vector<Repaired> looks_of(const Node& node, const RuntimeOptions& options, Steps& steps) {
   constexpr std::time_t kLongestAdd = 600;  // seconds; no runtime waits longer
   auto all = cni::Cache(node.cache_dir).list().attachments;
   std::erase_if(all, [&](const cni::CachedAttachment& one) {
@@ -188,11 +159,11 @@ std::vector<Repaired> looks_of(const Node& node, const RuntimeOptions& options) 
   const cni::Runtime runtime(options);
   std::vector<Repaired> out(all.size());
   std::atomic<std::size_t> next = 0;
-  Progress progress(all.size());
+  steps.all = all.size();
   const auto work = [&] {
     for (std::size_t i = next++; i < all.size(); i = next++) {
       out[i] = repair_one(all[i], runtime, /*dry_run=*/true);
-      progress.step();
+      ++steps.done;
     }
   };
   std::vector<std::jthread> others;

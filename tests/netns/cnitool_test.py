@@ -425,6 +425,23 @@ class Failing(ToolTest):
         self.assertNotIn("waiting", cnitool("add", "net", pod.path, "--timeout", "3",
                                             CNI_PATH=f"{OURS}:/run/bin").stderr)
 
+    def test_each_command_that_calls_plugins_reports_it(self):
+        os.makedirs("/run/bin")
+        with open("/run/bin/bridge", "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\n[ ! -e /run/lazy ] || [ $CNI_COMMAND = VERSION ] || sleep 2.3\n"
+                       f"exec {OURS}/bridge\n")
+        os.chmod("/run/bin/bridge", 0o755)
+        use(chain("1.1.0", plugins=[BRIDGE]))
+        pod, path = self.pod(), {"CNI_PATH": f"/run/bin:{OURS}"}
+        self.assert_tool_ok(cnitool("add", "net", pod.path, **path))
+        with open("/run/lazy", "w", encoding="ascii"):
+            pass
+        for words, report in ((("trace", "check", "net", pod.path), "check: "), (("repair",), "repair: 0 of 1 attachment, "),
+                              (("doctor",), "doctor: (0 of 1 attachment, )?"), (("gc", "net", "--keep-alive"), "gc: "),
+                              (("gc", "--dry-run"), "gc: "), (("del", "net", pod.path), "del: ")):
+            _, printed = self.on_terminal(b"", *words, **path)
+            self.assertRegex(printed, f"(^|\n){report}waiting for plugin bridge, 2 s\r\n", str(words))
+
     def slow_plugin(self):
         os.makedirs("/run/bin", exist_ok=True)
         with open("/run/bin/slow", "w", encoding="ascii") as file:
