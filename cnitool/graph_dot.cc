@@ -1,4 +1,5 @@
 #include "cnitool/graph_formats.h"
+#include "cnitool/graph_view.h"
 
 namespace tool {
 
@@ -17,43 +18,47 @@ std::string quoted(const std::vector<std::string>& lines) {
   return out + '"';
 }
 
-std::string id_of(const GraphPod& pod) {
-  return quoted({cat("pod:", pod.network, "/", pod.container_id, "/", pod.ifname)});
-}
+constexpr std::size_t kDotWidth = 44;
 
-std::string node_of(const GraphPod& pod) {
-  constexpr std::size_t kWidth = 44;
-  std::vector<std::string> lines{cat(pod.label(), "  ", pod.network)};
-  if (!pod.is_alive()) lines.push_back(cat("(", pod.state, ")"));
-  for (std::string& line : lines_of(pod, kWidth)) lines.push_back(std::move(line));
-  const char* const style = pod.is_alive() ? "" : ", style=dashed, color=gray50, fontcolor=gray50";
-  return cat("  ", id_of(pod), " [shape=box, label=", quoted(lines), style, "];\n");
+std::string box(const std::string& id, const std::vector<std::string>& lines,
+                const std::string& style) {
+  return cat("  ", quoted({id}), " [shape=box, ", style, "label=", quoted(lines), "];\n");
 }
 
 std::string edge(const std::string& from, const std::string& to, const std::string& label) {
-  return cat("  ", from, " -- ", to, label.empty() ? "" : cat(" [label=", quoted({label}), "]"),
-             ";\n");
+  return cat("  ", quoted({from}), " -- ", quoted({to}),
+             label.empty() ? "" : cat(" [label=", quoted({label}), "]"), ";\n");
 }
 
-std::string bridge_id(const std::string& name) { return quoted({cat("link:", name)}); }
-
-std::string part_of(const GraphBridge& bridge) {
-  std::vector<std::string> lines{cat("bridge ", bridge.name)};
-  if (!bridge.is_there) lines.emplace_back("(does not exist)");
-  for (const std::string& address : bridge.addresses) lines.push_back(address);
-  if (!bridge.mac.empty()) lines.push_back(bridge.mac);
-  lines.push_back(cat("networks ", spaced(bridge.networks)));
-  const std::string id = bridge_id(bridge.name);
-  std::string out =
-      cat("  ", id, " [shape=box, style=\"rounded,bold\", label=", quoted(lines), "];\n");
-  for (const GraphPod& pod : bridge.pods) {
-    out += node_of(pod);
-    if (!pod.bridge.empty()) out += edge(id, id_of(pod), pod.host_end);
+std::string part_of(const PodBox& pod, const View& view) {
+  std::vector<std::string> lines{pod.label};
+  const std::string& netns = pod.interfaces.front().of->netns;
+  if (!netns.empty()) lines.push_back(netns);
+  std::string edges;
+  for (const auto& [one, segment] : pod.interfaces) {
+    auto more = lines_of(*one, kDotWidth);
+    more.insert(more.begin() + 1, cat("network ", one->network));
+    if (!one->is_alive()) more.insert(more.begin() + 2, cat("(", one->state, ")"));
+    lines.insert(lines.end(), more.begin(), more.end());
+    const Segment& of = view.segments[segment];
+    if (of.reaches(*one)) edges += edge(of.id, pod.id, one->ifname);
   }
-  for (const ForeignPort& one : bridge.foreign) {
-    const std::string port = bridge_id(one.name);
-    out += cat("  ", port, " [shape=box, style=dotted, label=",
-               quoted({cat("foreign port ", one.name), one.mac}), "];\n", edge(id, port, ""));
+  const char* const style = pod.is_alive() ? "" : "style=dashed, color=gray50, fontcolor=gray50, ";
+  return box(pod.id, lines, style) + edges;
+}
+
+std::string part_of(const Segment& segment) {
+  std::vector<std::string> lines{segment.title};
+  if (!segment.fault.empty()) lines.push_back(cat("(", segment.fault, ")"));
+  lines.insert(lines.end(), segment.lines.begin(), segment.lines.end());
+  std::string out = box(segment.id, lines, "style=\"rounded,bold\", ");
+  for (const std::string& uplink : segment.uplinks) {
+    out += edge(link_id(uplink), segment.id, segment.masquerades ? "masqueraded" : "");
+  }
+  for (const std::string& master : segment.masters) out += edge(link_id(master), segment.id, "");
+  for (const ForeignPort& one : segment.foreign) {
+    out += box(link_id(one.name), {cat("foreign port ", one.name), one.mac}, "style=dotted, ") +
+           edge(segment.id, link_id(one.name), "");
   }
   return out;
 }
@@ -61,26 +66,21 @@ std::string part_of(const GraphBridge& bridge) {
 }  // namespace
 
 std::string graph_dot(const Graph& graph) {
+  const View view = view_of(graph);
   std::string out =
       "graph {\n  rankdir=LR;\n  node [fontname=monospace, fontsize=10];\n"
       "  edge [fontname=monospace, fontsize=9];\n";
   for (const Uplink& one : graph.uplinks) {
     std::vector<std::string> lines{cat("uplink ", one.name)};
-    for (const std::string& address : one.addresses) lines.push_back(address);
-    out += cat("  ", bridge_id(one.name), " [shape=box, style=bold, label=", quoted(lines), "];\n");
+    lines.insert(lines.end(), one.addresses.begin(), one.addresses.end());
+    for (const std::string& gateway : one.gateways) lines.push_back(cat("default by ", gateway));
+    out += box(link_id(one.name), lines, "style=bold, ");
   }
-  for (const GraphBridge& one : graph.bridges) {
-    out += part_of(one);
-    for (const Uplink& uplink : graph.uplinks) {
-      out +=
-          edge(bridge_id(uplink.name), bridge_id(one.name), one.masquerades ? "masqueraded" : "");
-    }
+  for (const std::string& one : view.masters) {
+    out += box(link_id(one), {cat("link ", one)}, "style=bold, ");
   }
-  for (const GraphPod& pod : graph.others) {
-    out += node_of(pod);
-    if (find_by(graph.uplinks, &Uplink::name, pod.master) == nullptr) continue;
-    out += edge(bridge_id(pod.master), id_of(pod), pod.type);
-  }
+  for (const Segment& one : view.segments) out += part_of(one);
+  for (const PodBox& one : view.pods) out += part_of(one, view);
   return out + "}\n";
 }
 

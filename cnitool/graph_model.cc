@@ -102,7 +102,8 @@ GraphPod pod_of(const CachedAttachment& one, const cni::NetworkList& list,
                 const KernelState& kernel, Look look) {
   const cni::Result result = result_of(one);
   const Seen seen = look(one);
-  const json* const bridge = plugin_of(list, "bridge");
+  const json* const routed =
+      plugin_of(list, list.plugins.empty() ? "bridge" : list.plugins.front().type);
   GraphPod out{.network = one.key.network,
                .container_id = one.key.container_id,
                .ifname = one.key.ifname,
@@ -115,7 +116,7 @@ GraphPod pod_of(const CachedAttachment& one, const cni::NetworkList& list,
                .vrf = readable(seen.vrf),
                .host_ports = ports_of(one),
                .limits = limits_of(one, list),
-               .masqueraded = bridge != nullptr && is_true(*bridge, "ipMasq"),
+               .masqueraded = routed != nullptr && is_true(*routed, "ipMasq"),
                .policy = policy_of(list),
                .lease = seen.lease};
   if (const auto* const inside = inside_of(result, one.key.ifname)) out.mac = inside->mac;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cnitool/graph_formats.h"
+#include "cnitool/graph_view.h"
 
 using netlink::Cidr;
 using netlink::Link;
@@ -149,7 +150,7 @@ TEST_CASE("what is broken in the cache is left out, and what has no bridge has a
   const Graph graph = tool::graph_of({odd}, {}, alive);
   CHECK(graph.bridges.empty());
   REQUIRE(graph.others.size() == 1);
-  CHECK(has(text_of(graph), "without a bridge"));
+  CHECK(has(text_of(graph), "network net"));
   CHECK(json_of(graph)["others"][0]["containerID"] == "c2");
 }
 
@@ -164,7 +165,8 @@ TEST_CASE("an interface without veth says its type, and what it stands on or is 
   REQUIRE(graph.others.size() == 1);
   CHECK(has(text_of(graph), "macvlan on up0\n"));
   CHECK(has(graph_svg(graph), ">macvlan on up0<"));
-  CHECK(has(graph_dot(graph), R"("link:up0" -- "pod:net/c3/eth0" [label="macvlan"])"));
+  CHECK(has(graph_dot(graph), R"("link:up0" -- "network:net";)"));
+  CHECK(has(graph_dot(graph), R"("network:net" -- "pod:c3" [label="eth0"];)"));
   CHECK(json_of(graph)["others"][0]["master"] == "up0");
 
   one.config = R"({"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "tap"}]})";
@@ -214,4 +216,26 @@ TEST_CASE("an empty node has a picture too") {
   CHECK(has(tool::graph_svg({}), "no pod is known"));
   CHECK(text_of({}) == "node\n");
   CHECK(has(tool::graph_dot({}), "graph {"));
+}
+
+TEST_CASE("a pod with several interfaces is one box, with a line to each of their networks") {
+  auto second = attachment("c1");
+  second.key = {"edge", "c1", "net1"};
+  second.config = R"({"cniVersion": "1.0.0", "name": "edge", "plugins": [
+      {"type": "ptp", "ipMasq": true}]})";
+  second.result = nlohmann::json::parse(
+      R"({"cniVersion": "1.0.0", "interfaces": [{"name": "net1", "sandbox": "/run/netns/c1"}]})");
+  const Graph graph = tool::graph_of({attachment("c1"), second}, node(), alive);
+  const tool::View view = tool::view_of(graph);
+  REQUIRE(view.segments.size() == 2);
+  CHECK(view.segments[1].id == "network:edge");
+  CHECK(view.segments[1].lines == std::vector<std::string>{"ptp"});
+  CHECK(view.segments[1].uplinks == std::vector<std::string>{"up0"});
+  CHECK(view.segments[1].masquerades);
+  REQUIRE(view.pods.size() == 1);
+  CHECK(view.pods[0].interfaces.size() == 2);
+  const std::string dot = graph_dot(graph);
+  CHECK(has(dot, R"("link:cni0" -- "pod:c1" [label="eth0"];)"));
+  CHECK(has(dot, R"("network:edge" -- "pod:c1" [label="net1"];)"));
+  CHECK(has(text_of(graph), "also net1 (edge)"));
 }

@@ -1,0 +1,131 @@
+#include "cnitool/graph_view.h"
+
+#include <algorithm>
+
+#include "cnitool/output.h"
+#include "libcni/config/names.h"
+
+namespace tool {
+
+namespace {
+
+void add_new(std::vector<std::string>& to, const std::string& text) {
+  if (!text.empty() && std::find(to.begin(), to.end(), text) == to.end()) to.push_back(text);
+}
+
+bool is_in_pod(const std::string& master) { return master.ends_with(" in the pod"); }
+
+std::vector<std::string> names_of(const std::vector<Uplink>& uplinks) {
+  std::vector<std::string> out;
+  for (const Uplink& one : uplinks) out.push_back(one.name);
+  return out;
+}
+
+Segment segment_of(const GraphBridge& bridge, const std::vector<Uplink>& uplinks) {
+  Segment out{.id = link_id(bridge.name), .title = cat("bridge ", bridge.name)};
+  if (!bridge.is_there) out.fault = "does not exist";
+  if (bridge.is_there && !bridge.is_up) out.fault = "is down";
+  out.lines = bridge.addresses;
+  if (!bridge.mac.empty()) out.lines.push_back(bridge.mac);
+  const char* const noun = bridge.networks.size() == 1 ? "network " : "networks ";
+  out.lines.push_back(cat(noun, joined(bridge.networks)));
+  if (bridge.is_there) out.uplinks = names_of(uplinks);
+  out.masquerades = bridge.masquerades;
+  for (const GraphPod& pod : bridge.pods) out.interfaces.push_back(&pod);
+  out.foreign = bridge.foreign;
+  return out;
+}
+
+// \param pod is the first of the network.
+Segment segment_of(const GraphPod& pod) {
+  Segment out{.id = cat("network:", pod.network), .title = cat("network ", pod.network)};
+  out.lines.push_back(pod.type.empty() ? "of an unknown plugin" : pod.type);
+  return out;
+}
+
+// The node routes for ptp; others are on their master's segment.
+void add_to(Segment& segment, const GraphPod& pod, const std::vector<Uplink>& uplinks) {
+  segment.interfaces.push_back(&pod);
+  segment.masquerades = segment.masquerades || pod.masqueraded;
+  if (cni::stands_for(pod.type, "ptp")) segment.uplinks = names_of(uplinks);
+  if (is_in_pod(pod.master)) return;
+  add_new(segment.masters, pod.master);
+  if (!segment.masters.empty()) {
+    segment.lines.front() = cat(pod.type, " on ", joined(segment.masters));
+  }
+}
+
+}  // namespace
+
+bool PodBox::is_alive() const {
+  return std::any_of(interfaces.begin(), interfaces.end(),
+                     [](const BoxedInterface& one) { return one.of->is_alive(); });
+}
+
+View view_of(const Graph& graph) {
+  View out;
+  for (const GraphBridge& one : graph.bridges) {
+    out.segments.push_back(segment_of(one, graph.uplinks));
+  }
+  for (const GraphPod& pod : graph.others) {
+    const std::string id = cat("network:", pod.network);
+    auto at = std::find_if(out.segments.begin(), out.segments.end(),
+                           [&id](const Segment& one) { return one.id == id; });
+    if (at == out.segments.end()) at = out.segments.insert(at, segment_of(pod));
+    add_to(*at, pod, graph.uplinks);
+  }
+  for (std::size_t i = 0; i < out.segments.size(); ++i) {
+    for (const GraphPod* const pod : out.segments[i].interfaces) {
+      const std::string id = cat("pod:", pod->container_id);
+      auto at = std::find_if(out.pods.begin(), out.pods.end(),
+                             [&id](const PodBox& one) { return one.id == id; });
+      if (at == out.pods.end()) at = out.pods.insert(at, {id, pod->label()});
+      at->interfaces.push_back({pod, i});
+    }
+    for (const std::string& master : out.segments[i].masters) {
+      if (find_by(graph.uplinks, &Uplink::name, master) == nullptr) add_new(out.masters, master);
+    }
+  }
+  return out;
+}
+
+std::string link_id(const std::string& name) { return cat("link:", name); }
+
+std::string spaced(const std::vector<std::string>& texts) { return joined(texts, " "); }
+
+std::vector<std::string> wrapped(const std::string& heading, const std::vector<std::string>& texts,
+                                 std::size_t width) {
+  std::vector<std::string> out;
+  std::string line = heading;
+  bool is_fresh = true;
+  for (const std::string& text : texts) {
+    if (!is_fresh && line.size() + 2 + text.size() > width) {
+      out.push_back(line + ",");
+      line = std::string(heading.size(), ' ');
+      is_fresh = true;
+    }
+    line += cat(is_fresh ? " " : ", ", text);
+    is_fresh = false;
+  }
+  if (!texts.empty()) out.push_back(line);
+  return out;
+}
+
+std::vector<std::string> lines_of(const GraphPod& pod, std::size_t width) {
+  std::vector<std::string> out{pod.mac.empty() ? pod.ifname : cat(pod.ifname, " ", pod.mac)};
+  const bool is_lost = pod.bridge.empty() && cni::stands_for(pod.type, "bridge");
+  if (!pod.host_end.empty()) {
+    out.push_back(cat("at ", pod.host_end, is_lost ? ", which is no bridge's port" : ""));
+  }
+  if (is_in_pod(pod.master)) out.push_back(cat(pod.type, " on ", pod.master));
+  if (!pod.port_of.empty()) out.push_back(cat(pod.type, ", port of ", pod.port_of, " in the pod"));
+  if (!pod.vrf.empty()) out.push_back(cat("VRF ", pod.vrf));
+  for (const std::string& address : pod.addresses) out.push_back(address);
+  if (pod.lease) out.push_back(cat("lease ", describe(*pod.lease)));
+  for (std::string& line : wrapped("ports", pod.host_ports, width)) out.push_back(std::move(line));
+  if (!pod.limits.empty()) out.push_back(cat("limits ", pod.limits));
+  if (!pod.policy.empty()) out.push_back(cat("policy ", pod.policy));
+  return out;
+}
+
+}  // namespace tool
