@@ -69,6 +69,18 @@ Findings check_plugins(const Node& node) {
   return out;
 }
 
+Findings check_mixed_up(const Node& node) {
+  Findings out;
+  for (const auto& [dir, plugin, names] : node.mixed_up) {
+    out.push_back(
+        {Level::kError, cat("in ", dir, " '", joined(names, "', '"), "' run the plugin ", plugin),
+         cat("somebody wrote over one of several names of a file, as cp does: every call of these "
+             "names fails, or makes something else"),
+         cat("patchbay install ", dir)});
+  }
+  return out;
+}
+
 Findings check_versions(const Node& node) {
   Findings out;
   for (const cni::NetworkList& list : node.networks.lists) {

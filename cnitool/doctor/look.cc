@@ -180,6 +180,7 @@ Node look_at_node(const Settings& settings, const Selection& which, const cni::E
   node.networks.dir = settings.conf_dir;
   read(node, Source::kNetworks, [&] { node.networks = cni::load_networks(settings.conf_dir); });
   node.programs = programs_of(node.networks, options);
+  node.mixed_up = mixed_up_in(options.path);
   if (::geteuid() != 0) {
     node.unseen.emplace(Source::kStatus, "only root's plugins can answer STATUS");
   } else {

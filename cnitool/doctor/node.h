@@ -50,6 +50,12 @@ struct PluginFile {
   std::string patchbay = {};               ///< version of patchbay; empty: not one of it
 };
 
+/// Names of a file with several names that is one plugin alone, and another than these.
+struct MixedUp {
+  std::string dir, plugin;
+  std::vector<std::string> names;
+};
+
 /// The error that a plugin of a network returned for STATUS.
 struct Complaint {
   std::string network, type;
@@ -103,6 +109,7 @@ struct Node {
   std::vector<std::string> plugin_path;
   std::vector<Place> places;  ///< of configs, plugins and state
   std::vector<PluginFile> programs;
+  std::vector<MixedUp> mixed_up;
   std::vector<Complaint> complaints;
 
   std::string cache_dir;

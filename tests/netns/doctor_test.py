@@ -190,6 +190,19 @@ class Configs(DoctorTest):
         self.cured(self.assert_finds("error", "plugins", "'bandwith'", besides=["status", "leftovers"]))
         self.assertEqual(config()["plugins"][2]["type"], "bandwidth")
 
+    def test_a_copy_over_one_of_several_names_of_a_file(self):
+        if not has_reference("host-local"):
+            self.skipTest("needs the Go plugins")
+        path = f"{OURS}:{os.environ['PATH']}"
+        for name in os.listdir(BIN):
+            os.remove(f"{BIN}/{name}")
+        subprocess.run(["patchbay", "install", BIN], env={"PATH": path}, capture_output=True, check=True)
+        self.assert_healthy()
+        subprocess.run(["cp", f"{REFERENCE}/host-local", f"{BIN}/vlan"], check=True)
+        remedy = self.assert_finds("error", "plugin names", f"in {BIN} '", "bridge", "run the plugin host-local",
+                                   besides=("pods", "spec versions", "releases", "plugins", "status", "leftovers"))
+        self.cured(f"PATH={path} {remedy}")
+
     def test_a_plugin_that_does_not_speak_the_version_of_its_network(self):
         write(f"{BIN}/foreign", FOREIGN, 0o755)
         use(chain(BRIDGE, PORTMAP, BANDWIDTH, {"type": "foreign"}))
