@@ -70,7 +70,7 @@ void respell(Document& document, const std::string& path, const char* missing,
   for (const auto& [key, value] : object->items()) {
     if (cni::nearest(key, {missing}) != missing) continue;
     const std::string place = below(path, key);
-    diagnostics.add(document, place, {.what = "unknown key", .suggestion = missing}, At::kKey);
+    diagnostics.add(document, place, {.what = cni::kUnknownKey, .suggestion = missing}, At::kKey);
     document.json.respell(place, missing);
     return;
   }
@@ -89,7 +89,7 @@ std::string version_meant(const json& root, const std::string& otherwise) try {
 void add_complaints(const Document& document, const std::vector<cni::Complaint>& complaints,
                     Diagnostics& diagnostics) {
   for (const cni::Complaint& one : complaints) {
-    const bool is_unknown = one.what == "unknown key";
+    const bool is_unknown = one.what == cni::kUnknownKey;
     const Remark passed_over{Severity::kWarning, "no key of a list: runtimes pass it to no plugin"};
     diagnostics.add(
         document, one.path,

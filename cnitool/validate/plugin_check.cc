@@ -57,10 +57,6 @@ bool is_usable(const Checked& in, const std::string& type, const std::string& ke
   return true;
 }
 
-// Keys of published configs that plugins had long ago, or never: no slip of the pen, whatever they
-// resemble.
-constexpr std::string_view kUnread[] = {"addIf", "Documentation", "mode", "noSnat"};
-
 // Keys of IPAM plugins that people write beside "ipam".
 constexpr std::string_view kOfIpam[] = {"subnet",  "ranges", "rangeStart", "rangeEnd",
                                         "gateway", "routes", "addresses"};
@@ -90,12 +86,11 @@ std::string suggestion_of(const Checked& in, const cni::Complaint& complaint) {
     return std::find(std::begin(all), std::end(all), complaint.path) != std::end(all);
   };
   const std::string& meant = complaint.suggestion;
-  if (is_path_in(kUnread)) return {};
   if (meant.starts_with(kByRuntime)) {
     return cat("\"capabilities\": {\"", meant.substr(kByRuntime.size()), "\": true}");
   }
   if (!meant.empty()) return meant;
-  if (complaint.what != "unknown key") return value_meant(in, complaint.path);
+  if (complaint.what != cni::kUnknownKey) return value_meant(in, complaint.path);
   return creates_interface(in.plugin().type) && is_path_in(kOfIpam)
              ? cat(kIpam, ".", complaint.path)
              : "";
@@ -117,20 +112,20 @@ Severity severity_of(const Checked& in, const cni::Complaint& complaint) {
   const std::string& path = complaint.path;
   const bool replaced = path.starts_with("ipam.addresses[") && path.ends_with("].address") &&
                         complaint.what.ends_with("the key is missing") && gets_ips(in);
-  const bool unread = complaint.what == "unknown key" && suggestion_of(in, complaint).empty();
+  const bool unread = complaint.what == cni::kUnknownKey && suggestion_of(in, complaint).empty();
   return replaced || unread ? Severity::kWarning : Severity::kError;
 }
 
 void add(const Checked& in, const cni::Complaint& complaint) {
   in.diagnostics.add(in.document(), in.at(complaint.path),
                      {severity_of(in, complaint), complaint.what, suggestion_of(in, complaint)},
-                     complaint.what == "unknown key" ? At::kKey : At::kValue);
+                     complaint.what == cni::kUnknownKey ? At::kKey : At::kValue);
 }
 
 // A key that is meant by an unknown one beside it: with its name the rest is seen.
 bool respell(const Checked& in, const cni::Complaint& complaint) {
   const std::string meant = suggestion_of(in, complaint);
-  if (complaint.what != "unknown key" || meant.empty()) return false;
+  if (complaint.what != cni::kUnknownKey || meant.empty()) return false;
   if (meant.find_first_of(".[{") != std::string::npos) return false;
   return in.document().json.respell(in.at(complaint.path), meant);
 }
@@ -139,7 +134,7 @@ bool respell(const Checked& in, const cni::Complaint& complaint) {
 bool respell_all(const Checked& in, const std::vector<cni::Complaint>& complaints) {
   bool respelled = false;
   for (const cni::Complaint& one : complaints) {
-    if (one.what != "unknown key" || is_capability(one)) continue;  // see check_capabilities()
+    if (one.what != cni::kUnknownKey || is_capability(one)) continue;  // see check_capabilities()
     add(in, one);
     respelled = respell(in, one) || respelled;
   }
@@ -149,7 +144,7 @@ bool respell_all(const Checked& in, const std::vector<cni::Complaint>& complaint
 void check_common(const Checked& in) {
   const cni::Manual any{.purpose = "", .ipam = true};
   for (const cni::Complaint& one : cni::complaints(any, in.plugin().conf())) {
-    const bool unknown = one.what == "unknown key";  // a plugin may have its own idea of "dns"
+    const bool unknown = one.what == cni::kUnknownKey;  // a plugin may have its own idea of "dns"
     in.diagnostics.add(in.document(), in.at(one.path),
                        {unknown ? Severity::kWarning : Severity::kError, one.what, one.suggestion},
                        unknown ? At::kKey : At::kValue);
@@ -263,7 +258,7 @@ void check_with(const Checked& in, const std::string& type, const std::string& o
   for (int i = 0; i < kMaxRounds && respell_all(in, verdict.complaints); ++i) {
     verdict = judge(in, type, input_of(in), otherwise == kIpam);
   }
-  std::erase_if(verdict.complaints, [](const auto& one) { return one.what == "unknown key"; });
+  std::erase_if(verdict.complaints, [](const auto& one) { return one.what == cni::kUnknownKey; });
   for (const cni::Complaint& one : verdict.complaints) add(in, one);
   if (verdict.complaints.empty()) follow_parser(in, type, otherwise, std::move(verdict));
 }

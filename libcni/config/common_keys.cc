@@ -100,6 +100,8 @@ void require_version_of(Version version, std::ptrdiff_t v4_count, std::ptrdiff_t
                                         " does not support more than 1 address per family"));
 }
 
+KeyList common_keys() { return kCommon; }
+
 ConfigKeys::ConfigKeys(const Manual& manual)
     : keys_(manual.keys.begin(), manual.keys.end()), open_(manual.ipam) {
   const bool delegates = manual.ipam || find(keys_, "ipam") != nullptr;

@@ -54,6 +54,9 @@ inline constexpr auto kAttachmentKeys = keys(
     key<&Attachment::ifname>(
         {.name = "ifname", .description = "name of the container interface", .required = true}));
 
+/// Those that every config may have, unless the plugin has its own of that name.
+KeyList common_keys();
+
 /// All keys of a plugin's config: its own, and those that every config has and it does not list.
 /// The keys of runtimeConfig are its capabilities.
 class ConfigKeys {

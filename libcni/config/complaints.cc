@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libcni/config/common_keys.h"
+#include "libcni/config/misspelt.h"
 #include "libcni/config/names.h"
 #include "libcni/config/nearest.h"
 #include "netlink/types/mac.h"
@@ -194,15 +195,13 @@ void Walk::check_object(const Key& of, const json& object, const std::string& pa
 void Walk::check_name(const Key& of, const json::const_iterator& member, const std::string& path) {
   const std::string& name = member.key();
   const std::string place = below(path, name);
-  std::vector<std::string> names;
   for (const Key& key : of.keys) {
-    names.emplace_back(key.name);
     if (same_but_for_case(key.name, name)) return;
   }
   if (!of.open) {
-    std::string meant = nearest(name, names);
+    std::string meant = similar_key(name, of.keys);
     if (meant.empty() && !of.flags) meant = place_of(root_, name);  // capabilities have any name
-    out_.push_back({place, "unknown key", meant == name ? "" : meant});
+    out_.push_back({place, kUnknownKey, meant == name ? "" : meant});
   } else if (of.flags && !member->is_null()) {
     check({.type = Type::kBool}, *member, place);
   }

@@ -8,6 +8,9 @@
 
 namespace cni {
 
+/// What a Complaint says of a key that its object does not have.
+inline constexpr const char* kUnknownKey = "unknown key";
+
 /// Something in a config that its table of keys does not allow.
 struct Complaint {
   std::string path;        ///< as in a plugin's errors: "ipam.ranges[0][1].subnet"

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "libcni/config/complaints.h"
+#include "libcni/config/misspelt.h"
 #include "libcni/plugin/log.h"
 #include "libcni/plugin/manual.h"
 #include "netlink/types/fd.h"
@@ -67,7 +68,7 @@ void read(const Invocation& invocation, Request& request) {
 
 void add(const Plugin& plugin, const Request& request, int out) {
   Undo undo;
-  const Result result = plugin.verbs.add(request, undo);
+  const Result result = add(plugin, request, undo);
   const Phase phase("answer");
   write_out(out, text_of(to_json(result, request.version)));
   undo.commit();
@@ -190,6 +191,16 @@ std::vector<Leftover> collect(const Plugin& plugin, const Request& request) {
   Collect collect(request.network, *std::move(valid), only_looks(request));
   plugin.verbs.gc(request, collect);
   return collect.found();
+}
+
+Result add(const Plugin& plugin, const Request& request, Undo& undo) {
+  if (plugin.manual != nullptr) {
+    for (const Complaint& one : misspelt_keys(*plugin.manual, request.conf)) {
+      note(cat(plugin.name, ": ", one.path, ": ", one.what, ", ignored (did you mean ",
+               one.suggestion, "?)"));
+    }
+  }
+  return plugin.verbs.add(request, undo);
 }
 
 void dispatch(const Plugin& plugin, const Request& request) {

@@ -74,6 +74,9 @@ void require_ipam(const Plugin& plugin);
 /// \throws Error where the list of valid attachments is malformed, or what the verb throws.
 std::vector<Leftover> collect(const Plugin& plugin, const Request& request);
 
+/// Runs ADD, after a line on stderr about each key that is probably misspelt.
+Result add(const Plugin& plugin, const Request& request, Undo& undo);
+
 /// Runs DEL, CHECK, GC or STATUS. \throws what the verb throws.
 void dispatch(const Plugin& plugin, const Request& request);
 

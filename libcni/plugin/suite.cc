@@ -107,7 +107,7 @@ Result as_printed(Result result, Version version) {
 Result run_verb(const Plugin& plugin, const Request& request) {
   if (request.command == Command::kAdd) {
     Undo undo;
-    Result result = as_printed(plugin.verbs.add(request, undo), request.version);
+    Result result = as_printed(add(plugin, request, undo), request.version);
     undo.commit();  // the caller rolls it back from here on
     return result;
   }
