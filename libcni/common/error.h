@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "netlink/types/error.h"
+#include "netlink/types/hints.h"
 
 namespace cni {
 
@@ -58,10 +59,13 @@ inline Code code_of(const netlink::Error& e) noexcept {
 }
 
 /// A kernel's refusal as the error of a verb: the message ends with the text of its errno, as the
-/// reference plugins' do, and the kernel's own sentence (NETLINK_EXT_ACK) and the hint are details.
-inline Error error_of(const netlink::Error& e, const std::string& hint = {}) {
-  const std::string said = e.kernel_text().empty() ? "" : cat("kernel: ", e.kernel_text());
-  return {code_of(e), e.sentence(), cat(said, said.empty() || hint.empty() ? "" : "; ", hint)};
+/// reference plugins' do, and the kernel's own sentence (NETLINK_EXT_ACK) and hints are details.
+inline Error error_of(const netlink::Error& e, std::string_view hint = {}) {
+  std::string details = e.kernel_text().empty() ? "" : cat("kernel: ", e.kernel_text());
+  for (const std::string_view more : {hint, netlink::limit_hint(e.error())}) {
+    if (!more.empty()) details += cat(details.empty() ? "" : "; ", more);
+  }
+  return {code_of(e), e.sentence(), std::move(details)};
 }
 
 /// The boundary of plugin, suite and runtime: whatever leaves fn is an Error.

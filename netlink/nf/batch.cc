@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
 
 #include "netlink/nf/userdata.h"
 #include "netlink/types/error.h"
+#include "netlink/types/hints.h"
 
 namespace netlink::nf {
 
@@ -149,12 +151,38 @@ std::string rule_text(const Rule& rule) {
   return out += " }\n";
 }
 
+const char* fib_module(TableFamily family) {
+  if (family == TableFamily::kIp) return "nft_fib_ipv4";
+  return family == TableFamily::kIp6 ? "nft_fib_ipv6" : "nft_fib_inet";
+}
+
 }  // namespace
 
 std::string ChainId::str() const { return cat(name_of(family), " ", table, " ", chain); }
 
 std::vector<Message> encode(const Change& change, std::uint32_t number) {
   return std::visit(ChangeEncoder{number}, change);
+}
+
+Error refusal_of(const Change& change, int error, const std::string& kernel_text) {
+  const std::string hint = module_hint(change, error);
+  return {describe(change), error,
+          cat(kernel_text, kernel_text.empty() || hint.empty() ? "" : "; ", hint)};
+}
+
+std::string module_hint(const Change& change, int error) {
+  if (error != ENOENT) return "";
+  if (const auto* const chain = std::get_if<Chain>(&change)) {
+    return chain->hook && chain->hook->type == "nat" ? load_hint("nft_chain_nat") : "";
+  }
+  const auto* const rule = std::get_if<Rule>(&change);
+  if (rule == nullptr) return "";
+  for (const Expr& expr : rule->exprs) {
+    if (std::holds_alternative<Masq>(expr)) return load_hint("nft_masq");
+    if (std::holds_alternative<Nat>(expr)) return load_hint("nft_nat");
+    if (std::holds_alternative<Fib>(expr)) return load_hint(fib_module(rule->chain.family));
+  }
+  return "";
 }
 
 std::string describe(const Change& change) { return std::visit(Describer{}, change); }

@@ -10,6 +10,7 @@
 #include "netlink/nf/expr.h"
 #include "netlink/nf/nfnetlink.h"
 #include "netlink/nf/set.h"
+#include "netlink/types/error.h"
 
 /// nf_tables objects, and a transaction of changes to them. linux/netfilter/nf_tables.h.
 namespace netlink::nf {
@@ -82,6 +83,10 @@ using Change = std::variant<Table, Chain, Rule, FlushChain, DeleteRule, DeleteCh
 std::vector<Message> encode(const Change& change, std::uint32_t number = 1);
 /// "add rule 'inet filter input'": for errors.
 std::string describe(const Change& change);
+/// How to get the module that the kernel may lack for the change, by its errno; empty: unknown.
+std::string module_hint(const Change& change, int error);
+/// The kernel's refusal of the change, with that.
+Error refusal_of(const Change& change, int error, const std::string& kernel_text);
 /// The lines `nft --debug=netlink` has for a rule, a line in nft's words for the rest.
 std::string text(const Change& change);
 /// A rule from the attributes of an NFT_MSG_NEWRULE.

@@ -106,8 +106,8 @@ void NfSocket::commit(const Batch& batch) {
       continue;
     }
     const bool whole = refusal->change >= batch.changes().size();
-    throw Error(whole ? "commit to nf_tables" : describe(batch.changes()[refusal->change]),
-                refusal->error, refusal->kernel_text);
+    if (whole) throw Error("commit to nf_tables", refusal->error, refusal->kernel_text);
+    throw refusal_of(batch.changes()[refusal->change], refusal->error, refusal->kernel_text);
   }
 }
 

@@ -12,6 +12,12 @@
 
 namespace netlink::nf {
 
+/// For errors: nf_tables, or its NAT, is missing.
+inline constexpr const char* kNoNfTables =
+    "the kernel has no nf_tables (modprobe nf_tables, CONFIG_NF_TABLES)";
+inline constexpr const char* kNoNat =
+    "the kernel has no NAT for nf_tables (modprobe nft_chain_nat, CONFIG_NFT_NAT)";
+
 /// A NETLINK_NETFILTER socket in the network namespace that the thread is in when it is opened.
 /// After a commit that removed something, closing it would take about 10 ms, in which the kernel
 /// waits for its deferred destruction: it is left to the kernel (see Channel::close_later()). Where

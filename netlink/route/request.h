@@ -38,9 +38,4 @@ constexpr std::string_view module_of(std::string_view kind) {
   return kind == "vlan" ? std::string_view("8021q") : kind;
 }
 
-/// "load the module 'macvlan': modprobe macvlan".
-inline std::string load_hint(std::string_view module) {
-  return cat("load the module '", module, "': modprobe ", module);
-}
-
 }  // namespace netlink

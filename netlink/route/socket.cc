@@ -13,6 +13,7 @@
 
 #include "netlink/ack.h"
 #include "netlink/route/mac_holder.h"
+#include "netlink/types/hints.h"
 
 namespace netlink {
 
@@ -35,10 +36,15 @@ bool tolerates(const RouteRequest& request, int error) {
                            request.tolerated.end();
 }
 
-// The words of rtnl_newlink() in net/core/rtnetlink.c, and qdisc_create() in net/sched/sch_api.c.
-bool lacks_module(const Ack& ack) {
-  return ack.text.find("Unknown device type") != std::string::npos ||
-         ack.text.find("qdisc kind is unknown") != std::string::npos;
+// The module that the kernel lacks, by the words of rtnl_newlink() in net/core/rtnetlink.c,
+// qdisc_create() in net/sched/sch_api.c, tcf_proto_lookup_ops() in cls_api.c and
+// tc_action_load_ops() in act_api.c; empty: it lacks none.
+std::string_view missing_module(const RouteRequest& request, const Ack& ack) {
+  const auto says = [&ack](const char* words) { return ack.text.find(words) != std::string::npos; };
+  if (says("TC action module")) return "act_mirred";  // filters here have no other action
+  const bool is_missing = says("Unknown device type") || says("qdisc kind is unknown") ||
+                          says("TC classifier not found");
+  return is_missing ? std::string_view(request.module) : std::string_view();
 }
 
 // Adds hints that the kernel does not give.
@@ -47,7 +53,8 @@ Error refusal(const RouteRequest& request, const Ack& ack, const NetNs& where) {
   const auto hint = [&text](const std::string& more) {
     text += cat(text.empty() ? "" : "; ", more);
   };
-  if (!request.module.empty() && lacks_module(ack)) hint(load_hint(request.module));
+  const std::string_view module = missing_module(request, ack);
+  if (!module.empty()) hint(load_hint(module));
   if (request.mac && ack.error == EADDRINUSE) {
     hint(cat("the MAC address ", request.mac->mac.str(), " is in use",
              holder_of(where, *request.mac)));

@@ -76,8 +76,9 @@ RouteRequest put(const Link& link, const Redirect& redirect, const char* verb, u
     put_u32_filter(message, {Key{}}, tc::handle(1, 1));
     put_redirect(message, redirect.to_link);
   });
-  return {cat(verb, " filter from '", link.name, "' to link #", redirect.to_link),
-          std::move(message)};
+  return {.operation = cat(verb, " filter from '", link.name, "' to link #", redirect.to_link),
+          .message = std::move(message),
+          .module = "cls_u32"};
 }
 
 RouteRequest put(const Link& link, const Program& program, const char* verb, unsigned flags) {
@@ -90,7 +91,9 @@ RouteRequest put(const Link& link, const Program& program, const char* verb, uns
     message.put(TCA_BPF_NAME, program.name);
     message.put_u32(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
   });
-  return {cat(verb, " program '", program.name, "' of '", link.name, "'"), std::move(message)};
+  return {.operation = cat(verb, " program '", program.name, "' of '", link.name, "'"),
+          .message = std::move(message),
+          .module = "cls_bpf"};
 }
 
 std::vector<Key> decode_selector(View selector) {
@@ -166,9 +169,10 @@ RouteRequest add(const Link& link, const ToClass& filter) {
   message.put(TCA_KIND, "u32");
   message.nest(TCA_OPTIONS,
                [&] { put_u32_filter(message, keys_of(filter.network, filter.end), filter.flow); });
-  return {cat("add filter ", filter.network.str(), " to class ", str(filter.flow), " of '",
-              link.name, "'"),
-          std::move(message)};
+  return {.operation = cat("add filter ", filter.network.str(), " to class ", str(filter.flow),
+                           " of '", link.name, "'"),
+          .message = std::move(message),
+          .module = "cls_u32"};
 }
 
 RouteRequest add(const Link& link, const Program& program) {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "netlink/types/hints.h"
+
 namespace netlink {
 
 namespace {
@@ -76,6 +78,7 @@ Error::Error(std::string operation, int error, std::string kernel_text)
       kernel_text_(std::move(kernel_text)),
       text_(cat(operation_, ": ", errno_text(error))) {
   if (!kernel_text_.empty()) text_ += cat(" (kernel: ", kernel_text_, ")");
+  if (const auto limit = limit_hint(error); !limit.empty()) text_ += cat(" (", limit, ")");
 }
 
 }  // namespace netlink

@@ -5,6 +5,7 @@
 #include "libcni/common/error.h"
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
+#include "netlink/nf/socket.h"
 #include "netlink/sysctl.h"
 #include "plugins/common/firewall/iptables_restore.h"
 #include "plugins/common/firewall/pod_elements.h"
@@ -196,8 +197,7 @@ std::string no_backend(const Conf& conf) {
   if (!conf.backend || conf.backend == Backend::kIptables) {
     append(plugins::lacks_restore().value_or("iptables has just been installed"));
   }
-  if (!conf.backend || conf.backend == Backend::kNftables)
-    append("the kernel has no nf_tables (modprobe nf_tables)");
+  if (!conf.backend || conf.backend == Backend::kNftables) append(netlink::nf::kNoNfTables);
   return out;
 }
 
@@ -335,7 +335,7 @@ std::optional<Backend> backend_of(Node& node, const Attachment& attachment) {
 std::optional<std::string> missing(Node& node, const Conf& conf, const Attachment& attachment,
                                    Backend backend) {
   if (backend == Backend::kNftables) {
-    if (node.nf() == nullptr) return "the kernel has no nf_tables (modprobe nf_tables)";
+    if (node.nf() == nullptr) return netlink::nf::kNoNfTables;
     auto flaw = nft::missing(*node.nf(), attachment, conf.admin_chain);
     return flaw ? flaw : missing_policies(node, conf, attachment);
   }

@@ -7,6 +7,7 @@
 #include "libcni/plugin/privileges.h"
 #include "libcni/plugin/repair.h"
 #include "libcni/plugin/request.h"
+#include "netlink/nf/socket.h"
 #include "netlink/route/socket.h"
 #include "netlink/sysctl.h"
 #include "plugins/common/firewall/iptables_restore.h"
@@ -189,8 +190,7 @@ void status(const cni::Request& request) {
   choose_backend(conf.backend, rules);  // tests nftables unless it is configured
   const bool nftables = conf.backend == BackendName::kNftables;
   if (nftables && (rules == nullptr || !nft::usable(*rules))) {
-    throw cni::Error(Code::kPluginUnavailable,
-                     "the kernel has no NAT for nf_tables (modprobe nft_chain_nat)");
+    throw cni::Error(Code::kPluginUnavailable, netlink::nf::kNoNat);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "libcni/common/error.h"
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
+#include "netlink/nf/socket.h"
 #include "plugins/common/firewall/iptables_restore.h"
 #include "plugins/common/firewall/xt_tables.h"
 #include "plugins/portmap/nftables/elements.h"
@@ -99,7 +100,7 @@ BackendName choose_backend(std::optional<BackendName> configured, nf::NfSocket* 
     const bool usable = socket != nullptr && (configured || nft::usable(*socket));
     if (usable && !configured && prefers_iptables(socket)) return BackendName::kIptables;
     if (usable) return BackendName::kNftables;
-    missing = "the kernel has no NAT for nf_tables (modprobe nft_chain_nat)";
+    missing = netlink::nf::kNoNat;
   }
   if (configured != BackendName::kNftables) {
     const auto unusable = plugins::lacks_restore();

@@ -373,11 +373,11 @@ TEST_CASE("without fq nothing is set, without this plugin's things nothing is re
   if (reason) {
     CAPTURE(*reason);
     CHECK(*reason == "the kernel has no qdisc fq (sch_fq)");
-    CHECK_THROWS_WITH_AS(
-        edt::add(link.inside, eth0, limit),
-        "add qdisc fq ed7: of 'eth0': no such file or directory (kernel: "
-        "Specified qdisc kind is unknown; load the module 'sch_fq': modprobe sch_fq)",
-        Error);
+    CHECK_THROWS_WITH_AS(edt::add(link.inside, eth0, limit),
+                         "add qdisc fq ed7: of 'eth0': no such file or directory (kernel: "
+                         "Specified qdisc kind is unknown; load the module 'sch_fq': modprobe "
+                         "sch_fq (CONFIG_NET_SCH_FQ))",
+                         Error);
   } else {
     edt::add(link.inside, eth0, limit);
     CHECK(link.ping());

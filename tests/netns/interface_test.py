@@ -174,9 +174,11 @@ class Interface(Stage):
             self.skipTest(f"the kernel allows nobody to change it: {error}")
         self.assert_error(self.call("CHECK", more={"prevResult": result}), msg=named)
 
-    @suite.cases([("macvlan", "macvlan"), ("ipvlan", "ipvlan"), ("vlan", "8021q"), ("dummy", "dummy"), ("vrf", "vrf")])
-    def STATUS_and_ADD_name_the_module_that_the_kernel_lacks(self, module):
-        plugin = {"8021q": "vlan"}.get(module, module)
+    @suite.cases([("macvlan", ("macvlan", "macvlan (CONFIG_MACVLAN)")), ("ipvlan", ("ipvlan", "ipvlan (CONFIG_IPVLAN)")),
+                  ("vlan", ("vlan", "8021q (CONFIG_VLAN_8021Q)")), ("dummy", ("dummy", "dummy (CONFIG_DUMMY)")),
+                  ("vrf", ("vrf", "vrf (CONFIG_NET_VRF)"))])
+    def STATUS_and_ADD_name_the_module_that_the_kernel_lacks(self, row):
+        plugin, module = row
         if not lack(plugin):
             self.skipTest(f"this kernel has links of kind {plugin}")
         if master := CONFIGS[plugin].master:

@@ -23,7 +23,7 @@ nf::NfSocket* pointer(std::optional<nf::NfSocket>& socket) { return socket ? &*s
 std::optional<std::string> nftables_missing() {
   auto socket = nf::NfSocket::find();
   if (socket && nft::can_masquerade(*socket)) return std::nullopt;
-  return "the kernel has no NAT for nf_tables (modprobe nft_chain_nat)";
+  return netlink::nf::kNoNat;
 }
 
 std::optional<std::string> iptables_missing() {
@@ -80,8 +80,7 @@ void restore_masquerade(std::optional<MasqueradeBackend> backend, const Masquera
   if (backend == MasqueradeBackend::kIptables) {
     return xt::restore(pointer(socket), masquerade);
   }
-  if (!socket)
-    throw cni::Error(Code::kPluginUnavailable, "the kernel has no nf_tables (modprobe nf_tables)");
+  if (!socket) throw cni::Error(Code::kPluginUnavailable, netlink::nf::kNoNfTables);
   nft::add(*socket, masquerade);
   socket->commit_planned(
       [&](nf::Batch& batch) { nft::plan_remove_earlier(*socket, masquerade, batch); });
@@ -127,7 +126,7 @@ void gc_masquerade(const std::string& network, cni::Collect& collect) {
 
 void check_masquerade(const Masquerade& masquerade) {
   auto socket = nf::NfSocket::find();
-  std::optional<std::string> nft = "the kernel has no nf_tables (modprobe nf_tables)";
+  std::optional<std::string> nft = netlink::nf::kNoNfTables;
   if (socket) nft = nft::missing(*socket, masquerade);
   if (!nft || !xt::missing(pointer(socket), masquerade)) return;
   throw cni::Error(Code::kInternal, cat("check masquerading: ", *nft));

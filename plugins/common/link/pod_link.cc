@@ -11,6 +11,7 @@
 #include "libcni/common/phase.h"
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/privileges.h"
+#include "netlink/types/hints.h"
 #include "plugins/common/link/addresses.h"
 #include "plugins/common/link/host_veth.h"
 #include "plugins/common/link/master.h"

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "libcni/common/error.h"
+#include "netlink/nf/socket.h"
 #include "plugins/names/tables.h"
 #include "plugins/portmap/nftables/table.h"
 
@@ -256,7 +257,7 @@ std::optional<std::string> missing(nf::NfSocket& socket, const Attachment& attac
 void check(const Context& context, const Attachment& attachment) {
   if (context.socket == nullptr) {
     throw cni::Error(cni::Code::kInternal,
-                     "check port mappings: the kernel has no nf_tables (modprobe nf_tables)");
+                     cni::cat("check port mappings: ", netlink::nf::kNoNfTables));
   }
   if (const auto flaw =
           missing(*context.socket, attachment)) {  // in the reference plugin's sentence

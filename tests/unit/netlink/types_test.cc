@@ -155,7 +155,9 @@ TEST_CASE("find does not take a namespace for gone because the process has too m
   const rlimit none{0, before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
   CHECK_THROWS_WITH_AS(NetNs::find("/proc/self/ns/net"),
-                       "open network namespace '/proc/self/ns/net': too many open files", Error);
+                       "open network namespace '/proc/self/ns/net': too many open files (raise the "
+                       "process's limit of open files: ulimit -n)",
+                       Error);
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
 }
 
