@@ -115,10 +115,11 @@ cni::NetworkList find_network(const Settings& settings, const std::string& name)
     cni::NetworkList found = networks.find(name);
     note_broken(networks);
     return found;
-  } catch (const Error& e) {  // its details are what is noted here, in one line
-    std::erase_if(networks.broken, [&name](const auto& one) { return one.network == name; });
-    note_broken(networks);
-    throw Error(e.code(), shortened(e.what()));
+  } catch (const Error& e) {
+    const auto is_it = [&name](const auto& one) { return one.network == name; };
+    const bool is_broken = std::erase_if(networks.broken, is_it) > 0;
+    note_broken(networks);  // those of another error are its details, here in one line
+    throw Error(e.code(), shortened(e.what()), is_broken ? e.details() : "");
   }
 }
 

@@ -28,24 +28,29 @@ std::string outside(const char* which, const Ip& ip, const Cidr& subnet) {
 AddressRange AddressRange::make(const Cidr& subnet, std::optional<Ip> start, std::optional<Ip> end,
                                 std::optional<Ip> gateway) {
   if (subnet.prefix > subnet.ip.bits() - 2) {
-    throw wrong(cat("Network ", subnet.str(), " too small to allocate from"));
+    throw wrong(cat("Network ", subnet.str(), " too small to allocate from"),
+                "subnet: expected at least four addresses");
   }
   if (subnet != subnet.network()) {
     throw wrong(cat("Network has host bits set. For a subnet mask of length ", subnet.prefix,
-                    " the network address is ", subnet.network().ip.str()));
+                    " the network address is ", subnet.network().ip.str()),
+                cat("subnet: \"", subnet.str(), "\""));
   }
   // Neither can overflow: the subnet has at least four addresses.
   const Ip first = *subnet.ip.next();
   const Ip broadcast = subnet.ip.broadcast(subnet.prefix);
   const Ip last = subnet.ip.is_v4() ? *broadcast.prev() : broadcast;
   AddressRange range{subnet, start.value_or(first), end.value_or(last), gateway.value_or(first)};
-  if (start && !subnet.contains(*start)) throw wrong(outside("RangeStart", *start, subnet));
-  if (end && !subnet.contains(*end)) throw wrong(outside("RangeEnd", *end, subnet));
+  if (start && !subnet.contains(*start)) {
+    throw wrong(outside("RangeStart", *start, subnet), "rangeStart");
+  }
+  if (end && !subnet.contains(*end)) throw wrong(outside("RangeEnd", *end, subnet), "rangeEnd");
   if (range.start > range.end) {
     const bool blame_end = !start;
-    throw wrong(blame_end ? outside("RangeEnd", range.end, subnet)
-                          : outside("RangeStart", range.start, subnet),
-                cat("the range ", range.str(), " has no address"));
+    throw wrong(
+        blame_end ? outside("RangeEnd", range.end, subnet)
+                  : outside("RangeStart", range.start, subnet),
+        cat(blame_end ? "rangeEnd" : "rangeStart", ": the range ", range.str(), " has no address"));
   }
   return range;
 }

@@ -17,7 +17,7 @@ struct AddressRange {
 
   /// Checks the ends and fills in what is absent: start and gateway are the network's address + 1,
   /// end is the last address that is not the IPv4 broadcast address.
-  /// \throws cni::Error(kInvalidConfig) in the reference's words.
+  /// \throws cni::Error(kInvalidConfig) in the reference's words, whose details begin with the key.
   static AddressRange make(const netlink::Cidr& subnet, std::optional<netlink::Ip> start = {},
                            std::optional<netlink::Ip> end = {},
                            std::optional<netlink::Ip> gateway = {});

@@ -89,7 +89,8 @@ std::string read_name(const nlohmann::json& conf) {
 Command read_command(std::string_view text) {
   const auto* const verb = std::ranges::find(kVerbs, text);
   if (verb != std::end(kVerbs)) return Command(verb - kVerbs);
-  throw Error(Code::kInvalidEnvironment, cat("unknown CNI_COMMAND: ", text));
+  throw Error(Code::kInvalidEnvironment, cat("unknown CNI_COMMAND: ", text),
+              "expected ADD, DEL, CHECK, GC, STATUS or VERSION");
 }
 
 // The oldest version that has the verb.
@@ -188,6 +189,10 @@ Version Request::stated_version() const noexcept try {
 std::optional<Result> Request::prev_result() const {
   const Reader place = reader()["prevResult"];
   if (!place.present()) return std::nullopt;
+  if (!place.json().is_object()) {
+    throw Error(Code::kDecodingFailure,
+                cat("could not parse prevResult: expected an object: ", shortened(place.json())));
+  }
   return during("could not parse prevResult", [&] { return result_from(place.json(), version); });
 }
 
@@ -229,7 +234,8 @@ static std::string why_closed(const std::string& path, const netlink::Error& e) 
 netlink::NetNs enter_netns(const Request& request) try {
   return netlink::NetNs::open(request.netns);
 } catch (const netlink::Error& e) {
-  const std::string& hint = e.kernel_text();
+  const std::string_view limit = netlink::limit_hint(e.error());
+  const std::string_view hint = limit.empty() ? e.kernel_text() : limit;
   throw Error(Code::kInvalidNetNs, why_closed(request.netns, e),
               cat("the path is that of CNI_NETNS", hint.empty() ? "" : ": ", hint));
 }

@@ -104,7 +104,9 @@ Parsed parse_list(const json& doc) {
 }
 
 void require_plugins(const NetworkList& list) {
-  if (list.plugins.empty()) throw Error(Code::kInvalidConfig, "no plugin configs found");
+  if (list.plugins.empty())
+    throw Error(Code::kInvalidConfig, "no plugin configs found",
+                "plugins: expected a list of plugins' configs");
 }
 
 // A list that holds every plugin itself, in the words of the one it was made from.

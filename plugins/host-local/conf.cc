@@ -57,8 +57,8 @@ Range range_from(const Reader& place) {
   try {
     return Range::make(*range.subnet, range.start, range.end, range.gateway);
   } catch (const Error& e) {
-    const std::string path = place.path().empty() ? "config" : place.path();
-    throw Error(e.code(), e.what(), cat(path, e.details().empty() ? "" : ": ", e.details()));
+    throw Error(e.code(), e.what(),
+                cat(place.path(), ".", e.details()));  // which begins with a key
   }
 }
 
@@ -205,7 +205,9 @@ Conf read_conf(const cni::Request& request) {
 }
 
 void require_ranges(const Conf& conf) {
-  if (conf.sets.empty()) throw Error(Code::kInvalidConfig, "no IP ranges specified", "ipam.ranges");
+  if (conf.sets.empty())
+    throw Error(Code::kInvalidConfig, "no IP ranges specified",
+                "ipam.ranges: expected a range, here or in ipam.subnet");
 }
 
 }  // namespace

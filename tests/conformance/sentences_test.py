@@ -224,7 +224,7 @@ ROWS = [
           ("macvlan", "CHECK", "failed to load netconf", "mode", "a string", {}),
           ("dummy", "ADD", "failed to parse network config", "mtu", "an integer from 0 to 65535", {}),
           ("bandwidth", "ADD", "failed to parse network configuration", "ingressRate",
-           "an integer from 0 to 9223372036854775807", {}),
+           "an integer of at least 0", {}),
           ("portmap", "ADD", "failed to parse config: failed to parse network configuration", "snat", "true or false",
            limits()),
           ("portmap", "CHECK", "failed to parse network configuration", "snat", "true or false", limits()))),

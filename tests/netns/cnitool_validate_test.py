@@ -214,12 +214,12 @@ KEYS = [
       "notation, for example 10.1.2.0/24): the key is missing"]),
 ]
 PARSERS = [
-    ("host bits in a subnet", ipam('"host-local", "ranges": [[§{"subnet": "10.1.2.3/24"}]]'),
-     ["error: plugins[0].ipam.ranges[0][0]: invalid range set 0: Network has host bits set. For a "
-      "subnet mask of length 24 the network address is 10.1.2.0"]),
+    ("host bits in a subnet", ipam('"host-local", "ranges": [[{"subnet": §"10.1.2.3/24"}]]'),
+     ["error: plugins[0].ipam.ranges[0][0].subnet: invalid range set 0: Network has host bits set. For a "
+      "subnet mask of length 24 the network address is 10.1.2.0: \"10.1.2.3/24\""]),
     ("a range outside of its subnet",
-     ipam('"host-local", "ranges": [[§{"subnet": "10.1.2.0/24", "rangeEnd": "10.1.3.9"}]]'),
-     ["error: plugins[0].ipam.ranges[0][0]: invalid range set 0: RangeEnd 10.1.3.9 not in network "
+     ipam('"host-local", "ranges": [[{"subnet": "10.1.2.0/24", "rangeEnd": §"10.1.3.9"}]]'),
+     ["error: plugins[0].ipam.ranges[0][0].rangeEnd: invalid range set 0: RangeEnd 10.1.3.9 not in network "
       "10.1.2.0/24"]),
     ("two ranges that overlap",
      network('{"type": "bridge", "ipam": §{"type": "host-local", "ranges": '
@@ -227,7 +227,7 @@ PARSERS = [
      ["error: plugins[0].ipam: range set 0 overlaps with 1; 10.1.2.1-10.1.2.254 and "
       "10.1.2.1-10.1.2.126"]),
     ("no ranges", network('{"type": "bridge", "ipam": §{"type": "host-local"}}'),
-     ["error: plugins[0].ipam.ranges: no IP ranges specified"]),
+     ["error: plugins[0].ipam.ranges: no IP ranges specified: expected a range, here or in ipam.subnet"]),
     ("two contradictions of one plugin",
      bridge('"hairpinMode": true, "promiscMode": §true, "bridge": "abcdefghijkl", "vlan": 100, '
             '"isGateway": true').replace('"abc', '§"abc'),

@@ -85,7 +85,7 @@ TEST_CASE("what does not fit the field is refused with its place") {
   } table[] = {
       {R"({"flag": "yes"})", "flag: expected true or false: \"yes\""},
       {R"({"small": 256})", "small: expected an integer from 0 to 255: 256"},
-      {R"({"large": -6})", "large: expected an integer from -5 to 9223372036854775807: -6"},
+      {R"({"large": -6})", "large: expected an integer of at least -5: -6"},
       {R"({"maybe": "blue"})", "maybe: expected \"red\" or \"green\": \"blue\""},
       {R"({"texts": ["a", 1]})", "texts[1]: expected a string: 1"},
       {R"({"items": [{"net": "10.0.0.0/8"}, {}]})",
