@@ -54,9 +54,9 @@ void narrow(std::vector<std::size_t>& widths, const std::vector<std::size_t>& mi
   }
 }
 
-// Lists and paths are wrapped before anything is cut.
+// IDs are cut before lists and paths are wrapped, and other texts are cut last.
 std::vector<std::size_t> widths_of(const std::vector<std::vector<Cell>>& rows, std::size_t most) {
-  constexpr std::size_t kMin = 8;
+  constexpr std::size_t kMin = 8, kLongName = 32, kDigits = 13;
   std::vector<std::size_t> out, pieces;
   for (const auto& row : rows) {
     out.resize(std::max(out.size(), row.size()));
@@ -69,6 +69,11 @@ std::vector<std::size_t> widths_of(const std::vector<std::vector<Cell>>& rows, s
     }
   }
   if (most == 0) return out;
+  std::vector<std::size_t> minima = out;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (pieces[i] > kLongName) minima[i] = pieces[i] = kDigits;
+  }
+  narrow(out, minima, most);
   narrow(out, pieces, most);
   narrow(out, std::vector<std::size_t>(out.size(), kMin), most);
   return out;

@@ -41,7 +41,7 @@ struct Cell {
 };
 
 /// Rows in columns, each as wide as its widest cell. The first row is the heading. If that is wider
-/// than the terminal, lists are wrapped at commas and paths at slashes, and if need be texts cut.
+/// than the terminal, long IDs are cut, lists wrapped at commas, paths at slashes, and others cut.
 void print_table(const Output& output, const std::vector<std::vector<Cell>>& rows);
 
 /// "12s", "5m", "3h", "9d"; "0s" for what is in the future.

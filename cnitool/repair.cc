@@ -70,9 +70,8 @@ void print_text(const Repaired& done, const Output& output) {
   constexpr std::size_t kDigits = 13;  // of a container's ID people know the beginning
   const auto& [network, container, ifname] = done.key;
   const auto& [word, colour] = word_for(done.outcome);
-  const std::size_t rest = cat(network, "  ", "  ", ifname, "  ", word).size();
-  const bool is_wide = output.width != 0 && rest + container.size() > output.width;
-  output.out << network << "  " << (is_wide ? cut(container, kDigits) : container) << "  " << ifname
+  const bool is_long = output.width != 0 && container.size() > output.width / 3;
+  output.out << network << "  " << (is_long ? cut(container, kDigits) : container) << "  " << ifname
              << "  " << output.painted(colour, word);
   const auto line = [&output](const std::string& text) { return folded(text, 2, output.width); };
   if (!done.why.empty()) output.out << ": " << done.why;

@@ -113,8 +113,9 @@ class Fits(Screen):
             self.assertTrue(any(one["containerID"] in line and ",".join(one["addresses"]) in line for line in wide))
         lines = on_terminal("list")[1]
         self.assert_fits(lines)
+        self.assertEqual(len(lines), 1 + len(self.all))  # IDs are cut before addresses are wrapped
         text = "\n".join(lines)
-        for one in self.all:  # a list is wrapped, an ID cut to a beginning that cnitool takes
+        for one in self.all:  # cnitool takes the beginning of an ID
             for address in one["addresses"]:
                 self.assertIn(address, text)
         begin = re.search(r"(\w+)…  net1 ", text)[1]
