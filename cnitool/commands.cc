@@ -166,6 +166,17 @@ void add_documents(CLI::App& app, CommandLine& line) {
   help.add_option("command", line.subject, "name of the command")->check(CLI::IsMember(names));
 }
 
+// GC of all networks would detach more than one means.
+void require_dry_run(const Operation& operation, bool keeps) {
+  if (!operation.dry_run) {
+    throw cni::Error(cni::Code::kInvalidEnvironment, "gc: expected a network",
+                     "only gc --dry-run is for all networks");
+  }
+  if (keeps) {
+    throw cni::Error(cni::Code::kInvalidEnvironment, "gc --dry-run: --keep needs a network");
+  }
+}
+
 }  // namespace
 
 void define(CLI::App& app, CommandLine& line) {
@@ -201,11 +212,7 @@ void complete(CommandLine& line) {
                      "`cnitool del` removes the attachment of a container");
   }
   if (operation.verb == "gc" && operation.network.empty()) {
-    if (!operation.dry_run)
-      throw cni::Error(cni::Code::kInvalidEnvironment, "gc: expected a network",
-                       "only --dry-run is of all");
-    if (!line.keep.empty())
-      throw cni::Error(cni::Code::kInvalidEnvironment, "gc --dry-run: --keep needs a network");
+    require_dry_run(operation, !line.keep.empty());
   }
   const bool needs_netns =
       line.command == "trace" ? !whole_network : line.command == "show" && !named;
