@@ -566,6 +566,7 @@ class Leftovers(DoctorTest):
         self.assert_healthy()
 
 
+@suite.spread
 class Pods(DoctorTest):
     """What the plugins say of their attachments; every break of theirs is in doctor_pods_test.py."""
 
@@ -583,6 +584,12 @@ class Pods(DoctorTest):
         for one in found:
             shell(one["remedy"])
         self.assert_healthy()
+
+    @suite.cases([("flushed", ("flush", "' has no rules")), ("deleted", ("delete", "' is missing"))])
+    def the_table_of_hostPorts_that_was(self, row):
+        verb, said = row
+        run("nft", verb, "table", "ip", "patchbay_hostport")
+        self.repaired(self.assert_finds("error", "pods", "table 'ip patchbay_hostport" + said))
 
     def test_a_bridge_that_was_deleted(self):
         run("ip", "link", "del", "cni0")

@@ -169,8 +169,9 @@ void ensure_table(nf::NfSocket& socket, Family family, const Attachment& attachm
 std::string flaw_in(nf::NfSocket& socket, Family family, const Attachment& attachment) {
   const auto [seen, layout] = compare(socket, family, attachment);
   if (seen.empty()) {
-    return cat("table '", name_of(table_family(family)), " ", table_of(layout.options),
-               "' is missing");
+    const std::string table = table_of(layout.options);
+    return cat("table '", name_of(table_family(family)), " ", table,
+               socket.has_table(table_family(family), table) ? "' has no rules" : "' is missing");
   }
   const std::string chain = flawed_chain(seen, layout);
   return chain.empty() ? "" : cat("the rules of chain '", chain, "' are not those that ADD adds");
