@@ -356,9 +356,18 @@ void Attachment::hand_over(Time now) noexcept {
   limit_at_ = now + kUntilAddress;
 }
 
+void Attachment::send_release(const Outgoing& outgoing) try {
+  release_once(outgoing);
+} catch (const netlink::Error& e) {
+  // What the kernel lacked may be there again. Nobody asks a second time, and the server would keep
+  // the address until the lease ends.
+  cni::note(cat(state_.name(), ": release: ", e.what()));
+  release_once(outgoing);
+}
+
 // Sends through the interface alone: any pod on the segment can play server, and the node reaches
 // addresses that the pod does not.
-void Attachment::send_release(const Outgoing& outgoing) {
+void Attachment::release_once(const Outgoing& outgoing) {
   const std::string address = outgoing.message.ciaddr.str();
   if (!find()) {
     return log(cat("does not release ", address, ", since the interface '", state_.owner.ifname,

@@ -78,6 +78,7 @@ class Attachment {
   void lose(const std::string& why);
   void bind(Time now);
   void send(const Outgoing& outgoing);
+  void release_once(const Outgoing& outgoing);
   void send_release(const Outgoing& outgoing);
   void begin_probe(Time now);
   void probe(Time now);
