@@ -103,6 +103,25 @@ class Installer(suite.NodeTest):
                 self.assertEqual(done.returncode, 2, done.stdout)
         self.assertIn("did you mean bridge?", call("install", "--only", "brigde").stderr)
 
+    def test_the_folder_is_that_of_the_runtime(self):
+        os.makedirs("/run/tools")
+        rows = (("containerd", "echo '  bin_dir = \"/run/one/\"'", "containerd config dump", "/run/one"),
+                ("containerd", "echo 'bin_dirs = [\"/run/two\", \"/run/three\"]'", "containerd config dump", "/run/two"),
+                ("crio", "printf '# plugin_dirs = [\\n# \\t\"/run/four/\",\\n# ]\\n'", "crio config", "/run/four"))
+        for name, text, source, folder in rows:
+            with self.subTest(name):
+                script(name, text, "/run/tools")
+                for chosen in ("auto", name):
+                    done = subprocess.run([PATCHBAY, "install", "--runtime", chosen, "--only", "bridge"], capture_output=True,
+                                          text=True, env={"PATH": "/run/tools"})
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertIn(f"{name} looks for plugins in {folder} ({source})", done.stderr)
+                    self.assertIn(f"in {folder}: ", done.stdout)
+                shutil.rmtree(folder)
+                os.remove(f"/run/tools/{name}")
+        done = subprocess.run([PATCHBAY, "install", "--runtime", "contaienrd"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, "did you mean containerd?" in done.stderr), (2, True), done.stderr)
+
     def test_links_of_a_build_become_files(self):
         os.mkdir(DIR)
         shutil.copy(PATCHBAY, DIR)
