@@ -57,10 +57,10 @@ TEST_CASE("an ifb is made as it was asked for, with its alias at once") {
   CHECK(seen.mtu == 1400);
   CHECK(seen.up);
   CHECK(seen.tx_queue_length == 0);
-  socket.send(add(NewLink{.kind = "ifb", .name = "down", .tx_queue_length = 1000}));
-  CHECK(parsed("ip -j link show down")[0]["txqlen"] == 1000);
-  CHECK(socket.get("down").tx_queue_length == 1000);
-  CHECK_FALSE(socket.get("down").up);
+  socket.send(add(NewLink{.kind = "ifb", .name = "idle", .tx_queue_length = 1000}));
+  CHECK(parsed("ip -j link show idle")[0]["txqlen"] == 1000);
+  CHECK(socket.get("idle").tx_queue_length == 1000);
+  CHECK_FALSE(socket.get("idle").up);
 }
 
 TEST_CASE("ticks are what tc takes them for") {
