@@ -95,6 +95,8 @@ void Operation::undo(const Target& target, std::size_t called, const json& resul
     try {
       caller.call(list_.plugins[i - 1], call);
     } catch (const Error& e) {
+      // The one that failed refused the version in ADD, too: it has added nothing.
+      if (i == called && e.code() == Code::kIncompatibleVersion) continue;
       note(cat("undo: ", e.what()));
       undone = false;
     }
