@@ -143,21 +143,21 @@ class Containerd(ContainerdTest):
                                    stderr=subprocess.STDOUT, text=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(lambda: process.poll() is None and self.end(name, process))
-        if not wait_for(lambda: self.eth0(name) or process.poll() is not None, 20, 0.05):
+        if not wait_for(lambda: self.eth0(name, check=False) or process.poll() is not None, 20, 0.05):
             self.fail(f"{name} does not start")
         if process.poll() is not None:
             self.fail(f"{name} ended: {process.stdout.read()}")
         return process
 
-    def eth0(self, name):
+    def eth0(self, name, check=True):
         """The global addresses of a container, once its web server runs."""
-        shown = self.inside(name, "ip", "addr", "show", "eth0")
+        shown = self.inside(name, "ip", "addr", "show", "eth0", check=check)
         return [line.split()[1].split("/")[0] for line in shown.splitlines()
                 if "scope global" in line]
 
-    def inside(self, name, *command):
+    def inside(self, name, *command, check=True):
         return self.ctr("task", "exec", "--exec-id", f"look{os.urandom(4).hex()}", name,
-                        *command, check=False).stdout
+                        *command, check=check).stdout
 
     def end(self, name, process):
         """Kills a container; its ctr then removes its network, with an empty CNI_NETNS."""
