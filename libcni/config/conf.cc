@@ -89,9 +89,12 @@ std::int64_t Reader::as_int(std::int64_t least, std::int64_t most) const {
   const bool too_big = value_ != nullptr && value_->is_number_unsigned() &&
                        value_->get<std::uint64_t>() >
                            static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  const bool is_open = most == std::numeric_limits<std::int64_t>::max();
-  const std::string expected = is_open ? cat("expected an integer of at least ", least)
-                                       : cat("expected an integer from ", least, " to ", most);
+  using Limits = std::numeric_limits<std::int64_t>;
+  const bool is_open = most == Limits::max() && !too_big;
+  const std::string expected = !is_open ? cat("expected an integer from ", least, " to ", most)
+                               : least == Limits::min()
+                                   ? "expected an integer"
+                                   : cat("expected an integer of at least ", least);
   if (value_ == nullptr || !value_->is_number_integer()) fail_mistyped(expected);
   const auto value = value_->get<std::int64_t>();
   if (too_big || value < least || value > most) fail(expected);

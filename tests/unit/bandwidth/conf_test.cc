@@ -119,7 +119,7 @@ TEST_CASE("a burst is less than 4 GB") {
 TEST_CASE("numbers are whole, and not negative") {
   for (const char* bad : {"-1", "1.5", "1e6", "\"8\"", "true", "9223372036854775808", "[8]"}) {
     CHECK(complaint(cni::cat("\"egressRate\": ", bad, ", \"egressBurst\": 8"))
-              .starts_with("7 egressRate: expected an integer of at least 0"));
+              .starts_with("7 egressRate: expected an integer "));
   }
   CHECK(parse(R"("egressRate": 9223372036854775807, "egressBurst": 8)").egress->rate ==
         9223372036854775807U);

@@ -264,7 +264,7 @@ TEST_CASE("a malformed result is refused with the place") {
       {R"({"ips": [{"address": "10.0.0.1/8", "gateway": "x"}]})",
        "ips[0].gateway: not an IP address"},
       {R"({"ips": [{"address": "10.0.0.1/8", "interface": "0"}]})",
-       "ips[0].interface: expected an integer of at least 0"},
+       "ips[0].interface: expected an integer: \"0\""},
       {R"({"interfaces": [{"name": 5}]})", "interfaces[0].name: expected a string: 5"},
       {R"({"routes": [{"dst": "x"}]})", "routes[0].dst: expected an address with prefix length"},
       {R"({"dns": []})", "dns: expected an object: []"},
