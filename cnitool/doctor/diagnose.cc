@@ -100,7 +100,7 @@ void print_summary(const Node& node, const std::vector<Answer>& answers, const O
   std::vector<std::vector<Cell>> rows;
   for (const auto& [part, name, looked_at] : all_parts()) {
     std::vector<Answer> mine = answers;
-    std::erase_if(mine, [part = part](const Answer& one) { return one.check->part != part; });
+    std::erase_if(mine, [wanted = part](const Answer& one) { return one.check->part != wanted; });
     if (mine.empty()) continue;
     rows.push_back({{name}, verdict_of(mine), {looked_at(node)}});
   }
