@@ -2,8 +2,8 @@
 
 #include <charconv>
 
-#include "libcni/plugin/invoke.h"
 #include "libcni/plugin/plugin.h"
+#include "libcni/plugin/version_line.h"
 
 namespace installer {
 
@@ -11,28 +11,15 @@ namespace {
 
 constexpr std::string_view kPatchbay = "patchbay ";
 
-// "CNI bridge plugin v1.9.1", what every plugin says where CNI_COMMAND is not set.
-void ask(const std::string& file, Identity& into) {
-  try {
-    const cni::Executable program{.file = file, .arguments = {"--version"}, .own_group = true};
-    const cni::Outcome outcome = cni::execute(program, "", std::chrono::seconds(2));
-    const std::string said = cat(outcome.out, outcome.err);
-    into.what = said.substr(0, said.find('\n'));
-  } catch (const std::exception& e) {
-    into.what = e.what();
-    return;
-  }
-  constexpr std::string_view kBefore = "CNI ", kAfter = " plugin ";
-  const auto after = into.what.find(kAfter);
-  if (!into.what.starts_with(kBefore) || after == std::string::npos) {
-    if (into.what.empty()) into.what = "a program that does not say who it is";
-    return;
-  }
-  into.plugin = into.what.substr(kBefore.size(), after - kBefore.size());
-  const std::string version = into.what.substr(after + kAfter.size());
-  if (!version.starts_with(kPatchbay)) return;
+void ask(const std::string& file, Identity& into) try {
+  const cni::VersionLine about = cni::version_line_of(file);
+  into.what = about.line.empty() ? "a program that does not name itself" : about.line;
+  into.plugin = about.plugin;
+  if (!about.version.starts_with(kPatchbay)) return;
   into.kind = Identity::Kind::kPatchbay;
-  into.version = version.substr(kPatchbay.size());
+  into.version = about.version.substr(kPatchbay.size());
+} catch (const std::exception& e) {
+  into.what = e.what();
 }
 
 bool is_same(const std::string& file, const struct stat& about, const Self& self) {

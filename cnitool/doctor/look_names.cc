@@ -4,25 +4,15 @@
 
 #include "cnitool/doctor/look.h"
 #include "libcni/common/dir.h"
-#include "libcni/plugin/invoke.h"
+#include "libcni/plugin/version_line.h"
 
 namespace tool::doctor {
 
 namespace {
 
-// The name that a plugin gives itself where CNI_COMMAND is not set: "CNI bridge plugin v1.9.1".
-// Empty: it is no plugin that says so.
-std::string name_in(std::string_view said) {
-  constexpr std::string_view kBefore = "CNI ", kAfter = " plugin ";
-  const auto after = said.substr(0, said.find('\n')).find(kAfter);
-  if (!said.starts_with(kBefore) || after == said.npos) return {};
-  return std::string(said.substr(kBefore.size(), after - kBefore.size()));
-}
-
-std::string ask(const std::string& file) try {
-  const cni::Executable program{.file = file, .arguments = {"--version"}, .own_group = true};
-  const cni::Outcome outcome = cni::execute(program, "", std::chrono::seconds(2));
-  return name_in(cat(outcome.out, outcome.err));
+// Empty: it does not name itself as a plugin.
+std::string plugin_in(const std::string& file) try {
+  return cni::version_line_of(file).plugin;
 } catch (const std::exception&) {
   return {};
 }
@@ -49,10 +39,9 @@ std::vector<MixedUp> mixed_up_in(const std::vector<std::string>& dirs) {
   std::vector<MixedUp> out;
   for (const std::string& dir : dirs) {
     for (const auto& names : shared_files(dir)) {
-      // One that goes by its name says that of each; another one the same of all, and so of one of
-      // two that is not its own.
+      // A multi-call binary returns each name; a single plugin returns its own for both.
       for (const std::string& name : {names[0], names[1]}) {
-        const std::string plugin = ask(cat(dir, "/", name));
+        const std::string plugin = plugin_in(cat(dir, "/", name));
         if (plugin.empty() || plugin == name) continue;
         out.push_back({dir, plugin, names});
         std::erase(out.back().names, plugin);

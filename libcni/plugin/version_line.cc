@@ -1,0 +1,25 @@
+#include "libcni/plugin/version_line.h"
+
+#include "libcni/plugin/invoke.h"
+#include "netlink/types/error.h"
+
+namespace cni {
+
+VersionLine version_line_in(std::string_view printed) {
+  constexpr std::string_view kBefore = "CNI ", kAfter = " plugin ";
+  VersionLine out{
+      .line = std::string(printed.substr(0, printed.find('\n'))), .plugin = {}, .version = {}};
+  const auto after = out.line.find(kAfter);
+  if (!out.line.starts_with(kBefore) || after == std::string::npos) return out;
+  out.plugin = out.line.substr(kBefore.size(), after - kBefore.size());
+  out.version = out.line.substr(after + kAfter.size());
+  return out;
+}
+
+VersionLine version_line_of(const std::string& file) {
+  const Executable program{.file = file, .arguments = {"--version"}, .own_group = true};
+  const Outcome outcome = execute(program, "", std::chrono::seconds(2));
+  return version_line_in(netlink::cat(outcome.out, outcome.err));
+}
+
+}  // namespace cni
