@@ -11,7 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.cnitool import cnitool, environment, use  # noqa: E402
+from support.cnitool import cnitool, environment, printed_on, use  # noqa: E402
 from support.doctor import BANDWIDTH, BIN, BRIDGE, PORTMAP, DoctorTest, chain  # noqa: E402
 from support.plugin import OURS  # noqa: E402
 from support.world import Pod, run  # noqa: E402
@@ -27,13 +27,7 @@ def on_terminal(*words, **env):
                                env=environment(**({"CNI_PATH": BIN, "COLUMNS": str(COLUMNS)} | env)),
                                stdin=subprocess.DEVNULL, stdout=child, stderr=child)
     os.close(child)
-    printed = b""
-    try:
-        while more := os.read(parent, 65536):
-            printed += more
-    except OSError:  # all of it was read
-        pass
-    os.close(parent)
+    printed = printed_on(parent)
     if shown := os.environ.get("PATCHBAY_SCREENS"):
         with open(os.path.join(shown, "-".join(words).replace("/", "_")), "wb") as file:
             file.write(printed)

@@ -130,15 +130,8 @@ class Health(DoctorTest):
             done = subprocess.run([os.path.join(OURS, "cnitool"), "doctor", "--json"], env=environment(CNI_PATH=BIN),
                                   stdout=subprocess.PIPE, stderr=end, check=False)
             os.close(end)
-            text = b""
-            try:
-                while more := os.read(terminal, 4096):
-                    text += more
-            except OSError:  # all of it was read
-                pass
-            os.close(terminal)
             json.loads(done.stdout)
-            return text.decode()
+            return printed_on(terminal).decode()
         self.assertEqual(seen(), "")
         shutil.move(f"{BIN}/portmap", "/run/portmap")
         write(f"{BIN}/portmap", "#!/bin/sh\n[ $CNI_COMMAND = REPAIR ] && sleep 2.1\nexec /run/portmap\n", 0o755)

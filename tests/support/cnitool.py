@@ -76,3 +76,15 @@ def cached(network, container, ifname="eth0"):
 def cache_names():
     """The names of all files in the cache, those that begin with a dot too."""
     return sorted(os.listdir(RESULTS)) if os.path.isdir(RESULTS) else []
+
+
+def printed_on(terminal):
+    """All that programs printed on a pseudoterminal whose other end is closed here; closes it."""
+    printed = b""
+    try:
+        while more := os.read(terminal, 65536):
+            printed += more
+    except OSError:  # EIO: all of it was read
+        pass
+    os.close(terminal)
+    return printed
