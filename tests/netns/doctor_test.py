@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.cnitool import (CONF_DIR, cache_file, cache_names, cnitool, container_of, environment,  # noqa: E402
+from support.cnitool import (CONF_DIR, cache_file, cache_names, cnitool, container_of, environment, printed_on,  # noqa: E402
                              finish, start, use)
 from support.configs import lack  # noqa: E402
 from support.doctor import (BANDWIDTH, BIN, BRIDGE, FILE, NETWORKS, PORTMAP, DoctorTest, chain,  # noqa: E402
