@@ -20,6 +20,7 @@
 #include "cnitool/repair.h"
 #include "cnitool/trace.h"
 #include "libcni/common/undo.h"
+#include "libcni/plugin/plugin.h"
 
 // What each command runs, and how its errors are reported.
 namespace {
@@ -45,7 +46,8 @@ void print_manual(const tool::Output& output) {
   tool::CommandLine line({});
   CLI::App app(kPurpose, "cnitool");
   tool::define(app, line);
-  const std::string page = tool::manual_page(tool::program_of(app, tool::version_text()));
+  const auto release = cat("patchbay ", cni::build_version());  // another one for each commit: no
+  const std::string page = tool::manual_page(tool::program_of(app, release));
   if (output.terminal) tool::exec_man(page);
   output.out << page;
 }

@@ -222,6 +222,6 @@ void complete(CommandLine& line) {
   }
 }
 
-std::string version_text() { return cat("patchbay ", cni::build_version()); }
+std::string version_text() { return cat("patchbay ", cni::build_text()); }
 
 }  // namespace tool

@@ -9,15 +9,12 @@ namespace installer {
 
 namespace {
 
-constexpr std::string_view kPatchbay = "patchbay ";
-
 void ask(const std::string& file, Identity& into) try {
   const cni::VersionLine about = cni::version_line_of(file);
   into.what = about.line.empty() ? "a program that does not name itself" : about.line;
   into.plugin = about.plugin;
-  if (!about.version.starts_with(kPatchbay)) return;
-  into.kind = Identity::Kind::kPatchbay;
-  into.version = about.version.substr(kPatchbay.size());
+  into.version = about.patchbay;
+  if (!into.version.empty()) into.kind = Identity::Kind::kPatchbay;
 } catch (const std::exception& e) {
   into.what = e.what();
 }

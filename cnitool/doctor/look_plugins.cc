@@ -15,6 +15,7 @@
 #include "libcni/common/hash.h"
 #include "libcni/config/names.h"
 #include "libcni/plugin/log.h"
+#include "libcni/plugin/version_line.h"
 #include "libcni/runtime/plugin_call.h"
 #include "plugins/names/state.h"
 
@@ -54,10 +55,7 @@ std::string patchbay_version(const std::string& file, const cni::Env& env) {
   const cni::Executable program{
       .file = file, .arguments = {"--version"}, .env = env, .own_group = true};
   const cni::Outcome outcome = cni::execute(program, "", std::chrono::seconds(2));
-  const auto at = outcome.out.find(kMark);
-  if (at == std::string::npos) return {};
-  const auto start = at + kMark.size();
-  return outcome.out.substr(start, outcome.out.find('\n', start) - start);
+  return cni::version_line_in(outcome.out).patchbay;
 }
 
 PluginFile program_of(const std::string& type, const RuntimeOptions& options) {

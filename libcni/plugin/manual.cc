@@ -189,7 +189,7 @@ std::string about(const Plugin& plugin) {
 }
 
 std::string version_text(const Plugin& plugin) {
-  return described(plugin, cat(" plugin patchbay ", build_version()));
+  return described(plugin, cat(" plugin patchbay ", build_text()));
 }
 
 std::string key_table(const Manual& manual) {

@@ -8,11 +8,12 @@
 /// Texts and schemas made from a plugin's Manual, for persons and for programs.
 namespace cni {
 
-/// "CNI bridge plugin v1.9.1+patchbay.0.1.0", and the versions of the spec: two lines, for a call
+/// "CNI bridge plugin v1.9.1+patchbay.0.2.0", and the versions of the spec: two lines, for a call
 /// without a verb. Nomad takes the first word that is a version, nerdctl what follows "plugin ",
 /// and both compare it with releases of the reference plugins.
 std::string about(const Plugin& plugin);
-/// "CNI bridge plugin patchbay 0.1.0", and the versions of the spec: the text for --version.
+/// "CNI bridge plugin patchbay 0.2.0 (commit 0123456789ab)", and the versions of the spec: the text
+/// for --version.
 std::string version_text(const Plugin& plugin);
 /// The text for --help.
 std::string help(const Plugin& plugin);

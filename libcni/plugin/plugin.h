@@ -93,8 +93,11 @@ int validate(const Plugin& plugin, const Invocation& invocation);
 /// arguments and CNI_COMMAND it says on stderr what it is.
 int plugin_main(const Plugin& plugin, int argc, char** argv);
 
-/// The version of this build, as "0.1.0".
+/// The version of this build: "0.2.0".
 std::string_view build_version();
+/// The same with the commit of its sources, if it was built from git: "0.2.0 (commit
+/// 0123456789ab)".
+std::string_view build_text();
 
 /// The release of the reference plugins whose keys and verbs this build has.
 inline constexpr std::string_view kReferenceLevel = "1.9.1";

@@ -60,13 +60,15 @@ std::string names_of_plugins(std::string_view between) {
   return names;
 }
 
-std::string version_line() { return cat("CNI plugins of patchbay ", build_version()); }
+constexpr std::string_view kSuite = "CNI plugins of patchbay ";
+
+std::string version_line() { return cat(kSuite, build_version()); }
 
 // The answer to an option, which a person or a script gives; none where it is no option.
 std::optional<std::string> answer_to(std::string_view option,
                                      std::span<const SuiteCommand> commands) {
   if (option == "--list") return names_of_plugins("\n") + "\n";
-  if (option == "--version") return version_line() + "\n";
+  if (option == "--version") return cat(kSuite, build_text(), "\n");
   if (option != "--help" && option != "-h") return std::nullopt;
   std::string lines;
   for (const auto& [name, help, run] : commands) {

@@ -1,18 +1,26 @@
 #include "libcni/plugin/version_line.h"
 
+#include <algorithm>
+
 #include "libcni/plugin/invoke.h"
 #include "netlink/types/error.h"
 
 namespace cni {
 
 VersionLine version_line_in(std::string_view printed) {
-  constexpr std::string_view kBefore = "CNI ", kAfter = " plugin ";
-  VersionLine out{
-      .line = std::string(printed.substr(0, printed.find('\n'))), .plugin = {}, .version = {}};
+  constexpr std::string_view kBefore = "CNI ", kAfter = " plugin ", kPatchbay = "patchbay ";
+  VersionLine out{.line = std::string(printed.substr(0, printed.find('\n'))),
+                  .plugin = {},
+                  .version = {},
+                  .patchbay = {}};
   const auto after = out.line.find(kAfter);
   if (!out.line.starts_with(kBefore) || after == std::string::npos) return out;
   out.plugin = out.line.substr(kBefore.size(), after - kBefore.size());
   out.version = out.line.substr(after + kAfter.size());
+  if (out.version.starts_with(kPatchbay)) {
+    out.patchbay = out.version.substr(kPatchbay.size());
+    out.patchbay.resize(std::min(out.patchbay.find(' '), out.patchbay.size()));
+  }
   return out;
 }
 

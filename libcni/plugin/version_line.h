@@ -8,9 +8,10 @@ namespace cni {
 /// How a plugin names itself: `--version` prints it, and the reference plugins print it where
 /// CNI_COMMAND is not set. "CNI bridge plugin v1.9.1": empty parts where it is no such line.
 struct VersionLine {
-  std::string line;     ///< the first one that was printed
-  std::string plugin;   ///< "bridge"
-  std::string version;  ///< "v1.9.1", "patchbay 0.1.0"
+  std::string line;      ///< the first one that was printed
+  std::string plugin;    ///< "bridge"
+  std::string version;   ///< "v1.9.1", "patchbay 0.2.0 (commit 0123456789ab)"
+  std::string patchbay;  ///< "0.2.0"; empty for a plugin of others
 };
 
 VersionLine version_line_in(std::string_view printed);

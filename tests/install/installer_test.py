@@ -131,7 +131,7 @@ class Installer(suite.NodeTest):
 
     def test_a_newer_version_stays(self):
         os.mkdir(DIR)
-        script("bridge", "echo CNI bridge plugin patchbay 9.10.0\n")
+        script("bridge", "echo 'CNI bridge plugin patchbay 9.10.0 (commit 0123456789ab)'\n")
         before = state()
         done = call("install")
         self.assertEqual(done.returncode, 3, done.stdout)

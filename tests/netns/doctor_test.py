@@ -208,7 +208,7 @@ class Configs(DoctorTest):
             self.assertIn(b" plugin patchbay ", file.read())
         write(f"{BIN}/portmap", "#!/bin/sh\n# CNI portmap plugin patchbay \n"
               "[ $# = 0 ] && exec /run/portmap.real\n"
-              "echo 'CNI portmap plugin patchbay 0.0.1'\n", 0o755)
+              "echo 'CNI portmap plugin patchbay 0.0.1 (commit 0123456789ab)'\n", 0o755)
         self.assert_finds("warning", "releases", f"{BIN}/portmap", "0.0.1")
 
 
