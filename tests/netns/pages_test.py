@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""The task pages of docs/: their commands are typed on a node of their own, which is as before afterwards."""
+
+import glob
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.pages import blocks, text_of, typed, walk  # noqa: E402
+from support.plugin import OURS, ROOT  # noqa: E402
+from support.snapshot import left_by_design, snapshot  # noqa: E402
+from support.world import MS_BIND, World, mount, run, umount  # noqa: E402
+
+BUILD = os.path.join(ROOT, "build")
+
+
+#: {page: what makes the node that it needs, and says what is missing for that}.
+PAGES = {
+    "docs/pod-without-network.md": None,
+}
+#: Pages whose commands other tests type, or which describe the tests themselves.
+ELSEWHERE = {
+    "docs/building.md": "tests/e2e/walk.py: it installs packages and builds",
+    "docs/reliability.md": "the commands are sweeps, which take hours",
+    "docs/security.md": "the commands are tests",
+    "docs/speed.md": "the commands are the benchmark",
+    "docs/testing.md": "the commands are the tests",
+}
+#: Fenced commands, by the first line of their block: the reason why nobody types them.
+NOT_TYPED = {}
+
+
+def install_as_readme():
+    """The build at build/release, the plugins and cnitool where the README installs them; /tmp is this node's own."""
+    mount("tmpfs", "/tmp", "tmpfs", options="mode=1777")
+    built = os.path.dirname(OURS)
+    os.mkdir("/run/built")
+    mount(built, "/run/built", flags=MS_BIND)
+    os.makedirs(BUILD, exist_ok=True)
+    mount("tmpfs", BUILD, "tmpfs")
+    for place in {f"{BUILD}/release", built}:
+        os.makedirs(place, exist_ok=True)
+        mount("/run/built", place, flags=MS_BIND)
+    umount("/run/built")
+    os.rmdir("/run/built")
+    World.private("/opt/cni/bin")
+    run(f"{OURS}/patchbay", "install", "/opt/cni/bin")
+    os.makedirs("/etc/cni/net.d", exist_ok=True)
+    os.mkdir("/run/tools")
+    os.symlink(f"{OURS}/cnitool", "/run/tools/cnitool")
+
+
+def of_a_daemon(place):
+    """What the daemons that a page needs write while it is typed."""
+    return "/firewalld/" in place or place.startswith(("file/run/served", "file/run/cni/dhcp"))
+
+
+@suite.spread
+class Pages(suite.NodeTest):
+    def setUp(self):
+        super().setUp()
+        install_as_readme()
+
+    def type_page(self, page):
+        """Types it. apt-get installs what this test needs of the machine."""
+        roots = ("/var/lib", "/run", "/etc/cni", "/tmp")
+        before, plugins = snapshot(roots), sorted(os.listdir("/opt/cni/bin"))
+        text, _ = typed([page], ["apt-get "])
+        walked = walk(text, env=os.environ | {"PATH": f"/run/tools:{os.environ['PATH']}"})
+        if os.environ.get("PATCHBAY_SHOW"):  # for whoever writes a page
+            print(walked.output)
+        failure = walked.failure(text)
+        self.assertIsNone(failure, f"{page}: {failure}\n{walked.output}")
+        self.assertEqual(sorted(os.listdir("/opt/cni/bin")), plugins)
+        self.assert_same(before, snapshot(roots), what=page,
+                         ignore=lambda place: left_by_design(place) or of_a_daemon(place))
+
+    @suite.cases([(os.path.basename(page), page) for page in PAGES])
+    def can_be_typed(self, page):
+        if PAGES[page] and (reason := PAGES[page]()):
+            self.skipTest(reason)
+        self.type_page(page)
+
+
+class Sources(suite.unittest.TestCase):
+    """The pages themselves."""
+
+    def test_each_page_with_commands_is_typed(self):
+        pages = [os.path.relpath(path, ROOT) for path in sorted(glob.glob(f"{ROOT}/docs/*.md"))]
+        with_commands = {page for page in pages if blocks(page)}
+        self.assertEqual(with_commands, with_commands & (PAGES.keys() | ELSEWHERE.keys()))
+
+    def test_each_fenced_command_has_a_reason(self):
+        fenced = [first for page in PAGES for first in re.findall(r"^```console\n(.*)$", text_of(page), re.MULTILINE)]
+        self.assertEqual(sorted(fenced), sorted(NOT_TYPED))
+
+    def test_what_a_command_does_not_print_is_an_error(self):
+        for words, wrong in (("two", []), ("three", ["/run/page:3: three"])):
+            with open("/run/page", "w", encoding="ascii") as file:
+                file.write(f"# Page\n\n    echo one; echo two    # prints: {words}\n")
+            text, _ = typed(["/run/page"])
+            self.assertEqual(walk(text).wrong, wrong)
+
+    def test_a_command_that_fails_ends_the_page(self):
+        for command, failure in (("false", "in /run/page:3"), ("sleep 60 &", "in the background"), ("true", None)):
+            with open("/run/page", "w", encoding="ascii") as file:
+                file.write(f"# Page\n\n    {command}\n")
+            text, _ = typed(["/run/page"])
+            got = walk(text).failure(text)
+            self.assertTrue(got is None if failure is None else failure in got, got)
+
+
+if __name__ == "__main__":
+    suite.main(needs=("bash", "ping", "python3"), daemons=True)
