@@ -7,7 +7,8 @@ import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import firewalld, suite  # noqa: E402
+from support.configs import lack  # noqa: E402
 from support.pages import blocks, text_of, typed, walk  # noqa: E402
 from support.plugin import OURS, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
@@ -18,6 +19,7 @@ BUILD = os.path.join(ROOT, "build")
 
 #: {page: what makes the node that it needs, and says what is missing for that}.
 PAGES = {
+    "docs/hostports.md": None,
     "docs/pod-without-network.md": None,
 }
 #: Pages whose commands other tests type, or which describe the tests themselves.
@@ -63,11 +65,11 @@ class Pages(suite.NodeTest):
         super().setUp()
         install_as_readme()
 
-    def type_page(self, page):
+    def type_page(self, page, without=()):
         """Types it. apt-get installs what this test needs of the machine."""
         roots = ("/var/lib", "/run", "/etc/cni", "/tmp")
         before, plugins = snapshot(roots), sorted(os.listdir("/opt/cni/bin"))
-        text, _ = typed([page], ["apt-get "])
+        text, _ = typed([page], ["apt-get ", *without])
         walked = walk(text, env=os.environ | {"PATH": f"/run/tools:{os.environ['PATH']}"})
         if os.environ.get("PATCHBAY_SHOW"):  # for whoever writes a page
             print(walked.output)
@@ -81,7 +83,13 @@ class Pages(suite.NodeTest):
     def can_be_typed(self, page):
         if PAGES[page] and (reason := PAGES[page]()):
             self.skipTest(reason)
-        self.type_page(page)
+        self.type_page(page, ["firewall-cmd "])
+
+    def test_hostports_while_firewalld_runs(self):
+        if reason := firewalld.lack():
+            self.skipTest(reason)
+        firewalld.Firewalld(self)
+        self.type_page("docs/hostports.md")
 
 
 class Sources(suite.unittest.TestCase):
