@@ -20,6 +20,7 @@ BUILD = os.path.join(ROOT, "build")
 #: {page: what makes the node that it needs, and says what is missing for that}.
 PAGES = {
     "docs/hostports.md": None,
+    "docs/limits.md": None,
     "docs/pod-without-network.md": None,
 }
 #: Pages whose commands other tests type, or which describe the tests themselves.
