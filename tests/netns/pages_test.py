@@ -7,8 +7,8 @@ import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import firewalld, suite  # noqa: E402
-from support.configs import lack  # noqa: E402
+from support import dhcp, firewalld, suite  # noqa: E402
+from support.configs import lack, provide  # noqa: E402
 from support.pages import blocks, text_of, typed, walk  # noqa: E402
 from support.plugin import OURS, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
@@ -17,8 +17,19 @@ from support.world import MS_BIND, World, mount, run, umount  # noqa: E402
 BUILD = os.path.join(ROOT, "build")
 
 
+def segment_with_dhcp():
+    if reason := lack("macvlan", "dhcp"):
+        return reason
+    provide("macvlan")
+    run("ip", "addr", "add", "192.0.2.6/29", "dev", "eth1-out")
+    os.mkdir("/run/served")
+    dhcp.dnsmasq(pool="192.0.2.3,192.0.2.5", folder="/run/served", interface="eth1-out")
+    return None
+
+
 #: {page: what makes the node that it needs, and says what is missing for that}.
 PAGES = {
+    "docs/dhcp.md": segment_with_dhcp,
     "docs/hostports.md": None,
     "docs/limits.md": None,
     "docs/pod-without-network.md": None,
@@ -32,7 +43,9 @@ ELSEWHERE = {
     "docs/testing.md": "the commands are the tests",
 }
 #: Fenced commands, by the first line of their block: the reason why nobody types them.
-NOT_TYPED = {}
+NOT_TYPED = {
+    "systemctl enable --now cni-dhcp.socket": "needs systemd; netns.dhcp_systemd plays it, with these units",
+}
 
 
 def install_as_readme():
