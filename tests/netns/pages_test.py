@@ -11,10 +11,16 @@ from support import dhcp, firewalld, suite  # noqa: E402
 from support.configs import lack, provide  # noqa: E402
 from support.pages import blocks, text_of, typed, walk  # noqa: E402
 from support.plugin import OURS, ROOT  # noqa: E402
+from support.qemu import everybody_may_open_tun  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import MS_BIND, World, mount, run, umount  # noqa: E402
 
 BUILD = os.path.join(ROOT, "build")
+
+
+def segment():
+    """A link eth1 of the node."""
+    return provide("macvlan")
 
 
 def segment_with_dhcp():
@@ -27,11 +33,19 @@ def segment_with_dhcp():
     return None
 
 
+def tun():
+    if reason := lack("tap"):
+        return reason
+    return everybody_may_open_tun()
+
+
 #: {page: what makes the node that it needs, and says what is missing for that}.
 PAGES = {
     "docs/dhcp.md": segment_with_dhcp,
     "docs/hostports.md": None,
+    "docs/kubevirt.md": tun,
     "docs/limits.md": None,
+    "docs/multus.md": segment,
     "docs/pod-without-network.md": None,
 }
 #: Pages whose commands other tests type, or which describe the tests themselves.
@@ -45,6 +59,7 @@ ELSEWHERE = {
 #: Fenced commands, by the first line of their block: the reason why nobody types them.
 NOT_TYPED = {
     "systemctl enable --now cni-dhcp.socket": "needs systemd; netns.dhcp_systemd plays it, with these units",
+    "kubectl apply -f /tmp/lan.yaml": "needs a cluster with Multus",
 }
 
 
