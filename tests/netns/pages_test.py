@@ -10,12 +10,13 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import dhcp, firewalld, suite  # noqa: E402
 from support.configs import lack, provide  # noqa: E402
 from support.pages import blocks, text_of, typed, walk  # noqa: E402
-from support.plugin import OURS, ROOT  # noqa: E402
+from support.plugin import OURS, ROOT, have  # noqa: E402
 from support.qemu import everybody_may_open_tun  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import MS_BIND, World, mount, run, umount  # noqa: E402
 
 BUILD = os.path.join(ROOT, "build")
+K3S = "/var/lib/rancher/k3s"
 
 
 def segment():
@@ -33,20 +34,52 @@ def segment_with_dhcp():
     return None
 
 
+def uplink():
+    run("ip", "-batch", "-", stdin="link add up0 type veth peer name up0-out\nlink set up0 up\nlink set up0-out up\n"
+        "addr add 192.0.2.1/24 dev up0\nroute add default via 192.0.2.254\n")
+
+
 def tun():
     if reason := lack("tap"):
         return reason
     return everybody_may_open_tun()
 
 
+def write_program(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"#!/bin/sh\n{text}\n")
+    os.chmod(path, 0o755)
+
+
+def runtimes():
+    """containerd and podman of the machine, a crio that prints its config, and the folders of a node with k3s."""
+    if missing := have("containerd", "podman"):
+        return f"needs {missing}"
+    if os.path.isdir("/usr/lib/cni"):
+        mount("tmpfs", "/usr/lib/cni", "tmpfs")
+    os.mkdir("/run/crio")
+    write_program("/run/tools/crio", r"""printf 'plugin_dirs = [\n\t"/run/crio/bin/",\n]\n'""")
+    for folder in (f"{K3S}/agent/etc/containerd", f"{K3S}/data/cni", f"{K3S}/data/0123/bin"):
+        os.makedirs(folder)
+    write_program(f"{K3S}/data/0123/bin/cni", "echo CNI $(basename $0) plugin v1.9.1-k3s1 >&2")
+    for name in ("cni", "bandwidth", "bridge", "firewall", "flannel", "host-local", "loopback", "portmap"):
+        os.symlink(f"{K3S}/data/0123/bin/cni", f"{K3S}/data/cni/{name}")
+    with open(f"{K3S}/agent/etc/containerd/config.toml", "w", encoding="ascii") as file:
+        file.write(f'[plugins."io.containerd.cri.v1.runtime".cni]\n  bin_dirs = ["{K3S}/data/cni"]\n'
+                   f'  conf_dir = "{K3S}/agent/etc/cni/net.d"\n')
+    return None
+
+
 #: {page: what makes the node that it needs, and says what is missing for that}.
 PAGES = {
     "docs/dhcp.md": segment_with_dhcp,
     "docs/hostports.md": None,
+    "docs/install.md": runtimes,
     "docs/kubevirt.md": tun,
     "docs/limits.md": None,
     "docs/multus.md": segment,
     "docs/pod-without-network.md": None,
+    "docs/which-config.md": uplink,
 }
 #: Pages whose commands other tests type, or which describe the tests themselves.
 ELSEWHERE = {
@@ -60,6 +93,10 @@ ELSEWHERE = {
 NOT_TYPED = {
     "systemctl enable --now cni-dhcp.socket": "needs systemd; netns.dhcp_systemd plays it, with these units",
     "kubectl apply -f /tmp/lan.yaml": "needs a cluster with Multus",
+    "crictl info | grep -A3 NetworkReady": "needs a cluster",
+    "kubectl get nodes -o custom-columns=NAME:.metadata.name,POD_CIDR:.spec.podCIDR": "needs a cluster",
+    "cp conf-examples/87-podman.conflist /etc/cni/net.d/87-podman-bridge.conflist":
+        "pulls an image; e2e.podman runs podman with its own",
 }
 
 
