@@ -70,6 +70,11 @@ def runtimes():
     return None
 
 
+def compiler():
+    missing = have("cmake", "c++", "make")
+    return f"needs {missing}" if missing else None
+
+
 #: {page: what makes the node that it needs, and says what is missing for that}.
 PAGES = {
     "docs/dhcp.md": segment_with_dhcp,
@@ -80,6 +85,7 @@ PAGES = {
     "docs/multus.md": segment,
     "docs/pod-without-network.md": None,
     "docs/which-config.md": uplink,
+    "docs/writing-a-plugin.md": compiler,
 }
 #: Pages whose commands other tests type, or which describe the tests themselves.
 ELSEWHERE = {
