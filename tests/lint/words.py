@@ -17,7 +17,7 @@ PATTERNS = [
 MENTIONED = re.compile(r"(?<![\w/.-])([\w./-]*[\w-]+\.md)\b")
 URL = re.compile(r"https?://([\w.-]+)")
 # Documents of others that ours cite.
-CITED = {"SPEC.md", "CONVENTIONS.md"}
+CITED = {"SPEC.md", "CONVENTIONS.md", "network-binding-plugin.md"}
 HOSTS = re.compile(
     r"(?:.*\.)?(?:github\.com|apache\.org|kernel\.org|rfc-editor\.org|cni\.dev|netfilter\.org|w3\.org|man7\.org"
     r"|kubernetes\.io|json-schema\.org|example\.(?:com|net|org)|localhost|127\.0\.0\.1)$")
