@@ -12,7 +12,7 @@ from support import cri, image, suite  # noqa: E402
 from support.hostport import NODE, OUTSIDE, SECOND, Server, Site, ask_one, mapping  # noqa: E402
 from support.plugin import OURS, PLUGINS, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
-from support.world import Pod, World, fetch, remove_cgroups, run, wait_for  # noqa: E402
+from support.world import MS_BIND, Pod, World, fetch, mount, remove_cgroups, run, wait_for  # noqa: E402
 
 PAGE = "patchbay answers\n"
 # What containerd itself keeps in /run, and its cache of results.
@@ -265,6 +265,27 @@ class Ports(PodsTest):
         self.end(one)
         self.end(self.run_pod("two", mapping(8080, 80)))
         self.assert_left_by_design(before)
+
+
+class Installed(PodsTest):
+    """As docs/install.md installs."""
+
+    def test_plugins_and_network_of_patchbay_install_serve_pods_until_uninstall(self):
+        if os.path.exists("/etc/containerd/config.toml"):
+            mount("/run/c8d/config.toml", "/etc/containerd/config.toml", flags=MS_BIND)  # `containerd config dump` reads it
+        for name in PLUGINS:
+            os.remove(f"/opt/cni/bin/{name}")
+        arguments = ("--runtime", "containerd", "--conf", f"{ROOT}/conf-examples/10-kubernetes.conflist")
+        self.assertFalse(self.cri.is_ready())
+        run(f"{OURS}/patchbay", "install", *arguments)
+        self.assertTrue(wait_for(self.cri.is_ready, 20, 0.1), "containerd takes the network")
+        sandbox, pod = self.run_seen("web", mapping(8080, 80))
+        for place in (global_addresses(pod)[4], f"{NODE[4]}:8080"):
+            self.assertEqual(fetch(place), PAGE)
+        self.end(sandbox)
+        run(f"{OURS}/patchbay", "uninstall", *arguments)
+        self.assertEqual((os.listdir("/opt/cni/bin"), os.listdir("/etc/cni/net.d")), ([], []))
+        self.assertTrue(wait_for(lambda: not self.cri.is_ready(), 20, 0.1))
 
 
 INGRESS, EGRESS = 10_000_000, 5_000_000
