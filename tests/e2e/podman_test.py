@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -11,9 +12,9 @@ from support import image, suite  # noqa: E402
 from support.cnitool import cache_names, cached, cnitool  # noqa: E402
 from support.configs import lack  # noqa: E402
 from support.firewall import addresses as accepted, elements  # noqa: E402
-from support.plugin import OURS  # noqa: E402
+from support.plugin import OURS, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
-from support.world import fetch, remove_cgroups, run  # noqa: E402
+from support.world import fetch, mount, remove_cgroups, run  # noqa: E402
 
 PAGE = "patchbay answers\n"
 
@@ -121,6 +122,22 @@ class Podman(suite.NodeTest):
         self.podman("rm", "-f", "-t", "0", "web")
         self.assert_same(before, ignore=lambda place: left_by_design(place, "cni-podman7")
                          or place.startswith(PODMANS_OWN))
+
+    def test_plugins_of_patchbay_install_serve_the_network_of_conf_examples(self):
+        """As docs/install.md installs."""
+        folder = "/usr/lib/cni"  # of Debian
+        if not os.path.isdir(folder):
+            self.skipTest(f"there is no {folder}")
+        mount("tmpfs", folder, "tmpfs")
+        with open(f"{self.work}/containers.conf", "w", encoding="ascii") as file:
+            file.write(CONTAINERS_CONF.format(plugins=folder).replace('"patchbay"', '"podman"'))
+        run(f"{OURS}/patchbay", "install", "--runtime", "podman")
+        self.assertIn("bridge", os.listdir(folder))
+        shutil.copy(f"{ROOT}/conf-examples/87-podman.conflist", "/etc/cni/net.d/87-podman-bridge.conflist")
+        self.podman("load", "--signature-policy", f"{self.work}/policy.json", "-i", f"{self.work}/image.tar")
+        self.start("--name", "web", "-p", "8080:80")
+        self.assertEqual(fetch("127.0.0.1:8080"), PAGE)
+        self.podman("rm", "-f", "-t", "0", "web")
 
     @suite.cases([(name, {"backend": name}) for name in ("nftables", "iptables")])
     def publishes_ports(self, portmap):

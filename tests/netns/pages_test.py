@@ -102,7 +102,7 @@ NOT_TYPED = {
     "crictl info | grep -A3 NetworkReady": "needs a cluster",
     "kubectl get nodes -o custom-columns=NAME:.metadata.name,POD_CIDR:.spec.podCIDR": "needs a cluster",
     "cp conf-examples/87-podman.conflist /etc/cni/net.d/87-podman-bridge.conflist":
-        "pulls an image; e2e.podman runs podman with its own",
+        "pulls an image; e2e.podman does this with an image of its own",
 }
 
 
