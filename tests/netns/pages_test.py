@@ -142,7 +142,7 @@ class Pages(suite.NodeTest):
         roots = ("/var/lib", "/run", "/etc/cni", "/tmp")
         before, plugins = snapshot(roots), sorted(os.listdir("/opt/cni/bin"))
         text, _ = typed([page], ["apt-get ", *without])
-        walked = walk(text, env=os.environ | {"PATH": f"/run/tools:{os.environ['PATH']}"})
+        walked = walk(text, env=os.environ | {"PATH": f"/run/tools:{os.environ['PATH']}"}, seconds=300)
         if os.environ.get("PATCHBAY_SHOW"):  # for whoever writes a page
             print(walked.output)
         failure = walked.failure(text)

@@ -87,15 +87,20 @@ def _lives(group):
     return False
 
 
-def walk(text, tell=lambda line: None, env=None):
-    """Types the text into one shell, in the repository's root. tell() gets each line of output."""
+def walk(text, tell=lambda line: None, env=None, seconds=None):
+    """Types the text into one shell, in the repository's root, and kills it after some seconds. tell() gets each line of
+    output."""
     env = (os.environ if env is None else env) | {"PROMPT_COMMAND": STOP, "PS1": "", "PS2": ""}
     shell = subprocess.Popen(["bash", "--norc", "-i"], cwd=ROOT, env=env, stdin=subprocess.PIPE, text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", start_new_session=True)
     out, began, printed = Walk(), time.monotonic(), ""
 
     def end():  # a command in the background would keep its stdout open
-        out.status = shell.wait()
+        try:
+            out.status = shell.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(shell.pid, signal.SIGKILL)
+            out.status = shell.wait()
         out.goes_on = not wait_for(lambda: not _lives(shell.pid), 5)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)
