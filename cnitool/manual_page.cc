@@ -120,13 +120,19 @@ std::string files() {
 std::string manual_page(const ProgramInfo& program) {
   std::string what = program.what;
   if (what.ends_with('.')) what.pop_back();
+  // "Environment:", its lines, an empty one, and what networks and containers are.
+  const std::string& footer = program.footer;
+  const std::size_t lines = footer.find('\n') + 1,
+                    end = std::min(footer.find("\n\n"), footer.size());
   return cat(".TH ", upper(program.name), " 1 \"\" \"", roff(program.version), "\" \"CNI\"\n",
              ".SH NAME\n", roff(program.name), " \\- ", roff(what), "\n", ".SH SYNOPSIS\n",
              bold(program.name), " [", italic("OPTIONS"), "] ", italic("COMMAND"), " [",
-             italic("ARGUMENTS"), "]\n", ".SH COMMANDS\n", commands(program),
-             ".SH OPTIONS\nOptions can precede or follow the command.\n",
-             list(program.options, false), ".SH NOTES\n.nf\n", roff(program.footer),
-             "\n.fi\n.SH FILES\n", files(), ".SH EXIT STATUS\n", kExitStatus, "\n");
+             italic("ARGUMENTS"), "]\n.SH DESCRIPTION\n",
+             roff(footer.substr(std::min(end + 2, footer.size()))), "\n.SH COMMANDS\n",
+             commands(program), ".SH OPTIONS\nOptions can precede or follow the command.\n",
+             list(program.options, false), ".SH ENVIRONMENT\n.nf\n",
+             roff(footer.substr(lines, end - lines)), "\n.fi\n.SH EXIT STATUS\n", kExitStatus,
+             "\n.SH FILES\n", files(), ".SH SEE ALSO\n.BR ip\\-netns (8),\n.BR patchbay (8)\n");
 }
 
 void exec_man(const std::string& page) {
