@@ -14,7 +14,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support.pages import typed, walk  # noqa: E402
 
-PAGES = ("README.md", "docs/building.md", "docs/pod-without-network.md", "cnitool/README.md")
+PAGES = ("README.md", "docs/building.md", "docs/packaging.md", "docs/pod-without-network.md", "cnitool/README.md")
 
 
 def main():

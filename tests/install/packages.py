@@ -1,16 +1,29 @@
 #!/usr/bin/env python3
-"""scripts/package in two folders makes the same files; every name of the tarball is whole when it is copied alone; the
-Debian package has what it says. A step of `scripts/test --full`."""
+"""scripts/package in two folders makes the same files, and each of them is what docs/packaging.md says. A step of
+`scripts/test --full`.
+
+    tests/install/packages.py            makes them twice
+    tests/install/packages.py FOLDER     looks at those that scripts/package has made in this clone of the sources
+"""
 
 import filecmp
+import gzip
+import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import linked  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+REFERENCE = pathlib.Path(os.environ.get("PATCHBAY_REFERENCE", "/usr/lib/cni"))
+SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "KEYS", "ENVIRONMENT", "EXIT STATUS", "FILES", "SEE ALSO"]
+PROGRAMS = {"patchbay": "usr/lib/cni/patchbay", "cnitool": "usr/bin/cnitool"}
 
 
 def run(*command, **options):
@@ -18,7 +31,7 @@ def run(*command, **options):
 
 
 def made_in(folder, when):
-    """The files that scripts/package makes of a copy of the sources."""
+    """Makes a copy of the sources, and the files of scripts/package in it."""
     run("git", "clone", "-q", ROOT, folder)
     run("scripts/package", cwd=folder, env=os.environ | {"SOURCE_DATE_EPOCH": when})
     return folder / "build/package/out"
@@ -30,30 +43,148 @@ def require(condition, what):
     print(f"ok   {what}", flush=True)
 
 
-def check_tarball(path, work):
-    run("tar", "-xzf", path, "-C", work)
-    names = run(work / "patchbay", "--list").split()
-    (work / "alone").mkdir()
-    for name in names:
-        copy = shutil.copy(work / name, work / "alone" / name)
-        require(f"CNI {name} plugin patchbay" in run(copy, "--version"), f"{name} of the tarball works alone")
+def size_of(file):
+    return f"{file.stat().st_size / 1e6:.2f} MB"
 
 
-def check_package(path, work):
-    run("dpkg", "-x", path, work)
-    plugins = work / "usr/lib/cni"
-    require({file.stat().st_nlink for file in plugins.iterdir()} == {len(list(plugins.iterdir()))}, "names are hard links")
-    for name in run(plugins / "patchbay", "--list").split():
-        require((work / f"usr/share/man/man8/cni-{name}.8.gz").is_file(), f"cni-{name}(8)")
-    require("patchbay" in run(work / "usr/bin/cnitool", "--version"), "cnitool runs")
-    said = run("dpkg-deb", "-f", path, "Provides", "Replaces")
+class Made:
+    """What scripts/package has made in a folder."""
+
+    def __init__(self, folder, work):
+        self.folder, self.work = folder, work
+        self.out, self.build = folder / "build/package/out", folder / "build/package/build"
+        self.files = work / "package"
+        run("dpkg", "-x", self.one("patchbay_*.deb"), self.files)
+        self.names = run(self.files / PROGRAMS["patchbay"], "--list").split()
+
+    def one(self, pattern):
+        return next(self.out.glob(pattern))
+
+    def symbols(self, package):
+        """The .debug files of a package, by their build IDs."""
+        folder = self.work / "symbols"
+        run("dpkg", "-x", self.one(package), folder)
+        return {path.parent.name + path.stem: path for path in folder.rglob("*.debug")}
+
+
+def check_tarballs(made):
+    for pattern, whole in (("patchbay-linux-*.tgz", False), ("patchbay-copies-linux-*.tgz", True)):
+        tarball, folder = made.one(pattern), made.work / pattern.split("-linux")[0]
+        (folder / "alone").mkdir(parents=True)
+        run("tar", "-xzf", tarball, "-C", folder)
+        require({file.stat().st_uid for file in folder.iterdir() if file.is_file()} == {0}, f"{tarball.name} is root's")
+        for name in made.names:
+            alone = folder / "alone" / name
+            if whole:
+                run("tar", "-xzf", tarball, "-C", folder / "alone", f"./{name}")
+            else:
+                shutil.copy(folder / name, alone)
+            said = run(alone, "--version")
+            if f"CNI {name} plugin patchbay" not in said:
+                sys.exit(f"FAIL {name}: {said}")
+        require({"COPYRIGHT", "LICENSE", "README.md"} < {file.name for file in folder.iterdir()},
+                f"{tarball.name}: each name works when it is {'extracted' if whole else 'copied'} alone")
+
+
+def check_package(made):
+    plugins = made.files / "usr/lib/cni"
+    require({file.stat().st_nlink for file in plugins.iterdir()} == {len(made.names) + 1}, "names are hard links")
+    require("patchbay" in run(made.files / "usr/bin/cnitool", "--version"), "cnitool runs")
+    deb = made.one("patchbay_*.deb")
+    said = run("dpkg-deb", "-f", deb, "Provides", "Replaces")
     require("container-network-stack" in said and "containernetworking-plugins" in said, "it replaces the reference's")
+    scripts = made.work / "control"
+    run("dpkg-deb", "-e", deb, scripts)
+    require(os.listdir(scripts) == ["control"], "it has no maintainer's scripts")
+    unit = (made.files / "usr/lib/systemd/system/cni-dhcp.service").read_text()
+    require("ExecStart=/usr/lib/cni/dhcp daemon" in unit, "the unit has the package's path")
+    doc = made.files / "usr/share/doc/patchbay"
+    modules = set(re.findall(r"(?m)^\w+$", (doc / "examples/node/modules-load.d-patchbay.conf").read_text()))
+    known = set(re.findall(r'\{"(\w+)", "CONFIG_', (ROOT / "netlink/types/hints.cc").read_text()))
+    require(modules ^ known == {"br_netfilter", "sch_bfifo"}, "the example for modules-load.d has the modules of the plugins")
+    notes = (doc / "copyright").read_text()
+    for program in PROGRAMS:
+        for library in libraries(made, program):
+            require(f"\n== {library}, which is linked in\n\n" in notes, f"{program}: the copyright of {library}")
+
+
+def check_manuals(made):
+    state = (ROOT / "plugins/names/state.h").read_text()
+    wrong = []
+    for name, sections in [("man1/cnitool.1", {"COMMANDS", "OPTIONS"} | set(SECTIONS) - {"KEYS"}), ("man8/patchbay.8", {"FILES"}),
+                           *((f"man8/cni-{plugin}.8", set(SECTIONS)) for plugin in made.names)]:
+        text = gzip.decompress((made.files / f"usr/share/man/{name}.gz").read_bytes()).decode()
+        found = re.findall(r"(?m)^\.SH (.*)$", text)
+        if not sections <= set(found) or name.startswith("man8/cni-") and found != SECTIONS:
+            wrong.append(f"{name}: sections {found}")
+        wrong += [f"{name}: {path}: no state of a plugin" for path in re.findall(r"/run/cni/[\w./-]+", text.replace("\\-", "-"))
+                  if path.rstrip(".") not in state and name != "man1/cnitool.1"]
+        for tool, options in (("groff", ["-man", "-ww", "-z", "-Kutf8", "-Tutf8"]), ("mandoc", ["-Tlint", "-Wwarning"])):
+            if shutil.which(tool):
+                said = subprocess.run([tool, *options], input=text, capture_output=True, text=True)
+                wrong += (said.stderr + (said.stdout if tool == "mandoc" else "")).splitlines()
+    require(not wrong, f"{len(made.names) + 2} manual pages have their sections, without warnings: {wrong}")
+
+
+def check_symbols(made):
+    files = made.symbols("patchbay-dbgsym_*.deb")
+    for program, path in PROGRAMS.items():
+        stripped, number = made.files / path, re.search(r"Build ID: (\w+)", run("readelf", "-n", made.files / path))[1]
+        sections = run("readelf", "-SW", stripped)
+        require(".symtab" not in sections and ".debug" not in sections, f"{program} is stripped: {size_of(stripped)}")
+        require(number in files, f"patchbay-dbgsym has the symbols of {program}: {size_of(files.get(number, stripped))}")
+        at = re.search(r"(?m)^([0-9a-f]+) T main$", run("nm", files[number]))[1]
+        where = run("addr2line", "-e", files[number], at)
+        require(re.match(r"/usr/src/patchbay-[\d.]+/(plugins/main|cnitool/cnitool)\.cc:\d+", where),
+                f"they have its lines: {where.strip()}")
+        require(str(made.folder) not in run("strings", "-n", "8", stripped), f"{program} has no path of the folder")
+
+
+def libraries(made, program):
+    """{package: version} of the bill of materials."""
+    bill = json.loads(made.one(f"{program}-v*.spdx.json").read_text())
+    return {part["name"]: part["versionInfo"] for part in bill["packages"] if part["name"] != program}
+
+
+def check_bills(made):
+    """The linker's map says what a bill has; the symbols of what was linked say the same."""
+    for program in PROGRAMS:
+        found = linked.packages_in(made.build / "bin" / program)
+        said = libraries(made, program)
+        require(set(found) == set(said), f"{program}: the bill of materials has the libraries whose symbols it has: "
+                f"{', '.join(f'{name} {found.get(name, 0)}' for name in sorted({*said, *found}))}")
+        for name, number in said.items():
+            if run("dpkg-query", "-W", "-f", "${Version}", name) != number:
+                sys.exit(f"FAIL {program}: {name} {number} is not what is installed")
+
+
+def check_sizes(made):
+    """One file for all plugins is at most a tenth of the reference plugins, as far as those are here."""
+    theirs = [path for path in REFERENCE.glob("*") if path.name in made.names and path.is_file()]
+    if not theirs or {path.stat().st_ino for path in theirs} == {theirs[0].stat().st_ino}:
+        print(f"skip sizes: the reference plugins are not in {REFERENCE}")
+        return
+    total, ours = sum(path.stat().st_size for path in theirs), (made.files / PROGRAMS["patchbay"]).stat().st_size
+    require(10 * ours <= total, f"all {len(made.names)} plugins are {ours / 1e6:.2f} MB, 1/{total / ours:.1f} of {len(theirs)} of the "
+            f"reference's in {REFERENCE}: {total / 1e6:.2f} MB")
+    for path in sorted(made.out.iterdir()):
+        if not path.name.endswith((".sha256", ".sha512")):
+            print(f"     {path.name} {path.stat().st_size}")
+
+
+def look(folder):
+    with tempfile.TemporaryDirectory(prefix="patchbay-packages-") as name:
+        made = Made(folder, pathlib.Path(name))
+        for check in (check_tarballs, check_package, check_manuals, check_symbols, check_bills, check_sizes):
+            check(made)
 
 
 def main():
     if shutil.which("dpkg-deb") is None:
         print("skip everything: needs the program dpkg-deb")
         sys.exit(77)
+    if len(sys.argv) > 1:
+        return look(pathlib.Path(sys.argv[1]).resolve())
     with tempfile.TemporaryDirectory(prefix="patchbay-packages-") as name:
         work = pathlib.Path(name)
         when = run("git", "-C", ROOT, "log", "-1", "--format=%ct").strip()
@@ -61,10 +192,7 @@ def main():
         files = sorted(os.listdir(one))
         _, different, missing = filecmp.cmpfiles(one, other, files, shallow=False)
         require(files == sorted(os.listdir(other)) and not different + missing, f"{len(files)} files are the same: {different}")
-        for check, pattern in ((check_tarball, "*.tgz"), (check_package, "*.deb")):
-            folder = work / check.__name__
-            folder.mkdir()
-            check(next(one.glob(pattern)), folder)
+        look(work / "one")
 
 
 if __name__ == "__main__":
