@@ -66,14 +66,9 @@ Answer create_in_child(int tun, ifreq& request, std::string_view context) {
   return answer;
 }
 
-// glibc's ioctl() takes an unsigned long, that of musl and POSIX an int.
-template <class Operation>
-Operation operation_of(int (*)(int, Operation, ...));
-using Operation = decltype(operation_of(&::ioctl));
-
 template <class Value>
 void control(int tun, unsigned long operation, Value value, const std::string& what) {
-  if (::ioctl(tun, static_cast<Operation>(operation), value) != 0) throw Error(what, errno);
+  if (::ioctl(tun, operation, value) != 0) throw Error(what, errno);
 }
 
 }  // namespace

@@ -188,10 +188,9 @@ std::optional<int> RouteSocket::nsid(const NetNs& ns) {
 }
 
 std::uint64_t RouteSocket::cookie() const noexcept {
-  constexpr int kNetNsCookie = 71;  // asm-generic/socket.h; musl's headers have no name for it
   std::uint64_t out = 0;
   socklen_t size = sizeof out;
-  return ::getsockopt(channel_.fd(), SOL_SOCKET, kNetNsCookie, &out, &size) == 0 ? out : 0;
+  return ::getsockopt(channel_.fd(), SOL_SOCKET, SO_NETNS_COOKIE, &out, &size) == 0 ? out : 0;
 }
 
 int RouteSocket::ensure_nsid(const NetNs& ns) {

@@ -57,7 +57,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # reads the commands of a debug build.
   target_compile_options(cni_flags INTERFACE $<$<CONFIG:Release>:-Wno-restrict>)
 endif()
-if(CMAKE_INTERPROCEDURAL_OPTIMIZATION AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CNI_LIBRARIES)
+if(CMAKE_INTERPROCEDURAL_OPTIMIZATION AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # The archives are also of use to a linker that does no link-time optimization: that of the tests,
   # and that of whoever has the library installed.
   target_compile_options(cni_flags INTERFACE -ffat-lto-objects)

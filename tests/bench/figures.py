@@ -79,7 +79,6 @@ def _took(found, name, verb, key="took"):
 def of_chain(data):
     """Single pods: ADD, DEL, and later CHECK and processor time."""
     found, out = data["chain"], []
-    # Of the default build: each process of the host's libc takes longer to start than one of musl.
     for verb, times in (("ADD", {"ifb": 13, "pod": 13}), ("DEL", {"ifb": 4, "pod": 7})):
         for mode in MODES:
             out.append(less(Figure(1, f"{verb} of a pod, egress {mode}",

@@ -10,9 +10,7 @@ from support.world import CLONE_NEWNET, CLONE_NEWNS, MS_BIND, World, mount, run,
 
 #: Where the bench's own programs are: they are built with the plugins.
 PROGRAMS = OURS
-#: A build with musl has none of its own: it needs threads.
-RUNNER = next((file for file in (f"{OURS}/bench_runner", f"{ROOT}/build/ci/bin/bench_runner")
-               if os.path.exists(file)), "bench_runner")
+RUNNER = f"{OURS}/bench_runner"
 MBIT = 1_000_000
 BRIDGES = 4  # a bridge takes 1023 ports
 HOST_PORT = 10_000

@@ -101,16 +101,14 @@ def forbidden_calls():
 def main():
     cache = open(os.path.join(BUILD, "CMakeCache.txt"), encoding="utf-8").read() if os.path.exists(
         os.path.join(BUILD, "CMakeCache.txt")) else ""
-    musl = re.search(r"^CMAKE_TOOLCHAIN_FILE:.*/musl/", cache, re.M)  # whose build has no cnitool
-    programs = ("patchbay",) if musl else PROGRAMS
-    missing = [name for name in programs if not os.path.exists(os.path.join(BIN, name))]
+    missing = [name for name in PROGRAMS if not os.path.exists(os.path.join(BIN, name))]
     if not cache or missing:
         print(f"not built: {' '.join(missing) or BUILD}", file=sys.stderr)
         return 77
     if re.search(r"^CNI_SANITIZE:\w+=.+$", cache, re.M):
         print("a build for the sanitizers is for nothing else", file=sys.stderr)
         return 77
-    complaints = [f"{program}: {what}" for program in programs for what in wrong_in(program)]
+    complaints = [f"{program}: {what}" for program in PROGRAMS for what in wrong_in(program)]
     complaints += [f"patchbay: {what}" for what in wrong_while_running("patchbay")]
     complaints += wrong_commands("CMAKE_BUILD_TYPE:STRING=Release" in cache)
     complaints += forbidden_calls()

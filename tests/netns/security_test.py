@@ -599,7 +599,7 @@ class Spoofing(suite.NodeTest):
         return wait_for(believes_it, 3, 0.2)
 
     def nfnetlink(self, pod):
-        """Which of its sockets is the first to nf_tables, and the one after: musl tries once more."""
+        """Which of its sockets is the first to nf_tables, and the one after."""
         one = conf("bridge", macspoofchk=True)
         self.assert_ok(cni("bridge", "ADD", one, netns=pod.path, wrap=(
             "strace", "-f", "-qq", "-o", "/run/calls", "-e", "trace=socket")))

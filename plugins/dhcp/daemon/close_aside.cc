@@ -6,8 +6,6 @@
 
 namespace dhcp {
 
-#ifdef _GLIBCXX_HAS_GTHREADS
-
 void close_aside(netlink::Fd fd) noexcept {
   if (!fd) return;
   try {
@@ -17,11 +15,5 @@ void close_aside(netlink::Fd fd) noexcept {
     // No thread was to be had, and the descriptor is closed.
   }
 }
-
-#else  // the C++ library of the musl build has no threads
-
-void close_aside(netlink::Fd fd) noexcept { fd.reset(); }
-
-#endif
 
 }  // namespace dhcp
