@@ -53,7 +53,7 @@ function(bpf_object target source namespace)
     add_custom_command(OUTPUT ${object}
       COMMAND ${BPF_CLANG} -target bpf -mcpu=v2 -O2 -g -Wall -Wextra $<$<BOOL:${CNI_WERROR}>:-Werror>
               -ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -I${PROJECT_SOURCE_DIR}
-              -idirafter /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}
+              -idirafter ${CMAKE_SYSROOT}/usr/include/${CMAKE_LIBRARY_ARCHITECTURE}
               -MD -MF ${object}.d -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
       ${strip}
       DEPENDS ${source} DEPFILE ${object}.d VERBATIM COMMAND_EXPAND_LISTS)

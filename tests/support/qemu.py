@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 
+from support import initrd
 from support.plugin import ROOT
 from support.suite import SKIPPED
 from support.world import mount, run, wait_for
@@ -41,18 +42,6 @@ def kernel():
     return asked.stdout.strip(), None
 
 
-def _modules(folder):
-    """The files that virtio_net needs, in order."""
-    release, = os.listdir(f"{folder}/lib/modules")
-    files = []
-    for name in ("virtio_pci", "virtio_net"):
-        for line in run("modprobe", "-d", folder, "-S", release, "--show-depends", name).splitlines():
-            words = line.split()
-            if words[0] == "insmod" and words[1] not in files:
-                files.append(words[1])
-    return files
-
-
 def everybody_may_open_tun():
     """/dev/net/tun as most nodes have it: with mode 666. For this world alone."""
     node = "/run/tun"
@@ -68,28 +57,10 @@ class Machine:
     def __init__(self, pod, mac, addresses, reaches, queues=1):
         folder, _ = kernel()
         self.work = tempfile.mkdtemp(prefix="patchbay-machine.")
-        disk = f"{self.work}/disk"
-        for name in ("bin", "proc", "sys", "modules"):
-            os.makedirs(f"{disk}/{name}")
-        shutil.copy(shutil.which("busybox"), f"{disk}/bin/busybox")
-        for number, module in enumerate(_modules(folder)):
-            self._unpack(module, f"{disk}/modules/{number:02}.ko")
-        with open(f"{disk}/init", "w", encoding="ascii") as file:
-            file.write(_INIT.replace("ADDRESSES", " ".join(addresses)).replace("REACHES", " ".join(reaches)))
-        os.chmod(f"{disk}/init", 0o755)
-        run("sh", "-ec", f"cd {disk}; busybox find . | busybox cpio -o -H newc >{self.work}/initrd 2>/dev/null")
-        release, = os.listdir(f"{folder}/lib/modules")
-        shutil.copy(f"{folder}/boot/vmlinuz-{release}", f"{self.work}/vmlinuz")
+        initrd.make(self.work, folder, ("virtio_pci", "virtio_net"),
+                    _INIT.replace("ADDRESSES", " ".join(addresses)).replace("REACHES", " ".join(reaches)))
         run("chown", "-R", f"{UID}:{GID}", self.work)
         self.process = self._start(pod, mac, queues)
-
-    @staticmethod
-    def _unpack(module, to):
-        if not module.endswith(".xz"):
-            shutil.copy(module, to)
-            return
-        with open(to, "wb") as file:
-            subprocess.run(["xz", "-dc", module], stdout=file, check=True)
 
     def _start(self, pod, mac, queues):
         many = (f",queues={queues}", f",mq=on,vectors={2 * queues + 2}") if queues > 1 else ("", "")
