@@ -84,7 +84,9 @@ bool has_saved(Tables& tables, Family family, const RuleText& rule, Existing& se
   return false;
 }
 
-Existing read_existing(Tables tables, Family family, const Attachment& attachment) {
+Existing read_existing(Tables tables, const Wanted& wanted) {
+  const Family family = wanted.family;
+  const Attachment& attachment = wanted.attachment;
   const std::string chain = chain_of(attachment.owner);
   Existing seen;
   for (const std::string& name :
@@ -92,7 +94,7 @@ Existing read_existing(Tables tables, Family family, const Attachment& attachmen
     if (tables.has_chain(nat(family, name))) seen.chains.insert(name);
   }
   const bool is_exact = tables.variant() == XtablesVariant::kLegacy || seen.chains.contains(chain);
-  for (const RuleText& rule : shared_rules(family, attachment.options)) {
+  for (const RuleText& rule : wanted.shared) {
     const bool exists = is_exact ? has_saved(tables, family, rule, seen)
                                  : has_shared(tables, family, rule, attachment.options);
     if (exists) seen.rules.push_back(rule);
@@ -175,7 +177,9 @@ void require_mark_chain(nf::NfSocket* socket, Family family, const Options& opti
                    cat("externalSetMarkChain: ", tool, " has no chain '", chain, "' in table nat"));
 }
 
-void add_family(nf::NfSocket* socket, Family family, const Attachment& attachment) {
+void add_family(nf::NfSocket* socket, const Wanted& wanted) {
+  const Family family = wanted.family;
+  const Attachment& attachment = wanted.attachment;
   if (!attachment.has(family)) return remove_from(socket, family, attachment.owner);
   const RestoreTool tool = plugins::require_restore(family);
   const bool legacy = tool.variant == XtablesVariant::kLegacy;
@@ -189,8 +193,7 @@ void add_family(nf::NfSocket* socket, Family family, const Attachment& attachmen
   const auto add = [&] {
     plugins::restore_planned(tool, [&] {
       if (!legacy && socket != nullptr) create_shared_chains(*socket, family, attachment.options);
-      const Existing seen = read_existing({socket, tool.variant}, family, attachment);
-      return rules_to_add(family, attachment, seen);
+      return rules_to_add(wanted, read_existing({socket, tool.variant}, wanted));
     });
   };
   if (attachment.options.conditions(family).empty()) return add();
@@ -240,7 +243,9 @@ void apply(const Context& context, const Plan& plan) {
     for (const Claim& claim : plan.before->claims) context.state->release(claim.key, owner);
   }
   for (const Claim& claim : plan.granted) context.state->claim(claim.key, owner);
-  add(context.socket, merged(plan.wanted, sharing(context.state, plan.wanted)));
+  const Attachment all = merged(plan.wanted, sharing(context.state, plan.wanted));
+  // An attachment with ports keeps them if this fails.
+  plan.before ? replace(context.socket, all, nullptr) : add(context.socket, all);
 }
 
 // Rules are removed before what names their owner. The attachment keeps its other claims if it
@@ -286,14 +291,21 @@ std::vector<Claim> gc(const Context& context, const Stale& stale) {
 }  // namespace
 
 void add(nf::NfSocket* socket, const Attachment& attachment) {
-  for (const Family family : netlink::kFamilies) {
-    if (attachment.has(family)) require_mark_chain(socket, family, attachment.options);
-  }
   try {
-    for (const Family family : netlink::kFamilies) add_family(socket, family, attachment);
+    replace(socket, attachment, nullptr);
   } catch (const std::exception&) {
     cni::BestEffort()("roll back", [&] { remove(socket, attachment.owner); });
     throw;
+  }
+}
+
+void replace(nf::NfSocket* socket, const Attachment& attachment,
+             const std::vector<Mapping>* unrecorded) {
+  for (const Family family : netlink::kFamilies) {
+    if (attachment.has(family)) require_mark_chain(socket, family, attachment.options);
+  }
+  for (const Family family : netlink::kFamilies) {
+    add_family(socket, wanted_of(family, attachment, unrecorded));
   }
 }
 

@@ -18,6 +18,11 @@ namespace portmap::iptables {
 /// kTryAgainLater if another program holds the xtables lock.
 void add(netlink::nf::NfSocket* socket, const Attachment& attachment);
 
+/// The same, but after a failure the rules of before stay. With unrecorded mappings the rules are
+/// those of the reference plugin.
+void replace(netlink::nf::NfSocket* socket, const Attachment& attachment,
+             const std::vector<Mapping>* unrecorded);
+
 /// Removes the rules of the container and network from both variants of iptables, also those of the
 /// reference plugin. Without rules it runs no program. \throws cni::Error, which lists what could
 /// not be removed.

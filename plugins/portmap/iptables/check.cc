@@ -13,38 +13,6 @@ using cni::Words;
 using plugins::xt::nat;
 using plugins::xt::Tables;
 
-using Texts = std::vector<std::string>;
-
-/// All rules of one family that CHECK expects.
-struct Wanted {
-  Family family = Family::kIpv4;
-  const Attachment& attachment;
-  Texts chain, entries;
-  std::vector<RuleText> shared;
-};
-
-Wanted wanted_of(Family family, const Attachment& attachment) {
-  return {family, attachment, chain_rules(family, attachment), entry_rules(family, attachment),
-          shared_rules(family, attachment.options)};
-}
-
-// The rules as the reference plugin adds them.
-Wanted wanted_of_reference(Family family, const Attachment& attachment,
-                           const std::vector<Mapping>& mappings) {
-  Wanted out = wanted_of(family, attachment);
-  const auto extra = static_cast<std::ptrdiff_t>(exceptions(family).size());
-  out.chain.erase(out.chain.begin(), out.chain.begin() + extra);
-  std::erase_if(out.shared, [](const RuleText& rule) { return rule.table == "filter"; });
-  Attachment all = attachment;  // also ports of the other family
-  all.claims.clear();
-  for (const Mapping& one : mappings) {
-    all.claims.push_back(
-        {{family, one.protocol, one.host_port}, Ip::any(family), one.container_port});
-  }
-  out.entries = entry_rules(family, all);
-  return out;
-}
-
 using Saved = std::vector<Words>;
 
 // The message is the reference plugin's, which names iptables for both families.
@@ -120,7 +88,7 @@ std::optional<std::string> missing_of(Tables& tables, const Wanted& wanted) {
 
 bool has_exceptions(Tables& tables, Family family, const Owner& owner) {
   const Saved seen = tables.saved_rules(nat(family, chain_of(owner)));
-  const Texts ours = exceptions(family);
+  const auto ours = exceptions(family);
   return std::any_of(ours.begin(), ours.end(),
                      [&](const std::string& rule) { return contains(seen, rule); });
 }
@@ -138,8 +106,7 @@ std::optional<std::string> missing(nf::NfSocket* socket, const Attachment& attac
     }
     Tables tables(socket, *variant);
     const bool is_ours = unrecorded == nullptr || has_exceptions(tables, family, attachment.owner);
-    const Wanted wanted = is_ours ? wanted_of(family, attachment)
-                                  : wanted_of_reference(family, attachment, *unrecorded);
+    const Wanted wanted = wanted_of(family, attachment, is_ours ? nullptr : unrecorded);
     if (auto why = missing_of(tables, wanted)) return why;
   }
   return std::nullopt;

@@ -234,17 +234,34 @@ std::vector<std::string> entry_rules(Family family, const Attachment& attachment
   return out;
 }
 
+Wanted wanted_of(Family family, const Attachment& attachment,
+                 const std::vector<Mapping>* unrecorded) {
+  Wanted out{family, attachment, chain_rules(family, attachment), entry_rules(family, attachment),
+             shared_rules(family, attachment.options)};
+  if (unrecorded == nullptr) return out;
+  const auto extra = static_cast<std::ptrdiff_t>(exceptions(family).size());
+  out.chain.erase(out.chain.begin(), out.chain.begin() + extra);
+  std::erase_if(out.shared, [](const RuleText& rule) { return rule.table == "filter"; });
+  Attachment all = attachment;  // also ports of the other family
+  all.claims.clear();
+  for (const Mapping& one : *unrecorded) {
+    all.claims.push_back(
+        {{family, one.protocol, one.host_port}, Ip::any(family), one.container_port});
+  }
+  out.entries = entry_rules(family, all);
+  return out;
+}
+
 // The guard first: each table is a transaction of its own, and rules that need the guard must not
 // exist without it.
-std::string rules_to_add(Family family, const Attachment& attachment, const Existing& seen) {
-  const auto shared = shared_rules(family, attachment.options);
-  const std::string chain = chain_of(attachment.owner);
-  std::string out = guard_part(of_table(shared, "filter"), seen) + "*nat\n";
-  out += shared_lines(of_table(shared, "nat"), seen);
+std::string rules_to_add(const Wanted& wanted, const Existing& seen) {
+  const std::string chain = chain_of(wanted.attachment.owner);
+  std::string out = guard_part(of_table(wanted.shared, "filter"), seen) + "*nat\n";
+  out += shared_lines(of_table(wanted.shared, "nat"), seen);
   if (seen.chains.contains(chain)) out += removal_of({kDnatChain, chain, seen.entries});
   out += cat(":", chain, " - [0:0]\n");
-  out += lines_of(chain, chain_rules(family, attachment));
-  out += lines_of(kDnatChain, entry_rules(family, attachment));
+  out += lines_of(chain, wanted.chain);
+  out += lines_of(kDnatChain, wanted.entries);
   return out + "COMMIT\n";
 }
 

@@ -52,6 +52,18 @@ std::vector<std::string> exceptions(Family family);
 std::vector<std::string> chain_rules(Family family, const Attachment& attachment);
 std::vector<std::string> entry_rules(Family family, const Attachment& attachment);
 
+/// All rules of one family for an attachment.
+struct Wanted {
+  Family family = Family::kIpv4;
+  const Attachment& attachment;
+  std::vector<std::string> chain, entries;
+  std::vector<RuleText> shared;
+};
+/// unrecorded: the mappings of an attachment of the reference plugin, whose rules have neither
+/// exceptions nor a guard, and whose entries of a protocol name all of its ports. Null: ours.
+Wanted wanted_of(Family family, const Attachment& attachment,
+                 const std::vector<Mapping>* unrecorded = nullptr);
+
 /// The part of it that the kernel has.
 struct Existing {
   std::set<std::string> chains = {};
@@ -62,7 +74,7 @@ struct Existing {
 
 /// Input of iptables-restore that adds missing shared rules and replaces the container's chain and
 /// entries. It fails as a whole if the entries changed since.
-std::string rules_to_add(Family family, const Attachment& attachment, const Existing& seen);
+std::string rules_to_add(const Wanted& wanted, const Existing& seen);
 
 /// A chain to remove, and the numbers of the rules in its parent that jump to it.
 struct ChainRemoval {

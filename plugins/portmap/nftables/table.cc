@@ -6,9 +6,9 @@
 
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
-#include "libcni/plugin/node_tool.h"
 #include "netlink/attributes.h"
 #include "netlink/nf/match.h"
+#include "plugins/common/firewall/nft_tool.h"
 #include "plugins/names/tables.h"
 #include "plugins/portmap/nftables/elements.h"
 #include "plugins/portmap/nftables/rules.h"
@@ -20,6 +20,9 @@ namespace {
 namespace nf = netlink::nf;
 using cni::cat;
 using netlink::Attributes;
+
+constexpr const char* kNeedsNft =
+    "conditionsV4 and conditionsV6 in nft syntax require the package nftables";
 
 nf::ChainId conditions_chain(const Layout& layout) {
   return {table_family(layout.family), table_of(layout.options), kConditions};
@@ -95,18 +98,6 @@ std::string nft_text(const Layout& layout) {
              kHostports, "\n");
 }
 
-// Runs commands in one transaction, by `nft -f -`.
-// \throws cni::Error: kPluginUnavailable if nft is not installed, kInvalidConfig with its message.
-void run_nft(const std::string& commands) {
-  const cni::Outcome outcome = cni::run_node_tool(require_nft(), {"-f", "-"}, commands);
-  if (outcome.ok()) return;
-  // "/dev/stdin:LINE:COLUMNS: Error: CAUSE"; the next lines draw the rule.
-  const std::string line = outcome.err.substr(0, outcome.err.find('\n'));
-  const auto cause = line.find("Error: ");
-  throw cni::Error(cni::Code::kInvalidConfig,
-                   cat("nft: ", cause == std::string::npos ? line : line.substr(cause + 7)));
-}
-
 // A new table is removed if nft rejects the conditions.
 void put_conditional(nf::NfSocket& socket, const Layout& layout) {
   const auto family = table_family(layout.family);
@@ -117,7 +108,7 @@ void put_conditional(nf::NfSocket& socket, const Layout& layout) {
   socket.commit(objects);
   try {
     cni::during(layout.options.describe_conditions(layout.family),
-                [&] { run_nft(nft_text(layout)); });
+                [&] { plugins::run_nft(nft_text(layout), kNeedsNft); });
   } catch (const cni::Error&) {
     if (is_new) socket.commit(removal.remove(nf::DeleteTable{family, table}));
     throw;
@@ -141,12 +132,7 @@ nf::TableFamily table_family(Family family) {
   return family == Family::kIpv4 ? nf::TableFamily::kIp : nf::TableFamily::kIp6;
 }
 
-std::string require_nft() {
-  if (const auto file = cni::find_node_tool("nft")) return *file;
-  throw cni::Error(cni::Code::kPluginUnavailable,
-                   "run 'nft': it is in none of PATH, /usr/sbin and /sbin",
-                   "conditionsV4 and conditionsV6 in nft syntax require the package nftables");
-}
+void require_nft() { plugins::require_nft(kNeedsNft); }
 
 bool usable(nf::NfSocket& socket) {
   const Options usual;

@@ -18,9 +18,8 @@ netlink::nf::TableFamily table_family(Family family);
 /// Whether the kernel has NAT for nf_tables. The first call on a node takes 10 ms.
 bool usable(netlink::nf::NfSocket& socket);
 
-/// The path of nft(8), which compiles conditions. \throws cni::Error(kPluginUnavailable) if it is
-/// not installed.
-std::string require_nft();
+/// \throws cni::Error(kPluginUnavailable) if nft(8), which compiles conditions, is not installed.
+void require_nft();
 
 /// Adds to batch what the table lacks that the attachment needs; elements stay. With conditions nft
 /// adds the rule that has them, in one transaction with the removal of that rule: other pods keep

@@ -207,7 +207,7 @@ TEST_CASE("conditions are words behind the ports, quoted where they have to be")
 }
 
 TEST_CASE("the first one on the node brings what all share") {
-  CHECK(iptables::rules_to_add(Family::kIpv4, one_port(), {}) ==
+  CHECK(iptables::rules_to_add(iptables::wanted_of(Family::kIpv4, one_port()), {}) ==
         R"(*filter
 :CNI-HOSTPORT-GUARD - [0:0]
 -A CNI-HOSTPORT-GUARD -d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -j DROP
@@ -244,10 +244,10 @@ TEST_CASE("what is there is not added again, and the container's own is replaced
 -A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"net1\" id: \"c1\"" -m multiport --dports 8000 -j CNI-DN-c2d892b58e87e28a12fe6
 COMMIT
 )";
-  CHECK(iptables::rules_to_add(Family::kIpv6, a, seen) == "*nat\n" + own);
+  CHECK(iptables::rules_to_add(iptables::wanted_of(Family::kIpv6, a), seen) == "*nat\n" + own);
   seen.chains.insert(kChain);
   seen.entries = {3, 7};
-  CHECK(iptables::rules_to_add(Family::kIpv6, a, seen) ==
+  CHECK(iptables::rules_to_add(iptables::wanted_of(Family::kIpv6, a), seen) ==
         "*nat\n-D CNI-HOSTPORT-DNAT 7\n-D CNI-HOSTPORT-DNAT 3\n-F " + kChain + "\n-X " + kChain +
             "\n" + own);
 }
@@ -256,7 +256,7 @@ TEST_CASE("a guard that is damaged is written whole, and its jump only if that i
   const Attachment a = one_port();
   Existing seen = settled(Family::kIpv4, a);
   std::erase_if(seen.rules, [](const RuleText& rule) { return rule.text.starts_with("-s 127"); });
-  const std::string input = iptables::rules_to_add(Family::kIpv4, a, seen);
+  const std::string input = iptables::rules_to_add(iptables::wanted_of(Family::kIpv4, a), seen);
   CHECK(input.starts_with(R"(*filter
 :CNI-HOSTPORT-GUARD - [0:0]
 -A CNI-HOSTPORT-GUARD -d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -j DROP
@@ -269,7 +269,7 @@ COMMIT
 TEST_CASE("without masquerading no guard, no mark, and none of their chains") {
   Attachment a = one_port();
   a.options.snat = false;
-  const std::string input = iptables::rules_to_add(Family::kIpv4, a, {});
+  const std::string input = iptables::rules_to_add(iptables::wanted_of(Family::kIpv4, a), {});
   CHECK(input.starts_with("*nat\n-N CNI-HOSTPORT-DNAT\n-A PREROUTING"));
   CHECK(input.find("MASQ") == std::string::npos);
   CHECK(input.find("MARK") == std::string::npos);
