@@ -28,6 +28,7 @@ std::string versions_json(const Plugin& plugin, const Env& env) {
   if (!env.contains(Repair::kAsk)) return out.dump() + "\n";
   if (plugin.verbs.repair != nullptr) out[Repair::kVerbsKey].push_back(str(Command::kRepair));
   if (plugin.verbs.reclaim != nullptr) out[Repair::kVerbsKey].push_back(str(Command::kReclaim));
+  if (plugin.verbs.migrate != nullptr) out[Repair::kVerbsKey].push_back(str(Command::kMigrate));
   if (plugin.verbs.gc != nullptr) out[Repair::kVerbsKey].push_back(str(Command::kGc));
   return out.dump() + "\n";
 }
@@ -80,20 +81,33 @@ bool only_looks(const Request& request) {
   return only_look;
 }
 
-// REPAIR or RECLAIM, if the plugin has it.
+Form form_in(const Request& request) {
+  std::string form;
+  request.reader().into(Repair::kFormKey, form);
+  return form == Repair::kToReference ? Form::kReference : Form::kOwn;
+}
+
+bool is_repair(Command command) {
+  return command == Command::kRepair || command == Command::kReclaim ||
+         command == Command::kMigrate;
+}
+
+// REPAIR, RECLAIM or MIGRATE, if the plugin has it.
 void repair(const Plugin& plugin, const Request& request, int out) {
-  const bool reclaims = request.command == Command::kReclaim;
-  if (reclaims ? plugin.verbs.reclaim == nullptr : plugin.verbs.repair == nullptr) {
+  const bool repairs = request.command == Command::kRepair;
+  const auto verb =
+      request.command == Command::kReclaim ? plugin.verbs.reclaim : plugin.verbs.migrate;
+  if (repairs ? plugin.verbs.repair == nullptr : verb == nullptr) {
     throw Error(Code::kInvalidEnvironment, cat("unknown CNI_COMMAND: ", str(request.command)));
   }
-  Repair repair(only_looks(request));
+  Repair repair(only_looks(request), form_in(request));
   nlohmann::ordered_json answer;
   answer["cniVersion"] = str(request.version);
   std::optional<Result> result;
-  if (reclaims) {
-    plugin.verbs.reclaim(request, repair);
-  } else {
+  if (repairs) {
     result = plugin.verbs.repair(request, repair);
+  } else {
+    verb(request, repair);
   }
   answer["found"] = repair.found();
   if (result) answer["result"] = to_json(*result, request.version);
@@ -109,9 +123,7 @@ void serve(const Plugin& plugin, const Invocation& invocation, const Request& re
   if (request.command == Command::kAdd && plugin.verbs.add != nullptr) {
     return add(plugin, request, invocation.out);
   }
-  if (request.command == Command::kRepair || request.command == Command::kReclaim) {
-    return repair(plugin, request, invocation.out);
-  }
+  if (is_repair(request.command)) return repair(plugin, request, invocation.out);
   if (request.command == Command::kGc && only_looks(request)) {
     return write_out(invocation.out, text_of(json_of(collect(plugin, request))));
   }
@@ -220,6 +232,7 @@ void dispatch(const Plugin& plugin, const Request& request) {
     case Command::kAdd:
     case Command::kRepair:
     case Command::kReclaim:
+    case Command::kMigrate:
     case Command::kVersion:
       return;
   }

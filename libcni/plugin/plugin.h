@@ -37,6 +37,9 @@ struct Verbs {
   /// REPAIR where the pod or its interface does not exist: the node gets back what ADD took from
   /// it. Left out, the verb is unknown.
   void (*reclaim)(const Request&, Repair&) = nullptr;
+  /// Gives the objects of an attachment the form Repair::to_reference() says, without a moment
+  /// in which one of them is missing. Null: both forms are the same.
+  void (*migrate)(const Request&, Repair&) = nullptr;
 };
 
 struct Plugin {

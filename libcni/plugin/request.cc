@@ -19,15 +19,15 @@ namespace cni {
 namespace {
 
 // The order is that of Command.
-constexpr std::string_view kVerbs[] = {"ADD",    "DEL",     "CHECK",  "GC",
-                                       "STATUS", "VERSION", "REPAIR", "RECLAIM"};
+constexpr std::string_view kVerbs[] = {"ADD",     "DEL",    "CHECK",   "GC",     "STATUS",
+                                       "VERSION", "REPAIR", "RECLAIM", "MIGRATE"};
 
 struct Needs {
   bool id, netns, ifname, path;
 };
 
 Needs needs_of(std::string_view command) {
-  if (command == "ADD" || command == "CHECK" || command == "REPAIR")
+  if (command == "ADD" || command == "CHECK" || command == "REPAIR" || command == "MIGRATE")
     return {true, true, true, true};
   if (command == "DEL" || command == "RECLAIM") return {true, false, true, true};
   if (command == "GC" || command == "STATUS") return {false, false, false, true};
@@ -95,7 +95,8 @@ Command read_command(std::string_view text) {
 
 // The oldest version that has the verb.
 Version first_version_of(Command command) {
-  if (command == Command::kCheck || command == Command::kRepair) return Version::k0_4_0;
+  if (command == Command::kCheck || command == Command::kRepair || command == Command::kMigrate)
+    return Version::k0_4_0;
   if (command == Command::kGc || command == Command::kStatus) return Version::k1_1_0;
   return Version::k0_1_0;
 }
@@ -246,8 +247,8 @@ netlink::NetNs open_netns(const Request& request) {
 }
 
 void require_foreign_netns(const Request& request) {
-  const Command command = request.command;
-  if (command != Command::kAdd && command != Command::kDel && command != Command::kRepair) return;
+  constexpr Command kAll[] = {Command::kAdd, Command::kDel, Command::kRepair, Command::kMigrate};
+  if (std::ranges::find(kAll, request.command) == std::end(kAll)) return;
   const std::string override_value = lower(lookup(request.env, "CNI_NETNS_OVERRIDE"));
   if (override_value == "1" || override_value == "true" || request.netns.empty()) return;
   if (netlink::NetNs::is_current(request.netns)) {

@@ -25,9 +25,9 @@ Env current_environment();
 /// The variables for plugins: CNI_*, PATCHBAY_* and TRACEPARENT.
 Env environment_for_plugins();
 
-/// The spec's verbs, and REPAIR and RECLAIM (see Repair), which only plugins that announce them are
-/// asked for.
-enum class Command { kAdd, kDel, kCheck, kGc, kStatus, kVersion, kRepair, kReclaim };
+/// The spec's verbs, and REPAIR, RECLAIM and MIGRATE (see Repair), which only plugins that announce
+/// them are asked for.
+enum class Command { kAdd, kDel, kCheck, kGc, kStatus, kVersion, kRepair, kReclaim, kMigrate };
 std::string_view str(Command command);
 
 /// Everything the runtime said. A verb never looks at the environment again.
@@ -76,9 +76,9 @@ netlink::NetNs open_netns(const Request& request);
 /// The same in the words of those reference plugins that do not say what they are about.
 netlink::NetNs enter_netns(const Request& request);
 
-/// For ADD, DEL and REPAIR: refuses a CNI_NETNS that is this process's own network namespace, so
-/// that a runtime's mistake does not reconfigure the node. CNI_NETNS_OVERRIDE=1 (or true) allows
-/// it. \throws Error(kInvalidNetNs).
+/// For ADD, DEL, REPAIR and MIGRATE: refuses a CNI_NETNS that is this process's own network
+/// namespace, so that a runtime's mistake does not reconfigure the node. CNI_NETNS_OVERRIDE=1 (or
+/// true) allows it. \throws Error(kInvalidNetNs).
 void require_foreign_netns(const Request& request);
 
 }  // namespace cni

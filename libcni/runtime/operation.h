@@ -36,6 +36,7 @@ class Operation {
   void check(Target target) const;
   Runtime::RepairReport repair(const CachedAttachment& cached, bool only_look) const;
   Runtime::RepairReport reclaim(const CachedAttachment& cached, bool only_look) const;
+  Runtime::RepairReport migrate(const CachedAttachment& cached, Form form, bool only_look) const;
 
  private:
   void remember(const Target& target, const nlohmann::json& result) const;

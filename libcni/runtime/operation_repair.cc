@@ -52,6 +52,9 @@ class Repairing {
     return result;
   }
 
+  /// check() does not call it.
+  void leave_out(const PluginConf& plugin) { unsound_.insert(&plugin); }
+
   /// CHECK of those that were whole, or are again.
   void check(const json& result, Report& report) const {
     if (list_.disable_check) return;
@@ -119,13 +122,44 @@ Runtime::RepairReport Operation::reclaim(const CachedAttachment& cached, bool on
   try {
     for (const PluginConf& plugin : list_.plugins) {
       if (!is_asked_for(caller_, plugin, call.command)) continue;
-      for (const std::string& what : caller_.reclaim(plugin, call)) {
+      for (const std::string& what : caller_.found_by(plugin, call)) {
         report.found.push_back({plugin.type, what});
       }
     }
   } catch (const Error& e) {
     report.error = e;
   }
+  return report;
+}
+
+Runtime::RepairReport Operation::migrate(const CachedAttachment& cached, Form form,
+                                         bool only_look) const {
+  const Target target = target_of(cached);
+  const json result = in_version(cached.result, list_.version);
+  const Call call{.command = Command::kMigrate,
+                  .target = &target,
+                  .prev_result = result,
+                  .only_look = only_look,
+                  .form = form};
+  Report report;
+  Repairing checked(caller_, list_, target, false);
+  try {
+    for (const PluginConf& plugin : list_.plugins) {
+      if (!caller_.has_verb(plugin, Command::kRepair)) {
+        checked.leave_out(plugin);
+        report.foreign.push_back({plugin.type, "nothing of it is changed"});
+      }
+      if (!caller_.has_verb(plugin, Command::kMigrate)) continue;
+      for (const std::string& what : caller_.found_by(plugin, call)) {
+        report.found.push_back({plugin.type, what});
+      }
+    }
+  } catch (const Error& e) {
+    report.error = e;
+  }
+  // CHECK of these plugins does not know all that the reference plugins do otherwise.
+  if (report.error || only_look || form == Form::kReference) return report;
+  checked.check(result, report);
   return report;
 }
 

@@ -6,7 +6,6 @@
 #include "libcni/common/undo.h"
 #include "libcni/config/nearest.h"
 #include "libcni/plugin/log.h"
-#include "libcni/plugin/repair.h"
 
 namespace cni {
 
@@ -99,6 +98,7 @@ std::string PluginCaller::input(const PluginConf& plugin, const Call& call) cons
     conf["cni.dev/valid-attachments"] = *call.valid_attachments;
     conf["cni.dev/attachments"] = *call.valid_attachments;  // as libcni spelled it before the spec
   }
+  if (call.form == Form::kReference) conf[Repair::kFormKey] = Repair::kToReference;
   if (call.only_look) {
     conf[Repair::kLookKey] = true;
     conf.erase(kLogKey);  // nothing is written to
@@ -158,7 +158,7 @@ RepairAnswer PluginCaller::repair(const PluginConf& plugin, const Call& call) co
   return naming(plugin, call.command, [&] { return repair_in(printed, list_.version); });
 }
 
-std::vector<std::string> PluginCaller::reclaim(const PluginConf& plugin, const Call& call) const {
+std::vector<std::string> PluginCaller::found_by(const PluginConf& plugin, const Call& call) const {
   const std::string printed = this->call(plugin, call);
   return naming(plugin, call.command, [&] { return found_in(printed); });
 }

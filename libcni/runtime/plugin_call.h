@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libcni/config/json_value.h"
+#include "libcni/plugin/repair.h"
 #include "libcni/runtime/plugin_answer.h"
 #include "libcni/runtime/runtime.h"
 
@@ -19,7 +20,8 @@ struct Call {
   const Target* target = nullptr;    ///< none for GC and STATUS
   JsonValue prev_result = {};        ///< null: none
   JsonValue valid_attachments = {};  ///< for GC
-  bool only_look = false;            ///< for REPAIR, RECLAIM
+  bool only_look = false;            ///< for REPAIR, RECLAIM, MIGRATE
+  Form form = Form::kOwn;            ///< for MIGRATE
 };
 
 /// A plugin's environment. target: null if the call is about no attachment.
@@ -40,8 +42,8 @@ class PluginCaller {
   /// call() for REPAIR.
   RepairAnswer repair(const PluginConf& plugin, const Call& call) const;
 
-  /// call() for RECLAIM: what was wrong.
-  std::vector<std::string> reclaim(const PluginConf& plugin, const Call& call) const;
+  /// call() for RECLAIM or MIGRATE: what was wrong.
+  std::vector<std::string> found_by(const PluginConf& plugin, const Call& call) const;
 
   /// \throws Error as call() where one of the plugins is not there.
   void require_plugins(Command command) const;

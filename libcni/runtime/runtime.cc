@@ -89,6 +89,21 @@ nlohmann::json json_of(const std::set<Attachment>& attachments) {
   return out;
 }
 
+// Runs fn for an attachment that the cache has, under the locks.
+template <class Fn>
+std::optional<Runtime::RepairReport> for_cached(Subject what, const Attachment& whose, Fn&& fn) {
+  const Target target{.container_id = whose.container_id, .netns = {}, .ifname = whose.ifname};
+  what.target = &target;
+  return logged(what, [&]() -> std::optional<Runtime::RepairReport> {
+    require_names(what.list, target);
+    const Operation operation(what.options, what.list);
+    const auto held = lock_if_possible(operation, target);
+    const auto cached = operation.cache().find(operation.key_of(target));
+    if (!cached) return std::nullopt;
+    return fn(operation, *cached);
+  });
+}
+
 struct Stale {
   Target target;
   std::optional<CachedAttachment> cached;
@@ -234,42 +249,44 @@ void Runtime::check(const NetworkList& list, const Target& target) const {
 std::optional<Runtime::RepairReport> Runtime::repair(const NetworkList& list,
                                                      const Attachment& whose,
                                                      bool only_look) const {
-  const Target target{.container_id = whose.container_id, .netns = {}, .ifname = whose.ifname};
-  return logged({options_, list, Command::kRepair, &target}, [&]() -> std::optional<RepairReport> {
-    require_names(list, target);
-    if (!list.is_at_least("0.4.0")) {
-      throw Error(Code::kIncompatibleVersion,
-                  cat("configuration version \"", list.version, "\" does not support repairing"));
-    }
-    const Operation operation(options_, list);
-    const auto held = lock_if_possible(operation, target);
-    const auto cached = operation.cache().find(operation.key_of(target));
-    if (!cached || cached->result->is_null()) return std::nullopt;
-    // The lock comes first: a DEL of others may have been in the middle of it.
-    if (liveness_of(cached->netns, whose.ifname) == Liveness::kNoInterface) {
-      RepairReport report = operation.reclaim(*cached, only_look);
-      if (!report.error) {
-        report.error =
-            Error(Code::kUnknownContainer, "the pod's interface does not exist: restart the pod");
-      }
-      return report;
-    }
-    return operation.repair(*cached, only_look);
-  });
+  return for_cached(
+      {options_, list, Command::kRepair}, whose, [&](const auto& operation, const auto& cached) {
+        if (!list.is_at_least("0.4.0")) {
+          throw Error(Code::kIncompatibleVersion, cat("configuration version \"", list.version,
+                                                      "\" does not support repairing"));
+        }
+        if (cached.result->is_null()) return std::optional<RepairReport>();
+        // The lock comes first: a DEL of others may have been in the middle of it.
+        if (liveness_of(cached.netns, whose.ifname) != Liveness::kNoInterface) {
+          return std::optional(operation.repair(cached, only_look));
+        }
+        RepairReport report = operation.reclaim(cached, only_look);
+        if (!report.error) {
+          report.error =
+              Error(Code::kUnknownContainer, "the pod's interface does not exist: restart the pod");
+        }
+        return std::optional(std::move(report));
+      });
 }
 
 std::optional<Runtime::RepairReport> Runtime::reclaim(const NetworkList& list,
                                                       const Attachment& whose,
                                                       bool only_look) const {
-  const Target target{.container_id = whose.container_id, .netns = {}, .ifname = whose.ifname};
-  return logged({options_, list, Command::kReclaim, &target}, [&]() -> std::optional<RepairReport> {
-    require_names(list, target);
-    const Operation operation(options_, list);
-    const auto held = lock_if_possible(operation, target);
-    const auto cached = operation.cache().find(operation.key_of(target));
-    if (!cached) return std::nullopt;
-    return operation.reclaim(*cached, only_look);
-  });
+  return for_cached({options_, list, Command::kReclaim}, whose,
+                    [&](const Operation& operation, const CachedAttachment& cached) {
+                      return std::optional(operation.reclaim(cached, only_look));
+                    });
+}
+
+std::optional<Runtime::RepairReport> Runtime::migrate(const NetworkList& list,
+                                                      const Attachment& whose, Form form,
+                                                      bool only_look) const {
+  return for_cached({options_, list, Command::kMigrate}, whose,
+                    [&](const Operation& operation, const CachedAttachment& cached) {
+                      return cached.result->is_null()
+                                 ? std::optional<RepairReport>()
+                                 : std::optional(operation.migrate(cached, form, only_look));
+                    });
 }
 
 void Runtime::gc(const NetworkList& list, const std::vector<Attachment>& valid,

@@ -9,6 +9,7 @@
 #include "libcni/common/error.h"
 #include "libcni/config/json_value.h"
 #include "libcni/plugin/collect.h"
+#include "libcni/plugin/repair.h"
 #include "libcni/runtime/cache.h"
 #include "libcni/runtime/conflist.h"
 #include "libcni/runtime/options.h"
@@ -92,6 +93,13 @@ class Runtime {
   /// The pod's links and addresses and the cache stay: those are for DEL. Empty if the cache has no
   /// such attachment.
   std::optional<RepairReport> reclaim(const NetworkList& list, const Attachment& whose,
+                                      bool only_look = false) const;
+
+  /// Gives what an attachment has on the node the other form, that of these plugins or that of the
+  /// reference plugins: MIGRATE of the plugins that have it, and CHECK at the end. foreign: plugins
+  /// that are not of this project, of which nothing is changed. Empty if the cache has no finished
+  /// ADD.
+  std::optional<RepairReport> migrate(const NetworkList& list, const Attachment& whose, Form form,
                                       bool only_look = false) const;
 
   struct PluginVersions {
