@@ -6,6 +6,7 @@
 #include "libcni/plugin/repair.h"
 #include "libcni/plugin/request.h"
 #include "plugins/bandwidth/conf.h"
+#include "plugins/bandwidth/ifb.h"
 #include "plugins/bandwidth/limits.h"
 #include "plugins/common/link/owned_links.h"
 
@@ -68,11 +69,35 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   return result;
 }
 
+// The reference plugin has limits on the node alone, in the same objects. Its ifb device has no
+// alias. Its queues stay: the kernel would drop what is queued.
+void migrate(const cni::Request& request, cni::Repair& repair) {
+  Conf conf = Conf::parse(request);
+  cni::Result result = plugins::require_prev_result(request, kIsChained);
+  if (!conf.limits()) return;
+  if (repair.to_reference()) {
+    if (!conf.subnets.list.empty()) {
+      throw cni::Error(
+          cni::Code::kInvalidConfig,
+          "shapedSubnets and unshapedSubnets have no form in the reference plugin: the "
+          "limits stay as they are");
+    }
+    conf.egress_mode = EgressMode::kIfb;
+  }
+  Context context = context_for(request, conf, result);
+  repair.part([&] { check_limits(context); }, [&] { set_limits(context, result); });
+  const auto ifb = find_ifb(context.sides.host(), request);
+  if (!ifb || !ifb->alias.empty() || repair.to_reference()) return;
+  repair.change(cni::cat("link '", ifb->name, "' has no alias that names its owner"),
+                [&] { ensure_ifb(context.sides.host(), request, context.outside->mtu); });
+}
+
 }  // namespace
 
-extern constinit const cni::Plugin kPlugin{.name = "bandwidth",
-                                           .verbs = {add, del, check, gc, status, validate, repair},
-                                           .manual = &kManual,
-                                           .loading = "failed to parse network configuration"};
+extern constinit const cni::Plugin kPlugin{
+    .name = "bandwidth",
+    .verbs = {add, del, check, gc, status, validate, repair, nullptr, migrate},
+    .manual = &kManual,
+    .loading = "failed to parse network configuration"};
 
 }  // namespace bandwidth

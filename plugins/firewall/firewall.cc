@@ -8,6 +8,7 @@
 #include "plugins/common/firewall/xt_tables.h"
 #include "plugins/common/link/host_veth.h"
 #include "plugins/firewall/conf.h"
+#include "plugins/firewall/migrate.h"
 #include "plugins/firewall/setup.h"
 
 namespace firewall {
@@ -118,10 +119,21 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   return result;
 }
 
+void migrate(const cni::Request& request, cni::Repair& repair) {
+  const Conf conf = Conf::parse(request);
+  const Attachment attachment = attachment_of(request, require_result(request, conf));
+  cni::require_capabilities(request, {Capability::kNetAdmin});
+  plugins::require_readable_legacy("migrate the rules of the firewall", "filter");
+  require_rights(request, Backend::kIptables);
+  Node node;
+  firewall::migrate(node, conf, attachment, repair);
+}
+
 }  // namespace
 
-extern constinit const cni::Plugin kPlugin{.name = "firewall",
-                                           .verbs = {add, del, check, gc, status, validate, repair},
-                                           .manual = &kManual};
+extern constinit const cni::Plugin kPlugin{
+    .name = "firewall",
+    .verbs = {add, del, check, gc, status, validate, repair, nullptr, migrate},
+    .manual = &kManual};
 
 }  // namespace firewall

@@ -15,6 +15,7 @@
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
+#include "plugins/portmap/migrate.h"
 #include "plugins/portmap/nftables/table.h"
 #include "plugins/portmap/ports.h"
 #include "plugins/portmap/services.h"
@@ -217,11 +218,22 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   return input.result;
 }
 
+void migrate(const cni::Request& request, cni::Repair& repair) {
+  const Input input = read_input(request, kNoResult);
+  if (input.attachment.claims.empty()) return;
+  require_prerequisites(request, input.conf);
+  Node node(input.attachment);
+  const bool back = repair.to_reference();
+  repair.change(form_difference(node.socket(), input.conf, input.attachment, back),
+                [&] { put_form(node.socket(), input.conf, input.attachment, back); });
+}
+
 }  // namespace
 
-extern constinit const cni::Plugin kPlugin{.name = "portmap",
-                                           .verbs = {add, del, check, gc, status, validate, repair},
-                                           .manual = &kManual,
-                                           .loading = ""};
+extern constinit const cni::Plugin kPlugin{
+    .name = "portmap",
+    .verbs = {add, del, check, gc, status, validate, repair, nullptr, migrate},
+    .manual = &kManual,
+    .loading = ""};
 
 }  // namespace portmap

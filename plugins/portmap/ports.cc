@@ -178,6 +178,7 @@ void check_ports(nf::NfSocket* socket, const Conf& conf, const Attachment& attac
   if (!known && is_iptables) {  // which the reference plugin prefers
     return iptables::check(socket, attachment, &conf.mappings);
   }
+  if (!known && socket != nullptr && reference::has_all(*socket, attachment)) return;
   const auto backend = known ? known->backend : choose_backend(conf.backend, socket);
   functions_of(backend).check({socket, pointer(state)}, attachment);
   if (!precedes_services(backend, conf.backend, socket)) return;

@@ -210,9 +210,21 @@ Result repair(const cni::Request& request, cni::Repair& repair) {
   return result;
 }
 
+void migrate(const cni::Request& request, cni::Repair& repair) {
+  const Conf conf = Conf::parse(request);
+  std::optional<plugins::Masquerade> masquerade;
+  if (conf.ip_masq) {
+    plugins::require_masquerade_rights(request, conf.ip_masq_backend);
+    masquerade = plugins::masquerade_of(request, request.required_prev_result());
+  }
+  plugins::migrate_veth_pair(request, repair, conf.ip_masq_backend, masquerade);
+}
+
 }  // namespace
 
 extern constinit const cni::Plugin kPlugin{
-    .name = "ptp", .verbs = {add, del, check, gc, status, validate, repair}, .manual = &kManual};
+    .name = "ptp",
+    .verbs = {add, del, check, gc, status, validate, repair, nullptr, migrate},
+    .manual = &kManual};
 
 }  // namespace ptp

@@ -356,6 +356,17 @@ class MixedPortmap(PortmapTest):
             self.assert_ok(self.call("DEL", one, EVERY, backend=backend, **more))
             self.assertEqual(ruleset(), kept)
 
+    @suite.cases([("no backend given", None), ("nftables", "nftables")])
+    def check_accepts_what_the_reference_has_in_nftables(self, backend):
+        one, two = self.container("one"), self.container("two")
+        self.nft_of_the_reference(one, two)
+        run("sysctl", "-qw", "net.ipv4.conf.cni0.route_localnet=1")
+        ports = [mapping(8000, 80), *(mapping(*port, node) for node in ("192.0.2.1", "2001:db8::1")
+                                      for port in ((8001, 81, "udp"), (8002, 82, "tcp")))]
+        self.assert_ok(self.call("CHECK", one, ports, backend=backend))
+        run("nft", "flush", "chain", "ip6", "cni_hostport", "masquerading")
+        self.assert_error(self.call("CHECK", one, ports, backend=backend), 999, "missing hostport rules")
+
     def test_adds_beside_what_the_reference_has_in_nftables_leave_it(self):
         one, two = self.container("one"), self.container("two")
         text = self.nft_of_the_reference(one, two)

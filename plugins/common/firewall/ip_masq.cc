@@ -82,6 +82,12 @@ void repair_masquerade(cni::Repair& repair, std::optional<MasqueradeBackend> bac
   repair.part([&] { check_masquerade(what); }, [&] { restore_masquerade(backend, what); });
 }
 
+void migrate_masquerade(cni::Repair& repair, std::optional<MasqueradeBackend> backend,
+                        const Masquerade& what) {
+  const MasqueradeForm form = masquerade_form(backend, repair.to_reference());
+  repair.change(masquerade_difference(form, what), [&] { put_masquerade_form(form, what); });
+}
+
 Masquerade masquerade_to_remove(const cni::Request& request) {
   const auto result = readable_prev_result(request);
   auto out = masquerade_of(request, result.value_or(cni::Result{}));

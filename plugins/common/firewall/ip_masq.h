@@ -71,6 +71,10 @@ void masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& what
 void repair_masquerade(cni::Repair& repair, std::optional<MasqueradeBackend> backend,
                        const Masquerade& what);
 
+/// MIGRATE.
+void migrate_masquerade(cni::Repair& repair, std::optional<MasqueradeBackend> backend,
+                        const Masquerade& what);
+
 /// The addresses that DEL looks for: those of prevResult, else those of the pod's interface; none
 /// if both are missing.
 Masquerade masquerade_to_remove(const cni::Request& request);

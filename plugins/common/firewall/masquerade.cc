@@ -9,6 +9,7 @@
 #include "plugins/common/firewall/iptables_restore.h"
 #include "plugins/common/firewall/masquerade_iptables.h"
 #include "plugins/common/firewall/masquerade_nft.h"
+#include "plugins/names/tables.h"
 
 namespace plugins {
 
@@ -130,6 +131,51 @@ void check_masquerade(const Masquerade& masquerade) {
   if (socket) nft = nft::missing(*socket, masquerade);
   if (!nft || !xt::missing(pointer(socket), masquerade)) return;
   throw cni::Error(Code::kInternal, cat("check masquerading: ", *nft));
+}
+
+MasqueradeForm masquerade_form(std::optional<MasqueradeBackend> backend, bool of_reference) {
+  if (!backend && of_reference && !iptables_missing()) backend = MasqueradeBackend::kIptables;
+  if (!backend) backend = choose_backend();
+  if (backend == MasqueradeBackend::kIptables) return MasqueradeForm::kChain;
+  return of_reference ? MasqueradeForm::kRules : MasqueradeForm::kElements;
+}
+
+std::optional<std::string> masquerade_difference(MasqueradeForm form, const Masquerade& m) {
+  auto socket = nf::NfSocket::find();
+  const struct {
+    MasqueradeForm form;
+    std::string what;
+    bool all, any;  ///< of what it consists of exists
+  } forms[] = {
+      {MasqueradeForm::kChain, cat("chain '", xt::chains_of(m)[0].str(), "'"),
+       !xt::missing(pointer(socket), m), xt::has(pointer(socket), m)},
+      {MasqueradeForm::kRules, cat("rules in '", nft::earlier_checks().str(), "'"),
+       socket && nft::has_earlier(*socket, m, true), socket && nft::has_earlier(*socket, m, false)},
+      {MasqueradeForm::kElements, cat("elements of table '", names::kMasqueradeTable, "'"),
+       socket && !nft::missing_elements(*socket, m), socket && nft::has_elements(*socket, m)}};
+  for (const auto& one : forms) {
+    const bool wanted = one.form == form;
+    if (wanted == (wanted ? one.all : one.any)) continue;
+    return cat("masquerading: ", one.what, wanted ? " to be added" : " to be removed");
+  }
+  return std::nullopt;
+}
+
+void put_masquerade_form(MasqueradeForm form, const Masquerade& m) {
+  auto socket = nf::NfSocket::find();
+  if (form == MasqueradeForm::kChain) {
+    xt::restore(pointer(socket), m);
+    if (!socket) return;
+  }
+  if (!socket) throw cni::Error(Code::kPluginUnavailable, netlink::nf::kNoNfTables);
+  if (form == MasqueradeForm::kRules) nft::add_earlier(*socket, m);
+  if (form == MasqueradeForm::kElements) nft::add(*socket, m);
+  socket->commit_planned([&](nf::Batch& batch) {
+    if (form != MasqueradeForm::kElements) nft::plan_remove(*socket, m, batch);
+    if (form != MasqueradeForm::kRules) nft::plan_remove_earlier(*socket, m, batch);
+    if (form != MasqueradeForm::kChain) xt::plan_remove(*socket, m, batch);
+  });
+  if (form != MasqueradeForm::kChain) xt::remove_legacy(m);
 }
 
 std::string RemoveMasquerade::describe() const {

@@ -64,6 +64,21 @@ void gc_masquerade(const std::string& network, cni::Collect& collect);
 /// \throws cni::Error unless one backend has all that add_masquerade() makes.
 void check_masquerade(const Masquerade& masquerade);
 
+/// The forms of masquerading. The reference plugins have the last two of them.
+enum class MasqueradeForm {
+  kElements,  ///< of table patchbay_masquerade
+  kRules,     ///< of table cni_plugins_masquerade
+  kChain,     ///< of iptables
+};
+/// The form that a config names, for these plugins or for those of the reference, whose default is
+/// iptables. \throws cni::Error(kPluginUnavailable) if the node has neither backend.
+MasqueradeForm masquerade_form(std::optional<MasqueradeBackend> backend, bool of_reference);
+/// The first difference from an attachment that has this form alone; empty: there is none.
+std::optional<std::string> masquerade_difference(MasqueradeForm form, const Masquerade& m);
+/// Adds this form, and then removes the others: all the time one of them masquerades.
+/// \throws as add_masquerade().
+void put_masquerade_form(MasqueradeForm form, const Masquerade& m);
+
 /// Undo step of add_masquerade().
 struct RemoveMasquerade {
   Masquerade masquerade;

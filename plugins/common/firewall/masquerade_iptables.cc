@@ -256,6 +256,16 @@ std::vector<Masquerade> stale(nf::NfSocket* socket, const std::string& network,
   return out;
 }
 
+bool has(nf::NfSocket* socket, const Masquerade& m) {
+  return std::ranges::any_of(kFamilies, [&](Family family) {
+    const auto has_jumps = [&](const ChainState& seen) {
+      return !removal_of(seen, m).jumps.empty();
+    };
+    return (socket != nullptr && has_jumps(seen_by_nft(*socket, family, chain_of(m)))) ||
+           has_jumps(seen_by_legacy(family, chain_of(m)));
+  });
+}
+
 std::optional<std::string> missing(nf::NfSocket* socket, const Masquerade& m) {
   std::optional<std::string> why;
   for (const Family family : kFamilies) {

@@ -62,6 +62,9 @@ void remove_legacy(const Masquerade& masquerade);
 std::vector<Masquerade> stale(netlink::nf::NfSocket* socket, const std::string& network,
                               cni::Collect& collect);
 
+/// Whether a variant has jumps of the attachment to the chain.
+bool has(netlink::nf::NfSocket* socket, const Masquerade& masquerade);
+
 /// The first missing object of those that add() makes; empty: none is missing.
 std::optional<std::string> missing(netlink::nf::NfSocket* socket, const Masquerade& masquerade);
 

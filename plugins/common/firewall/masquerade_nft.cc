@@ -11,6 +11,7 @@
 #include "libcni/common/hash.h"
 #include "netlink/nf/match.h"
 #include "netlink/types/error.h"
+#include "plugins/common/firewall/nft_tool.h"
 #include "plugins/common/firewall/pod_elements.h"
 #include "plugins/names/tables.h"
 
@@ -112,39 +113,6 @@ std::vector<nf::Element> elements_of(const Masquerade& m) {
   return out;
 }
 
-// The rule of an earlier version for each address, and a base chain that leads there.
-bool has_earlier(nf::NfSocket& socket, const Masquerade& m) {
-  const std::string owner = tag_of(m).prefix();
-  const auto rules = socket.rules(earlier_checks(), {.comment_start = owner});
-  const auto has_rule = [&](const Cidr& address) {
-    return std::ranges::any_of(rules, [&](const nf::Rule& rule) {
-      return nf::address_of(rule.exprs, nf::Side::kSource, address.ip.family()) ==
-             Cidr{address.ip, address.ip.bits()};
-    });
-  };
-  if (!std::ranges::all_of(m.addresses, has_rule)) return false;
-  const auto base = socket.table_rules(nf::TableFamily::kInet, kEarlierTable);
-  return std::ranges::any_of(base, [](const nf::Rule& rule) {
-    return nf::target_of(rule.exprs) == earlier_checks().chain;
-  });
-}
-
-std::optional<std::string> missing_here(nf::NfSocket& socket, const Masquerade& m) {
-  const auto rules = seen_rules(socket);
-  for (const auto& wanted : chains_for(m.addresses)) {
-    if (nf::shows_chain(rules, wanted.first, wanted.second)) continue;
-    return cat("chain '", chain(wanted.first).str(), "' is not as it should be");
-  }
-  const auto seen = find_elements(socket, maps(), tag_of(m).prefix(), addresses_of(m));
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    const Cidr& address = m.addresses[i];
-    if (seen[i] == element_of(m, address)) continue;
-    return cat("map '", pods(address.ip.family()).str(), "' has no element of the attachment for ",
-               address.str());
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 nf::ChainId earlier_checks() { return {nf::TableFamily::kInet, kEarlierTable, "masq_checks"}; }
@@ -174,6 +142,44 @@ nf::Batch plan_chains(const std::vector<nf::Bytes>& seen, const std::vector<Cidr
     for (const nf::Exprs& exprs : wanted.second) batch.add(nf::Rule{id, exprs});
   }
   return batch;
+}
+
+// The text of the reference plugin's transaction (containernetworking/plugins 1.9.1).
+void add_earlier(nf::NfSocket& socket, const Masquerade& m) {
+  if (has_earlier(socket, m, true)) return;
+  const std::string checks = earlier_checks().str();
+  const std::string base = cat("inet ", kEarlierTable, " ", kPostrouting);
+  std::string text =
+      cat("add table inet ", kEarlierTable, "\nadd chain ", checks, "\nadd chain ", base,
+          " { type nat hook postrouting priority 100 ; }\nflush chain ", base, "\nadd rule ", base,
+          " ip daddr 224.0.0.0/4 return\nadd rule ", base, " ip6 daddr ff00::/8 return\nadd rule ",
+          base, " goto ", earlier_checks().chain, "\n");
+  for (const nf::Rule& rule : socket.rules(earlier_checks(), {.comment_start = tag_of(m).prefix()}))
+    text += cat("delete rule ", checks, " handle ", rule.handle, "\n");
+  for (const Cidr& address : m.addresses) {
+    const char* const family = address.ip.is_v4() ? "ip" : "ip6";
+    text += cat("add rule ", checks, " ", family, " saddr ", address.ip.str(), " ", family,
+                " daddr != ", address.network().str(), " masquerade comment \"", tag_of(m).text,
+                "\"\n");
+  }
+  run_nft(text, "the reference plugin's ipMasqBackend \"nftables\" requires the package nftables");
+}
+
+bool has_earlier(nf::NfSocket& socket, const Masquerade& m, bool all) {
+  const std::string owner = tag_of(m).prefix();
+  const auto rules = socket.rules(earlier_checks(), {.comment_start = owner});
+  if (!all) return !rules.empty();
+  const auto has_rule = [&](const Cidr& address) {
+    return std::ranges::any_of(rules, [&](const nf::Rule& rule) {
+      return nf::address_of(rule.exprs, nf::Side::kSource, address.ip.family()) ==
+             Cidr{address.ip, address.ip.bits()};
+    });
+  };
+  if (!std::ranges::all_of(m.addresses, has_rule)) return false;
+  const auto base = socket.table_rules(nf::TableFamily::kInet, kEarlierTable);
+  return std::ranges::any_of(base, [](const nf::Rule& rule) {
+    return nf::target_of(rule.exprs) == earlier_checks().chain;
+  });
 }
 
 bool add(nf::NfSocket& socket, const Masquerade& m, bool only_if_able) {
@@ -209,9 +215,30 @@ void plan_gc(nf::NfSocket& socket, cni::Collect& collect, nf::Batch& batch) {
   }
 }
 
+std::optional<std::string> missing_elements(nf::NfSocket& socket, const Masquerade& m) {
+  const auto rules = seen_rules(socket);
+  for (const auto& wanted : chains_for(m.addresses)) {
+    if (nf::shows_chain(rules, wanted.first, wanted.second)) continue;
+    return cat("chain '", chain(wanted.first).str(), "' is not as it should be");
+  }
+  const auto seen = find_elements(socket, maps(), tag_of(m).prefix(), addresses_of(m));
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const Cidr& address = m.addresses[i];
+    if (seen[i] == element_of(m, address)) continue;
+    return cat("map '", pods(address.ip.family()).str(), "' has no element of the attachment for ",
+               address.str());
+  }
+  return std::nullopt;
+}
+
+bool has_elements(nf::NfSocket& socket, const Masquerade& m) {
+  const auto seen = find_elements(socket, maps(), tag_of(m).prefix(), addresses_of(m));
+  return std::ranges::any_of(seen, [](const auto& one) { return one.has_value(); });
+}
+
 std::optional<std::string> missing(nf::NfSocket& socket, const Masquerade& masquerade) {
-  auto what = missing_here(socket, masquerade);
-  if (what && has_earlier(socket, masquerade)) return std::nullopt;
+  auto what = missing_elements(socket, masquerade);
+  if (what && has_earlier(socket, masquerade, true)) return std::nullopt;
   return what;
 }
 

@@ -42,11 +42,19 @@ void plan_remove(netlink::nf::NfSocket& socket, const Masquerade& masquerade,
 /// The same for its rules in earlier_checks().
 void plan_remove_earlier(netlink::nf::NfSocket& socket, const Masquerade& masquerade,
                          netlink::nf::Batch& batch);
+/// Adds a rule in earlier_checks() for each address, by `nft`, as the reference plugin does.
+void add_earlier(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
+/// Whether the attachment has rules there; all: for each address, and a base chain leads there.
+bool has_earlier(netlink::nf::NfSocket& socket, const Masquerade& masquerade, bool all);
 /// Adds to batch the removal of what attachments have that are not valid.
 void plan_gc(netlink::nf::NfSocket& socket, cni::Collect& collect, netlink::nf::Batch& batch);
 
-/// The first missing object of those that add() makes; empty: none is missing, or none of those
-/// that an earlier version made.
+/// Whether the attachment owns an element.
+bool has_elements(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
+/// The first missing object of those that add() makes; empty: none is missing.
+std::optional<std::string> missing_elements(netlink::nf::NfSocket& socket,
+                                            const Masquerade& masquerade);
+/// The same; empty also if none is missing of those that an earlier version made.
 std::optional<std::string> missing(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
 
 }  // namespace plugins::nft

@@ -163,6 +163,22 @@ void delete_veth_pair(const cni::Request& request,
   });
 }
 
+void migrate_veth_pair(const cni::Request& request, cni::Repair& repair,
+                       std::optional<MasqueradeBackend> backend,
+                       const std::optional<Masquerade>& to_masquerade) {
+  require_removal_rights(request, to_masquerade.has_value());
+  Namespaces sides(request);
+  const Link inside = require_interface(
+      sides, cat("the interface '", request.ifname, "' does not exist: restart the pod"));
+  const auto outside = host_veth_of(sides, inside);
+  if (outside && outside->alias.empty() && !repair.to_reference()) {
+    repair.change(cat("link '", outside->name, "' has no alias that names its owner"), [&] {
+      sides.host().send(netlink::set_link(*outside, {.alias = owner_of(request).text}));
+    });
+  }
+  if (to_masquerade) migrate_masquerade(repair, backend, *to_masquerade);
+}
+
 void collect_veth_pairs(const cni::Request& request, cni::Collect& collect,
                         const std::function<void()>& remove_rules) {
   require_removal_rights(request, was_masqueraded(request.reader()));

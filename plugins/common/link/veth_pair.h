@@ -5,7 +5,9 @@
 
 #include "libcni/common/undo.h"
 #include "libcni/plugin/collect.h"
+#include "libcni/plugin/repair.h"
 #include "libcni/plugin/request.h"
+#include "plugins/common/firewall/masquerade.h"
 #include "plugins/common/link/namespaces.h"
 
 namespace netlink::nf {
@@ -54,5 +56,11 @@ void delete_veth_pair(const cni::Request& request,
 /// GC: the same of this network's attachments that are not listed.
 void collect_veth_pairs(const cni::Request& request, cni::Collect& collect,
                         const std::function<void()>& remove_rules = {});
+
+/// MIGRATE: the reference plugins give a host veth no owner alias. to_masquerade: the addresses, if
+/// the config has `ipMasq`.
+void migrate_veth_pair(const cni::Request& request, cni::Repair& repair,
+                       std::optional<MasqueradeBackend> backend,
+                       const std::optional<Masquerade>& to_masquerade);
 
 }  // namespace plugins
