@@ -111,7 +111,8 @@ int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& ou
     return tool::validate(line.validation, line.settings, env, output) ? 0 : 1;
   }
   const tool::Operation& operation = line.operation;
-  if (line.command == "list" || line.command == "repair") {
+  const bool migrates = line.command == "migrate";
+  if (line.command == "list" || line.command == "repair" || migrates) {
     tool::require_network(line.settings, operation.network);
   }
   if (line.command == "doctor") {
@@ -124,8 +125,10 @@ int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& ou
   if (line.command == "trace") {
     return tool::trace(operation, line.settings, std::move(options), output) ? 0 : 1;
   }
-  if (line.command == "repair") {
-    return tool::repair(selection_of(line), line.dry_run, std::move(options), output) ? 0 : 1;
+  if (line.command == "repair" || migrates) {
+    tool::RepairAim aim{.dry_run = line.dry_run};
+    if (migrates) aim.form = line.back ? cni::Form::kReference : cni::Form::kOwn;
+    return tool::repair(selection_of(line), aim, std::move(options), output) ? 0 : 1;
   }
   tool::operate(operation, line.settings, options, output);
   return 0;

@@ -33,6 +33,7 @@ struct CommandLine {
   Validation validation;
   std::string subject;  ///< of completion and help
   bool dry_run = false;
+  bool back = false;
   bool yes = false;
   bool quiet = false;
   std::string command;

@@ -24,7 +24,9 @@ constexpr PaintedWord kOutcomes[] = {{"ok", Colour::kGreen},
                                      {"failed", Colour::kRed},
                                      {"skipped", Colour::kDim}};
 
-const PaintedWord& word_for(Outcome outcome) {
+PaintedWord word_for(Outcome outcome, const RepairAim& aim) {
+  if (aim.form && outcome == Outcome::kRepaired) return {"migrated", Colour::kYellow};
+  if (aim.form && outcome == Outcome::kBroken) return {"to migrate", Colour::kYellow};
   return kOutcomes[static_cast<std::size_t>(outcome)];
 }
 
@@ -44,10 +46,12 @@ std::string why_absent(const CachedAttachment& one, Liveness liveness) {
              " --keep-alive' removes what it left");
 }
 
-Outcome outcome_of(const Repaired& done, bool dry_run) {
-  if (!done.report.ok()) return Outcome::kFailed;
-  if (!done.report.found.empty()) return dry_run ? Outcome::kBroken : Outcome::kRepaired;
-  return done.why.empty() ? Outcome::kOk : Outcome::kSkipped;
+Outcome outcome_of(const Repaired& done, const RepairAim& aim) {
+  const Runtime::RepairReport& report = done.report;
+  // Another program's plugin has no other form.
+  if (report.error || (!report.foreign.empty() && !aim.form)) return Outcome::kFailed;
+  if (!report.found.empty()) return aim.dry_run ? Outcome::kBroken : Outcome::kRepaired;
+  return done.why.empty() && report.foreign.empty() ? Outcome::kOk : Outcome::kSkipped;
 }
 
 ordered_json json_of(const std::vector<Runtime::Difference>& all) {
@@ -56,20 +60,20 @@ ordered_json json_of(const std::vector<Runtime::Difference>& all) {
   return out;
 }
 
-ordered_json json_of(const Repaired& done) {
+ordered_json json_of(const Repaired& done, const RepairAim& aim) {
   ordered_json out{
       {"network", done.key.network},         {"containerID", done.key.container_id},
-      {"ifname", done.key.ifname},           {"outcome", word_for(done.outcome).text},
+      {"ifname", done.key.ifname},           {"outcome", word_for(done.outcome, aim).text},
       {"found", json_of(done.report.found)}, {"foreign", json_of(done.report.foreign)}};
   if (!done.why.empty()) out["why"] = done.why;
   if (done.report.error) out["error"] = tool::json_of(*done.report.error);
   return out;
 }
 
-void print_text(const Repaired& done, const Output& output) {
+void print_text(const Repaired& done, const RepairAim& aim, const Output& output) {
   constexpr std::size_t kDigits = 13;  // of a container's ID people know the beginning
   const auto& [network, container, ifname] = done.key;
-  const auto& [word, colour] = word_for(done.outcome);
+  const auto [word, colour] = word_for(done.outcome, aim);
   const bool is_long = output.width != 0 && container.size() > output.width / 3;
   output.out << network << "  " << (is_long ? cut(container, kDigits) : container) << "  " << ifname
              << "  " << output.painted(colour, word);
@@ -83,7 +87,11 @@ void print_text(const Repaired& done, const Output& output) {
   for (const auto& one : done.report.found) {
     output.out << "  " << line(cat(one.plugin, ": ", one.what)) << '\n';
   }
-  for (const auto& one : done.report.foreign) output.out << "  " << line(foreign_text(one)) << '\n';
+  for (const auto& one : done.report.foreign) {
+    const std::string text =
+        aim.form ? cat("'", one.plugin, "' is not patchbay's: ", one.what) : foreign_text(one);
+    output.out << "  " << line(text) << '\n';
+  }
   output.out << std::flush;
 }
 
@@ -93,21 +101,23 @@ std::string foreign_text(const Runtime::Difference& one) {
   return cat("cannot be repaired: '", one.plugin, "' is not patchbay's: ", one.what);
 }
 
-Repaired repair_one(const CachedAttachment& one, const Runtime& runtime, bool dry_run) {
+Repaired repair_one(const CachedAttachment& one, const Runtime& runtime, const RepairAim& aim) {
   const Liveness liveness = cni::liveness_of(one.netns, one.key.ifname);
   Repaired done{one.key, Outcome::kOk, {}, why_absent(one, liveness)};
   if (done.why.empty() && liveness == Liveness::kUnknown) {
     return {one.key, Outcome::kFailed, {}, why_closed(one)};
   }
+  if (aim.form && !done.why.empty()) return {one.key, Outcome::kSkipped, {}, done.why};
   try {
     // The config of then, as the network may have been edited or removed since.
     const cni::NetworkList list = cni::list_from(one.config);
     const cni::Attachment whose{one.key.container_id, one.key.ifname};
-    auto report = done.why.empty() ? runtime.repair(list, whose, dry_run)
-                                   : runtime.reclaim(list, whose, dry_run);
+    auto report = aim.form           ? runtime.migrate(list, whose, *aim.form, aim.dry_run)
+                  : done.why.empty() ? runtime.repair(list, whose, aim.dry_run)
+                                     : runtime.reclaim(list, whose, aim.dry_run);
     if (!report) return {one.key, Outcome::kSkipped, {}, "it was removed meanwhile"};
     done.report = *std::move(report);
-    done.outcome = outcome_of(done, dry_run);
+    done.outcome = outcome_of(done, aim);
   } catch (const cni::Error& e) {
     done.outcome = Outcome::kFailed;
     done.report.error = e;
@@ -115,7 +125,7 @@ Repaired repair_one(const CachedAttachment& one, const Runtime& runtime, bool dr
   return done;
 }
 
-bool repair(const Selection& which, bool dry_run, cni::RuntimeOptions options,
+bool repair(const Selection& which, const RepairAim& aim, cni::RuntimeOptions options,
             const Output& output) {
   options.known_verbs = std::make_shared<cni::KnownVerbs>();
   const Runtime runtime(options);
@@ -126,7 +136,7 @@ bool repair(const Selection& which, bool dry_run, cni::RuntimeOptions options,
   const auto wanted = [&which](const CachedAttachment& one) { return which.has(one.key); };
   const auto& all = found.attachments;
   steps.all = static_cast<std::size_t>(std::count_if(all.begin(), all.end(), wanted));
-  const Waiting waiting("repair", &steps);
+  const Waiting waiting(aim.form ? "migrate" : "repair", &steps);
   ordered_json out{{"attachments", ordered_json::array()}, {"broken", ordered_json::array()}};
   note_broken(cache, found.broken);
   for (const auto& one : found.broken) {
@@ -134,10 +144,11 @@ bool repair(const Selection& which, bool dry_run, cni::RuntimeOptions options,
   }
   for (const CachedAttachment& one : all) {
     if (!wanted(one)) continue;
-    const Repaired done = repair_one(one, runtime, dry_run);
+    const Repaired done = repair_one(one, runtime, aim);
     ++steps.done;
-    if (done.outcome == Outcome::kFailed || done.outcome == Outcome::kBroken) all_well = false;
-    output.json ? out["attachments"].push_back(json_of(done)) : print_text(done, output);
+    const bool is_broken = done.outcome == Outcome::kBroken && !aim.form;
+    if (done.outcome == Outcome::kFailed || is_broken) all_well = false;
+    output.json ? out["attachments"].push_back(json_of(done, aim)) : print_text(done, aim, output);
   }
   out["ok"] = all_well;
   if (output.json) output.print(out);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -8,6 +9,12 @@
 #include "libcni/runtime/runtime.h"
 
 namespace tool {
+
+/// What repair() does with an attachment.
+struct RepairAim {
+  bool dry_run = false;
+  std::optional<cni::Form> form = {};  ///< it gets this form; empty: it is repaired
+};
 
 /// The result of repair() for an attachment; repair.cc has a word for each, in this order.
 enum class Outcome {
@@ -26,8 +33,10 @@ struct Repaired {
   std::string why = {};  ///< skipped or failed without a plugin having been called
 };
 
-/// Runtime::repair() of an attachment whose pod exists, Runtime::reclaim() of another.
-Repaired repair_one(const cni::CachedAttachment& one, const cni::Runtime& runtime, bool dry_run);
+/// Runtime::repair() or migrate() of an attachment whose pod exists, Runtime::reclaim() of another,
+/// unless it is to get another form.
+Repaired repair_one(const cni::CachedAttachment& one, const cni::Runtime& runtime,
+                    const RepairAim& aim);
 
 /// Difference::what of a plugin that has no REPAIR, with the reason.
 std::string foreign_text(const cni::Runtime::Difference& one);
@@ -35,8 +44,9 @@ std::string foreign_text(const cni::Runtime::Difference& one);
 /// Makes again what was removed from the node of every attachment in the cache whose pod is there:
 /// bridges, ports, masquerading, hostPorts, limits. Restores devices of the others. Prints for each
 /// what it came to. dry_run: it is only said. False where something could not be repaired, or, with
-/// dry_run, has to be.
-bool repair(const Selection& which, bool dry_run, cni::RuntimeOptions options,
+/// dry_run, has to be. With a form in aim the same, where false says that something could not get
+/// it.
+bool repair(const Selection& which, const RepairAim& aim, cni::RuntimeOptions options,
             const Output& output);
 
 }  // namespace tool

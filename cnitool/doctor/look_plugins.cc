@@ -160,7 +160,7 @@ std::vector<Repaired> looks_of(const Node& node, const RuntimeOptions& options, 
   steps.all = all.size();
   const auto work = [&] {
     for (std::size_t i = next++; i < all.size(); i = next++) {
-      out[i] = repair_one(all[i], runtime, /*dry_run=*/true);
+      out[i] = repair_one(all[i], runtime, {.dry_run = true});
       ++steps.done;
     }
   };

@@ -4,6 +4,7 @@
 import glob
 import os
 import re
+import shutil
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -11,7 +12,7 @@ from e2e.walk import PAGES as WALKED  # noqa: E402
 from support import dhcp, firewalld, suite  # noqa: E402
 from support.configs import lack, provide  # noqa: E402
 from support.pages import blocks, text_of, typed, walk  # noqa: E402
-from support.plugin import OURS, ROOT, have  # noqa: E402
+from support.plugin import OURS, REFERENCE, ROOT, has_reference, have  # noqa: E402
 from support.qemu import everybody_may_open_tun  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import MS_BIND, World, mount, run, umount  # noqa: E402
@@ -71,6 +72,19 @@ def runtimes():
     return None
 
 
+def reference():
+    """The reference plugins in a folder of this node's own."""
+    if not has_reference("firewall"):
+        return f"the Go plugins are not in {REFERENCE}"
+    if missing := have("iptables", "ip6tables"):
+        return f"needs {missing}"
+    os.mkdir("/run/reference")
+    for name in ("bridge", "firewall", "host-local", "portmap"):
+        shutil.copy2(os.path.join(REFERENCE, name), "/run/reference")
+    mount("/run/reference", "/usr/lib/cni", flags=MS_BIND)
+    return None
+
+
 def compiler():
     missing = have("cmake", "c++", "make")
     return f"needs {missing}" if missing else None
@@ -85,6 +99,7 @@ PAGES = {
     "docs/limits.md": None,
     "docs/multus.md": segment,
     "docs/pod-without-network.md": None,
+    "docs/upgrade.md": reference,
     "docs/which-config.md": uplink,
     "docs/writing-a-plugin.md": compiler,
 }
