@@ -96,6 +96,10 @@ std::optional<Runtime::RepairReport> for_cached(Subject what, const Attachment& 
   what.target = &target;
   return logged(what, [&]() -> std::optional<Runtime::RepairReport> {
     require_names(what.list, target);
+    if (what.command != Command::kReclaim && !what.list.is_at_least("0.4.0")) {
+      throw Error(Code::kIncompatibleVersion, cat("configuration version \"", what.list.version,
+                                                  "\" does not support repairing"));
+    }
     const Operation operation(what.options, what.list);
     const auto held = lock_if_possible(operation, target);
     const auto cached = operation.cache().find(operation.key_of(target));
@@ -251,10 +255,6 @@ std::optional<Runtime::RepairReport> Runtime::repair(const NetworkList& list,
                                                      bool only_look) const {
   return for_cached(
       {options_, list, Command::kRepair}, whose, [&](const auto& operation, const auto& cached) {
-        if (!list.is_at_least("0.4.0")) {
-          throw Error(Code::kIncompatibleVersion, cat("configuration version \"", list.version,
-                                                      "\" does not support repairing"));
-        }
         if (cached.result->is_null()) return std::optional<RepairReport>();
         // The lock comes first: a DEL of others may have been in the middle of it.
         if (liveness_of(cached.netns, whose.ifname) != Liveness::kNoInterface) {
