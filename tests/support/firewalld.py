@@ -40,7 +40,8 @@ class Firewalld:
             self._start("dbus-daemon", bus, "--nofork", "--nopidfile")
             assert wait_for(lambda: os.path.exists("/run/dbus/system_bus_socket"), 20)
             self._start("/usr/sbin/firewalld", "--nofork", "--nopid", f"--system-config={ETC}", f"--log-file={log}/log")
-            assert wait_for(self.is_running, 60)
+            # Emulated, and beside others: each look is a program, too.
+            assert wait_for(self.is_running, 240, 0.5)
         except BaseException:
             self.stop()
             raise

@@ -27,9 +27,7 @@ def load(*modules):
     """In the virtual machine: loads modules of its kernel that nothing loads by itself from within a world. Elsewhere
     that would change the machine, and nothing is done."""
     if os.environ.get("PATCHBAY_GUEST"):
-        version = ".".join(os.uname().release.split(".")[:2])
-        folder = run(os.path.join(ROOT, "scripts/vm"), version, "--kernel").strip()
-        run("modprobe", "-d", folder, "-a", *modules, check=False)
+        run("modprobe", "-d", os.environ["PATCHBAY_KERNEL"], "-a", *modules, check=False)
 
 
 def enter_unless(able, lack):
