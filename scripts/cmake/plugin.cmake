@@ -10,11 +10,11 @@ function(cni_plugin name)
   set_property(GLOBAL APPEND PROPERTY CNI_PLUGINS ${name})
 endfunction()
 
-# Whether a static-pie file may have its relocations as DT_RELR: the linker makes them, glibc 2.36 and later
-# apply them.
+# Whether a static-pie file may have its relocations as DT_RELR: the linker makes them, where it does not ignore the
+# option with a warning, as for arm64; glibc 2.36 and later apply them.
 include(CheckCXXSourceCompiles)
 include(CheckLinkerFlag)
-check_linker_flag(CXX -Wl,-z,pack-relative-relocs CNI_LINKER_PACKS)
+check_linker_flag(CXX -Wl,--fatal-warnings,-z,pack-relative-relocs CNI_LINKER_PACKS)
 check_cxx_source_compiles("#include <features.h>
 #if !__GLIBC_PREREQ(2, 36)
 #error

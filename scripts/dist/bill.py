@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from dist.common import OUT, PROGRAMS, STAGE, WORK, run, version
+from dist.common import ARCHITECTURE, OUT, PACKAGES, PROGRAMS, STAGE, WORK, query, run, version
 
 #: Licences (SPDX) of what may be linked in, by the distribution's source package.
 LICENCES = {"glibc": "LGPL-2.1-or-later", "gcc": "GPL-3.0-or-later WITH GCC-exception-3.1", "nlohmann-json3": "MIT",
@@ -20,7 +20,7 @@ def archives(program):
     """The archives of the distribution that the linker took something from."""
     command = run("ninja", "-C", WORK / "build", "-t", "commands", program).strip().split("\n")
     link = next(line for line in reversed(command) if f" -o bin/{program} " in line)
-    link = re.search(r"(?:^|&& )(\S*c\+\+ .*?-o bin/\S+ .*?)(?: &&|$)", link)[1]
+    link = re.search(r"(?:^|&& )(\S*[cg]\+\+ .*?-o bin/\S+ .*?)(?: &&|$)", link)[1]
     found = WORK / f"{program}.map"
     subprocess.run(f"{link} -Wl,-Map={found} -o {WORK}/{program}.again", shell=True, check=True, cwd=WORK / "build")
     included = found.read_text(errors="replace").split("\nDiscarded input sections")[0]
@@ -31,19 +31,19 @@ def packages_of(program):
     """{package: version} of the distribution that is linked in."""
     out = {}
     for archive in archives(program):
-        for place in (archive, archive.replace("/usr/lib/", "/lib/")):
-            owner = subprocess.run(["dpkg-query", "-S", place], capture_output=True, text=True)
-            if owner.returncode == 0:
-                out[owner.stdout.split(":")[0]] = ""
+        path = "/" + os.path.relpath(archive, PACKAGES)
+        for place in (path, path.replace("/usr/lib/", "/lib/")):
+            if owner := query("-S", place):
+                out[owner.split(":")[0]] = ""
                 break
         else:
             raise SystemExit(f"no package has {archive}")
     out |= {name: "" for name in HEADERS[program]}
-    return {name: run("dpkg-query", "-W", "-f", "${Version}", name) for name in sorted(out)}
+    return {name: query("-W", "-f", "${Version}", name) for name in sorted(out)}
 
 
 def licence(package):
-    source = run("dpkg-query", "-W", "-f", "${source:Package}", package)
+    source = query("-W", "-f", "${source:Package}", package)
     return LICENCES[re.sub(r"^gcc-.*", "gcc", source)]
 
 
@@ -64,4 +64,4 @@ def bill(program, packages, when):
             "documentNamespace": f"urn:patchbay:{program}:{version()}:{hashlib.sha256(content).hexdigest()[:16]}",
             "creationInfo": {"created": created, "creators": ["Tool: scripts/package"]}, "packages": [own, *parts],
             "relationships": relations}
-    (OUT / f"{program}-v{version()}.spdx.json").write_text(json.dumps(text, indent=2) + "\n")
+    (OUT / f"{program}-linux-{ARCHITECTURE}-v{version()}.spdx.json").write_text(json.dumps(text, indent=2) + "\n")

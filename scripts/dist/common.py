@@ -1,4 +1,5 @@
-"""What the parts of scripts/package share: folders, the version, what programs print."""
+"""What the parts of scripts/package share: folders, the version, what programs print. PACKAGE_ARCHITECTURE: for which
+architecture, if it is not this machine's."""
 
 import gzip
 import io
@@ -9,8 +10,14 @@ import shutil
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-WORK = ROOT / "build" / "package"
-OUT = WORK / "out"
+OWN = subprocess.run(["dpkg", "--print-architecture"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+ARCHITECTURE = os.environ.get("PACKAGE_ARCHITECTURE", OWN)
+FOREIGN = ARCHITECTURE != OWN
+WORK = ROOT / "build" / "package" / (ARCHITECTURE if FOREIGN else "")
+OUT = ROOT / "build" / "package" / "out"
+#: What runs the programs, and the root of the packages that are linked in.
+RUNNER = [ROOT / "scripts" / ARCHITECTURE, "run"] if FOREIGN else []
+PACKAGES = ROOT / "build" / ARCHITECTURE / "root" if FOREIGN else pathlib.Path("/")
 STAGE = WORK / "root"  # what cmake --install writes, and then the Debian package's files
 PROGRAMS = {"patchbay": "usr/lib/cni", "cnitool": "usr/bin"}  # and their folders
 
@@ -21,10 +28,6 @@ def run(*command, **options):
 
 def version():
     return re.search(r"project\(patchbay VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
-
-
-def architecture():
-    return run("dpkg", "--print-architecture").strip()
 
 
 def epoch():
@@ -42,14 +45,26 @@ def compressed(data):
     return out.getvalue()
 
 
+def query(*arguments):
+    """Of the database of the packages that are linked in; None where they do not know."""
+    command = ["dpkg-query", f"--admindir={PACKAGES}/var/lib/dpkg", *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return done.stdout if done.returncode == 0 else None
+
+
+def ask(program, *options):
+    """What one of the plugins prints."""
+    return run(*RUNNER, STAGE / "usr/lib/cni" / program, *options)
+
+
 def plugins():
-    return run(STAGE / "usr/lib/cni/patchbay", "--list").split()
+    return ask("patchbay", "--list").split()
 
 
 def copyrights(packages):
     """LICENSE, and the copyright files of the distribution's packages that are linked in."""
     parts = [(ROOT / "LICENSE").read_text()]
     for package in sorted(packages):
-        path = pathlib.Path("/usr/share/doc", package, "copyright")
+        path = PACKAGES / "usr/share/doc" / package / "copyright"
         parts.append(f"\n== {package}, which is linked in\n\n{path.read_text(errors='replace')}")
     return "".join(parts)

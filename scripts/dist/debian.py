@@ -5,7 +5,7 @@ import re
 import shutil
 
 from dist import manual
-from dist.common import OUT, PROGRAMS, ROOT, STAGE, WORK, architecture, compressed, copyrights, plugins, run, version
+from dist.common import ARCHITECTURE, OUT, PROGRAMS, ROOT, STAGE, WORK, ask, compressed, copyrights, plugins, run, version
 
 DEBUG = WORK / "debug"
 CONTROL = """Package: patchbay
@@ -44,20 +44,17 @@ def make(stage, control, when, level=6, **more):
     """Builds the package whose files are below the folder, with this level of xz."""
     size = sum(path.stat().st_size // path.stat().st_nlink for path in stage.rglob("*") if path.is_file()) // 1024
     (stage / "DEBIAN").mkdir()
-    (stage / "DEBIAN/control").write_text(control.format(version=version(), architecture=architecture(), size=size, **more))
+    (stage / "DEBIAN/control").write_text(control.format(version=version(), architecture=ARCHITECTURE, size=size, **more))
     for path in stage.rglob("*"):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o111 else 0o644)
     name = re.search("Package: (.*)", control)[1]
-    run("dpkg-deb", "--root-owner-group", "-Zxz", f"-z{level}", "--build", stage, OUT / f"{name}_{version()}_{architecture()}.deb",
+    run("dpkg-deb", "--root-owner-group", "-Zxz", f"-z{level}", "--build", stage, OUT / f"{name}_{version()}_{ARCHITECTURE}.deb",
         env=os.environ | {"SOURCE_DATE_EPOCH": str(when)})
 
 
 def manuals(when):
     """Replaces cnitool.1, and adds a page for each plugin and for patchbay."""
-    def ask(program, *options):
-        return run(STAGE / "usr/lib/cni" / program, *options)
-
     folder = STAGE / "usr/share/man"
     about = version(), when, "/usr/lib/cni"
     pages = {"man1/cnitool.1": manual.tool_page((folder / "man1/cnitool.1").read_text(), when),

@@ -142,7 +142,7 @@ def check_symbols(made):
 
 def libraries(made, program):
     """{package: version} of the bill of materials."""
-    bill = json.loads(made.one(f"{program}-v*.spdx.json").read_text())
+    bill = json.loads(made.one(f"{program}-linux-*.spdx.json").read_text())
     return {part["name"]: part["versionInfo"] for part in bill["packages"] if part["name"] != program}
 
 
