@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Types the commands of pages from top to bottom into one shell, and nothing else.
 
-    tests/e2e/walk.py [--without COMMAND]... [PAGE...]      default: README.md and three task pages
+    tests/e2e/walk.py [--without COMMAND]... [PAGE...]      default: README.md and the pages below
 
 The first command that fails ends the walk. --without leaves out the lines that begin with COMMAND. The commands
 install packages and change the node: scripts/debian SUITE tests/e2e/walk.py.
