@@ -177,7 +177,8 @@ netlink::Fd StateDir::lock() const { return cni::take_lock(dir_); }
 StateDir::Reading StateDir::read(const std::string& container_hash) const {
   const auto file = dir_.read(container_hash);
   if (!file) return {};
-  auto container = container_from(file->content);
+  auto container = cni::during(cat("read '", dir_.path(), "/", container_hash, "'"),
+                               [&] { return container_from(file->content); });
   return {.exists = true, .attachments = container ? std::move(*container) : ContainerState{}};
 }
 

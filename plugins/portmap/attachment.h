@@ -58,7 +58,7 @@ const Claim* claim_of(const std::vector<Claim>& claims, const Key& key);
 using ContainerState = std::vector<Attachment>;
 
 /// The content of the file of a container with at least one attachment, and the reverse: nullopt
-/// for other content.
+/// for other content. \throws cni::Error: plugins::document_in().
 std::string text_of(const ContainerState& container);
 std::optional<ContainerState> container_from(const std::string& text);
 
@@ -77,6 +77,7 @@ class StateDir {
     bool exists = false;  ///< the file exists; if unreadable, attachments is empty
     ContainerState attachments;
   };
+  /// \throws cni::Error for a file of a later format.
   Reading read(const std::string& container_hash) const;
   bool has(const std::string& container_hash) const { return dir_.has(container_hash); }
   /// The state of one attachment.

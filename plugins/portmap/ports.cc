@@ -119,7 +119,9 @@ bool takes(const Attachment& one, cni::Collect& collect) {
 void unmap_by_state(const Context& context, cni::Collect& collect, cni::BestEffort& each) {
   std::vector<Claim> gone;
   for (const std::string& hash : context.state->all()) {
-    for (const Attachment& one : context.state->read(hash).attachments) {
+    ContainerState container;
+    each("state file", [&] { container = context.state->read(hash).attachments; });
+    for (const Attachment& one : container) {
       if (!takes(one, collect)) continue;
       each(one.owner.str(), [&] {
         const auto claims = unmap_locked(context, one.owner, {});
@@ -130,13 +132,15 @@ void unmap_by_state(const Context& context, cni::Collect& collect, cni::BestEffo
   if (context.socket != nullptr) flush_redirected(*context.socket, gone);
 }
 
-// Unreadable state files of containers without mappings.
+// Unreadable state files of containers without mappings. One of a later format stays.
 void remove_broken_files(const StateDir& state, const std::set<std::string>& in_use) {
+  cni::BestEffort each;
   for (const std::string& hash : state.all()) {
-    const auto reading = state.read(hash);
-    if (reading.exists && reading.attachments.empty() && !in_use.contains(hash)) {
-      state.discard(hash);
-    }
+    each("state file", [&] {
+      const auto reading = state.read(hash);
+      const bool is_broken = reading.exists && reading.attachments.empty();
+      if (is_broken && !in_use.contains(hash)) state.discard(hash);
+    });
   }
 }
 

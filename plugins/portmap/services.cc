@@ -71,10 +71,13 @@ std::vector<Owner> movable_owners(nf::NfSocket& socket, const StateDir& state) {
   for (const std::string& tag : nft::all_owners(socket))
     containers.insert(Owner::container_hash_in(tag));
   std::vector<Owner> out;
+  cni::BestEffort each;  // without those whose state file is of a later format
   for (const std::string& container : containers) {
-    for (const Attachment& one : state.read(container).attachments) {
-      if (is_movable(one)) out.push_back(one.owner);
-    }
+    each("state file", [&] {
+      for (const Attachment& one : state.read(container).attachments) {
+        if (is_movable(one)) out.push_back(one.owner);
+      }
+    });
   }
   return out;
 }

@@ -15,7 +15,7 @@
 
 #include "libcni/common/error.h"
 #include "libcni/config/conf.h"
-#include "libcni/config/json.h"
+#include "plugins/common/state/format.h"
 #include "plugins/common/state/owner.h"
 
 /// JSON of state files: one list of the members of a struct both writes and reads it.
@@ -138,13 +138,16 @@ std::string json_text(const State& state) {
   return fields::write(state).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Empty: the content is another, for example of a torn file.
+/// Empty: the content is another, for example of a torn file. \throws cni::Error: document_in().
 template <class State>
-std::optional<State> from_json_text(const std::string& text) try {
-  const nlohmann::json doc = cni::parse_json(text, "it");
-  return fields::read<State>(cni::Reader(doc));
-} catch (const cni::Error&) {
-  return std::nullopt;
+std::optional<State> from_json_text(const std::string& text) {
+  const auto doc = document_in(text);
+  if (!doc) return std::nullopt;
+  try {
+    return fields::read<State>(cni::Reader(*doc));
+  } catch (const cni::Error&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace plugins

@@ -46,7 +46,7 @@ class StateDir {
   /// For calls that must not overlap. \throws cni::Error(kTryAgainLater).
   netlink::Fd lock() const { return cni::take_lock(dir_); }
 
-  /// nullopt without a file, and for a torn one.
+  /// nullopt without a file, and for a torn one. \throws cni::Error for a file of a later format.
   std::optional<State> read(const StateOwner& owner) const { return read(file_of(owner)); }
   /// The same; a torn file is removed.
   std::optional<State> read_or_remove(const StateOwner& owner) const {
@@ -54,6 +54,7 @@ class StateDir {
     if (!state) remove(owner);
     return state;
   }
+  /// Without those of a later format, which are noted.
   std::vector<State> all() const {
     return all_and([](const std::string&) {});
   }
@@ -100,17 +101,23 @@ class StateDir {
   static std::string aside_of(const std::string& name) { return cni::cat(name, ".new"); }
   std::optional<State> read(const std::string& file) const {
     const auto found = dir_.read(file);
-    return found ? State::from(found->content) : std::nullopt;
+    if (!found) return std::nullopt;
+    return cni::during(cni::cat("read '", path(), "/", file, "'"),
+                       [&] { return State::from(found->content); });
   }
   template <class Fn>
   std::vector<State> all_and(Fn&& other) const {
     std::vector<State> out;
     for (const std::string& name : dir_.names()) {
-      auto state = read(name);
-      if (state && file_of(state->owner) == name) {
-        out.push_back(*std::move(state));
-      } else {
-        other(name);
+      try {
+        auto state = read(name);
+        if (state && file_of(state->owner) == name) {
+          out.push_back(*std::move(state));
+        } else {
+          other(name);
+        }
+      } catch (const cni::Error& e) {
+        cni::note(e.what());
       }
     }
     return out;

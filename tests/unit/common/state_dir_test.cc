@@ -108,6 +108,28 @@ TEST_CASE("a state file that is cut off anywhere is none, and holds up no other"
   CHECK_FALSE(std::filesystem::exists(dir.file(torn.file_name())));
 }
 
+TEST_CASE("a state of a later format is refused, and stays") {
+  const surroundings::Folder dir;
+  const auto states = StateDir::create(dir.path());
+  states.put(kSample);
+  auto doc = nlohmann::json::parse(kSample.text());
+  for (const auto& format : {nlohmann::json(1), nlohmann::json("2")}) {
+    doc["format"] = format;
+    CHECK(State::from(doc.dump()) == kSample);
+  }
+  doc["format"] = 2;
+  write(dir, kSample.owner.file_name(), doc.dump());
+  const std::string said = "read '" + dir.file(kSample.owner.file_name()) +
+                           "': a newer version of patchbay wrote it (format 2, this version reads "
+                           "1): install that version again";
+  CHECK_THROWS_WITH_AS(static_cast<void>(states.read(kSample.owner)), said.c_str(), cni::Error);
+  CHECK_THROWS_AS(static_cast<void>(states.read_or_remove(kSample.owner)), cni::Error);
+  CHECK(states.all().empty());
+  CHECK(states.all_removing_others().empty());
+  CHECK(cni::Dir::open(dir.path())->names() == std::vector{kSample.owner.file_name()});
+  CHECK_THROWS_AS(static_cast<void>(plugins::document_in("[{}, {\"format\": 2}]")), cni::Error);
+}
+
 TEST_CASE("a state replaces the earlier one and leaves nothing aside") {
   const surroundings::Folder dir;
   const auto states = StateDir::create(dir.path());

@@ -1,0 +1,37 @@
+#include "plugins/common/state/format.h"
+
+#include <algorithm>
+
+#include "libcni/common/error.h"
+#include "libcni/config/json.h"
+
+namespace plugins {
+
+namespace {
+
+using nlohmann::json;
+
+void refuse_later(const json& state) {
+  if (!state.is_object()) return;
+  const auto format = state.find("format");
+  if (format == state.end() || !format->is_number_integer() || *format <= kStateFormat) return;
+  throw cni::Error(cni::Code::kInternal, cni::cat("a newer version of patchbay wrote it (format ",
+                                                  format->dump(), ", this version reads ",
+                                                  kStateFormat, "): install that version again"));
+}
+
+}  // namespace
+
+std::optional<json> document_in(const std::string& text) {
+  std::optional<json> out;
+  try {
+    out = cni::parse_json(text, "it");
+  } catch (const cni::Error&) {
+    return out;
+  }
+  refuse_later(*out);
+  if (out->is_array()) std::ranges::for_each(*out, refuse_later);
+  return out;
+}
+
+}  // namespace plugins
