@@ -5,6 +5,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -39,7 +40,7 @@ bool is_temporary(std::string_view name) {
          name.size() == at + kTemporary.size() + kDigits;
 }
 
-// The label of a plugin that is there already, or of the folder. Not every system has labels.
+// Not every system has labels.
 void copy_label(const std::string& from, int to) {
   constexpr const char* kLabel = "security.selinux";
   std::array<char, 256> label{};
@@ -88,6 +89,13 @@ std::optional<struct stat> Folder::look(const std::string& name) const {
   return std::nullopt;
 }
 
+std::string Folder::labelled(const std::string& name) const {
+  if (look(name)) return path_of(name);
+  auto others = dir_.names();
+  std::erase_if(others, [](const std::string& other) { return other.starts_with('.'); });
+  return others.empty() ? path() : path_of(*std::ranges::min_element(others));
+}
+
 std::string Folder::write(const std::string& name, std::string_view content, unsigned mode) const {
   const std::string aside = temporary_name(name);
   const netlink::Fd fd(
@@ -96,7 +104,7 @@ std::string Folder::write(const std::string& name, std::string_view content, uns
   try {
     netlink::write_all(fd.get(), content, path_of(aside));
     if (::fchmod(fd.get(), mode) != 0) fail("set the mode of", aside);
-    copy_label(look(name) ? path_of(name) : path(), fd.get());
+    copy_label(labelled(name), fd.get());
     if (::fsync(fd.get()) != 0) fail("write to disk", aside);
   } catch (...) {
     ::unlinkat(dir_.fd(), aside.c_str(), 0);

@@ -41,7 +41,7 @@ class Folder {
   /// Nothing where the name does not exist; of a symbolic link, its own.
   std::optional<struct stat> look(const std::string& name) const;
   /// Makes a temporary file with the content on disk, and the SELinux label that the file of that
-  /// name has, or the folder; its name.
+  /// name has, or its neighbours, or the folder; its name.
   std::string write(const std::string& name, std::string_view content, unsigned mode = kMode) const;
   /// Makes or replaces a file, at once.
   void replace(const std::string& name, std::string_view content, unsigned mode) const;
@@ -61,6 +61,7 @@ class Folder {
   void tidy() const;
 
  private:
+  std::string labelled(const std::string& name) const;  ///< the path whose label it gets
   explicit Folder(cni::Dir dir) : dir_(std::move(dir)) {}
   cni::Dir own() const;
   std::optional<cni::Dir> previous() const;

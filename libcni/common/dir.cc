@@ -194,7 +194,8 @@ bool Dir::publish(const std::string& name, std::string_view content,
     return true;
   }
   if (errno == EEXIST) return false;
-  if (errno == ENOENT) return publish_aside(name, content, aside);  // no /proc
+  // No /proc; or no links, as link(2) says.
+  if (errno == ENOENT || errno == EPERM) return publish_aside(name, content, aside);
   fail("make", name, errno);
 }
 

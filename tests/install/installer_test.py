@@ -196,6 +196,25 @@ class Installer(suite.NodeTest):
         self.assertEqual(call("uninstall", "--conf", conf).returncode, 0)
         self.assertEqual((os.listdir(there), os.path.exists(DIR)), ([], False))
 
+    def test_copies_where_the_file_system_has_no_links(self):
+        done = subprocess.run(["strace", "-f", "-o", "/dev/null", "-e", "inject=linkat:error=EPERM", PATCHBAY, "install", DIR],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual({os.stat(f"{DIR}/{name}").st_nlink for name in NAMES}, {1})
+        self.assertEqual(call("verify").returncode, 0)
+        self.assertIn(f"0 of {len(NAMES)} names changed", self.installed())
+
+    def test_a_label_of_SELinux_is_kept(self):
+        os.mkdir(DIR)
+        label = b"system_u:object_r:container_file_t:s0\0"
+        script("bridge", "echo old")
+        try:
+            os.setxattr(f"{DIR}/bridge", "security.selinux", label)
+        except OSError as error:
+            self.skipTest(f"no label here: {error}")
+        self.installed()
+        self.assertEqual(os.getxattr(f"{DIR}/bridge", "security.selinux"), label)
+
     def variant(self):
         """The same executable with another content."""
         shutil.copy(PATCHBAY, "/run/variant")
@@ -227,6 +246,32 @@ class Installer(suite.NodeTest):
         thread.join()
         print(f"     {times} times installed, {calls} calls, {len(failures)} failed")
         self.assertEqual(failures, [])
+
+    def test_cp_in_its_place_fails_calls(self):
+        """The figure beside the one above: what a runtime sees while `cp -f` installs."""
+        self.installed()
+        ended, failures, calls = threading.Event(), 0, 0
+
+        def runtime():
+            nonlocal calls, failures
+            while not ended.is_set():
+                try:
+                    failures += not answers("bridge")
+                except (OSError, ValueError):
+                    failures += 1
+                calls += 1
+        os.remove(f"{DIR}/bridge")
+        shutil.copy(PATCHBAY, f"{DIR}/bridge")
+        thread = threading.Thread(target=runtime)
+        thread.start()
+        times = 1000 // min(int(os.environ.get("PATCHBAY_SWEEP_STEP", "50")), 50)
+        for _ in range(times):
+            subprocess.run(["cp", "-f", PATCHBAY, f"{DIR}/bridge"], check=True)
+        ended.set()
+        thread.join()
+        print(f"     {times} times copied, {calls} calls, {failures} failed")
+        if times == 1000:
+            self.assertGreater(failures, 0)
 
     def test_killed_at_any_system_call(self):
         programs = (PATCHBAY, self.variant())
@@ -261,6 +306,23 @@ class Installer(suite.NodeTest):
             self.assertEqual(process.wait(10), 0)
             self.assertIn("another program changed " + DIR, process.stderr.read())
         self.assertEqual(content(f"{DIR}/.patchbay/previous/bridge"), b"#!/bin/sh\necho CNI bridge plugin v1.9.1")
+
+    def test_watch_stops_where_two_installers_undo_each_other(self):
+        process = subprocess.Popen([PATCHBAY, "install", DIR, "--watch", "--only", "bridge"], stderr=subprocess.PIPE,
+                                   stdout=subprocess.DEVNULL, text=True)
+        self.addCleanup(process.kill)
+        there = f"{DIR}/bridge"
+        self.assertTrue(wait_for(lambda: os.path.exists(there)))
+        time.sleep(0.5)  # until it watches
+        for number in range(11):
+            os.remove(there)
+            self.assertEqual(wait_for(lambda: os.path.exists(there), 20 if number < 10 else 2), number < 10, number)
+            time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=10)[1]
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(said.count("another program changed"), 10)
+        self.assertEqual(said.count(f"{DIR} was changed 10 times within an hour"), 1)
 
 
 if __name__ == "__main__":
