@@ -21,7 +21,7 @@ COLOUR = re.compile("\x1b\\[[0-9]*m")
 
 
 def on_terminal(*words, **env):
-    """The status of cnitool, and the lines that it prints on a terminal."""
+    """The status of cnitool, and the lines that it prints on a terminal, without what it waits for on a busy machine."""
     parent, child = os.openpty()
     process = subprocess.Popen([os.path.join(OURS, "cnitool"), *words],
                                env=environment(**({"CNI_PATH": BIN, "COLUMNS": str(COLUMNS)} | env)),
@@ -31,7 +31,8 @@ def on_terminal(*words, **env):
     if shown := os.environ.get("PATCHBAY_SCREENS"):
         with open(os.path.join(shown, "-".join(words).replace("/", "_")), "wb") as file:
             file.write(printed)
-    return process.wait(), COLOUR.sub("", printed.decode()).splitlines()
+    lines = COLOUR.sub("", printed.decode()).splitlines()
+    return process.wait(), [line for line in lines if not re.search(r", waiting for .*, \d+ s$", line)]
 
 
 class Screen(DoctorTest):
