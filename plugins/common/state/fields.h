@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "libcni/common/error.h"
 #include "libcni/config/conf.h"
 #include "plugins/common/state/format.h"
 #include "plugins/common/state/owner.h"
@@ -41,7 +40,6 @@ inline constexpr auto kFields<StateOwner> = std::tuple{
     Field{"netnsCookie", &StateOwner::cookie}};
 
 namespace fields {
-
 using nlohmann::json;
 template <class T>
 inline constexpr bool kIsStruct = !std::same_as<decltype(kFields<T>), const std::nullptr_t>;
@@ -142,9 +140,8 @@ std::string json_text(const State& state) {
 template <class State>
 std::optional<State> from_json_text(const std::string& text) {
   const auto doc = document_in(text);
-  if (!doc) return std::nullopt;
   try {
-    return fields::read<State>(cni::Reader(*doc));
+    return doc ? std::optional(fields::read<State>(cni::Reader(*doc))) : std::nullopt;
   } catch (const cni::Error&) {
     return std::nullopt;
   }
