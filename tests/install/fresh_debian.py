@@ -9,6 +9,7 @@ It runs in the system of `scripts/debian --plain`, whose network is a namespace 
 """
 
 import contextlib
+import gzip
 import json
 import os
 import pathlib
@@ -28,8 +29,8 @@ CALLS = "/run/calls.jsonl"  # what our plugins note of each call: PATCHBAY_LOG
 SOCKET = "/run/containerd/containerd.sock"
 CGROUP = f"patchbay-fresh-{os.getpid()}"
 FOLDER = pathlib.Path("/usr/lib/cni")
-#: Beside it the test needs: a client of containerd's interface for kubelets, what is in its image, an init's programs.
-NEEDED = "python3 python3-grpcio busybox-static ca-certificates"
+#: Beside it the test needs: a client of containerd's interface for kubelets, what is in its image, a reader of manual pages.
+NEEDED = "python3 python3-grpcio busybox-static ca-certificates mandoc"
 #: What these namespaces cannot do for containers: lower oom_score_adj, cgroups by systemd, its journal, high limits.
 CONTAINERS_CONF = """\
 [containers]
@@ -233,6 +234,10 @@ def alone():
     for name in names:
         require(f"CNI {name} plugin patchbay {version()}" in run(FOLDER / name, "--version"), f"{name} says its version")
     run("/usr/bin/cnitool", "doctor", check=False)
+    pages = [path for path in run("dpkg", "-L", "patchbay").splitlines() if path.endswith((".1.gz", ".8.gz"))]
+    said = b"".join(subprocess.run(["mandoc", "-Tlint", "-Wwarning"], input=gzip.decompress(pathlib.Path(path).read_bytes()),
+                                   capture_output=True).stdout for path in pages).decode()
+    require(len(pages) == len(names) + 2 and not said, f"manual pages without warnings of mandoc: {said}")
     say(f"apt installs patchbay {version()} alone: {len(names)} plugins and cnitool say their version")
     apt("purge", "patchbay")
     left = files() ^ before
