@@ -45,9 +45,10 @@ def make(stage, control, when, level=6, **more):
     size = sum(path.stat().st_size // path.stat().st_nlink for path in stage.rglob("*") if path.is_file()) // 1024
     (stage / "DEBIAN").mkdir()
     (stage / "DEBIAN/control").write_text(control.format(version=version(), architecture=ARCHITECTURE, size=size, **more))
-    for path in stage.rglob("*"):
+    for path in [stage, *stage.rglob("*")]:
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o111 else 0o644)
+        os.utime(path, (when, when), follow_symlinks=False)  # dpkg-deb itself changes later times alone
     name = re.search("Package: (.*)", control)[1]
     run("dpkg-deb", "--root-owner-group", "-Zxz", f"-z{level}", "--build", stage, OUT / f"{name}_{version()}_{ARCHITECTURE}.deb",
         env=os.environ | {"SOURCE_DATE_EPOCH": str(when)})

@@ -59,8 +59,13 @@ def apt(*words):
     return run("apt-get", "-y", "--no-install-recommends", *words, timeout=900)
 
 
+def made(pattern):
+    """The file of scripts/package for this machine's architecture."""
+    return str(next(PACKAGES.glob(pattern.format(run("dpkg", "--print-architecture").strip()))))
+
+
 def package():
-    return str(next(PACKAGES.glob("patchbay_*.deb")))
+    return made("patchbay_*_{}.deb")
 
 
 def version():
@@ -289,7 +294,7 @@ def by_tarball():
     apt("install", "podman")
     there = owner()
     os.mkdir("/run/tarball")
-    run("tar", "-xzf", next(PACKAGES.glob("patchbay-linux-*.tgz")), "-C", "/run/tarball")
+    run("tar", "-xzf", made("patchbay-linux-{}-*.tgz"), "-C", "/run/tarball")
     print(run("/run/tarball/patchbay", "install", "--runtime", "auto").splitlines()[-1])
     run("/run/tarball/patchbay", "verify", FOLDER)
     for engine, port, name in engines():

@@ -30,9 +30,11 @@ def run(*command, **options):
     return subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True, **options).stdout
 
 
-def made_in(folder, when):
-    """Makes a copy of the sources, and the files of scripts/package in it."""
+def made_in(folder, when, written=None):
+    """Makes a copy of the sources, as if written then, and the files of scripts/package in it."""
     run("git", "clone", "-q", ROOT, folder)
+    for path in folder.rglob("*") if written else ():
+        os.utime(path, (written, written))
     run("scripts/package", cwd=folder, env=os.environ | {"SOURCE_DATE_EPOCH": when})
     return folder / "build/package/out"
 
@@ -51,14 +53,15 @@ class Made:
     """What scripts/package has made in a folder."""
 
     def __init__(self, folder, work):
-        self.folder, self.work = folder, work
+        self.folder, self.work, self.architecture = folder, work, run("dpkg", "--print-architecture").strip()
         self.out, self.build = folder / "build/package/out", folder / "build/package/build"
         self.files = work / "package"
         run("dpkg", "-x", self.one("patchbay_*.deb"), self.files)
         self.names = run(self.files / PROGRAMS["patchbay"], "--list").split()
 
     def one(self, pattern):
-        return next(self.out.glob(pattern))
+        """The file of this machine's architecture; bills of materials have its name, too."""
+        return next(path for path in self.out.glob(pattern) if re.search(rf"[-_]{self.architecture}[-_.]", path.name))
 
     def symbols(self, package):
         """The .debug files of a package, by their build IDs."""
@@ -188,7 +191,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="patchbay-packages-") as name:
         work = pathlib.Path(name)
         when = run("git", "-C", ROOT, "log", "-1", "--format=%ct").strip()
-        one, other = made_in(work / "one", when), made_in(work / "another-folder", when)
+        one, other = made_in(work / "one", when), made_in(work / "another-folder", when, int(when) - 86400)
         files = sorted(os.listdir(one))
         _, different, missing = filecmp.cmpfiles(one, other, files, shallow=False)
         require(files == sorted(os.listdir(other)) and not different + missing, f"{len(files)} files are the same: {different}")
