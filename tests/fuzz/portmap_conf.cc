@@ -29,7 +29,7 @@ void plan_rules(const Attachment& one, Family family) {
   for (const auto& [set, elements] : nft::elements_of(one, one.claims)) batch.add(set, elements);
   require(!batch.dump().empty(), "a table has something in it");
   for (const auto& change : batch.changes()) encode(change);
-  fuzz::accepts([&] { iptables::rules_to_add(family, one, {}); });
+  fuzz::accepts([&] { iptables::rules_to_add(iptables::wanted_of(family, one), {}); });
 }
 
 }  // namespace
