@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from e2e.walk import PAGES as WALKED  # noqa: E402
 from support import dhcp, firewalld, suite  # noqa: E402
 from support.configs import lack, provide  # noqa: E402
-from support.pages import blocks, text_of, typed, walk  # noqa: E402
+from support.pages import ROOTS_PATH, blocks, text_of, typed, walk  # noqa: E402
 from support.plugin import OURS, REFERENCE, ROOT, has_reference, have  # noqa: E402
 from support.qemu import everybody_may_open_tun  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
@@ -159,7 +159,7 @@ class Pages(suite.NodeTest):
         roots = ("/var/lib", "/run", "/etc/cni", "/tmp")
         before, plugins = snapshot(roots), sorted(os.listdir("/opt/cni/bin"))
         text, _ = typed([page], ["apt-get ", *without])
-        walked = walk(text, env=os.environ | {"PATH": f"/run/tools:{os.environ['PATH']}"}, seconds=300)
+        walked = walk(text, env=os.environ | {"PATH": f"/run/tools:{ROOTS_PATH}"}, seconds=300)
         if os.environ.get("PATCHBAY_SHOW"):  # for whoever writes a page
             print(walked.output)
         failure = walked.failure(text)

@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import daemons, dhcp, suite  # noqa: E402
 from support.configs import lack, provide  # noqa: E402
-from support.pages import blocks  # noqa: E402
+from support.pages import ROOTS_PATH, blocks  # noqa: E402
 from support.plugin import OURS, PLUGINS, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import MS_BIND, MS_REC, MS_SHARED, World, mount, run, umount  # noqa: E402
@@ -61,7 +61,7 @@ class Readme(suite.NodeTest):
     def run_block(self, page, block):
         roots = ("/var/lib/cni", "/run", "/etc/cni")
         before = snapshot(roots)
-        done = subprocess.run(["bash", "-eu"], input=block, env=os.environ | {"PATH": f"/run/tools:{os.environ['PATH']}"},
+        done = subprocess.run(["bash", "-eu"], input=block, env=os.environ | {"PATH": f"/run/tools:{ROOTS_PATH}"},
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, f"{page}: {done.stdout}{done.stderr}")
         if "daemon &" not in block:
@@ -119,7 +119,8 @@ class Help(unittest.TestCase):
     def test_scripts_print_theirs_on_a_machine_that_has_no_git(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("bash", "dirname", "env", "python3", "sed"):
-                os.symlink(shutil.which(name), os.path.join(folder, name))
+                program = sys.executable if name == "python3" else shutil.which(name)
+                os.symlink(program, os.path.join(folder, name))
             for script, word in (("test", "--quick"), ("vm", "COMMAND"), ("quickstart", "apt-get")):
                 done = subprocess.run([os.path.join(ROOT, "scripts", script), "--help"], env={"PATH": folder},
                                       capture_output=True, text=True)

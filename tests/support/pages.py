@@ -24,6 +24,8 @@ _PRINTS = re.compile(r"\s# prints: (.+)$")
 STOP = 'status=$?; [ $status = 0 ] || { echo "walk: status $status"; exit $status; }'
 BEGINS = "walk: begins "
 PRINTS = "walk: has printed "
+#: Of root on Debian. A version manager's wrappers, which may be before it, are nobody's but their owner's.
+ROOTS_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def text_of(page):
