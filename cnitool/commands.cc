@@ -105,10 +105,10 @@ void add_repair(CLI::App& app, CommandLine& line) {
   repair.add_flag("--dry-run", line.dry_run, "only report problems");
 
   CLI::App& migrate = *add_command(
-      app, line, "migrate", "give attachments of the reference plugins the form of these, or back");
+      app, line, "migrate", "migrate attachments of the reference plugins to patchbay, or back");
   migrate.add_option("network", line.operation.network, "only this network");
   add_selection(migrate, line);
-  migrate.add_flag("--back", line.back, "give them the form of the reference plugins");
+  migrate.add_flag("--back", line.back, "migrate to the reference plugins");
   migrate.add_flag("--dry-run", line.dry_run, "only report what would change");
 }
 

@@ -50,12 +50,8 @@ bool mentions(const std::string& file, std::string_view text) {
 constexpr std::string_view kMark = " plugin patchbay ";
 
 // The version of a plugin of this project. Others lack its mark in their file and are not run.
-std::string patchbay_version(const std::string& file, const cni::Env& env) {
-  if (!mentions(file, kMark)) return {};
-  const cni::Executable program{
-      .file = file, .arguments = {"--version"}, .env = env, .own_group = true};
-  const cni::Outcome outcome = cni::execute(program, "", std::chrono::seconds(2));
-  return cni::version_line_in(outcome.out).patchbay;
+std::string patchbay_version(const std::string& file) {
+  return mentions(file, kMark) ? cni::version_line_of(file).patchbay : "";
 }
 
 PluginFile program_of(const std::string& type, const RuntimeOptions& options) {
@@ -76,7 +72,7 @@ PluginFile program_of(const std::string& type, const RuntimeOptions& options) {
   list.plugins.push_back({.type = type, .conf = nlohmann::json::object()});
   try {
     out.versions = cni::Runtime(options).versions(list).front().versions;
-    out.patchbay = patchbay_version(out.file, options.env);
+    out.patchbay = patchbay_version(out.file);
   } catch (const std::exception& e) {
     out.failure = e.what();
   }

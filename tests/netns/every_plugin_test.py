@@ -8,7 +8,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import daemons, suite  # noqa: E402
 from support.configs import lack  # noqa: E402
-from support.faults.subjects import SUBJECTS, Stage, ignore  # noqa: E402
+from support.faults.subjects import SUBJECTS, Stage, comes_and_goes  # noqa: E402
 from support.plugin import PLUGINS  # noqa: E402
 
 #: Each plugin, and with iptables those that can.
@@ -27,18 +27,7 @@ class EveryPlugin(suite.NodeTest):
         if reason := lack(name.split(",")[0]):
             self.skipTest(reason)
         self.addCleanup(daemons.stop)
-        stage = Stage(name, "ADD")
-        before = stage.state()
-        self.assert_ok(stage.run("STATUS"))
-        self.assert_ok(stage.run("ADD"))
-        added = stage.state()
-        if name not in STATELESS:
-            self.assertNotEqual(before, added)
-        self.assert_ok(stage.run("CHECK"))
-        self.assert_same(added, stage.state())
-        for _ in range(2):
-            self.assert_ok(stage.run("DEL"))
-            self.assert_same(before, stage.state(), ignore=ignore)
+        comes_and_goes(self, Stage(name, "ADD"), is_stateless=name in STATELESS)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import daemons, firewalld, guest, hostport, suite  # noqa: E402
 from support.configs import lack  # noqa: E402
-from support.faults.subjects import BANDWIDTH, BRIDGE, FIREWALL, PORTMAP, STATIC, SUBJECTS, Stage, ignore  # noqa: E402
+from support.faults.subjects import BANDWIDTH, BRIDGE, FIREWALL, PORTMAP, STATIC, SUBJECTS, Stage, comes_and_goes  # noqa: E402
 from support.plugin import PLUGINS  # noqa: E402
 from support.world import vlan_filtering  # noqa: E402
 
@@ -45,16 +45,7 @@ class Features(suite.NodeTest):
         stage = Stage(name, "ADD")
         if "iptables-" in name and (reason := hostport.select_iptables(name.rsplit("-", 1)[1])):
             self.skipTest(reason)
-        before = stage.state()
-        self.assert_ok(stage.run("STATUS"))
-        self.assert_ok(stage.run("ADD"))
-        added = stage.state()
-        self.assertNotEqual(before, added)
-        self.assert_ok(stage.run("CHECK"))
-        self.assert_same(added, stage.state())
-        for _ in range(2):
-            self.assert_ok(stage.run("DEL"))
-            self.assert_same(before, stage.state(), ignore=ignore)
+        comes_and_goes(self, stage)
 
 
 if __name__ == "__main__":

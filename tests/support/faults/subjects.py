@@ -253,6 +253,21 @@ def ignore(place):
             or place in ("file/var/lib/cni/lock", "file/var/lib/cni/results/"))
 
 
+def comes_and_goes(test, stage, is_stateless=False):
+    """STATUS, ADD, CHECK and DEL twice succeed; CHECK changes nothing, and DEL leaves nothing."""
+    before = stage.state()
+    test.assert_ok(stage.run("STATUS"))
+    test.assert_ok(stage.run("ADD"))
+    added = stage.state()
+    if not is_stateless:
+        test.assertNotEqual(before, added)
+    test.assert_ok(stage.run("CHECK"))
+    test.assert_same(added, stage.state())
+    for _ in range(2):
+        test.assert_ok(stage.run("DEL"))
+        test.assert_same(before, stage.state(), ignore=ignore)
+
+
 def log():
     """What strace has written, without the PIDs that it begins lines with."""
     try:
