@@ -125,6 +125,8 @@ def _links_and_routes(found):
 def _links(found, links):
     for link in links:
         link["flags"] = [flag for flag in link["flags"] if flag not in _LATE_FLAGS]
+        # The state of a bridge's port (forwarding, disabled) follows from its carrier.
+        link.get("linkinfo", {}).get("info_slave_data", {}).pop("state", None)
         found[f"link/{link['ifname']}"] = _stripped(link)
         for sysctl in _LINK_SYSCTLS:
             _sysctl(found, sysctl.format(link["ifname"]))
