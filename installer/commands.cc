@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "installer/folder.h"
 #include "installer/options.h"
 #include "installer/runtimes.h"
 #include "libcni/common/error.h"
@@ -81,18 +82,25 @@ bool has(const std::vector<std::string>& list, const std::string& name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-// The folder of the runtime, which is said; auto: of the first that is installed.
-std::string folder_for(const std::string& name) {
+// The folder of the runtime, which is said; auto: of the first that is installed. What was
+// installed is removed where it is, whatever others have put into another folder since.
+std::string folder_for(const std::string& name, bool is_removal) {
   const auto& known = runtime_names();
   if (name != "auto" && !has(known, name)) {
     const std::string near = cni::nearest(name, known);
     throw UsageError{cat("'", name, "' is no runtime that is known",
                          near.empty() ? "" : cat(" (did you mean ", near, "?)"))};
   }
+  const auto runtimes = runtimes_here();
+  const auto is_asked = [&](const Runtime& one) { return name == "auto" || name == one.name; };
   std::string out;
-  for (const Runtime& one : runtimes_here()) {
+  for (const Runtime& one : runtimes) {
+    if (!is_removal || !out.empty() || !is_asked(one)) continue;
+    out = folder_with(one, Folder::kOwn).value_or("");
+  }
+  for (const Runtime& one : runtimes) {
     const std::string folder = folder_of(one);
-    if (out.empty() && (name == "auto" || name == one.name)) out = folder;
+    if (out.empty() && is_asked(one)) out = folder;
     cni::note(cat("patchbay: ", one.name, " looks for plugins in ", folder, " (", one.source, ")",
                   out.empty() || out == folder
                       ? ""
@@ -104,7 +112,8 @@ std::string folder_for(const std::string& name) {
 }
 
 // False: help was asked for.
-bool read_option(int code, Options& into, const std::vector<std::string>& all) {
+bool read_option(int code, std::string_view verb, Options& into,
+                 const std::vector<std::string>& all) {
   const std::string value = optarg == nullptr ? "" : optarg;
   switch (code) {
     case kOnly: {
@@ -118,7 +127,7 @@ bool read_option(int code, Options& into, const std::vector<std::string>& all) {
       return true;
     }
     case kRuntime:
-      into.dir = folder_for(value);
+      into.dir = folder_for(value, verb == "uninstall");
       return true;
     case kConf:
       into.conf = value;
@@ -143,7 +152,7 @@ std::optional<Options> options_of(Plugins plugins, int argc, char** argv) {
   Options out;
   out.names = all;
   for (int code = 0; (code = ::getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
-    if (!read_option(code, out, all)) return std::nullopt;
+    if (!read_option(code, argv[0], out, all)) return std::nullopt;
   }
   if (argc - optind != (out.dir.empty() ? 1 : 0)) {
     throw UsageError{"one folder is expected, as /opt/cni/bin, or --runtime"};

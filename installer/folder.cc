@@ -17,7 +17,6 @@ namespace installer {
 
 namespace {
 
-constexpr const char* kOwn = ".patchbay";
 constexpr const char* kPrevious = "previous";
 constexpr const char* kMade = "made";  // install made the folder
 constexpr std::string_view kTemporary = ".patchbay-";

@@ -127,13 +127,16 @@ std::vector<Runtime> runtimes_here() {
   return out;
 }
 
+std::optional<std::string> folder_with(const Runtime& runtime, const std::string& name) {
+  const auto found = std::find_if(
+      runtime.folders.begin(), runtime.folders.end(),
+      [&](const std::string& folder) { return cni::Dir::exists(cat(folder, "/", name)); });
+  return found == runtime.folders.end() ? std::nullopt : std::optional(*found);
+}
+
 std::string folder_of(const Runtime& runtime) {
-  const auto has = [](const std::string& name) {
-    return [&name](const std::string& folder) { return cni::Dir::exists(cat(folder, "/", name)); };
-  };
-  for (const std::string name : {"bridge", "loopback", "."}) {
-    const auto found = std::find_if(runtime.folders.begin(), runtime.folders.end(), has(name));
-    if (found != runtime.folders.end()) return *found;
+  for (const char* const name : {"bridge", "loopback", "."}) {
+    if (auto found = folder_with(runtime, name)) return *found;
   }
   return runtime.folders.front();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ const std::vector<std::string>& runtime_names();
 /// for the config that they have in effect; of k3s and RKE2 the config of their containerd is read,
 /// of podman containers.conf.
 std::vector<Runtime> runtimes_here();
+
+/// The first of the folders that has a file or folder of that name.
+std::optional<std::string> folder_with(const Runtime& runtime, const std::string& name);
 
 /// The folder in which the plugins that it executes are: the first with a `bridge` or a
 /// `loopback`, else the first that exists, else the first.

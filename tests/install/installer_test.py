@@ -17,6 +17,7 @@ from support.world import MS_RDONLY, MS_REMOUNT, mount, umount, wait_for  # noqa
 
 DIR = "/run/plugins"
 MS_NOEXEC = 8
+TIMES = 1000 if os.environ.get("PATCHBAY_SWEEP_STEP") == "1" else 20  # installed over itself
 PATCHBAY = os.path.join(OURS, "patchbay")
 NAMES = sorted(subprocess.run([PATCHBAY, "--list"], capture_output=True, text=True, check=True).stdout.split() + ["patchbay"])
 LIST = {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge"}]}
@@ -119,6 +120,24 @@ class Installer(suite.NodeTest):
                 os.remove(f"/run/tools/{name}")
         done = subprocess.run([PATCHBAY, "install", "--runtime", "contaienrd"], capture_output=True, text=True)
         self.assertEqual((done.returncode, "did you mean containerd?" in done.stderr), (2, True), done.stderr)
+
+    def test_uninstall_finds_the_folder_in_which_it_was_installed(self):
+        for folder in ("/run/tools", "/run/one", "/run/two"):
+            os.makedirs(folder)
+        script("containerd", "echo 'bin_dirs = [\"/run/one\", \"/run/two\"]'", "/run/tools")
+        script("bridge", "echo CNI bridge plugin v1.9.1", "/run/two")
+        before = state("/run/two")
+
+        def ask(verb):
+            done = subprocess.run([PATCHBAY, verb, "--runtime", "auto", "--only", "bridge"], capture_output=True, text=True,
+                                  env={"PATH": "/run/tools"})
+            self.assertIn("containerd looks for plugins in", done.stderr)
+            return done
+        self.assertIn("in /run/two: ", ask("install").stdout)
+        script("bridge", "echo CNI bridge plugin v1.9.1", "/run/one")  # another package
+        self.assertIn("in /run/one: 0 of 1", ask("verify").stdout)
+        self.assertEqual(ask("uninstall").returncode, 0)
+        self.assertEqual((state("/run/two"), os.listdir("/run/one")), (before, ["bridge"]))
 
     def test_links_of_a_build_become_files(self):
         os.mkdir(DIR)
@@ -239,7 +258,7 @@ class Installer(suite.NodeTest):
                 calls += 1
         thread = threading.Thread(target=runtime)
         thread.start()
-        times = 1000 // min(int(os.environ.get("PATCHBAY_SWEEP_STEP", "50")), 50)
+        times = TIMES
         for number in range(times):
             self.assertIn(f"{len(NAMES)} of {len(NAMES)} names changed", self.installed(program=programs[(number + 1) % 2]))
         ended.set()
@@ -264,7 +283,7 @@ class Installer(suite.NodeTest):
         shutil.copy(PATCHBAY, f"{DIR}/bridge")
         thread = threading.Thread(target=runtime)
         thread.start()
-        times = 1000 // min(int(os.environ.get("PATCHBAY_SWEEP_STEP", "50")), 50)
+        times = TIMES
         for _ in range(times):
             subprocess.run(["cp", "-f", PATCHBAY, f"{DIR}/bridge"], check=True)
         ended.set()
@@ -277,7 +296,7 @@ class Installer(suite.NodeTest):
         programs = (PATCHBAY, self.variant())
         whole = {content(program) for program in programs}
         self.installed()
-        step = min(int(os.environ.get("PATCHBAY_SWEEP_STEP", "7")), 7)
+        step = 1 if TIMES == 1000 else 7
         number = 1 + int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "0")) % step
         while True:
             done = subprocess.run(["strace", "-o", "/dev/null", "-e", "signal=none", "-e",
