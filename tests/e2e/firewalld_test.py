@@ -123,6 +123,23 @@ class Sources(FirewallTest):
         self.assert_ok(self.call("DEL", "pod1", result_of(2)))
         self.assertEqual(self.firewalld.sources(), [])
 
+    def test_sources_of_the_reference_plugin_are_migrated_and_left_to_it_again(self):
+        for address in BOTH:
+            run("firewall-cmd", "--zone=trusted", f"--add-source={address}")
+        back, look = {"patchbay/form": "reference"}, {"patchbay/onlyLook": True}
+        for form, words in (({}, "10.1.2.2 to be accepted"), (back, "10.1.2.2 to be left to the reference plugin"),
+                            ({}, "10.1.2.2 to be accepted")):
+            before = snapshot()
+            self.assertIn(words, str(self.assert_ok(self.call("MIGRATE", "pod1", result_of(2), **form, **look))))
+            self.assert_same(before)
+            self.assert_ok(self.call("MIGRATE", "pod1", result_of(2), **form))
+            self.assertNotIn("10.1.2.2", str(self.assert_ok(self.call("MIGRATE", "pod1", result_of(2), **form, **look))))
+            self.assertEqual((self.firewalld.sources(), addresses()), (BOTH, []))
+            self.assertEqual(sorted(os.listdir("/run/cni/firewall")) == ["lock"], form == back)
+        self.assert_ok(self.call("CHECK", "pod1", result_of(2)))
+        self.assert_ok(self.call("DEL", "pod1"))
+        self.assertEqual(self.firewalld.sources(), [])
+
     def test_check_says_what_a_reload_forgot_and_repair_adds_it(self):
         self.assert_ok(self.call("ADD", "pod1", result_of(2)))
         self.firewalld.reload()

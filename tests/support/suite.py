@@ -58,9 +58,9 @@ class NodeTest(unittest.TestCase):
             self.fail("\n       ".join([what or "the state differs:", *lines[:30], *more]))
 
 
-def sampled(table):
-    """One row in PATCHBAY_SWEEP_STEP, at most in 6, of a table of combinations: PATCHBAY_SWEEP_OFFSET says which."""
-    step = min(int(os.environ.get("PATCHBAY_SWEEP_STEP", "1")), 6)
+def sampled(table, most=6):
+    """One row in PATCHBAY_SWEEP_STEP, at most in so many, of a table of combinations: PATCHBAY_SWEEP_OFFSET says which."""
+    step = min(int(os.environ.get("PATCHBAY_SWEEP_STEP", "1")), most)
     return table[int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "0")) % step::step]
 
 
