@@ -46,7 +46,8 @@ class MigrateTest(suite.NodeTest):
         self.site = Site()
         for family in ("-4", "-6"):  # what is not masqueraded is lost outside
             self.site.outside.run("ip", family, "route", "del", "default")
-        run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+        # Thousands of connections a second, each tracked for two minutes after its end, would fill the table.
+        run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1", "net.netfilter.nf_conntrack_tcp_timeout_time_wait=5")
         use(conf)
         self.clean, self.files = snapshot(), sorted(os.listdir(DIR))
         self.all = {}
