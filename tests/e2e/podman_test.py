@@ -128,7 +128,9 @@ class Podman(suite.NodeTest):
         folder = "/usr/lib/cni"  # of Debian
         if not os.path.isdir(folder):
             self.skipTest(f"there is no {folder}")
-        mount("tmpfs", folder, "tmpfs")
+        for each in (folder, "/usr/local/libexec/cni", "/usr/libexec/cni", "/usr/local/lib/cni", "/opt/cni/bin"):
+            if os.path.isdir(each):  # the first of them with plugins counts, and the machine may have some
+                mount("tmpfs", each, "tmpfs")
         with open(f"{self.work}/containers.conf", "w", encoding="ascii") as file:
             file.write(CONTAINERS_CONF.format(plugins=folder).replace('"patchbay"', '"podman"'))
         run(f"{OURS}/patchbay", "install", "--runtime", "podman")
