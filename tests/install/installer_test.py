@@ -57,6 +57,18 @@ def state(folder=DIR):
 
 
 class Installer(suite.NodeTest):
+    def beside(self, function, ended):
+        """Runs it in a thread until the event, which is set when the test ends, too: the next test could not enter its
+        namespaces beside a thread."""
+        thread = threading.Thread(target=function)
+        thread.start()
+
+        def end():
+            ended.set()
+            thread.join()
+        self.addCleanup(end)
+        return end
+
     def installed(self, *arguments, program=PATCHBAY):
         done = call("install", *arguments, program=program)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -256,14 +268,11 @@ class Installer(suite.NodeTest):
                 except OSError as error:
                     failures.append(str(error))
                 calls += 1
-        thread = threading.Thread(target=runtime)
-        thread.start()
-        times = TIMES
-        for number in range(times):
+        end = self.beside(runtime, ended)
+        for number in range(TIMES):
             self.assertIn(f"{len(NAMES)} of {len(NAMES)} names changed", self.installed(program=programs[(number + 1) % 2]))
-        ended.set()
-        thread.join()
-        print(f"     {times} times installed, {calls} calls, {len(failures)} failed")
+        end()
+        print(f"     {TIMES} times installed, {calls} calls, {len(failures)} failed")
         self.assertEqual(failures, [])
 
     def test_cp_in_its_place_fails_calls(self):
@@ -281,15 +290,12 @@ class Installer(suite.NodeTest):
                 calls += 1
         os.remove(f"{DIR}/bridge")
         shutil.copy(PATCHBAY, f"{DIR}/bridge")
-        thread = threading.Thread(target=runtime)
-        thread.start()
-        times = TIMES
-        for _ in range(times):
+        end = self.beside(runtime, ended)
+        for _ in range(TIMES):
             subprocess.run(["cp", "-f", PATCHBAY, f"{DIR}/bridge"], check=True)
-        ended.set()
-        thread.join()
-        print(f"     {times} times copied, {calls} calls, {failures} failed")
-        if times == 1000:
+        end()
+        print(f"     {TIMES} times copied, {calls} calls, {failures} failed")
+        if TIMES == 1000:
             self.assertGreater(failures, 0)
 
     def test_killed_at_any_system_call(self):
