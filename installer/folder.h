@@ -26,7 +26,7 @@ using netlink::cat;
 class Folder {
  public:
   static constexpr unsigned kMode = 0755;
-  static constexpr const char* kOwn = ".patchbay";
+  static constexpr const char* kOwn = ".patchbay";  ///< in the folder, while it is installed
 
   static Folder open(const std::string& path);
   /// Makes it where it does not exist.

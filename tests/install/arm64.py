@@ -124,7 +124,7 @@ def unit_tests():
 
 
 def build_unit_tests():
-    """Optimized as the release, which has none. Warnings are no errors: the release has been compiled without any, and
+    """Optimized, as the release is. Warnings are no errors: the release has been compiled without any, and
     GCC has false ones for other groups of sources."""
     need("cmake", "--preset", "arm64", "-B", UNIT, "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
          "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2", "-DCMAKE_EXE_LINKER_FLAGS=-s", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=10",
