@@ -51,6 +51,9 @@ class SegmentTest(suite.NodeTest):
         run("ip", "link", "add", MASTER, "type", "veth", "peer", "name", "up0", "address", NEIGHBOUR_MAC,
             "netns", self.outside.name)
         self.neighbour("up0", V4, V6)
+        # Without a link-local address that is no longer tentative, the node asks for no neighbour for 2 s.
+        with open(f"/proc/sys/net/ipv6/conf/{MASTER}/accept_dad", "w") as file:
+            file.write("0")
         run("ip", "link", "set", MASTER, "up")
         self.empty = snapshot()
 
