@@ -2,6 +2,7 @@
 """The OCI image of scripts/package: the same bytes twice, digests that are right, and an entry point that puts the plugins
 into the node's directory, where nothing is but the image, and in podman without a capability."""
 
+import fcntl
 import gzip
 import hashlib
 import io
@@ -85,6 +86,9 @@ class Image(suite.NodeTest):
                 return None
             return subprocess.run([self.plugins / name, "--version"], capture_output=True, text=True, check=True).stdout
         self.assertTrue(wait_for(lambda: all((self.plugins / name).exists() for name in PLUGINS), 30))
+        # It has the lock until it has looked at each of them: whoever removes one before makes it fail.
+        with open(self.plugins / ".patchbay/lock", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
         for name in PLUGINS:
             self.assertIn(f"CNI {name} plugin patchbay {common.version()}", version_of(name))
         (self.plugins / "bridge").unlink()
