@@ -16,7 +16,11 @@ using Kind = Identity::Kind;
 
 constexpr const char* kSuite = "patchbay";
 
-void say(const std::string& line) { std::printf("%s\n", line.c_str()); }
+// At once: whoever reads a pipe, as the log of a container, sees it while this process goes on.
+void say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
 
 bool is_noexec(const std::string& path) {
   struct statvfs about {};
