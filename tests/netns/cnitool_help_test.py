@@ -60,6 +60,7 @@ class Help(unittest.TestCase):
         if not shutil.which("man"):
             self.skipTest("needs the program man")
         parent, child = os.openpty()
+        # Few lines: nobody reads the terminal before the pager has ended.
         pager = environment(PAGER="sed -n 1,9s/^/paged:/p", MANPAGER=None, TERM="dumb")
         got = subprocess.run([os.path.join(OURS, "cnitool"), "man"], env=pager, stdout=child,
                              stdin=subprocess.DEVNULL, check=True, timeout=60)
