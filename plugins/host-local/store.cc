@@ -95,6 +95,11 @@ std::vector<Ip> Store::owned(const Owner& owner, const std::vector<Ip>& hints) c
   return out.empty() ? scan(owner) : out;
 }
 
+void Store::forget(const Ip& ip) const {
+  const auto all = index().all();
+  for (const OwnerIndex::Entry& entry : OwnerIndex::of(all, ip)) index().remove(entry);
+}
+
 bool Store::release_indexed(const Owner& owner) const {
   const std::string record = owner.record();
   const auto entries = index().find(owner);
@@ -105,6 +110,7 @@ bool Store::release_indexed(const Owner& owner) const {
     const bool mine = torn || (file && trimmed(file->content) == record);
     if (mine) dir_.remove(entry.ip.str());
     index().remove(entry);
+    if (torn) forget(entry.ip);
   }
   if (!entries.empty()) index().prune();
   return !entries.empty();

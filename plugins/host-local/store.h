@@ -71,6 +71,9 @@ class Store {
       : dir_(std::move(dir)), network_(std::move(network)), host_(std::move(host)) {}
   bool holds(const Ip& ip, const Owner& owner) const;
   bool release_indexed(const Owner& owner) const;
+  /// Removes the notes of an address that is free now. Who found its record torn, by a power loss,
+  /// noted it by what was left of the ID.
+  void forget(const Ip& ip) const;
   bool release_unindexed(const Owner& owner) const;
   std::vector<Ip> scan(const Owner& owner) const;
 

@@ -6,15 +6,14 @@ import io
 import os
 import sys
 import tarfile
-import time
-import uuid
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.cnitool import cnitool, use  # noqa: E402
 from support.parallel import parallel  # noqa: E402
 from support.plugin import REFERENCE, has_reference  # noqa: E402
-from support.world import MS_BIND, Pod, World, mount  # noqa: E402
+from support.reboot import boot  # noqa: E402
+from support.world import Pod, World  # noqa: E402
 
 STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
 STATE = "/var/lib/cni"
@@ -25,21 +24,6 @@ NETWORK = {"cniVersion": "1.0.0", "name": "net", "plugins": [
 #: With four addresses.
 SMALL = NETWORK | {"plugins": [NETWORK["plugins"][0] | {"ipam": {
     "type": "host-local", "ranges": [[{"subnet": "10.1.2.0/29", "rangeEnd": "10.1.2.5"}]]}}]}
-
-
-def boot(seconds_ago, machine="1" * 32):
-    """From now on the node's boot was so long ago, and another one than before."""
-    with open("/proc/stat", encoding="ascii") as file:
-        lines = file.read().splitlines(keepends=True)
-    texts = {"boot_id": str(uuid.uuid4()) + "\n",
-             "stat": "".join(f"btime {int(time.time()) - seconds_ago}\n"
-                             if line.startswith("btime") else line for line in lines)}
-    texts["machine-id"] = machine + "\n"
-    for name, target in (("boot_id", "/proc/sys/kernel/random/boot_id"), ("stat", "/proc/stat"),
-                         ("machine-id", "/etc/machine-id")):
-        with open(f"/run/{name}", "w", encoding="ascii") as file:
-            file.write(texts[name])
-        mount(f"/run/{name}", target, flags=MS_BIND)
 
 
 def saved():
