@@ -123,24 +123,27 @@ def _answer(name, port, peer):
 class _Serving:
     """The loop of a server's process."""
 
-    def __init__(self, name, ports, protocols, addresses):
-        self.name, self.ports = name, ports
+    def __init__(self, ports, protocols, addresses):
+        self.ports, self.protocols, self.addresses = ports, protocols, addresses
         self.selector = selectors.DefaultSelector()
-        for address in addresses:
+
+    def open(self, name):
+        """Answers with this name in the network namespace in which the process is."""
+        for address in self.addresses:
             family = socket.AF_INET6 if ":" in address else socket.AF_INET
-            if "sctp" in protocols:
-                self._watch(sctp.raw_socket(family), self._sctp)
-            for port in ports:
-                if "tcp" in protocols:
-                    self._bind(family, socket.SOCK_STREAM, (address, port), self._tcp)
-                if "udp" in protocols:
-                    self._bind(family, socket.SOCK_DGRAM, (address, port), self._udp)
+            if "sctp" in self.protocols:
+                self._watch(sctp.raw_socket(family), self._sctp, name)
+            for port in self.ports:
+                if "tcp" in self.protocols:
+                    self._bind(family, socket.SOCK_STREAM, (address, port), self._tcp, name)
+                if "udp" in self.protocols:
+                    self._bind(family, socket.SOCK_DGRAM, (address, port), self._udp, name)
 
-    def _watch(self, one, what):
+    def _watch(self, one, what, name):
         one.setblocking(False)
-        self.selector.register(one, selectors.EVENT_READ, what)
+        self.selector.register(one, selectors.EVENT_READ, functools.partial(what, name))
 
-    def _bind(self, family, kind, where, what):
+    def _bind(self, family, kind, where, what, name):
         one = socket.socket(family, kind)
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
@@ -148,22 +151,22 @@ class _Serving:
         one.bind(where)
         if kind == socket.SOCK_STREAM:
             one.listen(64)
-        self._watch(one, what)
+        self._watch(one, what, name)
 
-    def _tcp(self, one):
+    def _tcp(self, name, one):
         connection, peer = one.accept()
         with connection:
-            connection.send(_answer(self.name, one.getsockname()[1], peer[0]).encode())
+            connection.send(_answer(name, one.getsockname()[1], peer[0]).encode())
 
-    def _udp(self, one):
+    def _udp(self, name, one):
         _, peer = one.recvfrom(2048)
-        one.sendto(_answer(self.name, one.getsockname()[1], peer[0]).encode(), peer)
+        one.sendto(_answer(name, one.getsockname()[1], peer[0]).encode(), peer)
 
-    def _sctp(self, one):
+    def _sctp(self, name, one):
         packet, peer = sctp.receive(one)
         found = sctp.parse(packet)
         if found and found[2] == sctp.INIT and found[1] in self.ports:
-            one.sendto(sctp.init_ack(packet, _answer(self.name, found[1], peer)), (peer, 0))
+            one.sendto(sctp.init_ack(packet, _answer(name, found[1], peer)), (peer, 0))
 
     def forever(self):
         while True:
@@ -172,22 +175,23 @@ class _Serving:
                     key.data(key.fileobj)
 
 
-class Server:
-    """A process that answers on ports of a pod, or of the node where pod is None, with its name,
-    its port and the address that it took for the client's."""
+class Servers:
+    """A process that answers on ports of pods with the pod's name, its port and the address that it took for the
+    client's. places are names with pods, or with None for the node."""
 
-    def __init__(self, test, name, ports, pod=None, protocols=PROTOCOLS,
-                 addresses=("0.0.0.0", "::")):
+    def __init__(self, test, places, ports, protocols=PROTOCOLS, addresses=("0.0.0.0", "::")):
         ready, say = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             try:
                 ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
                 os.close(ready)
-                with pod.inside() if pod else contextlib.nullcontext():
-                    serving = _Serving(name, ports, protocols, addresses)
-                    os.write(say, b"ready")
-                    serving.forever()
+                serving = _Serving(ports, protocols, addresses)
+                for name, pod in places:
+                    with pod.inside() if pod else contextlib.nullcontext():
+                        serving.open(name)
+                os.write(say, b"ready")
+                serving.forever()
             except OSError as error:
                 os.write(say, str(error).encode())
             finally:
@@ -195,7 +199,7 @@ class Server:
         os.close(say)
         with os.fdopen(ready, "rb") as file:
             said = file.read(5)
-            assert said == b"ready", f"server {name}: {said + file.read()}"
+            assert said == b"ready", f"servers {[name for name, _ in places]}: {said + file.read()}"
         test.addCleanup(self.stop)
 
     def stop(self):
@@ -203,6 +207,13 @@ class Server:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
             self.pid = 0
+
+
+class Server(Servers):
+    """The same of one pod, or of the node where pod is None."""
+
+    def __init__(self, test, name, ports, pod=None, **options):
+        super().__init__(test, [(name, pod)], ports, **options)
 
 
 @dataclasses.dataclass(frozen=True)
