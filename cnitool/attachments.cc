@@ -53,6 +53,7 @@ ordered_json summary(const CachedAttachment& one) {
   ordered_json out;
   out["network"] = one.key.network;
   out["containerID"] = one.key.container_id;
+  out["podName"] = pod_name_of(one);
   out["ifname"] = one.key.ifname;
   out["netns"] = one.netns;
   out["addresses"] = addresses_of(one);
@@ -61,9 +62,26 @@ ordered_json summary(const CachedAttachment& one) {
   return out;
 }
 
-std::vector<Cell> row_of(const CachedAttachment& one) {
-  return {{one.key.network},   {one.key.container_id},  {one.key.ifname},
-          {address_text(one)}, {age_text(age_of(one))}, state_of(one)};
+std::vector<Cell> row_of(const CachedAttachment& one, bool has_names) {
+  std::vector<Cell> out{{one.key.network},   {one.key.container_id},  {one.key.ifname},
+                        {address_text(one)}, {age_text(age_of(one))}, state_of(one)};
+  if (!has_names) return out;
+  const std::string pod = pod_name_of(one);
+  out.insert(out.begin(), {pod.empty() ? "-" : pod});
+  return out;
+}
+
+// Names are a column of their own where there are any.
+void print_rows(const std::vector<CachedAttachment>& all, const Output& output) {
+  const bool has_names = std::any_of(all.begin(), all.end(),
+                                     [](const auto& one) { return !pod_name_of(one).empty(); });
+  std::vector<std::vector<Cell>> rows{{}};
+  if (has_names) rows[0].push_back({"POD", Colour::kBold});
+  for (const char* heading : {"NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "AGE", "STATE"}) {
+    rows[0].push_back({heading, Colour::kBold});
+  }
+  for (const CachedAttachment& one : all) rows.push_back(row_of(one, has_names));
+  print_table(output, rows);
 }
 
 void print_json(const cni::Cache::Listing& found, const Output& output) {
@@ -87,9 +105,11 @@ ordered_json details(const CachedAttachment& one) {
 
 void print_text(const CachedAttachment& one, const Output& output) {
   const Cell state = state_of(one);
-  const std::string args = cni::joined(one.args);
+  const std::string args = printable(cni::joined(one.args));
+  const std::string pod = pod_name_of(one);
   const Output whole{.out = output.out, .colours = output.colours};  // here, nothing is cut
   print_table(whole, {{{"network"}, {one.key.network}},
+                      {{"pod"}, {pod.empty() ? "-" : pod}},
                       {{"container"}, {one.key.container_id}},
                       {{"interface"}, {one.key.ifname}},
                       {{"namespace"}, {one.netns.empty() ? "-" : one.netns}},
@@ -116,16 +136,10 @@ void list(const Listed& wanted, const Settings& settings, const Output& output) 
     std::erase_if(found.broken,
                   [&](const auto& one) { return !one.name.starts_with(network + "-"); });
   }
-  std::sort(found.attachments.begin(), found.attachments.end(),
-            [](const auto& a, const auto& b) { return a.key < b.key; });
+  sort_by_pod(found.attachments);
   if (output.json) return print_json(found, output);
   note_broken(cache, found.broken);
-  std::vector<std::vector<Cell>> rows{{}};
-  for (const char* heading : {"NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "AGE", "STATE"}) {
-    rows[0].push_back({heading, Colour::kBold});
-  }
-  for (const CachedAttachment& one : found.attachments) rows.push_back(row_of(one));
-  print_table(output, rows);
+  print_rows(found.attachments, output);
 }
 
 void show(const cni::AttachmentKey& key, const Settings& settings, const Output& output) {

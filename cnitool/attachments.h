@@ -16,8 +16,8 @@ struct Listed {
   unsigned host_port = 0;
 };
 
-/// Prints the attachments: network, container, interface, addresses, age, and whether the interface
-/// exists. Broken files are noted.
+/// Prints the attachments: pod, network, container, interface, addresses, age, and whether the
+/// interface exists. Broken files are noted.
 void list(const Listed& wanted, const Settings& settings, const Output& output);
 
 /// Prints one attachment: what it was made with, and the result.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "cnitool/json_at.h"
 #include "cnitool/output.h"
@@ -26,8 +27,17 @@ std::string pod_name_of(const cni::CachedAttachment& one) {
     return found == one.args.end() ? std::string() : found->second;
   };
   const std::string name = argument("K8S_POD_NAME");
-  return name.empty() ? name : cni::cat(argument("K8S_POD_NAMESPACE"), "/", name);
+  return name.empty() ? name : printable(cat(argument("K8S_POD_NAMESPACE"), "/", name));
 }
+
+namespace {
+
+// "default/web-1" is named "web-1", too.
+bool is_named(const std::string& pod, const std::string& name) {
+  return pod == name || (!pod.empty() && pod.substr(pod.find('/') + 1) == name);
+}
+
+}  // namespace
 
 std::set<std::string> containers_named(const std::string& name, const cni::Cache& cache) {
   const cni::Cache::Listing found = cache.list();
@@ -38,25 +48,53 @@ std::set<std::string> containers_named(const std::string& name, const cni::Cache
     const std::string pod = pod_name_of(one);
     if (id == name) return {id};
     if (id.starts_with(name)) begun[id] = {id};
-    if (pod == name || pod.ends_with(cni::cat("/", name))) pods[pod].insert(id);
+    if (is_named(pod, name)) pods[pod].insert(id);
     names.push_back(id);
     if (!pod.empty()) names.insert(names.end(), {pod, pod.substr(pod.find('/') + 1)});
   }
   const auto& meant = pods.empty() ? begun : pods;
   if (meant.size() == 1) return meant.begin()->second;
   for (const auto& one : found.broken) {
-    if (one.name.find(cni::cat("-", name, "-")) != std::string::npos) return {name};
+    if (one.name.find(cat("-", name, "-")) != std::string::npos) return {name};
   }
-  const std::string what = cni::cat("container '", name, "': ");
+  const std::string what = cat("container '", name, "': ");
   const std::string near = cni::nearest(name, names);
   std::vector<std::string> all;
   for (const auto& [one, ids] : meant) all.push_back(one);
   throw cni::Error(cni::Code::kUnknownContainer,
-                   all.empty()
-                       ? cni::cat(what, "no attachment in the cache",
-                                  near.empty() ? "" : cni::cat(" (did you mean ", near, "?)"))
-                       : cni::cat(what, "matches ", all.size(), ": ", joined(all)),
+                   all.empty() ? cat(what, "no attachment in the cache",
+                                     near.empty() ? "" : cat(" (did you mean ", near, "?)"))
+                               : cat(what, "matches ", all.size(), ": ", joined(all)),
                    "`cnitool list` lists all attachments");
+}
+
+std::set<std::string> containers_of_pod(const std::string& name, Pods several,
+                                        const cni::Cache& cache) {
+  std::map<std::string, std::set<std::string>> pods;  // IDs by name
+  std::vector<std::string> names;
+  std::set<std::string> out;
+  for (const auto& one : cache.list().attachments) {
+    const std::string pod = pod_name_of(one);
+    if (pod.empty()) continue;
+    names.insert(names.end(), {pod, pod.substr(pod.find('/') + 1)});
+    if (!is_named(pod, name)) continue;
+    pods[pod].insert(one.key.container_id);
+    out.insert(one.key.container_id);
+  }
+  if (pods.size() == 1 || (!pods.empty() && several == Pods::kSeveral)) return out;
+  const std::string what = cat("pod '", printable(name), "': ");
+  if (pods.empty()) {
+    const std::string near = cni::nearest(name, names);
+    throw cni::Error(cni::Code::kUnknownContainer,
+                     cat(what, "no attachment in the cache",
+                         near.empty() ? "" : cat(" (did you mean ", near, "?)")),
+                     "`cnitool list` lists all attachments");
+  }
+  std::vector<std::string> all;
+  for (const auto& [pod, ids] : pods) all.push_back(pod);
+  throw cni::Error(cni::Code::kUnknownContainer,
+                   cat(what, "matches ", all.size(), ": ", joined(all)),
+                   "nothing was changed; --pod NAMESPACE/NAME names one of them");
 }
 
 std::vector<HostPort> host_ports_of(const cni::CachedAttachment& one) {
@@ -74,6 +112,21 @@ std::vector<HostPort> host_ports_of(const cni::CachedAttachment& one) {
   return out;
 }
 
+void sort_by_pod(std::vector<cni::CachedAttachment>& attachments) {
+  const auto owner = [](const cni::CachedAttachment& one) {
+    const std::string pod = pod_name_of(one);
+    return pod.empty() ? one.key.container_id : pod;  // which has a slash, as no container's ID
+  };
+  std::map<std::string, cni::AttachmentKey> first;
+  for (const auto& one : attachments) {
+    const auto [at, is_new] = first.emplace(owner(one), one.key);
+    if (!is_new) at->second = std::min(at->second, one.key);
+  }
+  std::sort(attachments.begin(), attachments.end(), [&](const auto& a, const auto& b) {
+    return std::tie(first.at(owner(a)), a.key) < std::tie(first.at(owner(b)), b.key);
+  });
+}
+
 std::vector<cni::CachedAttachment> sorted_entries(const cni::Cache& cache) {
   cni::Cache::Listing found = cache.list();
   note_broken(cache, found.broken);
@@ -84,8 +137,7 @@ std::vector<cni::CachedAttachment> sorted_entries(const cni::Cache& cache) {
 
 void note_broken(const cni::Cache& cache, const std::vector<cni::Cache::Broken>& broken) {
   for (const cni::Cache::Broken& one : broken) {
-    cni::note(
-        cni::cat("cache file '", cache.dir(), "/results/", one.name, "' is broken: ", one.why));
+    cni::note(cat("cache file '", cache.dir(), "/results/", one.name, "' is broken: ", one.why));
   }
 }
 

@@ -14,12 +14,20 @@ namespace tool {
 /// The result of ADD; an empty one if ADD has not ended, or the result is unreadable.
 cni::Result result_of(const cni::CachedAttachment& one);
 
-/// "NAMESPACE/NAME" of the Kubernetes pod, from the arguments of its runtime; empty for another.
+/// "NAMESPACE/NAME" of the Kubernetes pod, from the arguments of its runtime, printable(); empty
+/// for another.
 std::string pod_name_of(const cni::CachedAttachment& one);
 
 /// The IDs of the containers that a person means: by an ID, its beginning, or the name of a
 /// Kubernetes pod with or without its namespace. \throws cni::Error unless it is those of one pod.
 std::set<std::string> containers_named(const std::string& name, const cni::Cache& cache);
+
+/// The IDs of the containers of a Kubernetes pod, by [NAMESPACE/]NAME; a name without a namespace
+/// may be that of a pod in each. \throws cni::Error if no pod has it, or several have it that may
+/// not.
+enum class Pods { kOne, kSeveral };
+std::set<std::string> containers_of_pod(const std::string& name, Pods pods,
+                                        const cni::Cache& cache);
 
 /// A port of the node that the runtime asked ADD to map; "tcp" without a protocol.
 struct HostPort {
@@ -28,6 +36,9 @@ struct HostPort {
   std::string protocol;
 };
 std::vector<HostPort> host_ports_of(const cni::CachedAttachment& one);
+
+/// By network, container and interface; but the interfaces of a pod are one after another.
+void sort_by_pod(std::vector<cni::CachedAttachment>& attachments);
 
 /// All entries, by network, container and interface. A broken file is noted on stderr.
 std::vector<cni::CachedAttachment> sorted_entries(const cni::Cache& cache);

@@ -76,28 +76,43 @@ bool print_document(const tool::CommandLine& line, const cni::Env& env,
   return true;
 }
 
-tool::Selection selection_of(const tool::CommandLine& line) {
+// \param pods whether pods of several namespaces may be meant: not where a command changes them.
+tool::Selection selection_of(const tool::CommandLine& line, tool::Pods pods) {
   const std::string& name = line.settings.container_id;
+  const cni::Cache cache(line.settings.cache_dir);
   tool::Selection out{.network = line.operation.network};
-  if (!name.empty()) {
-    out.containers = tool::containers_named(name, cni::Cache(line.settings.cache_dir));
-  }
+  if (!name.empty()) out.containers = tool::containers_named(name, cache);
+  if (!line.pod.empty()) out.containers = tool::containers_of_pod(line.pod, pods, cache);
   return out;
+}
+
+// Of a pod that was restarted, the newest.
+cni::AttachmentKey shown_key(const tool::CommandLine& line) {
+  if (line.pod.empty()) {
+    return tool::key_of(line.settings, line.operation.network, line.operation.netns);
+  }
+  const tool::Selection which = selection_of(line, tool::Pods::kOne);
+  cni::AttachmentKey key{which.network, *which.containers.begin(), line.settings.ifname};
+  std::time_t newest = 0;
+  for (const auto& one : cni::Cache(line.settings.cache_dir).list().attachments) {
+    if (!which.has(one.key) || one.key.ifname != key.ifname || one.modified < newest) continue;
+    key = one.key;
+    newest = one.modified;
+  }
+  return key;
 }
 
 // False: the command is none of those that print what exists on the node.
 bool print_state(tool::CommandLine& line, const tool::Output& output) {
-  const tool::Operation& operation = line.operation;
   if (line.command == "list") {
-    line.listed.which = selection_of(line);
+    line.listed.which = selection_of(line, tool::Pods::kSeveral);
     tool::list(line.listed, line.settings, output);
   } else if (line.command == "networks") {
     tool::networks(line.settings, output);
   } else if (line.command == "graph") {
-    tool::graph(line.graph, line.settings, output);
+    tool::graph(line.graph, selection_of(line, tool::Pods::kSeveral), line.settings, output);
   } else if (line.command == "show") {
-    tool::show(tool::key_of(line.settings, operation.network, operation.netns), line.settings,
-               output);
+    tool::show(shown_key(line), line.settings, output);
   } else {
     return false;
   }
@@ -116,7 +131,7 @@ int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& ou
     tool::require_network(line.settings, operation.network);
   }
   if (line.command == "doctor") {
-    const tool::Selection which = selection_of(line);
+    const tool::Selection which = selection_of(line, tool::Pods::kSeveral);
     return tool::doctor::diagnose(line.settings, which, env, output) ? 0 : 1;
   }
   if (print_state(line, output)) return 0;
@@ -128,7 +143,8 @@ int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& ou
   if (line.command == "repair" || migrates) {
     tool::RepairAim aim{.dry_run = line.dry_run};
     if (migrates) aim.form = line.back ? cni::Form::kReference : cni::Form::kOwn;
-    return tool::repair(selection_of(line), aim, std::move(options), output) ? 0 : 1;
+    const auto pods = line.dry_run ? tool::Pods::kSeveral : tool::Pods::kOne;
+    return tool::repair(selection_of(line, pods), aim, std::move(options), output) ? 0 : 1;
   }
   tool::operate(operation, line.settings, options, output);
   return 0;

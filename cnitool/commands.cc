@@ -58,9 +58,19 @@ CLI::Option* add_netns(CLI::App& command, CommandLine& line) {
   return command.add_option("netns", line.operation.netns, "path of the network namespace");
 }
 
+CLI::Option* add_pod(CLI::App& command, CommandLine& line) {
+  return command
+      .add_option("--pod", line.pod, "only the Kubernetes pod of this name: [NAMESPACE/]NAME")
+      ->check([](const std::string& text) {  // an unset variable of a script is not all pods
+        return text.empty() ? std::string("expected [NAMESPACE/]NAME") : std::string();
+      });
+}
+
 void add_selection(CLI::App& command, CommandLine& line) {
-  command.add_option("--container-id", line.settings.container_id,
-                     "only this pod: container ID, beginning of one, or [NAMESPACE/]NAME");
+  CLI::Option* const id =
+      command.add_option("--container-id", line.settings.container_id,
+                         "only this pod: container ID, beginning of one, or [NAMESPACE/]NAME");
+  add_pod(command, line)->excludes(id);
 }
 
 void add_keep(CLI::App& command, CommandLine& line) {
@@ -132,8 +142,10 @@ void add_views(CLI::App& app, CommandLine& line) {
   CLI::App& show = *add_command(app, line, "show", "show one attachment: config and result");
   add_network(show, line);
   add_netns(show, line);
+  add_pod(show, line);
 
   CLI::App& graph = *add_command(app, line, "graph", "draw the networks of the node");
+  add_selection(graph, line);
   graph.add_option("--format", line.graph.format, "text, dot or svg")
       ->check(CLI::IsMember({"text", "dot", "svg"}))
       ->capture_default_str();
@@ -212,7 +224,7 @@ void complete(CommandLine& line) {
     for (auto& one : attachments_from(*line.keep_json)) operation.keep.push_back(one);
   }
   const bool whole_network = operation.verb == "gc" || operation.verb == "status";
-  const bool named = !line.settings.container_id.empty();
+  const bool named = !line.settings.container_id.empty() || !line.pod.empty();
   if (operation.verb == "gc" && named) {
     throw cni::Error(cni::Code::kInvalidEnvironment,
                      "gc: --container-id selects nothing: all attachments but those to keep go",

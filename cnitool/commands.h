@@ -26,6 +26,7 @@ struct CommandLine {
   Operation operation;
   GraphOptions graph;
   Listed listed;
+  std::string pod;  ///< [NAMESPACE/]NAME
   std::vector<std::string> keep;
   std::optional<std::string> keep_json;
   bool json = false;

@@ -116,7 +116,8 @@ void add_values(const Argument& of, const Line& line, const Settings& settings, 
   for (const auto& one : attachments(settings)) {
     if (name == "--container-id") found.insert(one.key.container_id);
     const std::string pod = pod_name_of(one);
-    if (name == "--container-id" && is_own && !pod.empty()) found.insert(pod);
+    const bool takes_names = name == "--pod" || (name == "--container-id" && is_own);
+    if (takes_names && !pod.empty()) found.insert(pod);
     if (name == "--keep") found.insert(cat(one.key.container_id, ":", one.key.ifname));
   }
   for (const std::string& one : found) out.words.push_back({one, ""});

@@ -76,9 +76,10 @@ std::string drawn(const Graph& graph, const GraphOptions& options, const Output&
 
 }  // namespace
 
-void graph(const GraphOptions& options, const Settings& settings, const Output& output) {
-  const Graph whole =
-      graph_of(sorted_entries(cni::Cache(settings.cache_dir)), KernelState::read(), look);
+void graph(const GraphOptions& options, const Selection& which, const Settings& settings,
+           const Output& output) {
+  Graph whole = graph_of(sorted_entries(cni::Cache(settings.cache_dir)), KernelState::read(), look);
+  if (!which.containers.empty()) keep_only(which.containers, whole);
   const std::string text = drawn(whole, options, output);
   if (options.file.empty()) {
     output.out << text;

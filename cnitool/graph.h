@@ -14,9 +14,9 @@ struct GraphOptions {
 };
 
 /// Draws pods, bridges, hostPorts, limits and uplinks: what the cache knows and the kernel has.
-/// With
-/// --json all of it as an object.
+/// With --json all of it as an object. \param which the pods that are drawn, with what they are on.
 /// \throws cni::Error, netlink::Error where the file cannot be written or the kernel not be read.
-void graph(const GraphOptions& options, const Settings& settings, const Output& output);
+void graph(const GraphOptions& options, const Selection& which, const Settings& settings,
+           const Output& output);
 
 }  // namespace tool

@@ -72,14 +72,6 @@ std::string policy_of(const cni::NetworkList& list) {
   return firewall == nullptr ? "" : text_at(*firewall, "ingressPolicy", "open");
 }
 
-// The kernel takes any bytes for a name.
-std::string readable(std::string name) {
-  for (char& c : name) {
-    if (static_cast<unsigned char>(c) >= 0x80 || static_cast<unsigned char>(c) < 0x20) c = '?';
-  }
-  return name;
-}
-
 // The entry of the result that is the attachment's own interface.
 const cni::Interface* inside_of(const cni::Result& result, const std::string& ifname) {
   for (const cni::Interface& one : result.interfaces) {
@@ -111,9 +103,9 @@ GraphPod pod_of(const CachedAttachment& one, const cni::NetworkList& list,
                .name = pod_name_of(one),
                .state = seen.state,
                .type = list.plugins.empty() ? "" : list.plugins.front().type,
-               .master = readable(seen.master),
-               .port_of = readable(seen.port_of),
-               .vrf = readable(seen.vrf),
+               .master = printable(seen.master),
+               .port_of = printable(seen.port_of),
+               .vrf = printable(seen.vrf),
                .host_ports = ports_of(one),
                .limits = limits_of(one, list),
                .masqueraded = routed != nullptr && is_true(*routed, "ipMasq"),
@@ -123,7 +115,7 @@ GraphPod pod_of(const CachedAttachment& one, const cni::NetworkList& list,
   for (const cni::Address& address : result.ips) out.addresses.push_back(address.cidr.str());
   const Link* const host_end = host_end_of(result, kernel);
   if (host_end == nullptr) return out;
-  out.host_end = readable(host_end->name);
+  out.host_end = printable(host_end->name);
   const Link* const master = host_end->master == 0 ? nullptr : kernel.find(host_end->master);
   if (master != nullptr) out.bridge = master->name;
   return out;
@@ -166,7 +158,7 @@ void add_foreign(GraphBridge& bridge, const KernelState& kernel,
   for (const Link& port : kernel.links) {
     if (port.master != link->index || known.contains(port.name)) continue;
     if (is_vlan_gateway(port, bridge.name, kernel)) continue;
-    bridge.foreign.push_back({readable(port.name), port.kind, port.mac.str()});
+    bridge.foreign.push_back({printable(port.name), port.kind, port.mac.str()});
   }
 }
 
@@ -178,7 +170,7 @@ std::vector<Uplink> uplinks_of(const KernelState& kernel) {
     const Link* const link = kernel.find(route.link);
     if (link == nullptr) continue;
     Uplink& uplink = found[link->index];
-    uplink.name = readable(link->name);
+    uplink.name = printable(link->name);
     uplink.mac = link->mac.str();
     if (route.gateway) uplink.gateways.push_back(route.gateway->str());
   }
@@ -263,7 +255,7 @@ KernelState KernelState::read() {
 }
 
 std::string GraphPod::label() const {
-  if (!name.empty()) return readable(name);
+  if (!name.empty()) return name;
   constexpr std::size_t kLength = 12;
   constexpr std::size_t kDigits = 64;  // what runtimes make
   return container_id.size() == kDigits ? container_id.substr(0, kLength) : container_id;
@@ -298,6 +290,16 @@ Graph graph_of(const std::vector<CachedAttachment>& attachments, const KernelSta
     out.bridges.push_back(std::move(bridge));
   }
   return out;
+}
+
+void keep_only(const std::set<std::string>& containers, Graph& graph) {
+  const auto is_other = [&](const GraphPod& pod) { return !containers.contains(pod.container_id); };
+  std::erase_if(graph.others, is_other);
+  for (GraphBridge& bridge : graph.bridges) {
+    std::erase_if(bridge.pods, is_other);
+    bridge.foreign.clear();
+  }
+  std::erase_if(graph.bridges, [](const GraphBridge& bridge) { return bridge.pods.empty(); });
 }
 
 ordered_json json_of(const Graph& graph) {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,9 @@ using Look = Seen (*)(const cni::CachedAttachment&);
 /// Bridges by name, pods by network and container.
 Graph graph_of(const std::vector<cni::CachedAttachment>& attachments, const KernelState& kernel,
                Look look);
+
+/// Removes other pods, and what none of these containers is on.
+void keep_only(const std::set<std::string>& containers, Graph& graph);
 
 nlohmann::ordered_json json_of(const Graph& graph);
 

@@ -179,6 +179,13 @@ ordered_json json_of(const cni::Error& error) {
   return out;
 }
 
+std::string printable(std::string name) {
+  for (char& c : name) {
+    if (static_cast<unsigned char>(c) >= 0x7f || static_cast<unsigned char>(c) < 0x20) c = '?';
+  }
+  return name;
+}
+
 std::string indented(std::string_view text, int levels) {
   const std::string space(static_cast<std::size_t>(2 * levels), ' ');
   std::string out;

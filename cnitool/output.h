@@ -64,6 +64,9 @@ std::string text_of(const cni::Error& error);
 /// An error as an object: code, msg, details.
 nlohmann::ordered_json json_of(const cni::Error& error);
 
+/// A name that others chose, as text for a terminal: '?' for each byte that is not printable ASCII.
+std::string printable(std::string name);
+
 /// Text indented by two spaces for each level, every line of it.
 std::string indented(std::string_view text, int levels);
 

@@ -61,10 +61,13 @@ ordered_json json_of(const std::vector<Runtime::Difference>& all) {
 }
 
 ordered_json json_of(const Repaired& done, const RepairAim& aim) {
-  ordered_json out{
-      {"network", done.key.network},         {"containerID", done.key.container_id},
-      {"ifname", done.key.ifname},           {"outcome", word_for(done.outcome, aim).text},
-      {"found", json_of(done.report.found)}, {"foreign", json_of(done.report.foreign)}};
+  ordered_json out{{"network", done.key.network},
+                   {"containerID", done.key.container_id},
+                   {"podName", done.pod},
+                   {"ifname", done.key.ifname},
+                   {"outcome", word_for(done.outcome, aim).text},
+                   {"found", json_of(done.report.found)},
+                   {"foreign", json_of(done.report.foreign)}};
   if (!done.why.empty()) out["why"] = done.why;
   if (done.report.error) out["error"] = tool::json_of(*done.report.error);
   return out;
@@ -75,8 +78,9 @@ void print_text(const Repaired& done, const RepairAim& aim, const Output& output
   const auto& [network, container, ifname] = done.key;
   const auto [word, colour] = word_for(done.outcome, aim);
   const bool is_long = output.width != 0 && container.size() > output.width / 3;
-  output.out << network << "  " << (is_long ? cut(container, kDigits) : container) << "  " << ifname
-             << "  " << output.painted(colour, word);
+  output.out << network << "  " << done.pod << (done.pod.empty() ? "" : "  ")
+             << (is_long ? cut(container, kDigits) : container) << "  " << ifname << "  "
+             << output.painted(colour, word);
   const auto line = [&output](const std::string& text) { return folded(text, 2, output.width); };
   if (!done.why.empty()) output.out << ": " << done.why;
   const bool is_all = done.report.found.empty() && done.report.foreign.empty();
@@ -130,7 +134,8 @@ bool repair(const Selection& which, const RepairAim& aim, cni::RuntimeOptions op
   options.known_verbs = std::make_shared<cni::KnownVerbs>();
   const Runtime runtime(options);
   const cni::Cache cache(options.cache_dir);
-  const cni::Cache::Listing found = cache.list();
+  cni::Cache::Listing found = cache.list();
+  sort_by_pod(found.attachments);
   bool all_well = true;
   Steps steps;
   const auto wanted = [&which](const CachedAttachment& one) { return which.has(one.key); };
@@ -142,9 +147,10 @@ bool repair(const Selection& which, const RepairAim& aim, cni::RuntimeOptions op
   for (const auto& one : found.broken) {
     out["broken"].push_back({{"file", one.name}, {"why", one.why}});
   }
-  for (const CachedAttachment& one : all) {
+  for (const CachedAttachment& one : found.attachments) {
     if (!wanted(one)) continue;
-    const Repaired done = repair_one(one, runtime, aim);
+    Repaired done = repair_one(one, runtime, aim);
+    done.pod = pod_name_of(one);
     ++steps.done;
     const bool is_broken = done.outcome == Outcome::kBroken && !aim.form;
     if (done.outcome == Outcome::kFailed || is_broken) all_well = false;

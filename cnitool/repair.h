@@ -31,6 +31,7 @@ struct Repaired {
   Outcome outcome = Outcome::kOk;
   cni::Runtime::RepairReport report = {};
   std::string why = {};  ///< skipped or failed without a plugin having been called
+  std::string pod = {};  ///< pod_name_of()
 };
 
 /// Runtime::repair() or migrate() of an attachment whose pod exists, Runtime::reclaim() of another,

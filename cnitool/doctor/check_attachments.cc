@@ -45,7 +45,7 @@ void add_interrupted(const Node& node, Findings& out) {
   for (const auto& [what, all] : found) {
     const auto& [network, refusal] = what;
     std::vector<std::string> names;
-    for (const AttachmentState* one : all) names.push_back(name_of(one->key));
+    for (const AttachmentState* one : all) names.push_back(name_of(node, one->key));
     out.push_back({Level::kWarning,
                    cat("network '", network, "' has ", counted(all.size(), "attachment"),
                        " whose ADD ", refusal.empty() ? "was interrupted: " : "failed: ",
@@ -65,7 +65,7 @@ Findings check_dead(const Node& node) {
     const bool gone =
         one.liveness == cni::Liveness::kNoNamespace || one.liveness == cni::Liveness::kNoInterface;
     if (node.which.has(one.key) && one.is_finished && gone) {
-      dead[one.key.network].push_back(cat(name_of(one.key), ", ", str(one.liveness)));
+      dead[one.key.network].push_back(cat(name_of(node, one.key), ", ", str(one.liveness)));
     }
   }
   for (const auto& [network, names] : dead) {

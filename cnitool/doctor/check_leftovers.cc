@@ -55,7 +55,7 @@ Findings check_leftovers(const Node& node) {
       auto& plugins = removed[network];
       if (std::find(plugins.begin(), plugins.end(), *conf) == plugins.end()) plugins += *conf;
     } else if (!one.ifname.empty()) {
-      alive[network].insert(name_of({network, one.container_id, one.ifname}));
+      alive[network].insert(name_of(node, {network, one.container_id, one.ifname}));
     } else if (one.container_id.empty()) {
       alive[network].insert(one.what);
     }

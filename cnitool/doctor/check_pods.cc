@@ -50,9 +50,9 @@ Groups groups_of(const Node& node) {
   return out;
 }
 
-std::string names_of(const std::vector<const cni::AttachmentKey*>& pods) {
+std::string names_of(const Node& node, const std::vector<const cni::AttachmentKey*>& pods) {
   std::vector<std::string> names;
-  for (const auto* key : pods) names.push_back(name_of(*key));
+  for (const auto* key : pods) names.push_back(name_of(node, *key));
   return some_of(names);
 }
 
@@ -88,7 +88,7 @@ Findings check_pods(const Node& node) {
     Findings each;
     for (const auto& [text, pods] : group.pods) {
       all.insert(all.end(), pods.begin(), pods.end());
-      texts.push_back(cat(names_of(pods), ": ", text));
+      texts.push_back(cat(names_of(node, pods), ": ", text));
       each.push_back(finding_of(kind, pods, cat("network '", network, "', ", texts.back())));
     }
     if (each.size() > kMaxTexts) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
@@ -118,11 +119,18 @@ ordered_json json_of(const std::vector<Answer>& answers) {
   return out;
 }
 
-// "eth0 (net), net1 (back)": the interfaces of the pod, or of the pods of its name.
+// "eth0 (net), net1 (back)": the interfaces of the pod, each with its pod's name if several have
+// it.
 Names interfaces_asked(const Node& node) {
+  std::set<std::string> pods;
+  for (const AttachmentState& one : node.attachments) {
+    if (node.which.has(one.key)) pods.insert(one.pod);
+  }
   Names out;
   for (const AttachmentState& one : node.attachments) {
-    if (node.which.has(one.key)) out.push_back(cat(one.key.ifname, " (", one.key.network, ")"));
+    if (!node.which.has(one.key)) continue;
+    const std::string pod = pods.size() > 1 ? cat(one.pod, " ") : "";
+    out.push_back(cat(pod, one.key.ifname, " (", one.key.network, ")"));
   }
   return out;
 }

@@ -147,8 +147,15 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
-std::string name_of(const cni::AttachmentKey& key) {
-  return cat(key.container_id.substr(0, 12), " (", key.ifname, ")");
+std::string name_of(const Node& node, const cni::AttachmentKey& key) {
+  const std::string id = key.container_id.substr(0, 12);
+  const auto* const own = find_by(node.attachments, &AttachmentState::key, key);
+  const std::string pod = own == nullptr ? "" : own->pod;
+  const bool is_shared = std::any_of(
+      node.attachments.begin(), node.attachments.end(),
+      [&](const auto& one) { return one.pod == pod && one.key.container_id != key.container_id; });
+  return cat(pod, pod.empty() || !is_shared ? "" : " ", pod.empty() || is_shared ? id : "", " (",
+             key.ifname, ")");
 }
 
 std::string tag_of(const cni::AttachmentKey& key) {

@@ -64,8 +64,9 @@ std::string some_of(const std::vector<std::string>& names);
 /// A word of a shell's command, in quotes where it needs them.
 std::string quoted(const std::string& word);
 
-/// "0123456789ab (eth0)": of a container's ID people know the beginning.
-std::string name_of(const cni::AttachmentKey& key);
+/// "shop/web-1 (eth0)"; with the beginning of the container's ID if the cache has several
+/// containers of that name, "0123456789ab (eth0)" without a name.
+std::string name_of(const Node& node, const cni::AttachmentKey& key);
 
 /// The begin of the tags of the attachment's links and rules.
 std::string tag_of(const cni::AttachmentKey& key);

@@ -53,6 +53,7 @@ Place place_of(const std::string& path) {
 
 AttachmentState attachment_of(const cni::CachedAttachment& cached) {
   return {.key = cached.key,
+          .pod = pod_name_of(cached),
           .netns = cached.netns,
           .modified = cached.modified,
           .stamp = cached.stamp,
@@ -64,6 +65,7 @@ AttachmentState attachment_of(const cni::CachedAttachment& cached) {
 
 void look_at_cache(Node& node) {
   cni::Cache::Listing found = cni::Cache(node.cache_dir).list();
+  sort_by_pod(found.attachments);
   for (const auto& one : found.attachments) node.attachments.push_back(attachment_of(one));
   node.broken = std::move(found.broken);
 }

@@ -79,6 +79,7 @@ struct FileSystem {
 /// An attachment of the cache, and whether its pod exists.
 struct AttachmentState {
   cni::AttachmentKey key;
+  std::string pod = {};  ///< pod_name_of()
   std::string netns;
   std::time_t modified = 0;
   std::string stamp = {};  ///< of the cache file

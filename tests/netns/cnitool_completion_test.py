@@ -97,6 +97,8 @@ class Completion(suite.NodeTest):
         self.assertEqual(self.completed("show", "--container-id", "=", "c"), ["c1"])
         self.assertEqual(self.completed("doctor", "--container-id", ""), ["c1", "default/web-1"])
         self.assertEqual(self.completed("repair", "--container-id", "d"), ["default/web-1"])
+        for command in ("list", "show", "graph", "doctor", "repair", "migrate"):
+            self.assertEqual(self.completed(command, "--pod", ""), ["default/web-1"])
         self.assertEqual(self.completed("gc", "net1", "--keep", "c1", ":", "l"), ["lo"])
         self.assertEqual(self.completed("gc", "net1", "--keep", "c"), ["c1:lo"])
         os.makedirs(os.path.join(self.folder, "etc/net.d"))

@@ -73,7 +73,7 @@ class Asked(Questions):
         run("nft", "delete", "table", table["family"], table["name"])
         got = self.ask("doctor", "--container-id", "web-1")
         self.assertEqual((got.status, got.stderr), (1, ""), str(got))
-        self.assertRegex(got.stdout, rf"^error    pods: network 'net', {ID[:12]} \(eth0\): portmap: .*hostport")
+        self.assertRegex(got.stdout, r"^error    pods: network 'net', shop/web-1 \(eth0\): portmap: .*hostport")
         self.assertTrue(got.stdout.endswith("\n1 error, 0 warnings\n"), got.stdout)
         self.assertNotIn(gone[:12], got.stdout)  # what is wrong with others is not said
         shell(re.search("remedy: (.*)", got.stdout)[1])
@@ -129,6 +129,65 @@ class OfOnePod(Questions):
                 self.assertEqual((got.status, got.stdout), (1, ""), str(got))
                 self.assertEqual(got.stderr, f"container '{name}': {matches}; `cnitool list` lists all attachments\n")
         self.assertEqual(self.found("--container-id", "test/web-1"), [(ID[:-1] + "2", "net")])
+
+    def test_all_commands_select_and_show_a_kubernetes_pod_by_its_name(self):
+        other = Pod("other")
+        for name in ("shop/web-1", "web-1"):
+            for words in (("doctor",), ("list",), ("graph",), ("repair", "--dry-run"), ("migrate", "--dry-run")):
+                self.assertIn("no problem found" if words == ("doctor",) else "shop/web-1",
+                              self.answer(*words, "--pod", name), words)
+            self.assertEqual(self.found("--pod", name), [(ID, "back"), (ID, "net")], name)
+            self.assertEqual(json.loads(self.answer("show", "net", "--pod", name, "--json"))["containerID"], ID)
+        self.assertEqual([line.split()[:2] for line in self.answer("list").splitlines()[1:3]],
+                         [["shop/web-1", "back"], ["shop/web-1", "net"]])
+        graph = self.answer("graph", "--pod", "web-1")
+        self.assertEqual(re.findall(r"pod (\S+)  (\S+)", graph), [("shop/web-1", "net"), ("shop/web-1", "back")])
+        # The same name in another namespace: what only looks shows both, what changes names both.
+        self.add(other, 8091, "--container-id", "d" * 64, "--args", NAME.replace("shop", "test"))
+        self.assertEqual(self.found("--pod", "web-1"), [(ID, "back"), (ID, "net"), ("d" * 64, "net")])
+        self.assertEqual(self.answer("doctor", "--pod", "web-1"), "no problem found: shop/web-1 net1 (back), "
+                         "shop/web-1 eth0 (net), test/web-1 eth0 (net)\n")
+        self.assertEqual(len(json.loads(self.answer("repair", "--dry-run", "--json", "--pod", "web-1"))["attachments"]), 3)
+        before = snapshot()
+        for words in (("repair",), ("migrate",), ("show", "net")):
+            got = self.ask(*words, "--pod", "web-1")
+            self.assertEqual((got.status, got.stdout, got.stderr),
+                             (1, "", "pod 'web-1': matches 2: shop/web-1, test/web-1; nothing was changed; "
+                              "--pod NAMESPACE/NAME names one of them\n"))
+        self.assert_same(before)
+        self.assertEqual(self.answer("repair", "--pod", "test/web-1").splitlines(),
+                         [f"net  test/web-1  {'d' * 64}  eth0  ok"])
+        self.assertEqual(self.ask("list", "--pod", "").status, 2)
+        self.assertEqual(self.ask("list", "--pod", "web-1", "--container-id", ID).status, 2)
+        got = self.ask("list", "--pod", "web1")
+        self.assertEqual((got.status, got.stderr), (1, "pod 'web1': no attachment in the cache (did you mean web-1?); "
+                                                    "`cnitool list` lists all attachments\n"))
+
+    def test_a_restarted_pod_has_two_containers_and_its_name_selects_both(self):
+        self.web.remove()
+        again = Pod("again")
+        self.add(again, 8091, "--container-id", "e" * 64, "--args", NAME)
+        self.assertEqual([one for one, _ in self.found("--pod", "shop/web-1")], [ID, ID, "e" * 64])
+        self.assertEqual(json.loads(self.answer("show", "net", "--pod", "web-1", "--json"))["containerID"], "e" * 64)
+        self.assertIn(f"pod does not exist: shop/web-1 {ID[:12]} (eth0), no namespace", self.ask("doctor", "-q").stdout)
+
+    def test_a_hostile_name_reaches_no_terminal(self):
+        name = "\x1b]0;owned\x07\nuid"
+        file = f"/var/lib/cni/results/net-{ID}-eth0"
+        with open(file, encoding="utf-8") as entry:
+            doc = json.load(entry)
+        doc["cniArgs"] = [["K8S_POD_NAMESPACE", "shop\r"], ["K8S_POD_NAME", name]]
+        with open(file, "w", encoding="utf-8") as entry:
+            json.dump(doc, entry)
+        self.web.run("ip", "link", "del", "eth0")
+        shown = "shop?/?]0;owned??uid"
+        for words in (("list",), ("show", "net", "--container-id", ID), ("graph",), ("graph", "--format", "dot"),
+                      ("graph", "--format", "svg"), ("doctor",), ("repair", "--dry-run"), ("list", "--json"),
+                      ("repair", "--dry-run", "--json"), ("complete", "--", "list", "--pod", "")):
+            got = self.ask(*words)
+            self.assertIn(shown, got.stdout, words)
+            self.assertEqual(re.findall(r"[\x00-\x08\x0b-\x1f\x7f]", got.stdout + got.stderr), [], words)
+        self.assertIn((ID, "net"), self.found("--pod", shown))
 
     def test_an_unknown_name_is_an_error_with_what_is_near(self):
         for words in (("doctor",), ("list",), ("repair",)):

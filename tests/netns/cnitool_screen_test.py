@@ -106,8 +106,8 @@ class Fits(Screen):
         self.assertEqual(len(wide), 1 + len(self.all))
         for one in self.all:
             self.assertTrue(any(one["containerID"] in line and ",".join(one["addresses"]) in line for line in wide))
-        lines = on_terminal("list")[1]
-        self.assert_fits(lines)
+        self.assert_fits(on_terminal("list")[1])
+        lines = on_terminal("list", COLUMNS="100")[1]
         self.assertEqual(len(lines), 1 + len(self.all))  # IDs are cut before addresses are wrapped
         text = "\n".join(lines)
         for one in self.all:  # cnitool takes the beginning of an ID
