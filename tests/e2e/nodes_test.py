@@ -2,13 +2,14 @@
 """Two and three nodes under flannel: k3s's list of plugins on each, routes as flanneld makes them, and pods that reach each
 other, the nodes and hosts outside of the cluster. A node is replaced and another rebooted."""
 
+import itertools
 import json
 import os
 import random
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import nodes, suite  # noqa: E402
 from support.hostport import Probe, Server, Servers, ask  # noqa: E402
 from support.nodes import NETWORK, OUTSIDE, Flanneld, HostGateway, Lan, Node, Vxlan  # noqa: E402
 from support.cnitool import cnitool  # noqa: E402
@@ -16,7 +17,6 @@ from support.plugin import PLUGINS  # noqa: E402
 from support.parallel import parallel  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 
-PODS = int(os.environ.get("PATCHBAY_PODS", "18"))  # of three nodes
 PORT, HOST_PORT, SERVED_OUTSIDE = 8080, 30080, 7000
 SECONDS = 15.0  # for all questions that are asked at once
 HEADERS = {4: 28, 6: 48}  # of an echo request
@@ -39,7 +39,7 @@ def of_the_node(place):
     if kind == "link":
         return rest.startswith(("eth0", "flannel"))
     if kind == "file":
-        return rest in ("run/boot_id", "run/stat")
+        return rest in ("run/boot_id", "run/stat")  # support.reboot
     return kind.startswith(("route-", "neighbour-")) and (" dev eth0" in place or " dev flannel" in place)
 
 
@@ -202,11 +202,11 @@ class Cluster(suite.NodeTest):
 
 @suite.spread
 class Clusters(Cluster):
-    @suite.cases([("vxlan", Vxlan), ("host-gw", HostGateway)])
-    def pods_of_three_nodes_reach_all_also_after_a_replacement_and_a_reboot(self, kind):
+    @suite.cases([("60 pods, vxlan", (Vxlan, 20)), ("12 pods, host-gw", (HostGateway, 4))])
+    def pods_of_three_nodes_reach_all_also_after_a_replacement_and_a_reboot(self, row):
+        kind, each = row
         self.flanneld = Flanneld(kind())
         self.start(1, 2, 3)
-        each = PODS // 3
         self.run_pods(each, *self.nodes)
         self.assert_all_reach_all()
         self.assert_mtu(self.flanneld.backend)
@@ -218,6 +218,21 @@ class Clusters(Cluster):
         self.run_pods(each, rebooted)
         self.remove_late(before, rebooted)
         self.assert_all_reach_all()
+        self.remove_all()
+
+    def test_without_ip_masq_of_flanneld_the_bridge_masquerades_between_two_nodes(self):
+        self.flanneld = Flanneld(Vxlan(), masquerade=False)
+        self.start(1, 2)
+        self.run_pods(2, *self.nodes)
+        self.assert_seen_outside_as_their_nodes()
+        questions = []
+        for one, other in itertools.permutations(pods_of(self.nodes), 2):
+            for family in (4, 6):
+                with one.node.inside():
+                    own = nodes.source_towards(other.addresses[family])
+                peer = one.addresses[family] if one.node is other.node else own
+                questions.append((Probe(one, "tcp", other.addresses[family], PORT), f"{other.name} {PORT} {peer}"))
+        self.assert_answered(questions)
         self.remove_all()
 
 

@@ -38,7 +38,44 @@ events_logger = "none"
 STORAGE_CONF = '[storage]\ndriver = "vfs"\nrunroot = "/run/image/runroot"\ngraphroot = "/run/image/root"\n'
 
 
-class Image(suite.NodeTest):
+#: The rights of the container of the example, and what gives podman's the same.
+EXAMPLE = "conf-examples/node/patchbay-install.yaml"
+RIGHTS = {
+    "hostNetwork: true": ("--network", "host"),
+    "readOnlyRootFilesystem: true": ("--read-only", "--read-only-tmpfs=false"),
+    "allowPrivilegeEscalation: false": ("--security-opt", "no-new-privileges"),
+    "capabilities: {drop: [ALL]}": ("--cap-drop", "all"),
+    "limits: {memory: 64Mi}": ("--memory", "64m"),
+}
+
+
+#: Of k3s's own executable.
+K3S_NAMES = ("bandwidth", "bridge", "firewall", "flannel", "host-local", "loopback", "portmap")
+
+
+def k3s_unpacks(data, digest):
+    """What k3s does when it starts after an upgrade: its executable in a folder of its own, to which each name in
+    data/cni leads that is a link or is not there."""
+    program = data / digest / "bin/cni"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho CNI plugins plugin k3s >&2\n", encoding="ascii")
+    program.chmod(0o755)
+    for name in ("cni", *K3S_NAMES):
+        link = data / "cni" / name
+        if link.is_symlink():
+            link.unlink()
+        if not link.exists():
+            link.symlink_to(program)
+
+
+def links_in(folder):
+    """{name: target}"""
+    return {path.name: os.readlink(path) for path in folder.iterdir() if path.is_symlink()}
+
+
+class ImageTest(suite.NodeTest):
+    """A node with an image of the executable under test."""
+
     def setUp(self):
         super().setUp()
         self.work = pathlib.Path("/run/image")
@@ -76,24 +113,29 @@ class Image(suite.NodeTest):
         self.assertEqual(config["architecture"], architecture)
         return config, content
 
+    def version_of(self, name):
+        if not (self.plugins / name).exists():
+            return ""
+        return subprocess.run([self.plugins / name, "--version"], capture_output=True, text=True, check=True).stdout
+
+    def await_quiet(self):
+        """It has the lock until it has looked at each name: whoever removes one before makes it fail."""
+        with open(self.plugins / ".patchbay/lock", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+
     def assert_installs(self, process):
         """Every name arrives, and comes back when another program removes one."""
         self.addCleanup(process.wait)
         self.addCleanup(process.terminate)
-
-        def version_of(name):
-            if not (self.plugins / name).exists():
-                return None
-            return subprocess.run([self.plugins / name, "--version"], capture_output=True, text=True, check=True).stdout
         self.assertTrue(wait_for(lambda: all((self.plugins / name).exists() for name in PLUGINS), 30))
-        # It has the lock until it has looked at each of them: whoever removes one before makes it fail.
-        with open(self.plugins / ".patchbay/lock", encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        self.await_quiet()
         for name in PLUGINS:
-            self.assertIn(f"CNI {name} plugin patchbay {common.version()}", version_of(name))
+            self.assertIn(f"CNI {name} plugin patchbay {common.version()}", self.version_of(name))
         (self.plugins / "bridge").unlink()
-        self.assertTrue(wait_for(lambda: (version_of("bridge") or "").startswith("CNI bridge plugin"), 30))
+        self.assertTrue(wait_for(lambda: self.version_of("bridge").startswith("CNI bridge plugin"), 30))
 
+
+class Image(ImageTest):
     def test_is_the_same_each_time(self):
         self.assertEqual(self.tar.read_bytes(), self.make("again.tar").read_bytes())
 
@@ -117,27 +159,69 @@ class Image(suite.NodeTest):
         enter = ["setpriv", "--bounding-set=-all,+sys_chroot", "--inh-caps=-all", shutil.which("chroot"), str(root)]
         self.assert_installs(subprocess.Popen([*enter, *command], env={}))
 
-    def test_installs_the_plugins_in_podman(self):
-        if missing := have("podman", "runc"):
-            self.skipTest(f"needs the program {missing}")
-        (self.work / "containers.conf").write_text(CONTAINERS_CONF)
-        (self.work / "storage.conf").write_text(STORAGE_CONF)
-        (self.work / "policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
-        env = os.environ | {"CONTAINERS_CONF": f"{self.work}/containers.conf", "CONTAINERS_STORAGE_CONF": f"{self.work}/storage.conf"}
-        loaded = subprocess.run(["podman", "load", "-q", "--signature-policy", self.work / "policy.json", "-i", self.tar], env=env,
-                                capture_output=True, text=True, check=False)
-        name = f"localhost/patchbay:{common.version()}"
-        self.assertIn(name, loaded.stdout, loaded.stderr)
-        self.assert_installs(subprocess.Popen([
-            "podman", "run", "--rm", "--network", "none", "--read-only", "--cap-drop", "all", "--cgroup-parent", f"/patchbay-image-{os.getpid()}",
-            "-v", f"{self.plugins}:/opt/cni/bin", name], env=env))
-
-    def test_the_example_names_this_version_and_the_directory_of_the_image(self):
-        text = (ROOT / "conf-examples/node/patchbay-install.yaml").read_text(encoding="utf-8")
+    def test_the_example_names_this_version_the_directory_of_the_image_and_the_rights_that_are_tested(self):
+        text = (ROOT / EXAMPLE).read_text(encoding="utf-8")
+        for right in RIGHTS:
+            self.assertIn(right, text)
         config, _ = self.image_of(self.blobs(), common.OWN)
         place, = config["config"]["Cmd"]
         self.assertIn(f"image: localhost/patchbay:{common.version()}\n", text)
         self.assertEqual(set(re.findall(r"(?:args: \[|mountPath: |hostPath: \{path: )([^\],}]+)", text)), {place})
+
+
+class Podman(ImageTest):
+    """The image run with the rights of the example and the node's directory."""
+
+    def setUp(self):
+        if missing := have("podman", "runc"):
+            self.skipTest(f"needs the program {missing}")
+        super().setUp()
+        (self.work / "containers.conf").write_text(CONTAINERS_CONF)
+        (self.work / "storage.conf").write_text(STORAGE_CONF)
+        (self.work / "policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
+        self.env = os.environ | {"CONTAINERS_CONF": f"{self.work}/containers.conf", "CONTAINERS_STORAGE_CONF": f"{self.work}/storage.conf"}
+        loaded = subprocess.run(["podman", "load", "-q", "--signature-policy", self.work / "policy.json", "-i", self.tar], env=self.env,
+                                capture_output=True, text=True, check=False)
+        self.image = f"localhost/patchbay:{common.version()}"
+        self.assertIn(self.image, loaded.stdout, loaded.stderr)
+
+    def start(self, *options, command=()):
+        """The container, whose process ends with it."""
+        rights = [word for words in RIGHTS.values() for word in words]
+        return subprocess.Popen(["podman", "run", "--rm", *rights, "--cgroup-parent", f"/patchbay-image-{os.getpid()}",
+                                 "-v", f"{self.plugins}:/opt/cni/bin", *options, self.image, *command],
+                                env=self.env)
+
+    def test_installs_the_plugins_in_podman(self):
+        self.assert_installs(self.start())
+
+    def test_installs_in_podman_into_the_data_folder_of_k3s_stays_through_its_upgrade_and_leaves_it_as_it_was(self):
+        data = pathlib.Path("/var/lib/rancher/k3s/data")
+        self.plugins = data / "cni"
+        self.plugins.mkdir(parents=True)
+        k3s_unpacks(data, "1" * 64)
+        before = links_in(self.plugins)
+        self.assertEqual(set(before), {"cni", *K3S_NAMES})
+        container = self.start()
+        self.assert_installs(container)
+        self.await_quiet()
+        k3s_unpacks(data, "2" * 64)
+        self.assertEqual(links_in(self.plugins), {name: f"{data}/{'2' * 64}/bin/cni" for name in before.keys() - set(PLUGINS)})
+        put = self.plugins / "host-local"
+        put.unlink()
+        put.symlink_to(f"{data}/{'2' * 64}/bin/cni")
+        self.assertTrue(wait_for(lambda: not put.is_symlink() and put.exists(), 30))
+        self.await_quiet()
+        container.terminate()
+        self.assertEqual(container.wait(30), 0)
+        for name in PLUGINS:
+            self.assertIn(f"CNI {name} plugin patchbay", self.version_of(name))
+        done = self.start("--entrypoint", "/patchbay", command=("uninstall", "/opt/cni/bin"))
+        self.assertEqual(done.wait(60), 0)
+        self.assertEqual(sorted(path.name for path in self.plugins.iterdir()), sorted(before))
+        k3s_unpacks(data, "3" * 64)
+        self.assertEqual(links_in(self.plugins), dict.fromkeys(before, f"{data}/{'3' * 64}/bin/cni"))
+
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ import itertools
 import json
 import os
 import tarfile
-import time
 import uuid
 
 from support.cnitool import cnitool, use
 from support.plugin import PLUGINS
-from support.world import (CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUTS, MS_BIND, Pod, World, mount, run, setns, wait_for)
+from support.reboot import boot
+from support.world import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUTS, Pod, World, run, setns
 
 OUTSIDE = {4: "192.0.2.9", 6: "2001:db8:1::9"}
 #: Of all pods, as flanneld's net-conf.json has it.
@@ -110,7 +110,7 @@ class Node:
         if disk is not None:
             with tarfile.open(fileobj=io.BytesIO(disk)) as tar:
                 tar.extractall(_STATE)
-        self._boot()
+        boot(5)
         self._place = Place()
         lan.enter()
         batch(f"link add {self.name} type veth peer name eth0 address 02:00:5e:00:01:0{number} "
@@ -120,17 +120,6 @@ class Node:
             self._configure()
             use(CONFLIST, "10-flannel.conflist")
         self._lan = lan
-
-    @staticmethod
-    def _boot():
-        """It is another boot than before, since a moment ago."""
-        with open("/proc/stat", encoding="ascii") as file:
-            stat = [f"btime {int(time.time()) - 5}\n" if line.startswith("btime") else line for line in file]
-        for name, text, target in (("boot_id", f"{uuid.uuid4()}\n", "/proc/sys/kernel/random/boot_id"),
-                                   ("stat", "".join(stat), "/proc/stat")):
-            with open(f"/run/{name}", "w", encoding="ascii") as file:
-                file.write(text)
-            mount(f"/run/{name}", target, flags=MS_BIND)
 
     def _configure(self):
         """What the operator's files do."""
@@ -182,6 +171,11 @@ def no_dad(link):
     """Its link-local address is usable at once: until then the kernel asks for no neighbour, up to 2 s."""
     with open(f"/proc/sys/net/ipv6/conf/{link}/accept_dad", "w", encoding="ascii") as file:
         file.write("0")
+
+
+def source_towards(address):
+    """The node's own address for packets to an address."""
+    return json.loads(run("ip", "-j", "route", "get", address))[0]["prefsrc"]
 
 
 class Lan:
