@@ -34,6 +34,11 @@ bool is_left(const Node& node, const netlink::Link& link) {
          find_by(node.links, &netlink::Link::master, link.index) == nullptr;
 }
 
+// A route to one address that no pod can have: flannel-v6.1 has the first one of the subnet.
+bool is_beside(const netlink::Cidr& route, const cni::AddressRange& pods) {
+  return route.prefix == route.ip.bits() && !pods.contains(route.ip);
+}
+
 // The network's pods, or who uses the node's route, would lose theirs by any command.
 std::string other_subnet(const Subnet& subnet) {
   return cat("in ", subnet.file, " set another \"subnet\" in \"ipam\"; it applies to new pods");
@@ -140,6 +145,7 @@ Findings check_routes(const Node& node) {
       const netlink::Link* const link = node.link(route.link);
       if (link == nullptr || link->loopback || own.contains(route.link)) continue;
       if (route.table != kMain || route.dst.is_default() || !overlap(route.dst, cidr)) continue;
+      if (is_beside(route.dst, subnet.range)) continue;
       const std::string text = cat(route.dst.str(), " dev ", link->name);
       if (!said.insert(cat(subnet.network, " ", text)).second) continue;
       const bool wider = route.dst.prefix < cidr.prefix;

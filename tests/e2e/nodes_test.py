@@ -43,6 +43,13 @@ def of_the_node(place):
     return kind.startswith(("route-", "neighbour-")) and (" dev eth0" in place or " dev flannel" in place)
 
 
+def findings(node):
+    """What doctor finds on a node, beyond notes."""
+    with node.inside():
+        outcome = cnitool("doctor", "--json")
+    return [one for one in outcome.json["findings"] if one["level"] not in ("ok", "note")]
+
+
 class Cluster(suite.NodeTest):
     """Nodes on one segment."""
 
@@ -218,6 +225,7 @@ class Clusters(Cluster):
         self.run_pods(each, rebooted)
         self.remove_late(before, rebooted)
         self.assert_all_reach_all()
+        self.assertEqual(parallel(findings, self.nodes), [[], [], []])
         self.remove_all()
 
     def test_without_ip_masq_of_flanneld_the_bridge_masquerades_between_two_nodes(self):
