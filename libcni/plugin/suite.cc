@@ -11,6 +11,7 @@
 #include "libcni/config/names.h"
 #include "libcni/config/nearest.h"
 #include "libcni/plugin/log.h"
+#include "libcni/plugin/manual.h"
 #include "netlink/types/fd.h"
 
 namespace cni {
@@ -64,11 +65,15 @@ constexpr std::string_view kSuite = "CNI plugins of patchbay ";
 
 std::string version_line() { return cat(kSuite, build_version()); }
 
+// What all plugins together are called where they say their version, as in k3s's executable.
+constexpr Plugin kPlugins{.name = "plugins"};
+
+bool is_called_by_runtime() { return !lookup(current_environment(), "CNI_COMMAND").empty(); }
+
 // The answer to an option, which a person or a script gives; none where it is no option.
 std::optional<std::string> answer_to(std::string_view option,
                                      std::span<const SuiteCommand> commands) {
   if (option == "--list") return names_of_plugins("\n") + "\n";
-  if (option == "--version") return cat(kSuite, build_text(), "\n");
   if (option != "--help" && option != "-h") return std::nullopt;
   std::string lines;
   for (const auto& [name, help, run] : commands) {
@@ -92,7 +97,7 @@ int refuse(std::string_view name) {
       cat("'", name, "' is no plugin", near.empty() ? "" : cat(" (did you mean ", near, "?)"), ": ",
           version_line(), ", each to be called by its own name: ", names_of_plugins(" "));
   note(what);
-  if (!current_environment().contains("CNI_COMMAND")) return 2;
+  if (!is_called_by_runtime()) return 2;
   const nlohmann::ordered_json error{{"cniVersion", str(kNewest)},
                                      {"code", static_cast<unsigned>(Code::kInvalidEnvironment)},
                                      {"msg", what}};
@@ -133,6 +138,8 @@ int suite_main(std::span<const Plugin* const> plugins, std::span<const SuiteComm
     netlink::write_all(STDOUT_FILENO, *answer, "stdout");
     return 0;
   }
+  if (first == "--version") return note(version_text(kPlugins)), 0;
+  if (argc <= 1 && !is_called_by_runtime()) return note(about(kPlugins)), 0;
   return refuse(argc > 1 ? first : own);
 } catch (const std::exception& e) {
   note(e.what());

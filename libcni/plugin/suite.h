@@ -18,8 +18,9 @@ struct SuiteCommand {
 
 /// main() of a multi-call binary: argv[0] selects the plugin (also with something before a
 /// dash or behind a dot: "cnv-bridge", "bridge.real"), or else the first argument. `--list` in its
-/// place prints the names of all plugins, one a line. Anything else fails, for a runtime with an
-/// error object. plugins lasts as long as the process.
+/// place prints the names of all plugins, one a line. `--version`, or nothing where no runtime
+/// calls, prints the version on stderr, as k3s's executable does. Anything else fails, for a
+/// runtime with an error object. plugins lasts as long as the process.
 int suite_main(std::span<const Plugin* const> plugins, std::span<const SuiteCommand> commands,
                int argc, char** argv);
 
