@@ -122,6 +122,14 @@ bool Attachment::has(Family family) const {
                      [&](const Claim& claim) { return claim.key.family == family; });
 }
 
+std::vector<Ip> Attachment::targets() const {
+  std::vector<Ip> out;
+  for (const Family family : netlink::kFamilies) {
+    if (const auto& address = pod.of(family); address && has(family)) out.push_back(address->ip);
+  }
+  return out;
+}
+
 const Claim* claim_of(const std::vector<Claim>& claims, const Key& key) {
   const auto found = std::find_if(claims.begin(), claims.end(),
                                   [&](const Claim& claim) { return claim.key == key; });
@@ -191,23 +199,29 @@ std::optional<Attachment> StateDir::find(const Owner& owner) const {
 
 std::optional<Attachment> StateDir::put(const Attachment& attachment) const {
   const std::string name = attachment.owner.container_hash();
-  if (dir_.publish(name, text_of({attachment}))) return std::nullopt;
   std::optional<Attachment> before;
-  ContainerState container = read(name).attachments;
-  const auto it = std::find_if(container.begin(), container.end(), of(attachment.owner));
-  if (it == container.end()) {
-    container.push_back(attachment);
-  } else {
-    before = std::exchange(*it, attachment);
+  if (!dir_.publish(name, text_of({attachment}))) {
+    ContainerState container = read(name).attachments;
+    const auto it = std::find_if(container.begin(), container.end(), of(attachment.owner));
+    if (it == container.end()) {
+      container.push_back(attachment);
+    } else {
+      before = std::exchange(*it, attachment);
+    }
+    dir_.replace(name, text_of(container), kAside);
   }
-  dir_.replace(name, text_of(container), kAside);
+  for (const Ip& ip : attachment.targets()) addresses().put(ip, attachment.owner.tag());
   return before;
 }
 
 void StateDir::remove(const Owner& owner) const {
   const std::string name = owner.container_hash();
   ContainerState container = read(name).attachments;
-  std::erase_if(container, of(owner));
+  const auto own = std::find_if(container.begin(), container.end(), of(owner));
+  if (own != container.end()) {
+    for (const Ip& ip : own->targets()) addresses().remove(ip, owner.tag());
+    container.erase(own);
+  }
   if (container.empty()) {
     dir_.remove(name);
   } else {

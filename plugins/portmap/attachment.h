@@ -8,6 +8,7 @@
 
 #include "libcni/common/dir.h"
 #include "plugins/names/state.h"
+#include "plugins/portmap/address_index.h"
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/mapping.h"
 
@@ -47,7 +48,8 @@ struct Attachment {
   PodAddresses pod;
   std::vector<Claim> claims;
 
-  bool has(Family family) const;  ///< a claim of the family
+  bool has(Family family) const;    ///< a claim of the family
+  std::vector<Ip> targets() const;  ///< the pod's addresses to which claims lead
   bool operator==(const Attachment&) const = default;
 };
 
@@ -82,7 +84,8 @@ class StateDir {
   bool has(const std::string& container_hash) const { return dir_.has(container_hash); }
   /// The state of one attachment.
   std::optional<Attachment> find(const Owner& owner) const;
-  /// Adds or replaces one attachment of its container; returns its previous state.
+  /// Adds or replaces one attachment of its container; returns its previous state, whose addresses
+  /// stay in addresses().
   std::optional<Attachment> put(const Attachment& attachment) const;
   /// Removes one attachment, and with the last one the file. Removes an unreadable file.
   void remove(const Owner& owner) const;
@@ -90,6 +93,8 @@ class StateDir {
   void discard(const std::string& container_hash) const { dir_.remove(container_hash); }
   /// The hashes of all containers, for GC.
   std::vector<std::string> all() const;
+
+  AddressIndex addresses() const { return AddressIndex(dir_); }
 
   /// Claims of the iptables backend: symbolic links from keys to tags in the directory "claims".
   /// The tag of the port owner; empty without one.

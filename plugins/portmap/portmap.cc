@@ -18,6 +18,7 @@
 #include "plugins/portmap/migrate.h"
 #include "plugins/portmap/nftables/table.h"
 #include "plugins/portmap/ports.h"
+#include "plugins/portmap/predecessors.h"
 #include "plugins/portmap/services.h"
 
 namespace portmap {
@@ -145,6 +146,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   note_skipped(conf.mappings, attachment.pod);
   if (attachment.claims.empty()) {
     unmap_ports(attachment.owner, {});  // mappings of an earlier ADD
+    unmap_predecessors(attachment);
     yield_to_services(false);
     return input.result;
   }

@@ -11,6 +11,7 @@
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
 #include "plugins/portmap/iptables/chains.h"
+#include "plugins/portmap/predecessors.h"
 #include "plugins/portmap/reference/reference.h"
 #include "plugins/portmap/services.h"
 
@@ -23,6 +24,15 @@ using cni::cat;
 
 nf::NfSocket* pointer(std::optional<nf::NfSocket>& socket) { return socket ? &*socket : nullptr; }
 const StateDir* pointer(const std::optional<StateDir>& state) { return state ? &*state : nullptr; }
+
+void forget_earlier_addresses(const StateDir& state, const Attachment& before,
+                              const Attachment& now) {
+  const auto targets = now.targets();
+  for (const Ip& ip : before.targets()) {
+    const bool stays = std::find(targets.begin(), targets.end(), ip) != targets.end();
+    if (!stays) state.addresses().remove(ip, now.owner.tag());
+  }
+}
 
 // The backends change one after the other: the ports are mapped all the time.
 void map_locked(const Context& context, const Attachment& attachment, OnConflict policy) {
@@ -38,6 +48,7 @@ void map_locked(const Context& context, const Attachment& attachment, OnConflict
   functions_of(attachment.backend).apply(context, todo);
   if (is_moved) functions_of(before->backend).remove(context, *before);
   if (!before && !is_nft) nft::kBackend.remove(context, attachment);  // if the state file was lost
+  if (before) forget_earlier_addresses(*context.state, *before, attachment);
 }
 
 // Maps released ports to other attachments of the container that request them.
@@ -69,6 +80,7 @@ std::vector<Claim> remove_by_config(const Context& context, const Owner& owner,
   const std::string own = owner.tag();
   const auto is_own = [&](const std::string& tag) { return tag == own; };
   std::vector<Claim> gone;
+  bool has_iptables = false;
   cni::BestEffort each;
   if (context.socket != nullptr) {
     each("nf_tables", [&] {
@@ -80,30 +92,12 @@ std::vector<Claim> remove_by_config(const Context& context, const Owner& owner,
       reference::remove(*context.socket, owner.container_id);
     });
   }
-  each("iptables", [&] { iptables::kBackend.remove(context, possible); });
+  each("iptables", [&] { has_iptables = !iptables::kBackend.remove(context, possible).empty(); });
   if (lost_state) each("claims", [&] { context.state->release_if(is_own); });
-  each.finish();
-  return gone;
-}
-
-// Returns the claims that the owner had.
-std::vector<Claim> unmap_locked(const Context& context, const Owner& owner,
-                                const std::vector<Mapping>& mappings) {
-  StateDir::Reading reading;
-  if (context.state != nullptr) reading = context.state->read(owner.container_hash());
-  ContainerState& others = reading.attachments;
-  const bool lost_state = reading.exists && others.empty();
-  const auto own = std::find_if(others.begin(), others.end(),
-                                [&](const Attachment& one) { return one.owner == owner; });
-  std::vector<Claim> gone;
-  if (own != others.end()) {
-    gone = functions_of(own->backend).remove(context, *own);
-    others.erase(own);
-    pass_on(context, gone, others);
-  } else if (lost_state || !mappings.empty()) {
-    gone = remove_by_config(context, owner, mappings, lost_state);
+  if (context.state != nullptr && (lost_state || has_iptables || !gone.empty())) {
+    each("addresses", [&] { context.state->addresses().remove_if(is_own); });
   }
-  if (context.state != nullptr) context.state->remove(owner);
+  each.finish();
   return gone;
 }
 
@@ -167,11 +161,33 @@ void unmap_without_state(const Context& context, const std::string& network, cni
 
 }  // namespace
 
+std::vector<Claim> unmap_locked(const Context& context, const Owner& owner,
+                                const std::vector<Mapping>& mappings) {
+  StateDir::Reading reading;
+  if (context.state != nullptr) reading = context.state->read(owner.container_hash());
+  ContainerState& others = reading.attachments;
+  const bool lost_state = reading.exists && others.empty();
+  const auto own = std::find_if(others.begin(), others.end(),
+                                [&](const Attachment& one) { return one.owner == owner; });
+  std::vector<Claim> gone;
+  if (own != others.end()) {
+    gone = functions_of(own->backend).remove(context, *own);
+    others.erase(own);
+    pass_on(context, gone, others);
+  } else if (lost_state || !mappings.empty()) {
+    gone = remove_by_config(context, owner, mappings, lost_state);
+  }
+  if (context.state != nullptr) context.state->remove(owner);
+  return gone;
+}
+
 void map_ports(nf::NfSocket* socket, const Attachment& attachment, OnConflict policy) {
   const cni::Phase phase("ports");
   const StateDir state = StateDir::create();
   const netlink::Fd lock = state.lock();
-  map_locked({socket, &state}, attachment, policy);
+  const Context context{socket, &state};
+  unmap_predecessors(context, attachment);
+  map_locked(context, attachment, policy);
 }
 
 void check_ports(nf::NfSocket* socket, const Conf& conf, const Attachment& attachment) {
@@ -252,6 +268,7 @@ void unmap_stale(const std::string& network, cni::Collect& collect) {
       return collect.is_stale(tag);
     };
     each("claims", [&] { state->release_if(is_stale); });
+    each("addresses", [&] { forget_addresses(*state, is_stale); });
     each("broken state files", [&] { remove_broken_files(*state, in_use); });
   }
   each.finish();

@@ -30,6 +30,10 @@ std::optional<BackendName> backend_to_repair(netlink::nf::NfSocket* socket, cons
 /// which lists what could not be removed.
 void unmap_ports(const Owner& owner, const std::vector<Mapping>& mappings);
 
+/// The same for a caller that has the lock; returns the claims that the owner had.
+std::vector<Claim> unmap_locked(const Context& context, const Owner& owner,
+                                const std::vector<Mapping>& mappings);
+
 /// Moves the mappings of an attachment from nftables to iptables, except those that another
 /// container has by now. The caller has the lock.
 void move_to_iptables(const Context& context, Attachment attachment);

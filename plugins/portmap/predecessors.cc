@@ -1,0 +1,103 @@
+#include "plugins/portmap/predecessors.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "libcni/common/error.h"
+#include "libcni/common/undo.h"
+#include "plugins/portmap/conflict.h"
+#include "plugins/portmap/flush.h"
+#include "plugins/portmap/ports.h"
+
+namespace portmap {
+
+namespace {
+
+using cni::cat;
+
+/// What the state files say of a tag.
+struct Record {
+  bool is_readable = true;
+  std::optional<Attachment> attachment;
+};
+
+Record record_of(const StateDir& state, const std::string& tag) try {
+  StateDir::Reading reading = state.read(Owner::container_hash_in(tag));
+  auto& all = reading.attachments;
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const Attachment& one) { return one.owner.tag() == tag; });
+  if (found != all.end()) return {.is_readable = true, .attachment = std::move(*found)};
+  return {.is_readable = !reading.exists || !all.empty(), .attachment = {}};
+} catch (const std::exception&) {  // of a later format, as after a downgrade
+  return {.is_readable = false, .attachment = {}};
+}
+
+// Two containers cannot have one interface: the later one has it.
+bool is_replaced_by(const Attachment& one, const Attachment& next) {
+  return one.owner.container_id != next.owner.container_id &&
+         one.owner.ifname == next.owner.ifname && !next.netns_inode.empty() &&
+         one.netns_inode == next.netns_inode;
+}
+
+// What cannot be told may live.
+bool is_gone(const Attachment& one, const Attachment& next) try {
+  return is_replaced_by(one, next) || !owner_exists(one);
+} catch (const std::exception& e) {
+  cni::note(cat("look for ", one.owner.str(), ": ", e.what()));
+  return false;
+}
+
+std::vector<Ip> addresses_of(const PodAddresses& pod) {
+  std::vector<Ip> out;
+  for (const Family family : netlink::kFamilies) {
+    if (const auto& address = pod.of(family)) out.push_back(address->ip);
+  }
+  return out;
+}
+
+void unmap_at(const Context& context, const Ip& ip, const Attachment& next) {
+  const AddressIndex index = context.state->addresses();
+  for (const std::string& tag : index.tags(ip)) {
+    if (tag == next.owner.tag()) continue;
+    const auto [is_readable, one] = record_of(*context.state, tag);
+    if (!is_readable) continue;
+    if (!one) {
+      index.remove(ip, tag);
+    } else if (is_gone(*one, next)) {
+      const auto gone =
+          cni::during(cat("remove hostPorts of ", one->owner.str(), ", which had ", ip.str()),
+                      [&] { return unmap_locked(context, one->owner, {}); });
+      if (context.socket != nullptr) flush_redirected(*context.socket, gone);
+    }
+  }
+}
+
+}  // namespace
+
+void unmap_predecessors(const Context& context, const Attachment& attachment) {
+  for (const Ip& ip : addresses_of(attachment.pod)) unmap_at(context, ip, attachment);
+}
+
+void unmap_predecessors(const Attachment& attachment) {
+  const auto state = StateDir::find();
+  if (!state) return;
+  const auto addresses = addresses_of(attachment.pod);
+  const bool has_any = std::any_of(addresses.begin(), addresses.end(), [&](const Ip& ip) {
+    return !state->addresses().tags(ip).empty();
+  });
+  if (!has_any) return;
+  auto socket = netlink::nf::NfSocket::find();
+  const netlink::Fd lock = state->lock();
+  unmap_predecessors({socket ? &*socket : nullptr, &*state}, attachment);
+}
+
+void forget_addresses(const StateDir& state,
+                      const std::function<bool(const std::string& tag)>& is_stale) {
+  state.addresses().remove_if([&](const std::string& tag) {
+    if (is_stale(tag)) return true;
+    const Record record = record_of(state, tag);
+    return record.is_readable && !record.attachment;
+  });
+}
+
+}  // namespace portmap

@@ -1,0 +1,67 @@
+#include "plugins/portmap/address_index.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "tests/unit/surroundings.h"
+
+using portmap::AddressIndex;
+
+namespace {
+
+using Tags = std::vector<std::string>;
+
+const netlink::Ip kV4 = *netlink::Ip::parse("10.1.2.3");
+const netlink::Ip kV6 = *netlink::Ip::parse("fd00::3");
+
+struct Index {
+  surroundings::Folder folder;
+  cni::Dir dir = cni::Dir::create(folder.path());
+  AddressIndex index{dir};
+  bool is_empty() const { return std::filesystem::is_empty(folder.path()); }
+};
+
+}  // namespace
+
+TEST_CASE("an address has the tags that were put, each once, and no link without any") {
+  const Index one;
+  CHECK(one.index.tags(kV4).empty());
+  for (const char* const tag : {"a", "b", "a"}) one.index.put(kV4, tag);
+  one.index.put(kV6, "a");
+  CHECK(one.index.tags(kV4) == Tags{"a", "b"});
+  CHECK(one.index.tags(kV6) == Tags{"a"});
+  one.index.remove(kV4, "a");
+  one.index.remove(kV4, "none");
+  CHECK(one.index.tags(kV4) == Tags{"b"});
+  one.index.remove(kV4, "b");
+  one.index.remove(kV6, "a");
+  CHECK(one.is_empty());
+}
+
+TEST_CASE("stale tags of all addresses are removed, also beside what a killed call left") {
+  const Index one;
+  one.index.put(kV4, "a");
+  one.index.put(kV4, "b");
+  one.index.put(kV6, "a");
+  CHECK(one.dir.make_link(cni::Dir::kAside, "torn"));
+  one.index.remove_if([](const std::string& tag) { return tag == "a"; });
+  CHECK(one.index.tags(kV4) == Tags{"b"});
+  CHECK(one.index.tags(kV6).empty());
+}
+
+TEST_CASE("as many tags as a link can name stay, the newest ones") {
+  const Index one;
+  for (int i = 0; i < 100; ++i) one.index.put(kV4, std::string(50, 'x') + std::to_string(i));
+  const Tags tags = one.index.tags(kV4);
+  CHECK(tags.size() == 64);
+  CHECK(tags.back().ends_with("99"));
+}
+
+TEST_CASE("a file of that name is nobody's, and is replaced") {
+  const Index one;
+  CHECK(one.dir.publish("ip-10.1.2.3", "a"));
+  CHECK(one.index.tags(kV4).empty());
+  one.index.put(kV4, "a");
+  CHECK(one.index.tags(kV4) == Tags{"a"});
+}
