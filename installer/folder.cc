@@ -154,8 +154,24 @@ bool Folder::has_previous(const std::string& name) const {
   return kept && kept->has(name);
 }
 
+// The names of k3s are links to one executable in a folder that each upgrade makes anew; the link
+// `cni`, which nobody replaces, says where it is now.
+std::optional<std::string> Folder::moved(const cni::Dir& kept, const std::string& name) const {
+  constexpr const char* kExecutable = "/bin/cni";
+  const auto before = kept.read_link(name);
+  const auto now = dir_.read_link("cni");
+  const bool is_of_k3s =
+      before && now && before->ends_with(kExecutable) && now->ends_with(kExecutable);
+  return is_of_k3s && *before != *now ? now : std::nullopt;
+}
+
 void Folder::restore(const std::string& name) const {
   const auto kept = previous();
+  if (const auto target = kept ? moved(*kept, name) : std::nullopt) {
+    dir_.replace_link(name, *target, temporary_name(name));
+    kept->remove(name);
+    return;
+  }
   if (!kept || ::renameat(kept->fd(), name.c_str(), dir_.fd(), name.c_str()) != 0) {
     fail("restore", name);
   }

@@ -52,7 +52,8 @@ class Folder {
   /// Keeps the file of that name as the previous one, unless one is kept.
   void keep(const std::string& name) const;
   bool has_previous(const std::string& name) const;
-  /// Makes the previous file the current one, at once.
+  /// Makes the previous file the current one, at once. A link of k3s leads to its executable of
+  /// now.
   void restore(const std::string& name) const;
   void forget_previous(const std::string& name) const;
   void remove(const std::string& name) const;
@@ -63,6 +64,7 @@ class Folder {
 
  private:
   std::string labelled(const std::string& name) const;  ///< the path whose label it gets
+  std::optional<std::string> moved(const cni::Dir& kept, const std::string& name) const;
   explicit Folder(cni::Dir dir) : dir_(std::move(dir)) {}
   cni::Dir own() const;
   std::optional<cni::Dir> previous() const;

@@ -51,6 +51,16 @@ void require_no_newer(const Folder& folder, const Identities& before, const Self
   }
 }
 
+// k3s verifies the folder into which it unpacks (check-config) and makes another at an upgrade.
+void require_not_unpacked_by_k3s(const Folder& folder) {
+  if (!folder.look(".links") || !folder.look(".sha256sums")) return;
+  throw cni::Error(cni::Code::kInvalidConfig,
+                   cat("'", folder.path(),
+                       "' is what k3s unpacked, verifies and replaces: its folder "
+                       "of plugins is data/cni (from 1.28.15, 1.29.10, 1.30.6 and 1.31.2 on), in "
+                       "which it looks first after a restart"));
+}
+
 // A file with this executable's content, to make names of.
 class Source {
  public:
@@ -113,6 +123,7 @@ Status install(const Options& options) {
   const Self self = Self::read();
   require_usable(options);
   const Folder folder = Folder::create(options.dir);
+  require_not_unpacked_by_k3s(folder);
   const netlink::Fd lock = folder.lock();
   folder.remove_temporary();
   const Identities before = identify(folder, options.names, self);
