@@ -17,13 +17,6 @@ using netlink::Link;
 
 constexpr const char* kOthers = "; unless another runtime with its own cache has containers there";
 
-// A network without a config needs a GC with the plugins that have something of it.
-std::string collect_removed(const std::string& network, const nlohmann::json& plugins) {
-  const nlohmann::json list{{"cniVersion", "1.1.0"}, {"name", network}, {"plugins", plugins}};
-  return cat("d=$(mktemp -d) && printf %s ", quoted(list.dump()),
-             " > $d/gc.conflist && cnitool gc ", network, " --keep-alive --conf-dir $d");
-}
-
 // The ifbs of the reference, which have no tag, bear names that follow from the attachment.
 std::set<std::string> ifb_names(const Node& node) {
   std::set<std::string> out;
@@ -67,7 +60,7 @@ Findings check_leftovers(const Node& node) {
                        " without a pod: ", some_of(what)),
                    cat("DEL was interrupted or never ran", kOthers),
                    node.network(network) != nullptr ? collect(node, network)
-                                                    : collect_removed(network, removed[network]),
+                                                    : collect_with(network, removed[network]),
                    {network}});
   }
   for (const auto& [network, names] : alive) {

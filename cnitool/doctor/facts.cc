@@ -121,12 +121,22 @@ std::string collect(const Node& node, const std::string& network) try {
   const cni::NetworkList* const list = node.network(network);
   if (list != nullptr && list->disable_gc)
     return cat("in ", list->file, " set \"disableGC\": false");
+  // GC is of 1.1.0. The file stays: k3s writes it at each start, and containerd 1.6 needs its
+  // version.
   if (list != nullptr && !list->is_at_least("1.1.0")) {
-    return cat("in ", list->file, " set \"cniVersion\": \"1.1.0\"");
+    nlohmann::json plugins = nlohmann::json::array();
+    for (const cni::PluginConf& one : list->plugins) plugins += *one.conf;
+    return collect_with(network, plugins);
   }
   return cat("cnitool gc ", network, " --keep-alive");
 } catch (const cni::Error&) {  // no version that is known
   return cat("cnitool validate ", node.network(network)->file);
+}
+
+std::string collect_with(const std::string& network, const nlohmann::json& plugins) {
+  const nlohmann::json list{{"cniVersion", "1.1.0"}, {"name", network}, {"plugins", plugins}};
+  return cat("d=$(mktemp -d) && printf %s ", quoted(list.dump()),
+             " > $d/gc.conflist && cnitool gc ", network, " --keep-alive --conf-dir $d");
 }
 
 std::string some_of(const std::vector<std::string>& names) {

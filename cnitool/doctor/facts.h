@@ -52,8 +52,10 @@ Names networks_with(const Node& node, netlink::Family family);
 /// The links with a default route of the family.
 std::vector<std::string> uplinks(const Node& node, netlink::Family family);
 
-/// The command that removes what no living pod has, or the setting that allows it: GC is of 1.1.0.
+/// The command that removes what no living pod has, or the setting that allows it.
 std::string collect(const Node& node, const std::string& network);
+/// The command for a network without a config, with the plugins that have something of it.
+std::string collect_with(const std::string& network, const nlohmann::json& plugins);
 
 /// Whether the attachment's DHCP lease is lost, or not renewed: its CHECK fails for that.
 bool is_lost(const Node& node, const cni::AttachmentKey& key);
