@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """`patchbay install` into the data folder of a k3s node: k3s's upgrade leaves the plugins, its own checks hold, and
-`uninstall` gives k3s its links back. The folder is built and upgraded by the rules of k3s, with a script as its `cni`."""
+`uninstall` gives k3s its links back."""
 
 import glob
-import hashlib
 import os
 import shutil
 import subprocess
@@ -11,66 +10,13 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
+from support.k3s import CNI, DATA, LINKS, folder_of_runtime, start, write_config  # noqa: E402
 from support.plugin import OURS, PLUGINS  # noqa: E402
 
-ROOT = "/var/lib/rancher/k3s"
-DATA, CNI = f"{ROOT}/data", f"{ROOT}/data/cni"
-LINKS = ("bandwidth", "bridge", "firewall", "flannel", "host-local", "loopback", "portmap")
 STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "7"))
 OFFSET = int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "7"))
 PATCHBAY = os.path.join(OURS, "patchbay")
 OURS_OF_K3S = [name for name in LINKS if name in PLUGINS]
-
-
-def unpack(release):
-    """The archive of a release: `cni`, relative links to it and what check-config reads; the folder data/HASH."""
-    program = f"#!/bin/sh\necho CNI $(basename $0) plugin {release} >&2\n"
-    folder = f"{DATA}/{hashlib.sha256(program.encode()).hexdigest()}"
-    os.makedirs(f"{folder}/bin")
-    with open(f"{folder}/bin/cni", "w", encoding="ascii") as file:
-        file.write(program)
-    os.chmod(f"{folder}/bin/cni", 0o755)
-    for name in LINKS:
-        os.symlink("cni", f"{folder}/bin/{name}")
-    with open(f"{folder}/bin/.sha256sums", "w", encoding="ascii") as file:
-        file.write(f"{hashlib.sha256(program.encode()).hexdigest()}  cni\n")
-    with open(f"{folder}/bin/.links", "w", encoding="ascii") as file:
-        file.writelines(f"{name} cni\n" for name in LINKS)
-    return folder
-
-
-def start_k3s(release):
-    """The first start of a release: data/cni and the links current and previous; returns data/HASH."""
-    folder = unpack(release)
-    os.makedirs(CNI, exist_ok=True)
-    for name in os.listdir(CNI):
-        if os.path.islink(f"{CNI}/{name}"):
-            os.unlink(f"{CNI}/{name}")
-    for name in ("cni", *LINKS):
-        if not os.path.lexists(f"{CNI}/{name}"):
-            os.symlink(f"{folder}/bin/cni", f"{CNI}/{name}")
-    if os.path.islink(f"{DATA}/current"):
-        os.rename(f"{DATA}/current", f"{DATA}/previous")
-    os.symlink(folder, f"{DATA}/current")
-    write_config()
-    return folder
-
-
-def folder_of_runtime():
-    """Where k3s finds host-local, as exec.LookPath: what it has its containerd use; None: it does not start."""
-    for folder in (CNI, os.path.realpath(f"{DATA}/current") + "/bin"):
-        file = f"{folder}/host-local"
-        if os.path.isfile(file) and os.stat(file).st_mode & 0o111:
-            return folder
-    return None
-
-
-def write_config():
-    config = f"{ROOT}/agent/etc/containerd/config.toml"
-    os.makedirs(os.path.dirname(config), exist_ok=True)
-    with open(config, "w", encoding="ascii") as file:
-        file.write(f"[plugins.'io.containerd.cri.v1.runtime'.cni]\n  bin_dirs = [\"{folder_of_runtime()}\"]\n"
-                   f"  conf_dir = \"{ROOT}/agent/etc/cni/net.d\"\n")
 
 
 def call(verb, *arguments, wrap=(), program=PATCHBAY):
@@ -87,7 +33,7 @@ def named(name):
 class K3s(suite.NodeTest):
     def setUp(self):
         super().setUp()
-        self.first = start_k3s("v1.8.0-k3s1")
+        self.first = start("v1.8.0-k3s1")
 
     def assert_check_config(self):
         """What `k3s check-config` verifies, in data/current/bin."""
@@ -127,7 +73,7 @@ class K3s(suite.NodeTest):
             self.assertIn(f"replaced  {name} (CNI {name} plugin v1.8.0-k3s1, which uninstall restores)", done.stdout)
         self.assert_ours(self.first)
         self.assertEqual(len({os.stat(f"{CNI}/{name}").st_ino for name in PLUGINS}), 1)
-        second = start_k3s("v1.9.1-k3s1")
+        second = start("v1.9.1-k3s1")
         self.assert_ours(second)
         self.assertEqual(os.readlink(f"{DATA}/previous"), self.first)
         self.assertIn("0 of", self.install().stdout)
@@ -136,7 +82,7 @@ class K3s(suite.NodeTest):
         self.install(wrap=("strace", "-f", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=linkat", "-e",
                            "inject=linkat:error=EPERM"))
         self.assertEqual({os.stat(f"{CNI}/{name}").st_nlink for name in PLUGINS}, {1})
-        second = start_k3s("v1.9.1-k3s1")
+        second = start("v1.9.1-k3s1")
         self.assert_ours(second)
         self.assertEqual(call("uninstall").returncode, 0)
         self.assert_k3s_alone(second)
@@ -152,8 +98,8 @@ class K3s(suite.NodeTest):
 
     def test_uninstall_after_upgrades_restores_links_to_the_release_of_now(self):
         self.install()
-        start_k3s("v1.9.1-k3s1")
-        third = start_k3s("v1.10.0-k3s1")
+        start("v1.9.1-k3s1")
+        third = start("v1.10.0-k3s1")
         for folder in glob.glob(f"{DATA}/{'[0-9a-f]' * 64}"):
             if folder != third:  # an operator made room
                 shutil.rmtree(folder)

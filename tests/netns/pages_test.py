@@ -9,16 +9,15 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from e2e.walk import PAGES as WALKED  # noqa: E402
-from support import dhcp, firewalld, suite  # noqa: E402
+from support import dhcp, firewalld, k3s, suite  # noqa: E402
 from support.configs import lack, provide  # noqa: E402
 from support.pages import ROOTS_PATH, blocks, text_of, typed, walk  # noqa: E402
-from support.plugin import OURS, REFERENCE, ROOT, has_reference, have  # noqa: E402
+from support.plugin import OURS, PLUGINS, REFERENCE, ROOT, has_reference, have  # noqa: E402
 from support.qemu import everybody_may_open_tun  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import MS_BIND, World, mount, run, umount  # noqa: E402
 
 BUILD = os.path.join(ROOT, "build")
-K3S = "/var/lib/rancher/k3s"
 
 
 def segment():
@@ -61,14 +60,14 @@ def runtimes():
         mount("tmpfs", "/usr/lib/cni", "tmpfs")
     os.mkdir("/run/crio")
     write_program("/run/tools/crio", r"""printf 'plugin_dirs = [\n\t"/run/crio/bin/",\n]\n'""")
-    for folder in (f"{K3S}/agent/etc/containerd", f"{K3S}/data/cni", f"{K3S}/data/0123/bin"):
-        os.makedirs(folder)
-    write_program(f"{K3S}/data/0123/bin/cni", "echo CNI $(basename $0) plugin v1.9.1-k3s1 >&2")
-    for name in ("cni", "bandwidth", "bridge", "firewall", "flannel", "host-local", "loopback", "portmap"):
-        os.symlink(f"{K3S}/data/0123/bin/cni", f"{K3S}/data/cni/{name}")
-    with open(f"{K3S}/agent/etc/containerd/config.toml", "w", encoding="ascii") as file:
-        file.write(f'[plugins."io.containerd.cri.v1.runtime".cni]\n  bin_dirs = ["{K3S}/data/cni"]\n'
-                   f'  conf_dir = "{K3S}/agent/etc/cni/net.d"\n')
+    k3s.start("v1.9.1-k3s1")
+    return None
+
+
+def k3s_node():
+    if "flannel" not in PLUGINS:
+        return "no plugin flannel"
+    k3s.start("v1.9.1-k3s1")
     return None
 
 
@@ -95,6 +94,7 @@ PAGES = {
     "docs/dhcp.md": segment_with_dhcp,
     "docs/hostports.md": None,
     "docs/install.md": runtimes,
+    "docs/k3s.md": k3s_node,
     "docs/kubevirt.md": tun,
     "docs/limits.md": None,
     "docs/multus.md": segment,
@@ -114,6 +114,7 @@ UNTYPED = {
 #: Fenced commands, by the beginning of their block: the reason why nobody types them.
 NOT_TYPED = {
     "systemctl enable --now cni-dhcp.socket": "needs systemd; netns.dhcp_systemd plays it, with these units",
+    "restorecon -R /var/lib/rancher/k3s/data/cni": "needs SELinux; install.installer sees that the label is kept",
     "skopeo copy --all": "needs a registry and a cluster; install.image reads the image and the file",
     "kubectl apply -f /tmp/lan.yaml": "needs a cluster with Multus",
     "crictl info | grep -A3 NetworkReady": "needs a cluster",
