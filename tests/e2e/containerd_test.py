@@ -8,33 +8,12 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import cri, image, suite  # noqa: E402
+from support import cri, image, nodes, suite  # noqa: E402
+from support.containerd import OWN_FILES, PAGE, SOCKET, Daemon  # noqa: E402
 from support.hostport import NODE, OUTSIDE, SECOND, Server, Site, ask_one, mapping  # noqa: E402
 from support.plugin import OURS, PLUGINS, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
-from support.world import MS_BIND, Pod, World, fetch, mount, remove_cgroups, run, wait_for  # noqa: E402
-
-PAGE = "patchbay answers\n"
-# What containerd itself keeps in /run, and its cache of results.
-CONTAINERDS_OWN = ("file/run/c8d/", "file/run/containerd/", "file/run/runc/",
-                   "file/var/lib/cni/results/")
-SOCKET = "/run/c8d/containerd.sock"
-
-CONFIG = """\
-version = 2
-root = "/run/c8d/root"
-state = "/run/c8d/state"
-[grpc]
-address = "/run/c8d/containerd.sock"
-[plugins."io.containerd.grpc.v1.cri"]
-restrict_oom_score_adj = true
-sandbox_image = "localhost/busybox:test"
-[plugins."io.containerd.grpc.v1.cri".cni]
-bin_dir = "/opt/cni/bin"
-[plugins."io.containerd.grpc.v1.cri".containerd]
-snapshotter = "native"
-"""
-
+from support.world import MS_BIND, Pod, fetch, mount, run, wait_for  # noqa: E402
 
 def conflist(version, ranges):
     return {"cniVersion": version, "name": "patchbay", "plugins": [
@@ -67,8 +46,8 @@ def with_ports(**more):
 
 def global_addresses(pod):
     """The addresses of a pod by family."""
-    link, = json.loads(pod.run("ip", "-j", "addr", "show", "dev", "eth0"))
-    return {6 if a["family"] == "inet6" else 4: a["local"] for a in link["addr_info"] if a["scope"] == "global"}
+    with pod.inside():
+        return nodes.global_addresses("eth0")
 
 
 def token_buckets():
@@ -89,38 +68,8 @@ class ContainerdTest(suite.NodeTest):
 
     def setUp(self):
         super().setUp()
-        os.mkdir("/run/c8d")
-        # ctr knows only these directories.
-        World.private("/opt/cni/bin")
-        World.private("/etc/cni/net.d")
-        for name in PLUGINS:
-            os.symlink(os.path.join(OURS, name), f"/opt/cni/bin/{name}")
-        with open("/run/c8d/config.toml", "w", encoding="ascii") as file:
-            file.write(CONFIG)
-        with open("/run/c8d/log", "wb") as log:
-            self.daemon = subprocess.Popen(["containerd", "--config", "/run/c8d/config.toml"],
-                                           stdout=log, stderr=log)
-        self.cgroup = f"patchbay-containerd-{os.getpid()}"
-        self.addCleanup(remove_cgroups, self.cgroup)
-        self.addCleanup(self.stop)
-        if not wait_for(lambda: self.ctr("version", check=False).returncode == 0, 20, 0.1):
-            with open("/run/c8d/log", encoding="utf-8") as log:
-                self.fail("containerd does not answer: " + log.read())
-        image.build("/run/c8d/image.tar", PAGE)
-        for namespace in ("default", "k8s.io"):
-            self.ctr("--namespace", namespace, "image", "import", "--snapshotter", "native",
-                     "/run/c8d/image.tar")
-
-    def stop(self):
-        self.daemon.terminate()
-        self.daemon.wait(20)
-
-    def ctr(self, *arguments, check=True):
-        done = subprocess.run(["ctr", "--address", SOCKET, *arguments], capture_output=True,
-                              text=True, timeout=120)
-        if check:
-            self.assertEqual(done.returncode, 0, f"ctr {arguments}: {done.stderr}{done.stdout}")
-        return done
+        daemon = Daemon(self)
+        self.ctr, self.cgroup = daemon.ctr, daemon.cgroup
 
     @staticmethod
     def use(network):
@@ -129,7 +78,7 @@ class ContainerdTest(suite.NodeTest):
 
     def assert_left_by_design(self, before, bridge="cni-c8d"):
         self.assert_same(before, ignore=lambda place: left_by_design(place, bridge)
-                         or place.startswith(CONTAINERDS_OWN))
+                         or place.startswith(OWN_FILES))
 
 
 @suite.spread
@@ -266,7 +215,7 @@ class Ports(PodsTest):
             self.run_pod("two", mapping(8080, 80))
         self.assert_same(with_one, ignore=lambda place: "/last_reserved_ip." in place
                          or place.endswith("/.owners/seen")
-                         or place.startswith(CONTAINERDS_OWN))
+                         or place.startswith(OWN_FILES))
         self.end(one)
         self.end(self.run_pod("two", mapping(8080, 80)))
         self.assert_left_by_design(before)

@@ -173,6 +173,12 @@ def no_dad(link):
         file.write("0")
 
 
+def global_addresses(link):
+    """{family: address} of a link."""
+    found, = json.loads(run("ip", "-j", "addr", "show", "dev", link))
+    return {6 if one["family"] == "inet6" else 4: one["local"] for one in found["addr_info"] if one["scope"] == "global"}
+
+
 def source_towards(address):
     """The node's own address for packets to an address."""
     return json.loads(run("ip", "-j", "route", "get", address))[0]["prefsrc"]
