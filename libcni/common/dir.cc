@@ -20,16 +20,15 @@ namespace {
 using netlink::cat;
 using netlink::Fd;
 
-constexpr mode_t kDirMode = 0755;
 constexpr mode_t kFileMode = 0600;
 // More than any state of ours takes; a file that someone else put there is not read whole.
 constexpr std::size_t kMaxRead = 4 * 1024 * 1024;
 
-void make_parents(const std::string& path) {
+void make_parents(const std::string& path, mode_t mode) {
   for (std::size_t end = 1; end != std::string::npos && end < path.size();) {
     end = path.find('/', end + 1);
     const std::string part = path.substr(0, end);
-    if (::mkdir(part.c_str(), kDirMode) != 0 && errno != EEXIST) {
+    if (::mkdir(part.c_str(), mode) != 0 && errno != EEXIST) {
       // Above what is ours mkdir may be refused (EROFS, EACCES) although the directory is there.
       const int error = errno;
       if (::access(part.c_str(), F_OK) != 0) throw netlink::Error(cat("mkdir ", part), error);
@@ -52,9 +51,9 @@ std::optional<Dir> Dir::open(const std::string& path) {
   throw netlink::Error(cat("open '", path, "'"), errno);
 }
 
-Dir Dir::create(const std::string& path) {
+Dir Dir::create(const std::string& path, unsigned mode) {
   if (auto there = open(path)) return std::move(*there);
-  make_parents(path);
+  make_parents(path, mode);
   if (auto made = open(path)) return std::move(*made);
   throw netlink::Error(cat("open '", path, "'"), ENOENT);
 }

@@ -27,8 +27,8 @@ class Dir {
  public:
   /// Empty: path does not exist. Symbolic links in path are followed.
   static std::optional<Dir> open(const std::string& path);
-  /// Makes path and its parents with mode 0755, as far as they are not there.
-  static Dir create(const std::string& path);
+  /// Makes path and its parents with the mode, as far as they are not there.
+  static Dir create(const std::string& path, unsigned mode = 0755);
   /// Whether something is at path, by one system call. True where that cannot be told.
   static bool exists(const std::string& path) noexcept;
   /// A directory in this one; nothing where it does not exist.

@@ -30,6 +30,23 @@ Error out_of_time(const std::string& path, int fd, std::chrono::milliseconds wai
                                     " s", holder.empty() ? "" : cat(", held by process ", holder))};
 }
 
+Fd take(const Dir& dir, const std::string& name, int flags, std::chrono::milliseconds deadline) {
+  const Phase phase("lock");
+  const std::string path = cat(dir.path(), "/", name);
+  Fd fd(::openat(dir.fd(), name.c_str(), O_RDONLY | O_CLOEXEC | flags, 0750));
+  if (!fd) throw netlink::Error(cat("open '", path, "'"), errno);
+  if (try_lock(fd, path)) return fd;
+  // Short ones first: it is held for less than a millisecond by most.
+  constexpr std::chrono::milliseconds kPause{1}, kMaxPause{8};
+  const auto end = std::chrono::steady_clock::now() + deadline;
+  for (auto pause = kPause; std::chrono::steady_clock::now() < end;
+       pause = std::min(2 * pause, kMaxPause)) {
+    std::this_thread::sleep_for(pause);
+    if (try_lock(fd, path)) return fd;
+  }
+  throw out_of_time(path, fd.get(), deadline);
+}
+
 }  // namespace
 
 // Reads lines of /proc/locks: "1: FLOCK  ADVISORY  WRITE 812 fe:00:1313 0 EOF".
@@ -57,23 +74,13 @@ std::string lock_holder(int fd) try {
 }
 
 Fd take_lock(const Dir& dir, std::chrono::milliseconds deadline, const std::string& name) {
-  const Phase phase("lock");
-  const std::string path = cat(dir.path(), "/", name);
   // Flags and mode are the reference's; a lock file left by it is as good. O_NONBLOCK: a FIFO of
   // that name, which can be locked too, is not waited for.
-  Fd fd(::openat(dir.fd(), name.c_str(), O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-                 0750));
-  if (!fd) throw netlink::Error(cat("open '", path, "'"), errno);
-  if (try_lock(fd, path)) return fd;
-  // Short ones first: it is held for less than a millisecond by most.
-  constexpr std::chrono::milliseconds kPause{1}, kMaxPause{8};
-  const auto end = std::chrono::steady_clock::now() + deadline;
-  for (auto pause = kPause; std::chrono::steady_clock::now() < end;
-       pause = std::min(2 * pause, kMaxPause)) {
-    std::this_thread::sleep_for(pause);
-    if (try_lock(fd, path)) return fd;
-  }
-  throw out_of_time(path, fd.get(), deadline);
+  return take(dir, name, O_CREAT | O_NOFOLLOW | O_NONBLOCK, deadline);
+}
+
+Fd take_lock_on(const Dir& dir, std::chrono::milliseconds deadline) {
+  return take(dir, ".", O_DIRECTORY, deadline);
 }
 
 }  // namespace cni

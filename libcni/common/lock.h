@@ -18,6 +18,9 @@ inline constexpr std::chrono::milliseconds kLockDeadline{60'000};
 netlink::Fd take_lock(const Dir& dir, std::chrono::milliseconds deadline = kLockDeadline,
                       const std::string& name = "lock");
 
+/// The same on the directory itself, for one in which no file of ours may lie.
+netlink::Fd take_lock_on(const Dir& dir, std::chrono::milliseconds deadline = kLockDeadline);
+
 /// The PID of the process that has the flock(2) on the file; empty: nobody, or unknown.
 std::string lock_holder(int fd);
 

@@ -1,42 +1,20 @@
 #include "libcni/plugin/ipam.h"
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
-
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
-#include "libcni/config/json.h"
-#include "libcni/plugin/invoke.h"
-#include "libcni/plugin/repair.h"
+#include "libcni/plugin/delegate.h"
 #include "libcni/plugin/suite.h"
 
 namespace cni {
 
 namespace {
 
-Outcome run(const Request& request, const std::string& file, Command command) {
-  Executable plugin{.file = file, .env = current_environment()};
-  for (const auto& [name, value] : request.env) plugin.env.insert_or_assign(name, value);
-  plugin.env.insert_or_assign("CNI_COMMAND", std::string(str(command)));
-  plugin.env.insert_or_assign(kIpamCall, "1");
-  if (command == Command::kVersion) plugin.env.insert_or_assign(Repair::kAsk, "1");
-  return execute(plugin, request.input);
-}
-
-// The request that the delegate would read from its environment and stdin.
-Request as_delegate(const Request& request, Command command) {
-  Request out = request;
-  out.command = command;
-  out.env.insert_or_assign("CNI_COMMAND", std::string(str(command)));
-  return out;
-}
-
-void forward_stderr(const Outcome& outcome) {
-  if (!outcome.err.empty()) {
-    std::string text = outcome.err;
-    if (text.back() == '\n') text.pop_back();
-    note(text);
-  }
+Delegate delegate_of(const std::string& type, const std::string& file) {
+  return {.type = type,
+          .file = file,
+          .linked = linked_plugin(type, file),
+          .role = "IPAM plugin",
+          .mark = kIpamCall};
 }
 
 bool is_removal(Command command) {
@@ -67,48 +45,6 @@ std::string find_ipam_to_remove(const Request& request, const std::string& type)
   }
 }
 
-// Another one would not look, but remove.
-bool can_look(const Request& request, const std::string& file) {
-  const Outcome outcome = run(request, file, Command::kVersion);
-  if (!outcome.ok()) return false;
-  const auto doc = nlohmann::json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
-  const auto verbs = doc.is_object() ? doc.find(Repair::kVerbsKey) : doc.end();
-  return verbs != doc.end() && verbs->is_array() &&
-         std::find(verbs->begin(), verbs->end(), str(Command::kGc)) != verbs->end();
-}
-
-// An object, or null.
-nlohmann::json result_of(const std::string& type, const std::string& printed) {
-  const auto refuse = [&](std::string_view why) {
-    return Error(Code::kDecodingFailure,
-                 cat("IPAM plugin '", type, "' printed no JSON result", why), printed);
-  };
-  nlohmann::json doc;
-  try {
-    doc = parse_json(printed, "it");
-  } catch (const Error& e) {
-    throw refuse(cat(": ", e.what()));
-  }
-  if (!doc.is_null() && !doc.is_object()) throw refuse("");
-  return doc;
-}
-
-// The result that ADD printed. \throws Error where it cannot be read.
-Result read_result(const Request& request, const std::string& type, const Outcome& outcome) {
-  if (!outcome.ok()) throw error_from(type, outcome);
-  const auto doc = result_of(type, outcome.out);
-  if (doc.is_null()) return {};  // as the reference: "null" is an empty result
-  std::string text;
-  Reader(doc).into("cniVersion", text);
-  const auto version = text.empty() ? request.version : version_from(text);
-  if (!version) {
-    throw Error(Code::kIncompatibleVersion,
-                cat("IPAM plugin '", type, "' answered with unknown cniVersion \"", text, "\""));
-  }
-  return during(cat("result of IPAM plugin '", type, "'"),
-                [&] { return result_from(doc, *version); });
-}
-
 }  // namespace
 
 std::string ipam_type(const Request& request) try {
@@ -128,17 +64,14 @@ std::string find_ipam(const Request& request, const std::string& type) {
 }
 
 Result ipam_add(const Request& request, const std::string& type) {
-  const std::string file = find_ipam(request, type);
+  const Delegate ipam = delegate_of(type, find_ipam(request, type));
   const Phase phase("ipam");
-  if (const Plugin* const plugin = linked_plugin(type, file)) {
-    return call(*plugin, as_delegate(request, Command::kAdd));  // it rolls itself back
-  }
+  if (ipam.linked != nullptr) return delegate_add(ipam, request);  // it rolls itself back
   std::optional<Error> refusal;
   try {
-    const Outcome outcome = run(request, file, Command::kAdd);
-    forward_stderr(outcome);
+    const Outcome outcome = run_delegate(ipam, request, Command::kAdd);
     if (!outcome.ok()) refusal = error_object_of(outcome);
-    if (!refusal) return read_result(request, type, outcome);
+    if (!refusal) return result_of(ipam, request, outcome);
   } catch (const netlink::Error&) {  // it could not be run
     throw;
   } catch (...) {     // no answer, or one that cannot be read: it may have made a reservation
@@ -155,27 +88,13 @@ void ipam_forward(const Request& request, const std::string& type, Command comma
   const Phase phase("ipam");
   const std::string file =
       is_removal(command) ? find_ipam_to_remove(request, type) : find_ipam(request, type);
-  if (file.empty()) return;
-  if (const Plugin* const plugin = linked_plugin(type, file)) {
-    call(*plugin, as_delegate(request, command));
-    return;
-  }
-  const Outcome outcome = run(request, file, command);
-  forward_stderr(outcome);
-  if (!outcome.ok()) throw error_from(type, outcome);
+  if (!file.empty()) delegate_forward(delegate_of(type, file), request, command);
 }
 
 void ipam_collect(const Request& request, const std::string& type, Collect& collect) {
   if (!collect.only_looks()) return ipam_forward(request, type, Command::kGc);
   const std::string file = type.empty() ? "" : find_ipam_to_remove(request, type);
-  if (file.empty()) return;
-  if (const Plugin* const plugin = linked_plugin(type, file)) {
-    return collect.add(cni::collect(*plugin, as_delegate(request, Command::kGc)));
-  }
-  if (!can_look(request, file)) return;
-  const Outcome outcome = run(request, file, Command::kGc);
-  if (!outcome.ok()) throw error_from(type, outcome);
-  collect.add(leftovers_in(outcome.out));
+  if (!file.empty()) delegate_collect(delegate_of(type, file), request, collect);
 }
 
 }  // namespace cni

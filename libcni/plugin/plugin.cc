@@ -94,21 +94,10 @@ bool is_repair(Command command) {
 
 // REPAIR, RECLAIM or MIGRATE, if the plugin has it.
 void repair(const Plugin& plugin, const Request& request, int out) {
-  const bool repairs = request.command == Command::kRepair;
-  const auto verb =
-      request.command == Command::kReclaim ? plugin.verbs.reclaim : plugin.verbs.migrate;
-  if (repairs ? plugin.verbs.repair == nullptr : verb == nullptr) {
-    throw Error(Code::kInvalidEnvironment, cat("unknown CNI_COMMAND: ", str(request.command)));
-  }
   Repair repair(only_looks(request), form_in(request));
   nlohmann::ordered_json answer;
   answer["cniVersion"] = str(request.version);
-  std::optional<Result> result;
-  if (repairs) {
-    result = plugin.verbs.repair(request, repair);
-  } else {
-    verb(request, repair);
-  }
+  const auto result = run_repair(plugin, request, repair);
   answer["found"] = repair.found();
   if (result) answer["result"] = to_json(*result, request.version);
   write_out(out, text_of(answer));
@@ -213,6 +202,18 @@ Result add(const Plugin& plugin, const Request& request, Undo& undo) {
     }
   }
   return plugin.verbs.add(request, undo);
+}
+
+std::optional<Result> run_repair(const Plugin& plugin, const Request& request, Repair& repair) {
+  const bool repairs = request.command == Command::kRepair;
+  const auto verb =
+      request.command == Command::kReclaim ? plugin.verbs.reclaim : plugin.verbs.migrate;
+  if (repairs ? plugin.verbs.repair == nullptr : verb == nullptr) {
+    throw Error(Code::kInvalidEnvironment, cat("unknown CNI_COMMAND: ", str(request.command)));
+  }
+  if (repairs) return plugin.verbs.repair(request, repair);
+  verb(request, repair);
+  return std::nullopt;
 }
 
 void dispatch(const Plugin& plugin, const Request& request) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -79,6 +80,10 @@ std::vector<Leftover> collect(const Plugin& plugin, const Request& request);
 
 /// Runs ADD, after a line on stderr about each key that is probably misspelt.
 Result add(const Plugin& plugin, const Request& request, Undo& undo);
+
+/// Runs REPAIR, RECLAIM or MIGRATE. The result is that of REPAIR. \throws Error where the plugin
+/// does not have the verb, or what the verb throws.
+std::optional<Result> run_repair(const Plugin& plugin, const Request& request, Repair& repair);
 
 /// Runs DEL, CHECK, GC or STATUS. \throws what the verb throws.
 void dispatch(const Plugin& plugin, const Request& request);

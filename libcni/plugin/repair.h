@@ -48,6 +48,12 @@ class Repair {
     return part(check, std::forward<Fix>(fix));
   }
 
+  /// Adds the differences that a delegate reported.
+  void add(const std::vector<std::string>& found) {
+    found_.insert(found_.end(), found.begin(), found.end());
+  }
+
+  bool only_looks() const { return only_look_; }
   /// MIGRATE: the form that the attachment is to have.
   bool to_reference() const { return form_ == Form::kReference; }
 

@@ -122,6 +122,21 @@ Result run_verb(const Plugin& plugin, const Request& request) {
   return {};
 }
 
+// Runs fn, a verb, with its line in the log.
+template <class Fn>
+std::invoke_result_t<Fn> logged_call(const Plugin& plugin, const Request& request, Fn&& fn) {
+  CallLog log(plugin.name, request.env);
+  log.has_read(request);
+  try {
+    auto result = as_error(std::forward<Fn>(fn));
+    log.finish(request, nullptr);
+    return result;
+  } catch (const Error& e) {
+    log.finish(request, &e);
+    throw;
+  }
+}
+
 }  // namespace
 
 int suite_main(std::span<const Plugin* const> plugins, std::span<const SuiteCommand> commands,
@@ -146,6 +161,13 @@ int suite_main(std::span<const Plugin* const> plugins, std::span<const SuiteComm
   return 1;
 }
 
+const Plugin* plugin_named(std::string_view type) noexcept { return named(type); }
+
+const Plugin* own_plugin(std::string_view type, const std::string& file) noexcept {
+  const Plugin* const plugin = named(type);
+  return plugin != nullptr && is_own(file) ? plugin : nullptr;
+}
+
 const Plugin* linked_plugin(std::string_view type, const std::string& file) noexcept {
   const Plugin* const plugin = named(type);
   return plugin != nullptr && is_ipam(*plugin) && is_own(file) ? plugin : nullptr;
@@ -158,16 +180,11 @@ void require_ipam(std::string_view type, const std::string& file) {
 }
 
 Result call(const Plugin& plugin, const Request& request) {
-  CallLog log(plugin.name, request.env);
-  log.has_read(request);
-  try {
-    Result result = as_error([&] { return run_verb(plugin, request); });
-    log.finish(request, nullptr);
-    return result;
-  } catch (const Error& e) {
-    log.finish(request, &e);
-    throw;
-  }
+  return logged_call(plugin, request, [&] { return run_verb(plugin, request); });
+}
+
+std::optional<Result> call(const Plugin& plugin, const Request& request, Repair& repair) {
+  return logged_call(plugin, request, [&] { return run_repair(plugin, request, repair); });
 }
 
 }  // namespace cni

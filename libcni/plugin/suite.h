@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,8 +25,13 @@ struct SuiteCommand {
 int suite_main(std::span<const Plugin* const> plugins, std::span<const SuiteCommand> commands,
                int argc, char** argv);
 
-/// The IPAM plugin that a call by the name type would be, where file is the executable that runs
-/// now: it can be called without another process. Null otherwise.
+/// The plugin of this executable that a type stands for, whatever CNI_PATH has; null: there is
+/// none.
+const Plugin* plugin_named(std::string_view type) noexcept;
+/// The plugin that a call by the name type would be, where file is the executable that runs now: it
+/// can be called without another process. Null otherwise.
+const Plugin* own_plugin(std::string_view type, const std::string& file) noexcept;
+/// The same of an IPAM plugin.
 const Plugin* linked_plugin(std::string_view type, const std::string& file) noexcept;
 
 /// Refuses a plugin of this executable that is no IPAM plugin: run as one, it would run its own
@@ -37,5 +43,7 @@ void require_ipam(std::string_view type, const std::string& file);
 /// delegate would have been given. The result is that of ADD, else empty. \throws Error as the
 /// delegate would have printed it.
 Result call(const Plugin& plugin, const Request& request);
+/// The same of REPAIR, RECLAIM or MIGRATE, which the plugin has. The result is that of REPAIR.
+std::optional<Result> call(const Plugin& plugin, const Request& request, Repair& repair);
 
 }  // namespace cni
