@@ -49,7 +49,7 @@ void check_before(const NetworkText& network, Diagnostics& diagnostics) {
 
 // Policies are about traffic that the node forwards.
 void check_policy(const NetworkText& network, Diagnostics& diagnostics) {
-  constexpr std::string_view kRouted[] = {"bridge", "ptp"};
+  constexpr std::string_view kRouted[] = {"bridge", "flannel", "ptp"};
   std::string_view maker;
   for (const PluginText& plugin : network.plugins) {
     if (creates_interface(plugin.type)) maker = plugin.type;

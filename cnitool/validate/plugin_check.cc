@@ -17,8 +17,8 @@ using nlohmann::json;
 
 constexpr const char* kIpam = "ipam";
 
-constexpr std::string_view kMakers[] = {"bridge",  "dummy", "host-device", "ipvlan",
-                                        "macvlan", "ptp",   "tap",         "vlan"};
+constexpr std::string_view kMakers[] = {"bridge",  "dummy", "flannel", "host-device", "ipvlan",
+                                        "macvlan", "ptp",   "tap",     "vlan"};
 
 /// One plugin while it is checked.
 struct Checked {
@@ -285,6 +285,22 @@ void check_ipam(const Checked& in, std::vector<std::string> capabilities) {
   check_with(in, type, kIpam);
 }
 
+// The plugins that flannel calls. It completes their configs, and its own parser has judged what
+// there is of them.
+void check_delegates(const Checked& in) {
+  std::vector<std::string> capabilities;
+  for (const auto& [object, otherwise] : {std::pair("delegate", "bridge"), {kIpam, "host-local"}}) {
+    const json* const conf = member(in.plugin().conf(), object);
+    const std::string named = conf != nullptr ? text_at(*conf, "type") : "";
+    const std::string type = named.empty() ? otherwise : named;
+    if (!is_usable(in, type, named.empty() ? "type" : cat(object, ".type"))) return;
+    const PluginFacts& facts = in.plugins.of(type);
+    if (facts.schema->is_null()) return note_foreign(in, type, cat(object, ".type"));
+    for (const std::string& one : capabilities_of(facts.schema)) capabilities.push_back(one);
+  }
+  check_capabilities(in, capabilities);
+}
+
 void check_plugin(const Checked& in) {
   const std::string& type = in.plugin().type;
   if (type.empty() || !is_usable(in, type, "type")) return check_common(in);
@@ -296,6 +312,7 @@ void check_plugin(const Checked& in) {
     return;
   }
   check_with(in, type, "");
+  if (cni::stands_for(type, "flannel")) return check_delegates(in);
   check_ipam(in, capabilities_of(facts.schema));
 }
 

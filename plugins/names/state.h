@@ -18,6 +18,8 @@ inline constexpr const char* kVrfStateDir = "/run/cni/vrf";
 
 /// The default of host-local's `dataDir`: a folder per network, in it a file per leased address.
 inline constexpr const char* kHostLocalDataDir = "/var/lib/cni/networks";
+/// The default of flannel's `dataDir`: a file per container, as the reference plugin has it.
+inline constexpr const char* kFlannelDataDir = "/var/lib/cni/flannel";
 /// The results cache of runtimes (cni::Cache), which host-local reads.
 inline constexpr const char* kResultsDir = "/var/lib/cni/results";
 

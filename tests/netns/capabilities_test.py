@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import cnitool as tool  # noqa: E402
 from support import hostport, suite  # noqa: E402
-from support.configs import give_device, provide  # noqa: E402
+from support.configs import SUBNET_ENV, give_device, provide  # noqa: E402
 from support.guest import has_qdisc  # noqa: E402
 from support.plugin import ROOT, cni  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
@@ -90,6 +90,8 @@ ROWS = [
         {"ipMasq": True, "ipMasqBackend": "iptables", "ipam": IPAM},
         needs("NSR", "NSR", "NSR", "NR", "NSR", "NSR"), "iptables -t nat -F POSTROUTING",
         variant="legacy"),
+    Row("flannel, for bridge", "flannel", {"subnetFile": SUBNET_ENV}, needs("NS", "NS", "S", "N", "NS", "NS"),
+        "ip link set cni0 down"),
     Row("ipvlan", "ipvlan", {"master": "eth1", "ipam": IPAM}, needs("NS", "NS", "S", "NS", "NS", "NS"), "true"),
     Row("macvlan", "macvlan", {"master": "eth1", "ipam": IPAM}, needs("NS", "NS", "S", "NS", "NS", "NS"), "true"),
     Row("macvlan with `enabledad`", "macvlan", {"master": "eth1", "enabledad": True, "ipam": IPAM},

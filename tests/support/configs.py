@@ -13,6 +13,8 @@ from support.world import run
 MAC = "02:00:5e:10:20:30"
 DNS = {"nameservers": ["192.0.2.53"], "domain": "a.test", "search": ["a.test"],
        "options": ["ndots:5"]}
+#: What flanneld would write for the addresses of POOL.
+SUBNET_ENV = os.path.join(os.path.dirname(os.path.abspath(__file__)), "subnet.env")
 #: An IPAM plugin's config whose first address is 10.1.2.2/24, with a gateway and a default route.
 POOL = {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}
 _ROUTE = {"dst": "0.0.0.0/0", "gw": "10.1.2.1"}
@@ -52,6 +54,10 @@ CONFIGS = {
     "dummy": Configs(
         {"ipam": POOL},
         [{"mtu": 1400, "mac": MAC, "ipam": {"type": "static"}, "runtimeConfig": {"mac": MAC}}], kind="dummy"),
+    "flannel": Configs(
+        {"subnetFile": SUBNET_ENV, "delegate": {"isDefaultGateway": True}, "ipam": {"type": "host-local"}},
+        [{"subnetFile": SUBNET_ENV, "dataDir": "/run/none", "delegate": {"type": "bridge", "mtu": 1400},
+          "ipam": {"type": "static"}, "runtimeConfig": {"mac": MAC}}], kind="veth"),
     "host-local": Configs(
         {"ipam": POOL | {"routes": [_ROUTE]}},
         [{"ipam": {"type": "host-local", **_RANGE, "subnet": "10.9.0.0/24", "rangeStart": "10.9.0.9",
@@ -175,6 +181,9 @@ def provide(*plugins):
     MASTER-out, with a default route. Returns what lack() returns, and then has made nothing."""
     if reason := lack(*plugins):
         return reason
+    if "flannel" in plugins:
+        os.makedirs("/run/flannel", exist_ok=True)
+        shutil.copy(SUBNET_ENV, "/run/flannel/subnet.env")
     if "dhcp" in plugins:
         from support import dhcp  # which needs the executables
         dhcp.play()

@@ -316,6 +316,11 @@ def _changes(old, new):
     return "{" + ", ".join(parts) + "}"
 
 
+def left_by_failed_add(place):
+    """The same after ADD that failed: with the state file of flannel DEL undoes what its delegate left."""
+    return left_by_design(place) or place.startswith("file/var/lib/cni/flannel/")
+
+
 def left_by_design(place, bridge="cni0"):
     """Whether the last pod of a network leaves this behind: what pods share and what another pod
     may use already. That is the bridge with its addresses and routes, forwarding, the store of

@@ -12,7 +12,7 @@ import time
 from support import daemons
 from support.faults import points, subjects
 from support.faults.subjects import Stage, ignore
-from support.snapshot import diff
+from support.snapshot import diff, left_by_failed_add
 
 #: What may be wrong.
 KINDS = ("leftover", "hang", "crash", "no error object", "does not work")
@@ -84,9 +84,9 @@ def complaint(outcome, stdout_may_be_lost=False):
     return None
 
 
-def left(stage, before, when):
+def left(stage, before, when, allowed=ignore):
     """What is left of what was not there before."""
-    what = diff(before, stage.state(), ignore)
+    what = diff(before, stage.state(), allowed)
     return ("leftover", f"{when} left:\n{what}") if what else None
 
 
@@ -112,7 +112,8 @@ def after_add(stage, before, outcome, killed):
     """DEL leaves nothing, and then everything works. It comes at once, as a runtime's does: what a
     killed plugin had started must not go on behind its back."""
     return first(
-        lambda: None if outcome.ok or killed else left(stage, before, "the failed ADD"),
+        lambda: None if outcome.ok or killed else left(
+            stage, before, "the failed ADD", lambda place: ignore(place) or left_by_failed_add(place)),
         lambda: _works(stage, "DEL", before, "afterwards"),
         lambda: _works(stage, "ADD", None, "after it all") if killed else None,
         lambda: _works(stage, "DEL", before, "after it all") if killed else None)

@@ -6,7 +6,7 @@ import re
 
 from support import firewalld
 from support.cnitool import cnitool, use
-from support.configs import CONFIGS, give_device, own_of, provide
+from support.configs import CONFIGS, SUBNET_ENV, give_device, own_of, provide
 from support.plugin import OURS, cni
 from support.snapshot import left_by_design, pod_snapshot, snapshot
 from support.world import Pod, World, run, set_up, wait_for
@@ -22,6 +22,8 @@ STATIC = {"type": "static", "addresses": [{"address": "10.1.0.9/24", "gateway": 
           "routes": [{"dst": "0.0.0.0/0"}], "dns": {"nameservers": ["10.1.0.1"]}}
 BRIDGE = {"type": "bridge", "isGateway": True, "ipMasq": True, "ipMasqBackend": "nftables",
           "ipam": IPAM}
+FLANNEL = {"type": "flannel", "subnetFile": SUBNET_ENV,
+           "delegate": {"isDefaultGateway": True, "ipMasq": True, "ipMasqBackend": "nftables"}}
 PORTMAP = {"type": "portmap", "backend": "nftables"}
 PORTS = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"},
          {"hostPort": 53, "containerPort": 53, "protocol": "udp", "hostIP": "127.0.0.1"}]
@@ -62,6 +64,7 @@ SUBJECTS = {
     "vlan": ({"type": "vlan", "master": "eth1", "vlanId": 100, "ipam": IPAM}, None),
     "ptp": (PTP, None),
     "ptp, iptables": (PTP | {"ipMasqBackend": "iptables"}, None),
+    "flannel": (FLANNEL, None),
     "ipvlan": (IPVLAN, None),
     "macvlan": (MACVLAN, None),
     "macvlan, passthru": (MACVLAN | {"mode": "passthru", "mac": "02:00:5e:10:20:30"}, None),
