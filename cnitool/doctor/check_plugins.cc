@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
@@ -97,6 +98,32 @@ Findings check_versions(const Node& node) {
              {list.name}});
       }
     }
+  }
+  return out;
+}
+
+// A runtime takes the first file; others are for Multus, which has a CNI library of its own.
+Findings check_runtimes(const Node& node) {
+  Findings out;
+  const auto& lists = node.networks.lists;
+  const auto first = std::min_element(lists.begin(), lists.end(),
+                                      [](const auto& a, const auto& b) { return a.file < b.file; });
+  for (const cni::NetworkList& list : lists) {
+    const auto doc = json_or_text(list.text);
+    const auto written = doc.find("cniVersion");
+    const bool is_there = written != doc.end() && written->is_string();
+    const std::string single = is_there ? written->get<std::string>() : list.version;
+    const auto advice = version_advice(single, list.version, node.runtimes);
+    if (!advice || (!advice->is_refused && &list != &*first)) continue;
+    const bool is_fatal = advice->is_refused && &list == &*first;
+    out.push_back({!is_fatal        ? Level::kNote
+                   : advice->by_all ? Level::kError
+                                    : Level::kWarning,
+                   cat("network '", list.name, "' has cniVersion ", single, ", ",
+                       advice->is_refused ? "" : "but ", advice->what),
+                   advice->why,
+                   cat("in ", list.file, " set \"cniVersion\": \"", advice->version, "\""),
+                   {list.name}});
   }
   return out;
 }

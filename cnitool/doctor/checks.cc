@@ -30,6 +30,8 @@ constexpr Check kChecks[] = {
      check_mixed_up},
     {"spec versions", Part::kPlugins, "the plugins support the versions of their networks",
      check_versions, kNetworks},
+    {"runtime", Part::kConfigs, "the runtime supports the versions of the networks", check_runtimes,
+     kNetworks, [](const Node& node) { return !node.runtimes.empty(); }},
     {"releases", Part::kPlugins, "the plugins are of one release", check_releases},
     {"status", Part::kPlugins, "STATUS of all plugins succeeds", check_status, kNetworks | kStatus},
     {"attachments", Part::kAttachments, "every attachment has its pod", check_dead, kCache,

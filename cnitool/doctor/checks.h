@@ -50,6 +50,7 @@ Findings check_permissions(const Node& node);
 Findings check_plugins(const Node& node);
 Findings check_mixed_up(const Node& node);
 Findings check_versions(const Node& node);
+Findings check_runtimes(const Node& node);
 Findings check_releases(const Node& node);
 Findings check_status(const Node& node);
 // check_settings.cc

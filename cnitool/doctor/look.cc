@@ -181,6 +181,7 @@ Node look_at_node(const Settings& settings, const Selection& which, const cni::E
   node.plugin_path = options.path;
   node.networks.dir = settings.conf_dir;
   read(node, Source::kNetworks, [&] { node.networks = cni::load_networks(settings.conf_dir); });
+  node.runtimes = node_runtimes();
   node.programs = programs_of(node.networks, options);
   node.mixed_up = mixed_up_in(options.path);
   if (::geteuid() != 0) {

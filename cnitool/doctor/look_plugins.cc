@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
 #include "cnitool/doctor/facts.h"
 #include "cnitool/doctor/look.h"
+#include "cnitool/node_runtimes.h"
 #include "cnitool/validate/plugin_facts.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/hash.h"
@@ -30,21 +30,6 @@ using cni::RuntimeOptions;
 bool is_file(const std::string& path) {
   struct stat about {};
   return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode);
-}
-
-// Reads no more of the file than it has to.
-bool mentions(const std::string& file, std::string_view text) {
-  constexpr std::size_t kChunk = std::size_t{256} * 1024;
-  std::ifstream in(file, std::ios::binary);
-  std::string buffer;
-  std::string chunk(kChunk, '\0');
-  while (in) {
-    in.read(chunk.data(), kChunk);
-    buffer.append(chunk, 0, static_cast<std::size_t>(in.gcount()));
-    if (buffer.find(text) != std::string::npos) return true;
-    if (buffer.size() > text.size()) buffer.erase(0, buffer.size() - text.size());
-  }
-  return false;
 }
 
 constexpr std::string_view kMark = " plugin patchbay ";

@@ -13,6 +13,7 @@
 #include "cnitool/find_by.h"
 #include "cnitool/leases.h"
 #include "cnitool/leftovers.h"
+#include "cnitool/node_runtimes.h"
 #include "cnitool/pool.h"
 #include "cnitool/repair.h"
 #include "cnitool/settings.h"
@@ -107,6 +108,7 @@ struct Node {
   std::time_t now = 0;
 
   cni::Networks networks;
+  std::vector<NodeRuntime> runtimes;
   std::vector<std::string> plugin_path;
   std::vector<Place> places;  ///< of configs, plugins and state
   std::vector<PluginFile> programs;

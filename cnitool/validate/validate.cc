@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <list>
+#include <optional>
 
+#include "cnitool/node_runtimes.h"
 #include "cnitool/validate/chain_check.h"
 #include "cnitool/validate/plugin_check.h"
 #include "libcni/runtime/conflist.h"
@@ -112,12 +114,25 @@ class Validator {
       const std::string dir = fs::path(file).parent_path().string();
       look_at_plugins_beside(network, more_plugins_dir(network, dir.empty() ? "." : dir));
     }
+    if (network.version_known) look_at_version(network);
     require_plugins(network, diagnostics_);
     check_plugins(network, plugins_, diagnostics_);
     check_chain(network, plugins_, diagnostics_);
     const bool right =
         document.json.mistakes.empty() && before == diagnostics_.count(Severity::kError);
     if (right) load_as_runtimes_do(document, file);
+  }
+
+  // The file may be for another node: no more than a warning.
+  void look_at_version(const NetworkText& network) {
+    if (!runtimes_) runtimes_ = node_runtimes();
+    const std::string single = text_at(network.document->json.value, "cniVersion");
+    const auto advice = version_advice(single, network.version, *runtimes_);
+    if (!advice) return;
+    diagnostics_.add(*network.document, "cniVersion",
+                     {advice->is_refused ? Severity::kWarning : Severity::kNote,
+                      cat(single, advice->is_refused ? ", " : ", but ", advice->what, ": ",
+                          advice->why, "; set \"", advice->version, "\"")});
   }
 
   void look_at_file(const std::string& file) {
@@ -143,6 +158,7 @@ class Validator {
   }
 
   Plugins plugins_;
+  std::optional<std::vector<NodeRuntime>> runtimes_;
   Diagnostics diagnostics_;
   std::list<Document> documents_;
   std::list<NetworkText> networks_;
