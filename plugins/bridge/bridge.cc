@@ -32,7 +32,9 @@ Link configure_ip(const Context& context, const Link& bridge, const plugins::Pod
                                {.enable_dad = conf.enable_dad, .accept_ra = !conf.is_gateway});
   Link device = bridge;
   if (conf.is_gateway) {
-    device = ensure_gateway(context, bridge, result, plugins::OtherAddresses::kRefuse);
+    const auto others =
+        conf.force_address ? plugins::OtherAddresses::kReplace : plugins::OtherAddresses::kRefuse;
+    device = ensure_gateway(context, bridge, result, others);
   }
   if (conf.ip_masq) {
     plugins::masquerade(conf.ip_masq_backend, plugins::masquerade_of(context.sides.request, result),

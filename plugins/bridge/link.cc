@@ -191,7 +191,6 @@ Link ensure_gateway(const Context& context, const Link& bridge, const cni::Resul
   const cni::Phase phase("gateway");
   const Conf& conf = context.conf;
   RouteSocket& host = context.sides.host();
-  if (conf.force_address) others = plugins::OtherAddresses::kReplace;
   const Link device = conf.vlan != 0 ? ensure_vlan_gateway(host, bridge, conf) : bridge;
   for (const auto family : netlink::kFamilies) {
     auto gateways = gateways_of(result);

@@ -43,7 +43,7 @@ std::optional<netlink::Link> vlan_gateway_port(netlink::RouteSocket& host,
 std::vector<cni::Cidr> gateways_of(const cni::Result& result);
 
 /// Assigns the gateway addresses to the bridge, or to the link of the access VLAN, and enables
-/// forwarding. others: without forceAddress. Returns the link with the addresses.
+/// forwarding. Returns the link with the addresses.
 netlink::Link ensure_gateway(const Context& context, const netlink::Link& bridge,
                              const cni::Result& result, plugins::OtherAddresses others);
 
