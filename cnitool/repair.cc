@@ -5,6 +5,7 @@
 
 #include "cnitool/cached.h"
 #include "cnitool/waiting.h"
+#include "libcni/config/names.h"
 #include "libcni/runtime/liveness.h"
 #include "netlink/types/capability.h"
 
@@ -44,6 +45,14 @@ std::string why_absent(const CachedAttachment& one, Liveness liveness) {
   if (liveness != Liveness::kNoNamespace) return {};
   return cat("its pod does not exist: 'cnitool gc ", one.key.network,
              " --keep-alive' removes what it left");
+}
+
+// containerd adds such a network of its own to each pod, in a version without repair: there is
+// nothing of it on the node.
+bool is_loopback(const cni::NetworkList& list) {
+  return std::all_of(list.plugins.begin(), list.plugins.end(), [](const cni::PluginConf& plugin) {
+    return cni::stands_for(plugin.type, "loopback");
+  });
 }
 
 Outcome outcome_of(const Repaired& done, const RepairAim& aim) {
@@ -115,6 +124,7 @@ Repaired repair_one(const CachedAttachment& one, const Runtime& runtime, const R
   try {
     // The config of then, as the network may have been edited or removed since.
     const cni::NetworkList list = cni::list_from(one.config);
+    if (is_loopback(list)) return done;
     const cni::Attachment whose{one.key.container_id, one.key.ifname};
     auto report = aim.form           ? runtime.migrate(list, whose, *aim.form, aim.dry_run)
                   : done.why.empty() ? runtime.repair(list, whose, aim.dry_run)
