@@ -160,6 +160,12 @@ std::optional<std::string> setting(const std::string& key) {
   }
 }
 
+void look_at_system(Node& node) {
+  node.sysctl = setting;
+  node.has_iptables = cni::find_node_tool("iptables-restore").has_value();
+  node.runtimes = node_runtimes();
+}
+
 cni::RuntimeOptions looking_options(const Settings& settings, const cni::Env& env) {
   cni::RuntimeOptions out = runtime_options(settings, env);
   out.limit = std::chrono::seconds(10);
@@ -175,13 +181,11 @@ Node look_at_node(const Settings& settings, const Selection& which, const cni::E
   node.which = which;
   node.now = std::time(nullptr);
   node.cache_dir = settings.cache_dir;
-  node.sysctl = setting;
-  node.has_iptables = cni::find_node_tool("iptables-restore").has_value();
+  look_at_system(node);
   cni::RuntimeOptions options = looking_options(settings, env);
   node.plugin_path = options.path;
   node.networks.dir = settings.conf_dir;
   read(node, Source::kNetworks, [&] { node.networks = cni::load_networks(settings.conf_dir); });
-  node.runtimes = node_runtimes();
   node.programs = programs_of(node.networks, options);
   node.mixed_up = mixed_up_in(options.path);
   if (::geteuid() != 0) {
