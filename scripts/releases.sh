@@ -25,3 +25,24 @@ END
   export APT_CONFIG=$1/conf
   apt-get update -q
 }
+
+# unpack_from RELEASE FOLDER PACKAGE: what is in the package, below FOLDER, which appears as a whole. Once; others wait.
+unpack_from() {
+  local release=$1 there=$2 package=$3 aside=$2.$$
+  mkdir -p "${there%/*}"
+  exec 9>"$there.lock"
+  flock 9
+  if [ ! -d "$there" ]; then
+    mkdir -p "$aside"
+    (
+      lists_of "$release" "$aside.apt" || exit 1
+      cd "$aside"
+      apt-get download -q -o APT::Sandbox::User=root "$package" || exit 1
+      dpkg -x ./*.deb .
+      rm ./*.deb
+    ) >&2 || { rm -rf "$aside" "$aside.apt"; return 1; }
+    rm -rf "$aside.apt"
+    mv "$aside" "$there"
+  fi
+  exec 9>&-
+}
