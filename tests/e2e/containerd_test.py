@@ -8,12 +8,14 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import cri, image, nodes, suite  # noqa: E402
-from support.containerd import OWN_FILES, PAGE, SOCKET, Daemon  # noqa: E402
-from support.hostport import NODE, OUTSIDE, SECOND, Server, Site, ask_one, mapping  # noqa: E402
+from support import image, suite  # noqa: E402
+from support.containerd import (OWN_FILES, NEEDED, PAGE, SOCKET, ContainerdTest, PodsTest, global_addresses,  # noqa: E402
+                                rates, token_buckets)
+from support.hostport import NODE, OUTSIDE, SECOND, Server, ask_one, mapping  # noqa: E402
 from support.plugin import OURS, PLUGINS, ROOT  # noqa: E402
-from support.snapshot import left_by_design, snapshot  # noqa: E402
-from support.world import MS_BIND, Pod, fetch, mount, run, wait_for  # noqa: E402
+from support.snapshot import snapshot  # noqa: E402
+from support.world import MS_BIND, fetch, mount, run, wait_for  # noqa: E402
+
 
 def conflist(version, ranges):
     return {"cniVersion": version, "name": "patchbay", "plugins": [
@@ -43,42 +45,6 @@ def with_ports(**more):
     out["plugins"].append({"type": "portmap", "capabilities": {"portMappings": True}} | more)
     return out
 
-
-def global_addresses(pod):
-    """The addresses of a pod by family."""
-    with pod.inside():
-        return nodes.global_addresses("eth0")
-
-
-def token_buckets():
-    """Those that are the root qdisc of a link, as tc shows them: rate and burst in bytes."""
-    return [qdisc for qdisc in json.loads(run("tc", "-j", "qdisc", "show"))
-            if qdisc["kind"] == "tbf" and qdisc.get("root")]
-
-
-def rates():
-    """{kind of link that a token bucket is the root of: its rate in bits/s}."""
-    links = {link["ifname"]: link.get("linkinfo", {}).get("info_kind")
-             for link in json.loads(run("ip", "-j", "-d", "link", "show"))}
-    return {links[qdisc["dev"]]: 8 * qdisc["options"]["rate"] for qdisc in token_buckets()}
-
-
-class ContainerdTest(suite.NodeTest):
-    """A node with containerd on it, which has the test's image."""
-
-    def setUp(self):
-        super().setUp()
-        daemon = Daemon(self)
-        self.ctr, self.cgroup = daemon.ctr, daemon.cgroup
-
-    @staticmethod
-    def use(network):
-        with open("/etc/cni/net.d/10-patchbay.conflist", "w", encoding="ascii") as file:
-            json.dump(network, file)
-
-    def assert_left_by_design(self, before, bridge="cni-c8d"):
-        self.assert_same(before, ignore=lambda place: left_by_design(place, bridge)
-                         or place.startswith(OWN_FILES))
 
 
 @suite.spread
@@ -140,47 +106,6 @@ class Containerd(ContainerdTest):
         self.end("web2", running["web2"])
         wait_for(lambda: run("ip", "-j", "link", "show", "type", "veth").strip() in ("", "[]"))
         self.assert_left_by_design(before)
-
-
-class PodsTest(ContainerdTest):
-    """What a kubelet asks of containerd."""
-
-    def setUp(self):
-        reason = cri.why_impossible()
-        if reason:
-            self.skipTest(reason)
-        super().setUp()
-        self.cri = cri.Cri(SOCKET)
-        self.outside = Site().outside
-        self.running = set()
-        run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")  # the node's links have more routes
-
-    def use(self, network):
-        super().use(network)
-        self.assertTrue(wait_for(self.cri.is_ready, 20, 0.1), "containerd takes the network")
-
-    def run_pod(self, name, *port_mappings, **options):
-        sandbox = self.cri.run_pod(name, port_mappings,
-                                   cgroup_parent=f"/{self.cgroup}", **options)
-        self.running.add(sandbox)
-        self.addCleanup(lambda: sandbox in self.running and self.end(sandbox))
-        return sandbox
-
-    def run_seen(self, name, *port_mappings, **options):
-        """The same, and its network namespace."""
-        others = set(os.listdir("/run/netns"))
-        sandbox = self.run_pod(name, *port_mappings, **options)
-        found, = set(os.listdir("/run/netns")) - others
-        pod = Pod.existing(found)
-        self.assertTrue(wait_for(lambda: global_addresses(pod)))
-        return sandbox, pod
-
-    def end(self, sandbox):
-        """What a kubelet does with a pod that is to go; it asks for the first step twice."""
-        self.running.discard(sandbox)
-        self.cri.stop_pod(sandbox)
-        self.cri.stop_pod(sandbox)
-        self.cri.remove_pod(sandbox)
 
 
 @suite.spread
@@ -320,4 +245,4 @@ class Routed(PodsTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("containerd", "ctr", "runc", "busybox"), daemons=True)
+    suite.main(needs=NEEDED, daemons=True)

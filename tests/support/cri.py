@@ -39,6 +39,10 @@ class Cri:
         """Forgets the sandbox."""
         self._call("remove", sandbox)
 
+    def update_pod_cidrs(self, cidrs):
+        """Names the node's ranges of addresses, as a kubelet does once its node has them."""
+        self._call("config", ",".join(cidrs))
+
     def is_ready(self):
         """Whether the runtime answers and has a network for pods."""
         return self._call("status", "") == "ready"
@@ -122,6 +126,8 @@ def _main(socket, verb):
             config = _sandbox_config(json.loads(argument))
             answer = dict(_fields(call("RunPodSandbox", _field(1, config))))
             sys.stdout.write(answer[1].decode())
+        elif verb == "config":
+            call("UpdateRuntimeConfig", _field(1, _field(1, _field(1, argument))))
         elif verb == "status":
             sys.stdout.write("ready" if _is_network_ready(call("Status", b"")) else "not ready")
         else:
