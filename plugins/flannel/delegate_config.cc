@@ -64,12 +64,12 @@ std::vector<cni::Route> routes_in(const json& ipam) try {
 // In the order of the members of Go's type, not of the alphabet.
 ordered_json json_of(const cni::Route& route) {
   ordered_json out{{"dst", route.dst.str()}};
-  if (route.gateway) out["gw"] = route.gateway->str();
-  if (route.mtu != 0) out["mtu"] = route.mtu;
-  if (route.advmss != 0) out["advmss"] = route.advmss;
-  if (route.priority != 0) out["priority"] = route.priority;
-  if (route.table) out["table"] = *route.table;
-  if (route.scope) out["scope"] = *route.scope;
+  if (route.gateway) out.emplace("gw", route.gateway->str());
+  if (route.mtu != 0) out.emplace("mtu", route.mtu);
+  if (route.advmss != 0) out.emplace("advmss", route.advmss);
+  if (route.priority != 0) out.emplace("priority", route.priority);
+  if (route.table) out.emplace("table", *route.table);
+  if (route.scope) out.emplace("scope", *route.scope);
   return out;
 }
 
@@ -82,29 +82,33 @@ ordered_json routes_of(const json& ipam, const cni::SubnetEnv& env) {
   return out;
 }
 
+void set(json& object, const char* key, json value) { object[key] = std::move(value); }
+
 // Without `routes`, for which a place is kept.
 json ipam_of(const Conf& conf, const cni::SubnetEnv& env) {
   json out = base_of(conf.ipam);
   out.emplace("type", "host-local");
-  out.erase("ranges");
+  json ranges;
   for (const auto& subnet : {env.subnet, env.ipv6_subnet}) {
     if (!subnet) continue;
-    out["ranges"].push_back(json::array({json{{"subnet", subnet->network().str()}}}));
+    ranges.push_back(json::array({json{{"subnet", subnet->network().str()}}}));
   }
-  out["routes"] = nullptr;
+  out.erase("ranges");
+  if (!ranges.empty()) set(out, "ranges", std::move(ranges));
+  set(out, "routes", nullptr);
   return out;
 }
 
 // The keys that flannel sets, and those that it only completes.
 void complete(json& config, const cni::Request& request, const cni::SubnetEnv& env) {
-  config["name"] = request.network;
+  set(config, "name", request.network);
   std::string version;
   request.reader().into("cniVersion", version);
-  if (!version.empty()) config["cniVersion"] = version;
+  if (!version.empty()) set(config, "cniVersion", version);
   config.emplace("type", "bridge");
   if (env.ip_masq) config.emplace("ipMasq", !*env.ip_masq);  // flanneld does it, or the delegate
   if (env.mtu) config.emplace("mtu", *env.mtu);
-  if (config["type"] == "bridge") config.emplace("isGateway", true);
+  if (config.at("type") == "bridge") config.emplace("isGateway", true);
 }
 
 }  // namespace
@@ -114,11 +118,11 @@ std::string delegate_config(const cni::Request& request, const Conf& conf,
   json config = base_of(conf.delegate);
   refuse_wrong(config);
   complete(config, request, env);
-  refuse_itself(config["type"].get<std::string>());
-  if (conf.runtime_config->is_object()) config["runtimeConfig"] = *conf.runtime_config;
-  config["ipam"] = ipam_of(conf, env);
+  refuse_itself(config.at("type").get<std::string>());
+  if (conf.runtime_config->is_object()) set(config, "runtimeConfig", *conf.runtime_config);
+  set(config, "ipam", ipam_of(conf, env));
   ordered_json out = config;  // in the order of the alphabet
-  out["ipam"]["routes"] = routes_of(base_of(conf.ipam), env);
+  out.at("ipam").at("routes") = routes_of(base_of(conf.ipam), env);
   return go_json(out);
 }
 

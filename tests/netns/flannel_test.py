@@ -407,10 +407,8 @@ class State(Stage):
                 os.unlink(foreign)  # it is another attachment's
             self.assert_nothing_is_left()
 
-    def test_DEL_leaves_nothing_where_the_state_file_is_torn_at_any_byte(self):
-        write(E)
-        length = len(WORKED[1][1][2])
-        for end in suite.sampled(range(length), most=8):
+    def test_DEL_leaves_nothing_where_the_state_file_is_torn_at_some_byte(self):
+        for end in range(0, len(WORKED[1][1][2]), 9):  # StateFiles takes none of them for whole: its unit test
             self.add()
             os.truncate(f"{STATES}/pod1", end)
             self.delete()

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.configs import CONFIGS, GC, config, give_device, lack, own_of, provide, remove_devices  # noqa: E402
 from support.plugin import OURS, PLUGINS, REFERENCE, cni, finish, has_reference, start  # noqa: E402
-from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
+from support.snapshot import left_by_design, left_by_failed_add, pod_snapshot, snapshot  # noqa: E402
 from support.world import Pod, run, umount, wait_for  # noqa: E402
 
 EACH = [(plugin, plugin) for plugin in PLUGINS if CONFIGS[plugin].kind]
@@ -235,7 +235,7 @@ class Interface(Stage):
         unreachable = self.conf["ipam"] | {"routes": [{"dst": "10.9.0.0/16", "gw": "10.8.8.8"}]}
         for ipam in (unreachable, {"type": "absent"}, {"type": "static", "addresses": []}):
             self.assert_error(self.call("ADD", more={"ipam": ipam}))
-            self.assert_same(before[0], ignore=left_by_design)
+            self.assert_same(before[0], ignore=left_by_failed_add)
             self.assert_same(before[1], pod_snapshot(self.one))
         self.add()
 

@@ -55,7 +55,7 @@ CONFIGS = {
         {"ipam": POOL},
         [{"mtu": 1400, "mac": MAC, "ipam": {"type": "static"}, "runtimeConfig": {"mac": MAC}}], kind="dummy"),
     "flannel": Configs(
-        {"subnetFile": SUBNET_ENV, "delegate": {"isDefaultGateway": True}, "ipam": {"type": "host-local"}},
+        {"subnetFile": SUBNET_ENV, "ipam": {"type": "host-local", "routes": [{"dst": "0.0.0.0/0"}]}},
         [{"subnetFile": SUBNET_ENV, "dataDir": "/run/none", "delegate": {"type": "bridge", "mtu": 1400},
           "ipam": {"type": "static"}, "runtimeConfig": {"mac": MAC}}], kind="veth"),
     "host-local": Configs(
