@@ -12,7 +12,6 @@ from support import cri, nodes, suite  # noqa: E402
 from support.containerd import OWN_FILES, PAGE, SOCKET, Daemon  # noqa: E402
 from support.hostport import mapping  # noqa: E402
 from support.nodes import Flanneld, Lan, Node, Vxlan  # noqa: E402
-from support.plugin import PLUGINS  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import Pod, fetch, wait_for  # noqa: E402
 
@@ -62,8 +61,6 @@ class Containerd(suite.NodeTest):
     def setUp(self):
         if reason := cri.why_impossible():
             self.skipTest(reason)
-        if "flannel" not in PLUGINS:
-            self.skipTest("needs the plugin flannel")
         super().setUp()
         lan, self.flanneld = Lan(), Flanneld(Vxlan())
         self.nodes = [Node(lan, number) for number in (1, 2)]

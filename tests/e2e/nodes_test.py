@@ -13,7 +13,6 @@ from support import nodes, suite  # noqa: E402
 from support.hostport import Probe, Server, Servers, ask  # noqa: E402
 from support.nodes import NETWORK, OUTSIDE, Flanneld, HostGateway, Lan, Node, Vxlan  # noqa: E402
 from support.cnitool import cnitool  # noqa: E402
-from support.plugin import PLUGINS  # noqa: E402
 from support.parallel import parallel  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 
@@ -192,10 +191,9 @@ class Cluster(suite.NodeTest):
         self.switch_off(old)
         node = self.boot(old.number, disk)
         early, = node.new_pods(1, HOST_PORT)
-        if "flannel" in PLUGINS:
-            for _ in range(2):
-                self.assert_refused(early.call("add", "--json"), 11, "subnet.env: no such file or directory")
-            self.assert_refused(self.status_of(node), 50, "subnet.env")
+        for _ in range(2):
+            self.assert_refused(early.call("add", "--json"), 11, "subnet.env: no such file or directory")
+        self.assert_refused(self.status_of(node), 50, "subnet.env")
         self.flanneld.start(node)
         self.assert_ok(self.status_of(node))
         return node

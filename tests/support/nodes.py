@@ -15,7 +15,6 @@ import tarfile
 import uuid
 
 from support.cnitool import cnitool, use
-from support.plugin import PLUGINS
 from support.reboot import boot
 from support.world import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUTS, Pod, World, run, setns
 
@@ -301,13 +300,6 @@ class Flanneld:
         with open(SUBNET_ENV + ".new", "w", encoding="ascii") as file:
             file.write("".join(f"{line}\n" for line in lines))
         os.rename(SUBNET_ENV + ".new", SUBNET_ENV)
-        if "flannel" not in PLUGINS:  # then what it makes of its list
-            use(CONFLIST | {"plugins": [
-                {"type": "bridge", "bridge": "cni0", "hairpinMode": True, "forceAddress": True, "isDefaultGateway": True,
-                 "isGateway": True, "ipMasq": not self.masquerade, "mtu": self.backend.mtu[4],
-                 "ipam": {"type": "host-local", "ranges": [[{"subnet": one}] for one in node.subnet.values()],
-                          "routes": [{"dst": one} for one in CLUSTER.values()]}}, *CONFLIST["plugins"][1:]]},
-                "10-flannel.conflist")
 
     def forget(self, node):
         """The lease of a node ends: the others remove their routes to it."""
