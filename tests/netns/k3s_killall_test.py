@@ -22,6 +22,8 @@ RANGES = [[{"subnet": "10.42.0.0/24"}], [{"subnet": "fd00:42::/64"}]]
 BRIDGE = {"type": "bridge", "bridge": "cni0", "hairpinMode": True, "forceAddress": True, "isDefaultGateway": True, "mtu": 1450,
           "ipam": {"type": "host-local", "ranges": RANGES,
                    "routes": [{"dst": "10.42.0.0/16"}, {"dst": "fd00:42::/56"}]}}
+#: With elements by a pod's address in two more tables.
+MASQUERADED = BRIDGE | {"ipMasq": True, "ipMasqBackend": "nftables"}
 FLANNEL = {"type": "flannel", "delegate": {"hairpinMode": True, "forceAddress": True, "isDefaultGateway": True}}
 SUBNET_ENV = """FLANNEL_NETWORK=10.42.0.0/16
 FLANNEL_SUBNET=10.42.0.1/24
@@ -60,7 +62,8 @@ class Killall(PortmapTest):
             "addr add 192.0.2.1/24 dev up0\naddr add 2001:db8::1/64 dev up0 nodad\n")
         self.flannel = first is FLANNEL
         use({"cniVersion": "1.0.0", "name": "cbr0", "plugins": [
-            first, {"type": "portmap", "capabilities": {"portMappings": True}, "backend": self.backend},
+            first, *([{"type": "firewall", "backend": "nftables"}] if first is MASQUERADED else []),
+            {"type": "portmap", "capabilities": {"portMappings": True}, "backend": self.backend},
             {"type": "bandwidth", "capabilities": {"bandwidth": True}}]})
         self.boot()
 
@@ -80,11 +83,13 @@ class Killall(PortmapTest):
         return pod, server, [ip["address"] for ip in result["ips"]]
 
     def answers(self, *ports):
-        """Who answers at each (protocol, port) of the node."""
-        return [ask_one(None, protocol, "192.0.2.1", port, source_port=7000 + port % 1000).split()[0] for protocol, port in ports]
+        """Who answers at each (protocol, port) of the node: UDP from one port, as a client that never pauses."""
+        return [ask_one(None, protocol, "192.0.2.1", port, source_port=7000 if protocol == "udp" else 0).split()[0]
+                for protocol, port in ports]
 
     @suite.cases([(f"{what}, {name}", (first, row)) for name, row in BACKENDS
-                  for what, first in (("flannel", FLANNEL), ("bridge", BRIDGE)) if first is FLANNEL or name == "nftables"])
+                  for what, first in (("flannel", FLANNEL), ("bridge, ipMasq and firewall", MASQUERADED))
+                  if first is FLANNEL or name == "nftables"])
     def leaves_a_node_on_which_pods_start_with(self, row):
         first, backend = row
         if first["type"] not in PLUGINS:
@@ -120,6 +125,7 @@ class Killall(PortmapTest):
         for name in ("d", "e"):
             self.assert_ok(cnitool("del", "cbr0", f"/run/netns/cni-{name}", "--container-id", name))
         self.assertEqual(self.targets(), {})
+        self.assertNotIn("elements =", run("nft", "list", "ruleset"))
         self.assertEqual([link for link in json.loads(run("ip", "-j", "link")) if link["ifname"].startswith("bwp")], [])
 
 
