@@ -66,10 +66,10 @@ class MultiCall(suite.NodeTest):
         mount("tmpfs", "/mnt", "tmpfs")
         os.makedirs(os.path.dirname(STORE))
         shutil.copy(os.path.join(OURS, "patchbay"), STORE)
+        with open("/mnt/subnet.env", "w", encoding="ascii") as file:
+            file.write("FLANNEL_NETWORK=10.1.0.0/16\nFLANNEL_SUBNET=10.1.2.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n")
 
     def test_it_has_all_of_k3s_s_names(self):
-        if "flannel" not in PLUGINS:
-            self.skipTest("no flannel yet")
         self.assertEqual(set(K3S) - set(PLUGINS), set())
 
     @suite.cases([(kind, kind) for kind in ("relative symlink", "absolute symlink", "hard link", "copy", "argv[0]")])
@@ -79,8 +79,9 @@ class MultiCall(suite.NodeTest):
         for name, folder in folders.items():
             said = self.assert_ok(cni(name, "VERSION", "", directory=folder, wrap=wrap))
             self.assertIn("1.1.0", said["supportedVersions"], name)
-        if kind == "argv[0]":  # a file for those that look for one
-            os.symlink(STORE, f"{ALONE}/host-local/host-local")
+        if kind == "argv[0]":  # files for those that look for one
+            for name in ("bridge", "host-local"):
+                os.symlink(STORE, f"{ALONE}/{name}/{name}")
         pod, before = self.pod(), snapshot()
         options = {"netns": pod.path, "container": pod.name, "path": ":".join(folders.values()), "wrap": wrap}
         confs, result = [], None
@@ -97,6 +98,13 @@ class MultiCall(suite.NodeTest):
         for name, conf, ifname in confs:
             given = conf if name == "loopback" else conf | {"prevResult": result}
             self.assert_ok(cni(name, "CHECK", given, directory=folders[name], ifname=ifname, **options))
+        flannel = {"cniVersion": "1.0.0", "name": "net2", "type": "flannel", "subnetFile": "/mnt/subnet.env",
+                   "delegate": {"bridge": "cni0"}}
+        for verb in ("ADD", "CHECK", "DEL"):
+            said = self.assert_ok(cni("flannel", verb, flannel, directory=folders["flannel"], ifname="eth1", **options))
+            if verb == "ADD":
+                self.assertEqual(said["ips"][0]["address"], "10.1.2.2/24")
+                flannel["prevResult"] = said
         for name, conf, ifname in reversed(confs):
             self.assert_ok(cni(name, "DEL", conf, directory=folders[name], ifname=ifname, **options))
         self.assert_same(before, ignore=left_by_design)

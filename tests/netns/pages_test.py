@@ -12,7 +12,7 @@ from e2e.walk import PAGES as WALKED  # noqa: E402
 from support import dhcp, firewalld, k3s, suite  # noqa: E402
 from support.configs import lack, provide  # noqa: E402
 from support.pages import ROOTS_PATH, blocks, text_of, typed, walk  # noqa: E402
-from support.plugin import OURS, PLUGINS, REFERENCE, ROOT, has_reference, have  # noqa: E402
+from support.plugin import OURS, REFERENCE, ROOT, has_reference, have  # noqa: E402
 from support.qemu import everybody_may_open_tun  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import MS_BIND, World, mount, run, umount  # noqa: E402
@@ -65,10 +65,7 @@ def runtimes():
 
 
 def k3s_node():
-    if "flannel" not in PLUGINS:
-        return "no plugin flannel"
     k3s.start("v1.9.1-k3s1")
-    return None
 
 
 def reference():
