@@ -52,17 +52,24 @@ class Daemon:
             os.symlink(os.path.join(OURS, name), f"/opt/cni/bin/{name}")
         with open("/run/c8d/config.toml", "w", encoding="ascii") as file:
             file.write(CONFIG.format(cni=cni))
-        with open("/run/c8d/log", "wb") as log:
-            self.process = subprocess.Popen(["containerd", "--config", "/run/c8d/config.toml"], stdout=log, stderr=log)
         self.cgroup = f"patchbay-containerd-{os.getpid()}-{next(self._numbers)}"
         test.addCleanup(remove_cgroups, self.cgroup)
+        self._test = test
         test.addCleanup(self._stop)
+        self.restart()
+        image.build("/run/c8d/image.tar", PAGE)
+        # Release 2 has the daemon unpack it, with overlayfs.
+        local = ["--local"] if "--local" in self.ctr("image", "import", "--help").stdout else []
+        for namespace in ("default", "k8s.io"):
+            self.ctr("--namespace", namespace, "image", "import", *local, "--snapshotter", "native", "/run/c8d/image.tar")
+
+    def restart(self):
+        """Starts it; if it ran before, that must have ended."""
+        with open("/run/c8d/log", "ab") as log:
+            self.process = subprocess.Popen(["containerd", "--config", "/run/c8d/config.toml"], stdout=log, stderr=log)
         if not wait_for(lambda: self.ctr("version", check=False).returncode == 0, 20, 0.1):
             with open("/run/c8d/log", encoding="utf-8") as log:
-                test.fail("containerd does not answer: " + log.read())
-        image.build("/run/c8d/image.tar", PAGE)
-        for namespace in ("default", "k8s.io"):
-            self.ctr("--namespace", namespace, "image", "import", "--snapshotter", "native", "/run/c8d/image.tar")
+                self._test.fail("containerd does not answer: " + log.read())
 
     def _stop(self):
         self.process.terminate()

@@ -45,7 +45,12 @@ class Cri:
 
     def is_ready(self):
         """Whether the runtime answers and has a network for pods."""
-        return self._call("status", "") == "ready"
+        try:
+            return self._call("status", "") == "ready"
+        except RuntimeError as error:
+            if "not initialized yet" in str(error):  # containerd 1.6, once it listens
+                return False
+            raise
 
     def _call(self, verb, argument):
         done = subprocess.run([PYTHON, os.path.abspath(__file__), self.socket, verb],
