@@ -9,11 +9,12 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import cri, nodes, suite  # noqa: E402
+from support.cnitool import cnitool  # noqa: E402
 from support.containerd import OWN_FILES, PAGE, SOCKET, Daemon  # noqa: E402
 from support.hostport import mapping  # noqa: E402
 from support.nodes import Flanneld, Lan, Node, Vxlan  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
-from support.world import Pod, fetch, wait_for  # noqa: E402
+from support.world import MS_BIND, Pod, fetch, mount, wait_for  # noqa: E402
 
 HOST_PORT = 30080
 LIMITS = {"kubernetes.io/ingress-bandwidth": "80M", "kubernetes.io/egress-bandwidth": "80M"}
@@ -26,6 +27,8 @@ class Runtime:
         self.node, self.cri = node, cri.Cri(SOCKET)
         with node.inside():
             self._daemon = Daemon(test)
+            if os.path.exists("/etc/containerd/config.toml"):
+                mount("/run/c8d/config.toml", "/etc/containerd/config.toml", flags=MS_BIND)  # doctor reads it
             with open("/etc/cni/net.d/10-flannel.conflist", "w", encoding="ascii") as file:
                 json.dump(nodes.CONFLIST | {"cniVersion": "1.0.0"}, file)
             assert wait_for(self.cri.is_ready, 20, 0.1), "containerd takes the network"
@@ -46,6 +49,12 @@ class Runtime:
                 self.cri.stop_pod(sandbox)  # as a kubelet does
                 self.cri.remove_pod(sandbox)
         self.sandboxes.clear()
+
+    def findings(self):
+        """What doctor finds on the node, beyond notes."""
+        with self.node.inside():
+            outcome = cnitool("doctor", "--json", CNI_PATH="/opt/cni/bin", NETCONFPATH="/etc/cni/net.d")
+        return [one for one in outcome.json["findings"] if one["level"] not in ("ok", "note")]
 
     @contextlib.contextmanager
     def inside(self, pod):
@@ -91,6 +100,8 @@ class Containerd(suite.NodeTest):
         self.assert_serves([*addresses[0].values(), *ports[0]], two, pods[1])
         self.assert_serves([*addresses[1].values(), *ports[1]], one)
         self.assert_serves(ports[0] + ports[1])
+        for runtime in self.runtimes:
+            self.assertEqual(runtime.findings(), [])
         for runtime, before in zip(self.runtimes, empty):
             runtime.end_pods()
             self.assert_same(before, self.state_of(runtime.node),
