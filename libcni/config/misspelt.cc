@@ -19,7 +19,8 @@ constexpr std::string_view kOfRuntime = "runtimeConfig";
 struct Unlike {
   std::string_view unknown, known;
 };
-constexpr Unlike kUnlike[] = {{"deviceID", "device"},
+constexpr Unlike kUnlike[] = {{"delegates", "delegate"},
+                              {"deviceID", "device"},
                               {"gateway", "isGateway"},
                               {"isGateway", "gateways"},
                               {"noSnat", "snat"}};

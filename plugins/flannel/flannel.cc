@@ -30,6 +30,14 @@ Call call_with(const cni::Request& request, Command command, const std::string& 
   return out;
 }
 
+// The delegate gets ADD's config, and what the runtime knows of ADD: an IPAM plugin that is not
+// there any more may have a lease.
+void detach(const cni::Request& request, const std::string& config) {
+  const bool knows = request.reader()["prevResult"].present();
+  const Call call = call_with(request, Command::kDel, knows ? with_call(config, request) : config);
+  cni::delegate_forward(call.delegate, call.request, Command::kDel);
+}
+
 /// Undo of ADD.
 struct Detach {
   Call call;
@@ -115,12 +123,13 @@ std::optional<Rebuilt> rebuild(const cni::Request& request) try {
 void detach_without_state(const cni::Request& request, bool is_torn) {
   const auto known = rebuild(request);
   if (!known) return;
-  std::optional<Call> call;
+  bool is_there = false;
   try {
-    call = call_with(request, Command::kDel, known->config);
-    cni::delegate_forward(call->delegate, call->request, Command::kDel);
+    cni::Delegate::find(request, type_in(known->config), "delegate.type");
+    is_there = true;
+    detach(request, known->config);
   } catch (const Error& e) {
-    if (known->is_complete && (call || is_torn)) throw;
+    if (known->is_complete && (is_there || is_torn)) throw;
     cni::note(cat(e.what(), "; there is no state of ADD"));
   }
 }
@@ -129,8 +138,7 @@ void del(const cni::Request& request) {
   const auto files = StateFiles::find(data_dir_of(request));
   const auto state = files ? files->of(request) : std::nullopt;
   if (state && !state->config.empty()) {
-    const Call call = call_with(request, Command::kDel, state->config);
-    cni::delegate_forward(call.delegate, call.request, Command::kDel);
+    detach(request, state->config);
   } else {
     detach_without_state(request, state.has_value());
   }

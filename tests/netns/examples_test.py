@@ -62,8 +62,8 @@ class Examples(suite.NodeTest):
             self.skipTest(reason)
         first = CONFIGS.get(types(network)[0])
         ifname = first.ifname if first else "eth0"
-        bridges = [plugin.get("bridge", "cni0") for plugin in network.conflist["plugins"]
-                   if plugin["type"] == "bridge"]
+        bridges = [plugin.get("delegate", plugin).get("bridge", "cni0") for plugin in network.conflist["plugins"]
+                   if plugin["type"] in ("bridge", "flannel")]
         bring_device(network)
         serve_dhcp(network)
         before = snapshot()

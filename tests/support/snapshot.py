@@ -316,9 +316,14 @@ def _changes(old, new):
     return "{" + ", ".join(parts) + "}"
 
 
+def is_flannels_state(place):
+    """What ADD that failed leaves of flannel: with it DEL undoes what the delegate left."""
+    return place.startswith("file/var/lib/cni/flannel/")
+
+
 def left_by_failed_add(place):
-    """The same after ADD that failed: with the state file of flannel DEL undoes what its delegate left."""
-    return left_by_design(place) or place.startswith("file/var/lib/cni/flannel/")
+    """left_by_design() after ADD that failed."""
+    return left_by_design(place) or is_flannels_state(place)
 
 
 def left_by_design(place, bridge="cni0"):

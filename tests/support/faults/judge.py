@@ -12,7 +12,7 @@ import time
 from support import daemons
 from support.faults import points, subjects
 from support.faults.subjects import Stage, ignore
-from support.snapshot import diff, left_by_failed_add
+from support.snapshot import diff, is_flannels_state
 
 #: What may be wrong.
 KINDS = ("leftover", "hang", "crash", "no error object", "does not work")
@@ -113,7 +113,7 @@ def after_add(stage, before, outcome, killed):
     killed plugin had started must not go on behind its back."""
     return first(
         lambda: None if outcome.ok or killed else left(
-            stage, before, "the failed ADD", lambda place: ignore(place) or left_by_failed_add(place)),
+            stage, before, "the failed ADD", lambda place: ignore(place) or is_flannels_state(place)),
         lambda: _works(stage, "DEL", before, "afterwards"),
         lambda: _works(stage, "ADD", None, "after it all") if killed else None,
         lambda: _works(stage, "DEL", before, "after it all") if killed else None)
