@@ -95,6 +95,7 @@ struct ChangeEncoder {
     return {encode_one(change)};
   }
   std::vector<Message> operator()(const Set& set) const { return {encode_set(set, number)}; }
+  std::vector<Message> operator()(const DeleteSet& set) const { return {encode_set(set)}; }
   std::vector<Message> operator()(const AddElements& c) const { return encode_elements(c); }
   std::vector<Message> operator()(const DeleteElements& c) const { return encode_elements(c); }
 };
@@ -120,6 +121,7 @@ struct Describer {
   std::string operator()(const Set& s) const {
     return cat("add ", s.data ? "map" : "set", " '", s.id.str(), "'");
   }
+  std::string operator()(const DeleteSet& s) const { return cat("delete set '", s.id.str(), "'"); }
   std::string operator()(const AddElements& e) const {
     return cat("add elements '", e.set.str(), "'");
   }

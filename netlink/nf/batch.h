@@ -76,7 +76,7 @@ struct DeleteTable {
 };
 
 using Change = std::variant<Table, Chain, Rule, FlushChain, DeleteRule, DeleteChain, DeleteTable,
-                            Set, AddElements, DeleteElements>;
+                            Set, DeleteSet, AddElements, DeleteElements>;
 
 /// The messages that ask for the change: one, but for long lists of elements, or empty ones.
 /// number is the change's own in its batch, from 1.
@@ -126,6 +126,7 @@ class Batch {
   Batch& remove(SetId set, std::vector<Bytes> keys) {
     return push(DeleteElements{std::move(set), std::move(keys)});
   }
+  Batch& remove(SetId set) { return push(DeleteSet{std::move(set)}); }
   Batch& remove(DeleteTable table) { return push(std::move(table)); }
 
   bool empty() const { return changes_.empty(); }

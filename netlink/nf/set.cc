@@ -60,6 +60,7 @@ void put_element(Message& m, const Element& element) {
     put_value(m, NFTA_SET_ELEM_KEY, element.key);
     if (!element.data.empty()) put_value(m, NFTA_SET_ELEM_DATA, element.data);
     if (element.verdict) put_verdict(m, NFTA_SET_ELEM_DATA, *element.verdict);
+    if (element.ends_interval) m.put_be32(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
     if (!element.comment.empty()) {
       m.put(NFTA_SET_ELEM_USERDATA, comment_userdata(element.comment));
     }
@@ -151,7 +152,10 @@ Message encode_set(const Set& set, std::uint32_t number) {
   Message m = nf_tables_message(NFT_MSG_NEWSET, NLM_F_CREATE, set.id.family);
   m.put(NFTA_SET_TABLE, set.id.table);
   m.put(NFTA_SET_NAME, set.id.set);
-  m.put_be32(NFTA_SET_FLAGS, set.data ? NFT_SET_MAP : 0);
+  std::uint32_t flags = 0;
+  if (set.data) flags |= NFT_SET_MAP;
+  if (set.intervals) flags |= NFT_SET_INTERVAL;
+  m.put_be32(NFTA_SET_FLAGS, flags);
   m.put_be32(NFTA_SET_KEY_TYPE, set.key.id());
   m.put_be32(NFTA_SET_KEY_LEN, set.key.length());
   if (set.data) {
@@ -166,6 +170,31 @@ Message encode_set(const Set& set, std::uint32_t number) {
   if (!set.comment.empty()) append_text(userdata, kSetComment, set.comment);
   m.put(NFTA_SET_USERDATA, userdata);
   return m;
+}
+
+Message encode_set(const DeleteSet& change) {
+  Message m = nf_tables_message(NFT_MSG_DELSET, 0, change.id.family);
+  m.put(NFTA_SET_TABLE, change.id.table);
+  m.put(NFTA_SET_NAME, change.id.set);
+  return m;
+}
+
+std::vector<Element> intervals_of(std::vector<Cidr> networks) {
+  std::ranges::sort(networks);
+  std::vector<Element> out;
+  for (const Cidr& network : networks) {
+    Bytes start = value_of(network.network().ip);
+    if (!out.empty() && out.back().ends_interval && out.back().key == start) {
+      out.pop_back();
+    } else {
+      out.push_back({std::move(start)});
+    }
+    const auto after = network.ip.broadcast(network.prefix).next();
+    if (!after) continue;  // no end: the rest of the addresses
+    out.push_back({value_of(*after)});
+    out.back().ends_interval = true;
+  }
+  return out;
 }
 
 std::vector<Message> encode_elements(const AddElements& change) {
@@ -213,7 +242,7 @@ bool lists_catch_all(const Attributes& attributes) {
 
 std::string text(const Set& set) {
   return cat(kind_of(set), " ", set.id.str(), " type ", set.key.str(),
-             set.data ? cat(" : ", set.data->str()) : "",
+             set.data ? cat(" : ", set.data->str()) : "", set.intervals ? " flags interval" : "",
              set.comment.empty() ? "" : cat(" comment \"", set.comment, "\""));
 }
 
@@ -221,6 +250,7 @@ std::string text(const Element& element) {
   return cat("element ", words(element.key),
              element.data.empty() ? "" : cat(" : ", words(element.data)),
              element.verdict ? cat(" : ", text(*element.verdict)) : "",
+             element.ends_interval ? " end" : "",
              element.comment.empty() ? "" : cat(" comment \"", element.comment, "\""));
 }
 

@@ -74,6 +74,7 @@ struct Set {
   KeyType key;
   std::optional<KeyType> data = {};
   std::string comment = {};  ///< at most 128 bytes for nft; kernels before 5.10 ignore it
+  bool intervals = false;    ///< of addresses, see Element::ends_interval
   bool operator==(const Set&) const = default;
 };
 
@@ -82,7 +83,7 @@ struct Element {
   Bytes data = {};                      ///< maps only
   std::string comment = {};             ///< at most 253 bytes; nft takes 128
   std::optional<Verdict> verdict = {};  ///< verdict maps only, instead of data
-  /// Sets of intervals only, and only read: the interval before ends below the key
+  /// Sets of intervals only: the interval before ends below the key
   /// (NFT_SET_ELEM_INTERVAL_END). The last one may have no end.
   bool ends_interval = false;
   bool operator==(const Element&) const = default;
@@ -101,8 +102,18 @@ struct DeleteElements {
   std::vector<Bytes> keys;
 };
 
+/// Refused by the kernel (EBUSY) while a rule asks it.
+struct DeleteSet {
+  SetId id;
+};
+
+/// The elements of an interval set that has the networks, of which none overlap: neighbours are
+/// one interval. In the order of the addresses.
+std::vector<Element> intervals_of(std::vector<Cidr> networks);
+
 /// number tells the sets of one batch apart, from 1.
 Message encode_set(const Set& set, std::uint32_t number);
+Message encode_set(const DeleteSet& change);
 /// Several messages for many elements: a nested attribute has 16 bits for its length.
 std::vector<Message> encode_elements(const AddElements& change);
 std::vector<Message> encode_elements(const DeleteElements& change);

@@ -37,7 +37,8 @@ Link configure_ip(const Context& context, const Link& bridge, const plugins::Pod
     device = ensure_gateway(context, bridge, result, others);
   }
   if (conf.ip_masq) {
-    plugins::masquerade(conf.ip_masq_backend, plugins::masquerade_of(context.sides.request, result),
+    plugins::masquerade(conf.ip_masq_backend,
+                        plugins::masquerade_of(context.sides.request, result, conf.ip_masq_except),
                         undo);
   }
   return device;
@@ -117,7 +118,8 @@ void migrate(const cni::Request& request, cni::Repair& repair) {
   std::optional<plugins::Masquerade> masquerade;
   if (conf.ip_masq && !conf.ipam_type.empty()) {
     plugins::require_masquerade_rights(request, conf.ip_masq_backend);
-    masquerade = plugins::masquerade_of(request, request.required_prev_result());
+    masquerade =
+        plugins::masquerade_of(request, request.required_prev_result(), conf.ip_masq_except);
   }
   plugins::migrate_veth_pair(request, repair, conf.ip_masq_backend, masquerade);
 }

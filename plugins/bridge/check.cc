@@ -168,7 +168,8 @@ void check_attachment(const Context& context, const cni::Result& result) {
   plugins::check_interface({context.sides, inside}, result);
   check_gateway(context, result, bridge);
   if (!conf.ip_masq) return;
-  plugins::check_masquerade(plugins::masquerade_of(context.sides.request, result));
+  plugins::check_masquerade(
+      plugins::masquerade_of(context.sides.request, result, conf.ip_masq_except));
 }
 
 void require_node_support(const Conf& conf) {

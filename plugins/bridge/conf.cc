@@ -128,6 +128,7 @@ constexpr auto kKeys = cni::keys(
          .description = "replaces another address of the bridge that conflicts with the gateway "
                         "address. If false, the conflict is an error that names the address"}),
     plugins::ip_masq_key<Conf>(), plugins::ip_masq_backend_key<Conf>(),
+    plugins::ip_masq_except_key<Conf>(),
     plugins::mtu_key<Conf>("MTU in bytes of both interfaces of the veth pair, and of a "
                            "bridge that ADD creates; 0 is the kernel's default"),
     cni::key<&Conf::hairpin_mode>(
@@ -207,7 +208,9 @@ Conf Conf::parse(const cni::Request& request) {
   cni::read_keys(root, kKeys, conf);
   conf.is_gateway = conf.is_gateway || conf.is_default_gateway;
   refuse_contradictions(root, conf);
-  if (conf.ip_masq && !conf.ipam_type.empty()) plugins::refuse_unknown_backend(root);
+  const bool is_masqueraded = conf.ip_masq && !conf.ipam_type.empty();
+  if (is_masqueraded) plugins::refuse_unknown_backend(root);
+  plugins::require_exceptions_fit(root, is_masqueraded, conf.ip_masq_backend);
   return conf;
 }
 

@@ -23,6 +23,7 @@ struct Conf {
   bool force_address = false;
   bool ip_masq = false;
   std::optional<plugins::MasqueradeBackend> ip_masq_backend;  ///< absent: detected
+  std::vector<netlink::Cidr> ip_masq_except;                  ///< destinations
   unsigned mtu = 0;                                           ///< bytes; 0 is the kernel's default
   bool hairpin_mode = false;
   bool promisc_mode = false;

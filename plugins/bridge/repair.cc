@@ -85,7 +85,7 @@ Result repair(const cni::Request& request, Repair& repair) {
   repair_links(context, find_port(context, result), result, repair);
   if (!conf.ipam_type.empty() && conf.ip_masq) {
     plugins::repair_masquerade(repair, conf.ip_masq_backend,
-                               plugins::masquerade_of(request, result));
+                               plugins::masquerade_of(request, result, conf.ip_masq_except));
   }
   return result;
 }

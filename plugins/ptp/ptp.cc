@@ -32,6 +32,7 @@ constexpr std::size_t kInside = 1;  // where the pod's interface stands in the r
 struct Conf {
   bool ip_masq = false;
   std::optional<plugins::MasqueradeBackend> ip_masq_backend;  ///< absent: detected
+  std::vector<netlink::Cidr> ip_masq_except;                  ///< destinations
   unsigned mtu = 0;                                           ///< bytes; 0 is the kernel's default
   std::string ipam_type;
   std::optional<cni::Dns> dns;  ///< replaces the IPAM plugin's
@@ -41,6 +42,7 @@ struct Conf {
 
 constexpr auto kKeys =
     cni::keys(plugins::ip_masq_key<Conf>(), plugins::ip_masq_backend_key<Conf>(),
+              plugins::ip_masq_except_key<Conf>(),
               plugins::mtu_key<Conf>(
                   "MTU in bytes of both interfaces of the veth pair; 0 is the kernel's default"),
               plugins::ipam_key<Conf>(), plugins::dns_key<Conf>());
@@ -58,6 +60,7 @@ Conf Conf::parse(const cni::Request& request) {
                      "ipam.type: ptp needs an IPAM plugin, expected the name of an IPAM plugin");
   }
   if (conf.ip_masq) plugins::refuse_unknown_backend(root);
+  plugins::require_exceptions_fit(root, conf.ip_masq, conf.ip_masq_backend);
   return conf;
 }
 
@@ -81,7 +84,8 @@ Result add(const cni::Request& request, cni::Undo& undo) {
       {sides, pair.inside}, result,
       {.accept_ra = false, .announce_at_once = true, .subnet_routes = routing.pod});
   if (conf.ip_masq) {
-    plugins::masquerade(conf.ip_masq_backend, plugins::masquerade_of(request, result), undo);
+    plugins::masquerade(conf.ip_masq_backend,
+                        plugins::masquerade_of(request, result, conf.ip_masq_except), undo);
   }
   // Until then the kernel drops packets of the interface and has no IPv6 multicast on it.
   plugins::require_operational(sides.host(), pair.outside, "host veth in error state");
@@ -163,7 +167,8 @@ void check(const cni::Request& request) {
   plugins::check_interface(interface, result);
   check_routes(interface, routing, result);
   check_host_veth(sides.host(), outside, routing);
-  if (conf.ip_masq) plugins::check_masquerade(plugins::masquerade_of(request, result));
+  if (conf.ip_masq)
+    plugins::check_masquerade(plugins::masquerade_of(request, result, conf.ip_masq_except));
 }
 
 // Removes everything of this network whose attachment is not in the list, and calls GC of the IPAM
@@ -205,7 +210,7 @@ Result repair(const cni::Request& request, cni::Repair& repair) {
               });
   if (conf.ip_masq) {
     plugins::repair_masquerade(repair, conf.ip_masq_backend,
-                               plugins::masquerade_of(request, result));
+                               plugins::masquerade_of(request, result, conf.ip_masq_except));
   }
   return result;
 }
@@ -215,7 +220,8 @@ void migrate(const cni::Request& request, cni::Repair& repair) {
   std::optional<plugins::Masquerade> masquerade;
   if (conf.ip_masq) {
     plugins::require_masquerade_rights(request, conf.ip_masq_backend);
-    masquerade = plugins::masquerade_of(request, request.required_prev_result());
+    masquerade =
+        plugins::masquerade_of(request, request.required_prev_result(), conf.ip_masq_except);
   }
   plugins::migrate_veth_pair(request, repair, conf.ip_masq_backend, masquerade);
 }

@@ -50,7 +50,9 @@ CONFIGS = {
           "preserveDefaultVlan": True, "macspoofchk": True, "enabledad": True,
           "disableContainerInterface": False, "portIsolation": True,
           "ipam": {"type": "static"}, "dns": DNS, "args": {"cni": {"mac": MAC}},
-          "runtimeConfig": {"mac": MAC}}], kind="veth"),
+          "runtimeConfig": {"mac": MAC}},
+         {"ipMasq": True, "ipMasqExcept": ["10.0.0.0/8", "fd00::/8"], "ipam": {"type": "static"}}],
+        kind="veth"),
     "dummy": Configs(
         {"ipam": POOL},
         [{"mtu": 1400, "mac": MAC, "ipam": {"type": "static"}, "runtimeConfig": {"mac": MAC}}], kind="dummy"),
@@ -97,7 +99,9 @@ CONFIGS = {
     "ptp": Configs(
         {"ipMasq": True, "ipam": POOL, "dns": {"nameservers": ["10.1.2.53"]}},
         [{"ipMasq": True, "ipMasqBackend": "iptables", "mtu": 1400, "ipam": {"type": "static"},
-          "dns": DNS}], kind="veth"),
+          "dns": DNS},
+         {"ipMasq": True, "ipMasqBackend": "nftables", "ipMasqExcept": ["10.0.0.0/8", "fd00::/8"],
+          "ipam": {"type": "static"}}], kind="veth"),
     # Needs no other end on the node, which old results do not name.
     "bandwidth": Configs(
         {"egressMode": "pod", "egressRate": 8000000, "egressBurst": 800000},

@@ -33,6 +33,34 @@ void refuse_unknown_backend(const cni::Reader& root) {
                "expected \"nftables\" or \"iptables\"");
 }
 
+std::vector<netlink::Cidr> exceptions_from(const cni::Reader& place) {
+  std::vector<netlink::Cidr> out;
+  for (const cni::Reader& element : place.elements()) {
+    const netlink::Cidr one = element.as_cidr();
+    if (one != one.network()) {
+      element.fail(cni::cat("has host bits, expected a network such as ", one.network().str()));
+    }
+    for (const netlink::Cidr& other : out) {
+      if (!one.contains(other.ip) && !other.contains(one.ip)) continue;
+      element.fail(cni::cat(one == other ? "is there twice" : "overlaps with ",
+                            one == other ? "" : other.str()));
+    }
+    out.push_back(one);
+  }
+  return out;
+}
+
+void require_exceptions_fit(const cni::Reader& root, bool is_masqueraded,
+                            std::optional<MasqueradeBackend>& backend) {
+  const cni::Reader place = root["ipMasqExcept"];
+  if (place.elements().empty()) return;
+  if (!is_masqueraded) place.fail("requires \"ipMasq\": true and \"ipam\"");
+  if (backend == MasqueradeBackend::kIptables) {
+    place.fail("requires the ipMasqBackend \"nftables\", not \"iptables\"");
+  }
+  backend = MasqueradeBackend::kNftables;
+}
+
 bool was_masqueraded(const cni::Reader& root) {
   bool masqueraded = false;
   try {
@@ -66,8 +94,9 @@ void require_removal_rights(const cni::Request& request, bool masqueraded) {
   if (masqueraded) require_readable_legacy("remove the masquerading");
 }
 
-Masquerade masquerade_of(const cni::Request& request, const cni::Result& result) {
-  Masquerade out{request.network, request.container_id, request.ifname, {}, true};
+Masquerade masquerade_of(const cni::Request& request, const cni::Result& result,
+                         const std::vector<netlink::Cidr>& except) {
+  Masquerade out{request.network, request.container_id, request.ifname, {}, true, except};
   for (const auto& address : result.ips) out.addresses.push_back(address.cidr);
   return out;
 }
@@ -84,13 +113,18 @@ void repair_masquerade(cni::Repair& repair, std::optional<MasqueradeBackend> bac
 
 void migrate_masquerade(cni::Repair& repair, std::optional<MasqueradeBackend> backend,
                         const Masquerade& what) {
+  if (repair.to_reference() && !what.except.empty()) {
+    throw cni::Error(cni::Code::kInvalidConfig,
+                     "ipMasqExcept has no form in the reference plugin: the masquerading stays as "
+                     "it is");
+  }
   const MasqueradeForm form = masquerade_form(backend, repair.to_reference());
   repair.change(masquerade_difference(form, what), [&] { put_masquerade_form(form, what); });
 }
 
 Masquerade masquerade_to_remove(const cni::Request& request) {
   const auto result = readable_prev_result(request);
-  auto out = masquerade_of(request, result.value_or(cni::Result{}));
+  auto out = masquerade_of(request, result.value_or(cni::Result{}), {});
   const auto ns = out.addresses.empty() ? visible(request.netns) : std::nullopt;
   if (!ns) return out;
   RouteSocket host;

@@ -40,6 +40,28 @@ constexpr auto ip_masq_backend_key() {
        .or_empty = true});
 }
 
+/// `ipMasqExcept`, into std::vector<netlink::Cidr> ip_masq_except; see require_exceptions_fit().
+/// \throws cni::Error(kInvalidConfig) for host bits, and for networks that overlap.
+std::vector<netlink::Cidr> exceptions_from(const cni::Reader& place);
+template <class Conf>
+void read_ip_masq_except(const cni::Reader& place, Conf& conf) {
+  conf.ip_masq_except = exceptions_from(place);
+}
+template <class Conf>
+constexpr auto ip_masq_except_key() {
+  return cni::custom<read_ip_masq_except<Conf>>(
+      {.name = "ipMasqExcept",
+       .description = "networks of both families to which `ipMasq` does not apply, such as other "
+                      "pods' and nodes': kubenet's non-masquerade CIDR. Only with nftables",
+       .type = cni::Type::kCidr,
+       .lists = 1});
+}
+
+/// Exceptions need `ipMasq` and the nftables backend, which is no longer detected then.
+/// \throws cni::Error(kInvalidConfig) where the config says otherwise.
+void require_exceptions_fit(const cni::Reader& root, bool is_masqueraded,
+                            std::optional<MasqueradeBackend>& backend);
+
 /// For a config that uses the key; as in the reference plugins, no other one is refused.
 /// \throws cni::Error(kInvalidConfig) where it names no backend.
 void refuse_unknown_backend(const cni::Reader& root);
@@ -61,8 +83,9 @@ void require_masquerade_support(const cni::Request& request,
 /// DEL and GC: the rights to remove links and rules. \throws cni::Error.
 void require_removal_rights(const cni::Request& request, bool masqueraded);
 
-/// The addresses that ADD masquerades.
-Masquerade masquerade_of(const cni::Request& request, const cni::Result& result);
+/// The addresses that ADD masquerades, and for what destinations it does not.
+Masquerade masquerade_of(const cni::Request& request, const cni::Result& result,
+                         const std::vector<netlink::Cidr>& except);
 
 /// ADD. \throws as add_masquerade().
 void masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& what, cni::Undo& undo);
@@ -71,7 +94,7 @@ void masquerade(std::optional<MasqueradeBackend> backend, const Masquerade& what
 void repair_masquerade(cni::Repair& repair, std::optional<MasqueradeBackend> backend,
                        const Masquerade& what);
 
-/// MIGRATE.
+/// MIGRATE. \throws cni::Error(kInvalidConfig) for exceptions, which the reference plugins lack.
 void migrate_masquerade(cni::Repair& repair, std::optional<MasqueradeBackend> backend,
                         const Masquerade& what);
 

@@ -107,6 +107,7 @@ void remove_nft_masquerade(nf::NfSocket& socket, const Masquerade& masquerade) {
     if (found[0]) nft::plan_remove_earlier(socket, masquerade, batch);
     if (found[1] || found[2]) xt::plan_remove(socket, masquerade, batch);
   });
+  socket.commit_planned([&](nf::Batch& batch) { nft::plan_remove_unused(socket, batch); });
 }
 
 void gc_masquerade(const std::string& network, cni::Collect& collect) {
@@ -115,6 +116,8 @@ void gc_masquerade(const std::string& network, cni::Collect& collect) {
   if (socket) {
     each("nf_tables", [&] {
       socket->commit_planned([&](nf::Batch& batch) { nft::plan_gc(*socket, collect, batch); });
+      if (collect.only_looks()) return;
+      socket->commit_planned([&](nf::Batch& batch) { nft::plan_remove_unused(*socket, batch); });
     });
   }
   each("iptables", [&] {
@@ -129,7 +132,8 @@ void check_masquerade(const Masquerade& masquerade) {
   auto socket = nf::NfSocket::find();
   std::optional<std::string> nft = netlink::nf::kNoNfTables;
   if (socket) nft = nft::missing(*socket, masquerade);
-  if (!nft || !xt::missing(pointer(socket), masquerade)) return;
+  if (!nft) return;
+  if (masquerade.except.empty() && !xt::missing(pointer(socket), masquerade)) return;
   throw cni::Error(Code::kInternal, cat("check masquerading: ", *nft));
 }
 

@@ -26,6 +26,9 @@ struct Masquerade {
   std::vector<netlink::Cidr> addresses;
   /// The addresses are those of the result, all of them: not what root in the pod may have changed.
   bool from_result = false;
+  /// Destinations that are not masqueraded (`ipMasqExcept`): networks that do not overlap. Only the
+  /// nftables backend has them. Removing needs none.
+  std::vector<netlink::Cidr> except = {};
 };
 
 /// "nftables" or "iptables"; nothing for other text.

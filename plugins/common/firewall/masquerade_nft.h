@@ -15,18 +15,19 @@
 ///     chain postrouting   looks the source address up, once per connection
 ///     chain masq_SUBNET   masquerades what leaves the subnet and is no multicast
 ///
+/// Networks with exceptions (Masquerade::except) have chains of their own, each with a set:
+///
+///     set except_SUBNET_HASH    the exceptions of the family; HASH is of these
+///     chain masq_SUBNET_HASH    the same for what is not in the set either
+///
+/// They go with the last element that leads there.
+///
 /// Earlier versions and the reference plugin had one rule per address in chain masq_checks of table
 /// inet cni_plugins_masquerade. These rules count until their pod goes, and are removed with it.
 namespace plugins::nft {
 
 /// Whether the kernel can do it: table, maps, chains and rules.
 bool can_masquerade(netlink::nf::NfSocket& socket);
-
-/// The changes that ADD sends before the elements: the table, its maps, and the chains that the
-/// addresses need and `seen`, the rules of the table (NfSocket::raw_table_rules()), lacks or has
-/// otherwise.
-netlink::nf::Batch plan_chains(const std::vector<netlink::nf::Bytes>& seen,
-                               const std::vector<netlink::Cidr>& addresses);
 
 /// Adds the missing parts. An element of another attachment is replaced: the last ADD owns the
 /// address. With only_if_able false is returned, and nothing changed, if the kernel lacks a part.
@@ -46,6 +47,9 @@ void plan_remove_earlier(netlink::nf::NfSocket& socket, const Masquerade& masque
 void add_earlier(netlink::nf::NfSocket& socket, const Masquerade& masquerade);
 /// Whether the attachment has rules there; all: for each address, and a base chain leads there.
 bool has_earlier(netlink::nf::NfSocket& socket, const Masquerade& masquerade, bool all);
+/// Adds to batch the removal of chains with exceptions to which no element leads. Another ADD that
+/// needs one meanwhile adds it again.
+void plan_remove_unused(netlink::nf::NfSocket& socket, netlink::nf::Batch& batch);
 /// Adds to batch the removal of what attachments have that are not valid.
 void plan_gc(netlink::nf::NfSocket& socket, cni::Collect& collect, netlink::nf::Batch& batch);
 

@@ -63,6 +63,7 @@ SUBJECTS = {
     "dummy": ({"type": "dummy", "ipam": IPAM}, None),
     "vlan": ({"type": "vlan", "master": "eth1", "vlanId": 100, "ipam": IPAM}, None),
     "ptp": (PTP, None),
+    "ptp, exceptions": (PTP | {"ipMasqExcept": ["10.0.0.0/8", "fd00::/8"]}, None),
     "ptp, iptables": (PTP | {"ipMasqBackend": "iptables"}, None),
     "flannel": (FLANNEL, None),
     "ipvlan": (IPVLAN, None),
