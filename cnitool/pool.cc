@@ -6,6 +6,7 @@
 #include "cnitool/json_at.h"
 #include "libcni/common/dir.h"
 #include "libcni/config/names.h"
+#include "libcni/config/pod_cidr.h"
 #include "plugins/names/state.h"
 
 namespace tool {
@@ -21,9 +22,15 @@ std::optional<Ip> ip_at(const Reader& place, const char* key) {
   return out;
 }
 
-cni::AddressRange range_in(const Reader& place) {
-  return cni::AddressRange::make(place["subnet"].as_cidr().network(), ip_at(place, "rangeStart"),
-                                 ip_at(place, "rangeEnd"), ip_at(place, "gateway"));
+netlink::Cidr subnet_in(const Reader& place, const std::string& pod_cidr_file) {
+  const auto family = cni::pod_cidr_family(place.as_string());
+  return family ? cni::pod_cidr_in(pod_cidr_file, *family) : place.as_cidr().network();
+}
+
+cni::AddressRange range_in(const Reader& place, const std::string& pod_cidr_file) {
+  return cni::AddressRange::make(subnet_in(place["subnet"], pod_cidr_file),
+                                 ip_at(place, "rangeStart"), ip_at(place, "rangeEnd"),
+                                 ip_at(place, "gateway"));
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -37,12 +44,13 @@ std::string_view trimmed(std::string_view text) {
 
 std::vector<cni::RangeSet> sets_in(const Reader& ipam) {
   std::vector<cni::RangeSet> out;
-  std::string subnet;
+  std::string subnet, file;
   ipam.into("subnet", subnet);
-  if (!subnet.empty()) out.push_back({{range_in(ipam)}});
+  ipam.into("podCidrFile", file);
+  if (!subnet.empty()) out.push_back({{range_in(ipam, file)}});
   for (const Reader& set : ipam["ranges"].elements()) {
     auto& ranges = out.emplace_back().ranges;
-    for (const Reader& range : set.elements()) ranges.push_back(range_in(range));
+    for (const Reader& range : set.elements()) ranges.push_back(range_in(range, file));
   }
   return out;
 }

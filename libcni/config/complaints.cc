@@ -66,7 +66,7 @@ bool allows_text(const Key& key, const std::string& text) {
     case Type::kIp:
       return Ip::parse(text).has_value();
     case Type::kCidr:
-      return Cidr::parse(text).has_value();
+      return Cidr::parse(text) || std::ranges::find(key.enumeration, text) != key.enumeration.end();
     case Type::kIpOrCidr:
       return Ip::parse(text) || Cidr::parse(text);
     case Type::kMac:

@@ -37,7 +37,7 @@ enum class Type : std::uint8_t {
   kString,
   kEnum,             ///< one of Key::enumeration
   kIp,               ///< an address
-  kCidr,             ///< an address with its prefix length
+  kCidr,             ///< an address with its prefix length, or one of Key::enumeration
   kIpOrCidr,         ///< an address, with or without
   kMac,              ///< a unicast MAC address other than zero
   kIntegerOrString,  ///< an integer, or a text as Key::pattern says

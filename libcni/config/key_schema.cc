@@ -106,7 +106,9 @@ Json Writer::element(const Key& key) {
     case Type::kIp:
       return defined("ip", ip);
     case Type::kCidr:
-      return defined("cidr", cidr);
+      if (key.enumeration.empty()) return defined("cidr", cidr);
+      return {{"anyOf", {defined("cidr", cidr), {{"enum", key.enumeration}}}},
+              {"errorMessage", kCidrForm}};
     case Type::kMac:
       return defined("mac", mac);
     case Type::kIpOrCidr:

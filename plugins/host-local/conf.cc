@@ -5,6 +5,7 @@
 #include "libcni/common/split.h"
 #include "libcni/config/args.h"
 #include "libcni/config/common_keys.h"
+#include "libcni/config/pod_cidr.h"
 #include "plugins/names/state.h"
 
 namespace host_local {
@@ -20,6 +21,7 @@ using cni::Type;
 // A range before its defaults are applied.
 struct Written {
   std::optional<Cidr> subnet;
+  std::optional<netlink::Family> pod_cidr;  // in place of the subnet
   std::optional<Ip> start, end, gateway;
 };
 
@@ -28,6 +30,8 @@ void read_subnet(const Reader& place, Written& range) {
     place.refuse("IP <nil> not v4 nor v6",
                  "expected the subnet of the range, for example 10.1.2.0/24");
   }
+  range.pod_cidr = cni::pod_cidr_family(place.as_string());
+  if (range.pod_cidr) return;
   range.subnet = place.as_cidr();
   if (range.subnet->ip.is_v4() && place.as_string().find(':') != std::string::npos) {
     place.fail("IPNet IP and Mask version mismatch");
@@ -37,8 +41,10 @@ void read_subnet(const Reader& place, Written& range) {
 constexpr auto kRangeKeys = cni::keys(
     cni::custom<read_subnet>(
         {.name = "subnet",
-         .description = "network address with prefix length; at least four addresses",
+         .description = "network address with prefix length; at least four addresses. "
+                        "`usePodCidr` and `usePodCidrIPv6` are those in `ipam.podCidrFile`",
          .type = Type::kCidr,
+         .enumeration = cni::kPodCidrWords,
          .required = true}),
     cni::key<&Written::start>({.name = "rangeStart",
                                .description = "first address to allocate, inclusive",
@@ -51,9 +57,22 @@ constexpr auto kRangeKeys = cni::keys(
                                                 "this range; may lie outside the subnet",
                                  .default_text = "network + 1"}));
 
-Range range_from(const Reader& place) {
+// Empty: not to be read.
+std::optional<Cidr> pod_cidr_at(const Reader& place, netlink::Family family, Conf& conf) {
+  if (conf.pod_cidr_file.empty()) {
+    place.fail("requires ipam.podCidrFile, which names the file with the pod CIDRs of this node");
+  }
+  conf.lacks_ranges = conf.pod_cidrs == PodCidrs::kSkip;
+  if (conf.lacks_ranges) return std::nullopt;
+  return cni::during(place.path(), [&] { return cni::pod_cidr_in(conf.pod_cidr_file, family); });
+}
+
+// Empty: a pod CIDR that is not to be read.
+std::optional<Range> range_from(const Reader& place, Conf& conf) {
   Written range;
   cni::read_keys(place, kRangeKeys, range);
+  if (range.pod_cidr) range.subnet = pod_cidr_at(place["subnet"], *range.pod_cidr, conf);
+  if (!range.subnet) return std::nullopt;
   try {
     return Range::make(*range.subnet, range.start, range.end, range.gateway);
   } catch (const Error& e) {
@@ -64,13 +83,19 @@ Range range_from(const Reader& place) {
 
 // Numbered in the order of the result, as in the names last_reserved_ip.N.
 void add_set(const std::vector<Reader>& places, Conf& conf) {
-  const auto read = [&places] {
+  const auto read = [&places, &conf] {
     RangeSet set;
-    for (const Reader& place : places) set.ranges.push_back(range_from(place));
-    cni::check_ranges(set);
+    bool is_whole = true;
+    for (const Reader& place : places) {
+      const auto range = range_from(place, conf);
+      if (range) set.ranges.push_back(*range);
+      is_whole = is_whole && range;
+    }
+    if (is_whole || !set.ranges.empty()) cni::check_ranges(set);
     return set;
   };
-  conf.sets.push_back(cni::during(cat("invalid range set ", conf.sets.size()), read));
+  RangeSet set = cni::during(cat("invalid range set ", conf.sets.size()), read);
+  if (!set.ranges.empty()) conf.sets.push_back(std::move(set));
 }
 
 void read_sets(const Reader& list, Conf& conf) {
@@ -131,17 +156,33 @@ constexpr cni::Key of_old_style(const char* name, Type type, const char* descrip
   return {.name = name, .description = description, .type = type, .or_empty = true};
 }
 
+constexpr cni::Key subnet_of_old_style() {
+  cni::Key key = of_old_style("subnet", Type::kCidr,
+                              "short form: a set of one range, placed before those of `ranges`. "
+                              "Without it the next three keys are ignored");
+  key.enumeration = cni::kPodCidrWords;
+  return key;
+}
+
+void read_pod_cidr_file(const Reader& place, Conf& conf) {
+  conf.pod_cidr_file = place.as_string();
+  if (!conf.pod_cidr_file.starts_with('/')) place.fail("expected an absolute path");
+}
+
 constexpr auto kIpamKeys = cni::keys(
     cni::described<Conf>({.name = "type"}),
+    cni::custom<read_pod_cidr_file>(  // before the ranges
+        {.name = "podCidrFile",
+         .description =
+             "path of a file with this node's pod CIDRs, for `usePodCidr`: flanneld's "
+             "`/run/flannel/subnet.env`, or a network in each line. DEL does not read it"}),
     cni::custom<read_sets>({.name = "ranges",
                             .description = "range sets: an attachment gets **one address from each "
                                            "set**; the ranges of a set form one pool",
                             .type = Type::kObject,
                             .lists = 2,
                             .keys = kRangeKeys}),
-    cni::described<Conf>(of_old_style("subnet", Type::kCidr,
-                                      "short form: a set of one range, placed before those of "
-                                      "`ranges`. Without it the next three keys are ignored")),
+    cni::described<Conf>(subnet_of_old_style()),
     cni::described<Conf>(of_old_style("rangeStart", Type::kIp, "as in `ipam.ranges`")),
     cni::described<Conf>(of_old_style("rangeEnd", Type::kIp, "as in `ipam.ranges`")),
     cni::described<Conf>(of_old_style("gateway", Type::kIp, "as in `ipam.ranges`")),
@@ -155,6 +196,7 @@ constexpr auto kIpamKeys = cni::keys(
                                                  "as DNS"}));
 
 void read_ipam(const Reader& ipam, Conf& conf) {
+  if (const Reader file = ipam["podCidrFile"]; file.present()) read_pod_cidr_file(file, conf);
   if (const Reader subnet = ipam["subnet"]; subnet.present() && !subnet.as_string().empty()) {
     add_set({ipam}, conf);
   }
@@ -193,11 +235,12 @@ constexpr auto kKeys = cni::keys(
                             .keys = kIpamKeys,
                             .required = true}));
 
-Conf read_conf(const cni::Request& request) {
+Conf read_conf(const cni::Request& request, PodCidrs pod_cidrs) {
   const Reader root = request.reader();
   const Reader ipam = root["ipam"];
   if (!ipam.present()) ipam.refuse("IPAM config missing 'ipam' key");
   Conf conf;
+  conf.pod_cidrs = pod_cidrs;
   read_cni_args(request.args, conf);
   cni::read_keys(root, kKeys, conf);
   if (conf.data_dir.empty()) conf.data_dir = names::kHostLocalDataDir;
@@ -205,7 +248,7 @@ Conf read_conf(const cni::Request& request) {
 }
 
 void require_ranges(const Conf& conf) {
-  if (conf.sets.empty())
+  if (conf.sets.empty() && !conf.lacks_ranges)
     throw Error(Code::kInvalidConfig, "no IP ranges specified",
                 "ipam.ranges: expected a range, here or in ipam.subnet");
 }
@@ -227,15 +270,15 @@ std::string data_dir_from(const cni::Request& request) {
   return dir.empty() ? std::string(names::kHostLocalDataDir) : dir;
 }
 
-Conf Conf::parse(const cni::Request& request) {
-  Conf conf = read_conf(request);
+Conf Conf::parse(const cni::Request& request, PodCidrs pod_cidrs) {
+  Conf conf = read_conf(request, pod_cidrs);
   require_ranges(conf);
   check_together(conf.sets, request.version);
   return conf;
 }
 
-Conf Conf::parse_without_attachment(const cni::Request& request) {
-  Conf conf = read_conf(request);
+Conf Conf::parse_without_attachment(const cni::Request& request, PodCidrs pod_cidrs) {
+  Conf conf = read_conf(request, pod_cidrs);
   const Reader root = request.reader();
   bool promised = false;
   root["capabilities"].into("ipRanges", promised);

@@ -12,6 +12,9 @@ namespace host_local {
 
 extern const cni::Manual kManual;
 
+/// What becomes of ranges that are written as `usePodCidr`.
+enum class PodCidrs { kRead, kSkip };
+
 /// The requests of the config, CNI_ARGS, args and runtimeConfig.
 struct Conf {
   std::string data_dir;
@@ -19,12 +22,17 @@ struct Conf {
   std::vector<Ip> requested;   ///< CNI_ARGS, then args.cni.ips, then runtimeConfig.ips; no twins
   std::vector<cni::Route> routes;
   std::string resolv_conf;  ///< path; empty is none
+  /// Path of the file with the node's pod CIDRs; empty is none. See cni::pod_cidr_in().
+  std::string pod_cidr_file;
+  PodCidrs pod_cidrs = PodCidrs::kRead;
+  bool lacks_ranges = false;  ///< of those, as they were skipped
 
-  /// \throws cni::Error: 7 with the JSON path, 4 for CNI_ARGS.
-  static Conf parse(const cni::Request& request);
+  /// \throws cni::Error: 7 with the JSON path, 4 for CNI_ARGS, 11 where the node's pod CIDR is
+  /// wanted and not known yet.
+  static Conf parse(const cni::Request& request, PodCidrs pod_cidrs = PodCidrs::kRead);
   /// The same where no attachment is known: ranges need not be there yet where the capability
   /// ipRanges asks the runtime for them. \throws as parse().
-  static Conf parse_without_attachment(const cni::Request& request);
+  static Conf parse_without_attachment(const cni::Request& request, PodCidrs pod_cidrs);
 };
 
 /// ipam.dataDir or its default; looks at nothing else. \throws cni::Error(kInvalidConfig).

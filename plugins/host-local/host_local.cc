@@ -136,7 +136,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
 
 // \throws cni::Error where the attachment has no lease, or the config is invalid.
 void check(const cni::Request& request) {
-  const Conf conf = Conf::parse(request);
+  const Conf conf = Conf::parse(request, PodCidrs::kSkip);
   const auto store = Store::open(conf.data_dir, request.network, Host::current());
   const Owner owner = owner_of(request);
   // No lock is needed: leases are created and removed atomically.
@@ -186,11 +186,19 @@ void require_writable(std::filesystem::path path) {
               "no pod can get an address");
 }
 
+Conf conf_for_status(const cni::Request& request) try {
+  return Conf::parse_without_attachment(request, PodCidrs::kRead);
+} catch (const Error& e) {
+  if (e.code() != Code::kTryAgainLater) throw;
+  throw Error(Code::kPluginUnavailable, e.what(), e.details());
+}
+
 // Says no only where no ADD can succeed: a runtime then starts no pod of any network on the node
 // (containerd 2). A range set that is used up is one ADD's error, and a line in the log.
-// \throws cni::Error: 7 for an invalid config, 50 where no lease can be written.
+// \throws cni::Error: 7 for an invalid config, 50 where no lease can be written, or the node's pod
+// CIDR is not known.
 void status(const cni::Request& request) {
-  const Conf conf = Conf::parse_without_attachment(request);
+  const Conf conf = conf_for_status(request);
   require_writable(std::filesystem::absolute(conf.data_dir) / request.network);
   const auto store = Store::open(conf.data_dir, request.network, Host::current());
   if (!store) return;
@@ -203,7 +211,9 @@ void status(const cni::Request& request) {
   }
 }
 
-void validate(const cni::Request& request) { Conf::parse_without_attachment(request); }
+void validate(const cni::Request& request) {
+  Conf::parse_without_attachment(request, PodCidrs::kSkip);
+}
 
 }  // namespace
 
