@@ -125,6 +125,10 @@ int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& ou
     if (line.validation.files.empty()) line.validation.files = {line.settings.conf_dir};
     return tool::validate(line.validation, line.settings, env, output) ? 0 : 1;
   }
+  if (line.command == "preset") {
+    tool::preset(line.preset, output);
+    return 0;
+  }
   const tool::Operation& operation = line.operation;
   const bool migrates = line.command == "migrate";
   if (line.command == "list" || line.command == "repair" || migrates) {

@@ -172,6 +172,31 @@ void add_validate(CLI::App& app, CommandLine& line) {
   command.add_flag("--strict", line.validation.strict, "fail also for warnings");
 }
 
+void add_preset(CLI::App& app, CommandLine& line) {
+  PresetOptions& preset = line.preset;
+  CLI::App& command =
+      *add_command(app, line, "preset", "write the network of a Kubernetes node, for its runtime");
+  command.add_option("name", preset.name, "kubenet, kind, flannel or containerd-template")
+      ->required()
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kPresets), std::end(kPresets))));
+  command.add_option("--pod-cidr", preset.pod_cidrs,
+                     "pod CIDR of the node, or one of each family: CIDR[,CIDR]");
+  command.add_option("--subnet-env", preset.subnet_env, "flanneld's file with the pod CIDR");
+  command.add_option("--node-json", preset.node_json,
+                     "output of kubectl get node NAME -o json: a file, or - for stdin");
+  command.add_option("--mtu", preset.mtu,
+                     "MTU in bytes, or auto: that of the smallest uplink. Without it auto, or "
+                     "flanneld's");
+  command.add_option("--overhead", preset.overhead,
+                     "bytes that --mtu auto subtracts, such as 50 for VXLAN");
+  command.add_option("--masquerade-except", preset.except,
+                     "masquerade traffic from pods except to these networks: CIDR[,CIDR...]");
+  command.add_option("--cni-version", preset.version, "1.1.0 needs containerd 2 or CRI-O")
+      ->check(CLI::IsMember({"0.4.0", "1.0.0", "1.1.0"}))
+      ->capture_default_str();
+  command.add_option("-o,--output", preset.file, "file to replace; default stdout");
+}
+
 void add_documents(CLI::App& app, CommandLine& line) {
   add_command(app, line, "man", "show the manual page");
   add_command(app, line, "completion", "print a shell's completion script")
@@ -207,6 +232,7 @@ void define(CLI::App& app, CommandLine& line) {
   add_repair(app, line);
   add_views(app, line);
   add_validate(app, line);
+  add_preset(app, line);
   add_documents(app, line);
   app.footer(kEnvironment);
 }

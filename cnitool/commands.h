@@ -7,6 +7,7 @@
 #include "cnitool/attachments.h"
 #include "cnitool/graph.h"
 #include "cnitool/operate.h"
+#include "cnitool/preset.h"
 #include "cnitool/settings.h"
 #include "cnitool/validate/validate.h"
 #include "libcni/plugin/request.h"
@@ -32,6 +33,7 @@ struct CommandLine {
   bool json = false;
   bool no_undo = false;
   Validation validation;
+  PresetOptions preset;
   std::string subject;  ///< of completion and help
   bool dry_run = false;
   bool back = false;
