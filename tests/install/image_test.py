@@ -39,7 +39,7 @@ STORAGE_CONF = '[storage]\ndriver = "vfs"\nrunroot = "/run/image/runroot"\ngraph
 
 
 #: The rights of the container of the example, and what gives podman's the same.
-EXAMPLE = "conf-examples/node/patchbay-install.yaml"
+EXAMPLE = "conf-examples/kubernetes/patchbay-install.yaml"
 RIGHTS = {
     "hostNetwork: true": ("--network", "host"),
     "readOnlyRootFilesystem: true": ("--read-only", "--read-only-tmpfs=false"),
@@ -167,6 +167,17 @@ class Image(ImageTest):
         place, = config["config"]["Cmd"]
         self.assertIn(f"image: localhost/patchbay:{common.version()}\n", text)
         self.assertEqual(set(re.findall(r"(?:args: \[|mountPath: |hostPath: \{path: )([^\],}]+)", text)), {place})
+
+
+    def test_the_patch_of_flannel_installs_this_version_once_with_the_same_rights(self):
+        text = (ROOT / "conf-examples/kubernetes/patchbay-flannel.yaml").read_text(encoding="utf-8")
+        for right in ("readOnlyRootFilesystem: true", "allowPrivilegeEscalation: false", "capabilities: {drop: [ALL]}"):
+            self.assertIn(right, text)
+        config, _ = self.image_of(self.blobs(), common.OWN)
+        entry, place = config["config"]["Entrypoint"], config["config"]["Cmd"][0]
+        self.assertIn(f"image: localhost/patchbay:{common.version()}\n", text)
+        self.assertIn(f"command: [{', '.join(word for word in entry if word != '--watch')}]\n", text)
+        self.assertIn(f"args: [{place}]\n", text)
 
 
 class Podman(ImageTest):
