@@ -27,6 +27,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   if (conf.asks_for_none) remove_limits(request, DelConf{});
   if (!conf.limits()) return result;
   Context context = context_for(request, conf, result);
+  name_host_veth(context, result);
   undo.add(RemoveLimits{request});  // rolls back also half of them
   set_limits(context, result);
   return result;

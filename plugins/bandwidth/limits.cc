@@ -89,14 +89,18 @@ static std::string no_peer(const std::string& ifname, const std::string& why) {
   return cat("container interface ", ifname, " has no veth peer: ", why);
 }
 
+static bool needs_host(const Conf& conf) {
+  return conf.ingress || (conf.egress && conf.egress_mode == EgressMode::kIfb);
+}
+
 // A host veth that the limits need is missing.
 [[noreturn]] static void refuse_missing(plugins::Namespaces& sides, const Link& inside,
                                         const cni::Result& result) {
   const auto refusal = [](const std::string& what, const std::string& details = {}) {
     return cni::Error(cni::Code::kInternal, what, details);
   };
-  if (result.interfaces.empty()) throw refusal("no interfaces provided");
   if (inside.kind != "veth") {
+    if (result.interfaces.empty()) throw refusal("no interfaces provided");
     throw refusal(
         no_peer(inside.name, cat("interface \"", inside.name, "\" was not a veth interface")),
         "without a host veth use \"egressMode\" \"pod\" or \"edt\", and no ingressRate");
@@ -105,7 +109,8 @@ static std::string no_peer(const std::string& ifname, const std::string& why) {
   if (!outside)
     throw refusal(cat("veth peer with index ", inside.peer_index, " is not in host ns"));
   throw refusal("no veth peer of container interface found in host ns",
-                cat("prevResult does not name '", outside->name, "'"));
+                cat("prevResult names another host veth of the pod than '", outside->name,
+                    "', to which the interface leads"));
 }
 
 static void refuse(const std::optional<std::string>& flaw) {
@@ -124,11 +129,17 @@ Context context_for(const cni::Request& request, const Conf& conf, const cni::Re
   const std::string& name = request.ifname;
   const Link inside = plugins::require_interface(
       sides, no_peer(name, cat("could not look up \"", name, "\": Link not found")));
-  auto outside = plugins::host_veth_of(sides, inside);
-  if (outside && !plugins::names_host_link(result, outside->name)) outside.reset();
-  const bool needs_host = conf.ingress || (conf.egress && conf.egress_mode == EgressMode::kIfb);
-  if (needs_host && (!outside || result.interfaces.empty())) refuse_missing(sides, inside, result);
+  auto outside = plugins::chained_host_veth(sides, result, inside);
+  if (needs_host(conf) && !outside) refuse_missing(sides, inside, result);
   return {conf, std::move(sides), inside, std::move(outside), netlink::tc::Ticks{}};
+}
+
+void name_host_veth(const Context& context, cni::Result& result) {
+  if (!needs_host(context.conf)) return;
+  const bool is_named =
+      !result.interfaces.empty() && plugins::names_host_link(result, context.outside->name);
+  if (is_named) return;
+  result.interfaces.push_back({.name = context.outside->name, .mac = context.outside->mac.str()});
 }
 
 void set_limits(Context& context, cni::Result& result) {

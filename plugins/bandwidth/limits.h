@@ -23,6 +23,10 @@ struct Context {
 /// missing one.
 Context context_for(const cni::Request& request, const Conf& conf, const cni::Result& result);
 
+/// ADD: names the host veth in the result where the plugin before does not, so that CHECK and DEL
+/// find it whatever the pod does to its interfaces.
+void name_host_veth(const Context& context, cni::Result& result);
+
 /// Sets the limits of the config, and removes others. Adds a created ifb device to result.
 void set_limits(Context& context, cni::Result& result);
 

@@ -36,7 +36,8 @@ RouteRequest ours(const Link& link, LinkRoute route, std::uint32_t table) {
 
 // Whether routes that have no gateway themselves reach it.
 bool is_reached(const Ip& gateway, const std::vector<RouteCopy>& routes) {
-  return gateway.is_link_local() || std::ranges::any_of(routes, [&](const RouteCopy& one) {
+  const bool is_neighbour = gateway.is_link_local() && !gateway.is_v4();
+  return is_neighbour || std::ranges::any_of(routes, [&](const RouteCopy& one) {
            return !one.route.gateway && one.route.multipath.empty() &&
                   one.route.dst.contains(gateway);
          });

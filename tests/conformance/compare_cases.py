@@ -460,11 +460,6 @@ CASES += [
     limits("with the largest burst", bandwidth(ingressRate=10 ** 9, ingressBurst=8 * (2 ** 32 - 2))),
     limits("with several links of the node", bandwidth("cni0", "absent", "host1", None, **TO_POD,
                                                        **FROM_POD)),
-    limits("without interfaces", bandwidth(**FROM_POD, prevResult={
-        "cniVersion": "1.0.0", "ips": [{"address": "10.1.2.9/24"}], "dns": {}}), fails=True,
-        says="no interfaces provided"),
-    limits("with another name for the veth", bandwidth("other", None, **FROM_POD), fails=True,
-           says="no veth peer of container interface found in host ns"),
     limits("of a macvlan", bandwidth(None, **FROM_POD), fails=True, says="no veth peer", with_pod=[
         "ip link add host1 type veth", "ip link set host1 up",
         "ip link add eth0 netns pod1 link host1 type macvlan"]),

@@ -189,25 +189,6 @@ class Refusals(BandwidthTest):
         self.delete(one, **BOTH | POD)
         self.assertEqual(qdiscs(one.outside)["ffff:fff1"][0], kind)
 
-    def test_without_the_interfaces_of_the_result(self):
-        one = self.container()
-        self.refused(one, 999, "no interfaces provided",
-                     prevResult=one.result() | {"interfaces": [], "ips": []}, **EGRESS)
-
-    def test_with_another_name_in_the_result(self):
-        one = self.container()
-        prev = one.result()
-        prev["interfaces"][0]["name"] = "other"
-        self.refused(one, 999, "no veth peer of container interface found in host ns",
-                     prevResult=prev, **EGRESS)
-
-    def test_with_the_name_in_a_sandbox(self):
-        one = self.container()
-        prev = one.result()
-        prev["interfaces"][0]["sandbox"] = one.path
-        self.refused(one, 999, "no veth peer of container interface found in host ns",
-                     prevResult=prev, **INGRESS)
-
     def test_of_a_veth_between_two_pods(self):
         one, other = self.container(), self.container()
         other.run("ip", "link", "add", "x", "type", "veth", "peer", "name", "net1", "netns", "pod1")

@@ -88,6 +88,18 @@ std::optional<Link> host_veth_of(RouteSocket& host, const cni::Request& request,
   return link;
 }
 
+std::optional<Link> chained_host_veth(Namespaces& sides, const cni::Result& result,
+                                      const Link& inside) {
+  auto link = host_veth_of(sides, inside);
+  if (!link || names_host_link(result, link->name)) return link;
+  for (const cni::Interface& one : result.interfaces) {
+    if (!one.sandbox.empty()) continue;
+    const auto other = sides.host().find(one.name);
+    if (other && is_veth_into(*other, link->peer_nsid)) return std::nullopt;
+  }
+  return link;
+}
+
 bool is_of_another(RouteSocket& host, const cni::Request& request, const NetNs& pod_ns,
                    const Link& inside) {
   const auto link = peer_on_host(host, pod_ns, inside);

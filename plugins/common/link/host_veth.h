@@ -34,6 +34,13 @@ inline std::optional<netlink::Link> host_veth_of(Namespaces& sides, const netlin
   return host_veth_of(sides.host(), sides.request, sides.pod_ns, inside);
 }
 
+/// The same for a plugin that is chained after any other. Plugins of other projects report the
+/// container interface alone, or links that are not its host veth: then the kernel's word decides.
+/// Nothing where the result names another host veth of the pod: the pod has exchanged its
+/// interfaces.
+std::optional<netlink::Link> chained_host_veth(Namespaces& sides, const cni::Result& result,
+                                               const netlink::Link& inside);
+
 /// Whether the alias of the host veth of `inside` says that it belongs to another attachment: one
 /// that has the path of the namespace by now, or another one of the same pod.
 bool is_of_another(netlink::RouteSocket& host, const cni::Request& request,
