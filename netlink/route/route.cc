@@ -241,6 +241,7 @@ RouteRequest add(const Link& link, const LinkRoute& route) {
   head.rtm_protocol = route.protocol;
   head.rtm_scope = route.scope;
   head.rtm_type = RTN_UNICAST;
+  head.rtm_flags = route.on_link ? RTNH_F_ONLINK : 0U;
   Message message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_ACK | (route.exclusive ? NLM_F_EXCL : 0U),
                   head);
   message.put(RTA_DST, route.dst.network().ip);

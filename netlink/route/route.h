@@ -26,6 +26,8 @@ struct LinkRoute {
   unsigned mtu = 0, advmss = 0;
   std::uint8_t protocol = 3;      ///< who made it: RTPROT_BOOT
   std::optional<Ip> source = {};  ///< of packets that choose none (RTA_PREFSRC)
+  /// To add: the gateway is on the link though no other route leads there (RTNH_F_ONLINK).
+  bool on_link = false;
   /// To add: EEXIST where any link has a route to dst with that table and metric (NLM_F_EXCL).
   bool exclusive = false;
   std::vector<NextHop> multipath = {};  ///< as the kernel showed it, where there are several

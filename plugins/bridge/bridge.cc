@@ -24,12 +24,15 @@ Link configure_ip(const Context& context, const Link& bridge, const plugins::Pod
                   Result& result, cni::Undo& undo) {
   const Conf& conf = context.conf;
   auto interfaces = std::move(result.interfaces);
-  result = plugins::request_addresses(context.sides.request, conf.ipam_type, kInside, undo);
+  result = plugins::request_addresses(context.sides.request,
+                                      {conf.ipam_type, conf.ignore_default_route, kInside}, undo);
   result.interfaces = std::move(interfaces);
   plugins::complete_gateways(
       {.first_host = conf.is_gateway, .default_route = conf.is_default_gateway}, result);
   plugins::configure_interface(inside, result,
-                               {.enable_dad = conf.enable_dad, .accept_ra = !conf.is_gateway});
+                               {.enable_dad = conf.enable_dad,
+                                .accept_ra = !conf.is_gateway,
+                                .ignore_default_route = conf.ignore_default_route});
   Link device = bridge;
   if (conf.is_gateway) {
     const auto others =

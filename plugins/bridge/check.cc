@@ -73,6 +73,13 @@ void check_vlan_gateway(const Context& context, const Link& gateway, const Link&
   if (!port->up) throw differs(cat("bridge port '", port->name, "' is down"));
 }
 
+// The kernel is asked for the path of a packet, because any rule or table may decide it.
+void check_route(const Context& context, const Link& device, const cni::Ip& pod) {
+  const auto path = context.sides.host().path_to(pod);
+  if (path && path->link == device.index) return;
+  throw differs(cat("the node has no route to ", pod.str(), " on '", device.name, "'"));
+}
+
 }  // namespace
 
 Link check_bridge(const Context& context, const cni::Result& result) {
@@ -148,7 +155,9 @@ void check_gateway(const Context& context, const cni::Result& result, const Link
   }
   plugins::check_gateway_addresses(context.sides.host(), device, gateways_of(result));
   for (const cni::Address& address : result.ips) {
-    if (address.gateway) plugins::check_forwarding(context.sides.host(), address.cidr.ip.family());
+    if (!address.gateway) continue;
+    plugins::check_forwarding(context.sides.host(), address.cidr.ip.family());
+    if (is_elsewhere(address)) check_route(context, device, address.cidr.ip);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "plugins/common/firewall/ip_masq.h"
+#include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/link_keys.h"
 
 namespace bridge {
@@ -171,7 +172,7 @@ constexpr auto kKeys = cni::keys(
          .description =
              "isolates the port: pods with this key cannot reach each other over the "
              "bridge. A node that forwards still routes between them through the gateway"}),
-    plugins::ipam_key<Conf>(), plugins::dns_key<Conf>(),
+    plugins::ipam_key<Conf>(), plugins::dns_key<Conf>(), plugins::ignore_default_route_key<Conf>(),
     cni::part<MacKeys::kArgs>({.name = "args", .open = true}),
     cni::part<MacKeys::kRuntime>({.name = "runtimeConfig", .open = true}));  // overrides args
 
@@ -185,6 +186,10 @@ void refuse_contradictions(const Reader& root, const Conf& conf) {
   if (conf.disable_container_interface && !conf.ipam_type.empty()) {
     root["disableContainerInterface"].refuse(
         "cannot use IPAM when DisableContainerInterface flag is set");
+  }
+  plugins::refuse_without_ipam(root, conf);
+  if (conf.ignore_default_route && conf.is_default_gateway) {
+    root["ignoreDefaultRoute"].fail("contradicts isDefaultGateway");
   }
   if (conf.vlan != 0 && conf.is_gateway && !plugins::is_link_name(conf.vlan_gateway())) {
     root["bridge"].fail(cat("too long for the VLAN's gateway link '", conf.vlan_gateway(),

@@ -36,8 +36,9 @@ struct Conf {
   bool enable_dad = false;
   bool disable_container_interface = false;
   bool port_isolation = false;
-  std::string ipam_type;            ///< empty: layer 2 only
-  std::optional<cni::Dns> dns;      ///< replaces the IPAM plugin's
+  std::string ipam_type;        ///< empty: layer 2 only
+  std::optional<cni::Dns> dns;  ///< replaces the IPAM plugin's
+  bool ignore_default_route = false;
   std::optional<netlink::Mac> mac;  ///< of the container interface
 
   bool operator==(const Conf&) const = default;

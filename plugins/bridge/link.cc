@@ -1,5 +1,7 @@
 #include "plugins/bridge/link.h"
 
+#include <linux/rtnetlink.h>
+
 #include <cerrno>
 
 #include "libcni/common/error.h"
@@ -181,16 +183,54 @@ Link ensure_vlan_gateway(RouteSocket& host, const Link& bridge, const Conf& conf
 std::vector<cni::Cidr> gateways_of(const cni::Result& result) {
   std::vector<cni::Cidr> out;
   for (const cni::Address& address : result.ips) {
-    if (address.gateway) out.push_back({*address.gateway, address.cidr.prefix});
+    if (!address.gateway) continue;
+    const cni::Ip& gateway = *address.gateway;
+    const bool has_subnet = !is_elsewhere(address) || (gateway.is_link_local() && !gateway.is_v4());
+    out.push_back({gateway, has_subnet ? address.cidr.prefix : gateway.bits()});
   }
   return out;
 }
+
+bool is_elsewhere(const cni::Address& address) {
+  return address.gateway && !address.cidr.contains(*address.gateway);
+}
+
+namespace {
+
+// The routes are the bridge's, as its gateway addresses are: all pods of the subnet share them.
+std::vector<netlink::RouteRequest> routes_to_subnets(const Link& device,
+                                                     const cni::Result& result) {
+  std::vector<netlink::RouteRequest> out;
+  for (const cni::Address& address : result.ips) {
+    if (!is_elsewhere(address)) continue;
+    const std::uint8_t scope = address.cidr.ip.is_v4() ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE;
+    out.push_back(netlink::add(device, {.dst = address.cidr.network(), .scope = scope}));
+    out.back().tolerated = {EEXIST};
+  }
+  return out;
+}
+
+// A route to one pod would have to go with that pod.
+void refuse_lone_addresses(const cni::Result& result) {
+  for (const cni::Address& address : result.ips) {
+    if (!is_elsewhere(address) || address.cidr.prefix != address.cidr.ip.bits()) continue;
+    throw cni::Error(cni::Code::kInvalidConfig,
+                     cat("isGateway: address ", address.cidr.str(),
+                         " has no subnet that the bridge could be the gateway of"),
+                     cat("its gateway is ", address.gateway->str(),
+                         ": leave isGateway out if that is another host's, or use ptp, which "
+                         "routes to each pod"));
+  }
+}
+
+}  // namespace
 
 Link ensure_gateway(const Context& context, const Link& bridge, const cni::Result& result,
                     plugins::OtherAddresses others) {
   const cni::Phase phase("gateway");
   const Conf& conf = context.conf;
   RouteSocket& host = context.sides.host();
+  refuse_lone_addresses(result);
   const Link device = conf.vlan != 0 ? ensure_vlan_gateway(host, bridge, conf) : bridge;
   for (const auto family : netlink::kFamilies) {
     auto gateways = gateways_of(result);
@@ -199,6 +239,7 @@ Link ensure_gateway(const Context& context, const Link& bridge, const cni::Resul
     plugins::ensure_gateway_addresses(host, device, gateways, others);
     plugins::enable_forwarding(host, family);
   }
+  host.send(routes_to_subnets(device, result));
   return device;
 }
 

@@ -39,11 +39,18 @@ netlink::Link ensure_vlan_gateway(netlink::RouteSocket& host, const netlink::Lin
 std::optional<netlink::Link> vlan_gateway_port(netlink::RouteSocket& host,
                                                const netlink::Link& gateway);
 
-/// The gateway address of each address that has a gateway.
+/// The gateway address of each address that has a gateway: with the prefix of its subnet, or alone
+/// where it is in another.
 std::vector<cni::Cidr> gateways_of(const cni::Result& result);
 
-/// Assigns the gateway addresses to the bridge, or to the link of the access VLAN, and enables
-/// forwarding. Returns the link with the addresses.
+/// Whether the gateway is in another subnet than the address, so that the node has no route to the
+/// pod by it.
+bool is_elsewhere(const cni::Address& address);
+
+/// Assigns the gateway addresses to the bridge, or to the link of the access VLAN, with a route to
+/// the subnet of an address whose gateway is elsewhere, and enables forwarding. Returns the link
+/// with the addresses. \throws cni::Error for an address alone (/32, /128) whose gateway is
+/// elsewhere.
 netlink::Link ensure_gateway(const Context& context, const netlink::Link& bridge,
                              const cni::Result& result, plugins::OtherAddresses others);
 

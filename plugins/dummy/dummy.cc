@@ -1,5 +1,6 @@
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/plugin.h"
+#include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/link_keys.h"
 #include "plugins/common/link/pod_link.h"
 
@@ -11,6 +12,7 @@ constexpr char kKind[] = "dummy";
 
 struct Conf {
   std::string ipam_type;
+  bool ignore_default_route = false;
   unsigned mtu = 0;                 ///< bytes; 0 is the kernel's default
   std::optional<netlink::Mac> mac;  ///< absent: random
 
@@ -21,7 +23,7 @@ constexpr auto kKeys =
     cni::keys(plugins::mtu_key<Conf>("MTU in bytes of the interface; 0 is the kernel's default"),
               plugins::mac_key<Conf>(
                   "MAC address of the interface. Default: random. `runtimeConfig` overrides it"),
-              plugins::ipam_key<Conf>(),
+              plugins::ipam_key<Conf>(), plugins::ignore_default_route_key<Conf>(),
               cni::part<plugins::MacKeys<Conf>::kRuntime>({.name = "runtimeConfig", .open = true}));
 
 constinit const cni::Manual kManual{
@@ -45,7 +47,8 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   plugins::Namespaces sides(request);
   const auto link = plugins::create_pod_link(
       sides, {.kind = kKind, .name = {}, .mac = conf.mac, .mtu = conf.mtu}, undo);
-  return plugins::attach_pod_link(sides, link, conf.ipam_type, {}, undo);
+  return plugins::attach_pod_link({sides, link}, conf.ipam_type,
+                                  {.ignore_default_route = conf.ignore_default_route}, undo);
 }
 
 void check(const cni::Request& request) {

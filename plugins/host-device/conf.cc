@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/link_keys.h"
 
 namespace host_device {
@@ -122,6 +123,7 @@ constexpr auto kKeys = cni::keys(
              "enables IPv6 duplicate address detection in the pod; ADD waits for its end. If "
              "false, an IPv6 address is usable at once"}),
     plugins::ipam_key<Conf>(), plugins::dns_key<Conf>(plugins::kDnsOfConfig),
+    plugins::dns_from_ipam_key<Conf>(), plugins::ignore_default_route_key<Conf>(),
     cni::part<kRuntimeKeys>({.name = "runtimeConfig", .open = true}));
 
 }  // namespace
@@ -131,7 +133,9 @@ constinit const cni::Manual kManual{
 
 Conf Conf::parse(const cni::Request& request) {
   Conf conf;
-  cni::read_keys(request.reader(), kKeys, conf);
+  const Reader root = request.reader();
+  cni::read_keys(root, kKeys, conf);
+  plugins::refuse_without_ipam(root, conf);
   return conf;
 }
 

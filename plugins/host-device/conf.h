@@ -21,6 +21,8 @@ struct Conf {
   bool enable_dad = false;
   std::string ipam_type;
   std::optional<cni::Dns> dns;
+  bool dns_from_ipam = false;
+  bool ignore_default_route = false;
 
   /// \throws cni::Error(kInvalidConfig) naming the key.
   static Conf parse(const cni::Request& request);

@@ -9,6 +9,7 @@
 #include "netlink/route/link_move.h"
 #include "plugins/common/link/addresses.h"
 #include "plugins/common/link/interface.h"
+#include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/pod_link.h"
 #include "plugins/host-device/conf.h"
 #include "plugins/host-device/device.h"
@@ -98,8 +99,9 @@ State take_device(Namespaces& sides, const Conf& conf, const Selection& selectio
 // The addresses from IPAM for the first interface, if the config has an IPAM plugin.
 Result addresses_from_ipam(const cni::Request& request, const Conf& conf, cni::Undo& undo) {
   if (conf.ipam_type.empty()) return {};
-  Result result = plugins::request_addresses(request, conf.ipam_type, 0, undo);
-  result.dns = conf.dns.value_or(cni::Dns{});
+  Result result =
+      plugins::request_addresses(request, {conf.ipam_type, conf.ignore_default_route}, undo);
+  result.dns = plugins::dns_of(request.reader(), conf, std::move(result.dns));
   return result;
 }
 
@@ -127,7 +129,9 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   if (conf.ipam_type.empty()) {
     sides.pod.send(netlink::set_link(inside, {.up = true}));
   } else {
-    plugins::configure_interface({sides, inside}, result, {.enable_dad = conf.enable_dad});
+    plugins::configure_interface(
+        {sides, inside}, result,
+        {.enable_dad = conf.enable_dad, .ignore_default_route = conf.ignore_default_route});
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/link_keys.h"
 #include "plugins/common/link/master.h"
 
@@ -53,7 +54,8 @@ constexpr auto kKeys = cni::keys(
          .or_empty = true}),
     plugins::mtu_key<Conf>("MTU in bytes of the interface, at most that of the master; 0 is the "
                            "master's"),
-    plugins::ipam_key<Conf>(), plugins::dns_key<Conf>(plugins::kDnsOfConfig));
+    plugins::ipam_key<Conf>(), plugins::dns_key<Conf>(plugins::kDnsOfConfig),
+    plugins::dns_from_ipam_key<Conf>(), plugins::ignore_default_route_key<Conf>());
 
 }  // namespace
 
@@ -67,8 +69,10 @@ std::string_view name_of(Ipvlan::Mode mode) {
 }
 
 Conf Conf::parse(const cni::Request& request) {
+  const Reader root = request.reader();
   Conf conf;
-  cni::read_keys(request.reader(), kKeys, conf);
+  cni::read_keys(root, kKeys, conf);
+  plugins::refuse_without_ipam(root, conf, {"dnsFromIPAM"});
   return conf;
 }
 

@@ -23,6 +23,8 @@ struct Conf {
   unsigned mtu = 0;                ///< bytes; 0 is the master's
   std::string ipam_type;           ///< empty: the addresses of prevResult
   std::optional<cni::Dns> dns;     ///< of the result; the IPAM plugin's is passed over
+  bool dns_from_ipam = false;
+  bool ignore_default_route = false;
 
   bool operator==(const Conf&) const = default;
 

@@ -3,6 +3,7 @@
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/plugin.h"
 #include "plugins/common/link/addresses.h"
+#include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/master.h"
 #include "plugins/common/link/owned_links.h"
 #include "plugins/common/link/pod_link.h"
@@ -73,20 +74,25 @@ Result addresses_for(const cni::Request& request, const Conf& conf,
                      const std::optional<Result>& prev, cni::Undo& undo) {
   const std::size_t own = prev ? prev->interfaces.size() : 0;
   if (!takes_previous_addresses(conf, prev)) {
-    return plugins::request_addresses(request, conf.ipam_type, own, undo);
+    return plugins::request_addresses(request, {conf.ipam_type, conf.ignore_default_route, own},
+                                      undo);
   }
   Result result = *prev;
+  if (conf.ignore_default_route) {
+    result.routes = plugins::without_default_routes(std::move(result.routes));
+  }
   for (cni::Address& address : result.ips) address.interface = own;
   return result;
 }
 
 // The result keeps the addresses and routes of earlier plugins in the chain.
-Result joined(Result own, const Conf& conf, const std::optional<Result>& prev) {
+Result joined(Result own, const Conf& conf, const std::optional<Result>& prev,
+              const cni::Reader& root) {
   if (prev && !takes_previous_addresses(conf, prev)) {
     own.ips.insert(own.ips.begin(), prev->ips.begin(), prev->ips.end());
     own.routes.insert(own.routes.begin(), prev->routes.begin(), prev->routes.end());
   }
-  own.dns = conf.dns.value_or(cni::Dns{});
+  own.dns = plugins::dns_of(root, conf, std::move(own.dns));
   return own;
 }
 
@@ -105,8 +111,9 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   Result result = addresses_for(request, conf, prev, undo);
   result.interfaces = prev ? prev->interfaces : std::vector<cni::Interface>{};
   result.interfaces.push_back(plugins::describe(link, request.netns));
-  plugins::configure_interface({sides, link}, routable(result, conf.data.mode), {});
-  return joined(std::move(result), conf, prev);
+  plugins::configure_interface({sides, link}, routable(result, conf.data.mode),
+                               {.ignore_default_route = conf.ignore_default_route});
+  return joined(std::move(result), conf, prev, request.reader());
 }
 
 void check(const cni::Request& request) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/link_keys.h"
 #include "plugins/common/link/master.h"
 
@@ -79,6 +80,7 @@ constexpr auto kKeys = cni::keys(
                         "ARP probes and IPv6 by the kernel; ADD waits up to 1 s for each of both, "
                         "and fails where there is one"}),
     plugins::ipam_key<Conf>(), plugins::dns_key<Conf>(plugins::kDnsOfConfig),
+    plugins::dns_from_ipam_key<Conf>(), plugins::ignore_default_route_key<Conf>(),
     cni::part<plugins::MacKeys<Conf>::kRuntime>({.name = "runtimeConfig", .open = true}));
 
 constexpr cni::Key kArgs[] = {
@@ -117,6 +119,7 @@ Conf Conf::parse(const cni::Request& request) {
   conf.mac = plugins::mac_from_args(request.args);
   cni::read_keys(root, kKeys, conf);
   refuse_contradictions(root, conf);
+  plugins::refuse_without_ipam(root, conf);
   return conf;
 }
 

@@ -26,6 +26,8 @@ struct Conf {
   bool enable_dad = false;
   std::string ipam_type;        ///< empty: layer 2 only
   std::optional<cni::Dns> dns;  ///< of the result; the IPAM plugin's is passed over
+  bool dns_from_ipam = false;
+  bool ignore_default_route = false;
 
   bool operator==(const Conf&) const = default;
 

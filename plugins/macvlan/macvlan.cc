@@ -4,6 +4,7 @@
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
+#include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/master.h"
 #include "plugins/common/link/pod_link.h"
 #include "plugins/macvlan/conf.h"
@@ -87,9 +88,12 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
       plugins::find_master(conf.link_in_container ? sides.pod : sides.host(), conf.master);
   plugins::require_mtu(conf.mtu, master);
   const Link link = create(sides, conf, master, undo);
-  cni::Result result = plugins::attach_pod_link(
-      sides, link, conf.ipam_type, {.enable_dad = conf.enable_dad, .probe = conf.enable_dad}, undo);
-  result.dns = conf.dns.value_or(cni::Dns{});
+  cni::Result result = plugins::attach_pod_link({sides, link}, conf.ipam_type,
+                                                {.enable_dad = conf.enable_dad,
+                                                 .probe = conf.enable_dad,
+                                                 .ignore_default_route = conf.ignore_default_route},
+                                                undo);
+  result.dns = plugins::dns_of(request.reader(), conf, std::move(result.dns));
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include "plugins/common/link/addresses.h"
 #include "plugins/common/link/host_veth.h"
 #include "plugins/common/link/interface.h"
+#include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/link_keys.h"
 #include "plugins/common/link/owned_links.h"
 #include "plugins/common/link/pod_link.h"
@@ -36,16 +37,17 @@ struct Conf {
   unsigned mtu = 0;                                           ///< bytes; 0 is the kernel's default
   std::string ipam_type;
   std::optional<cni::Dns> dns;  ///< replaces the IPAM plugin's
+  bool ignore_default_route = false;
 
   static Conf parse(const cni::Request& request);
 };
 
-constexpr auto kKeys =
-    cni::keys(plugins::ip_masq_key<Conf>(), plugins::ip_masq_backend_key<Conf>(),
-              plugins::ip_masq_except_key<Conf>(),
-              plugins::mtu_key<Conf>(
-                  "MTU in bytes of both interfaces of the veth pair; 0 is the kernel's default"),
-              plugins::ipam_key<Conf>(), plugins::dns_key<Conf>());
+constexpr auto kKeys = cni::keys(
+    plugins::ip_masq_key<Conf>(), plugins::ip_masq_backend_key<Conf>(),
+    plugins::ip_masq_except_key<Conf>(),
+    plugins::mtu_key<Conf>(
+        "MTU in bytes of both interfaces of the veth pair; 0 is the kernel's default"),
+    plugins::ipam_key<Conf>(), plugins::dns_key<Conf>(), plugins::ignore_default_route_key<Conf>());
 
 constinit const cni::Manual kManual{
     .purpose = "connects each pod to the node with a veth pair of its own, without a bridge",
@@ -72,7 +74,8 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   if (conf.ip_masq) plugins::require_masquerade_rights(request, conf.ip_masq_backend);
 
   plugins::require_no_interface(sides);  // undo would release what an earlier ADD got
-  Result result = plugins::request_addresses(request, conf.ipam_type, kInside, undo);
+  Result result = plugins::request_addresses(
+      request, {conf.ipam_type, conf.ignore_default_route, kInside}, undo);
   choose_gateways(result);
   const Routing routing = routing_of(result, request.ifname);
   const VethPair pair = plugins::create_veth_pair(sides, {.mtu = conf.mtu}, undo);

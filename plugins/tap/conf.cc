@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/link_keys.h"
 
 namespace tap {
@@ -78,6 +79,7 @@ constexpr auto kKeys = cni::keys(
                               .expected = plugins::kLinkName,
                               .or_empty = true}),
     plugins::ipam_key<Conf>(), plugins::dns_key<Conf>(plugins::kDnsOfConfig),
+    plugins::dns_from_ipam_key<Conf>(), plugins::ignore_default_route_key<Conf>(),
     cni::part<MacKeys::kArgs>({.name = "args", .open = true}),
     cni::part<MacKeys::kRuntime>({.name = "runtimeConfig", .open = true}));  // overrides args
 
@@ -89,9 +91,11 @@ constinit const cni::Manual kManual{
     .args = plugins::kMacArgs};
 
 Conf Conf::parse(const cni::Request& request) {
+  const Reader root = request.reader();
   Conf conf;
   conf.mac = plugins::mac_from_args(request.args);
-  cni::read_keys(request.reader(), kKeys, conf);
+  cni::read_keys(root, kKeys, conf);
+  plugins::refuse_without_ipam(root, conf);
   return conf;
 }
 

@@ -22,6 +22,8 @@ struct Conf {
   std::string bridge;                         ///< of the pod; empty: none
   std::string ipam_type;                      ///< empty: layer 2 only
   std::optional<cni::Dns> dns;                ///< replaces the IPAM plugin's
+  bool dns_from_ipam = false;
+  bool ignore_default_route = false;
 
   bool operator==(const Conf&) const = default;
 

@@ -5,6 +5,7 @@
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
 #include "netlink/tun.h"
+#include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/pod_link.h"
 #include "plugins/tap/conf.h"
 
@@ -109,8 +110,9 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   require_selinux(conf, Code::kInternal);
   plugins::Namespaces sides(request);
   const Link link = create_tap(sides, conf, undo);
-  cni::Result result = plugins::attach_pod_link(sides, link, conf.ipam_type, {}, undo);
-  result.dns = conf.dns.value_or(cni::Dns{});
+  cni::Result result = plugins::attach_pod_link(
+      {sides, link}, conf.ipam_type, {.ignore_default_route = conf.ignore_default_route}, undo);
+  result.dns = plugins::dns_of(request.reader(), conf, std::move(result.dns));
   return result;
 }
 

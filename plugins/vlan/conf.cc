@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/link_keys.h"
 #include "plugins/common/link/master.h"
 
@@ -115,7 +116,8 @@ constexpr auto kKeys = cni::keys(
          .fits = is_ingress,
          .expected = kIngress.expected}),
     plugins::master_mtu_key<Conf>(), plugins::ipam_key<Conf>(),
-    plugins::dns_key<Conf>(plugins::kDnsOfConfig));
+    plugins::dns_key<Conf>(plugins::kDnsOfConfig), plugins::dns_from_ipam_key<Conf>(),
+    plugins::ignore_default_route_key<Conf>());
 
 }  // namespace
 
@@ -132,7 +134,9 @@ constinit const cni::Manual kManual{
 
 Conf Conf::parse(const cni::Request& request) {
   Conf conf;
-  cni::read_keys(request.reader(), kKeys, conf);
+  const Reader root = request.reader();
+  cni::read_keys(root, kKeys, conf);
+  plugins::refuse_without_ipam(root, conf);
   return conf;
 }
 

@@ -24,6 +24,8 @@ struct Conf {
   std::int64_t mtu = 0;         ///< bytes, as written; 0 is the master's
   std::string ipam_type;        ///< empty: layer 2 only
   std::optional<cni::Dns> dns;  ///< of the result
+  bool dns_from_ipam = false;
+  bool ignore_default_route = false;
 
   bool operator==(const Conf&) const = default;
 

@@ -4,6 +4,7 @@
 #include "libcni/common/error.h"
 #include "libcni/plugin/ipam.h"
 #include "libcni/plugin/plugin.h"
+#include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/master.h"
 #include "plugins/common/link/pod_link.h"
 #include "plugins/vlan/conf.h"
@@ -87,8 +88,10 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   plugins::set_parent(sides, spec, master, conf.link_in_container);
   const Link link = create(sides, spec, conf, undo);
   // Others on the segment may have the address.
-  auto result = plugins::attach_pod_link(sides, link, conf.ipam_type, {.enable_dad = true}, undo);
-  result.dns = conf.dns.value_or(cni::Dns{});
+  auto result = plugins::attach_pod_link(
+      {sides, link}, conf.ipam_type,
+      {.enable_dad = true, .ignore_default_route = conf.ignore_default_route}, undo);
+  result.dns = plugins::dns_of(request.reader(), conf, std::move(result.dns));
   return result;
 }
 

@@ -93,9 +93,9 @@ class Traffic(IpvlanTest):
         self.assert_reaches(pod, V4)
         self.assert_ok(self.check(pod, result, mode=mode, ipam=ipam))
 
-    def test_a_gateway_that_is_not_on_the_link_is_refused_in_l2(self):
+    def test_a_gateway_that_is_in_no_subnet_is_refused_in_l2(self):
         pod = self.pod()
-        ipam = static("10.5.0.9/32", routes=[{"dst": "0.0.0.0/0", "gw": "10.9.9.9"}])
+        ipam = static("10.5.0.9/24", routes=[{"dst": "0.0.0.0/0", "gw": "10.9.9.9"}])
         self.assert_refused(self.call("ADD", pod, self.conf(ipam=ipam)), 999, "add route", pod)
 
     def test_the_master_may_be_in_the_pod(self):

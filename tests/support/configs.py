@@ -22,6 +22,7 @@ _EVERY_ROUTE = _ROUTE | {"mtu": 1400, "advmss": 1360, "priority": 1, "table": 25
 _RANGE = {"subnet": "10.1.2.0/24", "rangeStart": "10.1.2.9", "rangeEnd": "10.1.2.20",
           "gateway": "10.1.2.1"}
 _MAPPING = {"containerPort": 80, "hostPort": 8080, "protocol": "tcp", "hostIP": "192.0.2.1"}
+_OF_IPAM = {"dnsFromIPAM": True, "ignoreDefaultRoute": True}
 _LIMITS = {"ingressRate": 8000, "ingressBurst": 8000, "egressRate": 16000, "egressBurst": 8000}
 
 
@@ -51,11 +52,13 @@ CONFIGS = {
           "disableContainerInterface": False, "portIsolation": True,
           "ipam": {"type": "static"}, "dns": DNS, "args": {"cni": {"mac": MAC}},
           "runtimeConfig": {"mac": MAC}},
-         {"ipMasq": True, "ipMasqExcept": ["10.0.0.0/8", "fd00::/8"], "ipam": {"type": "static"}}],
+         {"ipMasq": True, "ipMasqExcept": ["10.0.0.0/8", "fd00::/8"],
+          "ignoreDefaultRoute": True, "ipam": {"type": "static"}}],
         kind="veth"),
     "dummy": Configs(
         {"ipam": POOL},
-        [{"mtu": 1400, "mac": MAC, "ipam": {"type": "static"}, "runtimeConfig": {"mac": MAC}}], kind="dummy"),
+        [{"mtu": 1400, "mac": MAC, "ignoreDefaultRoute": True, "ipam": {"type": "static"},
+          "runtimeConfig": {"mac": MAC}}], kind="dummy"),
     "flannel": Configs(
         {"subnetFile": SUBNET_ENV, "ipam": {"type": "host-local", "routes": [{"dst": "0.0.0.0/0"}]}},
         [{"subnetFile": SUBNET_ENV, "dataDir": "/run/none", "delegate": {"type": "bridge", "mtu": 1400},
@@ -99,7 +102,7 @@ CONFIGS = {
     "ptp": Configs(
         {"ipMasq": True, "ipam": POOL, "dns": {"nameservers": ["10.1.2.53"]}},
         [{"ipMasq": True, "ipMasqBackend": "iptables", "mtu": 1400, "ipam": {"type": "static"},
-          "dns": DNS},
+          "dns": DNS, "ignoreDefaultRoute": True},
          {"ipMasq": True, "ipMasqBackend": "nftables", "ipMasqExcept": ["10.0.0.0/8", "fd00::/8"],
           "ipam": {"type": "static"}}], kind="veth"),
     # Needs no other end on the node, which old results do not name.
@@ -125,28 +128,28 @@ CONFIGS = {
     "vlan": Configs(
         {"master": "eth1", "vlanId": 100, "ipam": POOL},
         [{"master": "eth1", "linkInContainer": False, "vlanId": 100, "protocol": "802.1ad", "mtu": 1400,
-          "egressQosMap": ["0:1", "6:7"], "ingressQosMap": ["5:3"], "ipam": {"type": "static"}, "dns": DNS}],
+          "egressQosMap": ["0:1", "6:7"], "ingressQosMap": ["5:3"], "ipam": {"type": "static"}, "dns": DNS} | _OF_IPAM],
         kind="vlan", master="eth1", own="vlanId"),
     "tap": Configs(
         {"ipam": POOL, "owner": 0, "group": 0},
         [{"mtu": 1400, "mac": MAC, "owner": 107, "group": 0, "multiQueue": True, "selinuxContext": "",
           "bridge": "", "ipam": {"type": "static"}, "dns": DNS, "args": {"cni": {"mac": MAC}},
-          "runtimeConfig": {"mac": MAC}}], kind="tun"),
+          "runtimeConfig": {"mac": MAC}} | _OF_IPAM], kind="tun"),
     "ipvlan": Configs(
         {"master": "eth1", "ipam": POOL},
         [{"master": "eth1", "linkInContainer": False, "mode": "l3s", "flags": "private", "mtu": 1400,
-          "ipam": {"type": "static"}, "dns": DNS}], kind="ipvlan", master="eth1"),
+          "ipam": {"type": "static"}, "dns": DNS} | _OF_IPAM], kind="ipvlan", master="eth1"),
     "macvlan": Configs(
         {"master": "eth1", "ipam": POOL},
         [{"master": "eth1", "linkInContainer": False, "mode": "source", "allowedMACs": [MAC], "mtu": 1400,
           "mac": MAC, "bcqueuelen": 2000, "enabledad": True, "ipam": {"type": "static"}, "dns": DNS,
-          "runtimeConfig": {"mac": MAC}}], kind="macvlan", master="eth1"),
+          "runtimeConfig": {"mac": MAC}} | _OF_IPAM], kind="macvlan", master="eth1"),
 }
 CONFIGS["host-device"] = Configs(
     {"device": "device0", "ipam": POOL},
     [{"device": "device0", "hwaddr": MAC, "kernelpath": "/sys/devices/pci0000:00/0000:00:1f.6",
       "pciBusID": "0000:00:1f.6", "DPDKMode": False, "enabledad": True, "ipam": {"type": "static"}, "dns": DNS,
-      "runtimeConfig": {"deviceID": "0000:00:1f.6", "CNIDeviceInfoFile": "/run/devinfo/one-device.json"}}],
+      "runtimeConfig": {"deviceID": "0000:00:1f.6", "CNIDeviceInfoFile": "/run/devinfo/one-device.json"}} | _OF_IPAM],
     kind="veth", device=True)
 #: GC without any attachment that is valid.
 GC = {"cni.dev/valid-attachments": []}

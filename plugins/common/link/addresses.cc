@@ -1,6 +1,9 @@
 #include "plugins/common/link/addresses.h"
 
+#include <linux/rtnetlink.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "libcni/plugin/ipam.h"
 
@@ -17,15 +20,40 @@ bool has_default_route(const cni::Result& result, bool v4) {
 
 }  // namespace
 
-cni::Result request_addresses(const cni::Request& request, const std::string& ipam_type,
-                              std::size_t interface, cni::Undo& undo) {
-  cni::Result result = cni::ipam_add(request, ipam_type);
-  undo.add(cni::ReleaseAddresses{request, ipam_type});
+cni::Result request_addresses(const cni::Request& request, const AddressSource& source,
+                              cni::Undo& undo) {
+  cni::Result result = cni::ipam_add(request, source.ipam_type);
+  undo.add(cni::ReleaseAddresses{request, source.ipam_type});
   if (result.ips.empty()) {
     throw cni::Error(cni::Code::kInternal, "IPAM plugin returned missing IP config");
   }
-  for (cni::Address& address : result.ips) address.interface = interface;
+  for (cni::Address& address : result.ips) address.interface = source.interface;
+  if (source.ignore_default_route) {
+    result.routes = without_default_routes(std::move(result.routes));
+  }
   return result;
+}
+
+std::vector<cni::Route> without_default_routes(std::vector<cni::Route> routes) {
+  std::erase_if(routes, [](const cni::Route& route) {
+    const unsigned table = route.table.value_or(RT_TABLE_MAIN);
+    const bool is_main = table == RT_TABLE_MAIN || table == RT_TABLE_UNSPEC;
+    return route.dst.prefix == 0 && is_main;
+  });
+  return routes;
+}
+
+Reach reach_of(const cni::Ip& gateway, const std::vector<cni::Address>& addresses) {
+  if (gateway.is_link_local() && !gateway.is_v4()) return Reach::kSubnet;
+  bool is_named = false, has_subnet = false, has_family = false;
+  for (const cni::Address& address : addresses) {
+    if (address.cidr.ip.family() != gateway.family()) continue;
+    if (address.cidr.contains(gateway)) return Reach::kSubnet;
+    has_family = true;
+    is_named = is_named || address.gateway == gateway;
+    has_subnet = has_subnet || address.cidr.prefix != gateway.bits();
+  }
+  return has_family && (is_named || !has_subnet) ? Reach::kOnLink : Reach::kNowhere;
 }
 
 void disconnect_and_release(const cni::Request& request, const Disconnect& disconnect) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "libcni/common/undo.h"
 #include "libcni/config/result.h"
@@ -11,11 +12,21 @@
 
 namespace plugins {
 
-/// ADD of an interface plugin: runs the IPAM plugin and returns its result, whose addresses all
-/// belong to the entry `interface` of the plugin's own interfaces. Their release is in undo.
+/// Whom ADD asks for addresses, and for what.
+struct AddressSource {
+  std::string ipam_type;
+  bool ignore_default_route = false;  ///< as without_default_routes()
+  std::size_t interface = 0;          ///< the entry of the result that the addresses belong to
+};
+
+/// ADD of an interface plugin: runs the IPAM plugin and returns its result. The release of the
+/// addresses is in undo.
 /// \throws cni::Error: the IPAM plugin's own, kInternal for a result without addresses.
-cni::Result request_addresses(const cni::Request& request, const std::string& ipam_type,
-                              std::size_t interface, cni::Undo& undo);
+cni::Result request_addresses(const cni::Request& request, const AddressSource& source,
+                              cni::Undo& undo);
+
+/// `ignoreDefaultRoute`: the routes but the default ones of the main table.
+std::vector<cni::Route> without_default_routes(std::vector<cni::Route> routes);
 
 /// Removes interfaces, with what else they have; true if they are gone.
 using Disconnect = std::function<bool(cni::BestEffort&)>;
@@ -33,6 +44,14 @@ struct Gateways {
   bool first_host = false;  ///< `isGateway`: the first address of the subnet, where IPAM names none
   bool default_route = false;  ///< `isDefaultGateway`: a default route for a family that has none
 };
+
+/// Where a gateway is, by the addresses of the interface.
+enum class Reach {
+  kSubnet,  ///< in the subnet of an address, or link-local of IPv6
+  kOnLink,  ///< in none, but an address has it as its gateway, or no address has a subnet
+  kNowhere
+};
+Reach reach_of(const cni::Ip& gateway, const std::vector<cni::Address>& addresses);
 
 /// Fills in the gateways that the IPAM plugin left open, and the default routes that follow.
 void complete_gateways(const Gateways& wanted, cni::Result& result);

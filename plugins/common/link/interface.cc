@@ -1,6 +1,7 @@
 #include "plugins/common/link/interface.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "libcni/common/phase.h"
 #include "netlink/route/neighbour.h"
 #include "netlink/sysctl.h"
+#include "plugins/common/link/addresses.h"
 #include "plugins/common/link/duplicates.h"
 
 namespace plugins {
@@ -75,6 +77,9 @@ void set_sysctls(const PodInterface& interface, bool v6, const AddressOptions& o
   const int detection = options.enable_dad ? 1 : 0;
   if (!options.accept_ra && link.ipv6 && link.ipv6->accept_ra != 0) {
     netlink::try_write_sysctl(setting(link.name, "accept_ra"), "0");
+  }
+  if (options.ignore_default_route && link.ipv6) {
+    netlink::try_sysctl(setting(link.name, "accept_ra_defrtr"), "0");
   }
   if (options.enable_dad) netlink::try_sysctl(setting(link.name, "enhanced_dad"), "1");
   if (link.ipv6 && link.ipv6->accept_dad != detection) {
@@ -199,8 +204,11 @@ static netlink::RouteRequest adding(const netlink::Link& link, const cni::Addres
 }
 
 static netlink::RouteRequest adding(const netlink::Link& link, const cni::Route& route,
-                                    const std::vector<cni::Address>& addresses) {
-  const netlink::LinkRoute wanted = link_route(route, addresses);
+                                    const std::vector<cni::Address>& addresses,
+                                    const AddressOptions& options) {
+  netlink::LinkRoute wanted = link_route(route, addresses);
+  wanted.on_link = wanted.gateway && !options.subnet_routes &&
+                   reach_of(*wanted.gateway, addresses) == Reach::kOnLink;
   auto out = netlink::add(link, wanted);
   out.operation =
       cat("failed to add route '{", route.dst.ip.str(), " ", cni::go_mask(route.dst), "} via ",
@@ -208,6 +216,20 @@ static netlink::RouteRequest adding(const netlink::Link& link, const cni::Route&
           route.priority, " (Scope: ", scope_text(route.scope.value_or(0)),
           ", Table: ", route.table.value_or(0), ")'");
   return out;
+}
+
+// The kernel says only that it does not reach the gateway of a route.
+[[noreturn]] static void explain(const netlink::Error& e, const Result& result,
+                                 const std::vector<cni::Address>& addresses) {
+  if (e.error() != ENETUNREACH && e.error() != EHOSTUNREACH) throw e;
+  for (const cni::Route& route : result.routes) {
+    const auto gateway = link_route(route, addresses).gateway;
+    if (!gateway || reach_of(*gateway, addresses) != Reach::kNowhere) continue;
+    throw cni::error_of(e, cat("gateway ", gateway->str(),
+                               " is in no subnet of the interface; if it is on the link, name it "
+                               "as the gateway of an address, too"));
+  }
+  throw e;
 }
 
 void configure_interface(const PodInterface& interface, const Result& result,
@@ -234,9 +256,13 @@ void configure_interface(const PodInterface& interface, const Result& result,
     }
   }
   for (const cni::Route& route : result.routes) {
-    requests.push_back(adding(interface.link, route, addresses));
+    requests.push_back(adding(interface.link, route, addresses, options));
   }
-  interface.sides.pod.send(requests);
+  try {
+    interface.sides.pod.send(requests);
+  } catch (const netlink::Error& e) {
+    explain(e, result, addresses);
+  }
   if (v6 && options.enable_dad) wait_for_dad(interface, neighbours ? &*neighbours : nullptr);
 }
 

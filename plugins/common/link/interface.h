@@ -21,6 +21,8 @@ struct AddressOptions {
   /// Whether the pod believes router advertisements. Where the node is its gateway nobody but
   /// another pod would send any (CVE-2020-10749).
   bool accept_ra = true;
+  /// `ignoreDefaultRoute`: nor does the interface take a default route from router advertisements.
+  bool ignore_default_route = false;
   /// Whether the kernel announces the addresses as the interface comes up: for a link whose frames
   /// are forwarded then. Otherwise see announce().
   bool announce_at_once = false;
@@ -32,7 +34,8 @@ struct AddressOptions {
 /// Gives the interface the addresses and routes of result that are meant for it (those with an
 /// interface index; it must be this interface's entry), and sets it up. Addresses come first, so
 /// that the kernel announces them when the link comes up. A route without gateway gets the first
-/// gateway of its family, unless its scope says that it needs none.
+/// gateway of its family, unless its scope says that it needs none; one that is in no subnet may be
+/// on the link (reach_of()).
 /// \throws netlink::Error; cni::Error for a bad index or an address found elsewhere (enable_dad).
 void configure_interface(const PodInterface& interface, const cni::Result& result,
                          const AddressOptions& options);

@@ -64,13 +64,4 @@ std::optional<netlink::Mac> mac_from_args(const std::string& cni_args) {
   return mac;
 }
 
-std::optional<cni::Dns> dns_override(const cni::Reader& place) {
-  cni::Dns dns = cni::dns_from(place);
-  if (place["nameservers"].present() || place["search"].present() || place["options"].present() ||
-      !dns.domain.empty()) {
-    return dns;
-  }
-  return std::nullopt;
-}
-
 }  // namespace plugins

@@ -7,7 +7,7 @@
 #include "libcni/config/common_keys.h"
 #include "netlink/types/mac.h"
 
-/// Keys that interface plugins share: IPAM, MTU, MAC address, DNS and link names.
+/// Keys that interface plugins share: MTU, MAC address and link names.
 namespace plugins {
 
 /// A link name as the kernel takes it (dev_valid_name() in net/core/dev.c).
@@ -41,25 +41,7 @@ inline constexpr cni::Key kMacArgs[] = {
          "MAC address of the container interface. `mac` in `args` or `runtimeConfig` overrides it",
      .type = cni::Type::kMac}};
 
-/// "dns" of an interface plugin's config. Nothing where neither a list of it, be it empty, nor a
-/// domain is given: then the IPAM plugin's DNS stays.
-std::optional<cni::Dns> dns_override(const cni::Reader& place);
-
 /// The keys of an interface plugin, each for a Conf with the member that it fills.
-/// `ipam`, into std::string ipam_type; empty where the config has none.
-template <class Conf>
-inline constexpr auto kIpamKeys = cni::keys(cni::key<&Conf::ipam_type>(
-    {.name = "type",
-     .description = "name of the IPAM plugin, which reads the other keys of `ipam`"}));
-template <class Conf>
-constexpr auto ipam_key() {
-  return cni::part<kIpamKeys<Conf>>(
-      {.name = "ipam",
-       .description = "`type` names the IPAM plugin, which reads the other keys",
-       .open = true,
-       .folded = true});
-}
-
 /// `mtu`, into unsigned mtu. description: of which links.
 template <class Conf>
 constexpr auto mtu_key(const char* description) {
@@ -70,28 +52,6 @@ constexpr auto mtu_key(const char* description) {
                                .maximum = 65535,
                                .expected = "0 (the kernel's default) or 68 to 65535",
                                .or_zero = true});
-}
-
-/// `dns`, into std::optional<cni::Dns> dns.
-template <class Conf>
-void read_dns(const cni::Reader& place, Conf& conf) {
-  conf.dns = dns_override(place);
-}
-inline constexpr const char* kDnsOverride =
-    "`nameservers`, `domain`, `search`, `options`: replaces the DNS of the IPAM plugin's result "
-    "entirely";
-/// The description of `dns` for a plugin that passes the IPAM plugin's over, as the reference
-/// plugin does.
-inline constexpr const char* kDnsOfConfig =
-    "`nameservers`, `domain`, `search`, `options` of the result. The DNS of the IPAM plugin's "
-    "result is not used";
-template <class Conf>
-constexpr auto dns_key(const char* description = kDnsOverride) {
-  return cni::custom<read_dns<Conf>>({.name = "dns",
-                                      .description = description,
-                                      .type = cni::Type::kObject,
-                                      .keys = cni::kDnsKeys,
-                                      .folded = true});
 }
 
 /// `mac`, into std::optional<Mac> mac where that is empty: what stands in CNI_ARGS is read before.

@@ -228,14 +228,16 @@ Link create_pod_link(Namespaces& sides, netlink::NewLink spec, cni::Undo& undo) 
   return sides.pod.get(spec.name);
 }
 
-cni::Result attach_pod_link(Namespaces& sides, const Link& link, const std::string& ipam_type,
+cni::Result attach_pod_link(const PodInterface& interface, const std::string& ipam_type,
                             const AddressOptions& options, cni::Undo& undo) {
+  auto& [sides, link] = interface;
   sides.pod.send(netlink::set_link(link, {.alias = owner_of(sides.request).text}));
   cni::Result result;
   if (ipam_type.empty()) {
     sides.pod.send(netlink::set_link(link, {.up = true}));
   } else {
-    const auto ask = [&] { return request_addresses(sides.request, ipam_type, 0, undo); };
+    const AddressSource source{ipam_type, options.ignore_default_route};
+    const auto ask = [&] { return request_addresses(sides.request, source, undo); };
     // Only vlan of the reference plugins has this prefix.
     cni::Result addresses =
         link.kind == "vlan" ? cni::during("failed to execute IPAM delegate", ask) : ask();
@@ -244,7 +246,7 @@ cni::Result attach_pod_link(Namespaces& sides, const Link& link, const std::stri
     result.dns = std::move(addresses.dns);
   }
   result.interfaces = {describe(link, sides.request.netns)};
-  if (!ipam_type.empty()) configure_interface({sides, link}, result, options);
+  if (!ipam_type.empty()) configure_interface(interface, result, options);
   return result;
 }
 

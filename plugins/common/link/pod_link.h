@@ -29,9 +29,8 @@ void undo_pod_link(Namespaces& sides, std::string_view kind, cni::Undo& undo);
 
 /// The second half of ADD: writes the owner alias, then sets the interface up, with addresses and
 /// routes where the config has an IPAM plugin, whose DNS is in the result.
-cni::Result attach_pod_link(Namespaces& sides, const netlink::Link& link,
-                            const std::string& ipam_type, const AddressOptions& options,
-                            cni::Undo& undo);
+cni::Result attach_pod_link(const PodInterface& interface, const std::string& ipam_type,
+                            const AddressOptions& options, cni::Undo& undo);
 
 /// DEL: removes the container interface, if it is of that kind and no other attachment's; then
 /// releases the addresses (disconnect_and_release()). Where the pod renamed it, its alias leads to
