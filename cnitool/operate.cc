@@ -164,6 +164,26 @@ void ask_about(const std::vector<cni::CachedAttachment>& going, int stop_fd) {
   }
 }
 
+template <class Fn>
+std::optional<cni::Error> failure_of(Fn&& fn) try {
+  fn();
+  return std::nullopt;
+} catch (const cni::Error& e) {
+  return e;
+}
+
+// The error names the plugin and its reason; this adds what became of the attachments.
+cni::Error incomplete(const cni::Error& error, const std::vector<std::string>& stays,
+                      const std::vector<std::string>& removed) {
+  const auto add = [](std::string& to, const char* what, const std::vector<std::string>& names) {
+    if (!names.empty()) to += cat(to.empty() ? "" : "; ", what, joined(names));
+  };
+  std::string details = error.details();
+  add(details, "not removed: ", stays);
+  add(details, "removed: ", removed);
+  return {error.code(), error.what(), details};
+}
+
 // The result is the names of what was removed.
 ordered_json collect(const Operation& operation, const Settings& settings,
                      const cni::NetworkList& list, const cni::RuntimeOptions& options) {
@@ -172,16 +192,22 @@ ordered_json collect(const Operation& operation, const Settings& settings,
   require_known(operation, list, seen, options);
   std::vector<Attachment> keep = kept_by(operation, list.name, seen);
   const auto going = without(keep, list.name, seen);
-  ordered_json removed = ordered_json::array();
+  std::vector<std::string> removed;
   if (!list.disable_gc && operation.ask) ask_about(going, options.stop_fd);
   const Waiting waiting(operation.verb);
   if (!list.disable_gc && list.is_at_least("1.1.0")) {
     for (const auto& one : add_unlisted(list, options, keep)) removed.push_back(text_of(one));
   }
-  cni::Runtime(options).gc(list, keep, seen);
+  const auto failed = failure_of([&] { cni::Runtime(options).gc(list, keep, seen); });
+  std::vector<std::string> stays;
   for (const cni::CachedAttachment& one : going) {
-    if (!cache.find(one.key)) removed.push_back(one.key.str());
+    if (cache.find(one.key)) {
+      stays.push_back(one.key.str());
+    } else {
+      removed.push_back(one.key.str());
+    }
   }
+  if (failed) throw incomplete(*failed, stays, removed);
   return {{"removed", removed}};
 }
 
