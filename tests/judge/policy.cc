@@ -177,6 +177,7 @@ const Places kNf = {
     {"nf/element", Place()
                        .nest(NFTA_SET_ELEM_KEY, "nf/data")
                        .nest(NFTA_SET_ELEM_DATA, "nf/data")
+                       .u32({NFTA_SET_ELEM_FLAGS})
                        .bytes({NFTA_SET_ELEM_USERDATA})},
     {"ct", Place()
                .nest(CTA_TUPLE_ORIG, "ct/tuple")

@@ -146,6 +146,42 @@ TEST_CASE("elements at their longest fit") {
   CHECK_THROWS_AS(encode_elements({change.set, {longest}}), Error);
 }
 
+TEST_CASE("networks are intervals, and neighbours are one") {
+  const auto text_of = [](std::initializer_list<const char*> networks) {
+    std::vector<Cidr> all;
+    for (const char* const one : networks) all.push_back(*Cidr::parse(one));
+    std::string out;
+    for (const Element& one : intervals_of(all)) {
+      out +=
+          Ip::from_bytes(one.key.data(), one.key.size()).str() + (one.ends_interval ? "; " : "-");
+    }
+    return out;
+  };
+  CHECK(text_of({}).empty());
+  CHECK(text_of({"10.1.0.0/16"}) == "10.1.0.0-10.2.0.0; ");
+  CHECK(text_of({"10.1.128.0/17", "10.3.0.0/16", "10.1.0.0/17"}) ==
+        "10.1.0.0-10.2.0.0; 10.3.0.0-10.4.0.0; ");
+  CHECK(text_of({"255.255.255.0/24", "10.0.0.0/32"}) == "10.0.0.0-10.0.0.1; 255.255.255.0-");
+  CHECK(text_of({"0.0.0.0/0"}) == "0.0.0.0-");
+  CHECK(text_of({"fd00::/8", "fe00::/8"}) == "fd00::-ff00::; ");
+}
+
+TEST_CASE("an interval set says so, its ends come back, and it can be removed") {
+  const Set set{.id = kPorts, .key = {Type::kIpv4Address}, .intervals = true};
+  Batch batch;
+  batch.add(set).add(kPorts, intervals_of({*Cidr::parse("10.1.0.0/16")})).remove(kPorts);
+  CHECK(batch.dump() == R"(add set ip t dnat_any type ipv4_addr flags interval
+add elements ip t dnat_any
+  element 0x0000010a
+  element 0x0000020a end
+delete set ip t dnat_any
+)");
+  const auto messages =
+      encode_elements(AddElements{kPorts, intervals_of({*Cidr::parse("10.1.0.0/16")})});
+  CHECK(decode_elements(attributes_of(messages.front())) ==
+        intervals_of({*Cidr::parse("10.1.0.0/16")}));
+}
+
 TEST_CASE("odd bytes are harmless as elements") {
   const judge::AnyBytes harmless;
   const auto messages = encode_elements(AddElements{kPorts, {element(80)}});
