@@ -14,7 +14,6 @@
 #include "cnitool/command_line.h"
 #include "cnitool/commands.h"
 #include "cnitool/completion.h"
-#include "cnitool/doctor/diagnose.h"
 #include "cnitool/manual_page.h"
 #include "cnitool/networks.h"
 #include "cnitool/repair.h"
@@ -135,8 +134,8 @@ int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& ou
     tool::require_network(line.settings, operation.network);
   }
   if (line.command == "doctor") {
-    const tool::Selection which = selection_of(line, tool::Pods::kSeveral);
-    return tool::doctor::diagnose(line.settings, which, env, output) ? 0 : 1;
+    const tool::doctor::Question question{selection_of(line, tool::Pods::kSeveral), line.scope};
+    return tool::doctor::diagnose(line.settings, question, env, output) ? 0 : 1;
   }
   if (print_state(line, output)) return 0;
   cni::RuntimeOptions options = tool::runtime_options(line.settings, env);

@@ -122,6 +122,23 @@ void add_repair(CLI::App& app, CommandLine& line) {
   migrate.add_flag("--dry-run", line.dry_run, "only report what would change");
 }
 
+void add_doctor(CLI::App& app, CommandLine& line) {
+  CLI::App& doctor = *add_command(app, line, "doctor",
+                                  "find problems of this node's pod networks, and print remedies");
+  doctor.add_flag("-q,--quiet", line.quiet, "print findings alone");
+  auto* const kubernetes =
+      doctor.add_flag("--kubernetes", line.scope.kubernetes,
+                      "check what Kubernetes needs; networks and plugins are the runtime's");
+  doctor
+      .add_option("--node-json", line.scope.node_json,
+                  "a file with `kubectl get node NAME -o json`, or -")
+      ->needs(kubernetes);
+  doctor.add_option("--peers", line.scope.peers,
+                    "check routes to other nodes: a file of lines NAME PODCIDR[,...] "
+                    "ADDRESS[,...], or -");
+  add_selection(doctor, line);
+}
+
 void add_views(CLI::App& app, CommandLine& line) {
   CLI::App& list = *add_command(app, line, "list", "list all attachments in the cache");
   list.add_option("network", line.operation.network, "only this network");
@@ -134,10 +151,7 @@ void add_views(CLI::App& app, CommandLine& line) {
       ->check(CLI::Range(1, 65535));
   add_command(app, line, "networks", "list all networks, with plugins, subnets and use");
 
-  CLI::App& doctor = *add_command(app, line, "doctor",
-                                  "find problems of this node's pod networks, and print remedies");
-  doctor.add_flag("-q,--quiet", line.quiet, "print findings alone");
-  add_selection(doctor, line);
+  add_doctor(app, line);
 
   CLI::App& show = *add_command(app, line, "show", "show one attachment: config and result");
   add_network(show, line);
@@ -248,6 +262,10 @@ void complete(CommandLine& line) {
       !line.yes && !line.json && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
   if (line.keep_json) {  // an empty text is no list: a script had nothing to say
     for (auto& one : attachments_from(*line.keep_json)) operation.keep.push_back(one);
+  }
+  if (line.scope.node_json == "-" && line.scope.peers == "-") {
+    throw cni::Error(cni::Code::kInvalidEnvironment,
+                     "doctor: stdin can be only one of --node-json and --peers");
   }
   const bool whole_network = operation.verb == "gc" || operation.verb == "status";
   const bool named = !line.settings.container_id.empty() || !line.pod.empty();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cnitool/attachments.h"
+#include "cnitool/doctor/diagnose.h"
 #include "cnitool/graph.h"
 #include "cnitool/operate.h"
 #include "cnitool/preset.h"
@@ -39,6 +40,7 @@ struct CommandLine {
   bool back = false;
   bool yes = false;
   bool quiet = false;
+  doctor::Scope scope;
   std::string command;
 };
 

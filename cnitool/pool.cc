@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cnitool/delegate.h"
 #include "cnitool/json_at.h"
 #include "libcni/common/dir.h"
 #include "libcni/config/names.h"
@@ -74,7 +75,8 @@ std::vector<Reservation> reservations_in(const std::string& path) {
 
 std::vector<Pool> pools_of(const cni::NetworkList& list) {
   std::vector<Pool> out;
-  for (const cni::PluginConf& plugin : list.plugins) {
+  for (const cni::PluginConf& named : list.plugins) {
+    const cni::PluginConf plugin = effective(named);
     if (!cni::stands_for(ipam_type_of(plugin), "host-local")) continue;
     try {
       const cni::Reader ipam = cni::Reader(plugin.conf)["ipam"];

@@ -4,6 +4,7 @@
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
+#include "cnitool/validate/validate.h"
 
 namespace tool::doctor {
 
@@ -27,9 +28,19 @@ Findings check_networks(const Node& node) {
                    one.network.empty() ? Names{} : Names{one.network}});
   }
   if (node.networks.lists.empty() && out.empty()) {
-    out.push_back({Level::kError, cat("no network in ", node.networks.dir),
+    const std::string& dir = node.networks.dir;
+    const auto unread = unread_files(dir);
+    out.push_back({Level::kError,
+                   unread.empty() ? cat("no network in ", dir)
+                                  : cat("no network in ", dir,
+                                        ": runtimes read *.conflist, *.conf "
+                                        "and *.json, and not ",
+                                        some_of(unread)),
                    "runtimes report 'network plugin is not initialized' and start no pod",
-                   cat("cp NETWORK.conflist ", node.networks.dir, "/")});
+                   unread.empty()
+                       ? cat("cp NETWORK.conflist ", dir, "/")
+                       : cat("mv ", dir, "/", unread.front(), " ", dir, "/",
+                             unread.front().substr(0, unread.front().find('.')), ".conflist")});
   }
   return out;
 }

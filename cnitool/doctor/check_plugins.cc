@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "cnitool/delegate.h"
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
 #include "cnitool/output.h"
@@ -16,7 +18,8 @@ Names users_of(const Node& node, const std::string& type) {
   Names out;
   for (const cni::NetworkList& list : node.networks.lists) {
     if (std::any_of(list.plugins.begin(), list.plugins.end(), [&](const auto& plugin) {
-          return plugin.type == type || ipam_type_of(plugin) == type;
+          const cni::PluginConf made = effective(plugin);
+          return plugin.type == type || made.type == type || ipam_type_of(made) == type;
         })) {
       out.push_back(list.name);
     }
@@ -86,7 +89,8 @@ Findings check_versions(const Node& node) {
   Findings out;
   for (const cni::NetworkList& list : node.networks.lists) {
     for (const cni::PluginConf& plugin : list.plugins) {
-      for (const std::string& type : {plugin.type, ipam_type_of(plugin)}) {
+      const cni::PluginConf made = effective(plugin);
+      for (const std::string& type : std::set{plugin.type, made.type, ipam_type_of(made)}) {
         const PluginFile* const program = node.program(type);
         if (program == nullptr || speaks(*program, list.version)) continue;
         out.push_back(

@@ -71,6 +71,7 @@ Findings check_reverse_path(const Node& node) {
 // the bridge return it to the port that it came from, which needs hairpin mode.
 Findings check_bridge_netfilter(const Node& node) {
   Findings out;
+  if (node.cluster != nullptr) return out;  // kubernetes::check_bridge_module(), check_hairpin()
   const std::string key = "net/bridge/bridge-nf-call-iptables";
   const auto value = number(node, key);
   for (const BridgeNetwork& one : bridge_networks(node)) {

@@ -1,6 +1,7 @@
 #include "cnitool/doctor/checks.h"
 
 #include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/kubernetes/checks.h"
 
 namespace tool::doctor {
 
@@ -77,8 +78,19 @@ constexpr Check kChecks[] = {
     {"clock", Part::kNode, "clock and boot ID are plausible", check_clock},
     {"disks", Part::kNode, "the state directories are writable", check_disks}};
 
+constexpr Check kPeerChecks[] = {
+    {"peer routes", Part::kPeers, "every peer's pods have their route", check_peer_routes, kRoutes},
+    {"peer subnets", Part::kPeers, "every node has a subnet of its own", check_peer_subnets,
+     kPools},
+    {"peer masquerading", Part::kPeers, "pods of peers see the addresses of pods",
+     check_peer_masquerade, kNetworks | kPools},
+    {"forwarding", Part::kPeers, "the node forwards packets", kubernetes::check_forwarding,
+     kPools | kRoutes, [](const Node& node) { return node.cluster == nullptr; }}};
+
 }  // namespace
 
 std::span<const Check> all_checks() { return kChecks; }
+
+std::span<const Check> peer_checks() { return kPeerChecks; }
 
 }  // namespace tool::doctor

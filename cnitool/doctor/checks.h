@@ -23,7 +23,18 @@ constexpr Sources operator|(Sources all, Source one) {
 constexpr Sources operator|(Source a, Source b) { return Sources(a) | b; }
 
 /// The subject of checks, with a line of its own in the summary.
-enum class Part { kConfigs, kPlugins, kAttachments, kAddresses, kDhcp, kFirewall, kNode };
+enum class Part {
+  kConfigs,
+  kPlugins,
+  kAttachments,
+  kAddresses,
+  kDhcp,
+  kFirewall,
+  kNode,
+  kRuntime,
+  kCluster,
+  kPeers
+};
 struct PartInfo {
   Part part;
   const char* name;
@@ -41,6 +52,8 @@ struct Check {
   bool (*applies)(const Node&) = nullptr;
 };
 std::span<const Check> all_checks();
+/// Those of Node::peers.
+std::span<const Check> peer_checks();
 
 // check_config.cc
 Findings check_networks(const Node& node);
@@ -86,5 +99,9 @@ Findings check_uplink(const Node& node);
 Findings check_mtu(const Node& node);
 Findings check_clock(const Node& node);
 Findings check_disks(const Node& node);
+// check_peers.cc
+Findings check_peer_routes(const Node& node);
+Findings check_peer_subnets(const Node& node);
+Findings check_peer_masquerade(const Node& node);
 
 }  // namespace tool::doctor

@@ -6,6 +6,8 @@
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/kubernetes/checks.h"
+#include "cnitool/doctor/kubernetes/look.h"
 #include "cnitool/doctor/look.h"
 #include "cnitool/waiting.h"
 
@@ -36,18 +38,26 @@ bool is_about_asked(const Node& node, const Finding& one) {
                      [&node](const std::string& network) { return is_asked_for(node, network); });
 }
 
+void run(const Check& check, const Node& node, std::vector<Answer>& out) {
+  if (const std::string* const why = unseen_by(node, check)) {
+    out.push_back({&check, {Level::kUnknown, cat("unreadable: ", *why)}});
+    return;
+  }
+  if (check.applies != nullptr && !check.applies(node)) return;
+  Findings findings = check.run(node);
+  std::erase_if(findings, [&node](const Finding& one) { return !is_about_asked(node, one); });
+  if (findings.empty()) findings.push_back({Level::kOk, check.fine});
+  for (Finding& one : findings) out.push_back({&check, std::move(one)});
+}
+
 std::vector<Answer> answers_on(const Node& node) {
   std::vector<Answer> out;
-  for (const Check& check : all_checks()) {
-    if (const std::string* const why = unseen_by(node, check)) {
-      out.push_back({&check, {Level::kUnknown, cat("unreadable: ", *why)}});
-      continue;
-    }
-    if (check.applies != nullptr && !check.applies(node)) continue;
-    Findings findings = check.run(node);
-    std::erase_if(findings, [&node](const Finding& one) { return !is_about_asked(node, one); });
-    if (findings.empty()) findings.push_back({Level::kOk, check.fine});
-    for (Finding& one : findings) out.push_back({&check, std::move(one)});
+  for (const Check& check : all_checks()) run(check, node, out);
+  if (node.cluster != nullptr) {
+    for (const Check& check : kubernetes::all_checks()) run(check, node, out);
+  }
+  if (!node.peers.empty()) {
+    for (const Check& check : peer_checks()) run(check, node, out);
   }
   return out;
 }
@@ -164,11 +174,27 @@ bool report(const Node& node, const Output& output) {
   return errors == 0;
 }
 
-bool diagnose(const Settings& settings, const Selection& which, const cni::Env& env,
+bool diagnose(const Settings& settings, const Question& question, const cni::Env& env,
               const Output& output) {
+  const Scope& scope = question.scope;
+  std::shared_ptr<kubernetes::Cluster> cluster;
+  Settings used = settings;
+  if (scope.kubernetes) {
+    cluster = std::make_shared<kubernetes::Cluster>();
+    if (!scope.node_json.empty()) cluster->object = kubernetes::read_node_object(scope.node_json);
+    cluster->processes = kubernetes::look_at_processes();
+    cluster->runtime = kubernetes::look_at_runtime(cluster->processes);
+    used = kubernetes::in_use(settings, cluster->runtime);
+  }
+  std::vector<Peer> peers;
+  if (!scope.peers.empty()) peers = look_at_peers(scope.peers);
   Steps steps;
   const Waiting waiting("doctor", &steps);
-  return report(look_at_node(settings, which, env, steps), output);
+  Node node = look_at_node(used, question.which, env, steps);
+  if (cluster != nullptr) kubernetes::look_at_cluster(*cluster, node);
+  node.cluster = cluster;
+  node.peers = std::move(peers);
+  return report(node, output);
 }
 
 }  // namespace tool::doctor

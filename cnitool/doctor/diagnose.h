@@ -12,8 +12,21 @@ namespace tool::doctor {
 /// something is an error.
 bool report(const Node& node, const Output& output);
 
+/// What is looked at beside the networks themselves.
+struct Scope {
+  bool kubernetes = false;
+  std::string node_json;  ///< the Node object: a file, or "-"; empty: none
+  std::string peers;      ///< the nodes to reach: a file, or "-"; empty: none
+};
+
+/// What the doctor was asked for.
+struct Question {
+  Selection which;
+  Scope scope;
+};
+
 /// report() of this node, or of some pods on it; changes nothing.
-bool diagnose(const Settings& settings, const Selection& which, const cni::Env& env,
+bool diagnose(const Settings& settings, const Question& question, const cni::Env& env,
               const Output& output);
 
 }  // namespace tool::doctor

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cnitool/delegate.h"
 #include "cnitool/json_at.h"
 #include "libcni/common/hash.h"
 #include "libcni/config/names.h"
@@ -16,6 +17,25 @@ using netlink::Cidr;
 using netlink::Family;
 using nlohmann::json;
 
+Names texts_at(const json& conf, const char* key) {
+  Names out;
+  const json* const list = member(conf, key);
+  if (list == nullptr || !list->is_array()) return out;
+  for (const json& one : *list) {
+    if (one.is_string()) out.push_back(one.get<std::string>());
+  }
+  return out;
+}
+
+// The config of the first plugin that stands for this one, or is its delegate.
+std::optional<json> conf_of(const cni::NetworkList& list, std::string_view plugin) {
+  for (const cni::PluginConf& one : list.plugins) {
+    const cni::PluginConf found = effective(one);
+    if (cni::stands_for(found.type, plugin) && found.conf->is_object()) return *found.conf;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<BridgeNetwork> routed_networks(const Node& node) {
@@ -23,14 +43,17 @@ std::vector<BridgeNetwork> routed_networks(const Node& node) {
   for (const cni::NetworkList& list : node.networks.lists) {
     const json* const firewall = plugin_of(list, "firewall");
     for (const char* const type : {"bridge", "ptp"}) {
-      const json* const conf = plugin_of(list, type);
-      if (conf == nullptr) continue;
+      const auto conf = conf_of(list, type);
+      if (!conf) continue;
       out.push_back(
           {.list = &list,
            .bridge = type == std::string_view("ptp") ? "" : text_at(*conf, "bridge", "cni0"),
            .is_gateway = is_true(*conf, "isGateway") || is_true(*conf, "isDefaultGateway"),
            .masquerades = is_true(*conf, "ipMasq"),
            .hairpin = is_true(*conf, "hairpinMode"),
+           .promiscuous = is_true(*conf, "promiscMode"),
+           .is_delegate = plugin_of(list, type) == nullptr,
+           .masq_except = texts_at(*conf, "ipMasqExcept"),
            .masquerade_backend = text_at(*conf, "ipMasqBackend"),
            .mtu = static_cast<unsigned>(number_at(*conf, "mtu")),
            .vlan = static_cast<unsigned>(number_at(*conf, "vlan")),
@@ -48,7 +71,7 @@ std::vector<BridgeNetwork> bridge_networks(const Node& node) {
 }
 
 bool is_routed(const cni::NetworkList& list) {
-  const std::string& type = list.plugins.front().type;
+  const std::string type = effective(list.plugins.front()).type;
   return cni::stands_for(type, "bridge") || cni::stands_for(type, "ptp");
 }
 

@@ -14,7 +14,9 @@ namespace tool::doctor {
 struct BridgeNetwork {
   const cni::NetworkList* list = nullptr;
   std::string bridge;  ///< empty: ptp has none
-  bool is_gateway = false, masquerades = false, hairpin = false;
+  bool is_gateway = false, masquerades = false, hairpin = false, promiscuous = false;
+  bool is_delegate = false;        ///< of flannel
+  Names masq_except = {};          ///< `ipMasqExcept`
   std::string masquerade_backend;  ///< "": the node's
   unsigned mtu = 0;                ///< 0: the kernel's
   unsigned vlan = 0;               ///< then the gateway's address is on another link

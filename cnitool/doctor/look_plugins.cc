@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "cnitool/delegate.h"
 #include "cnitool/doctor/facts.h"
 #include "cnitool/doctor/look.h"
 #include "cnitool/node_runtimes.h"
@@ -163,8 +164,10 @@ std::vector<PluginFile> programs_of(const cni::Networks& networks, const Runtime
   };
   for (const NetworkList& list : networks.lists) {
     for (const PluginConf& plugin : list.plugins) {
+      const PluginConf made = effective(plugin);
       add(plugin.type);
-      add(ipam_type_of(plugin));
+      add(made.type);
+      add(ipam_type_of(made));
     }
   }
   return out;

@@ -4,12 +4,15 @@
 #include <ctime>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cnitool/cached.h"
 #include "cnitool/doctor/firewall.h"
+#include "cnitool/doctor/peers.h"
+#include "cnitool/doctor/places.h"
 #include "cnitool/find_by.h"
 #include "cnitool/leases.h"
 #include "cnitool/leftovers.h"
@@ -23,6 +26,10 @@
 #include "netlink/route/route.h"
 
 namespace tool::doctor {
+
+namespace kubernetes {
+struct Cluster;
+}
 
 using cni::cat;
 
@@ -61,20 +68,6 @@ struct MixedUp {
 struct Complaint {
   std::string network, type;
   cni::Error error;
-};
-
-/// A file or directory, and who may write to it.
-struct Place {
-  std::string path;
-  bool is_there = false;
-  unsigned mode = 0, uid = 0;
-};
-
-struct FileSystem {
-  std::string path;  ///< what of ours is on it
-  bool in_memory = false, read_only = false;
-  double free_bytes = 1, free_files = 1;  ///< parts of the whole
-  bool operator==(const FileSystem&) const = default;
 };
 
 /// An attachment of the cache, and whether its pod exists.
@@ -129,6 +122,9 @@ struct Node {
   bool has_iptables = true;         ///< iptables-restore is installed
   bool lacks_lease_daemon = false;  ///< no process holds the lock of the daemon of dhcp
   std::vector<FileSystem> file_systems;
+  /// What the node is to its cluster; null: nobody asked.
+  std::shared_ptr<const kubernetes::Cluster> cluster;
+  std::vector<Peer> peers;  ///< nodes that this one should reach
   /// A kernel setting; nothing where there is none of that name.
   std::function<std::optional<std::string>(const std::string& key)> sysctl;
 

@@ -2,6 +2,7 @@
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/kubernetes/checks.h"
 #include "cnitool/output.h"
 
 // How much the checks of each part looked at.
@@ -49,13 +50,39 @@ std::string settings(const Node& node) {
              names.empty() ? "no uplink" : cat("uplink ", joined({names.begin(), names.end()})));
 }
 
+std::string runtime(const Node& node) {
+  const kubernetes::RuntimeConfig& one = node.cluster->runtime;
+  if (one.name.empty()) return "not found";
+  return cat(one.name, one.started == 0 ? ", not running" : "",
+             one.file.empty() ? "" : cat(", ", one.file));
+}
+
+std::string cluster(const Node& node) {
+  const cni::NetworkList* const list = kubernetes::pod_network(node);
+  Names subnets;
+  for (const auto& one : kubernetes::pod_subnets(*node.cluster)) {
+    subnets.push_back(one.range.str());
+  }
+  return cat(list == nullptr ? "no pod network" : cat("pod network ", list->name),
+             subnets.empty() ? "" : cat(", ", joined(subnets)));
+}
+
+std::string peers(const Node& node) {
+  std::size_t routes = 0;
+  for (const Peer& one : node.peers) routes += one.is_this() ? 0 : one.subnets.size();
+  return cat(counted(node.peers.size(), "node"), ", ", counted(routes, "subnet"));
+}
+
 constexpr PartInfo kParts[] = {{Part::kConfigs, "configs", configs},
                                {Part::kPlugins, "plugins", plugins},
                                {Part::kAttachments, "attachments", attachments},
                                {Part::kAddresses, "addresses", addresses},
                                {Part::kDhcp, "DHCP leases", leases},
                                {Part::kFirewall, "firewall", firewall},
-                               {Part::kNode, "node", settings}};
+                               {Part::kNode, "node", settings},
+                               {Part::kRuntime, "runtime", runtime},
+                               {Part::kCluster, "cluster", cluster},
+                               {Part::kPeers, "peers", peers}};
 
 }  // namespace
 

@@ -261,9 +261,12 @@ RouteRequest add(const Link& link, const LinkRoute& route) {
           std::move(message)};
 }
 
-RouteRequest path_query(const Ip& destination) {
+namespace {
+
+RouteRequest query(const Ip& destination, unsigned flags) {
   rtmsg head{};
   head.rtm_family = destination.is_v4() ? AF_INET : AF_INET6;
+  head.rtm_flags = flags;
   head.rtm_dst_len = static_cast<unsigned char>(destination.bits());
   Message message(RTM_GETROUTE, 0, head);
   message.put(RTA_DST, destination);
@@ -272,6 +275,18 @@ RouteRequest path_query(const Ip& destination) {
   return {cat("look up the route to ", destination.str()),
           std::move(message),
           {ENETUNREACH, EHOSTUNREACH, EINVAL, EACCES, EAFNOSUPPORT, EOPNOTSUPP}};
+}
+
+}  // namespace
+
+RouteRequest path_query(const Ip& destination) { return query(destination, 0); }
+
+RouteRequest match_query(const Ip& destination) { return query(destination, RTM_F_FIB_MATCH); }
+
+std::optional<MatchedRoute> decode_match(const Reply& reply) {
+  const auto path = decode_path(reply);
+  if (!path) return std::nullopt;
+  return MatchedRoute{.route = decode_route(reply), .local = path->local};
 }
 
 std::optional<Path> decode_path(const Reply& reply) {

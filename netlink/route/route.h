@@ -71,4 +71,14 @@ RouteRequest path_query(const Ip& destination);
 /// Empty: the route leads nowhere (blackhole, unreachable, prohibit).
 std::optional<Path> decode_path(const Reply& reply);
 
+/// The route of a routing table that decides about one address.
+struct MatchedRoute {
+  LinkRoute route;     ///< with the destination that it has in its table
+  bool local = false;  ///< the address is the node's own
+};
+/// As path_query(), but for the route as its table has it (RTM_F_FIB_MATCH, since Linux 4.13).
+RouteRequest match_query(const Ip& destination);
+/// Empty: the route leads nowhere.
+std::optional<MatchedRoute> decode_match(const Reply& reply);
+
 }  // namespace netlink

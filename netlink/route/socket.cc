@@ -161,6 +161,14 @@ std::optional<Path> RouteSocket::path_to(const Ip& destination) {
   return path;
 }
 
+std::optional<MatchedRoute> RouteSocket::match(const Ip& destination) {
+  std::optional<MatchedRoute> out;
+  ask(match_query(destination), [&](const Reply& reply) {
+    if (reply.type() == RTM_NEWROUTE) out = decode_match(reply);
+  });
+  return out;
+}
+
 std::optional<bool> RouteSocket::forwards(Family family) {
   const netconfmsg head{.ncm_family = domain_of(family)};
   Message message(RTM_GETNETCONF, 0, head);

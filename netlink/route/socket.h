@@ -59,6 +59,8 @@ class RouteSocket {
   /// The route of the node's own packets to that address; empty: there is none. The link is 0 if
   /// there are several.
   std::optional<Path> path_to(const Ip& destination);
+  /// The route of a table that decides about packets to that address; empty: there is none.
+  std::optional<MatchedRoute> match(const Ip& destination);
   /// All links of a kind ("veth"); for GC.
   std::vector<Link> links_of_kind(std::string_view kind);
   /// All links.

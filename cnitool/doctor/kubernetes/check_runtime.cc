@@ -1,0 +1,118 @@
+#include <algorithm>
+
+#include "cnitool/doctor/kubernetes/checks.h"
+#include "cnitool/output.h"
+
+// The container runtime: its config, its directories, and the network that it takes.
+namespace tool::doctor::kubernetes {
+
+namespace {
+
+// Networks that packages, tools and runtimes install for themselves.
+constexpr std::pair<const char*, const char*> kOfOthers[] = {
+    {"87-podman", "podman"},     {"10-containerd-net", "containerd"}, {"100-crio-bridge", "CRI-O"},
+    {"10-crio-bridge", "CRI-O"}, {"200-loopback", "CRI-O"},           {"99-loopback", "a runtime"},
+    {"nerdctl-", "nerdctl"}};
+
+std::string owner_of(const std::string& file) {
+  for (const auto& [begin, owner] : kOfOthers) {
+    if (file.starts_with(begin)) return owner;
+  }
+  return {};
+}
+
+std::string restart(const RuntimeConfig& runtime) {
+  return cat("systemctl restart ", runtime.unit);
+}
+
+std::string put_aside(const std::string& path) { return cat("mv ", path, " ", path, ".disabled"); }
+
+}  // namespace
+
+Findings check_runtime_config(const Node& node) {
+  const RuntimeConfig& one = node.cluster->runtime;
+  Findings out;
+  if (one.name.empty()) {
+    return {{Level::kNote, "no container runtime was found",
+             "networks and plugins are looked for where containerd has them by default"}};
+  }
+  if (!one.failure.empty()) {
+    out.push_back({Level::kError, cat("config of ", one.name, ": ", one.failure),
+                   cat(one.name, " does not start with it"),
+                   one.name == "CRI-O" ? cat("crio --config ", one.file, " config --validate")
+                                       : cat("containerd --config ", one.file, " config dump")});
+  }
+  if (one.lacks_cri) {
+    out.push_back({Level::kError, cat(one.file, " disables the plugin cri of containerd"),
+                   "the kubelet cannot start pods: Docker's package writes it so",
+                   cat("sed -i 's/^disabled_plugins.*/disabled_plugins = []/' ", one.file, " && ",
+                       restart(one))});
+  }
+  if (!one.obsolete_dir.empty()) {
+    out.push_back({Level::kError, cat(one.file, " has both bin_dir and bin_dirs"),
+                   "containerd refuses the plugin cri then, and the kubelet starts no pod",
+                   cat("sed -i '/^ *bin_dir *=/d' ", one.file, " && ", restart(one))});
+  }
+  if (one.started != 0 && one.changed > one.started) {
+    out.push_back(
+        {Level::kWarning, cat(one.name, " was started before its config was written: ", one.file),
+         "it reads its config only when it starts: directories may be others", restart(one)});
+  }
+  return out;
+}
+
+// Where options or the environment name other directories.
+Findings check_runtime_dirs(const Node& node) {
+  const RuntimeConfig& one = node.cluster->runtime;
+  if (one.name.empty()) return {};
+  Findings out;
+  const bool other_path = node.plugin_path != one.bin_dirs;
+  const bool other_conf = node.networks.dir != one.conf_dir;
+  if (!other_path && !other_conf) return out;
+  out.push_back({Level::kWarning,
+                 cat(one.name, " reads networks from ", one.conf_dir, " and plugins from ",
+                     joined(one.bin_dirs, ":"), ", and not from ",
+                     joined(cat(other_conf ? node.networks.dir : "", "").empty()
+                                ? Names{joined(node.plugin_path, ":")}
+                            : other_path ? Names{node.networks.dir, joined(node.plugin_path, ":")}
+                                         : Names{node.networks.dir})),
+                 "this report is about networks and plugins that pods do not use",
+                 cat("unset CNI_PATH NETCONFPATH; cnitool doctor --kubernetes --conf-dir ",
+                     one.conf_dir, " --path ", joined(one.bin_dirs, ":"))});
+  return out;
+}
+
+// containerd and CRI-O take the first file in alphabetical order.
+Findings check_first_network(const Node& node) {
+  const Cluster& cluster = *node.cluster;
+  const std::string& wanted = cluster.runtime.network;
+  const std::string& dir = node.networks.dir;
+  Findings out;
+  if (!wanted.empty() && node.network(wanted) == nullptr) {
+    out.push_back({Level::kError,
+                   cat("CRI-O waits for network '", wanted, "', and no file in ", dir, " has it"),
+                   "no pod gets a network",
+                   cat("sed -i '/cni_default_network/d' ", cluster.runtime.file, " && ",
+                       restart(cluster.runtime))});
+  }
+  const bool has_own = std::any_of(cluster.conf_files.begin(), cluster.conf_files.end(),
+                                   [](const auto& file) { return owner_of(file).empty(); });
+  const std::string used = pod_network_file(node);
+  for (const std::string& file : cluster.conf_files) {
+    const std::string owner = owner_of(file);
+    const std::string path = cat(dir, "/", file);
+    const bool is_of_template = cluster.runtime.has_template && file.starts_with("10-containerd");
+    if (owner.empty() || !has_own || is_of_template || !wanted.empty()) continue;
+    const bool is_used = path == used;
+    out.push_back(
+        {is_used ? Level::kError : Level::kWarning,
+         cat(path, " is a network of ", owner,
+             is_used ? ", and pods get it: it is the first file" : cat(", beside ", used)),
+         is_used ? "pods are not in the cluster's network"
+                 : "pods get it when the first file is removed for a moment",
+         put_aside(path)});
+  }
+  return out;
+}
+
+}  // namespace tool::doctor::kubernetes

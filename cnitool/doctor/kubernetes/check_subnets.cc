@@ -1,0 +1,188 @@
+#include <algorithm>
+
+#include "cnitool/doctor/kubernetes/checks.h"
+#include "cnitool/json_at.h"
+#include "cnitool/output.h"
+
+// The subnet of the node's pods: the Node object, flanneld's file, the network's config, the bridge
+// and leases agree.
+namespace tool::doctor::kubernetes {
+
+namespace {
+
+using netlink::Cidr;
+
+Names texts_of(const std::vector<KnownRange>& ranges) {
+  Names out;
+  for (const KnownRange& one : ranges) out.push_back(one.range.str());
+  return out;
+}
+
+std::vector<Subnet> subnets_of(const Node& node, const std::string& network) {
+  std::vector<Subnet> out = subnets(node);
+  std::erase_if(out, [&](const Subnet& one) { return one.network != network; });
+  return out;
+}
+
+bool is_inside(const Cidr& range, const std::vector<Subnet>& all) {
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Subnet& one) { return one.range.subnet.contains(range.ip); });
+}
+
+// Of the families that the cluster gives this node.
+bool is_foreign(const Cidr& subnet, const std::vector<KnownRange>& given) {
+  return std::none_of(given.begin(), given.end(), [&](const KnownRange& one) {
+    return one.range.contains(subnet.ip) && subnet.prefix >= one.range.prefix;
+  });
+}
+
+std::string ranges_remedy(const cni::NetworkList& list, const Node& node,
+                          const std::vector<KnownRange>& given) {
+  const Cluster& cluster = *node.cluster;
+  const nlohmann::json* const flannel = plugin_of(list, "flannel");
+  if (flannel != nullptr) return restart_flannel(cluster);
+  const nlohmann::json* const conf = plugin_of(list, "bridge");
+  const nlohmann::json* const ipam =
+      member(conf == nullptr ? *list.plugins[0].conf : *conf, "ipam");
+  if (ipam != nullptr && !text_at(*ipam, "subnet").empty()) {
+    return cat("in ", list.file, " set \"subnet\": \"", given.front().range.str(),
+               "\" in \"ipam\"");
+  }
+  std::string sets;
+  for (const KnownRange& one : given) {
+    sets += cat(sets.empty() ? "" : ", ", "[{\"subnet\": \"", one.range.str(), "\"}]");
+  }
+  return cat("in ", list.file, " set \"ranges\": [", sets, "] in \"ipam\"");
+}
+
+const netlink::Link* bridge_of(const Node& node, const BridgeNetwork& one) {
+  return one.vlan == 0 && one.is_gateway ? node.link(one.bridge) : nullptr;
+}
+
+Names pods_outside(const Node& node, const std::string& network,
+                   const std::vector<netlink::Ip>& leases) {
+  Names out;
+  for (const AttachmentState& one : node.attachments) {
+    const auto& ips = one.result.ips;
+    const bool is_meant =
+        one.is_alive() && one.key.network == network &&
+        std::any_of(ips.begin(), ips.end(), [&](const cni::Address& ip) {
+          return std::find(leases.begin(), leases.end(), ip.cidr.ip) != leases.end();
+        });
+    if (is_meant) out.push_back(name_of(node, one.key));
+  }
+  return out;
+}
+
+}  // namespace
+
+Findings check_pod_subnets(const Node& node) {
+  const cni::NetworkList* const list = pod_network(node);
+  const auto given = pod_subnets(*node.cluster);
+  if (list == nullptr || given.empty()) return {};
+  Findings out;
+  const Cluster& cluster = *node.cluster;
+  if (cluster.object && cluster.subnet_env) {
+    for (const auto& one : {cluster.subnet_env->subnet, cluster.subnet_env->ipv6_subnet}) {
+      if (!one || !is_foreign(one->network(), given)) continue;
+      out.push_back({Level::kError,
+                     cat(cluster.subnet_file, " has ", one->network().str(), ", and ",
+                         given.front().source, " has podCIDRs ", joined(texts_of(given))),
+                     "other nodes send packets to these pods elsewhere",
+                     restart_flannel(cluster),
+                     {list->name}});
+    }
+    if (!out.empty()) return out;
+  }
+  for (const Subnet& one : subnets_of(node, list->name)) {
+    if (!is_foreign(one.range.subnet, given)) continue;
+    out.push_back({Level::kError,
+                   cat("network '", list->name, "' has subnet ", one.range.subnet.str(), ", and ",
+                       given.front().source, " has ", joined(texts_of(given))),
+                   "other nodes have no route to these pods",
+                   ranges_remedy(*list, node, given),
+                   {list->name}});
+    break;
+  }
+  return out;
+}
+
+// Networks of one bridge may share it.
+Findings check_bridge_addresses(const Node& node) {
+  Findings out;
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    const netlink::Link* const bridge = bridge_of(node, one);
+    std::vector<Subnet> all;
+    for (const BridgeNetwork& other : bridge_networks(node)) {
+      if (other.bridge != one.bridge) continue;
+      for (const Subnet& subnet : subnets_of(node, other.list->name)) all.push_back(subnet);
+    }
+    if (bridge == nullptr || all.empty()) continue;
+    for (const netlink::LinkAddress& address : node.cluster->addresses) {
+      if (address.link != bridge->index || address.cidr.ip.is_link_local()) continue;
+      if (is_inside(address.cidr, all)) continue;
+      out.push_back({Level::kError,
+                     cat("bridge '", one.bridge, "' has address ", address.cidr.str(),
+                         ", which is outside of the subnets of network '", one.list->name, "'"),
+                     "ADD fails, or pods have a gateway that the bridge does not have",
+                     cat("ip addr del ", address.cidr.str(), " dev ", one.bridge),
+                     {one.list->name}});
+    }
+  }
+  return out;
+}
+
+Findings check_lease_ranges(const Node& node) {
+  Findings out;
+  for (const Pool& pool : node.pools) {
+    if (pool.sets.empty()) continue;
+    std::vector<netlink::Ip> outside;
+    Names texts;
+    for (const Reservation& one : pool.reservations) {
+      const bool is_in = std::any_of(pool.sets.begin(), pool.sets.end(), [&](const auto& set) {
+        return std::any_of(set.ranges.begin(), set.ranges.end(),
+                           [&](const auto& range) { return range.subnet.contains(one.ip); });
+      });
+      if (is_in) continue;
+      outside.push_back(one.ip);
+      texts.push_back(one.ip.str());
+    }
+    const Names pods = pods_outside(node, pool.network, outside);
+    if (pods.empty()) continue;  // without a pod it is stale, which check_leftovers() says
+    out.push_back({Level::kWarning,
+                   cat("pods of network '", pool.network,
+                       "' have addresses outside of its subnets: ", some_of(texts)),
+                   "the subnet of the node has changed: other nodes do not reach these pods",
+                   cat("restart ", some_of(pods)),
+                   {pool.network}});
+  }
+  return out;
+}
+
+Findings check_subnet_env(const Node& node) {
+  const Cluster& cluster = *node.cluster;
+  const auto& lists = node.networks.lists;
+  const bool is_used = std::any_of(lists.begin(), lists.end(), [](const auto& list) {
+    return plugin_of(list, "flannel") != nullptr;
+  });
+  if (!is_used) return {};
+  constexpr const char* kWhy = "ADD of the plugin flannel fails until flanneld has written it";
+  const std::string remedy = restart_flannel(cluster);
+  if (!cluster.subnet_env_failure.empty()) {
+    return {{Level::kError, cluster.subnet_env_failure, kWhy, remedy}};
+  }
+  if (!cluster.subnet_env) {
+    return {{Level::kError, cat(cluster.subnet_file, " does not exist"), kWhy, remedy}};
+  }
+  if (const auto missing = cluster.subnet_env->missing(); !missing.empty()) {
+    return {{Level::kError,
+             cat(cluster.subnet_file, " lacks ", joined(Names(missing.begin(), missing.end()))),
+             kWhy, remedy}};
+  }
+  const Process* const flanneld = cluster.process("flanneld");
+  if (flanneld == nullptr || cluster.subnet_env_written >= flanneld->started) return {};
+  return {{Level::kWarning, cat(cluster.subnet_file, " is older than the flanneld that runs"),
+           "the node may have another subnet by now: flanneld has not got one yet", remedy}};
+}
+
+}  // namespace tool::doctor::kubernetes

@@ -1,0 +1,67 @@
+#include "cnitool/doctor/kubernetes/checks.h"
+
+#include <algorithm>
+
+namespace tool::doctor::kubernetes {
+
+namespace {
+
+bool has_bridge_networks(const Node& node) { return !bridge_networks(node).empty(); }
+bool is_known(const Node& node) { return !node.cluster->runtime.name.empty(); }
+bool has_subnets(const Node& node) { return !pod_subnets(*node.cluster).empty(); }
+bool has_flannel(const Node& node) {
+  const auto& lists = node.networks.lists;
+  return std::any_of(lists.begin(), lists.end(),
+                     [](const auto& list) { return plugin_of(list, "flannel") != nullptr; });
+}
+
+using enum Source;
+
+constexpr Check kChecks[] = {
+    {"runtime", Part::kRuntime, "the runtime has read its config", check_runtime_config},
+    {"runtime directories",
+     Part::kRuntime,
+     "networks and plugins are those of the runtime",
+     check_runtime_dirs,
+     {},
+     is_known},
+    {"first network", Part::kRuntime, "pods get the cluster's network", check_first_network,
+     kNetworks},
+    {"plugin directories", Part::kRuntime, "plugins can be executed", check_plugin_dirs},
+    {"plugin owners", Part::kRuntime, "all plugins are of patchbay", check_plugin_owners,
+     kNetworks},
+    {"kernel features", Part::kRuntime, "the kernel has the links of all plugins",
+     check_kernel_features, kNetworks | kRoutes},
+    {"br_netfilter", Part::kCluster, "bridged packets pass iptables", check_bridge_module,
+     kNetworks, has_bridge_networks},
+    {"forwarding", Part::kCluster, "the node forwards packets", check_forwarding, kPools | kRoutes},
+    {"router advertisements", Part::kCluster, "the default route of IPv6 stays",
+     check_router_advertisements, kRoutes},
+    {"hairpin", Part::kCluster, "a pod reaches itself through its Service", check_hairpin,
+     kNetworks | kRoutes, has_bridge_networks},
+    {"overlay reverse path", Part::kCluster, "the reverse path filter drops no packets of pods",
+     check_overlay_filter, kRoutes},
+    {"overlay MTU", Part::kCluster, "packets of pods fit into those of the overlay",
+     check_overlay_mtu, kNetworks | kRoutes},
+    {"NetworkManager", Part::kCluster, "NetworkManager leaves links of pods alone",
+     check_network_manager, kRoutes},
+    {"MAC policy", Part::kCluster, "bridges keep their MAC addresses", check_mac_policy, kNetworks,
+     has_bridge_networks},
+    {"pod subnets", Part::kCluster, "the network has the node's pod subnets", check_pod_subnets,
+     kNetworks | kPools, has_subnets},
+    {"bridge addresses", Part::kCluster, "bridges have addresses of their networks",
+     check_bridge_addresses, kPools | kRoutes, has_bridge_networks},
+    {"lease ranges", Part::kCluster, "all pods have addresses of their networks",
+     check_lease_ranges, kPools | kCache},
+    {"subnet.env", Part::kCluster, "flanneld has written the node's subnet", check_subnet_env,
+     kNetworks, has_flannel},
+    {"cluster ranges", Part::kCluster, "nodes, pods and Services have addresses of their own",
+     check_cluster_ranges, kPools | kRoutes},
+    {"Service marks", Part::kCluster, "portmap finds the chains of kube-proxy", check_service_marks,
+     kNetworks | kFirewall}};
+
+}  // namespace
+
+std::span<const Check> all_checks() { return kChecks; }
+
+}  // namespace tool::doctor::kubernetes

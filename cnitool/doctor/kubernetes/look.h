@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cnitool/doctor/kubernetes/cluster.h"
+#include "cnitool/doctor/node.h"
+#include "cnitool/settings.h"
+
+namespace tool::doctor::kubernetes {
+
+/// The processes of the node that have something to do with pod networks.
+std::vector<Process> look_at_processes();
+
+/// The runtime that runs, or whose config exists.
+RuntimeConfig look_at_runtime(const std::vector<Process>& processes);
+
+/// Networks and plugins are those of the runtime, unless options or the environment name others.
+Settings in_use(Settings settings, const RuntimeConfig& runtime);
+
+/// The Node object in a file, "-" is stdin. \throws cni::Error.
+NodeObject read_node_object(const std::string& file);
+
+/// Reads the rest, of a node whose networks are known. Changes nothing.
+void look_at_cluster(Cluster& cluster, const Node& node);
+
+// look_links.cc
+/// The patterns of "interface-name:" in unmanaged-devices of NetworkManager.
+std::vector<std::string> unmanaged_links();
+/// The patterns of links for which the first *.link file that matches has MACAddressPolicy=none.
+std::vector<std::string> pinned_links();
+/// The kinds of links that the networks' plugins make and the kernel does not know.
+std::vector<std::string> lost_kinds_of(const cni::Networks& networks);
+
+}  // namespace tool::doctor::kubernetes

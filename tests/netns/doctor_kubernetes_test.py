@@ -1,0 +1,366 @@
+#!/usr/bin/env python3
+"""cnitool doctor --kubernetes: a node of Kubernetes on which all is well has no finding. Each thing that can be wrong is
+broken on purpose: exactly its line appears, and its remedy, carried out literally, makes the line vanish."""
+
+import json
+import os
+import shutil
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.cnitool import cnitool  # noqa: E402
+from support.doctor import BANDWIDTH, PORTMAP, write  # noqa: E402
+from support.kubernetes import (BIN, BRIDGE, CONF, ENV, FAKES, FILE, FLANNEL, NODE, SUBNET_ENV, SUBNETS, TOML,  # noqa: E402
+                                ClusterNodeTest, network, private_etc, use)
+from support.world import MS_NOEXEC, Pod, mount, run, umount  # noqa: E402
+
+#: A plugin of another project, of each version.
+FOREIGN = """#!/bin/sh
+[ "$CNI_COMMAND" = VERSION ] && echo '{"cniVersion": "1.1.0", "supportedVersions": ["1.0.0", "1.1.0"]}'
+exit 0
+"""
+
+
+def sysctl(key, value):
+    return lambda test: test.set(key, value)
+
+
+def conf(*plugins, **more):
+    return lambda test: use(network(*plugins, **more))
+
+
+def bridge(**keys):
+    return conf(BRIDGE | keys, PORTMAP, BANDWIDTH)
+
+
+def commands(*lines):
+    return lambda test: [run(*line.split()) for line in lines]
+
+
+def toml(text):
+    """The runtime starts with another config."""
+    def broken(test):
+        write(TOML, text)
+        os.utime(TOML, (0, 0))
+        test.fake("systemctl", f"touch -d @0 {TOML}")
+    return broken
+
+
+def both(*steps):
+    return lambda test: [step(test) for step in steps]
+
+
+def flannel(env=ENV):
+    """A network of flannel; kubectl makes flanneld write its file as it should be."""
+    def broken(test):
+        shutil.copy(f"{BIN}/bridge", f"{BIN}/flannel")
+        write(f"{BIN}/flannel", FOREIGN, 0o755)
+        use(network(FLANNEL, PORTMAP, name="cbr0"))
+        write("/run/right.env", ENV)
+        if env is not None:
+            write(SUBNET_ENV, env)
+        test.fake("kubectl", f"""[ "$*" = "-n kube-flannel rollout restart daemonset kube-flannel-ds" ] &&
+            mkdir -p /run/flannel && cp /run/right.env {SUBNET_ENV}""")
+    return broken
+
+
+def old_subnet_env(test):
+    flannel()(test)
+    test.start("flanneld")
+    os.utime(SUBNET_ENV, (1_000_000_000, 1_000_000_000))
+
+
+def without_module(test):
+    mount("tmpfs", "/proc/sys/net/bridge", "tmpfs")
+    test.fake("modprobe", "[ $1 = br_netfilter ] && umount /proc/sys/net/bridge")
+
+
+def router_advertisement(test):
+    run("ip", "-6", "route", "del", "default")
+    run("ip", "-6", "route", "add", "default", "via", "2001:db8::fe", "dev", "up0", "proto", "ra")
+    test.set("net/ipv6/conf/up0/accept_ra", 1)
+
+
+def overlay(mtu=1450, strict=False):
+    def broken(test):
+        run("ip", "link", "add", "flannel.1", "type", "vxlan", "id", "1", "local", "192.0.2.1", "dstport", "8472")
+        run("ip", "link", "set", "flannel.1", "mtu", str(mtu))
+        for link in ("all", "up0", "flannel.1"):
+            test.set(f"net/ipv4/conf/{link}/rp_filter", 1 if strict and link == "flannel.1" else 0)
+    return broken
+
+
+def manager(test):
+    private_etc()
+    os.makedirs("/etc/NetworkManager/conf.d", exist_ok=True)
+    test.fake("systemctl", "[ \"$*\" = 'reload NetworkManager' ]")
+    test.start("NetworkManager")
+
+
+def mac_policy(test):
+    private_etc()
+    write(f"{BIN}/bridge", FOREIGN, 0o755)
+    test.fake("udevadm", "[ \"$*\" = 'control --reload' ]")
+    test.start("systemd-udevd")
+
+
+def late_config(test):
+    os.utime(TOML)
+    os.utime(TOML, (4_000_000_000, 4_000_000_000))
+    test.fake("systemctl", f"[ \"$*\" = 'restart containerd' ] && touch -d @0 {TOML}")
+
+
+def crio(text):
+    def broken(test):
+        test.stop("containerd")
+        write("/run/crio.conf", text)
+        os.utime("/run/crio.conf", (0, 0))
+        test.fake("systemctl", "[ \"$*\" = 'restart crio' ] && touch -d @0 /run/crio.conf")
+        test.start("crio", "--config", "/run/crio.conf", "--config-dir", "/run/crio.conf.d")
+    return broken
+
+
+def noexec(test):
+    files = {name: open(f"{BIN}/{name}", "rb").read() for name in os.listdir(BIN)}
+    mount("tmpfs", BIN, "tmpfs", flags=MS_NOEXEC, options="mode=755")
+    for name, content in files.items():
+        with open(f"{BIN}/{name}", "wb") as file:
+            file.write(content)
+        os.chmod(f"{BIN}/{name}", 0o755)
+
+
+def labels(test):
+    mount("tmpfs", "/sys/fs", "tmpfs")
+    write("/sys/fs/selinux/enforce", "1")
+    label = b"system_u:object_r:bin_t:s0"
+    for name in os.listdir(BIN):
+        os.setxattr(f"{BIN}/{name}", "security.selinux", label)
+    os.setxattr(f"{BIN}/bridge", "security.selinux", label.replace(b"bin_t", b"usr_t"))
+    write(f"{FAKES}/restorecon", f"#!{sys.executable}\nimport os, sys\nassert sys.argv[1:] == ['-R', '{BIN}']\n"
+          f"os.setxattr('{BIN}/bridge', 'security.selinux', {label!r})\n", 0o755)
+
+
+def replaced_file(name, content, suffix=".conflist"):
+    return lambda test: write(f"{CONF}/{name}{suffix}", json.dumps(content))
+
+
+def aside(test):
+    os.rename(FILE, f"{CONF}/10-kubenet.conflist.txt")
+
+
+def node_object(*subnets):
+    return lambda test: write("/run/node.json", json.dumps(NODE | {"spec": {"podCIDRs": list(subnets)}}))
+
+
+OTHER = network(BRIDGE | {"bridge": "cni1", "ipam": {"type": "host-local", "subnet": "10.88.0.0/16"}}, name="other")
+OVERLAP_ENV = ENV.replace("10.244.0.0/16", "192.0.0.0/8")
+PLUGIN_CHECKS = ("plugins", "status", "leftovers", "pods", "spec versions", "releases", "permissions")
+V3 = f"version = 3\n[plugins.'io.containerd.cri.v1.runtime'.cni]\nbin_dirs = ['{BIN}']\n"
+
+#: What is wrong: how, the check, its level, words of its line, and checks that see it too.
+BROKEN = {
+    "1 br_netfilter is not loaded": (without_module, "br_netfilter", "error", ["not loaded"]),
+    "1 bridge-nf-call-iptables is 0": (sysctl("net/bridge/bridge-nf-call-iptables", 0), "br_netfilter", "error",
+                                       ["bridge-nf-call-iptables is 0"]),
+    "1 bridge-nf-call-ip6tables is 0": (sysctl("net/bridge/bridge-nf-call-ip6tables", 0), "br_netfilter", "error",
+                                        ["bridge-nf-call-ip6tables is 0"]),
+    "2 IPv4 is not forwarded": (sysctl("net/ipv4/ip_forward", 0), "forwarding", "error", ["net/ipv4/ip_forward is 0"]),
+    "2 IPv6 is not forwarded": (sysctl("net/ipv6/conf/all/forwarding", 0), "forwarding", "error",
+                                ["net/ipv6/conf/all/forwarding is 0"]),
+    "2 what the uplink receives is not forwarded": (sysctl("net/ipv4/conf/up0/forwarding", 0), "forwarding", "error",
+                                                    ["conf/up0/forwarding is 0"]),
+    "2 a default route of a router advertisement expires": (router_advertisement, "router advertisements", "error",
+                                                            ["up0/accept_ra is 1"]),
+    "3 the policy of FORWARD is DROP": (commands("iptables -P FORWARD DROP"), "forward policy", "error",
+                                        ["ip filter FORWARD", "drops packets by default"]),
+    "4 a network of containerd is the first file": (
+        both(lambda test: os.rename(FILE, f"{CONF}/20-kubenet.conflist"), replaced_file("10-containerd-net", OTHER)),
+        "first network", "error", ["10-containerd-net.conflist is a network of containerd", "the first file"]),
+    "4 a network of podman beside the cluster's": (replaced_file("87-podman-bridge", OTHER), "first network", "warning",
+                                                   ["is a network of podman"]),
+    "4 a file with another extension": (aside, "networks", "error", ["no network in"]),
+    "5 a plugin is missing": (lambda test: shutil.move(f"{BIN}/portmap", "/run/portmap"), "plugins", "error",
+                              ["'portmap' is not in /opt/cni/bin"]),
+    "5 the delegate of flannel is missing": (
+        both(flannel(), lambda test: shutil.move(f"{BIN}/host-local", "/run/host-local")), "plugins", "error",
+        ["'host-local' is not in"]),
+    "6 containerd has both bin_dir and bin_dirs": (toml(V3 + "bin_dir = '/usr/lib/cni'\n"), "runtime", "error",
+                                                   ["has both bin_dir and bin_dirs"]),
+    "6 containerd's plugin cri is disabled": (toml(f"disabled_plugins = ['cri']\n{V3}"), "runtime", "error",
+                                              ["disables the plugin cri"]),
+    "6 the runtime was started before its config was written": (late_config, "runtime", "warning",
+                                                                ["was started before its config"]),
+    "6 CRI-O waits for a network that no file has": (
+        crio(f"[crio.network]\ncni_default_network = \"gone\"\nplugin_dirs = [\n  '{BIN}/', # ours\n]\n"),
+        "first network", "error", ["waits for network 'gone'"]),
+    "7 the network has another subnet than the Node": (node_object("10.244.9.0/24", SUBNETS[1]), "pod subnets", "error",
+                                                       ["10.244.1.0/24", "10.244.9.0/24"]),
+    "7 flanneld has another subnet than the Node": (
+        both(flannel(ENV.replace("10.244.1.1", "10.244.7.1"))), "pod subnets", "error", ["subnet.env has 10.244.7.0/24"]),
+    "7 the bridge has an address of an earlier subnet": (
+        commands("ip link add cni0 type bridge", "ip addr add 10.244.9.1/24 dev cni0"), "bridge addresses", "error",
+        ["'cni0' has address 10.244.9.1/24"]),
+    "8 the overlay has a larger MTU than fits": (overlay(mtu=1500), "overlay MTU", "error",
+                                                 ["'flannel.1' has MTU 1500", "leaves it 1450"]),
+    "8 the network has a larger MTU than the overlay": (both(overlay(), bridge(mtu=1500)), "overlay MTU", "warning",
+                                                        ["has MTU 1500", "'flannel.1' 1450"]),
+    "9 subnet.env does not exist": (flannel(None), "subnet.env", "error", ["subnet.env does not exist"]),
+    "9 subnet.env is not complete": (flannel("FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.1.1/24\n"),
+                                     "subnet.env", "error", ["lacks FLANNEL_MTU, FLANNEL_IPMASQ"]),
+    "9 subnet.env cannot be parsed": (flannel(ENV.replace("1450", "many")), "subnet.env", "error", ["many"]),
+    "9 subnet.env is older than flanneld": (old_subnet_env, "subnet.env", "warning", ["older than the flanneld"]),
+    "10 portmap jumps to a chain of another mode of kube-proxy": (
+        both(conf(BRIDGE, PORTMAP | {"externalSetMarkChain": "KUBE-MARK-MASQ"}, BANDWIDTH),
+             commands("nft add table ip kube-proxy", "nft add chain ip kube-proxy services")),
+        "Service marks", "error", ["'KUBE-MARK-MASQ'", "in mode nftables"]),
+    "12 NetworkManager manages the bridge": (manager, "NetworkManager", "warning", ["cni0"]),
+    "12 udev changes the MAC address of the bridge": (mac_policy, "MAC policy", "warning", ["bridge 'cni0'"]),
+    "13 hairpinMode and promiscMode": (bridge(promiscMode=True), "hairpin", "error", ["hairpinMode and promiscMode"]),
+    "13 a promiscuous bridge with hairpinMode": (
+        commands("ip link add cni0 type bridge", "ip link set cni0 promisc on"), "hairpin", "warning",
+        ["'cni0' is promiscuous"]),
+    "13 no hairpinMode": (bridge(hairpinMode=False), "hairpin", "warning", ["has no hairpinMode"]),
+    "14 the reverse path filter of the overlay is strict": (overlay(strict=True), "overlay reverse path", "warning",
+                                                            ["flannel.1/rp_filter"]),
+    "17 the plugins are on a file system without exec": (noexec, "plugin directories", "error", ["mounted noexec"]),
+    "17 a plugin has a label that runtimes may not execute": (labels, "plugin directories", "error",
+                                                              ["/opt/cni/bin/bridge (system_u:object_r:usr_t:s0)"]),
+}
+#: Checks that see the same, as one of them calls the plugin.
+SEEN_TOO = {"5 a plugin is missing": PLUGIN_CHECKS, "5 the delegate of flannel is missing": PLUGIN_CHECKS,
+            "13 hairpinMode and promiscMode": ("status", "leftovers"),
+            "17 the plugins are on a file system without exec": PLUGIN_CHECKS,
+            "10 portmap jumps to a chain of another mode of kube-proxy": ("status",),
+            "4 a network of containerd is the first file": ("pod subnets",)}
+
+
+@suite.spread
+class Preflight(ClusterNodeTest):
+    @suite.cases([(name, (name, *row)) for name, row in BROKEN.items()])
+    def broken(self, row):
+        name, broken, check, level, words = row
+        broken(self)
+        found = self.doctor()
+        mine = [one for one in found if one["check"] == check]
+        self.assertEqual(len(mine), 1, f"{found}")
+        self.assertEqual(mine[0]["level"], level, str(mine))
+        for word in words:
+            self.assertIn(word, mine[0]["what"])
+        self.assertTrue(mine[0]["why"] and mine[0]["remedy"], str(mine))
+        self.assertEqual({one["check"] for one in found} - {check} - set(SEEN_TOO.get(name, ())), set(), str(found))
+        os.chdir("/run")  # where a missing plugin is
+        self.carry_out(mine[0]["remedy"])
+        self.assertEqual(self.doctor(), [])
+
+
+class Healthy(ClusterNodeTest):
+    def test_a_healthy_node_has_a_line_for_each_subject_and_no_finding(self):
+        self.assertEqual(self.doctor(), [])
+        outcome = cnitool("doctor", "--kubernetes", "--node-json", "/run/node.json", CNI_PATH=None, NETCONFPATH=None)
+        lines = outcome.stdout.splitlines()
+        self.assertLess(len(lines), 12, outcome.stdout)
+        self.assertRegex(outcome.stdout, rf"runtime +ok +containerd, {TOML}\n")
+        self.assertRegex(outcome.stdout, r"cluster +ok +pod network kubenet, 10.244.1.0/24, fd00:244:0:1::/64\n")
+        self.assertEqual(lines[-1], "0 errors, 0 warnings")
+
+    def test_a_node_of_flannel_with_an_overlay_is_healthy(self):
+        overlay()(self)
+        flannel()(self)
+        self.start("flanneld")
+        os.utime(SUBNET_ENV, (4_000_000_000, 4_000_000_000))
+        self.assertEqual(self.doctor(), [])
+
+
+PEERS = "/run/peers"
+PEER_LINES = ("# the nodes of the cluster\n\nn1 10.244.1.0/24,fd00:244:0:1::/64 192.0.2.1,2001:db8::1\n"
+              "n2 10.244.2.0/24,fd00:244:0:2::/64 192.0.2.2,2001:db8::2  # the second\n")
+ROUTES = ("ip route add 10.244.2.0/24 via 192.0.2.2", "ip -6 route add fd00:244:0:2::/64 via 2001:db8::2")
+
+
+def third_node(subnet, address):
+    return lambda test: write(PEERS, f"{PEER_LINES}n3 {subnet} {address}\n")
+
+
+#: As BROKEN, of a node with routes to n2; and what the line proposes.
+BROKEN_PEERS = {
+    "a route is missing": (commands("ip route del 10.244.2.0/24"), "peer routes", "error",
+                           ["10.244.2.0/24 of node 'n2' (192.0.2.2)"],
+                           "ip route add 10.244.2.0/24 via 192.0.2.2 dev up0"),
+    "an IPv6 route is missing": (commands("ip -6 route del fd00:244:0:2::/64"), "peer routes", "error",
+                                 ["fd00:244:0:2::/64 of node 'n2'"],
+                                 "ip -6 route add fd00:244:0:2::/64 via 2001:db8::2 dev up0"),
+    "a route leads to another node": (commands("ip route replace 10.244.2.0/24 via 192.0.2.77"), "peer routes", "warning",
+                                      ["leads via 192.0.2.77 dev up0"],
+                                      "ip route replace 10.244.2.0/24 via 192.0.2.2 dev up0"),
+    "a route is a black hole": (commands("ip route del 10.244.2.0/24", "ip route add blackhole 10.244.2.0/24"), "peer routes",
+                                "error", ["10.244.2.0/24"], "ip route replace 10.244.2.0/24 via 192.0.2.2 dev up0"),
+    "a peer behind a router": (third_node("10.244.3.0/24", "203.0.113.3"), "peer routes", "error",
+                               ["10.244.3.0/24 of node 'n3' (203.0.113.3)"],
+                               "ip route add 10.244.3.0/24 via 192.0.2.254 dev up0"),
+    "packets to peers are masqueraded": (bridge(ipMasq=True), "peer masquerading", "warning",
+                                         ["10.244.2.0/24, fd00:244:0:2::/64"],
+                                         f'in {FILE} set "ipMasqExcept": ["10.244.2.0/24","fd00:244:0:2::/64"] in the plugin '
+                                         '"bridge"'),
+    "packets are not forwarded": (sysctl("net/ipv4/ip_forward", 0), "forwarding", "error", ["ip_forward is 0"],
+                                  "sysctl -w net.ipv4.ip_forward=1"),
+}
+#: Lines of the file that are refused, and the words.
+REFUSED = {"n2 10.244.2.0/24": "expected 3 words, not 2", "n2 10.244.2.0 192.0.2.2": "'10.244.2.0' is no subnet",
+           "n2 10.244.2.0/24 n2": "'n2' is no IP address", "n2 fd00::/64 192.0.2.2": "no address of the family of fd00::/64"}
+
+
+@suite.spread
+class Peers(ClusterNodeTest):
+    def setUp(self):
+        super().setUp()
+        commands(*ROUTES)(self)
+        write(PEERS, PEER_LINES)
+
+    @suite.cases(list(BROKEN_PEERS.items()))
+    def peers(self, row):
+        broken, check, level, words, remedy = row
+        broken(self)
+        found = self.doctor("--peers", PEERS)
+        self.assertEqual([(one["check"], one["level"], one["remedy"]) for one in found], [(check, level, remedy)], str(found))
+        for word in words:
+            self.assertIn(word, found[0]["what"])
+        self.carry_out(remedy)
+        self.assertEqual(self.doctor("--peers", PEERS), [])
+
+    def test_a_node_that_reaches_its_peers_is_healthy(self):
+        self.assertEqual(self.doctor("--peers", PEERS), [])
+        self.assertEqual(self.doctor("--kubernetes", "--peers", PEERS), [])
+        outcome = cnitool("doctor", "--peers", PEERS, CNI_PATH=BIN, NETCONFPATH=CONF)
+        self.assertRegex(outcome.stdout, r"peers +ok +2 nodes, 2 subnets\n")
+
+    def test_a_peer_through_an_overlay_needs_no_other_route(self):
+        overlay()(self)
+        commands("ip route del 10.244.2.0/24", "ip link set flannel.1 up",
+                 "ip route add 10.244.2.0/24 via 10.244.2.0 dev flannel.1 onlink")(self)
+        self.assertEqual(self.doctor("--peers", PEERS), [])
+
+    def test_subnets_of_two_nodes_that_overlap_are_named_until_the_file_is_right(self):
+        for subnet, other in (("10.244.2.128/25", "10.244.2.0/24 of node 'n2'"), ("10.244.1.0/25", "10.244.1.0/24 of node 'n1'")):
+            third_node(subnet, "192.0.2.3")(self)
+            commands(f"ip route add {subnet} via 192.0.2.3")(self)
+            found = [one for one in self.doctor("--peers", PEERS) if one["check"] == "peer subnets"]
+            self.assertIn(f"subnet {subnet} of node 'n3' overlaps {other}", [one["what"] for one in found])
+            commands(f"ip route del {subnet}")(self)
+
+    def test_a_peer_without_any_route_is_named(self):
+        commands("ip route del default")(self)
+        third_node("10.244.3.0/24", "203.0.113.3")(self)
+        found = [one for one in self.doctor("--peers", PEERS) if one["check"] == "peer routes"]
+        self.assertEqual([one["what"] for one in found], ["there is no route to node 'n3' (203.0.113.3)"])
+
+    @suite.cases(list(REFUSED.items()))
+    def refused_lines(self, words):
+        line = next(line for line, text in REFUSED.items() if text == words)
+        write(PEERS, f"{PEER_LINES}{line}\n")
+        error = cnitool("doctor", "--json", "--peers", PEERS).json
+        self.assertEqual((error["code"], error["msg"]), (7, f"{PEERS}:5: {words}"))
+
+
+if __name__ == "__main__":
+    suite.main()
