@@ -185,11 +185,11 @@ BROKEN = {
     "5 the delegate of flannel is missing": (
         both(flannel(), lambda test: shutil.move(f"{BIN}/host-local", "/run/host-local")), "plugins", "error",
         ["'host-local' is not in"]),
-    "6 containerd has both bin_dir and bin_dirs": (toml(V3 + "bin_dir = '/usr/lib/cni'\n"), "runtime", "error",
+    "6 containerd has both bin_dir and bin_dirs": (toml(V3 + "bin_dir = '/usr/lib/cni'\n"), "runtime config", "error",
                                                    ["has both bin_dir and bin_dirs"]),
-    "6 containerd's plugin cri is disabled": (toml(f"disabled_plugins = ['cri']\n{V3}"), "runtime", "error",
+    "6 containerd's plugin cri is disabled": (toml(f"disabled_plugins = ['cri']\n{V3}"), "runtime config", "error",
                                               ["disables the plugin cri"]),
-    "6 the runtime was started before its config was written": (late_config, "runtime", "warning",
+    "6 the runtime was started before its config was written": (late_config, "runtime config", "warning",
                                                                 ["was started before its config"]),
     "6 CRI-O waits for a network that no file has": (
         crio(f"[crio.network]\ncni_default_network = \"gone\"\nplugin_dirs = [\n  '{BIN}/', # ours\n]\n"),

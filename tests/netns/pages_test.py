@@ -40,6 +40,17 @@ def uplink():
         "addr add 192.0.2.1/24 dev up0\nroute add default via 192.0.2.254\n")
 
 
+def cluster_node():
+    """An uplink, a network of the examples and the settings of a Kubernetes node."""
+    uplink()
+    shutil.copy(f"{ROOT}/conf-examples/10-kubernetes.conflist", "/etc/cni/net.d")
+    with open(f"{ROOT}/conf-examples/node/sysctl.d-kubernetes.conf", encoding="utf-8") as file:
+        lines = [line for line in file if line.strip() and not line.startswith("#")]
+    for key, value in (line.split("=") for line in lines):
+        with open("/proc/sys/" + key.strip().replace(".", "/"), "w", encoding="ascii") as setting:
+            setting.write(value.strip())
+
+
 def tun():
     if reason := lack("tap"):
         return reason
@@ -93,6 +104,7 @@ PAGES = {
     "docs/install.md": runtimes,
     "docs/k3s.md": k3s_node,
     "docs/kubernetes.md": None,
+    "docs/kubernetes-node.md": cluster_node,
     "docs/kubevirt.md": tun,
     "docs/limits.md": None,
     "docs/multus.md": segment,
@@ -117,6 +129,9 @@ NOT_TYPED = {
     "kubectl -n kube-flannel patch daemonset": "needs a cluster; install.image reads the file",
     "kubectl get node \"$(hostname)\" -o json | cnitool preset kubenet": "needs a cluster; netns.preset plays it",
     "kubectl get node \"$(hostname)\" -o json | cnitool preset kind": "needs a cluster; netns.preset plays it",
+    "modprobe br_netfilter": "changes the machine; netns.doctor_kubernetes finds the settings",
+    "kubectl get node $(hostname) -o json | cnitool": "needs a cluster",
+    "printf '[Route]": "needs systemd-networkd",
     "kubectl apply -f /tmp/lan.yaml": "needs a cluster with Multus",
     "crictl info | grep -A3 NetworkReady": "needs a cluster",
     "kubectl get nodes -o custom-columns=NAME:.metadata.name,POD_CIDR:.spec.podCIDR": "needs a cluster",

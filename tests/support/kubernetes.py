@@ -32,7 +32,7 @@ SETTING = re.compile(r'in (?P<file>\S+) set "(?P<key>\w+)": (?P<value>.+?) in '
 REMOVAL = re.compile(r'in (?P<file>\S+) remove "(?P<key>\w+)" from the plugin "(?P<plugin>\w+)"')
 
 
-def network(*plugins, name="kubenet", version="1.1.0"):
+def network(*plugins, name="kubenet", version="1.0.0"):
     return {"cniVersion": version, "name": name, "plugins": list(plugins or (BRIDGE, PORTMAP, BANDWIDTH))}
 
 

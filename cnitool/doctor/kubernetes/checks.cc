@@ -18,7 +18,7 @@ bool has_flannel(const Node& node) {
 using enum Source;
 
 constexpr Check kChecks[] = {
-    {"runtime", Part::kRuntime, "the runtime has read its config", check_runtime_config},
+    {"runtime config", Part::kRuntime, "the runtime has read its config", check_runtime_config},
     {"runtime directories",
      Part::kRuntime,
      "networks and plugins are those of the runtime",
