@@ -65,7 +65,8 @@ CONFIGS = {
           "ipam": {"type": "static"}, "runtimeConfig": {"mac": MAC}}], kind="veth"),
     "host-local": Configs(
         {"ipam": POOL | {"routes": [_ROUTE]}},
-        [{"ipam": {"type": "host-local", **_RANGE, "subnet": "10.9.0.0/24", "rangeStart": "10.9.0.9",
+        [{"ipam": {"type": "host-local", "podCidrFile": "/run/none", **_RANGE, "subnet": "10.9.0.0/24",
+                   "rangeStart": "10.9.0.9",
                    "rangeEnd": "10.9.0.20", "gateway": "10.9.0.1", "ranges": [[_RANGE]],
                    "routes": [_EVERY_ROUTE], "dataDir": "/run/none", "resolvConf": "/etc/resolv.conf"},
           "args": {"cni": {"ips": ["10.1.2.9", "10.9.0.10/24"]}},
