@@ -184,6 +184,8 @@ void add_validate(CLI::App& app, CommandLine& line) {
                   "networks, directories of networks, or - for stdin; default: --conf-dir")
       ->option_text("FILE...");
   command.add_flag("--strict", line.validation.strict, "fail also for warnings");
+  command.add_flag("--one-pod", line.validation.one_pod,
+                   "one pod is to have all of the networks: warn of a second default route");
 }
 
 void add_preset(CLI::App& app, CommandLine& line) {

@@ -39,6 +39,8 @@ constexpr Check kChecks[] = {
      has_attachments},
     {"pods", Part::kAttachments, "the plugins find every pod as ADD left it", check_pods,
      kCache | kPods, has_attachments},
+    {"default routes", Part::kAttachments, "no pod has two default routes of a family",
+     check_ways_out, kCache, has_attachments},
     {"leftovers", Part::kAttachments, "GC would remove nothing", check_leftovers,
      kCache | kLeftovers},
     {"links", Part::kAttachments, "every ifb has its pod", check_links, kCache | kRoutes,

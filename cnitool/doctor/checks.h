@@ -75,6 +75,8 @@ Findings check_conntrack(const Node& node);
 Findings check_dead(const Node& node);
 // check_pods.cc
 Findings check_pods(const Node& node);
+// check_ways_out.cc
+Findings check_ways_out(const Node& node);
 // check_leftovers.cc
 Findings check_leftovers(const Node& node);
 Findings check_links(const Node& node);

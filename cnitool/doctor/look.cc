@@ -51,6 +51,14 @@ Place place_of(const std::string& path) {
   return out;
 }
 
+bool has_own_tables(const std::string& config) try {
+  return std::ranges::any_of(cni::list_from(config).plugins, [](const cni::PluginConf& plugin) {
+    return cni::stands_for(plugin.type, "sbr") || cni::stands_for(plugin.type, "vrf");
+  });
+} catch (const cni::Error&) {  // any runtime may have written it
+  return false;
+}
+
 AttachmentState attachment_of(const cni::CachedAttachment& cached) {
   return {.key = cached.key,
           .pod = pod_name_of(cached),
@@ -60,7 +68,8 @@ AttachmentState attachment_of(const cni::CachedAttachment& cached) {
           .is_finished = !cached.result->is_null(),
           .liveness = cni::liveness_of(cached.netns, cached.key.ifname),
           .result = result_of(cached),
-          .host_ports = host_ports_of(cached)};
+          .host_ports = host_ports_of(cached),
+          .has_own_tables = has_own_tables(cached.config)};
 }
 
 void look_at_cache(Node& node) {

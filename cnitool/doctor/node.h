@@ -84,6 +84,7 @@ struct AttachmentState {
   cni::Liveness liveness = cni::Liveness::kUnknown;
   cni::Result result;
   std::vector<HostPort> host_ports = {};
+  bool has_own_tables = false;  ///< its routes are in tables of their own: sbr, vrf
   bool is_alive() const { return is_finished && liveness == cni::Liveness::kAlive; }
 };
 

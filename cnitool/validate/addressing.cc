@@ -41,6 +41,19 @@ void add_ranges(const json& ipam, Addressing& out) {
   });
 }
 
+std::int64_t number_at(const json& place, const char* key) {
+  const json* const found = member(place, key);
+  return found != nullptr && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+}
+
+void add_way_out(const json& route, const std::string& path, Addressing& out) {
+  constexpr std::int64_t kMainTable = 254;
+  const auto dst = Cidr::parse(text_at(route, "dst"));
+  const auto table = number_at(route, "table");
+  if (!dst || !dst->is_default() || (table != 0 && table != kMainTable)) return;
+  out.ways_out.push_back({cat(path, ".dst"), dst->ip.family(), number_at(route, "priority")});
+}
+
 }  // namespace
 
 Addressing addressing_of(const PluginText& plugin) {
@@ -64,6 +77,7 @@ Addressing addressing_of(const PluginText& plugin) {
   each(*ipam, "routes", [&out](const json& one, const std::string& at) {
     const auto gateway = Ip::parse(text_at(one, "gw"));
     if (gateway) out.hops.push_back({cat("ipam.routes", at, ".gw"), *gateway});
+    add_way_out(one, cat("ipam.routes", at), out);
   });
   return out;
 }

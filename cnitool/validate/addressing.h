@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,13 @@ struct Hop {
   netlink::Ip gateway;
 };
 
+/// A default route of the main table.
+struct WayOut {
+  std::string path;
+  netlink::Family family;
+  std::int64_t priority = 0;  ///< the metric
+};
+
 /// The addresses and routes in the "ipam" of a plugin, as far as they are readable.
 struct Addressing {
   bool known = false;      ///< it is host-local's or static's
@@ -30,6 +38,7 @@ struct Addressing {
   std::vector<Subnet> subnets = {};
   std::size_t entries = 0;  ///< of static's list of addresses, read or not
   std::vector<Hop> hops = {};
+  std::vector<WayOut> ways_out = {};
   std::string data_dir = {};  ///< host-local's
 };
 Addressing addressing_of(const PluginText& plugin);

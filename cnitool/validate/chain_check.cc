@@ -196,14 +196,18 @@ void check_addresses(const PluginText& plugin, Diagnostics& diagnostics) {
     return;
   }
   for (const Subnet& one : addressing.subnets) {
-    if (!one.gateway || one.cidr.contains(*one.gateway)) continue;
+    const bool is_alone = one.cidr.prefix == one.cidr.ip.bits();  // then it is on the link
+    if (!one.gateway || is_alone || one.cidr.contains(*one.gateway)) continue;
     warn(
         plugin, one.gateway_path,
         cat("the gateway ", one.gateway->str(), " is not in the subnet ", one.cidr.network().str()),
         diagnostics);
   }
   for (const Hop& hop : addressing.hops) {
-    const auto holds = [&hop](const Subnet& one) { return one.cidr.contains(hop.gateway); };
+    const auto holds = [&hop](const Subnet& one) {
+      return one.cidr.contains(hop.gateway) || one.gateway == hop.gateway ||
+             one.cidr.prefix == hop.gateway.bits();
+    };
     if (promised || hop.gateway.is_link_local() || hop.gateway.is_unspecified() ||
         std::any_of(addressing.subnets.begin(), addressing.subnets.end(), holds)) {
       continue;

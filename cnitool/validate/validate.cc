@@ -9,6 +9,7 @@
 
 #include "cnitool/node_runtimes.h"
 #include "cnitool/validate/chain_check.h"
+#include "cnitool/validate/default_routes.h"
 #include "cnitool/validate/plugin_check.h"
 #include "libcni/runtime/conflist.h"
 #include "netlink/types/fd.h"
@@ -55,8 +56,9 @@ class Validator {
     }
   }
 
-  const Diagnostics& finish() {
+  const Diagnostics& finish(bool of_one_pod) {
     check_together(networks_, diagnostics_);
+    if (of_one_pod) check_default_routes(networks_, diagnostics_);
     diagnostics_.sort(names_);
     return diagnostics_;
   }
@@ -184,7 +186,7 @@ bool validate(const Validation& asked, const Settings& settings, const cni::Env&
               const Output& output) {
   Validator validator(settings, env);
   for (const std::string& file : asked.files) validator.look_at(file);
-  const Diagnostics& diagnostics = validator.finish();
+  const Diagnostics& diagnostics = validator.finish(asked.one_pod);
   print(diagnostics, output);
   const std::size_t errors = diagnostics.count(Severity::kError);
   const std::size_t warnings = diagnostics.count(Severity::kWarning);

@@ -13,6 +13,7 @@ namespace tool {
 struct Validation {
   std::vector<std::string> files;  ///< networks, directories of them, or "-" for stdin
   bool strict = false;             ///< a warning is as bad as an error
+  bool one_pod = false;            ///< a pod is to have all of them
 };
 
 /// Prints all that is wrong with networks, in the order of the files and of the places in them; see

@@ -461,6 +461,29 @@ class Output(Validate):
     def test_the_examples_do_not_overlap(self):
         self.assert_clean(*EXAMPLES)
 
+    def test_two_default_routes_of_one_pod_are_warned_of_where_it_is_to_have_both(self):
+        def one(name, keys, routes='{"dst": "0.0.0.0/0"}', more=""):
+            number = ord(name)
+            return write(self.folder, f"{name}.conflist", network(
+                f'{{"type": "macvlan", "master": "eth1"{keys},\n"ipam": {{"type": "host-local", "subnet": '
+                f'"10.{number}.0.0/24", "routes": [{routes}]}}}}{more}', f'"cniVersion": "1.1.0", "name": "{name}"'))
+
+        a, b = one("a", ""), one("b", "")
+        self.assertEqual(self.found(a, b, status=0), [])
+        (_, _, said), = self.found("--one-pod", a, b, status=0)
+        self.assertIn("warning: plugins[0].ipam.routes[0].dst: a second default route for IPv4, after that of network",
+                      said)
+        self.assertIn('"ignoreDefaultRoute": true', said)
+        for other in (one("c", ', "ignoreDefaultRoute": true'), one("d", "", '{"dst": "0.0.0.0/0", "priority": 9}'),
+                      one("e", "", '{"dst": "0.0.0.0/0", "table": 9}'), one("f", "", more=', {"type": "sbr"}')):
+            self.assertEqual(self.found("--one-pod", "--strict", a, other, status=0), [], other)
+
+    def test_gateways_that_are_on_the_link_are_no_mistake(self):
+        for routes in ('{"dst": "0.0.0.0/0"}', '{"dst": "0.0.0.0/0", "gw": "172.31.1.1"}'):
+            self.assert_clean(write(self.folder, "a.conflist", network(
+                '{"type": "macvlan", "master": "eth1", "ipam": {"type": "static", "addresses": [{"address": '
+                f'"192.0.2.7/32", "gateway": "172.31.1.1"}}], "routes": [{routes}]}}}}')))
+
     def test_a_file_that_is_not_there(self):
         got = validate("/none.conflist")
         self.assertEqual(got.status, 1)

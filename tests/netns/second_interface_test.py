@@ -5,15 +5,18 @@ the default routes of both families. And the DNS of IPAM, where the config asks 
 import itertools
 import json
 import os
+import shutil
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
+from support.cnitool import CONF_DIR, cnitool  # noqa: E402
 from support.configs import CONFIGS, give_device, lack, provide  # noqa: E402
-from support.plugin import PLUGINS, cni  # noqa: E402
+from support.doctor import BIN, DoctorTest, shell, write  # noqa: E402
+from support.plugin import OURS, PLUGINS, cni  # noqa: E402
 from support.world import run  # noqa: E402
 
-EACH = [(plugin, plugin) for plugin in PLUGINS if CONFIGS[plugin].kind]
+EACH = [(plugin, plugin) for plugin in PLUGINS if CONFIGS[plugin].kind and plugin != "flannel"]  # which has a delegate
 PASSES_DNS_OVER = [plugin for plugin, _ in EACH if plugin not in ("bridge", "ptp", "dummy")]
 BEYOND = ("203.0.113.1", "2001:db8:9::1")
 DEFAULTS = [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]
@@ -103,6 +106,33 @@ class DefaultRoute(TwoInterfaces):
         result = self.assert_ok(self.call("ADD", prevResult=prev))
         self.assertEqual(result["routes"], [OTHER])
         self.assertEqual(self.defaults(4), set())
+
+
+class Told(DoctorTest):
+    def attach(self, **route):
+        pod = self.pods[0]
+        write(f"{CONF_DIR}/20-second.conflist", json.dumps({"cniVersion": "1.1.0", "name": "second", "plugins": [
+            {"type": "ptp", "ipam": {"type": "host-local", "subnet": "10.6.0.0/28", "routes": [DEFAULTS[0] | route]}}]}))
+        self.again(pod)
+
+    def again(self, pod, verbs=("add",)):
+        for verb in verbs:
+            self.assert_ok(cnitool(verb, "second", pod.path, CNI_PATH=BIN, CNI_IFNAME="net1"))
+
+    def test_doctor_names_a_pod_with_two_default_routes_and_its_remedy_ends_that(self):
+        shutil.copy(os.path.join(OURS, "ptp"), BIN)
+        self.assert_healthy()
+        self.attach()
+        remedy = self.assert_finds("warning", "default routes", "networks 'net' and 'second' both give a default route "
+                                  "for IPv4", "(net1)")
+        remedy, then = remedy.split(", then ")
+        self.assertEqual(then, "restart the pods")
+        shell(remedy)
+        self.again(self.pods[0], ("del", "add"))
+        self.assert_healthy()
+        self.again(self.pods[0], ("del",))
+        self.attach(priority=300)  # somebody chose which comes first
+        self.assert_healthy()
 
 
 OF_IPAM = {"nameservers": ["10.1.2.53"], "domain": "ipam.test", "search": ["ipam.test"], "options": ["ndots:2"]}
