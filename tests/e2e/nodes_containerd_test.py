@@ -50,10 +50,10 @@ class Runtime:
                 self.cri.remove_pod(sandbox)
         self.sandboxes.clear()
 
-    def findings(self):
+    def findings(self, *options):
         """What doctor finds on the node, beyond notes."""
         with self.node.inside():
-            outcome = cnitool("doctor", "--json", CNI_PATH="/opt/cni/bin", NETCONFPATH="/etc/cni/net.d")
+            outcome = cnitool("doctor", *options, "--json", CNI_PATH="/opt/cni/bin", NETCONFPATH="/etc/cni/net.d")
         return [one for one in outcome.json["findings"] if one["level"] not in ("ok", "note")]
 
     @contextlib.contextmanager
@@ -101,7 +101,7 @@ class Containerd(suite.NodeTest):
         self.assert_serves([*addresses[1].values(), *ports[1]], one)
         self.assert_serves(ports[0] + ports[1])
         for runtime in self.runtimes:
-            self.assertEqual(runtime.findings(), [])
+            self.assertEqual((runtime.findings(), runtime.findings("--kubernetes")), ([], []))
         for runtime, before in zip(self.runtimes, empty):
             runtime.end_pods()
             self.assert_same(before, self.state_of(runtime.node),

@@ -61,6 +61,21 @@ std::vector<Overlay> overlays(const Node& node) {
   return out;
 }
 
+// Whether the node routes packets of the family through the link, its neighbours' aside.
+bool carries(const Node& node, const netlink::Link& link, Family family) {
+  return std::any_of(node.routes.begin(), node.routes.end(), [&](const auto& route) {
+    return route.link == link.index && route.dst.ip.is_v4() == (family == Family::kIpv4) &&
+           !route.dst.ip.is_link_local();
+  });
+}
+
+// flanneld writes one MTU for both families, that of IPv4. Larger IPv6 packets are answered by the
+// node itself, with "packet too big".
+bool is_second_family(const Node& node, const netlink::Link& link, const std::string& network) {
+  return uses(node, Family::kIpv4, network) && carries(node, link, Family::kIpv6) &&
+         !carries(node, link, Family::kIpv4);
+}
+
 // The addresses that a bridge's pods have.
 bool is_of_family(const Node& node, const BridgeNetwork& one, Family family) {
   return uses(node, family, one.list->name);
@@ -219,6 +234,7 @@ Findings check_overlay_mtu(const Node& node) {
       const unsigned mtu = one.mtu == 0 ? kDefault : one.mtu;
       const unsigned most = std::min(link->mtu, fitting);
       if (mtu <= most || mtu > uplink->mtu) continue;  // of more than the uplink's: check_mtu()
+      if (is_second_family(node, *link, one.list->name)) continue;
       out.push_back({Level::kWarning,
                      cat("network '", one.list->name, "' has MTU ", mtu, ", ", link->kind,
                          " link '", link->name, "' ", most),
