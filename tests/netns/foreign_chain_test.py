@@ -14,7 +14,7 @@ from support.chain import Network  # noqa: E402
 from support.hostport import NODE, OUTSIDE, Server, Site, ask_one, mapping  # noqa: E402
 from support.plugin import OURS, cni  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
-from support.world import run  # noqa: E402
+from support.world import run, wait_for  # noqa: E402
 
 #: In bits. Slow, so that far more is sent than passes, however slow the machine is.
 RATE, BURST = 800_000, 160_000
@@ -116,8 +116,10 @@ class Traffic(ForeignTest):
             one.run("ip", "-batch", "-", stdin="link add second type veth peer name nowhere\nlink set second up\n"
                     "route replace default dev second metric 0\nroute add ::/0 dev second metric 1\n")
         for family in (4, 6):
-            ping = ("ping", "-c1", "-W2", foreign.addresses(pod)[family])
-            self.assertIn("1 received", site.outside.run(*ping, check=False), "with sbr")
+            # Until the node's link-local address is usable, it asks for no neighbour.
+            ping = ("ping", "-c1", "-W1", foreign.addresses(pod)[family])
+            said = wait_for(lambda words=ping: "1 received" in site.outside.run(*words, check=False), 15)
+            self.assertTrue(said, f"with sbr, IPv{family}")
             table = pod.run("ip", f"-{family}", "route", "show", "table", str(100 if family == 4 else 101))
             self.assertIn(f"default via {foreign.GATEWAY[family]} dev eth0", table)
         ping = ("ping", "-c1", "-W1", foreign.addresses(other)[4])
