@@ -66,10 +66,10 @@ AttachmentState attachment_of(const cni::CachedAttachment& cached) {
           .modified = cached.modified,
           .stamp = cached.stamp,
           .is_finished = !cached.result->is_null(),
+          .has_own_tables = has_own_tables(cached.config),
           .liveness = cni::liveness_of(cached.netns, cached.key.ifname),
           .result = result_of(cached),
-          .host_ports = host_ports_of(cached),
-          .has_own_tables = has_own_tables(cached.config)};
+          .host_ports = host_ports_of(cached)};
 }
 
 void look_at_cache(Node& node) {

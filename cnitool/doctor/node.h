@@ -76,15 +76,14 @@ struct AttachmentState {
   std::string pod = {};  ///< pod_name_of()
   std::string netns;
   std::time_t modified = 0;
-  std::string stamp = {};  ///< of the cache file
-  bool is_finished = false;
+  std::string stamp = {};                            ///< of the cache file
+  bool is_finished = false, has_own_tables = false;  ///< tables: of its routes, by sbr or vrf
   /// An operation on the container is running, if this is not finished. Empty: unknown.
   std::optional<bool> is_running = {};
   std::string refusal = {};  ///< the error of its config: of ADD, if that is why it is not finished
   cni::Liveness liveness = cni::Liveness::kUnknown;
   cni::Result result;
   std::vector<HostPort> host_ports = {};
-  bool has_own_tables = false;  ///< its routes are in tables of their own: sbr, vrf
   bool is_alive() const { return is_finished && liveness == cni::Liveness::kAlive; }
 };
 
