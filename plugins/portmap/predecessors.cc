@@ -64,9 +64,10 @@ void unmap_at(const Context& context, const Ip& ip, const Attachment& next) {
     if (!one) {
       index.remove(ip, tag);
     } else if (is_gone(*one, next)) {
+      const auto& owner = one->owner;
       const auto gone =
-          cni::during(cat("remove hostPorts of ", one->owner.str(), ", which had ", ip.str()),
-                      [&] { return unmap_locked(context, one->owner, {}); });
+          cni::during(cat("remove hostPorts of ", owner.str(), ", which had ", ip.str()),
+                      [&] { return unmap_locked(context, owner, {}); });
       if (context.socket != nullptr) flush_redirected(*context.socket, gone);
     }
   }

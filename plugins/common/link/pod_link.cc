@@ -237,7 +237,9 @@ cni::Result attach_pod_link(const PodInterface& interface, const std::string& ip
     sides.pod.send(netlink::set_link(link, {.up = true}));
   } else {
     const AddressSource source{ipam_type, options.ignore_default_route};
-    const auto ask = [&request = sides.request, &source, &undo] { return request_addresses(request, source, undo); };
+    const auto ask = [&request = sides.request, &source, &undo] {
+      return request_addresses(request, source, undo);
+    };
     // Only vlan of the reference plugins has this prefix.
     cni::Result addresses =
         link.kind == "vlan" ? cni::during("failed to execute IPAM delegate", ask) : ask();
