@@ -6,6 +6,7 @@
 
 #include "cnitool/delegate.h"
 #include "cnitool/json_at.h"
+#include "cnitool/output.h"
 #include "libcni/common/hash.h"
 #include "libcni/config/names.h"
 
@@ -144,14 +145,17 @@ std::string collect(const Node& node, const std::string& network) try {
   const cni::NetworkList* const list = node.network(network);
   if (list != nullptr && list->disable_gc)
     return cat("in ", list->file, " set \"disableGC\": false");
+  const bool in_cluster = node.cluster != nullptr;  // the directories are the runtime's
+  const std::string path = in_cluster ? cat(" --path ", joined(node.plugin_path, ":")) : "";
   // GC is of 1.1.0. The file stays: k3s writes it at each start, and containerd 1.6 needs its
   // version.
   if (list != nullptr && !list->is_at_least("1.1.0")) {
     nlohmann::json plugins = nlohmann::json::array();
     for (const cni::PluginConf& one : list->plugins) plugins += *one.conf;
-    return collect_with(network, plugins);
+    return cat(collect_with(network, plugins), path);
   }
-  return cat("cnitool gc ", network, " --keep-alive");
+  const std::string dir = in_cluster ? cat(" --conf-dir ", node.networks.dir) : "";
+  return cat("cnitool gc ", network, " --keep-alive", dir, path);
 } catch (const cni::Error&) {  // no version that is known
   return cat("cnitool validate ", node.network(network)->file);
 }

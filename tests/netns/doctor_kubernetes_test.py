@@ -13,7 +13,7 @@ from support.cnitool import cnitool  # noqa: E402
 from support.doctor import BANDWIDTH, PORTMAP, write  # noqa: E402
 from support.kubernetes import (BIN, BRIDGE, CONF, ENV, FAKES, FILE, FLANNEL, NODE, SUBNET_ENV, SUBNETS, TOML,  # noqa: E402
                                 ClusterNodeTest, network, private_etc, use)
-from support.world import MS_NOEXEC, Pod, mount, run, umount  # noqa: E402
+from support.world import MS_NOEXEC, Pod, mount, run  # noqa: E402
 
 #: A plugin of another project, of each version.
 FOREIGN = """#!/bin/sh
@@ -154,7 +154,6 @@ def node_object(*subnets):
 
 
 OTHER = network(BRIDGE | {"bridge": "cni1", "ipam": {"type": "host-local", "subnet": "10.88.0.0/16"}}, name="other")
-OVERLAP_ENV = ENV.replace("10.244.0.0/16", "192.0.0.0/8")
 PLUGIN_CHECKS = ("plugins", "status", "leftovers", "pods", "spec versions", "releases", "permissions")
 V3 = f"version = 3\n[plugins.'io.containerd.cri.v1.runtime'.cni]\nbin_dirs = ['{BIN}']\n"
 
@@ -235,6 +234,60 @@ SEEN_TOO = {"5 a plugin is missing": PLUGIN_CHECKS, "5 the delegate of flannel i
             "4 a network of containerd is the first file": ("pod subnets",)}
 
 
+def kubelet(config):
+    def broken(test):
+        write("/run/kubelet.yaml", config)
+        test.start("kubelet", "--config=/run/kubelet.yaml")
+    return broken
+
+
+def renumbered(test):
+    """The subnet of the node changes under a pod."""
+    test.assert_ok(cnitool("add", "kubenet", Pod("web").path, CNI_PATH=BIN, NETCONFPATH=CONF))
+    test.assertEqual(test.doctor(), [])
+    new = ["10.244.5.0/24", "fd00:244:0:5::/64"]
+    bridge(ipam={"type": "host-local", "ranges": [[{"subnet": subnet}] for subnet in new]})(test)
+    node_object(*new)(test)
+
+
+def foreign_vlan(test):
+    if vlan_known():
+        test.skipTest("this kernel has links of kind vlan")
+    write(f"{BIN}/vlan", FOREIGN, 0o755)
+    replaced_file("20-vlan", {"cniVersion": "1.0.0", "name": "lan", "plugins": [{"type": "vlan", "master": "up0", "vlanId": 5}]})(test)
+
+
+def vlan_known():
+    run("ip", "link", "add", "link", "up0", "name", "probe", "type", "vlan", "id", "9", check=False)
+    return bool(run("ip", "link", "del", "probe", check=False, timeout=5)) or os.path.isdir("/proc/net/vlan")
+
+
+#: As BROKEN, where the remedy is a decision or something to look at: what it says, and how the node is right again.
+DIAGNOSED = {
+    "4 a file is not JSON": (replaced_file("05-torn", "x"), "networks", "cnitool validate /etc/cni/net.d/05-torn.conflist",
+                             commands(f"rm {CONF}/05-torn.conflist"), ()),
+    "6 the config of containerd is not TOML": (
+        toml("[plugins.cri.cni\n"), "runtime config", f"containerd --config {TOML} config dump",
+        toml(f"[plugins.cri.cni]\nbin_dir = '{BIN}'\n"), ()),
+    "6 options name other directories": (lambda test: setattr(test, "conf_dir", "/run/other"), "runtime directories",
+                                         f"cnitool doctor --kubernetes --conf-dir {CONF} --path {BIN}",
+                                         lambda test: setattr(test, "conf_dir", None), ("networks", "permissions")),
+    "7 a pod has an address of an earlier subnet": (
+        renumbered, "lease ranges", "restart ", lambda test: [run("ip", "link", "del", "cni0"), node_object(*SUBNETS)(test),
+                                                              use(network())], ("bridge addresses", "pods", "addresses")),
+    "11 the pod network overlaps the nodes'": (
+        flannel(ENV.replace("10.244.0.0/16", "192.0.0.0/8")), "cluster ranges", "--pod-network-cidr", flannel(), ()),
+    "11 the Service network overlaps the pods'": (
+        lambda test: test.start("kube-apiserver", "--service-cluster-ip-range=10.244.0.0/16,fd00:99::/112"),
+        "cluster ranges", "--service-cidr", lambda test: test.stop("kube-apiserver"), ()),
+    "11 the DNS of the cluster has an address of the nodes'": (
+        kubelet("clusterDomain: cluster.local\nclusterDNS:\n- 192.0.2.10\nmore: 1\n"), "cluster ranges", "--service-cidr",
+        lambda test: test.stop("kubelet"), ()),
+    "15 the kernel has no links of a kind": (foreign_vlan, "kernel features", "modprobe 8021q",
+                                             commands(f"rm {CONF}/20-vlan.conflist"), ()),
+}
+
+
 @suite.spread
 class Preflight(ClusterNodeTest):
     @suite.cases([(name, (name, *row)) for name, row in BROKEN.items()])
@@ -254,7 +307,65 @@ class Preflight(ClusterNodeTest):
         self.assertEqual(self.doctor(), [])
 
 
+    @suite.cases([(name, row) for name, row in DIAGNOSED.items()])
+    def diagnosed(self, row):
+        broken, check, remedy, cure, besides = row
+        broken(self)
+        found = self.doctor()
+        mine = [one for one in found if one["check"] == check]
+        self.assertEqual(len(mine), 1, str(found))
+        self.assertIn(remedy, mine[0]["remedy"])
+        self.assertEqual({one["check"] for one in found} - {check} - set(besides), set(), str(found))
+        cure(self)
+        self.assertNotIn(check, [one["check"] for one in self.doctor()])
+
+    def test_16_elements_of_pods_that_k3s_killall_removed(self):
+        """It removes the state of all plugins, and no table of nftables."""
+        pod = Pod("web")
+        self.assert_ok(cnitool("add", "kubenet", pod.path, CNI_PATH=BIN, NETCONFPATH=CONF, CAP_ARGS={
+            "portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}))
+        pod.remove()
+        run("ip", "link", "del", "cni0")
+        shutil.rmtree("/var/lib/cni")
+        self.assertIn("8080", run("nft", "list", "ruleset"))
+        found = self.doctor()
+        self.assertEqual([one["check"] for one in found], ["leftovers"], str(found))
+        self.carry_out(found[0]["remedy"])
+        self.assertEqual(self.doctor(), [])
+        self.assertNotIn("8080", run("nft", "list", "ruleset"))
+        self.assertEqual(json.load(open(FILE, encoding="utf-8"))["cniVersion"], "1.0.0")
+
+
 class Healthy(ClusterNodeTest):
+    def test_networks_and_plugins_of_k3s_are_found_by_the_config_of_its_containerd(self):
+        self.stop("containerd")
+        data = "/var/lib/rancher/k3s"
+        for folder in ("data/cni", "agent/etc/cni/net.d", "agent/etc/containerd"):
+            os.makedirs(f"{data}/{folder}")
+        for name in os.listdir(BIN):
+            shutil.move(f"{BIN}/{name}", f"{data}/data/cni")
+        shutil.move(FILE, f"{data}/agent/etc/cni/net.d/10-flannel.conflist")
+        config = f"{data}/agent/etc/containerd/config.toml"
+        write(config, f"version = 3\n[plugins.'io.containerd.cri.v1.runtime'.cni]\n  bin_dirs = [\"{data}/data/cni\"]\n"
+              f"  conf_dir = \"{data}/agent/etc/cni/net.d\"\n")
+        os.utime(config, (0, 0))
+        self.start("containerd", "-c", config)
+        self.assertEqual(self.doctor(), [])
+
+    def test_an_import_replaces_the_section_of_a_plugin(self):
+        write("/run/conf.d/10.toml", f"[plugins.'io.containerd.grpc.v1.cri'.cni]\nbin_dir = '{BIN}'\n")
+        toml("version = 2\nimports = ['conf.d/*.toml']\n[plugins.'io.containerd.grpc.v1.cri'.cni]\n"
+             "bin_dir = '/run/nothing'\nconf_dir = '/run/nothing'\n")(self)
+        os.utime("/run/conf.d/10.toml", (0, 0))
+        self.assertEqual(self.doctor(), [])
+
+    def test_the_containerd_of_docker_is_not_the_runtime_of_pods(self):
+        self.stop("containerd")
+        write("/run/docker/containerd.toml", "disabled_plugins = ['cri']\n")
+        os.utime("/run/docker/containerd.toml", (0, 0))
+        self.start("containerd", "--config", "/run/docker/containerd.toml")
+        self.assertEqual([one["check"] for one in self.doctor()], ["runtime config"])
+
     def test_a_healthy_node_has_a_line_for_each_subject_and_no_finding(self):
         self.assertEqual(self.doctor(), [])
         outcome = cnitool("doctor", "--kubernetes", "--node-json", "/run/node.json", CNI_PATH=None, NETCONFPATH=None)

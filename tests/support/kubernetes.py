@@ -73,6 +73,7 @@ class ClusterNodeTest(suite.NodeTest):
     def setUp(self):
         super().setUp()
         self.processes = {}
+        self.conf_dir = None
         os.makedirs(FAKES)
         World.private(BIN)
         for name in ("bridge", "host-local", "portmap", "bandwidth"):
@@ -129,7 +130,7 @@ class ClusterNodeTest(suite.NodeTest):
     def doctor(self, *options):
         """Exit status, and what is more than a note."""
         outcome = cnitool("doctor", *(options or ("--kubernetes", "--node-json", "/run/node.json")), "--json",
-                          CNI_PATH=None, NETCONFPATH=None)
+                          CNI_PATH=None, NETCONFPATH=self.conf_dir)
         self.assertEqual(outcome.stderr, "")
         found = [one for one in outcome.json["findings"] if one["level"] not in ("ok", "note")]
         errors = [one for one in found if one["level"] == "error"]

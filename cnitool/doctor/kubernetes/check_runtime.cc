@@ -49,9 +49,9 @@ Findings check_runtime_config(const Node& node) {
                        restart(one))});
   }
   if (!one.obsolete_dir.empty()) {
-    out.push_back({Level::kError, cat(one.file, " has both bin_dir and bin_dirs"),
+    out.push_back({Level::kError, cat(one.cni_file, " has both bin_dir and bin_dirs"),
                    "containerd refuses the plugin cri then, and the kubelet starts no pod",
-                   cat("sed -i '/^ *bin_dir *=/d' ", one.file, " && ", restart(one))});
+                   cat("sed -i '/^ *bin_dir *=/d' ", one.cni_file, " && ", restart(one))});
   }
   if (one.started != 0 && one.changed > one.started) {
     out.push_back(
@@ -65,21 +65,16 @@ Findings check_runtime_config(const Node& node) {
 Findings check_runtime_dirs(const Node& node) {
   const RuntimeConfig& one = node.cluster->runtime;
   if (one.name.empty()) return {};
-  Findings out;
-  const bool other_path = node.plugin_path != one.bin_dirs;
-  const bool other_conf = node.networks.dir != one.conf_dir;
-  if (!other_path && !other_conf) return out;
-  out.push_back({Level::kWarning,
-                 cat(one.name, " reads networks from ", one.conf_dir, " and plugins from ",
-                     joined(one.bin_dirs, ":"), ", and not from ",
-                     joined(cat(other_conf ? node.networks.dir : "", "").empty()
-                                ? Names{joined(node.plugin_path, ":")}
-                            : other_path ? Names{node.networks.dir, joined(node.plugin_path, ":")}
-                                         : Names{node.networks.dir})),
-                 "this report is about networks and plugins that pods do not use",
-                 cat("unset CNI_PATH NETCONFPATH; cnitool doctor --kubernetes --conf-dir ",
-                     one.conf_dir, " --path ", joined(one.bin_dirs, ":"))});
-  return out;
+  Names others;
+  if (node.networks.dir != one.conf_dir) others.push_back(node.networks.dir);
+  if (node.plugin_path != one.bin_dirs) others.push_back(joined(node.plugin_path, ":"));
+  if (others.empty()) return {};
+  const std::string path = joined(one.bin_dirs, ":");
+  return {{Level::kWarning,
+           cat(one.name, " reads networks from ", one.conf_dir, " and plugins from ", path,
+               ", and not from ", joined(others)),
+           "this report is about networks and plugins that pods do not use",
+           cat("cnitool doctor --kubernetes --conf-dir ", one.conf_dir, " --path ", path)}};
 }
 
 // containerd and CRI-O take the first file in alphabetical order.
@@ -92,7 +87,7 @@ Findings check_first_network(const Node& node) {
     out.push_back({Level::kError,
                    cat("CRI-O waits for network '", wanted, "', and no file in ", dir, " has it"),
                    "no pod gets a network",
-                   cat("sed -i '/cni_default_network/d' ", cluster.runtime.file, " && ",
+                   cat("sed -i '/cni_default_network/d' ", cluster.runtime.cni_file, " && ",
                        restart(cluster.runtime))});
   }
   const bool has_own = std::any_of(cluster.conf_files.begin(), cluster.conf_files.end(),

@@ -18,6 +18,7 @@ struct Process {
   std::string name;                ///< its comm: at most 15 characters
   std::vector<std::string> words;  ///< its command line
   std::time_t started = 0;
+  bool is_of_node = false;  ///< in its PID namespace, and root's: no pod's
 
   /// The value of "--name VALUE" or "--name=VALUE"; empty: it is not given.
   std::string option(const std::string& name) const;
@@ -33,6 +34,7 @@ struct RuntimeConfig {
   std::time_t changed = 0;   ///< when its config was written last
   std::vector<std::string> bin_dirs = {"/opt/cni/bin"};
   std::string conf_dir = "/etc/cni/net.d";
+  std::string cni_file = {};      ///< the config with the settings of CNI; empty: defaults
   std::string network = {};       ///< CRI-O: the name of the network that pods get
   std::string obsolete_dir = {};  ///< containerd: bin_dir, where bin_dirs is set too
   bool has_template = false;      ///< containerd: conf_template

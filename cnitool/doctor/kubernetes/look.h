@@ -13,7 +13,7 @@ namespace tool::doctor::kubernetes {
 std::vector<Process> look_at_processes();
 
 /// The runtime that runs, or whose config exists.
-RuntimeConfig look_at_runtime(const std::vector<Process>& processes);
+RuntimeConfig look_at_runtime(std::vector<Process> processes);
 
 /// Networks and plugins are those of the runtime, unless options or the environment name others.
 Settings in_use(Settings settings, const RuntimeConfig& runtime);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -122,6 +123,7 @@ void set_cni(const json& cni, RuntimeConfig& out) {
 // An import replaces the whole section of a plugin (containerd#5837).
 void read_containerd(RuntimeConfig& out) {
   json plugins = json::object();
+  std::map<std::string, std::string> files_of_plugins;
   std::set<std::string> seen;
   std::vector<std::string> files{out.file};
   while (!files.empty()) {
@@ -130,7 +132,10 @@ void read_containerd(RuntimeConfig& out) {
     if (!seen.insert(file).second) continue;
     const json config = toml_in(file, out);
     if (const json* const more = member(config, "plugins"); more != nullptr && more->is_object()) {
-      for (const auto& [name, section] : more->items()) plugins[name] = section;
+      for (const auto& [name, section] : more->items()) {
+        plugins[name] = section;
+        files_of_plugins[name] = file;
+      }
     }
     for (const std::string& one : strings_at(config, "disabled_plugins")) {
       out.lacks_cri |= one == "cri" || one.starts_with("io.containerd.grpc.v1.cri") ||
@@ -145,7 +150,9 @@ void read_containerd(RuntimeConfig& out) {
        {"cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"}) {
     const json* const section = member(plugins, name);
     const json* const cni = section == nullptr ? nullptr : member(*section, "cni");
-    if (cni != nullptr) set_cni(*cni, out);
+    if (cni == nullptr) continue;
+    set_cni(*cni, out);
+    out.cni_file = files_of_plugins[name];
   }
 }
 
@@ -158,7 +165,10 @@ void read_crio(RuntimeConfig& out, const std::string& dir) {
     const json* const network = crio == nullptr ? nullptr : member(*crio, "network");
     if (network == nullptr) continue;
     out.conf_dir = text_at(*network, "network_dir", out.conf_dir);
-    out.network = text_at(*network, "cni_default_network", out.network);
+    if (const std::string name = text_at(*network, "cni_default_network"); !name.empty()) {
+      out.network = name;
+      out.cni_file = file;
+    }
     const auto dirs = strings_at(*network, "plugin_dirs");
     if (!dirs.empty()) out.bin_dirs = dirs;
   }
@@ -204,6 +214,20 @@ RuntimeConfig containerd(const Process* process, const std::vector<Process>& pro
   return out;
 }
 
+// Docker has a containerd of its own, which has no pods.
+RuntimeConfig running_containerd(const std::vector<Process>& processes) {
+  RuntimeConfig out;
+  for (const Process& one : processes) {
+    if (one.name != "containerd") continue;
+    RuntimeConfig config = containerd(&one, processes);
+    const bool is_for_docker =
+        config.lacks_cri || config.file.find("/docker/") != std::string::npos;
+    if (!is_for_docker) return config;
+    if (out.name.empty()) out = std::move(config);
+  }
+  return out;
+}
+
 RuntimeConfig crio(const Process* process) {
   RuntimeConfig out{.name = "CRI-O", .unit = "crio", .file = "/etc/crio/crio.conf"};
   std::string dir;
@@ -242,6 +266,7 @@ const Process* Cluster::process(const std::string& name) const { return find(pro
 std::vector<Process> look_at_processes() {
   std::vector<Process> out;
   const std::string own = target_of("/proc/self/ns/net");
+  const std::string own_ids = target_of("/proc/self/ns/pid");
   const std::time_t boot = boot_time();
   for (const std::string& id : cni::names_in("/proc")) {
     if (id.find_first_not_of("0123456789") != id.npos) continue;
@@ -250,16 +275,20 @@ std::vector<Process> look_at_processes() {
     if (name.ends_with('\n')) name.pop_back();
     if (!is_of_interest(name) || target_of(cat(path, "/ns/net")) != own) continue;
     Process one{.name = name, .words = {}, .started = start_time(path, boot)};
+    struct stat about {};
+    one.is_of_node = ::stat(path.c_str(), &about) == 0 && about.st_uid == 0 &&
+                     target_of(cat(path, "/ns/pid")) == own_ids;
     const std::string line = text_of(cat(path, "/cmdline"));
-    for (const auto word : cni::split(line, std::string_view("\0", 1)))
+    for (const auto word : cni::split(line, std::string_view("\0", 1))) {
       one.words.emplace_back(word);
+    }
     out.push_back(std::move(one));
   }
   return out;
 }
 
-RuntimeConfig look_at_runtime(const std::vector<Process>& processes) {
-  const Process* const of_containerd = find(processes, "containerd");
+RuntimeConfig look_at_runtime(std::vector<Process> processes) {
+  std::erase_if(processes, [](const Process& one) { return !one.is_of_node; });
   const Process* const of_crio = find(processes, "crio");
   const Process* const kubelet = find(processes, "kubelet");
   const std::string endpoint =
@@ -267,8 +296,8 @@ RuntimeConfig look_at_runtime(const std::vector<Process>& processes) {
   RuntimeConfig out;
   if (of_crio != nullptr && endpoint.find("containerd") == endpoint.npos) {
     out = crio(of_crio);
-  } else if (of_containerd != nullptr) {
-    out = containerd(of_containerd, processes);
+  } else if (find(processes, "containerd") != nullptr) {
+    out = running_containerd(processes);
   } else if (cni::Dir::exists("/etc/crio/crio.conf") || cni::Dir::exists("/etc/crio/crio.conf.d")) {
     out = crio(nullptr);
   } else {
