@@ -181,7 +181,9 @@ class Parser {
     const auto end = std::min(text_.find_first_of(" \t\r\n,]}#", at_), text_.size());
     std::string word(text_.substr(at_, end - at_));
     if (word.empty()) fail("expected a value");
-    if (word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFTZ0123456789_+-.:") != word.npos) {
+    const bool is_name = word == "true" || word == "false" || word == "inf" || word == "nan";
+    const bool is_number = std::string_view("0123456789+-").find(word[0]) != std::string_view::npos;
+    if (!is_name && !is_number) {
       fail("expected a value: texts have quotes");
     }
     at_ = end;
