@@ -340,8 +340,8 @@ class Healthy(ClusterNodeTest):
     def test_networks_and_plugins_of_k3s_are_found_by_the_config_of_its_containerd(self):
         self.stop("containerd")
         data = "/var/lib/rancher/k3s"
-        for folder in ("data/cni", "agent/etc/cni/net.d", "agent/etc/containerd"):
-            os.makedirs(f"{data}/{folder}")
+        for folder in (f"{data}/data/cni", f"{data}/agent/etc/cni/net.d", f"{data}/agent/etc/containerd"):
+            os.makedirs(folder)
         for name in os.listdir(BIN):
             shutil.move(f"{BIN}/{name}", f"{data}/data/cni")
         shutil.move(FILE, f"{data}/agent/etc/cni/net.d/10-flannel.conflist")
