@@ -85,7 +85,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 // Go's text/template; containerd has .PodCIDRRanges and .Routes for it.
-std::string containerd_template(PresetInput input, const std::string& version) {
+std::string containerd_template(const PresetInput& input, const std::string& version) {
   constexpr const char *kRanges = "\"@ranges@\"", *kRoutes = "\"@routes@\"";
   Json plugin = bridge_of(input);
   plugin["ipam"] = {{"type", "host-local"}, {"ranges", "@ranges@"}, {"routes", "@routes@"}};
