@@ -21,6 +21,16 @@ std::string text_at(const json& object, const char* key, const std::string& othe
   return text.empty() ? otherwise : text;
 }
 
+std::vector<std::string> strings_at(const json& object, const char* key) {
+  std::vector<std::string> out;
+  const json* const list = member(object, key);
+  if (list == nullptr || !list->is_array()) return out;
+  for (const json& one : *list) {
+    if (one.is_string()) out.push_back(one.get<std::string>());
+  }
+  return out;
+}
+
 bool is_true(const json& object, const char* key) {
   const json* const value = member(object, key);
   return value != nullptr && *value == true;

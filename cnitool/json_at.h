@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 namespace tool {
 
@@ -10,6 +11,8 @@ const nlohmann::json* member(const nlohmann::json& object, const char* key);
 /// Its text; `otherwise` where it is absent, empty or something else.
 std::string text_at(const nlohmann::json& object, const char* key,
                     const std::string& otherwise = {});
+/// The texts of its list; none where it is absent or something else.
+std::vector<std::string> strings_at(const nlohmann::json& object, const char* key);
 /// Whether it is there and true.
 bool is_true(const nlohmann::json& object, const char* key);
 /// The number; 0 where it is absent, negative or something else.

@@ -1,17 +1,15 @@
 #include "cnitool/node_runtimes.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cctype>
-#include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "cnitool/json_at.h"
 #include "cnitool/output.h"
-#include "libcni/common/dir.h"
+#include "cnitool/toml.h"
 #include "libcni/common/version.h"
+#include "netlink/types/fd.h"
 
 namespace tool {
 
@@ -32,51 +30,15 @@ std::string newest_of(const std::string& executable) {
   return mentions(executable, kTypes100) ? "1.0.0" : "0.4.0";
 }
 
-bool is_same(const std::string& a, const std::string& b) {
-  struct stat one {
-  }, other{};
-  return ::stat(a.c_str(), &one) == 0 && ::stat(b.c_str(), &other) == 0 &&
-         one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-}
-
-// A pod may have a process of any name: not one in the node's namespaces.
-bool is_of_node(const std::string& process) {
-  struct stat about {};
-  return ::stat(process.c_str(), &about) == 0 && about.st_uid == 0 &&
-         is_same(process + "/ns/net", "/proc/self/ns/net") &&
-         is_same(process + "/ns/pid", "/proc/self/ns/pid");
-}
-
-// Of files of /proc, whose size is not known.
-std::string content_of(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-// "--config FILE", "--config=FILE" or -c, as containerd(8) has it.
-std::string config_of(const std::string& process) {
-  std::vector<std::string> words;
-  const std::string line = content_of(process + "/cmdline");
-  for (std::size_t at = 0; at < line.size();) {
-    const auto end = std::min(line.find('\0', at), line.size());
-    words.push_back(line.substr(at, end - at));
-    at = end + 1;
-  }
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i].starts_with("--config=")) return words[i].substr(9);
-    if ((words[i] == "--config" || words[i] == "-c") && i + 1 < words.size()) return words[i + 1];
-  }
-  return "/etc/containerd/config.toml";
-}
-
 // Docker's has no pods: its own, or one whose config disables the interface for kubelets.
-bool is_for_docker(const std::string& process) {
-  const std::string config = config_of(process);
-  if (config.find("/docker/") != config.npos) return true;
-  const std::string text = "\n" + content_of(config);
-  const auto line = text.find("\ndisabled_plugins");
-  return line != text.npos &&
-         text.substr(line, text.find(']', line) - line).find("cri\"") != text.npos;
+bool is_for_docker(const Process& process) {
+  const std::string file = containerd_config(process);
+  if (file.find("/docker/") != file.npos) return true;
+  try {
+    return disables_cri(parse_toml(netlink::read_regular_file(file).value_or("")));
+  } catch (const std::exception&) {  // it runs, whatever is in the file now
+    return false;
+  }
 }
 
 std::optional<cni::Version> known(const std::string& version) { return cni::version_from(version); }
@@ -97,21 +59,32 @@ bool mentions(const std::string& file, std::string_view text) {
   return false;
 }
 
+std::string containerd_config(const Process& process) {
+  std::string file = process.option("config");
+  if (file.empty()) file = process.option("c");
+  return file.empty() ? "/etc/containerd/config.toml" : file;
+}
+
+bool disables_cri(const nlohmann::json& config) {
+  const auto disabled = strings_at(config, "disabled_plugins");
+  return std::ranges::any_of(disabled, [](const std::string& one) {
+    return one == "cri" || one.starts_with("io.containerd.grpc.v1.cri") ||
+           one.starts_with("io.containerd.cri.");
+  });
+}
+
 std::vector<NodeRuntime> node_runtimes() {
   std::vector<NodeRuntime> out;
   std::set<std::string> seen;
-  for (const std::string& pid : cni::names_in("/proc")) {
-    if (std::isdigit(static_cast<unsigned char>(pid[0])) == 0) continue;
-    const std::string process = cat("/proc/", pid);
-    std::error_code gone;
-    std::string file = std::filesystem::read_symlink(process + "/exe", gone).string();
-    constexpr std::string_view kDeleted = " (deleted)";  // an update that did not restart it
-    if (file.ends_with(kDeleted)) file.erase(file.size() - kDeleted.size());
-    const std::string name = file.substr(file.rfind('/') + 1);
-    if (std::find(std::begin(kNames), std::end(kNames), name) == std::end(kNames)) continue;
-    if (!is_of_node(process) || is_for_docker(process) || !seen.insert(file).second) continue;
-    const std::string newest = newest_of(process + "/exe");
-    if (!newest.empty()) out.push_back({name, printable(file), newest});
+  const auto name_of = [](const std::string& file) { return file.substr(file.rfind('/') + 1); };
+  const auto is_runtime = [&](const std::string& /*comm*/, const std::string& file) {
+    return std::ranges::find(kNames, name_of(file)) != std::end(kNames);
+  };
+  for (const Process& process : processes(is_runtime)) {
+    const std::string& file = process.executable;
+    if (!process.is_of_node || is_for_docker(process) || !seen.insert(file).second) continue;
+    const std::string newest = newest_of(process.path + "/exe");
+    if (!newest.empty()) out.push_back({name_of(file), printable(file), newest});
   }
   return out;
 }

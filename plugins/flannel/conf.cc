@@ -17,7 +17,7 @@ bool is_absolute(const std::string& path) { return path.starts_with('/'); }
 
 template <cni::JsonValue Conf::*kMember>
 void read_object(const Reader& place, Conf& conf) {
-  place.has("");  // refuses what is no object
+  place.has("");  // throws unless the value is an object
   conf.*kMember = nlohmann::json(place.json());
 }
 

@@ -6,7 +6,7 @@ import re
 import subprocess
 
 #: Header libraries, by a namespace of C++ that is theirs alone.
-HEADERS = {"nlohmann-json3-dev": r"\bnlohmann::", "libcli11-dev": r"\bCLI::"}
+HEADERS = {"nlohmann-json3-dev": r"\bnlohmann::", "libcli11-dev": r"\bCLI::", "libtomlplusplus-dev": r"\btoml::"}
 #: A name that only one package's archives define may be another program's by accident; so many are none.
 FEW = 10
 

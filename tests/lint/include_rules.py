@@ -15,6 +15,7 @@ LIBRARIES = {
     "uapi": r"(linux|asm)/",
     "nlohmann_json": r"nlohmann/",
     "CLI11": r"CLI/",
+    "toml++": r"toml\+\+/",
     "doctest": r"doctest/",
 }
 
@@ -37,6 +38,8 @@ def rules(path):
         libraries = {"nlohmann_json"}
         if name in ("cnitool/cnitool.cc", "cnitool/command_line.cc", "cnitool/commands.cc"):
             libraries.add("CLI11")
+        if name == "cnitool/toml.cc":
+            libraries.add("toml++")
         return [r"cnitool/", r"libcni/", r"netlink/", r"plugins/names/"], libraries  # it shows what is on the node
     if folder == "installer":
         return [r"installer/", r"libcni/", r"netlink/types/"], set()

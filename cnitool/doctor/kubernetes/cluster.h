@@ -6,23 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "cnitool/processes.h"
 #include "libcni/config/subnet_env.h"
 #include "netlink/route/address.h"
 #include "netlink/types/ip.h"
 
 /// What a node is to its cluster, read once.
 namespace tool::doctor::kubernetes {
-
-/// A process in the node's network namespace.
-struct Process {
-  std::string name;                ///< its comm: at most 15 characters
-  std::vector<std::string> words;  ///< its command line
-  std::time_t started = 0;
-  bool is_of_node = false;  ///< in its PID namespace, and root's: no pod's
-
-  /// The value of "--name VALUE" or "--name=VALUE"; empty: it is not given.
-  std::string option(const std::string& name) const;
-};
 
 /// A container runtime, and what its config says of CNI.
 struct RuntimeConfig {

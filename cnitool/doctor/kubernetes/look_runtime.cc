@@ -1,21 +1,18 @@
 #include <glob.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "cnitool/doctor/kubernetes/look.h"
-#include "cnitool/doctor/kubernetes/toml.h"
 #include "cnitool/json_at.h"
+#include "cnitool/node_runtimes.h"
 #include "cnitool/output.h"
+#include "cnitool/toml.h"
 #include "libcni/common/dir.h"
-#include "libcni/common/split.h"
-#include "netlink/types/error.h"
 #include "netlink/types/fd.h"
 
 // Container runtimes, by their processes and their configs.
@@ -34,43 +31,6 @@ bool is_of_interest(const std::string& name) {
   return kProcessNames.contains(name) || name.starts_with("k3s-");
 }
 
-std::string text_of(const std::string& path) {
-  try {
-    return netlink::read_file(path).value_or("");
-  } catch (const netlink::Error&) {  // it ends meanwhile
-    return "";
-  }
-}
-
-std::string target_of(const std::string& link) {
-  std::error_code ignored;
-  return std::filesystem::read_symlink(link, ignored).string();
-}
-
-long number_in(std::string_view text) {
-  long out = 0;
-  std::from_chars(text.data(), text.data() + text.size(), out);
-  return out;
-}
-
-std::time_t boot_time() {
-  constexpr std::string_view kKey = "\nbtime ";
-  const std::string stat = text_of("/proc/stat");
-  const auto at = stat.find(kKey);
-  return at == stat.npos ? 0 : number_in(std::string_view(stat).substr(at + kKey.size()));
-}
-
-// Field 22 of proc_pid_stat(5); the second is in parentheses.
-std::time_t start_time(const std::string& process, std::time_t boot) {
-  constexpr std::size_t kField = 19;
-  const std::string stat = text_of(cat(process, "/stat"));
-  const auto end = stat.rfind(") ");
-  if (end == stat.npos) return 0;
-  const auto fields = cni::split(std::string_view(stat).substr(end + 2), " ");
-  if (fields.size() <= kField) return 0;
-  return boot + number_in(fields[kField]) / ::sysconf(_SC_CLK_TCK);
-}
-
 std::vector<std::string> files_matching(const std::string& pattern) {
   std::vector<std::string> out;
   glob_t found{};
@@ -84,16 +44,6 @@ std::vector<std::string> files_matching(const std::string& pattern) {
 std::time_t modified(const std::string& file) {
   struct stat about {};
   return ::stat(file.c_str(), &about) == 0 ? about.st_mtime : 0;
-}
-
-std::vector<std::string> strings_at(const json& object, const char* key) {
-  std::vector<std::string> out;
-  const json* const list = member(object, key);
-  if (list == nullptr || !list->is_array()) return out;
-  for (const json& one : *list) {
-    if (one.is_string()) out.push_back(one.get<std::string>());
-  }
-  return out;
 }
 
 json toml_in(const std::string& file, RuntimeConfig& out) {
@@ -137,10 +87,7 @@ void read_containerd(RuntimeConfig& out) {
         files_of_plugins[name] = file;
       }
     }
-    for (const std::string& one : strings_at(config, "disabled_plugins")) {
-      out.lacks_cri |= one == "cri" || one.starts_with("io.containerd.grpc.v1.cri") ||
-                       one.starts_with("io.containerd.cri.");
-    }
+    out.lacks_cri |= disables_cri(config);
     for (const std::string& pattern : strings_at(config, "imports")) {
       for (auto& one : files_matching(in_dir_of(file, pattern))) files.push_back(std::move(one));
     }
@@ -201,9 +148,7 @@ RuntimeConfig containerd(const Process* process, const std::vector<Process>& pro
   }
   if (process != nullptr) {
     out.started = process->started;
-    const std::string given = process->option("config");
-    const std::string file = given.empty() ? process->option("c") : given;
-    out.file = file.empty() ? "/etc/containerd/config.toml" : file;
+    out.file = containerd_config(*process);
   }
   out.unit = unit_of(out.file, processes);
   if (cni::Dir::exists(out.file)) {
@@ -250,41 +195,11 @@ std::string without_slash(std::string path) {
 
 }  // namespace
 
-std::string Process::option(const std::string& wanted) const {
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    std::string_view word = words[i];
-    if (!word.starts_with('-')) continue;
-    word.remove_prefix(word.starts_with("--") ? 2 : 1);
-    if (word == wanted && i + 1 < words.size()) return words[i + 1];
-    if (word.starts_with(wanted + "=")) return std::string(word.substr(wanted.size() + 1));
-  }
-  return {};
-}
-
 const Process* Cluster::process(const std::string& name) const { return find(processes, name); }
 
 std::vector<Process> look_at_processes() {
-  std::vector<Process> out;
-  const std::string own = target_of("/proc/self/ns/net");
-  const std::string own_ids = target_of("/proc/self/ns/pid");
-  const std::time_t boot = boot_time();
-  for (const std::string& id : cni::names_in("/proc")) {
-    if (id.find_first_not_of("0123456789") != id.npos) continue;
-    const std::string path = cat("/proc/", id);
-    std::string name = text_of(cat(path, "/comm"));
-    if (name.ends_with('\n')) name.pop_back();
-    if (!is_of_interest(name) || target_of(cat(path, "/ns/net")) != own) continue;
-    Process one{.name = name, .words = {}, .started = start_time(path, boot)};
-    struct stat about {};
-    one.is_of_node = ::stat(path.c_str(), &about) == 0 && about.st_uid == 0 &&
-                     target_of(cat(path, "/ns/pid")) == own_ids;
-    const std::string line = text_of(cat(path, "/cmdline"));
-    for (const auto word : cni::split(line, std::string_view("\0", 1))) {
-      one.words.emplace_back(word);
-    }
-    out.push_back(std::move(one));
-  }
-  return out;
+  return processes(
+      [](const std::string& name, const std::string&) { return is_of_interest(name); });
 }
 
 RuntimeConfig look_at_runtime(std::vector<Process> processes) {
