@@ -18,16 +18,6 @@ using netlink::Cidr;
 using netlink::Family;
 using nlohmann::json;
 
-Names texts_at(const json& conf, const char* key) {
-  Names out;
-  const json* const list = member(conf, key);
-  if (list == nullptr || !list->is_array()) return out;
-  for (const json& one : *list) {
-    if (one.is_string()) out.push_back(one.get<std::string>());
-  }
-  return out;
-}
-
 // The config of the first plugin that stands for this one, or is its delegate.
 std::optional<json> conf_of(const cni::NetworkList& list, std::string_view plugin) {
   for (const cni::PluginConf& one : list.plugins) {
@@ -54,7 +44,7 @@ std::vector<BridgeNetwork> routed_networks(const Node& node) {
            .hairpin = is_true(*conf, "hairpinMode"),
            .promiscuous = is_true(*conf, "promiscMode"),
            .is_delegate = plugin_of(list, type) == nullptr,
-           .masq_except = texts_at(*conf, "ipMasqExcept"),
+           .masq_except = strings_at(*conf, "ipMasqExcept"),
            .masquerade_backend = text_at(*conf, "ipMasqBackend"),
            .mtu = static_cast<unsigned>(number_at(*conf, "mtu")),
            .vlan = static_cast<unsigned>(number_at(*conf, "vlan")),

@@ -171,7 +171,7 @@ void read_pod_cidr_file(const Reader& place, Conf& conf) {
 
 constexpr auto kIpamKeys = cni::keys(
     cni::described<Conf>({.name = "type"}),
-    cni::custom<read_pod_cidr_file>(  // before the ranges
+    cni::described<Conf>(  // read before the ranges
         {.name = "podCidrFile",
          .description =
              "path of a file with this node's pod CIDRs, for `usePodCidr`: flanneld's "
