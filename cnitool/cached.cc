@@ -8,6 +8,7 @@
 #include "cnitool/json_at.h"
 #include "cnitool/output.h"
 #include "libcni/common/undo.h"
+#include "libcni/config/names.h"
 #include "libcni/config/nearest.h"
 
 namespace tool {
@@ -26,8 +27,7 @@ std::string pod_name_of(const cni::CachedAttachment& one) {
                                     [key](const auto& arg) { return arg.first == key; });
     return found == one.args.end() ? std::string() : found->second;
   };
-  const std::string name = argument("K8S_POD_NAME");
-  return name.empty() ? name : printable(cat(argument("K8S_POD_NAMESPACE"), "/", name));
+  return printable(cni::pod_name(argument("K8S_POD_NAMESPACE"), argument("K8S_POD_NAME")));
 }
 
 namespace {

@@ -14,8 +14,7 @@ namespace tool {
 /// The result of ADD; an empty one if ADD has not ended, or the result is unreadable.
 cni::Result result_of(const cni::CachedAttachment& one);
 
-/// "NAMESPACE/NAME" of the Kubernetes pod, from the arguments of its runtime, printable(); empty
-/// for another.
+/// cni::pod_name() of the arguments of its runtime, printable().
 std::string pod_name_of(const cni::CachedAttachment& one);
 
 /// The IDs of the containers that a person means: by an ID, its beginning, or the name of a

@@ -81,4 +81,9 @@ bool stands_for(std::string_view type, std::string_view plugin) noexcept {
   return stem.size() == plugin.size() || stem[stem.size() - plugin.size() - 1] == '-';
 }
 
+std::string pod_name(std::string_view of_namespace, std::string_view name) {
+  if (name.empty() || of_namespace.empty()) return std::string(name);
+  return cat(of_namespace, "/", name);
+}
+
 }  // namespace cni

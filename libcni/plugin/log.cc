@@ -13,6 +13,7 @@
 
 #include "libcni/common/undo.h"
 #include "libcni/config/args.h"
+#include "libcni/config/names.h"
 #include "libcni/plugin/plugin.h"
 #include "netlink/types/fd.h"
 
@@ -63,8 +64,7 @@ void set_attachment(ordered_json& line, const Env& env) {
   set(line, "ifname", lookup(env, "CNI_IFNAME"));
   set(line, "netns", lookup(env, "CNI_NETNS"));
   const auto args = lookup(env, "CNI_ARGS");
-  const auto pod = argument(args, "K8S_POD_NAME");
-  if (!pod.empty()) set(line, "pod", cat(argument(args, "K8S_POD_NAMESPACE"), "/", pod));
+  set(line, "pod", pod_name(argument(args, "K8S_POD_NAMESPACE"), argument(args, "K8S_POD_NAME")));
 }
 
 void set_outcome(ordered_json& line, const LogEntry& entry) {

@@ -324,7 +324,7 @@ class Podman(suite.NodeTest):
         self.podman("exec", "web", "ping", "-c1", "-W2", found["Gateway"])
         again = json.loads(self.podman("inspect", "web").stdout)[0]
         self.assertEqual(again["State"]["Pid"], web["State"]["Pid"])
-        self.assertEqual(cnitool("repair").stdout, f"patchbay  {web['Id']}  eth0  ok\n")
+        self.assertEqual(cnitool("repair").stdout, f"patchbay  web  {web['Id']}  eth0  ok\n")
         self.podman("rm", "-f", "-t", "0", "web")
         self.assert_same(before, ignore=lambda place: left_by_design(place, "cni-podman7")
                          or place.startswith(PODMANS_OWN) or place == "file/var/lib/cni/lock")
