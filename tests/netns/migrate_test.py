@@ -28,7 +28,7 @@ CASES = [("no backend in the config", (None, "nft")), ("iptables", ("iptables", 
 
 @suite.spread
 class Living(MigrateTest):
-    @suite.cases(suite.sampled(CASES, most=2))
+    @suite.cases(suite.sampled(CASES, most=4))
     def no_request_fails_and_nothing_is_left_with(self, row):
         backend, variant = row
         if backend == "nftables" and not is_new_reference("portmap"):
