@@ -15,6 +15,7 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <span>
 #include <thread>
@@ -22,6 +23,7 @@
 #include "libcni/common/dir.h"
 #include "libcni/config/json.h"
 #include "libcni/config/nearest.h"
+#include "netlink/types/error.h"
 #include "netlink/types/fd.h"
 
 namespace cni {
@@ -251,6 +253,12 @@ std::string ended_how(const Outcome& outcome) {
   return cat("exit status ", WEXITSTATUS(outcome.wait_status));
 }
 
+// Whether a path leads to nothing, also for want of a right; else it is unknown (stat(2)).
+bool says_absent(int error) {
+  return error == ENOENT || error == ENOTDIR || error == EACCES || error == ELOOP ||
+         error == ENAMETOOLONG;
+}
+
 }  // namespace
 
 std::vector<std::string> split_path(std::string_view text) {
@@ -281,12 +289,16 @@ std::string find_plugin(std::string_view type, const std::vector<std::string>& p
   if (path.empty())
     throw Error(Code::kInvalidEnvironment, "no paths provided", "CNI_PATH is empty");
   std::string tried;
+  std::optional<netlink::Error> unknown;  // whether it is there
   for (const std::string& directory : path) {
     std::string file = cat(directory, "/", type);
     struct stat about {};
-    if (::stat(file.c_str(), &about) == 0 && S_ISREG(about.st_mode)) return file;
+    const bool is_there = ::stat(file.c_str(), &about) == 0;
+    if (is_there && S_ISREG(about.st_mode)) return file;
+    if (!is_there && !says_absent(errno)) unknown.emplace(cat("look for '", file, "'"), errno);
     tried += cat(tried.empty() ? "" : " ", directory);
   }
+  if (unknown) throw *unknown;
   throw Error(Code::kInvalidConfig,
               cat("failed to find plugin \"", type, "\" in path [", tried, "]"),
               what_is_there(type, path, key));

@@ -17,7 +17,7 @@ bool is_plugin_name(std::string_view type);
 /// The file of a plugin: the first directory of path that holds a regular file of that name. key:
 /// where the config says type.
 /// \throws Error(kInvalidConfig) for no plugin name, and where no directory has it: the details
-/// name the key and what is there.
+/// name the key and what is there; netlink::Error where it cannot be told.
 std::string find_plugin(std::string_view type, const std::vector<std::string>& path,
                         std::string_view key = "type");
 
