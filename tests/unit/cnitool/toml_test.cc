@@ -22,7 +22,9 @@ disabled_plugins = []
     conf_template = ""
     max_conf_num = 1_0
 [plugins.'io.containerd.cri.v1.runtime']
-cni = {bin_dirs = ["/a", "/b"], setup_serially = true}
+cni.bin_dirs = ["/a", "/b"]
+cni.setup_serially = true
+limits = {files = 1024}
 cni.conf_dir = '''/etc/cni
 net.d'''
 [[proxy]]
@@ -39,6 +41,7 @@ proxy.rate = 1.5
   const json& cni = config["plugins"]["io.containerd.cri.v1.runtime"]["cni"];
   CHECK(cni["bin_dirs"] == json{"/a", "/b"});
   CHECK(cni["setup_serially"] == true);
+  CHECK(config["plugins"]["io.containerd.cri.v1.runtime"]["limits"]["files"] == 1024);
   CHECK(cni["conf_dir"] == "/etc/cni\nnet.d");
   REQUIRE(config["proxy"].size() == 2);
   CHECK(config["proxy"][1]["name"] == "two");

@@ -59,7 +59,7 @@ TEST_CASE("a container's attachments share a file, which goes with the last") {
   state.put(attachment());
   state.put(attachment(two));
   Attachment changed = attachment();
-  changed.claims.pop_back();
+  changed.claims.back().target_port = 5353;
   state.put(changed);
   CHECK(state.read(kOne.container_hash()).attachments ==
         portmap::ContainerState{changed, attachment(two)});
