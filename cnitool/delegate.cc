@@ -44,7 +44,8 @@ std::optional<cni::PluginConf> delegate_of(const cni::PluginConf& plugin) {
   } catch (const std::exception&) {
     return std::nullopt;
   }
-  return cni::PluginConf{.type = conf["type"].get<std::string>(), .conf = std::move(conf)};
+  auto type = conf["type"].get<std::string>();
+  return cni::PluginConf{.type = std::move(type), .conf = std::move(conf)};
 }
 
 cni::PluginConf effective(const cni::PluginConf& plugin) {
