@@ -329,11 +329,13 @@ Outcome execute(const Executable& program, std::string_view input, std::chrono::
   Outcome outcome;
   during(cat("run '", file, "'"), [&] {
     try {
-      exchange(std::move(in.write), std::move(out.read), std::move(err.read), input, outcome,
-               deadline);
-      outcome.wait_status = reaper.wait(deadline);
+      as_error([&] {  // no netlink::Error: it was started
+        exchange(std::move(in.write), std::move(out.read), std::move(err.read), input, outcome,
+                 deadline);
+        outcome.wait_status = reaper.wait(deadline);
+      });
     } catch (const Error& e) {  // what it said until then may tell why
-      throw Error(e.code(), e.what(), outcome.err);
+      throw Error(e.code(), e.what(), outcome.err.empty() ? e.details() : outcome.err);
     }
   });
   return outcome;

@@ -1,6 +1,7 @@
 #include "libcni/plugin/ipam.h"
 
 #include <doctest/doctest.h>
+#include <signal.h>
 
 #include <nlohmann/json.hpp>
 
@@ -143,6 +144,15 @@ TEST_CASE("an IPAM plugin that ends without an answer is called with DEL") {
     CHECK(std::string(parent.failed_add().what()) == row.msg);
     CHECK(parent.log() == "ADD\nDEL\n");
   }
+}
+
+TEST_CASE("an IPAM plugin whose end cannot be waited for is called with DEL") {
+  const Parent parent(prints(R"({"ips": [{"address": "10.0.0.2/8"}]})"));
+  auto* const before = ::signal(SIGCHLD, SIG_IGN);  // wait4(2) gives ECHILD then
+  const std::string what = parent.failed_add().what();
+  ::signal(SIGCHLD, before);
+  CHECK(what.find("o child") != std::string::npos);
+  CHECK(parent.log() == "ADD\nDEL\n");
 }
 
 TEST_CASE("an IPAM plugin that could not be run is not called with DEL") {
