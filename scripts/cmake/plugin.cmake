@@ -4,6 +4,7 @@ function(cni_plugin name)
   cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc
        ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/${name}/agent/")  # a daemon, an executable of its own
   string(REPLACE "-" "_" target plugin_${name})
   add_library(${target} STATIC EXCLUDE_FROM_ALL ${sources})
   target_link_libraries(${target} PUBLIC libcni plugin_names ${arg_LINK})

@@ -1,0 +1,67 @@
+# CNI_AGENT: patchbay-agent, the daemon of the plugin devices. It speaks gRPC with the kubelet, by libgrpc++ and protobuf.
+find_program(AGENT_PROTOC NAMES protoc)
+find_program(AGENT_PROTOC_GRPC NAMES grpc_cpp_plugin)
+# With PKG_CONFIG_ARGN: what an archive needs is in Requires.private.
+pkg_check_modules(GRPC QUIET grpc++_unsecure protobuf-lite)
+
+set(_agent_missing)
+if(NOT AGENT_PROTOC)
+  list(APPEND _agent_missing protoc)
+endif()
+if(NOT AGENT_PROTOC_GRPC)
+  list(APPEND _agent_missing grpc_cpp_plugin)
+endif()
+if(NOT GRPC_FOUND)
+  list(APPEND _agent_missing libgrpc++)
+endif()
+list(JOIN _agent_missing " and " _agent_missing)
+# As CNI_BPF.
+set(CNI_AGENT "" CACHE STRING "patchbay-agent: ON, OFF; empty: ON where libgrpc++, protobuf and their compilers are installed")
+if(CNI_AGENT AND _agent_missing)
+  message(FATAL_ERROR "CNI_AGENT needs ${_agent_missing}")
+elseif(_agent_missing)
+  message(STATUS "Without patchbay-agent, as there is no ${_agent_missing} (scripts/install-deps build)")
+  set(CNI_AGENT OFF)
+elseif(CNI_AGENT STREQUAL "")
+  set(CNI_AGENT ON)
+endif()
+
+# GRPC_LINKED: libgrpc++, protobuf and what they need, each statically where there is an archive of it.
+set(GRPC_LINKED)
+if(CNI_AGENT)
+  foreach(name IN LISTS GRPC_STATIC_LIBRARIES)
+    if(name MATCHES "^(pthread|dl|rt|m)$")  # of libc
+      continue()
+    endif()
+    find_library(GRPC_ARCHIVE_${name} lib${name}.a HINTS ${GRPC_STATIC_LIBRARY_DIRS})
+    mark_as_advanced(GRPC_ARCHIVE_${name})
+    if(GRPC_ARCHIVE_${name})
+      list(APPEND GRPC_LINKED ${GRPC_ARCHIVE_${name}})
+    else()
+      list(APPEND GRPC_LINKED ${name})
+    endif()
+  endforeach()
+endif()
+
+# protocol(TARGET FILE...): the library of what protoc makes of the files, x.proto in the current folder. It is included
+# as "x.grpc.pb.h". Generated sources are compiled without this project's warnings.
+function(protocol target)
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/proto)
+  file(MAKE_DIRECTORY ${folder})
+  set(sources)
+  foreach(file IN LISTS ARGN)
+    cmake_path(GET file STEM name)
+    set(made ${folder}/${name}.pb.cc ${folder}/${name}.grpc.pb.cc)
+    add_custom_command(
+      OUTPUT ${made} ${folder}/${name}.pb.h ${folder}/${name}.grpc.pb.h
+      COMMAND ${AGENT_PROTOC} -I${CMAKE_CURRENT_SOURCE_DIR}/proto --cpp_out=${folder} --grpc_out=${folder}
+              --plugin=protoc-gen-grpc=${AGENT_PROTOC_GRPC} ${CMAKE_CURRENT_SOURCE_DIR}/${file}
+      DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${file} VERBATIM)
+    list(APPEND sources ${made})
+  endforeach()
+  add_library(${target} STATIC ${sources})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+  target_link_libraries(${target} PUBLIC cni_flags PRIVATE ${GRPC_LINKED})
+  target_include_directories(${target} SYSTEM PUBLIC ${folder} ${GRPC_INCLUDE_DIRS})
+  target_compile_options(${target} PRIVATE -w)
+endfunction()
