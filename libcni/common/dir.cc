@@ -36,6 +36,11 @@ void make_parents(const std::string& path, mode_t mode) {
   }
 }
 
+// EINVAL: the file system has nothing to sync.
+void sync_file(int fd, const std::string& path) {
+  if (::fsync(fd) != 0 && errno != EINVAL) throw netlink::Error(cat("fsync '", path, "'"), errno);
+}
+
 std::string text_of(const timespec& time) { return cat(time.tv_sec, ".", time.tv_nsec); }
 
 }  // namespace
@@ -198,13 +203,14 @@ bool Dir::publish(const std::string& name, std::string_view content,
   fail("make", name, errno);
 }
 
-void Dir::write_new(const std::string& aside, std::string_view content) const {
+void Dir::write_new(const std::string& aside, std::string_view content, bool synced) const {
   const Fd fd(::openat(fd_.get(), aside.c_str(),
                        O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
                        kFileMode));
   if (!fd) fail("make", aside, errno);
   try {
     netlink::write_all(fd.get(), content, cat(path_, "/", aside));
+    if (synced) sync_file(fd.get(), cat(path_, "/", aside));
   } catch (...) {  // a full disk: what is half written would take room for nothing
     ::unlinkat(fd_.get(), aside.c_str(), 0);
     throw;
@@ -230,12 +236,24 @@ bool Dir::publish_aside(const std::string& name, std::string_view content,
 void Dir::replace(const std::string& name, std::string_view content,
                   const std::string& aside) const {
   write_new(aside, content);
-  if (::renameat(fd_.get(), aside.c_str(), fd_.get(), name.c_str()) != 0) {
-    const int error = errno;
-    ::unlinkat(fd_.get(), aside.c_str(), 0);
-    fail("replace", name, error);
-  }
+  rename_over(name, aside);
 }
+
+void Dir::replace_synced(const std::string& name, std::string_view content,
+                         const std::string& aside) const {
+  write_new(aside, content, /*synced=*/true);
+  rename_over(name, aside);
+  sync();
+}
+
+void Dir::rename_over(const std::string& name, const std::string& aside) const {
+  if (::renameat(fd_.get(), aside.c_str(), fd_.get(), name.c_str()) == 0) return;
+  const int error = errno;
+  ::unlinkat(fd_.get(), aside.c_str(), 0);
+  fail("replace", name, error);
+}
+
+void Dir::sync() const { sync_file(fd_.get(), path_); }
 
 bool Dir::overwrite(const std::string& name, std::string_view content) const {
   const Fd fd(::openat(fd_.get(), name.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));

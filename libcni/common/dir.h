@@ -19,10 +19,10 @@ struct File {
 
 /// An open directory. Names are looked up in it alone and never through a symbolic link, so that
 /// nothing outside of it is read or written, whatever someone put there.
-/// Nothing is fsynced: after a power loss no container is alive that could own an address, and
-/// what a lost write leaves behind (nothing, or an empty file) is reclaimed. Syncing would cost
-/// each ADD some milliseconds under the lock.
-/// Every member throws netlink::Error for what is not an expected answer.
+/// Nothing but replace_synced() is fsynced: after a power loss no container is alive that could own
+/// an address, and what a lost write leaves behind (nothing, or an empty file) is reclaimed.
+/// Syncing would cost each ADD some milliseconds under the lock. Every member throws netlink::Error
+/// for what is not an expected answer.
 class Dir {
  public:
   /// Empty: path does not exist. Symbolic links in path are followed.
@@ -62,6 +62,11 @@ class Dir {
                      const std::string& aside = kAside) const;
   /// Makes or replaces a file of mode 0600, at once, by way of the file aside.
   void replace(const std::string& name, std::string_view content, const std::string& aside) const;
+  /// The same for what must survive a power loss: the file and the directory are fsynced.
+  void replace_synced(const std::string& name, std::string_view content,
+                      const std::string& aside) const;
+  /// fsync(2) of the directory: what was made, renamed or removed in it.
+  void sync() const;
   /// Writes over a file that is no longer than content and has no other name, by one write. False:
   /// it is not like that, or is not there; nothing was changed. For what may be torn by a power
   /// loss: ext4 has each file that is renamed over another written to disk first, 0.3 ms of an ADD
@@ -85,7 +90,8 @@ class Dir {
  private:
   Dir(netlink::Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
   [[noreturn]] void fail(const char* verb, const std::string& name, int error) const;
-  void write_new(const std::string& aside, std::string_view content) const;
+  void write_new(const std::string& aside, std::string_view content, bool synced = false) const;
+  void rename_over(const std::string& name, const std::string& aside) const;
 
   netlink::Fd fd_;
   std::string path_;

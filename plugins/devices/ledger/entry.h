@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "plugins/common/state/owner.h"
+
+/// An entry of the ledger: which pod a device is promised to, and which attachment has it. The
+/// agent and the plugin `devices` write it; the kubelet's API decides whose a device is, the ledger
+/// where it is.
+namespace devices {
+
+/// A pod of Kubernetes. uid is empty where PodResources, which has none, is all that is known.
+struct Pod {
+  std::string space, name, uid = {};
+  bool operator==(const Pod&) const = default;
+
+  bool has_name_of(const Pod& other) const { return space == other.space && name == other.name; }
+  /// "namespace/name".
+  std::string str() const;
+};
+
+/// The attachment that has the device. It is written before the first delegate is called, and
+/// removed after DEL of the delegates has succeeded.
+struct Holder {
+  plugins::StateOwner owner = {};  ///< of the chain: its network, CNI_IFNAME and CNI_NETNS
+  std::string interface = {};      ///< CNI_IFNAME of the delegates, in that namespace: "net1"
+  std::string plugins = {};        ///< Entry::plugins at the time of ADD
+  std::string result = {};         ///< JSON of what ADD returned; empty: ADD was interrupted
+  bool operator==(const Holder&) const = default;
+};
+
+/// A device without an entry is free.
+struct Entry {
+  std::string id, resource = {};
+  /// Unix time of the last Allocate that no pod has claimed by ADD; 0: none.
+  std::int64_t promised = 0;
+  std::optional<Pod> pod = {};  ///< whose it is; it stays after DEL, for the pod's next sandbox
+  /// The configs that attach it, a JSON list: complete but for name, cniVersion and prevResult.
+  std::string plugins = {};
+  std::string ifname =
+      {};  ///< the interface in the pod, as the pool says; empty: the next free one
+  std::optional<Holder> holder = {};
+  bool operator==(const Entry&) const = default;
+
+  /// Whether nobody has it, or will have: the file can be removed.
+  bool is_free() const { return promised == 0 && !pod && !holder; }
+  /// Whether it is promised and no pod is known: any that starts may be the one.
+  bool is_unclaimed() const { return promised != 0 && !pod; }
+  /// Whether it is this pod's: by its UID, or where none is known by its name.
+  bool is_of(const Pod& other) const;
+  /// Whether it is attached to the pod's interface completely.
+  bool is_attached() const { return holder && !holder->result.empty(); }
+
+  std::string text() const;
+  /// Empty: a torn file, or another content. \throws cni::Error for one of a later format.
+  static std::optional<Entry> from(const std::string& text);
+};
+
+inline constexpr std::size_t kMaxId = 63;  ///< bytes: of a device's ID in the kubelet's API
+/// Whether a device can have that ID, which is the name of a file.
+bool is_device_id(std::string_view id);
+
+/// The network of the delegates: one for each resource, so that GC of the chain's network, which
+/// lists the chain's interfaces alone, takes nothing of theirs, and so that two resources can have
+/// the same subnet. "vendor.example/nic" is "devices.vendor.example_nic".
+std::string network_of(std::string_view resource);
+
+}  // namespace devices
