@@ -176,18 +176,23 @@ std::string plain(std::string_view markdown) {
   return out;
 }
 
-Json schema_of(const std::string& plugin, const Manual& manual) {
+Json schema_of_object(const Heading& heading, const Key& object) {
   Writer writer;
-  const ConfigKeys keys(manual);
   Json out = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-              {"title", plugin},
-              {"description", cat("Config of the CNI plugin ", plugin, ", patchbay ",
-                                  PATCHBAY_VERSION, ": ", plain(manual.purpose))}};
-  out.update(writer.object(keys.root()));
+              {"title", heading.title},
+              {"description", heading.description}};
+  out.update(writer.object(object));
   if (Json definitions = writer.take_definitions(); !definitions.empty()) {
     out["$defs"] = std::move(definitions);
   }
   return out;
+}
+
+Json schema_of(const std::string& plugin, const Manual& manual) {
+  const ConfigKeys keys(manual);
+  return schema_of_object({plugin, cat("Config of the CNI plugin ", plugin, ", patchbay ",
+                                       PATCHBAY_VERSION, ": ", plain(manual.purpose))},
+                          keys.root());
 }
 
 }  // namespace cni

@@ -17,6 +17,12 @@ namespace cni {
 /// - errorMessage says in words what is expected where type and range do not.
 nlohmann::ordered_json schema_of(const std::string& plugin, const Manual& manual);
 
+/// The same of a document that is no plugin's config.
+struct Heading {
+  std::string title, description;
+};
+nlohmann::ordered_json schema_of_object(const Heading& heading, const Key& object);
+
 /// Markdown without its backticks.
 std::string plain(std::string_view markdown);
 
