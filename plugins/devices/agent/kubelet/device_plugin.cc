@@ -1,0 +1,211 @@
+#include "plugins/devices/agent/kubelet/device_plugin.h"
+
+#include <functional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "libcni/common/error.h"
+#include "plugins/devices/agent/kubelet/limits.h"
+
+namespace devices {
+
+namespace {
+
+using cni::cat;
+using grpc::Status;
+using grpc::StatusCode;
+using Ids = google::protobuf::RepeatedPtrField<std::string>;
+
+Status invalid(const std::string& text) { return {StatusCode::INVALID_ARGUMENT, text}; }
+
+StatusCode code_of(cni::Code code) {
+  switch (code) {
+    case cni::Code::kInvalidConfig:
+      return StatusCode::INVALID_ARGUMENT;
+    case cni::Code::kTryAgainLater:
+      return StatusCode::UNAVAILABLE;
+    default:
+      return StatusCode::INTERNAL;
+  }
+}
+
+// Runs fn; what it throws is the status of the call.
+Status as_status(const std::function<void()>& fn) {
+  try {
+    fn();
+    return Status::OK;
+  } catch (const cni::Error& e) {
+    const std::string more = e.details().empty() ? "" : cat(": ", e.details());
+    return {code_of(e.code()), clean(cat(e.what(), more))};
+  } catch (const std::exception& e) {
+    return {StatusCode::INTERNAL, clean(e.what())};
+  }
+}
+
+// Counts what a request has, over all its containers.
+class Checked {
+ public:
+  Checked(const Feed& feed, const std::string& resource) : feed_(feed), resource_(resource) {}
+
+  // Of one list, in which no id may come twice.
+  Status check(const Ids& ids, bool must_exist) {
+    std::set<std::string> seen;
+    count_ += static_cast<std::size_t>(ids.size());
+    if (count_ > kMaxIds) return invalid(cat("more than ", std::to_string(kMaxIds), " device ids"));
+    for (const std::string& id : ids) {
+      if (id.empty() || id.size() > kMaxIdLength) {
+        return invalid(cat("device id '", clean(id), "': expected 1 to 63 characters"));
+      }
+      if (!seen.insert(id).second) return invalid(cat("device id '", clean(id), "' is listed twice"));
+      if (must_exist && !feed_.has(id)) {
+        return invalid(cat("device '", clean(id), "' does not exist in resource '", resource_, "'"));
+      }
+    }
+    return Status::OK;
+  }
+
+  // Of all containers, each with such a list.
+  template <class Containers, class Field>
+  Status check_each(const Containers& containers, Field field, bool must_exist) {
+    if (static_cast<std::size_t>(containers.size()) > kMaxContainers) {
+      return invalid(cat("more than ", std::to_string(kMaxContainers), " containers"));
+    }
+    for (const auto& container : containers) {
+      if (Status status = check(field(container), must_exist); !status.ok()) return status;
+    }
+    return Status::OK;
+  }
+
+ private:
+  const Feed& feed_;
+  const std::string& resource_;
+  std::size_t count_ = 0;
+};
+
+std::vector<std::string> vector_of(const Ids& ids) { return {ids.begin(), ids.end()}; }
+
+void write(Handout handout, v1beta1::ContainerAllocateResponse& out) {
+  for (auto& [name, value] : handout.environment) (*out.mutable_envs())[name] = std::move(value);
+  for (const Node& node : handout.nodes) {
+    v1beta1::DeviceSpec& device = *out.add_devices();
+    device.set_host_path(node.host_path);
+    device.set_container_path(node.container_path);
+    device.set_permissions(node.permissions);
+  }
+  for (std::string& name : handout.cdi) out.add_cdi_devices()->set_name(std::move(name));
+}
+
+Status allocate(const Resource& resource, const v1beta1::AllocateRequest& request,
+                v1beta1::AllocateResponse& answer) {
+  // All of it before the first promise.
+  const auto ids_of = [](const v1beta1::ContainerAllocateRequest& one) -> const Ids& {
+    return one.device_ids();
+  };
+  Checked checked(resource.feed, resource.name);
+  if (Status bad = checked.check_each(request.container_requests(), ids_of, true); !bad.ok()) {
+    return bad;
+  }
+  return as_status([&] {
+    for (const auto& container : request.container_requests()) {
+      write(resource.core.allocate(resource.name, vector_of(container.device_ids())),
+            *answer.add_container_responses());
+    }
+  });
+}
+
+Status prefer(const Resource& resource, const v1beta1::PreferredAllocationRequest& request,
+              v1beta1::PreferredAllocationResponse& answer) {
+  using Container = v1beta1::ContainerPreferredAllocationRequest;
+  Checked checked(resource.feed, resource.name);
+  const auto available = [](const Container& one) -> const Ids& {
+    return one.available_device_ids();
+  };
+  const auto required = [](const Container& one) -> const Ids& {
+    return one.must_include_device_ids();
+  };
+  Status bad = checked.check_each(request.container_requests(), available, false);
+  if (bad.ok()) bad = checked.check_each(request.container_requests(), required, false);
+  if (!bad.ok()) return bad;
+  for (const Container& one : request.container_requests()) {
+    const int size = one.allocation_size();
+    if (size < one.must_include_device_ids_size() || size > one.available_device_ids_size()) {
+      return invalid(cat("allocation_size ", std::to_string(size), ": expected at least the ",
+                         std::to_string(one.must_include_device_ids_size()), " devices that must be included and at most the ",
+                         std::to_string(one.available_device_ids_size()), " available ones"));
+    }
+  }
+  return as_status([&] {
+    for (const Container& one : request.container_requests()) {
+      const auto chosen = resource.core.preferred(
+          resource.name, {.available = vector_of(one.available_device_ids()),
+                          .required = vector_of(one.must_include_device_ids()),
+                          .size = static_cast<std::size_t>(one.allocation_size())});
+      auto& out = *answer.add_container_responses();
+      for (const std::string& id : chosen) out.add_device_ids(id);
+    }
+  });
+}
+
+grpc::ServerUnaryReactor* finish(grpc::CallbackServerContext* context, const Status& status) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(status);
+  return reactor;
+}
+
+// Has the worker do it. A call whose caller has hung up meanwhile changes nothing.
+grpc::ServerUnaryReactor* later(grpc::CallbackServerContext* context, const Resource& resource,
+                                const char* what, std::function<Status()> work) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  const bool taken = resource.worker.post([context, reactor, &resource, what, work] {
+    if (context->IsCancelled()) return reactor->Finish(Status::CANCELLED);
+    const Status status = work();
+    if (!status.ok()) {
+      resource.report({Event::Level::kError, what, resource.name, status.error_message()});
+    }
+    reactor->Finish(status);
+  });
+  if (!taken) {
+    reactor->Finish({StatusCode::RESOURCE_EXHAUSTED, "too many calls wait for the agent"});
+  }
+  return reactor;
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* DevicePlugin::GetDevicePluginOptions(
+    grpc::CallbackServerContext* context, const v1beta1::Empty* /*request*/,
+    v1beta1::DevicePluginOptions* answer) {
+  answer->set_get_preferred_allocation_available(true);
+  return finish(context, Status::OK);
+}
+
+grpc::ServerWriteReactor<Feed::List>* DevicePlugin::ListAndWatch(
+    grpc::CallbackServerContext* /*context*/, const v1beta1::Empty* /*request*/) {
+  return resource_.feed.open();
+}
+
+grpc::ServerUnaryReactor* DevicePlugin::GetPreferredAllocation(
+    grpc::CallbackServerContext* context, const v1beta1::PreferredAllocationRequest* request,
+    v1beta1::PreferredAllocationResponse* answer) {
+  return later(context, resource_, "prefer",
+               [this, request, answer] { return prefer(resource_, *request, *answer); });
+}
+
+grpc::ServerUnaryReactor* DevicePlugin::Allocate(grpc::CallbackServerContext* context,
+                                                 const v1beta1::AllocateRequest* request,
+                                                 v1beta1::AllocateResponse* answer) {
+  return later(context, resource_, "allocate",
+               [this, request, answer] { return allocate(resource_, *request, *answer); });
+}
+
+// There is nothing to prepare: CNI ADD has moved the device when a container starts. The options say so, so that a
+// kubelet does not call it.
+grpc::ServerUnaryReactor* DevicePlugin::PreStartContainer(
+    grpc::CallbackServerContext* context, const v1beta1::PreStartContainerRequest* request,
+    v1beta1::PreStartContainerResponse* /*answer*/) {
+  return finish(context,
+                Checked(resource_.feed, resource_.name).check(request->device_ids(), true));
+}
+
+}  // namespace devices

@@ -1,0 +1,167 @@
+#include "plugins/devices/agent/kubelet/endpoint.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <random>
+
+#include "libcni/common/dir.h"
+#include "libcni/common/error.h"
+#include "libcni/common/hash.h"
+#include "netlink/types/fd.h"
+#include "pluginregistration.grpc.pb.h"
+#include "plugins/devices/agent/kubelet/limits.h"
+
+namespace devices {
+
+namespace {
+
+using cni::cat;
+using grpc::Status;
+
+// For a kubelet that found the socket in plugins_registry.
+class Registration final : public pluginregistration::Registration::CallbackService {
+ public:
+  Registration(const Resource& resource, const std::string& path)
+      : resource_(resource), path_(path) {}
+
+  grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context,
+                                    const pluginregistration::InfoRequest* /*request*/,
+                                    pluginregistration::PluginInfo* answer) override {
+    answer->set_type("DevicePlugin");
+    answer->set_name(resource_.name);
+    answer->set_endpoint(path_);
+    answer->add_supported_versions("v1beta1");
+    return finish(context);
+  }
+
+  grpc::ServerUnaryReactor* NotifyRegistrationStatus(
+      grpc::CallbackServerContext* context, const pluginregistration::RegistrationStatus* request,
+      pluginregistration::RegistrationStatusResponse* /*answer*/) override {
+    if (request->plugin_registered()) {
+      resource_.report({Event::Level::kInfo, "registered", resource_.name, "", path_});
+    } else {
+      resource_.report(
+          {Event::Level::kError, "register", resource_.name, clean(request->error()), path_});
+    }
+    return finish(context);
+  }
+
+ private:
+  static grpc::ServerUnaryReactor* finish(grpc::CallbackServerContext* context) {
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(Status::OK);
+    return reactor;
+  }
+
+  const Resource& resource_;
+  const std::string& path_;
+};
+
+// Random: two agents may have one PID, in PID namespaces of their own.
+std::string random_digits() {
+  std::random_device source;
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  for (int n = 0; n < 8; ++n) out += kDigits[source() % 16];
+  return out;
+}
+
+int milliseconds(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
+
+void set_limits(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsOfConnection);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, milliseconds(kMaxHandshake));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, milliseconds(kMaxIdle));
+}
+
+sockaddr_un address_of(const std::string& path) {
+  sockaddr_un out{};
+  out.sun_family = AF_UNIX;
+  if (path.size() >= sizeof out.sun_path) {
+    throw cni::Error(cni::Code::kInvalidConfig, cat("listen on '", path, "': the path is longer than 107 bytes"));
+  }
+  std::memcpy(out.sun_path, path.c_str(), path.size());
+  return out;
+}
+
+// A listener whose backlog is full is one.
+bool has_listener(const std::string& path) {
+  const netlink::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const sockaddr_un address = address_of(path);
+  const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
+  return !fd || ::connect(fd.get(), generic, sizeof address) == 0 || errno != ECONNREFUSED;
+}
+
+}  // namespace
+
+struct Endpoint::Services {
+  DevicePlugin plugin;
+  Registration registration;
+  std::unique_ptr<grpc::Server> server;
+};
+
+Endpoint::Endpoint(const Resource& resource, const std::string& folder)
+    : name_(cat(prefix(resource.name), random_digits(), ".sock")), path_(cat(folder, "/", name_)) {
+  address_of(path_);
+  if (!cni::Dir::exists(folder)) {
+    throw cni::Error(cni::Code::kTryAgainLater, cat("listen on '", path_, "': the folder does not exist"));
+  }
+  services_.reset(new Services{DevicePlugin(resource), Registration(resource, path_), nullptr});
+  grpc::ServerBuilder builder;
+  set_limits(builder);
+  builder.RegisterService(&services_->plugin);
+  builder.RegisterService(&services_->registration);
+  builder.AddListeningPort(cat("unix:", path_), grpc::InsecureServerCredentials());
+  services_->server = builder.BuildAndStart();
+  struct stat found {};
+  if (!services_->server || ::lstat(path_.c_str(), &found) != 0) {
+    throw cni::Error(cni::Code::kInternal, cat("listen on '", path_, "': gRPC cannot serve it"));
+  }
+  inode_ = found.st_ino;
+  ::chmod(path_.c_str(), 0600);
+}
+
+// What waits for the core ends as it does. Streams are ended after the deadline.
+Endpoint::~Endpoint() {
+  if (is_in_place()) ::unlink(path_.c_str());
+  services_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
+  services_->server->Wait();
+}
+
+bool Endpoint::is_in_place() const {
+  struct stat found {};
+  return ::lstat(path_.c_str(), &found) == 0 && found.st_ino == inode_;
+}
+
+// The hash, because resources of two vendors may end alike.
+std::string Endpoint::prefix(const std::string& resource) {
+  constexpr std::size_t kMost = 20;
+  std::string shown = resource.substr(resource.rfind('/') + 1).substr(0, kMost);
+  for (char& c : shown) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '-';
+  }
+  return cat("patchbay-", shown, "-", cni::sha512_hex(resource, 8), "-");
+}
+
+void Endpoint::remove_stale(const std::string& folder, const std::string& resource) {
+  constexpr std::time_t kYoung = 60;
+  const std::string begin = prefix(resource);
+  for (const std::string& name : cni::names_in(folder)) {
+    const std::string path = cat(folder, "/", name);
+    struct stat found {};
+    if (name.compare(0, begin.size(), begin) != 0 || ::lstat(path.c_str(), &found) != 0) continue;
+    if (!S_ISSOCK(found.st_mode) || std::time(nullptr) - found.st_mtime < kYoung) continue;
+    if (!has_listener(path)) ::unlink(path.c_str());
+  }
+}
+
+}  // namespace devices

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+
+#include "plugins/devices/agent/kubelet/device_plugin.h"
+
+namespace devices {
+
+/// A socket on which the kubelet reaches a resource: DevicePlugin, and the Registration that it asks a socket in
+/// plugins_registry for. It serves as long as it exists. The socket is removed with it, unless another has its name.
+class Endpoint {
+ public:
+  /// Listens on a new socket in the folder, whose name no other process has. \throws cni::Error, netlink::Error.
+  Endpoint(const Resource& resource, const std::string& folder);
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  const std::string& name() const { return name_; }
+  const std::string& path() const { return path_; }
+  /// Whether the socket is still where it was: the kubelet removes all when it starts.
+  bool is_in_place() const;
+
+  /// What the names of all sockets of a resource begin with, whichever process has them.
+  static std::string prefix(const std::string& resource);
+  /// Removes the sockets of these resources in a folder on which nobody listens, such as those of a process that was
+  /// killed. Young ones are left: another process may be about to listen.
+  static void remove_stale(const std::string& folder, const std::string& resource);
+
+ private:
+  struct Services;
+
+  std::string name_, path_;
+  std::unique_ptr<Services> services_;
+  ino_t inode_ = 0;
+};
+
+}  // namespace devices

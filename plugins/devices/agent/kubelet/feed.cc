@@ -1,0 +1,162 @@
+#include "plugins/devices/agent/kubelet/feed.h"
+
+#include <string>
+#include <utility>
+
+#include "plugins/devices/agent/kubelet/limits.h"
+
+namespace devices {
+
+namespace {
+
+std::shared_ptr<const Feed::List> list_of(const std::vector<Offer>& offers) {
+  auto out = std::make_shared<Feed::List>();
+  for (const Offer& offer : offers) {
+    v1beta1::Device& device = *out->add_devices();
+    device.set_id(offer.id);
+    device.set_health(offer.healthy ? "Healthy" : "Unhealthy");
+    if (offer.numa) device.mutable_topology()->add_nodes()->set_id(*offer.numa);
+  }
+  return out;
+}
+
+}  // namespace
+
+// Finish is called when no write is under way, and OnDone follows both: who has set writing_ under the lock may use the
+// stream without it until the write was started.
+class Feed::Stream final : public grpc::ServerWriteReactor<List> {
+ public:
+  explicit Stream(Feed& feed) : feed_(feed) {}
+
+  /// Under the lock. True: write() has to follow, without it.
+  bool begin_write() {
+    if (writing_ || ending_ || sent_ == feed_.list_) return false;
+    writing_ = true;
+    sent_ = feed_.list_;
+    return true;
+  }
+  void write() { StartWrite(sent_.get()); }
+
+  /// Under the lock. True: finish() has to follow, without it.
+  bool begin_end() {
+    if (std::exchange(ending_, true)) return false;
+    return !writing_;
+  }
+  void finish() { Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the stream ends")); }
+
+  void OnWriteDone(bool ok) override {
+    bool more = false;
+    bool end = false;
+    {
+      const std::lock_guard hold(feed_.mutex_);
+      writing_ = false;
+      end = !ok || ending_;
+      ending_ = end;
+      more = begin_write();
+    }
+    if (more) write();
+    if (end) finish();
+  }
+
+  void OnCancel() override {
+    bool end = false;
+    {
+      const std::lock_guard hold(feed_.mutex_);
+      end = begin_end();
+    }
+    if (end) finish();
+  }
+
+  void OnDone() override {
+    {
+      const std::lock_guard hold(feed_.mutex_);
+      feed_.streams_.erase(this);
+      feed_.last_end_ = Clock::now();
+    }
+    delete this;
+  }
+
+ private:
+  Feed& feed_;
+  std::shared_ptr<const List> sent_;
+  bool writing_ = false;
+  bool ending_ = false;
+};
+
+namespace {
+
+class Refused final : public grpc::ServerWriteReactor<Feed::List> {
+ public:
+  explicit Refused(const grpc::Status& status) { Finish(status); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+std::vector<Feed::Stream*> Feed::behind() {
+  std::vector<Stream*> out;
+  for (Stream* const stream : streams_) {
+    if (stream->begin_write()) out.push_back(stream);
+  }
+  return out;
+}
+
+void Feed::publish(const std::vector<Offer>& offers) {
+  std::vector<Stream*> writers;
+  {
+    const std::lock_guard hold(mutex_);
+    if (offers == offers_) return;
+    offers_ = offers;
+    list_ = list_of(offers);
+    ids_.clear();
+    for (const Offer& offer : offers) ids_.insert(offer.id);
+    writers = behind();
+  }
+  for (Stream* const stream : writers) stream->write();
+}
+
+grpc::ServerWriteReactor<Feed::List>* Feed::open() {
+  Stream* stream = nullptr;
+  {
+    const std::lock_guard hold(mutex_);
+    if (closed_) return new Refused({grpc::StatusCode::UNAVAILABLE, "the agent ends"});
+    if (streams_.size() >= kMaxStreams) {
+      return new Refused({grpc::StatusCode::RESOURCE_EXHAUSTED,
+                          "too many streams of ListAndWatch are open (8 for each resource)"});
+    }
+    stream = new Stream(*this);
+    streams_.insert(stream);
+    stream->begin_write();
+  }
+  stream->write();
+  return stream;
+}
+
+std::size_t Feed::size() const {
+  const std::lock_guard hold(mutex_);
+  return streams_.size();
+}
+
+Clock::time_point Feed::last_end() const {
+  const std::lock_guard hold(mutex_);
+  return last_end_;
+}
+
+bool Feed::has(const std::string& id) const {
+  const std::lock_guard hold(mutex_);
+  return ids_.count(id) > 0;
+}
+
+void Feed::close() {
+  std::vector<Stream*> enders;
+  {
+    const std::lock_guard hold(mutex_);
+    closed_ = true;
+    for (Stream* const stream : streams_) {
+      if (stream->begin_end()) enders.push_back(stream);
+    }
+  }
+  for (Stream* const stream : enders) stream->finish();
+}
+
+}  // namespace devices

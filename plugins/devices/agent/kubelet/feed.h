@@ -1,0 +1,55 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "deviceplugin.pb.h"
+#include "plugins/devices/agent/core.h"
+
+namespace devices {
+
+using Clock = std::chrono::steady_clock;
+
+/// The open streams of ListAndWatch of one resource. Each gets the complete list when it is opened and after each change.
+/// A stream whose reader is slow gets the newest list only. Thread-safe.
+class Feed {
+ public:
+  using List = v1beta1::ListAndWatchResponse;
+
+  Feed() = default;
+  Feed(const Feed&) = delete;
+  Feed& operator=(const Feed&) = delete;
+
+  /// Sends the offers to all streams, if they differ from the last ones.
+  void publish(const std::vector<Offer>& offers);
+  /// A new stream, which deletes itself. Beyond kMaxStreams it ends at once.
+  grpc::ServerWriteReactor<List>* open();
+  /// How many streams a client reads, and when the last of others ended (the epoch: none did).
+  std::size_t size() const;
+  Clock::time_point last_end() const;
+  /// Whether the device exists, to refuse a request before it changes anything.
+  bool has(const std::string& id) const;
+  /// Ends all streams, and each new one.
+  void close();
+
+ private:
+  class Stream;
+
+  /// Under the lock: the streams that have to write now.
+  std::vector<Stream*> behind();
+
+  mutable std::mutex mutex_;
+  std::vector<Offer> offers_;
+  std::shared_ptr<const List> list_ = std::make_shared<List>();
+  std::set<std::string> ids_;
+  std::set<Stream*> streams_;
+  Clock::time_point last_end_{};
+  bool closed_ = false;
+};
+
+}  // namespace devices

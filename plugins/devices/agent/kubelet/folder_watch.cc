@@ -1,0 +1,62 @@
+#include "plugins/devices/agent/kubelet/folder_watch.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "netlink/types/error.h"
+
+namespace devices {
+
+FolderWatch::FolderWatch(std::vector<std::string> folders)
+    : folders_(std::move(folders)),
+      inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!wake_) throw netlink::Error("make an eventfd", errno);
+}
+
+std::vector<std::string> FolderWatch::wait(std::chrono::milliseconds most) {
+  // Each time: it costs nothing for a folder that is watched, and finds one that was made anew.
+  for (const std::string& folder : folders_) {
+    ::inotify_add_watch(inotify_.get(), folder.c_str(),
+                        IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
+  }
+  std::array<pollfd, 2> fds{{{wake_.get(), POLLIN, 0}, {inotify_.get(), POLLIN, 0}}};  // -1 is passed over
+  ::poll(fds.data(), fds.size(), static_cast<int>(most.count()));
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto got = ::read(wake_.get(), &count, sizeof count);
+  return removed();
+}
+
+std::vector<std::string> FolderWatch::removed() {
+  std::vector<std::string> out;
+  alignas(inotify_event) std::array<char, 4096> buffer{};
+  // A bound, for someone who makes and removes names without an end.
+  for (int n = 0; n < 64 && inotify_; ++n) {
+    const ssize_t got = ::read(inotify_.get(), buffer.data(), buffer.size());
+    if (got <= 0) break;
+    for (std::size_t at = 0; at + sizeof(inotify_event) <= static_cast<std::size_t>(got);) {
+      inotify_event event{};
+      std::memcpy(&event, buffer.data() + at, sizeof event);
+      const char* const name = buffer.data() + at + sizeof event;
+      if ((event.mask & IN_DELETE) != 0 && event.len > 0) {
+        out.emplace_back(name, ::strnlen(name, event.len));
+      }
+      at += sizeof event + event.len;
+    }
+  }
+  return out;
+}
+
+void FolderWatch::wake() const noexcept {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto put = ::write(wake_.get(), &one, sizeof one);
+}
+
+}  // namespace devices

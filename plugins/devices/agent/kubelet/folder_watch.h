@@ -1,0 +1,29 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "netlink/types/fd.h"
+
+namespace devices {
+
+/// Waits for names that are made or removed in folders, by inotify(7). A folder that does not exist yet, and what
+/// inotify cannot report, is for the caller's slow poll.
+class FolderWatch {
+ public:
+  explicit FolderWatch(std::vector<std::string> folders);
+
+  /// Returns the names that were removed: after the first change, the time, or wake().
+  std::vector<std::string> wait(std::chrono::milliseconds most);
+  /// From any thread.
+  void wake() const noexcept;
+
+ private:
+  std::vector<std::string> removed();
+
+  std::vector<std::string> folders_;
+  netlink::Fd inotify_, wake_;
+};
+
+}  // namespace devices

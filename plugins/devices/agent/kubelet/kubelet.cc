@@ -1,0 +1,69 @@
+#include "plugins/devices/agent/kubelet/kubelet.h"
+
+#include <grpc/support/log.h>
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "libcni/common/error.h"
+#include "plugins/devices/agent/kubelet/limits.h"
+#include "plugins/devices/agent/kubelet/registrar.h"
+
+namespace devices {
+
+struct Kubelet::State {
+  State(Core& of, Report to) : core(of), report(std::move(to)) {}
+
+  // In the worker, as all that asks the core.
+  void publish() {
+    for (const auto& one : resources) {
+      try {
+        one.feed.publish(core.offers(one.name));
+      } catch (const std::exception& e) {
+        report({Event::Level::kError, "list", one.name, e.what()});
+      }
+    }
+  }
+
+  Core& core;
+  const Report report;
+  std::deque<Feed> feeds;
+  std::vector<Resource> resources;
+  std::atomic<bool> publishing = false;  // a job for that waits
+  Worker worker{kMaxWaitingCalls};
+  std::unique_ptr<Registrar> registrar;
+};
+
+Kubelet::Kubelet(Core& core, const std::string& dir, Report report)
+    : state_(std::make_shared<State>(core, std::move(report))) {
+  gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
+  const auto names = core.resources();
+  for (const std::string& name : names) {
+    Feed& feed = state_->feeds.emplace_back();
+    state_->resources.push_back({name, core, state_->worker, feed, state_->report});
+  }
+  state_->publish();
+  core.subscribe([weak = std::weak_ptr(state_)] {
+    const auto state = weak.lock();
+    if (!state || state->publishing.exchange(true)) return;
+    const bool taken = state->worker.post([raw = state.get()] {
+      raw->publishing = false;
+      raw->publish();
+    });
+    if (!taken) state->publishing = false;
+  });
+  std::vector<const Resource*> all;
+  for (const Resource& one : state_->resources) all.push_back(&one);
+  const Folders folders{cni::cat(dir, "/device-plugins"), cni::cat(dir, "/plugins_registry")};
+  state_->registrar = std::make_unique<Registrar>(folders, std::move(all), state_->report);
+}
+
+// The endpoints wait for calls that wait for the worker.
+Kubelet::~Kubelet() {
+  for (Feed& feed : state_->feeds) feed.close();
+  state_->registrar.reset();
+  state_->worker.stop();
+}
+
+}  // namespace devices

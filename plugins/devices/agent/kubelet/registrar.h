@@ -1,0 +1,61 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plugins/devices/agent/kubelet/endpoint.h"
+#include "plugins/devices/agent/kubelet/folder_watch.h"
+#include "plugins/devices/agent/kubelet/kubelet_socket.h"
+
+namespace devices {
+
+/// How the kubelet learns of a resource.
+enum class Way {
+  kFound,  ///< by a socket in plugins_registry: it is found after its restart, too
+  kCall,   ///< by a call of Register, and a socket in device-plugins
+};
+
+/// The folders of the kubelet.
+struct Folders {
+  std::string plugins;   ///< device-plugins
+  std::string registry;  ///< plugins_registry; empty: not used
+};
+
+/// Keeps each resource registered: while the kubelet does not read its list, by one way and then the other, ever more
+/// seldom. In a thread of its own, because a call of Register waits for the kubelet, which calls back meanwhile.
+class Registrar {
+ public:
+  Registrar(Folders folders, std::vector<const Resource*> resources, const Report& report);
+  /// Ends all endpoints.
+  ~Registrar();
+  Registrar(const Registrar&) = delete;
+  Registrar& operator=(const Registrar&) = delete;
+
+ private:
+  struct Face;
+
+  void run();
+  std::chrono::milliseconds pass(const std::vector<std::string>& removed);
+  void attend(Face& face);
+  bool starves(const Face& face, Clock::time_point now) const;
+  void change_way(Face& face, Clock::time_point now) const;
+  void listen(Face& face) const;
+  void call(Face& face);
+  void note_failure(Face& face, const std::string& error);
+
+  const Folders folders_;
+  const Report& report_;
+  KubeletSocket kubelet_;
+  std::optional<KubeletSocket::Stamp> stamp_;  ///< as the last pass found it
+  Clock::time_point stamp_since_{};
+  std::vector<std::unique_ptr<Face>> faces_;
+  FolderWatch watch_;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace devices
