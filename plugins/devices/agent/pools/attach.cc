@@ -28,7 +28,6 @@ Json list_of(const Pool& pool, Json first) {
   for (const auto& [key, value] : keys.items()) {
     (has_itself(type, key) ? first : tuning)[key] = Json(value);
   }
-  if (!pool.attach.ifname.empty()) first[kIfnameMember] = pool.attach.ifname;
   Json out = Json::array({std::move(first)});
   if (tuning.size() > 1) out.push_back(std::move(tuning));
   return out;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -15,8 +16,5 @@ enum class SelectBy : std::uint8_t { kPci, kAuxiliary, kName };
 nlohmann::ordered_json plugins_for(const Pool& pool, SelectBy by, const std::string& value);
 /// Those for a slot: the plugin that makes the link, and tuning where it is needed.
 nlohmann::ordered_json plugins_for_slot(const Pool& pool, unsigned number);
-
-/// The member of the first plugin that names the container interface; other plugins ignore it.
-inline constexpr const char* kIfnameMember = "ifname";
 
 }  // namespace devices

@@ -131,7 +131,8 @@ bool is_resource_or_short(const std::string& text) {
 bool is_interface_name(const std::string& text) { return cni::is_link_name(text); }
 
 bool is_slot_parent(const std::string& text) {
-  return cni::is_link_name(text) && std::all_of(text.begin(), text.end(), [](char c) {
+  return cni::is_link_name(text) && is_alphanumeric(text.front()) &&
+         std::all_of(text.begin(), text.end(), [](char c) {
            return is_alphanumeric(c) || c == '-' || c == '_' || c == '.';
          });
 }
