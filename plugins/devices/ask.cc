@@ -1,0 +1,130 @@
+#include "plugins/devices/ask.h"
+
+#include <algorithm>
+
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
+#include "libcni/config/args.h"
+#include "plugins/devices/protocol/connection.h"
+#include "plugins/devices/protocol/message.h"
+
+namespace devices {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using cni::Error;
+
+constexpr const char* kStart = "systemctl status patchbay-agent; journalctl -u patchbay-agent";
+
+std::string_view argument(std::string_view args, std::string_view key) {
+  for (const std::string_view part : cni::parts_of_args(args)) {
+    const auto equals = part.find('=');
+    if (part.substr(0, equals) == key && equals != part.npos) return part.substr(equals + 1);
+  }
+  return {};
+}
+
+// Empty: no answer. What it cannot read is none either.
+std::optional<Answer> ask(const cni::Request& request, const Conf& conf, const Pod& pod) try {
+  const cni::Phase phase("ask");
+  const Question question{
+      .pod = pod, .container_id = request.container_id, .network = request.network};
+  return answer_in(exchange(conf.socket, line_of(question), std::chrono::seconds(conf.timeout)));
+} catch (const netlink::Error& e) {
+  cni::note(cat("ask patchbay-agent: ", e.what(), "; the ledger decides"));
+  return std::nullopt;
+} catch (const Error& e) {
+  cni::note(cat("ask patchbay-agent: ", e.what(), "; the ledger decides"));
+  return std::nullopt;
+}
+
+// The ledger is the truth: a device whose entry does not say the same is not attached.
+std::vector<Entry> entries_named(const Ledger& ledger, const std::vector<std::string>& ids,
+                                 const Pod& pod) {
+  std::vector<Entry> out;
+  for (const std::string& id : ids) {
+    auto entry = ledger.read(id);
+    if (!entry || !entry->is_of(pod)) {
+      throw Error(Code::kTryAgainLater,
+                  cat("device '", id, "' of pod '", pod.str(), "' is not the pod's in the ledger"),
+                  cat(ledger.path(), "/", id));
+    }
+    out.push_back(*std::move(entry));
+  }
+  return out;
+}
+
+std::vector<Entry> of_pod(std::vector<Entry> all, const Pod& pod) {
+  std::erase_if(all, [&](const Entry& one) { return !one.is_of(pod); });
+  return all;
+}
+
+std::vector<Entry> of_uid(const Ledger& ledger, const Pod& pod) {
+  auto out = ledger.all();
+  std::erase_if(out, [&](const Entry& one) { return !one.pod || one.pod->uid != pod.uid; });
+  return out;
+}
+
+// A device is promised before the sandbox of its pod is made. As long as it is not known which pod
+// that is, any may be.
+std::vector<Entry> by_ledger(const Ledger& ledger, const Pod& pod) {
+  const auto all = ledger.all();
+  auto out = of_pod(all, pod);
+  if (!out.empty()) return out;
+  const auto open = std::ranges::find_if(all, &Entry::is_unclaimed);
+  if (open == all.end()) return out;
+  throw Error(Code::kTryAgainLater,
+              cat("device '", open->id, "' of '", open->resource,
+                  "' is promised to a pod that is not known yet, which may be this one"),
+              cat("patchbay-agent does not answer: ", kStart));
+}
+
+std::vector<Entry> by_answer(const Ledger& ledger, const Pod& pod, const Answer& answer) {
+  if (!answer.error) return entries_named(ledger, answer.devices, pod);
+  auto out = of_uid(ledger, pod);
+  if (out.empty()) throw Error(*answer.error);
+  cni::note(cat("patchbay-agent: ", answer.error->what(), "; the ledger has the pod's devices"));
+  return out;
+}
+
+}  // namespace
+
+std::optional<Pod> pod_of(const cni::Request& request, const Conf& conf) {
+  std::string missing;
+  const auto take = [&](const char* key) {
+    const std::string_view value = argument(request.args, key);
+    if (value.empty()) missing += cat(missing.empty() ? "" : ", ", key);
+    return std::string(value);
+  };
+  Pod pod{take("K8S_POD_NAMESPACE"), take("K8S_POD_NAME"), take("K8S_POD_UID")};
+  if (missing.empty()) return pod;
+  if (!conf.required) return std::nullopt;
+  throw Error(Code::kInvalidEnvironment, cat("CNI_ARGS: ", missing, " missing"),
+              "required: the runtime does not say which pod it is");
+}
+
+std::vector<Entry> devices_of(const cni::Request& request, const Conf& conf, const Pod& pod) {
+  const auto ledger = Ledger::find(conf.ledger_dir);
+  std::vector<Entry> out;
+  if (ledger) {
+    const auto answer = ask(request, conf, pod);
+    out = answer ? by_answer(*ledger, pod, *answer) : by_ledger(*ledger, pod);
+  }
+  for (Entry& one : out) one.pod = pod;
+  if (!out.empty() || !conf.required) return out;
+  throw Error(Code::kTryAgainLater, cat("pod '", pod.str(), "' has no device"),
+              ledger ? "required: the pod must ask for a resource of patchbay-agent"
+                     : cat("patchbay-agent has not run on this node: ", kStart));
+}
+
+void require_agent(const Conf& conf) try {
+  const Question question{.verb = Verb::kStatus};
+  answer_in(exchange(conf.socket, line_of(question), std::chrono::seconds(conf.timeout)));
+} catch (const netlink::Error& e) {
+  throw Error(Code::kPluginUnavailable, cat("ask patchbay-agent: ", e.what()), kStart);
+}
+
+}  // namespace devices

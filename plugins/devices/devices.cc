@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "libcni/common/error.h"
+#include "libcni/common/phase.h"
+#include "libcni/common/undo.h"
+#include "libcni/plugin/plugin.h"
+#include "libcni/plugin/privileges.h"
+#include "netlink/route/socket.h"
+#include "plugins/common/link/namespaces.h"
+#include "plugins/devices/ask.h"
+#include "plugins/devices/attach.h"
+#include "plugins/devices/conf.h"
+#include "plugins/devices/hold.h"
+
+namespace devices {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using cni::Error;
+using cni::Result;
+using netlink::Capability;
+
+Result require_prev_result(const cni::Request& request) {
+  return plugins::require_prev_result(request, "This plugin must be called as chained plugin");
+}
+
+/// Names of interfaces in the pod.
+class Names {
+ public:
+  Names(const cni::Request& request, const Conf& conf, const Result& result)
+      : prefix_(conf.prefix), pod_(cni::open_netns(request)) {
+    for (const cni::Interface& one : result.interfaces) taken_.insert(one.name);
+  }
+
+  // "net1", "net2", …; the name that the pool says, and for its next device the same with a number.
+  std::string next(const Entry& entry) {
+    std::string name = entry.ifname;
+    for (unsigned n = entry.ifname.empty() ? 1 : 2; name.empty() || !is_free(name); ++n) {
+      name = cat(entry.ifname.empty() ? prefix_ : entry.ifname, n);
+    }
+    taken_.insert(name);
+    return name;
+  }
+
+ private:
+  bool is_free(const std::string& name) { return !taken_.contains(name) && !pod_.find(name); }
+
+  const std::string& prefix_;
+  netlink::RouteSocket pod_;
+  std::set<std::string> taken_;
+};
+
+/// Undo of ADD.
+struct Detach {
+  cni::Request request;
+  std::string ledger_dir;
+  Entry held;
+  void operator()() const { let_go(request, Ledger::create(ledger_dir), held); }
+  std::string describe() const { return cat("detach device '", held.id, "'"); }
+};
+
+Result attach(const cni::Request& request, const Ledger& ledger, const Entry& held) {
+  const cni::Phase phase("device");
+  const Result result =
+      cni::during(cat("attach device '", held.id, "' as '", held.holder->interface, "'"),
+                  [&] { return Delegates(request, held).add(); });
+  finish(ledger, held, cni::to_json(result, cni::kNewest).dump());
+  return result;
+}
+
+// Those with names of their own come first.
+std::vector<std::pair<Entry, std::string>> named(const cni::Request& request, const Conf& conf,
+                                                 const Result& result, std::vector<Entry> entries) {
+  std::ranges::stable_sort(entries, {}, [](const Entry& one) { return one.ifname.empty(); });
+  Names names(request, conf, result);
+  std::vector<std::pair<Entry, std::string>> out;
+  for (Entry& one : entries) {
+    std::string name = names.next(one);
+    out.emplace_back(std::move(one), std::move(name));
+  }
+  return out;
+}
+
+// Attaches the pod's devices, each by the plugins that its pool names.
+Result add(const cni::Request& request, cni::Undo& undo) {
+  const Conf conf = Conf::parse(request);
+  Result result = require_prev_result(request);
+  const auto pod = pod_of(request, conf);
+  if (!pod) return result;
+  const auto entries = devices_of(request, conf, *pod);
+  if (entries.empty()) return result;
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  const Ledger ledger = Ledger::create(conf.ledger_dir);
+  for (const auto& [entry, interface] : named(request, conf, result, entries)) {
+    const Entry held = hold(request, ledger, entry, interface);
+    undo.add(Detach{request, conf.ledger_dir, held});
+    append(result, attach(request, ledger, held));
+  }
+  return result;
+}
+
+// The ledger of a node with the agent; nothing where the attachment has no device.
+std::optional<Ledger> ledger_with(const cni::Request& request) {
+  auto ledger = Ledger::find(ledger_dir_of(request));
+  if (ledger && !ledger->has_mark(plugins::state_owner(request))) ledger.reset();
+  return ledger;
+}
+
+// Gives the devices back that the ledger says this attachment has.
+void del(const cni::Request& request) {
+  const auto ledger = ledger_with(request);
+  if (!ledger) return;
+  const auto owner = plugins::state_owner(request);
+  auto entries = held_by(*ledger, owner);
+  std::ranges::reverse(entries);
+  cni::BestEffort each;
+  for (const Entry& one : entries) {
+    each(cat("detach device '", one.id, "'"), [&] { let_go(request, *ledger, one); });
+  }
+  each.finish();
+  if (entries.empty()) ledger->remove_mark(owner);  // of an ADD that was killed
+}
+
+void require_attached(const Entry& entry) {
+  if (entry.is_attached()) return;
+  throw Error(Code::kInternal, cat("ADD of device '", entry.id, "' was interrupted"));
+}
+
+void check(const cni::Request& request) {
+  Conf::parse(request);
+  require_prev_result(request);
+  const auto ledger = ledger_with(request);
+  if (!ledger) return;
+  for (const Entry& one : held_by(*ledger, plugins::state_owner(request))) {
+    require_attached(one);
+    cni::during(cat("device '", one.id, "'"), [&] { Delegates(request, one).check(); });
+  }
+}
+
+// Detaches devices of attachments that are not in the list, and lets the delegates collect what
+// they have beside. Other changes of the ledger wait for that.
+void gc(const cni::Request& request, cni::Collect& collect) {
+  const auto ledger = Ledger::find(ledger_dir_of(request));
+  if (!ledger) return;
+  cni::BestEffort each;
+  for (const Entry& one : ledger->all()) {
+    if (!one.holder) continue;
+    const auto& owner = one.holder->owner;
+    const std::string what = cat("device '", one.id, "'");
+    if (!collect.takes(what, owner.network, owner.attachment(), plugins::lives(owner))) continue;
+    each(cat("detach ", what), [&] { let_go(request, *ledger, one); });
+  }
+  each("collect what delegates have", [&] {
+    const auto lock = ledger->lock();
+    collect_delegates(request, ledger->all(), collect);
+  });
+  each.finish();
+}
+
+// Pods without devices do not depend on the agent.
+void status(const cni::Request& request) {
+  const Conf conf = Conf::parse(request);
+  cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
+  if (conf.required) require_agent(conf);
+}
+
+void validate(const cni::Request& request) {
+  Conf::parse(request);
+  require_prev_result(request);
+}
+
+Result repair(const cni::Request& request, cni::Repair& repair) {
+  Conf::parse(request);
+  Result result = require_prev_result(request);
+  const auto ledger = ledger_with(request);
+  if (!ledger) return result;
+  for (const Entry& one : held_by(*ledger, plugins::state_owner(request))) {
+    require_attached(one);
+    cni::during(cat("device '", one.id, "'"), [&] { Delegates(request, one).repair(repair); });
+  }
+  return result;
+}
+
+// Detaches the devices of an attachment that does not exist any more, and of others whose namespace
+// does not: the next pod that gets one of them need not do it.
+void reclaim(const cni::Request& request, cni::Repair& repair) {
+  const auto ledger = Ledger::find(ledger_dir_of(request));
+  if (!ledger) return;
+  const auto own = plugins::state_owner(request);
+  cni::BestEffort each;
+  for (const Entry& one : ledger->all()) {
+    if (!one.holder) continue;
+    const auto& owner = one.holder->owner;
+    if (!owner.is_same_attachment(own) && plugins::lives(owner)) continue;
+    const auto look = [&] {
+      throw Error(Code::kInternal, cat("device '", one.id, "' is still attached to ", owner.str()));
+    };
+    each(cat("detach device '", one.id, "'"),
+         [&] { repair.part(look, [&] { let_go(request, *ledger, one); }); });
+  }
+  each.finish();
+}
+
+}  // namespace
+
+extern constinit const cni::Plugin kPlugin{
+    .name = "devices",
+    .verbs = {add, del, check, gc, status, validate, repair, reclaim},
+    .manual = &kManual};
+
+}  // namespace devices

@@ -1,0 +1,126 @@
+#include "plugins/devices/hold.h"
+
+#include <algorithm>
+
+#include "libcni/common/error.h"
+#include "libcni/common/undo.h"
+#include "plugins/devices/attach.h"
+
+namespace devices {
+
+namespace {
+
+using cni::cat;
+using cni::Code;
+using cni::Error;
+using plugins::StateOwner;
+
+StateOwner owner_in(const cni::Request& request) {
+  const auto pod = cni::open_netns(request);
+  return plugins::state_owner(request, netlink::RouteSocket(pod));
+}
+
+// Whether the holder's attachment does not exist any more, or was never complete.
+bool is_stale(const Entry& entry, const StateOwner& owner) {
+  const Holder& holder = *entry.holder;
+  if (!plugins::lives(holder.owner)) return true;
+  return holder.owner.is_same_attachment(owner) && holder.result.empty();
+}
+
+[[noreturn]] void refuse(const Entry& entry, const StateOwner& owner) {
+  const StateOwner& other = entry.holder->owner;
+  if (other.is_same_attachment(owner)) {
+    throw Error(Code::kInternal,
+                cat("device '", entry.id,
+                    "' of an earlier ADD of this attachment "
+                    "has not been detached"),
+                "call DEL");
+  }
+  throw Error(Code::kTryAgainLater,
+              cat("device '", entry.id, "' is still in container '", other.container_id, "'"),
+              cat("its interface is '", entry.holder->interface, "' in ", other.netns));
+}
+
+// \throws cni::Error where the kubelet has given it to another pod since.
+Entry read_again(const Ledger& ledger, const Entry& entry) {
+  auto now = ledger.read(entry.id);
+  if (now && now->is_of(*entry.pod) && now->resource == entry.resource) {
+    now->pod = entry.pod;
+    return *std::move(now);
+  }
+  throw Error(Code::kTryAgainLater, cat("device '", entry.id, "' is another pod's by now"));
+}
+
+void remove_mark_without_devices(const Ledger& ledger, const StateOwner& owner) {
+  const auto all = ledger.all();
+  const bool has_more = std::ranges::any_of(all, [&](const Entry& one) {
+    return one.holder && one.holder->owner.is_same_attachment(owner);
+  });
+  if (!has_more) ledger.remove_mark(owner);
+}
+
+// Empty: there was one, which is detached now; the caller looks again.
+std::optional<Entry> try_hold(const cni::Request& request, const Ledger& ledger, const Entry& entry,
+                              const Holder& holder) {
+  Entry now;
+  {
+    const auto lock = ledger.lock();
+    now = read_again(ledger, entry);
+    if (!now.holder) {
+      now.holder = holder;
+      now.holder->plugins = now.plugins;
+      ledger.put_mark(holder.owner);
+      ledger.put(now);
+      return now;
+    }
+  }
+  if (!is_stale(now, holder.owner)) refuse(now, holder.owner);
+  cni::during(cat("detach device '", now.id, "' from ", now.holder->owner.str()),
+              [&] { let_go(request, ledger, now); });
+  return std::nullopt;
+}
+
+}  // namespace
+
+Entry hold(const cni::Request& request, const Ledger& ledger, const Entry& entry,
+           const std::string& interface) {
+  constexpr int kTries = 5;
+  const Holder holder{.owner = owner_in(request), .interface = interface};
+  for (int i = 0; i < kTries; ++i) {
+    if (auto held = try_hold(request, ledger, entry, holder)) return *std::move(held);
+  }
+  throw Error(Code::kTryAgainLater, cat("device '", entry.id, "': its holder keeps changing"));
+}
+
+void finish(const Ledger& ledger, const Entry& held, const std::string& result) {
+  const auto lock = ledger.lock();
+  auto now = ledger.read(held.id);
+  if (!now || now->holder != held.holder) {
+    throw Error(Code::kTryAgainLater, cat("device '", held.id, "' was detached during ADD"));
+  }
+  now->holder->result = result;
+  if (now->pod == held.pod && now->promised == held.promised) now->promised = 0;
+  // After a power loss no container is alive that could have the device.
+  ledger.put_unsynced(*now);
+}
+
+void let_go(const cni::Request& request, const Ledger& ledger, const Entry& held) {
+  Delegates(request, held).del();
+  const auto lock = ledger.lock();
+  auto now = ledger.read(held.id);
+  if (now && now->holder && now->holder->owner == held.holder->owner) {
+    now->holder.reset();
+    ledger.put_or_remove(*now);
+  }
+  remove_mark_without_devices(ledger, held.holder->owner);
+}
+
+std::vector<Entry> held_by(const Ledger& ledger, const StateOwner& owner) {
+  auto out = ledger.all();
+  std::erase_if(out, [&](const Entry& one) {
+    return !one.holder || !one.holder->owner.is_same_attachment(owner);
+  });
+  return out;
+}
+
+}  // namespace devices

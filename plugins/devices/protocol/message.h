@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcni/common/error.h"
+#include "plugins/devices/ledger/entry.h"
+
+/// The protocol of patchbay-agent's socket: a JSON object and a newline each way, then the
+/// connection is closed.
+///
+///     {"version":1,"do":"claim","pod":{"namespace":"shop","name":"web-0","uid":"5f3a…"},
+///      "containerID":"c1","network":"net"}
+///     {"devices":["0000:03:00.1"]}
+///     {"error":{"code":11,"msg":"…","details":"…"}}
+///     {"version":1,"do":"status"}
+///     {"resources":[{"name":"vendor.example/nic","devices":8,"healthy":8}]}
+namespace devices {
+
+inline constexpr int kProtocolVersion = 1;
+inline constexpr std::size_t kMaxQuestion = 64 * 1024, kMaxAnswer = 256 * 1024;  ///< bytes
+inline constexpr std::size_t kMaxDepth = 8, kMaxDevices = 1000;
+
+enum class Verb { kClaim, kStatus };
+
+struct Question {
+  Verb verb = Verb::kClaim;
+  Pod pod = {};  ///< of kClaim, as are the others
+  std::string container_id = {}, network = {};
+  bool operator==(const Question&) const = default;
+};
+
+struct ResourceState {
+  std::string name;
+  std::int64_t devices = 0, healthy = 0;
+  bool operator==(const ResourceState&) const = default;
+};
+
+struct Answer {
+  std::vector<std::string> devices = {};      ///< of kClaim
+  std::vector<ResourceState> resources = {};  ///< of kStatus
+  std::optional<cni::Error> error = {};
+};
+
+/// With the newline.
+std::string line_of(const Question& question);
+std::string line_of(Verb verb, const Answer& answer);
+
+/// \throws cni::Error(kDecodingFailure) for a line that is no question: longer or deeper than the
+/// limits, of another type, without a pod; kIncompatibleVersion for one of a later version.
+Question question_in(std::string_view line);
+/// \throws cni::Error(kDecodingFailure) for a line that is no answer.
+Answer answer_in(std::string_view line);
+
+}  // namespace devices
