@@ -182,7 +182,7 @@ grpc::ServerUnaryReactor* DevicePlugin::GetDevicePluginOptions(
 
 grpc::ServerWriteReactor<Feed::List>* DevicePlugin::ListAndWatch(
     grpc::CallbackServerContext* /*context*/, const v1beta1::Empty* /*request*/) {
-  return resource_.feed.open();
+  return resource_.feed.open(this);
 }
 
 grpc::ServerUnaryReactor* DevicePlugin::GetPreferredAllocation(

@@ -24,6 +24,9 @@ class DevicePlugin final : public v1beta1::DevicePlugin::CallbackService {
  public:
   explicit DevicePlugin(const Resource& resource) : resource_(resource) {}
 
+  /// Ends its streams, which would last as long as the server.
+  void end_streams() { resource_.feed.end(this); }
+
   grpc::ServerUnaryReactor* GetDevicePluginOptions(grpc::CallbackServerContext* context,
                                                    const v1beta1::Empty* request,
                                                    v1beta1::DevicePluginOptions* answer) override;

@@ -130,10 +130,11 @@ Endpoint::Endpoint(const Resource& resource, const std::string& folder)
   ::chmod(path_.c_str(), 0600);
 }
 
-// What waits for the core ends as it does. Streams are ended after the deadline.
+// An Allocate that the core works on is answered.
 Endpoint::~Endpoint() {
   if (is_in_place()) ::unlink(path_.c_str());
-  services_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
+  services_->plugin.end_streams();
+  services_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
   services_->server->Wait();
 }
 

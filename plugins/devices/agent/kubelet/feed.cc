@@ -26,7 +26,9 @@ std::shared_ptr<const Feed::List> list_of(const std::vector<Offer>& offers) {
 // stream without it until the write was started.
 class Feed::Stream final : public grpc::ServerWriteReactor<List> {
  public:
-  explicit Stream(Feed& feed) : feed_(feed) {}
+  Stream(Feed& feed, const void* server) : feed_(feed), server_(server) {}
+
+  const void* server() const { return server_; }
 
   /// Under the lock. True: write() has to follow, without it.
   bool begin_write() {
@@ -78,6 +80,7 @@ class Feed::Stream final : public grpc::ServerWriteReactor<List> {
 
  private:
   Feed& feed_;
+  const void* const server_;
   std::shared_ptr<const List> sent_;
   bool writing_ = false;
   bool ending_ = false;
@@ -115,16 +118,15 @@ void Feed::publish(const std::vector<Offer>& offers) {
   for (Stream* const stream : writers) stream->write();
 }
 
-grpc::ServerWriteReactor<Feed::List>* Feed::open() {
+grpc::ServerWriteReactor<Feed::List>* Feed::open(const void* server) {
   Stream* stream = nullptr;
   {
     const std::lock_guard hold(mutex_);
-    if (closed_) return new Refused({grpc::StatusCode::UNAVAILABLE, "the agent ends"});
     if (streams_.size() >= kMaxStreams) {
       return new Refused({grpc::StatusCode::RESOURCE_EXHAUSTED,
                           "too many streams of ListAndWatch are open (8 for each resource)"});
     }
-    stream = new Stream(*this);
+    stream = new Stream(*this, server);
     streams_.insert(stream);
     stream->begin_write();
   }
@@ -147,13 +149,12 @@ bool Feed::has(const std::string& id) const {
   return ids_.count(id) > 0;
 }
 
-void Feed::close() {
+void Feed::end(const void* server) {
   std::vector<Stream*> enders;
   {
     const std::lock_guard hold(mutex_);
-    closed_ = true;
     for (Stream* const stream : streams_) {
-      if (stream->begin_end()) enders.push_back(stream);
+      if (stream->server() == server && stream->begin_end()) enders.push_back(stream);
     }
   }
   for (Stream* const stream : enders) stream->finish();

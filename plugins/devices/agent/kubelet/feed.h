@@ -28,14 +28,14 @@ class Feed {
   /// Sends the offers to all streams, if they differ from the last ones.
   void publish(const std::vector<Offer>& offers);
   /// A new stream, which deletes itself. Beyond kMaxStreams it ends at once.
-  grpc::ServerWriteReactor<List>* open();
+  grpc::ServerWriteReactor<List>* open(const void* server);
+  /// Ends the streams that this server has opened.
+  void end(const void* server);
   /// How many streams a client reads, and when the last of others ended (the epoch: none did).
   std::size_t size() const;
   Clock::time_point last_end() const;
   /// Whether the device exists, to refuse a request before it changes anything.
   bool has(const std::string& id) const;
-  /// Ends all streams, and each new one.
-  void close();
 
  private:
   class Stream;
@@ -49,7 +49,6 @@ class Feed {
   std::set<std::string> ids_;
   std::set<Stream*> streams_;
   Clock::time_point last_end_{};
-  bool closed_ = false;
 };
 
 }  // namespace devices

@@ -47,11 +47,10 @@ Kubelet::Kubelet(Core& core, const std::string& dir, Report report)
   core.subscribe([weak = std::weak_ptr(state_)] {
     const auto state = weak.lock();
     if (!state || state->publishing.exchange(true)) return;
-    const bool taken = state->worker.post([raw = state.get()] {
+    state->worker.post_always([raw = state.get()] {
       raw->publishing = false;
       raw->publish();
     });
-    if (!taken) state->publishing = false;
   });
   std::vector<const Resource*> all;
   for (const Resource& one : state_->resources) all.push_back(&one);
@@ -61,7 +60,6 @@ Kubelet::Kubelet(Core& core, const std::string& dir, Report report)
 
 // The endpoints wait for calls that wait for the worker.
 Kubelet::~Kubelet() {
-  for (Feed& feed : state_->feeds) feed.close();
   state_->registrar.reset();
   state_->worker.stop();
 }

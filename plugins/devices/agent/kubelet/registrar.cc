@@ -50,10 +50,10 @@ Registrar::Registrar(Folders folders, std::vector<const Resource*> resources, co
       watch_({folders_.plugins, folders_.registry}) {
   for (const Resource* const resource : resources) {
     for (const std::string& folder : {folders_.plugins, folders_.registry}) {
-      if (!folder.empty()) Endpoint::remove_stale(folder, resource->name);
+      Endpoint::remove_stale(folder, resource->name);
     }
     faces_.push_back(std::make_unique<Face>(Face{
-        .resource = *resource, .way = folders_.registry.empty() ? Way::kCall : Way::kFound}));
+        .resource = *resource, .way = Way::kFound}));
   }
   thread_ = std::thread([this] { run(); });
 }
@@ -79,6 +79,10 @@ milliseconds Registrar::pass(const std::vector<std::string>& removed) {
   if (const auto stamp = kubelet_.stamp(); stamp != stamp_) {
     stamp_ = stamp;
     stamp_since_ = Clock::now();
+    for (const auto& face : faces_) {
+      face->next_call = {};
+      face->delay = kFirstDelay;
+    }
   }
   bool all_read = true;
   for (const auto& face : faces_) {
@@ -101,7 +105,7 @@ void Registrar::attend(Face& face) {
     face.patience = kPatience;
     face.delay = kFirstDelay;
   }
-  if (face.way == Way::kFound && !cni::Dir::exists(folders_.registry)) {
+  if (face.way == Way::kFound && !has_registry()) {
     face.way = Way::kCall;
     face.endpoint.reset();
   }
@@ -115,6 +119,8 @@ void Registrar::attend(Face& face) {
   }
 }
 
+bool Registrar::has_registry() const { return cni::Dir::exists(folders_.registry); }
+
 // Whether the kubelet has had time to read the list, and does not.
 bool Registrar::starves(const Face& face, Clock::time_point now) const {
   if (!face.endpoint || !stamp_ || face.resource.feed.size() > 0) return false;
@@ -127,7 +133,7 @@ void Registrar::change_way(Face& face, Clock::time_point now) const {
   face.patience = doubled(face.patience, kMostPatience);
   face.since = now;
   face.endpoint.reset();
-  if (!folders_.registry.empty()) face.way = face.way == Way::kCall ? Way::kFound : Way::kCall;
+  face.way = face.way == Way::kCall && has_registry() ? Way::kFound : Way::kCall;
   report_({Event::Level::kWarning, "register again", face.resource.name,
            "the kubelet does not read the list of devices"});
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -22,7 +21,7 @@ enum class Way {
 /// The folders of the kubelet.
 struct Folders {
   std::string plugins;   ///< device-plugins
-  std::string registry;  ///< plugins_registry; empty: not used
+  std::string registry;  ///< plugins_registry, which may not exist
 };
 
 /// Keeps each resource registered: while the kubelet does not read its list, by one way and then the other, ever more
@@ -41,6 +40,7 @@ class Registrar {
   void run();
   std::chrono::milliseconds pass(const std::vector<std::string>& removed);
   void attend(Face& face);
+  bool has_registry() const;
   bool starves(const Face& face, Clock::time_point now) const;
   void change_way(Face& face, Clock::time_point now) const;
   void listen(Face& face) const;

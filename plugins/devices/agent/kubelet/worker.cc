@@ -6,10 +6,12 @@ namespace devices {
 
 Worker::Worker(std::size_t most) : most_(most), thread_([this] { run(); }) {}
 
-bool Worker::post(std::function<void()> job) {
+bool Worker::post(std::function<void()> job) { return post_below(most_, std::move(job)); }
+
+bool Worker::post_below(std::size_t most, std::function<void()> job) {
   {
     const std::lock_guard hold(mutex_);
-    if (stopping_ || jobs_.size() >= most_) return false;
+    if (stopping_ || jobs_.size() >= most) return false;
     jobs_.push_back(std::move(job));
   }
   changed_.notify_one();

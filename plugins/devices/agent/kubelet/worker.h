@@ -2,10 +2,12 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace devices {
 
@@ -20,10 +22,13 @@ class Worker {
 
   /// False: too many wait already, or it was stopped. A job must not throw.
   bool post(std::function<void()> job);
+  /// However many wait; nothing after stop().
+  void post_always(std::function<void()> job) { post_below(SIZE_MAX, std::move(job)); }
   /// Runs what waits, and then nothing.
   void stop();
 
  private:
+  bool post_below(std::size_t most, std::function<void()> job);
   void run();
 
   const std::size_t most_;

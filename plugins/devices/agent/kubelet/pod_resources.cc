@@ -1,0 +1,204 @@
+#include "plugins/devices/agent/kubelet/pod_resources.h"
+
+#include <grpcpp/grpcpp.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "libcni/common/error.h"
+#include "plugins/devices/agent/kubelet/limits.h"
+#include "plugins/devices/agent/kubelet/report.h"
+#include "podresources.grpc.pb.h"
+
+namespace devices {
+
+namespace {
+
+using cni::cat;
+using grpc::Status;
+using grpc::StatusCode;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kDeadline{5'000};
+constexpr milliseconds kFirstBackOff{100};
+constexpr milliseconds kOfACall{25};  // one call in this time
+constexpr int kBurst = 5;
+constexpr std::chrono::minutes kWithoutGet{10};  // until Get is tried again: the kubelet may be another version
+
+// gRPC has one code for a kubelet that is over its limit and for an answer that is over ours.
+bool is_too_large(const Status& status) {
+  return status.error_message().find("larger than max") != std::string::npos;
+}
+
+bool is_over_limit(const Status& status) {
+  return status.error_code() == StatusCode::RESOURCE_EXHAUSTED && !is_too_large(status);
+}
+
+// A kubelet whose feature gate is off answers with UNKNOWN, as it does for a pod that does not exist.
+bool needs_list(const Status& status) {
+  return status.error_code() == StatusCode::UNIMPLEMENTED ||
+         status.error_code() == StatusCode::UNKNOWN || status.error_code() == StatusCode::NOT_FOUND;
+}
+
+cni::Error error_of(const std::string& what, const Status& status) {
+  const std::string hint =
+      "the kubelet does not run, or its folder is another one (--kubelet-dir of patchbay-agent)";
+  switch (status.error_code()) {
+    case StatusCode::UNAVAILABLE:
+    case StatusCode::CANCELLED:
+      return {cni::Code::kTryAgainLater, cat(what, ": ", clean(status.error_message())), hint};
+    case StatusCode::DEADLINE_EXCEEDED:
+      return {cni::Code::kTryAgainLater, cat(what, ": the kubelet did not answer in 5 s")};
+    case StatusCode::RESOURCE_EXHAUSTED:
+      if (is_too_large(status)) {
+        return {cni::Code::kInternal, cat(what, ": the answer is larger than 16 MiB")};
+      }
+      return {cni::Code::kTryAgainLater, cat(what, ": ", clean(status.error_message()))};
+    default:
+      return {cni::Code::kInternal,
+              cat(what, ": ", clean(status.error_message()), " (gRPC status ",
+                  std::to_string(static_cast<int>(status.error_code())), ")")};
+  }
+}
+
+// Containers of a pod may have devices of one resource, and one container several lists of it.
+void add(std::vector<Owned>& to, const v1::ContainerDevices& from) {
+  auto found = std::find_if(to.begin(), to.end(), [&](const Owned& one) {
+    return one.resource == from.resource_name();
+  });
+  if (found == to.end()) found = to.insert(to.end(), Owned{from.resource_name(), {}});
+  for (const std::string& id : from.device_ids()) {
+    if (std::find(found->ids.begin(), found->ids.end(), id) == found->ids.end()) {
+      found->ids.push_back(id);
+    }
+  }
+}
+
+std::optional<PodDevices> pod_of(const v1::PodResources& from,
+                                 const std::function<bool(const std::string&)>& wanted) {
+  PodDevices out{from.namespace_(), from.name(), {}};
+  for (const auto& container : from.containers()) {
+    for (const auto& devices : container.devices()) {
+      if (wanted(devices.resource_name())) add(out.devices, devices);
+    }
+  }
+  if (out.devices.empty()) return {};
+  return out;
+}
+
+}  // namespace
+
+// A connection to one kubelet.
+struct PodResources::Channel {
+  std::unique_ptr<v1::PodResourcesLister::Stub> stub;
+
+  explicit Channel(const std::string& path) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(kMaxPodResourcesBytes);
+    arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+    stub = v1::PodResourcesLister::NewStub(grpc::CreateCustomChannel(
+        cat("unix:", path), grpc::InsecureChannelCredentials(), arguments));
+  }
+};
+
+PodResources::PodResources(const std::string& dir,
+                           std::function<bool(const std::string&)> wanted)
+    : path_(cat(dir, "/pod-resources/kubelet.sock")), wanted_(std::move(wanted)) {}
+
+PodResources::~PodResources() = default;
+
+std::shared_ptr<PodResources::Channel> PodResources::channel() {
+  const std::lock_guard hold(mutex_);
+  if (!channel_) channel_ = std::make_shared<Channel>(path_);
+  return channel_;
+}
+
+// The next call connects at once: a channel that failed waits ever longer.
+void PodResources::forget(const std::shared_ptr<Channel>& channel) {
+  const std::lock_guard hold(mutex_);
+  if (channel_ == channel) channel_.reset();
+  no_get_until_ = {};
+}
+
+// When the call may be made: a bucket of kBurst calls, which kOfACall fills by one.
+PodResources::Clock::time_point PodResources::next_turn() {
+  const std::lock_guard hold(mutex_);
+  const auto now = Clock::now();
+  full_ = std::max(full_, now) + kOfACall;
+  return full_ - kBurst * kOfACall;
+}
+
+// Makes the call, again while the kubelet is over its limit. Returns what the call returns: a status, and the answer.
+template <class Call>
+auto PodResources::ask(const char* what, Call call) {
+  const auto deadline = Clock::now() + kDeadline;
+  for (milliseconds pause = kFirstBackOff;; pause *= 2) {
+    std::this_thread::sleep_until(next_turn());
+    const auto used = channel();
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::max(deadline - Clock::now(), Clock::duration(milliseconds(1))));
+    auto out = call(*used->stub, context);
+    const Status& status = out.first;
+    if (status.error_code() == StatusCode::UNAVAILABLE) forget(used);
+    const bool again = is_over_limit(status) && Clock::now() + pause < deadline;
+    if (status.ok() || (!again && needs_list(status))) return out;
+    if (!again) throw error_of(cat(what, " at '", path_, "'"), status);
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+std::vector<PodDevices> PodResources::list() {
+  std::vector<PodDevices> out;
+  std::size_t size = 0;
+  {
+    const auto [status, answer] =
+        ask("list the pods' devices", [](auto& stub, grpc::ClientContext& context) {
+          std::pair<Status, v1::ListPodResourcesResponse> made;
+          made.first = stub.List(&context, {}, &made.second);
+          return made;
+        });
+    if (!status.ok()) throw error_of(cat("list the pods' devices at '", path_, "'"), status);
+    size = answer.ByteSizeLong();
+    for (const v1::PodResources& pod : answer.pod_resources()) {
+      if (auto one = pod_of(pod, wanted_)) out.push_back(std::move(*one));
+    }
+  }
+  constexpr std::size_t kLarge = 1 << 20;
+  if (size > kLarge) ::malloc_trim(0);  // else it stays the agent's
+  return out;
+}
+
+std::optional<PodDevices> PodResources::get(const std::string& space, const std::string& name) {
+  bool has_get = true;
+  {
+    const std::lock_guard hold(mutex_);
+    has_get = Clock::now() >= no_get_until_;
+  }
+  if (has_get) {
+    v1::GetPodResourcesRequest request;
+    request.set_pod_name(name);
+    request.set_pod_namespace(space);
+    const auto [status, answer] =
+        ask("ask for a pod's devices", [&](auto& stub, grpc::ClientContext& context) {
+          std::pair<Status, v1::GetPodResourcesResponse> made;
+          made.first = stub.Get(&context, request, &made.second);
+          return made;
+        });
+    if (status.ok()) return pod_of(answer.pod_resources(), wanted_);
+    if (status.error_code() == StatusCode::UNIMPLEMENTED) {
+      const std::lock_guard hold(mutex_);
+      no_get_until_ = Clock::now() + kWithoutGet;
+    }
+  }
+  for (PodDevices& one : list()) {
+    if (one.space == space && one.name == name) return std::move(one);
+  }
+  return {};
+}
+
+}  // namespace devices
