@@ -1,0 +1,77 @@
+#include "plugins/devices/agent/socket/answers.h"
+
+#include <sys/eventfd.h>
+
+#include <cerrno>
+
+#include "libcni/common/error.h"
+
+namespace devices {
+
+namespace {
+
+// An answer waits for the kubelet, which takes some of them at once only.
+constexpr std::size_t kThreads = 4;
+
+}  // namespace
+
+std::string answer_to(const std::string& line, const SocketServer::Handler& handler) {
+  Question question;
+  Answer answer;
+  try {
+    answer = cni::as_error([&] {
+      question = question_in(line);
+      return handler(question);
+    });
+  } catch (const cni::Error& e) {
+    answer.error = e;
+  }
+  return line_of(question.verb, answer);
+}
+
+Answers::Answers(SocketServer::Handler handler)
+    : handler_(std::move(handler)), ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!ready_) throw netlink::Error("eventfd", errno);
+  for (std::size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
+}
+
+Answers::~Answers() {
+  {
+    const std::lock_guard hold(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& one : threads_) one.join();
+}
+
+void Answers::ask(Line question) {
+  {
+    const std::lock_guard hold(mutex_);
+    questions_.push_back(std::move(question));
+  }
+  changed_.notify_one();
+}
+
+std::vector<Answers::Line> Answers::take() {
+  eventfd_t ignored = 0;
+  ::eventfd_read(ready_.get(), &ignored);
+  const std::lock_guard hold(mutex_);
+  return std::exchange(answers_, {});
+}
+
+void Answers::run() {
+  std::unique_lock hold(mutex_);
+  for (;;) {
+    changed_.wait(hold, [&] { return stopping_ || !questions_.empty(); });
+    if (stopping_) return;
+    const Line question = std::move(questions_.front());
+    questions_.pop_front();
+    hold.unlock();
+    std::string answer = answer_to(question.second, handler_);
+    hold.lock();
+    answers_.emplace_back(question.first, std::move(answer));
+    ::eventfd_write(ready_.get(), 1);
+  }
+}
+
+}  // namespace devices

@@ -1,0 +1,195 @@
+#include "plugins/devices/agent/socket/server.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <map>
+#include <string_view>
+#include <thread>
+
+#include "libcni/common/error.h"
+#include "plugins/devices/agent/socket/answers.h"
+#include "plugins/devices/agent/socket/listener.h"
+
+namespace devices {
+
+namespace {
+
+using netlink::Fd;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kMaxConnections = 64;  // others wait in the backlog
+constexpr std::chrono::seconds kLimit{
+    5};                              // for the question to arrive, and for the answer to leave
+constexpr milliseconds kPause{100};  // after accept(2) found no free descriptor
+
+/// A client, in the order of its states.
+struct Connection {
+  enum class State { kAsks, kWaits, kIsAnswered, kEnded };
+  Fd fd;
+  State state = State::kAsks;
+  Clock::time_point end = Clock::now() + kLimit;  ///< not of kWaits
+  std::string text = {};                          ///< what has arrived, or what is to be sent
+
+  short events() const {
+    switch (state) {
+      case State::kAsks:
+        return POLLIN;
+      case State::kIsAnswered:
+        return POLLOUT;
+      default:
+        return 0;  // POLLERR and POLLHUP are always reported
+    }
+  }
+  bool has_deadline() const { return state == State::kAsks || state == State::kIsAnswered; }
+
+  /// The question, once it is complete. A longer one than allowed is no question.
+  bool receive();
+  void send();
+};
+
+bool Connection::receive() {
+  char buffer[8192];
+  for (;;) {
+    const ssize_t size = ::recv(fd.get(), buffer, sizeof buffer, 0);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EAGAIN) return false;
+    if (size <= 0) break;
+    const std::string_view piece(buffer, static_cast<std::size_t>(size));
+    const auto newline = piece.find('\n');
+    text += piece.substr(0, newline);
+    if (newline != piece.npos || text.size() > kMaxQuestion) return true;
+  }
+  state = State::kEnded;
+  return false;
+}
+
+void Connection::send() {
+  while (!text.empty()) {
+    const ssize_t size = ::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EAGAIN) return;
+    if (size < 0) break;
+    text.erase(0, static_cast<std::size_t>(size));
+  }
+  state = State::kEnded;
+}
+
+}  // namespace
+
+struct SocketServer::State {
+  SocketListener listener;
+  Answers answers;
+  Fd wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::atomic<bool> stopping = false;
+  std::map<std::uint64_t, Connection> connections = {};
+  std::uint64_t next = 0;
+  Clock::time_point accepts_from = {};
+  std::thread thread = {};
+
+  State(const std::string& path, Handler handler) : listener(path), answers(std::move(handler)) {
+    if (!wake) throw netlink::Error("eventfd", errno);
+    thread = std::thread([this] { run(); });
+  }
+  ~State() {
+    stopping = true;
+    ::eventfd_write(wake.get(), 1);
+    thread.join();
+  }
+
+  void run();
+  int timeout() const;
+  void accept();
+  void pass_answers();
+  void serve(std::uint64_t number, Connection& one, short events);
+  void end_late_ones();
+};
+
+void SocketServer::State::run() {
+  while (!stopping) {
+    const bool accepts = connections.size() < kMaxConnections && Clock::now() >= accepts_from;
+    std::vector<pollfd> wanted = {{wake.get(), POLLIN, 0},
+                                  {answers.fd(), POLLIN, 0},
+                                  {accepts ? listener.fd() : -1, POLLIN, 0}};
+    std::vector<std::uint64_t> numbers;
+    for (const auto& [number, one] : connections) {
+      wanted.push_back({one.fd.get(), one.events(), 0});
+      numbers.push_back(number);
+    }
+    if (::poll(wanted.data(), wanted.size(), timeout()) < 0) continue;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (const short events = wanted[i + 3].revents; events != 0) {
+        serve(numbers[i], connections.at(numbers[i]), events);
+      }
+    }
+    if (wanted[1].revents != 0) pass_answers();
+    if (wanted[2].revents != 0) accept();
+    end_late_ones();
+  }
+}
+
+int SocketServer::State::timeout() const {
+  auto next_end = Clock::time_point::max();
+  for (const auto& [number, one] : connections) {
+    if (one.has_deadline()) next_end = std::min(next_end, one.end);
+  }
+  if (Clock::now() < accepts_from) next_end = std::min(next_end, accepts_from);
+  if (next_end == Clock::time_point::max()) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(next_end - Clock::now()).count();
+  return static_cast<int>(std::max<long>(left, 0));
+}
+
+void SocketServer::State::accept() {
+  Fd fd = listener.accept();
+  if (!fd) {
+    const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+    if (is_short) accepts_from = Clock::now() + kPause;
+    return;
+  }
+  connections.emplace(next++, Connection{.fd = std::move(fd)});
+}
+
+void SocketServer::State::pass_answers() {
+  for (auto& [number, line] : answers.take()) {
+    const auto found = connections.find(number);
+    if (found == connections.end()) continue;  // the client did not wait
+    Connection& one = found->second;
+    one.state = Connection::State::kIsAnswered;
+    one.end = Clock::now() + kLimit;
+    one.text = std::move(line);
+    one.send();
+  }
+}
+
+void SocketServer::State::serve(std::uint64_t number, Connection& one, short events) {
+  using enum Connection::State;
+  if (one.state == kAsks && one.receive()) {
+    one.state = kWaits;
+    answers.ask({number, std::move(one.text)});
+  } else if (one.state == kWaits && (events & (POLLERR | POLLHUP)) != 0) {
+    one.state = kEnded;
+  } else if (one.state == kIsAnswered) {
+    one.send();
+  }
+}
+
+void SocketServer::State::end_late_ones() {
+  const auto now = Clock::now();
+  std::erase_if(connections, [&](const auto& numbered) {
+    const Connection& one = numbered.second;
+    return one.state == Connection::State::kEnded || (one.has_deadline() && one.end <= now);
+  });
+}
+
+SocketServer::SocketServer(const std::string& path, Handler handler)
+    : state_(std::make_unique<State>(path, std::move(handler))) {}
+
+SocketServer::~SocketServer() = default;
+
+}  // namespace devices
