@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "libcni/common/error.h"
+#include "plugins/devices/agent/kubelet/clean.h"
 #include "plugins/devices/agent/kubelet/limits.h"
+#include "plugins/devices/agent/log.h"
 
 namespace devices {
 
@@ -57,9 +59,11 @@ class Checked {
       if (id.empty() || id.size() > kMaxIdLength) {
         return invalid(cat("device id '", clean(id), "': expected 1 to 63 characters"));
       }
-      if (!seen.insert(id).second) return invalid(cat("device id '", clean(id), "' is listed twice"));
+      if (!seen.insert(id).second)
+        return invalid(cat("device id '", clean(id), "' is listed twice"));
       if (must_exist && !feed_.has(id)) {
-        return invalid(cat("device '", clean(id), "' does not exist in resource '", resource_, "'"));
+        return invalid(
+            cat("device '", clean(id), "' does not exist in resource '", resource_, "'"));
       }
     }
     return Status::OK;
@@ -131,7 +135,8 @@ Status prefer(const Resource& resource, const v1beta1::PreferredAllocationReques
     const int size = one.allocation_size();
     if (size < one.must_include_device_ids_size() || size > one.available_device_ids_size()) {
       return invalid(cat("allocation_size ", std::to_string(size), ": expected at least the ",
-                         std::to_string(one.must_include_device_ids_size()), " devices that must be included and at most the ",
+                         std::to_string(one.must_include_device_ids_size()),
+                         " devices that must be included and at most the ",
                          std::to_string(one.available_device_ids_size()), " available ones"));
     }
   }
@@ -161,7 +166,7 @@ grpc::ServerUnaryReactor* later(grpc::CallbackServerContext* context, const Reso
     if (context->IsCancelled()) return reactor->Finish(Status::CANCELLED);
     const Status status = work();
     if (!status.ok()) {
-      resource.report({Event::Level::kError, what, resource.name, status.error_message()});
+      log(Level::kError, what, {.resource = resource.name, .error = status.error_message()});
     }
     reactor->Finish(status);
   });
@@ -188,19 +193,19 @@ grpc::ServerWriteReactor<Feed::List>* DevicePlugin::ListAndWatch(
 grpc::ServerUnaryReactor* DevicePlugin::GetPreferredAllocation(
     grpc::CallbackServerContext* context, const v1beta1::PreferredAllocationRequest* request,
     v1beta1::PreferredAllocationResponse* answer) {
-  return later(context, resource_, "prefer",
+  return later(context, resource_, "choose preferred devices",
                [this, request, answer] { return prefer(resource_, *request, *answer); });
 }
 
 grpc::ServerUnaryReactor* DevicePlugin::Allocate(grpc::CallbackServerContext* context,
                                                  const v1beta1::AllocateRequest* request,
                                                  v1beta1::AllocateResponse* answer) {
-  return later(context, resource_, "allocate",
+  return later(context, resource_, "allocate devices",
                [this, request, answer] { return allocate(resource_, *request, *answer); });
 }
 
-// There is nothing to prepare: CNI ADD has moved the device when a container starts. The options say so, so that a
-// kubelet does not call it.
+// There is nothing to prepare: CNI ADD has moved the device when a container starts. The options
+// say so, so that a kubelet does not call it.
 grpc::ServerUnaryReactor* DevicePlugin::PreStartContainer(
     grpc::CallbackServerContext* context, const v1beta1::PreStartContainerRequest* request,
     v1beta1::PreStartContainerResponse* /*answer*/) {

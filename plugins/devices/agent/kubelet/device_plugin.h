@@ -5,7 +5,6 @@
 #include "deviceplugin.grpc.pb.h"
 #include "plugins/devices/agent/core.h"
 #include "plugins/devices/agent/kubelet/feed.h"
-#include "plugins/devices/agent/kubelet/report.h"
 #include "plugins/devices/agent/kubelet/worker.h"
 
 namespace devices {
@@ -16,10 +15,10 @@ struct Resource {
   Core& core;
   Worker& worker;
   Feed& feed;
-  const Report& report;
 };
 
-/// The kubelet's calls for one resource. gRPC's threads only look at a request; the core works in the worker.
+/// The kubelet's calls for one resource. gRPC's threads only look at a request; the core works in
+/// the worker.
 class DevicePlugin final : public v1beta1::DevicePlugin::CallbackService {
  public:
   explicit DevicePlugin(const Resource& resource) : resource_(resource) {}

@@ -16,7 +16,9 @@
 #include "libcni/common/hash.h"
 #include "netlink/types/fd.h"
 #include "pluginregistration.grpc.pb.h"
+#include "plugins/devices/agent/kubelet/clean.h"
 #include "plugins/devices/agent/kubelet/limits.h"
+#include "plugins/devices/agent/log.h"
 
 namespace devices {
 
@@ -45,10 +47,10 @@ class Registration final : public pluginregistration::Registration::CallbackServ
       grpc::CallbackServerContext* context, const pluginregistration::RegistrationStatus* request,
       pluginregistration::RegistrationStatusResponse* /*answer*/) override {
     if (request->plugin_registered()) {
-      resource_.report({Event::Level::kInfo, "registered", resource_.name, "", path_});
+      log(Level::kInfo, cat("registered by '", path_, "'"), {.resource = resource_.name});
     } else {
-      resource_.report(
-          {Event::Level::kError, "register", resource_.name, clean(request->error()), path_});
+      log(Level::kError, cat("register by '", path_, "'"),
+          {.resource = resource_.name, .error = clean(request->error())});
     }
     return finish(context);
   }
@@ -87,7 +89,8 @@ sockaddr_un address_of(const std::string& path) {
   sockaddr_un out{};
   out.sun_family = AF_UNIX;
   if (path.size() >= sizeof out.sun_path) {
-    throw cni::Error(cni::Code::kInvalidConfig, cat("listen on '", path, "': the path is longer than 107 bytes"));
+    throw cni::Error(cni::Code::kInvalidConfig,
+                     cat("listen on '", path, "': the path is longer than 107 bytes"));
   }
   std::memcpy(out.sun_path, path.c_str(), path.size());
   return out;
@@ -113,7 +116,8 @@ Endpoint::Endpoint(const Resource& resource, const std::string& folder)
     : name_(cat(prefix(resource.name), random_digits(), ".sock")), path_(cat(folder, "/", name_)) {
   address_of(path_);
   if (!cni::Dir::exists(folder)) {
-    throw cni::Error(cni::Code::kTryAgainLater, cat("listen on '", path_, "': the folder does not exist"));
+    throw cni::Error(cni::Code::kTryAgainLater,
+                     cat("listen on '", path_, "': the folder does not exist"));
   }
   services_.reset(new Services{DevicePlugin(resource), Registration(resource, path_), nullptr});
   grpc::ServerBuilder builder;

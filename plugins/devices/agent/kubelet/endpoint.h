@@ -9,11 +9,13 @@
 
 namespace devices {
 
-/// A socket on which the kubelet reaches a resource: DevicePlugin, and the Registration that it asks a socket in
-/// plugins_registry for. It serves as long as it exists. The socket is removed with it, unless another has its name.
+/// A socket on which the kubelet reaches a resource: DevicePlugin, and the Registration that it
+/// asks a socket in plugins_registry for. It serves as long as it exists. The socket is removed
+/// with it, unless another has its name.
 class Endpoint {
  public:
-  /// Listens on a new socket in the folder, whose name no other process has. \throws cni::Error, netlink::Error.
+  /// Listens on a new socket in the folder, whose name no other process has. \throws cni::Error,
+  /// netlink::Error.
   Endpoint(const Resource& resource, const std::string& folder);
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
@@ -26,8 +28,8 @@ class Endpoint {
 
   /// What the names of all sockets of a resource begin with, whichever process has them.
   static std::string prefix(const std::string& resource);
-  /// Removes the sockets of these resources in a folder on which nobody listens, such as those of a process that was
-  /// killed. Young ones are left: another process may be about to listen.
+  /// Removes the sockets of these resources in a folder on which nobody listens, such as those of a
+  /// process that was killed. Young ones are left: another process may be about to listen.
   static void remove_stale(const std::string& folder, const std::string& resource);
 
  private:

@@ -24,10 +24,12 @@ FolderWatch::FolderWatch(std::vector<std::string> folders)
 std::vector<std::string> FolderWatch::wait(std::chrono::milliseconds most) {
   // Each time: it costs nothing for a folder that is watched, and finds one that was made anew.
   for (const std::string& folder : folders_) {
-    ::inotify_add_watch(inotify_.get(), folder.c_str(),
-                        IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
+    ::inotify_add_watch(
+        inotify_.get(), folder.c_str(),
+        IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
   }
-  std::array<pollfd, 2> fds{{{wake_.get(), POLLIN, 0}, {inotify_.get(), POLLIN, 0}}};  // -1 is passed over
+  std::array<pollfd, 2> fds{
+      {{wake_.get(), POLLIN, 0}, {inotify_.get(), POLLIN, 0}}};  // -1 is passed over
   ::poll(fds.data(), fds.size(), static_cast<int>(most.count()));
   std::uint64_t count = 0;
   [[maybe_unused]] const auto got = ::read(wake_.get(), &count, sizeof count);

@@ -8,8 +8,8 @@
 
 namespace devices {
 
-/// Waits for names that are made or removed in folders, by inotify(7). A folder that does not exist yet, and what
-/// inotify cannot report, is for the caller's slow poll.
+/// Waits for names that are made or removed in folders, by inotify(7). A folder that does not exist
+/// yet, and what inotify cannot report, is for the caller's slow poll.
 class FolderWatch {
  public:
   explicit FolderWatch(std::vector<std::string> folders);

@@ -2,6 +2,7 @@
 
 #include <grpc/support/log.h>
 
+#include <atomic>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -9,11 +10,12 @@
 #include "libcni/common/error.h"
 #include "plugins/devices/agent/kubelet/limits.h"
 #include "plugins/devices/agent/kubelet/registrar.h"
+#include "plugins/devices/agent/log.h"
 
 namespace devices {
 
 struct Kubelet::State {
-  State(Core& of, Report to) : core(of), report(std::move(to)) {}
+  explicit State(Core& of) : core(of) {}
 
   // In the worker, as all that asks the core.
   void publish() {
@@ -21,13 +23,12 @@ struct Kubelet::State {
       try {
         one.feed.publish(core.offers(one.name));
       } catch (const std::exception& e) {
-        report({Event::Level::kError, "list", one.name, e.what()});
+        log(Level::kError, "list devices", {.resource = one.name, .error = e.what()});
       }
     }
   }
 
   Core& core;
-  const Report report;
   std::deque<Feed> feeds;
   std::vector<Resource> resources;
   std::atomic<bool> publishing = false;  // a job for that waits
@@ -35,13 +36,12 @@ struct Kubelet::State {
   std::unique_ptr<Registrar> registrar;
 };
 
-Kubelet::Kubelet(Core& core, const std::string& dir, Report report)
-    : state_(std::make_shared<State>(core, std::move(report))) {
+Kubelet::Kubelet(Core& core, const std::string& dir) : state_(std::make_shared<State>(core)) {
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   const auto names = core.resources();
   for (const std::string& name : names) {
     Feed& feed = state_->feeds.emplace_back();
-    state_->resources.push_back({name, core, state_->worker, feed, state_->report});
+    state_->resources.push_back({name, core, state_->worker, feed});
   }
   state_->publish();
   core.subscribe([weak = std::weak_ptr(state_)] {
@@ -55,7 +55,7 @@ Kubelet::Kubelet(Core& core, const std::string& dir, Report report)
   std::vector<const Resource*> all;
   for (const Resource& one : state_->resources) all.push_back(&one);
   const Folders folders{cni::cat(dir, "/device-plugins"), cni::cat(dir, "/plugins_registry")};
-  state_->registrar = std::make_unique<Registrar>(folders, std::move(all), state_->report);
+  state_->registrar = std::make_unique<Registrar>(folders, std::move(all));
 }
 
 // The endpoints wait for calls that wait for the worker.

@@ -4,20 +4,19 @@
 #include <string>
 
 #include "plugins/devices/agent/core.h"
-#include "plugins/devices/agent/kubelet/report.h"
 
 namespace devices {
 
-/// The agent's faces to the kubelet: DevicePlugin for each resource, registered by a socket in DIR/plugins_registry
-/// where that folder exists, else by DIR/device-plugins/kubelet.sock. A kubelet that is absent, starts, or starts again
-/// is waited for. Serves as long as it exists.
+/// The agent's faces to the kubelet: DevicePlugin for each resource, registered by a socket in
+/// DIR/plugins_registry where that folder exists, else by DIR/device-plugins/kubelet.sock. A
+/// kubelet that is absent, starts, or starts again is waited for. Serves as long as it exists.
 ///
-/// Threads: one that registers, one in which the core works, and those of gRPC, whose number does not depend on that of
-/// resources, streams or calls.
+/// Threads: one that registers, one in which the core works, and those of gRPC, whose number does
+/// not depend on that of resources, streams or calls.
 class Kubelet {
  public:
-  /// Subscribes to the core. Both outlive it, but for calls of the core after it ended, which do nothing.
-  Kubelet(Core& core, const std::string& dir, Report report);
+  /// Subscribes to the core, which outlives it.
+  Kubelet(Core& core, const std::string& dir);
   /// Ends the streams and removes its sockets.
   ~Kubelet();
   Kubelet(const Kubelet&) = delete;

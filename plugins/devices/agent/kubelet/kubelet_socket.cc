@@ -7,8 +7,8 @@
 
 #include "deviceplugin.grpc.pb.h"
 #include "libcni/common/error.h"
+#include "plugins/devices/agent/kubelet/clean.h"
 #include "plugins/devices/agent/kubelet/limits.h"
-#include "plugins/devices/agent/kubelet/report.h"
 
 namespace devices {
 

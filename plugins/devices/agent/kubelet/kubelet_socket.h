@@ -26,8 +26,8 @@ class KubeletSocket {
   };
   std::optional<Stamp> stamp() const;
 
-  /// Registers a resource by the name of its socket in the same folder. The kubelet calls back before it answers or
-  /// after. \throws cni::Error(kTryAgainLater) with its text.
+  /// Registers a resource by the name of its socket in the same folder. The kubelet calls back
+  /// before it answers or after. \throws cni::Error(kTryAgainLater) with its text.
   void register_plugin(const std::string& resource, const std::string& socket_name);
   /// From any thread: ends a registration that waits, and each later one.
   void stop();

@@ -3,7 +3,8 @@
 #include <chrono>
 #include <cstddef>
 
-/// What is accepted of the kubelet. It is trusted with the node, but a message of it may be another program's.
+/// What is accepted of the kubelet. It is trusted with the node, but a message of it may be another
+/// program's.
 namespace devices {
 
 /// A request: 10000 ids of 63 characters are 0.7 MB.

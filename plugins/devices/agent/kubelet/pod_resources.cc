@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "libcni/common/error.h"
+#include "plugins/devices/agent/kubelet/clean.h"
 #include "plugins/devices/agent/kubelet/limits.h"
-#include "plugins/devices/agent/kubelet/report.h"
 #include "podresources.grpc.pb.h"
 
 namespace devices {
@@ -25,7 +25,8 @@ constexpr milliseconds kDeadline{5'000};
 constexpr milliseconds kFirstBackOff{100};
 constexpr milliseconds kOfACall{25};  // one call in this time
 constexpr int kBurst = 5;
-constexpr std::chrono::minutes kWithoutGet{10};  // until Get is tried again: the kubelet may be another version
+constexpr std::chrono::minutes kWithoutGet{
+    10};  // until Get is tried again: the kubelet may be another version
 
 // gRPC has one code for a kubelet that is over its limit and for an answer that is over ours.
 bool is_too_large(const Status& status) {
@@ -36,7 +37,13 @@ bool is_over_limit(const Status& status) {
   return status.error_code() == StatusCode::RESOURCE_EXHAUSTED && !is_too_large(status);
 }
 
-// A kubelet whose feature gate is off answers with UNKNOWN, as it does for a pod that does not exist.
+bool has_no_get(const Status& status) {
+  return status.error_code() == StatusCode::UNIMPLEMENTED ||
+         status.error_message().find("disabled") != std::string::npos;  // by its feature gate
+}
+
+// A kubelet whose feature gate is off answers with UNKNOWN, as it does for a pod that does not
+// exist.
 bool needs_list(const Status& status) {
   return status.error_code() == StatusCode::UNIMPLEMENTED ||
          status.error_code() == StatusCode::UNKNOWN || status.error_code() == StatusCode::NOT_FOUND;
@@ -65,9 +72,8 @@ cni::Error error_of(const std::string& what, const Status& status) {
 
 // Containers of a pod may have devices of one resource, and one container several lists of it.
 void add(std::vector<Owned>& to, const v1::ContainerDevices& from) {
-  auto found = std::find_if(to.begin(), to.end(), [&](const Owned& one) {
-    return one.resource == from.resource_name();
-  });
+  auto found = std::find_if(to.begin(), to.end(),
+                            [&](const Owned& one) { return one.resource == from.resource_name(); });
   if (found == to.end()) found = to.insert(to.end(), Owned{from.resource_name(), {}});
   for (const std::string& id : from.device_ids()) {
     if (std::find(found->ids.begin(), found->ids.end(), id) == found->ids.end()) {
@@ -105,8 +111,7 @@ struct PodResources::Channel {
   }
 };
 
-PodResources::PodResources(const std::string& dir,
-                           std::function<bool(const std::string&)> wanted)
+PodResources::PodResources(const std::string& dir, std::function<bool(const std::string&)> wanted)
     : path_(cat(dir, "/pod-resources/kubelet.sock")), wanted_(std::move(wanted)) {}
 
 PodResources::~PodResources() = default;
@@ -132,7 +137,8 @@ PodResources::Clock::time_point PodResources::next_turn() {
   return full_ - kBurst * kOfACall;
 }
 
-// Makes the call, again while the kubelet is over its limit. Returns what the call returns: a status, and the answer.
+// Makes the call, again while the kubelet is over its limit. Returns what the call returns: a
+// status, and the answer.
 template <class Call>
 auto PodResources::ask(const char* what, Call call) {
   const auto deadline = Clock::now() + kDeadline;
@@ -190,7 +196,7 @@ std::optional<PodDevices> PodResources::get(const std::string& space, const std:
           return made;
         });
     if (status.ok()) return pod_of(answer.pod_resources(), wanted_);
-    if (status.error_code() == StatusCode::UNIMPLEMENTED) {
+    if (has_no_get(status)) {
       const std::lock_guard hold(mutex_);
       no_get_until_ = Clock::now() + kWithoutGet;
     }

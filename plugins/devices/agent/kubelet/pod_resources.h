@@ -12,11 +12,11 @@
 
 namespace devices {
 
-/// The kubelet's PodResources, DIR/pod-resources/kubelet.sock: which pod has which devices. Thread-safe; a call takes
-/// 5 s at most.
+/// The kubelet's PodResources, DIR/pod-resources/kubelet.sock: which pod has which devices.
+/// Thread-safe; a call takes 5 s at most.
 ///
-/// The kubelet answers 100 calls a second, with bursts of 10, to all its clients together. This one makes at most 40 a
-/// second, and waits before it repeats a call that was over the limit.
+/// The kubelet answers 100 calls a second, with bursts of 10, to all its clients together. This one
+/// makes at most 40 a second, and waits before it repeats a call that was over the limit.
 class PodResources {
  public:
   /// \param wanted of a resource: whether its devices are listed. Others' may be megabytes.
@@ -28,8 +28,8 @@ class PodResources {
   /// The pods that have such devices.
   /// \throws cni::Error: kTryAgainLater where the kubelet is absent, busy or slow, else kInternal.
   std::vector<PodDevices> list();
-  /// One pod, by Get or, in a kubelet that has no Get, from the list. Empty: no such pod, or it has none of the devices.
-  /// \throws as list().
+  /// One pod, by Get or, in a kubelet that has no Get, from the list. Empty: no such pod, or it has
+  /// none of the devices. \throws as list().
   std::optional<PodDevices> get(const std::string& space, const std::string& name);
 
  private:
@@ -46,7 +46,7 @@ class PodResources {
   const std::function<bool(const std::string&)> wanted_;
   std::mutex mutex_;
   std::shared_ptr<Channel> channel_;
-  Clock::time_point full_{};      ///< when the burst is whole again
+  Clock::time_point full_{};  ///< when the burst is whole again
   Clock::time_point no_get_until_{};
 };
 

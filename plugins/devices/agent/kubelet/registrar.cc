@@ -5,6 +5,7 @@
 
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
+#include "plugins/devices/agent/log.h"
 
 namespace devices {
 
@@ -14,10 +15,11 @@ using cni::cat;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr milliseconds kPoll{5'000};       // a change that inotify did not report
+constexpr milliseconds kPoll{5'000};        // a change that inotify did not report
 constexpr milliseconds kQuietPoll{30'000};  // while the kubelet reads all lists
-constexpr milliseconds kBetween{100};      // two passes: someone may make names without an end
-// How long the kubelet has to read a list before it is registered again. A kubelet looks for sockets each second.
+constexpr milliseconds kBetween{100};       // two passes: someone may make names without an end
+// How long the kubelet has to read a list before it is registered again. A kubelet looks for
+// sockets each second.
 constexpr seconds kPatience{10};
 constexpr seconds kMostPatience{300};
 constexpr seconds kFirstDelay{1};
@@ -35,25 +37,23 @@ struct Registrar::Face {
   const Resource& resource;
   Way way;
   std::unique_ptr<Endpoint> endpoint = {};
-  Clock::time_point since = {};     // the registration
-  seconds patience = kPatience;     // with it
-  Clock::time_point next_call = {};  // of Register
-  seconds delay = kFirstDelay;      // after a failure
+  Clock::time_point since = {};                     // the registration
+  seconds patience = kPatience;                     // with it
+  Clock::time_point next_call = {};                 // of Register
+  seconds delay = kFirstDelay;                      // after a failure
   std::optional<KubeletSocket::Stamp> called = {};  // the kubelet that answered Register
-  std::string failure = {};         // the last one, which is reported once
+  std::string failure = {};                         // the last one, which is reported once
 };
 
-Registrar::Registrar(Folders folders, std::vector<const Resource*> resources, const Report& report)
+Registrar::Registrar(Folders folders, std::vector<const Resource*> resources)
     : folders_(std::move(folders)),
-      report_(report),
       kubelet_(cat(folders_.plugins, "/kubelet.sock")),
       watch_({folders_.plugins, folders_.registry}) {
   for (const Resource* const resource : resources) {
     for (const std::string& folder : {folders_.plugins, folders_.registry}) {
       Endpoint::remove_stale(folder, resource->name);
     }
-    faces_.push_back(std::make_unique<Face>(Face{
-        .resource = *resource, .way = Way::kFound}));
+    faces_.push_back(std::make_unique<Face>(Face{.resource = *resource, .way = Way::kFound}));
   }
   thread_ = std::thread([this] { run(); });
 }
@@ -86,7 +86,8 @@ milliseconds Registrar::pass(const std::vector<std::string>& removed) {
   }
   bool all_read = true;
   for (const auto& face : faces_) {
-    // Kubelets that keep one client for a resource drop this one's when another instance of the agent ends.
+    // Kubelets that keep one client for a resource drop this one's when another instance of the
+    // agent ends.
     const std::string begin = Endpoint::prefix(face->resource.name);
     for (const std::string& name : removed) {
       const bool ours = face->endpoint && face->endpoint->name() == name;
@@ -134,8 +135,8 @@ void Registrar::change_way(Face& face, Clock::time_point now) const {
   face.since = now;
   face.endpoint.reset();
   face.way = face.way == Way::kCall && has_registry() ? Way::kFound : Way::kCall;
-  report_({Event::Level::kWarning, "register again", face.resource.name,
-           "the kubelet does not read the list of devices"});
+  log(Level::kWarning, "register again",
+      {.resource = face.resource.name, .error = "the kubelet does not read the list of devices"});
 }
 
 void Registrar::listen(Face& face) const {
@@ -144,7 +145,7 @@ void Registrar::listen(Face& face) const {
   face.endpoint = std::make_unique<Endpoint>(
       face.resource, face.way == Way::kFound ? folders_.registry : folders_.plugins);
   face.since = Clock::now();
-  report_({Event::Level::kInfo, "serve", face.resource.name, "", face.endpoint->path()});
+  log(Level::kInfo, cat("serve '", face.endpoint->path(), "'"), {.resource = face.resource.name});
 }
 
 void Registrar::call(Face& face) {
@@ -159,13 +160,13 @@ void Registrar::call(Face& face) {
   face.called = stamp_;
   face.since = Clock::now();
   face.failure.clear();
-  report_({Event::Level::kInfo, "registered", face.resource.name, "", face.endpoint->path()});
+  log(Level::kInfo, "registered by a call", {.resource = face.resource.name});
 }
 
-void Registrar::note_failure(Face& face, const std::string& error) {
+void Registrar::note_failure(Face& face, const std::string& error) const {
   if (stopping_ || face.failure == error) return;
   face.failure = error;
-  report_({Event::Level::kError, "register", face.resource.name, error});
+  log(Level::kError, "register", {.resource = face.resource.name, .error = error});
 }
 
 }  // namespace devices

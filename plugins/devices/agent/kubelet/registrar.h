@@ -24,11 +24,12 @@ struct Folders {
   std::string registry;  ///< plugins_registry, which may not exist
 };
 
-/// Keeps each resource registered: while the kubelet does not read its list, by one way and then the other, ever more
-/// seldom. In a thread of its own, because a call of Register waits for the kubelet, which calls back meanwhile.
+/// Keeps each resource registered: while the kubelet does not read its list, by one way and then
+/// the other, ever more seldom. In a thread of its own, because a call of Register waits for the
+/// kubelet, which calls back meanwhile.
 class Registrar {
  public:
-  Registrar(Folders folders, std::vector<const Resource*> resources, const Report& report);
+  Registrar(Folders folders, std::vector<const Resource*> resources);
   /// Ends all endpoints.
   ~Registrar();
   Registrar(const Registrar&) = delete;
@@ -45,10 +46,9 @@ class Registrar {
   void change_way(Face& face, Clock::time_point now) const;
   void listen(Face& face) const;
   void call(Face& face);
-  void note_failure(Face& face, const std::string& error);
+  void note_failure(Face& face, const std::string& error) const;
 
   const Folders folders_;
-  const Report& report_;
   KubeletSocket kubelet_;
   std::optional<KubeletSocket::Stamp> stamp_;  ///< as the last pass found it
   Clock::time_point stamp_since_{};

@@ -11,8 +11,8 @@
 
 namespace devices {
 
-/// A thread that runs jobs one after the other. The core may wait for the lock of the ledger, which gRPC's own threads
-/// must not: they serve the kubelet's other calls.
+/// A thread that runs jobs one after the other. The core may wait for the lock of the ledger, which
+/// gRPC's own threads must not: they serve the kubelet's other calls.
 class Worker {
  public:
   explicit Worker(std::size_t most);

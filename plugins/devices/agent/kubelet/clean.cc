@@ -1,4 +1,4 @@
-#include "plugins/devices/agent/kubelet/report.h"
+#include "plugins/devices/agent/kubelet/clean.h"
 
 namespace devices {
 
