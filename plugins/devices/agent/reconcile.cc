@@ -1,0 +1,51 @@
+#include "plugins/devices/agent/reconcile.h"
+
+#include <set>
+
+namespace devices {
+
+Listing::Listing(const std::vector<PodDevices>& listed) {
+  for (const PodDevices& pod : listed) {
+    for (const Owned& owned : pod.devices) {
+      for (const std::string& id : owned.ids) owners_.emplace(std::pair(owned.resource, id), &pod);
+    }
+  }
+}
+
+const PodDevices* Listing::owner_of(const std::string& resource, const std::string& id) const {
+  const auto found = owners_.find({resource, id});
+  return found == owners_.end() ? nullptr : found->second;
+}
+
+Fate Reconciler::decide(const Entry& entry, const Listing& listing, std::int64_t now) {
+  if (const PodDevices* const owner = listing.owner_of(entry.resource, entry.id)) {
+    missed_since_.erase(entry.id);
+    // A list that was asked for before Allocate may still have the device's earlier pod.
+    const bool is_news = entry.promised != 0 && entry.promised < now;
+    const bool is_open = !entry.pod || (entry.pod->uid.empty() &&
+                                        !entry.pod->has_name_of({owner->space, owner->name}));
+    return is_news && is_open ? Fate::kGetsPod : Fate::kStays;
+  }
+  if (entry.holder) {  // DEL, GC or REPAIR brings the device back first
+    missed_since_.erase(entry.id);
+    return Fate::kStays;
+  }
+  if (!entry.pod) return now - entry.promised > kPromiseLimit ? Fate::kIsFree : Fate::kStays;
+  const auto [since, is_first] = missed_since_.emplace(entry.id, now);
+  if (is_first || now - since->second < kSecondLook) return Fate::kStays;
+  // Allocate came between the looks.
+  if (entry.promised > since->second) {
+    since->second = now;
+    return Fate::kStays;
+  }
+  missed_since_.erase(since);
+  return Fate::kIsFree;
+}
+
+void Reconciler::keep_only(const std::vector<Entry>& entries) {
+  std::set<std::string> ids;
+  for (const Entry& entry : entries) ids.insert(entry.id);
+  std::erase_if(missed_since_, [&](const auto& one) { return !ids.contains(one.first); });
+}
+
+}  // namespace devices

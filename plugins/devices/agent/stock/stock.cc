@@ -1,0 +1,164 @@
+#include "plugins/devices/agent/stock/stock.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "libcni/common/error.h"
+
+namespace devices {
+
+namespace {
+
+using cni::cat;
+
+// Globs of one key; none: the key is not given.
+bool matches(const std::vector<std::string>& globs,
+             const std::vector<std::string>& values) {
+  if (globs.empty()) return true;
+  for (const std::string& glob : globs) {
+    for (const std::string& value : values) {
+      // In any case: hexadecimal digits are written in both.
+      if (!value.empty() && ::fnmatch(glob.c_str(), value.c_str(), FNM_CASEFOLD) == 0) return true;
+    }
+  }
+  return false;
+}
+
+// "8086" and "0x8086".
+std::vector<std::string> hexadecimal(const std::string& digits) {
+  return {digits, digits.empty() ? "" : cat("0x", digits)};
+}
+
+bool matches(const Selector& selector, const Device& of) {
+  const bool is_auxiliary = of.bus == Bus::kAuxiliary;
+  const DeviceLink link = of.link.value_or(DeviceLink{});
+  return matches(selector.pci, {of.pci}) &&
+         matches(selector.auxiliary, {is_auxiliary ? of.id : ""}) &&
+         matches(selector.vendor, hexadecimal(of.vendor)) &&
+         matches(selector.device, hexadecimal(of.device)) &&
+         matches(selector.driver, {of.driver}) && matches(selector.name, {link.name}) &&
+         matches(selector.parent, {of.physical_link, of.physical_function, link.parent}) &&
+         matches(selector.kind, {link.kind});
+}
+
+bool forces(const Pool& pool, const Device& device) {
+  return device.link && device.forcible &&
+         std::find(pool.force.begin(), pool.force.end(), device.link->name) != pool.force.end();
+}
+
+/// The stock while it is taken.
+class Taking {
+ public:
+  Taking(const Pools& pools, const std::vector<Device>& devices, const Entries& entries)
+      : pools_(pools.pools), devices_(devices), entries_(entries) {
+    stock_.pools.resize(pools_.size());
+    for (std::size_t i = 0; i < pools_.size(); ++i) {
+      index_.emplace(pools_[i].resource, i);
+      if (!pools_[i].slots.empty()) add_slots(i);
+    }
+    for (const Device& device : devices_) add(device);
+    for (const auto& [id, entry] : entries_) add_away(entry);
+  }
+
+  Stock take() { return std::move(stock_); }
+
+ private:
+  const Device* with_link(const std::string& name) const {
+    for (const Device& device : devices_) {
+      if (device.link && device.link->name == name) return &device;
+    }
+    return nullptr;
+  }
+
+  void add_slots(std::size_t pool) {
+    const Slots& slots = pools_[pool].slots.front();
+    const Device* const parent = slots.parent.empty() ? nullptr : with_link(slots.parent);
+    const bool is_present = slots.parent.empty() || parent != nullptr;
+    const bool is_up = parent == nullptr || (parent->link->up && parent->link->carrier);
+    if (!slots.parent.empty()) parents_.emplace(slots.parent, pools_[pool].resource);
+    for (const unsigned number : slots.numbers()) {
+      const std::string id = slots.id(number);
+      Item item{.offer = {id, is_present && is_up}, .slot = number, .is_present = is_present};
+      if (parent != nullptr) item.offer.numa = parent->numa;
+      stock_.pools[pool].emplace(id, std::move(item));
+    }
+  }
+
+  const Entry* entry_of(const std::string& id) const {
+    const auto found = entries_.find(id);
+    return found == entries_.end() ? nullptr : &found->second;
+  }
+
+  // Why a pool that selects the device does not have it; empty: it does.
+  std::string obstacle(const Pool& pool, const Device& device) const {
+    if (forces(pool, device)) return {};
+    if (!device.kept_back.empty()) return device.kept_back;
+    if (!device.link) return {};
+    const auto parent = parents_.find(device.link->name);
+    return parent == parents_.end() ? "" : cat("slots of ", parent->second, " stand on it");
+  }
+
+  void add(const Device& device) {
+    const Entry* const entry = entry_of(device.id);
+    const auto owner = entry == nullptr ? index_.end() : index_.find(entry->resource);
+    if (owner != index_.end() && pools_[owner->second].slots.empty()) {
+      return put(owner->second, device, entry);
+    }
+    std::string reason = device.kept_back.empty() ? "no pool selects it" : device.kept_back;
+    for (std::size_t i = 0; i < pools_.size(); ++i) {
+      if (!pools_[i].slots.empty() || !selects(pools_[i], device)) continue;
+      const std::string obstacle = this->obstacle(pools_[i], device);
+      if (obstacle.empty()) return put(i, device, entry);
+      reason = obstacle;
+    }
+    if (device.link) {
+      const auto parent = parents_.find(device.link->name);
+      if (parent != parents_.end()) reason = cat("slots of ", parent->second, " stand on it");
+    }
+    stock_.kept_back.push_back({device, reason});
+  }
+
+  void put(std::size_t pool, const Device& device, const Entry* entry) {
+    const bool is_held = entry != nullptr && entry->holder.has_value();
+    const bool is_foreign = entry != nullptr && entry->resource != pools_[pool].resource;
+    const bool is_here = device.link || is_user_space_driver(device.driver);
+    Item item{.offer = {device.id, is_healthy(device), device.numa},
+              .device = device,
+              .is_forced = forces(pools_[pool], device),
+              .is_present = is_here || is_held};
+    // In a pod its state is the pod's.
+    if (!is_here && is_held) item.offer.healthy = true;
+    if (is_foreign) item.offer.healthy = false;
+    stock_.pools[pool].emplace(device.id, std::move(item));
+  }
+
+  // A link in a pod that the node does not see.
+  void add_away(const Entry& entry) {
+    const auto owner = index_.find(entry.resource);
+    if (owner == index_.end() || !pools_[owner->second].slots.empty()) return;
+    const bool is_held = entry.holder.has_value();
+    Item item{.offer = {entry.id, is_held}, .is_present = is_held};
+    stock_.pools[owner->second].emplace(entry.id, std::move(item));  // unless it is there
+  }
+
+  const std::vector<Pool>& pools_;
+  const std::vector<Device>& devices_;
+  const Entries& entries_;
+  std::map<std::string, std::size_t> index_;      // of resources
+  std::map<std::string, std::string> parents_;    // of slots: name of the link, resource
+  Stock stock_;
+};
+
+}  // namespace
+
+bool selects(const Pool& pool, const Device& device) {
+  return std::any_of(pool.devices.begin(), pool.devices.end(),
+                     [&](const Selector& one) { return matches(one, device); });
+}
+
+Stock stock_of(const Pools& pools, const std::vector<Device>& devices, const Entries& entries) {
+  return Taking(pools, devices, entries).take();
+}
+
+}  // namespace devices
