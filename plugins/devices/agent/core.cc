@@ -235,6 +235,10 @@ std::vector<std::string> Core::resources() const {
   return out;
 }
 
+bool Core::has_resource(const std::string& resource) const {
+  return state_->pool_of(resource).has_value();
+}
+
 std::vector<Offer> Core::offers(const std::string& resource) const {
   std::vector<Offer> out;
   const auto pool = state_->pool_of(resource);
@@ -346,7 +350,12 @@ std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& o
   return out;
 }
 
-void Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
+bool Core::has_unclaimed() const {
+  const auto entries = state_->ledger.all();
+  return std::ranges::any_of(entries, &Entry::is_unclaimed);
+}
+
+bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
   State& state = *state_;
   const Listing listing(listed);
   const std::lock_guard lock(state.mutex);
@@ -369,6 +378,7 @@ void Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
     }
   }
   state.reconciler.keep_only(entries);
+  return has_unclaimed();
 }
 
 }  // namespace devices

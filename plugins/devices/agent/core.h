@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -60,6 +62,8 @@ class Core {
 
   /// The resources of the config, in its order. Constant.
   std::vector<std::string> resources() const;
+  /// Whether it is one of them.
+  bool has_resource(const std::string& resource) const;
   /// All devices of a resource, sorted by id; none for an unknown resource.
   std::vector<Offer> offers(const std::string& resource) const;
   std::vector<Count> counts() const;
@@ -94,8 +98,11 @@ class Core {
   /// \throws cni::Error(kTryAgainLater) where a device still belongs to another pod.
   std::vector<std::string> claim(const Pod& pod, const std::vector<Owned>& owned);
   /// Writes the pods that PodResources lists into promised entries, and removes entries of pods
-  /// that it does not list any more. \param now Unix time.
-  void reconcile(const std::vector<PodDevices>& listed, std::int64_t now);
+  /// that it does not list any more. \param now Unix time at which the list was asked for.
+  /// \return has_unclaimed().
+  bool reconcile(const std::vector<PodDevices>& listed, std::int64_t now);
+  /// Whether a device is promised to a pod that is not known yet.
+  bool has_unclaimed() const;
 
  private:
   struct State;

@@ -1,0 +1,127 @@
+#include "plugins/devices/agent/daemon.h"
+
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "libcni/common/error.h"
+#include "netlink/route/link_watch.h"
+#include "netlink/types/fd.h"
+#include "plugins/devices/agent/attention.h"
+#include "plugins/devices/agent/kubelet/kubelet.h"
+#include "plugins/devices/agent/kubelet/pod_resources.h"
+#include "plugins/devices/agent/log.h"
+#include "plugins/devices/agent/socket/claims.h"
+#include "plugins/devices/agent/socket/server.h"
+#include "plugins/devices/protocol/connection.h"
+
+namespace devices {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// Drivers are bound without a message of netlink, and routes come and go by the thousand.
+constexpr milliseconds kUsual{30'000};
+// Pods that start make links in bursts: a refresh is for all of them.
+constexpr milliseconds kBurst{200};
+
+// Descriptor of the signals that end the daemon, for all threads that are made from now on.
+netlink::Fd signals_to_stop() {
+  ::signal(SIGPIPE, SIG_IGN);
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals, signal);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  netlink::Fd out(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!out) throw netlink::Error("wait for signals", errno);
+  return out;
+}
+
+// Files and sockets that it needs are root's, as it is; links are read without any capability. The
+// plugin moves devices, this process never does.
+void drop_capabilities() noexcept {
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  for (unsigned long one = 0; ::prctl(PR_CAPBSET_READ, one, 0, 0, 0) >= 0; ++one) {
+    ::prctl(PR_CAPBSET_DROP, one, 0, 0, 0);
+  }
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct none[2] = {};
+  if (::syscall(SYS_capset, &header, none) != 0) {
+    log(Level::kWarning, "drop capabilities", {.error = netlink::errno_text(errno)});
+  }
+}
+
+// sd_notify(3).
+void notify(std::string_view state) noexcept try {
+  const char* const path = ::getenv("NOTIFY_SOCKET");
+  if (path == nullptr || (path[0] != '/' && path[0] != '@')) return;
+  sockaddr_un address = socket_address(path);
+  if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
+  const netlink::Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (::sendto(fd.get(), state.data(), state.size(), MSG_NOSIGNAL,
+               reinterpret_cast<const sockaddr*>(&address), size) < 0) {
+    throw netlink::Error(cni::cat("notify '", path, "'"), errno);
+  }
+} catch (const std::exception& e) {
+  log(Level::kWarning, "notify the service manager", {.error = e.what()});
+}
+
+void refresh(Core& core) noexcept {
+  try {
+    core.refresh();
+  } catch (const std::exception& e) {
+    log(Level::kError, "look at the node", {.error = e.what()});
+  }
+}
+
+// Until a signal comes.
+void watch_links(Core& core, const netlink::Fd& signals, const netlink::LinkWatch& links) {
+  for (;;) {
+    pollfd ready[] = {{signals.get(), POLLIN, 0}, {links.fd(), POLLIN, 0}};
+    const int count = ::poll(ready, 2, static_cast<int>(kUsual.count()));
+    if (count < 0 && errno != EINTR) throw netlink::Error("wait for changes of links", errno);
+    if (ready[0].revents != 0) return;
+    if (ready[1].revents != 0) {
+      if (::poll(ready, 1, static_cast<int>(kBurst.count())) > 0) return;
+      links.drain();
+    }
+    refresh(core);
+  }
+}
+
+}  // namespace
+
+void serve(Pools pools, const Options& options) {
+  const netlink::Fd signals = signals_to_stop();
+  drop_capabilities();
+  const netlink::LinkWatch links;  // before the first look
+  Core core(std::move(pools), options.places);
+  PodResources pods(options.kubelet_dir, [&core](const std::string& resource) {
+    return core.has_resource(resource);
+  });
+  Attention attention(core, pods);
+  core.on_allocate([&attention] { attention.wake(); });
+  const SocketServer server(options.socket, Claims(core, pods));
+  const Kubelet kubelet(core, options.kubelet_dir);
+  log(Level::kInfo, "start");
+  notify("READY=1");
+  watch_links(core, signals, links);
+  notify("STOPPING=1");
+  log(Level::kInfo, "stop");
+}
+
+}  // namespace devices

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "plugins/devices/agent/core.h"
+#include "plugins/devices/agent/pools/pools.h"
+
+/// `patchbay-agent list`: each device of the node and slot of the config, its resource or why it has
+/// none, and the pod that it belongs to.
+namespace devices {
+
+/// Looks at the node, and at the ledger if there is one; changes nothing.
+/// \throws netlink::Error, cni::Error.
+nlohmann::ordered_json list_of(const Pools& pools, const Places& places);
+
+/// The list for persons: a line each.
+std::string table_of(const nlohmann::ordered_json& list);
+
+}  // namespace devices

@@ -1,0 +1,75 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "libcni/common/error.h"
+#include "libcni/config/complaints.h"
+#include "libcni/plugin/manual.h"
+#include "netlink/types/fd.h"
+#include "plugins/devices/agent/daemon.h"
+#include "plugins/devices/agent/list.h"
+#include "plugins/devices/agent/log.h"
+#include "plugins/devices/agent/options.h"
+#include "plugins/devices/agent/pools/pools.h"
+
+namespace {
+
+using devices::Options;
+using devices::Pools;
+
+// As --validate of a plugin: cnitool reads it.
+int validate() {
+  const auto verdict = devices::judge_pools(netlink::read_all(STDIN_FILENO, "stdin"));
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  if (!verdict.refusal.empty()) out = {{"code", verdict.code}, {"msg", verdict.refusal}};
+  if (!verdict.complaints.empty()) out["findings"] = cni::json_of(verdict.complaints);
+  if (!out.empty()) std::cout << out.dump(4) << '\n';
+  return verdict.refusal.empty() ? 0 : 1;
+}
+
+int list(const Options& options) {
+  const auto devices = devices::list_of(Pools::load(options.config), options.places);
+  std::cout << (options.list_json ? devices.dump(4) + '\n' : devices::table_of(devices));
+  return 0;
+}
+
+int run(const Options& options) {
+  devices::set_log_level(devices::level_of(options.log_level).value_or(devices::Level::kInfo));
+  if (options.schema) {
+    std::cout << devices::pools_schema().dump(4) << '\n';
+  } else if (options.keys) {
+    std::cout << cni::key_table(devices::kPoolsManual);
+  } else if (options.validate) {
+    return validate();
+  } else if (options.list) {
+    return list(options);
+  } else {
+    devices::serve(Pools::load(options.config), options);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  Options options;
+  CLI::App app("Offers devices of the node to pods: a device plugin of the kubelet.",
+               "patchbay-agent");
+  devices::define(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  return run(options);
+} catch (const cni::Error& e) {
+  std::cerr << "patchbay-agent: " << e.what() << (e.details().empty() ? "" : "\n  ") << e.details()
+            << '\n';
+  return 1;
+} catch (const std::exception& e) {
+  std::cerr << "patchbay-agent: " << e.what() << '\n';
+  return 1;
+}
