@@ -61,7 +61,7 @@ cni::Env environment_of(const cni::Request& chain, const Holder& holder, Command
   return env;
 }
 
-json named(json config, const cni::Request& chain, const std::string& resource) {
+json with_network(json config, const cni::Request& chain, const std::string& resource) {
   config["cniVersion"] = std::string(cni::str(version_for(chain)));
   config["name"] = network_of(resource);
   return config;
@@ -88,7 +88,7 @@ std::size_t Delegates::size() const { return configs_->size(); }
 
 Delegates::Call Delegates::call(std::size_t index, Command command,
                                 const std::string& prev_result) const {
-  json config = named((*configs_)[index], chain_, entry_.resource);
+  json config = with_network((*configs_)[index], chain_, entry_.resource);
   if (!prev_result.empty()) {
     const cni::Result result =
         cni::result_from(cni::parse_json(prev_result, "the device's result"));
@@ -179,7 +179,7 @@ void collect_delegates(const cni::Request& chain, const std::vector<Entry>& entr
     const std::string& list = entry.holder ? entry.holder->plugins : entry.plugins;
     each(cat("collect what '", entry.id, "' left"), [&] {
       for (const json& one : configs_in(list)) {
-        json config = named(one, chain, entry.resource);
+        json config = with_network(one, chain, entry.resource);
         if (!seen.insert(key_of(config)).second) continue;
         config["cni.dev/valid-attachments"] = config["cni.dev/attachments"] = valid;
         if (collect.only_looks()) config[cni::Repair::kLookKey] = true;

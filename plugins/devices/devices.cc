@@ -38,9 +38,11 @@ class Names {
 
   // "net1", "net2", …; the name that the pool says, and for its next device the same with a number.
   std::string next(const Entry& entry) {
+    constexpr std::size_t kMax = 13;  // and two digits
+    const std::string base = entry.ifname.empty() ? prefix_ : entry.ifname.substr(0, kMax);
     std::string name = entry.ifname;
     for (unsigned n = entry.ifname.empty() ? 1 : 2; name.empty() || !is_free(name); ++n) {
-      name = cat(entry.ifname.empty() ? prefix_ : entry.ifname, n);
+      name = cat(base, n);
     }
     taken_.insert(name);
     return name;
@@ -73,8 +75,9 @@ Result attach(const cni::Request& request, const Ledger& ledger, const Entry& he
 }
 
 // Those with names of their own come first.
-std::vector<std::pair<Entry, std::string>> named(const cni::Request& request, const Conf& conf,
-                                                 const Result& result, std::vector<Entry> entries) {
+std::vector<std::pair<Entry, std::string>> with_names(const cni::Request& request, const Conf& conf,
+                                                      const Result& result,
+                                                      std::vector<Entry> entries) {
   std::ranges::stable_sort(entries, {}, [](const Entry& one) { return one.ifname.empty(); });
   Names names(request, conf, result);
   std::vector<std::pair<Entry, std::string>> out;
@@ -95,7 +98,7 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   if (entries.empty()) return result;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   const Ledger ledger = Ledger::create(conf.ledger_dir);
-  for (const auto& [entry, interface] : named(request, conf, result, entries)) {
+  for (const auto& [entry, interface] : with_names(request, conf, result, entries)) {
     const Entry held = hold(request, ledger, entry, interface);
     undo.add(Detach{request, conf.ledger_dir, held});
     append(result, attach(request, ledger, held));

@@ -13,7 +13,6 @@ namespace {
 using cni::cat;
 using cni::Code;
 using cni::Error;
-using plugins::StateOwner;
 
 StateOwner owner_in(const cni::Request& request) {
   const auto pod = cni::open_netns(request);

@@ -13,6 +13,8 @@
 /// where it is.
 namespace devices {
 
+using plugins::StateOwner;
+
 /// A pod of Kubernetes. uid is empty where PodResources, which has none, is all that is known.
 struct Pod {
   std::string space, name, uid = {};
@@ -26,10 +28,10 @@ struct Pod {
 /// The attachment that has the device. It is written before the first delegate is called, and
 /// removed after DEL of the delegates has succeeded.
 struct Holder {
-  plugins::StateOwner owner = {};  ///< of the chain: its network, CNI_IFNAME and CNI_NETNS
-  std::string interface = {};      ///< CNI_IFNAME of the delegates, in that namespace: "net1"
-  std::string plugins = {};        ///< Entry::plugins at the time of ADD
-  std::string result = {};         ///< JSON of what ADD returned; empty: ADD was interrupted
+  StateOwner owner = {};       ///< of the chain: its network, CNI_IFNAME and CNI_NETNS
+  std::string interface = {};  ///< CNI_IFNAME of the delegates, in that namespace: "net1"
+  std::string plugins = {};    ///< Entry::plugins at the time of ADD
+  std::string result = {};     ///< JSON of what ADD returned; empty: ADD was interrupted
   bool operator==(const Holder&) const = default;
 };
 

@@ -16,12 +16,12 @@ namespace {
 
 using cni::cat;
 using netlink::Fd;
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 
 /// A socket that is not waited for longer than to the deadline.
 struct Wire {
   const std::string& path;
-  Clock::time_point end;
+  Steady::time_point end;
   Fd fd = {};
 
   [[noreturn]] void fail(const char* verb, int error) const {
@@ -29,7 +29,7 @@ struct Wire {
   }
   // Empty events: only time passes.
   void wait(short events, int at_most_ms = -1) const {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Steady::now()).count();
     if (left <= 0) fail("wait for", ETIMEDOUT);
     const int ms = static_cast<int>(at_most_ms < 0 ? left : std::min<long>(left, at_most_ms));
     pollfd ready{events == 0 ? -1 : fd.get(), events, 0};
@@ -100,8 +100,8 @@ sockaddr_un socket_address(const std::string& path) {
   return out;
 }
 
-std::string exchange(const std::string& path, const std::string& line, Clock::duration limit) {
-  Wire wire{.path = path, .end = Clock::now() + limit};
+std::string exchange(const std::string& path, const std::string& line, Steady::duration limit) {
+  Wire wire{.path = path, .end = Steady::now() + limit};
   connect(wire);
   send_all(wire, line);
   return receive_line(wire);

@@ -21,7 +21,7 @@ namespace devices {
 namespace {
 
 using netlink::Fd;
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxConnections = 64;  // others wait in the backlog
@@ -34,8 +34,8 @@ struct Connection {
   enum class State { kAsks, kWaits, kIsAnswered, kEnded };
   Fd fd;
   State state = State::kAsks;
-  Clock::time_point end = Clock::now() + kLimit;  ///< not of kWaits
-  std::string text = {};                          ///< what has arrived, or what is to be sent
+  Steady::time_point end = Steady::now() + kLimit;  ///< not of kWaits
+  std::string text = {};                            ///< what has arrived, or what is to be sent
 
   short events() const {
     switch (state) {
@@ -90,7 +90,7 @@ struct SocketServer::State {
   std::atomic<bool> stopping = false;
   std::map<std::uint64_t, Connection> connections = {};
   std::uint64_t next = 0;
-  Clock::time_point accepts_from = {};
+  Steady::time_point accepts_from = {};
   std::thread thread = {};
 
   State(const std::string& path, Handler handler) : listener(path), answers(std::move(handler)) {
@@ -113,7 +113,7 @@ struct SocketServer::State {
 
 void SocketServer::State::run() {
   while (!stopping) {
-    const bool accepts = connections.size() < kMaxConnections && Clock::now() >= accepts_from;
+    const bool accepts = connections.size() < kMaxConnections && Steady::now() >= accepts_from;
     std::vector<pollfd> wanted = {{wake.get(), POLLIN, 0},
                                   {answers.fd(), POLLIN, 0},
                                   {accepts ? listener.fd() : -1, POLLIN, 0}};
@@ -135,13 +135,13 @@ void SocketServer::State::run() {
 }
 
 int SocketServer::State::timeout() const {
-  auto next_end = Clock::time_point::max();
+  auto next_end = Steady::time_point::max();
   for (const auto& [number, one] : connections) {
     if (one.has_deadline()) next_end = std::min(next_end, one.end);
   }
-  if (Clock::now() < accepts_from) next_end = std::min(next_end, accepts_from);
-  if (next_end == Clock::time_point::max()) return -1;
-  const auto left = std::chrono::ceil<milliseconds>(next_end - Clock::now()).count();
+  if (Steady::now() < accepts_from) next_end = std::min(next_end, accepts_from);
+  if (next_end == Steady::time_point::max()) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(next_end - Steady::now()).count();
   return static_cast<int>(std::max<long>(left, 0));
 }
 
@@ -149,7 +149,7 @@ void SocketServer::State::accept() {
   Fd fd = listener.accept();
   if (!fd) {
     const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-    if (is_short) accepts_from = Clock::now() + kPause;
+    if (is_short) accepts_from = Steady::now() + kPause;
     return;
   }
   connections.emplace(next++, Connection{.fd = std::move(fd)});
@@ -161,7 +161,7 @@ void SocketServer::State::pass_answers() {
     if (found == connections.end()) continue;  // the client did not wait
     Connection& one = found->second;
     one.state = Connection::State::kIsAnswered;
-    one.end = Clock::now() + kLimit;
+    one.end = Steady::now() + kLimit;
     one.text = std::move(line);
     one.send();
   }
@@ -180,7 +180,7 @@ void SocketServer::State::serve(std::uint64_t number, Connection& one, short eve
 }
 
 void SocketServer::State::end_late_ones() {
-  const auto now = Clock::now();
+  const auto now = Steady::now();
   std::erase_if(connections, [&](const auto& numbered) {
     const Connection& one = numbered.second;
     return one.state == Connection::State::kEnded || (one.has_deadline() && one.end <= now);
