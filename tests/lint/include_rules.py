@@ -17,6 +17,7 @@ LIBRARIES = {
     "CLI11": r"CLI/",
     "toml++": r"toml\+\+/",
     "doctest": r"doctest/",
+    "gRPC": r"(grpc|grpcpp|google/protobuf)/|\w+(\.grpc)?\.pb\.h$",
 }
 
 
@@ -47,10 +48,17 @@ def rules(path):
         return [r"installer/commands\.h$", r"libcni/plugin/", r"plugins/list\.h$"], set()
     if name.startswith("plugins/names/"):
         return [r"libcni/common/hash\.h$"], set()
+    if name.startswith("plugins/devices/agent/"):
+        libraries = {"nlohmann_json"} | ({"uapi"} if in_source else set())
+        if name.startswith("plugins/devices/agent/kubelet/"):
+            libraries.add("gRPC")
+        if name in ("plugins/devices/agent/main.cc", "plugins/devices/agent/options.cc", "plugins/devices/agent/options.h"):
+            libraries.add("CLI11")
+        return [r"libcni/(common|config|plugin)/", r"netlink/", r"plugins/(devices|names)/"], libraries
     if folder == "plugins":
         ours = [r"libcni/(common|config|plugin)/", r"netlink/", r"plugins/((common|names)/|list\.h$)"]
         if path.parts[1] != "common":
-            ours.append(re.escape("/".join(path.parts[:2])) + "/")
+            ours.append(re.escape("/".join(path.parts[:2])) + "/(?!agent/)")
         return ours, {"nlohmann_json", "uapi"} if in_source else {"nlohmann_json"}
     return [r""], set(LIBRARIES)
 

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <deviceplugin.grpc.pb.h>
+
 #include <string>
 
-#include "deviceplugin.grpc.pb.h"
 #include "plugins/devices/agent/core.h"
 #include "plugins/devices/agent/kubelet/feed.h"
 #include "plugins/devices/agent/kubelet/worker.h"

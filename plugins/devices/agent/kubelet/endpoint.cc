@@ -1,5 +1,6 @@
 #include "plugins/devices/agent/kubelet/endpoint.h"
 
+#include <pluginregistration.grpc.pb.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -15,7 +16,6 @@
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
 #include "netlink/types/fd.h"
-#include "pluginregistration.grpc.pb.h"
 #include "plugins/devices/agent/kubelet/clean.h"
 #include "plugins/devices/agent/kubelet/limits.h"
 #include "plugins/devices/agent/log.h"

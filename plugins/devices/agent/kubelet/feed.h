@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deviceplugin.pb.h>
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
@@ -8,7 +9,6 @@
 #include <set>
 #include <vector>
 
-#include "deviceplugin.pb.h"
 #include "plugins/devices/agent/core.h"
 
 namespace devices {

@@ -1,11 +1,11 @@
 #include "plugins/devices/agent/kubelet/kubelet_socket.h"
 
+#include <deviceplugin.grpc.pb.h>
 #include <grpcpp/grpcpp.h>
 #include <sys/stat.h>
 
 #include <chrono>
 
-#include "deviceplugin.grpc.pb.h"
 #include "libcni/common/error.h"
 #include "plugins/devices/agent/kubelet/clean.h"
 #include "plugins/devices/agent/kubelet/limits.h"

@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 #include <malloc.h>
+#include <podresources.grpc.pb.h>
 
 #include <algorithm>
 #include <thread>
@@ -10,7 +11,6 @@
 #include "libcni/common/error.h"
 #include "plugins/devices/agent/kubelet/clean.h"
 #include "plugins/devices/agent/kubelet/limits.h"
-#include "podresources.grpc.pb.h"
 
 namespace devices {
 
