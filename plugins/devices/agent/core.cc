@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "libcni/common/error.h"
+#include "plugins/devices/agent/concerns.h"
 #include "plugins/devices/agent/files/cdi.h"
 #include "plugins/devices/agent/files/device_info.h"
 #include "plugins/devices/agent/files/metrics.h"
@@ -77,6 +78,7 @@ struct Core::State {
   const Pools pools;
   const Places places;
   const Ledger ledger;
+  Concerns concerns{ledger};
   const Sysfs sysfs;
   std::map<std::string, std::size_t> index;  // of pools, by resource
   std::function<void()> changed, allocated;
@@ -319,6 +321,8 @@ void Core::refresh() {
   }
   if (is_new && state.changed) state.changed();
 }
+
+bool Core::concerns(const Pod& pod) const { return state_->concerns(pod); }
 
 std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& owned) {
   State& state = *state_;

@@ -63,10 +63,12 @@ std::vector<Entry> Ledger::all() const {
 
 void Ledger::put(const Entry& entry) const {
   dir_.replace_synced(entry.id, entry.text(), aside_of(entry.id));
+  dir_.touch();  // the kernel's own stamps are as coarse as its clock ticks, for changed()
 }
 
 void Ledger::put_unsynced(const Entry& entry) const {
   dir_.replace(entry.id, entry.text(), aside_of(entry.id));
+  dir_.touch();
 }
 
 void Ledger::put_or_remove(const Entry& entry) const {
@@ -74,7 +76,9 @@ void Ledger::put_or_remove(const Entry& entry) const {
 }
 
 void Ledger::remove(const std::string& id) const {
-  if (dir_.remove(id)) dir_.sync();
+  if (!dir_.remove(id)) return;
+  dir_.sync();
+  dir_.touch();
 }
 
 std::vector<std::string> Ledger::sweep() const {

@@ -24,8 +24,7 @@ class Ledger {
   static Ledger create(const std::string& path = names::kDevicesLedgerDir);
 
   const std::string& path() const { return dir_.path(); }
-  /// Another one after each change of an entry: Dir::changed(). Two changes within a tick of the
-  /// kernel's clock (4 ms) can have the same.
+  /// Another one after each change of an entry.
   std::string changed() const { return dir_.changed(); }
   /// Whoever changes an entry reads it again under the lock. \throws cni::Error(kTryAgainLater).
   netlink::Fd lock(std::chrono::milliseconds deadline = cni::kLockDeadline) const;

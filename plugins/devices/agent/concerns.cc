@@ -1,0 +1,18 @@
+#include "plugins/devices/agent/concerns.h"
+
+#include <algorithm>
+
+namespace devices {
+
+bool Concerns::operator()(const Pod& pod) {
+  const std::lock_guard hold(mutex_);
+  if (std::string now = ledger_.changed(); now != changed_) {
+    entries_ = ledger_.all();
+    changed_ = std::move(now);
+  }
+  return std::ranges::any_of(entries_, [&](const Entry& one) {
+    return one.is_unclaimed() || one.is_of(pod) || (one.pod && one.pod->has_name_of(pod));
+  });
+}
+
+}  // namespace devices
