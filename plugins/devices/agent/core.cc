@@ -362,6 +362,7 @@ bool Core::has_unclaimed() const {
 bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
   State& state = *state_;
   const Listing listing(listed);
+  state.concerns.note(listed);
   const std::lock_guard lock(state.mutex);
   const auto ledger_lock = state.ledger.lock();
   const std::vector<Entry> entries = state.ledger.all();

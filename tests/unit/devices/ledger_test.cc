@@ -1,0 +1,90 @@
+#include "plugins/devices/ledger/ledger.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "libcni/common/error.h"
+#include "tests/unit/surroundings.h"
+
+using devices::Entry;
+using devices::Ledger;
+
+namespace {
+
+Entry entry_of(const std::string& id, const std::string& resource = "vendor.example/nic") {
+  return {.id = id, .resource = resource, .promised = 7};
+}
+
+void write(const std::string& file, std::string_view text) { std::ofstream(file) << text; }
+
+}  // namespace
+
+TEST_CASE("a ledger has entries sorted by resource and ID, and no others") {
+  const surroundings::Folder folder;
+  CHECK_FALSE(Ledger::find(folder.file("absent")));
+  const Ledger ledger = Ledger::create(folder.file("devices"));
+  ledger.put(entry_of("b"));
+  ledger.put_unsynced(entry_of("a"));
+  ledger.put(entry_of("c", "a.example/x"));
+  write(folder.file("devices/torn"), R"({"id":"to)");
+  write(folder.file("devices/other"), entry_of("b").text());
+  write(folder.file("devices/.x.new"), entry_of("x").text());
+  const auto all = ledger.all();
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].id == "c");
+  CHECK(all[1].id == "a");
+  CHECK(ledger.read("b") == entry_of("b"));
+  CHECK_FALSE(ledger.read("torn"));
+  CHECK_FALSE(ledger.read("../devices/b"));
+}
+
+TEST_CASE("sweeping removes torn files and those of killed processes, and none of a later format") {
+  const surroundings::Folder folder;
+  const Ledger ledger = Ledger::create(folder.path());
+  ledger.put(entry_of("a"));
+  write(folder.file("torn"), "");
+  write(folder.file(".b.new"), "x");
+  write(folder.file("later"), R"({"format":9})");
+  CHECK(ledger.sweep() == std::vector<std::string>{"torn"});
+  CHECK(ledger.read("a"));
+  CHECK_FALSE(cni::Dir::exists(folder.file(".b.new")));
+  CHECK(cni::Dir::exists(folder.file("later")));
+  CHECK_THROWS_AS(ledger.read("later"), cni::Error);
+}
+
+TEST_CASE("an entry that is free has no file") {
+  const surroundings::Folder folder;
+  const Ledger ledger = Ledger::create(folder.path());
+  Entry entry = entry_of("a");
+  ledger.put_or_remove(entry);
+  CHECK(ledger.read("a"));
+  entry.promised = 0;
+  ledger.put_or_remove(entry);
+  CHECK_FALSE(cni::Dir::exists(folder.file("a")));
+}
+
+TEST_CASE("each change has another stamp") {
+  const surroundings::Folder folder;
+  const Ledger ledger = Ledger::create(folder.path());
+  std::string last = ledger.changed();
+  for (int i = 0; i < 100; ++i) {
+    ledger.put_unsynced(entry_of("a"));
+    const std::string now = ledger.changed();
+    CHECK(now != last);
+    last = now;
+  }
+}
+
+TEST_CASE("a mark is an attachment's own") {
+  const surroundings::Folder folder;
+  const Ledger ledger = Ledger::create(folder.path());
+  const plugins::StateOwner one{"net", "c1", "eth0"}, other{"net", "c1", "eth1"};
+  ledger.put_mark(one);
+  ledger.put_mark(one);
+  CHECK(ledger.has_mark(one));
+  CHECK_FALSE(ledger.has_mark(other));
+  ledger.remove_mark(one);
+  ledger.remove_mark(one);
+  CHECK_FALSE(ledger.has_mark(one));
+}
