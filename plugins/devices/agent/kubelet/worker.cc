@@ -18,6 +18,11 @@ bool Worker::post_below(std::size_t most, std::function<void()> job) {
   return true;
 }
 
+std::size_t Worker::waiting() const {
+  const std::lock_guard hold(mutex_);
+  return jobs_.size();
+}
+
 void Worker::stop() {
   {
     const std::lock_guard hold(mutex_);

@@ -24,6 +24,8 @@ class Worker {
   bool post(std::function<void()> job);
   /// However many wait; nothing after stop().
   void post_always(std::function<void()> job) { post_below(SIZE_MAX, std::move(job)); }
+  /// How many wait, without the one that runs.
+  std::size_t waiting() const;
   /// Runs what waits, and then nothing.
   void stop();
 
@@ -32,7 +34,7 @@ class Worker {
   void run();
 
   const std::size_t most_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
   bool stopping_ = false;
