@@ -4,12 +4,26 @@
 
 namespace devices {
 
+namespace {
+
+// Two changes within a tick of the kernel's clock look the same: 10 ms with HZ=100.
+constexpr std::chrono::milliseconds kTicks{30};
+
+}  // namespace
+
 bool Concerns::operator()(const Pod& pod) {
   const std::lock_guard hold(mutex_);
   if (!listed_ || listed_->contains(pod.str())) return true;
-  if (std::string now = ledger_.changed(); now != changed_) {
+  const auto now = std::chrono::steady_clock::now();
+  std::string changed = ledger_.changed();
+  if (changed != changed_) {
+    changed_ = std::move(changed);
+    seen_ = now;
+    is_settled_ = false;
+  }
+  if (!is_settled_) {
     entries_ = ledger_.all();
-    changed_ = std::move(now);
+    is_settled_ = now - seen_ > kTicks;
   }
   return std::ranges::any_of(entries_, [&](const Entry& one) {
     return one.is_unclaimed() || one.is_of(pod) || (one.pod && one.pod->has_name_of(pod));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -27,6 +28,8 @@ class Concerns {
   const Ledger& ledger_;
   std::mutex mutex_;
   std::string changed_;  ///< Ledger::changed() before they were read; empty: never
+  std::chrono::steady_clock::time_point seen_{};  ///< when it was first like that
+  bool is_settled_ = false;  ///< they were read so long after it that no change can have the same
   std::vector<Entry> entries_;
   std::optional<std::set<std::string>> listed_;  ///< Pod::str()
 };

@@ -1,6 +1,7 @@
 #include "plugins/devices/agent/core.h"
 
 #include <algorithm>
+#include <atomic>
 #include <ctime>
 #include <mutex>
 #include <set>
@@ -70,15 +71,18 @@ struct Core::State {
   void write_cdi_files() const;
   void write_metrics_file();
   const Item& require(std::size_t pool, const std::string& id) const;
-  std::vector<Entry> promise(std::size_t pool, const std::vector<const Item*>& items) const;
+  void promise(std::size_t pool, const std::vector<const Item*>& items) const;
+  Entry promised(std::size_t pool, const Item& item, Entry entry) const;
   Entry claimed(std::size_t pool, const std::string& id, const Pod& pod) const;
   void write_info(std::size_t pool, const Item& item) const;
   void release(const Entry& entry);
+  void adopt(const std::vector<PodDevices>& listed, const std::vector<Entry>& entries) const;
 
   const Pools pools;
   const Places places;
   const Ledger ledger;
   Concerns concerns{ledger};
+  std::atomic<bool> is_complete = false;  // whether the ledger has what the kubelet has listed
   const Sysfs sysfs;
   std::map<std::string, std::size_t> index;  // of pools, by resource
   std::function<void()> changed, allocated;
@@ -146,22 +150,25 @@ const Item& Core::State::require(std::size_t pool, const std::string& id) const 
   return found->second;
 }
 
-// Either all entries are written, or none. Returns the earlier ones.
-std::vector<Entry> Core::State::promise(std::size_t pool,
-                                        const std::vector<const Item*>& items) const {
+// The entry of a device that a pod is to get, whoever had it before.
+Entry Core::State::promised(std::size_t pool, const Item& item, Entry entry) const {
+  entry.resource = counts[pool].resource;
+  entry.promised = static_cast<std::int64_t>(std::time(nullptr));
+  entry.pod.reset();
+  entry.plugins = plugins_text(pools.pools[pool], item, entry.plugins);
+  entry.ifname = pools.pools[pool].attach.ifname;
+  return entry;
+}
+
+// Either all entries are written, or none.
+void Core::State::promise(std::size_t pool, const std::vector<const Item*>& items) const {
   const auto lock = ledger.lock();
   std::vector<Entry> before;
   try {
     for (const Item* item : items) {
       const std::string& id = item->offer.id;
       before.push_back(ledger.read(id).value_or(Entry{.id = id}));
-      Entry entry = before.back();
-      entry.resource = counts[pool].resource;
-      entry.promised = static_cast<std::int64_t>(std::time(nullptr));
-      entry.pod.reset();
-      entry.plugins = plugins_text(pools.pools[pool], *item, entry.plugins);
-      entry.ifname = pools.pools[pool].attach.ifname;
-      ledger.put(entry);
+      ledger.put(promised(pool, *item, before.back()));
     }
   } catch (...) {
     for (const Entry& entry : before) {
@@ -169,7 +176,6 @@ std::vector<Entry> Core::State::promise(std::size_t pool,
     }
     throw;
   }
-  return before;
 }
 
 void Core::State::write_info(std::size_t pool, const Item& item) const {
@@ -187,11 +193,7 @@ Entry Core::State::claimed(std::size_t pool, const std::string& id, const Pod& p
   std::optional<Entry> entry = ledger.read(id);
   if (!entry) {
     // The kubelet knows of an Allocate that the ledger has lost.
-    const Item& item = require(pool, id);
-    entry = Entry{.id = id, .resource = resource};
-    entry->promised = static_cast<std::int64_t>(std::time(nullptr));
-    entry->plugins = plugins_text(pools.pools[pool], item, "");
-    entry->ifname = pools.pools[pool].attach.ifname;
+    entry = promised(pool, require(pool, id), Entry{.id = id});
   }
   const bool is_open = !entry->pod || entry->pod->uid.empty() || entry->is_of(pod);
   if (entry->resource != resource || !is_open) {
@@ -216,6 +218,30 @@ void Core::State::release(const Entry& entry) {
   attempt("remove device information", entry.resource, [&] {
     remove_device_info(places.device_info, device_info_name(entry.resource, entry.id));
   });
+}
+
+// Devices of which the kubelet knows and the ledger does not: its folder was removed. A device that
+// is in its pod already is nobody's here.
+void Core::State::adopt(const std::vector<PodDevices>& listed,
+                        const std::vector<Entry>& entries) const {
+  std::set<std::string> known;
+  for (const Entry& entry : entries) known.insert(entry.id);
+  for (const PodDevices& pod : listed) {
+    for (const Owned& owned : pod.devices) {
+      const auto pool = pool_of(owned.resource);
+      if (!pool) continue;
+      for (const std::string& id : owned.ids) {
+        const auto item = stock.pools[*pool].find(id);
+        if (known.contains(id) || item == stock.pools[*pool].end()) continue;
+        if (!item->second.is_present) continue;
+        Entry entry = promised(*pool, item->second, Entry{.id = id});
+        entry.pod = Pod{pod.space, pod.name};
+        ledger.put(entry);
+        log(Level::kWarning, "add entry that the ledger has lost",
+            {.resource = owned.resource, .device = id, .pod = entry.pod->str()});
+      }
+    }
+  }
 }
 
 Core::Core(Pools pools, Places places)
@@ -322,7 +348,10 @@ void Core::refresh() {
   if (is_new && state.changed) state.changed();
 }
 
-bool Core::concerns(const Pod& pod) const { return state_->concerns(pod); }
+// Before the kubelet has been asked once, the ledger may have lost what it knows.
+bool Core::concerns(const Pod& pod) const {
+  return !state_->is_complete || state_->concerns(pod);
+}
 
 std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& owned) {
   State& state = *state_;
@@ -383,6 +412,8 @@ bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
     }
   }
   state.reconciler.keep_only(entries);
+  state.adopt(listed, entries);
+  state.is_complete = true;
   return has_unclaimed();
 }
 
