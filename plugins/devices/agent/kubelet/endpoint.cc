@@ -75,14 +75,14 @@ std::string random_digits() {
   return out;
 }
 
-int milliseconds(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
+int count_of(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
 
 void set_limits(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsOfConnection);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, milliseconds(kMaxHandshake));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, milliseconds(kMaxIdle));
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, count_of(kMaxHandshake));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, count_of(kMaxIdle));
 }
 
 sockaddr_un address_of(const std::string& path) {

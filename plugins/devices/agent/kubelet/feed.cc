@@ -139,7 +139,7 @@ std::size_t Feed::size() const {
   return streams_.size();
 }
 
-Clock::time_point Feed::last_end() const {
+Feed::Clock::time_point Feed::last_end() const {
   const std::lock_guard hold(mutex_);
   return last_end_;
 }

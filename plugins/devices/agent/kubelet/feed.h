@@ -13,13 +13,12 @@
 
 namespace devices {
 
-using Clock = std::chrono::steady_clock;
-
 /// The open streams of ListAndWatch of one resource. Each gets the complete list when it is opened
 /// and after each change. A stream whose reader is slow gets the newest list only. Thread-safe.
 class Feed {
  public:
   using List = v1beta1::ListAndWatchResponse;
+  using Clock = std::chrono::steady_clock;
 
   Feed() = default;
   Feed(const Feed&) = delete;

@@ -17,9 +17,9 @@ namespace {
 using cni::cat;
 
 // The kubelet has 10 s to call back before it answers.
-constexpr std::chrono::seconds kDeadline{15};
+constexpr std::chrono::seconds kRegisterDeadline{15};
 
-std::unique_ptr<v1beta1::Registration::Stub> connect(const std::string& path) {
+std::unique_ptr<v1beta1::Registration::Stub> registration_at(const std::string& path) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
@@ -46,14 +46,14 @@ void KubeletSocket::register_plugin(const std::string& resource, const std::stri
   request.set_resource_name(resource);
   request.mutable_options()->set_get_preferred_allocation_available(true);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kDeadline);
+  context.set_deadline(std::chrono::system_clock::now() + kRegisterDeadline);
   {
     const std::lock_guard hold(mutex_);
     if (stopping_) context.TryCancel();
     waiting_ = &context;
   }
   v1beta1::Empty answer;
-  const grpc::Status status = connect(path_)->Register(&context, request, &answer);
+  const grpc::Status status = registration_at(path_)->Register(&context, request, &answer);
   {
     const std::lock_guard hold(mutex_);
     waiting_ = nullptr;

@@ -21,10 +21,10 @@ using grpc::Status;
 using grpc::StatusCode;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kDeadline{5'000};
+constexpr milliseconds kListDeadline{5'000};
 constexpr milliseconds kFirstBackOff{100};
 constexpr milliseconds kOfACall{25};  // one call in this time
-constexpr int kBurst = 5;
+constexpr int kBurstOfCalls = 5;
 constexpr std::chrono::minutes kWithoutGet{
     10};  // until Get is tried again: the kubelet may be another version
 
@@ -129,19 +129,19 @@ void PodResources::forget(const std::shared_ptr<Channel>& channel) {
   no_get_until_ = {};
 }
 
-// When the call may be made: a bucket of kBurst calls, which kOfACall fills by one.
+// When the call may be made: a bucket of kBurstOfCalls, which kOfACall fills by one.
 PodResources::Clock::time_point PodResources::next_turn() {
   const std::lock_guard hold(mutex_);
   const auto now = Clock::now();
   full_ = std::max(full_, now) + kOfACall;
-  return full_ - kBurst * kOfACall;
+  return full_ - kBurstOfCalls * kOfACall;
 }
 
 // Makes the call, again while the kubelet is over its limit. Returns what the call returns: a
 // status, and the answer.
 template <class Call>
 auto PodResources::ask(const char* what, Call call) {
-  const auto deadline = Clock::now() + kDeadline;
+  const auto deadline = Clock::now() + kListDeadline;
   for (milliseconds pause = kFirstBackOff;; pause *= 2) {
     std::this_thread::sleep_until(next_turn());
     const auto used = channel();

@@ -36,6 +36,7 @@ class Registrar {
   Registrar& operator=(const Registrar&) = delete;
 
  private:
+  using Clock = Feed::Clock;
   struct Face;
 
   void run();
