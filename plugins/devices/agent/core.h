@@ -89,9 +89,9 @@ class Core {
   /// Looks again at links, sysfs and ledger.
   void refresh();
 
-  /// Whether a device may be the pod's: an entry of the ledger is the pod's, or is promised to a pod
-  /// that is not known yet, or to a pod of this name. If not, the kubelet need not be asked: Allocate
-  /// precedes ADD. Takes what another process wrote into account, and no lock.
+  /// Whether a device may be the pod's: an entry of the ledger is the pod's, or is promised to a
+  /// pod that is not known yet, or to a pod of this name. If not, the kubelet need not be asked:
+  /// Allocate precedes ADD. Takes what another process wrote into account, and no lock.
   bool concerns(const Pod& pod) const;
   /// For ADD of a pod: writes its UID into the entries of the devices that PodResources says it
   /// owns, and returns their ids, sorted by resource and id. Resources of others are passed over.

@@ -110,9 +110,8 @@ void serve(Pools pools, const Options& options) {
   drop_capabilities();
   const netlink::LinkWatch links;  // before the first look
   Core core(std::move(pools), options.places);
-  PodResources pods(options.kubelet_dir, [&core](const std::string& resource) {
-    return core.has_resource(resource);
-  });
+  PodResources pods(options.kubelet_dir,
+                    [&core](const std::string& resource) { return core.has_resource(resource); });
   Attention attention(core, pods);
   core.on_allocate([&attention] { attention.wake(); });
   const SocketServer server(options.socket, Claims(core, pods));

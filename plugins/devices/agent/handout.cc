@@ -27,8 +27,8 @@ std::string folded(std::string text) {
 }
 
 void add(std::vector<Node>& out, const std::string& path) {
-  const bool is_new = std::none_of(out.begin(), out.end(),
-                                   [&](const Node& one) { return one.host_path == path; });
+  const bool is_new =
+      std::none_of(out.begin(), out.end(), [&](const Node& one) { return one.host_path == path; });
   if (is_new) out.push_back({path, path, kPermissions});
 }
 
@@ -92,8 +92,7 @@ std::string plugins_text(const Pool& pool, const Item& item, const std::string& 
     throw cni::Error(cni::Code::kTryAgainLater,
                      cat("allocate device '", item.offer.id, "': its link does not exist"));
   }
-  const auto by =
-      item.device->bus == Bus::kAuxiliary ? SelectBy::kAuxiliary : SelectBy::kPci;
+  const auto by = item.device->bus == Bus::kAuxiliary ? SelectBy::kAuxiliary : SelectBy::kPci;
   return plugins_for(pool, by, item.offer.id).dump();
 }
 

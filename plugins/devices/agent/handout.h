@@ -23,9 +23,9 @@ CdiEdits edits_of(const Pool& pool, const Item& item, const Sysfs& sysfs);
 /// Of all devices of one request.
 Handout handout_of(const Pool& pool, const std::vector<const Item*>& items, const Sysfs& sysfs);
 
-/// The configs that attach the device, a JSON list, for the ledger. \param before the entry's, which
-/// knows the name of a link that is in a pod now; may be empty.
-/// \throws cni::Error(kTryAgainLater) where that name is not known.
+/// The configs that attach the device, a JSON list, for the ledger. \param before the entry's,
+/// which knows the name of a link that is in a pod now; may be empty. \throws
+/// cni::Error(kTryAgainLater) where that name is not known.
 std::string plugins_text(const Pool& pool, const Item& item, const std::string& before);
 
 }  // namespace devices

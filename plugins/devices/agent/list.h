@@ -6,8 +6,8 @@
 #include "plugins/devices/agent/core.h"
 #include "plugins/devices/agent/pools/pools.h"
 
-/// `patchbay-agent list`: each device of the node and slot of the config, its resource or why it has
-/// none, and the pod that it belongs to.
+/// `patchbay-agent list`: each device of the node and slot of the config, its resource or why it
+/// has none, and the pod that it belongs to.
 namespace devices {
 
 /// Looks at the node, and at the ledger if there is one; changes nothing.

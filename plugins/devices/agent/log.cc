@@ -44,9 +44,8 @@ void set_log_level(Level level) { lowest = level; }
 
 void log(Level level, std::string_view what, const LogFields& fields) noexcept try {
   if (level < lowest.load()) return;
-  nlohmann::ordered_json line = {{"time", now_text()},
-                                 {"level", kLevels[static_cast<std::size_t>(level)]},
-                                 {"what", what}};
+  nlohmann::ordered_json line = {
+      {"time", now_text()}, {"level", kLevels[static_cast<std::size_t>(level)]}, {"what", what}};
   const auto add = [&line](const char* name, const std::string& value) {
     if (!value.empty()) line[name] = value;
   };
@@ -57,7 +56,7 @@ void log(Level level, std::string_view what, const LogFields& fields) noexcept t
   const std::string text =
       line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
   netlink::write_all(STDERR_FILENO, text, "stderr");  // one write(2): lines are not mixed
-} catch (...) {  // nobody is left to be told
+} catch (...) {                                       // nobody is left to be told
 }
 
 }  // namespace devices

@@ -23,8 +23,8 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kAside = ".patchbay.new";  // no reader takes a name without .json or .yaml
 constexpr std::string_view kPrefix = "patchbay-";
 constexpr std::string_view kSuffix = ".json";
-constexpr std::size_t kHash = 8;      // digits, with a hyphen before them
-constexpr mode_t kMode = 0644;        // users' containers have devices, too
+constexpr std::size_t kHash = 8;  // digits, with a hyphen before them
+constexpr mode_t kMode = 0644;    // users' containers have devices, too
 
 Json json_of(const CdiEdits& edits) {
   Json out = Json::object();
@@ -55,7 +55,8 @@ const char* version_of(const Json& devices) {
 
 std::string spec_of(const std::string& resource, Json devices) {
   const char* const version = version_of(devices);
-  return Json{{"cdiVersion", version}, {"kind", cdi_kind(resource)}, {"devices", std::move(devices)}}
+  return Json{
+             {"cdiVersion", version}, {"kind", cdi_kind(resource)}, {"devices", std::move(devices)}}
              .dump(2) +
          '\n';
 }
@@ -74,9 +75,8 @@ void add_kept(Json& out, const std::string& text,
                           device["name"].is_string() && device.contains("containerEdits") &&
                           device["containerEdits"].is_object();
     if (!is_whole || !is_kept(id_in(device["name"].get<std::string>()))) continue;
-    const bool is_new = std::none_of(out.begin(), out.end(), [&](const Json& one) {
-      return one["name"] == device["name"];
-    });
+    const bool is_new = std::none_of(
+        out.begin(), out.end(), [&](const Json& one) { return one["name"] == device["name"]; });
     if (is_new) out.push_back(device);
   }
 }

@@ -43,8 +43,8 @@ constexpr Metric kMetrics[] = {
 std::string metrics_text(const std::vector<Count>& counts) {
   std::string out;
   for (const Metric& metric : kMetrics) {
-    out += cat("# HELP ", metric.name, " ", metric.help, "\n# TYPE ", metric.name, " ",
-               metric.type, "\n");
+    out += cat("# HELP ", metric.name, " ", metric.help, "\n# TYPE ", metric.name, " ", metric.type,
+               "\n");
     for (const Count& one : counts) {
       out += cat(metric.name, "{resource=\"", one.resource, "\"} ", metric.value(one), "\n");
     }

@@ -18,8 +18,8 @@ struct DeviceLink {
   std::string kind = {};  ///< empty: hardware
   std::optional<netlink::Mac> permanent_mac = {};
   unsigned mtu = 0;
-  bool up = false;       ///< set up by an operator
-  bool carrier = false;  ///< operational
+  bool up = false;          ///< set up by an operator
+  bool carrier = false;     ///< operational
   std::string parent = {};  ///< the link that it stands on
   bool operator==(const DeviceLink&) const = default;
 };

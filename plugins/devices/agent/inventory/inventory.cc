@@ -22,7 +22,8 @@ constexpr std::size_t kMaxId = 63;  // the kubelet's limit
 
 // As ids become names of files, of CDI devices and of environment variables' values.
 bool is_id(const std::string& text) {
-  return !text.empty() && text.size() <= kMaxId && std::all_of(text.begin(), text.end(), [](char c) {
+  return !text.empty() && text.size() <= kMaxId &&
+         std::all_of(text.begin(), text.end(), [](char c) {
            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                   c == '.' || c == '_' || c == ':' || c == '-';
          });

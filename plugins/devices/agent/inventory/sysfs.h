@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-/// Hardware in sysfs (Documentation/ABI/testing/sysfs-bus-pci, sysfs-class-net). The root is "/sys";
-/// tests have another.
+/// Hardware in sysfs (Documentation/ABI/testing/sysfs-bus-pci, sysfs-class-net). The root is
+/// "/sys"; tests have another.
 namespace devices {
 
 /// A device of a bus.
 struct Hardware {
-  std::string name;             ///< in bus/pci/devices or bus/auxiliary/devices
+  std::string name;  ///< in bus/pci/devices or bus/auxiliary/devices
   bool is_auxiliary = false;
   std::string driver, vendor, device;
   std::optional<int> numa;

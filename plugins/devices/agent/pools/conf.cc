@@ -116,11 +116,10 @@ constexpr auto kSlotKeys = cni::keys(
                           .description = "`mode` of macvlan or ipvlan",
                           .type = Type::kEnum,
                           .enumeration = kModes}),
-    passed<&Slots::keys>(
-        {.name = "bcqueuelen",
-         .description = "`bcqueuelen` of macvlan",
-         .type = Type::kInteger,
-         .maximum = 4'294'967'295}),
+    passed<&Slots::keys>({.name = "bcqueuelen",
+                          .description = "`bcqueuelen` of macvlan",
+                          .type = Type::kInteger,
+                          .maximum = 4'294'967'295}),
     passed<&Slots::keys>({.name = "flags",
                           .description = "`flags` of ipvlan",
                           .type = Type::kEnum,
@@ -146,8 +145,8 @@ constexpr auto kSlotKeys = cni::keys(
 struct Ipam {
   std::string type;
 };
-constexpr auto kIpamKeys = cni::keys(
-    cni::key<&Ipam::type>({.name = "type", .description = "name of the IPAM plugin"}));
+constexpr auto kIpamKeys =
+    cni::keys(cni::key<&Ipam::type>({.name = "type", .description = "name of the IPAM plugin"}));
 
 constexpr auto kAttachKeys = cni::keys(
     cni::text<&Attach::ifname>(
@@ -284,8 +283,7 @@ Pools Pools::parse(const std::string& text) {
 Pools Pools::load(const std::string& file) {
   const auto text = netlink::read_regular_file(file);
   if (!text) {
-    throw cni::Error(cni::Code::kIoFailure,
-                     cat("read '", file, "': no such file or directory"),
+    throw cni::Error(cni::Code::kIoFailure, cat("read '", file, "': no such file or directory"),
                      "patchbay-agent --schema prints the schema of the config");
   }
   return cni::during(cat("read '", file, "'"), [&] { return parse(*text); });

@@ -54,8 +54,7 @@ bool is_mode_of(SlotKind kind, const std::string& mode) {
 void check_kind_keys(const Reader& place, const Slots& slots) {
   for (const KindsOf& one : kinds_of_keys()) {
     const Reader value = place[one.key];
-    const bool fits =
-        std::find(one.kinds.begin(), one.kinds.end(), slots.kind) != one.kinds.end();
+    const bool fits = std::find(one.kinds.begin(), one.kinds.end(), slots.kind) != one.kinds.end();
     if (value.present() && !fits) value.fail(cat("slots of kind ", str(slots.kind), " have none"));
   }
   const Reader mode = place["mode"];
@@ -132,9 +131,8 @@ bool is_interface_name(const std::string& text) { return cni::is_link_name(text)
 
 bool is_slot_parent(const std::string& text) {
   return cni::is_link_name(text) && is_alphanumeric(text.front()) &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return is_alphanumeric(c) || c == '-' || c == '_' || c == '.';
-         });
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return is_alphanumeric(c) || c == '-' || c == '_' || c == '.'; });
 }
 
 bool is_device_node(const std::string& text) {
@@ -204,11 +202,10 @@ void check_pools(const Reader& root, Pools& pools) {
     for (const unsigned number : slots.numbers()) {
       const auto [other, is_new] = owners.emplace(slots.id(number), pool.resource);
       if (is_new) continue;
-      places[i]["slots"].fail(
-          other->second == pool.resource
-              ? cat("slot ", slots.id(number), " is listed twice")
-              : cat("slot ", slots.id(number), " belongs to ", other->second,
-                    " (\"first\" sets where the numbers begin)"));
+      places[i]["slots"].fail(other->second == pool.resource
+                                  ? cat("slot ", slots.id(number), " is listed twice")
+                                  : cat("slot ", slots.id(number), " belongs to ", other->second,
+                                        " (\"first\" sets where the numbers begin)"));
     }
   }
 }

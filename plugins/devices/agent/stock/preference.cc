@@ -51,10 +51,9 @@ std::vector<std::string> preferred_of(const Core::Preference& asked,
   for (auto& [node, group] : groups) group.node = node;
   while (out.size() < asked.size && !groups.empty()) {
     const std::size_t wanted = asked.size - out.size();
-    const auto best =
-        std::min_element(groups.begin(), groups.end(), [&](const auto& a, const auto& b) {
-          return is_better(a.second, b.second, wanted);
-        });
+    const auto best = std::min_element(
+        groups.begin(), groups.end(),
+        [&](const auto& a, const auto& b) { return is_better(a.second, b.second, wanted); });
     for (const std::string& id : best->second.ids) {
       if (out.size() < asked.size) out.push_back(id);
     }

@@ -13,8 +13,7 @@ namespace {
 using cni::cat;
 
 // Globs of one key; none: the key is not given.
-bool matches(const std::vector<std::string>& globs,
-             const std::vector<std::string>& values) {
+bool matches(const std::vector<std::string>& globs, const std::vector<std::string>& values) {
   if (globs.empty()) return true;
   for (const std::string& glob : globs) {
     for (const std::string& value : values) {
@@ -145,8 +144,8 @@ class Taking {
   const std::vector<Pool>& pools_;
   const std::vector<Device>& devices_;
   const Entries& entries_;
-  std::map<std::string, std::size_t> index_;      // of resources
-  std::map<std::string, std::string> parents_;    // of slots: name of the link, resource
+  std::map<std::string, std::size_t> index_;    // of resources
+  std::map<std::string, std::string> parents_;  // of slots: name of the link, resource
   Stock stock_;
 };
 

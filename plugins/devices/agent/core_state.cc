@@ -1,0 +1,202 @@
+#include "plugins/devices/agent/core_state.h"
+
+#include <ctime>
+#include <utility>
+
+#include "libcni/common/error.h"
+#include "plugins/devices/agent/files/cdi.h"
+#include "plugins/devices/agent/files/device_info.h"
+#include "plugins/devices/agent/files/metrics.h"
+#include "plugins/devices/agent/handout.h"
+#include "plugins/devices/agent/inventory/inventory.h"
+#include "plugins/devices/agent/log.h"
+
+namespace devices {
+
+using cni::cat;
+using cni::Code;
+
+namespace {
+
+// Files are for readers outside: an error in one is logged, and fails no call.
+template <class Fn>
+void attempt(const char* what, const std::string& resource, Fn&& fn) noexcept {
+  try {
+    fn();
+  } catch (const std::exception& e) {
+    log(Level::kWarning, what, {.resource = resource, .error = e.what()});
+  }
+}
+
+}  // namespace
+
+Entries by_id(std::vector<Entry> list) {
+  Entries out;
+  for (Entry& one : list) out.insert_or_assign(one.id, std::move(one));
+  return out;
+}
+
+Core::State::State(Pools of, Places at)
+    : pools(std::move(of)),
+      places(std::move(at)),
+      ledger(Ledger::create(places.ledger)),
+      sysfs(places.sysfs),
+      counts(pools.pools.size()) {
+  stock.pools.resize(pools.pools.size());
+  for (std::size_t i = 0; i < pools.pools.size(); ++i) {
+    counts[i].resource = pools.pools[i].resource;
+    index.emplace(pools.pools[i].resource, i);
+  }
+}
+
+// A device that a pod got or gave back between the looks at ledger and links was held before or
+// after: it does not look as if it had vanished.
+Stock Core::State::look() const {
+  Entries entries = by_id(ledger.all());
+  const auto devices = inventory(node_links(), sysfs.hardware());
+  for (Entry& later : ledger.all()) {
+    Entry& entry = entries[later.id];
+    if (!later.holder) later.holder = std::move(entry.holder);
+    entry = std::move(later);
+  }
+  return stock_of(pools, devices, entries);
+}
+
+void Core::State::write_cdi_files() const {
+  if (places.cdi.empty()) return;
+  std::set<std::string> with_file;
+  for (std::size_t i = 0; i < pools.pools.size(); ++i) {
+    const Pool& pool = pools.pools[i];
+    if (!pool.cdi) continue;
+    with_file.insert(pool.resource);
+    std::map<std::string, CdiEdits> devices;
+    for (const auto& [id, item] : stock.pools[i]) {
+      if (!item.is_present || (!item.device && !item.slot)) continue;
+      CdiEdits edits = edits_of(pool, item, sysfs);
+      devices.emplace(cdi_name(id, edits), std::move(edits));
+    }
+    attempt("write CDI spec", pool.resource, [&] {
+      write_cdi(places.cdi, pool.resource, devices,
+                [this](const std::string& id) { return is_device_id(id) && ledger.read(id); });
+    });
+  }
+  attempt("remove CDI specs", "", [&] { remove_other_cdi(places.cdi, with_file); });
+}
+
+void Core::State::write_metrics_file() {
+  if (places.metrics.empty()) return;
+  std::string text = metrics_text(counts);
+  if (text == metrics) return;
+  attempt("write metrics", "", [&] {
+    write_metrics(places.metrics, text);
+    metrics = std::move(text);
+  });
+}
+
+const Item& Core::State::require(std::size_t pool, const std::string& id) const {
+  const auto found = stock.pools[pool].find(id);
+  if (found == stock.pools[pool].end()) {
+    throw cni::Error(Code::kTryAgainLater,
+                     cat("allocate device '", id, "': not a device of ", counts[pool].resource));
+  }
+  if (!found->second.is_present) {
+    throw cni::Error(Code::kTryAgainLater, cat("allocate device '", id, "': it vanished"));
+  }
+  return found->second;
+}
+
+// The entry of a device that a pod is to get, whoever had it before.
+Entry Core::State::promised(std::size_t pool, const Item& item, Entry entry) const {
+  entry.resource = counts[pool].resource;
+  entry.promised = static_cast<std::int64_t>(std::time(nullptr));
+  entry.pod.reset();
+  entry.plugins = plugins_text(pools.pools[pool], item, entry.plugins);
+  entry.ifname = pools.pools[pool].attach.ifname;
+  return entry;
+}
+
+// Either all entries are written, or none.
+void Core::State::promise(std::size_t pool, const std::vector<const Item*>& items) const {
+  const auto lock = ledger.lock();
+  std::vector<Entry> before;
+  try {
+    for (const Item* item : items) {
+      const std::string& id = item->offer.id;
+      before.push_back(ledger.read(id).value_or(Entry{.id = id}));
+      ledger.put(promised(pool, *item, before.back()));
+    }
+  } catch (...) {
+    for (const Entry& entry : before) {
+      attempt("restore entry", entry.resource, [&] { ledger.put_or_remove(entry); });
+    }
+    throw;
+  }
+}
+
+void Core::State::write_info(std::size_t pool, const Item& item) const {
+  if (places.device_info.empty() || !item.device || item.device->bus != Bus::kPci) return;
+  const std::string& resource = counts[pool].resource;
+  attempt("write device information", resource, [&] {
+    write_device_info(places.device_info, device_info_name(resource, item.offer.id),
+                      {item.device->pci, item.device->physical_function});
+  });
+}
+
+// The entry with the pod in it. Under the lock of the ledger.
+Entry Core::State::claimed(std::size_t pool, const std::string& id, const Pod& pod) const {
+  const std::string& resource = counts[pool].resource;
+  std::optional<Entry> entry = ledger.read(id);
+  if (!entry) {
+    // The kubelet knows of an Allocate that the ledger has lost.
+    entry = promised(pool, require(pool, id), Entry{.id = id});
+  }
+  const bool is_open = !entry->pod || entry->pod->uid.empty() || entry->is_of(pod);
+  if (entry->resource != resource || !is_open) {
+    const std::string whose =
+        entry->resource != resource ? cat("resource ", entry->resource) : entry->pod->str();
+    throw cni::Error(
+        Code::kTryAgainLater,
+        cat("claim device '", id, "' for ", pod.str(), ": it still belongs to ", whose),
+        "the kubelet has not allocated it again");
+  }
+  entry->pod = pod;
+  return *std::move(entry);
+}
+
+void Core::State::release(const Entry& entry) {
+  ledger.remove(entry.id);
+  log(Level::kInfo, "release device",
+      {.resource = entry.resource,
+       .device = entry.id,
+       .pod = entry.pod ? entry.pod->str() : std::string()});
+  if (places.device_info.empty()) return;
+  attempt("remove device information", entry.resource, [&] {
+    remove_device_info(places.device_info, device_info_name(entry.resource, entry.id));
+  });
+}
+
+// Devices of which the kubelet knows and the ledger does not: its folder was removed. A device that
+// is in its pod already is nobody's here.
+void Core::State::adopt(const std::vector<PodDevices>& listed,
+                        const std::vector<Entry>& entries) const {
+  std::set<std::string> known;
+  for (const Entry& entry : entries) known.insert(entry.id);
+  for (const PodDevices& pod : listed) {
+    for (const Owned& owned : pod.devices) {
+      const auto pool = pool_of(owned.resource);
+      if (!pool) continue;
+      for (const std::string& id : owned.ids) {
+        const auto item = stock.pools[*pool].find(id);
+        if (known.contains(id) || item == stock.pools[*pool].end()) continue;
+        if (!item->second.is_present) continue;
+        Entry entry = promised(*pool, item->second, Entry{.id = id});
+        entry.pod = Pod{pod.space, pod.name};
+        ledger.put(entry);
+        log(Level::kWarning, "add entry that the ledger has lost",
+            {.resource = owned.resource, .device = id, .pod = entry.pod->str()});
+      }
+    }
+  }
+}
+
+}  // namespace devices

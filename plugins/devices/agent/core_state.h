@@ -1,0 +1,60 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "plugins/devices/agent/concerns.h"
+#include "plugins/devices/agent/core.h"
+#include "plugins/devices/agent/inventory/sysfs.h"
+#include "plugins/devices/agent/pools/pools.h"
+#include "plugins/devices/agent/reconcile.h"
+#include "plugins/devices/agent/stock/stock.h"
+#include "plugins/devices/ledger/ledger.h"
+
+namespace devices {
+
+Entries by_id(std::vector<Entry> list);
+
+/// What the core keeps, and the parts of its calls. All but the constants is under the mutex.
+struct Core::State {
+  State(Pools of, Places at);
+
+  /// Of a resource; nothing for one of others.
+  std::optional<std::size_t> pool_of(const std::string& resource) const {
+    const auto found = index.find(resource);
+    if (found == index.end()) return std::nullopt;
+    return found->second;
+  }
+
+  Stock look() const;
+  void write_cdi_files() const;
+  void write_metrics_file();
+  const Item& require(std::size_t pool, const std::string& id) const;
+  void promise(std::size_t pool, const std::vector<const Item*>& items) const;
+  Entry promised(std::size_t pool, const Item& item, Entry entry) const;
+  Entry claimed(std::size_t pool, const std::string& id, const Pod& pod) const;
+  void write_info(std::size_t pool, const Item& item) const;
+  void release(const Entry& entry);
+  void adopt(const std::vector<PodDevices>& listed, const std::vector<Entry>& entries) const;
+
+  const Pools pools;
+  const Places places;
+  const Ledger ledger;
+  Concerns concerns{ledger};
+  std::atomic<bool> is_complete = false;  // whether the ledger has what the kubelet has listed
+  const Sysfs sysfs;
+  std::map<std::string, std::size_t> index;  // of pools, by resource
+  std::function<void()> changed, allocated;
+
+  mutable std::mutex mutex;  // for what is below
+  Stock stock;
+  std::vector<Count> counts;
+  Reconciler reconciler;
+  std::string metrics;  // as the file has it
+};
+
+}  // namespace devices
