@@ -11,6 +11,7 @@
 #include "cnitool/validate/chain_check.h"
 #include "cnitool/validate/default_routes.h"
 #include "cnitool/validate/plugin_check.h"
+#include "cnitool/validate/pools_check.h"
 #include "libcni/runtime/conflist.h"
 #include "netlink/types/fd.h"
 
@@ -41,14 +42,15 @@ std::vector<std::string> files_in(const std::string& dir,
 /// Everything that is looked at together. Documents and networks stay where they are.
 class Validator {
  public:
-  Validator(const Settings& settings, const cni::Env& env) : plugins_(settings.path, env) {}
+  Validator(const Settings& settings, const cni::Env& env)
+      : path_(settings.path), env_(env), plugins_(settings.path, env) {}
 
   void look_at(const std::string& name) {
     std::error_code error;
     if (name == "-") {
       Document* const document =
           understood(Document::from("<stdin>", netlink::read_all(STDIN_FILENO, "stdin")));
-      if (document != nullptr) look_at_network(*document, Form::kEither, "");
+      if (document != nullptr) look_at_document(*document, Form::kEither, "");
     } else if (fs::is_directory(name, error)) {
       look_at_directory(name);
     } else {
@@ -138,7 +140,15 @@ class Validator {
   }
 
   void look_at_file(const std::string& file) {
-    if (Document* const document = read(file)) look_at_network(*document, form_of(file), file);
+    if (Document* const document = read(file)) look_at_document(*document, form_of(file), file);
+  }
+
+  void look_at_document(Document& document, Form form, const std::string& file) {
+    if (is_pools(document)) {
+      check_pools(document, path_, env_, diagnostics_);
+    } else {
+      look_at_network(document, form, file);
+    }
   }
 
   void look_at_directory(const std::string& dir) {
@@ -159,6 +169,8 @@ class Validator {
                      {Severity::kWarning, "no networks: no *.conflist, *.conf or *.json in it"});
   }
 
+  const std::string path_;
+  const cni::Env& env_;
   Plugins plugins_;
   std::optional<std::vector<NodeRuntime>> runtimes_;
   Diagnostics diagnostics_;
