@@ -14,6 +14,10 @@ PATTERNS = [
     (re.compile(r"(?<!/)\b(?:helpers?|sessions?)\b", re.IGNORECASE), "say what it does instead"),
     (re.compile(r"\b(?!Network)\w*[a-z](?:Manager|Helper|Util)\b"), "name it after what it does"),
 ]
+# patchbay-agent, the daemon of the plugin devices, is the one that has the name: in full everywhere, alone in its parts.
+AGENT = re.compile(r"(?<!/)(?<!patchbay-)(?<!include\()\bagents?\b(?!\.cmake)", re.IGNORECASE)
+OF_AGENT = re.compile(r"plugins/devices/|docs/devices|tests/lint/|tests/(?:unit|netns|support|fuzz|e2e)/[\w/]*(?:devices|agent|ledger|kubelet)"
+                      r"|scripts/cmake/agent\.cmake")
 MENTIONED = re.compile(r"(?<![\w/.-])([\w./-]*[\w-]+\.md)\b")
 URL = re.compile(r"https?://([\w.-]+)")
 # Documents of others that ours cite.
@@ -29,6 +33,8 @@ def complaints_of(path, content, names):
         for pattern, complaint in PATTERNS:
             if match := pattern.search(line):
                 yield number, f"'{match.group(0)}': {complaint}"
+        if (match := AGENT.search(line)) and not OF_AGENT.match(path.as_posix()):
+            yield number, f"'{match.group(0)}': say what it does instead"
         for name in MENTIONED.findall(line):
             if pathlib.PurePath(name).name not in names | CITED:
                 yield number, f"'{name}': no such file in this repository"

@@ -15,7 +15,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import cnitool as tool  # noqa: E402
-from support import hostport, suite  # noqa: E402
+from support import hostport, ledger, suite  # noqa: E402
 from support.configs import SUBNET_ENV, give_device, provide  # noqa: E402
 from support.guest import has_qdisc  # noqa: E402
 from support.plugin import ROOT, cni  # noqa: E402
@@ -36,6 +36,8 @@ RANGES = [[{"subnet": "10.1.2.0/24"}], [{"subnet": "fd00:1:2::/64"}]]
 IPAM = {"type": "host-local", "ranges": RANGES}
 BRIDGE = {"isGateway": True, "ipMasq": True, "ipam": IPAM}
 STATIC = {"ipam": {"type": "static", "addresses": [{"address": "10.1.2.3/24"}]}}
+LAYER_3 = {"isGateway": True, "ipam": IPAM}
+SLOTS = {"type": "host-local", "ranges": [[{"subnet": "10.60.0.0/24"}]]}
 PORTS = {"runtimeConfig": {"portMappings": [hostport.mapping(8080, 80)]}}
 LIMITS = {"ingressRate": 8_000_000, "ingressBurst": 80_000, "egressRate": 8_000_000,
           "egressBurst": 80_000}
@@ -54,6 +56,7 @@ class Row:
     behind: dict = None   # the config of a bridge that comes before it
     variant: str = None   # of iptables
     qdisc: str = None     # which the kernel must know
+    slot: list = None     # the plugins of a device that the ledger has for the pod
 
     def __hash__(self):
         return hash(self.title)
@@ -97,6 +100,9 @@ ROWS = [
     Row("macvlan with `enabledad`", "macvlan", {"master": "eth1", "enabledad": True, "ipam": IPAM},
         needs("NSR", "NS", "S", "NS", "NSR", "NS"), "true"),
     Row("host-device", "host-device", {"device": "device0", "ipam": IPAM}, needs("NS", "NS", "S", "NS", "NS")),
+    Row("devices, for a pod without one", "devices", {}, needs("", "", "", "", "NS"), behind=LAYER_3),
+    Row("devices, for a macvlan slot", "devices", {}, needs("NS", "NS", "S", "NS", "NS", "NS"), "true", behind=LAYER_3,
+        slot=[{"type": "macvlan", "master": "eth1", "ipam": SLOTS}]),
     Row("portmap", "portmap", PORTS | {"backend": "nftables"},
         needs("N", "N", "N", "N", "N", "N"), "nft flush chain ip patchbay_hostport prerouting",
         behind=BRIDGE),
@@ -162,6 +168,10 @@ class Stage(suite.NodeTest):
             self.skipTest(reason)
         self.one = self.pod()
         give_device(row.plugin)
+        if row.slot:
+            if reason := provide("macvlan"):
+                self.skipTest(reason)
+            ledger.put("slot", ledger.SLOT, row.slot, pod=ledger.pod_of("web-0"))
         conf = {"cniVersion": "1.1.0", "name": "net1", "type": row.plugin} | row.conf
         if row.behind is not None:
             before = {"cniVersion": "1.1.0", "name": "net1", "type": "bridge"} | row.behind
@@ -181,7 +191,7 @@ class Stage(suite.NodeTest):
         return re.search(r"^\d+: (veth\w+)", run("ip", "link", "show", "master", "cni0"), re.M)[1]
 
     def call(self, verb, plugin, conf, wrap=()):
-        return cni(plugin, verb, conf, netns=self.one.path, wrap=wrap)
+        return cni(plugin, verb, conf, netns=self.one.path, wrap=wrap, args=ledger.args_of(ledger.pod_of("web-0")))
 
     def assert_worked(self, row, verb, conf, outcome):
         """What the verb is for is done, says someone who may look everywhere."""

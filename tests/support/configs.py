@@ -115,6 +115,8 @@ CONFIGS = {
          {"runtimeConfig": {"bandwidth": _LIMITS | {"shapedSubnets": ["fd00::/8"]}}},
          {"runtimeConfig": {"bandwidth": _LIMITS | {"unshapedSubnets": ["fd00::/8"]}}}],
         ifname="lo", chained=True),
+    "devices": Configs({}, [{"prefix": "data", "required": False, "timeout": 5, "agentSocket": "/run/none.sock",
+                             "ledgerDir": "/run/none"}], ifname="lo", chained=True),
     "sbr": Configs({"table": 5000}, [{"table": 5000}, {"gateways": ["10.1.2.1", "fd00::1"], "addSourceHints": True}],
                    chained=True),
     "tuning": Configs(

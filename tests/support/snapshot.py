@@ -329,7 +329,7 @@ def left_by_failed_add(place):
 def left_by_design(place, bridge="cni0"):
     """Whether the last pod of a network leaves this behind: what pods share and what another pod
     may use already. That is the bridge with its addresses and routes, forwarding, the store of
-    host-local without any lease, the directories of records without any, and the firewall's base
+    host-local without any lease, the ledger of devices, the directories of records without any, and the firewall's base
     chains and sets without any pod's rule or element."""
     kind, _, rest = place.partition("/")
     if kind in ("link", "sysctl", "qdisc"):
@@ -346,7 +346,7 @@ def left_by_design(place, bridge="cni0"):
                             "run/cni/tuning/", "run/cni/sbr/", "run/cni/vrf/", "run/cni/route-tables/",
                             "run/cni/route-tables/lock", "run/cni/firewall/", "run/cni/firewall/lock")
         return rest.startswith("var/lib/cni/") and (
-            rest.endswith(("/", "/.owners/seen")) or name == "lock"
+            rest.endswith(("/", "/.owners/seen")) or name in ("lock", ".lock") or rest.startswith("var/lib/cni/devices/")
             or name.startswith("last_reserved_ip."))
     if kind == "nft" and "/except_" in rest:  # goes with the last pod that needs it
         return False
