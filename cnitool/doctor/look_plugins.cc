@@ -18,6 +18,7 @@
 #include "libcni/plugin/log.h"
 #include "libcni/plugin/version_line.h"
 #include "libcni/runtime/plugin_call.h"
+#include "plugins/names/networks.h"
 #include "plugins/names/state.h"
 
 namespace tool::doctor {
@@ -81,8 +82,8 @@ bool is_of_patchbay(const std::string& type, const RuntimeOptions& options) try 
 // The plugins of this project that keep anything on the node.
 std::vector<PluginConf> keepers(const RuntimeOptions& options) {
   std::vector<PluginConf> out;
-  for (const char* const type :
-       {"bridge", "portmap", "firewall", "bandwidth", "tuning", "sbr", "vrf", "host-device"}) {
+  for (const char* const type : {"bridge", "portmap", "firewall", "bandwidth", "tuning", "sbr",
+                                 "vrf", "host-device", "devices"}) {
     nlohmann::json conf{{"type", type}};
     if (type == std::string_view("bridge")) conf["ipam"] = {{"type", "host-local"}};
     if (is_of_patchbay(type, options)) out.push_back({.type = type, .conf = conf});
@@ -100,7 +101,7 @@ std::set<std::string> removed_networks(const Node& node, const std::vector<Plugi
   }
   std::erase_if(out, [&](const std::string& name) {
     return !cni::is_network_name(name) || node.network(name) != nullptr ||
-           !is_asked_for(node, name);
+           names::is_devices_network(name) || !is_asked_for(node, name);
   });
   return out;
 }

@@ -9,6 +9,7 @@
 #include "libcni/config/args.h"
 #include "libcni/config/json.h"
 #include "libcni/plugin/delegate.h"
+#include "plugins/names/networks.h"
 
 namespace devices {
 
@@ -63,7 +64,7 @@ cni::Env environment_of(const cni::Request& chain, const Holder& holder, Command
 
 json with_network(json config, const cni::Request& chain, const std::string& resource) {
   config["cniVersion"] = std::string(cni::str(version_for(chain)));
-  config["name"] = network_of(resource);
+  config["name"] = names::devices_network(resource);
   return config;
 }
 

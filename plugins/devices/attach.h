@@ -12,7 +12,7 @@
 
 /// The delegates of a device. They are called as a runtime calls the plugins of a network: in
 /// order, for DEL in reverse, each with the result of the one before. The network is that of the
-/// resource (network_of()), the interface and the namespace are the holder's.
+/// resource (names::devices_network()), the interface and the namespace are the holder's.
 namespace devices {
 
 class Delegates {

@@ -52,10 +52,4 @@ bool is_device_id(std::string_view id) {
   return !id.empty() && id.size() <= kMaxId && id[0] != '.' && std::ranges::all_of(id, fits);
 }
 
-std::string network_of(std::string_view resource) {
-  std::string out = cni::cat("devices.", resource);
-  std::ranges::replace(out, '/', '_');  // a domain has no underscore
-  return out;
-}
-
 }  // namespace devices

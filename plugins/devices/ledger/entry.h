@@ -66,9 +66,4 @@ inline constexpr std::size_t kMaxId = 63;  ///< bytes: of a device's ID in the k
 /// Whether a device can have that ID, which is the name of a file.
 bool is_device_id(std::string_view id);
 
-/// The network of the delegates: one for each resource, so that GC of the chain's network, which
-/// lists the chain's interfaces alone, takes nothing of theirs, and so that two resources can have
-/// the same subnet. "vendor.example/nic" is "devices.vendor.example_nic".
-std::string network_of(std::string_view resource);
-
 }  // namespace devices

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "libcni/common/error.h"
+#include "plugins/names/networks.h"
 
 using devices::Entry;
 using devices::Pod;
@@ -87,6 +88,7 @@ TEST_CASE("a device without promise, pod and holder is free") {
 }
 
 TEST_CASE("resources have networks of different names") {
-  CHECK(devices::network_of("vendor.example/nic") == "devices.vendor.example_nic");
-  CHECK(devices::network_of("a.b/c_d") != devices::network_of("a.b/c-d"));
+  CHECK(names::devices_network("vendor.example/nic") == "devices.vendor.example_nic");
+  CHECK(names::is_devices_network(names::devices_network("vendor.example/nic")));
+  CHECK_FALSE(names::is_devices_network("devices"));
 }
