@@ -89,3 +89,16 @@ install(CODE "
   string(REPLACE /opt/cni/bin \"\${dir}\" text \"\${text}\")
   file(WRITE ${unit} \"\${text}\")" COMPONENT plugins)
 install(FILES ${unit} ${units}/cni-dhcp.socket DESTINATION lib/systemd/system COMPONENT plugins)
+
+# A component of its own, because it needs libraries of the host.
+if(CNI_AGENT)
+  set(agent_unit ${CMAKE_CURRENT_BINARY_DIR}/patchbay-agent.service)
+  install(TARGETS patchbay-agent RUNTIME DESTINATION ${CMAKE_INSTALL_SBINDIR} COMPONENT agent)
+  install(CODE "
+    set(dir \"${CMAKE_INSTALL_SBINDIR}\")
+    cmake_path(ABSOLUTE_PATH dir BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\" NORMALIZE)
+    file(READ ${PROJECT_SOURCE_DIR}/plugins/devices/agent/systemd/patchbay-agent.service text)
+    string(REPLACE /usr/local/sbin \"\${dir}\" text \"\${text}\")
+    file(WRITE ${agent_unit} \"\${text}\")" COMPONENT agent)
+  install(FILES ${agent_unit} DESTINATION lib/systemd/system COMPONENT agent)
+endif()
