@@ -1,13 +1,12 @@
 #include "plugins/devices/agent/kubelet/device_plugin.h"
 
 #include <functional>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "libcni/common/error.h"
 #include "plugins/devices/agent/kubelet/clean.h"
-#include "plugins/devices/agent/kubelet/limits.h"
+#include "plugins/devices/agent/kubelet/requests.h"
 #include "plugins/devices/agent/log.h"
 
 namespace devices {
@@ -45,48 +44,6 @@ Status as_status(const std::function<void()>& fn) {
   }
 }
 
-// Counts what a request has, over all its containers.
-class Checked {
- public:
-  Checked(const Feed& feed, const std::string& resource) : feed_(feed), resource_(resource) {}
-
-  // Of one list, in which no id may come twice.
-  Status check(const Ids& ids, bool must_exist) {
-    std::set<std::string> seen;
-    count_ += static_cast<std::size_t>(ids.size());
-    if (count_ > kMaxIds) return invalid(cat("more than ", std::to_string(kMaxIds), " device ids"));
-    for (const std::string& id : ids) {
-      if (id.empty() || id.size() > kMaxIdLength) {
-        return invalid(cat("device id '", clean(id), "': expected 1 to 63 characters"));
-      }
-      if (!seen.insert(id).second)
-        return invalid(cat("device id '", clean(id), "' is listed twice"));
-      if (must_exist && !feed_.has(id)) {
-        return invalid(
-            cat("device '", clean(id), "' does not exist in resource '", resource_, "'"));
-      }
-    }
-    return Status::OK;
-  }
-
-  // Of all containers, each with such a list.
-  template <class Containers, class Field>
-  Status check_each(const Containers& containers, Field field, bool must_exist) {
-    if (static_cast<std::size_t>(containers.size()) > kMaxContainers) {
-      return invalid(cat("more than ", std::to_string(kMaxContainers), " containers"));
-    }
-    for (const auto& container : containers) {
-      if (Status status = check(field(container), must_exist); !status.ok()) return status;
-    }
-    return Status::OK;
-  }
-
- private:
-  const Feed& feed_;
-  const std::string& resource_;
-  std::size_t count_ = 0;
-};
-
 std::vector<std::string> vector_of(const Ids& ids) { return {ids.begin(), ids.end()}; }
 
 void write(Handout handout, v1beta1::ContainerAllocateResponse& out) {
@@ -100,16 +57,14 @@ void write(Handout handout, v1beta1::ContainerAllocateResponse& out) {
   for (std::string& name : handout.cdi) out.add_cdi_devices()->set_name(std::move(name));
 }
 
+Offered offered(const Resource& resource) {
+  return {resource.name, [&feed = resource.feed](const std::string& id) { return feed.has(id); }};
+}
+
 Status allocate(const Resource& resource, const v1beta1::AllocateRequest& request,
                 v1beta1::AllocateResponse& answer) {
-  // All of it before the first promise.
-  const auto ids_of = [](const v1beta1::ContainerAllocateRequest& one) -> const Ids& {
-    return one.device_ids();
-  };
-  Checked checked(resource.feed, resource.name);
-  if (Status bad = checked.check_each(request.container_requests(), ids_of, true); !bad.ok()) {
-    return bad;
-  }
+  if (const auto wrong = wrong_in(request, offered(resource)); !wrong.empty())
+    return invalid(wrong);
   return as_status([&] {
     for (const auto& container : request.container_requests()) {
       write(resource.core.allocate(resource.name, vector_of(container.device_ids())),
@@ -120,28 +75,9 @@ Status allocate(const Resource& resource, const v1beta1::AllocateRequest& reques
 
 Status prefer(const Resource& resource, const v1beta1::PreferredAllocationRequest& request,
               v1beta1::PreferredAllocationResponse& answer) {
-  using Container = v1beta1::ContainerPreferredAllocationRequest;
-  Checked checked(resource.feed, resource.name);
-  const auto available = [](const Container& one) -> const Ids& {
-    return one.available_device_ids();
-  };
-  const auto required = [](const Container& one) -> const Ids& {
-    return one.must_include_device_ids();
-  };
-  Status bad = checked.check_each(request.container_requests(), available, false);
-  if (bad.ok()) bad = checked.check_each(request.container_requests(), required, false);
-  if (!bad.ok()) return bad;
-  for (const Container& one : request.container_requests()) {
-    const int size = one.allocation_size();
-    if (size < one.must_include_device_ids_size() || size > one.available_device_ids_size()) {
-      return invalid(cat("allocation_size ", std::to_string(size), ": expected at least the ",
-                         std::to_string(one.must_include_device_ids_size()),
-                         " devices that must be included and at most the ",
-                         std::to_string(one.available_device_ids_size()), " available ones"));
-    }
-  }
+  if (const auto wrong = wrong_in(request); !wrong.empty()) return invalid(wrong);
   return as_status([&] {
-    for (const Container& one : request.container_requests()) {
+    for (const auto& one : request.container_requests()) {
       const auto chosen = resource.core.preferred(
           resource.name, {.available = vector_of(one.available_device_ids()),
                           .required = vector_of(one.must_include_device_ids()),
@@ -209,8 +145,8 @@ grpc::ServerUnaryReactor* DevicePlugin::Allocate(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* DevicePlugin::PreStartContainer(
     grpc::CallbackServerContext* context, const v1beta1::PreStartContainerRequest* request,
     v1beta1::PreStartContainerResponse* /*answer*/) {
-  return finish(context,
-                Checked(resource_.feed, resource_.name).check(request->device_ids(), true));
+  const std::string wrong = wrong_in(*request, offered(resource_));
+  return finish(context, wrong.empty() ? Status::OK : invalid(wrong));
 }
 
 }  // namespace devices

@@ -70,30 +70,6 @@ cni::Error error_of(const std::string& what, const Status& status) {
   }
 }
 
-// Containers of a pod may have devices of one resource, and one container several lists of it.
-void add(std::vector<Owned>& to, const v1::ContainerDevices& from) {
-  auto found = std::find_if(to.begin(), to.end(),
-                            [&](const Owned& one) { return one.resource == from.resource_name(); });
-  if (found == to.end()) found = to.insert(to.end(), Owned{from.resource_name(), {}});
-  for (const std::string& id : from.device_ids()) {
-    if (std::find(found->ids.begin(), found->ids.end(), id) == found->ids.end()) {
-      found->ids.push_back(id);
-    }
-  }
-}
-
-std::optional<PodDevices> pod_of(const v1::PodResources& from,
-                                 const std::function<bool(const std::string&)>& wanted) {
-  PodDevices out{from.namespace_(), from.name(), {}};
-  for (const auto& container : from.containers()) {
-    for (const auto& devices : container.devices()) {
-      if (wanted(devices.resource_name())) add(out.devices, devices);
-    }
-  }
-  if (out.devices.empty()) return {};
-  return out;
-}
-
 }  // namespace
 
 // A connection to one kubelet.
@@ -111,7 +87,7 @@ struct PodResources::Channel {
   }
 };
 
-PodResources::PodResources(const std::string& dir, std::function<bool(const std::string&)> wanted)
+PodResources::PodResources(const std::string& dir, Wanted wanted)
     : path_(cat(dir, "/pod-resources/kubelet.sock")), wanted_(std::move(wanted)) {}
 
 PodResources::~PodResources() = default;
@@ -170,9 +146,7 @@ std::vector<PodDevices> PodResources::list() {
         });
     if (!status.ok()) throw error_of(cat("list the pods' devices at '", path_, "'"), status);
     size = answer.ByteSizeLong();
-    for (const v1::PodResources& pod : answer.pod_resources()) {
-      if (auto one = pod_of(pod, wanted_)) out.push_back(std::move(*one));
-    }
+    out = devices_of(answer, wanted_);
   }
   constexpr std::size_t kLarge = 1 << 20;
   if (size > kLarge) ::malloc_trim(0);  // else it stays the agent's
@@ -195,7 +169,7 @@ std::optional<PodDevices> PodResources::get(const std::string& space, const std:
           made.first = stub.Get(&context, request, &made.second);
           return made;
         });
-    if (status.ok()) return pod_of(answer.pod_resources(), wanted_);
+    if (status.ok()) return devices_of(answer.pod_resources(), wanted_);
     if (has_no_get(status)) {
       const std::lock_guard hold(mutex_);
       no_get_until_ = Clock::now() + kWithoutGet;

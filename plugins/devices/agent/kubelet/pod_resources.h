@@ -1,13 +1,13 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "plugins/devices/agent/kubelet/pods.h"
 #include "plugins/devices/agent/owned.h"
 
 namespace devices {
@@ -20,7 +20,7 @@ namespace devices {
 class PodResources {
  public:
   /// \param wanted of a resource: whether its devices are listed. Others' may be megabytes.
-  PodResources(const std::string& dir, std::function<bool(const std::string& resource)> wanted);
+  PodResources(const std::string& dir, Wanted wanted);
   ~PodResources();
   PodResources(const PodResources&) = delete;
   PodResources& operator=(const PodResources&) = delete;
@@ -43,7 +43,7 @@ class PodResources {
   Clock::time_point next_turn();
 
   const std::string path_;
-  const std::function<bool(const std::string&)> wanted_;
+  const Wanted wanted_;
   std::mutex mutex_;
   std::shared_ptr<Channel> channel_;
   Clock::time_point full_{};  ///< when the burst is whole again
