@@ -14,7 +14,7 @@ using cni::cat;
 using Ids = google::protobuf::RepeatedPtrField<std::string>;
 
 // Counts the ids of a request, over all its containers.
-class Count {
+class IdCounter {
  public:
   // Of one list. \param offered null: ids need not exist
   std::string wrong_in(const Ids& ids, const Offered* offered) {
@@ -55,7 +55,7 @@ std::string wrong_size(const v1beta1::ContainerPreferredAllocationRequest& reque
 
 std::string wrong_in(const v1beta1::AllocateRequest& request, const Offered& offered) {
   std::string wrong = too_many(request.container_requests_size());
-  Count count;
+  IdCounter count;
   for (const auto& one : request.container_requests()) {
     if (wrong.empty()) wrong = count.wrong_in(one.device_ids(), &offered);
   }
@@ -63,12 +63,12 @@ std::string wrong_in(const v1beta1::AllocateRequest& request, const Offered& off
 }
 
 std::string wrong_in(const v1beta1::PreStartContainerRequest& request, const Offered& offered) {
-  return Count().wrong_in(request.device_ids(), &offered);
+  return IdCounter().wrong_in(request.device_ids(), &offered);
 }
 
 std::string wrong_in(const v1beta1::PreferredAllocationRequest& request) {
   std::string wrong = too_many(request.container_requests_size());
-  Count count;
+  IdCounter count;
   for (const auto& one : request.container_requests()) {
     if (wrong.empty()) wrong = count.wrong_in(one.available_device_ids(), nullptr);
     if (wrong.empty()) wrong = count.wrong_in(one.must_include_device_ids(), nullptr);
