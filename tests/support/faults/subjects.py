@@ -4,7 +4,7 @@ import copy
 import os
 import re
 
-from support import firewalld
+from support import firewalld, ledger
 from support.cnitool import cnitool, use
 from support.configs import CONFIGS, SUBNET_ENV, give_device, own_of, provide
 from support.plugin import OURS, cni
@@ -83,6 +83,7 @@ SUBJECTS = {
     "tap": (TAP, None),
     "tap, multiQueue": (TAP | {"multiQueue": True, "ipam": {}}, None),
     "host-device": (HOST_DEVICE, None),
+    "devices": ({"type": "devices"}, None),
     "tuning": (TUNING, None),
     "sbr": ({"type": "sbr"}, None),
     "sbr, table": ({"type": "sbr", "table": 5000}, None),
@@ -168,12 +169,23 @@ class Stage:
             for n in self.pods:
                 give_device("host-device", f"device{n}")
                 run("ip", "-batch", "-", stdin=DEVICE.replace("DEVICE", f"device{n}").replace("N", str(n)))
+        elif self.plugins["type"] == "devices":
+            self.before = {n: self._promise(n, pod) for n, pod in self.pods.items()}
         elif self.plugins["type"] in STANDING_IN:
             self.before = {n: _standing_in(pod, n) for n, pod in self.pods.items()}
         if self.plugins.get("ingressPolicy") == "isolated":
             self.before = {n: _on_a_bridge(n, self.before[n]) for n in self.pods}
         if self.plugins["type"] in ("sbr", "vrf"):
             self.before = {n: _with_routes(pod, n, self.before[n]) for n, pod in self.pods.items()}
+
+    @staticmethod
+    def _promise(number, pod):
+        """A device for a pod that patchbay-agent, which is not there, has claimed for it; what the chain returned."""
+        device = f"device{number}"
+        give_device("host-device", device)
+        run("ip", "-batch", "-", stdin=DEVICE.replace("DEVICE", device).replace("N", str(number)))
+        ledger.put(device, plugins=[HOST_DEVICE | {"device": device}], pod=ledger.pod_of(f"pod{number}"))
+        return {"cniVersion": VERSION, "interfaces": [{"name": "eth0", "sandbox": pod.path}]}
 
     @property
     def is_chain(self):
@@ -194,7 +206,8 @@ class Stage:
         if self.is_chain:
             return self._cnitool(verb, number, wrap, path)
         outcome = cni(self.plugins["type"], verb, self._conf(verb, number), netns=self.pods[number].path,
-                      container=f"pod{number}", wrap=wrap, path=path, timeout=40)
+                      container=f"pod{number}", wrap=wrap, path=path, timeout=40,
+                      args=ledger.args_of(ledger.pod_of(f"pod{number}")) if self.plugins["type"] == "devices" else "")
         if verb == "ADD" and outcome.ok and outcome.stdout:
             self.results[number] = outcome.json
         return outcome
@@ -212,7 +225,7 @@ class Stage:
         conf = self.plugins | {"cniVersion": VERSION, "name": "net1"}
         kind = conf["type"]
         conf |= own_of(kind, number)
-        if kind in STANDING_IN:
+        if kind in (*STANDING_IN, "devices"):
             conf["prevResult"] = self.before[number]
         if number in self.results and verb in ("CHECK", "DEL"):
             conf["prevResult"] = self.results[number]
