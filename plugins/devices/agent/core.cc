@@ -58,7 +58,7 @@ Handout Core::allocate(const std::string& resource, const std::vector<std::strin
   if (!pool) throw cni::Error(Code::kInvalidConfig, cat("allocate: no resource ", resource));
   Handout out;
   {
-    const std::lock_guard lock(state.mutex);
+    const auto [ledger_lock, lock] = state.lock();
     Count& count = state.counts[*pool];
     try {
       std::vector<const Item*> items;
@@ -95,10 +95,10 @@ void Core::on_allocate(std::function<void()> allocated) {
 void Core::refresh() {
   State& state = *state_;
   bool is_new = false;
+  Stock stock = state.look();
+  const Entries entries = by_id(state.ledger.all());
   {
     const std::lock_guard lock(state.mutex);
-    Stock stock = state.look();
-    const Entries entries = by_id(state.ledger.all());
     for (std::size_t i = 0; i < stock.pools.size(); ++i) {
       const auto is_same = [](const auto& a, const auto& b) {
         return a.second.offer == b.second.offer;
@@ -124,14 +124,13 @@ bool Core::concerns(const Pod& pod) const { return !state_->is_complete || state
 
 std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& owned) {
   State& state = *state_;
-  const std::lock_guard lock(state.mutex);
   std::map<std::string, std::set<std::string>> wanted;  // by resource
   for (const Owned& one : owned) {
     if (state.pool_of(one.resource)) wanted[one.resource].insert(one.ids.begin(), one.ids.end());
   }
   std::vector<std::string> out;
   if (wanted.empty()) return out;
-  const auto ledger_lock = state.ledger.lock();
+  const auto [ledger_lock, lock] = state.lock();
   std::vector<Entry> entries;
   for (const auto& [resource, ids] : wanted) {
     const std::size_t pool = *state.pool_of(resource);
@@ -161,8 +160,7 @@ bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
   State& state = *state_;
   const Listing listing(listed);
   state.concerns.note(listed);
-  const std::lock_guard lock(state.mutex);
-  const auto ledger_lock = state.ledger.lock();
+  const auto [ledger_lock, lock] = state.lock();
   const std::vector<Entry> entries = state.ledger.all();
   for (const Entry& entry : entries) {
     switch (state.reconciler.decide(entry, listing, now)) {

@@ -49,6 +49,11 @@ Core::State::State(Pools of, Places at)
   }
 }
 
+Core::State::Locks Core::State::lock() const {
+  netlink::Fd of_ledger = ledger.lock();
+  return {std::move(of_ledger), std::unique_lock(mutex)};
+}
+
 // A device that a pod got or gave back between the looks at ledger and links was held before or
 // after: it does not look as if it had vanished.
 Stock Core::State::look() const {
@@ -117,7 +122,6 @@ Entry Core::State::promised(std::size_t pool, const Item& item, Entry entry) con
 
 // Either all entries are written, or none.
 void Core::State::promise(std::size_t pool, const std::vector<const Item*>& items) const {
-  const auto lock = ledger.lock();
   std::vector<Entry> before;
   try {
     for (const Item* item : items) {

@@ -30,6 +30,14 @@ struct Core::State {
     return found->second;
   }
 
+  /// Both locks of a change. A plugin may have the ledger's for a while, in which others ask for
+  /// offers: it is the first.
+  struct Locks {
+    netlink::Fd of_ledger;
+    std::unique_lock<std::mutex> of_state;
+  };
+  Locks lock() const;
+
   Stock look() const;
   void write_cdi_files() const;
   void write_metrics_file();

@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+"""patchbay-agent and the node: what it offers and keeps back, the files that it writes, and what it costs."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import agent, cdi, kubelet, suite  # noqa: E402
+from support.agent import PROGRAM, RESOURCE, Agent, slots  # noqa: E402
+from support.kubelet import Kubelet  # noqa: E402
+from support.plugin import OURS  # noqa: E402
+from support.world import run, set_up, wait_for  # noqa: E402
+
+NIC = "vendor.example/nic"
+FAKE = "/run/sysfs"
+
+
+def nics(*names, resource=NIC, **more):
+    """A pool of links of the node, by their names."""
+    return {"resource": resource, "devices": [{"name": list(names)}]} | more
+
+
+def fake_device(address, driver, link=None, group=None, parent=None, numa=0):
+    """A PCI network device in a sysfs of the test."""
+    at = f"{FAKE}/bus/pci/devices/{address}"
+    os.makedirs(f"{at}/net/{link}" if link else at)
+    os.makedirs(f"{FAKE}/bus/pci/drivers/{driver}", exist_ok=True)
+    os.symlink(f"{FAKE}/bus/pci/drivers/{driver}", f"{at}/driver")
+    for name, text in (("class", "0x020000"), ("vendor", "0x8086"), ("device", "0x154c"), ("numa_node", str(numa))):
+        with open(f"{at}/{name}", "w", encoding="ascii") as file:
+            file.write(text + "\n")
+    if group is not None:
+        os.makedirs(f"{FAKE}/kernel/iommu_groups/{group}", exist_ok=True)
+        os.symlink(f"{FAKE}/kernel/iommu_groups/{group}", f"{at}/iommu_group")
+    if parent:
+        os.symlink(f"{FAKE}/bus/pci/devices/{parent}", f"{at}/physfn")
+
+
+def links(*names):
+    for name in names:
+        run("ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}-out")
+        set_up(f"{name}-out")
+
+
+class Node(suite.NodeTest):
+    def listed(self, *pools, sysfs="/sys", json_form=True):
+        """`patchbay-agent list` by id."""
+        with open("/run/devices.json", "w", encoding="utf-8") as file:
+            json.dump({"pools": list(pools)}, file)
+        command = [PROGRAM, "list", "--config", "/run/devices.json", "--ledger", agent.LEDGER, "--sysfs", sysfs]
+        done = subprocess.run(command + ["--json"] * json_form, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {one["id"]: one for one in json.loads(done.stdout)} if json_form else done.stdout
+
+    def kubelet(self, **options):
+        made = Kubelet(**options)
+        self.addCleanup(made.kill)
+        return made
+
+    def agent(self, *pools, **options):
+        made = Agent(*pools, **options)
+        self.addCleanup(made.process.wait)
+        self.addCleanup(lambda: made.process.kill())
+        return made
+
+    def assert_offered(self, of, expected, resource=NIC, by=None):
+        self.assertTrue(wait_for(lambda: of.devices(resource) == expected, 20),
+                        f"{of.ask('state')}\n{by.log if by else ''}")
+
+
+class Listing(Node):
+    def test_each_link_is_offered_or_kept_back_with_its_reason(self):
+        links("eth1", "eth2", "eth3", "eth4", "eth5")
+        run("ip", "link", "add", "br0", "type", "bridge")
+        run("ip", "link", "set", "eth2", "master", "br0")
+        run("ip", "addr", "add", "192.0.2.1/24", "dev", "eth3")
+        run("ip", "link", "add", "above", "link", "eth4", "type", "macvlan")
+        set_up("eth5")
+        run("ip", "addr", "add", "198.51.100.1/24", "dev", "eth5")
+        run("ip", "route", "add", "default", "via", "198.51.100.2")
+        found = self.listed(nics("*"))
+        reasons = {name: found[f"netdev:{name}"].get("keptBack") for name in
+                   ("lo", "eth1", "eth2", "eth3", "eth4", "eth5", "br0")}
+        self.assertEqual(reasons, {
+            "lo": "loopback", "eth1": None, "eth2": "port of 'br0'", "eth3": "has the address 192.0.2.1/24",
+            "eth4": "'above' stands on it", "eth5": "default route of the node", "br0": "kind bridge"})
+        self.assertEqual(found["netdev:eth1"]["resource"], NIC)
+        self.assertTrue(found["netdev:eth1"]["healthy"])
+
+    def test_a_link_is_offered_all_the_same_if_its_name_is_forced(self):
+        links("eth1")
+        run("ip", "addr", "add", "192.0.2.1/24", "dev", "eth1")
+        self.assertIn("keptBack", self.listed(nics("eth1"))["netdev:eth1"])
+        found = self.listed(nics("eth1", force=["eth1"]))["netdev:eth1"]
+        self.assertEqual((found["resource"], found["forced"]), (NIC, True))
+        self.assertIn("keptBack", self.listed(nics("lo", force=["lo"]))["netdev:lo"])
+
+    def test_hardware_of_a_sysfs_has_its_address_driver_and_functions(self):
+        links("ens5f0")
+        fake_device("0000:03:00.0", "i40e", "ens5f0", numa=1)
+        fake_device("0000:03:02.0", "vfio-pci", group=17, parent="0000:03:00.0")
+        found = self.listed({"resource": NIC, "devices": [{"driver": ["vfio-pci"], "parent": ["ens5f*"]}]}, sysfs=FAKE)
+        self.assertEqual(found["0000:03:02.0"]["resource"], NIC)
+        self.assertEqual(found["0000:03:02.0"]["parent"], "ens5f0")
+        self.assertEqual(found["0000:03:00.0"]["numa"], 1)
+        self.assertEqual(found["0000:03:00.0"]["link"], "ens5f0")
+        self.assertEqual(found["0000:03:00.0"]["keptBack"], "no pool selects it")
+
+    def test_for_persons_there_is_a_line_for_each(self):
+        links("eth1")
+        text = self.listed(nics("eth1"), json_form=False)
+        self.assertRegex(text, r"(?m)^ID +LINK +DRIVER +NUMA +RESOURCE +STATE$")
+        self.assertRegex(text, rf"(?m)^netdev:eth1 +eth1 +- +- +{NIC} +healthy$")
+        self.assertRegex(text, r"(?m)^netdev:lo +lo .* kept back: loopback$")
+
+
+class Config(Node):
+    def ask(self, config, *command):
+        return subprocess.run([*command], input=config, capture_output=True, text=True, check=False)
+
+    def test_a_wrong_config_is_refused_with_path_and_suggestion(self):
+        config = json.dumps({"pools": [nics("a", atach={})]})
+        done = self.ask(config, PROGRAM, "--validate")
+        self.assertEqual(done.returncode, 1)
+        said = json.loads(done.stdout)
+        self.assertEqual(said["findings"], [{"path": "pools[0].atach", "message": "unknown key", "suggestion": "attach"}])
+        with open("/run/wrong.json", "w", encoding="utf-8") as file:
+            file.write(config)
+        done = self.ask("", PROGRAM, "--config", "/run/wrong.json")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("pools[0].atach: unknown key (did you mean attach?)", done.stderr)
+        done = self.ask("", PROGRAM, "--config", "/nonexistent")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/nonexistent", done.stderr)
+
+    def test_cnitool_validates_it(self):
+        for config, status, expected in (({"pools": [nics("a")]}, 0, "0 errors"),
+                                         ({"pools": [nics("a", cdii=True)]}, 1, "did you mean cdi?"),
+                                         ({"pools": [nics("a", slots={"kind": "macvlan"})]}, 1, "pools[0]")):
+            with open("/run/devices.json", "w", encoding="utf-8") as file:
+                json.dump(config, file, indent=2)
+            done = subprocess.run([f"{OURS}/cnitool", "validate", "/run/devices.json"], capture_output=True, text=True,
+                                  check=False, env=os.environ | {"CNI_PATH": OURS})
+            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+            self.assertIn(expected, done.stdout + done.stderr)
+
+    def test_the_schema_is_one(self):
+        schema = json.loads(self.ask("", PROGRAM, "--schema").stdout)
+        self.assertEqual(schema["title"], "patchbay-agent")
+        self.assertFalse(schema["additionalProperties"])
+
+
+class Health(Node):
+    def test_it_follows_link_carrier_and_hardware(self):
+        links("eth1", "eth2")
+        of = self.kubelet()
+        by = self.agent(nics("eth*"))
+        both = {"netdev:eth1": "Healthy", "netdev:eth2": "Healthy"}
+        self.assert_offered(of, both, by=by)
+        set_up("eth1")
+        set_up("eth1-out", False)
+        self.assert_offered(of, both | {"netdev:eth1": "Unhealthy"}, by=by)
+        set_up("eth1-out")
+        self.assert_offered(of, both, by=by)
+        run("ip", "link", "del", "eth2")
+        self.assert_offered(of, {"netdev:eth1": "Healthy"}, by=by)
+        begun = time.monotonic()
+        links("eth3")
+        self.assertTrue(wait_for(lambda: "netdev:eth3" in of.devices(NIC), 5), by.log)
+        self.assertLess(time.monotonic() - begun, 1, "a new link is seen within a second")
+
+    def test_a_device_that_vanished_is_not_handed_out(self):
+        links("eth1")
+        of = self.kubelet()
+        by = self.agent(nics("eth*"))
+        self.assert_offered(of, {"netdev:eth1": "Healthy"}, by=by)
+        of.allocate(NIC, ["netdev:eth1"])
+        run("ip", "link", "del", "eth1")
+        self.assert_offered(of, {"netdev:eth1": "Unhealthy"}, by=by)
+        with self.assertRaises(kubelet.Refused):
+            of.allocate(NIC, ["netdev:eth1"])
+
+
+class Ledger(Node):
+    def setUp(self):
+        super().setUp()
+        links("eth1", "eth2")
+        self.of = self.kubelet()
+        self.by = self.agent(nics("eth*", attach={"mtu": 1400, "ifname": "storage"}))
+        self.assert_offered(self.of, {"netdev:eth1": "Healthy", "netdev:eth2": "Healthy"}, by=self.by)
+
+    def entry(self, name="netdev:eth1"):
+        return agent.ledger().get(name)
+
+    def test_an_entry_has_the_plugins_that_attach_the_device(self):
+        self.of.allocate(NIC, ["netdev:eth1"])
+        entry = self.entry()
+        self.assertEqual(json.loads(entry["plugins"]),
+                         [{"type": "host-device", "device": "eth1"}, {"type": "tuning", "mtu": 1400}])
+        self.assertEqual((entry["resource"], entry["interface"]), (NIC, "storage"))
+        self.assertNotIn("pod", entry)
+
+    def test_the_pod_is_written_soon_after_allocate_and_its_uid_by_a_claim(self):
+        self.of.own("shop", "web-0", {NIC: ["netdev:eth1"]})
+        self.of.allocate(NIC, ["netdev:eth1"])
+        self.assertTrue(wait_for(lambda: (self.entry() or {}).get("pod"), 10), self.by.log)
+        self.assertEqual(self.entry()["pod"]["name"], "web-0")
+        self.assertEqual(self.by.claim("shop", "web-0", "u1"), ["netdev:eth1"])
+        self.assertEqual(self.entry()["pod"]["uid"], "u1")
+        self.assertEqual(self.by.claim("shop", "web-0", "u2")["code"], 11)
+        self.assertEqual(self.by.claim("shop", "other", "u3"), [])
+        # Allocated again: to the next pod of that name.
+        self.of.allocate(NIC, ["netdev:eth1"])
+        self.assertEqual(self.by.claim("shop", "web-0", "u2"), ["netdev:eth1"])
+
+    def test_a_lost_ledger_is_written_again_from_what_the_kubelet_says(self):
+        self.of.own("shop", "web-0", {NIC: ["netdev:eth1"]})
+        self.of.allocate(NIC, ["netdev:eth1"])
+        self.by.kill()
+        for name in os.listdir(agent.LEDGER):
+            os.unlink(f"{agent.LEDGER}/{name}")
+        self.by.start()
+        self.assertEqual(self.by.claim("shop", "web-0", "u1"), ["netdev:eth1"])
+
+    def test_torn_entries_are_removed_at_the_start(self):
+        self.of.allocate(NIC, ["netdev:eth1", "netdev:eth2"])
+        self.by.kill()
+        with open(f"{agent.LEDGER}/netdev:eth1", "w", encoding="ascii") as file:
+            file.write('{"id": "netdev:eth1", "resou')
+        self.by.start()
+        self.assertEqual(list(agent.ledger()), ["netdev:eth2"])
+        self.assertIn("torn", self.by.log)
+        self.assertEqual(len(self.of.allocate(NIC, ["netdev:eth1"])), 1)
+
+
+class Files(Node):
+    def test_devices_of_user_space_have_nodes_environment_and_device_information(self):
+        os.makedirs(f"{FAKE}/bus/pci/devices")
+        fake_device("0000:03:00.0", "i40e")
+        fake_device("0000:03:02.0", "vfio-pci", group=17, parent="0000:03:00.0", numa=1)
+        of = self.kubelet()
+        by = self.agent({"resource": NIC, "devices": [{"driver": ["vfio-pci"]}]}, flags=("--sysfs", FAKE))
+        self.assert_offered(of, {"0000:03:02.0": "Healthy"}, by=by)
+        [answer] = of.allocate(NIC, ["0000:03:02.0"])
+        self.assertEqual(answer["envs"], {"PCIDEVICE_VENDOR_EXAMPLE_NIC": "0000:03:02.0"})
+        paths = sorted((one["host_path"], one["permissions"]) for one in answer["devices"])
+        self.assertEqual(paths, [("/dev/vfio/17", "rw"), ("/dev/vfio/vfio", "rw")])
+        with open(f"/run/agent/devinfo/{NIC.replace('/', '-')}-0000:03:02.0-device.json", encoding="utf-8") as file:
+            self.assertEqual(json.load(file), {"type": "pci", "version": "1.1.0", "pci": {
+                "pci-address": "0000:03:02.0", "pf-pci-address": "0000:03:00.0"}})
+
+    def test_cdi_specs_are_strictly_right_and_follow_the_config(self):
+        fake_device("0000:03:02.0", "vfio-pci", group=17)
+        links("eth1")
+        of = self.kubelet()
+        pools = [{"resource": NIC, "devices": [{"driver": ["vfio-pci"]}], "cdi": True},
+                 slots(2, parent="eth1") | {"cdi": True, "nodes": ["/dev/vhost-net"]}]
+        by = self.agent(*pools, flags=("--sysfs", FAKE))
+        self.assert_offered(of, {"0000:03:02.0": "Healthy"}, by=by)
+        [answer] = of.allocate(NIC, ["0000:03:02.0"])
+        self.assertEqual(answer.get("devices", []), [])
+        [device] = answer["cdi_devices"]
+        specs = cdi.load("/run/agent/cdi")
+        versions = {spec["kind"]: spec["cdiVersion"] for spec in specs.values()}
+        self.assertEqual(versions, {NIC: "0.5.0", RESOURCE: "0.3.0"}, "the lowest that has the content")
+        names = {f"{spec['kind']}={one['name']}" for spec in specs.values() for one in spec["devices"]}
+        self.assertIn(device["name"], names)
+        self.assertEqual(len(names), 3)
+        # Another group: another name. What a pod has stays.
+        by.kill()
+        os.unlink(f"{FAKE}/bus/pci/devices/0000:03:02.0/iommu_group")
+        os.makedirs(f"{FAKE}/kernel/iommu_groups/18")
+        os.symlink(f"{FAKE}/kernel/iommu_groups/18", f"{FAKE}/bus/pci/devices/0000:03:02.0/iommu_group")
+        by.write({"pools": pools[:1]})
+        by.start()
+        [spec] = cdi.load("/run/agent/cdi").values()
+        names = [f"{NIC}={one['name']}" for one in spec["devices"]]
+        self.assertEqual(len(names), 2)
+        self.assertIn(device["name"], names)
+
+    def test_metrics_count(self):
+        links("eth1", "eth2")
+        os.makedirs("/run/metrics")
+        of = self.kubelet()
+        by = self.agent(nics("eth*"), flags=("--metrics-file", "/run/metrics/devices.prom"))
+        self.assert_offered(of, {"netdev:eth1": "Healthy", "netdev:eth2": "Healthy"}, by=by)
+        of.allocate(NIC, ["netdev:eth1"])
+        set_up("eth2-out", False)
+        set_up("eth2")
+
+        def values():
+            with open("/run/metrics/devices.prom", encoding="ascii") as file:
+                return dict(re.findall(rf'^patchbay_agent_(\w+){{resource="{NIC}"}} (\d+)$', file.read(), re.MULTILINE))
+        expected = {"devices": "2", "devices_healthy": "1", "devices_allocated": "1", "allocations_total": "1",
+                    "failures_total": "0"}
+        self.assertTrue(wait_for(lambda: values() == expected, 10), values())
+        self.assertEqual(os.stat("/run/metrics/devices.prom").st_mode & 0o777, 0o644)
+
+
+class Cost(Node):
+    def test_memory_with_500_devices_and_no_processor_time_when_idle(self):
+        links("eth1")
+        of = self.kubelet()
+        by = self.agent(slots(500, parent="eth1"))
+        self.assertTrue(wait_for(lambda: len(of.devices(RESOURCE) or {}) == 500, 20), by.log)
+        of.allocate(RESOURCE, [f"eth1:macvlan:{n}" for n in range(1, 501)])
+        time.sleep(2)
+        begun = by.processor_seconds()
+        time.sleep(10)
+        used, memory = by.processor_seconds() - begun, by.memory()
+        print(f"     {memory} KiB resident, {used * 10:.1f} % of a processor, {by.threads()} threads")
+        self.assertLess(memory, 20 * 1024)
+        self.assertLess(used, 0.1)
+
+    def test_it_runs_without_any_capability(self):
+        by = self.agent(slots(2))
+        with open(f"/proc/{by.process.pid}/status", encoding="ascii") as file:
+            found = dict(re.findall(r"^Cap(\w+):\s+([0-9a-f]+)$", file.read(), re.MULTILINE))
+        self.assertEqual(set(found.values()), {"0" * 16}, found)
+        with open(f"/proc/{by.process.pid}/status", encoding="ascii") as file:
+            self.assertIn("NoNewPrivs:\t1", file.read())
+
+
+if __name__ == "__main__":
+    reason = kubelet.why_impossible() or agent.why_impossible()
+    if reason:
+        print(f"skip everything: {reason}\n0 passed, 0 failed, 1 skipped", flush=True)
+        sys.exit(suite.SKIPPED)
+    suite.main(daemons=True)
