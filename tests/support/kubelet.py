@@ -300,7 +300,7 @@ class Server:
             state = self.resources.setdefault(name, {"lists": 0, "registrations": 0})
             state |= {"open": True, "way": way, "socket": os.path.basename(path), "options": said, "devices": {}, "numa": {}}
             state["registrations"] += 1
-            self.clients[name] = (channel, stream)
+            self.clients[name] = (channel, stream, path)
         threading.Thread(target=self.read, args=(name, stream), daemon=True).start()
 
     def read(self, name, stream):
@@ -378,7 +378,19 @@ class Server:
                 channel = self.clients[command["resource"]][0]
         if do == "call":
             return self.method(channel, command["method"])(command["request"], timeout=command["timeout"])
-        return None
+        return self.flood(**command) if do == "flood" else None
+
+    def flood(self, resource, method, request, count):
+        """{status: how many} of as many calls at once, by four connections."""
+        path = self.clients[resource][2]
+        each = [self.grpc.insecure_channel(f"unix:{path}", options=[("grpc.use_local_subchannel_pool", 1)]) for _ in range(4)]
+        futures = [self.method(each[n % 4], method).future(request, timeout=60) for n in range(count)]
+        seen = {}
+        for one in futures:
+            seen[one.code().name] = seen.get(one.code().name, 0) + 1
+        for one in each:
+            one.close()
+        return seen
 
     def run(self):
         for line in sys.stdin:
