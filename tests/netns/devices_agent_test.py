@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""From Allocate to traffic: a kubelet, patchbay-agent and the plugin devices, with the agent killed at each step between."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import agent, kubelet, ledger, suite  # noqa: E402
+from support.agent import Agent, slots  # noqa: E402
+from support.kubelet import Kubelet  # noqa: E402
+from support.ledger import NIC, SLOT, LedgerTest, make_nic, make_parent  # noqa: E402
+from support.snapshot import left_by_design, snapshot  # noqa: E402
+from support.world import wait_for  # noqa: E402
+
+POOLS = [{"resource": NIC, "devices": [{"name": ["dev*"]}], "force": ["dev0"], "attach": {"ipam": ledger.pool("10.50.0.0/24")}},
+         slots(4, SLOT, "eth1", ipam=ledger.pool("10.60.0.0/24"))]
+#: Where the agent is killed, and whether it is started again.
+STEPS = [(f"{moment}, and {'started again' if again else 'stays away'}", (moment, again))
+         for moment in ("after Allocate", "after the kubelet lists the pod", "after ADD", "before DEL") for again in (True, False)]
+
+
+@suite.spread
+class Together(LedgerTest):
+    def setUp(self):
+        super().setUp()
+        if reason := agent.why_impossible() or kubelet.why_impossible():
+            self.skipTest(reason)
+        make_nic("dev0")
+        make_parent()
+        self.of = Kubelet()
+        self.addCleanup(lambda: self.of.kill())
+        self.by = Agent(*POOLS)
+        self.addCleanup(self.by.process.wait)
+        self.addCleanup(lambda: self.by.process.kill())
+        self.assertTrue(wait_for(lambda: self.of.devices(NIC) and len(self.of.devices(SLOT)) == 4, 20), self.by.log)
+        self.nic = next(iter(self.of.devices(NIC)))
+        self.slot = sorted(self.of.devices(SLOT))[0]
+
+    def allocate(self):
+        self.of.allocate(NIC, [self.nic])
+        self.of.allocate(SLOT, [self.slot])
+
+    def list_pod(self, name="web-0"):
+        self.of.own("shop", name, {NIC: [self.nic], SLOT: [self.slot]})
+
+    def assert_attached(self, pod):
+        self.ping(pod, "10.50.0.1")
+        self.ping(pod, "10.60.0.1")
+        self.assertEqual(ledger.holders(), {self.nic: pod.name, self.slot: pod.name})
+
+    def test_a_pod_gets_what_it_asks_for_and_its_next_sandbox_too(self):
+        before = snapshot()
+        self.allocate()
+        self.list_pod()
+        for _ in range(2):
+            pod = self.pod()
+            result = self.add(pod)
+            self.assertEqual([one["name"] for one in result["interfaces"]], ["eth0", "net1", "net2"])
+            self.assert_attached(pod)
+            self.assert_ok(self.call("CHECK", pod, prevResult=result))
+            self.remove(pod)
+            pod.remove()
+        self.assertEqual((ledger.holders(), self.leases()), ({}, {}))
+        self.assert_same({place: what for place, what in before.items() if "netns" not in place},
+                         ignore=lambda place: left_by_design(place) or "netns" in place or place.startswith("file/run/"))
+
+    def test_a_pod_without_devices_passes_beside_one_with(self):
+        self.allocate()
+        self.list_pod()
+        self.assertEqual(len(self.add(self.pod(), of="web-1")["interfaces"]), 1)
+
+    def test_a_pod_whose_device_the_kubelet_does_not_list_yet_is_tried_again(self):
+        self.allocate()
+        outcome = self.call("ADD", self.pod())
+        if not outcome.ok:
+            self.assert_error(outcome, 11)
+        else:
+            self.assertEqual(len(outcome.json["interfaces"]), 1)
+
+    def test_a_pod_of_the_same_name_does_not_get_the_device_of_the_earlier_one(self):
+        self.allocate()
+        self.list_pod()
+        one, two = self.pod(), self.pod()
+        self.add(one)
+        self.assert_error(self.call("ADD", two, uid="later"), 11)
+        self.assert_attached(one)
+
+    @suite.cases(STEPS)
+    def with_the_agent_killed(self, row):
+        moment, again = row
+        self.allocate()
+        if moment == "after Allocate":
+            self.by.kill()
+        self.list_pod()
+        if moment == "after the kubelet lists the pod":
+            self.by.kill()
+        if again and not self.by.is_alive():
+            self.by.start()
+        pod = self.pod()
+        outcome = self.call("ADD", pod)
+        if not outcome.ok:  # nobody knows yet whose the devices are
+            self.assertFalse(again, str(outcome))
+            self.assert_error(outcome, 11)
+            self.assertEqual((ledger.holders(), self.names(pod)), ({}, {"lo"}))
+            self.by.start()
+            self.assert_ok(self.call("ADD", pod))
+        self.assert_attached(pod)
+        if moment in ("after ADD", "before DEL"):
+            self.by.kill()
+            if again:
+                self.by.start()
+        self.assert_attached(pod)
+        self.remove(pod)
+        self.remove(pod)
+        self.assertEqual((ledger.holders(), ledger.marks(), self.leases()), ({}, [], {}))
+        self.assertIn("dev0", self.names())
+
+
+if __name__ == "__main__":
+    suite.main(needs=("ping",), daemons=True)
