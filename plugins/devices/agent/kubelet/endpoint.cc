@@ -27,45 +27,6 @@ namespace {
 using cni::cat;
 using grpc::Status;
 
-// For a kubelet that found the socket in plugins_registry.
-class Registration final : public pluginregistration::Registration::CallbackService {
- public:
-  Registration(const Resource& resource, const std::string& path)
-      : resource_(resource), path_(path) {}
-
-  grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context,
-                                    const pluginregistration::InfoRequest* /*request*/,
-                                    pluginregistration::PluginInfo* answer) override {
-    answer->set_type("DevicePlugin");
-    answer->set_name(resource_.name);
-    answer->set_endpoint(path_);
-    answer->add_supported_versions("v1beta1");
-    return finish(context);
-  }
-
-  grpc::ServerUnaryReactor* NotifyRegistrationStatus(
-      grpc::CallbackServerContext* context, const pluginregistration::RegistrationStatus* request,
-      pluginregistration::RegistrationStatusResponse* /*answer*/) override {
-    if (request->plugin_registered()) {
-      log(Level::kInfo, cat("registered by '", path_, "'"), {.resource = resource_.name});
-    } else {
-      log(Level::kError, cat("register by '", path_, "'"),
-          {.resource = resource_.name, .error = clean(request->error())});
-    }
-    return finish(context);
-  }
-
- private:
-  static grpc::ServerUnaryReactor* finish(grpc::CallbackServerContext* context) {
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    reactor->Finish(Status::OK);
-    return reactor;
-  }
-
-  const Resource& resource_;
-  const std::string& path_;
-};
-
 // Random: two agents may have one PID, in PID namespaces of their own.
 std::string random_digits() {
   std::random_device source;
@@ -105,6 +66,45 @@ bool has_listener(const std::string& path) {
 }
 
 }  // namespace
+
+// For a kubelet that found the socket in plugins_registry.
+class Endpoint::Registration final : public pluginregistration::Registration::CallbackService {
+ public:
+  Registration(const Resource& resource, const std::string& path)
+      : resource_(resource), path_(path) {}
+
+  grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context,
+                                    const pluginregistration::InfoRequest* /*request*/,
+                                    pluginregistration::PluginInfo* answer) override {
+    answer->set_type("DevicePlugin");
+    answer->set_name(resource_.name);
+    answer->set_endpoint(path_);
+    answer->add_supported_versions("v1beta1");
+    return finish(context);
+  }
+
+  grpc::ServerUnaryReactor* NotifyRegistrationStatus(
+      grpc::CallbackServerContext* context, const pluginregistration::RegistrationStatus* request,
+      pluginregistration::RegistrationStatusResponse* /*answer*/) override {
+    if (request->plugin_registered()) {
+      log(Level::kInfo, cat("registered by '", path_, "'"), {.resource = resource_.name});
+    } else {
+      log(Level::kError, cat("register by '", path_, "'"),
+          {.resource = resource_.name, .error = clean(request->error())});
+    }
+    return finish(context);
+  }
+
+ private:
+  static grpc::ServerUnaryReactor* finish(grpc::CallbackServerContext* context) {
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(Status::OK);
+    return reactor;
+  }
+
+  const Resource& resource_;
+  const std::string& path_;
+};
 
 struct Endpoint::Services {
   DevicePlugin plugin;

@@ -33,6 +33,7 @@ class Endpoint {
   static void remove_stale(const std::string& folder, const std::string& resource);
 
  private:
+  class Registration;
   struct Services;
 
   std::string name_, path_;
