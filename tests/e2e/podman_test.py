@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import image, suite  # noqa: E402
+from support import agent, cdi, image, suite  # noqa: E402
 from support.cnitool import cache_names, cached, cnitool  # noqa: E402
 from support.configs import lack  # noqa: E402
 from support.firewall import addresses as accepted, elements  # noqa: E402
@@ -258,6 +258,26 @@ class Podman(suite.NodeTest):
         for name in found:
             self.podman("rm", "-f", "-t", "0", name)
         self.assertEqual(accepted(), [])
+
+    def test_injects_the_character_devices_of_patchbay_agent_by_their_CDI_names(self):
+        if reason := agent.why_impossible():
+            self.skipTest(reason)
+        node = next((path for path in ("/dev/net/tun", "/dev/fuse", "/dev/loop-control") if os.path.exists(path)), None)
+        if node is None:
+            self.skipTest("the machine has no device that a container does not have anyway")
+        self.podman("load", "--signature-policy", f"{self.work}/policy.json", "-i", f"{self.work}/image.tar")
+        pool = {"resource": "vendor.example/tap", "slots": {"kind": "tap", "count": 2}, "nodes": [node], "cdi": True}
+        by = agent.Agent(pool, flags=("--cdi-dir", "/var/run/cdi"))
+        self.addCleanup(by.kill)
+        [spec] = cdi.load("/var/run/cdi").values()
+        first, second = (f"{spec['kind']}={device['name']}" for device in spec["devices"])
+        done = self.podman("run", "--rm", "--cgroup-parent", f"/{self.cgroup}", "--network", "none", "--device", first,
+                           image.NAME, "sh", "-c", f"test -c {node} && echo $PATCHBAY_DEVICE_TAP_1.$PATCHBAY_DEVICE_TAP_2")
+        self.assertEqual(done.stdout.strip(), "tap:1.")
+        self.podman("run", "--rm", "--cgroup-parent", f"/{self.cgroup}", "--network", "none", "--device", first,
+                    "--device", second, image.NAME, "sh", "-c", f"test -c {node}")
+        # A version that podman 4.3 does not know, as the content never needs it.
+        self.assertIn(spec["cdiVersion"], ("0.3.0", "0.5.0"))
 
     def test_cnitool_goes_on_with_what_podman_noted(self):
         """podman's cache is written by the reference's library."""

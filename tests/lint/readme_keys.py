@@ -42,7 +42,7 @@ def main():
             continue
         known = set(names_in(json.loads(asked.stdout)))
         for path in files(".cc", folders=[folder]):
-            if path.name == "state.cc":
+            if path.name == "state.cc" or "agent" in path.parts:  # a daemon with a config of its own
                 continue
             content = text(path)
             for match in KEY.finditer(content):
