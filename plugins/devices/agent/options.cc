@@ -9,6 +9,7 @@ namespace devices {
 
 void define(CLI::App& app, Options& options) {
   app.set_version_flag("--version", cni::cat("patchbay-agent ", cni::build_text()));
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   const auto path = [&app](const char* name, std::string& field, const char* description) {
     app.add_option(name, field, description)->capture_default_str();
   };

@@ -14,9 +14,9 @@ namespace devices {
 
 /// What the kernel says of the node's links at one time.
 struct NodeLinks {
-  std::vector<netlink::Link> links;
-  std::vector<netlink::LinkAddress> addresses;
-  std::vector<int> default_routes;  ///< indices of the links of default routes, of both families
+  std::vector<netlink::Link> links = {};
+  std::vector<netlink::LinkAddress> addresses = {};
+  std::vector<int> default_routes = {};  ///< indices of the links of default routes, of both families
 };
 
 /// In the network namespace of this thread. \throws netlink::Error.

@@ -107,9 +107,8 @@ class Taking {
     std::string reason = device.kept_back.empty() ? "no pool selects it" : device.kept_back;
     for (std::size_t i = 0; i < pools_.size(); ++i) {
       if (!pools_[i].slots.empty() || !selects(pools_[i], device)) continue;
-      const std::string obstacle = this->obstacle(pools_[i], device);
-      if (obstacle.empty()) return put(i, device, entry);
-      reason = obstacle;
+      reason = obstacle(pools_[i], device);
+      if (reason.empty()) return put(i, device, entry);
     }
     if (device.link) {
       const auto parent = parents_.find(device.link->name);
