@@ -35,7 +35,7 @@ std::vector<std::string> Core::resources() const {
 }
 
 bool Core::has_resource(const std::string& resource) const {
-  return state_->pool_of(resource).has_value();
+  return state_->pool_of(resource) || state_->former.contains(resource);
 }
 
 std::vector<Offer> Core::offers(const std::string& resource) const {
@@ -124,25 +124,23 @@ bool Core::concerns(const Pod& pod) const { return !state_->is_complete || state
 
 std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& owned) {
   State& state = *state_;
-  std::map<std::string, std::set<std::string>> wanted;  // by resource
+  std::set<std::pair<std::string, std::string>> wanted;  // resource and id
   for (const Owned& one : owned) {
-    if (state.pool_of(one.resource)) wanted[one.resource].insert(one.ids.begin(), one.ids.end());
+    if (!has_resource(one.resource)) continue;
+    for (const std::string& id : one.ids) wanted.emplace(one.resource, id);
   }
-  std::vector<std::string> out;
-  if (wanted.empty()) return out;
   const auto [ledger_lock, lock] = state.lock();
   std::vector<Entry> entries;
-  for (const auto& [resource, ids] : wanted) {
-    const std::size_t pool = *state.pool_of(resource);
-    for (const std::string& id : ids) {
-      try {
-        entries.push_back(state.claimed(pool, id, pod));
-      } catch (...) {
-        ++state.counts[pool].failures;
-        throw;
-      }
+  for (const auto& [resource, id] : wanted) {
+    try {
+      if (auto entry = state.claimed(resource, id, pod)) entries.push_back(*std::move(entry));
+    } catch (...) {
+      state.count_failure(resource);
+      throw;
     }
   }
+  state.require_all_listed(pod, wanted);
+  std::vector<std::string> out;
   // The kubelet says it again after a power loss.
   for (const Entry& entry : entries) {
     state.ledger.put_unsynced(entry);

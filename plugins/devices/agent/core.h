@@ -62,7 +62,7 @@ class Core {
 
   /// The resources of the config, in its order. Constant.
   std::vector<std::string> resources() const;
-  /// Whether it is one of them.
+  /// Whether it is one of them, or was one and pods still have its devices.
   bool has_resource(const std::string& resource) const;
   /// All devices of a resource, sorted by id; none for an unknown resource.
   std::vector<Offer> offers(const std::string& resource) const;
@@ -95,7 +95,8 @@ class Core {
   bool concerns(const Pod& pod) const;
   /// For ADD of a pod: writes its UID into the entries of the devices that PodResources says it
   /// owns, and returns their ids, sorted by resource and id. Resources of others are passed over.
-  /// \throws cni::Error(kTryAgainLater) where a device still belongs to another pod.
+  /// \throws cni::Error(kTryAgainLater) where a device still belongs to another pod, or where the
+  /// ledger has a device of this pod that PodResources does not list.
   std::vector<std::string> claim(const Pod& pod, const std::vector<Owned>& owned);
   /// Writes the pods that PodResources lists into promised entries, and removes entries of pods
   /// that it does not list any more. \param now Unix time at which the list was asked for.

@@ -47,6 +47,9 @@ Core::State::State(Pools of, Places at)
     counts[i].resource = pools.pools[i].resource;
     index.emplace(pools.pools[i].resource, i);
   }
+  for (const Entry& entry : ledger.all()) {
+    if (!index.contains(entry.resource)) former.insert(entry.resource);
+  }
 }
 
 Core::State::Locks Core::State::lock() const {
@@ -146,13 +149,15 @@ void Core::State::write_info(std::size_t pool, const Item& item) const {
   });
 }
 
-// The entry with the pod in it. Under the lock of the ledger.
-Entry Core::State::claimed(std::size_t pool, const std::string& id, const Pod& pod) const {
-  const std::string& resource = counts[pool].resource;
+// The entry with the pod in it; nothing for a device of an earlier config that has none.
+std::optional<Entry> Core::State::claimed(const std::string& resource, const std::string& id,
+                                          const Pod& pod) const {
   std::optional<Entry> entry = ledger.read(id);
   if (!entry) {
+    const auto pool = pool_of(resource);
+    if (!pool) return std::nullopt;
     // The kubelet knows of an Allocate that the ledger has lost.
-    entry = promised(pool, require(pool, id), Entry{.id = id});
+    entry = promised(*pool, require(*pool, id), Entry{.id = id});
   }
   const bool is_open = !entry->pod || entry->pod->uid.empty() || entry->is_of(pod);
   if (entry->resource != resource || !is_open) {
@@ -164,7 +169,22 @@ Entry Core::State::claimed(std::size_t pool, const std::string& id, const Pod& p
         "the kubelet has not allocated it again");
   }
   entry->pod = pod;
-  return *std::move(entry);
+  return entry;
+}
+
+void Core::State::require_all_listed(const Pod& pod, const Wanted& wanted) const {
+  for (const Entry& entry : ledger.all()) {
+    const bool is_pods = entry.pod && !pod.uid.empty() && entry.pod->uid == pod.uid;
+    if (!is_pods || wanted.contains({entry.resource, entry.id})) continue;
+    throw cni::Error(Code::kTryAgainLater,
+                     cat("claim devices for ", pod.str(), ": the kubelet does not list '", entry.id,
+                         "', which the ledger has as the pod's"),
+                     "the entry is removed if the kubelet goes on not to list it");
+  }
+}
+
+void Core::State::count_failure(const std::string& resource) {
+  if (const auto pool = pool_of(resource)) ++counts[*pool].failures;
 }
 
 void Core::State::release(const Entry& entry) {

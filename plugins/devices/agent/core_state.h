@@ -44,7 +44,11 @@ struct Core::State {
   const Item& require(std::size_t pool, const std::string& id) const;
   void promise(std::size_t pool, const std::vector<const Item*>& items) const;
   Entry promised(std::size_t pool, const Item& item, Entry entry) const;
-  Entry claimed(std::size_t pool, const std::string& id, const Pod& pod) const;
+  using Wanted = std::set<std::pair<std::string, std::string>>;  // resource and id
+  std::optional<Entry> claimed(const std::string& resource, const std::string& id,
+                               const Pod& pod) const;
+  void require_all_listed(const Pod& pod, const Wanted& wanted) const;
+  void count_failure(const std::string& resource);
   void write_info(std::size_t pool, const Item& item) const;
   void release(const Entry& entry);
   void adopt(const std::vector<PodDevices>& listed, const std::vector<Entry>& entries) const;
@@ -56,6 +60,7 @@ struct Core::State {
   std::atomic<bool> is_complete = false;  // whether the ledger has what the kubelet has listed
   const Sysfs sysfs;
   std::map<std::string, std::size_t> index;  // of pools, by resource
+  std::set<std::string> former;              // resources of an earlier config that the ledger has
   std::function<void()> changed, allocated;
 
   mutable std::mutex mutex;  // for what is below
