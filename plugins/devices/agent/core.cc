@@ -108,8 +108,8 @@ void Core::refresh() {
       count.devices = stock.pools[i].size();
       count.healthy = count.allocated = 0;
       for (const auto& [id, item] : stock.pools[i]) {
-        count.healthy += item.offer.healthy ? 1 : 0;
-        count.allocated += entries.contains(id) ? 1 : 0;
+        count.healthy += item.offer.healthy ? 1U : 0U;
+        count.allocated += entries.contains(id) ? 1U : 0U;
       }
     }
     state.stock = std::move(stock);
@@ -119,8 +119,7 @@ void Core::refresh() {
   if (is_new && state.changed) state.changed();
 }
 
-// Before the kubelet has been asked once, the ledger may have lost what it knows.
-bool Core::concerns(const Pod& pod) const { return !state_->is_complete || state_->concerns(pod); }
+bool Core::concerns(const Pod& pod) const { return state_->concerns(pod); }
 
 std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& owned) {
   State& state = *state_;
@@ -178,7 +177,6 @@ bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
   }
   state.reconciler.keep_only(entries);
   state.adopt(listed, entries);
-  state.is_complete = true;
   return has_unclaimed();
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <mutex>
 #include <set>
@@ -57,7 +56,6 @@ struct Core::State {
   const Places places;
   const Ledger ledger;
   Concerns concerns{ledger};
-  std::atomic<bool> is_complete = false;  // whether the ledger has what the kubelet has listed
   const Sysfs sysfs;
   std::map<std::string, std::size_t> index;  // of pools, by resource
   std::set<std::string> former;              // resources of an earlier config that the ledger has

@@ -55,8 +55,7 @@ TEST_CASE("a CDI file is written, keeps what pods have, and is removed with its 
   const json spec = spec_in(folder);
   CHECK(spec["kind"] == kResource);
   CHECK(spec["devices"][0]["name"] == first);
-  CHECK(spec["devices"][0]["containerEdits"] ==
-        json::parse(R"({"env": ["PATCHBAY_DEVICE_A=a"],
+  CHECK(spec["devices"][0]["containerEdits"] == json::parse(R"({"env": ["PATCHBAY_DEVICE_A=a"],
                         "deviceNodes": [{"path": "/dev/vfio/17", "permissions": "rw"}]})"));
   devices::write_cdi(folder.path(), kResource, {{second, kPlain}},
                      [](const std::string& id) { return id == "a"; });

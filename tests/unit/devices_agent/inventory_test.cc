@@ -113,11 +113,12 @@ TEST_CASE("what the node uses is kept back, each with its reason") {
   lo.loopback = true;
   port.master = 3;
   vlan.parent_index = 5;
-  NodeLinks node{.links = {lo, link(2, "plain"), link(3, "br0", "bridge"), port, link(5, "eth0"),
-                           vlan, link(7, "addressed"), link(8, "local")},
-                 .addresses = {{.link = 7, .cidr = *netlink::Cidr::parse("192.0.2.1/24")},
-                               {.link = 8, .cidr = *netlink::Cidr::parse("fe80::1/64"), .scope = 253}},
-                 .default_routes = {6}};
+  NodeLinks node{
+      .links = {lo, link(2, "plain"), link(3, "br0", "bridge"), port, link(5, "eth0"), vlan,
+                link(7, "addressed"), link(8, "local")},
+      .addresses = {{.link = 7, .cidr = *netlink::Cidr::parse("192.0.2.1/24")},
+                    {.link = 8, .cidr = *netlink::Cidr::parse("fe80::1/64"), .scope = 253}},
+      .default_routes = {6}};
   const auto all = inventory(node, {});
   const auto reason = [&](const char* id) { return find(all, id).kept_back; };
   CHECK(reason("netdev:lo") == "loopback");

@@ -88,7 +88,7 @@ TEST_CASE("keys that contradict each other are refused with the path of one") {
   const auto with = [](const char* rest) {
     return refusal_of((std::string(R"({"resource": "v.example/a", )") + rest + "}").c_str());
   };
-  CHECK(with(R"("force": [])") .starts_with("pools[0]: expected either devices or slots"));
+  CHECK(with(R"("force": [])").starts_with("pools[0]: expected either devices or slots"));
   CHECK(with(R"("devices": [{}])").starts_with("pools[0].devices[0]: expected an object"));
   CHECK(with(R"("slots": {"kind": "vlan", "parent": "eth1", "count": 2})")
             .starts_with("pools[0].slots.count: slots of kind vlan"));
