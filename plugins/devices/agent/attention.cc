@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kUsual{30'000};
+constexpr milliseconds kPause{30'000};
 constexpr milliseconds kFirst{100}, kLast{5'000};  // after Allocate
 
 }  // namespace
@@ -64,7 +64,7 @@ void Attention::run() {
     lock.unlock();
     const bool is_open = look();
     lock.lock();
-    pause = is_open ? std::clamp(2 * pause, kFirst, kLast) : kUsual;
+    pause = is_open ? std::clamp(2 * pause, kFirst, kLast) : kPause;
   }
 }
 

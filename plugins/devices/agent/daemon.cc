@@ -34,7 +34,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // Drivers are bound without a message of netlink, and routes come and go by the thousand.
-constexpr milliseconds kUsual{30'000};
+constexpr milliseconds kSlowPoll{30'000};
 // Pods that start make links in bursts: a refresh is for all of them.
 constexpr milliseconds kBurst{200};
 
@@ -92,7 +92,7 @@ void refresh(Core& core) noexcept {
 void watch_links(Core& core, const netlink::Fd& signals, const netlink::LinkWatch& links) {
   for (;;) {
     pollfd ready[] = {{signals.get(), POLLIN, 0}, {links.fd(), POLLIN, 0}};
-    const int count = ::poll(ready, 2, static_cast<int>(kUsual.count()));
+    const int count = ::poll(ready, 2, static_cast<int>(kSlowPoll.count()));
     if (count < 0 && errno != EINTR) throw netlink::Error("wait for changes of links", errno);
     if (ready[0].revents != 0) return;
     if (ready[1].revents != 0) {

@@ -1,9 +1,6 @@
 #include "plugins/devices/agent/files/cdi.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -11,6 +8,7 @@
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
 #include "libcni/config/json.h"
+#include "plugins/devices/agent/files/readable.h"
 
 namespace devices {
 
@@ -20,11 +18,9 @@ using cni::cat;
 using cni::Dir;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kAside = ".patchbay.new";  // no reader takes a name without .json or .yaml
 constexpr std::string_view kPrefix = "patchbay-";
 constexpr std::string_view kSuffix = ".json";
 constexpr std::size_t kHash = 8;  // digits, with a hyphen before them
-constexpr mode_t kMode = 0644;    // users' containers have devices, too
 
 Json json_of(const CdiEdits& edits) {
   Json out = Json::object();
@@ -130,10 +126,7 @@ void write_cdi(const std::string& dir_path, const std::string& resource,
   }
   const std::string text = spec_of(resource, std::move(list));
   if (before && before->content == text) return;
-  dir.replace(name, text, kAside);
-  if (::fchmodat(dir.fd(), name.c_str(), kMode, 0) != 0) {
-    throw netlink::Error(cat("make '", dir_path, "/", name, "' readable"), errno);
-  }
+  write_readable(dir, name, text, 0644);  // users' containers have devices, too
 }
 
 void remove_other_cdi(const std::string& dir_path, const std::set<std::string>& resources) {

@@ -1,27 +1,16 @@
 #include "plugins/devices/agent/files/device_info.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
+#include "plugins/devices/agent/files/readable.h"
 
 namespace devices {
 
-namespace {
-
-using cni::cat;
-
-constexpr const char* kAside = ".patchbay.new";
-constexpr mode_t kMode = 0444;  // workloads read it
-
-}  // namespace
-
 std::string device_info_name(const std::string& resource, const std::string& id) {
-  std::string out = cat(resource, "-", id, "-device.json");
+  std::string out = cni::cat(resource, "-", id, "-device.json");
   std::replace(out.begin(), out.end(), '/', '-');
   return out;
 }
@@ -33,10 +22,7 @@ void write_device_info(const std::string& dir_path, const std::string& name,
   const nlohmann::ordered_json doc = {
       {"type", "pci"}, {"version", "1.1.0"}, {"pci", std::move(pci)}};
   const auto dir = cni::Dir::create(dir_path);
-  dir.replace(name, doc.dump(), kAside);
-  if (::fchmodat(dir.fd(), name.c_str(), kMode, 0) != 0) {
-    throw netlink::Error(cat("make '", dir_path, "/", name, "' readable"), errno);
-  }
+  write_readable(dir, name, doc.dump(), 0444);  // workloads read it
 }
 
 void remove_device_info(const std::string& dir_path, const std::string& name) {

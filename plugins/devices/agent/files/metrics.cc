@@ -1,22 +1,17 @@
 #include "plugins/devices/agent/files/metrics.h"
 
-#include <sys/stat.h>
-
-#include <cerrno>
 #include <cstdint>
 #include <functional>
 
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
+#include "plugins/devices/agent/files/readable.h"
 
 namespace devices {
 
 namespace {
 
 using cni::cat;
-
-constexpr const char* kAside = ".patchbay-agent.new";  // the collector reads *.prom
-constexpr mode_t kMode = 0644;
 
 /// A metric; resources have no characters that a label's value would have to escape.
 struct Metric {
@@ -57,10 +52,7 @@ void write_metrics(const std::string& path, const std::string& text) {
   const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const std::string name = path.substr(slash + 1);
   const auto dir = cni::Dir::create(directory);
-  dir.replace(name, text, kAside);
-  if (::fchmodat(dir.fd(), name.c_str(), kMode, 0) != 0) {
-    throw netlink::Error(cat("make '", path, "' readable"), errno);
-  }
+  write_readable(dir, name, text, 0644);
 }
 
 }  // namespace devices
