@@ -178,6 +178,7 @@ void collect_delegates(const cni::Request& chain, const std::vector<Entry>& entr
   for (const Entry& entry : entries) {
     const json valid = valid_attachments(entries, entry.resource);
     const std::string& list = entry.holder ? entry.holder->plugins : entry.plugins;
+    if (list.empty()) continue;
     each(cat("collect what '", entry.id, "' left"), [&] {
       for (const json& one : configs_in(list)) {
         json config = with_network(one, chain, entry.resource);
