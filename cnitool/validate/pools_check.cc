@@ -20,7 +20,7 @@ using cni::cat;
 using nlohmann::json;
 
 constexpr const char* kAgent = "patchbay-agent";
-constexpr std::chrono::seconds kLimit{10};
+constexpr std::chrono::seconds kAgentLimit{10};
 
 // Empty: it is in none of the directories.
 std::string find_agent(const std::string& path, const cni::Env& env) {
@@ -34,7 +34,7 @@ std::string find_agent(const std::string& path, const cni::Env& env) {
 }
 
 // The place that a message of the parser begins with, and the rest of it.
-std::pair<std::string, std::string> split(const std::string& message) {
+std::pair<std::string, std::string> place_and_reason(const std::string& message) {
   const auto end = message.find(": ");
   const std::string place = message.substr(0, end);
   if (end == std::string::npos || place.find(' ') != std::string::npos || place == "config") {
@@ -63,7 +63,7 @@ void check_pools(const Document& document, const std::string& path, const cni::E
   const json& config = document.json.value;
   const cni::Outcome outcome =
       cni::execute({.file = file, .arguments = {"--validate"}, .env = env, .own_group = true},
-                   config.dump(-1, ' ', false, json::error_handler_t::replace), kLimit);
+                   config.dump(-1, ' ', false, json::error_handler_t::replace), kAgentLimit);
   const json said = cni::try_parse_json(outcome.out);
   std::set<std::string> places;
   if (said.is_object() && said.contains("findings")) {
@@ -75,7 +75,7 @@ void check_pools(const Document& document, const std::string& path, const cni::E
   }
   if (outcome.ok()) return;
   const cni::Error refused = cni::error_from(kAgent, outcome);
-  const auto [place, what] = split(refused.what());
+  const auto [place, what] = place_and_reason(refused.what());
   if (!places.contains(place)) diagnostics.add(document, place, {.what = what});
 }
 

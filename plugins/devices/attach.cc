@@ -68,8 +68,7 @@ json with_network(json config, const cni::Request& chain, const std::string& res
   return config;
 }
 
-cni::Request request_of(const cni::Request& chain, cni::Env env, Command command,
-                        const json& config) {
+cni::Request request_of(cni::Env env, Command command, const json& config) {
   cni::Request base;
   base.env = std::move(env);
   return cni::request_with(base, command, config.dump());
@@ -97,8 +96,7 @@ Delegates::Call Delegates::call(std::size_t index, Command command,
   }
   const std::string type = config["type"].get<std::string>();
   return {.delegate = cni::Delegate::find(chain_, type, "plugins[].type"),
-          .request =
-              request_of(chain_, environment_of(chain_, *entry_.holder, command), command, config)};
+          .request = request_of(environment_of(chain_, *entry_.holder, command), command, config)};
 }
 
 cni::Result Delegates::add() const {
@@ -157,7 +155,7 @@ json valid_attachments(const std::vector<Entry>& entries, const std::string& res
 void collect_by(const cni::Request& chain, const json& config, cni::Collect& collect) try {
   const std::string type = config["type"].get<std::string>();
   const auto delegate = cni::Delegate::find(chain, type, "plugins[].type");
-  const auto request = request_of(chain, chain.env, Command::kGc, config);
+  const auto request = request_of(chain.env, Command::kGc, config);
   cni::delegate_collect(delegate, request, collect);
 } catch (const Error& e) {
   throw Error(e.code(), cat("GC of '", config["name"].get<std::string>(), "': ", e.what()),
