@@ -29,8 +29,10 @@ constexpr std::chrono::seconds kLimit{
     5};                              // for the question to arrive, and for the answer to leave
 constexpr milliseconds kPause{100};  // after accept(2) found no free descriptor
 
+}  // namespace
+
 /// A client, in the order of its states.
-struct Connection {
+struct SocketClient {
   enum class State { kAsks, kWaits, kIsAnswered, kEnded };
   Fd fd;
   State state = State::kAsks;
@@ -54,7 +56,7 @@ struct Connection {
   void send();
 };
 
-bool Connection::receive() {
+bool SocketClient::receive() {
   char buffer[8192];
   for (;;) {
     const ssize_t size = ::recv(fd.get(), buffer, sizeof buffer, 0);
@@ -70,7 +72,7 @@ bool Connection::receive() {
   return false;
 }
 
-void Connection::send() {
+void SocketClient::send() {
   while (!text.empty()) {
     const ssize_t size = ::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
     if (size < 0 && errno == EINTR) continue;
@@ -81,14 +83,12 @@ void Connection::send() {
   state = State::kEnded;
 }
 
-}  // namespace
-
 struct SocketServer::State {
   SocketListener listener;
   Answers answers;
   Fd wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::atomic<bool> stopping = false;
-  std::map<std::uint64_t, Connection> connections = {};
+  std::map<std::uint64_t, SocketClient> connections = {};
   std::uint64_t next = 0;
   Steady::time_point accepts_from = {};
   std::thread thread = {};
@@ -107,7 +107,7 @@ struct SocketServer::State {
   int timeout() const;
   void accept();
   void pass_answers();
-  void serve(std::uint64_t number, Connection& one, short events);
+  void serve(std::uint64_t number, SocketClient& one, short events);
   void end_late_ones();
 };
 
@@ -152,23 +152,23 @@ void SocketServer::State::accept() {
     if (is_short) accepts_from = Steady::now() + kPause;
     return;
   }
-  connections.emplace(next++, Connection{.fd = std::move(fd)});
+  connections.emplace(next++, SocketClient{.fd = std::move(fd)});
 }
 
 void SocketServer::State::pass_answers() {
   for (auto& [number, line] : answers.take()) {
     const auto found = connections.find(number);
     if (found == connections.end()) continue;  // the client did not wait
-    Connection& one = found->second;
-    one.state = Connection::State::kIsAnswered;
+    SocketClient& one = found->second;
+    one.state = SocketClient::State::kIsAnswered;
     one.end = Steady::now() + kLimit;
     one.text = std::move(line);
     one.send();
   }
 }
 
-void SocketServer::State::serve(std::uint64_t number, Connection& one, short events) {
-  using enum Connection::State;
+void SocketServer::State::serve(std::uint64_t number, SocketClient& one, short events) {
+  using enum SocketClient::State;
   if (one.state == kAsks && one.receive()) {
     one.state = kWaits;
     answers.ask({number, std::move(one.text)});
@@ -182,8 +182,8 @@ void SocketServer::State::serve(std::uint64_t number, Connection& one, short eve
 void SocketServer::State::end_late_ones() {
   const auto now = Steady::now();
   std::erase_if(connections, [&](const auto& numbered) {
-    const Connection& one = numbered.second;
-    return one.state == Connection::State::kEnded || (one.has_deadline() && one.end <= now);
+    const SocketClient& one = numbered.second;
+    return one.state == SocketClient::State::kEnded || (one.has_deadline() && one.end <= now);
   });
 }
 
