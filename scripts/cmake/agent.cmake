@@ -1,7 +1,6 @@
 # CNI_AGENT: patchbay-agent, the daemon of the plugin devices. It speaks gRPC with the kubelet, by libgrpc++ and protobuf.
 find_program(AGENT_PROTOC NAMES protoc)
 find_program(AGENT_PROTOC_GRPC NAMES grpc_cpp_plugin)
-# With PKG_CONFIG_ARGN: what an archive needs is in Requires.private.
 pkg_check_modules(GRPC QUIET grpc++_unsecure protobuf-lite)
 
 set(_agent_missing)
@@ -26,13 +25,14 @@ elseif(CNI_AGENT STREQUAL "")
   set(CNI_AGENT ON)
 endif()
 
-# GRPC_LINKED: libgrpc++, protobuf and what they need, each statically where there is an archive of it.
+# GRPC_LINKED: libgrpc++, protobuf and what they need, each statically where there is an archive of it. The archives need
+# each other, and some that the .pc file does not have.
 set(GRPC_LINKED)
 if(CNI_AGENT)
-  foreach(name IN LISTS GRPC_STATIC_LIBRARIES)
-    if(name MATCHES "^(pthread|dl|rt|m)$")  # of libc
-      continue()
-    endif()
+  set(_libraries ${GRPC_STATIC_LIBRARIES} upb address_sorting cares re2 z)
+  list(REMOVE_DUPLICATES _libraries)
+  list(REMOVE_ITEM _libraries pthread dl rt m atomic)  # of libc and the compiler
+  foreach(name IN LISTS _libraries)
     find_library(GRPC_ARCHIVE_${name} lib${name}.a HINTS ${GRPC_STATIC_LIBRARY_DIRS})
     mark_as_advanced(GRPC_ARCHIVE_${name})
     if(GRPC_ARCHIVE_${name})
@@ -41,6 +41,8 @@ if(CNI_AGENT)
       list(APPEND GRPC_LINKED ${name})
     endif()
   endforeach()
+  list(JOIN GRPC_LINKED "," GRPC_LINKED)
+  set(GRPC_LINKED "$<LINK_GROUP:RESCAN,${GRPC_LINKED}>")
 endif()
 
 # protocol(TARGET FILE...): the library of what protoc makes of the files, x.proto in the current folder. It is included
