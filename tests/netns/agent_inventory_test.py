@@ -42,8 +42,8 @@ def fake_device(address, driver, link=None, group=None, parent=None, numa=0):
 
 def links(*names):
     for name in names:
-        run("ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}-out")
-        set_up(f"{name}-out")
+        run("ip", "link", "add", name, "type", "veth", "peer", "name", f"out-{name}")
+        set_up(f"out-{name}")
 
 
 class Node(suite.NodeTest):
@@ -162,9 +162,9 @@ class Health(Node):
         both = {"netdev:eth1": "Healthy", "netdev:eth2": "Healthy"}
         self.assert_offered(of, both, by=by)
         set_up("eth1")
-        set_up("eth1-out", False)
+        set_up("out-eth1", False)
         self.assert_offered(of, both | {"netdev:eth1": "Unhealthy"}, by=by)
-        set_up("eth1-out")
+        set_up("out-eth1")
         self.assert_offered(of, both, by=by)
         run("ip", "link", "del", "eth2")
         self.assert_offered(of, {"netdev:eth1": "Healthy"}, by=by)
@@ -289,7 +289,7 @@ class Files(Node):
         by = self.agent(nics("eth*"), flags=("--metrics-file", "/run/metrics/devices.prom"))
         self.assert_offered(of, {"netdev:eth1": "Healthy", "netdev:eth2": "Healthy"}, by=by)
         of.allocate(NIC, ["netdev:eth1"])
-        set_up("eth2-out", False)
+        set_up("out-eth2", False)
         set_up("eth2")
 
         def values():

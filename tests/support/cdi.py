@@ -77,7 +77,7 @@ def check_edits(edits, where):
         require(isinstance(one, str) and ENV.fullmatch(one), f"{where}.env: {one!r}")
     for node in edits.get("deviceNodes", []):
         fields(node, NODE, ("path",), f"{where}.deviceNodes")
-        require(node.get("type", "c") in ("b", "c", "u", "p", ""), f"{where}: type {node['type']}")
+        require(node.get("type", "c") in ("b", "c", "u", "p", ""), f"{where}: type {node.get('type')}")
         require(set(node.get("permissions", "")) <= set("rwm"), f"{where}: permissions {node['permissions']}")
 
 
