@@ -1,6 +1,7 @@
 #include "plugins/devices/ask.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "libcni/common/error.h"
 #include "libcni/common/phase.h"
@@ -113,6 +114,7 @@ std::vector<Entry> devices_of(const cni::Request& request, const Conf& conf, con
     const auto answer = ask(request, conf, pod);
     out = answer ? by_answer(*ledger, pod, *answer) : by_ledger(*ledger, pod);
   }
+  std::ranges::sort(out, {}, [](const Entry& one) { return std::tie(one.resource, one.id); });
   for (Entry& one : out) one.pod = pod;
   if (!out.empty() || !conf.required) return out;
   throw Error(Code::kTryAgainLater, cat("pod '", pod.str(), "' has no device"),
