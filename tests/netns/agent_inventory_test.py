@@ -234,6 +234,7 @@ class Ledger(Node):
         self.by.start()
         self.assertEqual(list(agent.ledger()), ["netdev:eth2"])
         self.assertIn("torn", self.by.log)
+        self.assertTrue(wait_for(lambda: self.of.resource(NIC)["registrations"] > 1 and self.of.resource(NIC)["open"], 30))
         self.assertEqual(len(self.of.allocate(NIC, ["netdev:eth1"])), 1)
 
 
@@ -307,7 +308,10 @@ class Cost(Node):
         of = self.kubelet()
         by = self.agent(slots(500, parent="eth1"))
         self.assertTrue(wait_for(lambda: len(of.devices(RESOURCE) or {}) == 500, 20), by.log)
-        of.allocate(RESOURCE, [f"eth1:macvlan:{n}" for n in range(1, 501)])
+        ids = [f"eth1:macvlan:{n}" for n in range(1, 501)]
+        of.own("shop", "web-0", {RESOURCE: ids})
+        of.allocate(RESOURCE, ids)
+        self.assertTrue(wait_for(lambda: all("pod" in entry for entry in agent.ledger().values()), 20), by.log)
         time.sleep(2)
         begun = by.processor_seconds()
         time.sleep(10)

@@ -159,9 +159,11 @@ bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
   state.concerns.note(listed);
   const auto [ledger_lock, lock] = state.lock();
   const std::vector<Entry> entries = state.ledger.all();
+  bool is_open = false;
   for (const Entry& entry : entries) {
     switch (state.reconciler.decide(entry, listing, now)) {
       case Fate::kStays:
+        is_open |= entry.is_unclaimed();
         break;
       case Fate::kGetsPod: {
         const PodDevices* const owner = listing.owner_of(entry.resource, entry.id);
@@ -177,7 +179,7 @@ bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
   }
   state.reconciler.keep_only(entries);
   state.adopt(listed, entries);
-  return has_unclaimed();
+  return is_open;
 }
 
 }  // namespace devices
