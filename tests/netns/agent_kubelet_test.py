@@ -163,7 +163,7 @@ class Allocation(Node):
 
     def test_an_allocation_that_waits_holds_up_no_other_call(self):
         """For the lock of the ledger, which a plugin has."""
-        with open(f"{agent.LEDGER}/lock", "w", encoding="ascii") as lock:
+        with open(f"{agent.LEDGER}/.lock", "w", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.assert_refused("DEADLINE_EXCEEDED", call=lambda: self.of.allocate(RESOURCE, IDS[:1], timeout=2))
             options = self.of.ask("call", resource=RESOURCE, method="GetDevicePluginOptions", request={}, timeout=2)

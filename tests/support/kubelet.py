@@ -275,6 +275,13 @@ class Server:
 
     def found(self, path):
         channel = self.grpc.insecure_channel(f"unix:{path}")
+        try:
+            self.inform(channel)
+        except self.grpc.RpcError:  # tried again, as by a kubelet
+            self.seen.discard(os.path.basename(path))
+        channel.close()
+
+    def inform(self, channel):
         info = channel.unary_unary("/pluginregistration.Registration/GetInfo",
                                    response_deserializer=lambda data: decode("PluginInfo", data))(b"", timeout=1)
         good = info["type"] == "DevicePlugin" and info["supported_versions"] == ["v1beta1"]
@@ -282,7 +289,6 @@ class Server:
             self.connect(info["name"], info["endpoint"], "found")
         status = encode("RegistrationStatus", {"plugin_registered": good, "error": "" if good else "what is this"})
         channel.unary_unary("/pluginregistration.Registration/NotifyRegistrationStatus")(status, timeout=5)
-        channel.close()
 
     # The client of a resource.
     def method(self, channel, name):

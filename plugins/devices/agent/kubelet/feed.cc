@@ -70,11 +70,14 @@ class Feed::Stream final : public grpc::ServerWriteReactor<List> {
   }
 
   void OnDone() override {
+    std::function<void()> ended;
     {
       const std::lock_guard hold(feed_.mutex_);
       feed_.streams_.erase(this);
       feed_.last_end_ = Clock::now();
+      ended = feed_.ended_;
     }
+    if (ended) ended();
     delete this;
   }
 
@@ -147,6 +150,11 @@ Feed::Clock::time_point Feed::last_end() const {
 bool Feed::has(const std::string& id) const {
   const std::lock_guard hold(mutex_);
   return ids_.count(id) > 0;
+}
+
+void Feed::on_end(std::function<void()> ended) {
+  const std::lock_guard hold(mutex_);
+  ended_ = std::move(ended);
 }
 
 void Feed::end(const void* server) {

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -28,6 +29,8 @@ class Feed {
   void publish(const std::vector<Offer>& offers);
   /// A new stream, which deletes itself. Beyond kMaxStreams it ends at once.
   grpc::ServerWriteReactor<List>* open(const void* server);
+  /// Calls back, from any thread, when a stream has ended.
+  void on_end(std::function<void()> ended);
   /// Ends the streams that this server has opened.
   void end(const void* server);
   /// How many streams a client reads, and when the last of others ended (the epoch: none did).
@@ -48,6 +51,7 @@ class Feed {
   std::set<std::string> ids_;
   std::set<Stream*> streams_;
   Clock::time_point last_end_{};
+  std::function<void()> ended_;
 };
 
 }  // namespace devices

@@ -22,18 +22,26 @@ FolderWatch::FolderWatch(std::vector<std::string> folders)
 }
 
 std::vector<std::string> FolderWatch::wait(std::chrono::milliseconds most) {
-  // Each time: it costs nothing for a folder that is watched, and finds one that was made anew.
-  for (const std::string& folder : folders_) {
-    ::inotify_add_watch(
-        inotify_.get(), folder.c_str(),
-        IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
-  }
+  if (add_watches()) most = std::chrono::milliseconds(0);
   std::array<pollfd, 2> fds{
       {{wake_.get(), POLLIN, 0}, {inotify_.get(), POLLIN, 0}}};  // -1 is passed over
   ::poll(fds.data(), fds.size(), static_cast<int>(most.count()));
   std::uint64_t count = 0;
   [[maybe_unused]] const auto got = ::read(wake_.get(), &count, sizeof count);
   return removed();
+}
+
+// Each time: it costs nothing for a folder that is watched, and finds one that was made anew.
+// Whether there is such a folder.
+bool FolderWatch::add_watches() {
+  constexpr std::uint32_t kEvents =
+      IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
+  bool out = false;
+  for (const std::string& folder : folders_) {
+    const int watch = ::inotify_add_watch(inotify_.get(), folder.c_str(), kEvents);
+    out = (watch >= 0 && watches_.insert(watch).second) || out;
+  }
+  return out;
 }
 
 std::vector<std::string> FolderWatch::removed() {

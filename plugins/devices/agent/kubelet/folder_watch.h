@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,16 +15,19 @@ class FolderWatch {
  public:
   explicit FolderWatch(std::vector<std::string> folders);
 
-  /// Returns the names that were removed: after the first change, the time, or wake().
+  /// Returns the names that were removed: after the first change, the time, or wake(); at once
+  /// where a folder was not watched yet, because a change may have been missed.
   std::vector<std::string> wait(std::chrono::milliseconds most);
   /// From any thread.
   void wake() const noexcept;
 
  private:
+  bool add_watches();
   std::vector<std::string> removed();
 
   std::vector<std::string> folders_;
   netlink::Fd inotify_, wake_;
+  std::set<int> watches_;  ///< of folders that exist
 };
 
 }  // namespace devices

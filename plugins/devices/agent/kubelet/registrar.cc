@@ -55,6 +55,7 @@ Registrar::Registrar(Folders folders, std::vector<const Resource*> resources)
     }
     faces_.push_back(std::make_unique<Face>(Face{.resource = *resource, .way = Way::kFound}));
   }
+  for (const auto& face : faces_) face->resource.feed.on_end([this] { watch_.wake(); });
   thread_ = std::thread([this] { run(); });
 }
 
@@ -63,6 +64,8 @@ Registrar::~Registrar() {
   kubelet_.stop();
   watch_.wake();
   thread_.join();
+  for (const auto& face : faces_) face->endpoint.reset();  // its streams end, and wake
+  for (const auto& face : faces_) face->resource.feed.on_end({});
 }
 
 void Registrar::run() {
