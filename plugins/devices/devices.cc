@@ -88,6 +88,15 @@ std::vector<std::pair<Entry, std::string>> with_names(const cni::Request& reques
   return out;
 }
 
+// An ADD of this attachment was killed: what it left would have the names of this one's interfaces.
+void let_go_interrupted(const cni::Request& request, const Ledger& ledger) {
+  const auto owner = plugins::state_owner(request);
+  if (!ledger.has_mark(owner)) return;
+  for (const Entry& one : held_by(ledger, owner)) {
+    if (!one.is_attached()) let_go(request, ledger, one);
+  }
+}
+
 // Attaches the pod's devices, each by the plugins that its pool names.
 Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
@@ -98,6 +107,7 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   if (entries.empty()) return result;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   const Ledger ledger = Ledger::create(conf.ledger_dir);
+  let_go_interrupted(request, ledger);
   for (const auto& [entry, interface] : with_names(request, conf, result, entries)) {
     const Entry held = hold(request, ledger, entry, interface);
     undo.add(Detach{request, conf.ledger_dir, held});
