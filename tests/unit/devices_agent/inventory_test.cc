@@ -70,7 +70,7 @@ TEST_CASE("hardware has the PCI address as its id, other links their permanent M
   sysfs.write("bus/pci/devices/0000:00:1f.0/class", "0x060100");
   NodeLinks node{.links = {link(2, "eth1"), link(3, "usb0"), link(4, "veth0", "veth")}};
   node.links[1].permanent_mac = mac("52:54:00:00:00:07");
-  const auto all = inventory(node, devices::Sysfs(sysfs.root()).hardware());
+  const auto all = devices::inventory(node, devices::Sysfs(sysfs.root()).hardware());
   REQUIRE(all.size() == 3);
   const Device& nic = find(all, "0000:03:00.0");
   CHECK(nic.link->name == "eth1");
@@ -85,7 +85,7 @@ TEST_CASE("hardware has the PCI address as its id, other links their permanent M
 TEST_CASE("links with one permanent MAC address have their names as ids") {
   NodeLinks node{.links = {link(3, "a"), link(4, "b")}};
   for (Link& one : node.links) one.permanent_mac = mac("52:54:00:00:00:07");
-  const auto all = inventory(node, {});
+  const auto all = devices::inventory(node, {});
   CHECK(all.size() == 2);
   CHECK(find(all, "netdev:a").link->index == 3);
 }
@@ -98,7 +98,7 @@ TEST_CASE("a virtual function has its parent, and the physical function its chil
   sysfs.point("bus/pci/devices/0000:03:00.0/virtfn0", "bus/pci/devices/0000:03:02.0");
   sysfs.point("bus/pci/devices/0000:03:02.0/iommu_group", "kernel/iommu_groups/17");
   const devices::Sysfs at(sysfs.root());
-  const auto all = inventory({.links = {link(2, "ens5")}}, at.hardware());
+  const auto all = devices::inventory({.links = {link(2, "ens5")}}, at.hardware());
   const Device& child = find(all, "0000:03:02.0");
   CHECK(child.physical_function == "0000:03:00.0");
   CHECK(child.physical_link == "ens5");
@@ -119,7 +119,7 @@ TEST_CASE("what the node uses is kept back, each with its reason") {
       .addresses = {{.link = 7, .cidr = *netlink::Cidr::parse("192.0.2.1/24")},
                     {.link = 8, .cidr = *netlink::Cidr::parse("fe80::1/64"), .scope = 253}},
       .default_routes = {6}};
-  const auto all = inventory(node, {});
+  const auto all = devices::inventory(node, {});
   const auto reason = [&](const char* id) { return find(all, id).kept_back; };
   CHECK(reason("netdev:lo") == "loopback");
   CHECK_FALSE(find(all, "netdev:lo").forcible);
@@ -133,7 +133,7 @@ TEST_CASE("what the node uses is kept back, each with its reason") {
 }
 
 TEST_CASE("a link whose name cannot be an id is never offered") {
-  const auto all = inventory({.links = {link(2, "eth@1")}}, {});
+  const auto all = devices::inventory({.links = {link(2, "eth@1")}}, {});
   CHECK_FALSE(all.at(0).kept_back.empty());
   CHECK_FALSE(all.at(0).forcible);
 }

@@ -25,7 +25,7 @@ Device device(const char* id, const char* name) {
 }
 
 Stock stock(const std::vector<Device>& all, const Entries& entries = {}) {
-  return stock_of(Pools::parse(kConfig), all, entries);
+  return devices::stock_of(Pools::parse(kConfig), all, entries);
 }
 
 Entry held(const char* id, const char* resource) {
@@ -90,7 +90,7 @@ TEST_CASE("hardware is attached by its address, a link and what is forced by its
   // In a pod: as the entry has it.
   item.device.reset();
   CHECK(plugins_text(pools.pools[0], item, by_name) == by_name);
-  CHECK_THROWS(plugins_text(pools.pools[0], item, "[]"));
+  CHECK_THROWS(devices::plugins_text(pools.pools[0], item, "[]"));
 }
 
 TEST_CASE("the variable has the name that the SR-IOV network device plugin gives it") {
@@ -108,11 +108,12 @@ TEST_CASE("preferred devices are of as few NUMA nodes as possible") {
       {"a0", 0}, {"b0", 0}, {"a1", 1}, {"b1", 1}, {"c1", 1}, {"x", std::nullopt}};
   const std::vector<std::string> all = {"x", "c1", "b1", "a1", "b0", "a0", "unknown"};
   using Ids = std::vector<std::string>;
-  CHECK(preferred_of({all, {}, 2}, numa) == Ids{"a0", "b0"});
-  CHECK(preferred_of({all, {}, 3}, numa) == Ids{"a1", "b1", "c1"});
-  CHECK(preferred_of({all, {"b1"}, 2}, numa) == Ids{"b1", "a1"});
-  CHECK(preferred_of({all, {}, 4}, numa) == Ids{"a1", "b1", "c1", "a0"});
-  CHECK(preferred_of({all, {}, 7}, numa) == Ids{"a1", "b1", "c1", "a0", "b0", "x", "unknown"});
-  CHECK(preferred_of({all, {"a0", "b0"}, 1}, numa) == Ids{"a0"});
-  CHECK(preferred_of({{}, {}, 3}, numa).empty());
+  CHECK(devices::preferred_of({all, {}, 2}, numa) == Ids{"a0", "b0"});
+  CHECK(devices::preferred_of({all, {}, 3}, numa) == Ids{"a1", "b1", "c1"});
+  CHECK(devices::preferred_of({all, {"b1"}, 2}, numa) == Ids{"b1", "a1"});
+  CHECK(devices::preferred_of({all, {}, 4}, numa) == Ids{"a1", "b1", "c1", "a0"});
+  CHECK(devices::preferred_of({all, {}, 7}, numa) ==
+        Ids{"a1", "b1", "c1", "a0", "b0", "x", "unknown"});
+  CHECK(devices::preferred_of({all, {"a0", "b0"}, 1}, numa) == Ids{"a0"});
+  CHECK(devices::preferred_of({{}, {}, 3}, numa).empty());
 }

@@ -15,8 +15,8 @@ namespace devices {
 
 /// What a container with the device gets.
 struct CdiEdits {
-  std::map<std::string, std::string> environment;
-  std::vector<Node> nodes;
+  std::map<std::string, std::string> environment = {};
+  std::vector<Node> nodes = {};
 };
 
 /// "vendor.example/nic": a dot in the class, which needs CDI 0.6, is an underscore.
