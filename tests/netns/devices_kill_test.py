@@ -3,6 +3,7 @@
 gets the device, or RECLAIM gives it back. One point in PATCHBAY_SWEEP_STEP is tried, which one says
 PATCHBAY_SWEEP_OFFSET."""
 
+import json
 import os
 import sys
 
@@ -12,6 +13,7 @@ from support.faults import points  # noqa: E402
 from support.ledger import SLOT, LedgerTest, make_nic, make_parent, slot  # noqa: E402
 from support.parallel import parallel  # noqa: E402
 from support.snapshot import diff, left_by_design, snapshot  # noqa: E402
+from support.world import run  # noqa: E402
 
 STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
 OFFSET = int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "0"))
@@ -21,11 +23,8 @@ LOG = "/run/strace"
 class Stage(LedgerTest):
     """A node with a pod that the ledger has two devices for. The agent does not run."""
 
-    def runTest(self):
-        pass
-
     def __init__(self, verb):
-        super().__init__()
+        super().__init__("setUp")
         self.setUp()
         self.verb = verb
         make_nic("dev0")
@@ -64,8 +63,9 @@ def after_del(stage):
 
 def next_sandbox(stage):
     """The runtime has lost the first one: its namespace ends, but for the device, which hardware would survive."""
-    if "net1" in stage.names(stage.one):
-        stage.one.run("ip", "link", "set", "net1", "netns", str(os.getpid()), "name", "dev0", check=False)
+    for link in json.loads(run("ip", "-n", stage.one.name, "-j", "link", "show", "type", "veth")):
+        if "ifname" in link:
+            stage.one.run("ip", "link", "set", link["ifname"], "netns", str(os.getpid()), "name", "dev0")
     stage.one.remove()
     pod = stage.pod("again")
     stage.add(pod)
