@@ -65,7 +65,7 @@ def next_sandbox(stage):
     """The runtime has lost the first one: its namespace ends, but for the device, which hardware would survive."""
     for link in json.loads(run("ip", "-n", stage.one.name, "-j", "link", "show", "type", "veth")):
         if "ifname" in link:
-            stage.one.run("ip", "link", "set", link["ifname"], "netns", str(os.getpid()), "name", "dev0")
+            run("ip", "-n", stage.one.name, "link", "set", link["ifname"], "netns", str(os.getpid()), "name", "dev0")
     stage.one.remove()
     pod = stage.pod("again")
     stage.add(pod)
