@@ -11,7 +11,7 @@ namespace tool {
 bool is_pools(const Document& document);
 
 /// Adds what patchbay-agent has against its config. Where it is not installed, that is noted.
-/// \param path directories of plugins, as CNI_PATH; the agent is there, or in $PATH.
+/// \param path directories of plugins, as CNI_PATH; the program is there, or in $PATH.
 void check_pools(const Document& document, const std::string& path, const cni::Env& env,
                  Diagnostics& diagnostics);
 
