@@ -204,19 +204,27 @@ class OnTheKubeletsSocket(Node):
         self.addCleanup(listener.close)
         listener.bind(path)
         listener.listen(64)
-        kept = []
+        listener.settimeout(0.1)
+        kept, ended = [], threading.Event()
 
         def serve():
-            with contextlib.suppress(OSError):
-                while True:
+            while not ended.is_set():
+                with contextlib.suppress(OSError):
                     one, _ = listener.accept()
                     kept.append(one)
-                    with contextlib.suppress(OSError):
-                        one.sendall(data or b"")
-                        if data is None:
-                            one.close()
-        threading.Thread(target=serve, daemon=True).start()
-        self.addCleanup(lambda: [one.close() for one in kept])
+                    one.settimeout(0.5)
+                    one.sendall(data or b"")
+                    if data is None:
+                        one.close()
+        thread = threading.Thread(target=serve)
+        thread.start()
+
+        def end():  # the next test's namespaces want a process of one thread
+            ended.set()
+            thread.join()
+            for one in kept:
+                one.close()
+        self.addCleanup(end)
         return kept
 
     @suite.cases(ANSWERS)
