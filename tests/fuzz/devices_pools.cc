@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using fuzz::require;
-  const std::string text = fuzz::text_of(data, size);
+  const std::string text(fuzz::text_of(data, size));
   const auto verdict = devices::judge_pools(text);
   bool is_accepted = false;
   fuzz::accepts([&] {
@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const devices::Device device{.id = "netdev:eth1", .link = devices::DeviceLink{.name = "eth1"}};
     devices::stock_of(pools, {device}, {});
   });
-  require(is_accepted == verdict.refusal.empty(), "the verdict is the parser's");
+  require(is_accepted == verdict.refusal.empty(), "the verdict is that of the parser");
   require(!is_accepted || verdict.complaints.empty(), "what has complaints is refused");
   return 0;
 }
