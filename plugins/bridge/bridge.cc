@@ -8,6 +8,7 @@
 #include "plugins/common/firewall/ip_masq.h"
 #include "plugins/common/link/addresses.h"
 #include "plugins/common/link/interface.h"
+#include "plugins/common/link/pod_link.h"
 
 namespace bridge {
 
@@ -97,7 +98,8 @@ void check(const cni::Request& request) {
     cni::require_capabilities(request, {Capability::kNetAdmin});
   }
   cni::ipam_forward(request, conf.ipam_type, cni::Command::kCheck);
-  const Result result = request.required_prev_result();
+  Result result = request.required_prev_result();
+  plugins::keep_own(result, request);
   check_attachment({conf, sides}, result);
 }
 

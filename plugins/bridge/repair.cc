@@ -82,10 +82,13 @@ Result repair(const cni::Request& request, Repair& repair) {
   Result result = request.required_prev_result();
   plugins::Namespaces sides(request);
   const Context context{conf, sides};
-  repair_links(context, find_port(context, result), result, repair);
+  Result own = result;
+  plugins::keep_own(own, request);
+  repair_links(context, find_port(context, own), own, repair);
+  result.interfaces = own.interfaces;
   if (!conf.ipam_type.empty() && conf.ip_masq) {
     plugins::repair_masquerade(repair, conf.ip_masq_backend,
-                               plugins::masquerade_of(request, result, conf.ip_masq_except));
+                               plugins::masquerade_of(request, own, conf.ip_masq_except));
   }
   return result;
 }

@@ -160,6 +160,7 @@ void check(const cni::Request& request) {
   if (conf.ip_masq) cni::require_capabilities(request, {Capability::kNetAdmin});  // to read rules
   Result result = request.required_prev_result("ptp: Required prevResult missing");
   cni::ipam_forward(request, conf.ipam_type, cni::Command::kCheck);
+  plugins::keep_own(result, request);
   choose_gateways(result);
   const Routing routing = routing_of(result, request.ifname);
   const auto [outside, inside] = find_pair(sides, result);
@@ -203,6 +204,8 @@ Result repair(const cni::Request& request, cni::Repair& repair) {
   Namespaces sides(request);
   if (conf.ip_masq) plugins::require_masquerade_rights(request, conf.ip_masq_backend);
   Result complete = result;
+  plugins::keep_own(complete, request);
+  const Result own = complete;
   choose_gateways(complete);
   const Routing routing = routing_of(complete, request.ifname);
   const VethPair pair = require_pair(sides, result);
@@ -213,7 +216,7 @@ Result repair(const cni::Request& request, cni::Repair& repair) {
               });
   if (conf.ip_masq) {
     plugins::repair_masquerade(repair, conf.ip_masq_backend,
-                               plugins::masquerade_of(request, result, conf.ip_masq_except));
+                               plugins::masquerade_of(request, own, conf.ip_masq_except));
   }
   return result;
 }

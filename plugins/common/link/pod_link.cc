@@ -136,15 +136,6 @@ std::vector<std::string> namespaces() {
   return out;
 }
 
-// Other plugins of the chain may have other interfaces, with addresses.
-void keep_own(cni::Result& result, const cni::Request& request) {
-  std::erase_if(result.ips, [&](const cni::Address& address) {
-    if (!address.interface || *address.interface >= result.interfaces.size()) return false;
-    const cni::Interface& entry = result.interfaces[*address.interface];
-    return entry.name != request.ifname || entry.sandbox != request.netns;
-  });
-}
-
 // master: as found in the namespace that the pod's has under that number, or in the pod's itself.
 bool stands_on(const Link& link, const Link& master, const std::optional<int>& place) {
   // The kernel puts a macvlan or ipvlan on one of its kind on the link below that.
@@ -197,6 +188,14 @@ void create(Namespaces& sides, netlink::NewLink spec, cni::Undo& undo) {
 }
 
 }  // namespace
+
+void keep_own(cni::Result& result, const cni::Request& request) {
+  std::erase_if(result.ips, [&](const cni::Address& address) {
+    if (!address.interface || *address.interface >= result.interfaces.size()) return false;
+    const cni::Interface& entry = result.interfaces[*address.interface];
+    return entry.name != request.ifname || entry.sandbox != request.netns;
+  });
+}
 
 void set_parent(Namespaces& sides, netlink::NewLink& spec, const Link& parent, bool in_pod) {
   spec.parent = parent.index;

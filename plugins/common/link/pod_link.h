@@ -92,4 +92,8 @@ constexpr cni::Plugin pod_link_plugin(cni::Plugin own) {
   return own;
 }
 
+/// Leaves the addresses of the container interface in prevResult: other plugins of the chain, as
+/// devices, may have other interfaces, with addresses.
+void keep_own(cni::Result& result, const cni::Request& request);
+
 }  // namespace plugins
