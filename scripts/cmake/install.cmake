@@ -90,7 +90,7 @@ install(CODE "
   file(WRITE ${unit} \"\${text}\")" COMPONENT plugins)
 install(FILES ${unit} ${units}/cni-dhcp.socket DESTINATION lib/systemd/system COMPONENT plugins)
 
-# A component of its own, because it needs libraries of the host.
+# A component of its own, because it needs the libc of the host.
 if(CNI_AGENT)
   set(agent_unit ${CMAKE_CURRENT_BINARY_DIR}/patchbay-agent.service)
   install(TARGETS patchbay-agent RUNTIME DESTINATION ${CMAKE_INSTALL_SBINDIR} COMPONENT agent)
