@@ -8,6 +8,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import ledger, suite  # noqa: E402
+from support.cnitool import cnitool, use  # noqa: E402
 from support.ledger import LEDGER, NIC, SLOT, TAP, LedgerTest, make_nic, make_parent, nic, pod_of, slot  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
 from support.world import run  # noqa: E402
@@ -395,6 +396,28 @@ class Collect(LedgerTest):
         self.assert_ok(self.call("RECLAIM", None, container="pod1", options={"netns": one.path}))
         self.assertEqual(ledger.holders(), {"dev1": "pod2"})
         self.ping(two, "10.51.0.1")
+
+
+class Tool(LedgerTest):
+    def test_cnitool_finds_a_pod_with_devices_whole_and_repairs_nothing(self):
+        make_parent()
+        ledger.put("slot0", SLOT, slot(), pod=pod_of("web-0"))
+        use({"cniVersion": "1.1.0", "name": "net", "plugins": [
+            {"type": "bridge", "isGateway": True, "ipMasq": True, "ipam": ledger.pool("10.1.2.0/24")}, {"type": "devices"}]})
+        pod = self.pod()
+        known = {"CNI_ARGS": ledger.args_of(pod_of("web-0"))}
+        self.assert_ok(cnitool("add", "net", pod.path, **known))
+        before = snapshot(), pod_snapshot(pod)
+        self.assert_ok(cnitool("check", "net", pod.path, **known))
+        repaired = cnitool("repair")
+        self.assertIn(" ok", repaired.stdout, str(repaired))
+        self.assertNotIn("pods:", cnitool("doctor").stdout)
+        self.assertIn("10.60.0.2/24", cnitool("list").stdout)
+        self.assertEqual(cnitool("gc", "--dry-run", "--keep-alive").stdout, "")
+        self.assert_same(before[0])
+        self.assert_same(before[1], pod_snapshot(pod))
+        self.assertEqual(cnitool("del", "net", pod.path, **known).status, 0)
+        self.assertEqual((ledger.holders(), self.leases()), ({}, {}))
 
 
 if __name__ == "__main__":
