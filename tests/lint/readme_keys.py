@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A plugin's keys stand in one place, its table: the README has what the plugin prints of it, and
-no source file reads a key beside it; but state.cc, which reads back what the plugin wrote."""
+no source file reads a key beside it; but state.cc and message.cc, which read what the plugin and its daemon wrote."""
 
 import json
 import os
@@ -42,11 +42,11 @@ def main():
             continue
         known = set(names_in(json.loads(asked.stdout)))
         for path in files(".cc", folders=[folder]):
-            if path.name == "state.cc" or "agent" in path.parts:  # a daemon with a config of its own
+            if path.name in ("state.cc", "message.cc") or "agent" in path.parts:  # a daemon with a config of its own
                 continue
             content = text(path)
             for match in KEY.finditer(content):
-                if match.group(1) not in known:
+                if match.group(1) not in known and not match.group(1).startswith("CNI_"):  # of the environment
                     line = content.count("\n", 0, match.start(1)) + 1
                     complaints.add(path, line, f'key "{match.group(1)}" is not in the table')
     stale = subprocess.run([ROOT / "scripts/keys", "--check"], env=os.environ | {"PATCHBAY_BIN": BIN})

@@ -16,7 +16,8 @@ namespace devices {
 struct NodeLinks {
   std::vector<netlink::Link> links = {};
   std::vector<netlink::LinkAddress> addresses = {};
-  std::vector<int> default_routes = {};  ///< indices of the links of default routes, of both families
+  std::vector<int> default_routes =
+      {};  ///< indices of the links of default routes, of both families
 };
 
 /// In the network namespace of this thread. \throws netlink::Error.
