@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from e2e.walk import PAGES as WALKED  # noqa: E402
-from support import dhcp, firewalld, k3s, suite  # noqa: E402
+from support import agent, cluster, dhcp, firewalld, k3s, kubelet, suite  # noqa: E402
 from support.configs import lack, provide  # noqa: E402
 from support.pages import ROOTS_PATH, blocks, text_of, typed, walk  # noqa: E402
 from support.plugin import OURS, REFERENCE, ROOT, has_reference, have  # noqa: E402
@@ -92,13 +92,28 @@ def reference():
     return None
 
 
+def node_with_nic():
+    """A NIC with a segment, a kubelet, and programs that play systemd and the cluster."""
+    if reason := agent.why_impossible() or kubelet.why_impossible():
+        return reason
+    run("ip", "-batch", "-", stdin="link add ens5f1 type veth peer name segment\nlink set segment up\n")
+    for path in ("/usr/local", "/mnt"):
+        World.private(path)
+    for path in ("/mnt/upper", "/mnt/work"):
+        os.mkdir(path)
+    mount("overlay", "/etc", "overlay", options="lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work")
+    os.makedirs("/etc/cni/net.d", exist_ok=True)
+    return cluster.Cluster("pods-devices")
+
+
 def compiler():
     missing = have("cmake", "c++", "make")
     return f"needs {missing}" if missing else None
 
 
-#: {page: what makes the node that it needs, and says what is missing for that}.
+#: {page: what makes the node that it needs, and says what is missing for that, or gives what is to be stopped}.
 PAGES = {
+    "docs/devices.md": node_with_nic,
     "docs/dhcp.md": segment_with_dhcp,
     "docs/hostports.md": None,
     "docs/install.md": runtimes,
@@ -187,8 +202,11 @@ class Pages(suite.NodeTest):
 
     @suite.cases([(os.path.basename(page), page) for page in PAGES])
     def can_be_typed(self, page):
-        if PAGES[page] and (reason := PAGES[page]()):
-            self.skipTest(reason)
+        made = PAGES[page]() if PAGES[page] else None
+        if isinstance(made, str):
+            self.skipTest(made)
+        if made:
+            self.addCleanup(made.stop)
         self.type_page(page, ["firewall-cmd "])
 
     def test_hostports_while_firewalld_runs(self):

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <exception>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -30,8 +31,17 @@ int validate() {
   return verdict.refusal.empty() ? 0 : 1;
 }
 
+// Without a config, which whoever writes one looks here for, nothing is offered.
+Pools pools_to_list(const Options& options) {
+  if (::access(options.config.c_str(), F_OK) == 0 || errno != ENOENT) {
+    return Pools::load(options.config);
+  }
+  std::cerr << "patchbay-agent: no config '" << options.config << "' yet: nothing is offered\n";
+  return {};
+}
+
 int list(const Options& options) {
-  const auto devices = devices::list_of(Pools::load(options.config), options.places);
+  const auto devices = devices::list_of(pools_to_list(options), options.places);
   std::cout << (options.list_json ? devices.dump(4) + '\n' : devices::table_of(devices));
   return 0;
 }
