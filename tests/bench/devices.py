@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""What the plugin devices and patchbay-agent cost.
+
+    scripts/bench devices [--rounds N]
+
+On one node, in turns: ADD of host-device alone, and of devices for a pod with that device, which asks patchbay-agent and a
+kubelet of the tests; ADD of devices for a pod without one, where patchbay-agent runs and where it never ran, beside an empty
+program, which is what any further plugin of a chain costs. Then memory and processor time of patchbay-agent with 500 devices.
+Milliseconds, medians, spawn to end. Exit status 1: a goal is missed.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import agent, kubelet  # noqa: E402
+from support.agent import Agent, slots  # noqa: E402
+from support.kubelet import Kubelet  # noqa: E402
+from support.ledger import NIC, SLOT, args_of, make_nic, make_parent, pod_of, pool  # noqa: E402
+from support.plugin import OURS, cni  # noqa: E402
+from support.world import Pod, World, wait_for, why_impossible  # noqa: E402
+
+#: Goals: beyond host-device alone, and beyond an empty program, in ms; MiB; processor time in % of one.
+WITH_DEVICE, WITHOUT_DEVICE, MEMORY, IDLE = 3.0, 0.5, 20.0, 0.5
+IPAM = pool("10.50.0.0/24")
+DEVICES = {"cniVersion": "1.1.0", "name": "pods", "type": "devices"}
+HOST_DEVICE = {"cniVersion": "1.1.0", "name": "alone", "type": "host-device", "device": "dev0", "ipam": IPAM}
+
+
+class Call:
+    """A verb's calls, and how long they took."""
+
+    def __init__(self, plugin, conf, directory=OURS):
+        self.plugin, self.conf, self.directory, self.took = plugin, conf, directory, []
+
+    def __call__(self, pod, name, ifname="eth0", timed=True):
+        """ADD, and DEL after it."""
+        options = {"netns": pod.path, "container": name, "ifname": ifname, "args": args_of(pod_of(name)),
+                   "directory": self.directory}
+        begun = time.perf_counter()
+        done = cni(self.plugin, "ADD", self.conf, **options)
+        if timed:
+            self.took.append((time.perf_counter() - begun) * 1000)
+        assert done.ok, f"{self.plugin}: {done}"
+        done = cni(self.plugin, "DEL", self.conf, **options)
+        assert done.ok, f"{self.plugin}: {done}"
+
+    @property
+    def median(self):
+        return statistics.median(self.took)
+
+
+def chained(conf, pod):
+    return conf | {"prevResult": {"cniVersion": "1.1.0", "interfaces": [{"name": "eth0", "sandbox": pod.path}]}}
+
+
+def measure_calls(of, device, rounds):
+    """The calls by what they are for."""
+    pod = Pod("pod")
+    calls = {"host-device": Call("host-device", HOST_DEVICE), "devices, one device": Call("devices", chained(DEVICES, pod)),
+             "devices, none": Call("devices", chained(DEVICES, pod)),
+             "devices, without patchbay-agent": Call("devices", chained(DEVICES | {"ledgerDir": "/run/none", "agentSocket": "/run/none.sock"}, pod)),
+             "empty program": Call("bench_empty", DEVICES)}
+    for number in range(rounds + 2):
+        for label, call in calls.items():
+            if label == "devices, one device":
+                of.allocate(NIC, [device])
+                of.own("shop", "web", {NIC: [device]})
+            call(pod, "web" if label == "devices, one device" else "other", "net1" if label == "host-device" else "eth0",
+                 timed=number > 1)
+            if label == "devices, one device":
+                of.disown("shop", "web")
+    return calls
+
+
+def verdict(what, value, most, unit):
+    print(f"{what}: {value:.2f} {unit}, at most {most:g}: {'ok' if value <= most else 'MISSED'}")
+    return value <= most
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--rounds", type=int, default=40, help="how often each is called (40)")
+    rounds = parser.parse_args().rounds
+    if reason := why_impossible() or agent.why_impossible() or kubelet.why_impossible():
+        sys.exit(reason)
+    World()
+    make_nic("dev0")
+    make_parent()
+    of = Kubelet()
+    by = Agent({"resource": NIC, "devices": [{"name": ["dev0"]}], "force": ["dev0"], "attach": {"ipam": IPAM}},
+               slots(499, SLOT, "eth1"))
+    try:
+        assert wait_for(lambda: of.devices(NIC) and of.devices(SLOT), 20), by.log
+        calls = measure_calls(of, next(iter(of.devices(NIC))), rounds)
+        begun, used = time.monotonic(), by.processor_seconds()
+        time.sleep(20)
+        idle = (by.processor_seconds() - used) / (time.monotonic() - begun) * 100
+        memory = by.memory() / 1024
+    finally:
+        by.kill()
+        of.kill()
+    for label, call in calls.items():
+        print(f"{label:34}{call.median:8.2f} ms")
+    beyond_empty = calls["empty program"].median
+    met = [verdict("one device beyond host-device", calls["devices, one device"].median - calls["host-device"].median,
+                   WITH_DEVICE, "ms"),
+           verdict("no device beyond an empty program", calls["devices, none"].median - beyond_empty, WITHOUT_DEVICE, "ms"),
+           verdict("the same without patchbay-agent", calls["devices, without patchbay-agent"].median - beyond_empty,
+                   WITHOUT_DEVICE, "ms"),
+           verdict("memory with 500 devices", memory, MEMORY, "MiB"), verdict("processor while idle", idle, IDLE, "%")]
+    sys.exit(0 if all(met) else 1)
+
+
+if __name__ == "__main__":
+    main()
