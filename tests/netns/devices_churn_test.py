@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A hundred pods come and go on thirty devices while the plugin is killed at any moment: the ledger is the kernel's truth.
+"""A hundred pods come and go on thirty devices while the plugin, and then patchbay-agent too, are killed at any moment: the
+ledger is the kernel's truth.
 
 PATCHBAY_CHURN_PODS sets how many pods, PATCHBAY_CHURN_SEED which moments."""
 
@@ -9,10 +10,13 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import ledger, suite  # noqa: E402
-from support.ledger import SLOT, LedgerTest, make_nic, make_parent, nic, slot  # noqa: E402
+from support import agent, kubelet, ledger, suite  # noqa: E402
+from support.agent import Agent, slots  # noqa: E402
+from support.kubelet import Kubelet, Refused  # noqa: E402
+from support.ledger import NIC, SLOT, LedgerTest, make_nic, make_parent, nic, pool, slot  # noqa: E402
 from support.plugin import start  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
+from support.world import wait_for  # noqa: E402
 
 PODS = int(os.environ.get("PATCHBAY_CHURN_PODS", "100"))
 SEED = int(os.environ.get("PATCHBAY_CHURN_SEED", "1"))
@@ -108,6 +112,80 @@ class Churn(LedgerTest):
             free = list(range(len(devices)))
         self.assertEqual((ledger.holders(), ledger.marks(), self.leases()), ({}, [], {}))
         self.assert_same(before, ignore=left_by_design)
+
+
+class Whole(Churn):
+    """With patchbay-agent and a kubelet, which allocates devices that its list has as free."""
+
+    test_a_hundred_pods_on_thirty_devices = None
+
+    def setUp(self):
+        super().setUp()
+        if reason := agent.why_impossible() or kubelet.why_impossible():
+            self.skipTest(reason)
+        for number in range(NICS):
+            make_nic(f"dev{number}", f"10.50.{number}.1/24")
+        make_parent()
+        self.of = Kubelet()
+        self.addCleanup(self.of.kill)
+        self.by = Agent({"resource": NIC, "devices": [{"name": [f"dev{n}" for n in range(NICS)]}], "attach": {"ipam": pool("10.50.0.0/24")}},
+                        slots(SLOTS, SLOT, "eth1", ipam=pool("10.60.0.0/24")))
+        self.addCleanup(lambda: self.by.is_alive() and self.by.kill())
+        self.assertTrue(wait_for(self.all_listed, 20), self.by.log)
+
+    def all_listed(self):
+        return len(self.of.devices(NIC)) == NICS and len(self.of.devices(SLOT)) == SLOTS
+
+    def allocate(self, life):
+        """As at admission: the kubelet tries again where the device plugin is away."""
+        for resource, device in life.devices:
+            def allocated(resource=resource, device=device):
+                try:
+                    return self.of.allocate(resource, [device]) is not None
+                except (Refused, RuntimeError):
+                    return False
+            self.assertTrue(wait_for(allocated, 30, 0.2), self.by.log)
+        self.of.own("shop", life.name, {resource: [device] for resource, device in life.devices})
+
+    def assert_truth(self, lives):
+        holders = ledger.holders()
+        for life in lives:
+            if life.attached:
+                self.assertEqual({holders.get(device) for _, device in life.devices}, {life.sandbox.name})
+                self.assertLessEqual({"net1", "net2"}, self.names(life.sandbox))
+
+    def kill_sometimes(self, chance):
+        if chance.random() < 0.3:
+            self.by.kill()
+            if chance.random() < 0.5:
+                return
+        if not self.by.is_alive():
+            self.by.start()
+
+    def test_a_hundred_pods_while_patchbay_agent_is_killed_too(self):
+        chance, whole = random.Random(SEED), 0
+        before = snapshot()
+        for first in range(0, PODS, AT_ONCE):
+            if not self.by.is_alive():
+                self.by.start()
+            nics, places = (sorted(self.of.devices(one) or self.of.resource(one)["devices"]) for one in (NIC, SLOT))
+            chance.shuffle(nics)
+            chance.shuffle(places)
+            lives = [Life(f"web-{n}", [(NIC, nics.pop()), (SLOT, places.pop())]) for n in range(first, min(PODS, first + AT_ONCE))]
+            for life in lives:
+                self.allocate(life)
+            for _ in range(3):
+                self.kill_sometimes(chance)
+                self.step(lives, chance)
+                self.assert_truth(lives)
+                whole += sum(life.attached for life in lives)
+            for life in lives:
+                if life.sandbox:
+                    self.end(life, 1)
+                self.of.disown("shop", life.name)
+        self.assertGreater(whole, PODS // 2)
+        self.assertEqual((ledger.holders(), ledger.marks(), self.leases()), ({}, [], {}))
+        self.assert_same(before, ignore=lambda place: left_by_design(place) or place.startswith(("file/run/", "file/var/lib/")))
 
 
 if __name__ == "__main__":
