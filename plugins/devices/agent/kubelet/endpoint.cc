@@ -136,10 +136,14 @@ Endpoint::Endpoint(const Resource& resource, const std::string& folder)
 
 // An Allocate that the core works on is answered.
 Endpoint::~Endpoint() {
-  if (is_in_place()) ::unlink(path_.c_str());
+  withdraw();
   services_->plugin.end_streams();
   services_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
   services_->server->Wait();
+}
+
+void Endpoint::withdraw() const {
+  if (is_in_place()) ::unlink(path_.c_str());
 }
 
 bool Endpoint::is_in_place() const {

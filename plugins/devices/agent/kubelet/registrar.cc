@@ -37,6 +37,8 @@ struct Registrar::Face {
   const Resource& resource;
   Way way;
   std::unique_ptr<Endpoint> endpoint = {};
+  std::unique_ptr<Endpoint> former = {};  // answers who is still connected
+  Clock::time_point former_until = {};
   Clock::time_point since = {};                     // the registration
   seconds patience = kPatience;                     // with it
   Clock::time_point next_call = {};                 // of Register
@@ -64,7 +66,10 @@ Registrar::~Registrar() {
   kubelet_.stop();
   watch_.wake();
   thread_.join();
-  for (const auto& face : faces_) face->endpoint.reset();  // its streams end, and wake
+  for (const auto& face : faces_) {  // their streams end, and wake
+    face->former.reset();
+    face->endpoint.reset();
+  }
   for (const auto& face : faces_) face->resource.feed.on_end({});
 }
 
@@ -94,7 +99,7 @@ milliseconds Registrar::pass(const std::vector<std::string>& removed) {
     const std::string begin = Endpoint::prefix(face->resource.name);
     for (const std::string& name : removed) {
       const bool ours = face->endpoint && face->endpoint->name() == name;
-      if (!ours && name.compare(0, begin.size(), begin) == 0) face->endpoint.reset();
+      if (!ours && name.compare(0, begin.size(), begin) == 0) retire(*face);
     }
     if (stopping_) break;
     attend(*face);
@@ -105,15 +110,16 @@ milliseconds Registrar::pass(const std::vector<std::string>& removed) {
 
 void Registrar::attend(Face& face) {
   const auto now = Clock::now();
+  if (face.former && now > face.former_until) face.former.reset();
   if (face.resource.feed.size() > 0) {
     face.patience = kPatience;
     face.delay = kFirstDelay;
   }
   if (face.way == Way::kFound && !has_registry()) {
     face.way = Way::kCall;
-    face.endpoint.reset();
+    retire(face);
   }
-  if (face.endpoint && !face.endpoint->is_in_place()) face.endpoint.reset();
+  if (face.endpoint && !face.endpoint->is_in_place()) retire(face);
   if (starves(face, now)) change_way(face, now);
   try {
     if (!face.endpoint) listen(face);
@@ -132,11 +138,20 @@ bool Registrar::starves(const Face& face, Clock::time_point now) const {
   return now - std::max({face.since, face.resource.feed.last_end(), stamp_since_}) > face.patience;
 }
 
+// The socket goes, and its server stays for a while: the kubelet may be in the middle of an
+// Allocate, and a pod whose Allocate fails is not tried again.
+void Registrar::retire(Face& face) const {
+  if (!face.endpoint) return;
+  face.endpoint->withdraw();
+  face.former = std::move(face.endpoint);
+  face.former_until = Clock::now() + kPatience;
+}
+
 // A new socket, because the kubelet looks at a name once.
 void Registrar::change_way(Face& face, Clock::time_point now) const {
   face.patience = doubled(face.patience, kMostPatience);
   face.since = now;
-  face.endpoint.reset();
+  retire(face);
   face.way = face.way == Way::kCall && has_registry() ? Way::kFound : Way::kCall;
   log(Level::kWarning, "register again",
       {.resource = face.resource.name, .error = "the kubelet does not read the list of devices"});

@@ -44,6 +44,7 @@ class Registrar {
   void attend(Face& face);
   bool has_registry() const;
   bool starves(const Face& face, Clock::time_point now) const;
+  void retire(Face& face) const;
   void change_way(Face& face, Clock::time_point now) const;
   void listen(Face& face) const;
   void call(Face& face);
