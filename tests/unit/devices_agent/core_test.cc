@@ -18,10 +18,10 @@ using devices::Pod;
 
 namespace {
 
-using Ids = std::vector<std::string>;
+using Named = std::vector<std::string>;
 
-constexpr const char* kResource = "v.example/tap";
-constexpr const char* kConfig = R"({"pools": [
+constexpr const char* kTap = "v.example/tap";
+constexpr const char* kTapConfig = R"({"pools": [
   {"resource": "v.example/tap", "slots": {"kind": "tap", "count": 3}, "attach": {"ifname": "vm"}},
   {"resource": "v.example/nic", "slots": {"kind": "macvlan", "parent": "no-such-link", "count": 1}}
 ]})";
@@ -31,7 +31,7 @@ const Pod kNext{"shop", "web-0", "u2"};
 // An agent without kubelet on a node whose taps need nothing of it.
 struct Node {
   surroundings::Folder folder;
-  Core core{devices::Pools::parse(kConfig), places()};
+  Core core{devices::Pools::parse(kTapConfig), places()};
 
   devices::Places places() const {
     return {.ledger = folder.file("ledger"),
@@ -42,7 +42,7 @@ struct Node {
   }
   Ledger ledger() const { return Ledger::create(folder.file("ledger")); }
   std::optional<Entry> entry(const char* id = "tap:1") const { return ledger().read(id); }
-  Ids claim(const Pod& pod, const Ids& ids) { return core.claim(pod, {{kResource, ids}}); }
+  Named claim(const Pod& pod, const Named& ids) { return core.claim(pod, {{kTap, ids}}); }
 };
 
 cni::Code code_of(const std::function<void()>& call) {
@@ -59,15 +59,15 @@ cni::Code code_of(const std::function<void()>& call) {
 
 TEST_CASE("slots are offered, and unhealthy without their parent") {
   const Node node;
-  CHECK(node.core.offers(kResource).size() == 3);
-  CHECK(node.core.offers(kResource)[0] == devices::Offer{"tap:1", true});
+  CHECK(node.core.offers(kTap).size() == 3);
+  CHECK(node.core.offers(kTap)[0] == devices::Offer{"tap:1", true});
   CHECK_FALSE(node.core.offers("v.example/nic").at(0).healthy);
   CHECK(node.core.offers("v.example/other").empty());
 }
 
 TEST_CASE("Allocate promises devices, or none if one of them cannot be had") {
   Node node;
-  const auto handout = node.core.allocate(kResource, {"tap:1", "tap:2"});
+  const auto handout = node.core.allocate(kTap, {"tap:1", "tap:2"});
   CHECK(handout.environment.at("PCIDEVICE_V_EXAMPLE_TAP") == "tap:1,tap:2");
   const auto entry = node.entry();
   REQUIRE(entry);
@@ -75,7 +75,7 @@ TEST_CASE("Allocate promises devices, or none if one of them cannot be had") {
   CHECK(entry->plugins == R"([{"type":"tap"}])");
   CHECK(entry->ifname == "vm");
   CHECK(code_of([&] {
-          node.core.allocate(kResource, {"tap:3", "tap:9"});
+          node.core.allocate(kTap, {"tap:3", "tap:9"});
         }) == cni::Code::kTryAgainLater);
   CHECK_FALSE(node.entry("tap:3"));
   CHECK(code_of([&] { node.core.allocate("v.example/nic", {"no-such-link:macvlan:1"}); }) ==
@@ -88,36 +88,36 @@ TEST_CASE("Allocate promises devices, or none if one of them cannot be had") {
 
 TEST_CASE("a claim writes the pod, and a pod of another UID waits for the next Allocate") {
   Node node;
-  node.core.allocate(kResource, {"tap:2", "tap:1"});
-  CHECK(node.claim(kPod, {"tap:2", "tap:1"}) == Ids{"tap:1", "tap:2"});
+  node.core.allocate(kTap, {"tap:2", "tap:1"});
+  CHECK(node.claim(kPod, {"tap:2", "tap:1"}) == Named{"tap:1", "tap:2"});
   CHECK(node.entry()->pod == kPod);
   CHECK(node.entry()->promised != 0);
-  CHECK(node.claim(kPod, {"tap:1", "tap:2"}) == Ids{"tap:1", "tap:2"});
+  CHECK(node.claim(kPod, {"tap:1", "tap:2"}) == Named{"tap:1", "tap:2"});
   CHECK(code_of([&] { node.claim(kNext, {"tap:1"}); }) == cni::Code::kTryAgainLater);
-  node.core.allocate(kResource, {"tap:1"});
-  CHECK(node.claim(kNext, {"tap:1"}) == Ids{"tap:1"});
+  node.core.allocate(kTap, {"tap:1"});
+  CHECK(node.claim(kNext, {"tap:1"}) == Named{"tap:1"});
   CHECK(node.claim({"shop", "plain", "u3"}, {}).empty());
-  CHECK(node.core.claim(kNext, {{"other.example/gpu", {"a"}}, {kResource, {"tap:1"}}}).size() == 1);
+  CHECK(node.core.claim(kNext, {{"other.example/gpu", {"a"}}, {kTap, {"tap:1"}}}).size() == 1);
 }
 
 TEST_CASE("a device of the pod that the kubelet does not list fails the claim") {
   Node node;
-  node.core.allocate(kResource, {"tap:1"});
+  node.core.allocate(kTap, {"tap:1"});
   node.claim(kPod, {"tap:1"});
   CHECK(code_of([&] { node.claim(kPod, {}); }) == cni::Code::kTryAgainLater);
 }
 
 TEST_CASE("PodResources restores entries that the ledger has lost") {
   Node node;
-  CHECK(node.claim(kPod, {"tap:1"}) == Ids{"tap:1"});
+  CHECK(node.claim(kPod, {"tap:1"}) == Named{"tap:1"});
   const auto now = static_cast<std::int64_t>(std::time(nullptr));
-  node.core.reconcile({{"shop", "web-1", {{kResource, {"tap:2"}}}}}, now);
+  node.core.reconcile({{"shop", "web-1", {{kTap, {"tap:2"}}}}}, now);
   CHECK(node.entry("tap:2")->pod == Pod{"shop", "web-1"});
 }
 
 TEST_CASE("a device is released after two looks, unless a container holds it") {
   Node node;
-  node.core.allocate(kResource, {"tap:1", "tap:2"});
+  node.core.allocate(kTap, {"tap:1", "tap:2"});
   node.claim(kPod, {"tap:1", "tap:2"});
   Entry held = node.entry("tap:2").value();
   held.holder = devices::Holder{};
@@ -132,14 +132,14 @@ TEST_CASE("a device is released after two looks, unless a container holds it") {
 
 TEST_CASE("a pod keeps devices of a resource that the config has no more") {
   Node node;
-  node.core.allocate(kResource, {"tap:1"});
+  node.core.allocate(kTap, {"tap:1"});
   Core other(devices::Pools::parse(R"({"pools": []})"), {.ledger = node.folder.file("ledger"),
                                                          .cdi = "",
                                                          .device_info = "",
                                                          .sysfs = node.folder.path(),
                                                          .metrics = ""});
-  CHECK(other.has_resource(kResource));
-  CHECK(other.claim(kPod, {{kResource, {"tap:1"}}}) == Ids{"tap:1"});
+  CHECK(other.has_resource(kTap));
+  CHECK(other.claim(kPod, {{kTap, {"tap:1"}}}) == Named{"tap:1"});
 }
 
 TEST_CASE("callbacks tell of changed offers and of allocations") {
@@ -149,6 +149,6 @@ TEST_CASE("callbacks tell of changed offers and of allocations") {
   node.core.on_allocate([&] { ++allocated; });
   node.core.refresh();
   CHECK(changed == 0);
-  node.core.allocate(kResource, {"tap:1"});
+  node.core.allocate(kTap, {"tap:1"});
   CHECK(allocated == 1);
 }
