@@ -61,6 +61,7 @@ function(protocol target)
       DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${file} VERBATIM)
     list(APPEND sources ${made})
   endforeach()
+  add_custom_target(${target}_sources DEPENDS ${sources})  # for scripts/tidy, which builds nothing else
   add_library(${target} STATIC ${sources})
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   target_link_libraries(${target} PUBLIC cni_flags PRIVATE ${GRPC_LINKED})

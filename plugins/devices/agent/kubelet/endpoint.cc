@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
+#include <memory>
 #include <random>
 
 #include "libcni/common/dir.h"
@@ -107,6 +108,9 @@ class Endpoint::Registration final : public pluginregistration::Registration::Ca
 };
 
 struct Endpoint::Services {
+  Services(const Resource& resource, const std::string& path)
+      : plugin(resource), registration(resource, path) {}
+
   DevicePlugin plugin;
   Registration registration;
   std::unique_ptr<grpc::Server> server;
@@ -119,7 +123,7 @@ Endpoint::Endpoint(const Resource& resource, const std::string& folder)
     throw cni::Error(cni::Code::kTryAgainLater,
                      cat("listen on '", path_, "': the folder does not exist"));
   }
-  services_.reset(new Services{DevicePlugin(resource), Registration(resource, path_), nullptr});
+  services_ = std::make_unique<Services>(resource, path_);
   grpc::ServerBuilder builder;
   set_limits(builder);
   builder.RegisterService(&services_->plugin);

@@ -47,7 +47,7 @@ struct Registrar::Face {
   std::string failure = {};                         // the last one, which is reported once
 };
 
-Registrar::Registrar(Folders folders, std::vector<const Resource*> resources)
+Registrar::Registrar(Folders folders, const std::vector<const Resource*>& resources)
     : folders_(std::move(folders)),
       kubelet_(cat(folders_.plugins, "/kubelet.sock")),
       watch_({folders_.plugins, folders_.registry}) {

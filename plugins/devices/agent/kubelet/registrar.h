@@ -29,7 +29,7 @@ struct Folders {
 /// kubelet, which calls back meanwhile.
 class Registrar {
  public:
-  Registrar(Folders folders, std::vector<const Resource*> resources);
+  Registrar(Folders folders, const std::vector<const Resource*>& resources);
   /// Ends all endpoints.
   ~Registrar();
   Registrar(const Registrar&) = delete;
