@@ -63,20 +63,22 @@ std::vector<Entry> of_pod(std::vector<Entry> all, const Pod& pod) {
   return all;
 }
 
-std::vector<Entry> of_uid(const Ledger& ledger, const Pod& pod) {
-  auto out = ledger.all();
-  std::erase_if(out, [&](const Entry& one) { return !one.pod || one.pod->uid != pod.uid; });
-  return out;
+// A device is promised before the sandbox of its pod is made. As long as it is not known which pod
+// that is, any may be, also one with other devices: the agent writes a pod into one entry after
+// another. A device that was attached before was attached with all others of its pod.
+std::optional<Entry> open_for(const std::vector<Entry>& all, const std::vector<Entry>& mine) {
+  const auto was_attached = [](const Entry& one) { return one.promised == 0; };
+  if (!mine.empty() && std::ranges::all_of(mine, was_attached)) return std::nullopt;
+  const auto open = std::ranges::find_if(all, &Entry::is_unclaimed);
+  if (open == all.end()) return std::nullopt;
+  return *open;
 }
 
-// A device is promised before the sandbox of its pod is made. As long as it is not known which pod
-// that is, any may be.
 std::vector<Entry> by_ledger(const Ledger& ledger, const Pod& pod) {
   const auto all = ledger.all();
   auto out = of_pod(all, pod);
-  if (!out.empty()) return out;
-  const auto open = std::ranges::find_if(all, &Entry::is_unclaimed);
-  if (open == all.end()) return out;
+  const auto open = open_for(all, out);
+  if (!open) return out;
   throw Error(Code::kTryAgainLater,
               cat("device '", open->id, "' of '", open->resource,
                   "' is promised to a pod that is not known yet, which may be this one"),
@@ -85,8 +87,11 @@ std::vector<Entry> by_ledger(const Ledger& ledger, const Pod& pod) {
 
 std::vector<Entry> by_answer(const Ledger& ledger, const Pod& pod, const Answer& answer) {
   if (!answer.error) return entries_named(ledger, answer.devices, pod);
-  auto out = of_uid(ledger, pod);
-  if (out.empty()) throw Error(*answer.error);
+  const auto all = ledger.all();
+  auto out = of_pod(all, pod);
+  const auto has_uid = [](const Entry& one) { return !one.pod->uid.empty(); };
+  const bool is_known = !out.empty() && std::ranges::all_of(out, has_uid);
+  if (!is_known || open_for(all, out)) throw Error(*answer.error);
   cni::note(cat("patchbay-agent: ", answer.error->what(), "; the ledger has the pod's devices"));
   return out;
 }

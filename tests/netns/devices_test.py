@@ -241,6 +241,24 @@ class WithoutAgent(LedgerTest):
         self.assert_error(self.call("ADD", self.pod()), 11, "is promised to a pod that is not known yet")
         self.assert_same(before, ignore=lambda place: ignore(place) or "netns" in place)
 
+    def test_a_pod_with_one_device_may_be_the_one_that_another_is_promised_to_unless_it_had_its_devices_before(self):
+        make_nic("dev0")
+        make_parent()
+        ledger.put("slot0", SLOT, slot())
+        pod = self.pod()
+        for uid in ("", "uid-web-0"):
+            ledger.put("dev0", pod=pod_of("web-0") | {"uid": uid}, promised=int(time.time()))
+            self.assert_error(self.call("ADD", pod), 11, "device 'slot0'")
+        self.play(answer=b'{"error":{"code":11,"msg":"ask the kubelet: not reachable"}}\n')
+        self.assert_error(self.call("ADD", pod), 11, "ask the kubelet: not reachable")
+        ledger.put("slot0", SLOT, slot(), pod=pod_of("web-0") | {"uid": ""})
+        self.assert_error(self.call("ADD", pod), 11, "ask the kubelet: not reachable")
+        self.assertEqual((ledger.holders(), self.names(pod)), ({}, {"lo"}))
+        ledger.put("slot0", SLOT, slot())
+        ledger.put("dev0", pod=pod_of("web-0"))
+        self.add(pod)
+        self.ping(pod, "10.50.0.1")
+
     @suite.cases([("is silent", None), ("answers garbage", b"nonsense\n"), ("answers half a line", b'{"devices":'),
                   ("answers with an ID that is a path", b'{"devices":["../../etc/passwd"]}\n'),
                   ("answers 300 kB", b"[" * 300_000 + b"\n"), ("nests deeply", b'{"devices":' + b"[" * 500 + b"\n")])
