@@ -156,6 +156,11 @@ class PodsTest(ContainerdTest):
         self.assertTrue(wait_for(lambda: global_addresses(pod)))
         return sandbox, pod
 
+    def run_container(self, sandbox, pod, name, *command, attempt=0):
+        """The ID of a container in the sandbox of a pod, which has the name pod."""
+        container = {"name": name, "image": image.NAME, "command": command, "attempt": attempt}
+        return self.cri.run_container(sandbox, {"name": pod, "cgroup_parent": f"/{self.cgroup}"}, container)
+
     def end(self, sandbox):
         """What a kubelet does with a pod that is to go; it asks for the first step twice."""
         self.running.discard(sandbox)

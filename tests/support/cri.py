@@ -25,11 +25,19 @@ class Cri:
     def __init__(self, socket):
         self.socket = socket
 
-    def run_pod(self, name, port_mappings=(), annotations=None, cgroup_parent=""):
-        """Starts a sandbox and returns its ID. port_mappings are entries of portMappings."""
-        pod = {"name": name, "port_mappings": list(port_mappings), "cgroup_parent": cgroup_parent,
-               "annotations": annotations or {}}
-        return self._call("run", json.dumps(pod))
+    def run_pod(self, name, port_mappings=(), annotations=None, cgroup_parent="", attempt=0):
+        """Starts a sandbox and returns its ID. port_mappings are entries of portMappings; attempt: how many sandboxes
+        the pod had before."""
+        return self._call("run", json.dumps(_pod(name, port_mappings, annotations, cgroup_parent, attempt)))
+
+    def run_container(self, sandbox, pod, container):
+        """Starts a container in a sandbox and returns its ID. pod: keywords of run_pod(); container: name, image, command
+        (a list), and attempt: how often it was started before."""
+        return self._call("container", json.dumps({"sandbox": sandbox, "pod": _pod(**pod)} | container))
+
+    def end_container(self, container):
+        """Kills a container and forgets it."""
+        self._call("end", container)
 
     def stop_pod(self, sandbox):
         """Takes the sandbox's network down and ends its process."""
@@ -59,6 +67,11 @@ class Cri:
         if done.returncode != 0:
             raise RuntimeError(f"CRI {verb}: {done.stderr.strip().splitlines()[-1:]}")
         return done.stdout
+
+
+def _pod(name, port_mappings=(), annotations=None, cgroup_parent="", attempt=0):
+    return {"name": name, "port_mappings": list(port_mappings), "annotations": annotations or {},
+            "cgroup_parent": cgroup_parent, "attempt": attempt}
 
 
 def _varint(number):
@@ -100,7 +113,8 @@ def _fields(data):
 
 def _sandbox_config(pod):
     """PodSandboxConfig."""
-    metadata = _field(1, pod["name"]) + _field(2, pod["name"] + "-uid") + _field(3, "default")
+    metadata = (_field(1, pod["name"]) + _field(2, pod["name"] + "-uid") + _field(3, "default")
+                + _field(4, pod["attempt"]))
     out = _field(1, metadata) + _field(2, pod["name"])
     for entry in pod["port_mappings"]:
         out += _field(5, _field(1, _PROTOCOLS[entry["protocol"]])
@@ -109,6 +123,13 @@ def _sandbox_config(pod):
     for key, value in pod["annotations"].items():
         out += _field(7, _field(1, key) + _field(2, value))
     return out + _field(8, _field(1, pod["cgroup_parent"]))
+
+
+def _container_request(container):
+    """CreateContainerRequest."""
+    config = _field(1, _field(1, container["name"]) + _field(2, container["attempt"]))
+    config += _field(2, _field(1, container["image"])) + b"".join(_field(3, word) for word in container["command"])
+    return _field(1, container["sandbox"]) + _field(2, config) + _field(3, _sandbox_config(container["pod"]))
 
 
 def _is_network_ready(status):
@@ -131,6 +152,13 @@ def _main(socket, verb):
             config = _sandbox_config(json.loads(argument))
             answer = dict(_fields(call("RunPodSandbox", _field(1, config))))
             sys.stdout.write(answer[1].decode())
+        elif verb == "container":
+            created = dict(_fields(call("CreateContainer", _container_request(json.loads(argument)))))[1]
+            call("StartContainer", _field(1, created))
+            sys.stdout.write(created.decode())
+        elif verb == "end":
+            call("StopContainer", _field(1, argument))  # in no time
+            call("RemoveContainer", _field(1, argument))
         elif verb == "config":
             call("UpdateRuntimeConfig", _field(1, _field(1, _field(1, argument))))
         elif verb == "status":
