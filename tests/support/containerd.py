@@ -162,8 +162,6 @@ class PodsTest(ContainerdTest):
         return self.cri.run_container(sandbox, {"name": pod, "cgroup_parent": f"/{self.cgroup}"}, container)
 
     def end(self, sandbox):
-        """What a kubelet does with a pod that is to go; it asks for the first step twice."""
+        """Ends a pod as a kubelet does."""
         self.running.discard(sandbox)
-        self.cri.stop_pod(sandbox)
-        self.cri.stop_pod(sandbox)
-        self.cri.remove_pod(sandbox)
+        self.cri.end_pod(sandbox)

@@ -37,7 +37,7 @@ class Cri:
 
     def end_container(self, container):
         """Kills a container and forgets it."""
-        self._call("end", container)
+        self._call("end container", container)
 
     def stop_pod(self, sandbox):
         """Takes the sandbox's network down and ends its process."""
@@ -46,6 +46,10 @@ class Cri:
     def remove_pod(self, sandbox):
         """Forgets the sandbox."""
         self._call("remove", sandbox)
+
+    def end_pod(self, sandbox):
+        """What a kubelet does with a pod that is to go; it asks for the first step twice."""
+        self._call("end pod", sandbox)
 
     def update_pod_cidrs(self, cidrs):
         """Names the node's ranges of addresses, as a kubelet does once its node has them."""
@@ -156,7 +160,10 @@ def _main(socket, verb):
             created = dict(_fields(call("CreateContainer", _container_request(json.loads(argument)))))[1]
             call("StartContainer", _field(1, created))
             sys.stdout.write(created.decode())
-        elif verb == "end":
+        elif verb == "end pod":
+            for method in ("StopPodSandbox", "StopPodSandbox", "RemovePodSandbox"):
+                call(method, _field(1, argument))
+        elif verb == "end container":
             call("StopContainer", _field(1, argument))  # in no time
             call("RemoveContainer", _field(1, argument))
         elif verb == "config":
