@@ -3,7 +3,7 @@
 
     scripts/bench devices [--rounds N]
 
-On one node, in turns: ADD of host-device alone, and of devices for a pod with that device, which asks patchbay-agent and a
+On one node, in turns: ADD of host-device alone, and of devices for a pod with such a device, which asks patchbay-agent and a
 kubelet of the tests; ADD of devices for a pod without one, where patchbay-agent runs and where it never ran, beside an empty
 program, which is what any further plugin of a chain costs. Then memory and processor time of patchbay-agent with 500 devices.
 Milliseconds, medians, spawn to end. Exit status 1: a goal is missed.
@@ -27,7 +27,7 @@ from support.world import Pod, World, wait_for, why_impossible  # noqa: E402
 WITH_DEVICE, WITHOUT_DEVICE, MEMORY, IDLE = 3.0, 0.5, 20.0, 0.5
 IPAM = pool("10.50.0.0/24")
 DEVICES = {"cniVersion": "1.1.0", "name": "pods", "type": "devices"}
-HOST_DEVICE = {"cniVersion": "1.1.0", "name": "alone", "type": "host-device", "device": "dev0", "ipam": IPAM}
+HOST_DEVICE = {"cniVersion": "1.1.0", "name": "alone", "type": "host-device", "device": "dev1", "ipam": IPAM}
 
 
 class Call:
@@ -89,6 +89,7 @@ def main():
         sys.exit(reason)
     World()
     make_nic("dev0")
+    make_nic("dev1", "10.51.0.1/24")
     make_parent()
     of = Kubelet()
     by = Agent({"resource": NIC, "devices": [{"name": ["dev0"]}], "force": ["dev0"], "attach": {"ipam": IPAM}},
