@@ -42,6 +42,15 @@ std::vector<std::string_view> parts_of_args(std::string_view text) {
   return out;
 }
 
+std::string_view value_in_args(std::string_view text, std::string_view key) {
+  for (const std::string_view pair : parts_of_args(text)) {
+    if (pair.starts_with(key) && pair.substr(key.size()).starts_with('=')) {
+      return pair.substr(key.size() + 1);
+    }
+  }
+  return {};
+}
+
 std::map<std::string, std::string, std::less<>> parse_args(std::string_view text, KeyList known) {
   std::map<std::string, std::string, std::less<>> out;
   std::string unknown;

@@ -19,6 +19,9 @@ std::string joined(const Args& args);
 /// The parts of CNI_ARGS between semicolons, whether they are pairs or not.
 std::vector<std::string_view> parts_of_args(std::string_view text);
 
+/// The value of a key in CNI_ARGS, which need not be well-formed; empty without one.
+std::string_view value_in_args(std::string_view text, std::string_view key);
+
 /// The values of CNI_ARGS whose keys are in known; keys are case-sensitive. An unknown key is an
 /// error unless IgnoreUnknown is true (1, true, any case), as in the reference plugins.
 /// \throws Error(kInvalidEnvironment) naming the pair.

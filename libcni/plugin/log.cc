@@ -47,16 +47,6 @@ void set(ordered_json& line, const char* key, std::string_view text) {
   if (!text.empty()) line[key] = cut(text);
 }
 
-// A value of CNI_ARGS, which need not be well-formed here.
-std::string_view argument(std::string_view args, std::string_view key) {
-  for (const std::string_view pair : parts_of_args(args)) {
-    if (pair.starts_with(key) && pair.substr(key.size()).starts_with('=')) {
-      return pair.substr(key.size() + 1);
-    }
-  }
-  return {};
-}
-
 // The attachment of the call.
 void set_attachment(ordered_json& line, const Env& env) {
   if (lookup(env, "CNI_COMMAND") == "VERSION") return;  // its variables mean nothing
@@ -64,7 +54,8 @@ void set_attachment(ordered_json& line, const Env& env) {
   set(line, "ifname", lookup(env, "CNI_IFNAME"));
   set(line, "netns", lookup(env, "CNI_NETNS"));
   const auto args = lookup(env, "CNI_ARGS");
-  set(line, "pod", pod_name(argument(args, "K8S_POD_NAMESPACE"), argument(args, "K8S_POD_NAME")));
+  set(line, "pod",
+      pod_name(value_in_args(args, "K8S_POD_NAMESPACE"), value_in_args(args, "K8S_POD_NAME")));
 }
 
 void set_outcome(ordered_json& line, const LogEntry& entry) {

@@ -20,14 +20,6 @@ using cni::Error;
 
 constexpr const char* kStart = "systemctl status patchbay-agent; journalctl -u patchbay-agent";
 
-std::string_view argument(std::string_view args, std::string_view key) {
-  for (const std::string_view part : cni::parts_of_args(args)) {
-    const auto equals = part.find('=');
-    if (part.substr(0, equals) == key && equals != part.npos) return part.substr(equals + 1);
-  }
-  return {};
-}
-
 // Empty: no answer. What it cannot read is none either.
 std::optional<Answer> ask(const cni::Request& request, const Conf& conf, const Pod& pod) try {
   const cni::Phase phase("ask");
@@ -101,7 +93,7 @@ std::vector<Entry> by_answer(const Ledger& ledger, const Pod& pod, const Answer&
 std::optional<Pod> pod_of(const cni::Request& request, const Conf& conf) {
   std::string missing;
   const auto take = [&](const char* key) {
-    const std::string_view value = argument(request.args, key);
+    const std::string_view value = cni::value_in_args(request.args, key);
     if (value.empty()) missing += cat(missing.empty() ? "" : ", ", key);
     return std::string(value);
   };

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "libcni/common/undo.h"
+#include "libcni/common/unix_socket.h"
 #include "libcni/config/keys.h"
 #include "libcni/config/names.h"
-#include "plugins/devices/protocol/connection.h"
 
 namespace devices {
 
@@ -14,7 +14,7 @@ namespace {
 bool is_absolute(const std::string& path) { return path.starts_with('/'); }
 
 bool is_socket_path(const std::string& path) {
-  return is_absolute(path) && path.size() <= kMaxSocketPath;
+  return is_absolute(path) && path.size() <= cni::kMaxSocketPath;
 }
 
 // A number of up to five digits follows.

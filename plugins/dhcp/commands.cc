@@ -2,24 +2,20 @@
 
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cstddef>
 #include <cstdlib>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "libcni/common/undo.h"
+#include "libcni/common/unix_socket.h"
 #include "libcni/config/json.h"
 #include "libcni/plugin/privileges.h"
 #include "netlink/types/fd.h"
 #include "plugins/dhcp/daemon/daemon.h"
 #include "plugins/dhcp/daemon/daemon_lock.h"
 #include "plugins/dhcp/plugin/call.h"
-#include "plugins/dhcp/protocol/socket_address.h"
 
 namespace dhcp {
 
@@ -28,17 +24,11 @@ namespace {
 using cni::cat;
 using nlohmann::ordered_json;
 
-// sd_notify(3).
 void notify(std::string_view state) {
-  const char* const path = ::getenv("NOTIFY_SOCKET");
-  if (path == nullptr || (path[0] != '/' && path[0] != '@')) return;
-  sockaddr_un address = socket_address(path);
-  if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
-  const netlink::Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (::sendto(fd.get(), state.data(), state.size(), MSG_NOSIGNAL,
-               reinterpret_cast<const sockaddr*>(&address), size) < 0) {
-    cni::note(cat("notify '", path, "': ", netlink::errno_text(errno)));
+  try {
+    cni::notify_service_manager(state);
+  } catch (const netlink::Error& e) {
+    cni::note(e.what());
   }
 }
 

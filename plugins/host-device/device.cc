@@ -12,6 +12,7 @@
 
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
+#include "plugins/names/drivers.h"
 
 namespace host_device {
 
@@ -24,7 +25,6 @@ using netlink::Link;
 
 constexpr const char* kPci = "/sys/bus/pci/devices/";
 constexpr const char* kAuxiliary = "/sys/bus/auxiliary/devices/";
-constexpr std::string_view kUserSpaceDrivers[] = {"vfio-pci", "uio_pci_generic", "igb_uio"};
 
 // The path without symbolic links; empty, with errno, where it leads nowhere.
 std::string resolved(const std::string& path) {
@@ -91,8 +91,7 @@ bool has_user_space_driver(const std::string& pci) {
                          netlink::errno_text(error)),
                      "the PCI device does not exist, or has no driver");
   }
-  return std::find(std::begin(kUserSpaceDrivers), std::end(kUserSpaceDrivers), last_of(driver)) !=
-         std::end(kUserSpaceDrivers);
+  return names::is_user_space_driver(last_of(driver));
 }
 
 bool is_pci_address(std::string_view name) {  // "0000:03:00.1"

@@ -49,7 +49,7 @@ struct Places {
   std::string ledger, cdi, device_info, sysfs, metrics;  ///< cdi, device_info, metrics: "" is none
 };
 
-/// Devices of the pools of this node, and who has them: inventory, pools and ledger in one place.
+/// Devices of the pools of this node and their pods: inventory, pools and ledger in one place.
 /// Thread-safe: the faces of the kubelet and the socket call it from threads of their own. No call
 /// waits for the kubelet; all wait for the lock of the ledger, which plugins hold for milliseconds.
 class Core {
@@ -69,7 +69,7 @@ class Core {
   std::vector<Count> counts() const;
 
   /// Promises the devices to the pod that is being admitted: entries in the ledger, on disk when
-  /// this returns. The same devices may be promised again: the kubelet knows who is gone.
+  /// this returns. The same devices may be promised again: the kubelet decides when a pod ends.
   /// \throws cni::Error: unknown resource or device (kInvalidConfig), unhealthy (kTryAgainLater).
   Handout allocate(const std::string& resource, const std::vector<std::string>& ids);
 

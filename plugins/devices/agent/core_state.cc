@@ -113,7 +113,8 @@ const Item& Core::State::require(std::size_t pool, const std::string& id) const 
   return found->second;
 }
 
-// The entry of a device that a pod is to get, whoever had it before.
+// The entry of a device that is promised to a pod. The holder stays: DEL of an earlier pod needs
+// it.
 Entry Core::State::promised(std::size_t pool, const Item& item, Entry entry) const {
   entry.resource = counts[pool].resource;
   entry.promised = static_cast<std::int64_t>(std::time(nullptr));
@@ -199,8 +200,8 @@ void Core::State::release(const Entry& entry) {
   });
 }
 
-// Devices of which the kubelet knows and the ledger does not: its folder was removed. A device that
-// is in its pod already is nobody's here.
+// Devices that the kubelet lists and the ledger does not have: its folder was removed. A device
+// that is in its pod is skipped, because nothing here tells how to give it back.
 void Core::State::adopt(const std::vector<PodDevices>& listed,
                         const std::vector<Entry>& entries) const {
   std::set<std::string> known;

@@ -5,18 +5,15 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <cstddef>
-#include <cstdlib>
-#include <cstring>
 #include <string_view>
 
 #include "libcni/common/error.h"
+#include "libcni/common/unix_socket.h"
 #include "netlink/route/link_watch.h"
 #include "netlink/types/fd.h"
 #include "plugins/devices/agent/attention.h"
@@ -25,7 +22,6 @@
 #include "plugins/devices/agent/log.h"
 #include "plugins/devices/agent/socket/claims.h"
 #include "plugins/devices/agent/socket/server.h"
-#include "plugins/devices/protocol/connection.h"
 
 namespace devices {
 
@@ -64,18 +60,8 @@ void drop_capabilities() noexcept {
   }
 }
 
-// sd_notify(3).
 void notify(std::string_view state) noexcept try {
-  const char* const path = ::getenv("NOTIFY_SOCKET");
-  if (path == nullptr || (path[0] != '/' && path[0] != '@')) return;
-  sockaddr_un address = socket_address(path);
-  if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
-  const netlink::Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (::sendto(fd.get(), state.data(), state.size(), MSG_NOSIGNAL,
-               reinterpret_cast<const sockaddr*>(&address), size) < 0) {
-    throw netlink::Error(cni::cat("notify '", path, "'"), errno);
-  }
+  cni::notify_service_manager(state);
 } catch (const std::exception& e) {
   log(Level::kWarning, "notify the service manager", {.error = e.what()});
 }

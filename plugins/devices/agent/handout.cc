@@ -6,6 +6,7 @@
 #include "libcni/common/error.h"
 #include "libcni/config/json.h"
 #include "plugins/devices/agent/pools/attach.h"
+#include "plugins/names/drivers.h"
 
 namespace devices {
 
@@ -47,7 +48,7 @@ std::string variable_of(const std::string& resource) { return cat("PCIDEVICE_", 
 std::vector<Node> nodes_of(const Pool& pool, const Item& item, const Sysfs& sysfs) {
   std::vector<Node> out;
   if (item.device && !item.device->pci.empty()) {
-    if (is_user_space_driver(item.device->driver)) {
+    if (names::is_user_space_driver(item.device->driver)) {
       for (const std::string& path : sysfs.user_space_nodes(item.device->pci)) add(out, path);
     }
     if (pool.rdma) {

@@ -57,7 +57,7 @@ void log(Level level, std::string_view what, const LogFields& fields) noexcept t
   const std::string text =
       line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
   netlink::write_all(STDERR_FILENO, text, "stderr");  // one write(2): lines are not mixed
-} catch (...) {                                       // nobody is left to be told
+} catch (...) {                                       // stderr is closed
 }
 
 }  // namespace devices

@@ -31,7 +31,7 @@ int validate() {
   return verdict.refusal.empty() ? 0 : 1;
 }
 
-// Without a config, which whoever writes one looks here for, nothing is offered.
+// No pools without a config: the list is used to write the first one.
 Pools pools_to_list(const Options& options) {
   if (::access(options.config.c_str(), F_OK) == 0 || errno != ENOENT) {
     return Pools::load(options.config);

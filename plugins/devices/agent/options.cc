@@ -27,8 +27,7 @@ void define(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   app.add_flag("--schema", options.schema, "print the JSON Schema of the config");
   app.add_flag("--keys", options.keys, "print the keys of the config as a Markdown table");
-  app.add_flag("--validate", options.validate,
-               "read a config on stdin and print what is wrong with it");
+  app.add_flag("--validate", options.validate, "read a config from stdin and report its errors");
   CLI::App* const list =
       app.add_subcommand("list", "list the node's devices: who offers each, or why nobody does");
   list->fallthrough();

@@ -48,7 +48,7 @@ struct Entry {
   std::optional<Holder> holder = {};
   bool operator==(const Entry&) const = default;
 
-  /// Whether nobody has it, or will have: the file can be removed.
+  /// Whether no pod has it or is promised it: the file can be removed.
   bool is_free() const { return promised == 0 && !pod && !holder; }
   /// Whether it is promised and no pod is known: any that starts may be the one.
   bool is_unclaimed() const { return promised != 0 && !pod; }

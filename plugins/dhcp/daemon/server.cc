@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,8 +14,8 @@
 
 #include "libcni/common/error.h"
 #include "libcni/common/undo.h"
+#include "libcni/common/unix_socket.h"
 #include "plugins/dhcp/daemon/daemon_lock.h"
-#include "plugins/dhcp/protocol/socket_address.h"
 
 namespace dhcp {
 
@@ -58,14 +57,6 @@ Fd passed_listener() {
   return Fd(::fcntl(kFirst, F_DUPFD_CLOEXEC, kFirst));
 }
 
-// The process at the other end: of a socket that was connected to, the one that listens.
-ucred peer_of(int fd) {
-  ucred out{.pid = 0, .uid = static_cast<uid_t>(-1), .gid = static_cast<gid_t>(-1)};
-  socklen_t size = sizeof out;
-  ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &out, &size);
-  return out;
-}
-
 // A daemon that takes no lock: the reference plugins', or one of an earlier release.
 void remove_stale(const std::string& path, const sockaddr_un& address) {
   struct stat info {};
@@ -74,7 +65,7 @@ void remove_stale(const std::string& path, const sockaddr_un& address) {
   const bool connected =
       ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   if (connected || errno == EAGAIN) {  // EAGAIN: its backlog is full
-    const pid_t pid = connected ? peer_of(probe.get()).pid : 0;
+    const pid_t pid = connected ? cni::peer_of(probe.get()).pid : 0;
     throw cni::Error(cni::Code::kInternal,
                      cat("listen on '", path, "': another daemon serves this socket",
                          pid > 0 ? cat(": process ", pid) : std::string()));
@@ -83,7 +74,7 @@ void remove_stale(const std::string& path, const sockaddr_un& address) {
 }
 
 Fd bind_listener(const std::string& path) {
-  const sockaddr_un address = socket_address(path);
+  const sockaddr_un address = cni::socket_address(path);
   remove_stale(path, address);
   Fd out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const mode_t old = ::umask(0177);
@@ -97,17 +88,12 @@ Fd bind_listener(const std::string& path) {
   return out;
 }
 
-bool may_call(int fd) {
-  const uid_t uid = peer_of(fd).uid;
-  return uid == 0 || uid == ::geteuid();
-}
-
 }  // namespace
 
 Listener open_listener(const std::string& path) {
   Fd passed = passed_listener();
   if (passed) return {.fd = std::move(passed)};
-  socket_address(path);  // before a file is made
+  cni::socket_address(path);  // before a file is made
   Fd lock = lock_for_daemon(path, "listen on");
   return {.fd = bind_listener(path), .lock = std::move(lock), .is_ours = true};
 }
@@ -155,7 +141,7 @@ bool Server::accept_one() {
   }
   if (!fd) return false;
   if (connections_.size() >= kMaxConnections) return true;
-  if (!may_call(fd.get())) {
+  if (!cni::has_trusted_peer(fd.get())) {
     cni::note("dhcp: refused a connection that is not root's");
     return true;
   }

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "plugins/dhcp/protocol/socket_address.h"
+#include "libcni/common/unix_socket.h"
 
 namespace dhcp {
 
@@ -28,25 +28,6 @@ Error too_late(const std::string& path, std::string_view cause, std::string_view
       cat(details, "; if it is stuck: systemctl restart cni-dhcp.service, which keeps the leases")};
 }
 
-// Empty if it fails, with errno. If the backlog is full, connect(2) fails at once with EAGAIN, and
-// poll(2) does not report when it would succeed (unix_stream_connect() in net/unix/af_unix.c).
-netlink::Fd connect_to(const std::string& path, Connection::Clock::time_point end) {
-  constexpr int kPauseMs = 20;
-  const sockaddr_un address = socket_address(path);
-  netlink::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  while (fd &&
-         ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    const int error = errno;
-    if (error == EAGAIN && Connection::Clock::now() < end) {
-      ::poll(nullptr, 0, kPauseMs);
-      continue;
-    }
-    fd.reset();
-    errno = error;
-  }
-  return fd;
-}
-
 // The daemon's error. The reference daemon ends with "no more tries" too if no server answered in
 // time or none had an address; ours adds the reason.
 Error refusal(const Call& call, const std::string& text) {
@@ -63,11 +44,11 @@ Connection::Connection(const std::string& path, Clock::duration limit)
     : Connection(path, Clock::now() + limit) {}
 
 Connection::Connection(const std::string& path, Clock::time_point end)
-    : Connection(path, connect_to(path, end), end) {}
+    : Connection(path, cni::connect_to(path, end), end) {}
 
 std::optional<Connection> Connection::find(const std::string& path, Clock::duration limit) {
   const auto end = Clock::now() + limit;
-  netlink::Fd fd = connect_to(path, end);
+  netlink::Fd fd = cni::connect_to(path, end);
   // ENOENT: no file; ECONNREFUSED: that of a daemon that was killed.
   if (!fd && (errno == ENOENT || errno == ECONNREFUSED)) return std::nullopt;
   return Connection(path, std::move(fd), end);

@@ -43,9 +43,6 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
-/// Whether the driver gives the device to user space: there is no link then.
-bool is_user_space_driver(const std::string& driver);
-
 /// Up is unhealthy without carrier; down is healthy, because the plugin sets the interface up. A
 /// device without link is healthy with a driver of user space alone.
 bool is_healthy(const Device& device);

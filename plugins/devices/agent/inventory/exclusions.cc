@@ -17,7 +17,7 @@ using netlink::Link;
 
 constexpr std::string_view kSwitches[] = {"bridge", "bond", "team", "vrf", "openvswitch"};
 
-/// The links of a node by their index, and who stands on whom.
+/// The links of a node, and which of them is stacked on which.
 class Stack {
  public:
   explicit Stack(const NodeLinks& node) : node_(node) {}

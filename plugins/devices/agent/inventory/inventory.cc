@@ -10,6 +10,7 @@
 #include "libcni/common/error.h"
 #include "netlink/route/socket.h"
 #include "plugins/devices/agent/inventory/exclusions.h"
+#include "plugins/names/drivers.h"
 
 namespace devices {
 
@@ -150,12 +151,8 @@ class Assembly {
 
 }  // namespace
 
-bool is_user_space_driver(const std::string& driver) {
-  return driver == "vfio-pci" || driver == "uio_pci_generic" || driver == "igb_uio";
-}
-
 bool is_healthy(const Device& device) {
-  if (!device.link) return is_user_space_driver(device.driver);
+  if (!device.link) return names::is_user_space_driver(device.driver);
   return !device.link->up || device.link->carrier;
 }
 

@@ -1,14 +1,12 @@
 #include "plugins/devices/agent/kubelet/endpoint.h"
 
 #include <pluginregistration.grpc.pb.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cctype>
+#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <ctime>
 #include <memory>
 #include <random>
@@ -16,7 +14,7 @@
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
-#include "netlink/types/fd.h"
+#include "libcni/common/unix_socket.h"
 #include "plugins/devices/agent/kubelet/clean.h"
 #include "plugins/devices/agent/kubelet/limits.h"
 #include "plugins/devices/agent/log.h"
@@ -47,23 +45,10 @@ void set_limits(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, count_of(kMaxIdle));
 }
 
-sockaddr_un address_of(const std::string& path) {
-  sockaddr_un out{};
-  out.sun_family = AF_UNIX;
-  if (path.size() >= sizeof out.sun_path) {
-    throw cni::Error(cni::Code::kInvalidConfig,
-                     cat("listen on '", path, "': the path is longer than 107 bytes"));
-  }
-  std::memcpy(out.sun_path, path.c_str(), path.size());
-  return out;
-}
-
 // A listener whose backlog is full is one.
 bool has_listener(const std::string& path) {
-  const netlink::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const sockaddr_un address = address_of(path);
-  const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
-  return !fd || ::connect(fd.get(), generic, sizeof address) == 0 || errno != ECONNREFUSED;
+  const netlink::Fd fd = cni::connect_to(path, std::chrono::steady_clock::now());
+  return fd || errno != ECONNREFUSED;
 }
 
 }  // namespace
@@ -118,7 +103,7 @@ struct Endpoint::Services {
 
 Endpoint::Endpoint(const Resource& resource, const std::string& folder)
     : name_(cat(prefix(resource.name), random_digits(), ".sock")), path_(cat(folder, "/", name_)) {
-  address_of(path_);
+  cni::socket_address(path_);  // before gRPC refuses it without a reason
   if (!cni::Dir::exists(folder)) {
     throw cni::Error(cni::Code::kTryAgainLater,
                      cat("listen on '", path_, "': the folder does not exist"));
@@ -141,13 +126,13 @@ Endpoint::Endpoint(const Resource& resource, const std::string& folder)
 // An Allocate that the core works on is answered.
 Endpoint::~Endpoint() {
   withdraw();
-  services_->plugin.end_streams();
   services_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
   services_->server->Wait();
 }
 
-void Endpoint::withdraw() const {
+void Endpoint::withdraw() {
   if (is_in_place()) ::unlink(path_.c_str());
+  services_->plugin.end_streams();
 }
 
 bool Endpoint::is_in_place() const {

@@ -25,8 +25,8 @@ class Endpoint {
   const std::string& path() const { return path_; }
   /// Whether the socket is still where it was: the kubelet removes all when it starts.
   bool is_in_place() const;
-  /// Removes the socket; who is connected is still answered.
-  void withdraw() const;
+  /// Removes the socket and ends the streams. Connections serve other calls until the end.
+  void withdraw();
 
   /// What the names of all sockets of a resource begin with, whichever process has them.
   static std::string prefix(const std::string& resource);

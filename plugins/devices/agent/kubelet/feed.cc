@@ -22,8 +22,8 @@ std::shared_ptr<const Feed::List> list_of(const std::vector<Offer>& offers) {
 
 }  // namespace
 
-// Finish is called when no write is under way, and OnDone follows both: who has set writing_ under
-// the lock may use the stream without it until the write was started.
+// Finish() is called when no write is under way, and OnDone() follows both. The thread that sets
+// writing_ under the lock may therefore use the stream without the lock until the write starts.
 class Feed::Stream final : public grpc::ServerWriteReactor<List> {
  public:
   Stream(Feed& feed, const void* server) : feed_(feed), server_(server) {}

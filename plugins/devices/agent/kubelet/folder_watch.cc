@@ -47,7 +47,7 @@ bool FolderWatch::add_watches() {
 std::vector<std::string> FolderWatch::removed() {
   std::vector<std::string> out;
   alignas(inotify_event) std::array<char, 4096> buffer{};
-  // A bound, for someone who makes and removes names without an end.
+  // A bound: another process may create and remove names without end.
   for (int n = 0; n < 64 && inotify_; ++n) {
     const ssize_t got = ::read(inotify_.get(), buffer.data(), buffer.size());
     if (got <= 0) break;

@@ -37,7 +37,7 @@ struct Registrar::Face {
   const Resource& resource;
   Way way;
   std::unique_ptr<Endpoint> endpoint = {};
-  std::unique_ptr<Endpoint> former = {};  // answers who is still connected
+  std::unique_ptr<Endpoint> former = {};  // serves calls that are under way
   Clock::time_point former_until = {};
   Clock::time_point since = {};                     // the registration
   seconds patience = kPatience;                     // with it
@@ -138,8 +138,9 @@ bool Registrar::starves(const Face& face, Clock::time_point now) const {
   return now - std::max({face.since, face.resource.feed.last_end(), stamp_since_}) > face.patience;
 }
 
-// The socket goes, and its server stays for a while: the kubelet may be in the middle of an
-// Allocate, and a pod whose Allocate fails is not tried again.
+// Its streams end before the next registration: a kubelet may take the end of any stream of the
+// resource for the end of the plugin. Its server stays for a while, because Allocate may be under
+// way, and the kubelet does not admit a pod whose Allocate fails.
 void Registrar::retire(Face& face) const {
   if (!face.endpoint) return;
   face.endpoint->withdraw();

@@ -6,7 +6,7 @@
 #include <string>
 
 /// Whether requests of the kubelet may be worked on: before any of it changes something. Each
-/// function returns what is wrong, in a sentence for the kubelet's log; empty: nothing.
+/// function returns the error, a sentence for the kubelet's log; empty: none.
 namespace devices {
 
 /// The resource that is asked, and whether it has a device.

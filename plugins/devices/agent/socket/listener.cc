@@ -9,7 +9,7 @@
 
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
-#include "plugins/devices/protocol/connection.h"
+#include "libcni/common/unix_socket.h"
 
 namespace devices {
 
@@ -23,15 +23,8 @@ ino_t inode_of(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0 ? info.st_ino : 0;
 }
 
-bool may_ask(int fd) {
-  ucred peer{.pid = 0, .uid = static_cast<uid_t>(-1), .gid = static_cast<gid_t>(-1)};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  return peer.uid == 0 || peer.uid == ::geteuid();
-}
-
 Fd listen_at(const std::string& path) {
-  const auto address = socket_address(path);
+  const auto address = cni::socket_address(path);
   Fd out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   // The mode of the file is that of the descriptor (unix_bind_bsd() in net/unix/af_unix.c): there
   // is no moment in which others can connect, and no umask, which all threads share.
@@ -46,7 +39,7 @@ Fd listen_at(const std::string& path) {
 }  // namespace
 
 SocketListener::SocketListener(const std::string& path) : path_(path) {
-  socket_address(path);  // before a folder is made
+  cni::socket_address(path);  // before a folder is made
   cni::Dir::create(path.substr(0, path.rfind('/')));
   const std::string aside = cat(path, ".", ::getpid());
   ::unlink(aside.c_str());  // of a process with this number that was killed
@@ -64,7 +57,7 @@ SocketListener::~SocketListener() {
 
 Fd SocketListener::accept() const {
   Fd out(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (out && !may_ask(out.get())) {
+  if (out && !cni::has_trusted_peer(out.get())) {
     out.reset();
     errno = EACCES;
   }

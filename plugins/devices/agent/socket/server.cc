@@ -37,7 +37,7 @@ struct SocketClient {
   Fd fd;
   State state = State::kAsks;
   Steady::time_point end = Steady::now() + kLimit;  ///< not of kWaits
-  std::string text = {};                            ///< what has arrived, or what is to be sent
+  std::string text = {};                            ///< bytes received, then bytes to send
 
   short events() const {
     switch (state) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "libcni/common/error.h"
+#include "plugins/names/drivers.h"
 
 namespace devices {
 
@@ -120,7 +121,7 @@ class Taking {
   void put(std::size_t pool, const Device& device, const Entry* entry) {
     const bool is_held = entry != nullptr && entry->holder.has_value();
     const bool is_foreign = entry != nullptr && entry->resource != pools_[pool].resource;
-    const bool is_here = device.link || is_user_space_driver(device.driver);
+    const bool is_here = device.link || names::is_user_space_driver(device.driver);
     Item item{.offer = {device.id, is_healthy(device), device.numa},
               .device = device,
               .is_forced = forces(pools_[pool], device),

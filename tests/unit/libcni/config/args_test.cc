@@ -72,3 +72,12 @@ TEST_CASE("broken CNI_ARGS are an error of the environment") {
     CHECK(e.code() == cni::Code::kInvalidEnvironment);
   }
 }
+
+TEST_CASE("a value of CNI_ARGS is found by its whole key, whatever the other parts are") {
+  constexpr const char* kText =
+      "IgnoreUnknown=1;;K8S_POD_NAMES;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=a=b";
+  CHECK(cni::value_in_args(kText, "K8S_POD_NAME") == "a=b");
+  CHECK(cni::value_in_args(kText, "K8S_POD_NAMESPACE") == "shop");
+  CHECK(cni::value_in_args(kText, "K8S_POD_UID").empty());
+  CHECK(cni::value_in_args("", "IP").empty());
+}
