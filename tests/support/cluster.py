@@ -68,7 +68,7 @@ class Cluster:
         if (verb, now) == ("enable", "--now"):
             command = re.search("^ExecStart=(.*)$", _text(f"{UNITS}/{unit}"), re.MULTILINE)[1]
             self.service = subprocess.Popen(shlex.split(command), cwd=folder, stdin=subprocess.DEVNULL,
-                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             return ""
         assert (verb, now) == ("disable", "--now"), words
         self.service.terminate()
