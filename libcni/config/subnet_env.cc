@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "libcni/common/error.h"
 #include "netlink/types/fd.h"
@@ -123,6 +124,23 @@ std::vector<std::string_view> SubnetEnv::missing() const {
   if (!mtu) out.push_back(kKeys[4]);
   if (!ip_masq) out.push_back(kKeys[5]);
   return out;
+}
+
+JsonValue SubnetEnv::delegate_config(JsonValue delegate, JsonValue ipam) const {
+  using nlohmann::json;
+  ipam->emplace("type", "host-local");
+  ipam->erase("ranges");
+  json ranges;
+  for (const auto& one : {subnet, ipv6_subnet}) {
+    if (one) ranges.push_back(json::array({json{{"subnet", one->network().str()}}}));
+  }
+  if (!ranges.empty()) ipam->emplace("ranges", std::move(ranges));
+  delegate->emplace("type", "bridge");
+  if (ip_masq) delegate->emplace("ipMasq", !*ip_masq);  // flanneld does it, or the delegate
+  if (mtu) delegate->emplace("mtu", *mtu);
+  if (delegate->at("type") == "bridge") delegate->emplace("isGateway", true);
+  (*delegate)["ipam"] = std::move(*ipam);
+  return delegate;
 }
 
 }  // namespace cni

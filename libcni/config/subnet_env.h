@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libcni/config/json_value.h"
 #include "netlink/types/ip.h"
 
 /// The file subnet.env, in which flanneld has the subnet of its node.
@@ -35,6 +36,11 @@ struct SubnetEnv {
   /// The keys that a pod's network needs and the file does not have, in flannel's order. Those of
   /// one family are enough.
   std::vector<std::string_view> missing() const;
+
+  /// The config that the plugin flannel makes for its delegate, without the routes and what only a
+  /// call knows: the objects `delegate` and `ipam` of its config, or {}, completed from this file
+  /// as far as it has the values. `delegate.type` is absent or a string.
+  JsonValue delegate_config(JsonValue delegate, JsonValue ipam) const;
 };
 
 }  // namespace cni

@@ -82,47 +82,27 @@ ordered_json routes_of(const json& ipam, const cni::SubnetEnv& env) {
   return out;
 }
 
-void set(json& object, const char* key, json value) { object[key] = std::move(value); }
-
-// Without `routes`, for which a place is kept.
-json ipam_of(const Conf& conf, const cni::SubnetEnv& env) {
-  json out = base_of(conf.ipam);
-  out.emplace("type", "host-local");
-  json ranges;
-  for (const auto& subnet : {env.subnet, env.ipv6_subnet}) {
-    if (!subnet) continue;
-    ranges.push_back(json::array({json{{"subnet", subnet->network().str()}}}));
-  }
-  out.erase("ranges");
-  if (!ranges.empty()) set(out, "ranges", std::move(ranges));
-  set(out, "routes", nullptr);
-  return out;
-}
-
-// The keys that flannel sets, and those that it only completes.
-void complete(json& config, const cni::Request& request, const cni::SubnetEnv& env) {
-  set(config, "name", request.network);
+// What only the call knows.
+void add_call(json& config, const cni::Request& request, const Conf& conf) {
+  config["name"] = request.network;
   std::string version;
   request.reader().into("cniVersion", version);
-  if (!version.empty()) set(config, "cniVersion", version);
-  config.emplace("type", "bridge");
-  if (env.ip_masq) config.emplace("ipMasq", !*env.ip_masq);  // flanneld does it, or the delegate
-  if (env.mtu) config.emplace("mtu", *env.mtu);
-  if (config.at("type") == "bridge") config.emplace("isGateway", true);
+  if (!version.empty()) config["cniVersion"] = version;
+  if (conf.runtime_config->is_object()) config["runtimeConfig"] = *conf.runtime_config;
 }
 
 }  // namespace
 
 std::string delegate_config(const cni::Request& request, const Conf& conf,
                             const cni::SubnetEnv& env) {
-  json config = base_of(conf.delegate);
-  refuse_wrong(config);
-  complete(config, request, env);
+  const json delegate = base_of(conf.delegate), ipam = base_of(conf.ipam);
+  refuse_wrong(delegate);
+  json config = *env.delegate_config(delegate, ipam);
   refuse_itself(config.at("type").get<std::string>());
-  if (conf.runtime_config->is_object()) set(config, "runtimeConfig", *conf.runtime_config);
-  set(config, "ipam", ipam_of(conf, env));
-  ordered_json out = config;  // in the order of the alphabet
-  out.at("ipam").at("routes") = routes_of(base_of(conf.ipam), env);
+  add_call(config, request, conf);
+  config.at("ipam").emplace("routes", nullptr);  // its place
+  ordered_json out = config;                     // in the order of the alphabet
+  out.at("ipam").at("routes") = routes_of(ipam, env);
   return go_json(out);
 }
 
