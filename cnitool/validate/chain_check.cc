@@ -268,7 +268,7 @@ void check_chain(const NetworkText& network, Plugins& plugins, Diagnostics& diag
   for (const PluginText& plugin : network.plugins) {
     check_pairs(network, plugin, diagnostics);
     check_mac(network, plugin, diagnostics);
-    check_capabilities(plugin, diagnostics);
+    if (network.has_runtime) check_capabilities(plugin, diagnostics);
     check_layer2(plugin, diagnostics);
     if (passes_ipam_on(plugin, plugins)) check_addresses(plugin, diagnostics);
   }

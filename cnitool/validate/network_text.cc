@@ -137,7 +137,7 @@ void read_plugin(Document& document, const std::string& path, NetworkText& netwo
   if (!conf.is_object()) return;
   std::string type = text_at(conf, "type");
   if (type.find('/') != std::string::npos) type.clear();
-  network.plugins.push_back({&document, path, type});
+  network.plugins.push_back({.document = &document, .path = path, .type = type});
 }
 
 void read_list(NetworkText& network, Diagnostics& diagnostics) {

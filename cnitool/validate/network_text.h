@@ -6,14 +6,16 @@
 
 #include "cnitool/json_at.h"
 #include "cnitool/validate/diagnostics.h"
+#include "libcni/config/json_value.h"
 
 namespace tool {
 
 /// One plugin of a network, as it was written.
 struct PluginText {
   Document* document;
-  std::string path;  ///< of its object in the document; empty for a file of one plugin
-  std::string type;  ///< empty: it has none that could be used
+  std::string path;           ///< of its object in the document; empty for a file of one plugin
+  std::string type;           ///< empty: it has none that could be used
+  cni::JsonValue added = {};  ///< keys that its caller adds to the config; null: none
 
   const nlohmann::json& conf() const { return *document->json.at(path); }
   /// The place of one of its keys.
@@ -26,6 +28,8 @@ struct NetworkText {
   std::string name = {};
   std::string version = {};  ///< in which the plugins are called; "" is 0.1.0
   bool version_known = true;
+  bool has_runtime =
+      true;  ///< false: what calls the plugins makes no runtimeConfig of capabilities
   std::vector<PluginText> plugins = {};
 };
 

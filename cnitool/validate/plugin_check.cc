@@ -86,7 +86,7 @@ std::string suggestion_of(const Checked& in, const cni::Complaint& complaint) {
     return std::find(std::begin(all), std::end(all), complaint.path) != std::end(all);
   };
   const std::string& meant = complaint.suggestion;
-  if (meant.starts_with(kByRuntime)) {
+  if (meant.starts_with(kByRuntime) && in.network.has_runtime) {
     return cat("\"capabilities\": {\"", meant.substr(kByRuntime.size()), "\": true}");
   }
   if (!meant.empty()) return meant;
@@ -182,6 +182,7 @@ json input_of(const Checked& in) {
   const bool known = in.network.version_known;
   const std::string version = known ? in.network.version : std::string(cni::str(cni::kNewest));
   json conf = in.plugin().conf();
+  if (in.plugin().added->is_object()) conf.update(*in.plugin().added);
   conf["name"] = cni::is_network_name(in.network.name) ? in.network.name : "unnamed";
   conf["cniVersion"] = version;
   if (in.index > 0) conf["prevResult"] = {{"cniVersion", version.empty() ? "0.1.0" : version}};

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "cnitool/validate/diagnostics.h"
+#include "cnitool/validate/plugin_facts.h"
 #include "libcni/plugin/request.h"
 
 namespace tool {
@@ -10,9 +11,15 @@ namespace tool {
 /// Whether a document is the config of patchbay-agent, by its key "pools", and no network.
 bool is_pools(const Document& document);
 
-/// Adds what patchbay-agent has against its config. Where it is not installed, that is noted.
-/// \param path directories of plugins, as CNI_PATH; the program is there, or in $PATH.
-void check_pools(const Document& document, const std::string& path, const cni::Env& env,
-                 Diagnostics& diagnostics);
+/// The programs that judge the config of patchbay-agent.
+struct PoolsJudges {
+  const std::string& path;  ///< directories of plugins, as CNI_PATH; patchbay-agent may be there
+  const cni::Env& env;
+  Plugins& plugins;
+};
+
+/// Adds what patchbay-agent has against its config, and the plugins of each pool against theirs,
+/// with the keys that patchbay-agent adds. Where it is not installed, that is noted.
+void check_pools(Document& document, const PoolsJudges& judges, Diagnostics& diagnostics);
 
 }  // namespace tool

@@ -145,7 +145,7 @@ class Validator {
 
   void look_at_document(Document& document, Form form, const std::string& file) {
     if (is_pools(document)) {
-      check_pools(document, path_, env_, diagnostics_);
+      check_pools(document, {path_, env_, plugins_}, diagnostics_);
     } else {
       look_at_network(document, form, file);
     }

@@ -17,7 +17,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import agent, kubelet  # noqa: E402
-from support.agent import Agent, slots  # noqa: E402
+from support.agent import Agent, nics, slots  # noqa: E402
 from support.kubelet import Kubelet  # noqa: E402
 from support.ledger import NIC, SLOT, args_of, make_nic, make_parent, pod_of, pool  # noqa: E402
 from support.plugin import OURS, cni  # noqa: E402
@@ -92,7 +92,7 @@ def main():
     make_nic("dev1", "10.51.0.1/24")
     make_parent()
     of = Kubelet()
-    by = Agent({"resource": NIC, "devices": [{"name": ["dev0"]}], "force": ["dev0"], "attach": {"ipam": IPAM}},
+    by = Agent(nics("dev0", force=["dev0"], ipam=IPAM),
                slots(499, SLOT, "eth1"))
     try:
         assert wait_for(lambda: of.devices(NIC) and of.devices(SLOT), 20), by.log

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import agent, ledger, suite  # noqa: E402
-from support.agent import SOCKET, Agent, slots  # noqa: E402
+from support.agent import SOCKET, Agent, nics, slots  # noqa: E402
 from support.cnitool import cached  # noqa: E402
 from support.containerd import NEEDED, OWN_FILES, PAGE, PodsTest  # noqa: E402
 from support.kubelet import Kubelet, Refused  # noqa: E402
@@ -23,8 +23,7 @@ from support.world import Pod, fetch, run, wait_for  # noqa: E402
 #: {interface in the pod: what is on the other side of its device}
 PEERS = {"net1": "10.60.0.1", "net2": "10.50.0.1"}
 NIC_ID, SLOT_ID = "netdev:dev0", "eth1:macvlan:1"
-POOLS = [{"resource": NIC, "devices": [{"name": ["dev*"]}],
-          "attach": {"ipam": ledger.pool("10.50.0.0/24", type="gated")}},
+POOLS = [nics("dev*", ipam=ledger.pool("10.50.0.0/24", type="gated")),
          slots(2, SLOT, "eth1", ipam=ledger.pool("10.60.0.0/24"))]
 NETWORK = {"cniVersion": "1.0.0", "name": "pods", "plugins": [
     {"type": "bridge", "bridge": "cni-c8d", "isDefaultGateway": True,

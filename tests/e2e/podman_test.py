@@ -266,7 +266,7 @@ class Podman(suite.NodeTest):
         if node is None:
             self.skipTest("the machine has no device that a container does not have anyway")
         self.podman("load", "--signature-policy", f"{self.work}/policy.json", "-i", f"{self.work}/image.tar")
-        pool = {"resource": "vendor.example/tap", "slots": {"kind": "tap", "count": 2}, "nodes": [node], "cdi": True}
+        pool = {"resource": "vendor.example/tap", "slots": {"count": 2}, "plugins": [{"type": "tap"}], "nodes": [node], "cdi": True}
         by = agent.Agent(pool, flags=("--cdi-dir", "/var/run/cdi"))
         self.addCleanup(by.kill)
         [spec] = cdi.load("/var/run/cdi").values()

@@ -1,4 +1,5 @@
 // The config of patchbay-agent.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -20,14 +21,22 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     std::set<std::string> ids;
     for (const devices::Pool& pool : pools.pools) {
       require(devices::is_resource_name(pool.resource), "a resource of Kubernetes");
-      devices::plugins_for(pool, devices::SelectBy::kName, "eth1");
+      // As the chained plugin reads it.
+      const auto is_list = [](const nlohmann::ordered_json& list) {
+        return !list.empty() && std::ranges::all_of(list, [](const auto& one) {
+          return one.is_object() && one.contains("type") && one["type"].is_string();
+        });
+      };
+      const auto by_id = keys_added(pool, devices::SelectBy::kAuxiliary, "mlx5_core.sf.4");
+      require(is_list(plugins_with(pool, by_id)), "plugins of a device");
       for (const devices::Slots& slots : pool.slots) {
         for (const unsigned number : slots.numbers()) {
-          require(devices::is_device_id(slots.id(number)), "an id for kubelet and ledger");
-          require(ids.insert(slots.id(number)).second, "a slot of one pool");
+          require(devices::is_device_id(pool.slot_id(number)), "an id for kubelet and ledger");
+          require(ids.insert(pool.slot_id(number)).second, "a slot of one pool");
         }
         require(!slots.numbers().empty(), "a slot");
-        devices::plugins_for_slot(pool, slots.numbers().front());
+        const auto added = keys_added(pool, slots.numbers().front());
+        require(is_list(plugins_with(pool, added)), "plugins of a slot");
       }
       require(devices::variable_of(pool.resource).find_first_of("=./-") == std::string::npos,
               "a variable's name");

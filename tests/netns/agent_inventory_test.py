@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import agent, cdi, kubelet, suite  # noqa: E402
-from support.agent import PROGRAM, RESOURCE, Agent, slots  # noqa: E402
+from support.agent import PROGRAM, RESOURCE, Agent, nics, slots  # noqa: E402
 from support.kubelet import Kubelet  # noqa: E402
 from support.plugin import OURS  # noqa: E402
 from support.world import run, set_up, wait_for  # noqa: E402
@@ -19,9 +19,48 @@ NIC = "vendor.example/nic"
 FAKE = "/run/sysfs"
 
 
-def nics(*names, resource=NIC, **more):
-    """A pool of links of the node, by their names."""
-    return {"resource": resource, "devices": [{"name": list(names)}]} | more
+def listed(*plugins, **slot):
+    """A pool of these plugins: of slots, or of devices."""
+    return {"resource": NIC, "plugins": list(plugins)} | ({"slots": slot} if slot else {"devices": [{"name": ["eth*"]}]})
+
+
+HOST_DEVICE = {"type": "host-device"}
+#: (a pool, what cnitool validate prints of it)
+VALIDATED = [
+    (nics("a"), ""),
+    (listed(HOST_DEVICE, {"type": "tuning", "mtu": 9000}, {"type": "sbr"}), ""),
+    (listed({"type": "vlan"}, parent="eth1", vlanIds=[10, 11]), ""),
+    (listed({"type": "vlan", "master": "eth1", "vlanId": 10}, count=1), ""),
+    (listed({"type": "bridge", "bridge": "br1"}, {"type": "tuning", "mac": "02:00:00:00:00:01"}, count=1), ""),
+    (nics("a", cdii=True), "error: pools[1].cdii: unknown key (did you mean cdi?)"),
+    (listed(count=1), "error: pools[1].plugins: expected one plugin at least: []"),
+    (listed({"type": "macvlan"}, count=1), ""),  # its master is that of the default route
+    (listed({"type": "vlan"}, parent="eth1", vlanIds=[10, 11, 10]),
+     "error: pools[1].slots.vlanIds[2]: expected another VLAN ID, it is listed twice: 10"),
+    (listed({"type": "macvlan"}, parent="eth9", count=1),
+     'error: pools[1].slots: slot eth9:macvlan:1 belongs to v.example/other ("first" sets where the numbers begin): '
+     '{"count":1,"parent":"eth9"}'),
+    (listed({"type": "macvlan", "mode": "l3"}, parent="eth1", count=1),
+     'error: pools[1].plugins[0].mode: expected "bridge", "private", "vepa", "passthru" or "source": "l3"'),
+    (listed({"type": "macvlann"}, parent="eth1", count=1),
+     f'error: pools[1].plugins[0].type: failed to find plugin "macvlann" in path [{OURS}] (did you mean macvlan?)'),
+    (listed(HOST_DEVICE, {"type": "tuning", "mtu": "9000"}),
+     "error: pools[1].plugins[1].mtu: expected 0 (the kernel's default) or 68 to 65535: \"9000\" (did you mean 9000?)"),
+    (listed(HOST_DEVICE, {"type": "tuning", "mttu": 9000}), "error: pools[1].plugins[1].mttu: unknown key (did you mean mtu?)"),
+    (listed(HOST_DEVICE, {"type": "macvlan", "master": "eth1"}),
+     "error: pools[1].plugins[1].type: a second plugin that creates the container interface, after pools[1].plugins[0].type: "
+     "ADD fails, because the interface exists"),
+    (listed(HOST_DEVICE | {"ipam": {"type": "host-local", "subnet": "10.7.0/24"}}),
+     "error: pools[1].plugins[0].ipam.subnet: expected an address with prefix length (CIDR notation, for example 10.1.2.0/24): "
+     '"10.7.0/24"'),
+    (listed(HOST_DEVICE | {"device": "eth1"}),
+     'error: pools[1].plugins[0].device: expected no such key, patchbay-agent sets it: "eth1"'),
+    (listed(HOST_DEVICE, {"type": "bandwidth", "capabilities": {"bandwidth": True}}),
+     "error: pools[1].plugins[1].capabilities: expected no such key, no runtime calls the plugin: write runtimeConfig: "
+     '{"bandwidth":true}'),
+    (listed(HOST_DEVICE, {"type": "bandwidth", "bandwidth": {}}),
+     "error: pools[1].plugins[1].bandwidth: unknown key (did you mean runtimeConfig.bandwidth?)"),
+]
 
 
 def fake_device(address, driver, link=None, group=None, parent=None, numa=0):
@@ -123,30 +162,32 @@ class Config(Node):
         return subprocess.run([*command], input=config, capture_output=True, text=True, check=False)
 
     def test_a_wrong_config_is_refused_with_path_and_suggestion(self):
-        config = json.dumps({"pools": [nics("a", atach={})]})
+        config = json.dumps({"pools": [nics("a", plugin=[])]})
         done = self.ask(config, PROGRAM, "--validate")
         self.assertEqual(done.returncode, 1)
         said = json.loads(done.stdout)
-        self.assertEqual(said["findings"], [{"path": "pools[0].atach", "message": "unknown key", "suggestion": "attach"}])
+        self.assertEqual(said["findings"], [{"path": "pools[0].plugin", "message": "unknown key", "suggestion": "plugins"}])
         with open("/run/wrong.json", "w", encoding="utf-8") as file:
             file.write(config)
         done = self.ask("", PROGRAM, "--config", "/run/wrong.json")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertIn("pools[0].atach: unknown key (did you mean attach?)", done.stderr)
+        self.assertIn("pools[0].plugin: unknown key (did you mean plugins?)", done.stderr)
         done = self.ask("", PROGRAM, "--config", "/nonexistent")
         self.assertEqual(done.returncode, 1)
         self.assertIn("/nonexistent", done.stderr)
 
-    def test_cnitool_validates_it(self):
-        for config, status, expected in (({"pools": [nics("a")]}, 0, "0 errors"),
-                                         ({"pools": [nics("a", cdii=True)]}, 1, "did you mean cdi?"),
-                                         ({"pools": [nics("a", slots={"kind": "macvlan"})]}, 1, "pools[0]")):
+    def test_cnitool_validates_it_and_the_plugins_of_its_pools(self):
+        found = []
+        for pool, _ in VALIDATED:
             with open("/run/devices.json", "w", encoding="utf-8") as file:
-                json.dump(config, file, indent=2)
+                json.dump({"pools": [slots(1, "v.example/other", "eth9"), pool]}, file, indent=2)
             done = subprocess.run([f"{OURS}/cnitool", "validate", "/run/devices.json"], capture_output=True, text=True,
                                   check=False, env=os.environ | {"CNI_PATH": OURS})
-            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-            self.assertIn(expected, done.stdout + done.stderr)
+            says = re.findall(r"(?m)^/run/devices.json:(\d+):\d+: (.*)$", done.stdout)
+            found.append((pool, "\n".join(what for _, what in says)))
+            self.assertEqual(done.returncode, 1 if "error: " in found[-1][1] else 0, done.stdout + done.stderr)
+            self.assertTrue(all(int(line) > 17 for line, _ in says), f"in the second pool: {done.stdout}")
+        self.assertEqual(found, VALIDATED)
 
     def test_the_schema_is_one(self):
         schema = json.loads(self.ask("", PROGRAM, "--schema").stdout)
@@ -190,7 +231,7 @@ class Ledger(Node):
         super().setUp()
         links("eth1", "eth2")
         self.of = self.kubelet()
-        self.by = self.agent(nics("eth*", attach={"mtu": 1400, "ifname": "storage"}))
+        self.by = self.agent(nics("eth*", ifname="storage", plugins=[{"type": "host-device"}, {"type": "tuning", "mtu": 1400}]))
         self.assert_offered(self.of, {"netdev:eth1": "Healthy", "netdev:eth2": "Healthy"}, by=self.by)
 
     def entry(self, name="netdev:eth1"):

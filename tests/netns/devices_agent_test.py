@@ -1,38 +1,83 @@
 #!/usr/bin/env python3
 """From Allocate to traffic: a kubelet, patchbay-agent and the plugin devices, with the agent killed at each step between."""
 
+import json
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import agent, kubelet, ledger, suite  # noqa: E402
-from support.agent import Agent, slots  # noqa: E402
+from support.agent import Agent, nics, slots  # noqa: E402
 from support.kubelet import Kubelet  # noqa: E402
 from support.ledger import NIC, SLOT, LedgerTest, make_nic, make_parent  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
-from support.world import wait_for  # noqa: E402
+from support.world import run, wait_for  # noqa: E402
 
-POOLS = [{"resource": NIC, "devices": [{"name": ["dev*"]}], "force": ["dev0"], "attach": {"ipam": ledger.pool("10.50.0.0/24")}},
+POOLS = [nics("dev*", force=["dev0"], ipam=ledger.pool("10.50.0.0/24")),
          slots(4, SLOT, "eth1", ipam=ledger.pool("10.60.0.0/24"))]
+BRIDGE = "vendor.example/bridge"
+#: Pools whose devices are attached by more than one plugin, or by one that is no link of the node.
+CHAINS = [nics("dev0", force=["dev0"], plugins=[{"type": "host-device", "ipam": ledger.pool("10.50.0.0/24")},
+                                                {"type": "tuning", "mtu": 1400, "sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1"}},
+                                                {"type": "sbr"}]),
+          {"resource": BRIDGE, "slots": {"count": 2},
+           "plugins": [{"type": "bridge", "bridge": "br-slots", "isGateway": True, "ipam": ledger.pool("10.70.0.0/24")}]}]
 #: Where the agent is killed, and whether it is started again.
 STEPS = [(f"{moment}, and {'started again' if again else 'stays away'}", (moment, again))
          for moment in ("after Allocate", "after the kubelet lists the pod", "after ADD", "before DEL") for again in (True, False)]
 
 
-@suite.spread
-class Together(LedgerTest):
-    def setUp(self):
-        super().setUp()
+class AgentTest(LedgerTest):
+    def start(self, *pools):
         if reason := agent.why_impossible() or kubelet.why_impossible():
             self.skipTest(reason)
         make_nic("dev0")
         make_parent()
         self.of = Kubelet()
         self.addCleanup(lambda: self.of.kill())
-        self.by = Agent(*POOLS)
+        self.by = Agent(*pools)
         self.addCleanup(self.by.process.wait)
         self.addCleanup(lambda: self.by.process.kill())
-        self.assertTrue(wait_for(lambda: self.of.devices(NIC) and len(self.of.devices(SLOT)) == 4, 20), self.by.log)
+        self.assertTrue(wait_for(lambda: all(self.of.devices(one["resource"]) for one in pools), 20), self.by.log)
+
+
+class Chains(AgentTest):
+    def test_a_device_and_a_slot_get_the_plugins_of_their_pools(self):
+        self.start(*CHAINS)
+        before = snapshot()
+        self.of.allocate(NIC, ["netdev:dev0"])
+        self.of.allocate(BRIDGE, ["bridge:2"])
+        self.of.own("shop", "web-0", {NIC: ["netdev:dev0"], BRIDGE: ["bridge:2"]})
+        pod = self.pod()
+        result = self.add(pod)
+        addresses = {result["interfaces"][one["interface"]]["name"]: one["address"].split("/")[0] for one in result["ips"]}
+        self.assertEqual(sorted(addresses), ["eth0", "net1", "net2"])
+        self.ping(pod, "10.70.0.1")
+        pod.run("ping", "-c1", "-W2", "-I", addresses["net2"], "10.50.0.1")
+        [link] = json.loads(run("ip", "-n", pod.name, "-j", "link", "show", "net2"))
+        self.assertEqual(link["mtu"], 1400)
+        self.assertEqual(pod.run("cat", "/proc/sys/net/ipv4/conf/net2/arp_filter").strip(), "1")
+        rules = json.loads(run("ip", "-n", pod.name, "-j", "rule"))
+        self.assertIn(addresses["net2"], [one["src"] for one in rules])
+        self.assertEqual(len(json.loads(run("ip", "-j", "link", "show", "master", "br-slots"))), 1)
+        self.assert_ok(self.call("CHECK", pod, prevResult=result))
+        self.assert_ok(self.call("GC", None, **{"cni.dev/valid-attachments": [{"containerID": pod.name, "ifname": "eth0"}]}))
+        self.ping(pod, "10.70.0.1")
+        pod.run("ping", "-c1", "-W2", "-I", addresses["net2"], "10.50.0.1")
+        self.remove(pod)
+        pod.remove()
+        self.assertEqual((ledger.holders(), self.leases()), ({}, {}))
+        self.assert_same({place: what for place, what in before.items() if "netns" not in place},
+                         ignore=lambda place: left_by_design(place) or "netns" in place or place.startswith("file/run/")
+                         or "br-slots" in place)
+
+
+@suite.spread
+class Together(AgentTest):
+    def setUp(self):
+        super().setUp()
+        self.start(*POOLS)
+        self.assertEqual(len(self.of.devices(SLOT)), 4)
         self.nic = next(iter(self.of.devices(NIC)))
         self.slot = sorted(self.of.devices(SLOT))[0]
 

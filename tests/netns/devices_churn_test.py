@@ -11,7 +11,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import agent, kubelet, ledger, suite  # noqa: E402
-from support.agent import Agent, slots  # noqa: E402
+from support.agent import Agent, nics, slots  # noqa: E402
 from support.kubelet import Kubelet, Refused  # noqa: E402
 from support.ledger import NIC, SLOT, LedgerTest, make_nic, make_parent, nic, pool, slot  # noqa: E402
 from support.plugin import start  # noqa: E402
@@ -128,7 +128,7 @@ class Whole(Churn):
         make_parent()
         self.of = Kubelet()
         self.addCleanup(self.of.kill)
-        self.by = Agent({"resource": NIC, "devices": [{"name": [f"dev{n}" for n in range(NICS)]}], "attach": {"ipam": pool("10.50.0.0/24")}},
+        self.by = Agent(nics(*(f"dev{n}" for n in range(NICS)), ipam=pool("10.50.0.0/24")),
                         slots(SLOTS, SLOT, "eth1", ipam=pool("10.60.0.0/24")))
         self.addCleanup(lambda: self.by.is_alive() and self.by.kill())
         self.assertTrue(wait_for(self.all_listed, 20), self.by.log)

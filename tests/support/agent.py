@@ -23,9 +23,15 @@ def why_impossible():
     return None if os.path.exists(PROGRAM) else "patchbay-agent is not built: it needs libgrpc++ (scripts/install-deps build)"
 
 
-def slots(count=4, resource=RESOURCE, parent="uplink", kind="macvlan", first=1, **attach):
-    """A pool of slots on a link of the node."""
-    return {"resource": resource, "slots": {"kind": kind, "parent": parent, "count": count, "first": first}, "attach": attach}
+def slots(count=4, resource=RESOURCE, parent="uplink", first=1, **plugin):
+    """A pool of slots on a link of the node, by default of macvlan."""
+    return {"resource": resource, "slots": {"parent": parent, "count": count, "first": first}, "plugins": [{"type": "macvlan"} | plugin]}
+
+
+def nics(*names, resource="vendor.example/nic", ipam=None, **more):
+    """A pool of links of the node, by globs of their names."""
+    plugins = {"plugins": [{"type": "host-device", "ipam": ipam}]} if ipam else {}
+    return {"resource": resource, "devices": [{"name": list(names)}]} | plugins | more
 
 
 class Agent:

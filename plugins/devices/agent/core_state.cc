@@ -120,7 +120,7 @@ Entry Core::State::promised(std::size_t pool, const Item& item, Entry entry) con
   entry.promised = static_cast<std::int64_t>(std::time(nullptr));
   entry.pod.reset();
   entry.plugins = plugins_text(pools.pools[pool], item, entry.plugins);
-  entry.ifname = pools.pools[pool].attach.ifname;
+  entry.ifname = pools.pools[pool].ifname;
   return entry;
 }
 

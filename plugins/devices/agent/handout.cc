@@ -83,18 +83,22 @@ Handout handout_of(const Pool& pool, const std::vector<const Item*>& items, cons
 }
 
 std::string plugins_text(const Pool& pool, const Item& item, const std::string& before) {
-  if (item.slot) return plugins_for_slot(pool, *item.slot).dump();
+  const auto text = [&](const auto&... what) {
+    return plugins_with(pool, keys_added(pool, what...)).dump();
+  };
+  const std::string& id = item.offer.id;
+  if (item.slot) return text(*item.slot);
+  const bool is_auxiliary = item.device && item.device->bus == Bus::kAuxiliary;
+  const auto by = is_auxiliary ? SelectBy::kAuxiliary : SelectBy::kPci;
+  if (!takes_link_names(pool) && is_hardware_id(id)) return text(by, id);
   const bool has_link = item.device && item.device->link;
   // host-device refuses a link that the node uses unless its name selects it.
   const bool by_name = !item.device || item.device->bus == Bus::kNone || item.is_forced;
-  std::string name = has_link ? item.device->link->name : name_in(before);
-  if (by_name || (!has_link && !name.empty())) {
-    if (!name.empty()) return plugins_for(pool, SelectBy::kName, name).dump();
-    throw cni::Error(cni::Code::kTryAgainLater,
-                     cat("allocate device '", item.offer.id, "': its link does not exist"));
-  }
-  const auto by = item.device->bus == Bus::kAuxiliary ? SelectBy::kAuxiliary : SelectBy::kPci;
-  return plugins_for(pool, by, item.offer.id).dump();
+  const std::string name = has_link ? item.device->link->name : name_in(before);
+  if (!by_name && (has_link || name.empty())) return text(by, id);
+  if (!name.empty()) return text(SelectBy::kName, name);
+  throw cni::Error(cni::Code::kTryAgainLater,
+                   cat("allocate device '", id, "': its link does not exist"));
 }
 
 }  // namespace devices

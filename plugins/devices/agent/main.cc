@@ -21,12 +21,16 @@ namespace {
 using devices::Options;
 using devices::Pools;
 
-// As --validate of a plugin: cnitool reads it.
+// As --validate of a plugin, and for each pool the keys that the agent adds to its first plugin:
+// cnitool reads it, and asks the plugins.
 int validate() {
   const auto verdict = devices::judge_pools(netlink::read_all(STDIN_FILENO, "stdin"));
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
   if (!verdict.refusal.empty()) out = {{"code", verdict.code}, {"msg", verdict.refusal}};
   if (!verdict.complaints.empty()) out["findings"] = cni::json_of(verdict.complaints);
+  for (const devices::AddedKeys& one : verdict.added) {
+    out["added"].push_back({{"path", one.path}, {"keys", *one.keys}});
+  }
   if (!out.empty()) std::cout << out.dump(4) << '\n';
   return verdict.refusal.empty() ? 0 : 1;
 }

@@ -22,8 +22,10 @@ using Named = std::vector<std::string>;
 
 constexpr const char* kTap = "v.example/tap";
 constexpr const char* kTapConfig = R"({"pools": [
-  {"resource": "v.example/tap", "slots": {"kind": "tap", "count": 3}, "attach": {"ifname": "vm"}},
-  {"resource": "v.example/nic", "slots": {"kind": "macvlan", "parent": "no-such-link", "count": 1}}
+  {"resource": "v.example/tap", "slots": {"count": 3}, "plugins": [{"type": "tap"}],
+   "ifname": "vm"},
+  {"resource": "v.example/nic", "slots": {"parent": "no-such-link", "count": 1},
+   "plugins": [{"type": "macvlan"}]}
 ]})";
 const Pod kPod{"shop", "web-0", "u1"};
 const Pod kNext{"shop", "web-0", "u2"};

@@ -8,6 +8,7 @@
 #include "plugins/devices/agent/pools/attach.h"
 
 using devices::Pools;
+using devices::SelectBy;
 using nlohmann::json;
 
 namespace {
@@ -24,40 +25,61 @@ std::string refusal_of(const json& config) {
 }
 std::string refusal_of(const char* pool) { return refusal_of(config(pool)); }
 
+template <class... What>
+std::string attached(const devices::Pool& pool, const What&... what) {
+  return plugins_with(pool, keys_added(pool, what...)).dump();
+}
+
 devices::Pool pool_of(const char* pool) { return Pools::parse(config(pool).dump()).pools.at(0); }
 
 }  // namespace
 
-TEST_CASE("a pool of hardware has host-device as its plugin, and tuning for what that cannot set") {
+TEST_CASE("a device gets the plugins of its pool, of which the first is told its name") {
   const auto pool = pool_of(R"({"resource": "vendor.example/nic", "devices": [{"driver": ["ice"]}],
-    "attach": {"ipam": {"type": "static"}, "mtu": 9000, "mac": "02:00:00:00:00:01",
-               "ifname": "storage"}})");
-  CHECK(pool.attach.ifname == "storage");
-  CHECK(devices::plugins_for(pool, devices::SelectBy::kPci, "0000:03:00.1").dump() ==
-        R"([{"type":"host-device","pciBusID":"0000:03:00.1","ipam":{"type":"static"}},)"
-        R"({"type":"tuning","mac":"02:00:00:00:00:01","mtu":9000}])");
-  CHECK(devices::plugins_for(pool, devices::SelectBy::kAuxiliary, "mlx5_core.sf.4")[0].dump() ==
-        R"({"type":"host-device","runtimeConfig":{"deviceID":"mlx5_core.sf.4"},)"
-        R"("ipam":{"type":"static"}})");
+    "ifname": "storage",
+    "plugins": [{"Type": "host-device", "ipam": {"type": "static"}, "runtimeConfig": {"ips": []}},
+                {"type": "tuning", "mtu": 9000}]})");
+  CHECK(pool.ifname == "storage");
+  CHECK(attached(pool, SelectBy::kPci, "0000:03:00.1") ==
+        R"([{"type":"host-device","pciBusID":"0000:03:00.1","ipam":{"type":"static"},)"
+        R"("runtimeConfig":{"ips":[]}},{"type":"tuning","mtu":9000}])");
+  CHECK(attached(pool, SelectBy::kAuxiliary, "mlx5_core.sf.4") ==
+        R"([{"type":"host-device","runtimeConfig":{"ips":[],"deviceID":"mlx5_core.sf.4"},)"
+        R"("ipam":{"type":"static"}},{"type":"tuning","mtu":9000}])");
+  CHECK(attached(pool, SelectBy::kName, "eth1").find(R"("device":"eth1")") != std::string::npos);
 }
 
-TEST_CASE("a slot has the plugin of its kind, which sets MTU and MAC address itself") {
+TEST_CASE("a pool of devices without plugins has host-device alone") {
+  const auto pool = pool_of(R"({"resource": "v.example/a", "devices": [{"name": ["a"]}]})");
+  CHECK(attached(pool, SelectBy::kName, "a") == R"([{"type":"host-device","device":"a"}])");
+}
+
+TEST_CASE("another first plugin gets a deviceID, and no name of a link") {
+  const auto pool = pool_of(R"({"resource": "v.example/a", "devices": [{"name": ["a"]}],
+    "plugins": [{"type": "sriov", "vlan": 5}]})");
+  for (const auto by : {SelectBy::kPci, SelectBy::kAuxiliary}) {
+    CHECK(attached(pool, by, "x") == R"([{"type":"sriov","deviceID":"x","vlan":5}])");
+  }
+  CHECK_THROWS_AS(attached(pool, SelectBy::kName, "a"), cni::Error);
+}
+
+TEST_CASE("the first plugin of slots gets their parent, and the VLAN ID of each") {
   const auto pool = pool_of(R"({"resource": "vendor.example/macvlan",
-    "slots": {"kind": "macvlan", "parent": "eth1", "count": 2, "mode": "private"},
-    "attach": {"mtu": 1400, "mac": "02:00:00:00:00:01", "promisc": true}})");
+    "slots": {"parent": "eth1", "count": 2}, "plugins": [{"type": "macvlan", "mode": "private"},
+      {"type": "sbr"}]})");
   CHECK(pool.slots[0].numbers() == std::vector<unsigned>{1, 2});
-  CHECK(pool.slots[0].id(2) == "eth1:macvlan:2");
-  CHECK(devices::plugins_for_slot(pool, 2).dump() ==
-        R"([{"type":"macvlan","master":"eth1","mode":"private","mac":"02:00:00:00:00:01",)"
-        R"("mtu":1400},{"type":"tuning","promisc":true}])");
-}
-
-TEST_CASE("slots of kind vlan are numbered by their VLAN IDs") {
-  const auto pool = pool_of(R"({"resource": "vendor.example/vlan",
-    "slots": {"kind": "vlan", "parent": "eth1", "vlanIds": [10, 20]}})");
-  CHECK(pool.slots[0].numbers() == std::vector<unsigned>{10, 20});
-  CHECK(devices::plugins_for_slot(pool, 20).dump() ==
-        R"([{"type":"vlan","master":"eth1","vlanId":20}])");
+  CHECK(pool.slot_id(2) == "eth1:macvlan:2");
+  CHECK(attached(pool, 2U) ==
+        R"([{"type":"macvlan","master":"eth1","mode":"private"},{"type":"sbr"}])");
+  const auto vlan = pool_of(R"({"resource": "vendor.example/vlan",
+    "slots": {"parent": "eth1", "vlanIds": [10, 20]}, "plugins": [{"type": "vlan"}]})");
+  CHECK(vlan.slots[0].numbers() == std::vector<unsigned>{10, 20});
+  CHECK(vlan.slot_id(20) == "eth1:vlan:20");
+  CHECK(attached(vlan, 20U) == R"([{"type":"vlan","master":"eth1","vlanId":20}])");
+  const auto bridge = pool_of(R"({"resource": "vendor.example/bridge", "slots": {"count": 1},
+    "plugins": [{"type": "bridge", "MASTER": null, "bridge": "br1"}]})");
+  CHECK(bridge.slot_id(1) == "bridge:1");
+  CHECK(attached(bridge, 1U) == R"([{"type":"bridge","MASTER":null,"bridge":"br1"}])");
 }
 
 TEST_CASE("an unknown key is refused with its path and the key that was meant") {
@@ -90,26 +112,72 @@ TEST_CASE("keys that contradict each other are refused with the path of one") {
   };
   CHECK(with(R"("force": [])").starts_with("pools[0]: expected either devices or slots"));
   CHECK(with(R"("devices": [{}])").starts_with("pools[0].devices[0]: expected an object"));
-  CHECK(with(R"("slots": {"kind": "vlan", "parent": "eth1", "count": 2})")
-            .starts_with("pools[0].slots.count: slots of kind vlan"));
-  CHECK(with(R"("slots": {"kind": "macvlan", "parent": "eth1"})")
-            .starts_with("pools[0].slots: expected count"));
-  CHECK(with(R"("slots": {"kind": "macvlan", "count": 1})")
-            .starts_with("pools[0].slots: expected parent"));
-  CHECK(with(R"("slots": {"kind": "macvlan", "parent": "eth1", "count": 1, "mode": "l3"})")
-            .starts_with("pools[0].slots.mode: slots of kind macvlan"));
-  CHECK(with(R"("slots": {"kind": "ipvlan", "parent": "eth1", "count": 1}, "attach": {"mac":
-               "02:00:00:00:00:01"})")
-            .starts_with("pools[0].attach.mac: slots of kind ipvlan"));
-  CHECK(with(R"("devices": [{"name": ["a"]}], "attach": {"ipam": {}})")
-            .starts_with("pools[0].attach.ipam: expected an object whose type"));
+  CHECK(with(R"("slots": {"vlanIds": [2], "count": 2}, "plugins": [{"type": "vlan"}])") ==
+        "pools[0].slots.count: expected no such key beside vlanIds: 2");
+  CHECK(with(R"("slots": {"parent": "eth1"}, "plugins": [{"type": "macvlan"}])")
+            .starts_with("pools[0].slots: expected count or vlanIds"));
+  CHECK(with(R"("slots": {"count": 1})") ==
+        "pools[0].plugins: expected a list of plugins, of which the first one creates the link: "
+        "the key is missing");
   CHECK(with(R"("devices": [{"name": ["a"]}], "nodes": ["/dev/../etc/shadow"])")
             .starts_with("pools[0].nodes[0]: expected a path below /dev/"));
 }
 
+TEST_CASE("plugins are a list of plugins that patchbay-agent can complete") {
+  const auto with = [](const char* plugins, const char* rest = R"("devices": [{"name": ["a"]}])") {
+    return refusal_of(
+        (std::string(R"({"resource": "v.example/a", "plugins": )") + plugins + ", " + rest + "}")
+            .c_str());
+  };
+  CHECK(with("[]") == "pools[0].plugins: expected one plugin at least: []");
+  CHECK(with("{}").starts_with("pools[0].plugins: expected a list: {}"));
+  CHECK(with(R"(["tap"])").starts_with("pools[0].plugins[0]: expected a plugin's config"));
+  for (const char* type : {"", R"("type": 5)", R"("type": "../x")", R"("type": "")",
+                           R"("type": "..")", R"("type": "devices")", R"("type": "x-devices")"}) {
+    CHECK_MESSAGE(with((std::string("[{") + type + "}]").c_str())
+                      .starts_with("pools[0].plugins[0].type: expected the name of a plugin's"),
+                  type);
+  }
+  const char* const device[] = {"pciBusID", "device", "deviceID", "hwaddr", "kernelpath"};
+  for (const char* key : device) {
+    const json one = {{"type", "x"}, {key, "a"}};
+    CHECK(with(json::array({one}).dump().c_str()) ==
+          std::string("pools[0].plugins[0].") + key +
+              ": expected no such key, patchbay-agent sets it: \"a\"");
+    CHECK(with(json::array({json{{"type", "y"}}, one}).dump().c_str()) == "accepted");
+  }
+  CHECK(with(R"([{"type": "host-device", "runtimeConfig": {"deviceID": "a"}}])")
+            .starts_with("pools[0].plugins[0].runtimeConfig.deviceID: expected no such key"));
+  for (const char* key : {"cniVersion", "name", "prevResult"}) {
+    const json plugins = json::array({json{{"type", "tuning"}}, json{{"type", "sbr"}, {key, "a"}}});
+    CHECK(with(plugins.dump().c_str()) ==
+          std::string("pools[0].plugins[1].") + key +
+              ": expected no such key, the plugin devices sets it: \"a\"");
+  }
+  CHECK(with(R"([{"type": "tuning", "capabilities": {"mac": true}}])")
+            .starts_with("pools[0].plugins[0].capabilities: expected no such key, no runtime"));
+  const char* const slots = R"("slots": {"parent": "eth1", "vlanIds": [5]})";
+  CHECK(with(R"([{"type": "vlan", "Master": "eth2"}])", slots) ==
+        "pools[0].plugins[0].master: expected no such key, slots.parent sets it: \"eth2\"");
+  CHECK(with(R"([{"type": "vlan", "vlanId": 6}])", slots) ==
+        "pools[0].plugins[0].vlanId: expected no such key, slots.vlanIds sets it: 6");
+  const char* const alone = R"("slots": {"count": 1})";
+  CHECK(with(R"([{"type": "vlan", "master": "eth2", "vlanId": 6}])", alone) == "accepted");
+  CHECK(with(R"([{"type": "a:b"}])", alone)
+            .starts_with("pools[0].plugins[0].type: expected letters"));
+  CHECK(with(R"([{"type": "a b"}])", alone)
+            .starts_with("pools[0].plugins[0].type: expected letters"));
+  const auto of_length = [](std::size_t length) {
+    return json::array({json{{"type", std::string(length, 'a')}}}).dump();
+  };
+  CHECK(with(of_length(61).c_str(), alone) == "accepted");
+  CHECK(
+      with(of_length(62).c_str(), alone).starts_with("pools[0].plugins[0].type: expected letters"));
+}
+
 TEST_CASE("a slot belongs to one pool") {
   const json one = json::parse(R"({"resource": "v.example/a",
-    "slots": {"kind": "macvlan", "parent": "eth1", "count": 2}})");
+    "slots": {"parent": "eth1", "count": 2}, "plugins": [{"type": "macvlan"}]})");
   json other = one;
   other["resource"] = "v.example/b";
   CHECK(refusal_of(json{{"pools", {one, other}}})
@@ -118,6 +186,13 @@ TEST_CASE("a slot belongs to one pool") {
   CHECK(refusal_of(json{{"pools", {one, other}}}) == "accepted");
   CHECK(refusal_of(json{{"pools", {one, one}}})
             .starts_with("pools[1].resource: another pool has this resource"));
+  other["slots"] = {{"parent", "eth1"}, {"vlanIds", {7, 8, 7}}};
+  CHECK(refusal_of(json{{"pools", {other}}}) ==
+        "pools[0].slots.vlanIds[2]: expected another VLAN ID, it is listed twice: 7");
+  other["slots"]["vlanIds"] = {7, 2};
+  CHECK(refusal_of(json{{"pools", {one, other}}}) ==
+        "pools[1].slots.vlanIds[1]: expected another VLAN ID, slot eth1:macvlan:2 belongs to "
+        "v.example/a: 2");
 }
 
 TEST_CASE("the verdict has all complaints, and the first refusal with its code") {
@@ -125,15 +200,35 @@ TEST_CASE("the verdict has all complaints, and the first refusal with its code")
       R"({"pools": [{"resource": "v.example/a", "slot": {}, "rdma": "yes"}]})");
   CHECK(verdict.complaints.size() == 2);
   CHECK(verdict.code == 7);
+  CHECK(verdict.added.empty());
   CHECK(devices::judge_pools("{").code == 6);
   CHECK(devices::judge_pools(R"({"pools": []})").refusal.empty());
+}
+
+TEST_CASE("the verdict has the keys that are added, of each pool that is right") {
+  const auto verdict = devices::judge_pools(R"({"resourcePrefix": "v.example", "pools": [
+    {"resource": "wrong", "plugins": [{"type": "tap"}]},
+    {"resource": "vlan", "slots": {"parent": "eth1", "vlanIds": [5]},
+     "plugins": [{"type": "vlan"}]},
+    {"resource": "tap", "slots": {"count": 1}, "plugins": [{"type": "tap"}]},
+    {"resource": "none", "devices": [{"name": ["a"]}]},
+    {"resource": "nic", "devices": [{"name": ["b"]}], "plugins": [{"type": "host-device"}]}]})");
+  CHECK(verdict.refusal.starts_with("pools[0]: expected either"));
+  std::string seen;
+  for (const auto& one : verdict.added) seen += one.path + one.keys->dump() + "\n";
+  CHECK(seen ==
+        "pools[1].plugins[0]{\"master\":\"eth1\",\"vlanId\":5}\n"
+        "pools[2].plugins[0]{}\n"
+        "pools[4].plugins[0]{\"pciBusID\":\"0000:00:00.0\"}\n");
 }
 
 TEST_CASE("the schema describes all keys and refuses others") {
   const auto schema = devices::pools_schema();
   CHECK(schema["additionalProperties"] == false);
   const auto& pool = schema["properties"]["pools"]["items"]["properties"];
-  for (const char* key : {"resource", "devices", "slots", "force", "attach", "nodes", "cdi"}) {
+  for (const char* key : {"resource", "devices", "slots", "plugins", "force", "ifname", "cdi"}) {
     CHECK_MESSAGE(pool.contains(key), key);
   }
+  CHECK(pool["slots"]["additionalProperties"] == false);
+  CHECK(pool["plugins"]["items"].value("additionalProperties", true) == true);
 }

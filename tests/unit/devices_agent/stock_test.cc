@@ -17,7 +17,8 @@ namespace {
 const char* const kConfig = R"({"pools": [
   {"resource": "v.example/nic", "devices": [{"name": ["eth*"]}], "force": ["eth9"]},
   {"resource": "v.example/any", "devices": [{"driver": ["*"]}, {"kind": ["veth"]}]},
-  {"resource": "v.example/slot", "slots": {"kind": "macvlan", "parent": "eth1", "count": 2}}
+  {"resource": "v.example/slot", "slots": {"parent": "eth1", "count": 2},
+   "plugins": [{"type": "macvlan"}]}
 ]})";
 
 Device device(const char* id, const char* name) {
@@ -91,6 +92,28 @@ TEST_CASE("hardware is attached by its address, a link and what is forced by its
   item.device.reset();
   CHECK(plugins_text(pools.pools[0], item, by_name) == by_name);
   CHECK_THROWS(devices::plugins_text(pools.pools[0], item, "[]"));
+}
+
+TEST_CASE("another plugin than host-device gets PCI and auxiliary devices alone, by deviceID") {
+  const Pools pools = Pools::parse(R"({"pools": [{"resource": "v.example/vf",
+    "devices": [{"name": ["eth*"]}], "force": ["eth2"], "plugins": [{"type": "sriov"}]}]})");
+  Device function = device("0000:03:02.0", "eth1"), link = device("netdev:eth2", "eth2");
+  function.bus = devices::Bus::kPci;
+  const Stock out = devices::stock_of(pools, {function, link}, {});
+  const devices::Item& item = out.pools[0].at("0000:03:02.0");
+  CHECK(plugins_text(pools.pools[0], item, "") ==
+        R"([{"type":"sriov","deviceID":"0000:03:02.0"}])");
+  CHECK_FALSE(out.pools[0].contains("netdev:eth2"));
+  CHECK(out.kept_back.at(0).reason == "plugin sriov takes PCI and auxiliary devices alone");
+  // In a pod: its ID is enough.
+  const devices::Item away{.offer = {"mlx5_core.sf.4", true}};
+  CHECK(plugins_text(pools.pools[0], away, "") ==
+        R"([{"type":"sriov","deviceID":"mlx5_core.sf.4"}])");
+  // Promised while the pool had host-device: not handed out again.
+  const Stock later =
+      devices::stock_of(pools, {link}, {{link.id, held("netdev:eth2", "v.example/vf")}});
+  CHECK_FALSE(later.pools[0].at("netdev:eth2").offer.healthy);
+  CHECK_THROWS(plugins_text(pools.pools[0], later.pools[0].at("netdev:eth2"), ""));
 }
 
 TEST_CASE("the variable has the name that the SR-IOV network device plugin gives it") {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "netlink/types/mac.h"
@@ -42,6 +43,10 @@ struct Device {
   bool forcible = true;        ///< whether it can be offered all the same
   bool operator==(const Device&) const = default;
 };
+
+/// Whether the ID is a PCI address or the name of an auxiliary device, which other plugins take,
+/// too.
+bool is_hardware_id(std::string_view id);
 
 /// Up is unhealthy without carrier; down is healthy, because the plugin sets the interface up. A
 /// device without link is healthy with a driver of user space alone.

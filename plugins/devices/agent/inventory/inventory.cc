@@ -19,6 +19,7 @@ namespace {
 using cni::cat;
 using netlink::Link;
 
+constexpr std::string_view kOfLink = "netdev:";
 constexpr std::size_t kMaxId = 63;  // the kubelet's limit
 
 // As ids become names of files, of CDI devices and of environment variables' values.
@@ -113,7 +114,7 @@ class Assembly {
 
   // host-device takes the first link of a device alone.
   void add_further(const Link& link, const std::string& hardware) {
-    Device device{.id = cat("netdev:", link.name)};
+    Device device{.id = cat(kOfLink, link.name)};
     set_link(device, link);
     device.kept_back = cat("further link of device ", hardware);
     device.forcible = false;
@@ -126,7 +127,7 @@ class Assembly {
       identity = link.permanent_mac->str();
       std::replace(identity.begin(), identity.end(), ':', '-');
     }
-    Device device{.id = cat("netdev:", identity)};
+    Device device{.id = cat(kOfLink, identity)};
     set_link(device, link);
     keep(std::move(device));
   }
@@ -150,6 +151,8 @@ class Assembly {
 };
 
 }  // namespace
+
+bool is_hardware_id(std::string_view id) { return !id.starts_with(kOfLink); }
 
 bool is_healthy(const Device& device) {
   if (!device.link) return names::is_user_space_driver(device.driver);

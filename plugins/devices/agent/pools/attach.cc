@@ -1,9 +1,11 @@
 #include "plugins/devices/agent/pools/attach.h"
 
-#include <algorithm>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <string_view>
+
+#include "libcni/common/error.h"
+#include "libcni/config/conf.h"
+#include "libcni/config/names.h"
+#include "libcni/config/nearest.h"
 
 namespace devices {
 
@@ -11,55 +13,60 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Keys of `attach` that the plugin of a kind has itself; tuning has the others.
-bool has_itself(std::string_view type, std::string_view key) {
-  const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
-    return std::find(names.begin(), names.end(), key) != names.end();
-  };
-  if (is_one_of({"ipam", "dns", "dnsFromIPAM", "ignoreDefaultRoute", "enabledad"})) return true;
-  if (type == "host-device") return false;
-  return key == "mtu" || (key == "mac" && (type == "macvlan" || type == "tap"));
+constexpr const char* kType = "type";
+constexpr const char* kRuntimeConfig = "runtimeConfig";
+
+// Keys match in any case, so that one of the config would be a second value of an added one.
+bool has(const Json& object, const std::string& name) {
+  for (const auto& [key, value] : object.items()) {
+    if (cni::same_but_for_case(key, name)) return true;
+  }
+  return false;
 }
 
-Json list_of(const Pool& pool, Json first) {
-  Json tuning = {{"type", "tuning"}};
-  const std::string type = first["type"].get<std::string>();
-  const nlohmann::json& keys = *pool.attach.keys;
-  for (const auto& [key, value] : keys.items()) {
-    (has_itself(type, key) ? first : tuning)[key] = Json(value);
+// The chained plugin reads "type" as it is spelled here.
+Json complete(const nlohmann::json& config, const Json& added) {
+  Json out = {{kType, cni::Reader(config)[kType].as_string()}};
+  out.update(added);
+  for (const auto& [key, value] : config.items()) {
+    if (!has(out, key)) out[key] = Json(value);
   }
-  Json out = Json::array({std::move(first)});
-  if (tuning.size() > 1) out.push_back(std::move(tuning));
   return out;
 }
 
 }  // namespace
 
-Json plugins_for(const Pool& pool, SelectBy by, const std::string& value) {
-  Json first = {{"type", "host-device"}};
-  switch (by) {
-    case SelectBy::kPci:
-      first["pciBusID"] = value;
-      break;
-    case SelectBy::kAuxiliary:
-      first["runtimeConfig"] = {{"deviceID", value}};
-      break;
-    case SelectBy::kName:
-      first["device"] = value;
-      break;
+bool takes_link_names(const Pool& pool) { return cni::stands_for(pool.type(), "host-device"); }
+
+Json keys_added(const Pool& pool, SelectBy by, const std::string& value) {
+  if (by == SelectBy::kName) {
+    if (takes_link_names(pool)) return {{"device", value}};
+    throw cni::Error(cni::Code::kInvalidConfig,
+                     cni::cat("name link '", value, "' to plugin '", pool.type(),
+                              "': only PCI and auxiliary devices have a deviceID"));
   }
-  return list_of(pool, std::move(first));
+  if (!takes_link_names(pool)) return {{"deviceID", value}};
+  if (by == SelectBy::kPci) return {{"pciBusID", value}};
+  const cni::Reader written = cni::Reader(pool.plugins->front())[kRuntimeConfig];
+  Json runtime = written.present() ? Json(written.json()) : Json::object();
+  runtime["deviceID"] = value;
+  return {{kRuntimeConfig, std::move(runtime)}};
 }
 
-Json plugins_for_slot(const Pool& pool, unsigned number) {
+Json keys_added(const Pool& pool, unsigned slot) {
+  Json out = Json::object();
   const Slots& slots = pool.slots.front();
-  Json first = {{"type", str(slots.kind)}};
-  const bool has_master = slots.kind != SlotKind::kTap;
-  if (has_master) first["master"] = slots.parent;
-  if (slots.kind == SlotKind::kVlan) first["vlanId"] = number;
-  const nlohmann::json& keys = *slots.keys;
-  for (const auto& [key, value] : keys.items()) first[key] = Json(value);
-  return list_of(pool, std::move(first));
+  if (!slots.parent.empty()) out["master"] = slots.parent;
+  if (!slots.vlan_ids.empty()) out["vlanId"] = slot;
+  return out;
+}
+
+Json plugins_with(const Pool& pool, const Json& added) {
+  Json out = Json::array();
+  for (const nlohmann::json& one : *pool.plugins) {
+    out.push_back(complete(one, out.empty() ? added : Json::object()));
+  }
+  return out;
 }
 
 }  // namespace devices

@@ -19,40 +19,33 @@ struct Selector {
   std::vector<std::string> pci, auxiliary, vendor, device, driver, name, parent, kind;
 };
 
-enum class SlotKind : std::uint8_t { kMacvlan, kIpvlan, kVlan, kTap };
-/// Also the type of the plugin that makes the link: "macvlan".
-std::string str(SlotKind kind);
-
-/// Devices that do not exist before a pod has them: links that the plugin of their kind makes.
+/// Devices that do not exist before a pod has them: links that the first plugin creates.
 struct Slots {
-  SlotKind kind = SlotKind::kMacvlan;
-  std::string parent = {};  ///< link of the node; may be empty for kind tap
+  std::string parent = {};  ///< link of the node, "master" of that plugin; may be empty
   unsigned count = 0, first = 1;
-  int vlan_id = -1;  ///< -1: none
-  std::vector<int> vlan_ids = {};
-  cni::JsonValue keys = {};  ///< an object: keys of the plugin, as the config has them
+  std::vector<int> vlan_ids = {};  ///< one for each slot, instead of count
 
-  /// The last part of the ids: the VLAN IDs of kind vlan, else first, first + 1, ...
+  /// The last part of the ids: the VLAN IDs, or else first, first + 1, ...
   std::vector<unsigned> numbers() const;
-  /// "eth1:macvlan:3"; "tap:3" without a parent.
-  std::string id(unsigned number) const;
-};
-
-/// How a pod gets a device of the pool.
-struct Attach {
-  std::string ifname = {};   ///< of the container interface; empty: the next number
-  cni::JsonValue keys = {};  ///< an object: keys of the delegates
 };
 
 struct Pool {
   std::string resource = {};  ///< with its domain
   std::vector<Selector> devices = {};
   std::vector<Slots> slots = {};  ///< at most one
+  /// A list of objects with a type: the configs that attach a device, in the order in which they
+  /// are called. keys_added() of the first one are missing.
+  cni::JsonValue plugins = {};
   std::vector<std::string> force = {};
-  Attach attach = {};
+  std::string ifname = {};              ///< of the container interface; empty: the next number
   std::vector<std::string> nodes = {};  ///< paths below /dev
   bool rdma = false;
   bool cdi = false;
+
+  /// The type of the first plugin.
+  std::string type() const;
+  /// "eth1:macvlan:3"; "tap:3" without a parent.
+  std::string slot_id(unsigned number) const;
 };
 
 struct Pools {
@@ -70,11 +63,19 @@ extern constinit const cni::Manual kPoolsManual;
 /// Its JSON Schema.
 nlohmann::ordered_json pools_schema();
 
+/// The keys that the agent adds to a plugin's config, for the first device of a pool: with them the
+/// config can be judged by the plugin.
+struct AddedKeys {
+  std::string path;  ///< of the plugin: "pools[0].plugins[0]"
+  cni::JsonValue keys;
+};
+
 /// What a config has against it, as a plugin's --validate prints it.
 struct PoolsVerdict {
   std::vector<cni::Complaint> complaints;  ///< by the table of keys
   std::string refusal;                     ///< the first error of the parser; empty: none
   unsigned code = 0;                       ///< its code
+  std::vector<AddedKeys> added;            ///< of each pool that is right and lists plugins
 };
 PoolsVerdict judge_pools(const std::string& text);
 

@@ -7,7 +7,7 @@
 
 #include "libcni/common/error.h"
 #include "libcni/config/names.h"
-#include "netlink/types/mac.h"
+#include "plugins/devices/ledger/entry.h"
 
 namespace devices {
 
@@ -32,60 +32,56 @@ bool is_label(std::string_view text, std::size_t limit, std::string_view also, b
 
 bool is_short_name(std::string_view text) { return is_label(text, 63, "-_.", true); }
 
-/// Which kinds of slots have a key of their plugins.
-struct KindsOf {
-  const char* key;
-  std::vector<SlotKind> kinds;
-};
-const std::vector<KindsOf>& kinds_of_keys() {
-  using enum SlotKind;
-  static const std::vector<KindsOf> out = {
-      {"mode", {kMacvlan, kIpvlan}}, {"bcqueuelen", {kMacvlan}}, {"flags", {kIpvlan}},
-      {"protocol", {kVlan}},         {"owner", {kTap}},          {"group", {kTap}},
-      {"multiQueue", {kTap}},        {"selinuxContext", {kTap}}, {"bridge", {kTap}}};
-  return out;
+// A key that is the agent's or the chained plugin's to set.
+void refuse_key(const Reader& plugin, const char* key, const std::string& setter) {
+  const Reader place = plugin[key];
+  if (place.present()) place.fail(cat("expected no such key, ", setter, " sets it"));
 }
 
-bool is_mode_of(SlotKind kind, const std::string& mode) {
-  const bool is_layer = mode == "l2" || mode == "l3" || mode == "l3s";
-  return mode != "source" && is_layer == (kind == SlotKind::kIpvlan);
+// The first plugin's keys that name the device, or what its link stands on.
+void check_first(const Reader& first, const Pool& pool) {
+  if (pool.slots.empty()) {
+    for (const char* key : {"pciBusID", "device", "deviceID", "hwaddr", "kernelpath"}) {
+      refuse_key(first, key, "patchbay-agent");
+    }
+    refuse_key(first["runtimeConfig"], "deviceID", "patchbay-agent");
+    return;
+  }
+  const Slots& slots = pool.slots.front();
+  if (!slots.parent.empty()) refuse_key(first, "master", "slots.parent");
+  if (!slots.vlan_ids.empty()) refuse_key(first, "vlanId", "slots.vlanIds");
 }
 
-void check_kind_keys(const Reader& place, const Slots& slots) {
-  for (const KindsOf& one : kinds_of_keys()) {
-    const Reader value = place[one.key];
-    const bool fits = std::find(one.kinds.begin(), one.kinds.end(), slots.kind) != one.kinds.end();
-    if (value.present() && !fits) value.fail(cat("slots of kind ", str(slots.kind), " have none"));
+void check_plugins(const Reader& place, const Pool& pool) {
+  if (!place.present() && !pool.slots.empty()) {
+    place.fail("expected a list of plugins, of which the first one creates the link");
   }
-  const Reader mode = place["mode"];
-  if (mode.present() && !is_mode_of(slots.kind, mode.as_string())) {
-    mode.fail(cat("slots of kind ", str(slots.kind), " do not have this mode"));
+  const auto plugins = place.elements();
+  if (place.present() && plugins.empty()) place.fail("expected one plugin at least");
+  for (const Reader& one : plugins) {
+    for (const char* key : {"cniVersion", "name", "prevResult"}) {
+      refuse_key(one, key, "the plugin devices");
+    }
+    const Reader capabilities = one["capabilities"];
+    if (capabilities.present()) {
+      capabilities.fail("expected no such key, no runtime calls the plugin: write runtimeConfig");
+    }
   }
-  if (mode.present() && mode.as_string() == "passthru" && slots.count > 1) {
-    place["count"].fail("mode passthru has one slot on a parent");
-  }
+  if (!plugins.empty()) check_first(plugins.front(), pool);
 }
 
-void check_attach(const Reader& attach, const Pool& pool) {
-  if (!attach.present()) return;
-  const bool has_slots = !pool.slots.empty();
-  const auto kind = has_slots ? pool.slots.front().kind : SlotKind::kMacvlan;
-  const Reader dad = attach["enabledad"];
-  if (dad.present() && has_slots && kind != SlotKind::kMacvlan) {
-    dad.fail(cat("slots of kind ", str(kind), " have none"));
+void check_slots(const Reader& place, const Slots& slots) {
+  const bool has_ids = !slots.vlan_ids.empty();
+  for (const char* key : {"count", "first"}) {
+    const Reader one = place[key];
+    if (one.present() && has_ids) one.fail("expected no such key beside vlanIds");
   }
-  const Reader mac = attach["mac"];
-  if (mac.present() && has_slots && kind == SlotKind::kIpvlan) {
-    mac.fail("slots of kind ipvlan have the MAC address of their parent");
-  }
-  for (const char* key : {"dnsFromIPAM", "ignoreDefaultRoute"}) {
-    const Reader one = attach[key];
-    if (one.present() && one.as_bool() && !attach["ipam"].present()) one.fail("needs ipam");
-  }
-  const Reader type = attach["ipam"]["type"];
-  if (attach["ipam"].present() && (!type.present() || type.as_string().empty())) {
-    attach["ipam"].fail("expected an object whose type names the IPAM plugin");
-  }
+  if (slots.numbers().empty()) place.fail("expected count or vlanIds");
+}
+
+bool is_slot_type(const Pool& pool) {
+  return pool.type().find(':') == std::string::npos &&
+         is_device_id(pool.slot_id(pool.slots.front().numbers().back()));
 }
 
 void check_pool(const Reader& place, const Pool& pool) {
@@ -97,7 +93,34 @@ void check_pool(const Reader& place, const Pool& pool) {
     if (one.json().empty()) one.fail("expected an object with one key at least");
   }
   if (!pool.force.empty() && pool.devices.empty()) place["force"].fail("only with devices");
-  check_attach(place["attach"], pool);
+  if (!pool.slots.empty()) check_slots(place["slots"], pool.slots.front());
+  check_plugins(place["plugins"], pool);
+  if (!pool.slots.empty() && !is_slot_type(pool)) {
+    place["plugins"].elements().front()["type"].fail(
+        cat("expected letters, digits, '.', '_' and '-': it is a part of the slots' IDs, which ",
+            "have at most ", kMaxId, " bytes"));
+  }
+}
+
+using Owners = std::map<std::string, std::string>;  // of slots: ID, resource
+
+void add_slots(const Reader& place, const Pool& pool, Owners& owners) {
+  const Slots& slots = pool.slots.front();
+  const std::vector<unsigned> numbers = slots.numbers();
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::string id = pool.slot_id(numbers[i]);
+    const auto [other, is_new] = owners.emplace(id, pool.resource);
+    if (is_new) continue;
+    const std::string& owner = other->second;
+    if (!slots.vlan_ids.empty()) {
+      place["vlanIds"].elements()[i].fail(
+          owner == pool.resource
+              ? "expected another VLAN ID, it is listed twice"
+              : cat("expected another VLAN ID, slot ", id, " belongs to ", owner));
+    }
+    place.fail(
+        cat("slot ", id, " belongs to ", owner, " (\"first\" sets where the numbers begin)"));
+  }
 }
 
 }  // namespace
@@ -141,52 +164,30 @@ bool is_device_node(const std::string& text) {
          cat(text, "/").find("/../") == std::string::npos;
 }
 
-bool is_unicast_mac(const std::string& text) {
-  const auto mac = netlink::Mac::parse(text);
-  return mac && !mac->is_zero() && !mac->is_multicast();
-}
-
-std::string str(SlotKind kind) {
-  constexpr const char* kNames[] = {"macvlan", "ipvlan", "vlan", "tap"};
-  return kNames[static_cast<std::size_t>(kind)];
+bool is_plugin_type(const std::string& text) {
+  return !text.empty() && text != "." && text != ".." &&
+         text.find_first_of(std::string_view("/\0", 2)) == std::string::npos &&
+         !cni::stands_for(text, "devices");
 }
 
 std::vector<unsigned> Slots::numbers() const {
   std::vector<unsigned> out;
-  if (kind == SlotKind::kVlan) {
-    if (vlan_id >= 0) out.push_back(static_cast<unsigned>(vlan_id));
-    for (const int id : vlan_ids) out.push_back(static_cast<unsigned>(id));
-    return out;
-  }
+  for (const int id : vlan_ids) out.push_back(static_cast<unsigned>(id));
+  if (!out.empty()) return out;
   for (unsigned i = 0; i < count; ++i) out.push_back(first + i);
   return out;
 }
 
-std::string Slots::id(unsigned number) const {
-  return cat(parent, parent.empty() ? "" : ":", str(kind), ":", number);
-}
+std::string Pool::type() const { return Reader(plugins->front())["type"].as_string(); }
 
-void check_slots(const Reader& place, const Slots& slots) {
-  const bool is_vlan = slots.kind == SlotKind::kVlan;
-  for (const char* key : {"vlanId", "vlanIds"}) {
-    const Reader one = place[key];
-    if (one.present() && !is_vlan) one.fail("only for slots of kind vlan");
-  }
-  for (const char* key : {"count", "first"}) {
-    const Reader one = place[key];
-    if (one.present() && is_vlan) one.fail("slots of kind vlan are counted by vlanIds");
-  }
-  if (place["vlanId"].present() && place["vlanIds"].present()) {
-    place["vlanId"].fail("expected either vlanId or vlanIds");
-  }
-  if (slots.numbers().empty()) place.fail(is_vlan ? "expected vlanIds" : "expected count");
-  if (slots.parent.empty() && slots.kind != SlotKind::kTap) place.fail("expected parent");
-  check_kind_keys(place, slots);
+std::string Pool::slot_id(unsigned number) const {
+  const std::string& parent = slots.front().parent;
+  return cat(parent, parent.empty() ? "" : ":", type(), ":", number);
 }
 
 void check_pools(const Reader& root, Pools& pools) {
   std::set<std::string> resources;
-  std::map<std::string, std::string> owners;  // of slots
+  Owners owners;
   const auto places = root["pools"].elements();
   for (std::size_t i = 0; i < places.size(); ++i) {
     Pool& pool = pools.pools[i];
@@ -197,16 +198,10 @@ void check_pools(const Reader& root, Pools& pools) {
     if (!is_resource_name(pool.resource)) name.fail(cat("expected ", kResourceForm));
     if (!resources.insert(pool.resource).second) name.fail("another pool has this resource");
     check_pool(places[i], pool);
-    if (pool.slots.empty()) continue;
-    const Slots& slots = pool.slots.front();
-    for (const unsigned number : slots.numbers()) {
-      const auto [other, is_new] = owners.emplace(slots.id(number), pool.resource);
-      if (is_new) continue;
-      places[i]["slots"].fail(other->second == pool.resource
-                                  ? cat("slot ", slots.id(number), " is listed twice")
-                                  : cat("slot ", slots.id(number), " belongs to ", other->second,
-                                        " (\"first\" sets where the numbers begin)"));
+    if (!places[i]["plugins"].present()) {
+      pool.plugins = nlohmann::json::parse(R"([{"type": "host-device"}])");
     }
+    if (!pool.slots.empty()) add_slots(places[i]["slots"], pool, owners);
   }
 }
 

@@ -23,11 +23,11 @@ bool is_device_node(const std::string& text);
 bool is_domain(const std::string& text);
 /// The same as is_resource_name(), or a name without domain.
 bool is_resource_or_short(const std::string& text);
-bool is_unicast_mac(const std::string& text);
+/// Whether a delegate may have this type: the name of a file, and not that of the plugin devices.
+bool is_plugin_type(const std::string& text);
 
+/// Completes names of resources, and looks at what keys and pools demand of each other.
 /// \throws cni::Error(kInvalidConfig) naming the key.
-void check_slots(const cni::Reader& place, const Slots& slots);
-/// Completes names of resources, and looks at what pools demand of each other. \throws the same.
 void check_pools(const cni::Reader& root, Pools& pools);
 
 }  // namespace devices

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "libcni/common/error.h"
+#include "plugins/devices/agent/pools/attach.h"
 #include "plugins/names/drivers.h"
 
 namespace devices {
@@ -40,6 +41,11 @@ bool matches(const Selector& selector, const Device& of) {
          matches(selector.driver, {of.driver}) && matches(selector.name, {link.name}) &&
          matches(selector.parent, {of.physical_link, of.physical_function, link.parent}) &&
          matches(selector.kind, {link.kind});
+}
+
+// Whether the pool's first plugin can be told which device it is.
+bool takes(const Pool& pool, const Device& device) {
+  return is_hardware_id(device.id) || takes_link_names(pool);
 }
 
 bool forces(const Pool& pool, const Device& device) {
@@ -78,7 +84,7 @@ class Taking {
     const bool is_up = parent == nullptr || (parent->link->up && parent->link->carrier);
     if (!slots.parent.empty()) parents_.emplace(slots.parent, pools_[pool].resource);
     for (const unsigned number : slots.numbers()) {
-      const std::string id = slots.id(number);
+      const std::string id = pools_[pool].slot_id(number);
       Item item{.offer = {id, is_present && is_up}, .slot = number, .is_present = is_present};
       if (parent != nullptr) item.offer.numa = parent->numa;
       stock_.pools[pool].emplace(id, std::move(item));
@@ -92,6 +98,9 @@ class Taking {
 
   // Why a pool that selects the device does not have it; empty: it does.
   std::string obstacle(const Pool& pool, const Device& device) const {
+    if (!takes(pool, device)) {
+      return cat("plugin ", pool.type(), " takes PCI and auxiliary devices alone");
+    }
     if (forces(pool, device)) return {};
     if (!device.kept_back.empty()) return device.kept_back;
     if (!device.link) return {};
@@ -128,7 +137,7 @@ class Taking {
               .is_present = is_here || is_held};
     // In a pod its state is the pod's.
     if (!is_here && is_held) item.offer.healthy = true;
-    if (is_foreign) item.offer.healthy = false;
+    if (is_foreign || !takes(pools_[pool], device)) item.offer.healthy = false;
     stock_.pools[pool].emplace(device.id, std::move(item));
   }
 
