@@ -22,12 +22,20 @@ A network is a file of --conf-dir, a namespace a path like /run/netns/NAME. The 
 after the namespace's path unless --container-id names it. What an add was given is remembered, so
 that del and check need not be told again.)";
 
+// An unset variable of a script is not all pods, nor the current directory.
+CLI::Option* refuse_empty(CLI::Option* option, const char* expected) {
+  return option->check([expected](const std::string& text) {
+    return text.empty() ? std::string(expected) : std::string();
+  });
+}
+
 void add_options(CLI::App& app, CommandLine& line) {
   Settings& settings = line.settings;
   app.option_defaults()->group(kAttachmentOptions);
   app.add_option("-i,--ifname", settings.ifname, "name of the container interface")
       ->capture_default_str();
-  app.add_option("--container-id", settings.container_id, "container ID");
+  refuse_empty(app.add_option("--container-id", settings.container_id, "container ID"),
+               "expected an ID");
   app.add_option("--args", settings.args, "CNI_ARGS: KEY=VALUE;KEY=VALUE");
   app.add_option("--cap-args", settings.capabilities, "capability arguments, a JSON object");
   app.option_defaults()->group(kCommonOptions);
@@ -51,25 +59,27 @@ CLI::App* add_command(CLI::App& app, CommandLine& line, const char* name, const 
 }
 
 CLI::Option* add_network(CLI::App& command, CommandLine& line) {
-  return command.add_option("network", line.operation.network, "name of the network")->required();
+  auto* const out = command.add_option("network", line.operation.network, "name of the network");
+  return refuse_empty(out, "expected the name of a network")->required();
 }
 
 CLI::Option* add_netns(CLI::App& command, CommandLine& line) {
-  return command.add_option("netns", line.operation.netns, "path of the network namespace");
+  auto* const out =
+      command.add_option("netns", line.operation.netns, "path of the network namespace");
+  return refuse_empty(out, "expected the path of a network namespace");
 }
 
 CLI::Option* add_pod(CLI::App& command, CommandLine& line) {
-  return command
-      .add_option("--pod", line.pod, "only the Kubernetes pod of this name: [NAMESPACE/]NAME")
-      ->check([](const std::string& text) {  // an unset variable of a script is not all pods
-        return text.empty() ? std::string("expected [NAMESPACE/]NAME") : std::string();
-      });
+  auto* const out = command.add_option("--pod", line.pod,
+                                       "only the Kubernetes pod of this name: [NAMESPACE/]NAME");
+  return refuse_empty(out, "expected [NAMESPACE/]NAME");
 }
 
 void add_selection(CLI::App& command, CommandLine& line) {
   CLI::Option* const id =
       command.add_option("--container-id", line.settings.container_id,
                          "only this pod: container ID, beginning of one, or [NAMESPACE/]NAME");
+  refuse_empty(id, "expected a container ID, its beginning, or [NAMESPACE/]NAME");
   add_pod(command, line)->excludes(id);
 }
 
