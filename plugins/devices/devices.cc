@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -99,6 +100,7 @@ void let_go_interrupted(const cni::Request& request, const Ledger& ledger) {
 
 // Attaches the pod's devices, each by the plugins that its pool names.
 Result add(const cni::Request& request, cni::Undo& undo) {
+  const std::int64_t started = std::chrono::steady_clock::now().time_since_epoch().count();
   const Conf conf = Conf::parse(request);
   Result result = require_prev_result(request);
   const auto pod = pod_of(request, conf);
@@ -109,7 +111,7 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   const Ledger ledger = Ledger::create(conf.ledger_dir);
   let_go_interrupted(request, ledger);
   for (const auto& [entry, interface] : with_names(request, conf, result, entries)) {
-    const Entry held = hold(request, ledger, entry, interface);
+    const Entry held = hold(request, ledger, entry, {.interface = interface, .started = started});
     undo.add(Detach{request, conf.ledger_dir, held});
     append(result, attach(request, ledger, held));
   }

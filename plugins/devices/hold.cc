@@ -19,11 +19,21 @@ StateOwner owner_in(const cni::Request& request) {
   return plugins::state_owner(request, netlink::RouteSocket(pod));
 }
 
+// Whether the holder is the same interface of an earlier sandbox of the pod. A kubelet has one
+// sandbox of a pod and stops the others first (computePodActions in kuberuntime_manager.go), but a
+// runtime that is killed during ADD forgets the sandbox and leaves its namespace. That ADD may
+// still run, and takes nothing from a later one.
+bool is_earlier_sandbox(const Holder& holder, const Holder& mine) {
+  const StateOwner &other = holder.owner, &own = mine.owner;
+  return holder.pod && holder.pod == mine.pod && holder.started < mine.started &&
+         other.container_id != own.container_id && other.network == own.network &&
+         other.ifname == own.ifname;
+}
+
 // Whether the holder's attachment does not exist any more, or was never complete.
-bool is_stale(const Entry& entry, const StateOwner& owner) {
-  const Holder& holder = *entry.holder;
-  if (!plugins::lives(holder.owner)) return true;
-  return holder.owner.is_same_attachment(owner) && holder.result.empty();
+bool is_stale(const Holder& holder, const Holder& mine) {
+  if (is_earlier_sandbox(holder, mine) || !plugins::lives(holder.owner)) return true;
+  return holder.owner.is_same_attachment(mine.owner) && holder.result.empty();
 }
 
 [[noreturn]] void refuse(const Entry& entry, const StateOwner& owner) {
@@ -73,7 +83,7 @@ std::optional<Entry> try_hold(const cni::Request& request, const Ledger& ledger,
       return now;
     }
   }
-  if (!is_stale(now, holder.owner)) refuse(now, holder.owner);
+  if (!is_stale(*now.holder, holder)) refuse(now, holder.owner);
   cni::during(cat("detach device '", now.id, "' from ", now.holder->owner.str()),
               [&] { let_go(request, ledger, now); });
   return std::nullopt;
@@ -81,10 +91,10 @@ std::optional<Entry> try_hold(const cni::Request& request, const Ledger& ledger,
 
 }  // namespace
 
-Entry hold(const cni::Request& request, const Ledger& ledger, const Entry& entry,
-           const std::string& interface) {
+Entry hold(const cni::Request& request, const Ledger& ledger, const Entry& entry, Holder holder) {
   constexpr int kTries = 5;
-  const Holder holder{.owner = owner_in(request), .interface = interface};
+  holder.owner = owner_in(request);
+  holder.pod = entry.pod;
   for (int i = 0; i < kTries; ++i) {
     if (auto held = try_hold(request, ledger, entry, holder)) return *std::move(held);
   }

@@ -13,8 +13,9 @@ inline constexpr auto kFields<devices::Pod> =
                Field{"uid", &devices::Pod::uid}};
 template <>
 inline constexpr auto kFields<devices::Holder> = std::tuple{
-    Field{"", &devices::Holder::owner}, Field{"interface", &devices::Holder::interface},
-    Field{"plugins", &devices::Holder::plugins}, Field{"result", &devices::Holder::result}};
+    Field{"", &devices::Holder::owner},          Field{"interface", &devices::Holder::interface},
+    Field{"plugins", &devices::Holder::plugins}, Field{"result", &devices::Holder::result},
+    Field{"pod", &devices::Holder::pod},         Field{"started", &devices::Holder::started}};
 template <>
 inline constexpr auto kFields<devices::Entry> =
     std::tuple{Field{"id", &devices::Entry::id},

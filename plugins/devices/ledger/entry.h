@@ -28,10 +28,12 @@ struct Pod {
 /// The attachment that has the device. It is written before the first delegate is called, and
 /// removed after DEL of the delegates has succeeded.
 struct Holder {
-  StateOwner owner = {};       ///< of the chain: its network, CNI_IFNAME and CNI_NETNS
-  std::string interface = {};  ///< CNI_IFNAME of the delegates, in that namespace: "net1"
-  std::string plugins = {};    ///< Entry::plugins at the time of ADD
-  std::string result = {};     ///< JSON of what ADD returned; empty: ADD was interrupted
+  StateOwner owner = {};        ///< of the chain: its network, CNI_IFNAME and CNI_NETNS
+  std::string interface = {};   ///< CNI_IFNAME of the delegates, in that namespace: "net1"
+  std::string plugins = {};     ///< Entry::plugins at the time of ADD
+  std::string result = {};      ///< JSON of what ADD returned; empty: ADD was interrupted
+  std::optional<Pod> pod = {};  ///< whose sandbox it is; absent: an earlier version wrote it
+  std::int64_t started = 0;     ///< when ADD started: nanoseconds of CLOCK_MONOTONIC
   bool operator==(const Holder&) const = default;
 };
 

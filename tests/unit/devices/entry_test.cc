@@ -20,7 +20,9 @@ Entry example() {
   out.holder = devices::Holder{.owner = {"net", "c1", "eth0", "/run/netns/c1", 4242},
                                .interface = "net1",
                                .plugins = out.plugins,
-                               .result = "{}"};
+                               .result = "{}",
+                               .pod = out.pod,
+                               .started = 987654321};
   return out;
 }
 
