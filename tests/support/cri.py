@@ -51,6 +51,14 @@ class Cri:
         """What a kubelet does with a pod that is to go; it asks for the first step twice."""
         self._call("end pod", sandbox)
 
+    def list_pods(self):
+        """All sandboxes: {id, uid, attempt, is_ready}."""
+        return json.loads(self._call("list", ""))
+
+    def netns(self, sandbox):
+        """The path of a sandbox's network namespace; empty if the runtime names none."""
+        return self._call("netns", sandbox)
+
     def update_pod_cidrs(self, cidrs):
         """Names the node's ranges of addresses, as a kubelet does once its node has them."""
         self._call("config", ",".join(cidrs))
@@ -71,6 +79,27 @@ class Cri:
         if done.returncode != 0:
             raise RuntimeError(f"CRI {verb}: {done.stderr.strip().splitlines()[-1:]}")
         return done.stdout
+
+
+class Client(Cri):
+    """The same by one process for all calls, which come one after another: without the time that gRPC takes to load."""
+
+    def __init__(self, socket):
+        super().__init__(socket)
+        self.process = subprocess.Popen([PYTHON, os.path.abspath(__file__), socket, "serve"], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+
+    def close(self):
+        self.process.kill()
+        self.process.communicate()
+
+    def _call(self, verb, argument):
+        self.process.stdin.write(json.dumps([verb, argument]) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        if "error" in answer:
+            raise RuntimeError(f"CRI {verb}: {answer['error']}")
+        return answer["result"]
 
 
 def _pod(name, port_mappings=(), annotations=None, cgroup_parent="", attempt=0):
@@ -145,38 +174,79 @@ def _is_network_ready(status):
     return False
 
 
-def _main(socket, verb):
+def _sandboxes(listed):
+    """Those of ListPodSandboxResponse."""
+    out = []
+    for _, item in _fields(listed):
+        one = dict(_fields(item))
+        metadata = dict(_fields(one[2]))
+        out.append({"id": one[1].decode(), "uid": metadata[2].decode(), "attempt": metadata.get(4, 0),
+                    "is_ready": one.get(3, 0) == 0})
+    return out
+
+
+def _netns(status):
+    """The path in the spec of PodSandboxStatusResponse; containerd's has it in the text called "info"."""
+    pairs = [dict(_fields(value)) for number, value in _fields(status) if number == 2]
+    info = json.loads(next((pair[2] for pair in pairs if pair[1] == b"info"), b"{}"))
+    namespaces = ((info.get("runtimeSpec") or {}).get("linux") or {}).get("namespaces", [])
+    return next((one.get("path", "") for one in namespaces if one["type"] == "network"), "")
+
+
+def _answer(call, verb, argument):
+    """What a verb prints. call(method, request): the answer of the runtime."""
+    if verb == "run":
+        config = _sandbox_config(json.loads(argument))
+        return dict(_fields(call("RunPodSandbox", _field(1, config))))[1].decode()
+    if verb == "container":
+        created = dict(_fields(call("CreateContainer", _container_request(json.loads(argument)))))[1]
+        call("StartContainer", _field(1, created))
+        return created.decode()
+    if verb == "config":
+        call("UpdateRuntimeConfig", _field(1, _field(1, _field(1, argument))))
+        return ""
+    if verb == "status":
+        return "ready" if _is_network_ready(call("Status", b"")) else "not ready"
+    if verb == "list":
+        return json.dumps(_sandboxes(call("ListPodSandbox", b"")))
+    if verb == "netns":
+        return _netns(call("PodSandboxStatus", _field(1, argument) + _field(2, 1)))
+    methods = {"stop": ["StopPodSandbox"], "remove": ["RemovePodSandbox"],
+               "end pod": ["StopPodSandbox", "StopPodSandbox", "RemovePodSandbox"],
+               "end container": ["StopContainer", "RemoveContainer"]}  # in no time
+    for method in methods[verb]:
+        call(method, _field(1, argument))
+    return ""
+
+
+def _asked(socket, verb, argument):
     import grpc  # not for the Python of the tests
-    argument = sys.stdin.read()
     with grpc.insecure_channel(f"unix://{socket}") as channel:
         def call(method, request):
             return channel.unary_unary(f"/runtime.v1.RuntimeService/{method}")(request, timeout=60)
+        return _answer(call, verb, argument)
 
-        if verb == "run":
-            config = _sandbox_config(json.loads(argument))
-            answer = dict(_fields(call("RunPodSandbox", _field(1, config))))
-            sys.stdout.write(answer[1].decode())
-        elif verb == "container":
-            created = dict(_fields(call("CreateContainer", _container_request(json.loads(argument)))))[1]
-            call("StartContainer", _field(1, created))
-            sys.stdout.write(created.decode())
-        elif verb == "end pod":
-            for method in ("StopPodSandbox", "StopPodSandbox", "RemovePodSandbox"):
-                call(method, _field(1, argument))
-        elif verb == "end container":
-            call("StopContainer", _field(1, argument))  # in no time
-            call("RemoveContainer", _field(1, argument))
-        elif verb == "config":
-            call("UpdateRuntimeConfig", _field(1, _field(1, _field(1, argument))))
-        elif verb == "status":
-            sys.stdout.write("ready" if _is_network_ready(call("Status", b"")) else "not ready")
-        else:
-            method = {"stop": "StopPodSandbox", "remove": "RemovePodSandbox"}[verb]
-            call(method, _field(1, argument))
+
+def _text(error):
+    """Of whatever gRPC has: it names the cause."""
+    return " ".join(str(error).split())
+
+
+def _serve(socket):
+    """Answers lines that are JSON lists of verb and argument."""
+    for line in sys.stdin:
+        try:
+            answer = {"result": _asked(socket, *json.loads(line))}
+        except Exception as error:
+            answer = {"error": _text(error)}
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":
     try:
-        _main(*sys.argv[1:])
-    except Exception as error:  # whatever gRPC has; its text names the cause
-        sys.exit(" ".join(str(error).split()))
+        if sys.argv[2] == "serve":
+            _serve(sys.argv[1])
+        else:
+            sys.stdout.write(_asked(*sys.argv[1:], sys.stdin.read()))
+    except Exception as error:
+        sys.exit(_text(error))
