@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kType = "type";
 constexpr const char* kRuntimeConfig = "runtimeConfig";
 
-// Keys match in any case, so that one of the config would be a second value of an added one.
+// Keys match in any case: a null of the config would be a second value of an added one.
 bool has(const Json& object, const std::string& name) {
   for (const auto& [key, value] : object.items()) {
     if (cni::same_but_for_case(key, name)) return true;
@@ -26,10 +26,11 @@ bool has(const Json& object, const std::string& name) {
 
 // The chained plugin reads "type" as it is spelled here.
 Json complete(const nlohmann::json& config, const Json& added) {
-  Json out = {{kType, cni::Reader(config)[kType].as_string()}};
-  out.update(added);
+  Json first = {{kType, cni::Reader(config)[kType].as_string()}};
+  first.update(added);
+  Json out = first;
   for (const auto& [key, value] : config.items()) {
-    if (!has(out, key)) out[key] = Json(value);
+    if (!has(first, key)) out[key] = Json(value);
   }
   return out;
 }
