@@ -2,12 +2,23 @@
 
 #include <unistd.h>
 
+#include <atomic>
+
 #include "libcni/common/phase.h"
 
 namespace cni {
 
+namespace {
+
+std::atomic<NoteWriter> note_writer = nullptr;
+
+}  // namespace
+
+void send_notes_to(NoteWriter writer) noexcept { note_writer = writer; }
+
 void note(std::string_view text) noexcept try {
   if (current_record != nullptr) current_record->note(text);
+  if (const NoteWriter writer = note_writer) return writer(text);
   const std::string line = cat(text, "\n");
   // stderr may be closed or full; there is nowhere left to say so.
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());

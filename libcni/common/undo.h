@@ -71,8 +71,13 @@ class BestEffort {
   Code code_ = Code::kInternal;
 };
 
-/// Writes a line for the operator to stderr; never throws.
+/// Writes a line for the operator to stderr, or to the log of send_notes_to(); never throws.
 void note(std::string_view text) noexcept;
+
+using NoteWriter = void (*)(std::string_view text) noexcept;
+/// For a daemon with a log of its own: all notes of the process, of any thread, go to the writer
+/// instead of stderr. Null: to stderr again.
+void send_notes_to(NoteWriter writer) noexcept;
 
 /// Returns fn's value. If the kernel refuses, it notes the attempt and returns a default value.
 template <class Fn>

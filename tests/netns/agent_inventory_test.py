@@ -274,6 +274,8 @@ class Ledger(Node):
             file.write('{"id": "netdev:eth1", "resou')
         self.by.start()
         self.assertEqual(list(agent.ledger()), ["netdev:eth2"])
+        said = [(line["level"], line["what"]) for line in self.by.lines() if "netdev:eth1" in json.dumps(line)]
+        self.assertIn(("warning", f"read '{agent.LEDGER}/netdev:eth1': it is no entry of the ledger, ignored"), said)
         self.assertIn("torn", self.by.log)
         self.assertTrue(wait_for(lambda: self.of.resource(NIC)["registrations"] > 1 and self.of.resource(NIC)["open"], 30))
         self.assertEqual(len(self.of.allocate(NIC, ["netdev:eth1"])), 1)

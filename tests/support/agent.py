@@ -69,8 +69,10 @@ class Agent:
             return file.read()
 
     def lines(self):
-        """The log, an object a line."""
-        return [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
+        """The log: an object a line, whichever part of the process has written it."""
+        lines = [json.loads(line) for line in self.log.splitlines()]
+        assert all({"time", "level", "what"} <= set(line) for line in lines), self.log
+        return lines
 
     def kill(self):
         self.process.kill()

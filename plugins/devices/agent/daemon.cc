@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "libcni/common/error.h"
+#include "libcni/common/undo.h"
 #include "libcni/common/unix_socket.h"
 #include "netlink/route/link_watch.h"
 #include "netlink/types/fd.h"
@@ -92,6 +93,7 @@ void watch_links(Core& core, const netlink::Fd& signals, const netlink::LinkWatc
 }  // namespace
 
 void serve(Pools pools, const Options& options) {
+  cni::send_notes_to([](std::string_view text) noexcept { log(Level::kWarning, text); });
   const netlink::Fd signals = signals_to_stop();
   drop_capabilities();
   const netlink::LinkWatch links;  // before the first look

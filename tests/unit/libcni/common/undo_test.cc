@@ -153,3 +153,14 @@ TEST_CASE("during puts what was done before the message, and keeps type, code an
                        "as it was", std::runtime_error);
   CHECK(cni::during("nothing", [] { return 5; }) == 5);
 }
+
+TEST_CASE("notes go to the writer of the process instead of stderr, and back") {
+  static std::string written;
+  const StderrKept kept;
+  cni::send_notes_to([](std::string_view text) noexcept { written += text; });
+  cni::note("to the log");
+  cni::send_notes_to(nullptr);
+  cni::note("to stderr");
+  CHECK(written == "to the log");
+  CHECK(kept.text() == "to stderr\n");
+}
