@@ -53,6 +53,8 @@ constexpr Check kChecks[] = {
      kPools | kCache, has_attachments},
     {"DHCP leases", Part::kDhcp, "every lease of a DHCP server is renewed in time", check_leases,
      kLeases, [](const Node& node) { return !node.leases.empty(); }},
+    {"devices", Part::kDevices, "patchbay-agent answers", check_agents, kNetworks | kAgents,
+     [](const Node& node) { return !node.device_agents.empty(); }},
     {"subnets", Part::kAddresses, "no two networks share addresses", check_subnets, kPools,
      [](const Node& node) { return node.pools.size() > 1; }},
     {"routes", Part::kAddresses, "no other route covers a subnet of a network", check_routes,

@@ -29,6 +29,7 @@ enum class Part {
   kAttachments,
   kAddresses,
   kDhcp,
+  kDevices,
   kFirewall,
   kNode,
   kRuntime,
@@ -87,6 +88,8 @@ Findings check_subnets(const Node& node);
 Findings check_routes(const Node& node);
 // check_leases.cc
 Findings check_leases(const Node& node);
+// check_agents.cc
+Findings check_agents(const Node& node);
 // check_firewall.cc
 Findings check_forward_policy(const Node& node);
 Findings check_firewalld(const Node& node);

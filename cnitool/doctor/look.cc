@@ -211,6 +211,7 @@ Node look_at_node(const Settings& settings, const Selection& which, const cni::E
   });
   read(node, Source::kRoutes, [&] { look_at_routes(node); });
   read(node, Source::kLeases, [&] { look_at_leases(node); });
+  read(node, Source::kAgents, [&] { node.device_agents = device_agents(node.networks.lists); });
   if (::geteuid() != 0) {
     for (const Source source : {Source::kPods, Source::kLeftovers}) {
       node.unseen.emplace(source, "only root's plugins can look at pods");

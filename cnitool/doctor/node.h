@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cnitool/cached.h"
+#include "cnitool/doctor/agents.h"
 #include "cnitool/doctor/firewall.h"
 #include "cnitool/doctor/peers.h"
 #include "cnitool/doctor/places.h"
@@ -43,6 +44,7 @@ enum class Source {
   kFirewall,
   kPools,
   kLeases,
+  kAgents,
   kLeftovers
 };
 
@@ -121,6 +123,7 @@ struct Node {
   std::vector<DhcpLease> leases;
   bool has_iptables = true;         ///< iptables-restore is installed
   bool lacks_lease_daemon = false;  ///< no process holds the lock of the daemon of dhcp
+  std::vector<DeviceAgent> device_agents;
   std::vector<FileSystem> file_systems;
   /// What the node is to its cluster; null: nobody asked.
   std::shared_ptr<const kubernetes::Cluster> cluster;

@@ -35,6 +35,12 @@ std::string addresses(const Node& node) {
 
 std::string leases(const Node& node) { return counted(node.leases.size(), "DHCP lease"); }
 
+std::string devices(const Node& node) {
+  std::size_t all = 0;
+  for (const DeviceAgent& one : node.device_agents) all += one.devices;
+  return cat(counted(all, "device"), " of pods");
+}
+
 std::string firewall(const Node& node) {
   std::size_t ports = 0;
   for (const AttachmentState& one : node.attachments) ports += one.host_ports.size();
@@ -78,6 +84,7 @@ constexpr PartInfo kParts[] = {{Part::kConfigs, "configs", configs},
                                {Part::kAttachments, "attachments", attachments},
                                {Part::kAddresses, "addresses", addresses},
                                {Part::kDhcp, "DHCP leases", leases},
+                               {Part::kDevices, "devices", devices},
                                {Part::kFirewall, "firewall", firewall},
                                {Part::kNode, "node", settings},
                                {Part::kRuntime, "runtime", runtime},

@@ -7,6 +7,8 @@ namespace names {
 /// The ledger of devices that pods ask for: a file per device. It survives a reboot.
 inline constexpr const char* kDevicesLedgerDir = "/var/lib/cni/devices";
 inline constexpr const char* kDevicesSocket = "/run/cni/devices.sock";  ///< of patchbay-agent
+inline constexpr const char* kAgentConfig = "/etc/patchbay/devices.json";
+inline constexpr const char* kAgentUnit = "patchbay-agent.service";
 inline constexpr const char* kDhcpStateDir = "/run/cni/dhcp";  ///< leases of the daemon of dhcp
 inline constexpr const char* kDhcpSocket = "/run/cni/dhcp.sock";
 /// Follows the path of a socket or folder: the daemon that uses it holds the lock of that file.

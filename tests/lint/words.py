@@ -17,7 +17,7 @@ PATTERNS = [
 # patchbay-agent, the daemon of the plugin devices, is the one that has the name: in full everywhere, alone in its parts.
 AGENT = re.compile(r"(?<!/)(?<!patchbay-)(?<!include\()\bagents?\b(?!\.cmake)", re.IGNORECASE)
 OF_AGENT = re.compile(r"plugins/devices/|docs/devices|tests/lint/|tests/(?:bench|unit|netns|support|fuzz|e2e)/[\w/]*(?:devices|agent|ledger|kubelet)"
-                      r"|scripts/cmake/(?:agent|install)\.cmake|scripts/keys|conf-examples/kubernetes/patchbay-agent|tests/e2e/podman_test|tests/netns/pages_test")
+                      r"|scripts/cmake/(?:agent|install)\.cmake|scripts/keys|scripts/dist/|scripts/package|tests/install/|docs/packaging|cnitool/doctor/\w*agents|conf-examples/kubernetes/patchbay-agent|tests/e2e/podman_test|tests/netns/pages_test")
 MENTIONED = re.compile(r"(?<![\w/.-])([\w./-]*[\w-]+\.md)\b")
 URL = re.compile(r"https?://([\w.-]+)")
 # Documents of others that ours cite.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #include "plugins/devices/agent/inventory/inventory.h"
 #include "plugins/devices/agent/stock/stock.h"
 #include "plugins/devices/ledger/ledger.h"
+#include "plugins/devices/protocol/connection.h"
+#include "plugins/devices/protocol/message.h"
 
 namespace devices {
 
@@ -107,6 +110,18 @@ Json list_of(const Pools& pools, const Places& places) {
     }
   }
   for (const KeptBack& one : stock.kept_back) out.push_back(json_of(one));
+  return out;
+}
+
+std::string status_of(const std::string& socket) {
+  const auto answer = answer_in(
+      exchange(socket, line_of(Question{.verb = Verb::kStatus}), std::chrono::seconds(5)));
+  if (answer.error) throw cni::Error(*answer.error);
+  std::string out;
+  for (const ResourceState& one : answer.resources) {
+    out += cat(one.name, ": ", one.devices, one.devices == 1 ? " device, " : " devices, ",
+               one.healthy, " healthy\n");
+  }
   return out;
 }
 

@@ -17,4 +17,8 @@ nlohmann::ordered_json list_of(const Pools& pools, const Places& places);
 /// The list for persons: a line each.
 std::string table_of(const nlohmann::ordered_json& list);
 
+/// The resources of the agent that serves the socket: "vendor.example/nic: 8 devices, 7 healthy", a
+/// line each. \throws netlink::Error where none answers within 5 s.
+std::string status_of(const std::string& socket);
+
 }  // namespace devices

@@ -50,6 +50,20 @@ int list(const Options& options) {
   return 0;
 }
 
+// Why it cannot start is a line of its log, too.
+int serve(const Options& options) try {
+  devices::serve(Pools::load(options.config), options);
+  return 0;
+} catch (const cni::Error& e) {
+  const char* const separator = e.details().empty() ? "" : "; ";
+  devices::log(devices::Level::kError, "start",
+               {.error = cni::cat(e.what(), separator, e.details())});
+  return 1;
+} catch (const std::exception& e) {
+  devices::log(devices::Level::kError, "start", {.error = e.what()});
+  return 1;
+}
+
 int run(const Options& options) {
   devices::set_log_level(devices::level_of(options.log_level).value_or(devices::Level::kInfo));
   if (options.schema) {
@@ -60,8 +74,10 @@ int run(const Options& options) {
     return validate();
   } else if (options.list) {
     return list(options);
+  } else if (options.status) {
+    std::cout << devices::status_of(options.socket);
   } else {
-    devices::serve(Pools::load(options.config), options);
+    return serve(options);
   }
   return 0;
 }

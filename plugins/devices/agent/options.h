@@ -13,7 +13,7 @@ namespace devices {
 
 /// The command line of patchbay-agent.
 struct Options {
-  std::string config = "/etc/patchbay/devices.json";
+  std::string config = names::kAgentConfig;
   std::string kubelet_dir = "/var/lib/kubelet";
   std::string socket = names::kDevicesSocket;
   Places places{.ledger = names::kDevicesLedgerDir,
@@ -25,6 +25,7 @@ struct Options {
   bool schema = false, keys = false, validate = false;
   bool list = false;       ///< the subcommand
   bool list_json = false;  ///< of it
+  bool status = false;     ///< the subcommand
 };
 
 void define(CLI::App& app, Options& options);

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -313,4 +314,60 @@ TEST_CASE("doctor: networks of one bridge share a subnet, but no address") {
   node.pools[1].sets[0].ranges[0].start = *Ip::parse("10.0.0.99");
   REQUIRE(check_subnets(node).size() == 1);
   CHECK(check_subnets(node)[0].why == "two pods can get the same address");
+}
+
+TEST_CASE("a dead patchbay-agent matters as much as pods need it") {
+  struct Row {
+    const char* name;
+    DeviceAgent found;
+    Level level;
+    const char* why;
+  };
+  const DeviceAgent dead{.socket = "/s", .ledger = "/l", .networks = {"net"}, .failure = ENOENT};
+  const auto with = [&dead](auto change) {
+    DeviceAgent out = dead;
+    change(out);
+    return out;
+  };
+  const Row rows[] = {
+      {"never run", dead, Level::kNote, "never run"},
+      {"stopped", with([](auto& one) { one.has_run = true; }), Level::kWarning, "no pod gets"},
+      {"required", with([](auto& one) { one.is_required = true; }), Level::kError, "requires"},
+      {"promised", with([](auto& one) {
+         one.unclaimed = {1'799'999'000, 1'799'999'990};
+       }),
+       Level::kError, "2 devices promised to pods that are not known yet, 1000 s ago"},
+      {"of a removed network", with([](auto& one) {
+         one.networks.clear();
+         one.has_run = true;
+         one.unclaimed = {1};
+       }),
+       Level::kWarning, "no pod gets"}};
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    Node node = node_with({});
+    node.device_agents = {row.found};
+    const Findings found = check_agents(node);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].level == row.level);
+    CHECK(found[0].why.find(row.why) != std::string::npos);
+    CHECK(found[0].networks == row.found.networks);
+    node.device_agents[0].failure = 0;
+    CHECK(check_agents(node).empty());
+  }
+}
+
+TEST_CASE("the remedy for a dead patchbay-agent is that of its installation") {
+  const auto remedy = [](DeviceAgent one) {
+    Node node = node_with({});
+    node.device_agents = {std::move(one)};
+    return check_agents(node).at(0).remedy;
+  };
+  CHECK(remedy({.has_run = true, .failure = ECONNREFUSED, .has_unit = true, .has_config = true}) ==
+        "systemctl enable --now patchbay-agent.service");
+  CHECK(remedy({.has_run = true, .failure = EAGAIN, .has_unit = true, .has_config = true}) ==
+        "systemctl restart patchbay-agent.service");
+  CHECK(remedy({.has_run = true, .failure = ENOENT, .has_unit = true}).find("write /etc/") == 0);
+  CHECK(remedy({.has_run = true, .failure = ENOENT}).find("rollout restart") != std::string::npos);
+  CHECK(remedy({.failure = ENOENT}).find("kubectl apply") == 0);
 }
