@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from dist.common import ARCHITECTURE, OUT, PACKAGES, PROGRAMS, STAGE, WORK, query, run, version
+from dist.common import ARCHITECTURE, OUT, PACKAGES, WORK, query, run, staged, version
 
 #: Licences (SPDX) of what may be linked in, by the distribution's source package.
 LICENCES = {"glibc": "LGPL-2.1-or-later", "gcc": "GPL-3.0-or-later WITH GCC-exception-3.1", "nlohmann-json3": "MIT",
@@ -51,7 +51,7 @@ def licence(package):
 
 def bill(program, packages, when):
     """SPDX 2.3: the executable, and what it contains."""
-    content = (STAGE / PROGRAMS[program] / program).read_bytes()
+    content = staged(program).read_bytes()
     created = run("date", "-u", "-d", f"@{when}", "+%Y-%m-%dT%H:%M:%SZ").strip()
     own = {"SPDXID": f"SPDXRef-{program}", "name": program, "versionInfo": version(), "downloadLocation": "NOASSERTION",
            "licenseConcluded": "NOASSERTION", "licenseDeclared": "NOASSERTION", "copyrightText": "NOASSERTION",

@@ -15,11 +15,13 @@ ARCHITECTURE = os.environ.get("PACKAGE_ARCHITECTURE", OWN)
 FOREIGN = ARCHITECTURE != OWN
 WORK = ROOT / "build" / "package" / (ARCHITECTURE if FOREIGN else "")
 OUT = ROOT / "build" / "package" / "out"
+TRIPLETS = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 #: What runs the programs, and the root of the packages that are linked in.
 RUNNER = [ROOT / "scripts" / ARCHITECTURE, "run"] if FOREIGN else []
 PACKAGES = ROOT / "build" / ARCHITECTURE / "root" if FOREIGN else pathlib.Path("/")
-STAGE = WORK / "root"  # what cmake --install writes, and then the Debian package's files
-PROGRAMS = {"patchbay": "usr/lib/cni", "cnitool": "usr/bin"}  # and their folders
+#: Of each Debian package: what cmake --install writes, and then the package's files; its programs and their folders.
+STAGES = {"patchbay": WORK / "root", "patchbay-agent": WORK / "agent"}
+PROGRAMS = {"patchbay": {"patchbay": "usr/lib/cni", "cnitool": "usr/bin"}, "patchbay-agent": {"patchbay-agent": "usr/sbin"}}
 
 
 def run(*command, **options):
@@ -52,9 +54,24 @@ def query(*arguments):
     return done.stdout if done.returncode == 0 else None
 
 
+def staged(program):
+    """Its path below the stage of its package."""
+    return next(STAGES[package] / programs[program] / program for package, programs in PROGRAMS.items() if program in programs)
+
+
 def ask(program, *options):
-    """What one of the plugins prints."""
-    return run(*RUNNER, STAGE / "usr/lib/cni" / program, *options)
+    """What the agent or one of the plugins prints."""
+    path = staged(program) if program == "patchbay-agent" else staged("patchbay").parent / program
+    return run(*RUNNER, path, *options)
+
+
+def shared_libraries(executable):
+    """{its path without a leading slash: file} of the libraries of libc that it loads, and of what loads them."""
+    heads = run("readelf", "-ldW", executable)
+    loader = re.search(r"interpreter: /(\S+)\]", heads)[1]
+    folder = f"lib/{TRIPLETS[ARCHITECTURE]}"
+    names = set(re.findall(r"\(NEEDED\).*\[(.*)\]", heads)) - {pathlib.Path(loader).name}
+    return {path: PACKAGES / path for path in (loader, *(f"{folder}/{name}" for name in sorted(names)))}
 
 
 def plugins():

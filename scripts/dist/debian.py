@@ -1,13 +1,13 @@
-"""The Debian packages: patchbay, and patchbay-dbgsym with its debug symbols. Neither has a script of a maintainer."""
+"""The Debian packages: patchbay, patchbay-agent, and of each one with debug symbols. None has a script of a maintainer."""
 
 import os
 import re
 import shutil
 
 from dist import manual
-from dist.common import ARCHITECTURE, OUT, PROGRAMS, ROOT, STAGE, WORK, ask, compressed, copyrights, plugins, run, version
+from dist.common import ARCHITECTURE, OUT, PROGRAMS, ROOT, STAGES, WORK, ask, compressed, copyrights, plugins, run, staged, version
 
-DEBUG = WORK / "debug"
+EXAMPLES = ROOT / "conf-examples"
 CONTROL = """Package: patchbay
 Version: {version}
 Architecture: {architecture}
@@ -18,14 +18,27 @@ Priority: optional
 Provides: container-network-stack (= 1), containernetworking-plugins (= 1.9.1)
 Conflicts: containernetworking-plugins
 Replaces: containernetworking-plugins
-Suggests: iptables
+Suggests: iptables, patchbay-agent
 Description: CNI network plugins and cnitool
  Static executables that containerd, CRI-O and podman execute for every pod,
  in place of containernetworking-plugins: the same config keys, results and
  state on disk. cnitool calls them from the command line, and finds and
  repairs what is wrong on a node.
 """
-DEBUG_CONTROL = """Package: patchbay-dbgsym
+AGENT_CONTROL = """Package: patchbay-agent
+Version: {version}
+Architecture: {architecture}
+Maintainer: patchbay <patchbay@localhost>
+Installed-Size: {size}
+Section: net
+Priority: optional
+Depends: libc6 (>= {libc})
+Recommends: patchbay
+Description: device plugin of the kubelet for the CNI plugin devices
+ A daemon that offers network devices of a node to the pods of Kubernetes, as
+ extended resources. The plugin devices of the package patchbay attaches them.
+"""
+DEBUG_CONTROL = """Package: {package}-dbgsym
 Version: {version}
 Architecture: {architecture}
 Maintainer: patchbay <patchbay@localhost>
@@ -34,8 +47,8 @@ Auto-Built-Package: debug-symbols
 Build-Ids: {ids}
 Section: debug
 Priority: optional
-Depends: patchbay (= {version})
-Description: debug symbols of patchbay
+Depends: {package} (= {version})
+Description: debug symbols of {package}
  For gdb, perf and coredumpctl, which find them by the build IDs.
 """
 
@@ -44,7 +57,8 @@ def make(stage, control, when, level=6, **more):
     """Builds the package whose files are below the folder, with this level of xz."""
     size = sum(path.stat().st_size // path.stat().st_nlink for path in stage.rglob("*") if path.is_file()) // 1024
     (stage / "DEBIAN").mkdir()
-    (stage / "DEBIAN/control").write_text(control.format(version=version(), architecture=ARCHITECTURE, size=size, **more))
+    control = control.format(version=version(), architecture=ARCHITECTURE, size=size, **more)
+    (stage / "DEBIAN/control").write_text(control)
     for path in [stage, *stage.rglob("*")]:
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o111 else 0o644)
@@ -55,37 +69,55 @@ def make(stage, control, when, level=6, **more):
 
 
 def manuals(when):
-    """Replaces cnitool.1, and adds a page for each plugin and for patchbay."""
-    folder = STAGE / "usr/share/man"
+    """{path of a page: text}, for each package. cnitool's replaces what cmake --install has written."""
     about = version(), when, "/usr/lib/cni"
-    pages = {"man1/cnitool.1": manual.tool_page((folder / "man1/cnitool.1").read_text(), when),
-             "man8/patchbay.8": manual.suite_page(ask, about)}
+    tool = STAGES["patchbay"] / "usr/share/man/man1/cnitool.1"
+    pages = {"man1/cnitool.1": manual.tool_page(tool.read_text(), when), "man8/patchbay.8": manual.suite_page(ask, about)}
     pages |= {f"man8/cni-{plugin}.8": manual.plugin_page(plugin, ask, about) for plugin in plugins()}
-    (folder / "man8").mkdir()
-    (folder / "man1/cnitool.1").unlink()
-    for name, text in pages.items():
-        (folder / f"{name}.gz").write_bytes(compressed(text.encode()))
+    tool.unlink()
+    return pages
 
 
-def package(packages, when):
-    manuals(when)
-    doc = STAGE / "usr/share/doc/patchbay"
-    shutil.copytree(ROOT / "conf-examples", doc / "examples")
-    (doc / "copyright").write_text(copyrights(packages))
+def examples(package):
+    """What it has in its folder of examples."""
+    if package == "patchbay":
+        return [path.relative_to(EXAMPLES) for path in EXAMPLES.rglob("*") if path.is_file()]
+    return ["10-devices.conflist", "kubernetes/patchbay-agent.yaml", "kubernetes/pod-with-nic.yaml"]
+
+
+def needed_libc(program):
+    """The newest version of glibc of whose symbols it has one."""
+    found = re.findall(r"Name: GLIBC_([\d.]+)", run("readelf", "-VW", staged(program)))
+    return max(found, key=lambda number: [int(part) for part in number.split(".")])
+
+
+def package(name, libraries, when):
+    """libraries: what is linked into its programs."""
+    share, agent = STAGES[name] / "usr/share", name == "patchbay-agent"
+    pages = {"man8/patchbay-agent.8": manual.agent_page(ask, (version(), when))} if agent else manuals(when)
+    for page, text in pages.items():
+        (share / "man" / page).parent.mkdir(parents=True, exist_ok=True)
+        (share / f"man/{page}.gz").write_bytes(compressed(text.encode()))
+    doc = share / "doc" / name
+    for example in examples(name):
+        (doc / "examples" / example).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(EXAMPLES / example, doc / "examples" / example)
+    (doc / "copyright").write_text(copyrights(libraries))
     (doc / "changelog.gz").write_bytes(compressed((ROOT / "CHANGELOG.md").read_bytes()))
-    make(STAGE, CONTROL, when)
+    make(STAGES[name], AGENT_CONTROL if agent else CONTROL, when, **({"libc": needed_libc(name)} if agent else {}))
 
 
-def debug_package(when):
+def debug_package(package, when):
     """The debug sections of what was linked. Stripped executables have the same build IDs."""
     objcopy = re.search(r"^CMAKE_OBJCOPY:\w+=(.*)$", (WORK / "build/CMakeCache.txt").read_text(), re.M)[1]
-    shutil.rmtree(DEBUG, ignore_errors=True)
+    debug = WORK / f"debug-{package}"
+    shutil.rmtree(debug, ignore_errors=True)
     ids = []
-    for program in PROGRAMS:
+    for program in PROGRAMS[package]:
         linked = WORK / "build/bin" / program
         ids.append(re.search(r"Build ID: (\w+)", run("readelf", "-n", linked))[1])
-        path = DEBUG / f"usr/lib/debug/.build-id/{ids[-1][:2]}/{ids[-1][2:]}.debug"
+        path = debug / f"usr/lib/debug/.build-id/{ids[-1][:2]}/{ids[-1][2:]}.debug"
         path.parent.mkdir(parents=True, exist_ok=True)
         run(objcopy, "--only-keep-debug", "--compress-debug-sections=zlib", linked, path)
         path.chmod(0o644)
-    make(DEBUG, DEBUG_CONTROL, when, level=0, ids=" ".join(ids))  # the sections are compressed
+    make(debug, DEBUG_CONTROL, when, level=0, package=package, ids=" ".join(ids))  # the sections are compressed

@@ -1,5 +1,5 @@
-"""The image that installs the plugins on a node: nothing but the executable, for several architectures, as a tar file in
-the layout of the OCI image specification, which skopeo, podman and containerd read."""
+"""Images for several architectures, as tar files in the layout of the OCI image specification, which skopeo, podman and
+containerd read: one installs the plugins on a node and is nothing but their executable, the other is patchbay-agent and its libc."""
 
 import datetime
 import hashlib
@@ -10,6 +10,10 @@ import tarfile
 from dist.common import ROOT, compressed, run, version
 
 KIND = "application/vnd.oci.image."
+#: What an image is named, what it is for, and what it runs.
+INSTALLER = ("patchbay", "installs the CNI plugins of patchbay into a directory of the node",
+             {"Entrypoint": ["/patchbay", "install", "--watch"], "Cmd": ["/opt/cni/bin"]})
+AGENT = ("patchbay-agent", "offers devices of the node to pods of Kubernetes", {"Entrypoint": ["/usr/sbin/patchbay-agent"]})
 
 
 def encoded(document):
@@ -30,7 +34,8 @@ def packed(files, when):
 class Layout:
     """Blobs by their digest."""
 
-    def __init__(self, when):
+    def __init__(self, what, when):
+        self.name, self.purpose, self.runs = what
         self.when = when
         self.blobs = {}
 
@@ -40,11 +45,18 @@ class Layout:
         self.blobs[f"blobs/sha256/{digest}"] = content
         return {"mediaType": KIND + kind, "digest": f"sha256:{digest}", "size": len(content)} | more
 
-    def image(self, architecture, files, labels):
+    def labels(self):
+        about = {"title": self.name, "description": self.purpose, "version": version(), "licenses": "Apache-2.0",
+                 "created": datetime.datetime.fromtimestamp(self.when, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        if (ROOT / ".git").exists():
+            about["revision"] = run("git", "rev-parse", "HEAD").strip()
+        return {f"org.opencontainers.image.{name}": value for name, value in about.items()}
+
+    def image(self, architecture, files):
         """The descriptor of one architecture's manifest."""
-        layer = packed(files, self.when)
+        layer, labels = packed(files, self.when), self.labels()
         config = {"architecture": architecture, "os": "linux", "created": labels["org.opencontainers.image.created"],
-                  "config": {"Entrypoint": ["/patchbay", "install", "--watch"], "Cmd": ["/opt/cni/bin"], "Labels": labels},
+                  "config": self.runs | {"Labels": labels},
                   "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
                   "history": [{"created": labels["org.opencontainers.image.created"], "created_by": "scripts/package"}]}
         manifest = {"schemaVersion": 2, "mediaType": f"{KIND}manifest.v1+json", "annotations": labels,
@@ -57,26 +69,15 @@ class Layout:
 
     def write(self, path, manifests):
         """index.json names one image: the index of all architectures."""
-        named = {"org.opencontainers.image.ref.name": f"patchbay:{version()}",  # podman load
-                 "io.containerd.image.name": f"localhost/patchbay:{version()}"}  # ctr image import
+        named = {"org.opencontainers.image.ref.name": f"{self.name}:{version()}",  # podman load
+                 "io.containerd.image.name": f"localhost/{self.name}:{version()}"}  # ctr image import
         whole = self.put("index.v1+json", encoded(self.index(manifests)), annotations=named)
         files = {"oci-layout": encoded({"imageLayoutVersion": "1.0.0"}), "index.json": encoded(self.index([whole]))}
         files |= dict(sorted(self.blobs.items()))
         path.write_bytes(packed({name: (0o644, content) for name, content in files.items()}, self.when))
 
 
-def labels_of(when):
-    about = {"title": "patchbay", "description": "installs the CNI plugins of patchbay into a directory of the node",
-             "version": version(), "licenses": "Apache-2.0",
-             "created": datetime.datetime.fromtimestamp(when, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
-    if (ROOT / ".git").exists():
-        about["revision"] = run("git", "rev-parse", "HEAD").strip()
-    return {f"org.opencontainers.image.{name}": value for name, value in about.items()}
-
-
-def write(path, contents, when):
-    """contents: {architecture: (the executable, the licences of what is in it)}."""
-    layout = Layout(when)
-    manifests = [layout.image(architecture, {"patchbay": (0o755, program), "COPYRIGHT": (0o644, notes)}, labels_of(when))
-                 for architecture, (program, notes) in sorted(contents.items())]
-    layout.write(path, manifests)
+def write(path, what, contents, when):
+    """what: INSTALLER or AGENT. contents: {architecture: {path of a file: (mode, content)}}."""
+    layout = Layout(what, when)
+    layout.write(path, [layout.image(architecture, files) for architecture, files in sorted(contents.items())])

@@ -7,6 +7,8 @@ CONFIG = ("/etc/cni/net.d", "the networks, for all runtimes: *.conflist")
 RESULTS = ("/var/lib/cni/results", "the results cache of the runtime, which GC and host-local read")
 #: What a plugin keeps, as plugins/names/state.h has it.
 STATE = {
+    "devices": [("/var/lib/cni/devices", "the ledger: a file for each device that is promised or attached"),
+                ("/run/cni/devices.sock", "the socket of patchbay-agent")],
     "dhcp": [("/run/cni/dhcp.sock", "the socket of the daemon"), ("/run/cni/dhcp", "the leases"),
              ("/usr/lib/systemd/system/cni-dhcp.service", "the unit of the daemon, with cni-dhcp.socket")],
     "firewall": [("/run/cni/firewall", "a link for each address of a pod")],
@@ -135,6 +137,41 @@ def suite_page(ask, about):
     files = [CONFIG, (f"{folder}/patchbay", "the executable, of which each plugin's name is a hard link"),
              ("DIR/.patchbay/previous", "the files that `patchbay install` replaced, for `patchbay uninstall`")]
     return page + endings([], numbers, files, [("cnitool", 1), *((f"cni-{plugin}", 8) for plugin in plugins)])
+
+
+def described(lines):
+    """(name, text) of each option or subcommand of a help text, whose descriptions begin at the 31st character."""
+    out = []
+    for line in lines:
+        name, text = (line[:30], line[30:]) if line[29:30] in ("", " ") else (line, "")
+        if name.strip():
+            out.append((name.strip(), text.strip()))
+        else:
+            out[-1] = out[-1][0], f"{out[-1][1]} {text.strip()}".strip()
+    return out
+
+
+def agent_page(ask, about):
+    """patchbay-agent(8)."""
+    version, when = about
+    text = ask("patchbay-agent", "--help")
+    options, commands = (described(section_after(heading, text).splitlines()) for heading in ("Options", "Subcommands"))
+    purpose = text.partition("\n")[0]
+    page = title("patchbay-agent", version, when)
+    page += f".SH NAME\npatchbay\\-agent \\- {roff(purpose.rstrip('.')[:1].lower() + purpose.rstrip('.')[1:])}\n.SH SYNOPSIS\n"
+    page += rf"\fB{roff('patchbay-agent')}\fR" + roff(" [OPTION...]") + "\n"
+    page += "".join(f".br\n\\fB{roff(f'patchbay-agent {name}')}\\fR" + roff(" [OPTION...]") + "\n" for name, _ in commands)
+    page += f".SH DESCRIPTION\n{roff(purpose)}\nThe CNI plugin devices attaches them. The unit patchbay\\-agent.service starts it.\n"
+    page += listed((f"`{name}`", sentence(words)) for name, words in commands)
+    page += ".SH OPTIONS\n" + listed((f"`{name}`", sentence(words)) for name, words in options)
+    page += ".SH KEYS\nOf the config:\n" + listed(table_of(ask("patchbay-agent", "--keys")))
+    status = [("0", "It was ended by a signal, or the command has succeeded."),
+              ("1", "It cannot start, or the command has failed. stderr says why."), ("2", "The option does not exist.")]
+    files = [("/etc/patchbay/devices.json", "the config"), *STATE["devices"],
+             ("/var/lib/kubelet", "the kubelet, with its folders device-plugins, plugins_registry and pod-resources"),
+             ("/var/run/cdi", "CDI specs of pools with the key cdi"),
+             ("/var/run/k8s.cni.cncf.io/devinfo/dp", "device-info files of PCI devices")]
+    return page + endings([], status, files, [("cni-devices", 8), ("cnitool", 1)])
 
 
 def tool_page(page, when):

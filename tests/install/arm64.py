@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The build for arm64. In QEMU's emulation of processes: each plugin's VERSION, --help and --schema,
-STATUS of static and host-local, cnitool. In a virtual machine with Debian's kernel for arm64: pods with bridge,
+STATUS of static and host-local, cnitool, the config of patchbay-agent. In a virtual machine with Debian's kernel for arm64: pods with bridge,
 host-local, portmap and bandwidth; static and host-local alone; all unit tests. Names at the end what cannot be run
 there. A step of `scripts/test --full`.
 """
@@ -109,6 +109,10 @@ def try_plugins():
         require(name in (emulate(name, "--help") or ""), f"{name} --help")
         require("$schema" in json.loads(emulate(name, "--schema") or "{}"), f"{name} --schema")
     require("cnitool patchbay" in (emulate("cnitool", "--version") or ""), "cnitool --version")
+    require("patchbay-agent 0." in (emulate("patchbay-agent", "--version") or ""), "patchbay-agent --version")
+    for key, is_valid in (("pools", True), ("pols", False)):
+        said = emulate("patchbay-agent", "--validate", conf={key: [{"resource": "vendor.example/nic", "devices": [{"name": ["e*"]}]}]})
+        require((said is not None) == is_valid, f"patchbay-agent --validate {'accepts' if is_valid else 'refuses'} {key}")
 
 
 def try_ipam(folder):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The packages of scripts/package on a fresh minimal Debian: a pod of containerd's and a container of podman's, as the
 distribution packages them, get a network from these executables, are reached and removed; purge leaves nothing. The same with
-the tarball and `patchbay install`, and after replacing containernetworking-plugins under running pods.
+the tarball and `patchbay install`, and after replacing containernetworking-plugins under running pods. patchbay-agent alone.
 
-    tests/install/fresh_debian.py [--as-made] [bookworm|trixie]     needs root and debootstrap; makes the packages before
+    tests/install/fresh_debian.py [--as-made] [bookworm|trixie] [STEP...]   needs root and debootstrap; makes the packages before
 
 It runs in the system of `scripts/debian --plain`, whose network is a namespace of its own.
 """
@@ -250,6 +250,38 @@ def alone():
     say("purge leaves nothing")
 
 
+def agent():
+    """patchbay-agent without patchbay and without a kubelet: purge leaves what the operator and the ledger have."""
+    before = files()
+    apt("install", made("patchbay-agent_*_{}.deb"))
+    require(run("patchbay-agent", "--version").startswith(f"patchbay-agent {version()}"), "patchbay-agent says its version")
+    page = gzip.decompress(pathlib.Path("/usr/share/man/man8/patchbay-agent.8.gz").read_bytes())
+    said = subprocess.run(["mandoc", "-Tlint", "-Wwarning"], input=page, capture_output=True).stdout.decode()
+    require(not said, f"its manual page has no warnings of mandoc: {said}")
+    run("busybox", "ip", "link", "add", "nic0", "type", "veth")
+    listed = {one.get("link"): one for one in json.loads(run("patchbay-agent", "list", "--json"))}
+    require("nic0" in listed and listed["lo"]["keptBack"] == "loopback", f"it lists nic0 and lo: {listed}")
+    os.makedirs("/etc/patchbay")
+    pathlib.Path("/etc/patchbay/devices.json").write_text(
+        '{"pools": [{"resource": "vendor.example/nic", "devices": [{"name": ["nic*"]}]}]}')
+    listed = {one.get("link"): one for one in json.loads(run("patchbay-agent", "list", "--json"))}
+    require(listed["nic0"].get("resource") == "vendor.example/nic", f"with a config it offers nic0: {listed['nic0']}")
+    command = re.search("ExecStart=(.*)", pathlib.Path("/usr/lib/systemd/system/patchbay-agent.service").read_text())[1]
+    with subprocess.Popen(command.split(), stderr=subprocess.PIPE, text=True) as process:
+        require(json.loads(process.stderr.readline())["what"] == "start", "the command of its unit starts it")
+        process.terminate()
+        require(process.wait(20) == 0, "SIGTERM ends it")
+    say(f"apt installs patchbay-agent {version()} alone: it lists and offers a link, and its unit's command runs")
+    apt("purge", "patchbay-agent")
+    run("busybox", "ip", "link", "del", "nic0")
+    left = sorted(files() ^ before)
+    kept = ("/etc/patchbay", "/var/lib/cni", "/var/lib/kubelet")
+    require(not [path for path in left if not path.startswith(kept)], f"purge leaves its config and ledger alone: {left}")
+    say(f"purge leaves {' '.join(left)}")
+    for path in kept:
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def by_package():
     apt("install", package(), "containerd", "podman")
     wanted = run("apt-get", "-s", "install", "--install-recommends", "containerd", "podman")
@@ -336,26 +368,30 @@ def replacing():
     remove_package()
 
 
-def inside():
+def inside(names):
     os.environ["LC_ALL"] = "C.UTF-8"
     os.environ["DEBIAN_FRONTEND"] = "noninteractive"
     if not os.path.exists("/etc/hosts"):  # debootstrap's minimal system has none, an installed one has
         pathlib.Path("/etc/hosts").write_text("127.0.0.1 localhost\n")
     try:
-        for step in (alone, by_package, by_tarball, replacing):
-            step()
+        for name in names or STEPS:
+            STEPS[name]()
     finally:
         remove_cgroups(CGROUP)
 
 
+STEPS = {step.__name__: step for step in (alone, agent, by_package, by_tarball, replacing)}
+
+
 def main():
-    if sys.argv[1:] == ["--inside"]:
-        return inside()
-    suites = [word for word in sys.argv[1:] if word != "--as-made"] or ["bookworm", "trixie"]
+    if sys.argv[1:2] == ["--inside"]:
+        return inside(sys.argv[2:])
+    steps = [word for word in sys.argv[1:] if word in STEPS]
+    suites = [word for word in sys.argv[1:] if word not in ["--as-made", *STEPS]] or ["bookworm", "trixie"]
     if "--as-made" not in sys.argv:
         subprocess.run([ROOT / "scripts/package"], check=True, stdout=subprocess.DEVNULL)
     command = (f"apt-get -qq update; apt-get -qq -y install --no-install-recommends {NEEDED} >/dev/null; "
-               "python3 tests/install/fresh_debian.py --inside")
+               f"python3 tests/install/fresh_debian.py --inside {' '.join(steps)}")
     for suite in suites:
         done = subprocess.run([ROOT / "scripts/debian", "--plain", suite, command])
         if done.returncode != 0:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The OCI image of scripts/package: the same bytes twice, digests that are right, and an entry point that puts the plugins
-into the node's directory, where nothing is but the image, and in podman without a capability."""
+"""The OCI images of scripts/package: the same bytes twice, digests that are right, and an entry point that puts the plugins
+into the node's directory, where nothing is but the image, and in podman without a capability; and patchbay-agent, which
+offers a device to a kubelet by no more of the node than its example mounts."""
 
 import fcntl
 import gzip
@@ -22,9 +23,9 @@ if shutil.which("dpkg") is None:
 sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(ROOT / "scripts"))
 from dist import common, image  # noqa: E402
-from support import suite  # noqa: E402
+from support import agent, kubelet, suite  # noqa: E402
 from support.plugin import OURS, PLUGINS, have  # noqa: E402
-from support.world import mount, wait_for  # noqa: E402
+from support.world import MS_BIND, MS_RDONLY, MS_REMOUNT, mount, run, set_up, wait_for  # noqa: E402
 
 WHEN = 1_700_000_000
 #: As in podman's test: no systemd, and the machine's own limits.
@@ -35,6 +36,8 @@ cgroup_manager = "cgroupfs"
 runtime = "runc"
 events_logger = "none"
 """
+#: Into a folder, without a capability.
+ENTER = ["setpriv", "--no-new-privs", "--bounding-set=-all,+sys_chroot", "--inh-caps=-all", shutil.which("chroot")]
 STORAGE_CONF = '[storage]\ndriver = "vfs"\nrunroot = "/run/image/runroot"\ngraphroot = "/run/image/root"\n'
 
 
@@ -68,6 +71,11 @@ def k3s_unpacks(data, digest):
             link.symlink_to(program)
 
 
+def files(program, notes):
+    """Of an image that installs the plugins."""
+    return {"patchbay": (0o755, program), "COPYRIGHT": (0o644, notes)}
+
+
 def links_in(folder):
     """{name: target}"""
     return {path.name: os.readlink(path) for path in folder.iterdir() if path.is_symlink()}
@@ -84,10 +92,29 @@ class ImageTest(suite.NodeTest):
         self.plugins.mkdir()
         self.tar = self.make("image.tar")
 
+    def unpacked(self):
+        """A folder with nothing but the image, and the command that it runs."""
+        config, layer = self.image_of(self.blobs(), common.OWN)
+        root = self.work / "root"
+        with tarfile.open(fileobj=io.BytesIO(layer)) as tar:
+            tar.extractall(root)
+        return root, [*config["config"]["Entrypoint"], *config["config"].get("Cmd", [])]
+
+    def load_into_podman(self, name):
+        """(the image, the environment of podman)."""
+        (self.work / "containers.conf").write_text(CONTAINERS_CONF)
+        (self.work / "storage.conf").write_text(STORAGE_CONF)
+        (self.work / "policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
+        env = os.environ | {"CONTAINERS_CONF": f"{self.work}/containers.conf", "CONTAINERS_STORAGE_CONF": f"{self.work}/storage.conf"}
+        loaded = subprocess.run(["podman", "load", "-q", "--signature-policy", self.work / "policy.json", "-i", self.tar], env=env,
+                                capture_output=True, text=True, check=False)
+        self.assertIn(f"localhost/{name}:{common.version()}", loaded.stdout, loaded.stderr)
+        return f"localhost/{name}:{common.version()}", env
+
     def make(self, name):
         """The other architecture's executable is not run."""
         program = pathlib.Path(OURS, "patchbay").read_bytes()
-        image.write(self.work / name, {common.OWN: (program, b"licences"), "other": (b"another", b"")}, WHEN)
+        image.write(self.work / name, image.INSTALLER, {common.OWN: files(program, b"licences"), "other": files(b"another", b"")}, WHEN)
         return self.work / name
 
     def blobs(self):
@@ -147,17 +174,12 @@ class Image(ImageTest):
             self.assertEqual(config["config"]["Labels"]["org.opencontainers.image.version"], common.version())
 
     def test_installs_the_plugins_where_nothing_is_but_the_image(self):
-        config, layer = self.image_of(self.blobs(), common.OWN)
-        root = self.work / "root"
-        with tarfile.open(fileobj=io.BytesIO(layer)) as tar:
-            tar.extractall(root)
+        root, command = self.unpacked()
         for place in ("opt/cni/bin", "proc"):
             (root / place).mkdir(parents=True)
-        mount(str(self.plugins), str(root / "opt/cni/bin"), flags=4096)  # MS_BIND
+        mount(str(self.plugins), str(root / "opt/cni/bin"), flags=MS_BIND)
         mount("proc", str(root / "proc"), "proc")
-        command = [*config["config"]["Entrypoint"], *config["config"]["Cmd"]]
-        enter = ["setpriv", "--bounding-set=-all,+sys_chroot", "--inh-caps=-all", shutil.which("chroot"), str(root)]
-        self.assert_installs(subprocess.Popen([*enter, *command], env={}))
+        self.assert_installs(subprocess.Popen([*ENTER, str(root), *command], env={}))
 
     def test_the_example_names_this_version_the_directory_of_the_image_and_the_rights_that_are_tested(self):
         text = (ROOT / EXAMPLE).read_text(encoding="utf-8")
@@ -180,6 +202,90 @@ class Image(ImageTest):
         self.assertIn(f"args: [{place}]\n", text)
 
 
+class Agent(ImageTest):
+    """The image of patchbay-agent with the mounts of its example, a kubelet, and a link that slots stand on."""
+
+    NAME = "patchbay-agent"
+    EXAMPLE = "conf-examples/kubernetes/patchbay-agent.yaml"
+    IDS = ["uplink:macvlan:1", "uplink:macvlan:2"]
+
+    def setUp(self):
+        if reason := agent.why_impossible() or kubelet.why_impossible():
+            self.skipTest(reason)
+        super().setUp()
+        self.text = (ROOT / self.EXAMPLE).read_text(encoding="utf-8")
+        paths = dict(re.findall(r"- name: ([\w-]+)[^\n]*\n +hostPath: \{path: ([^,]+),", self.text))
+        paths["config"] = "/run/image/config"
+        found = re.findall(r"- \{name: ([\w-]+), mountPath: ([^,}]+)(, readOnly: true)?\}", self.text)
+        self.mounts = [(paths.pop(name), to, bool(only)) for name, to, only in found]
+        self.assertFalse(paths, "every volume is mounted")
+        run("ip", "link", "add", "uplink", "type", "veth", "peer", "name", "uplink-out")
+        set_up("uplink-out")
+        set_up("uplink")
+        self.kubelet = kubelet.Kubelet()
+        self.addCleanup(self.kubelet.kill)
+        for folder, _, _ in self.mounts:
+            os.makedirs(folder, exist_ok=True)
+        pathlib.Path("/run/image/config/devices.json").write_text(json.dumps({"pools": [agent.slots(2)]}))
+
+    def make(self, name):
+        program = pathlib.Path(agent.PROGRAM)
+        of = {"usr/sbin/patchbay-agent": program, **common.shared_libraries(program)}
+        image.write(self.work / name, image.AGENT, {common.OWN: {path: (0o755, file.read_bytes()) for path, file in of.items()}}, WHEN)
+        return self.work / name
+
+    def assert_offers(self, log):
+        """A kubelet lists its devices, and allocates one; the ledger has it."""
+        healthy = dict.fromkeys(self.IDS, "Healthy")
+        self.assertTrue(wait_for(lambda: self.kubelet.devices(agent.RESOURCE) == healthy, 60), log())
+        self.assertEqual(self.kubelet.resource(agent.RESOURCE)["way"], "found")
+        self.kubelet.own("shop", "web-0", {agent.RESOURCE: self.IDS[:1]})
+        self.kubelet.allocate(agent.RESOURCE, self.IDS[:1])
+        self.assertTrue(wait_for(lambda: (agent.ledger()[self.IDS[0]].get("pod") or {}).get("name") == "web-0", 20), log())
+
+    def test_offers_devices_where_nothing_is_but_the_image_and_the_mounts_of_the_example(self):
+        root, command = self.unpacked()
+        for place in ("proc", "sys", *(to.lstrip("/") for _, to, _ in self.mounts)):
+            (root / place).mkdir(parents=True, exist_ok=True)
+        mount(str(root), str(root), flags=MS_BIND)
+        mount("proc", f"{root}/proc", "proc")
+        mount("sysfs", f"{root}/sys", "sysfs")
+        for folder, to, only in [*self.mounts, ("", "", True)]:
+            if folder:
+                mount(folder, f"{root}{to}", flags=MS_BIND)
+            if only:
+                mount("none", f"{root}{to}", flags=MS_BIND | MS_REMOUNT | MS_RDONLY)
+        probe = [word.strip() for word in re.search(r"livenessProbe: \{exec: \{command: \[(.*?)\]", self.text)[1].split(",")]
+        self.assertEqual(subprocess.run([*ENTER, str(root), *probe], env={}, capture_output=True, check=False).returncode, 1)
+        with open("/run/image/log", "w", encoding="utf-8") as log:
+            process = subprocess.Popen([*ENTER, str(root), *command], env={}, stderr=log)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.assert_offers(pathlib.Path("/run/image/log").read_text)
+        done = subprocess.run([*ENTER, str(root), *probe], env={}, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, f"{agent.RESOURCE}: 2 devices, 2 healthy\n"), done.stderr)
+        with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
+            self.assertEqual(set(re.findall(r"Cap(?:Prm|Eff):\s+(\w+)", file.read())), {"0" * 16}, "it drops the last one")
+
+    def test_offers_devices_in_podman_with_the_rights_of_the_example(self):
+        if missing := have("podman", "runc"):
+            self.skipTest(f"needs the program {missing}")
+        for right in (*RIGHTS, "seccompProfile: {type: RuntimeDefault}"):
+            self.assertIn(right, self.text)
+        name, env = self.load_into_podman(self.NAME)
+        self.assertIn(f"image: {name}\n", self.text)
+        options = [word for words in RIGHTS.values() for word in words]
+        options += [word for folder, to, only in self.mounts for word in ("-v", f"{folder}:{to}{':ro' if only else ''}")]
+        process = subprocess.Popen(["podman", "run", "--rm", "--name", "agent", *options, "--cgroup-parent",
+                                    f"/patchbay-image-{os.getpid()}", name], env=env, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.terminate)
+        self.assert_offers(lambda: "podman")
+        done = subprocess.run(["podman", "exec", "agent", "/usr/sbin/patchbay-agent", "status"], env=env, capture_output=True, text=True,
+                              check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, f"{agent.RESOURCE}: 2 devices, 2 healthy\n"), done.stderr)
+
+
 class Podman(ImageTest):
     """The image run with the rights of the example and the node's directory."""
 
@@ -187,14 +293,7 @@ class Podman(ImageTest):
         if missing := have("podman", "runc"):
             self.skipTest(f"needs the program {missing}")
         super().setUp()
-        (self.work / "containers.conf").write_text(CONTAINERS_CONF)
-        (self.work / "storage.conf").write_text(STORAGE_CONF)
-        (self.work / "policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
-        self.env = os.environ | {"CONTAINERS_CONF": f"{self.work}/containers.conf", "CONTAINERS_STORAGE_CONF": f"{self.work}/storage.conf"}
-        loaded = subprocess.run(["podman", "load", "-q", "--signature-policy", self.work / "policy.json", "-i", self.tar], env=self.env,
-                                capture_output=True, text=True, check=False)
-        self.image = f"localhost/patchbay:{common.version()}"
-        self.assertIn(self.image, loaded.stdout, loaded.stderr)
+        self.image, self.env = self.load_into_podman("patchbay")
 
     def start(self, *options, command=()):
         """The container, whose process ends with it."""

@@ -23,7 +23,9 @@ import linked  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REFERENCE = pathlib.Path(os.environ.get("PATCHBAY_REFERENCE", "/usr/lib/cni"))
 SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "KEYS", "ENVIRONMENT", "EXIT STATUS", "FILES", "SEE ALSO"]
-PROGRAMS = {"patchbay": "usr/lib/cni/patchbay", "cnitool": "usr/bin/cnitool"}
+AGENT = "patchbay-agent"
+PROGRAMS = {"patchbay": "usr/lib/cni/patchbay", "cnitool": "usr/bin/cnitool", AGENT: "usr/sbin/patchbay-agent"}
+PACKAGES = {"patchbay": ("patchbay", "cnitool"), AGENT: (AGENT,)}
 
 
 def run(*command, **options):
@@ -57,6 +59,8 @@ class Made:
         self.out, self.build = folder / "build/package/out", folder / "build/package/build"
         self.files = work / "package"
         run("dpkg", "-x", self.one("patchbay_*.deb"), self.files)
+        self.main = [path for path in self.files.rglob("*") if not path.is_dir()]
+        run("dpkg", "-x", self.one("patchbay-agent_*.deb"), self.files)
         self.names = run(self.files / PROGRAMS["patchbay"], "--list").split()
 
     def one(self, pattern):
@@ -65,7 +69,7 @@ class Made:
 
     def symbols(self, package):
         """The .debug files of a package, by their build IDs."""
-        folder = self.work / "symbols"
+        folder = self.work / f"symbols of {package}"
         run("dpkg", "-x", self.one(package), folder)
         return {path.parent.name + path.stem: path for path in folder.rglob("*.debug")}
 
@@ -106,15 +110,44 @@ def check_package(made):
     known = set(re.findall(r'\{"(\w+)", "CONFIG_', (ROOT / "netlink/types/hints.cc").read_text()))
     require(modules ^ known == {"br_netfilter", "sch_bfifo"}, "the example for modules-load.d has the modules of the plugins")
     notes = (doc / "copyright").read_text()
-    for program in PROGRAMS:
+    for program in PACKAGES["patchbay"]:
         for library in libraries(made, program):
             require(f"\n== {library}, which is linked in\n\n" in notes, f"{program}: the copyright of {library}")
+
+
+def check_agent(made):
+    """A package of its own, which needs no more than libc; the main package has nothing of it."""
+    main = {str(path.relative_to(made.files)) for path in made.main}
+    require(not [path for path in main if AGENT in path and "examples" not in path], "patchbay has no file of patchbay-agent")
+    require(b"grpc" not in (made.files / PROGRAMS["patchbay"]).read_bytes().lower(), "patchbay has nothing of gRPC")
+    deb, control = made.one("patchbay-agent_*.deb"), made.work / "control of the agent"
+    run("dpkg-deb", "-e", deb, control)
+    require(os.listdir(control) == ["control"], "patchbay-agent has no maintainer's scripts")
+    needs = run("dpkg-deb", "-f", deb, "Depends").strip()
+    versions = re.findall(r"Name: GLIBC_([\d.]+)", run("readelf", "-VW", made.files / PROGRAMS[AGENT]))
+    newest = ".".join(map(str, max([int(part) for part in number.split(".")] for number in versions)))
+    require(needs == f"libc6 (>= {newest})", f"it depends on {needs}")
+    unit = (made.files / "usr/lib/systemd/system/patchbay-agent.service").read_text()
+    require("ExecStart=/usr/sbin/patchbay-agent\n" in unit, "its unit has the package's path")
+    folder = made.work / "agent"
+    folder.mkdir()
+    run("tar", "-xzf", made.one("patchbay-agent-linux-*.tgz"), "-C", folder)
+    require({path.name for path in folder.iterdir()} == {AGENT, f"{AGENT}.service", "COPYRIGHT", "LICENSE", "README.md"}
+            and (folder / AGENT).read_bytes() == (made.files / PROGRAMS[AGENT]).read_bytes(), "its tarball has the same executable")
+    for program in (folder / AGENT, made.files / PROGRAMS[AGENT]):
+        require(run(program, "--version").startswith("patchbay-agent 0."), f"{program.parent.name}/{AGENT} runs")
+    require(isinstance(json.loads(run(program, "list", "--json", "--config", "/nonexistent", stderr=subprocess.DEVNULL)), list),
+            "it lists the devices of this machine")
+    notes = (made.files / "usr/share/doc/patchbay-agent/copyright").read_text()
+    for library in libraries(made, AGENT):
+        require(f"\n== {library}, which is linked in\n\n" in notes, f"{AGENT}: the copyright of {library}")
 
 
 def check_manuals(made):
     state = (ROOT / "plugins/names/state.h").read_text()
     wrong = []
     for name, sections in [("man1/cnitool.1", {"COMMANDS", "OPTIONS"} | set(SECTIONS) - {"KEYS"}), ("man8/patchbay.8", {"FILES"}),
+                           ("man8/patchbay-agent.8", {"OPTIONS"} | set(SECTIONS) - {"ENVIRONMENT"}),
                            *((f"man8/cni-{plugin}.8", set(SECTIONS)) for plugin in made.names)]:
         text = gzip.decompress((made.files / f"usr/share/man/{name}.gz").read_bytes()).decode()
         found = re.findall(r"(?m)^\.SH (.*)$", text)
@@ -126,21 +159,26 @@ def check_manuals(made):
             if shutil.which(tool):
                 said = subprocess.run([tool, *options], input=text, capture_output=True, text=True)
                 wrong += (said.stderr + (said.stdout if tool == "mandoc" else "")).splitlines()
-    require(not wrong, f"{len(made.names) + 2} manual pages have their sections, without warnings: {wrong}")
+    require(not wrong, f"{len(made.names) + 3} manual pages have their sections, without warnings: {wrong}")
 
 
 def check_symbols(made):
-    files = made.symbols("patchbay-dbgsym_*.deb")
-    for program, path in PROGRAMS.items():
-        stripped, number = made.files / path, re.search(r"Build ID: (\w+)", run("readelf", "-n", made.files / path))[1]
-        sections = run("readelf", "-SW", stripped)
-        require(".symtab" not in sections and ".debug" not in sections, f"{program} is stripped: {size_of(stripped)}")
-        require(number in files, f"patchbay-dbgsym has the symbols of {program}: {size_of(files.get(number, stripped))}")
-        at = re.search(r"(?m)^([0-9a-f]+) T main$", run("nm", files[number]))[1]
-        where = run("addr2line", "-e", files[number], at)
-        require(re.match(r"/usr/src/patchbay-[\d.]+/(plugins/main|cnitool/cnitool)\.cc:\d+", where),
-                f"they have its lines: {where.strip()}")
-        require(str(made.folder) not in run("strings", "-n", "8", stripped), f"{program} has no path of the folder")
+    files = {package: made.symbols(f"{package}-dbgsym_*.deb") for package in PACKAGES}
+    for package, program in [(package, program) for package, programs in PACKAGES.items() for program in programs]:
+        check_symbols_of(made, program, package, files[package])
+
+
+def check_symbols_of(made, program, package, files):
+    path = PROGRAMS[program]
+    stripped, number = made.files / path, re.search(r"Build ID: (\w+)", run("readelf", "-n", made.files / path))[1]
+    sections = run("readelf", "-SW", stripped)
+    require(".symtab" not in sections and ".debug" not in sections, f"{program} is stripped: {size_of(stripped)}")
+    require(number in files, f"{package}-dbgsym has the symbols of {program}: {size_of(files.get(number, stripped))}")
+    at = re.search(r"(?m)^([0-9a-f]+) T main$", run("nm", files[number]))[1]
+    where = run("addr2line", "-e", files[number], at)
+    require(re.match(r"/usr/src/patchbay-[\d.]+/(plugins/main|cnitool/cnitool|plugins/devices/agent/main)\.cc:\d+", where),
+            f"they have its lines: {where.strip()}")
+    require(str(made.folder) not in run("strings", "-n", "8", stripped), f"{program} has no path of the folder")
 
 
 def libraries(made, program):
@@ -154,7 +192,8 @@ def check_bills(made):
     for program in PROGRAMS:
         found = linked.packages_in(made.build / "bin" / program)
         said = libraries(made, program)
-        require(set(found) == set(said), f"{program}: the bill of materials has the libraries whose symbols it has: "
+        few = {"libc6-dev"} if program == AGENT else set()  # of libc_nonshared.a, fewer than linked.FEW: libc itself is the host's
+        require(set(found) == set(said) - few, f"{program}: the bill of materials has the libraries whose symbols it has: "
                 f"{', '.join(f'{name} {found.get(name, 0)}' for name in sorted({*said, *found}))}")
         for name, number in said.items():
             if run("dpkg-query", "-W", "-f", "${Version}", name) != number:
@@ -178,7 +217,7 @@ def check_sizes(made):
 def look(folder):
     with tempfile.TemporaryDirectory(prefix="patchbay-packages-") as name:
         made = Made(folder, pathlib.Path(name))
-        for check in (check_tarballs, check_package, check_manuals, check_symbols, check_bills, check_sizes):
+        for check in (check_tarballs, check_package, check_agent, check_manuals, check_symbols, check_bills, check_sizes):
             check(made)
 
 

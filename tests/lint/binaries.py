@@ -15,6 +15,11 @@ from sources import ROOT
 BIN = os.environ.get("PATCHBAY_BIN", ROOT / "build/dev/bin")
 BUILD = os.path.dirname(BIN)
 PROGRAMS = ("patchbay", "cnitool")
+#: Built where libgrpc++ is installed, and with the libc of the host: it loads nothing else.
+AGENT = "patchbay-agent"
+LIBC = r"libc\.so\.6|libm\.so\.6|ld-linux-[\w-]+\.so\.[12]"
+#: What waits for its input: the name that it is called by with its options, and its environment.
+WAITING = {"patchbay": (["loopback"], {"CNI_COMMAND": "STATUS", "CNI_PATH": BIN}), AGENT: ([AGENT, "--validate"], {})}
 #: Calls without a bound, or by way of a shell, PATH or a name that another may have taken.
 NEVER = {"gets", "strcpy", "strcat", "stpcpy", "sprintf", "vsprintf", "scanf", "sscanf", "system",
          "popen", "execvp", "execlp", "execvpe", "posix_spawnp", "mktemp", "tmpnam", "tempnam",
@@ -43,19 +48,24 @@ def wrong_in(program):
         yield "it does not say that its stack is not executable"
     if re.search(r"RPATH|RUNPATH|TEXTREL", dynamic):
         yield "it has an RPATH, a RUNPATH or relocations in its code"
-    if "INTERP" in heads or "NEEDED" in dynamic:
+    if program != AGENT and ("INTERP" in heads or "NEEDED" in dynamic):
         yield "it is not static"
+    for library in re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic):
+        if not re.fullmatch(LIBC, library):
+            yield f"it loads {library}"
+    if BUILD.encode() in open(path, "rb").read():
+        yield "it has the path of its build"
 
 
 def wrong_while_running(program):
     """A static executable relocates itself: what is left writable of what it has when it waits for
     its input."""
     path = os.path.join(BIN, program)
+    words, environment = WAITING[program]
     heads = say("readelf", "-lW", path)
     start, size = re.search(r"^\s+GNU_RELRO\s+0x\w+ 0x(\w+) 0x\w+ 0x\w+ 0x(\w+)", heads, re.M).groups()
-    with subprocess.Popen(["loopback"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL,
-                          env={"CNI_COMMAND": "STATUS", "CNI_PATH": BIN}, executable=path) as process:
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL, env=environment, executable=path) as process:
         time.sleep(0.5)
         with open(f"/proc/{process.pid}/maps", encoding="ascii") as file:
             maps = re.findall(r"^(\w+)-(\w+) (\S+) .*?(\S*)$", file.read(), re.M)
@@ -80,7 +90,7 @@ def wrong_commands(release):
             entries = json.load(file)
         for entry in entries:
             name = os.path.relpath(entry["file"], ROOT)
-            if not name.startswith(("cnitool/", "libcni/", "netlink/", "plugins/")):
+            if not name.startswith(("cnitool/", "libcni/", "netlink/", "plugins/")) and not name.endswith(".pb.cc"):
                 continue
             for flag in wanted:
                 if not re.search(rf"(^|\s)({flag})(\s|$)", entry["command"]):
@@ -89,7 +99,7 @@ def wrong_commands(release):
 
 def forbidden_calls():
     """What the objects ask others for and should not."""
-    for archive in sorted(glob.glob(os.path.join(BUILD, "*/lib*.a"))):
+    for archive in sorted(glob.glob(os.path.join(BUILD, "**/lib*.a"), recursive=True)):
         member = os.path.basename(archive)
         for line in say("nm", "-u", archive).splitlines():
             if line.endswith(":"):
@@ -108,8 +118,12 @@ def main():
     if re.search(r"^CNI_SANITIZE:\w+=.+$", cache, re.M):
         print("a build for the sanitizers is for nothing else", file=sys.stderr)
         return 77
-    complaints = [f"{program}: {what}" for program in PROGRAMS for what in wrong_in(program)]
-    complaints += [f"patchbay: {what}" for what in wrong_while_running("patchbay")]
+    programs = [*PROGRAMS, AGENT]
+    if re.search(r"^CNI_AGENT:\w+=OFF$", cache, re.M) or not os.path.exists(os.path.join(BIN, AGENT)):
+        print(f"skip {AGENT}, which is not built", file=sys.stderr)
+        programs.remove(AGENT)
+    complaints = [f"{program}: {what}" for program in programs for what in wrong_in(program)]
+    complaints += [f"{program}: {what}" for program in WAITING if program in programs for what in wrong_while_running(program)]
     complaints += wrong_commands("CMAKE_BUILD_TYPE:STRING=Release" in cache)
     complaints += forbidden_calls()
     for one in complaints:
