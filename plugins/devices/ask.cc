@@ -55,6 +55,16 @@ std::vector<Entry> of_pod(std::vector<Entry> all, const Pod& pod) {
   return all;
 }
 
+// After a power loss a file may be torn: its device may be any pod's.
+void require_readable(const Ledger& ledger, const Ledger::Content& content) {
+  if (content.unreadable.empty()) return;
+  const std::string& id = content.unreadable.front();
+  throw Error(Code::kTryAgainLater,
+              cat("device '", id, "' may be this pod's: its entry cannot be read"),
+              cat(ledger.path(), "/", id,
+                  "; patchbay-agent does not answer, which asks the kubelet: ", kStart));
+}
+
 // A device is promised before the sandbox of its pod is made. As long as it is not known which pod
 // that is, any may be, also one with other devices: the agent writes a pod into one entry after
 // another. A device that was attached before was attached with all others of its pod.
@@ -67,9 +77,10 @@ std::optional<Entry> open_for(const std::vector<Entry>& all, const std::vector<E
 }
 
 std::vector<Entry> by_ledger(const Ledger& ledger, const Pod& pod) {
-  const auto all = ledger.all();
-  auto out = of_pod(all, pod);
-  const auto open = open_for(all, out);
+  const auto content = ledger.content();
+  require_readable(ledger, content);
+  auto out = of_pod(content.entries, pod);
+  const auto open = open_for(content.entries, out);
   if (!open) return out;
   throw Error(Code::kTryAgainLater,
               cat("device '", open->id, "' of '", open->resource,
@@ -79,11 +90,11 @@ std::vector<Entry> by_ledger(const Ledger& ledger, const Pod& pod) {
 
 std::vector<Entry> by_answer(const Ledger& ledger, const Pod& pod, const Answer& answer) {
   if (!answer.error) return entries_named(ledger, answer.devices, pod);
-  const auto all = ledger.all();
+  const auto [all, unreadable] = ledger.content();
   auto out = of_pod(all, pod);
   const auto has_uid = [](const Entry& one) { return !one.pod->uid.empty(); };
   const bool is_known = !out.empty() && std::ranges::all_of(out, has_uid);
-  if (!is_known || open_for(all, out)) throw Error(*answer.error);
+  if (!is_known || !unreadable.empty() || open_for(all, out)) throw Error(*answer.error);
   cni::note(cat("patchbay-agent: ", answer.error->what(), "; the ledger has the pod's devices"));
   return out;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libcni/common/error.h"
+#include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
 #include "plugins/devices/attach.h"
 
@@ -79,7 +80,7 @@ std::optional<Entry> try_hold(const cni::Request& request, const Ledger& ledger,
       now.holder = holder;
       now.holder->plugins = now.plugins;
       ledger.put_mark(holder.owner);
-      ledger.put(now);
+      ledger.put_unsynced(now);  // outlives a kill; after a power loss nothing is attached
       return now;
     }
   }
@@ -93,6 +94,7 @@ std::optional<Entry> try_hold(const cni::Request& request, const Ledger& ledger,
 
 Entry hold(const cni::Request& request, const Ledger& ledger, const Entry& entry, Holder holder) {
   constexpr int kTries = 5;
+  const cni::Phase phase("hold");
   holder.owner = owner_in(request);
   holder.pod = entry.pod;
   for (int i = 0; i < kTries; ++i) {
@@ -102,6 +104,7 @@ Entry hold(const cni::Request& request, const Ledger& ledger, const Entry& entry
 }
 
 void finish(const Ledger& ledger, const Entry& held, const std::string& result) {
+  const cni::Phase phase("finish");
   const auto lock = ledger.lock();
   auto now = ledger.read(held.id);
   if (!now || now->holder != held.holder) {
@@ -109,7 +112,6 @@ void finish(const Ledger& ledger, const Entry& held, const std::string& result) 
   }
   now->holder->result = result;
   if (now->pod == held.pod && now->promised == held.promised) now->promised = 0;
-  // After a power loss no container is alive that could have the device.
   ledger.put_unsynced(*now);
 }
 
@@ -119,7 +121,7 @@ void let_go(const cni::Request& request, const Ledger& ledger, const Entry& held
   auto now = ledger.read(held.id);
   if (now && now->holder && now->holder->owner == held.holder->owner) {
     now->holder.reset();
-    ledger.put_or_remove(*now);
+    ledger.put_or_remove_unsynced(*now);
   }
   remove_mark_without_devices(ledger, held.holder->owner);
 }

@@ -288,13 +288,21 @@ class WithoutAgent(LedgerTest):
         self.play(answer=b'{"devices":["dev0"]}\n')
         self.assert_error(self.call("ADD", self.pod()), 11, "is not the pod's in the ledger")
 
-    def test_a_torn_entry_is_no_entry(self):
-        os.makedirs(LEDGER)
-        for name, text in (("dev0", ""), ("dev1", '{"id": "dev1", "reso'), ("dev2", "[]"), ("dev3", '{"id":"x"}')):
-            with open(f"{LEDGER}/{name}", "w", encoding="ascii") as file:
-                file.write(text)
+    @suite.cases([("empty", ""), ("half", '{"id": "dev0", "reso'), ("a list", "[]"), ("of another device", '{"id":"x"}'),
+                  ("of a later format", '{"format":9}')])
+    def does_not_pass_a_pod_if_an_entry_is(self, text):
+        make_nic("dev1")
+        ledger.put("dev1", pod=pod_of("web-0"))
+        with open(f"{LEDGER}/dev0", "w", encoding="ascii") as file:
+            file.write(text)
+        for of in ("web-0", "web-1"):  # it may be the second device of the first
+            self.assert_error(self.call("ADD", self.pod(), of=of), 11, "device 'dev0' may be this pod's: its entry cannot be read")
+        error = b'{"error":{"code":11,"msg":"ask the kubelet: not reachable"}}\n'
+        self.play(answer=error)
+        self.assert_error(self.call("ADD", self.pod()), 11, "ask the kubelet: not reachable")
+        self.agent.answer = b'{"devices":[]}\n'
         pod = self.pod()
-        self.assertEqual(len(self.add(pod)["interfaces"]), 1)
+        self.assertEqual(len(self.add(pod, of="web-1")["interfaces"]), 1)
         self.remove(pod)
 
 

@@ -45,8 +45,8 @@ def put(device, resource=NIC, plugins=None, pod=None, promised=0, **more):
 
 
 def entry(device):
-    """The entry of a device; None without one."""
-    with contextlib.suppress(FileNotFoundError):
+    """The entry of a device; None without one, or for a torn one."""
+    with contextlib.suppress(FileNotFoundError, ValueError):  # torn
         with open(f"{LEDGER}/{device}", encoding="utf-8") as file:
             return json.load(file)
     return None

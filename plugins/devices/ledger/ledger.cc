@@ -48,16 +48,23 @@ std::optional<Entry> Ledger::read(const std::string& id) const {
   return std::nullopt;
 }
 
-std::vector<Entry> Ledger::all() const {
-  std::vector<Entry> out;
+Ledger::Content Ledger::content() const {
+  Content out;
   for (const std::string& name : dir_.names()) {
+    if (!is_device_id(name)) continue;
     try {
-      if (auto entry = read(name)) out.push_back(*std::move(entry));
+      if (auto entry = read(name)) {
+        out.entries.push_back(*std::move(entry));
+      } else if (dir_.has(name)) {  // not removed meanwhile
+        out.unreadable.push_back(name);
+      }
     } catch (const cni::Error& e) {
       cni::note(e.what());
+      out.unreadable.push_back(name);
     }
   }
-  std::ranges::sort(out, {}, [](const Entry& one) { return std::tie(one.resource, one.id); });
+  std::ranges::sort(out.entries, {},
+                    [](const Entry& one) { return std::tie(one.resource, one.id); });
   return out;
 }
 
@@ -75,10 +82,22 @@ void Ledger::put_or_remove(const Entry& entry) const {
   entry.is_free() ? remove(entry.id) : put(entry);
 }
 
+void Ledger::put_or_remove_unsynced(const Entry& entry) const {
+  if (!entry.is_free()) {
+    put_unsynced(entry);
+  } else {
+    remove_unsynced(entry.id);
+  }
+}
+
 void Ledger::remove(const std::string& id) const {
-  if (!dir_.remove(id)) return;
-  dir_.sync();
+  if (remove_unsynced(id)) dir_.sync();
+}
+
+bool Ledger::remove_unsynced(const std::string& id) const {
+  if (!dir_.remove(id)) return false;
   dir_.touch();
+  return true;
 }
 
 std::vector<std::string> Ledger::sweep() const {

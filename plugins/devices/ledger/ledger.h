@@ -11,10 +11,18 @@
 #include "plugins/devices/ledger/entry.h"
 #include "plugins/names/state.h"
 
-/// The folder of the entries. A file is named by the ID of its device. It is written aside, fsynced
-/// and renamed, so that it is either the earlier or the later one after a kill or a power loss.
-/// Names that begin with a dot are no devices: the lock, files that are being written, and a mark
-/// for each attachment that has devices.
+/// The folder of the entries. A file is named by the ID of its device. It is written aside and
+/// renamed, so that it is either the earlier or the later one after a kill. Names that begin with a
+/// dot are no devices: the lock, files that are being written, and a mark for each attachment that
+/// has devices.
+///
+/// After a power loss no namespace exists, all devices are the node's again, and the kubelet has
+/// its checkpoint. It starts the same pods without another Allocate. So a promise is fsynced:
+/// without patchbay-agent, nothing else says that a pod needs a device. Whatever ADD and DEL write
+/// is not: the disk then has the promise, or a holder whose namespace does not exist (it is
+/// detached first), or a torn file. A file system may make the last of a file that was renamed over
+/// a synced one, and nobody knows whose device that is: ADD does not pass a pod before
+/// patchbay-agent, which asks the kubelet, has answered (content().unreadable).
 namespace devices {
 
 class Ledger {
@@ -32,14 +40,20 @@ class Ledger {
   /// nullopt without a file, and for a torn one, which is noted. \throws cni::Error for a file of a
   /// later format.
   std::optional<Entry> read(const std::string& id) const;
-  /// Sorted by resource and ID. Torn ones and those of a later format are noted and left out.
-  std::vector<Entry> all() const;
-  /// Writes it to the disk. Under the lock.
+  struct Content {
+    std::vector<Entry> entries;           ///< sorted by resource and ID
+    std::vector<std::string> unreadable;  ///< files that are torn or of a later format; noted
+  };
+  Content content() const;
+  std::vector<Entry> all() const { return content().entries; }
+  /// Writes it to the disk: a promise. Under the lock.
   void put(const Entry& entry) const;
-  /// The same, but a power loss may restore the earlier one: it costs no fsync.
+  /// The same without fsync(2): a power loss may restore the earlier one, or tear it.
   void put_unsynced(const Entry& entry) const;
   /// put(), or remove() if it is free. Under the lock.
   void put_or_remove(const Entry& entry) const;
+  /// The same without fsync(2).
+  void put_or_remove_unsynced(const Entry& entry) const;
   /// Under the lock.
   void remove(const std::string& id) const;
   /// Removes torn files, and files that were being written when a process was killed. Under the
@@ -54,6 +68,8 @@ class Ledger {
 
  private:
   explicit Ledger(cni::Dir dir) : dir_(std::move(dir)) {}
+  bool remove_unsynced(const std::string& id) const;
+
   cni::Dir dir_;
 };
 

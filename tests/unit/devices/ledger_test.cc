@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "libcni/common/error.h"
@@ -37,6 +38,10 @@ TEST_CASE("a ledger has entries sorted by resource and ID, and no others") {
   CHECK(ledger.read("b") == entry_of("b"));
   CHECK_FALSE(ledger.read("torn"));
   CHECK_FALSE(ledger.read("../devices/b"));
+  write(folder.file("devices/later"), R"({"format":9})");
+  auto unreadable = ledger.content().unreadable;
+  std::ranges::sort(unreadable);
+  CHECK(unreadable == std::vector<std::string>{"later", "other", "torn"});
 }
 
 TEST_CASE("sweeping removes torn files and those of killed processes, and none of a later format") {
@@ -61,6 +66,12 @@ TEST_CASE("an entry that is free has no file") {
   CHECK(ledger.read("a"));
   entry.promised = 0;
   ledger.put_or_remove(entry);
+  CHECK_FALSE(cni::Dir::exists(folder.file("a")));
+  entry.promised = 7;
+  ledger.put_or_remove_unsynced(entry);
+  CHECK(ledger.read("a"));
+  entry.promised = 0;
+  ledger.put_or_remove_unsynced(entry);
   CHECK_FALSE(cni::Dir::exists(folder.file("a")));
 }
 
