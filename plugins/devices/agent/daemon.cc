@@ -102,7 +102,11 @@ void serve(Pools pools, const Options& options) {
                     [&core](const std::string& resource) { return core.has_resource(resource); });
   Attention attention(core, pods);
   core.on_allocate([&attention] { attention.wake(); });
-  const SocketServer server(options.socket, Claims(core, pods));
+  const Claims claims(core, pods);
+  const SocketServer server(
+      options.socket,
+      {.at_once = [&claims](const Question& question) { return claims.at_once(question); },
+       .later = [&claims](const Question& question) { return claims.later(question); }});
   const Kubelet kubelet(core, options.kubelet_dir);
   log(Level::kInfo, "start");
   notify("READY=1");

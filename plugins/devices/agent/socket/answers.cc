@@ -13,21 +13,18 @@ namespace {
 // An answer waits for the kubelet, which takes some of them at once only.
 constexpr std::size_t kThreads = 4;
 
-}  // namespace
-
-std::string answer_to(const std::string& line, const SocketServer::Handler& handler) {
-  Question question;
+// A line; an error where the function throws.
+std::string answer_to(const Question& question, const std::function<Answer(const Question&)>& of) {
   Answer answer;
   try {
-    answer = cni::as_error([&] {
-      question = question_in(line);
-      return handler(question);
-    });
+    answer = cni::as_error([&] { return of(question); });
   } catch (const cni::Error& e) {
     answer.error = e;
   }
   return line_of(question.verb, answer);
 }
+
+}  // namespace
 
 Answers::Answers(SocketServer::Handler handler)
     : handler_(std::move(handler)), ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -44,12 +41,23 @@ Answers::~Answers() {
   for (std::thread& one : threads_) one.join();
 }
 
-void Answers::ask(Line question) {
+std::optional<std::string> Answers::ask(const Line& line) {
+  Question question;
+  try {
+    const auto answer = cni::as_error([&] {
+      question = question_in(line.second);
+      return handler_.at_once(question);
+    });
+    if (answer) return line_of(question.verb, *answer);
+  } catch (const cni::Error& e) {
+    return line_of(question.verb, Answer{.error = e});
+  }
   {
     const std::lock_guard hold(mutex_);
-    questions_.push_back(std::move(question));
+    questions_.emplace_back(line.first, std::move(question));
   }
   changed_.notify_one();
+  return std::nullopt;
 }
 
 std::vector<Answers::Line> Answers::take() {
@@ -64,12 +72,12 @@ void Answers::run() {
   for (;;) {
     changed_.wait(hold, [&] { return stopping_ || !questions_.empty(); });
     if (stopping_) return;
-    const Line question = std::move(questions_.front());
+    const auto [number, question] = std::move(questions_.front());
     questions_.pop_front();
     hold.unlock();
-    std::string answer = answer_to(question.second, handler_);
+    std::string answer = answer_to(question, handler_.later);
     hold.lock();
-    answers_.emplace_back(question.first, std::move(answer));
+    answers_.emplace_back(number, std::move(answer));
     ::eventfd_write(ready_.get(), 1);
   }
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,8 +15,8 @@
 
 namespace devices {
 
-/// Threads that answer questions. A line goes in, and a line comes out, each with the number of its
-/// connection.
+/// Answers questions, at once or in threads. A line goes in, and a line comes out, each with the
+/// number of its connection.
 class Answers {
  public:
   using Line = std::pair<std::uint64_t, std::string>;
@@ -26,8 +27,9 @@ class Answers {
   Answers(const Answers&) = delete;
   Answers& operator=(const Answers&) = delete;
 
-  void ask(Line question);
-  /// Those that are ready.
+  /// The answer; empty: a thread works on it.
+  std::optional<std::string> ask(const Line& question);
+  /// Those of the threads that are ready.
   std::vector<Line> take();
   /// Readable if there are some.
   int fd() const { return ready_.get(); }
@@ -39,13 +41,10 @@ class Answers {
   netlink::Fd ready_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Line> questions_;
+  std::deque<std::pair<std::uint64_t, Question>> questions_;
   std::vector<Line> answers_;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };
-
-/// The answer to a line: an error where it is no question, or where the handler throws.
-std::string answer_to(const std::string& line, const SocketServer::Handler& handler);
 
 }  // namespace devices

@@ -2,10 +2,17 @@
 
 namespace devices {
 
-Answer Claims::operator()(const Question& question) const {
+std::optional<Answer> Claims::at_once(const Question& question) const {
+  if (question.verb != Verb::kClaim || core_.concerns(question.pod)) return std::nullopt;
+  return Answer{};
+}
+
+Answer Claims::later(const Question& question) const {
   Answer out;
   if (question.verb == Verb::kClaim) {
-    out.devices = claim(question.pod);
+    const Pod& pod = question.pod;
+    const auto listed = pods_.get(pod.space, pod.name);
+    out.devices = core_.claim(pod, listed ? listed->devices : std::vector<Owned>());
     return out;
   }
   for (const Count& one : core_.counts()) {
@@ -13,12 +20,6 @@ Answer Claims::operator()(const Question& question) const {
                              static_cast<std::int64_t>(one.healthy)});
   }
   return out;
-}
-
-std::vector<std::string> Claims::claim(const Pod& pod) const {
-  if (!core_.concerns(pod)) return {};
-  const auto listed = pods_.get(pod.space, pod.name);
-  return core_.claim(pod, listed ? listed->devices : std::vector<Owned>());
 }
 
 }  // namespace devices

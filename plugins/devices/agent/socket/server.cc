@@ -53,6 +53,7 @@ struct SocketClient {
 
   /// The question, once it is complete. A longer one than allowed is no question.
   bool receive();
+  void answer(std::string line);
   void send();
 };
 
@@ -70,6 +71,13 @@ bool SocketClient::receive() {
   }
   state = State::kEnded;
   return false;
+}
+
+void SocketClient::answer(std::string line) {
+  state = State::kIsAnswered;
+  end = Steady::now() + kLimit;
+  text = std::move(line);
+  send();
 }
 
 void SocketClient::send() {
@@ -107,6 +115,7 @@ struct SocketServer::State {
   int timeout() const;
   void accept();
   void pass_answers();
+  void receive(std::uint64_t number, SocketClient& one);
   void serve(std::uint64_t number, SocketClient& one, short events);
   void end_late_ones();
 };
@@ -152,26 +161,29 @@ void SocketServer::State::accept() {
     if (is_short) accepts_from = Steady::now() + kPause;
     return;
   }
-  connections.emplace(next++, SocketClient{.fd = std::move(fd)});
+  const std::uint64_t number = next++;
+  const auto added = connections.emplace(number, SocketClient{.fd = std::move(fd)}).first;
+  receive(number, added->second);  // the question is there by now, if the client is a plugin
 }
 
 void SocketServer::State::pass_answers() {
   for (auto& [number, line] : answers.take()) {
     const auto found = connections.find(number);
     if (found == connections.end()) continue;  // the client did not wait
-    SocketClient& one = found->second;
-    one.state = SocketClient::State::kIsAnswered;
-    one.end = Steady::now() + kLimit;
-    one.text = std::move(line);
-    one.send();
+    found->second.answer(std::move(line));
   }
+}
+
+void SocketServer::State::receive(std::uint64_t number, SocketClient& one) {
+  if (!one.receive()) return;
+  one.state = SocketClient::State::kWaits;
+  if (auto line = answers.ask({number, std::move(one.text)})) one.answer(*std::move(line));
 }
 
 void SocketServer::State::serve(std::uint64_t number, SocketClient& one, short events) {
   using enum SocketClient::State;
-  if (one.state == kAsks && one.receive()) {
-    one.state = kWaits;
-    answers.ask({number, std::move(one.text)});
+  if (one.state == kAsks) {
+    receive(number, one);
   } else if (one.state == kWaits && (events & (POLLERR | POLLHUP)) != 0) {
     one.state = kEnded;
   } else if (one.state == kIsAnswered) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "plugins/devices/protocol/message.h"
@@ -11,12 +12,17 @@ namespace devices {
 /// The agent's socket for the plugin `devices`. A client may be hostile: it gets no more than a
 /// connection, 5 s and kMaxQuestion bytes, and is closed after one answer.
 ///
-/// Threads: one with poll(2) for all connections, and a few in which questions are answered, since
-/// an answer may wait for the kubelet.
+/// Threads: one with poll(2) for all connections, and a few for the questions whose answers wait
+/// for the kubelet.
 class SocketServer {
  public:
-  /// Called by several threads at once. What it throws becomes the answer's error.
-  using Handler = std::function<Answer(const Question&)>;
+  /// What a function throws becomes the answer's error.
+  struct Handler {
+    /// In the thread of poll(2): it must not wait. Empty: later is called.
+    std::function<std::optional<Answer>(const Question&)> at_once;
+    /// By several threads at once.
+    std::function<Answer(const Question&)> later;
+  };
 
   /// Listens at path, in place of another instance that does. \throws cni::Error, netlink::Error.
   SocketServer(const std::string& path, Handler handler);
