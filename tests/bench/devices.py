@@ -3,16 +3,20 @@
 
     scripts/bench devices [--rounds N]
 
-On one node, in turns: ADD of host-device alone, and of devices for a pod with such a device, which asks patchbay-agent and a
-kubelet of the tests; ADD of devices for a pod without one, where patchbay-agent runs and where it never ran, beside an empty
-program, which is what any further plugin of a chain costs. Then memory and processor time of patchbay-agent with 500 devices.
-Milliseconds, medians, spawn to end. Exit status 1: a goal is missed.
+On one node, in turns: ADD of host-device alone, and of devices for a pod with such a device, which asks patchbay-agent, which
+asks a PodResources that is a compiled program, as a kubelet is; ADD of devices for a pod without one, where patchbay-agent runs
+and where it never ran, beside an empty program and beside tuning without a key: a further plugin of a chain is a further
+process, and one of this executable. The state is on the disk of /var/tmp, where fsync(2) takes its time. Then memory and
+processor time of patchbay-agent with 500 devices. Milliseconds, medians, spawn to end. Exit status 1: a goal is missed.
 """
 
 import argparse
 import os
+import random
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -21,7 +25,7 @@ from support.agent import Agent, nics, slots  # noqa: E402
 from support.kubelet import Kubelet  # noqa: E402
 from support.ledger import NIC, SLOT, args_of, make_nic, make_parent, pod_of, pool  # noqa: E402
 from support.plugin import OURS, cni  # noqa: E402
-from support.world import Pod, World, wait_for, why_impossible  # noqa: E402
+from support.world import MS_BIND, Pod, World, mount, wait_for, why_impossible  # noqa: E402
 
 #: Goals: beyond host-device alone, and beyond an empty program, in ms; MiB; processor time in % of one.
 WITH_DEVICE, WITHOUT_DEVICE, MEMORY, IDLE = 3.0, 0.5, 20.0, 0.5
@@ -63,17 +67,26 @@ def measure_calls(of, device, rounds):
     calls = {"host-device": Call("host-device", HOST_DEVICE), "devices, one device": Call("devices", chained(DEVICES, pod)),
              "devices, none": Call("devices", chained(DEVICES, pod)),
              "devices, without patchbay-agent": Call("devices", chained(DEVICES | {"ledgerDir": "/run/none", "agentSocket": "/run/none.sock"}, pod)),
+             "tuning without a key": Call("tuning", chained(DEVICES | {"type": "tuning"}, pod)),
              "empty program": Call("bench_empty", DEVICES)}
+    order = list(calls)
     for number in range(rounds + 2):
-        for label, call in calls.items():
+        random.shuffle(order)  # 0.2 s after a change of a link patchbay-agent looks at all: not always beside the same call
+        for label in order:
             if label == "devices, one device":
                 of.allocate(NIC, [device])
-                of.own("shop", "web", {NIC: [device]})
-            call(pod, "web" if label == "devices, one device" else "other", "net1" if label == "host-device" else "eth0",
-                 timed=number > 1)
-            if label == "devices, one device":
-                of.disown("shop", "web")
+            calls[label](pod, "web" if label == "devices, one device" else "other", "net1" if label == "host-device" else "eth0",
+                         timed=number > 1)
     return calls
+
+
+def serve_pod_resources(device):
+    """In place of the kubelet's own: the pod has the device."""
+    path = f"{kubelet.DIR}/pod-resources/kubelet.sock"
+    os.unlink(path)
+    process = subprocess.Popen([f"{OURS}/bench_pod_resources", path, "shop", "web", NIC, device], stdout=subprocess.PIPE)
+    assert process.stdout.readline(), "bench_pod_resources does not listen"
+    return process
 
 
 def verdict(what, value, most, unit):
@@ -87,11 +100,14 @@ def main():
     rounds = parser.parse_args().rounds
     if reason := why_impossible() or agent.why_impossible() or kubelet.why_impossible():
         sys.exit(reason)
+    disk = tempfile.TemporaryDirectory(prefix="patchbay-bench-", dir="/var/tmp")
     World()
+    mount(disk.name, "/var/lib/cni", flags=MS_BIND)
     make_nic("dev0")
     make_nic("dev1", "10.51.0.1/24")
     make_parent()
     of = Kubelet()
+    lister = serve_pod_resources("netdev:dev0")
     by = Agent(nics("dev0", force=["dev0"], ipam=IPAM),
                slots(499, SLOT, "eth1"))
     try:
@@ -102,8 +118,10 @@ def main():
         idle = (by.processor_seconds() - used) / (time.monotonic() - begun) * 100
         memory = by.memory() / 1024
     finally:
-        by.kill()
-        of.kill()
+        for process in (by, of, lister):
+            process.kill()
+        lister.communicate()
+        disk.cleanup()
     for label, call in calls.items():
         print(f"{label:34}{call.median:8.2f} ms")
     beyond_empty = calls["empty program"].median
@@ -112,6 +130,8 @@ def main():
            verdict("no device beyond an empty program", calls["devices, none"].median - beyond_empty, WITHOUT_DEVICE, "ms"),
            verdict("the same without patchbay-agent", calls["devices, without patchbay-agent"].median - beyond_empty,
                    WITHOUT_DEVICE, "ms"),
+           verdict("no device, beyond tuning without a key", calls["devices, none"].median
+                   - calls["tuning without a key"].median, WITHOUT_DEVICE, "ms"),
            verdict("memory with 500 devices", memory, MEMORY, "MiB"), verdict("processor while idle", idle, IDLE, "%")]
     sys.exit(0 if all(met) else 1)
 
