@@ -93,7 +93,7 @@ std::vector<std::pair<Entry, std::string>> with_names(const cni::Request& reques
 void let_go_interrupted(const cni::Request& request, const Ledger& ledger) {
   const auto owner = plugins::state_owner(request);
   if (!ledger.has_mark(owner)) return;
-  for (const Entry& one : held_by(ledger, owner)) {
+  for (const Entry& one : ledger.held_by(owner)) {
     if (!one.is_attached()) let_go(request, ledger, one);
   }
 }
@@ -130,14 +130,16 @@ void del(const cni::Request& request) {
   const auto ledger = ledger_with(request);
   if (!ledger) return;
   const auto owner = plugins::state_owner(request);
-  auto entries = held_by(*ledger, owner);
+  auto entries = ledger->held_by(owner);
   std::ranges::reverse(entries);
   cni::BestEffort each;
   for (const Entry& one : entries) {
     each(cat("detach device '", one.id, "'"), [&] { let_go(request, *ledger, one); });
   }
   each.finish();
-  if (entries.empty()) ledger->remove_mark(owner);  // of an ADD that was killed
+  if (!entries.empty()) return;
+  const auto lock = ledger->lock();  // an ADD was killed before it had a device
+  ledger->remove_idle_mark(owner);
 }
 
 void require_attached(const Entry& entry) {
@@ -150,7 +152,7 @@ void check(const cni::Request& request) {
   require_prev_result(request);
   const auto ledger = ledger_with(request);
   if (!ledger) return;
-  for (const Entry& one : held_by(*ledger, plugins::state_owner(request))) {
+  for (const Entry& one : ledger->held_by(plugins::state_owner(request))) {
     require_attached(one);
     cni::during(cat("device '", one.id, "'"), [&] { Delegates(request, one).check(); });
   }
@@ -193,7 +195,7 @@ Result repair(const cni::Request& request, cni::Repair& repair) {
   Result result = require_prev_result(request);
   const auto ledger = ledger_with(request);
   if (!ledger) return result;
-  for (const Entry& one : held_by(*ledger, plugins::state_owner(request))) {
+  for (const Entry& one : ledger->held_by(plugins::state_owner(request))) {
     require_attached(one);
     cni::during(cat("device '", one.id, "'"), [&] { Delegates(request, one).repair(repair); });
   }

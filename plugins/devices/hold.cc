@@ -61,14 +61,6 @@ Entry read_again(const Ledger& ledger, const Entry& entry) {
   throw Error(Code::kTryAgainLater, cat("device '", entry.id, "' is another pod's by now"));
 }
 
-void remove_mark_without_devices(const Ledger& ledger, const StateOwner& owner) {
-  const auto all = ledger.all();
-  const bool has_more = std::ranges::any_of(all, [&](const Entry& one) {
-    return one.holder && one.holder->owner.is_same_attachment(owner);
-  });
-  if (!has_more) ledger.remove_mark(owner);
-}
-
 // Empty: there was one, which is detached now; the caller looks again.
 std::optional<Entry> try_hold(const cni::Request& request, const Ledger& ledger, const Entry& entry,
                               const Holder& holder) {
@@ -79,7 +71,7 @@ std::optional<Entry> try_hold(const cni::Request& request, const Ledger& ledger,
     if (!now.holder) {
       now.holder = holder;
       now.holder->plugins = now.plugins;
-      ledger.put_mark(holder.owner);
+      ledger.put_mark(holder.owner, now.id);
       ledger.put_unsynced(now);  // outlives a kill; after a power loss nothing is attached
       return now;
     }
@@ -123,15 +115,7 @@ void let_go(const cni::Request& request, const Ledger& ledger, const Entry& held
     now->holder.reset();
     ledger.put_or_remove_unsynced(*now);
   }
-  remove_mark_without_devices(ledger, held.holder->owner);
-}
-
-std::vector<Entry> held_by(const Ledger& ledger, const StateOwner& owner) {
-  auto out = ledger.all();
-  std::erase_if(out, [&](const Entry& one) {
-    return !one.holder || !one.holder->owner.is_same_attachment(owner);
-  });
-  return out;
+  ledger.remove_idle_mark(held.holder->owner);
 }
 
 }  // namespace devices

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "libcni/plugin/request.h"
 #include "plugins/devices/ledger/ledger.h"
@@ -22,8 +21,5 @@ void finish(const Ledger& ledger, const Entry& held, const std::string& result);
 
 /// DEL of the delegates, and then removes the holder. Nothing if it is another's by now.
 void let_go(const cni::Request& request, const Ledger& ledger, const Entry& held);
-
-/// The entries whose holder is the attachment.
-std::vector<Entry> held_by(const Ledger& ledger, const plugins::StateOwner& owner);
 
 }  // namespace devices

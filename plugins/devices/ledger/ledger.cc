@@ -1,6 +1,7 @@
 #include "plugins/devices/ledger/ledger.h"
 
 #include <algorithm>
+#include <sstream>
 #include <tuple>
 
 #include "libcni/common/error.h"
@@ -17,7 +18,7 @@ constexpr std::string_view kAsideEnd = ".new";
 
 std::string aside_of(const std::string& id) { return cat(".", id, kAsideEnd); }
 
-std::string mark_of(const plugins::StateOwner& owner) { return cat(".of-", owner.file_name()); }
+std::string mark_of(const StateOwner& owner) { return cat(".of-", owner.file_name()); }
 
 bool is_aside(const std::string& name) {
   return name.starts_with('.') && name.ends_with(kAsideEnd);
@@ -48,9 +49,11 @@ std::optional<Entry> Ledger::read(const std::string& id) const {
   return std::nullopt;
 }
 
-Ledger::Content Ledger::content() const {
+Ledger::Content Ledger::content() const { return entries_of(dir_.names()); }
+
+Ledger::Content Ledger::entries_of(const std::vector<std::string>& names) const {
   Content out;
-  for (const std::string& name : dir_.names()) {
+  for (const std::string& name : names) {
     if (!is_device_id(name)) continue;
     try {
       if (auto entry = read(name)) {
@@ -115,12 +118,37 @@ std::vector<std::string> Ledger::sweep() const {
   return torn;
 }
 
-bool Ledger::has_mark(const plugins::StateOwner& owner) const { return dir_.has(mark_of(owner)); }
+bool Ledger::has_mark(const StateOwner& owner) const { return dir_.has(mark_of(owner)); }
 
-void Ledger::put_mark(const plugins::StateOwner& owner) const {
-  dir_.make_link(mark_of(owner), owner.container_id);
+// After a power loss the mark may be torn: it may have had any device.
+std::vector<std::string> Ledger::marked(const StateOwner& owner) const {
+  const auto file = dir_.read(mark_of(owner));
+  if (!file) return {};
+  std::vector<std::string> out;
+  std::istringstream lines(file->content);
+  for (std::string id; std::getline(lines, id);) out.push_back(std::move(id));
+  const bool is_whole = file->content.ends_with('\n') && std::ranges::all_of(out, is_device_id);
+  return is_whole ? out : dir_.names();
 }
 
-void Ledger::remove_mark(const plugins::StateOwner& owner) const { dir_.remove(mark_of(owner)); }
+void Ledger::put_mark(const StateOwner& owner, const std::string& id) const {
+  std::string text = cat(id, "\n");
+  for (const std::string& other : marked(owner)) {
+    if (other != id && is_device_id(other)) text += cat(other, "\n");
+  }
+  dir_.replace(mark_of(owner), text, aside_of("mark"));
+}
+
+void Ledger::remove_idle_mark(const StateOwner& owner) const {
+  if (held_by(owner).empty()) dir_.remove(mark_of(owner));
+}
+
+std::vector<Entry> Ledger::held_by(const StateOwner& owner) const {
+  auto out = entries_of(marked(owner)).entries;
+  std::erase_if(out, [&](const Entry& one) {
+    return !one.holder || !one.holder->owner.is_same_attachment(owner);
+  });
+  return out;
+}
 
 }  // namespace devices

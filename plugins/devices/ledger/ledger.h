@@ -60,15 +60,21 @@ class Ledger {
   /// lock. Returns the names of the torn ones.
   std::vector<std::string> sweep() const;
 
-  /// The mark of an attachment is made before the first of its devices gets a holder, and removed
-  /// after the last one: DEL of a pod without devices looks at one name.
-  bool has_mark(const plugins::StateOwner& owner) const;
-  void put_mark(const plugins::StateOwner& owner) const;
-  void remove_mark(const plugins::StateOwner& owner) const;
+  /// The mark of an attachment has the IDs of its devices, a line each, so that DEL does not read
+  /// the entries of all others: of a pod without devices it looks at one name.
+  bool has_mark(const StateOwner& owner) const;
+  /// Adds a device, before the attachment becomes its holder. Under the lock.
+  void put_mark(const StateOwner& owner, const std::string& id) const;
+  /// Removes the mark, unless a device has the attachment as its holder. Under the lock.
+  void remove_idle_mark(const StateOwner& owner) const;
+  /// The entries whose holder is the attachment, by its mark.
+  std::vector<Entry> held_by(const StateOwner& owner) const;
 
  private:
   explicit Ledger(cni::Dir dir) : dir_(std::move(dir)) {}
+  Content entries_of(const std::vector<std::string>& names) const;
   bool remove_unsynced(const std::string& id) const;
+  std::vector<std::string> marked(const StateOwner& owner) const;
 
   cni::Dir dir_;
 };

@@ -87,15 +87,35 @@ TEST_CASE("each change has another stamp") {
   }
 }
 
-TEST_CASE("a mark is an attachment's own") {
+TEST_CASE("a mark has the devices of an attachment") {
   const surroundings::Folder folder;
   const Ledger ledger = Ledger::create(folder.path());
   const plugins::StateOwner one{"net", "c1", "eth0"}, other{"net", "c1", "eth1"};
-  ledger.put_mark(one);
-  ledger.put_mark(one);
+  for (const char* id : {"b", "a", "c"}) {
+    Entry entry = entry_of(id);
+    ledger.put_mark(one, id);
+    ledger.put_mark(one, id);
+    entry.holder = {.owner = std::string(id) == "c" ? other : one};
+    ledger.put(entry);
+  }
   CHECK(ledger.has_mark(one));
   CHECK_FALSE(ledger.has_mark(other));
-  ledger.remove_mark(one);
-  ledger.remove_mark(one);
+  const auto ids_of = [&] {
+    std::string out;
+    for (const Entry& each : ledger.held_by(one)) out += each.id;
+    return out;
+  };
+  CHECK(ids_of() == "ab");
+  CHECK(ledger.held_by(other).empty());
+  write(folder.file(".of-" + one.file_name()), "a\nb");  // torn by a power loss
+  CHECK(ids_of() == "ab");
+  ledger.put_mark(one, "c");
+  CHECK(ids_of() == "ab");
+  ledger.remove_idle_mark(one);
+  CHECK(ledger.has_mark(one));
+  ledger.remove("a");
+  ledger.remove("b");
+  ledger.remove_idle_mark(one);
+  ledger.remove_idle_mark(one);
   CHECK_FALSE(ledger.has_mark(one));
 }
