@@ -8,13 +8,15 @@ from dist import manual
 from dist.common import ARCHITECTURE, OUT, PROGRAMS, ROOT, STAGES, WORK, ask, compressed, copyrights, plugins, run, staged, version
 
 EXAMPLES = ROOT / "conf-examples"
-CONTROL = """Package: patchbay
+# The beginning of each.
+HEAD = """Package: {package}
 Version: {version}
 Architecture: {architecture}
 Maintainer: patchbay <patchbay@localhost>
 Installed-Size: {size}
-Section: net
 Priority: optional
+"""
+CONTROL = """Section: net
 Provides: container-network-stack (= 1), containernetworking-plugins (= 1.9.1)
 Conflicts: containernetworking-plugins
 Replaces: containernetworking-plugins
@@ -25,46 +27,33 @@ Description: CNI network plugins and cnitool
  state on disk. cnitool calls them from the command line, and finds and
  repairs what is wrong on a node.
 """
-AGENT_CONTROL = """Package: patchbay-agent
-Version: {version}
-Architecture: {architecture}
-Maintainer: patchbay <patchbay@localhost>
-Installed-Size: {size}
-Section: net
-Priority: optional
+AGENT_CONTROL = """Section: net
 Depends: libc6 (>= {libc})
 Recommends: patchbay
 Description: device plugin of the kubelet for the CNI plugin devices
  A daemon that offers network devices of a node to the pods of Kubernetes, as
  extended resources. The plugin devices of the package patchbay attaches them.
 """
-DEBUG_CONTROL = """Package: {package}-dbgsym
-Version: {version}
-Architecture: {architecture}
-Maintainer: patchbay <patchbay@localhost>
-Installed-Size: {size}
-Auto-Built-Package: debug-symbols
+DEBUG_CONTROL = """Auto-Built-Package: debug-symbols
 Build-Ids: {ids}
 Section: debug
-Priority: optional
-Depends: {package} (= {version})
-Description: debug symbols of {package}
+Depends: {of} (= {version})
+Description: debug symbols of {of}
  For gdb, perf and coredumpctl, which find them by the build IDs.
 """
 
 
-def make(stage, control, when, level=6, **more):
-    """Builds the package whose files are below the folder, with this level of xz."""
+def make(package, stage, control, when, level=6, **more):
+    """Builds the package whose files are below the folder stage, with this level of xz."""
     size = sum(path.stat().st_size // path.stat().st_nlink for path in stage.rglob("*") if path.is_file()) // 1024
     (stage / "DEBIAN").mkdir()
-    control = control.format(version=version(), architecture=ARCHITECTURE, size=size, **more)
+    control = (HEAD + control).format(package=package, version=version(), architecture=ARCHITECTURE, size=size, **more)
     (stage / "DEBIAN/control").write_text(control)
     for path in [stage, *stage.rglob("*")]:
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o111 else 0o644)
         os.utime(path, (when, when), follow_symlinks=False)  # dpkg-deb itself changes later times alone
-    name = re.search("Package: (.*)", control)[1]
-    run("dpkg-deb", "--root-owner-group", "-Zxz", f"-z{level}", "--build", stage, OUT / f"{name}_{version()}_{ARCHITECTURE}.deb",
+    run("dpkg-deb", "--root-owner-group", "-Zxz", f"-z{level}", "--build", stage, OUT / f"{package}_{version()}_{ARCHITECTURE}.deb",
         env=os.environ | {"SOURCE_DATE_EPOCH": str(when)})
 
 
@@ -104,7 +93,7 @@ def package(name, libraries, when):
         shutil.copy(EXAMPLES / example, doc / "examples" / example)
     (doc / "copyright").write_text(copyrights(libraries))
     (doc / "changelog.gz").write_bytes(compressed((ROOT / "CHANGELOG.md").read_bytes()))
-    make(STAGES[name], AGENT_CONTROL if agent else CONTROL, when, **({"libc": needed_libc(name)} if agent else {}))
+    make(name, STAGES[name], AGENT_CONTROL if agent else CONTROL, when, **({"libc": needed_libc(name)} if agent else {}))
 
 
 def debug_package(package, when):
@@ -120,4 +109,4 @@ def debug_package(package, when):
         path.parent.mkdir(parents=True, exist_ok=True)
         run(objcopy, "--only-keep-debug", "--compress-debug-sections=zlib", linked, path)
         path.chmod(0o644)
-    make(debug, DEBUG_CONTROL, when, level=0, package=package, ids=" ".join(ids))  # the sections are compressed
+    make(f"{package}-dbgsym", debug, DEBUG_CONTROL, when, level=0, of=package, ids=" ".join(ids))  # the sections are compressed
