@@ -1,10 +1,10 @@
 #include "plugins/devices/ledger/ledger.h"
 
 #include <algorithm>
-#include <sstream>
 #include <tuple>
 
 #include "libcni/common/error.h"
+#include "libcni/common/split.h"
 #include "libcni/common/undo.h"
 
 namespace devices {
@@ -124,9 +124,8 @@ bool Ledger::has_mark(const StateOwner& owner) const { return dir_.has(mark_of(o
 std::vector<std::string> Ledger::marked(const StateOwner& owner) const {
   const auto file = dir_.read(mark_of(owner));
   if (!file) return {};
-  std::vector<std::string> out;
-  std::istringstream lines(file->content);
-  for (std::string id; std::getline(lines, id);) out.push_back(std::move(id));
+  const auto lines = cni::split(file->content, "\n");
+  std::vector<std::string> out(lines.begin(), lines.end());
   const bool is_whole = file->content.ends_with('\n') && std::ranges::all_of(out, is_device_id);
   return is_whole ? out : dir_.names();
 }
