@@ -274,6 +274,13 @@ bool Dir::overwrite(const std::string& name, std::string_view content) const {
   return true;
 }
 
+void Dir::append(const std::string& name, std::string_view content) const {
+  const Fd fd(
+      ::openat(fd_.get(), name.c_str(), O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) fail("open", name, errno);
+  netlink::write_all(fd.get(), content, cat(path_, "/", name));
+}
+
 bool Dir::remove(const std::string& name) const {
   if (::unlinkat(fd_.get(), name.c_str(), 0) == 0) return true;
   const int error = errno;

@@ -72,6 +72,9 @@ class Dir {
   /// loss: ext4 has each file that is renamed over another written to disk first, 0.3 ms of an ADD
   /// (auto_da_alloc in ext4(5)), this one not.
   bool overwrite(const std::string& name, std::string_view content) const;
+  /// Adds to the end of a file, by one write: a process that is killed, a full disk or a power loss
+  /// may leave a part of it.
+  void append(const std::string& name, std::string_view content) const;
   /// False: it was not there.
   bool remove(const std::string& name) const;
 

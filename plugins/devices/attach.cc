@@ -88,7 +88,7 @@ std::size_t Delegates::size() const { return configs_->size(); }
 
 Delegates::Call Delegates::call(std::size_t index, Command command,
                                 const std::string& prev_result) const {
-  json config = with_network((*configs_)[index], chain_, entry_.resource);
+  json config = with_network((*configs_)[index], chain_, entry_.holder->resource);
   if (!prev_result.empty()) {
     const cni::Result result =
         cni::result_from(cni::parse_json(prev_result, "the device's result"));
@@ -145,7 +145,7 @@ namespace {
 json valid_attachments(const std::vector<Entry>& entries, const std::string& resource) {
   json out = json::array();
   for (const Entry& one : entries) {
-    if (!one.holder || one.resource != resource) continue;
+    if (!one.holder || one.holder->resource != resource) continue;
     out.push_back(
         {{"containerID", one.holder->owner.container_id}, {"ifname", one.holder->interface}});
   }
@@ -174,12 +174,13 @@ void collect_delegates(const cni::Request& chain, const std::vector<Entry>& entr
   std::set<std::string> seen;
   cni::BestEffort each;
   for (const Entry& entry : entries) {
-    const json valid = valid_attachments(entries, entry.resource);
+    const std::string& resource = entry.holder ? entry.holder->resource : entry.resource;
+    const json valid = valid_attachments(entries, resource);
     const std::string& list = entry.holder ? entry.holder->plugins : entry.plugins;
     if (list.empty()) continue;
     each(cat("collect what '", entry.id, "' left"), [&] {
       for (const json& one : configs_in(list)) {
-        json config = with_network(one, chain, entry.resource);
+        json config = with_network(one, chain, resource);
         if (!seen.insert(key_of(config)).second) continue;
         config["cni.dev/valid-attachments"] = config["cni.dev/attachments"] = valid;
         if (collect.only_looks()) config[cni::Repair::kLookKey] = true;

@@ -54,10 +54,7 @@ bool is_stale(const Holder& holder, const Holder& mine) {
 // \throws cni::Error where the kubelet has given it to another pod since.
 Entry read_again(const Ledger& ledger, const Entry& entry) {
   auto now = ledger.read(entry.id);
-  if (now && now->is_of(*entry.pod) && now->resource == entry.resource) {
-    now->pod = entry.pod;
-    return *std::move(now);
-  }
+  if (now && now->is_of(*entry.pod) && now->resource == entry.resource) return *std::move(now);
   throw Error(Code::kTryAgainLater, cat("device '", entry.id, "' is another pod's by now"));
 }
 
@@ -69,10 +66,16 @@ std::optional<Entry> try_hold(const cni::Request& request, const Ledger& ledger,
     const auto lock = ledger.lock();
     now = read_again(ledger, entry);
     if (!now.holder) {
+      if (now.pod != holder.pod) {  // the entry has no UID
+        now.pod = holder.pod;
+        ledger.put_unsynced(now);
+      }
       now.holder = holder;
+      now.holder->resource = now.resource;
       now.holder->plugins = now.plugins;
+      now.holder->promised = now.promised;
       ledger.put_mark(holder.owner, now.id);
-      ledger.put_unsynced(now);  // outlives a kill; after a power loss nothing is attached
+      ledger.put_holder(now.id, *now.holder);
       return now;
     }
   }
@@ -98,23 +101,18 @@ Entry hold(const cni::Request& request, const Ledger& ledger, const Entry& entry
 void finish(const Ledger& ledger, const Entry& held, const std::string& result) {
   const cni::Phase phase("finish");
   const auto lock = ledger.lock();
-  auto now = ledger.read(held.id);
+  const auto now = ledger.read(held.id);
   if (!now || now->holder != held.holder) {
     throw Error(Code::kTryAgainLater, cat("device '", held.id, "' was detached during ADD"));
   }
-  now->holder->result = result;
-  if (now->pod == held.pod && now->promised == held.promised) now->promised = 0;
-  ledger.put_unsynced(*now);
+  ledger.add_result(held.id, result);
 }
 
 void let_go(const cni::Request& request, const Ledger& ledger, const Entry& held) {
   Delegates(request, held).del();
   const auto lock = ledger.lock();
-  auto now = ledger.read(held.id);
-  if (now && now->holder && now->holder->owner == held.holder->owner) {
-    now->holder.reset();
-    ledger.put_or_remove_unsynced(*now);
-  }
+  const auto now = ledger.read(held.id);
+  if (now && now->holder && now->holder->owner == held.holder->owner) ledger.remove_holder(held.id);
   ledger.remove_idle_mark(held.holder->owner);
 }
 

@@ -49,8 +49,7 @@ class Late(LedgerTest):
         second = slot()
         second[0]["ipam"]["type"] = "killer"
         for device, resource, plugins in (("dev0", NIC, nic("dev0")), ("slot0", TAP, second)):
-            held = (ledger.entry(device) or {}).get("holder")
-            ledger.put(device, resource, plugins, pod=pod_of(name), **({"holder": held} if held else {}))
+            ledger.put(device, resource, plugins, pod=pod_of(name))
 
     def killed(self, verb, pod):
         """The verb, which is killed while it has to do with the second device: after it in ADD, before the first in DEL."""

@@ -13,10 +13,13 @@ from support.ledger import LEDGER, LedgerTest, make_nic  # noqa: E402
 @suite.spread
 class PowerLoss(LedgerTest):
     def losses(self, verb):
-        """All ledgers that the disk may hold if the power fails during a verb. Allocate has promised the device: on the disk."""
+        """All ledgers that the disk may hold if the power fails during a verb. Allocate has promised the device, which is on the
+        disk. patchbay-agent writes the pod that claims it, without fsync."""
         make_nic("dev0")
         ledger.put("dev0")
         disk = power_loss.Disk(LEDGER, power_loss.read(LEDGER))
+        ledger.put("dev0", pod=ledger.pod_of("web-0"), promised=ledger.entry("dev0")["promised"])
+        disk.replace("dev0")
         self.play({"web-0": ["dev0"]})
         pod = self.pod()
         if verb == "DEL":

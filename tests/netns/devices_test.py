@@ -7,7 +7,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import ledger, suite  # noqa: E402
+from support import ledger, power_loss, suite  # noqa: E402
 from support.cnitool import cnitool, use  # noqa: E402
 from support.ledger import LEDGER, NIC, SLOT, TAP, LedgerTest, make_nic, make_parent, nic, pod_of, slot  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
@@ -131,7 +131,7 @@ class Fail(LedgerTest):
         one, two = self.pod(), self.pod()
         self.add(one)
         agent.owned = {"web-1": ["dev0"]}
-        ledger.put("dev0", holder=ledger.entry("dev0")["holder"])
+        ledger.put("dev0")
         self.assert_error(self.call("ADD", two, of="web-1"), 11, "device 'dev0' is still in container 'pod1'")
         self.ping(one, "10.50.0.1")
         self.remove(two, of="web-1")
@@ -183,16 +183,15 @@ class Fail(LedgerTest):
         ledger.put("eth1:macvlan:0", SLOT, slot())
         self.play({"web-0": ["dev0", "eth1:macvlan:0"]})
         self.add(self.pod())
-        kept = {name: ledger.entry(name) for name in ledger.devices()}
+        kept = power_loss.read(LEDGER)
         self.agent.stop()
         self.setUp()  # another world: the links and /run of the machine are new
         make_nic("dev0")
         make_parent()
         os.makedirs(LEDGER)
-        for name, known in kept.items():
-            known["holder"]["netns"] = "/run/netns/of-the-last-boot"
-            with open(f"{LEDGER}/{name}", "w", encoding="utf-8") as file:
-                json.dump(known, file)
+        there = b'"netns":"/run/netns/'
+        power_loss.write(LEDGER, {name: data.replace(there, there + b"earlier-") for name, data in kept.items()})
+        self.assertEqual(os.path.basename(ledger.holder("dev0")["netns"]), "earlier-pod1")
         self.play({"web-0": ["dev0", "eth1:macvlan:0"]})
         pod = self.pod("again")
         self.add(pod)
@@ -380,10 +379,7 @@ class Collect(LedgerTest):
         self.play()
         one, two = self.pod(), self.pod()
         self.attach(one, two)
-        known = ledger.entry("dev0")
-        known.pop("holder")
-        with open(f"{LEDGER}/dev0", "w", encoding="utf-8") as file:
-            json.dump(known, file)
+        os.unlink(f"{LEDGER}/{ledger.HELD}dev0")
         self.collect(one, two)
         self.assertIn("dev0", self.names())
         self.ping(two, "10.51.0.1")

@@ -9,12 +9,12 @@ import socket as sockets
 import subprocess
 import time
 
+from support import ledger as entries
+from support.ledger import LEDGER, SOCKET
 from support.plugin import OURS
 from support.world import wait_for
 
 PROGRAM = os.path.join(OURS, "patchbay-agent")
-LEDGER = "/var/lib/cni/devices"
-SOCKET = "/run/cni/devices.sock"
 RESOURCE = "vendor.example/macvlan"
 
 
@@ -126,11 +126,7 @@ class Agent:
 
 def ledger():
     """{id: entry} of the ledger."""
-    found = {}
-    for name in sorted(os.listdir(LEDGER)) if os.path.isdir(LEDGER) else []:
-        with contextlib.suppress(OSError, ValueError), open(f"{LEDGER}/{name}", encoding="utf-8") as file:
-            found[name] = json.load(file)
-    return found
+    return {device: found for device in entries.devices() if (found := entries.entry(device))}
 
 
 def settle(condition, seconds=20):

@@ -12,6 +12,7 @@ from support.suite import NodeTest
 from support.world import run
 
 LEDGER = "/var/lib/cni/devices"
+HELD = ".held="
 SOCKET = "/run/cni/devices.sock"
 NIC, SLOT, TAP = "vendor.example/nic", "vendor.example/macvlan", "vendor.example/tap"
 
@@ -32,7 +33,7 @@ def slot(parent="eth1", subnet="10.60.0.0/24"):
 
 
 def put(device, resource=NIC, plugins=None, pod=None, promised=0, **more):
-    """Writes an entry as the kubelet's Allocate makes it: promised, without a pod."""
+    """Writes an entry as the kubelet's Allocate makes it: promised, without a pod. The holder stays."""
     entry = {"id": device, "resource": resource, "promised": promised or (0 if pod else int(time.time())),
              "plugins": json.dumps(plugins or nic(device)), "interface": ""} | more
     if pod:
@@ -44,12 +45,30 @@ def put(device, resource=NIC, plugins=None, pod=None, promised=0, **more):
     return entry
 
 
+def _lines(name):
+    """What each line of a file has; nothing of what is torn."""
+    found = []
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        with open(f"{LEDGER}/{name}", encoding="utf-8") as file:
+            for line in file:
+                found.append(json.loads(line))
+    return found
+
+
+def holder(device):
+    """What the plugin has written of the attachment with the device, "result" with it; None without one."""
+    found = _lines(f"{HELD}{device}")
+    return found[0] | dict(zip(["result"], found[1:])) if found else None
+
+
 def entry(device):
-    """The entry of a device; None without one, or for a torn one."""
-    with contextlib.suppress(FileNotFoundError, ValueError):  # torn
-        with open(f"{LEDGER}/{device}", encoding="utf-8") as file:
-            return json.load(file)
-    return None
+    """The entry of a device, "holder" with it; None without one, or for a torn one."""
+    found = _lines(device)
+    if not found:
+        return None
+    by = holder(device)
+    is_fulfilled = by and "result" in by and (by["promised"], by["pod"]) == (found[0]["promised"], found[0].get("pod"))
+    return found[0] | ({"holder": by} if by else {}) | ({"promised": 0} if is_fulfilled else {})
 
 
 def devices():
@@ -61,8 +80,10 @@ def devices():
 
 def holders():
     """{device: the container that has it}."""
-    found = {name: (entry(name) or {}).get("holder") for name in devices()}
-    return {name: holder["containerID"] for name, holder in found.items() if holder}
+    with contextlib.suppress(FileNotFoundError):
+        found = [name.removeprefix(HELD) for name in os.listdir(LEDGER) if name.startswith(HELD)]
+        return {device: by["containerID"] for device in sorted(found) if (by := holder(device))}
+    return {}
 
 
 def marks():
@@ -144,7 +165,9 @@ class Agent:
                 return {"error": {"code": 11, "msg": f"device '{device}' has no entry"}}
             if known.get("pod") and known["pod"]["uid"] not in ("", pod["uid"]):
                 return {"error": {"code": 11, "msg": f"device '{device}' is another pod's"}}
-            put(**{"device": known.pop("id"), **known, "plugins": json.loads(known["plugins"]), "pod": pod})
+            if known.get("pod") != pod:
+                known.pop("holder", None)
+                put(**{"device": known.pop("id"), **known, "plugins": json.loads(known["plugins"]), "pod": pod})
             out.append(device)
         return {"devices": out}
 

@@ -55,6 +55,11 @@ class Disk:
         self.content[len(self.content)] = data
         return len(self.content) - 1
 
+    def replace(self, path):
+        """Another process has replaced a file by rename(2), without fsync(2)."""
+        with open(os.path.join(self.root, path), "rb") as file:
+            self.names[path] = self._inode(file.read())
+
     def _path(self, folder, name=None):
         """The path below the root, of a descriptor, or of a name at a descriptor; None for elsewhere."""
         at = _DESCRIPTOR.match(folder)

@@ -154,11 +154,11 @@ void Core::State::write_info(std::size_t pool, const Item& item) const {
 std::optional<Entry> Core::State::claimed(const std::string& resource, const std::string& id,
                                           const Pod& pod) const {
   std::optional<Entry> entry = ledger.read(id);
-  if (!entry) {
-    const auto pool = pool_of(resource);
-    if (!pool) return std::nullopt;
+  const auto pool = pool_of(resource);
+  if (!entry && !pool) return std::nullopt;
+  if (pool && (!entry || !entry->is_wanted())) {
     // The kubelet knows of an Allocate that the ledger has lost.
-    entry = promised(*pool, require(*pool, id), Entry{.id = id});
+    entry = promised(*pool, require(*pool, id), entry.value_or(Entry{.id = id}));
   }
   const bool is_open = !entry->pod || entry->pod->uid.empty() || entry->is_of(pod);
   if (entry->resource != resource || !is_open) {
@@ -201,24 +201,27 @@ void Core::State::release(const Entry& entry) {
 }
 
 // Devices that the kubelet lists and the ledger does not have: its folder was removed. A device
-// that is in its pod is skipped, because nothing here tells how to give it back.
+// that is in its pod is skipped without a holder, because nothing here tells how to give it back.
 void Core::State::adopt(const std::vector<PodDevices>& listed,
                         const std::vector<Entry>& entries) const {
-  std::set<std::string> known;
-  for (const Entry& entry : entries) known.insert(entry.id);
+  const Entries of = by_id(entries);
   for (const PodDevices& pod : listed) {
     for (const Owned& owned : pod.devices) {
       const auto pool = pool_of(owned.resource);
       if (!pool) continue;
       for (const std::string& id : owned.ids) {
         const auto item = stock.pools[*pool].find(id);
-        if (known.contains(id) || item == stock.pools[*pool].end()) continue;
-        if (!item->second.is_present) continue;
-        Entry entry = promised(*pool, item->second, Entry{.id = id});
-        entry.pod = Pod{pod.space, pod.name};
-        ledger.put(entry);
-        log(Level::kWarning, "add entry that the ledger has lost",
-            {.resource = owned.resource, .device = id, .pod = entry.pod->str()});
+        const auto known = of.find(id);
+        if (known != of.end() && known->second.is_wanted()) continue;
+        if (item == stock.pools[*pool].end() || !item->second.is_present) continue;
+        const Entry before = known != of.end() ? known->second : Entry{.id = id};
+        attempt("add entry that the ledger has lost", owned.resource, [&] {
+          Entry entry = promised(*pool, item->second, before);
+          entry.pod = Pod{pod.space, pod.name};
+          ledger.put(entry);
+          log(Level::kWarning, "add entry that the ledger has lost",
+              {.resource = owned.resource, .device = id, .pod = entry.pod->str()});
+        });
       }
     }
   }

@@ -12,10 +12,14 @@ inline constexpr auto kFields<devices::Pod> =
     std::tuple{Field{"namespace", &devices::Pod::space}, Field{"name", &devices::Pod::name},
                Field{"uid", &devices::Pod::uid}};
 template <>
-inline constexpr auto kFields<devices::Holder> = std::tuple{
-    Field{"", &devices::Holder::owner},          Field{"interface", &devices::Holder::interface},
-    Field{"plugins", &devices::Holder::plugins}, Field{"result", &devices::Holder::result},
-    Field{"pod", &devices::Holder::pod},         Field{"started", &devices::Holder::started}};
+inline constexpr auto kFields<devices::Holder> =
+    std::tuple{Field{"", &devices::Holder::owner},
+               Field{"interface", &devices::Holder::interface},
+               Field{"resource", &devices::Holder::resource},
+               Field{"plugins", &devices::Holder::plugins},
+               Field{"promised", &devices::Holder::promised},
+               Field{"pod", &devices::Holder::pod},
+               Field{"started", &devices::Holder::started}};
 template <>
 inline constexpr auto kFields<devices::Entry> =
     std::tuple{Field{"id", &devices::Entry::id},
@@ -23,14 +27,37 @@ inline constexpr auto kFields<devices::Entry> =
                Field{"promised", &devices::Entry::promised},
                Field{"pod", &devices::Entry::pod},
                Field{"plugins", &devices::Entry::plugins},
-               Field{"interface", &devices::Entry::ifname},
-               Field{"holder", &devices::Entry::holder}};
+               Field{"interface", &devices::Entry::ifname}};
 
 }  // namespace plugins
 
 namespace devices {
 
-std::string Pod::str() const { return cni::cat(space, "/", name); }
+using cni::cat;
+
+std::string Pod::str() const { return cat(space, "/", name); }
+
+std::string Holder::text() const {
+  return cat(plugins::json_text(*this), "\n", result.empty() ? "" : line_of(result));
+}
+
+std::optional<Holder> Holder::from(const std::string& text) {
+  const auto end = text.find('\n');
+  if (end == text.npos) return std::nullopt;
+  auto out = plugins::from_json_text<Holder>(text.substr(0, end));
+  if (!out) return std::nullopt;
+  std::string rest = text.substr(end + 1);
+  if (rest.ends_with('\n')) {  // otherwise ADD was killed while it wrote
+    rest.pop_back();
+    out->result = std::move(rest);
+  }
+  return out;
+}
+
+void Entry::take(Holder by) {
+  if (!by.result.empty() && by.promised == promised && by.pod == pod) promised = 0;
+  holder = std::move(by);
+}
 
 bool Entry::is_of(const Pod& other) const {
   if (!pod) return false;

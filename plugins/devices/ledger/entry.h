@@ -8,9 +8,9 @@
 
 #include "plugins/common/state/owner.h"
 
-/// An entry of the ledger: which pod a device is promised to, and which attachment has it. The
-/// agent and the plugin `devices` write it; the kubelet's API decides whose a device is, the ledger
-/// where it is.
+/// An entry of the ledger: which pod a device is promised to, and which attachment has it. Each has
+/// a file of its own: patchbay-agent writes the promise, as the kubelet's API says, and the plugin
+/// `devices` the holder.
 namespace devices {
 
 using plugins::StateOwner;
@@ -28,13 +28,21 @@ struct Pod {
 /// The attachment that has the device. It is written before the first delegate is called, and
 /// removed after DEL of the delegates has succeeded.
 struct Holder {
-  StateOwner owner = {};        ///< of the chain: its network, CNI_IFNAME and CNI_NETNS
-  std::string interface = {};   ///< CNI_IFNAME of the delegates, in that namespace: "net1"
-  std::string plugins = {};     ///< Entry::plugins at the time of ADD
-  std::string result = {};      ///< JSON of what ADD returned; empty: ADD was interrupted
-  std::optional<Pod> pod = {};  ///< whose sandbox it is; absent: an earlier version wrote it
+  StateOwner owner = {};       ///< of the chain: its network, CNI_IFNAME and CNI_NETNS
+  std::string interface = {};  ///< CNI_IFNAME of the delegates, in that namespace: "net1"
+  /// Those of the entry at the time of ADD; the device may be promised to another pod since.
+  std::string resource = {}, plugins = {};
+  std::int64_t promised = 0;
+  std::optional<Pod> pod = {};  ///< whose sandbox it is
   std::int64_t started = 0;     ///< when ADD started: nanoseconds of CLOCK_MONOTONIC
+  std::string result = {};      ///< JSON of what ADD returned; empty: ADD was interrupted
   bool operator==(const Holder&) const = default;
+
+  /// Two lines of JSON. The second one is the result, which ADD appends.
+  std::string text() const;
+  static std::string line_of(const std::string& result) { return result + "\n"; }
+  /// Empty: a torn file, or another content. \throws cni::Error for one of a later format.
+  static std::optional<Holder> from(const std::string& text);
 };
 
 /// A device without an entry is free.
@@ -50,8 +58,11 @@ struct Entry {
   std::optional<Holder> holder = {};
   bool operator==(const Entry&) const = default;
 
-  /// Whether no pod has it or is promised it: the file can be removed.
-  bool is_free() const { return promised == 0 && !pod && !holder; }
+  /// With the holder. One that is attached has got what its pod was promised.
+  void take(Holder by);
+  /// Whether it is a pod's, or promised to one. Not so while it has a holder: the promise is lost.
+  bool is_wanted() const { return promised != 0 || pod; }
+  bool is_free() const { return !is_wanted() && !holder; }
   /// Whether it is promised and no pod is known: any that starts may be the one.
   bool is_unclaimed() const { return promised != 0 && !pod; }
   /// Whether it is this pod's: by its UID, or where none is known by its name.
@@ -59,6 +70,7 @@ struct Entry {
   /// Whether it is attached to the pod's interface completely.
   bool is_attached() const { return holder && !holder->result.empty(); }
 
+  /// JSON of all but the holder.
   std::string text() const;
   /// Empty: a torn file, or another content. \throws cni::Error for one of a later format.
   static std::optional<Entry> from(const std::string& text);

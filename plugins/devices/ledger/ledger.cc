@@ -1,6 +1,7 @@
 #include "plugins/devices/ledger/ledger.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "libcni/common/error.h"
@@ -16,12 +17,33 @@ using cni::cat;
 constexpr const char* kLock = ".lock";
 constexpr std::string_view kAsideEnd = ".new";
 
+constexpr std::string_view kHeld = ".held=";  // no ID has a "="
+
 std::string aside_of(const std::string& id) { return cat(".", id, kAsideEnd); }
+
+std::string held_of(const std::string& id) { return cat(kHeld, id); }
 
 std::string mark_of(const StateOwner& owner) { return cat(".of-", owner.file_name()); }
 
 bool is_aside(const std::string& name) {
-  return name.starts_with('.') && name.ends_with(kAsideEnd);
+  return name.starts_with('.') && name.ends_with(kAsideEnd) && !name.starts_with(kHeld);
+}
+
+// The device of a promise or a holder.
+std::optional<std::string> device_of(const std::string& name) {
+  std::string id = name.starts_with(kHeld) ? name.substr(kHeld.size()) : name;
+  return is_device_id(id) ? std::optional(std::move(id)) : std::nullopt;
+}
+
+// What the file has; nothing without one.
+template <class T>
+std::optional<T> read_file(const cni::Dir& dir, const std::string& name) {
+  const auto file = dir.read(name);
+  if (!file) return std::nullopt;
+  const std::string what = cat("read '", dir.path(), "/", name, "'");
+  auto out = cni::during(what, [&] { return T::from(file->content); });
+  if (!out) cni::note(cat(what, ": it is no entry of the ledger, ignored"));
+  return out;
 }
 
 }  // namespace
@@ -38,32 +60,52 @@ netlink::Fd Ledger::lock(std::chrono::milliseconds deadline) const {
   return cni::take_lock(dir_, deadline, kLock);
 }
 
+std::optional<Entry> Ledger::promise_of(const std::string& id) const {
+  auto out = read_file<Entry>(dir_, id);
+  if (!out || out->id == id) return out;
+  cni::note(cat("read '", path(), "/", id, "': it is the entry of '", out->id, "', ignored"));
+  return std::nullopt;
+}
+
+std::optional<Holder> Ledger::holder_of(const std::string& id) const {
+  return read_file<Holder>(dir_, held_of(id));
+}
+
+std::optional<Entry> Ledger::with_holder(const std::string& id,
+                                         std::optional<Entry> promise) const {
+  auto holder = holder_of(id);
+  if (!holder) return promise;
+  if (!promise) {
+    promise = Entry{.id = id, .resource = holder->resource, .plugins = holder->plugins};
+  }
+  promise->take(*std::move(holder));
+  return promise;
+}
+
 std::optional<Entry> Ledger::read(const std::string& id) const {
   if (!is_device_id(id)) return std::nullopt;
-  const auto file = dir_.read(id);
-  if (!file) return std::nullopt;
-  const std::string what = cat("read '", path(), "/", id, "'");
-  auto entry = cni::during(what, [&] { return Entry::from(file->content); });
-  if (entry && entry->id == id) return entry;
-  cni::note(cat(what, ": it is no entry of the ledger, ignored"));
-  return std::nullopt;
+  return with_holder(id, promise_of(id));
 }
 
 Ledger::Content Ledger::content() const { return entries_of(dir_.names()); }
 
 Ledger::Content Ledger::entries_of(const std::vector<std::string>& names) const {
-  Content out;
+  std::set<std::string> ids;
   for (const std::string& name : names) {
-    if (!is_device_id(name)) continue;
+    if (auto id = device_of(name)) ids.insert(*std::move(id));
+  }
+  Content out;
+  for (const std::string& id : ids) {
     try {
-      if (auto entry = read(name)) {
+      auto promise = promise_of(id);
+      const bool is_torn = !promise && dir_.has(id);  // not removed meanwhile
+      if (is_torn) out.unreadable.push_back(id);
+      if (auto entry = with_holder(id, std::move(promise))) {
         out.entries.push_back(*std::move(entry));
-      } else if (dir_.has(name)) {  // not removed meanwhile
-        out.unreadable.push_back(name);
       }
     } catch (const cni::Error& e) {
       cni::note(e.what());
-      out.unreadable.push_back(name);
+      out.unreadable.push_back(id);
     }
   }
   std::ranges::sort(out.entries, {},
@@ -85,32 +127,48 @@ void Ledger::put_or_remove(const Entry& entry) const {
   entry.is_free() ? remove(entry.id) : put(entry);
 }
 
-void Ledger::put_or_remove_unsynced(const Entry& entry) const {
-  if (!entry.is_free()) {
-    put_unsynced(entry);
-  } else {
-    remove_unsynced(entry.id);
-  }
-}
-
 void Ledger::remove(const std::string& id) const {
-  if (remove_unsynced(id)) dir_.sync();
+  if (!dir_.remove(id)) return;
+  dir_.touch();
+  dir_.sync();
 }
 
-bool Ledger::remove_unsynced(const std::string& id) const {
-  if (!dir_.remove(id)) return false;
+void Ledger::put_holder(const std::string& id, const Holder& holder) const {
+  dir_.replace(held_of(id), holder.text(), aside_of(id));
   dir_.touch();
-  return true;
+}
+
+void Ledger::add_result(const std::string& id, const std::string& result) const {
+  dir_.append(held_of(id), Holder::line_of(result));
+  dir_.touch();
+}
+
+// The holder last: a process that is killed before has changed nothing for the next DEL. A torn
+// promise stays, because nobody knows whose device it is.
+void Ledger::remove_holder(const std::string& id) const {
+  if (const auto promise = promise_of(id)) {
+    Entry now = *promise;
+    if (auto holder = holder_of(id)) now.take(*std::move(holder));
+    now.holder.reset();
+    if (now.is_free()) {
+      dir_.remove(id);
+    } else if (now != *promise) {
+      put_unsynced(now);
+    }
+  }
+  dir_.remove(held_of(id));
+  dir_.touch();
 }
 
 std::vector<std::string> Ledger::sweep() const {
   std::vector<std::string> torn;
   for (const std::string& name : dir_.names()) {
     if (is_aside(name)) dir_.remove(name);
-    if (!is_device_id(name)) continue;
+    const auto id = device_of(name);
+    if (!id) continue;
     try {
-      if (read(name)) continue;
-      if (dir_.remove(name)) torn.push_back(name);
+      const bool is_whole = name == *id ? promise_of(*id).has_value() : holder_of(*id).has_value();
+      if (!is_whole && dir_.remove(name)) torn.push_back(name);
     } catch (const cni::Error&) {
       continue;  // of a later format
     }

@@ -11,18 +11,19 @@
 #include "plugins/devices/ledger/entry.h"
 #include "plugins/names/state.h"
 
-/// The folder of the entries. A file is named by the ID of its device. It is written aside and
-/// renamed, so that it is either the earlier or the later one after a kill. Names that begin with a
-/// dot are no devices: the lock, files that are being written, and a mark for each attachment that
-/// has devices.
+/// The folder of the entries: a file with the ID of the device as its name, which patchbay-agent
+/// writes, and ".held=ID", which the plugin writes. They are written aside and renamed, so that
+/// each is either the earlier or the later one after a kill; the result of ADD is appended. Other
+/// names that begin with a dot are the lock, files that are being written, and a mark for each
+/// attachment that has devices.
 ///
 /// After a power loss no namespace exists, all devices are the node's again, and the kubelet has
 /// its checkpoint. It starts the same pods without another Allocate. So a promise is fsynced:
 /// without patchbay-agent, nothing else says that a pod needs a device. Whatever ADD and DEL write
-/// is not: the disk then has the promise, or a holder whose namespace does not exist (it is
-/// detached first), or a torn file. A file system may make the last of a file that was renamed over
-/// a synced one, and nobody knows whose device that is: ADD does not pass a pod before
-/// patchbay-agent, which asks the kubelet, has answered (content().unreadable).
+/// is not. The namespace of a holder does not exist then: the device is detached from it first; a
+/// torn holder is none. A promise with a pod, which replaced the synced one without fsync, may be
+/// torn, and nobody knows whose device that is: ADD does not pass a pod before patchbay-agent,
+/// which asks the kubelet, has answered (content().unreadable).
 namespace devices {
 
 class Ledger {
@@ -37,25 +38,32 @@ class Ledger {
   /// Whoever changes an entry reads it again under the lock. \throws cni::Error(kTryAgainLater).
   netlink::Fd lock(std::chrono::milliseconds deadline = cni::kLockDeadline) const;
 
-  /// nullopt without a file, and for a torn one, which is noted. \throws cni::Error for a file of a
-  /// later format.
+  /// nullopt without files, and for torn ones, which are noted. A holder whose promise is lost is
+  /// an entry without a pod. \throws cni::Error for a file of a later format.
   std::optional<Entry> read(const std::string& id) const;
   struct Content {
-    std::vector<Entry> entries;           ///< sorted by resource and ID
-    std::vector<std::string> unreadable;  ///< files that are torn or of a later format; noted
+    std::vector<Entry> entries;  ///< sorted by resource and ID
+    /// IDs whose promise is torn, or whose files are of a later format; noted.
+    std::vector<std::string> unreadable;
   };
   Content content() const;
   std::vector<Entry> all() const { return content().entries; }
-  /// Writes it to the disk: a promise. Under the lock.
+  /// Writes all but the holder, to the disk. Under the lock.
   void put(const Entry& entry) const;
   /// The same without fsync(2): a power loss may restore the earlier one, or tear it.
   void put_unsynced(const Entry& entry) const;
   /// put(), or remove() if it is free. Under the lock.
   void put_or_remove(const Entry& entry) const;
-  /// The same without fsync(2).
-  void put_or_remove_unsynced(const Entry& entry) const;
-  /// Under the lock.
+  /// Under the lock. The device has no holder.
   void remove(const std::string& id) const;
+
+  /// Before the first delegate takes something of the device. Under the lock.
+  void put_holder(const std::string& id, const Holder& holder) const;
+  /// What ADD returned. Under the lock, and the holder is there.
+  void add_result(const std::string& id, const std::string& result) const;
+  /// And the entry, if that frees the device. Under the lock.
+  void remove_holder(const std::string& id) const;
+
   /// Removes torn files, and files that were being written when a process was killed. Under the
   /// lock. Returns the names of the torn ones.
   std::vector<std::string> sweep() const;
@@ -72,8 +80,10 @@ class Ledger {
 
  private:
   explicit Ledger(cni::Dir dir) : dir_(std::move(dir)) {}
+  std::optional<Entry> promise_of(const std::string& id) const;
+  std::optional<Holder> holder_of(const std::string& id) const;
+  std::optional<Entry> with_holder(const std::string& id, std::optional<Entry> promise) const;
   Content entries_of(const std::vector<std::string>& names) const;
-  bool remove_unsynced(const std::string& id) const;
   std::vector<std::string> marked(const StateOwner& owner) const;
 
   cni::Dir dir_;

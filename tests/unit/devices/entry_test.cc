@@ -8,6 +8,7 @@
 #include "plugins/names/networks.h"
 
 using devices::Entry;
+using devices::Holder;
 using devices::Pod;
 
 namespace {
@@ -17,13 +18,18 @@ Entry example() {
   out.pod = Pod{"shop", "web-0", "5f3a"};
   out.plugins = R"([{"type":"host-device","deviceID":"0000:03:00.1"}])";
   out.ifname = "storage";
-  out.holder = devices::Holder{.owner = {"net", "c1", "eth0", "/run/netns/c1", 4242},
-                               .interface = "net1",
-                               .plugins = out.plugins,
-                               .result = "{}",
-                               .pod = out.pod,
-                               .started = 987654321};
   return out;
+}
+
+Holder holder_of(const Entry& entry) {
+  return {.owner = {"net", "c1", "eth0", "/run/netns/c1", 4242},
+          .interface = "net1",
+          .resource = entry.resource,
+          .plugins = entry.plugins,
+          .promised = entry.promised,
+          .pod = entry.pod,
+          .started = 987654321,
+          .result = "{}"};
 }
 
 }  // namespace
@@ -39,6 +45,42 @@ TEST_CASE("each beginning of an entry is a torn file") {
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CHECK_FALSE(Entry::from(whole.substr(0, size)));
   }
+}
+
+TEST_CASE("a holder is read as it was written, and has its result when that is written whole") {
+  const Holder holder = holder_of(example());
+  Holder interrupted = holder;
+  interrupted.result.clear();
+  const std::string whole = holder.text(), first = interrupted.text();
+  CHECK(Holder::from(whole) == holder);
+  CHECK(first + Holder::line_of("{}") == whole);
+  for (std::size_t size = 0; size < first.size(); ++size) {
+    CHECK_FALSE(Holder::from(whole.substr(0, size)));
+  }
+  for (std::size_t size = first.size(); size < whole.size(); ++size) {
+    CHECK(Holder::from(whole.substr(0, size)) == interrupted);
+  }
+  CHECK_THROWS_AS(Holder::from("{\"format\":2,\"interface\":\"net1\"}\n"), cni::Error);
+}
+
+TEST_CASE("an attached device has got what its pod was promised, and nothing of a later promise") {
+  Entry entry = example();
+  Holder interrupted = holder_of(entry);
+  interrupted.result.clear();
+  entry.take(interrupted);
+  CHECK(entry.promised == 1790000000);
+  CHECK_FALSE(entry.is_attached());
+  entry.take(holder_of(example()));
+  CHECK(entry.promised == 0);
+  CHECK(entry.is_attached());
+  Entry later = example();
+  later.promised += 1;
+  later.take(holder_of(example()));
+  CHECK(later.promised != 0);
+  Entry other = example();  // within the same second
+  other.pod.reset();
+  other.take(holder_of(example()));
+  CHECK(other.is_unclaimed());
 }
 
 TEST_CASE("an entry of a later format is an error and no torn file") {
@@ -81,12 +123,13 @@ TEST_CASE("an entry is a pod's by its UID, or by its name where there is no UID"
 TEST_CASE("a device without promise, pod and holder is free") {
   Entry entry = example();
   CHECK_FALSE(entry.is_free());
-  entry.holder.reset();
-  CHECK_FALSE(entry.is_free());
   entry.pod.reset();
   CHECK_FALSE(entry.is_free());
   entry.promised = 0;
   CHECK(entry.is_free());
+  entry.holder = Holder{};
+  CHECK_FALSE(entry.is_free());
+  CHECK_FALSE(entry.is_wanted());
 }
 
 TEST_CASE("resources have networks of different names") {

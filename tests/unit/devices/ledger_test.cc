@@ -9,6 +9,7 @@
 #include "tests/unit/surroundings.h"
 
 using devices::Entry;
+using devices::Holder;
 using devices::Ledger;
 
 namespace {
@@ -67,12 +68,71 @@ TEST_CASE("an entry that is free has no file") {
   entry.promised = 0;
   ledger.put_or_remove(entry);
   CHECK_FALSE(cni::Dir::exists(folder.file("a")));
-  entry.promised = 7;
-  ledger.put_or_remove_unsynced(entry);
-  CHECK(ledger.read("a"));
+}
+
+TEST_CASE("a holder has a file of its own, which promises do not change") {
+  const surroundings::Folder folder;
+  const Ledger ledger = Ledger::create(folder.path());
+  Entry entry = entry_of("x.new");
+  entry.pod = devices::Pod{"shop", "web-0", "u1"};
+  ledger.put(entry);
+  const Holder holder{.resource = entry.resource, .promised = 7, .pod = entry.pod};
+  ledger.put_holder("x.new", holder);
+  CHECK(ledger.sweep().empty());
+  CHECK(ledger.read("x.new")->holder == holder);
+  CHECK(ledger.read("x.new")->promised == 7);
+  ledger.add_result("x.new", "{}");
+  CHECK(ledger.read("x.new")->is_attached());
+  CHECK(ledger.read("x.new")->promised == 0);
+  ledger.put(entry_of("x.new"));
+  CHECK(ledger.read("x.new")->is_attached());
+  CHECK(ledger.read("x.new")->is_unclaimed());
+  ledger.remove_holder("x.new");
+  ledger.remove_holder("x.new");
+  CHECK(ledger.read("x.new") == entry_of("x.new"));
+}
+
+TEST_CASE("after its holder a pod's device is the pod's, one of no pod is free") {
+  const surroundings::Folder folder;
+  const Ledger ledger = Ledger::create(folder.path());
+  Entry entry = entry_of("a");
+  entry.pod = devices::Pod{"shop", "web-0", "u1"};
+  Holder holder{.resource = entry.resource, .promised = 7, .pod = entry.pod, .result = "{}"};
+  ledger.put(entry);
+  ledger.put_holder("a", holder);
+  ledger.remove_holder("a");
   entry.promised = 0;
-  ledger.put_or_remove_unsynced(entry);
+  CHECK(ledger.read("a") == entry);
+  entry.pod.reset();
+  ledger.put(entry);
+  ledger.put_holder("a", holder);
+  ledger.remove_holder("a");
+  CHECK_FALSE(ledger.read("a"));
+  CHECK(ledger.content().entries.empty());
   CHECK_FALSE(cni::Dir::exists(folder.file("a")));
+}
+
+TEST_CASE("a holder whose promise is lost is an entry, and a torn promise stays") {
+  const surroundings::Folder folder;
+  const Ledger ledger = Ledger::create(folder.path());
+  const Holder holder{.resource = "vendor.example/nic", .plugins = "[]", .promised = 7};
+  ledger.put_holder("a", holder);
+  ledger.put_holder("b", holder);
+  write(folder.file("b"), "{");
+  write(folder.file(".held=c"), "{");
+  const auto found = ledger.content();
+  REQUIRE(found.entries.size() == 2);
+  CHECK(found.entries[0].resource == holder.resource);
+  CHECK(found.entries[0].plugins == "[]");
+  CHECK_FALSE(found.entries[0].is_wanted());
+  CHECK(found.unreadable == std::vector<std::string>{"b"});
+  ledger.remove_holder("a");
+  ledger.remove_holder("b");
+  CHECK(ledger.content().entries.empty());
+  CHECK(ledger.content().unreadable == std::vector<std::string>{"b"});
+  auto torn = ledger.sweep();
+  std::ranges::sort(torn);
+  CHECK(torn == std::vector<std::string>{".held=c", "b"});
 }
 
 TEST_CASE("each change has another stamp") {
@@ -95,8 +155,8 @@ TEST_CASE("a mark has the devices of an attachment") {
     Entry entry = entry_of(id);
     ledger.put_mark(one, id);
     ledger.put_mark(one, id);
-    entry.holder = {.owner = std::string(id) == "c" ? other : one};
     ledger.put(entry);
+    ledger.put_holder(id, {.owner = std::string(id) == "c" ? other : one});
   }
   CHECK(ledger.has_mark(one));
   CHECK_FALSE(ledger.has_mark(other));
@@ -113,8 +173,8 @@ TEST_CASE("a mark has the devices of an attachment") {
   CHECK(ids_of() == "ab");
   ledger.remove_idle_mark(one);
   CHECK(ledger.has_mark(one));
-  ledger.remove("a");
-  ledger.remove("b");
+  ledger.remove_holder("a");
+  ledger.remove_holder("b");
   ledger.remove_idle_mark(one);
   ledger.remove_idle_mark(one);
   CHECK_FALSE(ledger.has_mark(one));

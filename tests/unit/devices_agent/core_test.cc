@@ -117,13 +117,23 @@ TEST_CASE("PodResources restores entries that the ledger has lost") {
   CHECK(node.entry("tap:2")->pod == Pod{"shop", "web-1"});
 }
 
+TEST_CASE("a holder whose promise is lost gets a new one") {
+  Node node;
+  node.ledger().put_holder("tap:1", {.resource = kTap, .plugins = "[]"});
+  node.ledger().put_holder("tap:2", {.resource = kTap, .plugins = "[]"});
+  CHECK(node.claim(kPod, {"tap:1"}) == Named{"tap:1"});
+  CHECK(node.entry("tap:1")->plugins != "[]");
+  CHECK(node.entry("tap:1")->holder);
+  node.core.reconcile({{"shop", "web-1", {{kTap, {"tap:2"}}}}}, std::time(nullptr));
+  CHECK(node.entry("tap:2")->pod == Pod{"shop", "web-1"});
+  CHECK(node.entry("tap:2")->holder);
+}
+
 TEST_CASE("a device is released after two looks, unless a container holds it") {
   Node node;
   node.core.allocate(kTap, {"tap:1", "tap:2"});
   node.claim(kPod, {"tap:1", "tap:2"});
-  Entry held = node.entry("tap:2").value();
-  held.holder = devices::Holder{};
-  node.ledger().put(held);
+  node.ledger().put_holder("tap:2", {});
   const auto now = static_cast<std::int64_t>(std::time(nullptr));
   CHECK_FALSE(node.core.reconcile({}, now + 100));
   CHECK(node.entry());
