@@ -48,6 +48,7 @@ std::vector<Offer> Core::offers(const std::string& resource) const {
 }
 
 std::vector<Count> Core::counts() const {
+  state_->require_ledger();
   const std::lock_guard lock(state_->mutex);
   return state_->counts;
 }
@@ -94,9 +95,10 @@ void Core::on_allocate(std::function<void()> allocated) {
 
 void Core::refresh() {
   State& state = *state_;
+  state.require_ledger();
   bool is_new = false;
   Stock stock = state.look();
-  const Entries entries = by_id(state.ledger.all());
+  const Entries entries = by_id(state.entries.all());
   {
     const std::lock_guard lock(state.mutex);
     for (std::size_t i = 0; i < stock.pools.size(); ++i) {
@@ -119,7 +121,10 @@ void Core::refresh() {
   if (is_new && state.changed) state.changed();
 }
 
-bool Core::concerns(const Pod& pod) const { return state_->concerns(pod); }
+bool Core::concerns(const Pod& pod) const {
+  state_->require_ledger();
+  return state_->concerns(pod);
+}
 
 std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& owned) {
   State& state = *state_;
@@ -148,17 +153,14 @@ std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& o
   return out;
 }
 
-bool Core::has_unclaimed() const {
-  const auto entries = state_->ledger.all();
-  return std::ranges::any_of(entries, &Entry::is_unclaimed);
-}
+bool Core::has_unclaimed() const { return state_->entries.find(&Entry::is_unclaimed).has_value(); }
 
 bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
   State& state = *state_;
   const Listing listing(listed);
   state.concerns.note(listed);
   const auto [ledger_lock, lock] = state.lock();
-  const std::vector<Entry> entries = state.ledger.all();
+  const std::vector<Entry> entries = state.entries.all();
   bool is_open = false;
   for (const Entry& entry : entries) {
     switch (state.reconciler.decide(entry, listing, now)) {
@@ -178,7 +180,7 @@ bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
     }
   }
   state.reconciler.keep_only(entries);
-  state.adopt(listed, entries);
+  state.adopt(listed, by_id(entries));
   return is_open;
 }
 

@@ -1,5 +1,6 @@
 #include "plugins/devices/agent/core_state.h"
 
+#include <cstdlib>
 #include <ctime>
 #include <utility>
 
@@ -47,12 +48,22 @@ Core::State::State(Pools of, Places at)
     counts[i].resource = pools.pools[i].resource;
     index.emplace(pools.pools[i].resource, i);
   }
-  for (const Entry& entry : ledger.all()) {
+  for (const Entry& entry : entries.all()) {
     if (!index.contains(entry.resource)) former.insert(entry.resource);
   }
 }
 
+// What removed it may have killed the process as well, of which nothing is left behind: the next
+// one makes the folder, and the entries from what the kubelet lists.
+void Core::State::require_ledger() const noexcept {
+  if (!ledger.is_removed()) return;
+  log(Level::kError, "end, because the folder of the ledger was removed",
+      {.error = cat("'", ledger.path(), "' does not exist any more")});
+  std::_Exit(EXIT_FAILURE);
+}
+
 Core::State::Locks Core::State::lock() const {
+  require_ledger();
   netlink::Fd of_ledger = ledger.lock();
   return {std::move(of_ledger), std::unique_lock(mutex)};
 }
@@ -60,14 +71,14 @@ Core::State::Locks Core::State::lock() const {
 // A device that a pod got or gave back between the looks at ledger and links was held before or
 // after: it does not look as if it had vanished.
 Stock Core::State::look() const {
-  Entries entries = by_id(ledger.all());
+  Entries held = by_id(entries.all());
   const auto devices = inventory(node_links(), sysfs.hardware());
-  for (Entry& later : ledger.all()) {
-    Entry& entry = entries[later.id];
+  for (Entry& later : entries.all()) {
+    Entry& entry = held[later.id];
     if (!later.holder) later.holder = std::move(entry.holder);
     entry = std::move(later);
   }
-  return stock_of(pools, devices, entries);
+  return stock_of(pools, devices, held);
 }
 
 void Core::State::write_cdi_files() const {
@@ -174,14 +185,15 @@ std::optional<Entry> Core::State::claimed(const std::string& resource, const std
 }
 
 void Core::State::require_all_listed(const Pod& pod, const Wanted& wanted) const {
-  for (const Entry& entry : ledger.all()) {
+  const auto other = entries.find([&](const Entry& entry) {
     const bool is_pods = entry.pod && !pod.uid.empty() && entry.pod->uid == pod.uid;
-    if (!is_pods || wanted.contains({entry.resource, entry.id})) continue;
-    throw cni::Error(Code::kTryAgainLater,
-                     cat("claim devices for ", pod.str(), ": the kubelet does not list '", entry.id,
-                         "', which the ledger has as the pod's"),
-                     "the entry is removed if the kubelet goes on not to list it");
-  }
+    return is_pods && !wanted.contains({entry.resource, entry.id});
+  });
+  if (!other) return;
+  throw cni::Error(Code::kTryAgainLater,
+                   cat("claim devices for ", pod.str(), ": the kubelet does not list '", other->id,
+                       "', which the ledger has as the pod's"),
+                   "the entry is removed if the kubelet goes on not to list it");
 }
 
 void Core::State::count_failure(const std::string& resource) {
@@ -202,25 +214,23 @@ void Core::State::release(const Entry& entry) {
 
 // Devices that the kubelet lists and the ledger does not have: its folder was removed. A device
 // that is in its pod is skipped without a holder, because nothing here tells how to give it back.
-void Core::State::adopt(const std::vector<PodDevices>& listed,
-                        const std::vector<Entry>& entries) const {
-  const Entries of = by_id(entries);
+void Core::State::adopt(const std::vector<PodDevices>& listed, const Entries& known) const {
   for (const PodDevices& pod : listed) {
     for (const Owned& owned : pod.devices) {
       const auto pool = pool_of(owned.resource);
       if (!pool) continue;
       for (const std::string& id : owned.ids) {
         const auto item = stock.pools[*pool].find(id);
-        const auto known = of.find(id);
-        if (known != of.end() && known->second.is_wanted()) continue;
+        const auto entry = known.find(id);
+        if (entry != known.end() && entry->second.is_wanted()) continue;
         if (item == stock.pools[*pool].end() || !item->second.is_present) continue;
-        const Entry before = known != of.end() ? known->second : Entry{.id = id};
+        const Entry before = entry != known.end() ? entry->second : Entry{.id = id};
         attempt("add entry that the ledger has lost", owned.resource, [&] {
-          Entry entry = promised(*pool, item->second, before);
-          entry.pod = Pod{pod.space, pod.name};
-          ledger.put(entry);
+          Entry now = promised(*pool, item->second, before);
+          now.pod = Pod{pod.space, pod.name};
+          ledger.put(now);
           log(Level::kWarning, "add entry that the ledger has lost",
-              {.resource = owned.resource, .device = id, .pod = entry.pod->str()});
+              {.resource = owned.resource, .device = id, .pod = now.pod->str()});
         });
       }
     }

@@ -9,6 +9,7 @@
 #include "plugins/devices/agent/concerns.h"
 #include "plugins/devices/agent/core.h"
 #include "plugins/devices/agent/inventory/sysfs.h"
+#include "plugins/devices/agent/ledger_cache.h"
 #include "plugins/devices/agent/pools/pools.h"
 #include "plugins/devices/agent/reconcile.h"
 #include "plugins/devices/agent/stock/stock.h"
@@ -36,6 +37,8 @@ struct Core::State {
     std::unique_lock<std::mutex> of_state;
   };
   Locks lock() const;
+  /// Ends the process if somebody has removed the folder.
+  void require_ledger() const noexcept;
 
   Stock look() const;
   void write_cdi_files() const;
@@ -50,12 +53,13 @@ struct Core::State {
   void count_failure(const std::string& resource);
   void write_info(std::size_t pool, const Item& item) const;
   void release(const Entry& entry);
-  void adopt(const std::vector<PodDevices>& listed, const std::vector<Entry>& entries) const;
+  void adopt(const std::vector<PodDevices>& listed, const Entries& known) const;
 
   const Pools pools;
   const Places places;
   const Ledger ledger;
-  Concerns concerns{ledger};
+  mutable LedgerCache entries{ledger};
+  Concerns concerns{entries};
   const Sysfs sysfs;
   std::map<std::string, std::size_t> index;  // of pools, by resource
   std::set<std::string> former;              // resources of an earlier config that the ledger has

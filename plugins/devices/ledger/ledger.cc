@@ -29,12 +29,6 @@ bool is_aside(const std::string& name) {
   return name.starts_with('.') && name.ends_with(kAsideEnd) && !name.starts_with(kHeld);
 }
 
-// The device of a promise or a holder.
-std::optional<std::string> device_of(const std::string& name) {
-  std::string id = name.starts_with(kHeld) ? name.substr(kHeld.size()) : name;
-  return is_device_id(id) ? std::optional(std::move(id)) : std::nullopt;
-}
-
 // What the file has; nothing without one.
 template <class T>
 std::optional<T> read_file(const cni::Dir& dir, const std::string& name) {
@@ -87,6 +81,18 @@ std::optional<Entry> Ledger::read(const std::string& id) const {
   return with_holder(id, promise_of(id));
 }
 
+std::optional<std::string> Ledger::device_of(const std::string& name) {
+  std::string id = name.starts_with(kHeld) ? name.substr(kHeld.size()) : name;
+  return is_device_id(id) ? std::optional(std::move(id)) : std::nullopt;
+}
+
+std::optional<Entry> Ledger::try_read(const std::string& id) const try {
+  return read(id);
+} catch (const cni::Error& e) {
+  cni::note(e.what());
+  return std::nullopt;
+}
+
 Ledger::Content Ledger::content() const { return entries_of(dir_.names()); }
 
 Ledger::Content Ledger::entries_of(const std::vector<std::string>& names) const {
@@ -115,12 +121,10 @@ Ledger::Content Ledger::entries_of(const std::vector<std::string>& names) const 
 
 void Ledger::put(const Entry& entry) const {
   dir_.replace_synced(entry.id, entry.text(), aside_of(entry.id));
-  dir_.touch();  // the kernel's own stamps are as coarse as its clock ticks, for changed()
 }
 
 void Ledger::put_unsynced(const Entry& entry) const {
   dir_.replace(entry.id, entry.text(), aside_of(entry.id));
-  dir_.touch();
 }
 
 void Ledger::put_or_remove(const Entry& entry) const {
@@ -129,18 +133,15 @@ void Ledger::put_or_remove(const Entry& entry) const {
 
 void Ledger::remove(const std::string& id) const {
   if (!dir_.remove(id)) return;
-  dir_.touch();
   dir_.sync();
 }
 
 void Ledger::put_holder(const std::string& id, const Holder& holder) const {
   dir_.replace(held_of(id), holder.text(), aside_of(id));
-  dir_.touch();
 }
 
 void Ledger::add_result(const std::string& id, const std::string& result) const {
   dir_.append(held_of(id), Holder::line_of(result));
-  dir_.touch();
 }
 
 // The holder last: a process that is killed before has changed nothing for the next DEL. A torn
@@ -157,7 +158,6 @@ void Ledger::remove_holder(const std::string& id) const {
     }
   }
   dir_.remove(held_of(id));
-  dir_.touch();
 }
 
 std::vector<std::string> Ledger::sweep() const {

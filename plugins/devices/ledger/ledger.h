@@ -33,8 +33,7 @@ class Ledger {
   static Ledger create(const std::string& path = names::kDevicesLedgerDir);
 
   const std::string& path() const { return dir_.path(); }
-  /// Another one after each change of an entry.
-  std::string changed() const { return dir_.changed(); }
+  bool is_removed() const { return dir_.is_removed(); }
   /// Whoever changes an entry reads it again under the lock. \throws cni::Error(kTryAgainLater).
   netlink::Fd lock(std::chrono::milliseconds deadline = cni::kLockDeadline) const;
 
@@ -47,6 +46,10 @@ class Ledger {
     std::vector<std::string> unreadable;
   };
   Content content() const;
+  /// read(); nothing, and a note, for a file of a later format.
+  std::optional<Entry> try_read(const std::string& id) const;
+  /// The ID of the device whose promise or holder has the name; nothing for other names.
+  static std::optional<std::string> device_of(const std::string& name);
   std::vector<Entry> all() const { return content().entries; }
   /// Writes all but the holder, to the disk. Under the lock.
   void put(const Entry& entry) const;

@@ -135,18 +135,6 @@ TEST_CASE("a holder whose promise is lost is an entry, and a torn promise stays"
   CHECK(torn == std::vector<std::string>{".held=c", "b"});
 }
 
-TEST_CASE("each change has another stamp") {
-  const surroundings::Folder folder;
-  const Ledger ledger = Ledger::create(folder.path());
-  std::string last = ledger.changed();
-  for (int i = 0; i < 100; ++i) {
-    ledger.put_unsynced(entry_of("a"));
-    const std::string now = ledger.changed();
-    CHECK(now != last);
-    last = now;
-  }
-}
-
 TEST_CASE("a mark has the devices of an attachment") {
   const surroundings::Folder folder;
   const Ledger ledger = Ledger::create(folder.path());
