@@ -134,6 +134,12 @@ bool Dir::has(const std::string& name) const {
   fail("look at", name, errno);
 }
 
+bool Dir::is_removed() const {
+  struct stat info;
+  if (::fstat(fd_.get(), &info) != 0) fail("look at", ".", errno);
+  return info.st_nlink == 0;
+}
+
 std::string Dir::changed() const {
   struct stat info;
   if (::fstat(fd_.get(), &info) != 0) fail("look at", ".", errno);

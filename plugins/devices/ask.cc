@@ -99,6 +99,21 @@ std::vector<Entry> by_answer(const Ledger& ledger, const Pod& pod, const Answer&
   return out;
 }
 
+// Whoever removes the folder of the ledger, with the rest of /var/lib/cni, removes what pods were
+// promised. patchbay-agent ends when it notices; one that ends by itself leaves no socket.
+void require_no_agent(const Conf& conf) {
+  if (!cni::Dir::exists(conf.socket)) return;
+  try {
+    exchange(conf.socket, line_of(Question{.verb = Verb::kStatus}),
+             std::chrono::seconds(conf.timeout));
+  } catch (const netlink::Error&) {
+  }
+  throw Error(Code::kTryAgainLater,
+              cat("the folder of the ledger was removed: '", conf.ledger_dir, "'"),
+              cat("patchbay-agent makes another one when it starts: ", kStart,
+                  "; if it was removed from the node, remove '", conf.socket, "'"));
+}
+
 }  // namespace
 
 std::optional<Pod> pod_of(const cni::Request& request, const Conf& conf) {
@@ -118,7 +133,9 @@ std::optional<Pod> pod_of(const cni::Request& request, const Conf& conf) {
 std::vector<Entry> devices_of(const cni::Request& request, const Conf& conf, const Pod& pod) {
   const auto ledger = Ledger::find(conf.ledger_dir);
   std::vector<Entry> out;
-  if (ledger) {
+  if (!ledger) {
+    require_no_agent(conf);
+  } else {
     const auto answer = ask(request, conf, pod);
     out = answer ? by_answer(*ledger, pod, *answer) : by_ledger(*ledger, pod);
   }

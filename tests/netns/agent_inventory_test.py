@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -12,8 +13,9 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import agent, cdi, kubelet, suite  # noqa: E402
 from support.agent import PROGRAM, RESOURCE, Agent, nics, slots  # noqa: E402
 from support.kubelet import Kubelet  # noqa: E402
-from support.plugin import OURS  # noqa: E402
-from support.world import run, set_up, wait_for  # noqa: E402
+from support.ledger import args_of, pod_of  # noqa: E402
+from support.plugin import OURS, cni  # noqa: E402
+from support.world import Pod, run, set_up, wait_for  # noqa: E402
 
 NIC = "vendor.example/nic"
 FAKE = "/run/sysfs"
@@ -266,6 +268,25 @@ class Ledger(Node):
             os.unlink(f"{agent.LEDGER}/{name}")
         self.by.start()
         self.assertEqual(self.by.claim("shop", "web-0", "u1"), ["netdev:eth1"])
+
+    def test_without_the_folder_of_the_ledger_the_agent_ends_no_pod_passes_and_the_next_agent_makes_it_again(self):
+        self.of.own("shop", "web-0", {NIC: ["netdev:eth1"]})
+        self.of.allocate(NIC, ["netdev:eth1"])
+        shutil.rmtree(agent.LEDGER)
+        pod = Pod("pod1")
+        conf = {"cniVersion": "1.1.0", "name": "pods", "type": "devices",
+                "prevResult": {"cniVersion": "1.1.0", "interfaces": [{"name": "eth0", "sandbox": pod.path}]}}
+        options = {"netns": pod.path, "container": "c1", "ifname": "eth0", "args": args_of(pod_of("web-0"))}
+        self.assert_error(cni("devices", "ADD", conf, **options), 11, "the folder of the ledger was removed")
+        self.assertTrue(wait_for(lambda: not self.by.is_alive(), 5), "the agent still runs")
+        self.assertEqual(self.by.process.returncode, 1)
+        self.assertEqual([line["what"] for line in self.by.lines() if line["level"] == "error"],
+                         ["end, because the folder of the ledger was removed"])
+        self.assert_error(cni("devices", "ADD", conf, **options), 11, "the folder of the ledger was removed")
+        self.by.start()
+        self.assertEqual(self.by.claim("shop", "web-0", "uid-web-0"), ["netdev:eth1"])
+        result = self.assert_ok(cni("devices", "ADD", conf, **options))
+        self.assertEqual([one["name"] for one in result["interfaces"]], ["eth0", "storage"])
 
     def test_torn_entries_are_removed_at_the_start(self):
         self.of.allocate(NIC, ["netdev:eth1", "netdev:eth2"])
