@@ -16,6 +16,19 @@ namespace tool {
 
 namespace {
 
+// "eth1", "eth0 in the pod": the link that a macvlan or a VLAN stands on; empty: on none.
+std::string parent_of(const netlink::Link& link, netlink::RouteSocket& pod) {
+  if (link.parent_index == 0) return {};
+  if (!link.parent_nsid) {
+    const auto parent = pod.find(link.parent_index);
+    return parent ? parent->name + " in the pod" : std::string();
+  }
+  if (link.parent_nsid != pod.nsid(netlink::NetNs::current())) return {};
+  netlink::RouteSocket node;
+  const auto parent = node.find(link.parent_index);
+  return parent ? parent->name : std::string();
+}
+
 // Adds the interface's master as the kernel reports it: a link on the node, or one in the pod,
 // which is a bridge or a VRF.
 Seen with_master(Seen seen, const cni::CachedAttachment& one) {
@@ -33,13 +46,21 @@ Seen with_master(Seen seen, const cni::CachedAttachment& one) {
       seen.port_of = master->name;
     }
   }
-  if (link->parent_index == 0) return seen;
-  if (!link->parent_nsid) {
-    if (const auto parent = pod.find(link->parent_index))
-      seen.master = parent->name + " in the pod";
-  } else if (link->parent_nsid == pod.nsid(netlink::NetNs::current())) {
-    netlink::RouteSocket node;
-    if (const auto parent = node.find(link->parent_index)) seen.master = parent->name;
+  seen.master = parent_of(*link, pod);
+  return seen;
+}
+
+// Adds the kinds of the result's further interfaces.
+Seen with_kinds(Seen seen, const cni::CachedAttachment& one) {
+  const auto ns = netlink::NetNs::find(one.netns);
+  if (!ns) return seen;
+  netlink::RouteSocket pod(*ns);
+  for (const cni::Interface& further : result_of(one).interfaces) {
+    if (further.sandbox.empty() || further.name == one.key.ifname) continue;
+    const auto link = pod.find(further.name);
+    if (!link) continue;
+    const std::string parent = parent_of(*link, pod);
+    seen.kinds.emplace(link->name, cat(link->kind, parent.empty() ? "" : " on ", parent));
   }
   return seen;
 }
@@ -50,7 +71,7 @@ Seen look(const cni::CachedAttachment& one) {
   Seen seen{.state = std::string(str(liveness)), .lease = lease_of(one.key)};
   if (liveness != cni::Liveness::kAlive) return seen;
   try {
-    return with_master(seen, one);
+    return with_kinds(with_master(seen, one), one);
   } catch (const netlink::Error&) {  // it went meanwhile
     return seen;
   }

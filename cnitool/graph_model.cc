@@ -72,12 +72,28 @@ std::string policy_of(const cni::NetworkList& list) {
   return firewall == nullptr ? "" : text_at(*firewall, "ingressPolicy", "open");
 }
 
-// The entry of the result that is the attachment's own interface.
-const cni::Interface* inside_of(const cni::Result& result, const std::string& ifname) {
-  for (const cni::Interface& one : result.interfaces) {
-    if (one.name == ifname && !one.sandbox.empty()) return &one;
+// The interfaces in the pod, and their addresses: its own, and further ones. An address without an
+// interface, or of one on the node, is of its own.
+void set_interfaces(GraphPod& pod, const cni::Result& result, const Seen& seen) {
+  std::map<std::size_t, std::size_t> further;  // index in the result, index in pod.further
+  for (std::size_t i = 0; i < result.interfaces.size(); ++i) {
+    const cni::Interface& one = result.interfaces[i];
+    if (one.sandbox.empty()) continue;
+    if (one.name == pod.ifname) {
+      pod.mac = one.mac;
+      continue;
+    }
+    const auto kind = seen.kinds.find(one.name);
+    further.emplace(i, pod.further.size());
+    pod.further.push_back({.name = printable(one.name),
+                           .mac = one.mac,
+                           .kind = kind == seen.kinds.end() ? "" : printable(kind->second)});
   }
-  return nullptr;
+  for (const cni::Address& address : result.ips) {
+    const auto of = address.interface ? further.find(*address.interface) : further.end();
+    auto& to = of == further.end() ? pod.addresses : pod.further[of->second].addresses;
+    to.push_back(address.cidr.str());
+  }
 }
 
 // The host veth: of the veths that the result names, the one with that address.
@@ -111,8 +127,7 @@ GraphPod pod_of(const CachedAttachment& one, const cni::NetworkList& list,
                .masqueraded = routed != nullptr && is_true(*routed, "ipMasq"),
                .policy = policy_of(list),
                .lease = seen.lease};
-  if (const auto* const inside = inside_of(result, one.key.ifname)) out.mac = inside->mac;
-  for (const cni::Address& address : result.ips) out.addresses.push_back(address.cidr.str());
+  set_interfaces(out, result, seen);
   const Link* const host_end = host_end_of(result, kernel);
   if (host_end == nullptr) return out;
   out.host_end = printable(host_end->name);
@@ -190,6 +205,15 @@ ordered_json json_of(const std::optional<DhcpLease>& lease) {
           {"expire", expire ? ordered_json(*expire) : ordered_json()}};
 }
 
+ordered_json json_of(const std::vector<GraphInterface>& interfaces) {
+  auto out = ordered_json::array();
+  for (const GraphInterface& one : interfaces) {
+    out.push_back(
+        {{"name", one.name}, {"mac", one.mac}, {"kind", one.kind}, {"addresses", one.addresses}});
+  }
+  return out;
+}
+
 ordered_json json_of(const GraphPod& pod) {
   return {{"network", pod.network},
           {"containerID", pod.container_id},
@@ -205,6 +229,7 @@ ordered_json json_of(const GraphPod& pod) {
           {"portOf", pod.port_of},
           {"vrf", pod.vrf},
           {"addresses", pod.addresses},
+          {"furtherInterfaces", json_of(pod.further)},
           {"hostPorts", pod.host_ports},
           {"limits", pod.limits},
           {"masqueraded", pod.masqueraded},

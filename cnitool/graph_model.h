@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
@@ -32,6 +33,13 @@ struct KernelState {
   static KernelState read();
 };
 
+/// A further interface of an attachment, as of the plugin devices.
+struct GraphInterface {
+  std::string name = {}, mac = {};
+  std::string kind = {};  ///< "macvlan on eth1"; empty: of no kind, as hardware, or unknown
+  std::vector<std::string> addresses = {};
+};
+
 /// One attachment of the cache.
 struct GraphPod {
   std::string network = {}, container_id = {}, ifname = {}, netns = {};
@@ -45,6 +53,7 @@ struct GraphPod {
   std::string port_of = {};   ///< the bridge in the pod that the interface is a port of
   std::string vrf = {};       ///< the VRF in the pod that the interface is in: "blue, table 1"
   std::vector<std::string> addresses = {};
+  std::vector<GraphInterface> further = {};
   std::vector<std::string> host_ports = {};  ///< "8080 -> 80/tcp"
   std::string limits = {};                   ///< "in 8 Mbit/s, out 4 Mbit/s"
   bool masqueraded = false;
@@ -92,6 +101,8 @@ struct Seen {
   std::string port_of = {};  ///< likewise
   std::string vrf = {};      ///< likewise
   std::optional<DhcpLease> lease = {};
+  /// GraphInterface::kind of the interfaces of the result, by name.
+  std::map<std::string, std::string> kinds = {};
 };
 using Look = Seen (*)(const cni::CachedAttachment&);
 

@@ -125,6 +125,11 @@ std::vector<std::string> lines_of(const GraphPod& pod, std::size_t width) {
   for (std::string& line : wrapped("ports", pod.host_ports, width)) out.push_back(std::move(line));
   if (!pod.limits.empty()) out.push_back(cat("limits ", pod.limits));
   if (!pod.policy.empty()) out.push_back(cat("policy ", pod.policy));
+  for (const GraphInterface& one : pod.further) {
+    out.push_back(cat(one.name, one.mac.empty() ? "" : " ", one.mac));
+    if (!one.kind.empty()) out.push_back(one.kind);
+    out.insert(out.end(), one.addresses.begin(), one.addresses.end());
+  }
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Entries of the ledger of devices.
+// Entries of the ledger of devices, and holders.
 #include "plugins/devices/ledger/entry.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -9,6 +9,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (!entry) return;
     fuzz::require(is_device_id(entry->id), "the ID is the name of a file");
     fuzz::require(Entry::from(entry->text()) == entry, "an entry is read as it was written");
+  });
+  fuzz::accepts([&] {
+    const auto holder = Holder::from(std::string(fuzz::text_of(data, size)));
+    if (!holder) return;
+    fuzz::require(Holder::from(holder->text()) == holder, "a holder is read as it was written");
   });
   return 0;
 }

@@ -435,6 +435,8 @@ class Tool(LedgerTest):
         self.assertIn(" ok", repaired.stdout, str(repaired))
         self.assertNotIn("pods:", cnitool("doctor").stdout)
         self.assertIn("10.60.0.2/24", cnitool("list").stdout)
+        drawn = [line.strip(" │") for line in cnitool("graph").stdout.splitlines()]
+        self.assertEqual(drawn[drawn.index("10.1.2.2/24") + 2:][:2], ["macvlan on eth1", "10.60.0.2/24"])
         self.assertEqual(cnitool("gc", "--dry-run", "--keep-alive").stdout, "")
         self.assert_same(before[0])
         self.assert_same(before[1], pod_snapshot(pod))

@@ -91,6 +91,30 @@ TEST_CASE("a graph has what the cache knows and the kernel has") {
   CHECK(bridge.foreign[0].name == "tap5");
 }
 
+TEST_CASE("further interfaces of a pod are shown in every format, with their own addresses") {
+  cni::CachedAttachment one = attachment("c1");
+  nlohmann::json& result = *one.result;
+  result["interfaces"].push_back(
+      {{"name", "net1"}, {"mac", "02:00:00:00:00:98"}, {"sandbox", "/run/netns/c1"}});
+  result["ips"].push_back({{"address", "10.9.0.2/24"}, {"interface", 3}});
+  const auto look = [](const cni::CachedAttachment&) {
+    return tool::Seen{.state = "alive", .kinds = {{"net1", "macvlan on eth1"}}};
+  };
+  const Graph graph = tool::graph_of({one}, node(), look);
+  const auto& pod = graph.bridges[0].pods[0];
+  CHECK(pod.addresses == std::vector<std::string>{"10.1.2.2/24"});
+  REQUIRE(pod.further.size() == 1);
+  CHECK(pod.further[0].addresses == std::vector<std::string>{"10.9.0.2/24"});
+  for (const std::string& text : {text_of(graph), graph_dot(graph), graph_svg(graph)}) {
+    for (const char* const part : {"net1 02:00:00:00:00:98", "macvlan on eth1", "10.9.0.2/24"}) {
+      CHECK(has(text, part));
+    }
+  }
+  const auto found = json_of(graph)["bridges"][0]["pods"][0]["furtherInterfaces"];
+  CHECK(found[0]["kind"] == "macvlan on eth1");
+  CHECK(found[0]["addresses"][0] == "10.9.0.2/24");
+}
+
 TEST_CASE("a pod's VRF is shown in every format") {
   const auto look = [](const cni::CachedAttachment&) {
     return tool::Seen{.state = "alive", .vrf = "blue, table 1"};
