@@ -16,10 +16,14 @@ struct DeviceAgent {
   Names networks = {};                       ///< with the plugin devices
   bool is_required = false;                  ///< by one of these, for each of its pods
   bool has_run = false;                      ///< the folder of the ledger exists
+  bool is_complete = false;                  ///< it has all that pods were promised
   std::size_t devices = 0;                   ///< in the ledger
   std::vector<std::int64_t> unclaimed = {};  ///< Unix times of the promises to unknown pods
   int failure = 0;                           ///< errno of a connection to its socket; 0: it listens
   bool has_unit = false, has_config = false;
+  /// Whether somebody has removed the folder since the agent, which removes its socket at the end,
+  /// has made it.
+  bool is_ledger_removed() const;
 };
 
 /// Connects to each and asks nothing. \throws netlink::Error where that is for root alone.

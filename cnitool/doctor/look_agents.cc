@@ -40,6 +40,7 @@ void read_ledger(DeviceAgent& agent) {
   const auto dir = cni::Dir::open(agent.ledger);
   if (!dir) return;
   agent.has_run = true;
+  agent.is_complete = dir->has(names::kDevicesLedgerComplete);
   for (const std::string& name : dir->names()) {
     if (name.starts_with('.')) continue;  // a lock, a mark
     const auto file = dir->read(name);
@@ -67,6 +68,8 @@ DeviceAgent& agent_at(std::vector<DeviceAgent>& all, const std::string& socket,
 }
 
 }  // namespace
+
+bool DeviceAgent::is_ledger_removed() const { return !has_run && failure != ENOENT; }
 
 std::vector<DeviceAgent> device_agents(const std::vector<cni::NetworkList>& networks) {
   std::vector<DeviceAgent> out;

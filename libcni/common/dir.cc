@@ -135,9 +135,10 @@ bool Dir::has(const std::string& name) const {
 }
 
 bool Dir::is_removed() const {
-  struct stat info;
-  if (::fstat(fd_.get(), &info) != 0) fail("look at", ".", errno);
-  return info.st_nlink == 0;
+  struct stat own, there;
+  if (::fstat(fd_.get(), &own) != 0) fail("look at", ".", errno);
+  if (::stat(path_.c_str(), &there) != 0) return errno == ENOENT;
+  return own.st_dev != there.st_dev || own.st_ino != there.st_ino;
 }
 
 std::string Dir::changed() const {

@@ -76,9 +76,31 @@ std::optional<Entry> open_for(const std::vector<Entry>& all, const std::vector<E
   return *open;
 }
 
+// The folder may have been removed with what pods were promised, and made again.
+void require_complete(const Ledger& ledger) {
+  if (ledger.is_complete()) return;
+  throw Error(
+      Code::kTryAgainLater,
+      cat("the ledger may lack a device of this pod: patchbay-agent has not compared it with "
+          "the kubelet yet: '",
+          ledger.path(), "'"),
+      cat(kStart, "; if patchbay-agent was removed from the node, remove the folder"));
+}
+
+// A holder has the pod, and the promise is lost.
+void require_promises(const std::vector<Entry>& all, const Pod& pod) {
+  const auto lost = std::ranges::find_if(all, [&](const Entry& one) { return one.was_of(pod); });
+  if (lost == all.end()) return;
+  throw Error(Code::kTryAgainLater,
+              cat("device '", lost->id, "' was this pod's, and its entry is lost"),
+              cat("patchbay-agent does not answer, which asks the kubelet: ", kStart));
+}
+
 std::vector<Entry> by_ledger(const Ledger& ledger, const Pod& pod) {
+  require_complete(ledger);
   const auto content = ledger.content();
   require_readable(ledger, content);
+  require_promises(content.entries, pod);
   auto out = of_pod(content.entries, pod);
   const auto open = open_for(content.entries, out);
   if (!open) return out;
@@ -90,17 +112,21 @@ std::vector<Entry> by_ledger(const Ledger& ledger, const Pod& pod) {
 
 std::vector<Entry> by_answer(const Ledger& ledger, const Pod& pod, const Answer& answer) {
   if (!answer.error) return entries_named(ledger, answer.devices, pod);
-  const auto [all, unreadable] = ledger.content();
-  auto out = of_pod(all, pod);
+  const bool is_complete = ledger.is_complete();
+  const auto content = ledger.content();
+  auto out = of_pod(content.entries, pod);
   const auto has_uid = [](const Entry& one) { return !one.pod->uid.empty(); };
-  const bool is_known = !out.empty() && std::ranges::all_of(out, has_uid);
-  if (!is_known || !unreadable.empty() || open_for(all, out)) throw Error(*answer.error);
+  const auto is_lost = [&](const Entry& one) { return one.was_of(pod); };
+  const bool is_known = is_complete && content.unreadable.empty() && !out.empty() &&
+                        std::ranges::all_of(out, has_uid) &&
+                        std::ranges::none_of(content.entries, is_lost);
+  if (!is_known || open_for(content.entries, out)) throw Error(*answer.error);
   cni::note(cat("patchbay-agent: ", answer.error->what(), "; the ledger has the pod's devices"));
   return out;
 }
 
-// Whoever removes the folder of the ledger, with the rest of /var/lib/cni, removes what pods were
-// promised. patchbay-agent ends when it notices; one that ends by itself leaves no socket.
+// With the folder of the ledger, as with the rest of /var/lib/cni, what pods were promised may have
+// been removed. patchbay-agent ends when it notices that, and leaves its socket.
 void require_no_agent(const Conf& conf) {
   if (!cni::Dir::exists(conf.socket)) return;
   try {

@@ -57,12 +57,18 @@ class Names {
   std::set<std::string> taken_;
 };
 
+// The folder is patchbay-agent's to make: one that the plugin made would lack what was promised.
+Ledger require_ledger(const std::string& path) {
+  if (auto ledger = Ledger::find(path)) return *std::move(ledger);
+  throw Error(Code::kTryAgainLater, cat("the folder of the ledger was removed: '", path, "'"));
+}
+
 /// Undo of ADD.
 struct Detach {
   cni::Request request;
   std::string ledger_dir;
   Entry held;
-  void operator()() const { let_go(request, Ledger::create(ledger_dir), held); }
+  void operator()() const { let_go(request, require_ledger(ledger_dir), held); }
   std::string describe() const { return cat("detach device '", held.id, "'"); }
 };
 
@@ -108,7 +114,7 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   const auto entries = devices_of(request, conf, *pod);
   if (entries.empty()) return result;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  const Ledger ledger = Ledger::create(conf.ledger_dir);
+  const Ledger ledger = require_ledger(conf.ledger_dir);
   let_go_interrupted(request, ledger);
   for (const auto& [entry, interface] : with_names(request, conf, result, entries)) {
     const Entry held = hold(request, ledger, entry, {.interface = interface, .started = started});
@@ -164,7 +170,8 @@ void gc(const cni::Request& request, cni::Collect& collect) {
   const auto ledger = Ledger::find(ledger_dir_of(request));
   if (!ledger) return;
   cni::BestEffort each;
-  for (const Entry& one : ledger->all()) {
+  const auto content = ledger->content();
+  for (const Entry& one : content.entries) {
     if (!one.holder) continue;
     const auto& owner = one.holder->owner;
     const std::string what = cat("device '", one.id, "'");
@@ -173,7 +180,10 @@ void gc(const cni::Request& request, cni::Collect& collect) {
   }
   each("collect what delegates have", [&] {
     const auto lock = ledger->lock();
-    collect_delegates(request, ledger->all(), collect);
+    const auto now = ledger->content();
+    // An interface whose holder is not known would be of no attachment.
+    for (const std::string& id : now.unreadable_holders) ledger->read(id);  // throws
+    collect_delegates(request, now.entries, collect);
   });
   each.finish();
 }

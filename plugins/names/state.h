@@ -6,6 +6,8 @@ namespace names {
 
 /// The ledger of devices that pods ask for: a file per device. It survives a reboot.
 inline constexpr const char* kDevicesLedgerDir = "/var/lib/cni/devices";
+/// In it: patchbay-agent has compared it with the kubelet, and no promise is missing.
+inline constexpr const char* kDevicesLedgerComplete = ".complete";
 inline constexpr const char* kDevicesSocket = "/run/cni/devices.sock";  ///< of patchbay-agent
 inline constexpr const char* kAgentConfig = "/etc/patchbay/devices.json";
 inline constexpr const char* kAgentUnit = "patchbay-agent.service";

@@ -283,13 +283,27 @@ class Ledger(Node):
         self.assertEqual([line["what"] for line in self.by.lines() if line["level"] == "error"],
                          ["end, because the folder of the ledger was removed"])
         self.assert_error(cni("devices", "ADD", conf, **options), 11, "the folder of the ledger was removed")
+        os.mkdir(agent.LEDGER)
+        self.assert_error(cni("devices", "ADD", conf, **options), 11, "the ledger may lack a device of this pod")
         self.by.start()
         self.assertEqual(self.by.claim("shop", "web-0", "uid-web-0"), ["netdev:eth1"])
         result = self.assert_ok(cni("devices", "ADD", conf, **options))
         self.assertEqual([one["name"] for one in result["interfaces"]], ["eth0", "storage"])
 
-    def test_torn_entries_are_removed_at_the_start(self):
-        self.of.allocate(NIC, ["netdev:eth1", "netdev:eth2"])
+    def test_nor_does_a_pod_pass_where_somebody_has_made_the_folder_again(self):
+        self.of.own("shop", "web-0", {NIC: ["netdev:eth1"]})
+        self.of.allocate(NIC, ["netdev:eth1"])
+        os.rename(agent.LEDGER, f"{agent.LEDGER}.moved")
+        os.mkdir(agent.LEDGER)
+        pod = Pod("pod1")
+        conf = {"cniVersion": "1.1.0", "name": "pods", "type": "devices",
+                "prevResult": {"cniVersion": "1.1.0", "interfaces": [{"name": "eth0", "sandbox": pod.path}]}}
+        options = {"netns": pod.path, "container": "c1", "ifname": "eth0", "args": args_of(pod_of("web-0"))}
+        self.assert_error(cni("devices", "ADD", conf, **options), 11, "the ledger may lack a device of this pod")
+        self.assertTrue(wait_for(lambda: not self.by.is_alive(), 5), "the agent still runs")
+
+    def test_a_torn_entry_stays_until_the_kubelet_has_said_whose_the_device_is(self):
+        self.of.allocate(NIC, ["netdev:eth1"], ["netdev:eth2"])
         self.by.kill()
         with open(f"{agent.LEDGER}/netdev:eth1", "w", encoding="ascii") as file:
             file.write('{"id": "netdev:eth1", "resou')
@@ -297,7 +311,12 @@ class Ledger(Node):
         self.assertEqual(list(agent.ledger()), ["netdev:eth2"])
         said = [(line["level"], line["what"]) for line in self.by.lines() if "netdev:eth1" in json.dumps(line)]
         self.assertIn(("warning", f"read '{agent.LEDGER}/netdev:eth1': it is no entry of the ledger, ignored"), said)
-        self.assertIn("torn", self.by.log)
+        # The kubelet has just started, and has listed nothing yet.
+        time.sleep(0.5)
+        self.assertTrue(os.path.exists(f"{agent.LEDGER}/netdev:eth1"))
+        self.of.own("shop", "web-0", {NIC: ["netdev:eth1"]})
+        self.assertEqual(self.by.claim("shop", "web-0", "u1"), ["netdev:eth1"])
+        self.assertEqual(self.entry()["pod"]["uid"], "u1")
         self.assertTrue(wait_for(lambda: self.of.resource(NIC)["registrations"] > 1 and self.of.resource(NIC)["open"], 30))
         self.assertEqual(len(self.of.allocate(NIC, ["netdev:eth1"])), 1)
 

@@ -287,6 +287,27 @@ class WithoutAgent(LedgerTest):
         self.play(answer=b'{"devices":["dev0"]}\n')
         self.assert_error(self.call("ADD", self.pod()), 11, "is not the pod's in the ledger")
 
+    def test_as_long_as_the_ledger_is_not_complete_ADD_is_tried_again(self):
+        make_nic("dev0")
+        ledger.put("dev0", pod=pod_of("web-0"))
+        os.unlink(f"{LEDGER}/.complete")
+        for of in ("web-0", "web-1"):
+            self.assert_error(self.call("ADD", self.pod(), of=of), 11, "the ledger may lack a device of this pod")
+        self.play(answer=b'{"error":{"code":11,"msg":"ask the kubelet: not reachable"}}\n')
+        self.assert_error(self.call("ADD", self.pod()), 11, "ask the kubelet: not reachable")
+
+    def test_a_pod_whose_entry_is_lost_does_not_pass_and_others_do(self):
+        make_nic("dev0")
+        ledger.put("dev0", pod=pod_of("web-0"))
+        pod = self.pod()
+        self.add(pod)
+        os.unlink(f"{LEDGER}/dev0")
+        self.assert_error(self.call("ADD", self.pod()), 11, "device 'dev0' was this pod's, and its entry is lost")
+        self.add(self.pod(), of="web-1")
+        self.remove(pod)
+        self.assertEqual(self.names() & {"dev0"}, {"dev0"})
+        self.assertEqual((ledger.holders(), ledger.devices()), ({}, []))
+
     @suite.cases([("empty", ""), ("half", '{"id": "dev0", "reso'), ("a list", "[]"), ("of another device", '{"id":"x"}'),
                   ("of a later format", '{"format":9}')])
     def does_not_pass_a_pod_if_an_entry_is(self, text):
@@ -374,6 +395,31 @@ class Collect(LedgerTest):
                 "cni.dev/valid-attachments": []} | more))
         self.assert_same(before, ignore=ignore)
         self.ping(pod, "10.50.0.1")
+
+    def later(self, name):
+        """The file is of a later format from now on."""
+        with open(f"{LEDGER}/{name}", "r+", encoding="utf-8") as file:
+            text = file.read()
+            file.seek(0)
+            file.write('{"format":9,' + text[1:])
+
+    def test_GC_takes_nothing_of_a_pod_whose_files_are_of_a_later_format(self):
+        self.play()
+        one, two = self.pod(), self.pod()
+        self.attach(one, two)
+        self.later("dev0")
+        self.collect(one, two)
+        self.ping(one, "10.50.0.1")
+        self.later(f"{ledger.HELD}dev1")
+        self.assert_error(self.call("GC", None, options={"netns": ""}, **{"cni.dev/valid-attachments": [
+            {"containerID": pod.name, "ifname": "eth0"} for pod in (one, two)]}), None, "a newer version of patchbay wrote it")
+        self.ping(one, "10.50.0.1")
+        self.ping(two, "10.51.0.1")
+        self.assertIn("10.51.0.2", self.leases()[OF_NICS])
+        self.assert_error(self.call("DEL", two), None, "a newer version of patchbay wrote it")
+        self.remove(one)  # its holder is readable
+        self.assertIn("dev0", self.names())
+        self.assertIn("dev0", ledger.devices())
 
     def test_delegates_collect_what_the_ledger_lost(self):
         self.play()

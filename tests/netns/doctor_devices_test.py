@@ -126,11 +126,23 @@ class DeadAgent(DoctorTest):
         self.install_unit()
         shell(f"systemctl {SYSTEMCTL}")
         self.assert_healthy()
+        self.kill()  # before it has compared the ledger with the kubelet
+        self.assert_remedied("error", f"systemctl {SYSTEMCTL}", "nothing listens", agent.SOCKET)
+        ledger.complete()
         self.kill()
         self.assert_remedied("warning", f"systemctl {SYSTEMCTL}", "nothing listens", agent.SOCKET)
         self.kill()
         os.unlink(agent.SOCKET)
         self.assert_remedied("warning", f"systemctl {SYSTEMCTL}", "no socket", agent.SOCKET)
+
+    def test_the_folder_of_the_ledger_was_removed(self):
+        self.network()
+        self.install_unit()
+        shell(f"systemctl {SYSTEMCTL}")
+        self.assert_healthy()
+        self.kill()
+        shutil.rmtree(agent.LEDGER)
+        self.assert_remedied("error", f"systemctl {SYSTEMCTL}", "was removed", agent.LEDGER)
 
     def test_a_promised_device_makes_every_ADD_fail(self):
         self.network()
@@ -158,6 +170,9 @@ class DeadAgent(DoctorTest):
     def test_keys_of_the_plugin_name_another_socket_and_ledger(self):
         self.network(agentSocket="/run/other.sock", ledgerDir="/var/lib/other")
         os.makedirs("/var/lib/other")
+        [one] = self.found()
+        self.assertEqual((one["level"], "may lack devices" in one["why"]), ("error", True))
+        write("/var/lib/other/.complete", "")
         self.assert_finds("warning", "devices", "/run/other.sock")
         with subprocess.Popen(f"exec {START} --socket /run/other.sock --ledger /var/lib/other --config {CONFIG}", shell=True,
                               stdin=subprocess.DEVNULL) as process:

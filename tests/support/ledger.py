@@ -32,13 +32,20 @@ def slot(parent="eth1", subnet="10.60.0.0/24"):
     return [{"type": "macvlan", "master": parent, "ipam": pool(subnet)}]
 
 
+def complete():
+    """The ledger as patchbay-agent leaves it when it has compared it with the kubelet."""
+    os.makedirs(LEDGER, mode=0o700, exist_ok=True)
+    with open(f"{LEDGER}/.complete", "w", encoding="ascii"):
+        pass
+
+
 def put(device, resource=NIC, plugins=None, pod=None, promised=0, **more):
     """Writes an entry as the kubelet's Allocate makes it: promised, without a pod. The holder stays."""
     entry = {"id": device, "resource": resource, "promised": promised or (0 if pod else int(time.time())),
              "plugins": json.dumps(plugins or nic(device)), "interface": ""} | more
     if pod:
         entry["pod"] = pod
-    os.makedirs(LEDGER, mode=0o700, exist_ok=True)
+    complete()
     with open(f"{LEDGER}/.{device}.new", "w", encoding="utf-8") as file:
         json.dump(entry, file)
     os.rename(f"{LEDGER}/.{device}.new", f"{LEDGER}/{device}")

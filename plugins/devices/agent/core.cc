@@ -20,8 +20,10 @@ Core::Core(Pools pools, Places places)
   {
     const auto lock = state_->ledger.lock();
     for (const std::string& name : state_->ledger.sweep()) {
-      log(Level::kWarning, "remove torn entry", {.device = name});
+      log(Level::kWarning, "remove torn holder", {.device = name});
     }
+    state_->is_doubtful =
+        !state_->ledger.is_complete() || !state_->ledger.content().unreadable.empty();
   }
   refresh();
 }
@@ -123,7 +125,7 @@ void Core::refresh() {
 
 bool Core::concerns(const Pod& pod) const {
   state_->require_ledger();
-  return state_->concerns(pod);
+  return state_->is_doubtful || state_->concerns(pod);
 }
 
 std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& owned) {
@@ -181,6 +183,7 @@ bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
   }
   state.reconciler.keep_only(entries);
   state.adopt(listed, by_id(entries));
+  state.end_doubt(now);
   return is_open;
 }
 

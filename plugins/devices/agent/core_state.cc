@@ -81,6 +81,19 @@ Stock Core::State::look() const {
   return stock_of(pools, devices, held);
 }
 
+// A kubelet that has just started lists nothing: it takes a second look, as for devices that become
+// free. Until then torn promises stay, for ADD without patchbay-agent.
+void Core::State::end_doubt(std::int64_t now) {
+  if (!is_doubtful) return;
+  if (first_list == 0) first_list = now;
+  if (now - first_list < kSecondLook) return;
+  for (const std::string& id : ledger.forget_torn_promises()) {
+    log(Level::kWarning, "remove torn entry", {.device = id});
+  }
+  ledger.set_complete();
+  is_doubtful = false;
+}
+
 void Core::State::write_cdi_files() const {
   if (places.cdi.empty()) return;
   std::set<std::string> with_file;
@@ -226,6 +239,7 @@ void Core::State::adopt(const std::vector<PodDevices>& listed, const Entries& kn
         if (item == stock.pools[*pool].end() || !item->second.is_present) continue;
         const Entry before = entry != known.end() ? entry->second : Entry{.id = id};
         attempt("add entry that the ledger has lost", owned.resource, [&] {
+          ledger.read(id);  // throws for one of a later format
           Entry now = promised(*pool, item->second, before);
           now.pod = Pod{pod.space, pod.name};
           ledger.put(now);

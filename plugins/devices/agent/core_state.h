@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <set>
@@ -53,6 +54,8 @@ struct Core::State {
   void count_failure(const std::string& resource);
   void write_info(std::size_t pool, const Item& item) const;
   void release(const Entry& entry);
+  /// After a list that was asked for at that time.
+  void end_doubt(std::int64_t now);
   void adopt(const std::vector<PodDevices>& listed, const Entries& known) const;
 
   const Pools pools;
@@ -64,12 +67,15 @@ struct Core::State {
   std::map<std::string, std::size_t> index;  // of pools, by resource
   std::set<std::string> former;              // resources of an earlier config that the ledger has
   std::function<void()> changed, allocated;
+  /// The ledger may lack promises: each pod is a matter of the kubelet.
+  std::atomic<bool> is_doubtful;
 
   mutable std::mutex mutex;  // for what is below
   Stock stock;
   std::vector<Count> counts;
   Reconciler reconciler;
-  std::string metrics;  // as the file has it
+  std::int64_t first_list = 0;  // Unix time of the first that the kubelet answered; 0: none yet
+  std::string metrics;          // as the file has it
 };
 
 }  // namespace devices

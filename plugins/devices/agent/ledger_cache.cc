@@ -61,15 +61,17 @@ void LedgerCache::look() {
     is_whole_ = inotify_.get() >= 0;
     return;
   }
+  is_whole_ = false;  // reading may fail, and the names are lost then
   for (const std::string& name : *names) {
     const auto id = Ledger::device_of(name);
     if (!id) continue;
-    if (auto entry = ledger_.try_read(*id)) {
+    if (auto entry = ledger_.look(*id).entry) {
       entries_.insert_or_assign(*id, *std::move(entry));
     } else {
       entries_.erase(*id);
     }
   }
+  is_whole_ = true;
 }
 
 // Nothing: any may have changed, because there were more events than the kernel keeps.

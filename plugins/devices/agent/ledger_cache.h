@@ -14,8 +14,8 @@ namespace devices {
 
 /// The entries of the ledger. Only files that changed since the last look are read, by inotify(7):
 /// a node may have hundreds of devices, and each ADD asks for all entries several times.
-/// Thread-safe. The kernel reports a change before its system call returns: whoever has the lock of
-/// the ledger gets what the files have.
+/// Thread-safe. The kernel reports a change before its system call returns: under the lock of the
+/// ledger the entries are what the files have.
 class LedgerCache {
  public:
   explicit LedgerCache(const Ledger& ledger);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libcni/common/error.h"
+#include "libcni/config/json.h"
 #include "plugins/common/state/fields.h"
 
 namespace plugins {
@@ -47,10 +48,9 @@ std::optional<Holder> Holder::from(const std::string& text) {
   auto out = plugins::from_json_text<Holder>(text.substr(0, end));
   if (!out) return std::nullopt;
   std::string rest = text.substr(end + 1);
-  if (rest.ends_with('\n')) {  // otherwise ADD was killed while it wrote
-    rest.pop_back();
-    out->result = std::move(rest);
-  }
+  if (!rest.ends_with('\n')) return out;  // ADD was killed while it wrote
+  rest.pop_back();
+  if (cni::try_parse_json(rest).is_object()) out->result = std::move(rest);
   return out;
 }
 

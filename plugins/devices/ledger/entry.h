@@ -9,8 +9,8 @@
 #include "plugins/common/state/owner.h"
 
 /// An entry of the ledger: which pod a device is promised to, and which attachment has it. Each has
-/// a file of its own: patchbay-agent writes the promise, as the kubelet's API says, and the plugin
-/// `devices` the holder.
+/// a file of its own. patchbay-agent writes the promise, as the kubelet's API says, the plugin
+/// `devices` the holder; ADD also adds the UID of the pod to the promise, and DEL fulfils it.
 namespace devices {
 
 using plugins::StateOwner;
@@ -63,6 +63,10 @@ struct Entry {
   /// Whether it is a pod's, or promised to one. Not so while it has a holder: the promise is lost.
   bool is_wanted() const { return promised != 0 || pod; }
   bool is_free() const { return !is_wanted() && !holder; }
+  /// Whether the promise is lost, and the device was this pod's.
+  bool was_of(const Pod& other) const {
+    return !is_wanted() && holder && holder->pod && holder->pod->has_name_of(other);
+  }
   /// Whether it is promised and no pod is known: any that starts may be the one.
   bool is_unclaimed() const { return promised != 0 && !pod; }
   /// Whether it is this pod's: by its UID, or where none is known by its name.

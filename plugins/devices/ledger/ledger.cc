@@ -16,7 +16,6 @@ using cni::cat;
 
 constexpr const char* kLock = ".lock";
 constexpr std::string_view kAsideEnd = ".new";
-
 constexpr std::string_view kHeld = ".held=";  // no ID has a "="
 
 std::string aside_of(const std::string& id) { return cat(".", id, kAsideEnd); }
@@ -38,6 +37,17 @@ std::optional<T> read_file(const cni::Dir& dir, const std::string& name) {
   auto out = cni::during(what, [&] { return T::from(file->content); });
   if (!out) cni::note(cat(what, ": it is no entry of the ledger, ignored"));
   return out;
+}
+
+// A holder whose promise is lost is an entry without a pod.
+std::optional<Entry> merged(const std::string& id, std::optional<Entry> promise,
+                            std::optional<Holder> holder) {
+  if (!holder) return promise;
+  if (!promise) {
+    promise = Entry{.id = id, .resource = holder->resource, .plugins = holder->plugins};
+  }
+  promise->take(*std::move(holder));
+  return promise;
 }
 
 }  // namespace
@@ -65,20 +75,9 @@ std::optional<Holder> Ledger::holder_of(const std::string& id) const {
   return read_file<Holder>(dir_, held_of(id));
 }
 
-std::optional<Entry> Ledger::with_holder(const std::string& id,
-                                         std::optional<Entry> promise) const {
-  auto holder = holder_of(id);
-  if (!holder) return promise;
-  if (!promise) {
-    promise = Entry{.id = id, .resource = holder->resource, .plugins = holder->plugins};
-  }
-  promise->take(*std::move(holder));
-  return promise;
-}
-
 std::optional<Entry> Ledger::read(const std::string& id) const {
   if (!is_device_id(id)) return std::nullopt;
-  return with_holder(id, promise_of(id));
+  return merged(id, promise_of(id), holder_of(id));
 }
 
 std::optional<std::string> Ledger::device_of(const std::string& name) {
@@ -86,11 +85,22 @@ std::optional<std::string> Ledger::device_of(const std::string& name) {
   return is_device_id(id) ? std::optional(std::move(id)) : std::nullopt;
 }
 
-std::optional<Entry> Ledger::try_read(const std::string& id) const try {
-  return read(id);
-} catch (const cni::Error& e) {
-  cni::note(e.what());
-  return std::nullopt;
+Ledger::Look Ledger::look(const std::string& id) const {
+  Look out;
+  const auto part = [](bool& is_unreadable, const auto& read) -> decltype(read()) {
+    try {
+      return read();
+    } catch (const cni::Error& e) {
+      cni::note(e.what());
+      is_unreadable = true;
+      return std::nullopt;
+    }
+  };
+  auto promise = part(out.is_promise_unreadable, [&] { return promise_of(id); });
+  if (!promise && dir_.has(id)) out.is_promise_unreadable = true;  // not removed meanwhile
+  auto holder = part(out.is_holder_unreadable, [&] { return holder_of(id); });
+  out.entry = merged(id, std::move(promise), std::move(holder));
+  return out;
 }
 
 Ledger::Content Ledger::content() const { return entries_of(dir_.names()); }
@@ -102,17 +112,10 @@ Ledger::Content Ledger::entries_of(const std::vector<std::string>& names) const 
   }
   Content out;
   for (const std::string& id : ids) {
-    try {
-      auto promise = promise_of(id);
-      const bool is_torn = !promise && dir_.has(id);  // not removed meanwhile
-      if (is_torn) out.unreadable.push_back(id);
-      if (auto entry = with_holder(id, std::move(promise))) {
-        out.entries.push_back(*std::move(entry));
-      }
-    } catch (const cni::Error& e) {
-      cni::note(e.what());
-      out.unreadable.push_back(id);
-    }
+    Look found = look(id);
+    if (found.is_promise_unreadable) out.unreadable.push_back(id);
+    if (found.is_holder_unreadable) out.unreadable_holders.push_back(id);
+    if (found.entry) out.entries.push_back(*std::move(found.entry));
   }
   std::ranges::sort(out.entries, {},
                     [](const Entry& one) { return std::tie(one.resource, one.id); });
@@ -144,20 +147,23 @@ void Ledger::add_result(const std::string& id, const std::string& result) const 
   dir_.append(held_of(id), Holder::line_of(result));
 }
 
-// The holder last: a process that is killed before has changed nothing for the next DEL. A torn
-// promise stays, because nobody knows whose device it is.
+// A promise that is unreadable stays, because nobody knows whose device it is.
 void Ledger::remove_holder(const std::string& id) const {
-  if (const auto promise = promise_of(id)) {
-    Entry now = *promise;
-    if (auto holder = holder_of(id)) now.take(*std::move(holder));
-    now.holder.reset();
-    if (now.is_free()) {
-      dir_.remove(id);
-    } else if (now != *promise) {
-      put_unsynced(now);
-    }
+  Look found = look(id);
+  const bool is_known = found.entry && !found.is_promise_unreadable;
+  if (is_known && found.entry->is_attached() && found.entry->is_wanted()) {
+    fulfil(*found.entry);
   }
   dir_.remove(held_of(id));
+  if (is_known && !found.entry->is_wanted()) dir_.remove(id);
+}
+
+// On a full disk it stays as promised, which asks for more of ADD, and not for less.
+void Ledger::fulfil(const Entry& entry) const try {
+  const auto before = promise_of(entry.id);
+  if (before && before->promised != entry.promised) put_unsynced(entry);
+} catch (const netlink::Error& e) {
+  cni::note(e.what());
 }
 
 std::vector<std::string> Ledger::sweep() const {
@@ -165,16 +171,29 @@ std::vector<std::string> Ledger::sweep() const {
   for (const std::string& name : dir_.names()) {
     if (is_aside(name)) dir_.remove(name);
     const auto id = device_of(name);
-    if (!id) continue;
+    if (!id || name == *id) continue;
+    const Look found = look(*id);
+    const bool is_whole = found.is_holder_unreadable || (found.entry && found.entry->holder);
+    if (!is_whole && dir_.remove(name)) torn.push_back(name);
+  }
+  return torn;
+}
+
+std::vector<std::string> Ledger::forget_torn_promises() const {
+  std::vector<std::string> torn;
+  for (const std::string& id : content().unreadable) {
     try {
-      const bool is_whole = name == *id ? promise_of(*id).has_value() : holder_of(*id).has_value();
-      if (!is_whole && dir_.remove(name)) torn.push_back(name);
+      if (!promise_of(id) && dir_.remove(id)) torn.push_back(id);
     } catch (const cni::Error&) {
       continue;  // of a later format
     }
   }
   return torn;
 }
+
+bool Ledger::is_complete() const { return dir_.has(names::kDevicesLedgerComplete); }
+
+void Ledger::set_complete() const { dir_.publish(names::kDevicesLedgerComplete, "", aside_of("complete")); }
 
 bool Ledger::has_mark(const StateOwner& owner) const { return dir_.has(mark_of(owner)); }
 
@@ -201,11 +220,12 @@ void Ledger::remove_idle_mark(const StateOwner& owner) const {
 }
 
 std::vector<Entry> Ledger::held_by(const StateOwner& owner) const {
-  auto out = entries_of(marked(owner)).entries;
-  std::erase_if(out, [&](const Entry& one) {
+  Content found = entries_of(marked(owner));
+  for (const std::string& id : found.unreadable_holders) holder_of(id);  // throws
+  std::erase_if(found.entries, [&](const Entry& one) {
     return !one.holder || !one.holder->owner.is_same_attachment(owner);
   });
-  return out;
+  return std::move(found.entries);
 }
 
 }  // namespace devices

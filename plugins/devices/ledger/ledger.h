@@ -19,11 +19,11 @@
 ///
 /// After a power loss no namespace exists, all devices are the node's again, and the kubelet has
 /// its checkpoint. It starts the same pods without another Allocate. So a promise is fsynced:
-/// without patchbay-agent, nothing else says that a pod needs a device. Whatever ADD and DEL write
-/// is not. The namespace of a holder does not exist then: the device is detached from it first; a
-/// torn holder is none. A promise with a pod, which replaced the synced one without fsync, may be
-/// torn, and nobody knows whose device that is: ADD does not pass a pod before patchbay-agent,
-/// which asks the kubelet, has answered (content().unreadable).
+/// without patchbay-agent, nothing else says that a pod needs a device. What claims, ADD and DEL
+/// write is not. The namespace of a holder does not exist then: the device is detached from it
+/// first; a torn holder is none. A promise with a pod, which replaced the synced one without fsync,
+/// may be torn, and nobody knows whose device that is: ADD does not pass a pod before
+/// patchbay-agent, which asks the kubelet, has answered (content().unreadable).
 namespace devices {
 
 class Ledger {
@@ -34,20 +34,26 @@ class Ledger {
 
   const std::string& path() const { return dir_.path(); }
   bool is_removed() const { return dir_.is_removed(); }
-  /// Whoever changes an entry reads it again under the lock. \throws cni::Error(kTryAgainLater).
+  /// An entry is read again under the lock before it is changed. \throws
+  /// cni::Error(kTryAgainLater).
   netlink::Fd lock(std::chrono::milliseconds deadline = cni::kLockDeadline) const;
 
   /// nullopt without files, and for torn ones, which are noted. A holder whose promise is lost is
   /// an entry without a pod. \throws cni::Error for a file of a later format.
   std::optional<Entry> read(const std::string& id) const;
+  /// What the files of a device have, as far as they are readable; notes say why not.
+  struct Look {
+    std::optional<Entry> entry = {};
+    bool is_promise_unreadable = false;  ///< it is torn, or of a later format
+    bool is_holder_unreadable = false;   ///< of a later format
+  };
+  Look look(const std::string& id) const;
   struct Content {
-    std::vector<Entry> entries;  ///< sorted by resource and ID
-    /// IDs whose promise is torn, or whose files are of a later format; noted.
-    std::vector<std::string> unreadable;
+    std::vector<Entry> entries;                   ///< sorted by resource and ID
+    std::vector<std::string> unreadable;          ///< IDs whose promise is unreadable
+    std::vector<std::string> unreadable_holders;  ///< likewise
   };
   Content content() const;
-  /// read(); nothing, and a note, for a file of a later format.
-  std::optional<Entry> try_read(const std::string& id) const;
   /// The ID of the device whose promise or holder has the name; nothing for other names.
   static std::optional<std::string> device_of(const std::string& name);
   std::vector<Entry> all() const { return content().entries; }
@@ -67,9 +73,16 @@ class Ledger {
   /// And the entry, if that frees the device. Under the lock.
   void remove_holder(const std::string& id) const;
 
-  /// Removes torn files, and files that were being written when a process was killed. Under the
-  /// lock. Returns the names of the torn ones.
+  /// Removes torn holders, and files that were being written when a process was killed. Under the
+  /// lock. Returns the names of the former.
   std::vector<std::string> sweep() const;
+  /// Removes torn promises: the kubelet has said whose their devices are. Under the lock.
+  std::vector<std::string> forget_torn_promises() const;
+
+  /// Whether patchbay-agent has compared the ledger with the kubelet since the folder was made. If
+  /// not, promises may be missing.
+  bool is_complete() const;
+  void set_complete() const;
 
   /// The mark of an attachment has the IDs of its devices, a line each, so that DEL does not read
   /// the entries of all others: of a pod without devices it looks at one name.
@@ -78,14 +91,15 @@ class Ledger {
   void put_mark(const StateOwner& owner, const std::string& id) const;
   /// Removes the mark, unless a device has the attachment as its holder. Under the lock.
   void remove_idle_mark(const StateOwner& owner) const;
-  /// The entries whose holder is the attachment, by its mark.
+  /// The entries whose holder is the attachment, by its mark. \throws cni::Error where one more may
+  /// be, because its file is of a later format.
   std::vector<Entry> held_by(const StateOwner& owner) const;
 
  private:
   explicit Ledger(cni::Dir dir) : dir_(std::move(dir)) {}
   std::optional<Entry> promise_of(const std::string& id) const;
   std::optional<Holder> holder_of(const std::string& id) const;
-  std::optional<Entry> with_holder(const std::string& id, std::optional<Entry> promise) const;
+  void fulfil(const Entry& entry) const;
   Content entries_of(const std::vector<std::string>& names) const;
   std::vector<std::string> marked(const StateOwner& owner) const;
 

@@ -60,6 +60,9 @@ TEST_CASE("a holder is read as it was written, and has its result when that is w
   for (std::size_t size = first.size(); size < whole.size(); ++size) {
     CHECK(Holder::from(whole.substr(0, size)) == interrupted);
   }
+  for (const char* const text : {"x\n", "[]\n", "{\n", "\n", "{}{}\n"}) {
+    CHECK(Holder::from(first + text) == interrupted);
+  }
   CHECK_THROWS_AS(Holder::from("{\"format\":2,\"interface\":\"net1\"}\n"), cni::Error);
 }
 

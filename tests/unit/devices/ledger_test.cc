@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include "libcni/common/error.h"
@@ -45,14 +46,18 @@ TEST_CASE("a ledger has entries sorted by resource and ID, and no others") {
   CHECK(unreadable == std::vector<std::string>{"later", "other", "torn"});
 }
 
-TEST_CASE("sweeping removes torn files and those of killed processes, and none of a later format") {
+TEST_CASE(
+    "sweeping removes torn holders and files of killed processes, and none of a later format") {
   const surroundings::Folder folder;
   const Ledger ledger = Ledger::create(folder.path());
   ledger.put(entry_of("a"));
   write(folder.file("torn"), "");
   write(folder.file(".b.new"), "x");
   write(folder.file("later"), R"({"format":9})");
-  CHECK(ledger.sweep() == std::vector<std::string>{"torn"});
+  write(folder.file(".held=torn"), "{");
+  CHECK(ledger.sweep() == std::vector<std::string>{".held=torn"});
+  CHECK(cni::Dir::exists(folder.file("torn")));  // nobody knows whose device it is
+  CHECK(ledger.forget_torn_promises() == std::vector<std::string>{"torn"});
   CHECK(ledger.read("a"));
   CHECK_FALSE(cni::Dir::exists(folder.file(".b.new")));
   CHECK(cni::Dir::exists(folder.file("later")));
@@ -130,9 +135,46 @@ TEST_CASE("a holder whose promise is lost is an entry, and a torn promise stays"
   ledger.remove_holder("b");
   CHECK(ledger.content().entries.empty());
   CHECK(ledger.content().unreadable == std::vector<std::string>{"b"});
-  auto torn = ledger.sweep();
-  std::ranges::sort(torn);
-  CHECK(torn == std::vector<std::string>{".held=c", "b"});
+  CHECK(ledger.sweep() == std::vector<std::string>{".held=c"});
+  CHECK(ledger.forget_torn_promises() == std::vector<std::string>{"b"});
+  CHECK(ledger.content().unreadable.empty());
+}
+
+TEST_CASE("files of a later format stay, and hide no holder that is readable") {
+  const surroundings::Folder folder;
+  const Ledger ledger = Ledger::create(folder.path());
+  const plugins::StateOwner owner{"net", "c1", "eth0"};
+  const Holder holder{.owner = owner, .resource = "vendor.example/nic", .result = "{}"};
+  ledger.put_mark(owner, "a");
+  ledger.put_holder("a", holder);
+  write(folder.file("a"), R"({"format":9})");
+  REQUIRE(ledger.held_by(owner).size() == 1);
+  CHECK(ledger.content().unreadable == std::vector<std::string>{"a"});
+  CHECK_THROWS_AS(ledger.read("a"), cni::Error);
+  ledger.remove_holder("a");
+  CHECK(ledger.held_by(owner).empty());
+  CHECK(ledger.forget_torn_promises().empty());
+  CHECK(cni::Dir::exists(folder.file("a")));
+  write(folder.file(".held=a"), "{\"format\":9}\n");
+  CHECK(ledger.content().unreadable_holders == std::vector<std::string>{"a"});
+  CHECK_THROWS_AS(ledger.held_by(owner), cni::Error);
+  CHECK(ledger.sweep().empty());
+}
+
+TEST_CASE("a ledger is complete when it is said to be, and is removed with its path") {
+  const surroundings::Folder folder;
+  const Ledger ledger = Ledger::create(folder.file("devices"));
+  CHECK_FALSE(ledger.is_complete());
+  ledger.set_complete();
+  ledger.set_complete();
+  CHECK(ledger.is_complete());
+  CHECK(ledger.all().empty());
+  CHECK_FALSE(ledger.is_removed());
+  std::filesystem::rename(folder.file("devices"), folder.file("moved"));
+  CHECK(ledger.is_removed());
+  const Ledger other = Ledger::create(folder.file("devices"));
+  CHECK(ledger.is_removed());
+  CHECK_FALSE(other.is_removed());
 }
 
 TEST_CASE("a mark has the devices of an attachment") {

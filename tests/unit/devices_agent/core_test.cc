@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <ctime>
+#include <fstream>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "libcni/common/error.h"
@@ -115,6 +117,39 @@ TEST_CASE("PodResources restores entries that the ledger has lost") {
   const auto now = static_cast<std::int64_t>(std::time(nullptr));
   node.core.reconcile({{"shop", "web-1", {{kTap, {"tap:2"}}}}}, now);
   CHECK(node.entry("tap:2")->pod == Pod{"shop", "web-1"});
+}
+
+TEST_CASE(
+    "a new ledger is complete after two lists, and each pod is a matter of the kubelet before") {
+  const surroundings::Folder folder;
+  const std::string path = folder.file("ledger");
+  const auto start = [&] {
+    return std::make_unique<Core>(
+        devices::Pools::parse(R"({"pools": []})"),
+        devices::Places{
+            .ledger = path, .cdi = "", .device_info = "", .sysfs = folder.path(), .metrics = ""});
+  };
+  auto core = start();
+  const Ledger ledger = Ledger::create(path);
+  const auto now = static_cast<std::int64_t>(std::time(nullptr));
+  CHECK(core->concerns(kPod));
+  core->reconcile({}, now);
+  CHECK(core->concerns(kPod));
+  CHECK_FALSE(ledger.is_complete());
+  core = start();  // killed before
+  core->reconcile({}, now + 30);
+  CHECK(core->concerns(kPod));
+  core->reconcile({}, now + 60);
+  CHECK_FALSE(core->concerns(kPod));
+  CHECK(ledger.is_complete());
+  std::ofstream(path + "/tap:1") << "torn";
+  core = start();
+  CHECK(core->concerns(kPod));
+  core->reconcile({}, now + 90);
+  CHECK(ledger.content().unreadable.size() == 1);
+  core->reconcile({}, now + 120);
+  CHECK(ledger.content().unreadable.empty());
+  CHECK_FALSE(core->concerns(kPod));
 }
 
 TEST_CASE("a holder whose promise is lost gets a new one") {

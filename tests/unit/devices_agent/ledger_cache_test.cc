@@ -82,6 +82,20 @@ TEST_CASE("without inotify the cache reads all files") {
   check_that_it_follows(*cache, ledger, folder.path());
 }
 
+TEST_CASE("a change that could not be read is read the next time") {
+  const surroundings::Folder folder;
+  const Ledger ledger = Ledger::create(folder.path());
+  LedgerCache cache(ledger);
+  CHECK(cache.all().empty());
+  ledger.put(cached_entry("a"));
+  {
+    const NoFiles none;
+    CHECK_THROWS(cache.all());
+  }
+  CHECK(cache.all() == ledger.all());
+  CHECK(cache.all().size() == 1);
+}
+
 TEST_CASE("after more changes than the kernel keeps, the cache reads all files") {
   const surroundings::Folder folder;
   const Ledger ledger = Ledger::create(folder.path());
