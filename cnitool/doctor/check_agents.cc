@@ -37,7 +37,7 @@ std::string why_it_matters(const Node& node, const DeviceAgent& one) {
                std::max<std::int64_t>(node.now - first, 0),
                " s ago: ADD of any pod fails with code 11, because it may be one of these");
   }
-  if (may_lack_promises(one)) {
+  if (!one.networks.empty() && may_lack_promises(one)) {
     return "the ledger may lack devices that pods were promised: ADD of every pod fails with code "
            "11";
   }

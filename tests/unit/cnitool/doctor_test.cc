@@ -331,7 +331,12 @@ TEST_CASE("a dead patchbay-agent matters as much as pods need it") {
   };
   const Row rows[] = {
       {"never run", dead, Level::kNote, "never run"},
-      {"stopped", with([](auto& one) { one.has_run = true; }), Level::kWarning, "no pod gets"},
+      {"stopped", with([](auto& one) { one.has_run = one.is_complete = true; }), Level::kWarning,
+       "no pod gets"},
+      {"killed soon after its first start", with([](auto& one) { one.has_run = true; }),
+       Level::kError, "ADD of every pod fails"},
+      {"killed, and its ledger removed", with([](auto& one) { one.failure = ECONNREFUSED; }),
+       Level::kError, "ADD of every pod fails"},
       {"required", with([](auto& one) { one.is_required = true; }), Level::kError, "requires"},
       {"promised", with([](auto& one) {
          one.unclaimed = {1'799'999'000, 1'799'999'990};
@@ -353,7 +358,10 @@ TEST_CASE("a dead patchbay-agent matters as much as pods need it") {
     CHECK(found[0].why.find(row.why) != std::string::npos);
     CHECK(found[0].networks == row.found.networks);
     node.device_agents[0].failure = 0;
+    node.device_agents[0].has_run = true;
     CHECK(check_agents(node).empty());
+    node.device_agents[0].has_run = false;
+    CHECK(check_agents(node)[0].what.find("'/l'") != std::string::npos);
   }
 }
 
