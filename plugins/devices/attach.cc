@@ -197,7 +197,7 @@ void append(cni::Result& result, const cni::Result& device) {
                            device.interfaces.end());
   for (cni::Address address : device.ips) {
     if (address.interface) *address.interface += before;
-    result.ips.push_back(std::move(address));
+    result.ips.push_back(address);
   }
   result.routes.insert(result.routes.end(), device.routes.begin(), device.routes.end());
 }
