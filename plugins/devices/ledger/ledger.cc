@@ -193,7 +193,9 @@ std::vector<std::string> Ledger::forget_torn_promises() const {
 
 bool Ledger::is_complete() const { return dir_.has(names::kDevicesLedgerComplete); }
 
-void Ledger::set_complete() const { dir_.publish(names::kDevicesLedgerComplete, "", aside_of("complete")); }
+void Ledger::set_complete() const {
+  dir_.publish(names::kDevicesLedgerComplete, "", aside_of("complete"));
+}
 
 bool Ledger::has_mark(const StateOwner& owner) const { return dir_.has(mark_of(owner)); }
 
