@@ -11,7 +11,7 @@ from support import ledger, power_loss, suite  # noqa: E402
 from support.cnitool import cnitool, use  # noqa: E402
 from support.ledger import LEDGER, NIC, SLOT, TAP, LedgerTest, make_nic, make_parent, nic, pod_of, slot  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
-from support.world import run  # noqa: E402
+from support.world import mount, run  # noqa: E402
 
 OF_NICS = "devices.vendor.example_nic"
 
@@ -149,6 +149,35 @@ class Fail(LedgerTest):
         self.assert_error(self.call("ADD", pod), 999, "of an earlier ADD of this attachment has not been detached")
         self.ping(pod, "10.50.0.1")
         self.remove(pod)
+
+    def test_on_a_full_disk_DEL_gives_the_device_back_and_ADD_leaves_nothing(self):
+        os.makedirs(LEDGER)
+        mount("tmpfs", LEDGER, kind="tmpfs", options="size=64k")
+        make_nic("dev0")
+        ledger.put("dev0")
+        self.play({"web-0": ["dev0"]})
+        pod = self.pod()
+        self.add(pod)
+        other = os.open(f"{LEDGER}/.other", os.O_CREAT | os.O_WRONLY)
+        self.addCleanup(os.close, other)
+
+        def fill():
+            with self.assertRaises(OSError):
+                while True:
+                    os.write(other, b"x" * 4096)
+
+        fill()
+        self.remove(pod)
+        self.assertIn("dev0", self.names())
+        self.assertEqual((ledger.holders(), ledger.marks(), self.leases()), ({}, [], {}))
+        self.assertNotEqual(ledger.entry("dev0")["promised"], 0)  # it could not be noted as fulfilled
+        fill()  # what DEL has freed
+        self.assert_error(self.call("ADD", pod), 999, "no space left on device")
+        self.assertEqual((ledger.holders(), ledger.marks(), self.leases(), self.names(pod)), ({}, [], {}, {"lo"}))
+        os.ftruncate(other, 0)
+        self.add(pod)
+        self.ping(pod, "10.50.0.1")
+        self.assertEqual(ledger.entry("dev0")["promised"], 0)
 
     def test_a_late_DEL_takes_nothing_from_the_next_container(self):
         make_parent()
