@@ -21,8 +21,8 @@ struct DeviceAgent {
   std::vector<std::int64_t> unclaimed = {};  ///< Unix times of the promises to unknown pods
   int failure = 0;                           ///< errno of a connection to its socket; 0: it listens
   bool has_unit = false, has_config = false;
-  /// Whether somebody has removed the folder since the agent, which removes its socket at the end,
-  /// has made it.
+  /// Whether the folder was removed after the agent created it: the socket exists, which an agent
+  /// that is stopped removes.
   bool is_ledger_removed() const;
 };
 

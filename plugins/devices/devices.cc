@@ -57,7 +57,7 @@ class Names {
   std::set<std::string> taken_;
 };
 
-// The folder is patchbay-agent's to make: one that the plugin made would lack what was promised.
+// Only patchbay-agent creates the folder: in a new one, promises are missing.
 Ledger require_ledger(const std::string& path) {
   if (auto ledger = Ledger::find(path)) return *std::move(ledger);
   throw Error(Code::kTryAgainLater, cat("the folder of the ledger was removed: '", path, "'"));

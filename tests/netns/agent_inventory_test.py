@@ -269,25 +269,28 @@ class Ledger(Node):
         self.by.start()
         self.assertEqual(self.by.claim("shop", "web-0", "u1"), ["netdev:eth1"])
 
+    def add(self, pod):
+        """ADD of the plugin for the pod shop/web-0."""
+        conf = {"cniVersion": "1.1.0", "name": "pods", "type": "devices",
+                "prevResult": {"cniVersion": "1.1.0", "interfaces": [{"name": "eth0", "sandbox": pod.path}]}}
+        return cni("devices", "ADD", conf, netns=pod.path, container="c1", ifname="eth0", args=args_of(pod_of("web-0")))
+
     def test_without_the_folder_of_the_ledger_the_agent_ends_no_pod_passes_and_the_next_agent_makes_it_again(self):
         self.of.own("shop", "web-0", {NIC: ["netdev:eth1"]})
         self.of.allocate(NIC, ["netdev:eth1"])
         shutil.rmtree(agent.LEDGER)
         pod = Pod("pod1")
-        conf = {"cniVersion": "1.1.0", "name": "pods", "type": "devices",
-                "prevResult": {"cniVersion": "1.1.0", "interfaces": [{"name": "eth0", "sandbox": pod.path}]}}
-        options = {"netns": pod.path, "container": "c1", "ifname": "eth0", "args": args_of(pod_of("web-0"))}
-        self.assert_error(cni("devices", "ADD", conf, **options), 11, "the folder of the ledger was removed")
+        self.assert_error(self.add(pod), 11, "the folder of the ledger was removed")
         self.assertTrue(wait_for(lambda: not self.by.is_alive(), 5), "the agent still runs")
         self.assertEqual(self.by.process.returncode, 1)
         self.assertEqual([line["what"] for line in self.by.lines() if line["level"] == "error"],
                          ["end, because the folder of the ledger was removed"])
-        self.assert_error(cni("devices", "ADD", conf, **options), 11, "the folder of the ledger was removed")
+        self.assert_error(self.add(pod), 11, "the folder of the ledger was removed")
         os.mkdir(agent.LEDGER)
-        self.assert_error(cni("devices", "ADD", conf, **options), 11, "the ledger may lack a device of this pod")
+        self.assert_error(self.add(pod), 11, "the ledger may lack a device of this pod")
         self.by.start()
         self.assertEqual(self.by.claim("shop", "web-0", "uid-web-0"), ["netdev:eth1"])
-        result = self.assert_ok(cni("devices", "ADD", conf, **options))
+        result = self.assert_ok(self.add(pod))
         self.assertEqual([one["name"] for one in result["interfaces"]], ["eth0", "storage"])
 
     def test_nor_does_a_pod_pass_where_somebody_has_made_the_folder_again(self):
@@ -296,10 +299,7 @@ class Ledger(Node):
         os.rename(agent.LEDGER, f"{agent.LEDGER}.moved")
         os.mkdir(agent.LEDGER)
         pod = Pod("pod1")
-        conf = {"cniVersion": "1.1.0", "name": "pods", "type": "devices",
-                "prevResult": {"cniVersion": "1.1.0", "interfaces": [{"name": "eth0", "sandbox": pod.path}]}}
-        options = {"netns": pod.path, "container": "c1", "ifname": "eth0", "args": args_of(pod_of("web-0"))}
-        self.assert_error(cni("devices", "ADD", conf, **options), 11, "the ledger may lack a device of this pod")
+        self.assert_error(self.add(pod), 11, "the ledger may lack a device of this pod")
         self.assertTrue(wait_for(lambda: not self.by.is_alive(), 5), "the agent still runs")
 
     def test_a_torn_entry_stays_until_the_kubelet_has_said_whose_the_device_is(self):

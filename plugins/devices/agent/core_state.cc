@@ -53,8 +53,7 @@ Core::State::State(Pools of, Places at)
   }
 }
 
-// What removed it may have killed the process as well, of which nothing is left behind: the next
-// one makes the folder, and the entries from what the kubelet lists.
+// The next process makes the folder, and the entries from what the kubelet lists, as after a kill.
 void Core::State::require_ledger() const noexcept {
   if (!ledger.is_removed()) return;
   log(Level::kError, "end, because the folder of the ledger was removed",
@@ -226,7 +225,7 @@ void Core::State::release(const Entry& entry) {
 }
 
 // Devices that the kubelet lists and the ledger does not have: its folder was removed. A device
-// that is in its pod is skipped without a holder, because nothing here tells how to give it back.
+// that is in its pod and has no holder is skipped: nothing here tells how to give it back.
 void Core::State::adopt(const std::vector<PodDevices>& listed, const Entries& known) const {
   for (const PodDevices& pod : listed) {
     for (const Owned& owned : pod.devices) {
