@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import sys
 import time
 
@@ -324,6 +325,13 @@ class WithoutAgent(LedgerTest):
             self.assert_error(self.call("ADD", self.pod(), of=of), 11, "the ledger may lack a device of this pod")
         self.play(answer=b'{"error":{"code":11,"msg":"ask the kubelet: not reachable"}}\n')
         self.assert_error(self.call("ADD", self.pod()), 11, "ask the kubelet: not reachable")
+        self.agent.stop()
+        self.agent = None
+        with open(ledger.SOCKET, "w", encoding="ascii"):  # as of an agent that was killed
+            shutil.rmtree(LEDGER)  # the remedies of ADD for a node whose agent was removed
+        self.assert_error(self.call("ADD", self.pod()), 11, "the folder of the ledger was removed")
+        os.unlink(ledger.SOCKET)
+        self.add(self.pod())
 
     def test_a_pod_whose_entry_is_lost_does_not_pass_and_others_do(self):
         make_nic("dev0")
