@@ -22,8 +22,16 @@ from support.world import wait_for  # noqa: E402
 BUILD = """#!/bin/bash
 [ "$1" = --build ] || exit 0
 echo '[12/345] Building CXX object a.o'
+[ -n "$BUILT" ] && exit
 [ -z "$DETACHED" ] || setsid sleep 4711 &
 sleep 4711
+"""
+#: In place of the tests: the list of them, which is slow, and then the tests.
+CTEST = """#!/bin/bash
+case " $* " in
+  *show-only*) touch "$FOLDER/listing"; sleep 0.5; echo '{"tests": []}' ;;
+  *) touch "$FOLDER/testing"; setsid sleep 4711 & sleep 4711 ;;
+esac
 """
 MOMENTS = (0, 0.03, 0.06, 0.1, 0.15, 0.25, 0.5)  # seconds after the start; then when the build runs
 
@@ -48,16 +56,16 @@ class Interrupt(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         shutil.copytree(os.path.join(ROOT, "scripts"), f"{self.folder}/scripts")
         os.mkdir(f"{self.folder}/bin")
-        for name, text in (("cmake", BUILD), ("dpkg-query", "#!/bin/sh\necho installed\n"), ("clang", "#!/bin/sh\necho 14\n"),
+        for name, text in (("cmake", BUILD), ("ctest", CTEST), ("dpkg-query", "#!/bin/sh\necho installed\n"), ("clang", "#!/bin/sh\necho 14\n"),
                            ("apt-cache", "#!/bin/sh\n"), ("apt-get", "#!/bin/sh\nexit 1\n")):
             with open(f"{self.folder}/bin/{name}", "w", encoding="ascii") as file:
                 os.chmod(file.fileno(), 0o755)
                 file.write(text)
 
-    def start(self, *command, detached):
+    def start(self, *command, detached, built=False):
         """Runs a script on a terminal of its own."""
         env = {"PATH": f"{self.folder}/bin:{os.environ['PATH']}", "FOLDER": self.folder, "TERM": "xterm",
-               "DETACHED": "1" if detached else ""}
+               "DETACHED": "1" if detached else "", "BUILT": "1" if built else ""}
         shutil.rmtree(f"{self.folder}/build", ignore_errors=True)
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
@@ -105,6 +113,16 @@ class Interrupt(unittest.TestCase):
         self.start("test", "--quick", detached=True)
         self.assertTrue(wait_for(lambda: "12/345" in self.read(), 20), self.read())
         self.interrupted(key)
+
+    @suite.cases([("Ctrl-C", True), ("SIGTERM to scripts/test alone", False)])
+    def starts_nothing_after(self, key):
+        """Between two steps no process runs, or only one that lists the tests."""
+        self.start("test", "--quick", detached=False, built=True)
+        self.assertTrue(wait_for(lambda: os.path.exists(f"{self.folder}/listing"), 20), self.read())
+        self.interrupted(key)
+        time.sleep(1)
+        self.assertEqual(sleepers(self.folder), [])
+        self.assertFalse(os.path.exists(f"{self.folder}/testing"))
 
     def test_progress_is_for_a_terminal(self):
         self.start("test", "--quick", detached=False)
