@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 
 #include "netlink/types/error.h"
 
@@ -20,6 +21,20 @@ Fd open_file(const std::string& path, int flags) {
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | flags));
   if (!fd && errno != ENOENT) throw Error(cat("open '", path, "'"), errno);
   return fd;
+}
+
+struct stat status_of(const Fd& fd, const std::string& path) {
+  struct stat out;
+  if (::fstat(fd.get(), &out) != 0) throw Error(cat("look at '", path, "'"), errno);
+  return out;
+}
+
+// Of a file that is too large nothing is read: 64 MiB take a second where memory is short.
+std::string read_whole(const Fd& fd, const struct stat& status, const std::string& path) {
+  if (S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) > kMaxRead) {
+    throw Error(cat("read '", path, "'"), EFBIG);
+  }
+  return read_all(fd.get(), path);
 }
 
 }  // namespace
@@ -69,18 +84,17 @@ void write_all(int fd, std::string_view data, std::string_view name) {
 
 std::optional<std::string> read_file(const std::string& path) {
   const Fd fd = open_file(path, 0);
-  return fd ? std::optional(read_all(fd.get(), path)) : std::nullopt;
+  return fd ? std::optional(read_whole(fd, status_of(fd, path), path)) : std::nullopt;
 }
 
 std::optional<std::string> read_regular_file(const std::string& path) {
   const Fd fd = open_file(path, O_NONBLOCK);
   if (!fd) return std::nullopt;
-  struct stat info;
-  if (::fstat(fd.get(), &info) != 0) throw Error(cat("look at '", path, "'"), errno);
-  if (!S_ISREG(info.st_mode)) {
+  const struct stat status = status_of(fd, path);
+  if (!S_ISREG(status.st_mode)) {
     throw Error(cat("read '", path, "', which is not a regular file"), EINVAL);
   }
-  return read_all(fd.get(), path);
+  return read_whole(fd, status, path);
 }
 
 }  // namespace netlink

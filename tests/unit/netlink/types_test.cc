@@ -110,6 +110,12 @@ TEST_CASE("read_file tells an absent file from one that cannot be read") {
   CHECK(netlink::read_file(folder.file("there")) == "text");
   CHECK_THROWS_AS(netlink::read_file(folder.path()), Error);            // a directory
   CHECK_THROWS_AS(netlink::read_file(folder.file("there/in")), Error);  // ENOTDIR
+  surroundings::open_for_writing(folder.file("large"));
+  REQUIRE(::truncate(folder.file("large").c_str(), 65 << 20) == 0);
+  for (const auto read : {netlink::read_file, netlink::read_regular_file}) {
+    CHECK_THROWS_WITH_AS(read(folder.file("large")),
+                         cat("read '", folder.file("large"), "': file too large").c_str(), Error);
+  }
 }
 
 TEST_CASE("a file that is no namespace is refused with a reason") {
