@@ -75,20 +75,30 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-// The strings in quotes up to the end of the value, which is a bracket or the end of the line.
-std::vector<std::string> strings_in(std::string_view text) {
+// The string that stands first, or the strings of a list, up to its bracket. A comment is left out,
+// but for one that a line of a list begins with where has_comments.
+std::vector<std::string> strings_in(std::string_view text, bool has_comments) {
   std::vector<std::string> out;
   const bool is_list = text.starts_with('[');
-  text = text.substr(0, text.find(is_list ? ']' : '\n'));
-  while (!text.empty()) {
-    const auto begin = text.find_first_of("\"'");
-    if (begin == text.npos) break;
-    const auto end = text.find(text[begin], begin + 1);
-    if (end == text.npos) break;
-    std::string value(text.substr(begin + 1, end - begin - 1));
-    while (value.size() > 1 && value.ends_with('/')) value.pop_back();
-    if (!value.empty()) out.push_back(std::move(value));
-    text.remove_prefix(end + 1);
+  bool begins_line = false;
+  const auto skip_to = [&text](std::size_t end) { text.remove_prefix(std::min(end, text.size())); };
+  while (!text.empty() && text.front() != (is_list ? ']' : '\n')) {
+    const char first = text.front();
+    if (first == '"' || first == '\'') {
+      const auto end = text.find(first, 1);
+      if (end == text.npos) break;
+      std::string value(text.substr(1, end - 1));
+      while (value.size() > 1 && value.ends_with('/')) value.pop_back();
+      if (!value.empty()) out.push_back(std::move(value));
+      if (!is_list) break;
+      begins_line = false;
+      skip_to(end + 1);
+    } else if (first == '#' && !(has_comments && begins_line)) {
+      skip_to(text.find('\n'));
+    } else {
+      begins_line = first == '\n' || (begins_line && first != '#');
+      skip_to(1);
+    }
   }
   return out;
 }
@@ -106,7 +116,7 @@ std::vector<std::string> values_in(const std::string& toml, const std::string& k
     if (equals != line.npos && trimmed(line.substr(0, equals)) == key) {
       const std::string_view rest = std::string_view(toml).substr(start);
       const auto value = rest.find_first_not_of(" \t", rest.find('=') + 1);
-      if (value != rest.npos) out = strings_in(rest.substr(value));
+      if (value != rest.npos) out = strings_in(rest.substr(value), has_comments);
     }
     start = end + 1;
   }

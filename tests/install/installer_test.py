@@ -116,8 +116,12 @@ class Installer(suite.NodeTest):
 
     def test_the_folder_is_that_of_the_runtime(self):
         os.makedirs("/run/tools")
+        os.makedirs("/run/six")  # stands in comments
         rows = (("containerd", "echo '  bin_dir = \"/run/one/\"'", "containerd config dump", "/run/one"),
                 ("containerd", "echo 'bin_dirs = [\"/run/two\", \"/run/three\"]'", "containerd config dump", "/run/two"),
+                ("containerd", "printf 'bin_dir = \"/run/five\" # was \"/run/six\"\\n'", "containerd config dump", "/run/five"),
+                ("containerd", "printf 'bin_dirs = [ # not \"/run/six\" ]\\n\"/run/seven\", # \"/run/six\"\\n]\\n'",
+                 "containerd config dump", "/run/seven"),
                 ("crio", "printf '# plugin_dirs = [\\n# \\t\"/run/four/\",\\n# ]\\n'", "crio config", "/run/four"))
         for name, text, source, folder in rows:
             with self.subTest(name):
