@@ -103,7 +103,11 @@ TEST_CASE("a virtual function has its parent, and the physical function its chil
   CHECK(child.physical_function == "0000:03:00.0");
   CHECK(child.physical_link == "ens5");
   CHECK(is_healthy(child));
-  CHECK(find(all, "0000:03:00.0").virtual_functions == std::vector<std::string>{"0000:03:02.0"});
+  CHECK(child.kept_back.empty());
+  const Device& parent = find(all, "0000:03:00.0");
+  CHECK(parent.virtual_functions == std::vector<std::string>{"0000:03:02.0"});
+  CHECK(parent.kept_back == "has virtual functions");
+  CHECK(parent.forcible);
   CHECK(at.user_space_nodes("0000:03:02.0") ==
         std::vector<std::string>{"/dev/vfio/17", "/dev/vfio/vfio"});
 }
