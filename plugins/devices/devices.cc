@@ -1,3 +1,5 @@
+#include <sys/file.h>
+
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -96,6 +98,14 @@ std::vector<std::pair<Entry, std::string>> with_names(const cni::Request& reques
 }
 
 // An ADD of this attachment was killed: what it left would have the names of this one's interfaces.
+// As long as the result exists, no other ADD has the lock: it would take this one for killed, and
+// their delegates have one state. The kernel unlocks the namespace of a process that is killed.
+netlink::NetNs lock_pod(const cni::Request& request) {
+  netlink::NetNs pod = cni::open_netns(request);
+  if (::flock(pod.fd(), LOCK_EX | LOCK_NB) == 0) return pod;
+  throw Error(Code::kTryAgainLater, "another ADD attaches devices to the pod", request.netns);
+}
+
 void let_go_interrupted(const cni::Request& request, const Ledger& ledger) {
   const auto owner = plugins::state_owner(request);
   if (!ledger.has_mark(owner)) return;
@@ -116,6 +126,7 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   const Ledger ledger = require_ledger(conf.ledger_dir);
   let_go_interrupted(request, ledger);
+  const auto locked = lock_pod(request);
   for (const auto& [entry, interface] : with_names(request, conf, result, entries)) {
     const Entry held = hold(request, ledger, entry, {.interface = interface, .started = started});
     undo.add(Detach{request, conf.ledger_dir, held});

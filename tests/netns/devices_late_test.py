@@ -5,17 +5,20 @@ changes nothing of what others have."""
 import json
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import ledger, suite  # noqa: E402
 from support.ledger import NIC, TAP, LedgerTest, make_nic, nic, pod_of, slot  # noqa: E402
 from support.plugin import OURS  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
-from support.world import World, run  # noqa: E402
+from support.world import World, run, wait_for  # noqa: E402
 
-#: An IPAM plugin that kills the plugin that calls it while /run/killer has a file called as the verb, after its work.
+#: An IPAM plugin that kills the plugin that calls it while /run/killer has a file called as the verb, after its work. Before,
+#: it waits as long as there is a file "wait".
 KILLER = """\
 #!/bin/sh
+while [ -e /run/killer/wait ]; do sleep 0.05; done
 "$HOST_LOCAL"; status=$?
 [ ! -e "/run/killer/$CNI_COMMAND" ] || kill -9 $PPID
 exit $status
@@ -132,6 +135,20 @@ class Late(LedgerTest):
         self.assertEqual(ledger.holders(), {"dev0": two.name})
         self.ping(two, "10.50.0.1")
         self.remove(two, of="web-1")
+        self.assert_all_back()
+
+    def test_a_second_ADD_beside_the_first_takes_nothing_from_it(self):
+        self.own()
+        pod = self.pod()
+        os.close(os.open("/run/killer/wait", os.O_CREAT))
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(self.add, pod)
+            self.assertTrue(wait_for(lambda: len(ledger.holders()) == 2))
+            self.assert_error(self.call("ADD", pod), 11, "another ADD attaches devices to the pod")
+            os.unlink("/run/killer/wait")
+            self.assertEqual([one["name"] for one in first.result()["interfaces"]], ["eth0", "net1", "net2"])
+        self.assert_untouched(pod, lambda: None)
+        self.late(pod.name, pod.path)
         self.assert_all_back()
 
     def test_the_next_sandbox_of_a_pod_has_the_devices_of_one_that_a_killed_runtime_has_forgotten(self):
