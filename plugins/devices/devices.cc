@@ -8,6 +8,7 @@
 #include "libcni/common/error.h"
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
+#include "libcni/config/args.h"
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
 #include "netlink/route/socket.h"
@@ -97,7 +98,6 @@ std::vector<std::pair<Entry, std::string>> with_names(const cni::Request& reques
   return out;
 }
 
-// An ADD of this attachment was killed: what it left would have the names of this one's interfaces.
 // As long as the result exists, no other ADD has the lock: it would take this one for killed, and
 // their delegates have one state. The kernel unlocks the namespace of a process that is killed.
 netlink::NetNs lock_pod(const cni::Request& request) {
@@ -106,6 +106,7 @@ netlink::NetNs lock_pod(const cni::Request& request) {
   throw Error(Code::kTryAgainLater, "another ADD attaches devices to the pod", request.netns);
 }
 
+// An ADD of this attachment was killed: what it left would have the names of this one's interfaces.
 void let_go_interrupted(const cni::Request& request, const Ledger& ledger) {
   const auto owner = plugins::state_owner(request);
   if (!ledger.has_mark(owner)) return;
@@ -125,8 +126,8 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   if (entries.empty()) return result;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   const Ledger ledger = require_ledger(conf.ledger_dir);
-  let_go_interrupted(request, ledger);
   const auto locked = lock_pod(request);
+  let_go_interrupted(request, ledger);
   for (const auto& [entry, interface] : with_names(request, conf, result, entries)) {
     const Entry held = hold(request, ledger, entry, {.interface = interface, .started = started});
     undo.add(Detach{request, conf.ledger_dir, held});
@@ -159,17 +160,27 @@ void del(const cni::Request& request) {
   ledger->remove_idle_mark(owner);
 }
 
+// The devices of this attachment. GC with a list that lacks the pod may have detached one of them.
+std::vector<Entry> require_held(const cni::Request& request, const Conf& conf) {
+  const auto ledger = Ledger::find(conf.ledger_dir);
+  if (!ledger) return {};
+  const auto uid = cni::value_in_args(request.args, "K8S_POD_UID");
+  for (const Entry& one : ledger->all()) {
+    if (one.holder || uid.empty() || !one.pod || one.pod->uid != uid) continue;
+    throw Error(Code::kInternal, cat("device '", one.id, "' of the pod is not attached to it"));
+  }
+  return ledger->held_by(plugins::state_owner(request));
+}
+
 void require_attached(const Entry& entry) {
   if (entry.is_attached()) return;
   throw Error(Code::kInternal, cat("ADD of device '", entry.id, "' was interrupted"));
 }
 
 void check(const cni::Request& request) {
-  Conf::parse(request);
+  const Conf conf = Conf::parse(request);
   require_prev_result(request);
-  const auto ledger = ledger_with(request);
-  if (!ledger) return;
-  for (const Entry& one : ledger->held_by(plugins::state_owner(request))) {
+  for (const Entry& one : require_held(request, conf)) {
     require_attached(one);
     cni::during(cat("device '", one.id, "'"), [&] { Delegates(request, one).check(); });
   }

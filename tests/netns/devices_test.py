@@ -501,6 +501,14 @@ class Collect(LedgerTest):
         self.assert_ok(self.call("RECLAIM", None, container="pod1", options={"netns": one.path}))
         self.assertEqual(ledger.holders(), {"dev1": "pod2"})
         self.ping(two, "10.51.0.1")
+    def test_CHECK_finds_that_GC_with_a_wrong_list_has_detached_a_device(self):
+        self.play()
+        pod = self.pod()
+        self.attach(pod)
+        self.collect()
+        self.assertEqual(self.names(pod), {"lo"})
+        self.assert_error(self.call("CHECK", pod, of="web-0"), 999, "device 'dev0' of the pod is not attached to it")
+
 
 
 class Tool(LedgerTest):
