@@ -142,6 +142,18 @@ void require_no_agent(const Conf& conf) {
 
 }  // namespace
 
+// A runtime that passes no UID, as containerd before 1.6: an earlier pod may have had the name.
+void require_none_for(const Conf& conf, const Pod& pod) {
+  const auto ledger = Ledger::find(conf.ledger_dir);
+  if (!ledger || pod.space.empty() || pod.name.empty()) return;
+  for (const Entry& one : ledger->all()) {
+    const bool has_name = one.pod && one.pod->has_name_of(pod);
+    if (!has_name && !one.is_unclaimed() && !one.was_of(pod)) continue;
+    throw Error(Code::kInvalidEnvironment, "CNI_ARGS: K8S_POD_UID missing",
+                cat("device '", one.id, "' may be the pod's: the runtime must pass its UID"));
+  }
+}
+
 std::optional<Pod> pod_of(const cni::Request& request, const Conf& conf) {
   std::string missing;
   const auto take = [&](const char* key) {
@@ -151,7 +163,10 @@ std::optional<Pod> pod_of(const cni::Request& request, const Conf& conf) {
   };
   Pod pod{take("K8S_POD_NAMESPACE"), take("K8S_POD_NAME"), take("K8S_POD_UID")};
   if (missing.empty()) return pod;
-  if (!conf.required) return std::nullopt;
+  if (!conf.required) {
+    require_none_for(conf, pod);
+    return std::nullopt;
+  }
   throw Error(Code::kInvalidEnvironment, cat("CNI_ARGS: ", missing, " missing"),
               "required: the runtime does not say which pod it is");
 }

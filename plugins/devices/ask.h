@@ -11,7 +11,8 @@
 namespace devices {
 
 /// The pod of CNI_ARGS: K8S_POD_NAMESPACE, K8S_POD_NAME and K8S_POD_UID. Empty where one of them is
-/// missing. \throws cni::Error(kInvalidEnvironment) naming those, if the config requires a device.
+/// missing. \throws cni::Error(kInvalidEnvironment) naming those, if the config requires a device
+/// or the ledger has one that may be the pod's.
 std::optional<Pod> pod_of(const cni::Request& request, const Conf& conf);
 
 /// The entries of the pod's devices with its UID, sorted by resource and ID. \throws cni::Error:

@@ -371,6 +371,18 @@ class Required(LedgerTest):
         error = self.assert_error(self.call("ADD", pod, required=True, options=options), 4)
         self.assertIn("K8S_POD_NAMESPACE, K8S_POD_UID missing", error["msg"])
 
+    def test_without_the_UID_a_pod_passes_only_if_no_device_may_be_its(self):
+        pod = self.pod()
+        args = {"args": "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-0"}
+        self.assertEqual(len(self.add(pod, options=args)["interfaces"]), 1)
+        ledger.put("dev0", pod=pod_of("web-1"))
+        self.assertEqual(len(self.add(pod, options=args)["interfaces"]), 1)
+        for of in (pod_of("web-0"), None):
+            ledger.put("dev0", pod=of)
+            error = self.assert_error(self.call("ADD", pod, options=args), 4)
+            self.assertEqual(error["msg"], "CNI_ARGS: K8S_POD_UID missing")
+            self.assertIn("'dev0' may be the pod's", error["details"])
+
     def test_a_pod_without_device_fails_with_code_11_if_one_is_required(self):
         pod = self.pod()
         self.assert_error(self.call("ADD", pod, required=True), 11, "patchbay-agent has not run on this node")
@@ -489,6 +501,14 @@ class Collect(LedgerTest):
         pod.run("ip", "addr", "del", "10.50.0.2/24", "dev", "net1")
         self.assert_error(self.call("CHECK", pod), None, "device 'dev0'")
 
+    def test_CHECK_finds_that_GC_with_a_wrong_list_has_detached_a_device(self):
+        self.play()
+        pod = self.pod()
+        self.attach(pod)
+        self.collect()
+        self.assertEqual(self.names(pod), {"lo"})
+        self.assert_error(self.call("CHECK", pod, of="web-0"), 999, "device 'dev0' of the pod is not attached to it")
+
     def test_RECLAIM_gives_back_the_devices_of_removed_pods(self):
         self.play()
         one, two = self.pod(), self.pod()
@@ -501,14 +521,6 @@ class Collect(LedgerTest):
         self.assert_ok(self.call("RECLAIM", None, container="pod1", options={"netns": one.path}))
         self.assertEqual(ledger.holders(), {"dev1": "pod2"})
         self.ping(two, "10.51.0.1")
-    def test_CHECK_finds_that_GC_with_a_wrong_list_has_detached_a_device(self):
-        self.play()
-        pod = self.pod()
-        self.attach(pod)
-        self.collect()
-        self.assertEqual(self.names(pod), {"lo"})
-        self.assert_error(self.call("CHECK", pod, of="web-0"), 999, "device 'dev0' of the pod is not attached to it")
-
 
 
 class Tool(LedgerTest):
