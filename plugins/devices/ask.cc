@@ -117,7 +117,9 @@ std::vector<Entry> by_answer(const Ledger& ledger, const Pod& pod, const Answer&
   auto out = of_pod(content.entries, pod);
   const auto has_uid = [](const Entry& one) { return !one.pod->uid.empty(); };
   const auto is_lost = [&](const Entry& one) { return one.was_of(pod); };
-  const bool is_known = is_complete && content.unreadable.empty() && !out.empty() &&
+  // kInvalidConfig: the node uses a device since.
+  const bool is_known = answer.error->code() != Code::kInvalidConfig && is_complete &&
+                        content.unreadable.empty() && !out.empty() &&
                         std::ranges::all_of(out, has_uid) &&
                         std::ranges::none_of(content.entries, is_lost);
   if (!is_known || open_for(content.entries, out)) throw Error(*answer.error);
@@ -140,8 +142,6 @@ void require_no_agent(const Conf& conf) {
                   "; if it was removed from the node, remove '", conf.socket, "'"));
 }
 
-}  // namespace
-
 // A runtime that passes no UID, as containerd before 1.6: an earlier pod may have had the name.
 void require_none_for(const Conf& conf, const Pod& pod) {
   const auto ledger = Ledger::find(conf.ledger_dir);
@@ -153,6 +153,8 @@ void require_none_for(const Conf& conf, const Pod& pod) {
                 cat("device '", one.id, "' may be the pod's: the runtime must pass its UID"));
   }
 }
+
+}  // namespace
 
 std::optional<Pod> pod_of(const cni::Request& request, const Conf& conf) {
   std::string missing;

@@ -321,6 +321,33 @@ class Ledger(Node):
         self.assertEqual(len(self.of.allocate(NIC, ["netdev:eth1"])), 1)
 
 
+class Renamed(Node):
+    """Since Allocate, as by a boot."""
+
+    def test_the_device_is_moved_and_not_the_link_that_has_its_name_now(self):
+        fake_device("0000:03:00.0", "i40e", link="eth1")
+        links("eth1")
+        of = self.kubelet()
+        by = self.agent({"resource": NIC, "devices": [{"driver": ["i40e"]}], "force": ["eth1", "eth9"]}, flags=("--sysfs", FAKE))
+        self.assert_offered(of, {"0000:03:00.0": "Healthy"}, by=by)
+        of.own("shop", "web-0", {NIC: ["0000:03:00.0"]})
+        of.allocate(NIC, ["0000:03:00.0"])
+        os.rename(f"{FAKE}/bus/pci/devices/0000:03:00.0/net/eth1", f"{FAKE}/bus/pci/devices/0000:03:00.0/net/eth9")
+        run("ip", "link", "set", "eth1", "down", "name", "eth9")
+        run("ip", "link", "add", "eth1", "type", "veth", "peer", "name", "other")
+
+        def selected():
+            self.assertEqual(by.claim("shop", "web-0", "uid-web-0"), ["0000:03:00.0"])
+            return json.loads(agent.ledger()["0000:03:00.0"]["plugins"])[0]["device"]
+        self.assertTrue(wait_for(lambda: selected() == "eth9"), by.log)
+        pod = Pod("pod1")
+        conf = {"cniVersion": "1.1.0", "name": "pods", "type": "devices",
+                "prevResult": {"cniVersion": "1.1.0", "interfaces": [{"name": "eth0", "sandbox": pod.path}]}}
+        self.assert_ok(cni("devices", "ADD", conf, netns=pod.path, container="c1", ifname="eth0", args=args_of(pod_of("web-0"))))
+        left = {one["ifname"] for one in json.loads(run("ip", "-j", "link"))}
+        self.assertEqual(left & {"eth1", "eth9"}, {"eth1"})
+
+
 class Files(Node):
     def test_devices_of_user_space_have_nodes_environment_and_device_information(self):
         os.makedirs(f"{FAKE}/bus/pci/devices")

@@ -72,6 +72,22 @@ class Chains(AgentTest):
                          or "br-slots" in place)
 
 
+    def test_a_link_that_the_node_uses_since_Allocate_is_not_moved(self):
+        self.start(nics("dev0"))
+        run("ip", "link", "set", "dev0", "up")
+        self.of.allocate(NIC, ["netdev:dev0"])
+        self.of.own("shop", "web-0", {NIC: ["netdev:dev0"]})
+        run("ip", "route", "add", "default", "dev", "dev0")
+        run("ip", "link", "set", "dev0", "mtu", "1400")  # the links are looked at again
+        self.assertTrue(wait_for(lambda: "code" in self.by.claim("shop", "web-0", "uid-web-0"), 5), self.by.log)
+        pod = self.pod()
+        self.assert_error(self.call("ADD", pod), 7, "the node uses it: default route of the node")
+        run("ip", "route", "del", "default")
+        run("ip", "link", "set", "dev0", "mtu", "1500")
+        self.assertTrue(wait_for(lambda: self.call("ADD", pod).ok, 5), self.by.log)
+        self.assertIn("net1", self.names(pod))
+
+
 @suite.spread
 class Together(AgentTest):
     def setUp(self):

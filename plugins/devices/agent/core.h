@@ -96,7 +96,8 @@ class Core {
   /// For ADD of a pod: writes its UID into the entries of the devices that PodResources says it
   /// owns, and returns their ids, sorted by resource and id. Resources of others are passed over.
   /// \throws cni::Error(kTryAgainLater) where a device still belongs to another pod, or where the
-  /// ledger has a device of this pod that PodResources does not list.
+  /// ledger has a device of this pod that PodResources does not list; kInvalidConfig where the node
+  /// uses a device by now.
   std::vector<std::string> claim(const Pod& pod, const std::vector<Owned>& owned);
   /// Writes the pods that PodResources lists into promised entries, and removes entries of pods
   /// that it does not list any more. \param now Unix time at which the list was asked for.

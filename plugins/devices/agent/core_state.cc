@@ -193,10 +193,26 @@ std::optional<Entry> Core::State::claimed(const std::string& resource, const std
         "the kubelet has not allocated it again");
   }
   entry->pod = pod;
+  if (pool) find_link(*pool, *entry);
   return entry;
 }
 
 void Core::State::require_all_listed(const Pod& pod, const Wanted& wanted) const {
+// Since Allocate, as after a boot, the link may have another name, and its own be another link's;
+// and the node may use it. host-device refuses a link in use that a PCI address selects, and moves
+// one all the same that its name selects.
+void Core::State::find_link(std::size_t pool, Entry& entry) const {
+  const auto found = stock.pools[pool].find(entry.id);
+  if (entry.holder || found == stock.pools[pool].end()) return;
+  const Item& item = found->second;
+  if (!item.device || !item.device->link) return;
+  entry.plugins = with_link(entry.plugins, item.device->link->name);
+  if (item.is_forced || item.device->kept_back.empty() || is_hardware_id(entry.id)) return;
+  throw cni::Error(Code::kInvalidConfig,
+                   cat("claim device '", entry.id, "': the node uses it: ", item.device->kept_back),
+                   cat("\"force\" of ", counts[pool].resource, " would offer it all the same"));
+}
+
   const auto other = entries.find([&](const Entry& entry) {
     const bool is_pods = entry.pod && !pod.uid.empty() && entry.pod->uid == pod.uid;
     return is_pods && !wanted.contains({entry.resource, entry.id});

@@ -50,6 +50,7 @@ struct Core::State {
   using Wanted = std::set<std::pair<std::string, std::string>>;  // resource and id
   std::optional<Entry> claimed(const std::string& resource, const std::string& id,
                                const Pod& pod) const;
+  void find_link(std::size_t pool, Entry& entry) const;
   void require_all_listed(const Pod& pod, const Wanted& wanted) const;
   void count_failure(const std::string& resource);
   void write_info(std::size_t pool, const Item& item) const;

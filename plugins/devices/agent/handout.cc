@@ -101,4 +101,12 @@ std::string plugins_text(const Pool& pool, const Item& item, const std::string& 
                    cat("allocate device '", id, "': its link does not exist"));
 }
 
+std::string with_link(const std::string& plugins, const std::string& name) {
+  const std::string before = name_in(plugins);
+  if (before.empty() || before == name) return plugins;
+  auto list = cni::try_parse_ordered_json(plugins);
+  list[0]["device"] = name;
+  return list.dump();
+}
+
 }  // namespace devices

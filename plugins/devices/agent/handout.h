@@ -28,4 +28,7 @@ Handout handout_of(const Pool& pool, const std::vector<const Item*>& items, cons
 /// cni::Error(kTryAgainLater) where that name is not known.
 std::string plugins_text(const Pool& pool, const Item& item, const std::string& before);
 
+/// The same list with the name that the device's link has now, where a name selects it.
+std::string with_link(const std::string& plugins, const std::string& name);
+
 }  // namespace devices
