@@ -14,7 +14,8 @@ using fuzz::require;
 bool is_wanted(const std::string& resource) { return resource == "a/b"; }
 
 void check(const devices::PodDevices& pod) {
-  require(pod.devices.size() == 1, "a pod in the list has devices, of the wanted resource alone");
+  require(pod.devices.size() <= 1, "a pod has devices of the wanted resource alone");
+  if (pod.devices.empty()) return;
   const auto& [resource, ids] = pod.devices.front();
   require(is_wanted(resource) && !ids.empty(), "a resource in the list has devices");
   require(std::set(ids.begin(), ids.end()).size() == ids.size(), "no device is listed twice");
@@ -60,7 +61,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     });
   } else {
     with<v1::GetPodResourcesResponse>(bytes, [](const auto& answer) {
-      if (const auto pod = devices::devices_of(answer.pod_resources(), is_wanted)) check(*pod);
+      check(devices::devices_of(answer.pod_resources(), is_wanted));
     });
   }
   return 0;

@@ -54,6 +54,15 @@ class Claims(suite.NodeTest):
         entry = next(one for one in agent.ledger().values() if one["id"] == IDS[2])
         self.assertEqual(entry["pod"], {"namespace": "shop", "name": "web-1", "uid": "u2"})
 
+    @suite.cases([("an empty answer to Get", {"get": "empty"}), ("two pods of its name", {"get": "unimplemented", "times": 2}),
+                  ("a list without any pod", {"get": "unimplemented", "times": 0})])
+    def a_claim_is_tried_again_after(self, rules):
+        self.admit("web-0", IDS[0])
+        self.of.ask("rules", **rules)
+        self.assert_try_again(self.by.claim("shop", "web-0"))
+        self.of.ask("rules", get="on", times=1)
+        self.assertEqual(self.by.claim("shop", "web-0"), IDS[:1])
+
     def test_a_kubelet_without_get_is_not_asked_for_it_each_time(self):
         self.of.ask("rules", get="disabled")
         self.admit("web-0", IDS[0])

@@ -128,15 +128,35 @@ class Together(AgentTest):
     def test_a_pod_without_devices_passes_beside_one_with(self):
         self.allocate()
         self.list_pod()
+        self.of.own("shop", "web-1", {})
         self.assertEqual(len(self.add(self.pod(), of="web-1")["interfaces"]), 1)
 
-    def test_a_pod_whose_device_the_kubelet_does_not_list_yet_is_tried_again(self):
+    @suite.cases([("Allocate", False), ("it has been listed", True)])
+    def a_pod_that_the_kubelet_does_not_know_is_tried_again_after(self, listed):
+        """The kubelet has been started again, and the runtime goes on with the pod's sandbox."""
         self.allocate()
-        outcome = self.call("ADD", self.pod())
-        if not outcome.ok:
-            self.assert_error(outcome, 11)
-        else:
-            self.assertEqual(len(outcome.json["interfaces"]), 1)
+        if listed:
+            self.list_pod()
+            self.assertTrue(wait_for(lambda: all((ledger.entry(one) or {}).get("pod") for one in (self.nic, self.slot))), self.by.log)
+        self.of.restart()
+        pod = self.pod()
+        self.assert_error(self.call("ADD", pod), 11, "the kubelet does not know it")
+        self.assertEqual((ledger.holders(), self.names(pod)), ({}, {"lo"}))
+        self.list_pod()
+        self.add(pod)
+        self.assert_attached(pod)
+
+    def test_an_instance_whose_config_lacks_the_resource_passes_no_pod_without_its_device(self):
+        """During an upgrade, in which the earlier instance still serves Allocate."""
+        two = Agent(POOLS[1], folder="/run/agent2")
+        self.addCleanup(two.process.wait)
+        self.addCleanup(two.process.kill)
+        self.assertTrue(wait_for(lambda: len(two.status()) == 1), two.log)
+        self.of.allocate(NIC, [self.nic])
+        self.of.own("shop", "web-0", {NIC: [self.nic]})
+        pod = self.pod()
+        self.add(pod)
+        self.ping(pod, "10.50.0.1")
 
     def test_a_pod_of_the_same_name_does_not_get_the_device_of_the_earlier_one(self):
         self.allocate()

@@ -84,15 +84,13 @@ class Manager:
         self.own(life)
 
     def own(self, life):
-        """PodResources lists the pod from now on."""
-        if life.devices:
-            self.kubelet.own("default", life.name, life.devices)
+        """PodResources lists the pod from now on, also one without devices."""
+        self.kubelet.own("default", life.name, life.devices)
 
     def disown(self, life):
         """The pod has ended for the kubelet, whose devices are free."""
         with self.lock:
-            if life.devices:
-                self.kubelet.disown("default", life.name)
+            self.kubelet.disown("default", life.name)
             self.allocated.difference_update(life.ids)
             life.devices = {}
 

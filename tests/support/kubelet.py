@@ -101,6 +101,9 @@ class Kubelet:
 
 # From here on what runs in the process.
 
+#: A pod that each node has. A kubelet lists none until it has reached the API server (rules: times=0).
+DAEMON = {"name": "kube-proxy-1", "namespace": "kube-system", "containers": [{"name": "main"}]}
+
 #: {message: {number: (name, kind)}}. A kind is string, bool, int, map (of strings) or a message, "*" before it: repeated.
 FIELDS = {
     "Empty": {},
@@ -222,7 +225,7 @@ class Server:
         self.register_delay, self.mute = register_delay, mute
         self.resources, self.clients, self.seen = {}, {}, set()
         self.lock = threading.RLock()
-        self.pods, self.rules = {}, {"padding": 0, "refuse": 0, "get": "on", "delay": 0, "rate": None}
+        self.pods, self.rules = {}, {"padding": 0, "refuse": 0, "get": "on", "delay": 0, "rate": None, "times": 1}
         self.calls = {"List": 0, "Get": 0, "refused": 0}
         self.bucket = (10.0, time.monotonic())
         self.pool = futures.ThreadPoolExecutor(32)
@@ -344,7 +347,7 @@ class Server:
 
     def list_pods(self, _request, context):
         self.admit(context, "List")
-        pods = [encode("Pod", pod) for pod in self.pods.values()]
+        pods = [encode("Pod", pod) for pod in [DAEMON, *self.pods.values()]] * self.rules["times"]
         other = encode("Pod", {"name": "other", "namespace": "default", "containers": [
             {"name": "main", "cpu_ids": [1, 2], "devices": [{"resource_name": "other.example/gpu", "device_ids": [
                 f"gpu-{n:050}" for n in range(50)], "topology": {"nodes": [{"id": 1}]}}]}]})
@@ -356,6 +359,8 @@ class Server:
         self.admit(context, "Get")
         if self.rules["get"] == "disabled":
             context.abort(self.grpc.StatusCode.UNKNOWN, "PodResources API Get method disabled")
+        if self.rules["get"] == "empty":
+            return {}
         pod = self.pods.get((request["pod_namespace"], request["pod_name"]))
         if not pod:
             context.abort(self.grpc.StatusCode.UNKNOWN, f"pod {request['pod_name']} in namespace {request['pod_namespace']} not found")

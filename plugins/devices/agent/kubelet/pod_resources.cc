@@ -49,6 +49,13 @@ bool needs_list(const Status& status) {
          status.error_code() == StatusCode::UNKNOWN || status.error_code() == StatusCode::NOT_FOUND;
 }
 
+// An answer may be empty.
+std::optional<PodDevices> if_named(PodDevices pod, const std::string& space,
+                                   const std::string& name) {
+  if (pod.space != space || pod.name != name) return std::nullopt;
+  return pod;
+}
+
 cni::Error error_of(const std::string& what, const Status& status) {
   const std::string hint =
       "the kubelet does not run, or its folder is another one (--kubelet-dir of patchbay-agent)";
@@ -169,16 +176,23 @@ std::optional<PodDevices> PodResources::get(const std::string& space, const std:
           made.first = stub.Get(&context, request, &made.second);
           return made;
         });
-    if (status.ok()) return devices_of(answer.pod_resources(), wanted_);
+    if (status.ok()) return if_named(devices_of(answer.pod_resources(), wanted_), space, name);
     if (has_no_get(status)) {
       const std::lock_guard hold(mutex_);
       no_get_until_ = Clock::now() + kWithoutGet;
     }
   }
+  std::optional<PodDevices> out;
   for (PodDevices& one : list()) {
-    if (one.space == space && one.name == name) return std::move(one);
+    auto found = if_named(std::move(one), space, name);
+    if (found && out) {
+      throw cni::Error(cni::Code::kTryAgainLater,
+                       cat("list the pods' devices at '", path_, "': two pods have one name"),
+                       "an earlier one has not ended");
+    }
+    if (found) out = std::move(found);
   }
-  return {};
+  return out;
 }
 
 }  // namespace devices

@@ -25,11 +25,12 @@ class PodResources {
   PodResources(const PodResources&) = delete;
   PodResources& operator=(const PodResources&) = delete;
 
-  /// The pods that have such devices.
+  /// The pods of the node, also those without such devices. None: the kubelet has just started, and
+  /// has not reached the API server yet.
   /// \throws cni::Error: kTryAgainLater where the kubelet is absent, busy or slow, else kInternal.
   std::vector<PodDevices> list();
-  /// One pod, by Get or, in a kubelet that has no Get, from the list. Empty: no such pod, or it has
-  /// none of the devices. \throws as list().
+  /// One pod, by Get or, in a kubelet that has no Get, from the list. Empty: the kubelet does not
+  /// know it. \throws as list(), and kTryAgainLater where two pods have the name.
   std::optional<PodDevices> get(const std::string& space, const std::string& name);
 
  private:

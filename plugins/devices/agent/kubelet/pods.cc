@@ -8,7 +8,7 @@ namespace devices {
 
 // Containers of a pod may have devices of one resource, and one container several lists of it: of
 // each NUMA node.
-std::optional<PodDevices> devices_of(const v1::PodResources& pod, const Wanted& wanted) {
+PodDevices devices_of(const v1::PodResources& pod, const Wanted& wanted) {
   std::map<std::string, std::set<std::string>> found;
   for (const auto& container : pod.containers()) {
     for (const auto& devices : container.devices()) {
@@ -17,7 +17,6 @@ std::optional<PodDevices> devices_of(const v1::PodResources& pod, const Wanted& 
                                             devices.device_ids().end());
     }
   }
-  if (found.empty()) return {};
   PodDevices out{pod.namespace_(), pod.name(), {}};
   for (const auto& [resource, ids] : found)
     out.devices.push_back({resource, {ids.begin(), ids.end()}});
@@ -28,7 +27,7 @@ std::vector<PodDevices> devices_of(const v1::ListPodResourcesResponse& answer,
                                    const Wanted& wanted) {
   std::vector<PodDevices> out;
   for (const v1::PodResources& pod : answer.pod_resources()) {
-    if (auto one = devices_of(pod, wanted)) out.push_back(std::move(*one));
+    out.push_back(devices_of(pod, wanted));
   }
   return out;
 }

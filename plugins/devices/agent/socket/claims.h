@@ -18,7 +18,7 @@ class Claims {
   /// kClaim: the kubelet is asked which devices the pod has, also where the ledger has devices of a
   /// pod of that name. It alone knows whether this is that pod or its successor without devices,
   /// for which there was no Allocate. \throws cni::Error(kTryAgainLater) where the kubelet does not
-  /// answer, or a device is still another pod's.
+  /// answer or does not know the pod, or a device is still another pod's.
   Answer later(const Question& question) const;
 
  private:
