@@ -36,8 +36,11 @@ std::vector<std::string> Core::resources() const {
   return out;
 }
 
+// Another instance with another config may still serve Allocate.
 bool Core::has_resource(const std::string& resource) const {
-  return state_->pool_of(resource) || state_->former.contains(resource);
+  if (state_->pool_of(resource) || state_->former.contains(resource)) return true;
+  const auto is_of = [&](const Entry& one) { return one.resource == resource; };
+  return state_->entries.find(is_of).has_value();
 }
 
 std::vector<Offer> Core::offers(const std::string& resource) const {

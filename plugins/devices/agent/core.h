@@ -62,7 +62,7 @@ class Core {
 
   /// The resources of the config, in its order. Constant.
   std::vector<std::string> resources() const;
-  /// Whether it is one of them, or was one and pods still have its devices.
+  /// Whether it is one of them, or pods have its devices: it was one, or is another instance's.
   bool has_resource(const std::string& resource) const;
   /// All devices of a resource, sorted by id; none for an unknown resource.
   std::vector<Offer> offers(const std::string& resource) const;
