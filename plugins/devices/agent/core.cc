@@ -161,6 +161,8 @@ std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& o
 bool Core::has_unclaimed() const { return state_->entries.find(&Entry::is_unclaimed).has_value(); }
 
 bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
+  // A kubelet that has just started has no pod before it reaches the API server.
+  if (listed.empty()) return has_unclaimed();
   State& state = *state_;
   const Listing listing(listed);
   state.concerns.note(listed);
@@ -180,7 +182,7 @@ bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
         break;
       }
       case Fate::kIsFree:
-        state.release(entry);
+        if (!state.has_folder(entry)) state.release(entry);
         break;
     }
   }

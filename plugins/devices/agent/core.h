@@ -47,6 +47,7 @@ struct Count {
 /// Paths of the node; tests have others.
 struct Places {
   std::string ledger, cdi, device_info, sysfs, metrics;  ///< cdi, device_info, metrics: "" is none
+  std::string pods = {};  ///< where the kubelet has a folder for each pod; "": unknown
 };
 
 /// Devices of the pools of this node and their pods: inventory, pools and ledger in one place.
@@ -100,7 +101,8 @@ class Core {
   /// uses a device by now.
   std::vector<std::string> claim(const Pod& pod, const std::vector<Owned>& owned);
   /// Writes the pods that PodResources lists into promised entries, and removes entries of pods
-  /// that it does not list any more. \param now Unix time at which the list was asked for.
+  /// that it does not list any more, unless it has their folder. A list without any pod changes
+  /// nothing. \param now Unix time at which the list was asked for.
   /// \return has_unclaimed().
   bool reconcile(const std::vector<PodDevices>& listed, std::int64_t now);
   /// Whether a device is promised to a pod that is not known yet.

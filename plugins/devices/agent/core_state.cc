@@ -4,6 +4,7 @@
 #include <ctime>
 #include <utility>
 
+#include "libcni/common/dir.h"
 #include "libcni/common/error.h"
 #include "plugins/devices/agent/files/cdi.h"
 #include "plugins/devices/agent/files/device_info.h"
@@ -192,12 +193,11 @@ std::optional<Entry> Core::State::claimed(const std::string& resource, const std
         cat("claim device '", id, "' for ", pod.str(), ": it still belongs to ", whose),
         "the kubelet has not allocated it again");
   }
-  entry->pod = pod;
   if (pool) find_link(*pool, *entry);
+  entry->pod = pod;
   return entry;
 }
 
-void Core::State::require_all_listed(const Pod& pod, const Wanted& wanted) const {
 // Since Allocate, as after a boot, the link may have another name, and its own be another link's;
 // and the node may use it. host-device refuses a link in use that a PCI address selects, and moves
 // one all the same that its name selects.
@@ -213,15 +213,26 @@ void Core::State::find_link(std::size_t pool, Entry& entry) const {
                    cat("\"force\" of ", counts[pool].resource, " would offer it all the same"));
 }
 
+void Core::State::require_all_listed(const Pod& pod, const Wanted& wanted) const {
   const auto other = entries.find([&](const Entry& entry) {
-    const bool is_pods = entry.pod && !pod.uid.empty() && entry.pod->uid == pod.uid;
-    return is_pods && !wanted.contains({entry.resource, entry.id});
+    return entry.is_of(pod) && !wanted.contains({entry.resource, entry.id});
   });
   if (!other) return;
-  throw cni::Error(Code::kTryAgainLater,
-                   cat("claim devices for ", pod.str(), ": the kubelet does not list '", other->id,
-                       "', which the ledger has as the pod's"),
-                   "the entry is removed if the kubelet goes on not to list it");
+  throw cni::Error(
+      Code::kTryAgainLater,
+      cat("claim devices for ", pod.str(), ": the kubelet does not list '", other->id,
+          "', which the ledger has as the pod's"),
+      "the entry is removed if the kubelet goes on not to list it, and has removed the pod");
+}
+
+// Whether the kubelet keeps the pod: it removes the folder after it has heard from the API server,
+// which it may not reach for hours after a boot. Until then it lists static pods at most. Later it
+// starts the others from its checkpoint, without another Allocate.
+bool Core::State::has_folder(const Entry& entry) const {
+  if (places.pods.empty() || !entry.pod) return false;
+  const std::string& uid = entry.pod->uid;
+  const bool is_name = !uid.empty() && uid[0] != '.' && uid.find('/') == uid.npos;
+  return is_name && cni::Dir::exists(cat(places.pods, "/", uid));
 }
 
 void Core::State::count_failure(const std::string& resource) {

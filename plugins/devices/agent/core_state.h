@@ -55,6 +55,7 @@ struct Core::State {
   void count_failure(const std::string& resource);
   void write_info(std::size_t pool, const Item& item) const;
   void release(const Entry& entry);
+  bool has_folder(const Entry& entry) const;
   /// After a list that was asked for at that time.
   void end_doubt(std::int64_t now);
   void adopt(const std::vector<PodDevices>& listed, const Entries& known) const;

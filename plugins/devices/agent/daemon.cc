@@ -97,7 +97,9 @@ void serve(Pools pools, const Options& options) {
   const netlink::Fd signals = signals_to_stop();
   drop_capabilities();
   const netlink::LinkWatch links;  // before the first look
-  Core core(std::move(pools), options.places);
+  Places places = options.places;
+  places.pods = options.kubelet_dir + "/pods";
+  Core core(std::move(pools), std::move(places));
   PodResources pods(options.kubelet_dir,
                     [&core](const std::string& resource) { return core.has_resource(resource); });
   Attention attention(core, pods);

@@ -1,5 +1,6 @@
 #include "plugins/devices/agent/reconcile.h"
 
+#include <cstdlib>
 #include <set>
 
 namespace devices {
@@ -30,11 +31,12 @@ Fate Reconciler::decide(const Entry& entry, const Listing& listing, std::int64_t
     missed_since_.erase(entry.id);
     return Fate::kStays;
   }
-  if (!entry.pod) return now - entry.promised > kPromiseLimit ? Fate::kIsFree : Fate::kStays;
+  // The clock may have been set since.
+  if (!entry.pod && std::abs(now - entry.promised) <= kPromiseLimit) return Fate::kStays;
   const auto [since, is_first] = missed_since_.emplace(entry.id, now);
   if (is_first || now - since->second < kSecondLook) return Fate::kStays;
   // Allocate came between the looks.
-  if (entry.promised > since->second) {
+  if (entry.promised > since->second && entry.promised <= now) {
     since->second = now;
     return Fate::kStays;
   }

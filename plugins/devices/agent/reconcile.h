@@ -14,7 +14,7 @@ namespace devices {
 /// A device that no pod has is free only if two looks, this many seconds apart, say so: a kubelet
 /// that has just started lists nothing.
 inline constexpr std::int64_t kSecondLook = 30;
-/// A promise to a pod that never comes, in seconds.
+/// A promise to a pod that never comes, in seconds, before these looks.
 inline constexpr std::int64_t kPromiseLimit = 600;
 
 /// What becomes of an entry.

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -31,6 +32,7 @@ constexpr const char* kTapConfig = R"({"pools": [
 ]})";
 const Pod kPod{"shop", "web-0", "u1"};
 const Pod kNext{"shop", "web-0", "u2"};
+const std::vector<devices::PodDevices> kOthers = {{"kube-system", "kube-proxy-1", {}}};
 
 // An agent without kubelet on a node whose taps need nothing of it.
 struct Node {
@@ -42,7 +44,8 @@ struct Node {
             .cdi = "",
             .device_info = "",
             .sysfs = folder.path(),
-            .metrics = folder.file("metrics.prom")};
+            .metrics = folder.file("metrics.prom"),
+            .pods = folder.file("pods")};
   }
   Ledger ledger() const { return Ledger::create(folder.file("ledger")); }
   std::optional<Entry> entry(const char* id = "tap:1") const { return ledger().read(id); }
@@ -107,6 +110,9 @@ TEST_CASE("a claim writes the pod, and a pod of another UID waits for the next A
 TEST_CASE("a device of the pod that the kubelet does not list fails the claim") {
   Node node;
   node.core.allocate(kTap, {"tap:1"});
+  const auto now = static_cast<std::int64_t>(std::time(nullptr));
+  node.core.reconcile({{"shop", "web-0", {{kTap, {"tap:1"}}}}}, now + 1);  // the name alone
+  CHECK(code_of([&] { node.claim(kPod, {}); }) == cni::Code::kTryAgainLater);
   node.claim(kPod, {"tap:1"});
   CHECK(code_of([&] { node.claim(kPod, {}); }) == cni::Code::kTryAgainLater);
 }
@@ -133,21 +139,21 @@ TEST_CASE(
   const Ledger ledger = Ledger::create(path);
   const auto now = static_cast<std::int64_t>(std::time(nullptr));
   CHECK(core->concerns(kPod));
-  core->reconcile({}, now);
+  core->reconcile(kOthers, now);
   CHECK(core->concerns(kPod));
   CHECK_FALSE(ledger.is_complete());
   core = start();  // killed before
-  core->reconcile({}, now + 30);
+  core->reconcile(kOthers, now + 30);
   CHECK(core->concerns(kPod));
-  core->reconcile({}, now + 60);
+  core->reconcile(kOthers, now + 60);
   CHECK_FALSE(core->concerns(kPod));
   CHECK(ledger.is_complete());
   std::ofstream(path + "/tap:1") << "torn";
   core = start();
   CHECK(core->concerns(kPod));
-  core->reconcile({}, now + 90);
+  core->reconcile(kOthers, now + 90);
   CHECK(ledger.content().unreadable.size() == 1);
-  core->reconcile({}, now + 120);
+  core->reconcile(kOthers, now + 120);
   CHECK(ledger.content().unreadable.empty());
   CHECK_FALSE(core->concerns(kPod));
 }
@@ -170,11 +176,45 @@ TEST_CASE("a device is released after two looks, unless a container holds it") {
   node.claim(kPod, {"tap:1", "tap:2"});
   node.ledger().put_holder("tap:2", {});
   const auto now = static_cast<std::int64_t>(std::time(nullptr));
-  CHECK_FALSE(node.core.reconcile({}, now + 100));
+  CHECK_FALSE(node.core.reconcile(kOthers, now + 100));
   CHECK(node.entry());
-  node.core.reconcile({}, now + 131);
+  node.core.reconcile(kOthers, now + 131);
   CHECK_FALSE(node.entry());
   CHECK(node.entry("tap:2"));
+}
+
+TEST_CASE("a kubelet that does not know its pods yet frees no device, and ends no doubt") {
+  Node node;
+  node.core.allocate(kTap, {"tap:1", "tap:2"});
+  node.claim(kPod, {"tap:1"});
+  const auto now = static_cast<std::int64_t>(std::time(nullptr));
+  for (const int later : {1000, 2000, 3000}) node.core.reconcile({}, now + later);
+  CHECK(node.entry("tap:1"));
+  CHECK(node.entry("tap:2"));
+  CHECK(node.core.concerns({"shop", "plain", "u3"}));
+  CHECK_FALSE(node.ledger().is_complete());
+}
+
+TEST_CASE("a device is not released as long as the kubelet has the folder of its pod") {
+  Node node;
+  node.core.allocate(kTap, {"tap:1"});
+  node.claim(kPod, {"tap:1"});
+  std::filesystem::create_directories(node.places().pods + "/u1");
+  const auto now = static_cast<std::int64_t>(std::time(nullptr));
+  for (const int later : {100, 140, 180, 220}) node.core.reconcile(kOthers, now + later);
+  CHECK(node.entry());
+  std::filesystem::remove(node.places().pods + "/u1");
+  for (const int later : {260, 300}) node.core.reconcile(kOthers, now + later);
+  CHECK_FALSE(node.entry());
+}
+
+TEST_CASE("devices that another instance with another config promises are a pod's, too") {
+  Node node;
+  Core other(devices::Pools::parse(R"({"pools": []})"), node.places());
+  CHECK_FALSE(other.has_resource(kTap));
+  node.core.allocate(kTap, {"tap:1"});
+  CHECK(other.has_resource(kTap));
+  CHECK(other.claim(kPod, {{kTap, {"tap:1"}}}) == Named{"tap:1"});
 }
 
 TEST_CASE("a pod keeps devices of a resource that the config has no more") {

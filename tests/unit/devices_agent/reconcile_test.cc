@@ -55,14 +55,17 @@ TEST_CASE("a device is free when two looks 30 s apart do not list it") {
   CHECK(reconciler.decide(entry, kEmpty, 1061) == Fate::kIsFree);
 }
 
-TEST_CASE("a device in a pod is never free, a promise nobody claims is after 10 minutes") {
+TEST_CASE("a device in a pod is never free, an unclaimed promise after 10 minutes and two looks") {
   Reconciler reconciler;
   Entry held = owned("web-0", "5f3a");
   held.holder = devices::Holder{};
   CHECK(reconciler.decide(held, kEmpty, 1000) == Fate::kStays);
   CHECK(reconciler.decide(held, kEmpty, 9000) == Fate::kStays);
   CHECK(reconciler.decide(promised(1000), kEmpty, 1600) == Fate::kStays);
-  CHECK(reconciler.decide(promised(1000), kEmpty, 1601) == Fate::kIsFree);
+  CHECK(reconciler.decide(promised(1000), kEmpty, 1601) == Fate::kStays);
+  CHECK(reconciler.decide(promised(1000), kEmpty, 1631) == Fate::kIsFree);
+  CHECK(reconciler.decide(promised(9000), kEmpty, 1700) == Fate::kStays);  // the clock was wrong
+  CHECK(reconciler.decide(promised(9000), kEmpty, 1730) == Fate::kIsFree);
 }
 
 TEST_CASE("Allocate between two looks keeps the device") {
