@@ -1,5 +1,6 @@
 #include "cnitool/leftovers.h"
 
+#include <algorithm>
 #include <set>
 
 #include "cnitool/cached.h"
@@ -34,6 +35,24 @@ std::set<std::string> seen_containers(const cni::NetworkList& list, const std::s
     }
   }
   return out;
+}
+
+bool is_of(const cni::Attachment& whose, const std::string& network, const cni::Leftover& one) {
+  const auto& [id, ifname] = whose;
+  return one.tag == cni::OwnerTag(network, id, ifname).prefix() ||
+         (one.ifname.empty() && one.container_id == id);
+}
+
+// Whether the plugins found something of the attachment, and no pod that has it.
+bool is_dead(const cni::Attachment& whose, const std::string& network,
+             const std::vector<cni::Runtime::Found>& found) {
+  bool is_left = false, lives = false;
+  for (const auto& [plugin, one] : found) {
+    if (!is_of(whose, network, one)) continue;
+    is_left = true;
+    lives |= one.alive;
+  }
+  return is_left && !lives;
 }
 
 // A look is no operation.
@@ -73,6 +92,32 @@ std::vector<cni::Runtime::Found> leftovers_of(const cni::NetworkList& list,
   for (auto& [plugin, one] : out) {
     one.alive |= tags.contains(one.tag) || containers.contains(one.container_id);
   }
+  return out;
+}
+
+std::vector<cni::Attachment> broken_in(const cni::Cache::Listing& seen, const std::string& network,
+                                       const std::vector<cni::Attachment>& keep) {
+  std::vector<cni::Attachment> out;
+  for (const cni::Cache::Broken& one : seen.broken) {
+    const auto whose = one.owner_in(network);
+    if (whose && std::find(keep.begin(), keep.end(), *whose) == keep.end()) out.push_back(*whose);
+  }
+  return out;
+}
+
+Unlisted unlisted_in(const cni::NetworkList& list, const cni::RuntimeOptions& options,
+                     const cni::Cache::Listing& seen, Kept& kept) {
+  auto& keep = kept.attachments;
+  Unlisted out{.found = leftovers_of(list, keep, options)};
+  for (const cni::Attachment& whose : broken_in(seen, list.name, keep)) {
+    const bool stays = kept.living_too && !is_dead(whose, list.name, out.found);
+    (stays ? keep : out.broken).push_back(whose);
+  }
+  std::erase_if(out.found, [&](const cni::Runtime::Found& one) {
+    return std::any_of(out.broken.begin(), out.broken.end(), [&](const cni::Attachment& whose) {
+      return is_of(whose, list.name, one.leftover);
+    });
+  });
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "cnitool/find_by.h"
 #include "cnitool/leftovers.h"
 #include "cnitool/waiting.h"
+#include "libcni/common/dir.h"
 #include "libcni/common/hash.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/nearest.h"
@@ -45,20 +46,19 @@ bool is_kept(const std::vector<Attachment>& keep, const std::string& network,
   });
 }
 
-std::vector<Attachment> kept_by(const Operation& operation, const std::string& network,
-                                const cni::Cache::Listing& seen) {
+Kept kept_by(const Operation& operation, const std::string& network,
+             const cni::Cache::Listing& seen) {
   std::vector<Attachment> keep = operation.keep;
   keep.insert(keep.end(), operation.keep_known.begin(), operation.keep_known.end());
   if (operation.keep_alive) add_living(network, seen, keep);
-  return keep;
+  return {std::move(keep), operation.keep_alive};
 }
 
 // Keeps attachments that the cache does not have but whose pods live: GC would collect what they
 // have. The user must name an attachment that nothing identifies.
 std::vector<cni::Runtime::Found> add_unlisted(const cni::NetworkList& list,
-                                              const cni::RuntimeOptions& options,
+                                              std::vector<cni::Runtime::Found> found,
                                               std::vector<Attachment>& keep) {
-  auto found = leftovers_of(list, keep, options);
   for (const auto& [plugin, one] : found) {
     if (!one.alive || one.container_id.empty() || one.ifname.empty()) continue;
     if (!is_kept(keep, list.name, one)) keep.push_back({one.container_id, one.ifname});
@@ -121,6 +121,13 @@ std::vector<cni::CachedAttachment> without(const std::vector<Attachment>& keep,
   return out;
 }
 
+std::vector<cni::AttachmentKey> keys_of(const std::string& network,
+                                        const std::vector<Attachment>& attachments) {
+  std::vector<cni::AttachmentKey> out;
+  for (const auto& [id, ifname] : attachments) out.push_back({network, id, ifname});
+  return out;
+}
+
 // A misspelt name keeps nothing, and its pod would be detached.
 void require_known(const Operation& operation, const cni::NetworkList& list,
                    const cni::Cache::Listing& seen, const cni::RuntimeOptions& options) {
@@ -147,8 +154,12 @@ void require_known(const Operation& operation, const cni::NetworkList& list,
 }
 
 // Asks on the terminal. \throws cni::Error unless the answer is yes.
-void ask_about(const std::vector<cni::CachedAttachment>& going, int stop_fd) {
+void ask_about(const std::vector<cni::CachedAttachment>& going,
+               const std::vector<cni::AttachmentKey>& broken, int stop_fd) {
   std::string pods;
+  for (const cni::AttachmentKey& one : broken) {
+    pods += cat("  ", one.str(), ", whose cache entry is broken: it may be alive\n");
+  }
   for (const cni::CachedAttachment& one : going) {
     if (cni::liveness_of(one.netns, one.key.ifname) != cni::Liveness::kAlive) continue;
     pods += cat("  ", one.key.str(), "\n");
@@ -190,22 +201,31 @@ ordered_json collect(const Operation& operation, const Settings& settings,
   const cni::Cache cache(settings.cache_dir);
   const cni::Cache::Listing seen = cache.list();
   require_known(operation, list, seen, options);
-  std::vector<Attachment> keep = kept_by(operation, list.name, seen);
-  const auto going = without(keep, list.name, seen);
-  std::vector<std::string> removed;
-  if (!list.disable_gc && operation.ask) ask_about(going, options.stop_fd);
+  Kept kept = kept_by(operation, list.name, seen);
+  auto& keep = kept.attachments;
+  const auto listed = without(keep, list.name, seen);
+  std::vector<std::string> stays, removed;
+  if (!list.disable_gc && operation.ask) {
+    const auto broken =
+        kept.living_too ? std::vector<Attachment>() : broken_in(seen, list.name, keep);
+    ask_about(listed, keys_of(list.name, broken), options.stop_fd);
+  }
   const Waiting waiting(operation.verb);
-  if (!list.disable_gc && list.is_at_least("1.1.0")) {
-    for (const auto& one : add_unlisted(list, options, keep)) removed.push_back(text_of(one));
+  std::vector<cni::AttachmentKey> going;
+  for (const cni::CachedAttachment& one : listed) going.push_back(one.key);
+  const bool has_gc = list.is_at_least("1.1.0");
+  if (!list.disable_gc && (has_gc || (kept.living_too && !seen.broken.empty()))) {
+    const Unlisted unlisted = unlisted_in(list, options, seen, kept);
+    for (auto& key : keys_of(list.name, unlisted.broken)) going.push_back(std::move(key));
+    if (has_gc) {
+      for (const auto& one : add_unlisted(list, unlisted.found, keep))
+        removed.push_back(text_of(one));
+    }
   }
   const auto failed = failure_of([&] { cni::Runtime(options).gc(list, keep, seen); });
-  std::vector<std::string> stays;
-  for (const cni::CachedAttachment& one : going) {
-    if (cache.find(one.key)) {
-      stays.push_back(one.key.str());
-    } else {
-      removed.push_back(one.key.str());
-    }
+  for (const cni::AttachmentKey& key : going) {
+    const bool is_cached = cni::Dir::exists(cat(cache.dir(), "/results/", key.file_name()));
+    (is_cached ? stays : removed).push_back(key.str());
   }
   if (failed) throw incomplete(*failed, stays, removed);
   return {{"removed", removed}};
@@ -223,10 +243,13 @@ Stale stale_of(const Operation& operation, const Settings& settings,
   const cni::NetworkList list = network_of(operation, settings);
   const cni::Cache::Listing seen = cni::Cache(options.cache_dir).list();
   require_known(operation, list, seen, options);
-  const std::vector<Attachment> keep = kept_by(operation, list.name, seen);
+  Kept kept = kept_by(operation, list.name, seen);
   Stale out{list.name};
-  for (const auto& one : without(keep, list.name, seen)) out.attachments.push_back(one.key.str());
-  out.found = leftovers_of(list, keep, options);
+  for (const auto& one : without(kept.attachments, list.name, seen))
+    out.attachments.push_back(one.key.str());
+  const Unlisted unlisted = unlisted_in(list, options, seen, kept);
+  for (const auto& key : keys_of(list.name, unlisted.broken)) out.attachments.push_back(key.str());
+  out.found = unlisted.found;
   return out;
 }
 

@@ -9,7 +9,7 @@ namespace tool::doctor {
 
 namespace {
 
-enum class Kind { kRepairable, kForeign, kInPod, kUnchecked, kTooOld };
+enum class Kind { kRepairable, kForeign, kInPod, kLaterFormat, kUnchecked, kTooOld };
 
 /// Findings of one kind about pods of one network.
 struct Group {
@@ -18,10 +18,16 @@ struct Group {
 };
 using Groups = std::map<std::tuple<std::string, Kind, std::string>, Group>;
 
+// What plugins::document_in() says: neither REPAIR nor DEL can do without the newer version.
+bool is_of_later_format(std::string_view text) {
+  return text.find("a newer version of patchbay wrote it") != text.npos;
+}
+
 // Some errors say nothing of the pod: no plugin, an invalid config, an operation that goes on.
 Kind kind_of(const cni::Error& error) {
   const std::string_view what = error.what();
   if (error.code() == cni::Code::kIncompatibleVersion) return Kind::kTooOld;
+  if (is_of_later_format(what)) return Kind::kLaterFormat;
   const bool unchecked =
       error.code() == cni::Code::kInvalidConfig || error.code() == cni::Code::kTryAgainLater ||
       what.find(" failed (version): ") != what.npos || what.find(": run '") != what.npos;
@@ -33,7 +39,8 @@ Groups groups_of(const Node& node) {
   for (const Repaired& one : node.looks) {
     const std::string& network = one.key.network;
     for (const auto& [plugin, what] : one.report.found) {
-      out[{network, Kind::kRepairable, plugin}].add(cat(plugin, ": ", what), one);
+      const Kind kind = is_of_later_format(what) ? Kind::kLaterFormat : Kind::kRepairable;
+      out[{network, kind, plugin}].add(cat(plugin, ": ", what), one);
     }
     for (const auto& foreign : one.report.foreign) {
       out[{network, Kind::kForeign, foreign.plugin}].add(foreign_text(foreign), one);
@@ -61,6 +68,10 @@ Finding finding_of(Kind kind, const std::vector<const cni::AttachmentKey*>& pods
   const cni::AttachmentKey* const one = pods.size() == 1 ? pods.front() : nullptr;
   if (kind == Kind::kTooOld || kind == Kind::kUnchecked) {
     return {kind == Kind::kTooOld ? Level::kNote : Level::kUnknown, std::move(what)};
+  }
+  if (kind == Kind::kLaterFormat) {
+    return {Level::kError, std::move(what), "patchbay was downgraded; DEL of such a pod fails",
+            "install the newer version of patchbay again"};
   }
   if (kind == Kind::kRepairable) {
     return {Level::kError, std::move(what),

@@ -5,6 +5,7 @@
 
 #include "libcni/common/error.h"
 #include "libcni/common/undo.h"
+#include "libcni/config/names.h"
 #include "libcni/runtime/cache_entry.h"
 
 namespace cni {
@@ -53,7 +54,9 @@ void Cache::put(const CachedAttachment& attachment) const {
   constexpr unsigned kMode = 0700;  // as the reference: configs may hold secrets
   const std::string name = attachment.key.file_name();
   const std::string text = text_of(attachment);
-  const Dir results = Dir::create(dir_).make_sub("results", kMode);
+  const Dir dir = Dir::create(dir_);
+  auto moved = dir.sub_or_link("results");  // to another disk
+  const Dir results = moved ? *std::move(moved) : dir.make_sub("results", kMode);
   // The first time without a file beside it, which a kill would leave there for ever.
   if (results.publish(name, text, aside_of(name))) return;
   results.replace(name, text, aside_of(name));
@@ -93,6 +96,21 @@ void Cache::remove(const AttachmentKey& key) const {
   }
   const auto other = file ? content_of(name, *file, &key).attachment : std::nullopt;
   if (!other || other->key == key) results->remove(name);
+}
+
+std::optional<Attachment> Cache::Broken::owner_in(const std::string& network) const {
+  if (!name.starts_with(network + "-")) return std::nullopt;
+  const std::string rest = name.substr(network.size() + 1);
+  const auto dash = rest.rfind('-');
+  if (dash == std::string::npos) return std::nullopt;
+  try {
+    Attachment out{rest.substr(0, dash), rest.substr(dash + 1)};
+    check_container_id(out.container_id);
+    check_ifname(out.ifname);
+    return out;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 Cache::Listing Cache::list() const {

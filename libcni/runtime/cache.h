@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libcni/config/args.h"
+#include "libcni/config/conf.h"
 #include "libcni/config/json_value.h"
 
 namespace cni {
@@ -62,6 +63,9 @@ class Cache {
     std::string name;  ///< in dir/results
     std::string why;
     std::string stamp;  ///< as CachedAttachment::stamp
+    /// The likely owner, from the name; empty: of another network. Interfaces rarely have a dash in
+    /// their names. A wrong guess is without harm: there is no such container.
+    std::optional<Attachment> owner_in(const std::string& network) const;
     auto operator<=>(const Broken&) const = default;
   };
   struct Listing {

@@ -69,13 +69,13 @@ void Operation::forget(const AttachmentKey& key) const noexcept try {
 
 // The owner of the attachment that DEL would remove; empty: this ADD. The pod may have renamed the
 // interface of an earlier ADD, and every namespace has an `lo`: then the cache decides.
-std::string Operation::owner_before(const Target& target) const {
+std::string Operation::owner_before(const Target& target,
+                                    const std::optional<CachedAttachment>& cached) const {
   const Liveness liveness = liveness_of(target.netns, target.ifname);
   if (liveness == Liveness::kNoNamespace) return {};
   if (liveness == Liveness::kAlive && target.ifname != "lo") {
     return cat("'", target.ifname, "' was in the namespace before");
   }
-  const auto cached = cache_.find(key_of(target));
   if (!cached || cached->result->is_null() || cached->netns != target.netns) return {};
   if (liveness == Liveness::kAlive) return cat("'", target.ifname, "' was in the namespace before");
   return cat("the namespace has an earlier ADD of ", key_of(target).str(), ": call DEL");
@@ -105,22 +105,22 @@ void Operation::undo(const Target& target, std::size_t called, const json& resul
 }
 
 // A note without a result, under the lock: whoever was about that ADD has died of it.
-void Operation::undo_unfinished(const AttachmentKey& key) const {
-  const auto cached = cache_.find(key);
-  if (!cached || !cached->result->is_null()) return;
-  note(cat("an earlier ADD of ", key.str(), " did not come to its end, and is undone"));
-  const Target target{.container_id = key.container_id,
-                      .netns = cached->netns,
-                      .ifname = key.ifname,
-                      .args = cached->args,
-                      .capabilities = cached->capabilities};
+void Operation::undo_unfinished(const CachedAttachment& cached) const {
+  if (!cached.result->is_null()) return;
+  note(cat("an earlier ADD of ", cached.key.str(), " did not come to its end, and is undone"));
+  const Target target{.container_id = cached.key.container_id,
+                      .netns = cached.netns,
+                      .ifname = cached.key.ifname,
+                      .args = cached.args,
+                      .capabilities = cached.capabilities};
   undo(target, list_.plugins.size(), nullptr);
 }
 
 nlohmann::ordered_json Operation::add(const Target& target) const {
   caller_.require_plugins(Command::kAdd);
-  if (options_.undo_failed_add) undo_unfinished(key_of(target));
-  const std::string owner = owner_before(target);
+  const auto cached = cache_.find(key_of(target));
+  if (options_.undo_failed_add && cached) undo_unfinished(*cached);
+  const std::string owner = owner_before(target, cached);
   if (owner.empty()) remember(target, nullptr);
   Call call{.command = Command::kAdd, .target = &target};
   nlohmann::ordered_json result;

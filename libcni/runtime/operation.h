@@ -42,8 +42,9 @@ class Operation {
   void remember(const Target& target, const nlohmann::json& result) const;
   void forget(const AttachmentKey& key) const noexcept;
   void undo(const Target& target, std::size_t called, const nlohmann::json& result) const;
-  void undo_unfinished(const AttachmentKey& key) const;
-  std::string owner_before(const Target& target) const;
+  void undo_unfinished(const CachedAttachment& cached) const;
+  std::string owner_before(const Target& target,
+                           const std::optional<CachedAttachment>& cached) const;
 
   const RuntimeOptions& options_;
   const NetworkList& list_;

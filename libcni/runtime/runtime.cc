@@ -113,23 +113,6 @@ struct Stale {
   std::optional<CachedAttachment> cached;
 };
 
-// The likely owner of a broken cache file, from its name. Interfaces rarely have a dash in their
-// names. A wrong guess is without harm: there is no such container.
-std::optional<Attachment> guessed(const std::string& network, const std::string& file) {
-  if (!file.starts_with(network + "-")) return std::nullopt;
-  const std::string rest = file.substr(network.size() + 1);
-  const auto dash = rest.rfind('-');
-  if (dash == std::string::npos) return std::nullopt;
-  try {
-    Attachment out{rest.substr(0, dash), rest.substr(dash + 1)};
-    check_container_id(out.container_id);
-    check_ifname(out.ifname);
-    return out;
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
 // The network's cached attachments that are not in valid. before: the cache when the collection was
 // asked for. An attachment made while it waited for the lock is valid, and is added to valid.
 std::vector<Stale> stale_in(const Cache& cache, const std::string& network,
@@ -154,7 +137,7 @@ std::vector<Stale> stale_in(const Cache& cache, const std::string& network,
             {{.container_id = id, .netns = one.netns, .ifname = ifname}, one});
   }
   for (const Cache::Broken& one : now.broken) {
-    const auto whose = guessed(network, one.name);
+    const auto whose = one.owner_in(network);
     if (!whose) continue;
     note(cat("cache file '", cache.dir(), "/results/", one.name, "' is broken: ", one.why));
     examine(*whose, one.stamp,
@@ -307,12 +290,8 @@ std::vector<Runtime::Found> Runtime::leftovers(const NetworkList& list,
     std::set<Attachment> keep = checked(valid);
     const Operation operation(options_, newest);
     const auto keep_listed = [&] {
-      const Cache::Listing now = operation.cache().list();
-      for (const CachedAttachment& one : now.attachments) {
+      for (const CachedAttachment& one : operation.cache().list().attachments) {
         if (one.key.network == list.name) keep.insert({one.key.container_id, one.key.ifname});
-      }
-      for (const Cache::Broken& one : now.broken) {
-        if (const auto whose = guessed(list.name, one.name)) keep.insert(*whose);
       }
     };
     keep_listed();

@@ -63,8 +63,9 @@ class Runtime {
     std::string plugin;  ///< its type
     Leftover leftover;
   };
-  /// The objects that GC would remove if valid and all cached attachments were valid: the answer of
-  /// GC of the plugins that announce that they can look, whatever cniVersion and disableGC say.
+  /// The objects that GC would remove if valid and all cached attachments were valid, but those
+  /// whose entry is broken: the answer of GC of the plugins that announce that they can look,
+  /// whatever cniVersion and disableGC say.
   std::vector<Found> leftovers(const NetworkList& list, const std::vector<Attachment>& valid) const;
 
   /// STATUS of every plugin, from 1.1.0 on; goes on past failures. The code is the first failure's.

@@ -110,12 +110,21 @@ bool takes(const Attachment& one, cni::Collect& collect) {
   return out;
 }
 
+// Nothing for a file of a later format, which stays and stops no GC.
+std::optional<StateDir::Reading> read_known(const StateDir& state, const std::string& hash,
+                                            bool is_noted) try {
+  return state.read(hash);
+} catch (const cni::Error& e) {
+  if (is_noted) cni::note(e.what());
+  return std::nullopt;
+}
+
 void unmap_by_state(const Context& context, cni::Collect& collect, cni::BestEffort& each) {
   std::vector<Claim> gone;
   for (const std::string& hash : context.state->all()) {
-    ContainerState container;
-    each("state file", [&] { container = context.state->read(hash).attachments; });
-    for (const Attachment& one : container) {
+    std::optional<StateDir::Reading> found;
+    each("state file", [&] { found = read_known(*context.state, hash, true); });
+    for (const Attachment& one : found ? found->attachments : ContainerState()) {
       if (!takes(one, collect)) continue;
       each(one.owner.str(), [&] {
         const auto claims = unmap_locked(context, one.owner, {});
@@ -131,8 +140,8 @@ void remove_broken_files(const StateDir& state, const std::set<std::string>& in_
   cni::BestEffort each;
   for (const std::string& hash : state.all()) {
     each("state file", [&] {
-      const auto reading = state.read(hash);
-      const bool is_broken = reading.exists && reading.attachments.empty();
+      const auto reading = read_known(state, hash, false);
+      const bool is_broken = reading && reading->exists && reading->attachments.empty();
       if (is_broken && !in_use.contains(hash)) state.discard(hash);
     });
   }

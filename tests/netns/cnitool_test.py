@@ -662,6 +662,74 @@ class Garbage(ToolTest):
             self.assert_tool_ok(cnitool("gc", "net"))
             self.assert_nothing_left(before, f"file{pods[1].path}")
 
+    def test_gc_keeps_living_pods_whose_cache_entry_or_lease_cannot_be_read(self):
+        for version in ("1.1.0", "0.4.0"):
+            use(chain(version))
+            pods = {name: self.pod() for name in ("torn", "later", "lease", "dead")}
+            before = snapshot()
+            for name, pod in pods.items():
+                self.assert_tool_ok(cnitool("add", "net", pod.path, "--container-id", name))
+            for name in ("torn", "dead"):
+                os.truncate(cache_file("net", name), 50)
+            with open(cache_file("net", "later"), encoding="utf-8") as file:
+                text = file.read()
+            with open(cache_file("net", "later"), "w", encoding="utf-8") as file:
+                file.write(text.replace("cniCacheV1", "cniCacheV2"))
+            lease = "/var/lib/cni/networks/net/" + cached("net", "lease")["result"]["ips"][0]["address"].split("/")[0]
+            with open(lease, "wb") as file:
+                file.write(b"\xff\n")
+            pods["dead"].remove()
+            wait_for(lambda: len(json.loads(run("ip", "-j", "link", "show", "type", "veth"))) == 3)
+            links = {name: pods[name].run("ip", "addr") for name in ("torn", "later", "lease")}
+            what = "interface 'eth0' of container 'dead' in network 'net'"
+            would = self.assert_tool_ok(cnitool("gc", "net", "--keep-alive", "--dry-run"))
+            self.assertEqual([line for line in would.splitlines() if "would" in line], [f"would remove {what}"], would)
+            removed = self.assert_tool_ok(cnitool("gc", "net", "--keep-alive"), noted="is broken: ")
+            self.assertEqual(removed, f"removed {what}\n")
+            for name, link in links.items():
+                self.assertEqual(pods[name].run("ip", "addr"), link)
+            self.assertEqual(cache_names(), ["net-later-eth0", "net-lease-eth0", "net-torn-eth0"])
+            with open(lease, "rb") as file:
+                self.assertEqual(file.read(), b"\xff\n")
+            self.assertEqual(sum(name.startswith("10.") for name in os.listdir(os.path.dirname(lease))), 3)
+            os.unlink(lease)
+            for name in links:
+                deleted = cnitool("del", "net", pods[name].path, "--container-id", name)
+                self.assertEqual(deleted.status, 0, str(deleted))
+            self.assert_nothing_left(before, f"file{pods['dead'].path}")
+
+    def test_gc_goes_on_past_a_state_file_of_a_later_format(self):
+        use(chain("1.1.0"))
+        pods = {name: self.pod() for name in ("later", "dead")}
+        before = snapshot()
+        files = {}
+        for number, (name, pod) in enumerate(pods.items()):
+            self.assert_tool_ok(cnitool("add", "net", pod.path, "--container-id", name, CAP_ARGS={"portMappings": [
+                {"hostPort": 8080 + number, "containerPort": 80, "protocol": "tcp"}]}))
+            files[name], = [file.path for file in os.scandir("/run/cni/portmap")
+                            if file.is_file(follow_symlinks=False) and file.name != "lock" and file.path not in files.values()]
+        with open(files["later"], encoding="utf-8") as file:
+            written = file.read()
+        later = json.dumps([one | {"format": 2} for one in json.loads(written)])
+        with open(files["later"], "w", encoding="utf-8") as file:
+            file.write(later)
+        said = f"read '{files['later']}': a newer version of patchbay wrote it"
+        doctor = json.loads(cnitool("doctor", "--json").stdout)
+        remedies = [one.get("remedy") for one in doctor["findings"] if said in one["what"]]
+        self.assertEqual(remedies, ["install the newer version of patchbay again"], doctor)
+        pods["dead"].remove()
+        self.assertEqual(self.assert_tool_ok(cnitool("gc", "net", "--keep-alive"), noted=said),
+                         "removed interface 'eth0' of container 'dead' in network 'net'\n")
+        self.assertEqual((os.path.exists(files["dead"]), cache_names()), (False, ["net-later-eth0"]))
+        with open(files["later"], encoding="utf-8") as file:
+            self.assertEqual(file.read(), later)
+        self.assertIn("8080", run("nft", "list", "ruleset"))
+        self.assert_tool_fails(cnitool("del", "net", pods["later"].path, "--container-id", "later"), said)
+        with open(files["later"], "w", encoding="utf-8") as file:
+            file.write(written)
+        self.assert_tool_ok(cnitool("del", "net", pods["later"].path, "--container-id", "later"))
+        self.assert_nothing_left(before, f"file{pods['dead'].path}")
+
     def test_gc_prints_what_it_removes_and_before_that_what_it_would(self):
         use(chain("1.1.0"))
         stays, goes = self.pod(), self.pod()

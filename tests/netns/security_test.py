@@ -402,6 +402,8 @@ class Planted(suite.NodeTest):
             if os.path.isdir(place):
                 os.rmdir(place)
             os.symlink(target, place)
+        os.mkdir("/run/disk/results")
+        os.symlink("../results", "/var/lib/cni/results")
         tool.use({"cniVersion": "1.1.0", "name": "net1", "plugins": [
             BRIDGE, {"type": "portmap", "backend": "nftables",
                      "capabilities": {"portMappings": True}}]})
