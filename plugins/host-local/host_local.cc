@@ -72,12 +72,30 @@ Owner keeper_of(const File& file) {
   return Owner::parse(file.content).value_or(Owner{std::string(trimmed(file.content)), {}});
 }
 
+// Whether the index has a lease of a valid attachment whose file says nothing of it, as one that is
+// torn or empty: the address is in use.
+bool is_noted_as_kept(std::span<const OwnerIndex::Entry> noted, const File& file,
+                      const std::vector<cni::Attachment>& valid) {
+  const auto named = Owner::parse(file.content);
+  const auto is_noted = [&noted](const Owner& owner) {
+    return std::any_of(noted.begin(), noted.end(), [&owner](const OwnerIndex::Entry& entry) {
+      return OwnerIndex::is_of(entry, owner);
+    });
+  };
+  if (named && is_noted(*named)) return false;
+  return std::any_of(valid.begin(), valid.end(), [&](const cni::Attachment& one) {
+    return is_noted({one.container_id, one.ifname});
+  });
+}
+
 // Files that are no lease, or may be another machine's: the list has only this one's attachments.
 bool is_not_for_gc(const Store& store, const Ip& ip, const File& file,
                    const std::set<Origin>& noted) {
   if (noted.contains(Origin::kElsewhere)) return true;
-  if (noted.contains(Origin::kThisBoot) || noted.contains(Origin::kEarlier)) return false;
   const auto owner = Owner::parse(file.content);
+  // An operator's text, also over a lease.
+  if (!owner && !is_torn(file.content) && !is_empty(file.content)) return true;
+  if (noted.contains(Origin::kThisBoot) || noted.contains(Origin::kEarlier)) return false;
   if (owner) return !owner->is_surely_a_lease() || store.index().is_shared();
   return survey(store, {ip}).dead.empty();
 }
@@ -92,6 +110,7 @@ void free_stale(const Store& store, const cni::Request& request, cni::Collect& c
       const Owner owner = file ? keeper_of(*file) : Owner();
       if (!file || is_kept(owner, collect.valid())) return;
       const auto own = OwnerIndex::of(entries, ip);
+      if (is_noted_as_kept(own, *file, collect.valid())) return;
       std::set<Origin> noted;
       for (const OwnerIndex::Entry& entry : own)
         noted.insert(OwnerIndex::origin_in(origins, entry));

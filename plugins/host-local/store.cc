@@ -15,9 +15,11 @@ constexpr const char* kLastAside = ".last";
 
 std::string last_name(std::size_t set) { return cat("last_reserved_ip.", set); }
 
-// A torn write leaves nothing, or the beginning of the record.
+// A torn write leaves nothing, or the beginning of the record, and a power loss zeros in place of
+// the rest.
 bool is_torn(std::string_view content, std::string_view record) {
-  return content.size() < record.size() && record.starts_with(content);
+  const std::string_view text = content.substr(0, content.find_last_not_of('\0') + 1);
+  return text.size() < record.size() && record.starts_with(text);
 }
 
 }  // namespace

@@ -228,6 +228,31 @@ TEST_CASE("GC: frees what no valid attachment has, in this network") {
   CHECK(reserved(dir) == "10.1.2.77 10.1.2.78 10.1.2.79 10.1.2.80");
 }
 
+TEST_CASE("GC: an address whose file says nothing stays a valid attachment's by the index") {
+  const std::string record = "b\r\neth0";
+  const std::string operators = "printer, 2nd floor";
+  for (const std::string& text :
+       {std::string(), std::string(record.size(), '\0'), record.substr(0, 5), operators}) {
+    const TempDir dir;
+    for (const char* id : {"a", "b"}) run_add(request(conf_of(dir, kDual), id));
+    for (const char* lease : {"net/10.1.2.2", "net/10.1.2.3", "net/2001:db8:1::3"}) {
+      dir.write(lease, text);
+    }
+    cni::collect(kPlugin, request(conf_of(dir, kDual, R"("cni.dev/valid-attachments":
+        [{"containerID": "b", "ifname": "eth0"}], )")));
+    CHECK(reserved(dir) ==
+          (text == operators ? "10.1.2.2 10.1.2.3 2001:db8:1::3" : "10.1.2.3 2001:db8:1::3"));
+  }
+  const TempDir dir;  // an address that has another owner by now
+  run_add(request(conf_of(dir, kSmall), "b"));
+  fs::remove(dir.path("net/10.1.2.2"));
+  dir.write("net/10.1.2.2", "a\r\neth0");
+  run_add(request(conf_of(dir, kSmall), "c"));  // notes it
+  cni::collect(kPlugin, request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments":
+      [{"containerID": "b", "ifname": "eth0"}, {"containerID": "c", "ifname": "eth0"}], )")));
+  CHECK(reserved(dir) == "10.1.2.3");
+}
+
 TEST_CASE("GC: of a store that two machines use it frees what this one has") {
   const TempDir dir;
   run_add(request(conf_of(dir, kSmall)));

@@ -186,6 +186,10 @@ TEST_CASE("store: a torn reservation of the owner goes with DEL, at whatever byt
     fs::resize_file(dir.path("net/10.0.0.2"), size);
     CHECK(store.release(kOwner, {}));
     CHECK(reserved(dir) == "");
+    store.reserve(ip("10.0.0.2"), kOwner);
+    dir.write("net/10.0.0.2", record.substr(0, size) + std::string(record.size() - size, '\0'));
+    CHECK(store.release(kOwner, {}));
+    CHECK(reserved(dir) == "");
   }
 }
 
