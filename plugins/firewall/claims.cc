@@ -8,6 +8,7 @@
 
 #include "libcni/common/lock.h"
 #include "libcni/common/split.h"
+#include "libcni/common/undo.h"
 #include "plugins/names/state.h"
 
 namespace firewall {
@@ -75,9 +76,15 @@ std::vector<ClaimedAddress> Claims::all() const {
   return out;
 }
 
-std::vector<ClaimedAddress> Claims::of(const std::string& owner) const {
+std::vector<ClaimedAddress> Claims::of(const Attachment& attachment) const {
+  const std::string owner = attachment.prefix();
   std::vector<ClaimedAddress> out;
-  for (const Ip& ip : listed(owner)) {
+  auto addresses = listed(owner);
+  for (const Ip& ip : attachment.addresses) {
+    if (std::find(addresses.begin(), addresses.end(), ip) == addresses.end())
+      addresses.push_back(ip);
+  }
+  for (const Ip& ip : addresses) {
     for (AddressClaim& claim : find(ip)) {
       if (claim.owner == owner) out.push_back({ip, std::move(claim)});
     }
@@ -109,8 +116,9 @@ void Claims::remove(const Ip& ip, const std::string& owner) const {
   strike(owner, ip);
 }
 
-bool Claims::may_have(const std::string& owner) const {
-  return dir_.has(owner) || dir_.has(kAside) || dir_.has(kListAside);
+bool Claims::may_have(const Attachment& attachment) const {
+  return dir_.has(attachment.prefix()) || dir_.has(kAside) || dir_.has(kListAside) ||
+         !of(attachment).empty();
 }
 
 void Claims::remove_list(const std::string& owner) const {
@@ -150,8 +158,12 @@ void Claims::write_claims(const Ip& ip, const std::vector<AddressClaim>& claims)
 void Claims::strike(const std::string& owner, const Ip& ip) const {
   auto addresses = listed(owner);
   if (std::erase(addresses, ip) == 0) return;
-  if (!addresses.empty()) return write_list(owner, addresses);
-  dir_.remove(owner);
+  if (addresses.empty()) {
+    dir_.remove(owner);
+    return;
+  }
+  // On a full disk DEL removes rules all the same: the list may have an address too much.
+  cni::noting_failure("firewall", [&] { write_list(owner, addresses); });
 }
 
 }  // namespace firewall

@@ -48,14 +48,15 @@ class Claims {
 
   /// The claims of an address, that of the last ADD at the end.
   std::vector<AddressClaim> find(const Ip& ip) const;
-  /// The addresses of an owner.
-  std::vector<ClaimedAddress> of(const std::string& owner) const;
+  /// The addresses that an attachment has claimed: those of its list and, as that may be lost, of
+  /// its own ones.
+  std::vector<ClaimedAddress> of(const Attachment& attachment) const;
   std::vector<ClaimedAddress> all() const;
   /// Instead of an earlier claim of its owner.
   void put(const Ip& ip, const AddressClaim& claim) const;
   void remove(const Ip& ip, const std::string& owner) const;
-  /// Whether there may be something of the owner, be it of a call that was killed.
-  bool may_have(const std::string& owner) const;
+  /// Whether there may be something of the attachment, be it of a call that was killed.
+  bool may_have(const Attachment& attachment) const;
   /// Removes what a killed call left of an owner whose claims are removed.
   void remove_list(const std::string& owner) const;
   /// The owners with a list.

@@ -20,7 +20,7 @@ bool has_elements(Node& node, const Attachment& attachment) {
 
 bool has_claims(const Attachment& attachment) {
   const auto claims = Claims::find();
-  return claims && !claims->of(attachment.prefix()).empty();
+  return claims && !claims->of(attachment).empty();
 }
 
 // Addresses with rules in iptables that nobody claims.
@@ -99,7 +99,7 @@ void remove_own(Node& node, const Conf& conf, const Attachment& attachment) {
   const auto claims = Claims::find();
   if (!claims) return;
   const netlink::Fd lock = claims->lock();
-  for (const ClaimedAddress& one : claims->of(attachment.prefix())) {
+  for (const ClaimedAddress& one : claims->of(attachment)) {
     claims->remove(one.ip, one.claim.owner);
   }
   claims->remove_list(attachment.prefix());

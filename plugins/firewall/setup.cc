@@ -97,7 +97,7 @@ void remove_claimed(Node& node, const Claims& claims, const std::vector<ClaimedA
 void remove_others(Node& node, const Claims& claims, const Attachment& attachment,
                    const std::optional<AddressClaim>& kept) {
   std::vector<ClaimedAddress> gone;
-  for (ClaimedAddress& one : claims.of(attachment.prefix())) {
+  for (ClaimedAddress& one : claims.of(attachment)) {
     if (one.claim != kept) gone.push_back(std::move(one));
   }
   remove_claimed(node, claims, gone);
@@ -163,7 +163,7 @@ void set_up_claimed(Node& node, const Conf& conf, const Attachment& attachment, 
 void set_up_nftables(Node& node, const Conf& conf, const Attachment& attachment) {
   nft::add(*node.nf(), attachment, conf.admin_chain, nft::policies_of(conf, attachment));
   const auto claims = Claims::find();
-  if (!claims || !claims->may_have(attachment.prefix())) return;
+  if (!claims || !claims->may_have(attachment)) return;
   const netlink::Fd lock = claims->lock();
   remove_others(node, *claims, attachment, std::nullopt);
 }
@@ -235,7 +235,7 @@ std::optional<std::string> missing_in_firewalld(Node& node, const Conf& conf,
 
 bool is_claimed(const Attachment& attachment) {
   const auto claims = Claims::find();
-  return claims && !claims->of(attachment.prefix()).empty();
+  return claims && !claims->of(attachment).empty();
 }
 
 // The policy in the backends whose accepting rules are elsewhere than in our table.
@@ -287,12 +287,11 @@ void tear_down(Node& node, const Conf& conf, const Attachment& attachment) {
   const auto claims = Claims::find();
   if (claims) {
     each("claimed addresses", [&] {
-      const std::string owner = attachment.prefix();
-      if (!claims->may_have(owner)) return;
+      if (!claims->may_have(attachment)) return;
       const netlink::Fd lock = claims->lock();
-      const auto own = claims->of(owner);
+      const auto own = claims->of(attachment);
       remove_claimed(node, *claims, own);
-      claims->remove_list(owner);
+      claims->remove_list(attachment.prefix());
       found = found || !own.empty();
     });
   }
@@ -326,7 +325,7 @@ void remove_stale(Node& node, const std::string& network, cni::Collect& collect)
 std::optional<Backend> backend_of(Node& node, const Attachment& attachment) {
   if (node.nf() != nullptr && nft::has(*node.nf(), attachment)) return Backend::kNftables;
   const auto claims = Claims::find();
-  const auto own = claims ? claims->of(attachment.prefix()) : std::vector<ClaimedAddress>{};
+  const auto own = claims ? claims->of(attachment) : std::vector<ClaimedAddress>{};
   if (!own.empty()) return own.front().claim.backend;
   if (iptables::has(node.nf(), unclaimed(claims, attachment))) return Backend::kIptables;
   return std::nullopt;

@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.firewall import CLAIMS, FirewallTest, addresses, result_of  # noqa: E402
-from support.world import run  # noqa: E402
+from support.world import run, small_disk  # noqa: E402
 
 LOG = "/run/log"
 BOTH = ["10.1.2.3", "fd00:1:2::3"]
@@ -45,6 +45,29 @@ class Claims(FirewallTest):
         self.assert_ok(self.call("DEL", "pod2", result_of(4) if with_result else None))
         self.assertEqual(addresses(), BOTH)
         self.assertEqual(sorted(os.listdir(CLAIMS)), before)
+
+    def test_del_needs_no_room_on_a_full_disk(self):
+        fill = small_disk(CLAIMS)
+        self.add(2)
+        fill()
+        self.assert_ok(self.call("DEL", "pod2", result_of(2)))
+        self.assertEqual(addresses(), BOTH)
+        self.assertEqual(sorted(os.listdir(CLAIMS)), ["filler", "lock"])
+
+    @suite.cases([("removed", None), ("empty", ""), ("torn", "10.1")])
+    def del_removes_what_a_list_does_not_tell_that_is(self, text):
+        before = sorted(os.listdir(CLAIMS))
+        self.add(2)
+        own, = [name for name in os.listdir(CLAIMS) if name not in before and "." not in name and ":" not in name]
+        os.remove(f"{CLAIMS}/{own}")
+        if text is not None:
+            with open(f"{CLAIMS}/{own}", "w", encoding="ascii") as file:
+                file.write(text)
+        self.assert_ok(self.call("CHECK", "pod2", result_of(2)))
+        for _ in range(2):
+            self.assert_ok(self.call("DEL", "pod2", result_of(2)))
+            self.assertEqual(addresses(), BOTH)
+            self.assertEqual(sorted(os.listdir(CLAIMS)), before)
 
     @suite.cases([(f"by {verb}, {when}", (verb, missing)) for verb in ("DEL", "GC")
                   for when, missing in (("before the first address", ("10.1.2.2", "fd00:1:2::2")),

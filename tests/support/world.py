@@ -49,6 +49,19 @@ def umount(target):
     _check(_libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
 
 
+def small_disk(path):
+    """Mounts an empty file system of 64 KiB. The function returned fills it."""
+    os.makedirs(path, exist_ok=True)
+    mount("tmpfs", path, "tmpfs", options="mode=755,size=64k,nr_inodes=200")
+
+    def fill():
+        with open(f"{path}/filler", "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+
+    return fill
+
+
 def unshare(flags):
     """unshare(2)."""
     _check(_libc.unshare(flags), "unshare")
