@@ -1,6 +1,7 @@
 #include "plugins/portmap/attachment.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <tuple>
 #include <utility>
 
@@ -109,6 +110,17 @@ bool is_valid_attachment(const Attachment& one) {
   return one.options.mark_bit <= kMaxMarkBit && (!one.pod.v4 || one.pod.v4->ip.is_v4()) &&
          (!one.pod.v6 || !one.pod.v6->ip.is_v4()) &&
          std::all_of(one.claims.begin(), one.claims.end(), is_valid_claim);
+}
+
+// DEL needs no room on a full disk: instead of the file its content is replaced, with blanks at the
+// end.
+void shorten(const Dir& dir, const std::string& name, std::string text) try {
+  dir.replace(name, text, kAside);
+} catch (const netlink::Error& e) {
+  const auto file = e.error() == ENOSPC ? dir.read(name) : std::nullopt;
+  if (!file) throw;
+  text.resize(std::max(text.size(), file->content.size()), ' ');
+  if (!dir.overwrite(name, text)) throw;
 }
 
 auto of(const Owner& owner) {
@@ -225,7 +237,7 @@ void StateDir::remove(const Owner& owner) const {
   if (container.empty()) {
     dir_.remove(name);
   } else {
-    dir_.replace(name, text_of(container), kAside);
+    shorten(dir_, name, text_of(container));
   }
   dir_.remove(kAside);  // of a process that was killed
   if (const auto claims = dir_.sub(kClaims)) claims->remove(kAside);

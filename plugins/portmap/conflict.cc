@@ -87,9 +87,17 @@ void refuse_holder(const Key& key, const netlink::Holder& holder, const std::str
   throw cni::Error(kPortInUse, cat("map ", key.str(), ": in use by ", describe(holder, processes)));
 }
 
-// \throws cni::Error(kPortInUse) if the owner of the tag exists.
+// \throws cni::Error(kPortInUse) if the owner of the tag exists, or if that cannot be told.
 void refuse_owner(const StateDir& state, const std::string& tag, const Key& key) {
-  for (const Attachment& one : state.read(Owner::container_hash_in(tag)).attachments) {
+  const std::string file = Owner::container_hash_in(tag);
+  const StateDir::Reading reading = state.read(file);
+  if (reading.exists && reading.attachments.empty()) {
+    throw cni::Error(kPortInUse,
+                     cat("map ", key.str(), ": in use by a container whose state file '",
+                         StateDir::kPath, "/", file, "' is torn"),
+                     "DEL of that container, or GC, releases the port");
+  }
+  for (const Attachment& one : reading.attachments) {
     if (one.owner.tag() != tag || !owner_exists(one)) continue;
     const Claim* const theirs = claim_of(one.claims, key);
     throw cni::Error(kPortInUse, cat("map ", key.str(), ": in use by ", one.owner.str(),

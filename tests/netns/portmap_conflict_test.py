@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.hostport import Server, ask_one, mapping  # noqa: E402
-from support.portmap import BACKENDS, PortmapTest  # noqa: E402
+from support.portmap import BACKENDS, PortmapTest, state_file_of  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import run  # noqa: E402
 
@@ -106,6 +106,28 @@ class Pods(PortmapTest):
         self.assert_ok(self.call("CHECK", two, [mapping(80, 8080)]))
         self.delete(two, mapping(80, 8080))
         self.assert_same(empty, ignore=lambda place: left_by_design(place) or one.name in place)
+
+    @suite.cases(BACKENDS)
+    def whose_owner_has_a_torn_state_file_stays_with_it(self, backend):
+        """Nothing tells whether its pod lives."""
+        self.use(backend)
+        one, two = self.container("one"), self.container("two")
+        empty = snapshot()
+        self.add(one, mapping(80, 8080))
+        path = state_file_of(one)
+        with open(path, "rb") as file:
+            written = file.read()
+        for text in (b"", written[:40], bytes(len(written))):
+            with open(path, "wb") as file:
+                file.write(text)
+            before = self.targets()
+            self.assert_error(self.call("ADD", two, [mapping(80, 9090)]), 100, f"whose state file '{path}' is torn")
+            self.delete(two, mapping(80, 9090))
+            self.assertEqual(self.targets(), before)
+        self.delete(one, mapping(80, 8080))
+        self.add(two, mapping(80, 9090))
+        self.delete(two, mapping(80, 9090))
+        self.assert_same(empty, ignore=left_by_design)
 
     @suite.cases(BACKENDS)
     def whose_owner_of_two_networks_is_gone_goes_to_the_next(self, backend):

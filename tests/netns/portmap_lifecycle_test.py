@@ -13,7 +13,7 @@ from support.hostport import Server, ask_one, config, mapping, result  # noqa: E
 from support.plugin import OURS, REFERENCE, cni, has_reference, have  # noqa: E402
 from support.portmap import BACKENDS, STATE_FILES, PortmapTest, state_file_of  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
-from support.world import run, umount  # noqa: E402
+from support.world import run, small_disk, umount  # noqa: E402
 
 STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
 MAPPINGS = [mapping(8080, 80), mapping(8080, 80, "udp"), mapping(8080, 80, "sctp"),
@@ -114,6 +114,19 @@ class Del(PortmapTest):
             self.assertEqual(self.targets(), {}, f"cut off at {length} of {size}")
             self.assertEqual(set(os.listdir(STATE_FILES)) - {"lock", "claims"}, set())
         self.assert_same(before, ignore=left_by_design)
+
+    @suite.cases(BACKENDS)
+    def of_one_of_two_networks_needs_no_room_on_a_full_disk(self, backend):
+        self.use(backend)
+        fill = small_disk(STATE_FILES)
+        one = self.container()
+        for number, network in enumerate(("net1", "net2")):
+            self.add(one, mapping(8080 + number, 80), name=network)
+        fill()
+        for number, network in enumerate(("net1", "net2")):
+            self.assertEqual(len(self.targets()), 2 - number)
+            self.delete(one, mapping(8080 + number, 80), name=network)
+        self.assertEqual((self.targets(), os.path.exists(state_file_of(one))), ({}, False))
 
     @suite.cases(BACKENDS)
     def without_ADD_changes_nothing(self, backend):
