@@ -5,6 +5,7 @@ does not answer.
 
 import json
 import os
+import shutil
 import sys
 import time
 
@@ -308,6 +309,34 @@ class Dhcp(suite.NodeTest):
                 file.write(text)
         daemon = self.daemon()
         self.assertEqual(daemon.leases(), {})
+        self.assertEqual(os.listdir(dhcp.STATES), [])
+
+    def test_a_folder_of_others_among_the_state_files_stays(self):
+        os.makedirs(f"{dhcp.STATES}/lost+found/x")
+        self.assertEqual(self.daemon().leases(), {})
+        self.assertEqual(os.listdir(dhcp.STATES), ["lost+found"])
+
+    def test_leases_outlive_their_folder(self):
+        """Removed, replaced and moved beneath the daemon, which an ADD or the daemon's end notices."""
+        self.server()
+        daemon = self.daemon()
+        pods = [self.pod() for _ in range(4)]
+        known = {pod.name: self.add(pod)["ips"][0]["address"] for pod in pods[:1]}
+        for pod, change in zip(pods[1:], (lambda: shutil.rmtree(dhcp.STATES),
+                                          lambda: (shutil.rmtree(dhcp.STATES), os.mkdir(dhcp.STATES)),
+                                          lambda: os.rename(dhcp.STATES, "/run/cni/old"))):
+            change()
+            known[pod.name] = self.add(pod)["ips"][0]["address"]
+            self.assertEqual(len(os.listdir(dhcp.STATES)), len(known))
+            daemon.restart()
+            self.assertEqual({name: lease["address"] for name, lease in daemon.leases().items()}, known)
+        self.assertEqual(daemon.log.count("was removed: it is created again"), 3)
+        shutil.rmtree("/run/cni")
+        self.assertEqual(daemon.stop(), 0)
+        daemon.start()
+        self.assertEqual({name: lease["address"] for name, lease in daemon.leases().items()}, known)
+        for pod in pods:
+            self.assert_ok(dhcp.attach("DEL", pod, dhcp.config()))
         self.assertEqual(os.listdir(dhcp.STATES), [])
 
     def test_an_address_that_another_node_has_is_declined(self):

@@ -34,8 +34,7 @@ class StateDir {
   /// nullopt if the directory does not exist.
   static std::optional<StateDir> find(const std::string& path = State::kDir) {
     auto dir = cni::Dir::open(path);
-    if (!dir) return std::nullopt;
-    return StateDir(std::move(*dir));
+    return dir ? std::optional(StateDir(std::move(*dir))) : std::nullopt;
   }
   /// \throws netlink::Error, on a read-only file system for one.
   static StateDir create(const std::string& path = State::kDir) {
@@ -43,6 +42,7 @@ class StateDir {
   }
 
   const std::string& path() const { return dir_.path(); }
+  bool is_removed() const { return dir_.is_removed(); }
   /// For calls that must not overlap. \throws cni::Error(kTryAgainLater).
   netlink::Fd lock() const { return cni::take_lock(dir_); }
 
@@ -58,11 +58,11 @@ class StateDir {
   std::vector<State> all() const {
     return all_and([](const std::string&) {});
   }
-  /// The same; what is no state is removed. For a directory without lock.
+  /// The same; what is no state is removed, if it is a file. For a directory without lock.
   std::vector<State> all_removing_others() const {
     return all_and([&](const std::string& name) {
       cni::note(cni::cat("remove '", path(), "/", name, "': it is no state, or of another boot"));
-      dir_.remove(name);
+      cni::noting_failure(path(), [&] { dir_.remove(name); });  // "lost+found"
     });
   }
   /// GC: the states of attachments that are not valid.

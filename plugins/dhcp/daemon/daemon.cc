@@ -99,7 +99,7 @@ Daemon::Daemon(const Flags& flags, netlink::Fd listener)
           [this](std::uint64_t connection) { on_close(connection); }) {
   if (removals_) loop_.watch(removals_.get(), [this] { hear_of_removals(); });
   take_over();
-  look_at_namespaces();
+  look_around();
 }
 
 Daemon::~Daemon() {
@@ -108,6 +108,7 @@ Daemon::~Daemon() {
 
 void Daemon::run() {
   loop_.run([](const std::exception& e) { cni::note(cat("dhcp: ", e.what())); });
+  keep_folder();
 }
 
 void Daemon::take_over() {
@@ -233,7 +234,7 @@ void Daemon::adopt(const Request& request, const std::string& file) {
   auto attachment = std::make_unique<Attachment>(state_of(request, conf, flags_), flags_.timing);
   const Time now = EventLoop::now();
   if (!attachment->adopt(now, request.required_prev_result())) return;
-  states_.put(attachment->state());
+  save(attachment->state());
   watch_directory_of(attachment->state().owner.netns);
   Entry& entry = entries_[file];
   entry.attachment = std::move(attachment);
@@ -275,7 +276,7 @@ void Daemon::serve(const std::string& file) {
   }
   if (outcome == Attachment::Outcome::kChanged) {
     try {
-      states_.put(attachment.state());
+      save(attachment.state());
     } catch (const netlink::Error& e) {
       if (adds) return fail(file, e.what());  // nobody would renew it after a restart
       cni::note(cat(attachment.state().name(), ": ", e.what()));
@@ -336,9 +337,28 @@ void Daemon::forget(Entry& entry) noexcept {
   }
 }
 
+// An operator may remove or move the directory beneath the daemon, as by `rm -r /run/cni`: every
+// ADD would fail, and another process would not know the leases of pods that live.
+void Daemon::keep_folder() {
+  cni::noting_failure("dhcp", [this] {
+    if (!states_.is_removed()) return;
+    cni::note(
+        cat("dhcp: '", states_.path(), "' was removed: it is created again, with all leases"));
+    states_ = StateDir::create(states_.path());
+    for (const auto& [file, entry] : entries_) {
+      if (entry.waiting.empty()) states_.put(entry.attachment->state());
+    }
+  });
+}
+
+void Daemon::save(const State& state) {
+  keep_folder();
+  states_.put(state);
+}
+
 // Removals are not always reported: a namespace may be no file in a directory (/proc/PID/ns/net),
 // or inotify may not be available.
-void Daemon::look_at_namespaces() {
+void Daemon::look_around() {
   for (auto& [file, entry] : entries_) {
     if (!entry.attachment->has_lost_namespace()) continue;
     loop_.at(EventLoop::now(), entry.attachment.get(), [this, name = file] {
@@ -346,7 +366,8 @@ void Daemon::look_at_namespaces() {
       end(name);
     });
   }
-  loop_.at(EventLoop::now() + kLookAround, this, [this] { look_at_namespaces(); });
+  keep_folder();
+  loop_.at(EventLoop::now() + kLookAround, this, [this] { look_around(); });
 }
 
 void Daemon::watch_directory_of(const std::string& netns) {
@@ -359,7 +380,7 @@ void Daemon::watch_directory_of(const std::string& netns) {
 
 void Daemon::hear_of_removals() {
   alignas(inotify_event) char buffer[8192];  // what was removed, a look at all says as well
-  if (::read(removals_.get(), buffer, sizeof buffer) > 0) look_at_namespaces();
+  if (::read(removals_.get(), buffer, sizeof buffer) > 0) look_around();
 }
 
 }  // namespace dhcp

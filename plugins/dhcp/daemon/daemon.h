@@ -48,7 +48,9 @@ class Daemon {
   void end(const std::string& file);
   void forget(Entry& entry) noexcept;
   void take_over();
-  void look_at_namespaces();
+  void look_around();
+  void keep_folder();
+  void save(const State& state);
   void watch_directory_of(const std::string& netns);
   void hear_of_removals();
 
