@@ -393,6 +393,23 @@ class Files(Node):
         self.assertEqual(len(names), 2)
         self.assertIn(device["name"], names)
 
+    def test_a_spec_that_the_config_has_no_more_stays_as_long_as_a_pod_has_a_device_of_it(self):
+        links("eth1")
+        of = self.kubelet()
+        by = self.agent(slots(2, parent="eth1") | {"cdi": True, "nodes": ["/dev/vhost-net"]})
+        self.assertTrue(wait_for(lambda: len(of.devices(RESOURCE)) == 2, 20), by.log)
+        [answer] = of.allocate(RESOURCE, ["eth1:macvlan:1"])
+        [device] = answer["cdi_devices"]
+        by.kill()
+        by.write({"pools": [nics("eth9")]})
+        by.start()
+        names = {f"{spec['kind']}={one['name']}" for spec in cdi.load("/run/agent/cdi").values() for one in spec["devices"]}
+        self.assertIn(device["name"], names)
+        by.kill()
+        os.unlink(f"{agent.LEDGER}/eth1:macvlan:1")
+        by.start()
+        self.assertEqual(os.listdir("/run/agent/cdi"), [])
+
     def test_metrics_count(self):
         links("eth1", "eth2")
         os.makedirs("/run/metrics")

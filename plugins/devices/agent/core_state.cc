@@ -112,7 +112,11 @@ void Core::State::write_cdi_files() const {
                 [this](const std::string& id) { return is_device_id(id) && ledger.read(id); });
     });
   }
-  attempt("remove CDI specs", "", [&] { remove_other_cdi(places.cdi, with_file); });
+  attempt("remove CDI specs", "", [&] {
+    // Containers start again by the names that they got before a change of the config.
+    for (const Entry& one : entries.all()) with_file.insert(one.resource);
+    remove_other_cdi(places.cdi, with_file);
+  });
 }
 
 void Core::State::write_metrics_file() {
