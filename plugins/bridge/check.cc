@@ -77,7 +77,8 @@ void check_vlan_gateway(const Context& context, const Link& gateway, const Link&
 void check_route(const Context& context, const Link& device, const cni::Ip& pod) {
   const auto path = context.sides.host().path_to(pod);
   if (path && path->link == device.index) return;
-  throw differs(cat("the node has no route to ", pod.str(), " on '", device.name, "'"));
+  throw differs(cat("the node has no route to ", pod.str(), " on '", device.name, "'"),
+                path && path->local ? "the node itself has the address" : "");
 }
 
 }  // namespace
@@ -157,7 +158,10 @@ void check_gateway(const Context& context, const cni::Result& result, const Link
   for (const cni::Address& address : result.ips) {
     if (!address.gateway) continue;
     plugins::check_forwarding(context.sides.host(), address.cidr.ip.family());
-    if (is_elsewhere(address)) check_route(context, device, address.cidr.ip);
+    // The routes of a link in a VRF are in a table that the node's own packets do not pass.
+    if (is_elsewhere(address) || device.master == 0) {
+      check_route(context, device, address.cidr.ip);
+    }
   }
 }
 

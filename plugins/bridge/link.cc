@@ -243,6 +243,26 @@ Link ensure_gateway(const Context& context, const Link& bridge, const cni::Resul
   return device;
 }
 
+void restore_routes(const Context& context, const Link& device, const cni::Result& result) {
+  constexpr std::uint32_t kMetric = 256;  // of the kernel's own routes (IP6_RT_PRIO_ADDRCONF)
+  RouteSocket& host = context.sides.host();
+  for (const cni::Address& address : result.ips) {
+    if (!address.gateway || is_elsewhere(address) || device.master != 0) continue;
+    const auto path = host.path_to(address.cidr.ip);
+    if (path && path->link == device.index) continue;
+    const bool v4 = address.cidr.ip.is_v4();
+    auto request = netlink::add(
+        device, {.dst = address.cidr.network(),
+                 .priority = v4 ? 0 : kMetric,
+                 .scope = v4 ? std::uint8_t{RT_SCOPE_LINK} : std::uint8_t{RT_SCOPE_UNIVERSE},
+                 .protocol = RTPROT_KERNEL,
+                 .source = v4 ? address.gateway : std::nullopt,
+                 .exclusive = true});
+    request.tolerated = {EEXIST};
+    host.send(std::move(request));
+  }
+}
+
 Port connect_pod(const Context& context, const Link& bridge, cni::Undo& undo) {
   try {
     return plugins::create_veth_pair(

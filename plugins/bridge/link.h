@@ -54,6 +54,10 @@ bool is_elsewhere(const cni::Address& address);
 netlink::Link ensure_gateway(const Context& context, const netlink::Link& bridge,
                              const cni::Result& result, plugins::OtherAddresses others);
 
+/// Adds the routes to the subnets that the kernel added with the gateway addresses, where packets
+/// to the pod take another way. A route of others to the same subnet stays.
+void restore_routes(const Context& context, const netlink::Link& device, const cni::Result& result);
+
 /// The requests that put a port into the VLANs of the config. with_trunk: also the tagged ones.
 std::vector<netlink::RouteRequest> port_vlans(const netlink::Link& port,
                                               const netlink::Link& bridge, const Conf& conf,

@@ -54,6 +54,13 @@ void restore_bridge(const Context& context, const Link& inside, Result& result) 
   context.sides.pod.send(requests);
 }
 
+// An address of the pod that others have given to the node keeps its pod without packets.
+void restore_gateway(const Context& context, const Link& bridge, const Result& result) {
+  const Link device = ensure_gateway(context, bridge, result, plugins::OtherAddresses::kKeep);
+  restore_routes(context, device, result);
+  check_gateway(context, result, bridge);
+}
+
 // Starts at the bridge, on which the other parts depend.
 void repair_links(const Context& context, const Port& port, Result& result, Repair& repair) {
   const Conf& conf = context.conf;
@@ -72,7 +79,7 @@ void repair_links(const Context& context, const Port& port, Result& result, Repa
               [&] { restore_port(context, port, bridge()); });
   if (conf.ipam_type.empty()) return;
   repair.part([&] { check_gateway(context, result, bridge()); },
-              [&] { ensure_gateway(context, bridge(), result, plugins::OtherAddresses::kKeep); });
+              [&] { restore_gateway(context, bridge(), result); });
 }
 
 }  // namespace
