@@ -89,26 +89,43 @@ bool uses_loopback(const Attachment& attachment) {
 struct Node {
   explicit Node(const Attachment& attachment) {
     if (!uses_loopback(attachment)) return;
-    const auto path = host.path_to(attachment.pod.v4.value().ip);
+    const cni::Ip& pod = attachment.pod.v4.value().ip;
+    const auto path = host.path_to(pod);
     const auto link = path ? host.find(path->link) : std::nullopt;
     if (!link || link->route_localnet) return;
     sysctl = cat("net/ipv4/conf/", link->name, "/route_localnet");
+    const auto route = host.match(pod);
+    if (route && (route->local || route->route.dst.is_default())) {
+      lost = cni::Error(cni::Code::kInternal,
+                        cat("check port mappings: the node has no route of its own to ", pod.str()),
+                        route->local ? "the node itself has the address"
+                                     : cat("the default route leads to '", link->name, "'"));
+    }
   }
   NfSocket* socket() { return nf ? &*nf : nullptr; }
 
   RouteSocket host;
   std::optional<std::string> sysctl;  ///< has to be 1 for 127.0.0.1, and was not
+  /// The link of the sysctl is not that of the pod, whose route another program removed.
+  std::optional<cni::Error> lost = {};
   std::optional<NfSocket> nf = NfSocket::find();
 };
 
 void require_route_localnet(const Node& node) {
   if (!node.sysctl || netlink::read_sysctl(*node.sysctl) == "1") return;
+  if (node.lost) throw *node.lost;
   throw cni::Error(Code::kInternal, cat("check port mappings: sysctl '", *node.sysctl,
                                         "' is not 1, so 127.0.0.1 does not lead to the pod"));
 }
 
 void enable_route_localnet(const Node& node) {
   if (node.sysctl) netlink::ensure_sysctl(*node.sysctl, "1");
+}
+
+// An uplink would accept packets of 127.0.0.0/8, and the pod would gain nothing.
+void restore_route_localnet(const Node& node) {
+  if (node.lost) throw *node.lost;
+  enable_route_localnet(node);
 }
 
 // Called before any change, because Undo needs the capabilities too.
@@ -216,7 +233,7 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
                 map_in(node, input,
                        backend_to_repair(node.socket(), input.conf, input.attachment.owner));
               });
-  repair.part([&] { require_route_localnet(node); }, [&] { enable_route_localnet(node); });
+  repair.part([&] { require_route_localnet(node); }, [&] { restore_route_localnet(node); });
   return input.result;
 }
 
