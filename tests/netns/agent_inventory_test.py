@@ -132,6 +132,16 @@ class Listing(Node):
         self.assertEqual(found["netdev:eth1"]["resource"], NIC)
         self.assertTrue(found["netdev:eth1"]["healthy"])
 
+    def test_a_pool_that_selects_nothing_is_named(self):
+        links("eth1")
+        with open("/run/devices.json", "w", encoding="utf-8") as file:
+            json.dump({"pools": [nics("eth1"), {"resource": "vendor.example/other", "devices": [{"vendor": ["0x8086"]}]}]}, file)
+        done = subprocess.run([PROGRAM, "list", "--config", "/run/devices.json", "--ledger", agent.LEDGER],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, "patchbay-agent: pool 'vendor.example/other' selects no device to offer\n"))
+        self.assertIn(f"{NIC}  ", done.stdout)
+
     def test_a_link_is_offered_all_the_same_if_its_name_is_forced(self):
         links("eth1")
         run("ip", "addr", "add", "192.0.2.1/24", "dev", "eth1")

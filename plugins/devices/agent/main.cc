@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <exception>
 #include <iostream>
@@ -45,8 +46,15 @@ Pools pools_to_list(const Options& options) {
 }
 
 int list(const Options& options) {
-  const auto devices = devices::list_of(pools_to_list(options), options.places);
-  std::cout << (options.list_json ? devices.dump(4) + '\n' : devices::table_of(devices));
+  const Pools pools = pools_to_list(options);
+  const auto listed = devices::list_of(pools, options.places);
+  std::cout << (options.list_json ? listed.dump(4) + '\n' : devices::table_of(listed));
+  for (const devices::Pool& pool : pools.pools) {
+    const bool is_empty = std::ranges::none_of(
+        listed, [&](const auto& one) { return one.value("resource", "") == pool.resource; });
+    if (!is_empty) continue;
+    std::cerr << "patchbay-agent: pool '" << pool.resource << "' selects no device to offer\n";
+  }
   return 0;
 }
 
