@@ -184,6 +184,32 @@ void check_layer2(const PluginText& plugin, Diagnostics& diagnostics) {
   }
 }
 
+bool has_routes(const PluginText& plugin) {
+  const json* const ipam = member(plugin.conf(), "ipam");
+  const json* const routes = ipam == nullptr ? nullptr : member(*ipam, "routes");
+  return routes != nullptr && !routes->empty();
+}
+
+// Masquerading is for packets that pods route by the node to other networks.
+void check_masquerade(const PluginText& plugin, Diagnostics& diagnostics) {
+  const bool is_bridge = cni::stands_for(plugin.type, "bridge");
+  const bool is_routed = is_bridge || cni::stands_for(plugin.type, "ptp");
+  if (!is_routed || !is_true(plugin.conf(), "ipMasq") || !addressing_of(plugin).known) return;
+  if (is_bridge && is_true(plugin.conf(), "isDefaultGateway")) return;
+  if (is_bridge && !is_true(plugin.conf(), "isGateway")) {
+    warn(plugin, "ipMasq",
+         "the node is no gateway of the pods without isGateway or isDefaultGateway: it masquerades "
+         "nothing",
+         diagnostics);
+  } else if (!has_routes(plugin)) {
+    warn(plugin, "ipMasq",
+         cat("pods have no route to other networks: \"routes\": [{\"dst\": \"0.0.0.0/0\"}] in "
+             "\"ipam\" gives them one",
+             is_bridge ? ", and so does \"isDefaultGateway\": true" : ""),
+         diagnostics);
+  }
+}
+
 void check_addresses(const PluginText& plugin, Diagnostics& diagnostics) {
   const Addressing addressing = addressing_of(plugin);
   if (!addressing.known) return;
@@ -270,6 +296,7 @@ void check_chain(const NetworkText& network, Plugins& plugins, Diagnostics& diag
     check_mac(network, plugin, diagnostics);
     if (network.has_runtime) check_capabilities(plugin, diagnostics);
     check_layer2(plugin, diagnostics);
+    check_masquerade(plugin, diagnostics);
     if (passes_ipam_on(plugin, plugins)) check_addresses(plugin, diagnostics);
   }
 }

@@ -288,6 +288,16 @@ REGRETS = [
      ['warning: plugins[0].ipam: without "type" no IPAM plugin reads it: the pod gets no addresses']),
     ("a gateway without addresses", bridge('"isGateway": §true', ""),
      ['warning: plugins[0].isGateway: has no effect without "ipam": there are no addresses']),
+    ("masquerading by a bridge that is no gateway", bridge('"ipMasq": §true'),
+     ["warning: plugins[0].ipMasq: the node is no gateway of the pods without isGateway or isDefaultGateway: it "
+      "masquerades nothing"]),
+    ("masquerading of pods without a route", bridge('"isGateway": true, "ipMasq": §true'),
+     ['warning: plugins[0].ipMasq: pods have no route to other networks: "routes": [{"dst": "0.0.0.0/0"}] in "ipam" gives '
+      'them one, and so does "isDefaultGateway": true']),
+    ("masquerading of pods of ptp without a route",
+     network('{"type": "ptp", "ipMasq": §true, "ipam": {"type": "host-local", "subnet": "10.1.2.0/24"}}'),
+     ['warning: plugins[0].ipMasq: pods have no route to other networks: "routes": [{"dst": "0.0.0.0/0"}] in "ipam" gives '
+      'them one']),
     ("two default gateways",
      two('{"type": §"bridge", "bridge": "cni1", "isDefaultGateway": §true, '
          '"ipam": {"type": "host-local", "subnet": "10.1.3.0/24"}}'),
