@@ -77,8 +77,11 @@ void check_vlan_gateway(const Context& context, const Link& gateway, const Link&
 void check_route(const Context& context, const Link& device, const cni::Ip& pod) {
   const auto path = context.sides.host().path_to(pod);
   if (path && path->link == device.index) return;
+  const auto other = path ? context.sides.host().find(path->link) : std::nullopt;
   throw differs(cat("the node has no route to ", pod.str(), " on '", device.name, "'"),
-                path && path->local ? "the node itself has the address" : "");
+                path && path->local ? "the node itself has the address"
+                : other             ? cat("the node routes it to '", other->name, "'")
+                                    : "");
 }
 
 }  // namespace
