@@ -56,28 +56,59 @@ void add_interrupted(const Node& node, Findings& out) {
   }
 }
 
+using ByNetwork = std::map<std::string, std::vector<const AttachmentState*>>;
+
+ByNetwork finished(const Node& node, cni::Liveness liveness) {
+  ByNetwork out;
+  for (const AttachmentState& one : node.attachments) {
+    if (!node.which.has(one.key) || !one.is_finished || one.liveness != liveness) continue;
+    out[one.key.network].push_back(&one);
+  }
+  return out;
+}
+
+std::vector<std::string> names_of(const Node& node,
+                                  const std::vector<const AttachmentState*>& all) {
+  std::vector<std::string> out;
+  for (const AttachmentState* one : all) {
+    out.push_back(cat(name_of(node, one->key), ", ", str(one->liveness)));
+  }
+  return out;
+}
+
+// Its pod may run, or its namespace has outlived it: GC gives the address to others, and no pod a
+// network.
+void add_without_interface(const Node& node, Findings& out) {
+  for (const auto& [network, all] : finished(node, cni::Liveness::kNoInterface)) {
+    const bool is_one = all.size() == 1;
+    out.push_back(
+        {Level::kWarning,
+         cat("network '", network, "' has ", counted(all.size(), "attachment"),
+             is_one ? " without its interface: " : " without their interfaces: ",
+             some_of(names_of(node, all))),
+         cat("a pod that runs has no network, and nothing but a restart gives it one; ", kKept),
+         cat(is_one ? cat("restart the pod of container ", all[0]->key.container_id)
+                    : "restart these pods",
+             "; if no runtime has it, cnitool gc ", network, " --keep-alive"),
+         {network}});
+  }
+}
+
 }  // namespace
 
 Findings check_dead(const Node& node) {
   Findings out;
-  std::map<std::string, std::vector<std::string>> dead;
-  for (const AttachmentState& one : node.attachments) {
-    const bool gone =
-        one.liveness == cni::Liveness::kNoNamespace || one.liveness == cni::Liveness::kNoInterface;
-    if (node.which.has(one.key) && one.is_finished && gone) {
-      dead[one.key.network].push_back(cat(name_of(node, one.key), ", ", str(one.liveness)));
-    }
-  }
-  for (const auto& [network, names] : dead) {
+  for (const auto& [network, all] : finished(node, cni::Liveness::kNoNamespace)) {
     out.push_back(
         {Level::kWarning,
-         cat("network '", network, "' has ", counted(names.size(), "attachment"),
-             names.size() == 1 ? " whose pod does not exist: " : " whose pods do not exist: ",
-             some_of(names)),
+         cat("network '", network, "' has ", counted(all.size(), "attachment"),
+             all.size() == 1 ? " whose pod does not exist: " : " whose pods do not exist: ",
+             some_of(names_of(node, all))),
          kKept,
          cat("cnitool gc ", network, " --keep-alive"),
          {network}});
   }
+  add_without_interface(node, out);
   add_interrupted(node, out);
   for (const cni::Cache::Broken& one : node.broken) {
     const std::string file = cat(node.cache_dir, "/results/", one.name);

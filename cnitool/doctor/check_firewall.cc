@@ -5,6 +5,7 @@
 #include "cnitool/doctor/facts.h"
 #include "cnitool/json_at.h"
 #include "cnitool/output.h"
+#include "plugins/names/chains.h"
 
 namespace tool::doctor {
 
@@ -131,6 +132,37 @@ std::string live_host_ports(const Node& node, const std::string& network) {
   return joined({out.begin(), out.end()});
 }
 
+// The chain without the rules of the plugin firewall, which accepts what pods send, and replies.
+ForwardChain without_plugin(ForwardChain chain) {
+  chain.others[names::kForwardChain].clear();
+  return chain;
+}
+
+// New connections to hostPorts are neither.
+void add_closed_ports(const Node& node, const BridgeNetwork& one, const ForwardChain& all,
+                      Findings& out) {
+  const std::string ports = live_host_ports(node, one.list->name);
+  if (ports.empty() || !all.of_iptables) return;
+  const ForwardChain chain = without_plugin(all);
+  for (const Traffic& traffic : traffic_of(node, one, chain, /*from=*/false)) {
+    const Fate fate = fate_in(chain, traffic);
+    const bool by_rule = fate.kind == Fate::Kind::kDropped;
+    const bool by_policy = fate.kind == Fate::Kind::kPolicy && chain.drops;
+    if (fate.is_unclear || !(by_rule || by_policy)) continue;
+    const std::string match = !one.bridge.empty()   ? cat(" -o ", one.bridge)
+                              : traffic.destination ? cat(" -d ", traffic.destination->str())
+                                                    : "";
+    out.push_back({Level::kError,
+                   cat("chain '", chain.name, "' drops new connections to ", ports, " of network '",
+                       one.list->name, "'"),
+                   "the plugin firewall accepts what pods send, and replies",
+                   cat(by_rule ? fate.rule->insertion : chain.addition, match,
+                       " -m conntrack --ctstate DNAT -j ACCEPT"),
+                   {one.list->name}});
+    return;
+  }
+}
+
 bool is_masqueraded_by_nftables(const BridgeNetwork& one) {
   return one.masquerades && one.masquerade_backend != "iptables";
 }
@@ -142,7 +174,10 @@ Findings check_forward_policy(const Node& node) {
   for (const ForwardChain& chain : node.firewall.forward) {
     if (!concerns(node, chain) || is_of_firewalld(chain)) continue;
     for (const BridgeNetwork& one : routed_networks(node)) {
-      if (is_opened_by_plugin(one, chain)) continue;
+      if (is_opened_by_plugin(one, chain)) {
+        add_closed_ports(node, one, chain, out);
+        continue;
+      }
       const Fate fate = fate_of(node, one, chain);
       const std::string why = cat("packets that pods of network '", one.list->name,
                                   "' send to other hosts are dropped, and those to hostPorts");

@@ -34,12 +34,50 @@ std::string remove_command(const std::string& ifb) {
              "done | grep -q 'device ", ifb, "' || ip link del ", ifb);
 }
 
+// Whether host-local gives the network's addresses, and has none for the container.
+bool lacks_lease(const Node& node, const std::string& network, const std::string& container) {
+  const Pool* const pool = find_by(node.pools, &Pool::network, network);
+  return pool != nullptr &&
+         find_by(pool->reservations, &Reservation::container_id, container) == nullptr;
+}
+
+struct Unlisted {
+  std::set<std::string> named = {}, without_lease = {};
+  std::set<std::string> things = {};  ///< of a container that is not known
+};
+
+// Things of a container that is not known may be of those that are.
+void add_unlisted(const std::string& network, const Unlisted& all, Findings& out) {
+  if (const std::size_t count = all.without_lease.size(); count > 0) {
+    out.push_back(
+        {Level::kError,
+         cat("network '", network, "' has ", counted(count, "attachment"),
+             " without a cache entry and a lease, whose ",
+             count == 1 ? "pod lives: " : "pods live: ",
+             some_of({all.without_lease.begin(), all.without_lease.end()})),
+         "host-local gives their addresses to other pods, and packets then reach only one "
+         "of the two",
+         "restart these pods",
+         {network}});
+  }
+  const auto& names = all.named.empty() && all.without_lease.empty() ? all.things : all.named;
+  if (names.empty()) return;
+  out.push_back(
+      {Level::kNote,
+       cat("network '", network, "' has ", counted(names.size(), "attachment"),
+           " without a cache entry, whose ", names.size() == 1 ? "pod lives: " : "pods live: ",
+           some_of({names.begin(), names.end()})),
+       "the entries were lost, or another runtime has them in a cache of its own",
+       "",
+       {network}});
+}
+
 }  // namespace
 
 Findings check_leftovers(const Node& node) {
   std::map<std::string, std::vector<std::string>> left;
   std::map<std::string, nlohmann::json> removed;  // plugins of networks without a config
-  std::map<std::string, std::set<std::string>> alive;
+  std::map<std::string, Unlisted> alive;
   for (const auto& [network, found, conf] : node.leftovers) {
     const cni::Leftover& one = found.leftover;
     if (!node.which.has({network, one.container_id, one.ifname})) continue;
@@ -48,9 +86,11 @@ Findings check_leftovers(const Node& node) {
       auto& plugins = removed[network];
       if (std::find(plugins.begin(), plugins.end(), *conf) == plugins.end()) plugins += *conf;
     } else if (!one.ifname.empty()) {
-      alive[network].insert(name_of(node, {network, one.container_id, one.ifname}));
+      Unlisted& all = alive[network];
+      (lacks_lease(node, network, one.container_id) ? all.without_lease : all.named)
+          .insert(name_of(node, {network, one.container_id, one.ifname}));
     } else if (one.container_id.empty()) {
-      alive[network].insert(one.what);
+      alive[network].things.insert(one.what);
     }
   }
   Findings out;
@@ -63,16 +103,7 @@ Findings check_leftovers(const Node& node) {
                                                     : collect_with(network, removed[network]),
                    {network}});
   }
-  for (const auto& [network, names] : alive) {
-    out.push_back(
-        {Level::kNote,
-         cat("network '", network, "' has ", counted(names.size(), "attachment"),
-             " without a cache entry, whose ", names.size() == 1 ? "pod lives: " : "pods live: ",
-             some_of({names.begin(), names.end()})),
-         "the entries were lost, or another runtime has them in a cache of its own",
-         "",
-         {network}});
-  }
+  for (const auto& [network, all] : alive) add_unlisted(network, all, out);
   return out;
 }
 

@@ -44,6 +44,23 @@ std::string missing_remedy(const Node& node, const PluginFile& program) {
              node.plugin_path.empty() ? "/opt/cni/bin" : node.plugin_path.front(), "/");
 }
 
+Finding noexec_of(const PluginFile& one, std::string why, Names users) {
+  return {Level::kError, cat("plugin '", one.file, "' is on a file system that is mounted noexec"),
+          std::move(why), cat("mount -o remount,exec $(findmnt -n -o TARGET -T ", one.file, ")"),
+          std::move(users)};
+}
+
+// A file that the kernel does not run is cut off or of another architecture: to run it shows
+// nothing, and a shell takes an empty one for a script.
+Finding failure_of(const PluginFile& one, std::string why, Names users) {
+  const bool was_run = one.failure.find(": run '") == std::string::npos;
+  return {Level::kError, cat("plugin '", one.file, "' fails at VERSION: ", one.failure),
+          std::move(why),
+          was_run ? cat("CNI_COMMAND=VERSION ", one.file)
+                  : cat("install -m 755 ", one.type, " ", one.file),
+          std::move(users)};
+}
+
 bool speaks(const PluginFile& program, const std::string& version) {
   const std::string wanted = version.empty() ? "0.1.0" : version;
   const auto& known = program.versions;
@@ -62,12 +79,13 @@ Findings check_plugins(const Node& node) {
     if (one.file.empty()) {
       out.push_back({Level::kError, cat("plugin '", one.type, "' is not in ", dirs), why,
                      missing_remedy(node, one), users});
+    } else if (one.is_on_noexec) {
+      out.push_back(noexec_of(one, why, users));
     } else if (!one.is_executable) {
       out.push_back({Level::kError, cat("plugin '", one.file, "' is not executable"), why,
                      cat("chmod 755 ", one.file), users});
     } else if (!one.failure.empty()) {
-      out.push_back({Level::kError, cat("plugin '", one.file, "' fails at VERSION: ", one.failure),
-                     why, cat("CNI_COMMAND=VERSION ", one.file), users});
+      out.push_back(failure_of(one, why, users));
     }
   }
   return out;

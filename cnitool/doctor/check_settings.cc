@@ -31,6 +31,36 @@ std::string command(std::string key, long value) {
 
 }  // namespace
 
+// ip_forward says what the links get that come later, and any of them may be set on its own.
+Findings check_link_forwarding(const Node& node) {
+  Findings out;
+  const Names networks = networks_with(node, Family::kIpv4);
+  if (networks.empty() || number(node, "net/ipv4/ip_forward") != 1) return out;
+  std::map<std::string, Names> links;
+  for (const std::string& link : uplinks(node, Family::kIpv4)) links[link] = networks;
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    if (!one.is_gateway || !uses(node, Family::kIpv4, one.list->name)) continue;
+    const std::string link = one.vlan == 0 ? one.bridge : cat(one.bridge, ".", one.vlan);
+    if (node.link(link) != nullptr) links[link].push_back(one.list->name);
+  }
+  for (const AttachmentState& one : node.attachments) {
+    const std::string tag = tag_of(one.key);
+    for (const netlink::Link& link : node.links) {
+      const bool is_host_veth = link.kind == "veth" && link.master == 0;
+      if (is_host_veth && link.alias.starts_with(tag)) {
+        links[link.name].push_back(one.key.network);
+      }
+    }
+  }
+  for (const auto& [link, its] : links) {
+    const std::string key = cat("net/ipv4/conf/", link, "/forwarding");
+    if (number(node, key) != 0) continue;
+    out.push_back({Level::kError, cat(key, " is 0"), "packets that the link receives are dropped",
+                   command(key, 1), its});
+  }
+  return out;
+}
+
 Findings check_ipv6(const Node& node) {
   Findings out;
   if (!uses(node, Family::kIpv6)) return out;

@@ -69,6 +69,7 @@ Findings check_releases(const Node& node);
 Findings check_status(const Node& node);
 // check_settings.cc
 Findings check_ipv6(const Node& node);
+Findings check_link_forwarding(const Node& node);
 Findings check_reverse_path(const Node& node);
 Findings check_bridge_netfilter(const Node& node);
 Findings check_conntrack(const Node& node);

@@ -1,4 +1,5 @@
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,6 +54,8 @@ PluginFile program_of(const std::string& type, const RuntimeOptions& options) {
     return out;
   }
   out.is_executable = ::access(out.file.c_str(), X_OK) == 0;
+  struct statvfs about {};
+  out.is_on_noexec = ::statvfs(out.file.c_str(), &about) == 0 && (about.f_flag & ST_NOEXEC) != 0;
   if (!out.is_executable) return out;
   NetworkList list;
   list.name = "doctor";

@@ -54,6 +54,7 @@ struct PluginFile {
   std::string file = {};                ///< the first one in the directories; empty: none
   std::vector<std::string> later = {};  ///< those that it hides
   bool is_executable = false;
+  bool is_on_noexec = false;               ///< the file system is mounted so
   std::string similar = {};                ///< where file is empty: a plugin that may be meant
   std::string failure = {};                ///< why it does not answer VERSION
   std::vector<std::string> versions = {};  ///< of the spec

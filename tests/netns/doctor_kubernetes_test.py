@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.cnitool import cnitool  # noqa: E402
+from support.cnitool import cnitool, container_of  # noqa: E402
 from support.doctor import BANDWIDTH, PORTMAP, write  # noqa: E402
 from support.kubernetes import (BIN, BRIDGE, CONF, ENV, FAKES, FILE, FLANNEL, NODE, SUBNET_ENV, SUBNETS, TOML,  # noqa: E402
                                 ClusterNodeTest, network, private_etc, use)
@@ -318,6 +318,19 @@ class Preflight(ClusterNodeTest):
         self.assertEqual({one["check"] for one in found} - {check} - set(besides), set(), str(found))
         cure(self)
         self.assertNotIn(check, [one["check"] for one in self.doctor()])
+
+    def test_7_the_gateway_of_pods_that_live_is_not_removed_under_them(self):
+        renumbered(self)
+        found = [one for one in self.doctor() if one["check"] == "bridge addresses"]
+        self.assertEqual(len(found), 2, str(found))
+        id_begins = container_of("/run/netns/web")[:12]
+        for one in found:
+            self.assertRegex(one["remedy"], f"^remove the pods {id_begins} .eth0., then ip addr del 1?[0-9a-f.:]+/[0-9]+ dev cni0$")
+        self.assert_ok(cnitool("del", "kubenet", "/run/netns/web", CNI_PATH=BIN, NETCONFPATH=CONF))
+        found = [one for one in self.doctor() if one["check"] == "bridge addresses"]
+        for one in found:
+            self.carry_out(one["remedy"])
+        self.assertEqual(self.doctor(), [])
 
     def test_16_elements_of_pods_that_k3s_killall_removed(self):
         """It removes the state of all plugins, and no table of nftables."""

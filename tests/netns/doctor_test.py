@@ -896,14 +896,20 @@ class Firewall(DoctorTest):
         use(chain(BRIDGE, PORTMAP, BANDWIDTH, {"type": "firewall", **conf}))
 
     def test_the_plugin_firewall_opens_the_chain_of_iptables_but_not_from_nftables(self):
-        run("iptables-nft", "-P", "FORWARD", "DROP")
         for backend in ("", "iptables"):
             self.with_firewall(backend=backend)
+            for tool in ("iptables", "ip6tables"):  # for what is no reply
+                run(tool, "-P", "FORWARD", "DROP")
+                self.cured(self.assert_finds("error", "forward policy", "drops new connections to hostPort 8080/tcp"))
+                run(tool, "-F", "FORWARD")
+                run(tool, "-P", "FORWARD", "ACCEPT")
             self.assert_healthy()
+        run("iptables-nft", "-P", "FORWARD", "DROP")
         self.with_firewall(backend="nftables")
         remedy = self.assert_finds("error", "forward policy", "'ip filter FORWARD'", "'cni0'", besides=["pods"])
-        self.cured(remedy)
+        shell(remedy)
         self.assertEqual(config()["plugins"][3]["backend"], "iptables")
+        self.cured(self.assert_finds("error", "forward policy", "drops new connections to hostPort 8080/tcp"))
 
     def test_a_chain_of_nftables_is_closed_to_the_plugin_firewall(self):
         run("nft", "add", "table", "inet", "site")

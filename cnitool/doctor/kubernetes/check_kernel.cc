@@ -118,12 +118,8 @@ Findings check_forwarding(const Node& node) {
   };
   look(Family::kIpv4, "net/ipv4/ip_forward");
   look(Family::kIpv6, "net/ipv6/conf/all/forwarding");
-  if (!out.empty()) return out;
   // What a link receives is forwarded by its own setting (ip_sysctl.rst).
-  for (const std::string& link : uplinks(node, Family::kIpv4)) {
-    look(Family::kIpv4, cat("net/ipv4/conf/", link, "/forwarding"));
-  }
-  return out;
+  return out.empty() && node.cluster != nullptr ? check_link_forwarding(node) : out;
 }
 
 // A router of IPv6 takes router advertisements only with accept_ra 2. With 0 somebody else handles

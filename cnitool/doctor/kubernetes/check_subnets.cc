@@ -59,6 +59,19 @@ const netlink::Link* bridge_of(const Node& node, const BridgeNetwork& one) {
   return one.vlan == 0 && one.is_gateway ? node.link(one.bridge) : nullptr;
 }
 
+// Pods that are attached to the bridge have it as their gateway.
+Names pods_behind(const Node& node, const std::string& network, const Cidr& gateway) {
+  Names out;
+  for (const AttachmentState& one : node.attachments) {
+    const bool is_behind = std::ranges::any_of(
+        one.result.ips, [&](const cni::Address& ip) { return gateway.contains(ip.cidr.ip); });
+    if (one.is_alive() && one.key.network == network && is_behind) {
+      out.push_back(name_of(node, one.key));
+    }
+  }
+  return out;
+}
+
 Names pods_outside(const Node& node, const std::string& network,
                    const std::vector<netlink::Ip>& leases) {
   Names out;
@@ -121,11 +134,14 @@ Findings check_bridge_addresses(const Node& node) {
     for (const netlink::LinkAddress& address : node.cluster->addresses) {
       if (address.link != bridge->index || address.cidr.ip.is_link_local()) continue;
       if (is_inside(address.cidr, all)) continue;
+      const Names pods = pods_behind(node, one.list->name, address.cidr);
       out.push_back({Level::kError,
                      cat("bridge '", one.bridge, "' has address ", address.cidr.str(),
                          ", which is outside of the subnets of network '", one.list->name, "'"),
-                     "ADD fails, or pods have a gateway that the bridge does not have",
-                     cat("ip addr del ", address.cidr.str(), " dev ", one.bridge),
+                     cat("ADD fails, or pods have a gateway that the bridge does not have",
+                         pods.empty() ? "" : cat("; it is the gateway of ", some_of(pods))),
+                     cat(pods.empty() ? "" : cat("remove the pods ", some_of(pods), ", then "),
+                         "ip addr del ", address.cidr.str(), " dev ", one.bridge),
                      {one.list->name}});
     }
   }

@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Troubles of which a wrong remedy is worse than none: the one that `cnitool doctor` prints, carried out as it stands, gives
+pods their network back, or says that a pod has to be restarted, and harms no other pod."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.cnitool import cnitool, container_of, use  # noqa: E402
+from support.doctor import BANDWIDTH, BIN, BRIDGE, FILE, NETWORKS, PORTMAP, DoctorTest, chain, shell, write  # noqa: E402
+from support.plugin import OURS  # noqa: E402
+from support.world import MS_NOEXEC, mount, run  # noqa: E402
+
+UPLINK = "/proc/sys/net/ipv4/conf/up0/route_localnet"
+
+
+class Remedies(DoctorTest):
+    def again(self, pod, port):
+        """What a runtime does when the pod is restarted."""
+        self.assert_ok(cnitool("del", "net", pod.path, CNI_PATH=BIN))
+        self.add(pod, port)
+
+    def addresses(self):
+        """{address: pods that have it}, as the kernel shows them."""
+        out = {}
+        for pod in self.pods:
+            for one in json.loads(pod.run("ip", "-j", "-4", "addr", "show", "dev", "eth0"))[0]["addr_info"]:
+                out.setdefault(one["local"], []).append(pod.name)
+        return out
+
+    def assert_pinged(self):
+        for pod in self.pods:
+            pod.run("ping", "-c1", "-W2", "192.0.2.2")
+
+    def test_an_interface_that_was_deleted_in_a_pod_that_runs(self):
+        self.pods[0].run("ip", "link", "del", "eth0")
+        remedy = self.assert_finds("warning", "attachments", "without its interface", "no interface")
+        self.assertEqual(remedy.split("; ")[0], f"restart the pod of container {container_of(self.pods[0].path)}")
+        self.again(self.pods[0], 8080)
+        self.assert_healthy()
+        self.assert_pinged()
+
+    def test_interfaces_of_pods_whose_namespaces_outlived_them(self):
+        for pod in self.pods:
+            pod.run("ip", "link", "del", "eth0")
+        remedy = self.assert_finds("warning", "attachments", "2 attachments without their interfaces")
+        self.cured(remedy.removeprefix("restart these pods; if no runtime has it, "))
+
+    def test_the_state_of_all_pods_was_removed(self):
+        """Without a lease host-local gives the address of a pod that lives to the next one."""
+        shutil.rmtree("/var/lib/cni")
+        remedy = self.assert_finds("error", "leftovers", "'net' has 2 attachments without a cache entry and a lease")
+        self.assertEqual(remedy, "restart these pods")
+        for n, pod in enumerate(self.pods):
+            self.again(pod, 8080 + n)
+        self.assert_healthy()
+        self.assertEqual({len(pods) for pods in self.addresses().values()}, {1}, str(self.addresses()))
+
+    def test_a_cache_that_was_lost_is_as_many_attachments_as_there_are(self):
+        use(chain(BRIDGE, PORTMAP, BANDWIDTH, {"type": "firewall", "backend": "nftables"}))
+        for n, pod in enumerate(self.pods):
+            self.again(pod, 8080 + n)
+        shutil.rmtree("/var/lib/cni/results")
+        self.assert_healthy()
+        notes = [one["what"] for one in cnitool("doctor", "--json", CNI_PATH=BIN).json["findings"]
+                 if one["check"] == "leftovers" and one["level"] == "note"]
+        self.assertEqual(len(notes), 1, str(notes))
+        self.assertIn("'net' has 2 attachments without a cache entry", notes[0])
+
+    def test_routes_to_pods_that_were_flushed(self):
+        run("ip", "route", "flush", "dev", "cni0")
+        run("ip", "-6", "route", "flush", "dev", "cni0")
+        _, found = self.doctor()
+        text = "\n".join(one["what"] for one in found)
+        self.assertIn("the node has no route to 10.1.2.2 on 'cni0'", text)
+        self.assertNotIn("route_localnet", text)
+        self.cured(found[0]["remedy"])
+        self.assert_pinged()
+        for family, subnet in (("-4", "10.1.2.0/28"), ("-6", "fd00:1:2::/64")):
+            routes = json.loads(run("ip", family, "-j", "route", "show", "dev", "cni0"))
+            self.assertEqual([one["protocol"] for one in routes if one["dst"] == subnet], ["kernel"], str(routes))
+
+    def test_the_uplink_does_not_accept_packets_of_127_0_0_0_8(self):
+        """The route that is left leads to it."""
+        run("ip", "route", "flush", "dev", "cni0")
+        shell("cnitool repair net")
+        with open(UPLINK, encoding="ascii") as file:
+            self.assertEqual(file.read(), "0\n")
+
+    def test_an_address_of_a_pod_that_the_node_got(self):
+        address = next(iter(self.addresses()))
+        run("ip", "addr", "add", f"{address}/32", "dev", "up0")
+        self.assert_finds("error", "pods", "the node itself has the address")
+        self.assertNotEqual(cnitool("repair", "net", CNI_PATH=BIN).status, 0)
+        with open("/proc/sys/net/ipv4/conf/lo/route_localnet", encoding="ascii") as file:
+            self.assertEqual(file.read(), "0\n")
+        run("ip", "addr", "del", f"{address}/32", "dev", "up0")
+        self.assert_healthy()
+
+    def test_forwarding_of_one_link(self):
+        for link in ("cni0", "up0"):
+            run("sysctl", "-qw", f"net.ipv4.conf.{link}.forwarding=0")
+            self.cured(self.assert_finds("error", "forwarding", f"net/ipv4/conf/{link}/forwarding is 0"))
+            self.assert_pinged()
+
+    def test_a_host_veth_of_ptp_that_does_not_forward(self):
+        shutil.copy(os.path.join(OURS, "ptp"), BIN)
+        for pod in self.pods:
+            self.assert_ok(cnitool("del", "net", pod.path, CNI_PATH=BIN))
+        use(chain({"type": "ptp", "ipMasq": True, "ipam": {"type": "host-local", "subnet": "10.7.0.0/28",
+                                                           "routes": [{"dst": "0.0.0.0/0"}]}}))
+        for n, pod in enumerate(self.pods):
+            self.add(pod, 8080 + n)
+        veth = next(one["ifname"] for one in json.loads(run("ip", "-j", "link", "show", "type", "veth"))
+                    if container_of(self.pods[0].path) in one.get("ifalias", ""))
+        run("sysctl", "-qw", f"net.ipv4.conf.{veth}.forwarding=0")
+        self.cured(self.assert_finds("error", "forwarding", veth))
+        self.assert_pinged()
+
+    def connects(self, port):
+        """Whether another host reaches a server in the first pod by its hostPort."""
+        server = subprocess.Popen(
+            ["ip", "netns", "exec", self.pods[0].name, sys.executable, "-c",
+             "import socket; one = socket.create_server(('', 80)); print(flush=True); one.settimeout(20); one.accept()"],
+            stdout=subprocess.PIPE)
+        server.stdout.readline()
+        try:
+            done = subprocess.run(["ip", "netns", "exec", "outside", sys.executable, "-c",
+                                   f"import socket; socket.create_connection(('192.0.2.1', {port}), 1)"],
+                                  stderr=subprocess.DEVNULL, check=False)
+        finally:
+            server.kill()
+            server.communicate()
+        return done.returncode == 0
+
+    def test_hostPorts_behind_the_policy_of_docker_and_the_plugin_firewall(self):
+        use(chain(BRIDGE, PORTMAP, BANDWIDTH, {"type": "firewall", "backend": "iptables"}))
+        for n, pod in enumerate(self.pods):
+            self.again(pod, 8080 + n)
+        self.assertTrue(self.connects(8080))
+        for broken, back in ((("-P", "FORWARD", "DROP"), ("-P", "FORWARD", "ACCEPT")),
+                             (("-A", "FORWARD", "-j", "DROP"), ("-D", "FORWARD", "-j", "DROP"))):
+            run("iptables", *broken)
+            self.assertFalse(self.connects(8080))
+            remedy = self.assert_finds("error", "forward policy", "drops new connections to hostPort 8080/tcp")
+            self.cured(remedy)
+            self.assertTrue(self.connects(8080))
+            self.assert_pinged()
+            rules = run("iptables", "-S", "FORWARD").splitlines()
+            rule = next(one for one in rules if "--ctstate DNAT" in one)
+            run("iptables", *rule.replace("-A", "-D", 1).split())
+            run("iptables", *back)
+
+    def test_plugins_on_a_file_system_that_executes_nothing(self):
+        os.rename(BIN, "/run/real")
+        os.mkdir(BIN)
+        mount("tmpfs", BIN, "tmpfs", flags=MS_NOEXEC, options="mode=755")
+        for name in os.listdir("/run/real"):
+            shutil.copy(f"/run/real/{name}", BIN)
+        remedy = self.assert_finds("error", "plugins", f"'{BIN}/bridge'", "mounted noexec",
+                                   besides=["status", "pods", "leftovers"])
+        self.cured(remedy)
+
+    def test_a_plugin_that_was_cut_off(self):
+        os.rename(f"{BIN}/portmap", "/run/portmap")
+        write(f"{BIN}/portmap", "", 0o755)
+        remedy = self.assert_finds("error", "plugins", f"'{BIN}/portmap' fails at VERSION",
+                                   besides=["status", "pods", "leftovers"])
+        os.chdir("/run")  # where it is whole
+        self.cured(remedy)
+
+    def test_leases_of_removed_pods_in_a_list_of_an_older_version(self):
+        use(chain(BRIDGE, PORTMAP, BANDWIDTH, cniVersion="1.0.0"))
+        write(f"{NETWORKS}/net/10.1.2.9", "dead\r\neth0")
+        for more in ((), ("--dry-run",)):
+            said = cnitool("gc", "net", "--keep-alive", *more, CNI_PATH=BIN)
+            self.assertEqual(said.status, 0, str(said))
+            self.assertIn("gc leaves 1 thing without a pod: network 'net' has cniVersion 1.0.0", said.stderr)
+        self.assertTrue(os.path.exists(f"{NETWORKS}/net/10.1.2.9"))
+        self.cured(self.assert_finds("warning", "leftovers", "lease 10.1.2.9"))
+        self.assertFalse(os.path.exists(f"{NETWORKS}/net/10.1.2.9"))
+        well = cnitool("gc", "net", "--keep-alive", CNI_PATH=BIN)
+        self.assertEqual((well.status, well.stderr), (0, ""))
+
+    def test_status_of_a_list_of_an_older_version_says_the_same(self):
+        use(chain(BRIDGE, PORTMAP, {"type": "tuning"}, cniVersion="1.0.0"))
+        missing = cnitool("status", "net", CNI_PATH=BIN)
+        self.assertEqual(missing.status, 1, str(missing))
+        self.assertIn('failed to find plugin "tuning"', missing.stderr)
+        use(chain(BRIDGE | {"ipam": BRIDGE["ipam"] | {"dataDir": FILE}}, PORTMAP, cniVersion="1.0.0"))
+        remedies = {one["remedy"] for one in self.doctor()[1] if one["check"] == "status"}
+        self.assertEqual(remedies, {"cnitool status net"})
+        said = cnitool("status", "net", CNI_PATH=BIN)
+        self.assertEqual(said.status, 1, str(said))
+        self.assertIn("dataDir", said.stderr)
+        use(chain(BRIDGE, PORTMAP, cniVersion="1.0.0"))
+        well = cnitool("status", "net", CNI_PATH=BIN)
+        self.assertEqual((well.status, well.stdout, well.stderr), (0, "", ""))
+
+
+if __name__ == "__main__":
+    suite.main(needs=("sysctl", "mount", "iptables"))
