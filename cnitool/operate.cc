@@ -10,7 +10,7 @@
 
 #include "cnitool/find_by.h"
 #include "cnitool/leftovers.h"
-#include "cnitool/pool.h"
+#include "cnitool/status.h"
 #include "cnitool/waiting.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/hash.h"
@@ -313,30 +313,6 @@ bool is_missing(const std::string& netns) try {
   return !netlink::NetNs::find(netns);
 } catch (const netlink::Error&) {
   return false;
-}
-
-bool knows_status(const cni::Runtime& runtime, const std::string& type) {
-  cni::NetworkList list;
-  list.name = "status";
-  list.plugins.push_back({.type = type, .conf = nlohmann::json::object()});
-  const std::vector<std::string> versions = runtime.versions(list).front().versions;
-  return std::find(versions.begin(), versions.end(), "1.1.0") != versions.end();
-}
-
-// STATUS is of 1.1.0. A list has an older version for the runtime of its node, and a person who
-// asks is none.
-cni::NetworkList with_status(const cni::Runtime& runtime, cni::NetworkList list) {
-  if (list.is_at_least("1.1.0")) return list;
-  std::erase_if(list.plugins, [&](const cni::PluginConf& plugin) {
-    const std::string ipam = ipam_type_of(plugin);
-    if (!knows_status(runtime, plugin.type) || !(ipam.empty() || knows_status(runtime, ipam))) {
-      cni::note(cat("plugin '", plugin.type, "' was not asked: it knows no STATUS"));
-      return true;
-    }
-    return false;
-  });
-  list.version = "1.1.0";
-  return list;
 }
 
 }  // namespace

