@@ -74,10 +74,22 @@ void check_vlan_gateway(const Context& context, const Link& gateway, const Link&
 }
 
 // The kernel is asked for the path of a packet, because any rule or table may decide it.
-void check_route(const Context& context, const Link& device, const cni::Ip& pod) {
-  const auto path = context.sides.host().path_to(pod);
+bool has_route(netlink::RouteSocket& host, const Link& device, const cni::Cidr& subnet) {
+  const auto routes = host.routes(subnet.ip.family());
+  return std::any_of(routes.begin(), routes.end(), [&](const netlink::LinkRoute& one) {
+    return one.link == device.index && one.dst == subnet;
+  });
+}
+
+// Where two bridges have one subnet, which ADD allows as the reference plugin does, the route of
+// the first one decides. The pods of the second have their own beside it.
+void check_route(const Context& context, const Link& device, const cni::Address& address) {
+  netlink::RouteSocket& host = context.sides.host();
+  const cni::Ip& pod = address.cidr.ip;
+  const auto path = host.path_to(pod);
   if (path && path->link == device.index) return;
-  const auto other = path ? context.sides.host().find(path->link) : std::nullopt;
+  if (path && !path->local && has_route(host, device, address.cidr.network())) return;
+  const auto other = path ? host.find(path->link) : std::nullopt;
   throw differs(cat("the node has no route to ", pod.str(), " on '", device.name, "'"),
                 path && path->local ? "the node itself has the address"
                 : other             ? cat("the node routes it to '", other->name, "'")
@@ -163,7 +175,7 @@ void check_gateway(const Context& context, const cni::Result& result, const Link
     plugins::check_forwarding(context.sides.host(), address.cidr.ip.family());
     // The routes of a link in a VRF are in a table that the node's own packets do not pass.
     if (is_elsewhere(address) || device.master == 0) {
-      check_route(context, device, address.cidr.ip);
+      check_route(context, device, address);
     }
   }
 }
