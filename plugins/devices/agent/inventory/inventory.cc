@@ -109,7 +109,7 @@ class Assembly {
         parent != links_of_pci_.end()) {
       device.physical_link = parent->second;
     }
-    // Whoever has it sets MAC address, VLAN and trust of its virtual functions, which others have.
+    // Root in its pod would set MAC address, VLAN and trust of virtual functions that others have.
     const bool is_physical = device.link && !device.virtual_functions.empty();
     if (is_physical && device.kept_back.empty()) device.kept_back = "has virtual functions";
     keep(std::move(device));
