@@ -11,7 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from compare_cases import CASES, MAC  # noqa: E402
-from support import suite  # noqa: E402
+from support import rows, suite  # noqa: E402
 from support.configs import lack  # noqa: E402
 from support.plugin import OURS, REFERENCE, cni, has_reference  # noqa: E402
 from support.snapshot import pod_snapshot, snapshot  # noqa: E402
@@ -212,7 +212,7 @@ class Compare(suite.NodeTest):
         if not has_reference():
             self.skipTest(f"the Go plugins are not in {REFERENCE}")
 
-    @suite.cases(suite.sampled([(f"{case.name} {version}", (case, version, number == 0))
+    @suite.cases(rows.sampled([(f"{case.name} {version}", (case, version, number == 0))
                                 for case in CASES for number, version in enumerate(case.versions)]))
     def same(self, row):
         case, version, deep = row

@@ -7,7 +7,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import hostport, suite  # noqa: E402
+from support import hostport, rows, suite  # noqa: E402
 from support.configs import provide  # noqa: E402
 from support.firewall import FirewallTest, addresses, reference_knows, rules  # noqa: E402
 from support.firewall import result_of as firewall_result  # noqa: E402
@@ -97,7 +97,7 @@ class Mixed(suite.NodeTest):
         outcome = self.call(directory, "DEL", conf, pod, **options)
         self.assertEqual((outcome.status, outcome.stdout), (0, ""), str(outcome))
 
-    @suite.cases(suite.sampled(CASES))
+    @suite.cases(rows.sampled(CASES))
     def nothing_is_left_when(self, case):
         first, second, conf, version, prev = case
         conf = {"cniVersion": version, "name": "net1", **conf}

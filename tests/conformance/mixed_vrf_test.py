@@ -9,7 +9,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import guest, suite  # noqa: E402
+from support import guest, rows, suite  # noqa: E402
 from support.configs import lack  # noqa: E402
 from support.plugin import OURS, REFERENCE, has_reference  # noqa: E402
 from support.vrf import VrfTest, config  # noqa: E402
@@ -38,7 +38,7 @@ class Mixed(VrfTest):
         return {ifname: self.attach(pod, ifname, net) | {"cniVersion": version}
                 for ifname, net in (("net1", 51), ("net2", 52))}
 
-    @suite.cases(suite.sampled(CASES))
+    @suite.cases(rows.sampled(CASES))
     def nothing_is_left_when(self, case):
         first, second, keys, version, prev = case
         pod = self.pod()

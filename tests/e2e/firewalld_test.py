@@ -7,7 +7,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import rows, suite  # noqa: E402
 from support.cnitool import cnitool, use  # noqa: E402
 from support.firewall import OVER, FirewallTest, addresses, bridge, knock, listen, result_of  # noqa: E402
 from support.firewalld import Firewalld  # noqa: E402
@@ -17,7 +17,7 @@ from support.plugin import cni  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import CLONE_NEWNET, run, setns, wait_for  # noqa: E402
 
-RELOADS = max(100 // int(os.environ.get("PATCHBAY_SWEEP_STEP", "1")), 10)
+RELOADS = max(100 // rows.STEP, 10)
 BOTH = ["10.1.2.2/32", "fd00:1:2::2/128"]
 
 

@@ -11,13 +11,13 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import rows, suite  # noqa: E402
 from support.plugin import OURS, REFERENCE, has_reference  # noqa: E402
 from support.world import MS_RDONLY, MS_REMOUNT, mount, umount, wait_for  # noqa: E402
 
 DIR = "/run/plugins"
 MS_NOEXEC = 8
-TIMES = 1000 if os.environ.get("PATCHBAY_SWEEP_STEP") == "1" else 20  # installed over itself
+TIMES = 1000 if rows.STEP == 1 else 20  # installed over itself
 PATCHBAY = os.path.join(OURS, "patchbay")
 NAMES = sorted(subprocess.run([PATCHBAY, "--list"], capture_output=True, text=True, check=True).stdout.split() + ["patchbay"])
 LIST = {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge"}]}
@@ -307,7 +307,7 @@ class Installer(suite.NodeTest):
         whole = {content(program) for program in programs}
         self.installed()
         step = 1 if TIMES == 1000 else 7
-        number = 1 + int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "0")) % step
+        number = 1 + rows.OFFSET % step
         while True:
             done = subprocess.run(["strace", "-o", "/dev/null", "-e", "signal=none", "-e",
                                    f"inject=%file,%desc:signal=KILL:when={number}", programs[number % 2], "install", DIR],

@@ -9,12 +9,10 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import rows, suite  # noqa: E402
 from support.k3s import CNI, DATA, LINKS, folder_of_runtime, start, write_config  # noqa: E402
 from support.plugin import OURS, PLUGINS  # noqa: E402
 
-STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "7"))
-OFFSET = int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "7"))
 PATCHBAY = os.path.join(OURS, "patchbay")
 OURS_OF_K3S = [name for name in LINKS if name in PLUGINS]
 
@@ -131,8 +129,8 @@ class K3s(suite.NodeTest):
 
     def test_an_install_killed_anywhere_leaves_host_local(self):
         """A k3s that starts at that moment goes on with data/cni."""
-        step = 40 * STEP
-        number = 1 + OFFSET % step
+        step = 40 * rows.STEP
+        number = 1 + rows.OFFSET % step
         while True:
             done = call("install", wrap=("strace", "-o", "/dev/null", "-e", "signal=none", "-e",
                                          f"inject=%file,%desc:signal=KILL:when={number}"))

@@ -15,7 +15,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import cnitool as tool  # noqa: E402
-from support import hostport, ledger, suite  # noqa: E402
+from support import hostport, ledger, rows, suite  # noqa: E402
 from support.configs import SUBNET_ENV, give_device, provide  # noqa: E402
 from support.guest import has_qdisc  # noqa: E402
 from support.plugin import ROOT, cni  # noqa: E402
@@ -229,7 +229,7 @@ class Plugins(Stage):
         outcome = self.call(verb, row.plugin, conf, limited(row.needs[verb]))
         self.assert_worked(row, verb, conf, outcome)
 
-    @suite.cases(suite.sampled([(f"{NAMES[letter]}, {name}", (*case, letter)) for name, case in EACH
+    @suite.cases(rows.sampled([(f"{NAMES[letter]}, {name}", (*case, letter)) for name, case in EACH
                                 for letter in case[0].needs[case[1]]]))
     def without(self, case):
         row, verb, letter = case

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """cnitool is killed in the middle of its work, and a collection of garbage afterwards leaves the
-attachments that are valid, and nothing else. PATCHBAY_SWEEP_STEP=N kills one Nth as often."""
+attachments that are valid, and nothing else. With PATCHBAY_SWEEP_STEP fewer."""
 
 import os
 import random
@@ -10,14 +10,13 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import rows, suite  # noqa: E402
 from support.cnitool import (cache_names, cached, cnitool, container_of, finish,  # noqa: E402
                              start, use)
 from support.parallel import parallel  # noqa: E402
 from support.snapshot import diff, left_by_design, snapshot  # noqa: E402
 from support.world import Pod, World  # noqa: E402
 
-STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
 
 NETWORK = {"name": "net", "plugins": [
     {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipMasq": True,
@@ -126,7 +125,7 @@ class Killed(suite.NodeTest):
     def at_random_points(self, version):
         """The seed is fixed; where the plugins are by then is not. Before 1.1.0 plugins have no GC:
         there it is DEL alone, from what the cache knows."""
-        count = max(300 // STEP // 10, 1)
+        count = max(300 // rows.SWEEP // 10, 1)
         results = parallel(kills, [(version, seed, count) for seed in range(10)])
         wrong = [text for _, texts in results for text in texts]
         self.assertEqual(wrong, [], "\n".join(wrong[:5]))

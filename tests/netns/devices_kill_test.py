@@ -1,22 +1,20 @@
 #!/usr/bin/env python3
 """devices is killed at a system call of ADD or DEL: DEL, twice, gives everything back; without DEL the pod's next sandbox
-gets the device, or RECLAIM gives it back. One point in PATCHBAY_SWEEP_STEP is tried, which one says
-PATCHBAY_SWEEP_OFFSET."""
+gets the device, or RECLAIM gives it back. Which points are tried follows from the day:
+support/rows.py."""
 
 import json
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import ledger, suite  # noqa: E402
+from support import ledger, rows, suite  # noqa: E402
 from support.faults import points  # noqa: E402
 from support.ledger import SLOT, LedgerTest, make_nic, make_parent, slot  # noqa: E402
 from support.parallel import parallel  # noqa: E402
 from support.snapshot import diff, left_by_design, snapshot  # noqa: E402
 from support.world import run  # noqa: E402
 
-STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
-OFFSET = int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "0"))
 LOG = "/run/strace"
 
 
@@ -96,7 +94,7 @@ class Killed(suite.NodeTest):
     def at(self, row):
         verb, way = row
         tried = [point for point in points.signals(parallel(calls, [verb])[0]) if point.what == "SIGKILL"]
-        tried = tried[OFFSET % min(STEP, len(tried))::STEP]
+        tried = rows.sampled(tried, most=len(tried), step=rows.SWEEP)
         found = parallel(lambda point: complaint(verb, point, way), tried, 2)
         print(f"     {len(tried)} points", flush=True)
         self.assertEqual([wrong for _, wrong in found if wrong], [])

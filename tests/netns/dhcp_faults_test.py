@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import dhcp, suite  # noqa: E402
+from support import dhcp, rows, suite  # noqa: E402
 from support.plugin import finish_all, start  # noqa: E402
 from support.world import wait_for  # noqa: E402
 
@@ -59,7 +59,7 @@ class Faults(suite.NodeTest):
         calls = [start("bridge", verb, self.conf, netns=pod.path, container=pod.name) for pod in pods]
         return finish_all(calls)
 
-    @suite.cases(suite.sampled(POINTS))
+    @suite.cases(rows.sampled(POINTS))
     def others_are_served_despite(self, point):
         call, error, number = point
         pods = self.pod(), self.pod()

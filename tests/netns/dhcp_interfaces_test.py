@@ -7,7 +7,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import dhcp, suite  # noqa: E402
+from support import dhcp, rows, suite  # noqa: E402
 from support.configs import lack  # noqa: E402
 from support.plugin import have  # noqa: E402
 from support.world import Pod, run, wait_for  # noqa: E402
@@ -61,7 +61,7 @@ class Interfaces(Segment):
         run("ip", "link", "set", f"out{number}", "master", dhcp.BRIDGE, "up")
         return dhcp.config(kind, device=device)
 
-    @suite.cases(suite.sampled(EACH))
+    @suite.cases(rows.sampled(EACH))
     def a_lease_from_ADD_to_DEL(self, row):
         kind, name = row
         start, leased, program = SERVERS[name]

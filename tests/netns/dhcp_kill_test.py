@@ -4,7 +4,7 @@ anew. Without one each client asks its server alone at T1, asks everybody at T2,
 end: each within 200 ms, beside the time that the daemon was dead, and that in which the machine let nothing
 run.
 
-PATCHBAY_SWEEP_STEP=N kills one Nth as often as 50 times.
+With PATCHBAY_SWEEP_STEP fewer than 50 times.
 """
 
 import datetime
@@ -21,11 +21,11 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import dhcp, suite  # noqa: E402
+from support import dhcp, rows, suite  # noqa: E402
 from support.world import wait_for  # noqa: E402
 
-KILLS = max(50 // int(os.environ.get("PATCHBAY_SWEEP_STEP", "1")), 8)
-SEED = int(os.environ.get("PATCHBAY_SWEEP_OFFSET", time.time_ns() % 10**6))
+KILLS = max(50 // rows.SWEEP, 8)
+SEED = rows.OFFSET
 LEASE, T1 = 10, 5
 LATE = 0.2
 EARLY = 0.02  # of timers and packets the clocks are not one

@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import rows, suite  # noqa: E402
 from support.cnitool import (CONF_DIR, cache_file, cache_names, cnitool, container_of, environment, printed_on,  # noqa: E402
                              finish, start, use)
 from support.configs import lack  # noqa: E402
@@ -299,7 +299,7 @@ class Leftovers(DoctorTest):
         right.remove()
         os.unlink(f"{CONF_DIR}/20-wrong.conflist")
         before = snapshot()
-        for (index, key), value in suite.sampled(REFUSED):
+        for (index, key), value in rows.sampled(REFUSED):
             plugins = [dict(OTHER), dict(PORTMAP), dict(BANDWIDTH)]
             plugins[index][key] = value
             self.assert_named_and_removed(plugins, plugins[index]["type"])

@@ -5,10 +5,10 @@ SIGTERM comes; stdout is lost, the disk full, /proc/sys read-only, descriptors a
 A failed ADD leaves the node as it was and says why; a killed one is cleaned up by DEL; a DEL or GC
 that was disturbed is completed by the next one; CHECK, STATUS and VERSION change nothing.
 
-Of the points one in 12 is taken, of what is short every fourth amount, with --all every one;
-PATCHBAY_SWEEP_STEP=40 takes one in 40, and every fourth amount all the same; PATCHBAY_SWEEP_OFFSET=N says
-which one in 40, so that 40 runs with 0 to 39 try every point once. With PATCHBAY_SWEEP_ROWS=5 that is one
-in 8 of each fifth row: each row first has to be run without a fault, which takes longer than a few points.
+Of the points one in 12 is taken, of what is short every fourth amount; with --step=1 every one, with --step=40 one in
+40, and every fourth amount all the same. Which ones follows from the day, so that 40 days try every point once. With
+PATCHBAY_SWEEP_STEP=6 it is one in six of each fifth row: each row first has to be run without a fault, which takes
+longer than a few points.
 --part=2/4 takes the second quarter of the rows: what would take too long is divided.
 --table=FILE writes the figures into a document.
 """
@@ -18,20 +18,25 @@ import random
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import firewalld, guest, suite  # noqa: E402
+from support import firewalld, guest, rows, suite  # noqa: E402
 from support.configs import lack  # noqa: E402
 from support.faults import figures, judge, points, surroundings  # noqa: E402
 from support.faults.subjects import SUBJECTS  # noqa: E402
 from support.parallel import parallel  # noqa: E402
 
-STEP = max(int(os.environ.get("PATCHBAY_SWEEP_STEP", "1")), 1 if "--all" in sys.argv else 12)
-TABLE = next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--table=")), None)
+
+
+def option(name, default):
+    """What is behind --name= on the command line."""
+    return next((a.split("=", 1)[1] for a in sys.argv if a.startswith(f"--{name}=")), default)
+
+
+TABLE = option("table", None)
+PART, PARTS = map(int, option("part", "1/1").split("/"))
+EACH_ROW = 5 if rows.STEP > 1 else 1
+STEP = rows.STEP if rows.STEP > 1 else int(option("step", "12"))
 STEP_OF_AMOUNTS = min(STEP, 4)
-OFFSET = int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "0"))
-EACH_ROW = int(os.environ.get("PATCHBAY_SWEEP_ROWS", "1"))
-ROW, OFFSET, STEP = OFFSET % EACH_ROW, OFFSET // EACH_ROW, max(STEP // EACH_ROW, 1)
-PART, PARTS = map(int, next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--part=")),
-                            "1/1").split("/"))
+ROW, OFFSET = rows.OFFSET % EACH_ROW, rows.OFFSET // EACH_ROW
 FIGURES = figures.Figures()
 
 #: So many points, and a word of how far it is.
@@ -52,9 +57,9 @@ SURROUNDED = [(f"{subject}: {verb}", (subject, verb)) for subject in surrounding
               for verb in VERBS.get(subject, ALL)]
 
 
-def of_this_run(rows):
+def of_this_run(table):
     """A part has whole rows, because each row is first run without a fault."""
-    return rows[ROW::EACH_ROW][PART - 1::PARTS]
+    return table[ROW::EACH_ROW][PART - 1::PARTS]
 
 
 def share(tried):

@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import damage, hostport, suite  # noqa: E402
+from support import damage, hostport, rows, suite  # noqa: E402
 from support.cnitool import cnitool, use  # noqa: E402
 from support.faults import figures  # noqa: E402
 from support.firewall import BACKENDS as FIREWALLS, FirewallTest, knock, listen  # noqa: E402
@@ -21,9 +21,8 @@ from support.hostport import NODE, OUTSIDE, Server, Site  # noqa: E402
 from support.portmap import BACKENDS  # noqa: E402
 from support.world import CLONE_NEWNET, run, setns, wait_for  # noqa: E402
 
-STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
 TABLE = next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--table=")), None)
-RELOADS = max(100 // STEP, 20)
+RELOADS = max(100 // rows.STEP, 20)
 OVER = "/run/over"
 
 FIREWALL = """

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """host-device is killed at a system call of ADD or DEL, and the namespace of its pod ends: `cnitool repair`
-gives the device back as it was. DEL after a kill is in the fault sweep. One point in PATCHBAY_SWEEP_STEP is
-tried, which one says PATCHBAY_SWEEP_OFFSET."""
+gives the device back as it was. DEL after a kill is in the fault sweep. Which points are tried follows
+from the day: support/rows.py."""
 
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import rows, suite  # noqa: E402
 from support.cnitool import cnitool, container_of, use  # noqa: E402
 from support.devices import STATIC, configure, links, make, states  # noqa: E402
 from support.faults import points  # noqa: E402
@@ -16,8 +16,6 @@ from support.plugin import cni  # noqa: E402
 from support.snapshot import diff, snapshot  # noqa: E402
 from support.world import Pod, World, run  # noqa: E402
 
-STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
-OFFSET = int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "0"))
 LOG = "/run/strace"
 PLUGIN = {"type": "host-device", "device": "dev0", "ipam": STATIC}
 
@@ -80,7 +78,7 @@ class Killed(suite.NodeTest):
     @suite.cases([(verb, verb) for verb in ("ADD", "DEL")])
     def and_repaired_after(self, verb):
         tried = [point for point in points.signals(parallel(calls, [verb])[0]) if point.what == "SIGKILL"]
-        tried = tried[OFFSET % min(STEP, len(tried))::STEP]
+        tried = rows.sampled(tried, most=len(tried), step=rows.SWEEP)
         found = parallel(lambda point: complaint(verb, point), tried, 2)
         print(f"     {len(tried)} points", flush=True)
         self.assertEqual([wrong for _, wrong in found if wrong], [])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """MIGRATE is killed at each change that it makes: traffic goes on, and a second one or DEL completes it.
-PATCHBAY_SWEEP_STEP=N kills one Nth as often, PATCHBAY_SWEEP_OFFSET says where."""
+With PATCHBAY_SWEEP_STEP at fewer calls: support/rows.py."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import rows, suite  # noqa: E402
 from support.cnitool import cached  # noqa: E402
 from support.migration import MigrateTest, network  # noqa: E402
 from support.plugin import cni  # noqa: E402
@@ -18,8 +18,6 @@ from support.steady import Echoes  # noqa: E402
 CHAIN = {"bridge": 0, "portmap": 1, "firewall": 3}
 #: System calls that change something: netlink messages, state files, programs.
 CHANGES = "sendmsg,sendto,write,renameat,renameat2,linkat,unlinkat,execve"
-STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
-OFFSET = int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "0"))
 
 
 @suite.spread
@@ -45,7 +43,7 @@ class Killed(MigrateTest):
         plugin, back = row
         self.begin(network("nftables" if plugin == "firewall" else None), 1)
         again, before = ("--back",) if back else (), () if back else ("--back",)
-        kills, at = 0, 1 + OFFSET % min(STEP, 6)
+        kills, at = 0, 1 + rows.OFFSET % min(rows.STEP, 6)
         while True:
             pod = next(iter(self.all.values()))
             self.migrate(*before)
@@ -61,7 +59,7 @@ class Killed(MigrateTest):
                 self.delete(pod)
                 pod.remove()
                 Echoes(self, [self.add(directory="/run/reference")])
-            at += min(STEP, 6)
+            at += min(rows.STEP, 6)
         self.assertGreater(kills, 0)
         self.assert_nothing_left()
 

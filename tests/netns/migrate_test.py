@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import rows, suite  # noqa: E402
 from support.cnitool import cache_file, cached, finish, start  # noqa: E402
 from support.hostport import NODE  # noqa: E402
 from support.migration import DIR, MigrateTest, network  # noqa: E402
@@ -28,7 +28,7 @@ CASES = [("no backend in the config", (None, "nft")), ("iptables", ("iptables", 
 
 @suite.spread
 class Living(MigrateTest):
-    @suite.cases(suite.sampled(CASES, most=4))
+    @suite.cases(rows.sampled(CASES, most=4))
     def no_request_fails_and_nothing_is_left_with(self, row):
         backend, variant = row
         if backend == "nftables" and not is_new_reference("portmap"):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """portmap is killed in the middle of its work, and its pod never deleted: the next pod that wants
-the port gets it, and GC finds what is left. PATCHBAY_SWEEP_STEP=N kills one Nth as often."""
+the port gets it, and GC finds what is left. With PATCHBAY_SWEEP_STEP fewer."""
 
 import os
 import random
@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import hostport, suite  # noqa: E402
+from support import hostport, rows, suite  # noqa: E402
 from support.hostport import Server, ask_one, config, mapping  # noqa: E402
 from support.parallel import parallel  # noqa: E402
 from support.plugin import cni, finish, start  # noqa: E402
@@ -18,7 +18,6 @@ from support.portmap import BACKENDS  # noqa: E402
 from support.snapshot import diff, left_by_design, snapshot  # noqa: E402
 from support.world import Pod, World, run  # noqa: E402
 
-STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
 
 
 class Stage:
@@ -142,7 +141,7 @@ class Killed(suite.NodeTest):
         row, count = row
         if row[1] and (reason := hostport.select_iptables(row[1])):
             self.skipTest(reason)
-        count = max(count // STEP, 4)
+        count = max(count // rows.SWEEP, 4)
         parts = 2 * (os.cpu_count() or 1)
         results = parallel(kills, [(row, 1000 + n, -(-count // parts)) for n in range(parts)])
         killed = sum(number for number, _ in results)

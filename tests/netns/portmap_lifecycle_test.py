@@ -8,14 +8,13 @@ import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import rows, suite  # noqa: E402
 from support.hostport import Server, ask_one, config, mapping, result  # noqa: E402
 from support.plugin import OURS, REFERENCE, cni, has_reference, have  # noqa: E402
 from support.portmap import BACKENDS, STATE_FILES, PortmapTest, state_file_of  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import run, small_disk, umount  # noqa: E402
 
-STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))
 MAPPINGS = [mapping(8080, 80), mapping(8080, 80, "udp"), mapping(8080, 80, "sctp"),
             mapping(8081, 81, "tcp", "192.0.2.1"), mapping(8081, 81, "tcp", "2001:db8::1"),
             mapping(8082, 82, "udp", "0.0.0.0"), mapping(8083, 83, "tcp", "::"),
@@ -105,8 +104,7 @@ class Del(PortmapTest):
         before = snapshot()
         self.add(one, *mappings)
         size = os.path.getsize(state_file_of(one))
-        step = STEP if self.backend == "nftables" else 7 * STEP
-        for length in range(0, size, step):
+        for length in rows.sampled(range(0, size, 1 if self.backend == "nftables" else 7)):
             self.add(one, *mappings)
             os.truncate(state_file_of(one), length)
             known = mappings if length % 2 else None

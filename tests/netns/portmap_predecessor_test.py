@@ -9,15 +9,13 @@ import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import rows, suite  # noqa: E402
 from support.hostport import Server, ask_one, config, mapping, result, tracked  # noqa: E402
 from support.plugin import cni, have  # noqa: E402
 from support.portmap import BACKENDS, STATE_FILES, PortmapTest, state_file_of  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
 from support.world import run  # noqa: E402
 
-STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "7"))
-OFFSET = int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "0"))
 WAYS = {"its namespace is gone": lambda one: one.remove(),
         "its interface is gone": lambda one: run("ip", "-n", one.name, "link", "del", "eth0")}
 NEXT = {"with ports": [mapping(9000, 90)], "without ports": [], "without portMappings": None}
@@ -188,8 +186,8 @@ class Rest(PortmapTest):
         if have("strace"):
             self.skipTest("needs the program strace")
         self.use(backend)
-        step = STEP if self.backend == "nftables" else 4 * STEP
-        number, kills = 1 + OFFSET % step, 0
+        step = (1 if self.backend == "nftables" else 4) * rows.STEP
+        number, kills = 1 + rows.OFFSET % step, 0
         while True:
             one, two, three = (self.container(f"{name}{number}") for name in ("one", "two", "three"))
             two.v4, two.v6 = three.v4, three.v6 = one.v4, one.v6

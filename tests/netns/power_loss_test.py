@@ -6,7 +6,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import power_loss, suite  # noqa: E402
+from support import power_loss, rows, suite  # noqa: E402
 from support.cnitool import CONF_DIR, cnitool, finish, start, use  # noqa: E402
 from support.plugin import PLUGINS  # noqa: E402
 from support.reboot import boot  # noqa: E402
@@ -55,7 +55,7 @@ class PowerLoss(suite.NodeTest):
         self.assertEqual(everything, power_loss.read(STATE), "the model has another result than the run")
         self.assertGreater(len(found), 5)
         cnitool("del", *arguments)  # the links, which a reboot removes; the disk is written anew
-        return suite.sampled(found)
+        return rows.sampled(found)
 
     @suite.cases([(f"{verb} of {name}", (verb, name)) for verb in ("add", "del") for name in NETWORKS if name in PLUGINS])
     def during(self, row):

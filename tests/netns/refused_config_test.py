@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import rows, suite  # noqa: E402
 from support.configs import CONFIGS, GC, previous  # noqa: E402
 from support.plugin import OURS, PLUGINS, cni, finish_all, start  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
@@ -55,7 +55,7 @@ def wrong_configs(plugin):
             path[0] in REQUEST or len(path) > 2 and path[0] == "prevResult"
             or number > 0 and path[0] in common and path[0] not in full)]
         wrong = [changed(conf, path, value) for path in paths for value in WRONG]
-        yield from (one for one in suite.sampled(wrong) if is_refused(plugin, one))
+        yield from (one for one in rows.sampled(wrong) if is_refused(plugin, one))
 
 
 def least(plugin, **more):

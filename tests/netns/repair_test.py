@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import damage, hostport, suite, traffic  # noqa: E402
+from support import damage, hostport, rows, suite, traffic  # noqa: E402
 from support.cnitool import (RESULTS, cache_file, cache_names, cached, cnitool, finish,  # noqa: E402
                              start, use)
 from support.hostport import NODE, OUTSIDE, SECOND, Probe, Server, Site, ask, tracked  # noqa: E402
@@ -21,7 +21,6 @@ from support.snapshot import diff, left_by_design, pod_snapshot, snapshot  # noq
 from support.traffic import Echo, Flow  # noqa: E402
 from support.world import run, wait_for  # noqa: E402
 
-STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP", "1"))  # more than 1: a part of the damage
 MBIT = 1000 ** 2
 RATE = 8 * MBIT
 LIMITS = {"ingressRate": RATE, "ingressBurst": 160000, "egressRate": RATE, "egressBurst": 160000}
@@ -198,9 +197,9 @@ class Damaged(RepairTest):
         self.assert_healthy()
         self.assert_nothing_left()
 
-    damaged = suite.cases([(f"{name} under {backend}", (row, harm))
+    damaged = suite.cases(rows.sampled([(f"{name} under {backend}", (row, harm))
                            for name, harm in damage.ALL.items()
-                           for backend, row in BACKENDS][::min(STEP, 4)])(damaged)
+                           for backend, row in BACKENDS], most=4))(damaged)
 
 
 class Settings(RepairTest):
@@ -497,7 +496,7 @@ class Meanwhile(RepairTest):
         self.prepare()
         self.assert_repaired()
         chance, usual, in_time = random.Random(1), None, 0
-        wanted = 15 // min(STEP, 4)
+        wanted = 15 // min(rows.STEP, 4)
         for _ in range(5 * wanted):  # some of them have ended when the signal comes
             damage.everything()
             process, begin = start("repair"), time.monotonic()

@@ -6,7 +6,7 @@ import time
 import traceback
 import unittest
 
-from support import plugin
+from support import plugin, rows
 from support.snapshot import diff, snapshot
 from support.world import Pod, World, why_impossible
 
@@ -58,12 +58,6 @@ class NodeTest(unittest.TestCase):
             self.fail("\n       ".join([what or "the state differs:", *lines[:30], *more]))
 
 
-def sampled(table, most=6):
-    """One row in PATCHBAY_SWEEP_STEP, at most in so many, of a table of combinations: PATCHBAY_SWEEP_OFFSET says which."""
-    step = min(int(os.environ.get("PATCHBAY_SWEEP_STEP", "1")), most)
-    return table[int(os.environ.get("PATCHBAY_SWEEP_OFFSET", "0")) % step::step]
-
-
 def cases(table):
     """Decorates a test method that is run once per row of table, a list of (name, row)."""
     def decorate(function):
@@ -91,8 +85,8 @@ def spread(cls):
 class _Result(unittest.TestResult):
     def __init__(self):
         super().__init__()
-        self.passed = 0
-        self.failed = 0
+        self.passed = []
+        self.failed = []
 
     def startTest(self, test):
         super().startTest(test)
@@ -103,7 +97,7 @@ class _Result(unittest.TestResult):
         print(f"{word:4} {_name(test)} ({took:.2f} s){more}", flush=True)
 
     def addSuccess(self, test):
-        self.passed += 1
+        self.passed.append(_name(test))
         self._line("ok", test)
 
     def addSkip(self, test, reason):
@@ -111,7 +105,7 @@ class _Result(unittest.TestResult):
         self._line("skip", test, f": {reason}")
 
     def _failure(self, test, error):
-        self.failed += 1
+        self.failed.append(_name(test))
         self._line("FAIL", test)
         kind, value, trace = error
         if issubclass(kind, AssertionError):
@@ -132,6 +126,7 @@ class _Result(unittest.TestResult):
 
 
 def _name(test):
+    test = getattr(test, "test_case", test)  # of a subtest
     method = getattr(test, "_testMethodName", str(test))
     name = method.removeprefix("test_")
     return name if " " in name else name.replace("_", " ")
@@ -153,9 +148,16 @@ def _own_processes():
                               "--propagation", "private", sys.executable, *sys.argv])
 
 
+def _selects(word, name):
+    """Whether an argument of main() selects a test."""
+    if word.startswith("="):
+        return word[1:] == name
+    return (word.removeprefix("!") in name) != word.startswith("!")
+
+
 def main(needs=(), needs_plugins=True, daemons=False, summary=lambda: None, sampled_in_guest=False):
     """Runs the tests of the calling file; arguments are words that a test's name must contain, or with
-    a "!" in front must not. summary() is called before the closing line. sampled_in_guest: of what a
+    a "!" in front must not, or with a "=" be. summary() is called before the closing line. sampled_in_guest: of what a
     virtual machine makes slow sampled() runs a part."""
     if daemons and os.geteuid() == 0:
         _own_processes()
@@ -172,14 +174,15 @@ def main(needs=(), needs_plugins=True, daemons=False, summary=lambda: None, samp
     World()  # a test that makes none of its own sees nothing of the machine's /etc/cni, /run and /var/lib, either
     tests = list(_each(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])))
     if sampled_in_guest and os.environ.get("PATCHBAY_GUEST"):
-        tests = sampled(tests)
+        tests = rows.sampled(tests)
     result = _Result()
     for test in tests:
-        if all((word.removeprefix("!") in _name(test)) != word.startswith("!") for word in words):
+        if all(_selects(word, _name(test)) for word in words):
             test(result)
+    of_other_days = rows.remember(result.passed, result.failed) if not any(word.startswith("=") for word in words) else 0
     summary()
-    print(f"{result.passed} passed, {result.failed} failed, {len(result.skipped)} skipped",
+    print(f"{len(result.passed)} passed, {len(result.failed) + of_other_days} failed, {len(result.skipped)} skipped",
           flush=True)
-    if result.failed:
+    if result.failed or of_other_days:
         sys.exit(1)
     sys.exit(0 if result.passed else SKIPPED)
