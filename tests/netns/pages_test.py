@@ -157,10 +157,10 @@ NOT_TYPED = {
 
 def install_as_readme():
     """The build at build/release, the plugins and cnitool where the README installs them; /tmp is this node's own."""
-    mount("tmpfs", "/tmp", "tmpfs", options="mode=1777")
-    built = os.path.dirname(OURS)
+    built = os.path.dirname(OURS)  # which /tmp may have
     os.mkdir("/run/built")
     mount(built, "/run/built", flags=MS_BIND)
+    mount("tmpfs", "/tmp", "tmpfs", options="mode=1777")
     os.makedirs(BUILD, exist_ok=True)
     mount("tmpfs", BUILD, "tmpfs")
     for place in {f"{BUILD}/release", built}:

@@ -93,6 +93,8 @@ class Chroot(suite.NodeTest):
                               capture_output=True, text=True)
 
     def test_first_pod_runs_in_a_plain_one_and_mounts_nothing_outside(self):
+        if ROOT.startswith("/run/"):
+            self.skipTest("the repository is below /run, and the chroot has another one")
         mount("none", "/run", flags=MS_SHARED)  # as systemd has it: what is mounted in a chroot reaches all
         for name in os.listdir("/"):
             place = os.path.join("/run/root", name)

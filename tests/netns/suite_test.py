@@ -8,12 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
+import unittest.mock
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import suite, world  # noqa: E402
 from support.plugin import OURS, PLUGINS, cni  # noqa: E402
 from support.snapshot import snapshot  # noqa: E402
-from support.world import run  # noqa: E402
+from support.world import mount, run  # noqa: E402
 
 COPIES = "/run/copies"
 IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/29"}]]}
@@ -38,6 +39,14 @@ def started(log):
 
 
 class Suite(suite.NodeTest):
+    def test_an_empty_file_system_hides_all_but_the_sources(self):
+        for name in ("checkout/tests", "other"):
+            os.makedirs(f"/run/work/{name}")
+        with unittest.mock.patch.object(world, "SOURCES", ("/run/work/checkout", "/run/work/checkout/tests")):
+            mount("tmpfs", "/run/work", "tmpfs")
+        self.assertEqual(os.listdir("/run/work"), ["checkout"])
+        self.assertEqual(os.listdir("/run/work/checkout"), ["tests"])
+
     def test_every_plugin_has_its_name(self):
         for plugin in PLUGINS:
             said = subprocess.run([os.path.join(OURS, plugin), "--version"], capture_output=True,

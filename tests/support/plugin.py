@@ -7,11 +7,8 @@ import shutil
 import subprocess
 
 from support import schema
+from support.places import OURS, ROOT  # noqa: F401
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-#: The plugins under test.
-OURS = os.path.abspath(os.environ.get("PATCHBAY_BIN", os.path.join(ROOT, "build/release/bin")))
 #: The Go plugins to compare with, as Debian's containernetworking-plugins installs them.
 REFERENCE = os.environ.get("PATCHBAY_REFERENCE", "/usr/lib/cni")
 

@@ -15,6 +15,8 @@ import stat
 import struct
 import subprocess
 
+from support.world import SOURCES
+
 # Counters and timers that change by themselves, and what the kernel says late: the operational state
 # follows from what is compared.
 _VOLATILE = {"operstate", "hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "valid_life_time",
@@ -205,7 +207,7 @@ def _saved_rules(found, tool):
 def _files(found, roots):
     for root in roots:
         for folder, folders, names in os.walk(root):
-            folders.sort()
+            folders[:] = sorted(name for name in folders if os.path.join(folder, name) not in SOURCES)
             if folder != root:
                 found[f"file{folder}/"] = "directory"
             for name in names:

@@ -15,6 +15,8 @@ import struct
 import subprocess
 import time
 
+from support.places import OURS, ROOT
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 CLONE_NEWNS = 0x00020000
@@ -31,6 +33,9 @@ MS_PRIVATE = 1 << 18
 MS_SHARED = 1 << 20
 MNT_DETACH = 2
 
+#: What a test goes on to read, wherever it is: the repository and, if they are not below it, the plugins under test.
+SOURCES = tuple(dict.fromkeys(map(os.path.realpath, (ROOT, OURS))))
+
 
 def _check(result, what):
     if result != 0:
@@ -38,10 +43,27 @@ def _check(result, what):
         raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
-def mount(source, target, kind="", flags=0, options=""):
-    """mount(2)."""
+def _mount(source, target, kind, flags, options):
     _check(_libc.mount(source.encode(), target.encode(), kind.encode(), flags, options.encode()),
            f"mount {kind or source} on {target}")
+
+
+def mount(source, target, kind="", flags=0, options=""):
+    """mount(2). An empty file system hides all but the sources: people have them below /tmp, /var/lib, /opt or /mnt."""
+    kept = []
+    if kind == "tmpfs" and not flags & MS_REMOUNT:
+        top = os.path.join(os.path.realpath(target), "")
+        below = [path for path in SOURCES if path.startswith(top) and os.path.isdir(path)]
+        kept = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in below]
+    try:
+        _mount(source, target, kind, flags, options)
+        for path, before in kept:
+            if not os.path.isdir(path):  # else it is below another one
+                os.makedirs(path)
+                _mount(f"/proc/self/fd/{before}", path, "", MS_BIND | MS_REC, "")
+    finally:
+        for _, before in kept:
+            os.close(before)
 
 
 def umount(target):
@@ -198,7 +220,8 @@ class World:
             os.mkdir(path)
         mount("/run/netns", "/run/netns", flags=MS_BIND | MS_REC)  # as ip-netns(8) has it
         mount("none", "/run/netns", flags=MS_SHARED | MS_REC)
-        os.chdir(World._directory)  # setns to a mount namespace goes to its root
+        if os.path.isdir(World._directory):  # it may be hidden
+            os.chdir(World._directory)  # setns to a mount namespace goes to its root
         # A new namespace has the machine's IPv4 settings (devconf_inherit_init_net in ip-sysctl.rst).
         with open("/proc/sys/net/ipv4/ip_forward", "w", encoding="ascii") as file:
             file.write("0")
