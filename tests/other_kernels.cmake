@@ -36,7 +36,8 @@ python_test(netns.no_ipv6 netns 1500 ${CMAKE_CURRENT_SOURCE_DIR}/netns/no_ipv6_t
 set_tests_properties(netns.no_ipv6 PROPERTIES COST 400)
 
 # All lifecycles, and what needs fq.
-set(lifecycles "kernel_tests tc tc_filter link" netns/lifecycle netns/interface "netns/hostile_pod edt" netns/bandwidth_guest)
+set(lifecycles "kernel_tests tc tc_filter link" netns/lifecycle netns/interface netns/second_add
+    "netns/state_format vrf" "netns/hostile_pod edt" "netns/firewall a_vlan" "netns/chained vrf" netns/bandwidth_guest)
 foreach(subject edt vrf dummy "vlan !macvlan")
   list(APPEND lifecycles "netns/capabilities ${subject}")
 endforeach()
