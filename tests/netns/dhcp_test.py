@@ -420,11 +420,9 @@ class Dhcp(suite.NodeTest):
         self.daemon()
         pod = self.pod()
         for ipam, text in (({"provide": [{"option": "foo", "value": "x"}]}, "ipam.provide[0].option: Can not parse option"),
-                           ({"provide": [{"option": 12, "value": "x"}]}, "ipam.provide[0].option"),
                            ({"provide": [{"option": "53", "value": "x"}]}, "an option that the client itself sends"),
                            ({"request": [{"option": "256"}]}, "ipam.request[0].option: Can not parse option"),
-                           ({"provide": [{"option": "12", "value": "x" * 256}]}, "ipam.provide[0].value"),
-                           ({"timeout": 0}, "ipam.timeout"), ({"priority": -1}, "ipam.priority")):
+                           ({"provide": [{"option": "12", "value": "x" * 256}]}, "ipam.provide[0].value")):
             with self.subTest(ipam=str(ipam)[:60]):
                 self.assert_error(cni("dhcp", "ADD", dhcp.config(ipam=ipam), netns=pod.path), 7, text)
         self.assert_error(cni("dhcp", "ADD", {"cniVersion": "1.0.0", "name": "n", "type": "x"}, netns=pod.path), 7, "ipam")

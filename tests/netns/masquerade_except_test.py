@@ -200,8 +200,6 @@ class Refused(ExceptTest):
         ("an overlap", (["10.0.0.0/8", "10.1.0.0/16"], {}, "ipMasqExcept[1]: overlaps with 10.0.0.0/8")),
         ("a duplicate", (["fd00::/8", "fd00::/8"], {}, "ipMasqExcept[1]: is there twice")),
         ("host bits", (["10.1.2.3/8"], {}, "ipMasqExcept[0]: has host bits, expected a network such as 10.0.0.0/8")),
-        ("no prefix length", (["10.1.2.3"], {}, "ipMasqExcept[0]")),
-        ("no list", ("10.0.0.0/8", {}, "ipMasqExcept")),
         ("the iptables backend", (EXCEPT, {"ipMasqBackend": "iptables"}, 'ipMasqBackend "nftables", not "iptables"')),
         ("no ipMasq", (EXCEPT, {"ipMasq": False}, 'ipMasqExcept: requires "ipMasq": true')),
     ])

@@ -102,7 +102,10 @@ TEST_CASE("rates and bursts that contradict each other are refused with their pl
   CHECK(complaint(R"("ingressRate": 8)") == "7 if rate is set, burst must also be set");
   CHECK(complaint(R"("egressRate": 8, "egressBurst": 0)") ==
         "7 if rate is set, burst must also be set");
+  CHECK(complaint(runtime(R"("egressRate": 8)")) == "7 if rate is set, burst must also be set");
   CHECK(complaint(R"("egressBurst": 8)") == "7 if burst is set, rate must also be set");
+  CHECK(complaint(R"("egressRate": 0, "egressBurst": 8)") ==
+        "7 if burst is set, rate must also be set");
   CHECK(complaint(runtime(R"("ingressBurst": 9)")) == "7 if burst is set, rate must also be set");
   CHECK(complaint(R"("ingressRate": 7, "ingressBurst": 80)") ==
         "7 ingressRate: expected at least 8 bits per second: 7");
@@ -137,8 +140,10 @@ TEST_CASE("modes, queues and times are those of the table") {
   CHECK(parse(R"("egressMode": "ifb")").egress_mode == EgressMode::kIfb);
   CHECK(parse(R"("egressMode": "pod")").egress_mode == EgressMode::kPod);
   CHECK(parse(R"("egressMode": "edt")").egress_mode == EgressMode::kEdt);
-  CHECK(complaint(R"("egressMode": "host")") ==
-        "7 egressMode: expected \"ifb\", \"pod\" or \"edt\": \"host\"");
+  for (const char* bad : {"\"host\"", "\"\""}) {
+    CHECK(complaint(cni::cat("\"egressMode\": ", bad)) ==
+          cni::cat("7 egressMode: expected \"ifb\", \"pod\" or \"edt\": ", bad));
+  }
   CHECK(parse(R"("queue": "fair")").queue == Queue::kFair);
   CHECK(parse(R"("queue": "fifo")").queue == Queue::kFifo);
   CHECK(complaint(R"("queue": "red")") == "7 queue: expected \"fair\" or \"fifo\": \"red\"");
@@ -168,9 +173,12 @@ TEST_CASE("networks are given once, by the config or by the runtime") {
 }
 
 TEST_CASE("networks that are none, or in two lists, are refused") {
-  CHECK(complaint(R"("shapedSubnets": ["10.0.0.0/8"], "unshapedSubnets": ["10.0.0.0/8"])") ==
-        "7 unshapedSubnets and shapedSubnets cannot be both specified, one of them should be "
-        "discarded");
+  const std::string two = R"("shapedSubnets": ["10.0.0.0/8"], "unshapedSubnets": ["10.0.0.0/8"])";
+  for (const std::string& keys : {two, runtime(two)}) {
+    CHECK(complaint(keys) ==
+          "7 unshapedSubnets and shapedSubnets cannot be both specified, one of them should be "
+          "discarded");
+  }
   CHECK(complaint(R"("shapedSubnets": ["10.0.0.0/8", "10.1"])")
             .starts_with("7 shapedSubnets[1]: expected an address with prefix length"));
   CHECK(complaint(R"("unshapedSubnets": "10.0.0.0/8")") ==

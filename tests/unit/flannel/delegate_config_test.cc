@@ -21,6 +21,15 @@ std::string config_of(const std::string& keys, const cni::SubnetEnv& env) {
   return flannel::delegate_config(asked, Conf::parse(asked), env);
 }
 
+std::string complaint(const std::string& keys) {
+  try {
+    config_of(keys, {});
+  } catch (const cni::Error& e) {
+    return cni::cat(static_cast<unsigned>(e.code()), " ", e.what());
+  }
+  return "";
+}
+
 TEST_CASE("what subnet.env does not have is left out of the delegate's config") {
   CHECK(
       config_of("", {}) ==
@@ -50,12 +59,32 @@ TEST_CASE("other verbs get what the runtime says, in the version of now") {
 }
 
 TEST_CASE("a delegate may have neither name nor ipam, nor be flannel") {
-  for (const char* const keys :
-       {R"(,"delegate":{"name":null})", R"(,"delegate":{"ipam":{}})",
-        R"(,"delegate":{"type":null})", R"(,"delegate":{"type":"flannel"})",
-        R"(,"delegate":{"type":"x-flannel"})", R"(,"ipam":{"routes":[{}]})"}) {
-    CHECK_THROWS_AS(config_of(keys, {}), cni::Error);
+  for (const char* const value : {"\"x\"", "null", "{}"}) {
+    for (const char* const key : {"name", "ipam"}) {
+      CHECK(complaint(cni::cat(R"(,"delegate":{")", key, "\":", value, "}")) ==
+            cni::cat("7 'delegate' dictionary must not have '", key,
+                     "' field, it'll be set by flannel"));
+    }
   }
+  for (const char* const type : {"5", "null", "[]"}) {
+    CHECK(complaint(cni::cat(R"(,"delegate":{"type":)", type, "}")) ==
+          "7 'delegate' dictionary, if present, must have (string) 'type' field");
+  }
+  for (const char* const type : {"flannel", "x-flannel"}) {
+    CHECK(
+        complaint(cni::cat(R"(,"delegate":{"type":")", type, "\"}")) ==
+        cni::cat("7 delegate.type: expected the plugin that makes the interface: \"", type, "\""));
+  }
+}
+
+TEST_CASE("wrong routes are refused in the reference's words") {
+  const std::string words =
+      "7 failed to assemble Delegate IPAM: failed to read IPAM routes: failed to parse "
+      "ipam.routes: ipam.routes";
+  CHECK(complaint(R"(,"ipam":{"routes":5})") == words + ": expected a list: 5");
+  CHECK(complaint(R"(,"ipam":{"routes":[{}]})").starts_with(words + "[0].dst: "));
+  CHECK(complaint(R"(,"ipam":{"routes":[{"dst":"0.0.0.0/0","gw":"x"}]})")
+            .starts_with(words + "[0].gw: "));
 }
 
 }  // namespace

@@ -68,6 +68,7 @@ TEST_CASE("modes and flags are the kernel's words") {
   CHECK(parse(R"("flags": "private")").data.isolation == Isolation::kPrivate);
   CHECK(parse(R"("flags": "vepa")").data.isolation == Isolation::kVepa);
   CHECK(complaint(R"("mode": "l4")") == R"(7 unknown ipvlan mode: "l4")");
+  CHECK(complaint(R"("mode": "L2")") == R"(7 unknown ipvlan mode: "L2")");
   CHECK(complaint(R"("flags": "none")").starts_with(R"(7 unknown ipvlan flags: "none")"));
   CHECK(ipvlan::name_of(Mode::kL3s) == "l3s");
   CHECK(ipvlan::name_of(Mode{3}) == "unknown");

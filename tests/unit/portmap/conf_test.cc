@@ -82,8 +82,23 @@ TEST_CASE("a wrong mapping is refused with its place, its value and what was exp
   CHECK(complaint(mappings(R"({"hostPort": 1, "containerPort": 80, "protocol": "tcp",
                                "hostIP": "1.2.3"})")) ==
         "7 runtimeConfig.portMappings[0].hostIP: not an IP address: \"1.2.3\"");
+  CHECK(complaint(mappings(R"({"hostPort": 1, "containerPort": 80, "protocol": "tcp",
+                               "hostIP": "224.0.0.1"})")) ==
+        "7 runtimeConfig.portMappings[0].hostIP: expected a unicast address of the node: "
+        "\"224.0.0.1\"");
+  for (const auto& [protocol, found] :
+       {std::pair(R"(, "protocol": "")", "\"\""), std::pair("", "the key is missing")}) {
+    CHECK(complaint(mappings(cni::cat(R"({"hostPort": 1, "containerPort": 80)", protocol, "}"))) ==
+          cni::cat("7 runtimeConfig.portMappings[0].protocol: expected \"tcp\", \"udp\" or "
+                   "\"sctp\": ",
+                   found));
+  }
   CHECK(complaint(mappings(R"({"hostPort": 1, "containerPort": 80, "protocol": "tcp"},
                               {"hostPort": 1, "containerPort": 81, "protocol": "tcp"})")) ==
+        "7 runtimeConfig.portMappings[1].hostPort: mapped to container port 80 already: 1");
+  CHECK(complaint(mappings(R"({"hostPort": 1, "containerPort": 80, "protocol": "tcp"},
+                              {"hostPort": 1, "containerPort": 81, "protocol": "tcp",
+                               "hostIP": "0.0.0.0"})")) ==
         "7 runtimeConfig.portMappings[1].hostPort: mapped to container port 80 already: 1");
 }
 
@@ -109,11 +124,31 @@ TEST_CASE("options for the other backend are refused in the reference's words") 
       "7 failed to parse config: nftables backend was requested but configuration contains "
       "iptables-specific options "
       "[externalSetMarkChain conditionsV4 conditionsV6]");
-  CHECK(complaint(R"("conditionsV4": ["-s", "a"], "conditionsV6": ["ip6 saddr ::1"])") ==
+  const auto because = [](const char* keys) {
+    try {
+      parse(keys);
+    } catch (const cni::Error& e) {
+      return e.details();
+    }
+    return std::string();
+  };
+  constexpr const char* kBoth = R"("conditionsV4": ["-s", "a"], "conditionsV6": ["ip6 saddr ::1"])";
+  CHECK(complaint(kBoth) ==
         "7 failed to parse config: iptables backend was requested but configuration contains "
         "nftables-specific options "
         "[conditionsV6]");
-  CHECK(complaint(R"("backend": "x")") == "7 failed to parse config: unrecognized backend \"x\"");
+  CHECK(because(kBoth) == "iptables because of conditionsV4");
+  for (const char* const one :
+       {R"("externalSetMarkChain": "X")", R"("conditionsV6": ["!", "-d", "::1"])"}) {
+    const std::string keys = cni::cat(R"("backend": "nftables", )", one);
+    const std::string key(one + 1, std::string_view(one).find('"', 1) - 1);
+    CHECK(complaint(keys).ends_with(cni::cat("iptables-specific options [", key, "]")));
+    CHECK(because(keys.c_str()) == "nftables because of backend");
+  }
+  for (const char* const backend : {"x", ""}) {
+    CHECK(complaint(cni::cat(R"("backend": ")", backend, "\"")) ==
+          cni::cat("7 failed to parse config: unrecognized backend \"", backend, "\""));
+  }
   cni::Request check = request(R"("backend": "x")");
   check.command = cni::Command::kCheck;
   CHECK_THROWS_WITH_AS(Conf::parse(check), "unrecognized backend \"x\"", cni::Error);
@@ -135,8 +170,9 @@ TEST_CASE("denied ports are single, ranges, and of one protocol or all") {
   CHECK(conf.denied[1].last == 443);
   CHECK((conf.denied[2].first == 10250 && conf.denied[2].last == 10259));
   CHECK((conf.denied[3].first == 53 && conf.denied[3].protocol == Protocol::kUdp));
-  for (const char* wrong : {"\"x\"", "0", "65536", "\"0\"", "\"9-8\"", "\"1-\"", "\"1/icmp\"",
-                            "\"1/\"", "\"1 \"", "null", "1.5"}) {
+  for (const char* wrong :
+       {"\"\"", "\"x\"", "0", "65536", "-1", "\"0\"", "\"65536\"", "\"9-8\"", "\"1-\"", "\"-1\"",
+        "\"1-2-3\"", "\"1/icmp\"", "\"1/\"", "\"1 \"", "\" 1\"", "null", "1.5", "true", "[22]"}) {
     CAPTURE(wrong);
     CHECK(complaint(cni::cat("\"deniedHostPorts\": [", wrong, "]"))
               .find("deniedHostPorts[0]: expected") != std::string::npos);

@@ -81,7 +81,7 @@ TEST_CASE("an SELinux context has a user, a role and a type") {
     CHECK(parse(cni::cat(R"("selinuxContext": ")", good, "\"")).selinux_context == good);
   }
   for (const char* const bad :
-       {"container_t", "a:b", ":a:b", "a::b", "a:b:", "a:b:c d", "a:b:\\n"}) {
+       {"container_t", "a:b", ":::", ":a:b", "a::b", "a:b:", "a:b:c d", "a:b:c\\n", "a:b:\\n"}) {
     CAPTURE(bad);
     CHECK(
         complaint(cni::cat(R"("selinuxContext": ")", bad, "\"")).starts_with("7 selinuxContext: "));
