@@ -14,7 +14,7 @@ import sys
 
 from support.plugin import ROOT
 
-FAILED = os.path.join(ROOT, "tests", "failed_rows")
+FAILED = os.environ.get("PATCHBAY_FAILED_ROWS") or os.path.join(ROOT, "tests", "failed_rows")
 DAY = datetime.date.fromisoformat(os.environ.get("PATCHBAY_DAY") or datetime.date.today().isoformat())
 OFFSET = DAY.toordinal()
 STEP = int(os.environ.get("PATCHBAY_SWEEP_STEP") or "1")
