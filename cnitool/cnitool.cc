@@ -17,6 +17,7 @@
 #include "cnitool/manual_page.h"
 #include "cnitool/networks.h"
 #include "cnitool/repair.h"
+#include "cnitool/screen.h"
 #include "cnitool/trace.h"
 #include "libcni/common/undo.h"
 #include "libcni/plugin/plugin.h"
@@ -173,6 +174,7 @@ void report(const cni::Error& error, const std::string& hint, const tool::Output
 }
 
 int run(int argc, char** argv) {
+  const tool::Screen screen(std::cout);
   const cni::Env env = cni::current_environment();
   tool::CommandLine line(env);
   CLI::App app(kPurpose, "cnitool");

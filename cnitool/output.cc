@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "libcni/common/printable.h"
 #include "libcni/config/json.h"
 
 namespace tool {
@@ -13,9 +14,9 @@ using nlohmann::ordered_json;
 
 constexpr auto kReplace = ordered_json::error_handler_t::replace;
 
-// The order is that of Colour.
-constexpr std::string_view kCodes[] = {"",         "\x1b[1m",  "\x1b[2m",
-                                       "\x1b[31m", "\x1b[32m", "\x1b[33m"};
+constexpr std::string_view kEndOfColour = "\x1b[0m";
+constexpr std::string_view kCodes[] = {"",         "\x1b[1m",  "\x1b[2m",   "\x1b[31m",
+                                       "\x1b[32m", "\x1b[33m", kEndOfColour};
 
 constexpr const char* kEllipsis = "…";
 constexpr std::size_t kBlanks = 2;  // between columns
@@ -93,13 +94,18 @@ std::vector<std::string> lines_in(const std::string& text, std::size_t width) {
 
 }  // namespace
 
+std::span<const std::string_view> colour_codes() { return kCodes; }
+
 std::string Output::painted(Colour colour, std::string_view text) const {
   const std::string_view code = kCodes[static_cast<std::size_t>(colour)];
-  return colours && !code.empty() ? cat(code, text, "\x1b[0m") : std::string(text);
+  return colours && !code.empty() ? cat(code, text, kEndOfColour) : std::string(text);
 }
 
 void Output::print(const ordered_json& doc) const {
-  out << doc.dump(4, ' ', false, kReplace) << '\n';
+  const std::string text = doc.dump(4, ' ', false, kReplace);
+  // JSON that programs read keeps its characters: those that a terminal would obey as \uXXXX.
+  const bool is_plain = cni::printable_text(text) == text;
+  out << (is_plain ? text : doc.dump(4, ' ', true, kReplace)) << '\n';
 }
 
 void print_table(const Output& output, const std::vector<std::vector<Cell>>& rows) {

@@ -3,6 +3,7 @@
 #include <ctime>
 #include <nlohmann/json_fwd.hpp>
 #include <ostream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,8 @@ namespace tool {
 using cni::cat;
 
 enum class Colour { kPlain, kBold, kDim, kRed, kGreen, kYellow };
+/// The control sequences of Output::painted(), in the order of Colour, and the one that ends them.
+std::span<const std::string_view> colour_codes();
 
 /// A word for an outcome, with its colour.
 struct PaintedWord {

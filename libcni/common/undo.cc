@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "libcni/common/phase.h"
+#include "libcni/common/printable.h"
 
 namespace cni {
 
@@ -19,7 +20,7 @@ void send_notes_to(NoteWriter writer) noexcept { note_writer = writer; }
 void note(std::string_view text) noexcept try {
   if (current_record != nullptr) current_record->note(text);
   if (const NoteWriter writer = note_writer) return writer(text);
-  const std::string line = cat(text, "\n");
+  const std::string line = cat(printable_text(text), "\n");
   // stderr may be closed or full; there is nowhere left to say so.
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
 } catch (const std::bad_alloc&) {

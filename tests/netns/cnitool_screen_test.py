@@ -135,6 +135,21 @@ class Fits(Screen):
             self.assertIn(one["containerID"], cnitool("repair", "--dry-run", CNI_PATH=BIN).stdout)
             break
 
+    def test_names_that_a_pod_chose_do_not_command_the_terminal(self):
+        """Plugins name links of a pod, which may have control characters in their names."""
+        with open(os.path.join(BIN, "evil"), "w", encoding="utf-8") as file:
+            os.chmod(file.fileno(), 0o755)
+            file.write("#!/bin/sh\n[ $CNI_COMMAND != ADD ] || { echo '{\"cniVersion\": \"1.0.0\"}'; exit; }\n"
+                       "echo '{\"code\": 100, \"msg\": \"link \\u001b[2Jx\\u009b2Jy\\u007f\"}'\nexit 1\n")
+        use({"cniVersion": "1.0.0", "name": "evil", "plugins": [{"type": "evil"}]}, "90-evil.conflist")
+        pod = self.pods[0]
+        self.assert_ok(cnitool("add", "evil", pod.path, "-i", "net9", CNI_PATH=BIN))
+        for words in (("check", "evil", pod.path, "-i", "net9"), ("check", "evil", pod.path, "-i", "net9", "--json"),
+                      ("doctor",), ("doctor", "--json"), ("del", "evil", pod.path, "-i", "net9")):
+            text = "\n".join(on_terminal(*words, COLUMNS="1000")[1])
+            self.assertIn("\\u001b[2Jx" if "--json" in words else "link ?[2Jx?2Jy?", text, words)
+            self.assertIsNone(re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", text), (words, text))
+
 
 if __name__ == "__main__":
     suite.main()
