@@ -89,8 +89,9 @@ std::optional<std::string> answer_to(std::string_view option,
 }
 
 // Says to the runtime, if there is one, that it called nothing.
-int refuse(std::string_view name) {
+int refuse(std::string_view name, std::span<const SuiteCommand> commands) {
   std::vector<std::string> names;
+  for (const SuiteCommand& command : commands) names.emplace_back(command.name);
   for (const Plugin* plugin : linked_plugins) names.emplace_back(plugin->name);
   const std::string near = nearest(name, names);
   const auto what =
@@ -155,7 +156,7 @@ int suite_main(std::span<const Plugin* const> plugins, std::span<const SuiteComm
   }
   if (first == "--version") return note(version_text(kPlugins)), 0;
   if (argc <= 1 && !is_called_by_runtime()) return note(about(kPlugins)), 0;
-  return refuse(argc > 1 ? first : own);
+  return refuse(argc > 1 ? first : own, commands);
 } catch (const std::exception& e) {
   note(e.what());
   return 1;

@@ -278,6 +278,7 @@ REGRETS = [
      ipam('"static", "addresses": [{"address": "10.1.2.3/24", "gateway": §"10.1.3.1"}]'),
      ["warning: plugins[0].ipam.addresses[0].gateway: the gateway 10.1.3.1 is not in the subnet "
       "10.1.2.0/24"]),
+    ("a link-local gateway", ipam('"host-local", "subnet": "2001:db8::/64", "gateway": "fe80::1"'), []),
     ("a next hop that is nowhere",
      ipam('"host-local", "subnet": "10.1.2.0/24", "routes": [{"dst": "0.0.0.0/0", "gw": §"10.9.0.1"}]'),
      ["warning: plugins[0].ipam.routes[0].gw: the next hop 10.9.0.1 is in no subnet of the pod"]),

@@ -121,6 +121,9 @@ class Suite(suite.NodeTest):
         self.assertIn("'brigde' is no plugin (did you mean bridge?)", wrong.stderr)
         for plugin in PLUGINS:
             self.assertIn(plugin, wrong.stderr)
+        wrong = subprocess.run([os.path.join(OURS, "patchbay"), "instal"], capture_output=True, text=True, check=False)
+        self.assertEqual((wrong.returncode, wrong.stdout), (2, ""))
+        self.assertIn("'instal' is no plugin (did you mean install?)", wrong.stderr)
 
     def test_a_runtime_that_calls_it_by_no_plugin_s_name_is_told_so(self):
         error = self.assert_error(cni("patchbay", "ADD", BRIDGE, netns=self.pod().path,

@@ -21,6 +21,13 @@ TEST_CASE("of several near words the nearest is meant") {
         "conditionsV4");
 }
 
+TEST_CASE("neither the word itself nor a hidden file is meant") {
+  CHECK(nearest("web", {"web", "db"}).empty());
+  CHECK(nearest("web", {"web", "wep"}) == "wep");
+  CHECK(nearest("patchbay", {".patchbay"}).empty());
+  CHECK(nearest(".patchbai", {".patchbay"}) == ".patchbay");
+}
+
 TEST_CASE("what is far from all words means none") {
   const std::vector<std::string> words{"isGateway", "mtu", "ip"};
   CHECK(nearest("gateway", {"bridge", "mtu"}).empty());
