@@ -3,6 +3,7 @@
 an earlier one."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,9 +82,13 @@ class Tiers(unittest.TestCase):
         self.assertIn("rows of PATCHBAY_DAY=2026-01-02\n", done.stdout)
         self.assertTrue(self.read("called").startswith("2026-01-02 6 --preset default "), self.read("called"))
 
-    def test_rows_that_failed_are_printed(self):
-        self.write("tests/failed_rows", f"{NEXT_DAY} netns/a_test.py row 5\n")
-        self.assertIn(f"to be committed until they pass:\n{NEXT_DAY} netns/a_test.py row 5\n", self.run_tier().stdout)
+    def test_rows_that_failed_are_kept_until_they_pass(self):
+        one, two = f"{NEXT_DAY} netns/a_test.py row 5", f"{NEXT_DAY} netns/b_test.py row 6: a"
+        self.run_tier(f"failed row: {two}\nok   x (0.1 s)\nfailed row: {one}")
+        self.assertEqual(self.read("tests/failed_rows"), f"{one}\n{two}\n")
+        self.assertIn(f"to be committed until they pass:\n{one}\n{two}\n", self.run_tier().stdout)
+        self.run_tier(f"passed row: {one}")
+        self.assertEqual(self.read("tests/failed_rows"), f"{two}\n")
 
     def test_a_commit_that_passed_is_kept_and_nothing_else(self):
         def git(*words):
@@ -113,22 +118,26 @@ class Tiers(unittest.TestCase):
                          (77, "skip: needs qemu-system-x86_64: scripts/install-deps test\n"))
 
     def rows(self, day, broken=""):
-        """(exit status, the cases that ran, tests/failed_rows)."""
+        """(exit status, the cases that ran, the rows that failed or passed), with rows 3 and 9 in tests/failed_rows."""
         self.write("table_test.py", ROWS.replace("ROOT", repr(os.path.join(ROOT, "tests"))))
         done = subprocess.run([sys.executable, f"{self.folder}/table_test.py"], capture_output=True, text=True, check=False,
                               env=os.environ | {"PATCHBAY_SWEEP_STEP": "6", "PATCHBAY_DAY": day, "BROKEN": broken,
                                                 "PATCHBAY_FAILED_ROWS": f"{self.folder}/tests/failed_rows"})
         ran = [line.split(" (")[0] for line in done.stdout.splitlines() if line.startswith(("ok ", "FAIL"))]
-        kept = [line.split("table_test.py ")[1] for line in self.read("tests/failed_rows").splitlines()]
-        return done.returncode, sorted(ran), kept
+        said = [re.sub(r" \S*table_test.py", "", line) for line in done.stdout.splitlines() if " row: " in line]
+        return done.returncode, sorted(ran), said
 
     def test_a_row_that_failed_runs_every_day_until_it_has_passed(self):
         three, nine = "is_right row 3", "is_right row 9"
-        self.assertEqual(self.rows(DAY_OF_3, "yes"), (1, [f"FAIL {three}", f"FAIL {nine}"], [three, nine]))
+        self.assertEqual(self.rows(DAY_OF_3, "yes"), (1, [f"FAIL {three}", f"FAIL {nine}"],
+                                                      [f"failed row: {DAY_OF_3} {case}" for case in (three, nine)]))
+        test = os.path.relpath(f"{self.folder}/table_test.py", os.path.join(ROOT, "tests"))
+        self.write("tests/failed_rows", "".join(f"{DAY_OF_3} {test} {case}\n" for case in (three, nine)))
         today = ["ok   is_right row 10", "ok   is_right row 4"]
-        self.assertEqual(self.rows(NEXT_DAY, "yes"), (1, [f"FAIL {three}", f"FAIL {nine}", *today], [three, nine]))
-        self.assertEqual(self.rows(NEXT_DAY), (0, sorted([*today, f"ok   {three}", f"ok   {nine}"]), []))
-        self.assertEqual(self.rows(NEXT_DAY), (0, today, []))
+        self.assertEqual(self.rows(NEXT_DAY, "yes"), (1, [f"FAIL {three}", f"FAIL {nine}", *today], []))
+        passed = [f"passed row: {DAY_OF_3} {case}" for case in (three, nine)]
+        self.assertEqual(self.rows(NEXT_DAY), (0, sorted([*today, f"ok   {three}", f"ok   {nine}"]), passed))
+        self.assertEqual(self.rows(DAY_OF_3), (0, [f"ok   {three}", f"ok   {nine}"], passed))
 
 
 if __name__ == "__main__":

@@ -5,9 +5,7 @@ tries all. PATCHBAY_DAY=2026-11-28 repeats the rows of a day. A case that failed
 tests/failed_rows, which git tracks: it runs in every run until it has passed (suite.main).
 """
 
-import contextlib
 import datetime
-import fcntl
 import os
 import subprocess
 import sys
@@ -27,37 +25,26 @@ def sampled(table, most=6, step=STEP):
     return table[OFFSET % step::step]
 
 
-@contextlib.contextmanager
-def _failed():
-    """The lines of tests/failed_rows (DAY TEST CASE), which may be changed, under a lock."""
-    with open(FAILED, "a+", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        lines = file.read().splitlines()
-        before = [*lines]
-        yield lines
-        if lines != before:
-            file.truncate(0)
-            file.write("".join(f"{line}\n" for line in sorted(lines)))
-
-
 def remember(passed, failed):
-    """Keeps the cases of this program that failed in tests/failed_rows if it ran a part of its rows, removes those that
-    passed, and runs those of other days as on their day. Returns how many of these failed again."""
+    """Prints which cases of this program are rows that failed, if it ran a part of its rows, and which of those in
+    tests/failed_rows passed: scripts/test writes the file. Those of other days run as on their day; returns how many of
+    these failed again."""
     test = os.path.relpath(os.path.realpath(sys.argv[0]), os.path.join(ROOT, "tests"))
-    with _failed() as lines:
-        kept = {f"{DAY} {test} {case}" for case in failed} if STEP > 1 else set()
-        lines[:] = {*lines, *kept} - {f"{DAY} {test} {case}" for case in passed}
-        others = [line.split(" ", 2) for line in lines]
+    with open(FAILED, encoding="utf-8") as file:
+        known = [line.split(" ", 2) for line in file.read().splitlines()]
+    for case in failed if STEP > 1 else ():
+        print(f"failed row: {DAY} {test} {case}", flush=True)
     failures = 0
-    for day, of, case in sorted(others):
-        if of != test or day == str(DAY):
+    for day, of, case in known:
+        if of != test:
             continue
-        print(f"as on {day}: {case}", flush=True)
-        done = subprocess.run([sys.executable, sys.argv[0], f"={case}"], check=False,
-                              env=os.environ | {"PATCHBAY_DAY": day})
-        failures += done.returncode != 0
-        if done.returncode == 0:
-            with _failed() as lines:
-                lines.remove(f"{day} {of} {case}")
+        if day == str(DAY):
+            is_right = case in passed
+        else:
+            print(f"as on {day}: {case}", flush=True)
+            is_right = subprocess.run([sys.executable, sys.argv[0], f"={case}"], check=False,
+                                      env=os.environ | {"PATCHBAY_DAY": day}).returncode == 0
+            failures += not is_right
+        if is_right:
+            print(f"passed row: {day} {of} {case}", flush=True)
     return failures
