@@ -33,7 +33,8 @@ Link configure_ip(const Context& context, const Link& bridge, const plugins::Pod
   plugins::configure_interface(inside, result,
                                {.enable_dad = conf.enable_dad,
                                 .accept_ra = !conf.is_gateway,
-                                .ignore_default_route = conf.ignore_default_route});
+                                .ignore_default_route = conf.ignore_default_route,
+                                .announce_when_up = false});
   Link device = bridge;
   if (conf.is_gateway) {
     const auto others =

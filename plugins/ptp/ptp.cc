@@ -83,9 +83,8 @@ Result add(const cni::Request& request, cni::Undo& undo) {
                        plugins::describe(pair.inside, request.netns)};
   // The node's side first: as the pod's comes up the kernel announces its addresses to the node.
   open_host_veth(sides.host(), pair.outside, routing, plugins::owner_of(request).text);
-  plugins::configure_interface(
-      {sides, pair.inside}, result,
-      {.accept_ra = false, .announce_at_once = true, .subnet_routes = routing.pod});
+  plugins::configure_interface({sides, pair.inside}, result,
+                               {.accept_ra = false, .subnet_routes = routing.pod});
   if (conf.ip_masq) {
     plugins::masquerade(conf.ip_masq_backend,
                         plugins::masquerade_of(request, result, conf.ip_masq_except), undo);

@@ -13,12 +13,18 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
+from support.announced import Listener  # noqa: E402
 from support.configs import CONFIGS, GC, config, give_device, lack, own_of, provide, remove_devices  # noqa: E402
 from support.plugin import OURS, PLUGINS, REFERENCE, cni, finish, has_reference, start  # noqa: E402
 from support.snapshot import left_by_design, left_by_failed_add, pod_snapshot, snapshot  # noqa: E402
 from support.world import Pod, run, umount, wait_for  # noqa: E402
 
 EACH = [(plugin, plugin) for plugin in PLUGINS if CONFIGS[plugin].kind]
+#: Those whose interface is on a segment with others, and keys that change when they announce it there.
+ON_SEGMENT = [(f"{plugin}{''.join(f', {key}' for key in more)}", (plugin, more)) for plugin, more in (
+    ("bridge", {}), ("bridge", {"enabledad": True}), ("host-device", {}), ("host-device", {"enabledad": True}),
+    ("ipvlan", {}), ("macvlan", {}), ("macvlan", {"enabledad": True}), ("ptp", {}), ("vlan", {}))]
+BOTH = {"type": "host-local", "ranges": [[{"subnet": "10.1.2.0/24"}], [{"subnet": "fd00:1:2::/64"}]]}
 LEASE = "/var/lib/cni/networks/net1/10.1.2.2"
 
 
@@ -150,6 +156,19 @@ class Interface(Stage):
                           if one["family"] == "inet"], [address["address"]])
         default, = json.loads(self.one.run("ip", "-j", "route", "show", "default"))
         self.assertEqual((default["gateway"], default["dev"]), ("10.1.2.1", "eth0"))
+
+    @suite.cases(ON_SEGMENT)
+    def neighbours_hear_a_frame_that_announces_each_address_of(self, case):
+        plugin, more = case
+        self.prepare(plugin)
+        give_device(plugin, "dev-pod1")
+        if CONFIGS[plugin].device:
+            run("ip", "link", "set", "dev-pod1-end", "up")
+        with Listener() as listener:
+            result = self.add(more=more | {"ipam": BOTH})
+            addresses = [one["address"].split("/")[0] for one in result["ips"]]
+            self.assertEqual(len(addresses), 2)
+            self.assertEqual(listener.lacks(self.links()["eth0"]["address"], addresses), [])
 
     @suite.cases(EACH)
     def CHECK_and_STATUS_accept_it_and_change_nothing_of(self, plugin):

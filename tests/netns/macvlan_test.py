@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """macvlan: who reaches whom in which mode, whose MAC address it is, and which duplicates it finds."""
 
+import json
 import os
 import sys
 
@@ -9,7 +10,7 @@ from support import suite  # noqa: E402
 from support.segment import (MASTER, NEIGHBOUR_MAC, V4, V6, SegmentTest, addresses, data_of,  # noqa: E402
                              links, static)
 from support.snapshot import snapshot  # noqa: E402
-from support.world import run  # noqa: E402
+from support.world import run, wait_for  # noqa: E402
 
 MAC, OTHER_MAC = "02:00:5e:10:20:30", "02:00:5e:10:20:31"
 LEASES = "/var/lib/cni/networks/net1"
@@ -79,6 +80,23 @@ class Traffic(MacvlanTest):
         self.assert_reaches(pod, V4, V6)
         self.assert_does_not_reach(stranger, *addresses(result))
         self.assert_does_not_reach(pod, *strange)
+
+    def test_neighbours_that_know_an_address_learn_which_pod_has_it_now(self):
+        # How long an entry is not changed again (arp(7)).
+        self.outside.run("sysctl", "-qw", "net.ipv4.neigh.up0.locktime=0")
+        ipam = static("10.1.2.9/24", "fd00:1:2::9/64")
+
+        def known():
+            return {one.get("lladdr") for one in json.loads(self.outside.run("ip", "-j", "neigh"))
+                    if one["dst"] in ("10.1.2.9", "fd00:1:2::9")}
+        for number in range(3):
+            pod = self.pod()
+            result = self.add(pod, ipam=ipam)
+            if number == 0:
+                self.assert_reaches(self.outside, *addresses(result))
+            mac = result["interfaces"][0]["mac"]
+            self.assertTrue(wait_for(lambda: known() == {mac}), (mac, known()))
+            self.delete(pod, ipam=ipam)
 
     def test_the_master_may_be_in_the_pod(self):
         pod = self.pod()

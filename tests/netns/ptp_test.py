@@ -6,9 +6,7 @@ interface_test.py, bad input in bad_input_test.py."""
 import itertools
 import json
 import os
-import socket
 import sys
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -209,39 +207,6 @@ class Refused(PtpTest):
         self.assert_error(self.call("ADD", pod), 999, "IPv6 is disabled")
         self.assert_same(before, ignore=left_by_design)
         self.add(pod, config(ipam={"type": "host-local", "subnet": "10.1.0.0/24"}))
-
-
-class Announced(PtpTest):
-    def heard(self, pod, protocol):
-        """What arrives on the node while the pod is added, as (source MAC, payload)."""
-        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(protocol)) as listener:
-            result = self.add(pod)
-            end, found = time.monotonic() + 2, []
-            while (left := end - time.monotonic()) > 0:
-                listener.settimeout(left)
-                try:
-                    packet, where = listener.recvfrom(2048)
-                except TimeoutError:
-                    break
-                if where[2] != socket.PACKET_OUTGOING:
-                    found.append(packet)
-                    if self.announces(packet, result):
-                        return True
-            return found
-
-    @staticmethod
-    def announces(packet, result):
-        mac = bytes.fromhex(result["interfaces"][1]["mac"].replace(":", ""))
-        v4, v6 = addresses(result)
-        if packet[12:14] == b"\x08\x06":  # of ARP: who it is from, and whom it asks for
-            own = socket.inet_aton(v4)
-            return (packet[22:28], packet[28:32], packet[38:42]) == (mac, own, own)
-        # A neighbour advertisement to all nodes.
-        return (packet[20], packet[54], packet[62:78]) == (58, 136, socket.inet_pton(socket.AF_INET6, v6))
-
-    def test_the_addresses_as_the_interface_comes_up(self):
-        for protocol in (0x0806, 0x86dd):
-            self.assertIs(self.heard(self.pod(), protocol), True)
 
 
 @suite.spread

@@ -57,7 +57,7 @@ void refuse_duplicates(const PodInterface& interface, const std::vector<cni::Add
                          "' is in use: ", claim->owner.str(), " answers to it"),
                      "another node on the link has the address: give one of them another");
   }
-  // It comes up with its addresses, which the kernel announces then.
+  // It comes up with its addresses, which the kernel announces then (RFC 5227, section 2.3).
   interface.sides.pod.send(netlink::set_link(interface.link, {.up = false}));
 }
 

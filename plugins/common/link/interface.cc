@@ -65,7 +65,7 @@ void enable_ipv6(const PodInterface& interface) {
   if (link.ipv6->keep_addr_on_down != 1) {
     netlink::try_write_sysctl(setting(link.name, "keep_addr_on_down"), "1");
   }
-  // Together with announce(): whoever knew the address under another MAC address learns.
+  // As arp_notify does for IPv4: whoever knew the address under another MAC address learns.
   if (link.ipv6->ndisc_notify != 1) {
     netlink::try_write_sysctl(setting(link.name, "ndisc_notify"), "1");
   }
@@ -245,8 +245,10 @@ void configure_interface(const PodInterface& interface, const Result& result,
   for (const cni::Address& address : addresses) {
     requests.push_back(adding(interface.link, address, options));
   }
-  // The kernel would set it up before it reads arp_notify of the same message.
-  if (options.announce_at_once) {
+  // The kernel sets a link up before it reads arp_notify of the same message (do_setlink() in
+  // net/core/rtnetlink.c), and announces by what it has read (inetdev_event() in
+  // net/ipv4/devinet.c).
+  if (options.announce_when_up) {
     requests.push_back(netlink::set_link(interface.link, {.arp_notify = true}));
   }
   requests.push_back(netlink::set_link(interface.link, {.up = true, .arp_notify = true}));

@@ -23,9 +23,9 @@ struct AddressOptions {
   bool accept_ra = true;
   /// `ignoreDefaultRoute`: nor does the interface take a default route from router advertisements.
   bool ignore_default_route = false;
-  /// Whether the kernel announces the addresses as the interface comes up: for a link whose frames
-  /// are forwarded then. Otherwise see announce().
-  bool announce_at_once = false;
+  /// Whether the kernel announces the addresses when the interface comes up. A bridge port does not
+  /// forward then: see announce().
+  bool announce_when_up = true;
   /// Routes to the gateways and subnets, in place of the kernel's own ones to the subnets; added
   /// before those of the result.
   std::optional<std::vector<netlink::LinkRoute>> subnet_routes = {};
@@ -33,7 +33,8 @@ struct AddressOptions {
 
 /// Gives the interface the addresses and routes of result that are meant for it (those with an
 /// interface index; it must be this interface's entry), and sets it up. Addresses come first, so
-/// that the kernel announces them when the link comes up. A route without gateway gets the first
+/// that the kernel announces them when the link comes up, to whoever knew them under another MAC
+/// address. A route without gateway gets the first
 /// gateway of its family, unless its scope says that it needs none; one that is in no subnet may be
 /// on the link (reach_of()).
 /// \throws netlink::Error; cni::Error for a bad index or an address found elsewhere (enable_dad).
