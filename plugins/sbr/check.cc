@@ -59,9 +59,21 @@ void check_main(const std::vector<LinkRoute>& routes, const Link& link,
   }
 }
 
+// Sources that are link-local have no rule.
+void check_link_local(const std::vector<LinkRoute>& routes, const Link& link, std::uint32_t table) {
+  const auto has_route = [&](std::uint32_t in) {
+    return std::ranges::any_of(routes, [&](const LinkRoute& one) {
+      return one.table == in && one.link == link.index && is_link_local(one.dst);
+    });
+  };
+  if (!has_route(table) || has_route(plugins::kMainTable)) return;
+  complain(cat("the main table has no route to link-local neighbours on '", link.name, "'"));
+}
+
 // Requires it only if the interface has a route to the subnet at all.
 void check_hint(const std::vector<LinkRoute>& routes, const Link& link, const Address& address,
                 std::uint32_t table) {
+  if (is_link_local(address.cidr.network())) return;
   const auto has_route = [&](std::uint32_t in, bool with_source) {
     return std::ranges::any_of(routes, [&](const LinkRoute& one) {
       return one.table == in && one.link == link.index && one.dst == address.cidr.network() &&
@@ -102,6 +114,7 @@ void check_routing(plugins::Namespaces& sides, const std::vector<Address>& addre
     if (!link) continue;
     check_table(routes, *link, one, rule->table);
     if (are_ours) check_strays(routes, *link, one, rule->table);
+    if (are_ours) check_link_local(routes, *link, rule->table);
     if (conf.add_source_hints) check_hint(routes, *link, one, rule->table);
   }
   if (link && are_ours) check_main(routes, *link, addresses);

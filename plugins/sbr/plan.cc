@@ -96,6 +96,27 @@ std::string words_for(const LinkRoute& route) {
              route.source ? cat(" src ", route.source->str()) : "", " metric ", route.priority);
 }
 
+bool is_link_local(const netlink::Cidr& subnet) {
+  return !subnet.ip.is_v4() && subnet.ip.is_link_local();
+}
+
+std::vector<netlink::Cidr> subnets_without_rule(const std::vector<netlink::LinkAddress>& present,
+                                                const std::vector<Address>& addresses) {
+  std::vector<netlink::Cidr> out;
+  for (const netlink::LinkAddress& one : present) {
+    const auto subnet = one.cidr.network();
+    const bool has_rule = std::ranges::any_of(
+        addresses, [&](const Address& address) { return address.cidr.network() == subnet; });
+    if (!has_rule && !one.cidr.ip.is_v4()) out.push_back(subnet);
+  }
+  return out;
+}
+
+bool is_needed_in_main(const LinkRoute& route, const std::vector<netlink::Cidr>& subnets) {
+  if (route.gateway || !route.multipath.empty()) return false;
+  return is_link_local(route.dst) || is_in(subnets, route.dst);
+}
+
 std::vector<RouteCopy> movable(const std::vector<RouteCopy>& routes,
                                const std::vector<Address>& addresses) {
   std::vector<RouteCopy> out;
@@ -140,6 +161,7 @@ std::vector<LinkRoute> hints_for(const std::vector<RouteCopy>& routes,
              one.route.source;
     });
     if (of == addresses.end() || is_there || !route.multipath.empty()) continue;
+    if (is_link_local(route.dst)) continue;  // stays without one
     out.push_back({.dst = route.dst,
                    .gateway = route.gateway,
                    .priority = route.priority,

@@ -46,7 +46,17 @@ bool is_stray(const netlink::LinkRoute& route, const cni::Address& address,
 std::uint32_t metric_of_default(const std::vector<netlink::LinkRoute>& routes, const Place& place,
                                 const netlink::Link& link);
 
-/// The routes of the interface that leave the main table, since they get another place.
+/// Whether it is of IPv6 and link-local.
+bool is_link_local(const netlink::Cidr& subnet);
+/// IPv6 subnets in which only addresses without a rule are, of those that the interface has. Their
+/// routes have no source that tells them from others.
+std::vector<netlink::Cidr> subnets_without_rule(const std::vector<netlink::LinkAddress>& present,
+                                                const std::vector<cni::Address>& addresses);
+/// Whether addresses without a rule need the route in the main table: to link-local neighbours, of
+/// which each interface has an address, or to one of these subnets.
+bool is_needed_in_main(const netlink::LinkRoute& route, const std::vector<netlink::Cidr>& subnets);
+
+/// The routes of the interface that get another place than the main table.
 std::vector<netlink::RouteCopy> movable(const std::vector<netlink::RouteCopy>& routes,
                                         const std::vector<cni::Address>& addresses);
 /// Routes that an earlier ADD moved, as far as they are not among these.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 
 #include "libcni/common/error.h"
 #include "netlink/route/stored_route.h"
@@ -150,10 +151,11 @@ void put_state(const std::optional<StateDir>& states, const std::optional<State>
 // Routes, by the table that they leave and the one that they get.
 struct Moves {
   std::vector<RouteCopy> from_main = {};
-  std::vector<RouteCopy> kept = {};    ///< in the main table, besides: to the subnet, with a source
+  std::vector<RouteCopy> kept = {};    ///< in the main table, besides
   std::vector<LinkRoute> hints = {};   ///< that the main table gets
   std::vector<RouteCopy> strays = {};  ///< which no table has any more
   std::vector<RouteCopy> before = {};  ///< of an earlier ADD: what the tables lack is added again
+  std::vector<RouteCopy> back = {};    ///< of those: which an earlier version did not keep
 };
 
 // All routes that belong in the pod's own tables.
@@ -169,11 +171,18 @@ Moves moves_of(plugins::Namespaces& sides, const Link& link, const std::vector<A
   const auto present = plugins::routes_by(sides.pod, link);
   Moves out{.from_main = movable(present, addresses)};
   out.before = moved_before(earlier, link, out.from_main);
-  if (!with_hints) return out;
-  out.hints = hints_for(all_of(out), present, addresses);
-  const auto leaves = std::stable_partition(
-      out.from_main.begin(), out.from_main.end(),
-      [&](const RouteCopy& one) { return one.route.source && is_to_subnet(one.route, addresses); });
+  if (with_hints) out.hints = hints_for(all_of(out), present, addresses);
+  const auto subnets =
+      subnets_without_rule(sides.pod.addresses(link, netlink::Family::kIpv6), addresses);
+  const auto is_needed = [&](const RouteCopy& one) {
+    return is_needed_in_main(one.route, subnets);
+  };
+  std::ranges::copy_if(out.before, std::back_inserter(out.back), is_needed);
+  const auto leaves =
+      std::stable_partition(out.from_main.begin(), out.from_main.end(), [&](const RouteCopy& one) {
+        const bool is_hint = with_hints && one.route.source && is_to_subnet(one.route, addresses);
+        return is_hint || is_needed(one);
+      });
   out.kept.assign(out.from_main.begin(), leaves);
   out.from_main.erase(out.from_main.begin(), leaves);
   return out;
@@ -268,6 +277,9 @@ void move_routes(plugins::Namespaces& sides, const Link& link,
   add_rules(sides, places, undo);
   take_out(sides, moves.from_main, undo);
   add_hints(sides, link, moves.hints, undo);
+  for (const RouteCopy& one : moves.back) {
+    sides.pod.send(netlink::add(one, plugins::kMainTable));
+  }
 }
 
 }  // namespace

@@ -248,7 +248,7 @@ class Sbr(suite.NodeTest):
         main_routes = pod.run("ip", "route") + pod.run("ip", "-6", "route")
         self.assertIn("198.51.100.0/24 via 10.51.0.1 dev eth0", main_routes)
         self.assertIn("2001:db8:5::/48 via fd00:51::1 dev eth0", main_routes)
-        self.assertNotIn("net1", main_routes)
+        self.assertNotIn("net1", main_routes.replace("fe80::/64 dev net1", ""))
         self.assertIn("198.51.100.0/24 via 10.52.0.1 dev net1", pod.run("ip", "route", "show", "table", "100"))
         self.assertIn("2001:db8:5::/48 via fd00:52::1 dev net1", pod.run("ip", "-6", "route", "show", "table", "101"))
         self.assertTrue(self.call("CHECK", config(), pod, result).ok)
@@ -282,7 +282,7 @@ class Sbr(suite.NodeTest):
         added = self.call("ADD", config(), pod, result)
         self.assertTrue(added.ok, added)
         main = pod.run("ip", "route") + pod.run("ip", "-6", "route")
-        self.assertNotIn("net1", main)
+        self.assertNotIn("net1", main.replace("fe80::/64 dev net1", ""))
         self.assertIn("203.0.113.0/24 via 10.51.0.1 dev eth0", main)
         self.assertIn("2001:db8:7::/48 via fd00:51::1 dev eth0", main)
         own = pod.run("ip", "route", "show", "table", "100") + pod.run("ip", "-6", "route", "show", "table", "101")
@@ -355,6 +355,60 @@ class Sbr(suite.NodeTest):
         for _ in range(2):
             self.assertTrue(self.call("DEL", conf, pod).ok)
             self.assertEqual(self.everything(pod), before)
+
+    def link_local(self, ifname, pod=None):
+        """The address of a link of the node or of a pod, once it can be used."""
+        def usable():
+            link, = json.loads((pod.run if pod else run)("ip", "-j", "-6", "addr", "show", "dev", ifname))
+            return [one["local"] for one in link.get("addr_info", []) if one["scope"] == "link" and not one.get("tentative")]
+        self.assertTrue(wait_for(usable), ifname)
+        return usable()[0]
+
+    def routes_of_link_local(self, pod):
+        """The tables with a route to link-local neighbours of net1."""
+        routes = json.loads(pod.run("ip", "-j", "-6", "route", "show", "table", "all", "dev", "net1"))
+        return sorted(str(one.get("table", "main")) for one in routes
+                      if one["dst"] == "fe80::/64" and one.get("type", "unicast") == "unicast")
+
+    @suite.cases(rows([("alone", {}), ("with source hints", {"addSourceHints": True})]))
+    def link_local_neighbours_are_reached_and_reach_the_pod(self, row):
+        pod, result = self.two()
+        host, conf = f"{pod.name[-8:]}-52", config(**row[0])
+        theirs, own = self.link_local(host), self.link_local("net1", pod)
+        for _ in range(2):
+            self.assert_ok(self.call("ADD", conf, pod, result))
+            self.assertIn("1 received", pod.run("ping", "-c1", "-W5", f"{theirs}%net1", check=False))
+            self.assertIn("1 received", pod.run("ping", "-c1", "-W5", "-I", "fd00:52::2", f"{theirs}%net1", check=False))
+            self.assertIn("1 received", run("ping", "-c1", "-W5", f"{own}%{host}", check=False))
+            self.assertEqual(self.routes_of_link_local(pod), ["101", "main"])
+            self.assert_ok(self.call("CHECK", conf, pod, result))
+        self.assert_ok(self.call("DEL", conf, pod))
+        self.assertEqual(self.routes_of_link_local(pod), ["main"])
+
+    def test_REPAIR_restores_the_route_to_link_local_neighbours_that_an_earlier_version_moved(self):
+        pod, result = self.two()
+        self.link_local("net1", pod)
+        self.assert_ok(self.call("ADD", config(), pod, result))
+        pod.run("ip", "-6", "route", "del", "fe80::/64", "dev", "net1", "table", "main")
+        self.assert_error(self.call("CHECK", config(), pod, result), 999, "no route to link-local neighbours on 'net1'")
+        self.assert_ok(self.call("REPAIR", config(), pod, result))
+        self.assertEqual(self.routes_of_link_local(pod), ["101", "main"])
+        self.assert_ok(self.call("CHECK", config(), pod, result))
+        self.assert_ok(self.call("DEL", config(), pod))
+        self.assertEqual(self.routes_of_link_local(pod), ["main"])
+
+    def test_an_address_of_the_interface_that_has_no_rule_reaches_its_subnet(self):
+        pod, result = self.two()
+        run("ip", "addr", "add", "2001:db8:52::1/64", "dev", f"{pod.name[-8:]}-52", "nodad")
+        pod.run("ip", "addr", "add", "2001:db8:52::2/64", "dev", "net1", "nodad")  # as by a router advertisement
+        wait_for(lambda: "2001:db8:52::/64" in pod.run("ip", "-6", "route", "show", "dev", "net1"))
+        before = self.everything(pod)
+        self.assert_ok(self.call("ADD", config(), pod, result))
+        self.assertEqual({route[0] for route in self.routes(pod) if route[2] == "net1"}, {"2001:db8:52::/64"})
+        self.assertIn("1 received", pod.run("ping", "-c1", "-W5", "2001:db8:52::1", check=False))
+        self.assert_ok(self.call("CHECK", config(), pod, result))
+        self.assert_ok(self.call("DEL", config(), pod))
+        self.assertEqual(self.everything(pod), before)
 
     def test_DEL_without_namespace_creates_no_file_and_one_that_comes_late_touches_no_other_pod(self):
         pod, result = self.two()
