@@ -56,7 +56,7 @@ void check(const cni::Request& request) {
   plugins::Namespaces sides(request);
   const auto link = plugins::check_pod_link(
       sides, conf.ipam_type, {.kind = kKind, .required = "dummy: Required prevResult missing"});
-  plugins::require_mtu_of(link, conf.mtu);
+  plugins::require_mtu_of_ours(link, conf.mtu);  // the reference plugin does not know the key
 }
 
 void status(const cni::Request& request) {

@@ -123,7 +123,8 @@ void check(const cni::Request& request) {
       sides, conf.ipam_type,
       {.kind = kKind, .missing = "Cannot find container link ", .missing_end = ""});
   check_tap(link, conf);
-  plugins::require_mtu_of(link, conf.mtu);
+  // The reference plugin does not set it beside `owner` and `group`.
+  plugins::require_mtu_of_ours(link, conf.mtu);
   if (conf.bridge.empty() || link.master == bridge_index(sides.pod, conf, link.name)) {
     return;
   }

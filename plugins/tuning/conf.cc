@@ -64,7 +64,8 @@ constexpr auto kSysctlKey = cni::custom<read_sysctls>(kSysctl);
 constexpr auto kPromiscKey = cni::key<&Conf::promiscuous>(
     {.name = "promisc", .description = "true: sets the interface to promiscuous mode"});
 constexpr auto kMtuKey = plugins::mtu_key<Conf>(
-    "MTU in bytes of the interface, and by default of its host veth; 0 leaves it as it is");
+    "MTU in bytes of the interface, and by default of its host veth, unless that is the port of a "
+    "bridge; 0 leaves it as it is");
 constexpr auto kAllmultiKey =
     cni::key<&Conf::all_multicast>({.name = "allmulti",
                                     .description = "sets or clears all-multicast mode",
@@ -104,7 +105,9 @@ constexpr auto kKeys = cni::keys(
     kPromiscKey, kMtuKey,
     cni::key<&Conf::mtu_both_ends>(
         {.name = "mtuBothEnds",
-         .description = "sets `mtu` on the host veth of the interface, too",
+         .description =
+             "sets `mtu` on the host veth of the interface, too, unless that is the port of a "
+             "bridge",
          .default_text = "true"}),
     kAllmultiKey, kTxQLenKey, kDataDirKey,
     cni::part<plugins::MacKeys<Conf>::kRuntime>({.name = "runtimeConfig", .open = true}),

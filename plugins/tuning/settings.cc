@@ -244,6 +244,29 @@ void correct_neighbours(Pod& pod, const Link& veth, const LinkSettings& wanted,
   pod.host->send(std::move(requests));
 }
 
+// Whether the MTU of the host veth is nobody else's. A bridge whose MTU nobody has set takes the
+// lowest one of its ports for all of them (br_mtu_auto_adjust() in net/bridge/br_if.c), as Open
+// vSwitch does; a VRF does not.
+bool has_own_mtu(RouteSocket& host, const Link& veth) {
+  if (veth.master == 0) return true;
+  const auto master = host.find(veth.master);
+  return master && master->kind == "vrf";
+}
+
+// Whether ADD has set the MTU of the host veth. The reference plugin leaves it.
+bool has_set_host_mtu(const cni::Request& request, const Conf& conf) {
+  const auto states = StateDir::find(conf.data_dir);
+  const auto state = states ? read_state(*states, request) : std::nullopt;
+  return state && state->host_mtu;
+}
+
+void check_host_mtu(Pod& pod, const Conf& conf, const Link& link) {
+  if (conf.mtu == 0 || !conf.mtu_both_ends || !has_set_host_mtu(pod.request, conf)) return;
+  const auto veth = pod.host_veth(link);
+  if (!veth || !has_own_mtu(*pod.host, *veth)) return;
+  require_same("configured MTU of the host veth", std::optional(conf.mtu), veth->mtu);
+}
+
 }  // namespace
 
 Pod::Pod(const cni::Request& of) : request(of), ns(open_with_rights(of)), socket(ns) {}
@@ -287,12 +310,13 @@ void set_link(Pod& pod, const Conf& conf, const cni::Result& result, cni::Undo& 
   const Link link = pod.interface();
   const bool both_ends = conf.mtu != 0 && conf.mtu_both_ends;
   const auto veth = both_ends || conf.mac ? pod.host_veth(link) : std::nullopt;
+  const bool has_outside = veth && both_ends && has_own_mtu(*pod.host, *veth);
   const LinkSettings wanted = wanted_by(conf);
   State state{.link = those_of(wanted, settings_of(link))};
-  if (veth && both_ends) state.host_mtu = veth->mtu;
+  if (has_outside) state.host_mtu = veth->mtu;
   keep(pod, conf.data_dir, std::move(state), undo);
   apply(pod.socket, pod.ns, link, wanted, &undo);
-  if (veth && both_ends) apply(*pod.host, NetNs::current(), *veth, {.mtu = conf.mtu}, &undo);
+  if (has_outside) apply(*pod.host, NetNs::current(), *veth, {.mtu = conf.mtu}, &undo);
   if (veth) correct_neighbours(pod, *veth, wanted, result);
 }
 
@@ -324,8 +348,7 @@ void check_link(Pod& pod, const Conf& conf) {
              link.all_multicast ? "true" : "false");
   }
   require_same(of("Transmit Queue Length"), wanted.tx_queue_length, link.tx_queue_length);
-  const auto veth = conf.mtu != 0 && conf.mtu_both_ends ? pod.host_veth(link) : std::nullopt;
-  if (veth) require_same("configured MTU of the host veth", wanted.mtu, veth->mtu);
+  check_host_mtu(pod, conf, link);
 }
 
 void restore(const cni::Request& request, const StateDir& states) {

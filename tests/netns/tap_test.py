@@ -87,6 +87,14 @@ class Device(Stage):
         self.assertEqual(result["interfaces"], [{"name": "eth0", "mac": MAC, "sandbox": self.one.path}])
         self.assertNotIn("ips", result)
 
+    def test_CHECK_leaves_the_MTU_to_the_reference_plugin_which_ignores_the_key(self):
+        conf = {"mtu": 1400, "owner": QEMU_UID, "group": QEMU_GID}
+        result = self.add(conf)
+        self.one.run("ip", "link", "set", "eth0", "mtu", "1500")
+        self.assert_error(self.call("CHECK", conf | {"prevResult": result}), 999, "MTU 1500, the config has 1400")
+        self.one.run("ip", "link", "set", "eth0", "alias", "")  # that plugin's has none
+        self.assert_ok(self.call("CHECK", conf | {"prevResult": result}))
+
     @suite.cases([(str(mtu), mtu) for mtu in (68, 9000, 65521)])
     def has_an_MTU_of(self, mtu):
         self.add({"mtu": mtu})

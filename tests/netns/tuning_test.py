@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.configs import MAC  # noqa: E402
+from support.configs import MAC, lack  # noqa: E402
 from support.plugin import OURS, REFERENCE, cni, finish_all, have, start  # noqa: E402
 from support.snapshot import pod_snapshot  # noqa: E402
 from support.world import run  # noqa: E402
@@ -137,6 +137,53 @@ class Tuning(suite.NodeTest):
             self.assertTrue(self.call("CHECK", conf, pod, added.json).ok)
             self.assertTrue(self.call("DEL", conf, pod).ok)
             self.assertEqual(self.seen(pod), before)
+
+    def below(self, kind, host, *more):
+        """Makes the host veth a port of a new link of that kind, with another port."""
+        run("ip", "link", "add", "upper0", "type", kind, *more)
+        run("ip", "-batch", "-", stdin="link add other0 type veth peer other1\nlink set upper0 up\n"
+            f"link set other0 master upper0\nlink set {host} master upper0\n")
+
+    def test_the_MTU_of_a_pod_is_not_that_of_the_bridge_that_others_share(self):
+        pod, host, result = self.pair()
+        self.below("bridge", host)
+        before = [self.host_mtu(name) for name in (host, "upper0", "other0")]
+        conf = config(mtu=1300)
+        for verb in ("ADD", "CHECK", "ADD"):
+            self.assert_ok(self.call(verb, conf, pod, result))
+            self.assertEqual(self.seen(pod)["mtu"], 1300)
+            self.assertEqual([self.host_mtu(name) for name in (host, "upper0", "other0")], before)
+        pod.run("ip", "link", "set", "eth0", "mtu", "1200")
+        self.assert_error(self.call("CHECK", conf, pod, result), 999, "MTU of eth0 is 1300, current value is 1200")
+        self.assert_ok(self.call("REPAIR", conf, pod, result))
+        self.assertEqual([self.host_mtu(name) for name in (host, "upper0", "other0")], before)
+        self.assert_ok(self.call("DEL", conf, pod))
+        self.assertEqual(self.seen(pod)["mtu"], 1500)
+
+    def test_a_host_veth_in_a_VRF_follows(self):
+        if reason := lack("vrf"):
+            self.skipTest(reason)
+        pod, host, result = self.pair()
+        self.below("vrf", host, "table", "9")
+        self.assert_ok(self.call("ADD", config(mtu=1300), pod, result))
+        self.assertEqual((self.host_mtu(host), self.host_mtu("other0")), (1300, 1500))
+        self.assert_ok(self.call("DEL", config(), pod))
+        self.assertEqual(self.host_mtu(host), 1500)
+
+    @suite.cases([("bridge", "bridge"), ("none", None)])
+    def a_pod_of_the_reference_plugin_has_no_fault_and_REPAIR_changes_nothing_if_the_master_of_its_host_veth_is(self, kind):
+        pod, host, result = self.pair()
+        if kind:
+            self.below(kind, host)
+        os.makedirs(DATA)
+        with open(f"{DATA}/{pod.name}_eth0.json", "w", encoding="utf-8") as file:
+            file.write('{\n "sysctl": null,\n "mtu": 1500\n}')
+        pod.run("ip", "link", "set", "eth0", "mtu", "1400")
+        for verb in ("CHECK", "REPAIR", "CHECK"):
+            self.assert_ok(self.call(verb, config(mtu=1400), pod, result))
+            self.assertEqual((self.seen(pod)["mtu"], self.host_mtu(host)), (1400, 1500))
+        self.assert_ok(self.call("DEL", config(mtu=1400), pod))
+        self.assertEqual((self.seen(pod)["mtu"], self.host_mtu(host)), (1500, 1500))
 
     def test_second_ADD_does_not_forget_what_was_first(self):
         pod, _, result = self.pair()

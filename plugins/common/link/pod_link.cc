@@ -278,6 +278,10 @@ void require_mtu_of(const Link& link, unsigned mtu) {
                    cat("Interface ", link.name, " has MTU ", link.mtu, ", the config has ", mtu));
 }
 
+void require_mtu_of_ours(const Link& link, unsigned mtu) {
+  if (cni::OwnerTag::is_tag(link.alias)) require_mtu_of(link, mtu);
+}
+
 void require_parent(Namespaces& sides, const Link& link, const Link& master, bool in_pod) {
   const auto where = in_pod ? std::nullopt : sides.pod.nsid(NetNs::current());
   if (stands_on(link, master, where)) return;

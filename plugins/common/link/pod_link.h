@@ -47,6 +47,9 @@ netlink::Link check_pod_link(Namespaces& sides, const std::string& ipam_type,
 
 /// CHECK: \throws cni::Error where the interface has another MTU; 0 is any.
 void require_mtu_of(const netlink::Link& link, unsigned mtu);
+/// The same where the reference plugin ignores the key: its links, which have no alias, may have
+/// any.
+void require_mtu_of_ours(const netlink::Link& link, unsigned mtu);
 
 /// CHECK: the interface stands on the master, a link of the node, or with in_pod of the pod.
 /// \throws cni::Error.
