@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "libcni/common/error.h"
+#include "libcni/common/hash.h"
 #include "libcni/common/phase.h"
 
 namespace cni {
@@ -30,11 +31,28 @@ Error out_of_time(const std::string& path, int fd, std::chrono::milliseconds wai
                                     " s", holder.empty() ? "" : cat(", held by process ", holder))};
 }
 
-Fd take(const Dir& dir, const std::string& name, int flags, std::chrono::milliseconds deadline) {
-  const Phase phase("lock");
-  const std::string path = cat(dir.path(), "/", name);
-  Fd fd(::openat(dir.fd(), name.c_str(), O_RDONLY | O_CLOEXEC | flags, 0750));
-  if (!fd) throw netlink::Error(cat("open '", path, "'"), errno);
+bool try_byte(const Fd& fd, const std::string& path, off_t byte) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = byte;
+  lock.l_len = 1;
+  if (::fcntl(fd.get(), F_OFD_SETLK, &lock) == 0) return true;
+  if (errno == EAGAIN || errno == EACCES || errno == EINTR) return false;
+  throw netlink::Error(cat("lock '", path, "'"), errno);
+}
+
+// A file of that name. O_NONBLOCK: a FIFO, which can be locked too, is not waited for.
+Fd open_in(const Dir& dir, const std::string& name, int access, mode_t mode) {
+  constexpr int kFlags = O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  Fd fd(::openat(dir.fd(), name.c_str(), access | kFlags, mode));
+  if (!fd) throw netlink::Error(cat("open '", dir.path(), "/", name, "'"), errno);
+  return fd;
+}
+
+// try_lock(fd, path), until it is true.
+template <class Try>
+Fd wait_for(Fd fd, const std::string& path, std::chrono::milliseconds deadline, Try&& try_lock) {
   if (try_lock(fd, path)) return fd;
   // Short ones first: it is held for less than a millisecond by most.
   constexpr std::chrono::milliseconds kPause{1}, kMaxPause{8};
@@ -74,13 +92,21 @@ std::string lock_holder(int fd) try {
 }
 
 Fd take_lock(const Dir& dir, std::chrono::milliseconds deadline, const std::string& name) {
-  // Flags and mode are the reference's; a lock file left by it is as good. O_NONBLOCK: a FIFO of
-  // that name, which can be locked too, is not waited for.
-  return take(dir, name, O_CREAT | O_NOFOLLOW | O_NONBLOCK, deadline);
+  const Phase phase("lock");
+  // Access and mode are the reference's; a lock file left by it is as good.
+  Fd fd = open_in(dir, name, O_RDONLY, 0750);
+  return wait_for(std::move(fd), cat(dir.path(), "/", name), deadline, try_lock);
 }
 
-Fd take_lock_on(const Dir& dir, std::chrono::milliseconds deadline) {
-  return take(dir, ".", O_DIRECTORY, deadline);
+Fd take_lock_of(const std::string& thing, const Dir& dir, std::chrono::milliseconds deadline,
+                const std::string& name) {
+  constexpr unsigned kDigits = 15;  // what an off_t has place for
+  const Phase phase("lock");
+  const auto byte = static_cast<off_t>(std::stoull(sha512_hex(thing, kDigits), nullptr, 16));
+  Fd fd = open_in(dir, name, O_RDWR, 0600);
+  return wait_for(
+      std::move(fd), cat(dir.path(), "/", name), deadline,
+      [&](const Fd& file, const std::string& path) { return try_byte(file, path, byte); });
 }
 
 }  // namespace cni

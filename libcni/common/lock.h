@@ -18,8 +18,14 @@ inline constexpr std::chrono::milliseconds kLockDeadline{60'000};
 netlink::Fd take_lock(const Dir& dir, std::chrono::milliseconds deadline = kLockDeadline,
                       const std::string& name = "lock");
 
-/// The same on the directory itself, for one in which no file of ours may lie.
-netlink::Fd take_lock_on(const Dir& dir, std::chrono::milliseconds deadline = kLockDeadline);
+/// Takes the exclusive lock of one of many things: a byte of a file in dir, which the hash of the
+/// thing's name chooses (F_OFD_SETLK of fcntl(2)), so that no file is left for each thing that ever
+/// was. Two that share a byte wait for one another without need. Only root can open the file:
+/// whoever can open one may lock it. Held until the result is closed. \throws as take_lock(), but
+/// the holder is unknown.
+netlink::Fd take_lock_of(const std::string& thing, const Dir& dir,
+                         std::chrono::milliseconds deadline = kLockDeadline,
+                         const std::string& name = "lock");
 
 /// The PID of the process that has the flock(2) on the file; empty: nobody, or unknown.
 std::string lock_holder(int fd);

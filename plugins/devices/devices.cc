@@ -1,4 +1,4 @@
-#include <sys/file.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -99,11 +99,19 @@ std::vector<std::pair<Entry, std::string>> with_names(const cni::Request& reques
 }
 
 // As long as the result exists, no other ADD has the lock: it would take this one for killed, and
-// their delegates have one state. The kernel unlocks the namespace of a process that is killed.
-netlink::NetNs lock_pod(const cni::Request& request) {
-  netlink::NetNs pod = cni::open_netns(request);
-  if (::flock(pod.fd(), LOCK_EX | LOCK_NB) == 0) return pod;
-  throw Error(Code::kTryAgainLater, "another ADD attaches devices to the pod", request.netns);
+// their delegates have one state. The kernel frees the lock of a process that is killed. The
+// namespace itself is no place for it: every user can open that, and so lock it.
+netlink::Fd lock_pod(const cni::Request& request, const Ledger& ledger) try {
+  const netlink::NetNs pod = cni::open_netns(request);
+  struct stat info;
+  if (::fstat(pod.fd(), &info) != 0) {
+    throw netlink::Error(cat("look at '", request.netns, "'"), errno);
+  }
+  // Whatever path leads to it. The number is another namespace's only after this one is gone.
+  return ledger.lock_pod(cat(info.st_dev, ":", info.st_ino));
+} catch (const Error& e) {
+  if (e.code() != Code::kTryAgainLater) throw;
+  throw Error(e.code(), "another ADD attaches devices to the pod", request.netns);
 }
 
 // An ADD of this attachment was killed: what it left would have the names of this one's interfaces.
@@ -126,7 +134,7 @@ Result add(const cni::Request& request, cni::Undo& undo) {
   if (entries.empty()) return result;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   const Ledger ledger = require_ledger(conf.ledger_dir);
-  const auto locked = lock_pod(request);
+  const auto locked = lock_pod(request, ledger);
   let_go_interrupted(request, ledger);
   for (const auto& [entry, interface] : with_names(request, conf, result, entries)) {
     const Entry held = hold(request, ledger, entry, {.interface = interface, .started = started});

@@ -1,9 +1,12 @@
+#include "libcni/common/lock.h"
+#include "libcni/common/undo.h"
 #include "libcni/plugin/delegate.h"
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/suite.h"
 #include "plugins/flannel/conf.h"
 #include "plugins/flannel/delegate_config.h"
 #include "plugins/flannel/state.h"
+#include "plugins/names/state.h"
 
 namespace flannel {
 
@@ -65,6 +68,19 @@ struct Detach {
                   " now; \"forceAddress\": true in `delegate` lets the bridge follow it"));
 }
 
+// Of the container, whose state files may have one name. The lock is not in `dataDir`: where that
+// is open to every user, every user could take it.
+netlink::Fd lock_container(const cni::Request& request) {
+  return cni::noting_refusal("flannel: going on without a lock of the container", [&] {
+    return cni::take_lock_of(request.container_id, cni::Dir::create(names::kFlannelLockDir));
+  });
+}
+
+void put_state(const cni::Request& request, const Conf& conf, const std::string& config) {
+  const auto lock = lock_container(request);
+  StateFiles::create(conf.data_dir).put(request, config);
+}
+
 // Writes down the delegate's config, for DEL, and then calls it. A failure of the delegate keeps
 // the file: what it left is undone by DEL.
 cni::Result add(const cni::Request& request, cni::Undo& undo) {
@@ -73,7 +89,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const std::string config = delegate_config(request, conf, env);
   const Call call = cni::during("failed to delegate add",
                                 [&] { return call_with(request, Command::kAdd, config); });
-  StateFiles::create(conf.data_dir).put(request, config);
+  put_state(request, conf, config);
   try {
     cni::Result result = cni::delegate_add(call.delegate, call.request);
     undo.add(Detach{call, conf.data_dir});
@@ -234,7 +250,7 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   repair.part([&] { config = require_state(request, conf.data_dir); },
               [&] {
                 config = delegate_config(request, conf, load_subnet_env(conf));
-                StateFiles::create(conf.data_dir).put(request, config);
+                put_state(request, conf, config);
               });
   if (config.empty()) config = delegate_config(request, conf, load_subnet_env(conf));
   const Call call = call_with(request, Command::kRepair, with_call(config, request));

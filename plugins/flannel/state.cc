@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
-#include "libcni/common/lock.h"
 #include "libcni/config/json.h"
 #include "libcni/plugin/invoke.h"
 
@@ -99,7 +98,6 @@ std::optional<State> StateFiles::of(const cni::Request& request) const {
 }
 
 void StateFiles::put(const cni::Request& request, const std::string& config) const {
-  const auto lock = cni::take_lock_on(dir_);
   const auto first = read(request.container_id);
   const bool is_free = !first || (is_of(*first, request) && dir_.read(first->name));
   const std::string name = is_free ? request.container_id : second_name(request);

@@ -31,8 +31,8 @@ class StateFiles {
   /// container.
   std::optional<State> of(const cni::Request& request) const;
   /// Written to disk before it has its name: at any time the name has this content or the earlier
-  /// one, after a power loss, too. Waits for others who write. \throws netlink::Error,
-  /// cni::Error(kTryAgainLater).
+  /// one, after a power loss, too. One process at a time for a container, whose files may
+  /// have one name. \throws netlink::Error.
   void put(const cni::Request& request, const std::string& config) const;
   /// Removes it, and what a killed put() left. An empty name: there was none.
   void remove(const cni::Request& request, const std::string& name) const;

@@ -16,6 +16,7 @@ inline constexpr const char* kDhcpSocket = "/run/cni/dhcp.sock";
 /// Follows the path of a socket or folder: the daemon that uses it holds the lock of that file.
 inline constexpr const char* kLockSuffix = ".lock";
 inline constexpr const char* kFirewallStateDir = "/run/cni/firewall";  ///< a link per pod address
+inline constexpr const char* kFlannelLockDir = "/run/cni/flannel";     ///< a lock alone
 inline constexpr const char* kHostDeviceStateDir = "/run/cni/host-device";
 inline constexpr const char* kPortmapStateDir = "/run/cni/portmap";  ///< a file per container
 inline constexpr const char* kRouteTablesLockDir = "/run/cni/route-tables";  ///< of sbr and vrf

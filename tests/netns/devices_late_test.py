@@ -2,8 +2,10 @@
 """devices: DEL that comes late, after ADD or DEL was killed between two devices, or again after a device went to another pod,
 changes nothing of what others have."""
 
+import fcntl
 import json
 import os
+import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -148,6 +150,18 @@ class Late(LedgerTest):
             os.unlink("/run/killer/wait")
             self.assertEqual([one["name"] for one in first.result()["interfaces"]], ["eth0", "net1", "net2"])
         self.assert_untouched(pod, lambda: None)
+        self.late(pod.name, pod.path)
+        self.assert_all_back()
+
+    def test_whoever_locks_the_namespace_which_every_user_can_open_does_not_hold_up_ADD(self):
+        self.own()
+        pod = self.pod()
+        with open(pod.path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.add(pod)
+        for name in (".lock", ".pods.lock"):
+            mode = os.stat(f"{ledger.LEDGER}/{name}").st_mode
+            self.assertEqual(mode & (stat.S_IRWXO | stat.S_IWGRP), 0, f"{name}: {mode:o}")
         self.late(pod.name, pod.path)
         self.assert_all_back()
 

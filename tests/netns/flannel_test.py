@@ -2,6 +2,7 @@
 """flannel: what the delegate reads on stdin, the state file, and what of an attachment is left whatever becomes of
 subnet.env, the state file or the delegate. Below it is a delegate that records, or the bridge."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -434,6 +435,16 @@ class State(Stage):
         self.assertEqual((states(), self.leases()), ([], []))
         self.assert_same({place: what for place, what in before.items() if "netns" not in place},
                          {place: what for place, what in snapshot().items() if "netns" not in place}, left_by_design)
+
+    def test_whoever_locks_a_data_folder_that_every_user_can_open_does_not_hold_up_ADD(self):
+        os.makedirs(STATES, mode=0o755)
+        folder = os.open(STATES, os.O_RDONLY)
+        self.addCleanup(os.close, folder)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        self.add()
+        self.assertEqual(stat.S_IMODE(os.stat("/run/cni/flannel/lock").st_mode), 0o600)
+        self.delete()
+        self.assert_nothing_is_left()
 
     def test_64_come_and_go_at_once(self):
         pods = [self.pod() for _ in range(64)]

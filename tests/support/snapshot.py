@@ -344,6 +344,7 @@ def left_by_design(place, bridge="cni0"):
         if rest.startswith("run/"):
             return rest in ("run/xtables.lock", "run/cni/",
                             "run/cni/portmap/", "run/cni/portmap/lock",
+                            "run/cni/flannel/", "run/cni/flannel/lock",
                             "run/cni/portmap/claims/", "run/cni/host-device/", "run/cni/host-device/lock",
                             "run/cni/tuning/", "run/cni/sbr/", "run/cni/vrf/", "run/cni/route-tables/",
                             "run/cni/route-tables/lock", "run/cni/firewall/", "run/cni/firewall/lock")

@@ -15,6 +15,7 @@ namespace {
 using cni::cat;
 
 constexpr const char* kLock = ".lock";
+constexpr const char* kPodsLock = ".pods.lock";
 constexpr std::string_view kAsideEnd = ".new";
 constexpr std::string_view kHeld = ".held=";  // no ID has a "="
 
@@ -62,6 +63,10 @@ Ledger Ledger::create(const std::string& path) { return Ledger(cni::Dir::create(
 
 netlink::Fd Ledger::lock(std::chrono::milliseconds deadline) const {
   return cni::take_lock(dir_, deadline, kLock);
+}
+
+netlink::Fd Ledger::lock_pod(const std::string& pod) const {
+  return cni::take_lock_of(pod, dir_, std::chrono::milliseconds(0), kPodsLock);
 }
 
 std::optional<Entry> Ledger::promise_of(const std::string& id) const {

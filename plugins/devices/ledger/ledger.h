@@ -14,7 +14,7 @@
 /// The folder of the entries: a file with the ID of the device as its name, which patchbay-agent
 /// writes, and ".held=ID", which the plugin writes. They are written aside and renamed, so that
 /// each is either the earlier or the later one after a kill; the result of ADD is appended. Other
-/// names that begin with a dot are the lock, files that are being written, and a mark for each
+/// names that begin with a dot are the locks, files that are being written, and a mark for each
 /// attachment that has devices.
 ///
 /// After a power loss no namespace exists, all devices are the node's again, and the kubelet has
@@ -37,6 +37,9 @@ class Ledger {
   /// An entry is read again under the lock before it is changed. \throws
   /// cni::Error(kTryAgainLater).
   netlink::Fd lock(std::chrono::milliseconds deadline = cni::kLockDeadline) const;
+  /// Of one pod, whose devices are about to be attached; without waiting. \throws
+  /// cni::Error(kTryAgainLater).
+  netlink::Fd lock_pod(const std::string& pod) const;
 
   /// nullopt without files, and for torn ones, which are noted. A holder whose promise is lost is
   /// an entry without a pod. \throws cni::Error for a file of a later format.
