@@ -47,7 +47,8 @@ std::string nearest(std::string_view text, const std::vector<std::string>& words
   std::size_t least = std::min<std::size_t>(text.size() / 3, 3) + 1;
   std::string out;
   for (const std::string& word : words) {
-    const bool is_hidden = word.starts_with('.') && !text.starts_with('.');  // no name that people call
+    const bool is_hidden =
+        word.starts_with('.') && !text.starts_with('.');  // no name that people call
     if (word.size() > kLongest || word == text || is_hidden) continue;
     const std::size_t far = distance(wanted, lower(word));
     if (far >= least) continue;
