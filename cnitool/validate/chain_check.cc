@@ -224,7 +224,8 @@ void check_addresses(const PluginText& plugin, Diagnostics& diagnostics) {
   for (const Subnet& one : addressing.subnets) {
     const bool is_alone = one.cidr.prefix == one.cidr.ip.bits();  // then it is on the link
     if (!one.gateway || is_alone || one.cidr.contains(*one.gateway)) continue;
-    if (one.gateway->bits() == 128 && one.gateway->is_link_local()) continue;  // RFC 4861, section 8
+    if (one.gateway->bits() == 128 && one.gateway->is_link_local())
+      continue;  // RFC 4861, section 8
     warn(
         plugin, one.gateway_path,
         cat("the gateway ", one.gateway->str(), " is not in the subnet ", one.cidr.network().str()),

@@ -319,8 +319,9 @@ def _changes(old, new):
 
 
 def is_flannels_state(place):
-    """What ADD that failed leaves of flannel: with it DEL undoes what the delegate left."""
-    return place.startswith("file/var/lib/cni/flannel/")
+    """What ADD that failed leaves of flannel: with it DEL undoes what the delegate left. All its calls share the lock."""
+    return place.startswith("file/var/lib/cni/flannel/") or place in (
+        "file/run/cni/", "file/run/cni/flannel/", "file/run/cni/flannel/lock")
 
 
 def left_by_failed_add(place):
