@@ -9,7 +9,7 @@ namespace tool::doctor {
 
 namespace {
 
-enum class Kind { kRepairable, kForeign, kInPod, kLaterFormat, kUnchecked, kTooOld };
+enum class Kind { kRepairable, kForeign, kInPod, kOtherVersion, kUnchecked, kTooOld };
 
 /// Findings of one kind about pods of one network.
 struct Group {
@@ -18,16 +18,18 @@ struct Group {
 };
 using Groups = std::map<std::tuple<std::string, Kind, std::string>, Group>;
 
-// What plugins::document_in() says: neither REPAIR nor DEL can do without the newer version.
-bool is_of_later_format(std::string_view text) {
-  return text.find("a newer version of patchbay wrote it") != text.npos;
+// What plugins::document_in() and plugins::refuse_content() say: neither REPAIR nor DEL can do
+// without the version that wrote the state file.
+bool is_of_other_version(std::string_view text) {
+  return text.find("a newer version of patchbay wrote it") != text.npos ||
+         text.find("this version of patchbay does not understand it") != text.npos;
 }
 
 // Some errors say nothing of the pod: no plugin, an invalid config, an operation that goes on.
 Kind kind_of(const cni::Error& error) {
   const std::string_view what = error.what();
   if (error.code() == cni::Code::kIncompatibleVersion) return Kind::kTooOld;
-  if (is_of_later_format(what)) return Kind::kLaterFormat;
+  if (is_of_other_version(what)) return Kind::kOtherVersion;
   const bool unchecked =
       error.code() == cni::Code::kInvalidConfig || error.code() == cni::Code::kTryAgainLater ||
       what.find(" failed (version): ") != what.npos || what.find(": run '") != what.npos;
@@ -39,7 +41,7 @@ Groups groups_of(const Node& node) {
   for (const Repaired& one : node.looks) {
     const std::string& network = one.key.network;
     for (const auto& [plugin, what] : one.report.found) {
-      const Kind kind = is_of_later_format(what) ? Kind::kLaterFormat : Kind::kRepairable;
+      const Kind kind = is_of_other_version(what) ? Kind::kOtherVersion : Kind::kRepairable;
       out[{network, kind, plugin}].add(cat(plugin, ": ", what), one);
     }
     for (const auto& foreign : one.report.foreign) {
@@ -69,9 +71,10 @@ Finding finding_of(Kind kind, const std::vector<const cni::AttachmentKey*>& pods
   if (kind == Kind::kTooOld || kind == Kind::kUnchecked) {
     return {kind == Kind::kTooOld ? Level::kNote : Level::kUnknown, std::move(what)};
   }
-  if (kind == Kind::kLaterFormat) {
-    return {Level::kError, std::move(what), "patchbay was downgraded; DEL of such a pod fails",
-            "install the newer version of patchbay again"};
+  if (kind == Kind::kOtherVersion) {
+    return {Level::kError, std::move(what),
+            "another version of patchbay wrote the state file; DEL of such a pod fails",
+            "install the version of patchbay that wrote it"};
   }
   if (kind == Kind::kRepairable) {
     return {Level::kError, std::move(what),

@@ -113,7 +113,11 @@ std::string State::text() const { return plugins::json_text(*this); }
 
 std::optional<State> State::from(const std::string& text) {
   auto out = plugins::from_json_text<State>(text);
-  if (!out || !cni::is_link_name(out->device.name) || out->device.index <= 0) return std::nullopt;
+  if (!out) return out;
+  const Device& device = out->device;
+  if (!cni::is_link_name(device.name) || device.index <= 0) {
+    plugins::refuse_content(cat("device '", device.name, "' with index ", device.index));
+  }
   for (LinkAddress& one : out->device.addresses) one.permanent = true;
   return out;
 }

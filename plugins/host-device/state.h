@@ -53,7 +53,7 @@ struct State {
 
   int index_in_pod() const { return pod_index != 0 ? pod_index : device.index; }
   std::string text() const;
-  /// Empty: another content.
+  /// Empty: a torn file. \throws cni::Error: plugins::from_json_text().
   static std::optional<State> from(const std::string& text);
 };
 /// Whoever moves a device has its lock().

@@ -123,6 +123,24 @@ void shorten(const Dir& dir, const std::string& name, std::string text) try {
   if (!dir.overwrite(name, text)) throw;
 }
 
+// 0.1.0 named the container once, listed the addresses of a pod, and did not say whether the config
+// names the backend.
+void modernize(nlohmann::json& container) {
+  if (!container.is_object() || !container.contains("attachments")) return;
+  auto attachments = std::move(container["attachments"]);
+  for (auto& one : attachments) {
+    one["containerID"] = container.at("containerID");
+    one["detected"] = false;
+    auto pod = nlohmann::json::object();
+    for (const auto& address : one.at("pod")) {
+      const bool is_v6 = address.get<std::string>().find(':') != std::string::npos;
+      pod[is_v6 ? "ipv6" : "ipv4"] = address;
+    }
+    one["pod"] = std::move(pod);
+  }
+  container = std::move(attachments);
+}
+
 auto of(const Owner& owner) {
   return [&owner](const Attachment& one) { return one.owner == owner; };
 }
@@ -151,9 +169,10 @@ const Claim* claim_of(const std::vector<Claim>& claims, const Key& key) {
 std::string text_of(const ContainerState& container) { return plugins::json_text(container); }
 
 std::optional<ContainerState> container_from(const std::string& text) {
-  auto out = plugins::from_json_text<ContainerState>(text);
-  if (!out || out->empty() || !std::all_of(out->begin(), out->end(), is_valid_attachment))
-    return std::nullopt;
+  auto out = plugins::from_json_text<ContainerState>(text, modernize);
+  if (out && (out->empty() || !std::all_of(out->begin(), out->end(), is_valid_attachment))) {
+    plugins::refuse_content("mappings that no ADD makes");
+  }
   return out;
 }
 

@@ -60,7 +60,7 @@ const Claim* claim_of(const std::vector<Claim>& claims, const Key& key);
 using ContainerState = std::vector<Attachment>;
 
 /// The content of the file of a container with at least one attachment, and the reverse: nullopt
-/// for other content. \throws cni::Error: plugins::document_in().
+/// for a torn file. \throws cni::Error: plugins::from_json_text().
 std::string text_of(const ContainerState& container);
 std::optional<ContainerState> container_from(const std::string& text);
 
@@ -79,7 +79,7 @@ class StateDir {
     bool exists = false;  ///< the file exists; if unreadable, attachments is empty
     ContainerState attachments;
   };
-  /// \throws cni::Error for a file of a later format.
+  /// \throws cni::Error for a file of a later format, and for other JSON.
   Reading read(const std::string& container_hash) const;
   bool has(const std::string& container_hash) const { return dir_.has(container_hash); }
   /// The state of one attachment.
@@ -87,7 +87,7 @@ class StateDir {
   /// Adds or replaces one attachment of its container; returns its previous state, whose addresses
   /// stay in addresses().
   std::optional<Attachment> put(const Attachment& attachment) const;
-  /// Removes one attachment, and with the last one the file. Removes an unreadable file.
+  /// Removes one attachment, and with the last one the file. Removes a torn file.
   void remove(const Owner& owner) const;
   /// Removes the file of a container.
   void discard(const std::string& container_hash) const { dir_.remove(container_hash); }

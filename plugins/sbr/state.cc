@@ -25,7 +25,9 @@ std::string State::text() const { return plugins::json_text(*this); }
 
 std::optional<State> State::from(const std::string& text) {
   auto out = plugins::from_json_text<State>(text);
-  if (out && (out->tables.size() != out->addresses.size() || is_in(out->tables, 0U))) out.reset();
+  if (out && (out->tables.size() != out->addresses.size() || is_in(out->tables, 0U))) {
+    plugins::refuse_content("tables: expected one for each address");
+  }
   return out;
 }
 

@@ -28,7 +28,7 @@ struct State {
 
   bool has_rule(const netlink::Ip& address, std::uint32_t table) const;
   std::string text() const;
-  /// Empty: another content.
+  /// Empty: a torn file. \throws cni::Error: plugins::from_json_text().
   static std::optional<State> from(const std::string& text);
 };
 using StateDir = plugins::StateDir<State>;

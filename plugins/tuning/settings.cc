@@ -52,18 +52,11 @@ void each_setting(LinkSettings& one, const LinkSettings& other, Fn&& fn) {
   fn(one.tx_queue_length, other.tx_queue_length);
 }
 
-// The attachment's state, which the reference plugin may have written.
-std::optional<State> read_state(const StateDir& states, const cni::Request& request) {
-  auto out = states.read(plugins::state_owner(request));
-  if (out && out->owner.container_id.empty()) out->owner = plugins::state_owner(request);
-  return out;
-}
-
 // Values that an earlier ADD of the attachment kept in the same namespace stay: they are from
 // before any change.
 void put_kept(Pod& pod, const std::string& data_dir, State now, cni::Undo& undo) {
   const auto states = StateDir::create(data_dir);
-  const auto earlier = read_state(states, pod.request);
+  const auto earlier = read_state(states, plugins::state_owner(pod.request));
   if (earlier && earlier->owner.is_in(pod.socket.cookie())) {
     each_setting(now.link, earlier->link, [](auto& setting, const auto& first) {
       if (first) setting = first;
@@ -353,8 +346,8 @@ void check_link(Pod& pod, const Conf& conf) {
 
 void restore(const cni::Request& request, const StateDir& states) {
   const auto owner = plugins::state_owner(request);
-  if (const auto state = read_state(states, request)) restore_state(request, *state);
-  states.remove(owner);
+  if (const auto state = read_state(states, owner)) restore_state(request, *state);
+  remove_state(states, owner);
 }
 
 }  // namespace tuning

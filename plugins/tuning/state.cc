@@ -21,7 +21,21 @@ struct Content {
   std::optional<Ours> ours;
 };
 
-bool is_path(const Sysctl& one) { return complaint_about(cni::cat("net/", one.key)).empty(); }
+using SysctlStateDir = plugins::StateDir<SysctlState>;
+
+void require_path(const Sysctl& one) {
+  const std::string complaint = complaint_about(cni::cat("net/", one.key));
+  if (!complaint.empty()) plugins::refuse_content(cni::cat("sysctl '", one.key, "': ", complaint));
+}
+
+// The first values of a sysctl are those of before any change.
+void append_others(std::vector<Sysctl>& to, const std::vector<Sysctl>& from) {
+  for (const Sysctl& one : from) {
+    const bool is_known = std::any_of(to.begin(), to.end(),
+                                      [&](const Sysctl& other) { return other.key == one.key; });
+    if (!is_known) to.push_back(one);
+  }
+}
 
 }  // namespace
 
@@ -66,8 +80,48 @@ std::optional<State> State::from(const std::string& text) {
   out.owner = content->ours->owner;
   out.host_mtu = content->ours->host_mtu;
   out.sysctls = content->ours->sysctls;
-  if (!std::all_of(out.sysctls.begin(), out.sysctls.end(), is_path)) return std::nullopt;
+  std::for_each(out.sysctls.begin(), out.sysctls.end(), require_path);
   return out;
+}
+
+std::string SysctlState::file_of(const plugins::StateOwner& owner) {
+  return cni::cat(owner.container_id, "_", owner.ifname, ".sysctl.json");
+}
+
+std::optional<SysctlState> SysctlState::from(const std::string& text) {
+  auto state = State::from(text);
+  return state ? std::optional(SysctlState{*std::move(state)}) : std::nullopt;
+}
+
+std::optional<State> read_state(const StateDir& states, const plugins::StateOwner& owner) {
+  auto out = states.read(owner);
+  if (out && out->owner.container_id.empty()) out->owner = owner;
+  const auto dir = SysctlStateDir::find(states.path());
+  const auto sysctls = dir ? dir->read(owner) : std::nullopt;
+  if (!sysctls) return out;
+  if (!out) return *sysctls;
+  if (out->owner.is_in(sysctls->owner.cookie)) {
+    auto first = sysctls->sysctls;
+    append_others(first, out->sysctls);
+    out->sysctls = std::move(first);
+  }
+  return out;
+}
+
+std::vector<plugins::StateOwner> taken_by(cni::Collect& collect, const StateDir& states) {
+  std::vector<plugins::StateOwner> out;
+  for (const State& one : states.taken_by(collect)) out.push_back(one.owner);
+  const auto dir = SysctlStateDir::find(states.path());
+  if (!dir) return out;
+  for (const State& one : dir->taken_by(collect)) {
+    if (std::find(out.begin(), out.end(), one.owner) == out.end()) out.push_back(one.owner);
+  }
+  return out;
+}
+
+void remove_state(const StateDir& states, const plugins::StateOwner& owner) {
+  states.remove(owner);
+  if (const auto dir = SysctlStateDir::find(states.path())) dir->remove(owner);
 }
 
 }  // namespace tuning

@@ -35,9 +35,22 @@ struct State {
 
   static std::string file_of(const plugins::StateOwner& owner);
   std::string text() const;
-  /// Empty: another content.
+  /// Empty: a torn file. \throws cni::Error: plugins::from_json_text().
   static std::optional<State> from(const std::string& text);
 };
 using StateDir = plugins::StateDir<State>;
+
+/// The sysctls of an attachment in a file of their own, as 0.1.0 wrote them.
+struct SysctlState : State {
+  static std::string file_of(const plugins::StateOwner& owner);
+  static std::optional<SysctlState> from(const std::string& text);
+};
+
+/// All that is known of an attachment, which the reference plugin and 0.1.0 may have written.
+/// \throws as StateDir::read().
+std::optional<State> read_state(const StateDir& states, const plugins::StateOwner& owner);
+/// GC: what StateDir::taken_by() says of it.
+std::vector<plugins::StateOwner> taken_by(cni::Collect& collect, const StateDir& states);
+void remove_state(const StateDir& states, const plugins::StateOwner& owner);
 
 }  // namespace tuning

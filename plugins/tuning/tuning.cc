@@ -58,11 +58,11 @@ void gc(const cni::Request& request, cni::Collect& collect) {
   const auto states = StateDir::find(data_dir_of(request));
   if (!states) return;
   cni::BestEffort each;
-  for (const State& state : states->taken_by(collect)) {
+  for (const plugins::StateOwner& owner : taken_by(collect, *states)) {
     cni::Request of = request;
-    of.container_id = state.owner.container_id;
-    of.ifname = state.owner.ifname;
-    of.netns = state.owner.netns;
+    of.container_id = owner.container_id;
+    of.ifname = owner.ifname;
+    of.netns = owner.netns;
     each(cat("restore the settings of '", of.container_id, "'"), [&] { restore(of, *states); });
   }
   each.finish();

@@ -31,7 +31,9 @@ std::string State::text() const { return plugins::json_text(*this); }
 
 std::optional<State> State::from(const std::string& text) {
   auto out = plugins::from_json_text<State>(text);
-  if (out && (out->table == 0 || out->index <= 0)) out.reset();
+  if (out && (out->table == 0 || out->index <= 0)) {
+    plugins::refuse_content("expected a table and an index");
+  }
   return out;
 }
 

@@ -36,7 +36,7 @@ struct State {
   /// a VRF are found by their names.
   static std::string file_of(const plugins::StateOwner& owner);
   std::string text() const;
-  /// Empty: another content.
+  /// Empty: a torn file. \throws cni::Error: plugins::from_json_text().
   static std::optional<State> from(const std::string& text);
 };
 using StateDir = plugins::StateDir<State>;

@@ -715,7 +715,7 @@ class Garbage(ToolTest):
         said = f"read '{files['later']}': a newer version of patchbay wrote it"
         doctor = json.loads(cnitool("doctor", "--json").stdout)
         remedies = [one.get("remedy") for one in doctor["findings"] if said in one["what"]]
-        self.assertEqual(remedies, ["install the newer version of patchbay again"], doctor)
+        self.assertEqual(remedies, ["install the version of patchbay that wrote it"], doctor)
         pods["dead"].remove()
         self.assertEqual(self.assert_tool_ok(cnitool("gc", "net", "--keep-alive"), noted=said),
                          "removed interface 'eth0' of container 'dead' in network 'net'\n")

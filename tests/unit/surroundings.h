@@ -20,6 +20,10 @@ std::pair<netlink::Fd, netlink::Fd> make_pipe();
 /// An open file, as of "/dev/full".
 netlink::Fd open_for_writing(const std::string& path);
 
+/// A file of tests/fuzz/corpus. Those whose names end with "_of_0.1.0" are of commit a8abc1f, in
+/// the form in which its executables wrote state files.
+std::string corpus(const std::string& name);
+
 /// A folder that is removed with its owner.
 class Folder {
  public:

@@ -100,6 +100,9 @@ T read(const cni::Reader& place) {
     std::apply([&](const auto&... field) { (each(field), ...); }, kFields<T>);
     return out;
   } else if constexpr (kIs<std::optional, T>) {
+    if constexpr (requires { T::value_type::parse(std::string()); }) {
+      if (place.present() && place.as_string().empty()) return T();  // as 0.1.0 wrote it
+    }
     return place.present() ? T(read<typename T::value_type>(place)) : T();
   } else if constexpr (kIs<std::vector, T>) {
     T out;
@@ -136,15 +139,12 @@ std::string json_text(const State& state) {
   return fields::write(state).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Empty: the content is another, for example of a torn file. \throws cni::Error: document_in().
+/// Empty: a torn file. \throws cni::Error: read_document().
 template <class State>
-std::optional<State> from_json_text(const std::string& text) {
-  const auto doc = document_in(text);
-  try {
-    return doc ? std::optional(fields::read<State>(cni::Reader(*doc))) : std::nullopt;
-  } catch (const cni::Error&) {
-    return std::nullopt;
-  }
+std::optional<State> from_json_text(const std::string& text, Modernize modernize = nullptr) {
+  std::optional<State> out;
+  read_document(text, modernize, [&](const cni::Reader& root) { out = fields::read<State>(root); });
+  return out;
 }
 
 }  // namespace plugins

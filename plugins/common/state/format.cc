@@ -34,4 +34,24 @@ std::optional<json> document_in(const std::string& text) {
   return out;
 }
 
+void refuse_content(std::string_view why) {
+  throw cni::Error(cni::Code::kInternal,
+                   cni::cat("this version of patchbay does not understand it (", why,
+                            "): install the version that wrote it"));
+}
+
+void read_document(const std::string& text, Modernize modernize,
+                   const std::function<void(const cni::Reader& root)>& read) {
+  auto doc = document_in(text);
+  if (!doc) return;
+  try {
+    if (modernize != nullptr) modernize(*doc);
+    read(cni::Reader(*doc));
+  } catch (const cni::Error& e) {
+    refuse_content(e.what());
+  } catch (const json::exception& e) {
+    refuse_content(e.what());
+  }
+}
+
 }  // namespace plugins

@@ -27,7 +27,7 @@ std::string state_file_of(const StateOwner& owner) {
 }
 
 /// The files of a State, a plugin's own: it has `owner`, kDir, text(), and from(text), which is
-/// nothing for a torn file. state/fields.h writes and reads the text.
+/// nothing for a torn file and throws for other JSON. state/fields.h writes and reads the text.
 template <class State>
 class StateDir {
  public:
@@ -46,7 +46,7 @@ class StateDir {
   /// For calls that must not overlap. \throws cni::Error(kTryAgainLater).
   netlink::Fd lock() const { return cni::take_lock(dir_); }
 
-  /// nullopt without a file, and for a torn one. \throws cni::Error for a file of a later format.
+  /// nullopt without a file, and for a torn one. \throws cni::Error for JSON that is no State.
   std::optional<State> read(const StateOwner& owner) const { return read(file_of(owner)); }
   /// The same; a torn file is removed.
   std::optional<State> read_or_remove(const StateOwner& owner) const {
@@ -54,7 +54,7 @@ class StateDir {
     if (!state) remove(owner);
     return state;
   }
-  /// Without those of a later format, which are noted.
+  /// Without those that read() throws for, which are noted.
   std::vector<State> all() const {
     return all_and([](const std::string&) {});
   }

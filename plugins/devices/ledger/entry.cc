@@ -68,7 +68,9 @@ std::string Entry::text() const { return plugins::json_text(*this); }
 
 std::optional<Entry> Entry::from(const std::string& text) {
   auto out = plugins::from_json_text<Entry>(text);
-  if (!out || !is_device_id(out->id) || out->resource.empty()) return std::nullopt;
+  if (out && (!is_device_id(out->id) || out->resource.empty())) {
+    plugins::refuse_content("expected the ID of a device and its resource");
+  }
   return out;
 }
 

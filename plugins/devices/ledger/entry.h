@@ -41,7 +41,7 @@ struct Holder {
   /// Two lines of JSON. The second one is the result, which ADD appends.
   std::string text() const;
   static std::string line_of(const std::string& result) { return result + "\n"; }
-  /// Empty: a torn file, or another content. \throws cni::Error for one of a later format.
+  /// Empty: a torn file. \throws cni::Error: plugins::from_json_text().
   static std::optional<Holder> from(const std::string& text);
 };
 
@@ -76,7 +76,7 @@ struct Entry {
 
   /// JSON of all but the holder.
   std::string text() const;
-  /// Empty: a torn file, or another content. \throws cni::Error for one of a later format.
+  /// Empty: a torn file. \throws cni::Error: plugins::from_json_text().
   static std::optional<Entry> from(const std::string& text);
 };
 

@@ -60,6 +60,11 @@ bool still_holds(const State& known, State wanted) {
          known.priority == wanted.priority && known.dns == wanted.dns;
 }
 
+// A file of a later format, or of another version, is that version's: take_over() has left it.
+void require_understood(const StateDir& states, const plugins::StateOwner& owner) {
+  static_cast<void>(states.read(owner));
+}
+
 // Seconds from now; null is never.
 ordered_json seconds_until(Time when, Time now) {
   if (when == kNever) return nullptr;
@@ -180,6 +185,8 @@ void Daemon::allocate(const Asked& asked) {
   if (const auto found = entries_.find(file); found != entries_.end()) {
     const auto& lease = found->second.attachment->state().lease;
     if (lease) known = lease->address.ip;
+  } else {
+    require_understood(states_, wanted.owner);
   }
   auto attachment = std::make_unique<Attachment>(std::move(wanted), flags_.timing);
   const Time now = EventLoop::now();
@@ -206,6 +213,7 @@ void Daemon::release(const Asked& asked) {
       server_.answer_error(other, "a DEL of this attachment ended it");
     }
   } else {
+    require_understood(states_, owner);
     states_.remove(owner);  // which an earlier DEL may not have been able to
   }
   server_.answer_nothing(asked);
@@ -230,6 +238,7 @@ void Daemon::check(const Asked& asked) {
 
 // Nobody else would renew it: the daemon of the reference plugins, which gave it, keeps no state.
 void Daemon::adopt(const Request& request, const std::string& file) {
+  require_understood(states_, plugins::state_owner(request));
   const Conf conf = Conf::parse(request);
   auto attachment = std::make_unique<Attachment>(state_of(request, conf, flags_), flags_.timing);
   const Time now = EventLoop::now();

@@ -1,5 +1,8 @@
 #include "plugins/dhcp/daemon/state.h"
 
+#include <algorithm>
+#include <charconv>
+
 #include "netlink/types/fd.h"
 #include "plugins/common/state/fields.h"
 
@@ -45,6 +48,55 @@ namespace dhcp {
 
 namespace {
 
+using nlohmann::json;
+
+// "ff00" for [255, 0]. Other text stays, and is refused.
+void bytes_of_digits(json& place) {
+  if (!place.is_string()) return;
+  const auto& text = place.get_ref<const std::string&>();
+  json out = json::array();
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    std::uint8_t byte = 0;
+    const char* const begin = text.data() + i;
+    const char* const end = begin + std::min<std::size_t>(2, text.size() - i);
+    if (end - begin != 2 || std::from_chars(begin, end, byte, 16).ptr != end) return;
+    out.push_back(byte);
+  }
+  place = std::move(out);
+}
+
+void modernize_identity(json& identity) {
+  bytes_of_digits(identity.at("clientID"));
+  bytes_of_digits(identity.at("wanted"));
+  json& provided = identity.at("provided");
+  if (!provided.is_object()) return;
+  json options = json::array();
+  for (auto& [code, value] : provided.items()) {
+    bytes_of_digits(value);
+    options.push_back({json::parse(code), std::move(value)});
+  }
+  provided = std::move(options);
+}
+
+// A result, which has no members for what is absent.
+void modernize_lease(json& lease) {
+  if (!lease.is_object() || !lease.contains("result")) return;
+  const json result = std::move(lease["result"]);
+  lease.update(result.at("ips").at(0));
+  lease["routes"] = result.value("routes", json::array());
+  for (json& route : lease["routes"]) {
+    for (const char* const key : {"mtu", "advmss", "priority"}) route.emplace(key, 0);
+  }
+  lease["dns"] = result.value("dns", json::object());
+  lease["dns"].emplace("domain", "");
+}
+
+// 0.1.0 wrote bytes as hexadecimal digits, options by their codes, and the lease as a CNI result.
+void modernize(json& state) {
+  modernize_identity(state.at("identity"));
+  if (state.contains("lease")) modernize_lease(state["lease"]);
+}
+
 bool is_lease(const Lease& lease) {
   return lease.address.ip.is_v4() && lease.server.is_v4() && lease.renew <= lease.rebind &&
          lease.rebind <= lease.expire;
@@ -59,8 +111,11 @@ std::string State::name() const {
 std::string State::text() const { return plugins::json_text(*this); }
 
 std::optional<State> State::from(const std::string& text, const std::string& boot) {
-  auto out = plugins::from_json_text<State>(text);
-  if (out && (out->boot != boot || (out->lease && !is_lease(*out->lease)))) out.reset();
+  auto out = plugins::from_json_text<State>(text, modernize);
+  if (out && out->boot != boot) return std::nullopt;
+  if (out && out->lease && !is_lease(*out->lease)) {
+    plugins::refuse_content("lease: expected IPv4 addresses, and times in order");
+  }
   return out;
 }
 

@@ -29,7 +29,7 @@ struct State {
   /// "ID/NETWORK/IFNAME", for messages.
   std::string name() const;
   std::string text() const;
-  /// Empty: another content, or that of another boot.
+  /// Empty: a torn file, or one of another boot. \throws cni::Error: plugins::from_json_text().
   static std::optional<State> from(const std::string& text, const std::string& boot = boot_id());
 };
 using StateDir = plugins::StateDir<State>;

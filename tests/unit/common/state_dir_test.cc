@@ -75,20 +75,20 @@ TEST_CASE("the owner's keys are at the root, and what is absent has none") {
   CHECK(doc["part"] == nlohmann::json::parse(R"({"addresses": []})"));
 }
 
-TEST_CASE("a state with a part missing, or of another type, is none") {
+TEST_CASE("JSON with a part missing, or of another type, is not understood") {
   for (const char* key : {"network", "containerID", "ifname", "netns", "netnsCookie", "byte"}) {
     auto doc = nlohmann::json::parse(kSample.text());
     doc.erase(key);
-    CHECK_FALSE_MESSAGE(State::from(doc.dump()), key);
+    CHECK_THROWS_AS_MESSAGE(static_cast<void>(State::from(doc.dump())), cni::Error, key);
     doc[key] = nlohmann::json::array({-1});
-    CHECK_FALSE_MESSAGE(State::from(doc.dump()), key);
+    CHECK_THROWS_AS_MESSAGE(static_cast<void>(State::from(doc.dump())), cni::Error, key);
   }
   for (const char* const wrong :
        {R"({"byte": 256})", R"({"names": [[1]]})", R"({"end": "x"})", R"({"netnsCookie": -1})",
         R"({"part": {"number": 4294967296}})"}) {
     auto doc = nlohmann::json::parse(kSample.text());
     doc.update(nlohmann::json::parse(wrong));
-    CHECK_FALSE_MESSAGE(State::from(doc.dump()), wrong);
+    CHECK_THROWS_AS_MESSAGE(static_cast<void>(State::from(doc.dump())), cni::Error, wrong);
   }
 }
 
@@ -128,6 +128,25 @@ TEST_CASE("a state of a later format is refused, and stays") {
   CHECK(states.all_removing_others().empty());
   CHECK(cni::Dir::open(dir.path())->names() == std::vector{kSample.owner.file_name()});
   CHECK_THROWS_AS(static_cast<void>(plugins::document_in("[{}, {\"format\": 2}]")), cni::Error);
+}
+
+TEST_CASE("JSON that is no state is named, and stays") {
+  const surroundings::Folder dir;
+  const auto states = StateDir::create(dir.path());
+  const std::string file = kSample.owner.file_name();
+  for (const char* const text : {"{}", "[]", "null", R"({"network": "net"})"}) {
+    CAPTURE(text);
+    write(dir, file, text);
+    CHECK_THROWS_AS(static_cast<void>(states.read_or_remove(kSample.owner)), cni::Error);
+    CHECK(states.all().empty());
+    CHECK(states.all_removing_others().empty());
+    CHECK(cni::Dir::open(dir.path())->names() == std::vector{file});
+  }
+  const std::string said = "read '" + dir.file(file) +
+                           "': this version of patchbay does not understand it (containerID: "
+                           "expected a string: the key is missing): install the version that wrote "
+                           "it";
+  CHECK_THROWS_WITH_AS(static_cast<void>(states.read(kSample.owner)), said.c_str(), cni::Error);
 }
 
 TEST_CASE("a state replaces the earlier one and leaves nothing aside") {

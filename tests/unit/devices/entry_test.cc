@@ -92,9 +92,9 @@ TEST_CASE("an entry of a later format is an error and no torn file") {
   CHECK_THROWS_AS(Entry::from(later), cni::Error);
 }
 
-TEST_CASE("another content is no entry") {
+TEST_CASE("JSON that is no entry is refused") {
   for (const char* const text : {"[]", "null", "{}", R"({"id":"../x","resource":"a/b"})", "1"}) {
-    CHECK_FALSE(Entry::from(text));
+    CHECK_THROWS_AS(static_cast<void>(Entry::from(text)), cni::Error);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/dhcp/ip.h"
+#include "tests/unit/surroundings.h"
 
 using dhcp::State;
 using std::chrono::seconds;
@@ -47,7 +48,7 @@ TEST_CASE("a state is read back as it was written") {
   CHECK(State::from(state.text(), "boot") == state);
 }
 
-TEST_CASE("a state of another boot is none, and a torn one neither") {
+TEST_CASE("a state of another boot is none, a torn one neither, and other JSON is refused") {
   const std::string text = sample_state().text();
   CHECK_FALSE(State::from(text, "next"));
   for (std::size_t size = 0; size < text.size(); size += 7) {
@@ -56,7 +57,55 @@ TEST_CASE("a state of another boot is none, and a torn one neither") {
   for (const char* key : {"network", "netns", "link", "identity", "lease", "priority"}) {
     auto doc = nlohmann::json::parse(text);
     doc[key] = nlohmann::json::array({-1});
-    CHECK_FALSE_MESSAGE(State::from(doc.dump(), "boot"), key);
+    CHECK_THROWS_AS_MESSAGE(static_cast<void>(State::from(doc.dump(), "boot")), cni::Error, key);
+  }
+}
+
+TEST_CASE("a lease of 0.1.0 is read") {
+  const auto state = State::from(surroundings::corpus("dhcp_state/lease_of_0.1.0"), "b");
+  REQUIRE(state);
+  CHECK(state->owner == plugins::StateOwner{"net1", "pod1", "eth0", "/run/netns/pod1", 85708});
+  CHECK(state->link == 2);
+  const std::string id("\0pod1/net1/eth0", 15);
+  CHECK(state->identity == dhcp::Identity{.client_id = {id.begin(), id.end()},
+                                          .provided = {{12, {'h'}}},
+                                          .wanted = {6, 15, 119, 26, 121, 33, 3, 1}});
+  CHECK(
+      state->lease ==
+      dhcp::Lease{.address = {ip("10.77.0.71"), 24},
+                  .gateway = ip("10.77.0.1"),
+                  .routes = {{.dst = {ip("198.51.100.0"), 24}, .gateway = ip("10.77.0.2")},
+                             {.dst = {ip("192.0.2.0"), 24}, .gateway = ip("0.0.0.0"), .scope = 253},
+                             {.dst = {ip("0.0.0.0"), 0}, .gateway = ip("10.77.0.1")}},
+                  .dns = {.nameservers = {"10.77.0.53"},
+                          .domain = "a.test",
+                          .search = {"a.test", "b.a.test"}},
+                  .mtu = 1400,
+                  .server = ip("10.77.0.1"),
+                  .server_mac = netlink::Mac::parse("02:00:5e:00:77:01"),
+                  .renew = dhcp::Time(8400479),
+                  .rebind = dhcp::Time(9750479),
+                  .expire = dhcp::Time(10200479)});
+  CHECK(State::from(state->text(), "b") == state);
+  const auto lost = State::from(surroundings::corpus("dhcp_state/lost_of_0.1.0"), "b");
+  REQUIRE(lost);
+  CHECK_FALSE(lost->lease);
+  CHECK(lost->identity == state->identity);
+  CHECK_FALSE(State::from(surroundings::corpus("dhcp_state/lease_of_0.1.0"), "next"));
+}
+
+TEST_CASE("a lease of 0.1.0 that is not whole is refused") {
+  const auto whole = nlohmann::json::parse(surroundings::corpus("dhcp_state/lease_of_0.1.0"));
+  const std::pair<const char*, nlohmann::json> others[] = {
+      {"/identity/clientID", "0"},       {"/identity/clientID", "0x"},
+      {"/identity/provided/x", "00"},    {"/identity/provided/256", "00"},
+      {"/lease/result/ips", {}},         {"/lease/result/routes", {1}},
+      {"/lease/result/dns", "10.0.0.1"}, {"/lease/server", ""}};
+  for (const auto& [place, value] : others) {
+    CAPTURE(place);
+    auto doc = whole;
+    doc[nlohmann::json::json_pointer(place)] = value;
+    CHECK_THROWS_AS(static_cast<void>(State::from(doc.dump(), "b")), cni::Error);
   }
 }
 

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "tests/unit/surroundings.h"
+
 using host_device::Device;
 using host_device::State;
 
@@ -75,6 +77,26 @@ TEST_CASE("a state file of an older version says nothing of settings and links o
   CHECK(State::from(text.erase(text.find(programs), programs.size())) == old);
 }
 
+TEST_CASE("state files of 0.1.0 are read, in which absent addresses are empty") {
+  const auto veth = State::from(surroundings::corpus("host_device_state/veth_of_0.1.0"));
+  REQUIRE(veth);
+  CHECK(veth->device.name == "dev0");
+  CHECK(veth->device.kind == "veth");
+  CHECK(veth->device.other_index == 2);
+  CHECK(veth->pod_index == 9);
+  CHECK_FALSE(veth->device.permanent_mac);
+  CHECK_FALSE(veth->device.settings);
+  CHECK_FALSE(veth->device.stacked);
+  const auto hardware = State::from(surroundings::corpus("host_device_state/hardware_of_0.1.0"));
+  REQUIRE(hardware);
+  CHECK(hardware->device.permanent_mac == netlink::Mac::parse("52:54:00:00:00:01"));
+  REQUIRE(hardware->device.addresses.size() == 2);
+  CHECK(hardware->device.addresses[0].broadcast == netlink::Ip::parse("192.0.2.255"));
+  CHECK_FALSE(hardware->device.addresses[0].peer);
+  CHECK_FALSE(hardware->device.addresses[1].broadcast);
+  CHECK(hardware->owner == plugins::StateOwner{"net1", "c1", "eth0", "/run/netns/c1", 30304});
+}
+
 TEST_CASE("a state file that is cut off anywhere is none") {
   const std::string whole = example().text();
   for (std::size_t length = 0; length < whole.size(); ++length) {
@@ -82,7 +104,7 @@ TEST_CASE("a state file that is cut off anywhere is none") {
   }
 }
 
-TEST_CASE("a state file with a value of no sense is none") {
+TEST_CASE("a state file with a value of no sense is refused") {
   const auto changed = [](const std::string& from, const std::string& to) {
     std::string text = example().text();
     const auto at = text.find(from);
@@ -90,13 +112,14 @@ TEST_CASE("a state file with a value of no sense is none") {
     return State::from(text.replace(at, from.size(), to));
   };
   CHECK(changed("\"mtu\":9000", "\"mtu\":1500"));
-  CHECK_FALSE(changed("\"mtu\":9000", "\"mtu\":-1"));
-  CHECK_FALSE(changed("\"name\":\"ens5f1\"", "\"name\":\"../ens5f1\""));
-  CHECK_FALSE(changed("\"name\":\"ens5f1\"", "\"name\":\"\""));
-  CHECK_FALSE(changed("\"index\":7", "\"index\":0"));
-  CHECK_FALSE(changed("192.0.2.1/24", "192.0.2.1/33"));
-  CHECK_FALSE(changed("52:54:00:00:00:01", "52:54"));
-  CHECK_FALSE(changed("\"up\":true", "\"up\":1"));
+  CHECK_THROWS_AS(static_cast<void>(changed("\"mtu\":9000", "\"mtu\":-1")), cni::Error);
+  CHECK_THROWS_AS(static_cast<void>(changed("\"name\":\"ens5f1\"", "\"name\":\"../ens5f1\"")),
+                  cni::Error);
+  CHECK_THROWS_AS(static_cast<void>(changed("\"name\":\"ens5f1\"", "\"name\":\"\"")), cni::Error);
+  CHECK_THROWS_AS(static_cast<void>(changed("\"index\":7", "\"index\":0")), cni::Error);
+  CHECK_THROWS_AS(static_cast<void>(changed("192.0.2.1/24", "192.0.2.1/33")), cni::Error);
+  CHECK_THROWS_AS(static_cast<void>(changed("52:54:00:00:00:01", "52:54")), cni::Error);
+  CHECK_THROWS_AS(static_cast<void>(changed("\"up\":true", "\"up\":1")), cni::Error);
 }
 
 TEST_CASE("hardware is told from what a pod can make") {

@@ -84,7 +84,7 @@ TEST_CASE("a truncated state file exists without attachments, and can be replace
   }
   state.put(attachment());
   CHECK(state.find(kOne) == attachment());
-  std::ofstream(file) << "[]";
+  std::ofstream(file) << "[";
   state.remove(kOne);
   CHECK_FALSE(state.has(kOne.container_hash()));
 }
@@ -117,7 +117,25 @@ TEST_CASE("a tag is fifty characters, and the comment begins with it and fits nf
   CHECK(kOne.str() == "container 'c1' (network 'net1', interface 'eth0')");
 }
 
-TEST_CASE("a state file with content that portmap does not write is unreadable") {
+TEST_CASE("a state file of 0.1.0 is read") {
+  const auto container =
+      portmap::container_from(surroundings::corpus("portmap_record/container_of_0.1.0"));
+  REQUIRE(container);
+  REQUIRE(container->size() == 1);
+  const Attachment& one = container->front();
+  CHECK(one.owner == kOne);
+  CHECK(one.netns_inode == "4:4711");
+  CHECK(one.backend == portmap::BackendName::kIptables);
+  CHECK_FALSE(one.detected);
+  CHECK(one.pod.v4 == netlink::Cidr::parse("10.1.2.3/24"));
+  CHECK(one.pod.v6 == netlink::Cidr::parse("fd00::3/64"));
+  REQUIRE(one.claims.size() == 3);
+  CHECK_FALSE(one.claims[0].key.address);
+  CHECK(one.claims[1].key.address == netlink::Ip::parse("192.0.2.1"));
+  CHECK(portmap::container_from(portmap::text_of(*container)) == container);
+}
+
+TEST_CASE("JSON that portmap does not write is refused, and stays") {
   const std::string whole = portmap::text_of({attachment()});
   REQUIRE(portmap::container_from(whole) == portmap::ContainerState{attachment()});
   const std::pair<std::string, std::string> others[] = {
@@ -136,6 +154,16 @@ TEST_CASE("a state file with content that portmap does not write is unreadable")
     const auto at = text.find(row.first);
     REQUIRE(at != std::string::npos);
     text.replace(at, row.first.size(), row.second);
-    CHECK_FALSE(portmap::container_from(text));
+    CHECK_THROWS_AS(static_cast<void>(portmap::container_from(text)), cni::Error);
   }
+  for (const char* const text : {"[]", "{}", "null", R"({"attachments": []})"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(static_cast<void>(portmap::container_from(text)), cni::Error);
+  }
+  const surroundings::Folder dir;
+  const StateDir state = StateDir::create(dir.path());
+  std::ofstream(dir.file(kOne.container_hash())) << "{}";
+  CHECK_THROWS_AS(state.remove(kOne), cni::Error);
+  CHECK_THROWS_AS(state.put(attachment()), cni::Error);
+  CHECK(content(dir.file(kOne.container_hash())) == "{}");
 }

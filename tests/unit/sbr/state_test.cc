@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/unit/surroundings.h"
+
 using netlink::Ip;
 using sbr::State;
 
@@ -29,14 +31,25 @@ TEST_CASE("a file of before the routes were kept is read") {
   CHECK(State::from(doc.dump()) == state);
 }
 
-TEST_CASE("a torn file is none") {
-  for (const char* text : {"", "{", "[]", "{}", R"({"network": "n", "containerID": "c"})"}) {
-    CHECK_FALSE_MESSAGE(State::from(text).has_value(), text);
+TEST_CASE("a file of 0.1.0 is read") {
+  const auto state = State::from(surroundings::corpus("state_files/sbr_of_0.1.0"));
+  REQUIRE(state);
+  CHECK(state->addresses == std::vector{*Ip::parse("10.1.2.3"), *Ip::parse("fd00::1")});
+  CHECK(state->tables == std::vector<std::uint32_t>{100, 4294967295});
+  CHECK(state->moved.size() == 1);
+  CHECK(state->routes.empty());
+}
+
+TEST_CASE("a torn file is none, and other JSON is refused") {
+  CHECK_FALSE(State::from(""));
+  CHECK_FALSE(State::from("{"));
+  for (const char* text : {"[]", "{}", R"({"network": "n", "containerID": "c"})"}) {
+    CHECK_THROWS_AS_MESSAGE(static_cast<void>(State::from(text)), cni::Error, text);
   }
   for (const char* key : {"addresses", "tables", "moved", "routes", "hints", "netnsCookie"}) {
     auto doc =
         nlohmann::json::parse(State{.addresses = {*Ip::parse("10.1.2.3")}, .tables = {100}}.text());
     doc[key] = nlohmann::json::array({-1});
-    CHECK_FALSE_MESSAGE(State::from(doc.dump()).has_value(), key);
+    CHECK_THROWS_AS_MESSAGE(static_cast<void>(State::from(doc.dump())), cni::Error, key);
   }
 }

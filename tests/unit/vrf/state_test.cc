@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/unit/surroundings.h"
+
 using vrf::State;
 
 namespace {
@@ -24,14 +26,25 @@ const State kState{.owner = {.network = "net",
 
 TEST_CASE("a state is read back as it was written") { CHECK(State::from(kState.text()) == kState); }
 
-TEST_CASE("a torn file is none") {
-  for (const char* text : {"", "{", "[]", "{}", R"({"network": "n", "containerID": "c"})"}) {
-    CHECK_FALSE_MESSAGE(State::from(text).has_value(), text);
+TEST_CASE("a file of 0.1.0 is read") {
+  const auto state = State::from(surroundings::corpus("state_files/vrf_of_0.1.0"));
+  REQUIRE(state);
+  CHECK(state->vrf == "blue");
+  CHECK(state->table == 1);
+  CHECK(state->keeps_vrf);
+  CHECK_FALSE(state->ipv6);
+}
+
+TEST_CASE("a torn file is none, and other JSON is refused") {
+  CHECK_FALSE(State::from(""));
+  CHECK_FALSE(State::from("{"));
+  for (const char* text : {"[]", "{}", R"({"network": "n", "containerID": "c"})"}) {
+    CHECK_THROWS_AS_MESSAGE(static_cast<void>(State::from(text)), cni::Error, text);
   }
   for (const char* key : {"vrf", "table", "index", "keepsVRF", "routes", "ipv6", "netnsCookie"}) {
     auto doc = nlohmann::json::parse(kState.text());
     doc[key] = nlohmann::json::array({-1});
-    CHECK_FALSE_MESSAGE(State::from(doc.dump()).has_value(), key);
+    CHECK_THROWS_AS_MESSAGE(static_cast<void>(State::from(doc.dump())), cni::Error, key);
   }
 }
 
