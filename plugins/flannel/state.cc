@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "libcni/common/error.h"
+#include "libcni/common/undo.h"
 #include "libcni/config/json.h"
 #include "libcni/plugin/invoke.h"
 
@@ -82,7 +84,13 @@ std::optional<State> StateFiles::read(const std::string& name) const {
   const auto file = dir_.read(name);
   if (!file) return dir_.has(name) ? std::optional(out) : std::nullopt;
   const auto config = cni::try_parse_json(file->content);
-  if (!is_sound(config)) return out;
+  if (config.is_discarded()) return out;
+  if (!is_sound(config)) {  // no torn file: only the version that wrote it can call the delegate
+    throw cni::Error(cni::Code::kInternal,
+                     cat("read '", path_of(name),
+                         "': this version of patchbay does not understand it (expected `name` and "
+                         "`type`): install the version that wrote it"));
+  }
   out.config = file->content;
   out.network = text_at(config, "name");
   out.ifname = ifname_of(name);
@@ -141,7 +149,12 @@ std::vector<State> StateFiles::all() const {
   std::vector<State> out;
   for (const std::string& name : dir_.names()) {
     if (name.starts_with('.')) continue;
-    if (auto state = read(name); state && !state->config.empty()) out.push_back(*std::move(state));
+    try {
+      auto state = read(name);
+      if (state && !state->config.empty()) out.push_back(*std::move(state));
+    } catch (const cni::Error& e) {
+      cni::note(e.what());
+    }
   }
   return out;
 }

@@ -28,7 +28,7 @@ class StateFiles {
   static StateFiles create(const std::string& path);
 
   /// The state of an attachment; also a torn one, which may be another attachment's of the
-  /// container.
+  /// container. \throws cni::Error for JSON that is no delegate's config.
   std::optional<State> of(const cni::Request& request) const;
   /// Written to disk before it has its name: at any time the name has this content or the earlier
   /// one, after a power loss, too. One process at a time for a container, whose files may
@@ -37,7 +37,7 @@ class StateFiles {
   /// Removes it, and what a killed put() left. An empty name: there was none.
   void remove(const cni::Request& request, const std::string& name) const;
   void remove(const std::string& name) const { dir_.remove(name); }
-  /// All that are whole.
+  /// All that are whole. Other JSON is noted.
   std::vector<State> all() const;
   std::string path_of(const std::string& name) const {
     return netlink::cat(dir_.path(), "/", name);

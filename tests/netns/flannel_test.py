@@ -320,7 +320,6 @@ class Delegate(Stage):
 #: What happens to the state file between ADD and DEL.
 SPOILT = [("empty", lambda path: write("", path)), ("gone", os.unlink), ("no JSON", lambda path: write("\0\0\0", path)),
           ("of another network", lambda path: write(read(path).replace('"cbr0"', '"other"'), path)),
-          ("a list", lambda path: write("[]", path)), ("without a type", lambda path: write('{"name":"cbr0"}', path)),
           ("a directory", lambda path: (os.unlink(path), os.mkdir(path))),
           ("a symbolic link", lambda path: (os.unlink(path), os.symlink("/etc/passwd", path)))]
 
@@ -386,6 +385,19 @@ class State(Stage):
             if os.path.isfile(foreign) and "other" in read(foreign):
                 os.unlink(foreign)  # it is another attachment's
             self.assert_nothing_is_left()
+
+    @suite.cases([("a list", "[]"), ("without a type", '{"name":"cbr0"}')])
+    def DEL_fails_and_keeps_a_state_file_that_is(self, text):
+        self.add()
+        path = f"{STATES}/pod1"
+        whole = read(path)
+        write(text, path)
+        call = self.call("DEL", K3S, netns=self.one.path, container=self.one.name)
+        self.assert_error(call, 999, f"read '{path}': this version of patchbay does not understand it")
+        self.assertEqual(read(path), text)
+        write(whole, path)
+        self.delete()
+        self.assert_nothing_is_left()
 
     def test_DEL_leaves_nothing_where_the_state_file_is_torn_at_some_byte(self):
         for end in range(0, len(WORKED[1][1][2]), 9):  # StateFiles takes none of them for whole: its unit test

@@ -44,6 +44,20 @@ TEST_CASE("a state file that is torn at any byte is not taken for whole") {
   CHECK(std::filesystem::is_empty(place.path));
 }
 
+TEST_CASE("JSON that is no delegate's config is refused, and stays") {
+  const Place place;
+  const StateFiles files = StateFiles::create(place.path);
+  const auto asked = request("net", "eth0");
+  for (const char* const text : {"[]", "{}", R"({"name":"net"})"}) {
+    CAPTURE(text);
+    std::ofstream(place.path + "/c1") << text;
+    CHECK_THROWS_AS(static_cast<void>(files.of(asked)), cni::Error);
+    CHECK_THROWS_AS(files.put(asked, kConfig), cni::Error);
+    CHECK(files.all().empty());
+    CHECK(std::filesystem::file_size(place.path + "/c1") == std::string_view(text).size());
+  }
+}
+
 TEST_CASE("attachments of a container have a file each, an ADD that is repeated the same") {
   const Place place;
   const StateFiles files = StateFiles::create(place.path);
