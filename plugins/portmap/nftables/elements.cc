@@ -19,6 +19,7 @@ namespace nf = netlink::nf;
 using cni::cat;
 
 constexpr int kMaxAttempts = 5;
+constexpr const char* kMasqAll = "masq_all";
 
 nf::SetId set_of(const char* name, const Key& key, const std::string& table) {
   return {table_family(key.family), table, cat(name, key.address ? "_hostip" : "")};
@@ -104,11 +105,23 @@ class Removals {
   std::map<nf::SetId, std::set<std::string>> keys_;
 };
 
+// The elements of elements_of(), and those of 0.1.0, which had the ports of `masqAll` in sets of
+// their own.
+Groups removable_elements(const Attachment& attachment) {
+  Groups out = elements_of(attachment, attachment.claims);
+  if (!attachment.options.snat || !attachment.options.masq_all) return out;
+  for (const Claim& claim : attachment.claims) {
+    const nf::SetId set = set_of(kMasqAll, claim.key, table_of(attachment.options));
+    put(out, set, {ports_key(claim.key), {}, attachment.owner.comment()});
+  }
+  return out;
+}
+
 // Adds the elements that the attachment has to removals; returns the claims among them.
 std::vector<Claim> collect(nf::NfSocket& socket, const Attachment& attachment, Removals& removals) {
   const std::string tag = attachment.owner.tag();
   std::vector<Claim> out;
-  for (const auto& [set, elements] : elements_of(attachment, attachment.claims)) {
+  for (const auto& [set, elements] : removable_elements(attachment)) {
     for (const auto& found : found_in(socket, set, elements)) {
       if (!found || tag_in(found->comment) != tag) continue;
       removals.put(set, *found);
@@ -124,8 +137,11 @@ void for_each_element(nf::NfSocket& socket, const Fn& fn) {
   for (const Family family : netlink::kFamilies) {
     for (const std::string& table : socket.tables(table_family(family))) {
       if (!table.starts_with(names::kHostPortTable)) continue;
-      for (const nf::Set& set : sets_of(family, table)) {
-        for (const nf::Element& element : socket.all_elements(set.id)) fn(set.id, element);
+      std::vector<nf::SetId> sets{{table_family(family), table, kMasqAll},
+                                  {table_family(family), table, cat(kMasqAll, "_hostip")}};
+      for (const nf::Set& set : sets_of(family, table)) sets.push_back(set.id);
+      for (const nf::SetId& set : sets) {
+        for (const nf::Element& element : socket.all_elements(set)) fn(set, element);
       }
     }
   }

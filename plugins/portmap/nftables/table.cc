@@ -45,14 +45,33 @@ bool has_conditions(const std::vector<nf::Bytes>& seen, const Layout& layout) {
   return nf::target_of(rule.exprs) == kHostports;
 }
 
+// 0.1.0 had the ports of `masqAll` in the sets masq_all and masq_all_hostip, which its pods need as
+// long as they live: another pod's ADD leaves the rules.
+bool is_of_masq_all(const Attributes& rule, Family family) {
+  const auto exprs = nf::decode_rule(table_family(family), rule).exprs;
+  return std::any_of(exprs.begin(), exprs.end(), [](const nf::Expr& one) {
+    const auto* const lookup = std::get_if<nf::Lookup>(&one);
+    return lookup != nullptr && lookup->set.starts_with("masq_all");
+  });
+}
+
+bool has_rules(std::vector<Attributes> found, const TableChain& wanted, Family family) {
+  const auto is_same = [&] {
+    return std::equal(
+        found.begin(), found.end(), wanted.rules.begin(), wanted.rules.end(),
+        [](const Attributes& one, const auto& rule) { return shows(one, rule.exprs); });
+  };
+  if (is_same()) return true;
+  const auto others =
+      std::erase_if(found, [&](const Attributes& rule) { return is_of_masq_all(rule, family); });
+  return others != 0 && is_same();
+}
+
 // The first chain whose rules are not those of the layout; empty without one.
 std::string flawed_chain(const std::vector<nf::Bytes>& seen, const Layout& layout) {
   for (const TableChain& wanted : chains_of(layout)) {
     const auto found = rules_in(seen, wanted.chain.id.chain);
-    const bool is_same =
-        std::equal(found.begin(), found.end(), wanted.rules.begin(), wanted.rules.end(),
-                   [](const Attributes& one, const auto& rule) { return shows(one, rule.exprs); });
-    if (!is_same) return wanted.chain.id.str();
+    if (!has_rules(found, wanted, layout.family)) return wanted.chain.id.str();
   }
   const bool is_whole = !layout.has_conditions() || has_conditions(seen, layout);
   return is_whole ? "" : conditions_chain(layout).str();
