@@ -249,7 +249,7 @@ bool has_own_mtu(RouteSocket& host, const Link& veth) {
 // Whether ADD has set the MTU of the host veth. The reference plugin leaves it.
 bool has_set_host_mtu(const cni::Request& request, const Conf& conf) {
   const auto states = StateDir::find(conf.data_dir);
-  const auto state = states ? read_state(*states, request) : std::nullopt;
+  const auto state = states ? read_state(*states, plugins::state_owner(request)) : std::nullopt;
   return state && state->host_mtu;
 }
 
