@@ -304,7 +304,11 @@ class Dhcp(suite.NodeTest):
 
     def test_a_state_file_of_another_boot_and_a_torn_one_are_removed(self):
         os.makedirs(dhcp.STATES)
-        for name, text in (("torn", "{"), ("empty", ""), ("other", json.dumps({"bootID": "another"}))):
+        recorded = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support", "state_files", "0.1.0", "dhcp")
+        other, = os.listdir(recorded)
+        with open(f"{recorded}/{other}") as file:
+            content = file.read()
+        for name, text in (("torn", "{"), ("empty", ""), (other, content)):
             with open(f"{dhcp.STATES}/{name}", "w") as file:
                 file.write(text)
         daemon = self.daemon()

@@ -111,6 +111,9 @@ def prepare(test, kind, given, number):
         conf["prevResult"] = {
             "cniVersion": "1.1.0", "interfaces": [{"name": "net1", "mac": link["address"], "sandbox": pod.path}],
             "ips": [{"address": f"10.52.0.{number}/24", "gateway": "10.52.0.1", "interface": 0}]}
+    if kind == "vrf":  # the kernel's rule l3mdev comes with the first VRF of a namespace, and stays
+        pod.run("ip", "link", "add", "first", "type", "vrf", "table", "99", check=False)
+        pod.run("ip", "link", "del", "first", check=False)
     if kind == "portmap":
         conf["runtimeConfig"]["portMappings"][0]["hostPort"] += number
     return pod, conf, {"netns": pod.path, "container": pod.name, "ifname": "net1"}
