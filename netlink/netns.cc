@@ -85,6 +85,14 @@ std::optional<NetNs> NetNs::find(const std::string& path) {
   return std::nullopt;
 }
 
+bool NetNs::may_hide(const std::string& path) noexcept {
+  struct stat about {};
+  if (path.empty() || ::stat(path.c_str(), &about) == 0) return true;
+  const std::string folder = path.substr(0, path.rfind('/'));
+  const bool is_process = path.starts_with("/proc/");  // it ended
+  return !is_process && ::stat(folder.c_str(), &about) != 0;
+}
+
 NetNs NetNs::create() {
   const Entered back_again(current());
   if (::unshare(CLONE_NEWNET) != 0) throw refusal("make a network namespace", errno);

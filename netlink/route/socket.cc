@@ -195,6 +195,18 @@ std::optional<int> RouteSocket::nsid(const NetNs& ns) {
   return out;
 }
 
+bool RouteSocket::has_namespace(int nsid) {
+  const rtgenmsg head{.rtgen_family = AF_UNSPEC};
+  Message message(RTM_GETNSID, 0, head);
+  message.put_u32(NETNSA_NSID, static_cast<std::uint32_t>(nsid));
+  try {
+    ask({"look up the ID of a network namespace", std::move(message)}, [](const Reply&) {});
+    return true;
+  } catch (const Error& e) {
+    return e.error() != ENOENT;  // EINVAL before Linux 4.20
+  }
+}
+
 std::uint64_t RouteSocket::cookie() const noexcept {
   std::uint64_t out = 0;
   socklen_t size = sizeof out;

@@ -40,7 +40,10 @@ class RouteSocket {
   /// net/core/net_namespace.c), as in Link::peer_nsid; nothing where it has none yet. It gets one
   /// when a link is shown whose other end is there: ask after that.
   std::optional<int> nsid(const NetNs& ns);
-  /// The same; gives it one where it has none (RTM_NEWNSID).
+  /// Whether the namespace of that number exists. A link still shows the number while the kernel
+  /// takes the namespace apart, and the link with it. True where that cannot be told.
+  bool has_namespace(int nsid);
+  /// The number; gives the namespace one where it has none (RTM_NEWNSID).
   int ensure_nsid(const NetNs& ns);
   /// The number of this socket's namespace, which no other gets before the next boot
   /// (SO_NETNS_COOKIE, since Linux 5.14); 0 where the kernel does not say.
