@@ -5,6 +5,7 @@
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
 #include "libcni/runtime/liveness.h"
+#include "netlink/netns.h"
 
 namespace cni {
 
@@ -16,6 +17,17 @@ using nlohmann::json;
 Target completed(Target target, const CachedAttachment& cached) {
   if (target.args.empty()) target.args = cached.args;
   if (target.capabilities->empty()) target.capabilities = cached.capabilities;
+  return target;
+}
+
+// A plugin refuses the node's own namespace: an ADD there has changed nothing in it, and what it
+// has on the node goes by a DEL without namespace.
+Target for_unfinished(Target target) {
+  try {
+    if (netlink::NetNs::is_current(target.netns)) target.netns.clear();
+  } catch (const netlink::Error& e) {
+    note(e.what());
+  }
   return target;
 }
 
@@ -113,7 +125,7 @@ void Operation::undo_unfinished(const CachedAttachment& cached) const {
                       .ifname = cached.key.ifname,
                       .args = cached.args,
                       .capabilities = cached.capabilities};
-  undo(target, list_.plugins.size(), nullptr);
+  undo(for_unfinished(target), list_.plugins.size(), nullptr);
 }
 
 nlohmann::ordered_json Operation::add(const Target& target) const {
@@ -135,13 +147,14 @@ nlohmann::ordered_json Operation::add(const Target& target) const {
     return result;
   } catch (...) {
     if (!owner.empty()) rethrow_with_details(cat("nothing was undone, as ", owner));
-    if (options_.undo_failed_add) undo(target, called, call.prev_result);
+    if (options_.undo_failed_add) undo(for_unfinished(target), called, call.prev_result);
     throw;
   }
 }
 
 void Operation::del(Target target, const std::optional<CachedAttachment>& cached) const {
   if (cached) target = completed(std::move(target), *cached);
+  if (cached && cached->result->is_null()) target = for_unfinished(std::move(target));
   Call call{.command = Command::kDel, .target = &target};
   if (cached && list_.is_at_least("0.4.0")) {
     try {
