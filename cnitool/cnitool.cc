@@ -150,8 +150,7 @@ int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& ou
     const auto pods = line.dry_run ? tool::Pods::kSeveral : tool::Pods::kOne;
     return tool::repair(selection_of(line, pods), aim, std::move(options), output) ? 0 : 1;
   }
-  tool::operate(operation, line.settings, options, output);
-  return 0;
+  return tool::operate(operation, line.settings, options, output) ? 0 : 1;
 }
 
 // COLUMNS, or what the terminal says; 0: unknown.

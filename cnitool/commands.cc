@@ -89,8 +89,8 @@ void add_keep(CLI::App& command, CommandLine& line) {
   command.add_option("--keep-json", line.keep_json,
                      R"(attachments to keep, as [{"containerID": "c", "ifname": "eth0"}])");
   command.add_flag("--keep-alive", line.operation.keep_alive,
-                   "keep attachments whose interface exists");
-  command.add_flag("-y,--yes", line.yes, "detach pods that are alive without a question");
+                   "remove only what belongs to pods that are seen dead");
+  command.add_flag("-y,--yes", line.yes, "detach pods that are alive, without a question");
 }
 
 void add_verbs(CLI::App& app, CommandLine& line) {
@@ -270,8 +270,8 @@ void complete(CommandLine& line) {
   for (const std::string& one : line.keep) {
     operation.keep_known.push_back(attachment_from(one));
   }
-  operation.ask =
-      !line.yes && !line.json && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
+  operation.is_agreed = line.yes;
+  operation.can_ask = !line.json && ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
   if (line.keep_json) {  // an empty text is no list: a script had nothing to say
     for (auto& one : attachments_from(*line.keep_json)) operation.keep.push_back(one);
   }

@@ -1,9 +1,8 @@
 #include "cnitool/leftovers.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
-#include "cnitool/cached.h"
 #include "cnitool/output.h"
 #include "cnitool/pool.h"
 #include "cnitool/sightings.h"
@@ -14,45 +13,44 @@ namespace tool {
 
 namespace {
 
-// Addresses of attachments in the cache: their earlier owner does not live for it.
-std::set<netlink::Ip> listed_addresses(const std::string& network, const std::string& cache_dir) {
-  std::set<netlink::Ip> out;
-  for (const cni::CachedAttachment& one : cni::Cache(cache_dir).list().attachments) {
-    if (one.key.network != network) continue;
-    for (const auto& address : result_of(one).ips) out.insert(address.cidr.ip);
+// What is known of attachments and of containers, by tag and by ID.
+using Known = std::map<std::string, cni::Life>;
+
+void add(Known& known, const std::string& name, cni::Life life) {
+  if (name.empty()) return;
+  const auto [at, is_new] = known.emplace(name, life);
+  if (!is_new) at->second = std::max(at->second, life);
+}
+
+// A thing in the namespace of a pod, which says itself whose it is, tells nothing of others.
+Known known_of(const std::vector<cni::Runtime::Found>& found) {
+  Known out;
+  for (const auto& [plugin, one] : found) {
+    if (one.is_claim) continue;
+    add(out, one.tag, one.life);
+    add(out, one.container_id, one.life);
   }
   return out;
 }
 
 // Containers whose lease is the address of an interface in a namespace.
-std::set<std::string> seen_containers(const cni::NetworkList& list, const std::string& cache_dir) {
-  const Sightings seen = look_at_namespaces();
-  const auto listed = listed_addresses(list.name, cache_dir);
-  std::set<std::string> out;
+void add_leases(const cni::NetworkList& list, const Sightings& seen, Known& known) {
   for (const Pool& pool : pools_of(list)) {
     for (const Reservation& one : pool.reservations) {
-      if (seen.has(one.ip, one.ifname) && !listed.contains(one.ip)) out.insert(one.container_id);
+      const cni::AttachmentKey key{list.name, one.container_id, one.ifname};
+      if (seen.has_address(key, one.ip)) add(known, one.container_id, cni::Life::kAlive);
     }
   }
-  return out;
 }
 
-bool is_of(const cni::Attachment& whose, const std::string& network, const cni::Leftover& one) {
-  const auto& [id, ifname] = whose;
-  return one.tag == cni::OwnerTag(network, id, ifname).prefix() ||
-         (one.ifname.empty() && one.container_id == id);
-}
-
-// Whether the plugins found something of the attachment, and no pod that has it.
-bool is_dead(const cni::Attachment& whose, const std::string& network,
-             const std::vector<cni::Runtime::Found>& found) {
-  bool is_left = false, lives = false;
-  for (const auto& [plugin, one] : found) {
-    if (!is_of(whose, network, one)) continue;
-    is_left = true;
-    lives |= one.alive;
+cni::Life life_of(const cni::Leftover& one, const Known& known, const Sightings& seen) {
+  cni::Life out = one.life;
+  for (const std::string& name : {one.tag, one.container_id}) {
+    const auto found = known.find(name);
+    if (found != known.end()) out = std::max(out, found->second);
   }
-  return is_left && !lives;
+  if (seen.has_veth(one.tag) || seen.has_tag(one.container_id, one.tag)) return cni::Life::kAlive;
+  return out == cni::Life::kDead && !seen.hidden.empty() ? cni::Life::kUnseen : out;
 }
 
 // A look is no operation.
@@ -82,43 +80,17 @@ std::vector<cni::Runtime::Found> leftovers_of(const cni::NetworkList& list,
   auto out = quiet(options).leftovers(list, valid);
   std::erase_if(out, [](const cni::Runtime::Found& one) { return !one.leftover.network.empty(); });
   if (out.empty()) return out;
-  std::set<std::string> containers = seen_containers(list, options.cache_dir);
-  std::set<std::string> tags;
-  for (const auto& [plugin, one] : out) {
-    if (!one.alive) continue;
-    tags.insert(one.tag);
-    if (!one.container_id.empty()) containers.insert(one.container_id);
-  }
-  for (auto& [plugin, one] : out) {
-    one.alive |= tags.contains(one.tag) || containers.contains(one.container_id);
-  }
+  const Sightings seen = look_at_pods(cni::Cache(options.cache_dir).list().attachments);
+  Known known = known_of(out);
+  add_leases(list, seen, known);
+  for (auto& [plugin, one] : out) one.life = life_of(one, known, seen);
   return out;
 }
 
-std::vector<cni::Attachment> broken_in(const cni::Cache::Listing& seen, const std::string& network,
-                                       const std::vector<cni::Attachment>& keep) {
-  std::vector<cni::Attachment> out;
-  for (const cni::Cache::Broken& one : seen.broken) {
-    const auto whose = one.owner_in(network);
-    if (whose && std::find(keep.begin(), keep.end(), *whose) == keep.end()) out.push_back(*whose);
-  }
-  return out;
-}
-
-Unlisted unlisted_in(const cni::NetworkList& list, const cni::RuntimeOptions& options,
-                     const cni::Cache::Listing& seen, Kept& kept) {
-  auto& keep = kept.attachments;
-  Unlisted out{.found = leftovers_of(list, keep, options)};
-  for (const cni::Attachment& whose : broken_in(seen, list.name, keep)) {
-    const bool stays = kept.living_too && !is_dead(whose, list.name, out.found);
-    (stays ? keep : out.broken).push_back(whose);
-  }
-  std::erase_if(out.found, [&](const cni::Runtime::Found& one) {
-    return std::any_of(out.broken.begin(), out.broken.end(), [&](const cni::Attachment& whose) {
-      return is_of(whose, list.name, one.leftover);
-    });
-  });
-  return out;
+bool is_of(const cni::Attachment& whose, const std::string& network, const cni::Leftover& one) {
+  const auto& [id, ifname] = whose;
+  return one.tag == cni::OwnerTag(network, id, ifname).prefix() ||
+         (one.ifname.empty() && one.container_id == id);
 }
 
 std::string text_of(const cni::Runtime::Found& one) {
@@ -126,6 +98,21 @@ std::string text_of(const cni::Runtime::Found& one) {
   std::string out = cat(plugin, ": ", what.what);
   if (!what.container_id.empty()) out += cat(" of ", what.container_id.substr(0, 12));
   return what.ifname.empty() ? out : cat(out, " (", what.ifname, ")");
+}
+
+std::string_view why_it_stays(cni::Life life) {
+  static_assert(cni::kLongestStart == 120);
+  switch (life) {
+    case cni::Life::kDead:
+      return "";
+    case cni::Life::kYoung:
+      return "it is younger than 2 minutes, and an ADD may be running";
+    case cni::Life::kUnseen:
+      return "whether its pod lives cannot be seen from this mount namespace";
+    case cni::Life::kAlive:
+      return "its pod lives";
+  }
+  return "";
 }
 
 }  // namespace tool

@@ -7,6 +7,7 @@
 #include "cnitool/waiting.h"
 #include "libcni/config/names.h"
 #include "libcni/runtime/liveness.h"
+#include "netlink/netns.h"
 #include "netlink/types/capability.h"
 
 namespace tool {
@@ -31,7 +32,17 @@ PaintedWord word_for(Outcome outcome, const RepairAim& aim) {
   return kOutcomes[static_cast<std::size_t>(outcome)];
 }
 
+bool is_namespace(const std::string& path) try {
+  return netlink::NetNs::find(path).has_value();
+} catch (const netlink::Error&) {
+  return true;  // and closed
+}
+
 std::string why_closed(const CachedAttachment& one) {
+  if (netlink::NetNs::may_hide(one.netns) && !is_namespace(one.netns)) {
+    return cat("namespace '", one.netns,
+               "' cannot be seen from this mount namespace: run cnitool in that of the node");
+  }
   std::string why = cat("namespace '", one.netns, "' cannot be entered");
   const auto missing = netlink::missing_of({netlink::Capability::kSysAdmin});
   if (!missing.empty()) why += cat(": this process lacks ", missing);

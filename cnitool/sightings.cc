@@ -2,22 +2,48 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
 
+#include "cnitool/cached.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
+#include "libcni/common/hash.h"
+#include "libcni/plugin/collect.h"
+#include "libcni/runtime/liveness.h"
 #include "netlink/route/socket.h"
+#include "netlink/types/mac.h"
 
 namespace tool {
 
 namespace {
 
+using cni::CachedAttachment;
+using netlink::Link;
 using netlink::NetNs;
 using netlink::RouteSocket;
 
 constexpr const char* kNamed = "/run/netns";
 
-bool is_named(const std::string& path) { return path.starts_with(kNamed); }
+using FileId = std::pair<dev_t, ino_t>;
+
+std::optional<FileId> id_of(const std::string& path) {
+  struct stat about {};
+  if (::stat(path.c_str(), &about) != 0) return std::nullopt;
+  return FileId(about.st_dev, about.st_ino);
+}
+
+std::string tag_for(const cni::AttachmentKey& key) {
+  return cni::OwnerTag(key.network, key.container_id, key.ifname).prefix();
+}
+
+// "H1-H2" of a text that begins with it.
+std::string tag_in(const std::string& alias) {
+  const auto size = cni::OwnerTag("", "", "").prefix().size();
+  return cni::OwnerTag::is_tag(alias) ? alias.substr(0, size) : std::string();
+}
 
 // One path for each namespace but that of this process; those of /run/netns first.
 std::vector<std::string> namespaces() {
@@ -29,47 +55,155 @@ std::vector<std::string> namespaces() {
       paths.push_back(cni::cat("/proc/", process, "/ns/net"));
     }
   }
-  std::set<std::pair<dev_t, ino_t>> known;
+  std::set<FileId> known;
   const auto is_new = [&known](const std::string& path) {
-    struct stat about {};
-    return ::stat(path.c_str(), &about) == 0 && known.emplace(about.st_dev, about.st_ino).second;
+    const auto id = id_of(path);
+    return id && known.insert(*id).second;
   };
   is_new("/proc/self/ns/net");
   std::erase_if(paths, [&](const std::string& path) { return !is_new(path); });
   return paths;
 }
 
-void look_into(const NetNs& ns, Sightings& into) {
+// Whether /proc has all processes of the kernel: PROC_PID_INIT_INO of linux/proc_ns.h.
+bool sees_all_processes() {
+  constexpr ino_t kInitial = 0xEFFFFFFCU;
+  const auto id = id_of("/proc/self/ns/pid");
+  return id && id->second == kInitial;
+}
+
+// A runtime makes the file first and mounts the namespace on it then, and `ip netns del` in the
+// reverse order: a young one says nothing.
+bool is_old(const std::string& path) {
+  struct stat about {};
+  return ::stat(path.c_str(), &about) == 0 && cni::life_by_age(about.st_mtime) == cni::Life::kDead;
+}
+
+SeenNamespace look_into(const NetNs& ns) {
+  SeenNamespace out;
   RouteSocket pod(ns);
   std::map<int, std::string> names;
-  for (const netlink::Link& link : pod.links()) {
+  for (const Link& link : pod.links()) {
     names.emplace(link.index, link.name);
+    if (std::string tag = tag_in(link.alias); !tag.empty()) out.tags.insert(std::move(tag));
   }
   for (const netlink::LinkAddress& one : pod.addresses()) {
     const auto name = names.find(one.link);
-    if (name != names.end()) into.addresses.emplace(one.cidr.ip, name->second);
+    if (name != names.end()) out.addresses.emplace(one.cidr.ip, name->second);
   }
+  return out;
+}
+
+// The containers of the cache by their namespaces.
+std::multimap<FileId, std::string> cached_owners(const std::vector<CachedAttachment>& cached) {
+  std::multimap<FileId, std::string> out;
+  for (const CachedAttachment& one : cached) {
+    if (const auto id = id_of(one.netns)) out.emplace(*id, one.key.container_id);
+  }
+  return out;
+}
+
+void add_owners(const std::vector<Link>& veths, int nsid, std::set<std::string>& owners) {
+  for (const Link& link : veths) {
+    if (link.peer_nsid != nsid || !cni::OwnerTag::is_tag(link.alias)) continue;
+    owners.insert(tag_in(link.alias));
+    const auto whose = cni::owner_in(link.alias, cni::OwnerTag::network_in(link.alias));
+    if (!whose.container_id.empty()) owners.insert(whose.container_id);
+  }
+}
+
+// The host veth that the result names, as those of the reference plugins have no alias.
+bool has_named_veth(const CachedAttachment& one, const Sightings& seen) {
+  const cni::Result result = result_of(one);
+  return std::ranges::any_of(result.interfaces, [&](const cni::Interface& named) {
+    return named.sandbox.empty() && std::ranges::any_of(seen.veths, [&](const Link& link) {
+             return link.alias.empty() && link.name == named.name &&
+                    netlink::Mac::parse(named.mac) == link.mac;
+           });
+  });
+}
+
+bool is_shown(const CachedAttachment& one, const Sightings& seen) {
+  const std::string tag = tag_for(one.key);
+  if (seen.has_veth(tag) || has_named_veth(one, seen)) return true;
+  if (seen.has_tag(one.key.container_id, tag)) return true;
+  const auto ips = result_of(one).ips;
+  return std::ranges::any_of(
+      ips, [&](const auto& address) { return seen.has_address(one.key, address.cidr.ip); });
+}
+
+// No namespace lives longer than the kernel.
+bool is_of_earlier_boot(const CachedAttachment& one) {
+  constexpr std::time_t kClockWasSet = 60;
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return one.modified + kClockWasSet < std::time(nullptr) - now.tv_sec;
 }
 
 }  // namespace
 
-bool Sightings::has(const netlink::Ip& ip, const std::string& ifname) const {
-  const auto at = addresses.lower_bound({ip, ifname});
-  return at != addresses.end() && at->first == ip && (ifname.empty() || at->second == ifname);
+bool Sightings::has_veth(const std::string& tag) const {
+  return std::ranges::any_of(veths, [&](const Link& link) { return link.alias.starts_with(tag); });
 }
 
-Sightings look_at_namespaces() {
+bool Sightings::has_tag(const std::string& container, const std::string& tag) const {
+  return std::ranges::any_of(namespaces, [&](const SeenNamespace& one) {
+    const bool is_its = one.owners.contains(container) || one.owners.contains(tag);
+    return one.tags.contains(tag) && (one.owners.empty() || is_its);
+  });
+}
+
+bool Sightings::has_address(const cni::AttachmentKey& key, const netlink::Ip& ip) const {
+  return std::ranges::any_of(namespaces, [&](const SeenNamespace& one) {
+    const bool is_its = one.owners.contains(key.container_id) || one.owners.contains(tag_for(key));
+    if (!one.owners.empty() && !is_its) return false;
+    const auto at = one.addresses.lower_bound({ip, ""});
+    const bool any_name = is_its || key.ifname.empty();  // which the pod can change
+    return any_name ? at != one.addresses.end() && at->first == ip
+                    : one.addresses.contains({ip, key.ifname});
+  });
+}
+
+Sightings look_at_veths() {
   Sightings out;
   RouteSocket node;
+  out.veths = node.links_of_kind("veth");
+  std::erase_if(out.veths, [&](const Link& link) {
+    return !link.peer_nsid || !node.has_namespace(*link.peer_nsid);
+  });
+  return out;
+}
+
+Sightings look_at_pods(const std::vector<CachedAttachment>& cached) {
+  Sightings out = look_at_veths();
+  if (!cni::Dir::exists(kNamed) && !sees_all_processes()) out.hidden = kNamed;
+  RouteSocket node;
+  const auto by_cache = cached_owners(cached);
   for (const std::string& path : namespaces()) {
+    const bool is_named = path.starts_with(kNamed);
     try {
       const auto ns = NetNs::find(path);
-      if (ns && (is_named(path) || node.nsid(*ns))) look_into(*ns, out);
+      if (!ns && is_named && is_old(path)) out.hidden = path;
+      const auto nsid = ns ? node.nsid(*ns) : std::nullopt;
+      if (!ns || (!is_named && !nsid)) continue;
+      SeenNamespace seen = look_into(*ns);
+      const auto [begin, end] = by_cache.equal_range(id_of(path).value_or(FileId()));
+      for (auto at = begin; at != end; ++at) seen.owners.insert(at->second);
+      if (nsid) add_owners(out.veths, *nsid, seen.owners);
+      out.namespaces.push_back(std::move(seen));
     } catch (const netlink::Error&) {
-      continue;  // it ended, or is closed to this process
+      if (is_named) out.hidden = path;  // closed to this process, or it ended
     }
   }
   return out;
+}
+
+cni::Life life_of(const CachedAttachment& one, const Sightings& seen) {
+  if (one.result->is_null()) return cni::Life::kDead;
+  const cni::Liveness liveness = cni::liveness_of(one.netns, one.key.ifname);
+  if (liveness == cni::Liveness::kAlive || is_shown(one, seen)) return cni::Life::kAlive;
+  const bool is_known = liveness != cni::Liveness::kUnknown || is_of_earlier_boot(one);
+  return is_known ? cni::Life::kDead : cni::Life::kUnseen;
 }
 
 }  // namespace tool

@@ -5,21 +5,48 @@
 #include <utility>
 #include <vector>
 
+#include "libcni/plugin/life.h"
+#include "libcni/runtime/cache.h"
+#include "netlink/route/link.h"
 #include "netlink/types/ip.h"
 
 /// Pods in the kernel, whatever the cache has.
 namespace tool {
 
-struct Sightings {
-  /// Addresses in the namespaces of pods, with the name of their interface.
-  std::set<std::pair<netlink::Ip, std::string>> addresses;
-
-  bool has(const netlink::Ip& ip, const std::string& ifname) const;
+/// A namespace other than this process's. What its links have, root in the pod can choose.
+struct SeenNamespace {
+  /// Containers, and tags of attachments, that the node says it is of: by the cache and by host
+  /// veths. Empty: nothing says it.
+  std::set<std::string> owners = {};
+  std::set<std::pair<netlink::Ip, std::string>> addresses = {};  ///< with the interface's name
+  std::set<std::string> tags = {};                               ///< in aliases of links
 };
 
-/// Looks into the namespaces of /run/netns, and into those of processes that a link of the node
-/// leads to: others may be of another node on the same kernel. What this process may not look into
-/// is left out. \throws netlink::Error where the node's own links are unreadable.
-Sightings look_at_namespaces();
+struct Sightings {
+  std::vector<SeenNamespace> namespaces = {};
+  /// Of the node, with a peer in another namespace: the kernel removes both ends together.
+  std::vector<netlink::Link> veths = {};
+  /// A place where namespaces may be that cannot be seen from here; empty: none.
+  std::string hidden = {};
+
+  bool has_veth(const std::string& tag) const;
+  /// Whether a namespace has an interface with the tag, or with the address. One that is another
+  /// container's says nothing of this.
+  bool has_tag(const std::string& container, const std::string& tag) const;
+  bool has_address(const cni::AttachmentKey& key, const netlink::Ip& ip) const;
+};
+
+/// Looks at the veths of the node. \throws netlink::Error.
+Sightings look_at_veths();
+
+/// The same, and into the namespaces of /run/netns, and into those of processes that a link of the
+/// node leads to: others may be of another node on the same kernel. What this process may not look
+/// into is left out.
+Sightings look_at_pods(const std::vector<cni::CachedAttachment>& cached);
+
+/// Whether the pod of an attachment in the cache lives: the interface is in its namespace, or the
+/// node shows it elsewhere. An ADD that was interrupted is dead: where it goes on, the lock says
+/// so.
+cni::Life life_of(const cni::CachedAttachment& one, const Sightings& seen);
 
 }  // namespace tool

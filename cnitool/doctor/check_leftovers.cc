@@ -81,7 +81,8 @@ Findings check_leftovers(const Node& node) {
   for (const auto& [network, found, conf] : node.leftovers) {
     const cni::Leftover& one = found.leftover;
     if (!node.which.has({network, one.container_id, one.ifname})) continue;
-    if (!one.alive) {
+    if (is_unknown(one.life)) continue;
+    if (one.life == cni::Life::kDead) {
       left[network].push_back(text_of(found));
       auto& plugins = removed[network];
       if (std::find(plugins.begin(), plugins.end(), *conf) == plugins.end()) plugins += *conf;

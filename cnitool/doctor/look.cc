@@ -13,6 +13,7 @@
 #include <set>
 
 #include "cnitool/doctor/facts.h"
+#include "cnitool/sightings.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/lock.h"
 #include "libcni/config/json.h"
@@ -75,7 +76,15 @@ AttachmentState attachment_of(const cni::CachedAttachment& cached) {
 void look_at_cache(Node& node) {
   cni::Cache::Listing found = cni::Cache(node.cache_dir).list();
   sort_by_pod(found.attachments);
-  for (const auto& one : found.attachments) node.attachments.push_back(attachment_of(one));
+  const Sightings seen = look_at_pods(found.attachments);
+  for (const auto& one : found.attachments) {
+    AttachmentState state = attachment_of(one);
+    const bool is_dead = life_of(one, seen) == cni::Life::kDead;
+    if (state.liveness == cni::Liveness::kNoNamespace && !is_dead) {
+      state.liveness = cni::Liveness::kUnknown;  // the node has its host veth
+    }
+    node.attachments.push_back(std::move(state));
+  }
   node.broken = std::move(found.broken);
 }
 

@@ -4,12 +4,32 @@
 #include <nlohmann/json.hpp>
 
 #include "libcni/config/json.h"
+#include "libcni/plugin/repair.h"
+#include "libcni/plugin/request.h"
 
 namespace cni {
 
 namespace {
 
-// Reads "..., net: NETWORK, if: IFNAME, id: CONTAINER"; empty if it was cut off.
+Life life_in(const Reader& one) {
+  std::string word;
+  one.into("state", word);
+  for (const Life life : {Life::kDead, Life::kYoung, Life::kUnseen}) {
+    if (word == str(life)) return life;
+  }
+  bool alive = !word.empty();  // as earlier versions say it, which have no state
+  one.into("alive", alive);
+  return alive ? Life::kAlive : Life::kDead;
+}
+
+bool asks_for_look(const Request& request) {
+  bool only_look = false;
+  request.reader().into(Repair::kLookKey, only_look);
+  return only_look;
+}
+
+}  // namespace
+
 Attachment owner_in(std::string_view tag, const std::string& network) {
   constexpr std::string_view kIf = ", if: ", kId = ", id: ";
   const auto ifname = tag.rfind(kIf), id = tag.rfind(kId);
@@ -20,8 +40,6 @@ Attachment owner_in(std::string_view tag, const std::string& network) {
   return tag.starts_with(OwnerTag(network, out.container_id, out.ifname).prefix()) ? out
                                                                                    : Attachment{};
 }
-
-}  // namespace
 
 nlohmann::ordered_json json_of(const std::vector<Leftover>& found) {
   auto out = nlohmann::ordered_json::array();
@@ -34,7 +52,9 @@ nlohmann::ordered_json json_of(const std::vector<Leftover>& found) {
                    {"container", one.container_id},
                    {"ifname", one.ifname},
                    {"tag", one.tag},
-                   {"alive", one.alive}});
+                   {"alive", one.life == Life::kAlive},
+                   {"state", str(one.life)}});
+    if (one.is_claim) out.back()["claim"] = true;
   }
   return out;
 }
@@ -48,61 +68,112 @@ std::vector<Leftover> leftovers_in(const std::string& printed) {
     one.into("container", into.container_id);
     one.into("ifname", into.ifname);
     one.into("tag", into.tag);
-    one.into("alive", into.alive);
     one.into("network", into.network);
+    one.into("claim", into.is_claim);
+    into.life = life_in(one);
   }
   return out;
 }
 
-Collect::Collect(const std::string& network, std::vector<Attachment> valid, bool only_look)
-    : network_(network), valid_(std::move(valid)), only_look_(only_look) {
+Collect::Collect(const std::string& network, std::vector<Attachment> valid, Mode mode,
+                 const std::vector<std::string>& named)
+    : network_(network), valid_(std::move(valid)), mode_(mode), named_(named.begin(), named.end()) {
   for (const Attachment& one : valid_) {
     keep_.insert(OwnerTag(network, one.container_id, one.ifname).prefix());
   }
 }
 
-bool Collect::is_stale(std::string_view tag) const {
-  const OwnerTag any(network_, "", "");
-  return tag.starts_with(any.network_hash + '-') &&
-         !keep_.contains(tag.substr(0, any.prefix().size()));
+std::optional<Collect> Collect::from(const Request& request) {
+  auto valid = request.valid_attachments();  // a malformed list removes nothing
+  const bool looks = asks_for_look(request);
+  if (request.reader().has(kRemoveKey) && !looks) {
+    const auto named = request.reader()[kRemoveKey].as_strings();
+    return Collect(request.network, valid.value_or(std::vector<Attachment>()), Mode::kRemove,
+                   named);
+  }
+  if (!valid) return std::nullopt;
+  return Collect(request.network, *std::move(valid), looks ? Mode::kLook : Mode::kGc);
 }
 
-bool Collect::takes(const std::string& what, const std::string& tag, bool alive) {
-  if (only_look_) find_other(OwnerTag::network_in(tag));
-  if (!is_stale(tag)) return false;
+bool Collect::is_answered(const Request& request) {
+  return asks_for_look(request) || request.reader().has(kRemoveKey);
+}
+
+bool Collect::is_foreign(std::string_view tag) const {
+  const OwnerTag any(network_, "", "");
+  return !tag.starts_with(any.network_hash + '-') ||
+         keep_.contains(tag.substr(0, any.prefix().size()));
+}
+
+bool Collect::is_stale(std::string_view tag) const {
+  if (is_foreign(tag)) return false;
+  return mode_ != Mode::kRemove || is_named_and_dead(leftover("", tag, Life::kDead));
+}
+
+bool Collect::is_named_and_dead(const Leftover& one) const {
+  return one.life == Life::kDead && named_.contains(one.tag) && !(witness_ && witness_(one));
+}
+
+std::vector<std::string> Collect::named() const {
+  std::vector<std::string> out;
+  for (const std::string& tag : named_) {
+    if (!witness_ || !witness_({"", "", "", tag})) out.push_back(tag);
+  }
+  return out;
+}
+
+Leftover Collect::leftover(const std::string& what, std::string_view tag, Life life) const {
   auto [container_id, ifname] = owner_in(tag, network_);
-  const std::string prefix = tag.substr(0, OwnerTag(network_, "", "").prefix().size());
-  return takes_stale({what, std::move(container_id), std::move(ifname), prefix, alive});
+  const auto size = OwnerTag(network_, "", "").prefix().size();
+  return {what, std::move(container_id), std::move(ifname), std::string(tag.substr(0, size)), life};
+}
+
+bool Collect::takes(const std::string& what, const std::string& tag, Life life) {
+  if (only_looks()) find_other(OwnerTag::network_in(tag));
+  return !is_foreign(tag) && takes_stale(leftover(what, tag, life));
 }
 
 bool Collect::takes(const std::string& what, const std::string& network, const Attachment& owner,
-                    bool alive) {
-  if (only_look_) find_other(network);
+                    Life life) {
+  if (only_looks()) find_other(network);
   const std::string &id = owner.container_id, &ifname = owner.ifname;
   const bool is_kept = std::any_of(valid_.begin(), valid_.end(), [&](const Attachment& one) {
     return one.container_id == id && (ifname.empty() || one.ifname == ifname);
   });
   if (network != network_ || is_kept) return false;
-  return takes_stale({what, id, ifname, OwnerTag(network, id, ifname).prefix(), alive});
+  return takes_stale({what, id, ifname, OwnerTag(network, id, ifname).prefix(), life});
+}
+
+bool Collect::takes_in_pod(const std::string& what, const std::string& tag) {
+  if (only_looks()) find_other(OwnerTag::network_in(tag));
+  if (is_foreign(tag)) return false;
+  Leftover one = leftover(what, tag, Life::kAlive);
+  one.is_claim = true;
+  return takes_stale(std::move(one));
 }
 
 void Collect::add(const std::vector<Leftover>& found) {
-  for (const Leftover& one : found) takes_stale(one);
+  for (const Leftover& one : found) add(one);
 }
 
 void Collect::find_other(const std::string& network) {
   Leftover other;
   other.network = network;
-  if (!network.empty() && network != network_) takes_stale(std::move(other));
+  if (!network.empty() && network != network_) add(std::move(other));
+}
+
+bool Collect::takes_stale(Leftover one) {
+  if (mode_ == Mode::kGc) return true;
+  const bool out = mode_ == Mode::kRemove && is_named_and_dead(one);
+  if (out || only_looks()) add(std::move(one));
+  return out;
 }
 
 // A plan of changes may be made more than once.
-bool Collect::takes_stale(Leftover one) {
-  if (!only_look_) return true;
+void Collect::add(Leftover one) {
   if (std::find(found_.begin(), found_.end(), one) == found_.end()) {
     found_.push_back(std::move(one));
   }
-  return false;
 }
 
 }  // namespace cni

@@ -119,15 +119,25 @@ void delegate_forward(const Delegate& delegate, const Request& request, Command 
   if (!outcome.ok()) throw error_from(delegate.type, outcome);
 }
 
-void delegate_collect(const Delegate& delegate, const Request& request, Collect& collect) {
-  if (!collect.only_looks()) return delegate_forward(delegate, request, Command::kGc);
-  if (delegate.linked != nullptr) {
-    return collect.add(cni::collect(*delegate.linked, request_with(request, Command::kGc)));
+// The names that a removal passes on are looked at again here: a delegate may see less of the node.
+static Request request_to_collect(const Request& request, const Collect& collect) {
+  if (!collect.removes_named()) return request_with(request, Command::kGc);
+  nlohmann::json config = *request.conf;
+  config[Collect::kRemoveKey] = collect.named();
+  return request_with(request, Command::kGc, config.dump());
+}
+
+void delegate_collect(const Delegate& delegate, const Request& asked, Collect& collect) {
+  if (!collect.only_looks() && !collect.removes_named()) {
+    return delegate_forward(delegate, asked, Command::kGc);
   }
-  if (!announces(delegate, request, Command::kGc)) return;  // it would not look, but remove
+  const Request request = request_to_collect(asked, collect);
+  if (delegate.linked != nullptr) return collect.add(cni::collect(*delegate.linked, request));
+  // It would not look, but remove.
+  if (!announces(delegate, request, Command::kGc)) return;
   const Outcome outcome = run(delegate, request, Command::kGc);
   if (!outcome.ok()) throw error_from(delegate.type, outcome);
-  collect.add(leftovers_in(outcome.out));
+  if (!outcome.out.empty()) collect.add(leftovers_in(outcome.out));
 }
 
 bool has_verb(const Delegate& delegate, const Request& request, Command command) {

@@ -43,7 +43,7 @@ Result result_of(const Delegate& delegate, const Request& request, const Outcome
 Result delegate_add(const Delegate& delegate, const Request& request);
 /// DEL, CHECK, STATUS or GC. \throws Error: the delegate's own code and text.
 void delegate_forward(const Delegate& delegate, const Request& request, Command command);
-/// GC; only to look, of one that announces that it can.
+/// GC; to look, and to remove what is named, of one that announces that it can.
 void delegate_collect(const Delegate& delegate, const Request& request, Collect& collect);
 
 /// Whether it has REPAIR, RECLAIM or MIGRATE. \throws as execute().

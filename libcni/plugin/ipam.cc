@@ -92,7 +92,8 @@ void ipam_forward(const Request& request, const std::string& type, Command comma
 }
 
 void ipam_collect(const Request& request, const std::string& type, Collect& collect) {
-  if (!collect.only_looks()) return ipam_forward(request, type, Command::kGc);
+  if (!collect.only_looks() && !collect.removes_named())
+    return ipam_forward(request, type, Command::kGc);
   const std::string file = type.empty() ? "" : find_ipam_to_remove(request, type);
   if (!file.empty()) delegate_collect(delegate_of(type, file), request, collect);
 }

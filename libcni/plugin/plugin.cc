@@ -113,7 +113,7 @@ void serve(const Plugin& plugin, const Invocation& invocation, const Request& re
     return add(plugin, request, invocation.out);
   }
   if (is_repair(request.command)) return repair(plugin, request, invocation.out);
-  if (request.command == Command::kGc && only_looks(request)) {
+  if (request.command == Command::kGc && Collect::is_answered(request)) {
     return write_out(invocation.out, text_of(json_of(collect(plugin, request))));
   }
   dispatch(plugin, request);
@@ -187,11 +187,10 @@ void require_ipam(const Plugin& plugin) {
 
 std::vector<Leftover> collect(const Plugin& plugin, const Request& request) {
   if (plugin.verbs.gc == nullptr) return {};
-  auto valid = request.valid_attachments();  // a malformed list removes nothing
-  if (!valid) return {};
-  Collect collect(request.network, *std::move(valid), only_looks(request));
-  plugin.verbs.gc(request, collect);
-  return collect.found();
+  auto collect = Collect::from(request);
+  if (!collect) return {};
+  plugin.verbs.gc(request, *collect);
+  return collect->found();
 }
 
 Result add(const Plugin& plugin, const Request& request, Undo& undo) {

@@ -11,7 +11,9 @@ namespace cni {
 
 Liveness liveness_of(const std::string& netns, const std::string& ifname) try {
   const auto there = netlink::NetNs::find(netns);
-  if (!there) return Liveness::kNoNamespace;
+  if (!there) {
+    return netlink::NetNs::may_hide(netns) ? Liveness::kUnknown : Liveness::kNoNamespace;
+  }
   const netlink::NetNs::Entered inside(*there);  // if_nametoindex(3) opens a socket here
   if (::if_nametoindex(ifname.c_str()) != 0) return Liveness::kAlive;
   // Other errors mean that there is no descriptor to ask with.

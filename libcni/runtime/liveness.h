@@ -8,9 +8,9 @@ namespace cni {
 /// The state of an attachment as seen from outside, without its plugins.
 enum class Liveness {
   kAlive,        ///< the interface is in the namespace
-  kNoNamespace,  ///< the path is empty, not there, or no network namespace any more
+  kNoNamespace,  ///< nothing is at the path
   kNoInterface,  ///< the namespace has no such interface
-  kUnknown,      ///< this process may not look into the namespace
+  kUnknown,      ///< it may be hidden from this process (NetNs::may_hide()), or closed to it
 };
 
 Liveness liveness_of(const std::string& netns, const std::string& ifname);

@@ -34,6 +34,8 @@ class Operation {
   nlohmann::ordered_json add(const Target& target) const;
   void del(Target target, const std::optional<CachedAttachment>& cached) const;
   void check(Target target) const;
+  /// Takes the locks itself.
+  Runtime::Removal remove(const Runtime::Dead& dead) const;
   Runtime::RepairReport repair(const CachedAttachment& cached, bool only_look) const;
   Runtime::RepairReport reclaim(const CachedAttachment& cached, bool only_look) const;
   Runtime::RepairReport migrate(const CachedAttachment& cached, Form form, bool only_look) const;
@@ -43,6 +45,7 @@ class Operation {
   void forget(const AttachmentKey& key) const noexcept;
   void undo(const Target& target, std::size_t called, const nlohmann::json& result) const;
   void undo_unfinished(const CachedAttachment& cached) const;
+  void remove_named(const std::vector<std::string>& tags, Runtime::Removal& out) const;
   std::string owner_before(const Target& target,
                            const std::optional<CachedAttachment>& cached) const;
 

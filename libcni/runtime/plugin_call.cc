@@ -5,6 +5,7 @@
 
 #include "libcni/common/undo.h"
 #include "libcni/config/nearest.h"
+#include "libcni/plugin/collect.h"
 #include "libcni/plugin/log.h"
 
 namespace cni {
@@ -94,7 +95,9 @@ std::string PluginCaller::input(const PluginConf& plugin, const Call& call) cons
     if (!wanted.empty()) conf["runtimeConfig"] = wanted;
   }
   if (!call.prev_result->is_null()) conf["prevResult"] = *call.prev_result;
-  if (call.command == Command::kGc) {
+  if (!call.remove->is_null()) {
+    conf[Collect::kRemoveKey] = *call.remove;
+  } else if (call.command == Command::kGc) {
     conf["cni.dev/valid-attachments"] = *call.valid_attachments;
     conf["cni.dev/attachments"] = *call.valid_attachments;  // as libcni spelled it before the spec
   }

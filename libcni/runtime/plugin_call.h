@@ -20,6 +20,7 @@ struct Call {
   const Target* target = nullptr;    ///< none for GC and STATUS
   JsonValue prev_result = {};        ///< null: none
   JsonValue valid_attachments = {};  ///< for GC
+  JsonValue remove = {};             ///< for GC instead: tags, see Collect
   bool only_look = false;            ///< for REPAIR, RECLAIM, MIGRATE
   Form form = Form::kOwn;            ///< for MIGRATE
 };

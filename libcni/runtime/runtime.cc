@@ -7,6 +7,7 @@
 #include "libcni/common/undo.h"
 #include "libcni/config/names.h"
 #include "libcni/plugin/log.h"
+#include "libcni/runtime/failures.h"
 #include "libcni/runtime/liveness.h"
 #include "libcni/runtime/operation.h"
 
@@ -154,31 +155,6 @@ void delete_stale(const Operation& operation, const Stale& stale) {
          [&] { operation.del(target, stale.cached); });
 }
 
-// Goes on past failures. One is thrown as it is, several as one with the first one's code.
-class Failures {
- public:
-  template <class Fn>
-  void operator()(Fn&& step) {
-    try {
-      as_error(std::forward<Fn>(step));
-    } catch (const Error& e) {
-      all_.push_back(e);
-    }
-  }
-  void finish() const {
-    if (all_.empty()) return;
-    if (all_.size() == 1) throw all_.front();
-    std::string text;
-    for (const Error& e : all_) {
-      text += cat(text.empty() ? "" : "; ", e.what(), e.details().empty() ? "" : "; ", e.details());
-    }
-    throw Error(all_.front().code(), text);
-  }
-
- private:
-  std::vector<Error> all_;
-};
-
 void collect(const Operation& operation, const NetworkList& list, std::set<Attachment>& keep,
              const std::optional<Cache::Listing>& seen) {
   const Cache& cache = operation.cache();
@@ -266,9 +242,8 @@ std::optional<Runtime::RepairReport> Runtime::migrate(const NetworkList& list,
                                                       bool only_look) const {
   return for_cached({options_, list, Command::kMigrate}, whose,
                     [&](const Operation& operation, const CachedAttachment& cached) {
-                      return cached.result->is_null()
-                                 ? std::optional<RepairReport>()
-                                 : std::optional(operation.migrate(cached, form, only_look));
+                      return cached.result->is_null() ? std::optional<RepairReport>()
+                                                      : std::optional(operation.migrate(cached, form, only_look));
                     });
 }
 
@@ -278,6 +253,13 @@ void Runtime::gc(const NetworkList& list, const std::vector<Attachment>& valid,
     check_network_name(list.name);
     std::set<Attachment> keep = checked(valid);
     if (!list.disable_gc) collect(Operation(options_, list), list, keep, seen);
+  });
+}
+
+Runtime::Removal Runtime::remove(const NetworkList& list, const Dead& dead) const {
+  return logged({options_, list, Command::kGc}, [&] {
+    check_network_name(list.name);
+    return list.disable_gc ? Removal() : Operation(options_, list).remove(dead);
   });
 }
 

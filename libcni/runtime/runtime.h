@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -63,6 +64,24 @@ class Runtime {
     std::string plugin;  ///< its type
     Leftover leftover;
   };
+  /// What a look found dead.
+  struct Dead {
+    std::vector<CachedAttachment> attachments;
+    std::vector<Cache::Broken> broken;  ///< entries of such attachments
+    std::vector<std::string> tags;      ///< of things without an entry
+    /// Asked again right before the DEL.
+    std::function<bool(const CachedAttachment&)> is_dead;
+  };
+  struct Removal {
+    std::vector<AttachmentKey> attachments;
+    std::vector<Found> things;
+    std::optional<Error> error;  ///< what could not be removed
+  };
+  /// Removes these and nothing else: DEL for an attachment whose entry is still that one, then,
+  /// from 1.1.0 on, GC of the plugins that remove what is named, and look again before. What was
+  /// added since, by whatever runtime, stays. Goes on past failures. Nothing with disableGC.
+  Removal remove(const NetworkList& list, const Dead& dead) const;
+
   /// The objects that GC would remove if valid and all cached attachments were valid, but those
   /// whose entry is broken: the answer of GC of the plugins that announce that they can look,
   /// whatever cniVersion and disableGC say.

@@ -45,6 +45,7 @@ void check(const cni::Request& request) {
 
 void gc(const cni::Request& request, cni::Collect& collect) {
   cni::require_capabilities(request, {Capability::kNetAdmin});
+  plugins::ask_host_veths(collect);
   plugins::collect_links("ifb", collect);
 }
 

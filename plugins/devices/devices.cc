@@ -205,7 +205,7 @@ void gc(const cni::Request& request, cni::Collect& collect) {
     if (!one.holder) continue;
     const auto& owner = one.holder->owner;
     const std::string what = cat("device '", one.id, "'");
-    if (!collect.takes(what, owner.network, owner.attachment(), plugins::lives(owner))) continue;
+    if (!collect.takes(what, owner.network, owner.attachment(), plugins::life_of(owner))) continue;
     each(cat("detach ", what), [&] { let_go(request, *ledger, one); });
   }
   each("collect what delegates have", [&] {

@@ -88,18 +88,26 @@ void check(const cni::Request& request) {
   }
 }
 
-// Releases the leases of this network whose attachment is not in the list; none without a list.
-// By the state files: the daemon knows no look.
-void look_for_stale(cni::Collect& collect) {
+// Looks by the state files, and releases each lease that is named: the daemon knows neither.
+void collect_named(const cni::Request& request, cni::Collect& collect) {
   const auto states = StateDir::find();
+  cni::BestEffort each;
   for (const State& state : states ? states->all() : std::vector<State>()) {
     const auto& owner = state.owner;
-    collect.takes("DHCP lease", owner.network, owner.attachment(), lives(owner));
+    if (!collect.takes("DHCP lease", owner.network, owner.attachment(), life_of(owner))) continue;
+    cni::Request of = request;
+    of.container_id = owner.container_id;
+    of.ifname = owner.ifname;
+    of.netns = owner.netns;
+    each(cat("release the lease of ", owner.str()),
+         [&] { call_daemon(socket_path_of(of), call_of(of, method::kRelease), kShortly); });
   }
+  each.finish();
 }
 
+// Releases the leases of this network whose attachment is not in the list; none without a list.
 void gc(const cni::Request& request, cni::Collect& collect) {
-  if (collect.only_looks()) return look_for_stale(collect);
+  if (collect.only_looks() || collect.removes_named()) return collect_named(request, collect);
   try {
     call_daemon(socket_path_of(request), call_of(request, method::kCollect), kShortly);
   } catch (const Error& e) {

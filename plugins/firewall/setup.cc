@@ -10,6 +10,7 @@
 #include "plugins/common/firewall/iptables_restore.h"
 #include "plugins/common/firewall/pod_elements.h"
 #include "plugins/common/firewall/xt_tables.h"
+#include "plugins/common/link/owned_links.h"
 #include "plugins/firewall/claims.h"
 #include "plugins/firewall/firewalld.h"
 #include "plugins/firewall/iptables.h"
@@ -303,6 +304,7 @@ void tear_down(Node& node, const Conf& conf, const Attachment& attachment) {
 }
 
 void remove_stale(Node& node, const std::string& network, cni::Collect& collect) {
+  plugins::ask_host_veths(collect);
   cni::BestEffort each;
   if (node.nf() != nullptr) {
     each("nftables", [&] { nft::remove_stale(*node.nf(), network, collect); });

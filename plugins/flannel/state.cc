@@ -80,7 +80,8 @@ std::optional<State> StateFiles::read(const std::string& name) const {
             .config = {},
             .network = {},
             .container_id = name.substr(0, name.find(':')),
-            .ifname = {}};
+            .ifname = {},
+            .modified = 0};
   const auto file = dir_.read(name);
   if (!file) return dir_.has(name) ? std::optional(out) : std::nullopt;
   const auto config = cni::try_parse_json(file->content);
@@ -92,6 +93,7 @@ std::optional<State> StateFiles::read(const std::string& name) const {
                          "`type`): install the version that wrote it"));
   }
   out.config = file->content;
+  out.modified = file->modified;
   out.network = text_at(config, "name");
   out.ifname = ifname_of(name);
   return out;

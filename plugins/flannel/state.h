@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ctime>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ struct State {
   std::string config;                ///< the delegate's; empty: the file is torn, or no file
   std::string network;               ///< in the config
   std::string container_id, ifname;  ///< ifname is empty where nothing tells it
+  std::time_t modified = 0;          ///< seconds since the epoch
 };
 
 /// The files with the delegates' configs, in `dataDir`. The one of a container's first attachment

@@ -196,7 +196,7 @@ void gc(const cni::Request& request, cni::Collect& collect) {
     for (const State& state : states ? states->all() : std::vector<State>()) {
       const auto& owner = state.owner;
       const std::string what = cat("device '", state.device.name, "'");
-      if (!collect.takes(what, owner.network, owner.attachment(), lives(owner))) continue;
+      if (!collect.takes(what, owner.network, owner.attachment(), life_of(owner))) continue;
       const bool done =
           each(cat("return '", state.device.name, "'"), [&] { restore(host, *states, state); });
       are_back = are_back && done;

@@ -116,7 +116,8 @@ void free_stale(const Store& store, const cni::Request& request, cni::Collect& c
         noted.insert(OwnerIndex::origin_in(origins, entry));
       if (is_not_for_gc(store, ip, *file, noted)) return;
       const std::string what = cat("lease ", ip.str());
-      if (!collect.takes(what, request.network, {owner.id, owner.ifname})) return;
+      const cni::Life life = cni::life_by_age(file->modified);
+      if (!collect.takes(what, request.network, {owner.id, owner.ifname}, life)) return;
       store.discard(ip, own);
     });
   }

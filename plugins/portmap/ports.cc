@@ -8,6 +8,7 @@
 #include "libcni/common/undo.h"
 #include "libcni/plugin/privileges.h"
 #include "plugins/common/firewall/xt_tables.h"
+#include "plugins/common/link/owned_links.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
 #include "plugins/portmap/iptables/chains.h"
@@ -257,6 +258,7 @@ void move_to_iptables(const Context& context, Attachment attachment) {
 }
 
 void unmap_stale(const std::string& network, cni::Collect& collect) {
+  plugins::ask_host_veths(collect);
   const auto state = StateDir::find();
   auto socket = nf::NfSocket::find();
   const Context context{pointer(socket), pointer(state)};
@@ -278,7 +280,9 @@ void unmap_stale(const std::string& network, cni::Collect& collect) {
     };
     each("claims", [&] { state->release_if(is_stale); });
     each("addresses", [&] { forget_addresses(*state, is_stale); });
-    each("broken state files", [&] { remove_broken_files(*state, in_use); });
+    if (!collect.removes_named()) {
+      each("broken state files", [&] { remove_broken_files(*state, in_use); });
+    }
   }
   each.finish();
 }

@@ -170,7 +170,7 @@ class ChurnTest(PodsTest):
                 self.assertLessEqual(set(links(name)), {"lo", "eth0"}, "no device is left in a forgotten namespace")
             Pod.existing(name).remove()
         keep = json.dumps([{"containerID": one, "ifname": "eth0"} for one in known])
-        self.operate("gc", "pods", "--keep-json", keep)
+        self.operate("gc", "pods", "--yes", "--keep-json", keep)
 
     def settle(self):
         """Without kills every pod starts, or ends, at last."""

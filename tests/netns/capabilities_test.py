@@ -328,7 +328,7 @@ class Tool(Stage):
             run("nft", "flush", "ruleset")
 
     def words(self, word):
-        return [word] + {"gc": ["net1", self.one.path], "status": ["net1"], "list": [], "repair": [],
+        return [word] + {"gc": ["net1", self.one.path, "--yes"], "status": ["net1"], "list": [], "repair": [],
                          "validate": []}.get(word, ["net1", self.one.path])
 
     def tool(self, word, wrap=()):

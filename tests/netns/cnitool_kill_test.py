@@ -45,7 +45,7 @@ class Stage:
             pod = self.pod()
             self.timed("add", "net", pod.path)
             self.timed("del", "net", pod.path)
-            self.timed("gc", "net", "--keep", container_of(self.stays.path))
+            self.timed("gc", "net", "--yes", "--keep", container_of(self.stays.path))
             pod.remove()
         self.usual = {verb: statistics.median(times) for verb, times in self.usual.items()}
         self.before = snapshot()
@@ -69,7 +69,7 @@ class Stage:
         pod, verb = self.pod(), chance.choice(("add", "add", "add", "del", "gc"))
         if verb != "add":
             self.ok(cnitool("add", "net", pod.path, CAP_ARGS=CAPABILITIES))
-        last = ["--keep", container_of(self.stays.path)] if verb == "gc" else [pod.path]
+        last = ["--yes", "--keep", container_of(self.stays.path)] if verb == "gc" else [pod.path]
         process = start(verb, "net", *last, CAP_ARGS=CAPABILITIES)
         after = chance.uniform(0, 1.2 * self.usual[verb])
         time.sleep(after)
@@ -104,7 +104,7 @@ def kills(arguments):
         killed += in_time
         if pod and chance.random() < 0.3:
             wrong += [f"seed {seed}, round {n}, {what}, {said}" for said in go_on(pod, what)]
-        collected = cnitool("gc", "net", "--keep", container_of(stage.stays.path))
+        collected = cnitool("gc", "net", "--yes", "--keep", container_of(stage.stays.path))
         left = diff(stage.before, snapshot(), lambda place: left_by_design(place)
                     or place.startswith("file/run/netns/"))
         inside = pod.run("ip", "-br", "link") if pod else ""
@@ -180,10 +180,10 @@ class Lost(suite.NodeTest):
             pod.remove()
         everything = snapshot()
         for text in self.BROKEN:
-            self.assertFalse(cnitool("gc", "net", "--keep-json", text).ok, text)
+            self.assertFalse(cnitool("gc", "net", "--yes", "--keep-json", text).ok, text)
             self.assertEqual(diff(everything, snapshot()), "", f"gc with {text!r}")
         keep = [word for pod in valid for word in ("--keep", container_of(pod.path))]
-        collected = cnitool("gc", "net", *keep)
+        collected = cnitool("gc", "net", "--yes", *keep)
         self.assertTrue(collected.ok, str(collected))
         self.assertEqual(diff(wanted, snapshot(), lambda place: left_by_design(place)
                               or place.startswith("file/run/netns/")), "")

@@ -14,7 +14,7 @@ import termios
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.cnitool import (CONF_DIR, RESULTS, cache_file, cache_names, cached,  # noqa: E402
+from support.cnitool import (CONF_DIR, RESULTS, age_leases, cache_file, cache_names, cached,  # noqa: E402
                              cnitool, container_of, environment, finish, start, use)
 from support.hostport import Server, ask_one  # noqa: E402
 from support.plugin import OURS  # noqa: E402
@@ -182,7 +182,7 @@ class Life(ToolTest):
         self.assert_tool_fails(cnitool("check", "net", pod.path), "no net configurations found")
         self.assert_tool_ok(cnitool("del", "net", pod.path), noted="the cached config of ADD")
         self.assert_tool_fails(cnitool("del", "net", pod.path), "no net configurations found")
-        self.assert_tool_ok(cnitool("gc", "net"), noted="the cached config of ADD")
+        self.assert_tool_ok(cnitool("gc", "net", "--yes"), noted="the cached config of ADD")
         self.assert_nothing_left(before, f"file{CONF_DIR}/10-test.conflist")
 
     def test_plugins_of_the_directory_beside_a_list_are_called_too(self):
@@ -249,7 +249,7 @@ class ResultsCache(ToolTest):
             self.assert_tool_ok(cnitool("check", "net", pod.path))
             self.assert_tool_ok(cnitool("add", "net", other.path))
             spoil(content)
-            self.assert_tool_ok(cnitool("gc", "net", "--keep", container_of(other.path)),
+            self.assert_tool_ok(cnitool("gc", "net", "--yes", "--keep", container_of(other.path)),
                                 noted="is broken: ")
             self.assertEqual(cache_names(), [f"net-{container_of(other.path)}-eth0"])
             self.assert_tool_ok(cnitool("check", "net", other.path))
@@ -372,7 +372,7 @@ class Failing(ToolTest):
         pod = self.pod()
         ipams = [("1.1.0", ipam) for ipam in ("host-local", 5, [], {"type": 7}, {"type": "a/b"},
                                               {"type": "host-local", "subnet": "10.0.0.0/33"})]
-        remedies = (("del", "net", pod.path), ("gc", "net"), ("gc", "net", "--keep-alive"))
+        remedies = (("del", "net", pod.path), ("gc", "net", "--yes"), ("gc", "net", "--keep-alive"))
         before = snapshot()
         for (version, ipam), remedy in itertools.product([*ipams, ("1.0.0", {"type": "host-locla"})], remedies):
             use(chain(version, [BRIDGE | {"ipam": ipam}]))
@@ -540,7 +540,7 @@ class Crowd(ToolTest):
         running = []
         for pod in pods:
             running += [start("add", "net", pod.path), start("del", "net", pod.path),
-                        start("gc", "net"), start("add", "net", pod.path, "-i", "eth1")]
+                        start("gc", "net", "--yes"), start("add", "net", pod.path, "-i", "eth1")]
         for process in running:
             self.assertEqual(finish(process).status, 0)
         # Each add either came after the last collection, or is gone altogether.
@@ -548,7 +548,7 @@ class Crowd(ToolTest):
         self.assertEqual({one["state"] for one in found} - {"alive"}, set())
         for one in found:
             self.assert_tool_ok(cnitool("check", "net", one["netns"], "-i", one["ifname"]))
-        self.assert_tool_ok(cnitool("gc", "net"))
+        self.assert_tool_ok(cnitool("gc", "net", "--yes"))
         self.assert_nothing_left(before)
 
 
@@ -581,7 +581,7 @@ class Everyone(ToolTest):
         self.assert_tool_ok(self.tool("status", "net"))
         self.assertEqual(self.log(), ["STATUS bridge", "STATUS host-local", "STATUS portmap",
                                       "STATUS bandwidth"])
-        self.assert_tool_ok(self.tool("gc", "net", "--keep", container_of(pod.path)))
+        self.assert_tool_ok(self.tool("gc", "net", "--yes", "--keep", container_of(pod.path)))
         log = self.log()
         calls = [line for line in log if "host-local" not in line]
         looks = [f"{verb} {name}" for name in ("bridge", "portmap", "bandwidth") for verb in ("VERSION", "GC")]
@@ -645,10 +645,10 @@ class Garbage(ToolTest):
             for broken in ("", "[", "{}", "5", '"x"', "[5]", '[{"containerID": "c"}]',
                            json.dumps(keep + [{"containerID": "", "ifname": "eth0"}]),
                            json.dumps(keep + [{"containerID": "../c", "ifname": "eth0"}])):
-                refused = cnitool("gc", "net", "--keep-json", broken)
+                refused = cnitool("gc", "net", "--yes", "--keep-json", broken)
                 self.assertEqual((refused.status in (1, 2), refused.stdout), (True, ""), str(refused))
                 self.assert_same(everything, what=f"gc with {broken}")
-            self.assert_tool_ok(cnitool("gc", "net", pods[0].path, "--keep-json", json.dumps(keep)))
+            self.assert_tool_ok(cnitool("gc", "net", "--yes", pods[0].path, "--keep-json", json.dumps(keep)))
             self.assert_same(kept, ignore=lambda place: "last_reserved_ip" in place
                              or left_by_design(place))
             self.assertEqual(len(cache_names()), 2)
@@ -658,7 +658,7 @@ class Garbage(ToolTest):
             self.assert_tool_ok(cnitool("gc", "net", "--keep-alive"))
             self.assertEqual(cache_names(), [f"net-{container_of(pods[0].path)}-eth0"])
             self.assert_tool_ok(cnitool("check", "net", pods[0].path))
-            self.assert_tool_ok(cnitool("gc", "net"))
+            self.assert_tool_ok(cnitool("gc", "net", "--yes"))
             self.assert_nothing_left(before, f"file{pods[1].path}")
 
     def test_gc_keeps_living_pods_whose_cache_entry_or_lease_cannot_be_read(self):
@@ -679,6 +679,7 @@ class Garbage(ToolTest):
                 file.write(b"\xff\n")
             pods["dead"].remove()
             wait_for(lambda: len(json.loads(run("ip", "-j", "link", "show", "type", "veth"))) == 3)
+            age_leases()
             links = {name: pods[name].run("ip", "addr") for name in ("torn", "later", "lease")}
             what = "interface 'eth0' of container 'dead' in network 'net'"
             would = self.assert_tool_ok(cnitool("gc", "net", "--keep-alive", "--dry-run"))
@@ -737,10 +738,10 @@ class Garbage(ToolTest):
         what = "interface 'eth0' of container 'goes' in network 'net'"
         keep = ("--keep", "stays")
         self.assertEqual(self.assert_tool_ok(cnitool("gc", "net", "--dry-run", *keep)), f"would remove {what}\n")
-        self.assertEqual(self.assert_tool_ok(cnitool("gc", "net", *keep)), f"removed {what}\n")
-        self.assertEqual(self.assert_tool_ok(cnitool("gc", "net", *keep)), "")
+        self.assertEqual(self.assert_tool_ok(cnitool("gc", "net", "--yes", *keep)), f"removed {what}\n")
+        self.assertEqual(self.assert_tool_ok(cnitool("gc", "net", "--yes", *keep)), "")
         self.assert_tool_ok(cnitool("check", "net", stays.path, "--container-id", "stays"))
-        self.assertEqual(self.assert_tool_ok(cnitool("gc", "net", "--json"))["removed"],
+        self.assertEqual(self.assert_tool_ok(cnitool("gc", "net", "--yes", "--json"))["removed"],
                          [what.replace("goes", "stays")])
 
     def test_gc_says_what_it_cannot_remove_and_which_plugin_says_so(self):
@@ -758,7 +759,7 @@ class Garbage(ToolTest):
         use(conf | {"plugins": [*conf["plugins"], {"type": "stuck"}]})
         path = {"CNI_PATH": f"{OURS}:/run/more"}
         for more in ((), ("--json",)):
-            got = cnitool("gc", "net", *more, **path)
+            got = cnitool("gc", "net", "--yes", *more, **path)
             self.assertEqual(got.status, 1, str(got))
             said = got.stderr if not more else got.json["msg"] + "; " + got.json["details"]
             self.assertIn('failed to delete stale attachment one eth0: plugin type="stuck" failed (delete): it hangs', said)
@@ -766,7 +767,7 @@ class Garbage(ToolTest):
             self.assertEqual("; removed: interface 'eth0' of container 'two'" in said, not more)
         with open("/run/well", "w", encoding="ascii"):
             pass
-        self.assertIn("container 'one'", self.assert_tool_ok(cnitool("gc", "net", **path)))
+        self.assertIn("container 'one'", self.assert_tool_ok(cnitool("gc", "net", "--yes", **path)))
 
     def test_gc_refuses_to_keep_what_does_not_exist(self):
         use(chain("1.1.0"))
@@ -777,11 +778,11 @@ class Garbage(ToolTest):
             got = cnitool("gc", "net", "--keep", name, *more.split())
             self.assert_tool_fails(got, f"keep '{name if ':' in name else name + ':eth0'}': network 'net' "
                                    "has no such attachment", "nothing was removed; `cnitool list net` lists all")
-        self.assertIn("(did you mean web-1:eth0?)", cnitool("gc", "net", "--keep", "web1").stderr)
+        self.assertIn("(did you mean web-1:eth0?)", cnitool("gc", "net", "--yes", "--keep", "web1").stderr)
         self.assert_same(before)
         # Without its cache entry the plugins know it.
         os.unlink(cache_file("net", "web-1"))
-        self.assert_tool_ok(cnitool("gc", "net", "--keep", "web-1"))
+        self.assert_tool_ok(cnitool("gc", "net", "--yes", "--keep", "web-1"))
         self.assertIn("eth0", pod.run("ip", "link"))
 
     def test_gc_asks_on_a_terminal_before_it_detaches_pods_that_are_alive(self):
@@ -807,7 +808,7 @@ class Garbage(ToolTest):
         pod = self.pod()
         self.assert_tool_ok(cnitool("add", "net", pod.path))
         before = snapshot()
-        self.assert_tool_ok(cnitool("gc", "net"))
+        self.assert_tool_ok(cnitool("gc", "net", "--yes"))
         self.assert_same(before)
 
 

@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.cnitool import cnitool, container_of, use  # noqa: E402
+from support.cnitool import age_leases, cnitool, container_of, use  # noqa: E402
 from support.doctor import BANDWIDTH, BIN, BRIDGE, FILE, NETWORKS, PORTMAP, DoctorTest, chain, shell, write  # noqa: E402
 from support.plugin import OURS  # noqa: E402
 from support.world import MS_NOEXEC, mount, run  # noqa: E402
@@ -176,6 +176,7 @@ class Remedies(DoctorTest):
     def test_leases_of_removed_pods_in_a_list_of_an_older_version(self):
         use(chain(BRIDGE, PORTMAP, BANDWIDTH, cniVersion="1.0.0"))
         write(f"{NETWORKS}/net/10.1.2.9", "dead\r\neth0")
+        age_leases()
         self.assertEqual(cnitool("gc", "net", "--keep-alive", CNI_PATH=BIN).status, 0)  # GC is of 1.1.0
         self.assertTrue(os.path.exists(f"{NETWORKS}/net/10.1.2.9"))
         self.cured(self.assert_finds("warning", "leftovers", "lease 10.1.2.9"))

@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import rows, suite  # noqa: E402
-from support.cnitool import (CONF_DIR, cache_file, cache_names, cnitool, container_of, environment, printed_on,  # noqa: E402
+from support.cnitool import (CONF_DIR, age_leases, cache_file, cache_names, cnitool, container_of, environment, printed_on,  # noqa: E402
                              finish, start, use)
 from support.configs import lack  # noqa: E402
 from support.doctor import (BANDWIDTH, BIN, BRIDGE, FILE, NETWORKS, PORTMAP, DoctorTest, chain,  # noqa: E402
@@ -48,6 +48,7 @@ REFUSED = [*(((0, "ipam"), ipam) for ipam in (
 
 def reserve(address, owner="somebody"):
     write(f"{NETWORKS}/net/{address}", f"{owner}\r\neth0")
+    age_leases()
 
 
 def config():
@@ -356,6 +357,7 @@ class Leftovers(DoctorTest):
         self.pods[1].remove()
         # The kernel takes a namespace apart, and the pod's link with it, when it has time to.
         wait_for(lambda: "id: " + container_of(self.pods[1].path) not in run("ip", "link"), 20)
+        age_leases()
         remedy = self.assert_finds("warning", "leftovers", "'net'", "and 3 more")
         before = snapshot(("/run/cni", NETWORKS))
         said = cnitool("gc", "net", "--keep-alive", "--dry-run", CNI_PATH=BIN)
@@ -399,7 +401,7 @@ class Leftovers(DoctorTest):
             self.assertIn("10.1.2.1", pod.run("ping", "-c1", "-W2", "10.1.2.1"))
         self.assertIn("8081", run("nft", "list", "ruleset"))
 
-    def test_gc_asks_for_the_name_of_a_living_container_that_nothing_tells(self):
+    def test_a_living_container_whose_name_nothing_tells_stays_and_without_keep_alive_gc_asks_for_it(self):
         name = "a-network-with-a-name-of-which-the-alias-has-no-end"
         container = "c" * 64
         use({"cniVersion": "1.1.0", "name": name, "plugins": [{"type": "bridge", "bridge": "cni1"}]},
@@ -408,15 +410,17 @@ class Leftovers(DoctorTest):
         self.assert_ok(cnitool("add", name, pod.path, "--container-id", container, CNI_PATH=BIN))
         os.unlink(cache_file(name, container))
         self.assert_healthy()
-        done = cnitool("gc", name, "--keep-alive", CNI_PATH=BIN)
+        self.assert_ok(cnitool("gc", name, "--keep-alive", CNI_PATH=BIN))
+        pod.run("ip", "link", "show", "eth0")
+        done = cnitool("gc", name, "--yes", CNI_PATH=BIN)
         self.assertEqual(done.status, 1, str(done))
         for word in ("its pod lives", "--keep CONTAINER:IFNAME"):
             self.assertIn(word, done.stderr)
         pod.run("ip", "link", "show", "eth0")
         for more in (["--keep-alive"], []):
-            self.assert_ok(cnitool("gc", name, "--keep", f"{container}:eth0", *more, CNI_PATH=BIN))
+            self.assert_ok(cnitool("gc", name, "--yes", "--keep", f"{container}:eth0", *more, CNI_PATH=BIN))
             pod.run("ip", "link", "show", "eth0")
-        self.assertEqual(cnitool("gc", name, CNI_PATH=BIN).status, 1)
+        self.assertEqual(cnitool("gc", name, "--yes", CNI_PATH=BIN).status, 1)
         self.assert_ok(cnitool("del", name, pod.path, "--container-id", container, CNI_PATH=BIN))
         self.assertNotIn("eth0", pod.run("ip", "link"))
 
@@ -534,6 +538,7 @@ class Leftovers(DoctorTest):
                 os.unlink(cache_file("tuned", container_of(pod.path)))
                 pod.remove()
                 self.assertTrue(wait_for(lambda: "tuned" not in run("ip", "link"), 20))
+                age_leases("tuned")
                 said = cnitool("gc", "tuned", "--dry-run", CNI_PATH=BIN).stdout
                 for word in ("bridge: lease 10.8.0.", "tuning: state file /run/cni/tuning/", "sbr: state file /run/cni/sbr/"):
                     self.assertIn(word, said)

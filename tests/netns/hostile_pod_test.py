@@ -441,7 +441,7 @@ class Crowd(HostileTest):
                 cnitool("repair")  # which says what it cannot do for those that attacked
             elif what == "gc":
                 keep = [arg for one in everyone for arg in ("--keep", one["name"])]
-                self.assert_ok(cnitool("--json", "gc", "net", *keep))
+                self.assert_ok(cnitool("--json", "gc", "net", "--yes", *keep))
             else:
                 self.stop(self.random.choice(everyone))
             self.assert_unharmed(f"round {number}: {what}")
@@ -594,7 +594,7 @@ class Kinds(HostileTest):
     def collect(self, network, begin=cnitool):
         ifname = "eth0" if network == "net" else "net1"
         keep = [{"containerID": name, "ifname": ifname} for name in self.alive]
-        return begin("gc", network, "--keep-json", json.dumps(keep))
+        return begin("gc", network, "--yes", "--keep-json", json.dumps(keep))
 
     def at_once(self):
         """Second ADDs of living pods, DELs of dead ones, GC and repair, all of them in parallel."""

@@ -62,7 +62,7 @@ class PowerLoss(suite.NodeTest):
         verb, name = row
         for after, what, files in self.losses(verb, NETWORKS[name]):
             with self.subTest(f"{what}, after {after}"):
-                for clean in (("del", "net", "/run/netns/gone", "--container-id", "old"), ("gc", "net")):
+                for clean in (("del", "net", "/run/netns/gone", "--container-id", "old"), ("gc", "net", "--yes")):
                     power_loss.write(STATE, files)
                     boot(60)
                     new = ("net", self.pod().path, "--container-id", "new")

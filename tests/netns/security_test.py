@@ -76,7 +76,7 @@ class Types(suite.NodeTest):
                        "config": base64.b64encode(json.dumps(chain).encode()).decode(),
                        "result": {"cniVersion": "1.1.0"}}, file)
         for words in (["add", "net1", self.box.path], ["check", "net1", self.box.path],
-                      ["del", "net1", self.box.path], ["gc", "net1", self.box.path],
+                      ["del", "net1", self.box.path], ["gc", "net1", self.box.path, "--yes"],
                       ["status", "net1"], ["repair"], ["validate"], ["doctor"]):
             done = tool.cnitool(*words, CNI_PATH="/run/bin")
             self.assertLessEqual(done.status, 2, f"{words}: {done}")
@@ -307,7 +307,7 @@ class Planted(suite.NodeTest):
         self.plant({"RESULT": result, "ASIDE": f"{folder}/.{name}.new"}.get(place, place), target)
         for words in (["add", "net1", self.box.path], ["list"], ["check", "net1", self.box.path],
                       ["show", "net1", self.box.path], ["del", "net1", self.box.path],
-                      ["gc", "net1", self.box.path]):
+                      ["gc", "net1", self.box.path, "--yes"]):
             tool.cnitool(*words)
             self.assertEqual(self.look(), self.outside, words)
 

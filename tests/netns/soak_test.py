@@ -212,7 +212,7 @@ class Soak(suite.NodeTest):
         took = time.monotonic() - begin
         wrong = [text for one in (*done, reader, garbage) for text in one["wrong"]]
         self.assertEqual(wrong, [], "\n".join(wrong[:6]))
-        self.assert_ok(cnitool("--json", "gc", "net"))
+        self.assert_ok(cnitool("--json", "gc", "net", "--yes"))
 
         self.assertEqual((netns_names(), cache_names()), ([], []))
         self.assert_same(before, ignore=lambda place: left_by_design(place)

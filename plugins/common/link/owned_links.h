@@ -17,4 +17,8 @@ cni::OwnerTag owner_of(const cni::Request& request);
 /// removed.
 void collect_links(std::string_view kind, cni::Collect& collect);
 
+/// GC of what was seen dead: nothing is removed of an attachment whose host veth has a peer by now.
+/// Neither its alias nor the kernel's word about the peer is the pod's to write.
+void ask_host_veths(cni::Collect& collect);
+
 }  // namespace plugins

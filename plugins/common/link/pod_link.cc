@@ -151,7 +151,7 @@ bool stands_on(const Link& link, const Link& master, const std::optional<int>& p
 void collect_in(const NetNs& ns, std::string_view kind, cni::Collect& collect) {
   RouteSocket pod(ns);
   for (const Link& link : pod.links_of_kind(kind)) {
-    if (collect.takes(cat("link '", link.name, "'"), link.alias, /*alive=*/true)) {
+    if (collect.takes_in_pod(cat("link '", link.name, "'"), link.alias)) {
       pod.send(netlink::remove_link(link));
     }
   }
@@ -305,6 +305,7 @@ void require_parent(Namespaces& sides, const Link& link, const std::string& conf
 void collect_pod_links(const cni::Request& request, std::string_view kind, cni::Collect& collect) {
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   disconnect_and_collect(request, collect, [&](cni::BestEffort& each) {
+    if (collect.removes_named()) return true;  // the kernel removed them with their namespaces
     std::vector<std::string> paths;
     bool are_gone = each("find the links", [&] { paths = namespaces(); });
     for (const std::string& path : paths) {

@@ -183,6 +183,7 @@ void collect_veth_pairs(const cni::Request& request, cni::Collect& collect,
                         const std::function<void()>& remove_rules) {
   require_removal_rights(request, was_masqueraded(request.reader()));
   disconnect_and_collect(request, collect, [&](cni::BestEffort& each) {
+    ask_host_veths(collect);
     const bool are_gone = each("remove host veths", [&] { collect_links("veth", collect); });
     if (remove_rules && !collect.only_looks()) each("remove the rules of ports", remove_rules);
     each("remove masquerading", [&] { gc_masquerade(request.network, collect); });

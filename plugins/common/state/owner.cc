@@ -22,12 +22,16 @@ std::string StateOwner::str() const {
                   "')");
 }
 
-bool lives(const StateOwner& owner) try {
+cni::Life life_of(const StateOwner& owner) try {
   const auto ns = netlink::NetNs::find(owner.netns);
-  return ns && owner.is_in(netlink::RouteSocket(*ns).cookie());
+  if (ns && owner.is_in(netlink::RouteSocket(*ns).cookie())) return cni::Life::kAlive;
+  const bool is_hidden = !ns && netlink::NetNs::may_hide(owner.netns);
+  return is_hidden ? cni::Life::kUnseen : cni::Life::kDead;
 } catch (const netlink::Error&) {
-  return true;  // closed to this process
+  return cni::Life::kUnseen;  // closed to this process
 }
+
+bool lives(const StateOwner& owner) { return life_of(owner) != cni::Life::kDead; }
 
 StateOwner state_owner(const cni::Request& request) {
   return {.network = request.network,

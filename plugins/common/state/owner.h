@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "libcni/plugin/life.h"
 #include "libcni/plugin/request.h"
 #include "netlink/route/socket.h"
 
@@ -25,6 +26,8 @@ struct StateOwner {
   std::string str() const;
 };
 /// Whether the pod exists: its namespace is still at the path. A pod can rename its interface.
+cni::Life life_of(const StateOwner& owner);
+/// The same for what must not be taken from a pod that lives: true where that cannot be seen.
 bool lives(const StateOwner& owner);
 StateOwner state_owner(const cni::Request& request);
 StateOwner state_owner(const cni::Request& request, const netlink::RouteSocket& pod);

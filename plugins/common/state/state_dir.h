@@ -71,7 +71,7 @@ class StateDir {
     std::erase_if(out, [&](const State& state) {
       const StateOwner& owner = state.owner;
       const std::string what = cni::cat("state file ", path(), "/", file_of(owner));
-      return !collect.takes(what, owner.network, owner.attachment(), lives(owner));
+      return !collect.takes(what, owner.network, owner.attachment(), life_of(owner));
     });
     return out;
   }

@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+"""`cnitool gc --keep-alive` removes what was seen dead and nothing else: beside another runtime that adds pods
+meanwhile, where the namespaces of pods cannot be seen, and whatever a pod writes into its own namespace."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.cnitool import age_leases, cache_file, cache_names, cnitool, container_of, finish, start, use  # noqa: E402
+from support.configs import CONFIGS, config, give_device, own_of, provide  # noqa: E402
+from support.plugin import OURS, PLUGINS, cni  # noqa: E402
+from support.world import run, wait_for  # noqa: E402
+
+NETWORKS = "/var/lib/cni/networks"
+BRIDGE = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipMasq": True,
+          "ipam": {"type": "host-local", "subnet": "10.1.2.0/24"}}
+PORTMAP = {"type": "portmap", "capabilities": {"portMappings": True}}
+PORTS = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]
+EACH = [name for name in PLUGINS if CONFIGS[name].kind and name != "loopback"]
+
+
+def leases(network="net"):
+    """The containers that have a lease, by address."""
+    folder = os.path.join(NETWORKS, network)
+    if not os.path.isdir(folder):
+        return {}
+    out = {}
+    for name in os.listdir(folder):
+        if name[0].isdigit():
+            with open(os.path.join(folder, name), encoding="ascii") as file:
+                out[name] = file.read().splitlines()[0]
+    return out
+
+
+LOOK = '"$CNI_COMMAND" = GC && "$in" = *patchbay/onlyLook*'
+REMOVAL = '"$CNI_COMMAND" = GC && "$in" = *patchbay/remove*'
+
+
+class Held:
+    """A folder of the plugins in which a call of one of them is held until release(); condition is bash's."""
+
+    def __init__(self, plugin, condition, before=True):
+        self.path = "/run/held-plugins"
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.mkdir(self.path)
+        for name in os.listdir(OURS):
+            os.symlink(os.path.join(OURS, name), os.path.join(self.path, name))
+        os.unlink(os.path.join(self.path, plugin))
+        held = f"if [[ {condition} ]]; then touch /run/is-held; while [ -e /run/hold ]; do sleep 0.02; done; fi"
+        call = f'"{OURS}/{plugin}" <<<"$in"'
+        if before:
+            body = f"{held}; exec {call}"
+        else:
+            body = f'out=$({call}); status=$?; {held}; [ -z "$out" ] || printf "%s\\n" "$out"; exit $status'
+        with open(os.path.join(self.path, plugin), "w", encoding="ascii") as file:
+            file.write(f"#!/bin/bash\nin=$(cat)\n{body}\n")
+        os.chmod(os.path.join(self.path, plugin), 0o755)
+        with open("/run/hold", "w", encoding="ascii"):
+            pass
+
+    @staticmethod
+    def wait():
+        assert wait_for(lambda: os.path.exists("/run/is-held"), 20), "no call was held"
+
+    @staticmethod
+    def release():
+        for name in ("/run/hold", "/run/is-held"):
+            if os.path.exists(name):
+                os.unlink(name)
+
+
+class GcTest(suite.NodeTest):
+    def gc(self, *more, status=0, **env):
+        done = cnitool("gc", "net", "--keep-alive", *more, **env)
+        self.assertEqual(done.status, status, str(done))
+        return done
+
+    def dead(self, name, cached=True):
+        """A pod that was added and whose namespace is gone, without DEL."""
+        pod = self.pod()
+        done = cnitool("add", "net", pod.path, "--container-id", name)
+        self.assertEqual(done.status, 0, str(done))
+        if not cached:
+            os.unlink(cache_file("net", name))
+        pod.remove()
+        self.assertTrue(wait_for(lambda: f"id: {name}" not in run("ip", "link"), 20))
+
+
+def network(plugin, own):
+    """The config for a call of the plugin, and the network of it for cnitool."""
+    conf = config(plugin, "1.1.0") | {"name": "net"} | own
+    inner = {key: value for key, value in conf.items() if key not in ("cniVersion", "name")}
+    use({"cniVersion": "1.1.0", "name": "net", "plugins": [inner]})
+    return conf
+
+
+@suite.spread
+class Beside(GcTest):
+    @suite.cases([(f"{plugin}, {what}", (plugin, held)) for plugin in EACH
+                  for what, held in (("before its look", LOOK), ("before its removal", REMOVAL))])
+    def an_ADD_of_another_runtime(self, row):
+        """Its whole ADD while a call of gc is held: gc has seen no such pod."""
+        plugin, held = row
+        if reason := provide(plugin):
+            self.skipTest(reason)
+        pods = [self.pod(), self.pod()]
+        has_device = CONFIGS[plugin].device
+        owns = [{"device": f"dev-{pod.name}"} if has_device else own_of(plugin, n + 1) for n, pod in enumerate(pods)]
+        for pod in pods:
+            give_device(plugin, f"dev-{pod.name}")
+        conf = network(plugin, owns[0])
+        self.assert_ok(cni(plugin, "ADD", conf, netns=pods[0].path, container="before"))
+        held = Held(plugin, held)
+        self.addCleanup(held.release)
+        process = start("gc", "net", "--keep-alive", CNI_PATH=held.path)
+        held.wait()
+        self.assert_ok(cni(plugin, "ADD", conf | owns[1], netns=pods[1].path, container="since"))
+        had = leases()
+        held.release()
+        finish(process)
+        for pod in pods:
+            self.assertIn("eth0", pod.run("ip", "link"))
+        self.assertEqual(leases(), had)
+
+    @suite.cases([(name, name) for name in ("bridge", "ptp", "macvlan", "tap")])
+    def an_ADD_that_has_a_lease_and_no_interface_yet(self, plugin):
+        if reason := provide(plugin):
+            self.skipTest(reason)
+        conf = network(plugin, own_of(plugin, 1))
+        held = Held("host-local", '"$CNI_COMMAND" = ADD', before=False)
+        self.addCleanup(held.release)
+        pod = self.pod()
+        call = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": "slow", "CNI_IFNAME": "eth0", "CNI_NETNS": pod.path,
+                "CNI_PATH": held.path}
+        process = subprocess.Popen([os.path.join(held.path, plugin)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   text=True, env=os.environ | call)
+        process.stdin.write(json.dumps(conf))
+        process.stdin.close()
+        held.wait()
+        # The other plugins make the interface first, and that is alive.
+        has_link = plugin != "ptp"
+        done = self.gc(status=0 if has_link else 1)
+        self.assertEqual("younger than 2 minutes" in done.stderr, not has_link, str(done))
+        self.assertEqual(list(leases().values()), ["slow"])
+        held.release()
+        printed = process.stdout.read()
+        process.stdout.close()
+        self.assertEqual(process.wait(20), 0, printed)
+        self.assertEqual(list(leases().values()), ["slow"])
+
+
+class Unseen(GcTest):
+    """In a mount namespace that is older than the pods their names in /run/netns are plain files."""
+
+    def setUp(self):
+        super().setUp()
+        os.makedirs("/run/netns", exist_ok=True)
+        self.other = subprocess.Popen(["unshare", "-m", "--propagation", "private", "sleep", "1000"])
+        self.addCleanup(self.other.wait)
+        self.addCleanup(self.other.kill)
+        own = os.readlink("/proc/self/ns/mnt")
+        self.assertTrue(wait_for(lambda: os.readlink(f"/proc/{self.other.pid}/ns/mnt") != own))
+
+    def there(self, *words):
+        process = start(*words, wrap=("nsenter", "-t", str(self.other.pid), "-m"))
+        return finish(process)
+
+    def test_pods_with_a_host_veth_live(self):
+        use({"cniVersion": "1.1.0", "name": "net", "plugins": [BRIDGE, PORTMAP]})
+        pod = self.pod()
+        self.assertEqual(cnitool("add", "net", pod.path, CAP_ARGS={"portMappings": PORTS}).status, 0)
+        age_leases()
+        names = cache_names()
+        for cached in (True, False):
+            done = self.there("gc", "net", "--keep-alive")
+            self.assertEqual((done.status, done.stdout, cache_names()), (0, "", names), str(done))
+            self.assertIn("eth0", pod.run("ip", "link"))
+            self.assertEqual(list(leases().values()), [container_of(pod.path)])
+            self.assertIn("8080", run("nft", "list", "ruleset"))
+            if cached:
+                os.unlink(cache_file("net", container_of(pod.path)))
+                names = []
+
+    def test_others_are_unknown_and_stay(self):
+        if reason := provide("macvlan"):
+            self.skipTest(reason)
+        network("macvlan", {})
+        pod = self.pod()
+        self.assertEqual(cnitool("add", "net", pod.path).status, 0)
+        age_leases()
+        named = f"interface 'eth0' of container '{container_of(pod.path)}' in network 'net'"
+        for words in (["--dry-run"], []):
+            done = self.there("gc", "net", "--keep-alive", *words)
+            self.assertEqual(done.status, 1, str(done))
+            self.assertIn(named, done.stdout if words else done.stderr)
+            self.assertIn("cannot be seen from this mount namespace", done.stdout + done.stderr)
+        said = self.there("gc", "net", "--keep-alive", "--json").json
+        self.assertEqual((said["ok"], said["removed"], [one["what"] for one in said["unknown"]]), (False, [], [named]))
+        self.assertIn("eth0", pod.run("ip", "link"))
+        self.assertEqual(len(leases()), 1)
+        # Nor does doctor or repair recommend it.
+        self.assertNotIn("gc net", self.there("doctor").stdout)
+        repaired = self.there("repair")
+        self.assertEqual(repaired.status, 1, str(repaired))
+        self.assertIn("cannot be seen from this mount namespace", repaired.stdout)
+        self.assertNotIn("cnitool gc", repaired.stdout)
+        # On the node it is seen, and a dead one goes.
+        self.gc()
+        pod.remove()
+        self.assertIn("removed interface", self.gc().stdout)
+        self.assertEqual((cache_names(), leases()), ([], {}))
+
+    def test_devices_of_a_plugin_with_a_state_file_stay(self):
+        use({"cniVersion": "1.1.0", "name": "net", "plugins": [
+            BRIDGE, {"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1"}}]})
+        pod = self.pod()
+        self.assertEqual(cnitool("add", "net", pod.path).status, 0)
+        os.unlink(cache_file("net", container_of(pod.path)))
+        age_leases()
+        before = os.listdir("/run/cni/tuning")
+        self.there("gc", "net", "--keep-alive")
+        self.assertEqual(os.listdir("/run/cni/tuning"), before)
+
+
+class Hostile(GcTest):
+    """What a pod writes into its own namespace holds nothing of others, and stops no gc."""
+
+    def setUp(self):
+        super().setUp()
+        if reason := provide("macvlan"):
+            self.skipTest(reason)
+        network("macvlan", {"ipam": {"type": "host-local", "subnet": "10.1.2.0/29"}})
+        self.one = self.pod()
+        self.assertEqual(cnitool("add", "net", self.one.path, "--container-id", "alive").status, 0)
+
+    def alias(self, text, name):
+        self.one.run("ip", "link", "add", name, "link", "eth0", "type", "macvlan")
+        self.one.run("ip", "link", "set", name, "alias", text[:255])
+
+    def test_an_alias_of_nobody_or_of_another_one(self):
+        for name in ("a", "b", "c"):
+            self.dead(name)
+        own = json.loads(self.one.run("ip", "-j", "link", "show", "eth0"))[0]["ifalias"]
+        for number, text in enumerate((own[:17] + "0123456789abcdef", own[:-1] + "~", own + ", id: zzz",
+                                       own[:17] + "0123456789abcdef, net: net, if: eth0, id: zzz")):
+            self.alias(text, f"evil{number}")
+        self.assertEqual(len(leases()), 4)
+        done = self.gc()
+        self.assertEqual(list(leases().values()), ["alive"], str(done))
+        self.assertEqual(cache_names(), ["net-alive-eth0"])
+
+    def test_addresses_and_aliases_of_dead_pods(self):
+        self.dead("a", cached=False)
+        self.dead("b")
+        age_leases()
+        for address, name in leases().items():
+            if name != "alive":
+                self.one.run("ip", "addr", "add", f"{address}/29", "dev", "eth0")
+        self.gc()
+        self.assertEqual(list(leases().values()), ["alive"])
+
+
+class Dead(GcTest):
+    def test_a_pod_that_died_without_DEL_goes_with_and_without_its_cache_entry(self):
+        use({"cniVersion": "1.1.0", "name": "net", "plugins": [BRIDGE, PORTMAP]})
+        stays = self.pod()
+        self.assertEqual(cnitool("add", "net", stays.path, "--container-id", "stays",
+                                 CAP_ARGS={"portMappings": PORTS}).status, 0)
+        self.dead("cached")
+        self.dead("lost", cached=False)
+        done = self.gc("--dry-run", status=1)
+        self.assertIn("would remove interface 'eth0' of container 'cached'", done.stdout)
+        self.assertRegex(done.stdout, r"lease 10\.1\.2\.\d+ of lost \(eth0\): stays, it is younger than 2 minutes")
+        done = self.gc(status=1)
+        self.assertEqual(sorted(leases().values()), ["lost", "stays"], str(done))
+        age_leases()
+        done = self.gc()
+        self.assertRegex(done.stdout, r"removed bridge: lease 10\.1\.2\.\d+ of lost")
+        self.assertEqual(list(leases().values()), ["stays"])
+        rules = run("nft", "list", "ruleset")
+        self.assertNotIn("id: lost", rules)
+        self.assertIn("8080", rules)
+        self.assertEqual(self.gc().stdout, "")
+
+    def test_a_pod_that_renamed_its_interface_keeps_its_network(self):
+        use({"cniVersion": "1.1.0", "name": "net", "plugins": [BRIDGE]})
+        pod = self.pod()
+        self.assertEqual(cnitool("add", "net", pod.path).status, 0)
+        pod.run("ip", "link", "set", "eth0", "down")
+        pod.run("ip", "link", "set", "eth0", "name", "hidden")
+        names = cache_names()
+        self.gc()
+        self.assertIn("hidden", pod.run("ip", "link"))
+        self.assertEqual((cache_names(), len(leases())), (names, 1))
+
+    def test_the_same_ID_added_again_meanwhile_keeps_everything(self):
+        """Another runtime's pod of the same container ID: named as dead, and alive when its turn comes."""
+        use({"cniVersion": "1.1.0", "name": "net", "plugins": [BRIDGE]})
+        self.dead("again", cached=False)
+        age_leases()
+        held = Held("bridge", REMOVAL)
+        self.addCleanup(held.release)
+        process = start("gc", "net", "--keep-alive", CNI_PATH=held.path)
+        held.wait()
+        pod = self.pod()
+        conf = BRIDGE | {"cniVersion": "1.1.0", "name": "net"}
+        self.assert_ok(cni("bridge", "DEL", conf, netns="", container="again"))
+        self.assert_ok(cni("bridge", "ADD", conf, netns=pod.path, container="again"))
+        age_leases()
+        held.release()
+        finish(process)
+        self.assertIn("eth0", pod.run("ip", "link"))
+        shown = json.loads(pod.run("ip", "-j", "-4", "addr", "show", "eth0"))
+        address = shown[0]["addr_info"][0]["local"]
+        self.assertIn(address, leases())
+        self.assertIn(address, run("nft", "list", "ruleset"))
+
+
+class Consent(GcTest):
+    def test_without_a_terminal_a_bare_gc_detaches_living_pods_only_with_yes(self):
+        use({"cniVersion": "1.1.0", "name": "net", "plugins": [BRIDGE]})
+        pod = self.pod()
+        self.assertEqual(cnitool("add", "net", pod.path, "--container-id", "web").status, 0)
+        self.dead("gone")
+        for more in ((), ("--json",)):
+            done = cnitool("gc", "net", *more)
+            self.assertEqual(done.status, 1, str(done))
+            said = done.json["msg"] + done.json["details"] if more else done.stderr
+            for text in ("'web'", "--keep-alive keeps them, --yes detaches them"):
+                self.assertIn(text, said)
+            self.assertNotIn("'gone'", said)
+        self.assertEqual(len(cache_names()), 2)
+        self.assertIn("eth0", pod.run("ip", "link"))
+        self.assertEqual(cnitool("gc", "net", "--keep", "web").status, 0)
+        self.assertEqual(cache_names(), ["net-web-eth0"])
+        self.assertEqual(cnitool("gc", "net", "--yes").status, 0)
+        self.assertEqual((cache_names(), leases()), ([], {}))
+
+
+if __name__ == "__main__":
+    suite.main(needs=("nsenter", "unshare"))
