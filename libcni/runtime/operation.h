@@ -36,14 +36,18 @@ class Operation {
   void check(Target target) const;
   /// Takes the locks itself.
   Runtime::Removal remove(const Runtime::Dead& dead) const;
-  Runtime::RepairReport repair(const CachedAttachment& cached, bool only_look) const;
+  /// Empty: another runtime's DEL ended meanwhile, and what was restored was removed again.
+  std::optional<Runtime::RepairReport> repair(const CachedAttachment& cached, bool only_look) const;
   Runtime::RepairReport reclaim(const CachedAttachment& cached, bool only_look) const;
-  Runtime::RepairReport migrate(const CachedAttachment& cached, Form form, bool only_look) const;
+  /// Empty: as repair().
+  std::optional<Runtime::RepairReport> migrate(const CachedAttachment& cached, Form form,
+                                               bool only_look) const;
 
  private:
   void remember(const Target& target, const nlohmann::json& result) const;
   void forget(const AttachmentKey& key) const noexcept;
   void undo(const Target& target, std::size_t called, const nlohmann::json& result) const;
+  bool is_removed_again(const CachedAttachment& cached) const;
   void undo_unfinished(const CachedAttachment& cached) const;
   void remove_named(const std::vector<std::string>& tags, Runtime::Removal& out) const;
   std::string owner_before(const Target& target,

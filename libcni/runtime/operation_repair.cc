@@ -3,6 +3,7 @@
 
 #include "libcni/common/undo.h"
 #include "libcni/plugin/repair.h"
+#include "libcni/runtime/liveness.h"
 #include "libcni/runtime/operation.h"
 
 namespace cni {
@@ -100,18 +101,32 @@ class Repairing {
 
 }  // namespace
 
-Runtime::RepairReport Operation::repair(const CachedAttachment& cached, bool only_look) const {
+// Another runtime takes no lock of this one. Its DEL may have removed parts before they were
+// restored, and ended since: it is not repeated, so that what was restored would stay for ever.
+// With its entry nothing is lost: GC finds it.
+bool Operation::is_removed_again(const CachedAttachment& cached) const {
+  const Liveness now = liveness_of(cached.netns, cached.key.ifname);
+  const bool is_gone = now == Liveness::kNoNamespace || now == Liveness::kNoInterface;
+  if (!is_gone || cache_.find(cached.key)) return false;
+  note(cat(cached.key.str(), " was removed meanwhile: what was restored is removed again"));
+  del(target_of(cached), cached);
+  return true;
+}
+
+std::optional<Report> Operation::repair(const CachedAttachment& cached, bool only_look) const {
   const Target target = target_of(cached);
   Report report;
   const json before = in_version(cached.result, list_.version);
   Repairing repairing(caller_, list_, target, only_look);
   const json after = repairing.run(before, report);
+  if (!only_look && is_removed_again(cached)) return std::nullopt;
   if (!only_look && after != before) {
     CachedAttachment renewed = cached;
     renewed.result = after;
     cache_.put(renewed);
   }
   if (!report.error) repairing.check(after, report);
+  if (!only_look && is_removed_again(cached)) return std::nullopt;
   return report;
 }
 
@@ -132,7 +147,7 @@ Runtime::RepairReport Operation::reclaim(const CachedAttachment& cached, bool on
   return report;
 }
 
-Runtime::RepairReport Operation::migrate(const CachedAttachment& cached, Form form,
+std::optional<Report> Operation::migrate(const CachedAttachment& cached, Form form,
                                          bool only_look) const {
   const Target target = target_of(cached);
   const json result = in_version(cached.result, list_.version);
@@ -158,8 +173,10 @@ Runtime::RepairReport Operation::migrate(const CachedAttachment& cached, Form fo
     report.error = e;
   }
   // CHECK of these plugins does not know all that the reference plugins do otherwise.
-  if (report.error || only_look || form == Form::kReference) return report;
-  checked.check(result, report);
+  const bool is_checked = !report.error && form != Form::kReference;
+  if (only_look) return report;
+  if (is_checked) checked.check(result, report);
+  if (is_removed_again(cached)) return std::nullopt;
   return report;
 }
 

@@ -217,7 +217,7 @@ std::optional<Runtime::RepairReport> Runtime::repair(const NetworkList& list,
         if (cached.result->is_null()) return std::optional<RepairReport>();
         // The lock comes first: a DEL of others may have been in the middle of it.
         if (liveness_of(cached.netns, whose.ifname) != Liveness::kNoInterface) {
-          return std::optional(operation.repair(cached, only_look));
+          return operation.repair(cached, only_look);
         }
         RepairReport report = operation.reclaim(cached, only_look);
         if (!report.error) {
@@ -243,7 +243,7 @@ std::optional<Runtime::RepairReport> Runtime::migrate(const NetworkList& list,
   return for_cached({options_, list, Command::kMigrate}, whose,
                     [&](const Operation& operation, const CachedAttachment& cached) {
                       return cached.result->is_null() ? std::optional<RepairReport>()
-                                                      : std::optional(operation.migrate(cached, form, only_look));
+                                                      : operation.migrate(cached, form, only_look);
                     });
 }
 
