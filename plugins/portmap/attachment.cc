@@ -127,16 +127,14 @@ void shorten(const Dir& dir, const std::string& name, std::string text) try {
 // names the backend.
 void modernize(nlohmann::json& container) {
   if (!container.is_object() || !container.contains("attachments")) return;
-  auto attachments = std::move(container["attachments"]);
+  auto attachments = std::move(container.at("attachments"));
   for (auto& one : attachments) {
-    one["containerID"] = container.at("containerID");
-    one["detected"] = false;
     auto pod = nlohmann::json::object();
     for (const auto& address : one.at("pod")) {
       const bool is_v6 = address.get<std::string>().find(':') != std::string::npos;
       pod[is_v6 ? "ipv6" : "ipv4"] = address;
     }
-    one["pod"] = std::move(pod);
+    one.update({{"containerID", container.at("containerID")}, {"detected", false}, {"pod", pod}});
   }
   container = std::move(attachments);
 }

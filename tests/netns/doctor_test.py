@@ -445,6 +445,7 @@ class Leftovers(DoctorTest):
             os.unlink(cache_file("net", container_of(living.path)))
         dead.remove()
         wait_for(lambda: "id: " + container_of(dead.path) not in run("ip", "link"), 20)
+        age_leases()
         remedy = self.assert_finds("warning", "leftovers", "network 'net'", "bridge: masquerading")
         self.cured(remedy)
         self.assertIn("10.1.2.1", living.run("ping", "-c1", "-W2", "10.1.2.1"))

@@ -43,7 +43,7 @@ void collect_links(std::string_view kind, cni::Collect& collect) {
   cni::BestEffort each;
   for (const Link& link : host.links_of_kind(kind)) {
     // The kernel removes a veth together with its peer.
-    const cni::Life life = life_of(host, link);
+    const cni::Life life = collect.is_stale(link.alias) ? life_of(host, link) : cni::Life::kAlive;
     if (!collect.takes(cni::cat("link '", link.name, "'"), link.alias, life)) continue;
     each(cni::cat("remove '", link.name, "'"), [&] { host.send(netlink::remove_link(link)); });
   }
