@@ -101,10 +101,10 @@ TEST_CASE("a lease of 0.1.0 that is not whole is refused") {
       {"/identity/provided/x", "00"},    {"/identity/provided/256", "00"},
       {"/lease/result/ips", {}},         {"/lease/result/routes", {1}},
       {"/lease/result/dns", "10.0.0.1"}, {"/lease/server", ""}};
-  for (const auto& [place, value] : others) {
-    CAPTURE(place);
+  for (const auto& other : others) {
+    CAPTURE(other.first);
     auto doc = whole;
-    doc[nlohmann::json::json_pointer(place)] = value;
+    doc[nlohmann::json::json_pointer(other.first)] = other.second;
     CHECK_THROWS_AS(static_cast<void>(State::from(doc.dump(), "b")), cni::Error);
   }
 }
