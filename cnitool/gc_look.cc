@@ -9,6 +9,7 @@
 #include "cnitool/output.h"
 #include "cnitool/sightings.h"
 #include "libcni/common/hash.h"
+#include "libcni/runtime/liveness.h"
 
 namespace tool {
 
@@ -45,6 +46,13 @@ std::vector<Unknown> unknown_in(const GcLook& look, const std::string& network) 
   return out;
 }
 
+// The kernel ends a namespace, and the veths that led into it, some time after its last name is gone
+// (cleanup_net of net/core/net_namespace.c).
+bool is_ending(const Entry& one) {
+  return one.life == Life::kAlive &&
+         cni::liveness_of(one.cached.netns, one.cached.key.ifname) == cni::Liveness::kNoNamespace;
+}
+
 }  // namespace
 
 GcLook look_at(const cni::NetworkList& list, const cni::RuntimeOptions& options,
@@ -78,6 +86,10 @@ Settled settled_look(const cni::NetworkList& list, const cni::RuntimeOptions& op
                      const std::vector<Attachment>& keep, Asks asks) {
   constexpr std::chrono::milliseconds kMoment{300};
   Settled out{look_at(list, options, keep, asks), {}};
+  for (int i = 0; i < 5 && std::ranges::any_of(out.look.entries, is_ending); ++i) {
+    std::this_thread::sleep_for(kMoment);
+    out.look = look_at(list, options, keep, asks);
+  }
   const auto before = unknown_in(out.look, list.name);
   if (before.empty()) return out;
   std::this_thread::sleep_for(kMoment);

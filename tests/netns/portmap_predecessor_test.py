@@ -150,8 +150,9 @@ class Predecessor(PortmapTest):
         attach(two, [])
         Server(self, "two", (53, 80), two, protocols=("udp", "tcp"), addresses=("0.0.0.0",))
         self.assertEqual(tracked("udp", "dport=5353"), [])
-        for protocol, port in (("udp", 5353), ("tcp", 8080)):
-            self.assertEqual(ask_one(None, protocol, "192.0.2.1", port, source_port=4444), "refused")
+        # A second TCP connection from that port would wait for the end of the first one's TIME_WAIT.
+        for protocol, port, source_port in (("udp", 5353, 4444), ("tcp", 8080, 0)):
+            self.assertEqual(ask_one(None, protocol, "192.0.2.1", port, source_port=source_port), "refused")
         self.assertEqual(ask_one(None, "tcp", "10.1.2.2", 80).split()[0], "two")
 
 
