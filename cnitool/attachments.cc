@@ -32,9 +32,17 @@ std::vector<std::string> addresses_of(const CachedAttachment& one) {
   return out;
 }
 
+// "10.0.0.2/8,10.9.0.2/24 (net1)": a chain can give the pod more interfaces than its own.
 std::string address_text(const CachedAttachment& one) {
-  const std::string text = joined(addresses_of(one), ",");
-  return text.empty() ? "-" : text;
+  const cni::Result result = result_of(one);
+  std::vector<std::string> out;
+  for (const cni::Address& ip : result.ips) {
+    const std::string name = ip.interface && *ip.interface < result.interfaces.size()
+                                 ? result.interfaces[*ip.interface].name
+                                 : one.key.ifname;
+    out.push_back(ip.cidr.str() + (name == one.key.ifname ? "" : cat(" (", name, ")")));
+  }
+  return out.empty() ? "-" : joined(out, ",");
 }
 
 bool is_wanted(const CachedAttachment& one, const Listed& wanted) {

@@ -46,8 +46,8 @@ std::vector<Unknown> unknown_in(const GcLook& look, const std::string& network) 
   return out;
 }
 
-// The kernel ends a namespace, and the veths that led into it, some time after its last name is gone
-// (cleanup_net of net/core/net_namespace.c).
+// The kernel ends a namespace, and the veths that led into it, some time after its last name is
+// gone (cleanup_net of net/core/net_namespace.c).
 bool is_ending(const Entry& one) {
   return one.life == Life::kAlive &&
          cni::liveness_of(one.cached.netns, one.cached.key.ifname) == cni::Liveness::kNoNamespace;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cnitool/json_at.h"
 #include "libcni/common/split.h"
@@ -36,6 +37,24 @@ void require_network(const Cidr& one, const std::string& what) {
               cat("expected a network such as ", one.network().str()));
 }
 
+// Neighbours of the node would have the addresses of pods.
+void require_free(const Cidr& pods, const std::string& what) {
+  netlink::RouteSocket socket;
+  std::set<int> uplinks;
+  for (const netlink::LinkRoute& route : socket.routes(pods.ip.family())) {
+    if (route.dst.is_default()) uplinks.insert(route.link);
+  }
+  for (const netlink::LinkAddress& one : socket.addresses()) {
+    const Cidr lan = one.cidr.network();
+    if (!uplinks.contains(one.link) || lan.ip.family() != pods.ip.family()) continue;
+    if (!pods.contains(lan.ip) && !lan.contains(pods.ip)) continue;
+    const auto link = socket.find(one.link);
+    throw wrong(cat(what, " ", pods.str(), " overlaps ", lan.str(), ", the node's network on ",
+                    link ? link->name : "a link that has gone"),
+                "expected addresses that no other host has");
+  }
+}
+
 // What host-local can allocate from, and Kubernetes gives a node.
 void require_pod_cidrs(const std::vector<Cidr>& all, const std::string& what) {
   for (const Cidr& one : all) {
@@ -46,6 +65,11 @@ void require_pod_cidrs(const std::vector<Cidr>& all, const std::string& what) {
     if (one.prefix == 0 || one.ip.is_loopback() || one.ip.is_multicast()) {
       throw wrong(cat(what, " ", one.str(), " is no network for pods"));
     }
+    if (one.ip.is_link_local()) {
+      throw wrong(cat(what, " ", one.str(), " is link-local: nobody routes it"),
+                  "expected a network such as 10.244.1.0/24 or fd00:244:0:1::/64");
+    }
+    require_free(one, what);
   }
   if (all.size() == 2 && all[0].ip.family() == all[1].ip.family()) {
     throw wrong(cat(what, ": ", all[0].str(), " and ", all[1].str(), " are of one family"),

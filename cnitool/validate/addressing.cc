@@ -41,7 +41,7 @@ void add_ranges(const json& ipam, Addressing& out) {
   });
 }
 
-std::int64_t number_at(const json& place, const char* key) {
+std::int64_t integer_at(const json& place, const char* key) {
   const json* const found = member(place, key);
   return found != nullptr && found->is_number_integer() ? found->get<std::int64_t>() : 0;
 }
@@ -49,9 +49,9 @@ std::int64_t number_at(const json& place, const char* key) {
 void add_way_out(const json& route, const std::string& path, Addressing& out) {
   constexpr std::int64_t kMainTable = 254;
   const auto dst = Cidr::parse(text_at(route, "dst"));
-  const auto table = number_at(route, "table");
+  const auto table = integer_at(route, "table");
   if (!dst || !dst->is_default() || (table != 0 && table != kMainTable)) return;
-  out.ways_out.push_back({cat(path, ".dst"), dst->ip.family(), number_at(route, "priority")});
+  out.ways_out.push_back({cat(path, ".dst"), dst->ip.family(), integer_at(route, "priority")});
 }
 
 }  // namespace
@@ -76,7 +76,10 @@ Addressing addressing_of(const PluginText& plugin) {
   }
   each(*ipam, "routes", [&out](const json& one, const std::string& at) {
     const auto gateway = Ip::parse(text_at(one, "gw"));
-    if (gateway) out.hops.push_back({cat("ipam.routes", at, ".gw"), *gateway});
+    if (gateway) {
+      out.hops.push_back({cat("ipam.routes", at, ".gw"), *gateway, Cidr::parse(text_at(one, "dst")),
+                          integer_at(one, "priority") != 0});
+    }
     add_way_out(one, cat("ipam.routes", at), out);
   });
   return out;

@@ -22,6 +22,8 @@ struct Subnet {
 struct Hop {
   std::string path;
   netlink::Ip gateway;
+  std::optional<netlink::Cidr> dst = {};
+  bool has_priority = false;  ///< a metric of its own
 };
 
 /// A default route of the main table.

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cnitool/validate/addresses_check.h"
 #include "cnitool/validate/addressing.h"
 #include "cnitool/validate/plugin_check.h"
 #include "libcni/config/names.h"
@@ -22,11 +23,6 @@ template <std::size_t N>
 bool is_in(const std::string_view (&words)[N], std::string_view word) {
   return std::any_of(std::begin(words), std::end(words),
                      [word](std::string_view one) { return cni::stands_for(word, one); });
-}
-
-void warn(const PluginText& plugin, const std::string& key, const std::string& what,
-          Diagnostics& diagnostics) {
-  diagnostics.add(*plugin.document, plugin.at(key), {Severity::kWarning, what});
 }
 
 void refuse(const PluginText& plugin, const std::string& what, Diagnostics& diagnostics) {
@@ -126,11 +122,6 @@ void check_pairs(const NetworkText& network, const PluginText& plugin, Diagnosti
   }
 }
 
-bool declares(const PluginText& plugin, const char* capability) {
-  const json* const declared = member(plugin.conf(), "capabilities");
-  return declared != nullptr && is_true(*declared, capability);
-}
-
 bool has_runtime(const PluginText& plugin, const char* capability) {
   const json* const runtime = member(plugin.conf(), "runtimeConfig");
   return runtime != nullptr && member(*runtime, capability) != nullptr;
@@ -138,7 +129,7 @@ bool has_runtime(const PluginText& plugin, const char* capability) {
 
 void check_capabilities(const PluginText& plugin, Diagnostics& diagnostics) {
   const auto lacks = [&plugin](const char* capability) {
-    return !declares(plugin, capability) && !has_runtime(plugin, capability);
+    return !plugin.declares(capability) && !has_runtime(plugin, capability);
   };
   if (cni::stands_for(plugin.type, "portmap") && lacks("portMappings")) {
     warn(plugin, "type",
@@ -156,8 +147,18 @@ void check_capabilities(const PluginText& plugin, Diagnostics& diagnostics) {
 
 // A MAC address that is set later is not the one that macspoofchk accepts.
 void check_mac(const NetworkText& network, const PluginText& plugin, Diagnostics& diagnostics) {
-  const bool changes_mac = declares(plugin, "mac") || !text_at(plugin.conf(), "mac").empty();
+  const bool changes_mac = plugin.declares("mac") || !text_at(plugin.conf(), "mac").empty();
   if (!cni::stands_for(plugin.type, "tuning") || !changes_mac) return;
+  for (const PluginText& one : network.plugins) {
+    if (&one == &plugin) break;
+    const json* const ipam = member(one.conf(), "ipam");
+    if (ipam == nullptr || !cni::stands_for(text_at(*ipam, "type"), "dhcp")) continue;
+    warn(plugin, "type",
+         cat("changes the MAC address for which ", one.at("ipam"),
+             " has got a lease: a DHCP server that knows clients by their MAC address does not "
+             "renew it"),
+         diagnostics);
+  }
   const auto* const bridge = before(network, plugin, "bridge");
   if (bridge == nullptr || !is_true(bridge->conf(), "macspoofchk")) return;
   warn(plugin, "type",
@@ -165,6 +166,32 @@ void check_mac(const NetworkText& network, const PluginText& plugin, Diagnostics
            " the frames of a pod whose MAC address tuning changes are dropped: let bridge set it, "
            "by \"capabilities\": {\"mac\": true}"),
        diagnostics);
+}
+
+// "all", or an interface.
+bool disables_ipv6(const PluginText& plugin) {
+  const json* const sysctl = member(plugin.conf(), "sysctl");
+  if (sysctl == nullptr || !sysctl->is_object()) return false;
+  return std::ranges::any_of(sysctl->items(), [](const auto& one) {
+    const std::string& key = one.key();
+    return key.starts_with("net") && key.ends_with("disable_ipv6") && one.value() == "1" &&
+           key.find("default") == std::string::npos;
+  });
+}
+
+// The kernel removes the addresses of an interface whose IPv6 is disabled.
+void check_ipv6(const NetworkText& network, const PluginText& plugin, Diagnostics& diagnostics) {
+  if (!cni::stands_for(plugin.type, "tuning") || !disables_ipv6(plugin)) return;
+  for (const PluginText& one : network.plugins) {
+    if (&one == &plugin) return;
+    for (const Subnet& subnet : addressing_of(one).subnets) {
+      if (subnet.cidr.ip.is_v4()) continue;
+      return warn(
+          plugin, "sysctl",
+          cat("disable_ipv6 removes the addresses of ", one.at(subnet.path), " from the interface"),
+          diagnostics);
+    }
+  }
 }
 
 // Keys of a bridge that do nothing without addresses.
@@ -206,41 +233,6 @@ void check_masquerade(const PluginText& plugin, Diagnostics& diagnostics) {
          cat("pods have no route to other networks: \"routes\": [{\"dst\": \"0.0.0.0/0\"}] in "
              "\"ipam\" gives them one",
              is_bridge ? ", and so does \"isDefaultGateway\": true" : ""),
-         diagnostics);
-  }
-}
-
-void check_addresses(const PluginText& plugin, Diagnostics& diagnostics) {
-  const Addressing addressing = addressing_of(plugin);
-  if (!addressing.known) return;
-  const bool promised = declares(plugin, "ips") || declares(plugin, "ipRanges");
-  if (addressing.subnets.empty()) {
-    if (!promised && addressing.is_static && addressing.entries == 0) {
-      warn(plugin, "ipam", "no addresses: ADD fails unless CNI_ARGS or args give some",
-           diagnostics);
-    }
-    return;
-  }
-  for (const Subnet& one : addressing.subnets) {
-    const bool is_alone = one.cidr.prefix == one.cidr.ip.bits();  // then it is on the link
-    if (!one.gateway || is_alone || one.cidr.contains(*one.gateway)) continue;
-    if (one.gateway->bits() == 128 && one.gateway->is_link_local())
-      continue;  // RFC 4861, section 8
-    warn(
-        plugin, one.gateway_path,
-        cat("the gateway ", one.gateway->str(), " is not in the subnet ", one.cidr.network().str()),
-        diagnostics);
-  }
-  for (const Hop& hop : addressing.hops) {
-    const auto holds = [&hop](const Subnet& one) {
-      return one.cidr.contains(hop.gateway) || one.gateway == hop.gateway ||
-             one.cidr.prefix == hop.gateway.bits();
-    };
-    if (promised || hop.gateway.is_link_local() || hop.gateway.is_unspecified() ||
-        std::any_of(addressing.subnets.begin(), addressing.subnets.end(), holds)) {
-      continue;
-    }
-    warn(plugin, hop.path, cat("the next hop ", hop.gateway.str(), " is in no subnet of the pod"),
          diagnostics);
   }
 }
@@ -296,6 +288,7 @@ void check_chain(const NetworkText& network, Plugins& plugins, Diagnostics& diag
   for (const PluginText& plugin : network.plugins) {
     check_pairs(network, plugin, diagnostics);
     check_mac(network, plugin, diagnostics);
+    check_ipv6(network, plugin, diagnostics);
     if (network.has_runtime) check_capabilities(plugin, diagnostics);
     check_layer2(plugin, diagnostics);
     check_masquerade(plugin, diagnostics);

@@ -181,6 +181,16 @@ void read_single(NetworkText& network, Diagnostics& diagnostics) {
 
 std::string PluginText::at(const std::string& key) const { return below(path, key); }
 
+bool PluginText::declares(const char* capability) const {
+  const json* const declared = member(conf(), "capabilities");
+  return declared != nullptr && is_true(*declared, capability);
+}
+
+void warn(const PluginText& plugin, const std::string& key, const std::string& what,
+          Diagnostics& diagnostics) {
+  diagnostics.add(*plugin.document, plugin.at(key), {Severity::kWarning, what});
+}
+
 Form form_of(const std::string& file) {
   return std::filesystem::path(file).extension() == ".conflist" ? Form::kList : Form::kPlugin;
 }

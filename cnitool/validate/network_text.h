@@ -20,7 +20,13 @@ struct PluginText {
   const nlohmann::json& conf() const { return *document->json.at(path); }
   /// The place of one of its keys.
   std::string at(const std::string& key) const;
+  /// Whether it asks the runtime for a capability.
+  bool declares(const char* capability) const;
 };
+
+/// Adds a warning about one of its keys.
+void warn(const PluginText& plugin, const std::string& key, const std::string& what,
+          Diagnostics& diagnostics);
 
 /// A network, as far as it can be read.
 struct NetworkText {

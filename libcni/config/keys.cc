@@ -28,6 +28,8 @@ void read_key_list(const Reader& place, KeyList keys, void* conf) {
   for (const Key& key : keys) {
     if (key.read == nullptr) continue;
     const Reader value = place[key.name];
+    // An absent list reads as an empty one.
+    if (key.required && key.lists > 0 && !value.present()) value.fail("expected a list");
     if (value.present() || key.required) key.read(value, key, conf);
   }
 }

@@ -32,12 +32,17 @@ def version():
     return re.search(r"project\(patchbay VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
 
 
+def git(*words):
+    """What git says of the sources; empty without git, as in a tarball, and where it refuses to look at them."""
+    if not (shutil.which("git") and (ROOT / ".git").exists()):
+        return ""
+    return subprocess.run(["git", *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT).stdout.strip()
+
+
 def epoch():
-    """When the sources were committed last, in seconds; without git, as in a tarball, when CMakeLists.txt changed."""
-    given = os.environ.get("SOURCE_DATE_EPOCH")
-    if not given and not (shutil.which("git") and (ROOT / ".git").exists()):
-        given = (ROOT / "CMakeLists.txt").stat().st_mtime
-    return int(given or run("git", "log", "-1", "--format=%ct"))
+    """When the sources were committed last, in seconds; where git does not know, when CMakeLists.txt changed."""
+    return int(os.environ.get("SOURCE_DATE_EPOCH") or git("log", "-1", "--format=%ct") or
+               (ROOT / "CMakeLists.txt").stat().st_mtime)
 
 
 def compressed(data):

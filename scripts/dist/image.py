@@ -7,7 +7,7 @@ import io
 import json
 import tarfile
 
-from dist.common import ROOT, compressed, run, version
+from dist.common import compressed, git, version
 
 KIND = "application/vnd.oci.image."
 #: What an image is named, what it is for, and what it runs.
@@ -48,8 +48,8 @@ class Layout:
     def labels(self):
         about = {"title": self.name, "description": self.purpose, "version": version(), "licenses": "Apache-2.0",
                  "created": datetime.datetime.fromtimestamp(self.when, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
-        if (ROOT / ".git").exists():
-            about["revision"] = run("git", "rev-parse", "HEAD").strip()
+        if revision := git("rev-parse", "HEAD"):
+            about["revision"] = revision
         return {f"org.opencontainers.image.{name}": value for name, value in about.items()}
 
     def image(self, architecture, files):

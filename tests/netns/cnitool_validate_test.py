@@ -282,6 +282,26 @@ REGRETS = [
     ("a next hop that is nowhere",
      ipam('"host-local", "subnet": "10.1.2.0/24", "routes": [{"dst": "0.0.0.0/0", "gw": §"10.9.0.1"}]'),
      ["warning: plugins[0].ipam.routes[0].gw: the next hop 10.9.0.1 is in no subnet of the pod"]),
+    ("a route to the pod's own subnet by its gateway",
+     ipam('"host-local", "subnet": "10.1.2.0/24", "routes": [{"dst": "10.1.2.0/24", "gw": §"10.1.2.1"}, '
+          '{"dst": "10.1.2.0/24", "gw": "10.1.2.1", "priority": 50}, {"dst": "10.1.2.0/25", "gw": "10.1.2.1"}]'),
+     ["warning: plugins[0].ipam.routes[0].gw: leads to 10.1.2.0/24 by a gateway, but that is the pod's own subnet, which is "
+      "on its link"]),
+    ("static addresses that no host can have",
+     ipam('"static", "addresses": [{"address": §"10.1.2.0/24"}, {"address": §"10.1.2.255/24"}, {"address": "10.1.2.0/31"}, '
+          '{"address": "10.1.2.0/32"}, {"address": §"2001:db8::/64"}, {"address": "2001:db8::ffff:ffff:ffff:ffff/64"}]'),
+     ["warning: plugins[0].ipam.addresses[0].address: is the network's own address of 10.1.2.0/24: no host can have it",
+      "warning: plugins[0].ipam.addresses[1].address: is the broadcast address of 10.1.2.0/24: no host can have it",
+      "warning: plugins[0].ipam.addresses[4].address: is the network's own address of 2001:db8::/64: no host can have it"]),
+    ("IPv6 that is disabled behind its addresses", network(
+        '{"type": "bridge", "ipam": {"type": "host-local", "subnet": "2001:db8::/64"}}, '
+        '{"type": "tuning", "sysctl": §{"net.ipv6.conf.IFNAME.disable_ipv6": "1"}}, '
+        '{"type": "tuning", "sysctl": {"net.ipv6.conf.default.disable_ipv6": "1", "net.ipv6.conf.all.disable_ipv6": "0"}}'),
+     ["warning: plugins[1].sysctl: disable_ipv6 removes the addresses of plugins[0].ipam.subnet from the interface"]),
+    ("another MAC address than that of the DHCP lease", network(
+        '{"type": "macvlan", "master": "eth0", "ipam": {"type": "dhcp"}}, {"type": §"tuning", "mac": "02:00:00:00:00:07"}'),
+     ["warning: plugins[1].type: changes the MAC address for which plugins[0].ipam has got a lease: a DHCP server that knows "
+      "clients by their MAC address does not renew it"]),
     ("no addresses", network('{"type": "bridge", "ipam": §{"type": "static"}}'),
      ["warning: plugins[0].ipam: no addresses: ADD fails unless CNI_ARGS or args give some"]),
     ("an IPAM config without a type", bridge('"mtu": 1400', ', "ipam": §{"subnet": "10.1.2.0/24"}'),

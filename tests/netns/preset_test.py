@@ -173,6 +173,8 @@ class Refused(PresetTest):
         refused("kubenet", ("--pod-cidr", "10.244.0.0/16,10.244.1.0/24"), "10.244.1.0/24 overlaps with 10.244.0.0/16"),
         refused("kubenet", ("--pod-cidr", "10.1.0.0/24,10.2.0.0/24"), "10.1.0.0/24 and 10.2.0.0/24 are of one family"),
         refused("kubenet", ("--pod-cidr", "224.0.0.0/24"), "224.0.0.0/24 is no network for pods"),
+        refused("kubenet", ("--pod-cidr", "fe80::/64"), "fe80::/64 is link-local: nobody routes it"),
+        refused("kubenet", ("--pod-cidr", "169.254.7.0/24"), "169.254.7.0/24 is link-local"),
         refused("kubenet", ("--pod-cidr", f"{V4},{V6},10.9.0.0/24"), "expected at most two networks"),
         refused("kubenet", ("--subnet-env", "/nonexistent/env"), "open /nonexistent/env: no such file or directory"),
         refused("kubenet", ("--node-json", "-"), "stdin: the Node has no spec.podCIDRs", node()),
@@ -194,6 +196,14 @@ class Refused(PresetTest):
         done = call(name, *words, stdin=stdin)
         self.assertEqual((done.returncode, done.stdout), (1, ""), str(done))
         self.assertIn(error, done.stderr)
+
+    def test_the_network_of_the_node_itself(self):
+        Site()
+        for family, lan in ((4, "192.0.2.0/24"), (6, "2001:db8:1::/64")):
+            run("ip", f"-{family}", "route", "add", "default", "via", OUTSIDE[family])
+            done = call("kubenet", "--pod-cidr", lan)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), str(done))
+            self.assertRegex(done.stderr, rf"--pod-cidr {lan} overlaps {lan}, the node's network on up0;")
 
     def test_a_subnet_env_that_is_not_complete(self):
         path = self.write("/run/subnet.env", "FLANNEL_SUBNET=10.244.1.1/24\n")

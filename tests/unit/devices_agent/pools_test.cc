@@ -106,6 +106,12 @@ TEST_CASE("resourcePrefix is the domain of resources without one") {
   CHECK(Pools::parse(doc.dump()).pools[0].resource == "vendor.example/nic");
 }
 
+TEST_CASE("a list that is required is not an empty one where it is missing") {
+  for (const char* text : {"{}", R"({"pools": null})", R"({"resourcePrefix": "v.example"})"}) {
+    CHECK_THROWS_WITH(Pools::parse(text), "pools: expected a list: the key is missing");
+  }
+}
+
 TEST_CASE("keys that contradict each other are refused with the path of one") {
   const auto with = [](const char* rest) {
     return refusal_of((std::string(R"({"resource": "v.example/a", )") + rest + "}").c_str());
