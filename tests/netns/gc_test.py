@@ -4,7 +4,6 @@ meanwhile, where the namespaces of pods cannot be seen, and whatever a pod write
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -13,6 +12,7 @@ from support import suite  # noqa: E402
 from support.cnitool import (age_leases, cache_file, cache_names, cnitool, container_of, environment, finish, start,  # noqa: E402
                              use)
 from support.configs import CONFIGS, config, give_device, own_of, provide  # noqa: E402
+from support.held import Held  # noqa: E402
 from support.plugin import OURS, PLUGINS, cni  # noqa: E402
 from support.world import run, wait_for  # noqa: E402
 
@@ -40,39 +40,6 @@ def leases(network="net"):
 
 LOOK = '"$CNI_COMMAND" = GC && "$in" = *patchbay/onlyLook*'
 REMOVAL = '"$CNI_COMMAND" = GC && "$in" = *patchbay/remove*'
-
-
-class Held:
-    """A folder of the plugins in which a call of one of them is held until release(); condition is bash's."""
-
-    def __init__(self, plugin, condition, before=True):
-        self.path = "/run/held-plugins"
-        shutil.rmtree(self.path, ignore_errors=True)
-        os.mkdir(self.path)
-        for name in os.listdir(OURS):
-            os.symlink(os.path.join(OURS, name), os.path.join(self.path, name))
-        os.unlink(os.path.join(self.path, plugin))
-        held = f"if [[ {condition} ]]; then touch /run/is-held; while [ -e /run/hold ]; do sleep 0.02; done; fi"
-        call = f'"{OURS}/{plugin}" <<<"$in"'
-        if before:
-            body = f"{held}; exec {call}"
-        else:
-            body = f'out=$({call}); status=$?; {held}; [ -z "$out" ] || printf "%s\\n" "$out"; exit $status'
-        with open(os.path.join(self.path, plugin), "w", encoding="ascii") as file:
-            file.write(f"#!/bin/bash\nin=$(cat)\n{body}\n")
-        os.chmod(os.path.join(self.path, plugin), 0o755)
-        with open("/run/hold", "w", encoding="ascii"):
-            pass
-
-    @staticmethod
-    def wait():
-        assert wait_for(lambda: os.path.exists("/run/is-held"), 20), "no call was held"
-
-    @staticmethod
-    def release():
-        for name in ("/run/hold", "/run/is-held"):
-            if os.path.exists(name):
-                os.unlink(name)
 
 
 class GcTest(suite.NodeTest):

@@ -14,8 +14,9 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import damage, hostport, rows, suite, traffic  # noqa: E402
 from support.cnitool import (RESULTS, cache_file, cache_names, cached, cnitool, finish,  # noqa: E402
                              start, use)
+from support.held import Held  # noqa: E402
 from support.hostport import NODE, OUTSIDE, SECOND, Probe, Server, Site, ask, tracked  # noqa: E402
-from support.plugin import OURS  # noqa: E402
+from support.plugin import OURS, cni  # noqa: E402
 from support.portmap import BACKENDS  # noqa: E402
 from support.snapshot import diff, left_by_design, pod_snapshot, snapshot  # noqa: E402
 from support.traffic import Echo, Flow  # noqa: E402
@@ -467,6 +468,42 @@ esac
             verbs = (["REPAIR", "MIGRATE"] if type_ == "bridge" else []) + ["GC"]
             self.assertEqual(answer.pop("patchbay/verbs", None), verbs if more else None)
             self.assertEqual(set(answer), {"cniVersion", "supportedVersions"})
+
+
+@suite.spread
+class Ending(suite.NodeTest):
+    @suite.cases([(f"{verb} of {plugin}, {backend}", (verb, plugin, backend)) for backend in ("nftables", "iptables")
+                  for plugin in ("bridge", "portmap", "firewall") for verb in ("CHECK", "REPAIR")])
+    def what_DEL_removed_does_not_come_back(self, row):
+        """A runtime's DEL, of which portmap and firewall are done, ends while repair is at that call."""
+        verb, plugin, backend = row
+        bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipam": {"type": "host-local", "subnet": "10.1.2.0/24"}}
+        portmap = {"type": "portmap", "backend": backend, "capabilities": {"portMappings": True}}
+        firewall = {"type": "firewall", "backend": backend}
+        use({"cniVersion": "1.1.0", "name": "net", "plugins": [bridge, portmap, firewall]})
+        ports, before, pods = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}], None, [self.pod(), self.pod()]
+        for pod in pods:  # what stays of the first one, stays of each
+            result = self.assert_ok(cnitool("add", "net", pod.path, "--container-id", "c", CAP_ARGS={"portMappings": ports}))
+
+            def remove(plugin, **more):
+                conf = {"cniVersion": "1.1.0", "name": "net", "prevResult": result} | plugin | more
+                self.assert_ok(cni(plugin["type"], "DEL", conf, netns=pod.path, container="c"))
+
+            held = Held(plugin, f'"$CNI_COMMAND" = {verb}', before=False) if before else None
+            remove(firewall)
+            remove(portmap, runtimeConfig={"portMappings": ports})
+            if held:
+                self.addCleanup(held.release)
+                process = start("repair", CNI_PATH=held.path)
+                held.wait()
+            remove(bridge)
+            os.unlink(cache_file("net", "c"))
+            pod.remove()
+            if held:
+                held.release()
+                finish(process)
+            before = before or snapshot()
+        self.assert_same(before, ignore=lambda place: left_by_design(place) or place.startswith("file/run/"))
 
 
 class Meanwhile(RepairTest):
