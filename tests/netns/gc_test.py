@@ -138,8 +138,8 @@ class Crowd(GcTest):
     """gc in a loop, here and in another mount namespace, while another runtime adds pods, of which some die and some lie."""
 
     def loop(self, *wrap):
-        process = subprocess.Popen([*wrap, "bash", "-c", 'until [ -e /run/stop ]; do "$0" gc net --keep-alive; done',
-                                    os.path.join(OURS, "cnitool")], env=environment(), stdin=subprocess.DEVNULL,
+        process = subprocess.Popen([*wrap, "bash", "-c", 'until [ -e /run/stop ] || ! kill -0 "$1"; do "$0" gc net --keep-alive; done',
+                                    os.path.join(OURS, "cnitool"), str(os.getpid())], env=environment(), stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
