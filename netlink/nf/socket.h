@@ -67,6 +67,10 @@ class NfSocket {
   /// The first of them, as many as the kernel puts into one answer: for a long chain. The time it
   /// takes does not depend on its length.
   static std::vector<Rule> first_rules(const ChainId& chain);
+  /// Those of these handles, in their order; nothing for one that does not exist. The time it takes
+  /// hardly depends on the length of the chain.
+  std::vector<std::optional<Rule>> rules_at(const ChainId& chain,
+                                            const std::vector<std::uint64_t>& handles);
   /// The rules of all chains of a table, those of a chain in order. As rules() for the rest.
   std::vector<Rule> table_rules(TableFamily family, std::string_view table);
   /// The same as they were received: the attributes of each, for shows() and decode_rule().

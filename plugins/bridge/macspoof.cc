@@ -108,6 +108,15 @@ nf::Rule jump_rule(const std::string& id, const std::string& host_veth) {
           comment_of(id)};
 }
 
+// plan_macspoof() adds it right before the rule of the attachment's chain, so that its handle is
+// the one before. Else, as after nft(8) restored the rules, the list of all pods is read.
+bool has_jump(nf::NfSocket& socket, const nf::Exprs& wanted, const nf::Rule& next) {
+  const auto usual = socket.rules_at(prerouting(), {next.handle - 1}).front();
+  if (usual && usual->exprs == wanted) return true;
+  const auto all = socket.rules(prerouting());
+  return std::ranges::any_of(all, [&](const nf::Rule& rule) { return rule.exprs == wanted; });
+}
+
 }  // namespace
 
 nf::Batch plan_macspoof(const MacspoofState& seen, const std::string& id,
@@ -164,13 +173,9 @@ void check_macspoof(const std::string& container_id, const std::string& ifname,
                     const std::string& host_veth) {
   const std::string id = id_of(container_id, ifname);
   auto socket = nf::NfSocket::find();
-  std::vector<nf::Rule> seen;
-  if (socket) seen = socket->rules(prerouting());
-  const nf::Exprs wanted = jump_rule(id, host_veth).exprs;
-  const bool jumps =
-      std::ranges::any_of(seen, [&](const nf::Rule& rule) { return rule.exprs == wanted; });
-  if (jumps && socket->rules(iface_chain(id)).size() == 1 &&
-      socket->rules(mac_chain(id)).size() == 2) {
+  const auto own = socket ? socket->rules(iface_chain(id)) : std::vector<nf::Rule>();
+  if (own.size() == 1 && socket->rules(mac_chain(id)).size() == 2 &&
+      has_jump(*socket, jump_rule(id, host_veth).exprs, own.front())) {
     return;
   }
   throw cni::Error(cni::Code::kInternal,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 
 #include "libcni/common/lock.h"
 #include "libcni/common/split.h"
@@ -21,6 +22,14 @@ constexpr const char* kPath = names::kFirewallStateDir;
 // Temporary names, which a killed call leaves: one for a link, another for a file.
 constexpr const char* kAside = ".new";
 constexpr const char* kListAside = ".list";
+
+std::string_view prefix_of(Family family) { return family == Family::kIpv4 ? "ip:" : "ip6:"; }
+
+std::string text_of(const std::vector<Ip>& addresses) {
+  std::string out;
+  for (const Ip& ip : addresses) out += cat(out.empty() ? "" : " ", ip.str());
+  return out;
+}
 
 }  // namespace
 
@@ -133,6 +142,36 @@ std::vector<std::string> Claims::owners() const {
   return out;
 }
 
+void Claims::add_handles(const std::string& owner, const std::vector<RuleHandle>& added) const {
+  constexpr std::size_t kMax = 64;  // others are of rules that were removed
+  if (added.empty()) return;
+  cni::noting_failure("firewall", [&] {
+    auto all = handles_of(owner);
+    all.insert(all.end(), added.begin(), added.end());
+    if (all.size() > kMax) all = added;
+    std::string text = text_of(listed(owner));
+    for (const auto& [family, handle] : all) text += cat(" ", prefix_of(family), handle);
+    dir_.replace(owner, text, kListAside);
+  });
+}
+
+std::vector<RuleHandle> Claims::handles_of(const std::string& owner) const {
+  const auto file = dir_.read(owner);
+  std::vector<RuleHandle> out;
+  if (!file) return out;
+  for (const std::string_view word : cni::split(file->content, " ")) {
+    for (const Family family : netlink::kFamilies) {
+      const std::string_view start = prefix_of(family);
+      RuleHandle one{.family = family};
+      if (!word.starts_with(start)) continue;
+      const char* const end = word.data() + word.size();
+      const auto parsed = std::from_chars(word.data() + start.size(), end, one.handle);
+      if (parsed.ec == std::errc() && parsed.ptr == end) out.push_back(one);
+    }
+  }
+  return out;
+}
+
 std::vector<Ip> Claims::listed(const std::string& owner) const {
   const auto file = dir_.read(owner);
   std::vector<Ip> out;
@@ -144,9 +183,7 @@ std::vector<Ip> Claims::listed(const std::string& owner) const {
 }
 
 void Claims::write_list(const std::string& owner, const std::vector<Ip>& addresses) const {
-  std::string text;
-  for (const Ip& ip : addresses) text += cat(text.empty() ? "" : " ", ip.str());
-  dir_.replace(owner, text, kListAside);
+  dir_.replace(owner, text_of(addresses), kListAside);
 }
 
 void Claims::write_claims(const Ip& ip, const std::vector<AddressClaim>& claims) const {

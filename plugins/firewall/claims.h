@@ -15,6 +15,8 @@
 /// A file that is called as the owner lists its addresses, "ADDRESS ADDRESS ...", so that one
 /// owner's are found without reading those of all pods. It is made before the links and removed
 /// after them: it may list an address too much, of a call that was killed, and never one too few.
+/// After them are handles of the rules in nf_tables, "ip:HANDLE" or "ip6:HANDLE", for CHECK: a
+/// hint, as rules can be removed and added again.
 namespace firewall {
 
 struct AddressClaim {
@@ -32,6 +34,13 @@ struct AddressClaim {
 struct ClaimedAddress {
   Ip ip;
   AddressClaim claim;
+};
+
+/// A rule of iptables-nft in the long chain of a family.
+struct RuleHandle {
+  Family family = Family::kIpv4;
+  std::uint64_t handle = 0;
+  bool operator==(const RuleHandle&) const = default;
 };
 
 class Claims {
@@ -55,6 +64,10 @@ class Claims {
   /// Instead of an earlier claim of its owner.
   void put(const Ip& ip, const AddressClaim& claim) const;
   void remove(const Ip& ip, const std::string& owner) const;
+  /// Handles of rules that were added for the owner. A failure to write them is noted: CHECK takes
+  /// longer.
+  void add_handles(const std::string& owner, const std::vector<RuleHandle>& added) const;
+  std::vector<RuleHandle> handles_of(const std::string& owner) const;
   /// Whether there may be something of the attachment, be it of a call that was killed.
   bool may_have(const Attachment& attachment) const;
   /// Removes what a killed call left of an owner whose claims are removed.

@@ -1,9 +1,11 @@
 #include "plugins/firewall/iptables.h"
 
 #include <algorithm>
+#include <set>
 
 #include "libcni/common/error.h"
 #include "libcni/common/undo.h"
+#include "netlink/nf/rule_watch.h"
 #include "plugins/common/firewall/iptables_restore.h"
 #include "plugins/common/firewall/xt_tables.h"
 #include "plugins/firewall/iptables_rules.h"
@@ -42,9 +44,12 @@ std::vector<FilterRule> rules_in(Tables& tables, const nf::ChainId& chain,
   return out;
 }
 
-// The chain is long, with two rules per address: only rules of these are decoded.
+// The chain is long, with two rules per address: only rules of these are decoded, unless the search
+// for so many addresses takes longer.
 Tables::Filter mentioning(const std::vector<Ip>& addresses) {
+  constexpr std::size_t kMany = 16;
   Tables::Filter out;
+  if (addresses.size() > kMany) return out;
   for (const Ip& ip : addresses) out.mentions.emplace_back(ip.data(), ip.data() + ip.size());
   return out;
 }
@@ -53,7 +58,9 @@ std::vector<FilterRule> forward_rules(Tables& tables, const Wanted& wanted, bool
   const nf::ChainId chain = filter(wanted.family, kForward);
   if (all || tables.variant() == XtablesVariant::kLegacy) {
     Tables::Filter relevant = mentioning(wanted.addresses);
-    relevant.mentions.emplace_back(wanted.admin_chain.begin(), wanted.admin_chain.end());
+    if (!relevant.mentions.empty()) {
+      relevant.mentions.emplace_back(wanted.admin_chain.begin(), wanted.admin_chain.end());
+    }
     return rules_in(tables, chain, relevant);
   }
   std::vector<FilterRule> out;
@@ -98,33 +105,56 @@ void create_chains(nf::NfSocket& socket, const Wanted& wanted) {
   socket.commit(batch);
 }
 
-void add_family(nf::NfSocket* socket, const Rules& rules, Family family) {
+/// The rules of addresses in a family's long chain.
+class OwnRules {
+ public:
+  OwnRules(const std::vector<Ip>& addresses, Family family) {
+    for (const Ip& ip : of_family(addresses, family)) addresses_.insert(ip);
+  }
+  bool empty() const { return addresses_.empty(); }
+  bool has(const FilterRule& rule) const {
+    const auto& address = rule.source ? rule.source : rule.destination;
+    if (!address || !addresses_.contains(address->ip)) return false;
+    const auto own = address_rules({address->ip});
+    return std::any_of(own.begin(), own.end(),
+                       [&](const FilterRule& one) { return one.equals(rule); });
+  }
+
+ private:
+  std::set<Ip> addresses_;
+};
+
+// For a hint alone: ADD goes on without it.
+std::optional<nf::RuleWatch> watch_rules() try {
+  return nf::RuleWatch();
+} catch (const netlink::Error&) {
+  return std::nullopt;
+}
+
+void add_family(nf::NfSocket* socket, const Rules& rules, Family family,
+                std::vector<RuleHandle>& handles) {
   const plugins::RestoreTool tool = plugins::require_restore(family);
   const Wanted wanted = wanted_of(rules, family);
+  auto watch = tool.variant == XtablesVariant::kNft ? watch_rules() : std::nullopt;
   plugins::restore_planned(tool, [&] {
     const bool nft = tool.variant == XtablesVariant::kNft;
     if (nft && socket != nullptr) create_chains(*socket, wanted);
     return rules_to_add(wanted, read_existing({socket, tool.variant}, wanted, rules.compare));
   });
-}
-
-bool is_of(const FilterRule& rule, const std::vector<FilterRule>& own) {
-  return std::any_of(own.begin(), own.end(),
-                     [&](const FilterRule& one) { return one.equals(rule); });
-}
-
-// Rules of the addresses in a family's long chain.
-std::vector<FilterRule> own_rules(const std::vector<Ip>& addresses, Family family) {
-  return address_rules(of_family(addresses, family));
+  if (!watch) return;
+  const OwnRules own(rules.addresses, family);
+  for (const nf::Rule& rule : watch->added(filter(family, kForward))) {
+    if (own.has(rule_from(rule, family))) handles.push_back({family, rule.handle});
+  }
 }
 
 // False: there are none.
 bool plan_remove(nf::NfSocket& socket, const std::vector<Ip>& addresses, nf::Batch& batch) {
   for (const Family family : netlink::kFamilies) {
-    const auto own = own_rules(addresses, family);
+    const OwnRules own(addresses, family);
     if (own.empty()) continue;
     for (const nf::Rule& rule : socket.rules(filter(family, kForward), mentioning(addresses))) {
-      if (is_of(rule_from(rule, family), own)) batch.remove(rule);
+      if (own.has(rule_from(rule, family))) batch.remove(rule);
     }
   }
   return !batch.empty();
@@ -132,22 +162,38 @@ bool plan_remove(nf::NfSocket& socket, const std::vector<Ip>& addresses, nf::Bat
 
 // Removes rules as often as they exist: two reference plugins that run at once add them twice.
 std::string rules_to_remove(Family family, const std::vector<Ip>& addresses) {
-  const auto own = own_rules(addresses, family);
+  const OwnRules own(addresses, family);
   Tables tables(nullptr, XtablesVariant::kLegacy);
   std::string out;
   for (const FilterRule& rule : rules_in(tables, filter(family, kForward))) {
-    if (is_of(rule, own)) out += cat("-D ", kForward, " ", rule.text(), "\n");
+    if (own.has(rule)) out += cat("-D ", kForward, " ", rule.text(), "\n");
   }
   return out.empty() ? out : cat("*filter\n", out, "COMMIT\n");
 }
 
 // False: there are none.
 bool remove_legacy(Family family, const std::vector<Ip>& addresses) {
-  if (own_rules(addresses, family).empty()) return false;
+  if (OwnRules(addresses, family).empty()) return false;
   if (rules_to_remove(family, addresses).empty()) return false;
   plugins::restore_planned(plugins::require_legacy_restore(family, kForward),
                            [&] { return rules_to_remove(family, addresses); });
   return true;
+}
+
+// Whether nothing is missing of iptables-nft's rules, by the handles and the first rules of the
+// long chain: all of it need not be read.
+bool is_where_added(nf::NfSocket& socket, const Wanted& wanted,
+                    const std::vector<RuleHandle>& handles) {
+  std::vector<std::uint64_t> own;
+  for (const RuleHandle& one : handles) {
+    if (one.family == wanted.family) own.push_back(one.handle);
+  }
+  if (own.empty()) return false;
+  Existing seen = read_existing(Tables(&socket, XtablesVariant::kNft), wanted, false);
+  for (const auto& rule : socket.rules_at(filter(wanted.family, kForward), own)) {
+    if (rule) seen.forward.push_back(rule_from(*rule, wanted.family));
+  }
+  return !iptables::missing(wanted, seen);
 }
 
 std::vector<Family> families_of(const Rules& rules) {
@@ -160,10 +206,13 @@ std::vector<Family> families_of(const Rules& rules) {
 
 }  // namespace
 
-void add(nf::NfSocket* socket, const Rules& rules) {
+std::vector<RuleHandle> add(nf::NfSocket* socket, const Rules& rules) {
+  std::vector<RuleHandle> handles;
   for (const Family family : families_of(rules)) {
-    cni::during("add the rules of the firewall", [&] { add_family(socket, rules, family); });
+    cni::during("add the rules of the firewall",
+                [&] { add_family(socket, rules, family, handles); });
   }
+  return handles;
 }
 
 bool remove(nf::NfSocket* socket, const std::vector<Ip>& addresses) {
@@ -185,6 +234,7 @@ bool remove(nf::NfSocket* socket, const std::vector<Ip>& addresses) {
 std::optional<std::string> missing(nf::NfSocket* socket, const Rules& rules) {
   for (const Family family : families_of(rules)) {
     const Wanted wanted = wanted_of(rules, family);
+    if (socket != nullptr && is_where_added(*socket, wanted, rules.handles)) continue;
     std::optional<std::string> why;
     for (const XtablesVariant variant : cni::kXtablesVariants) {
       auto flaw = iptables::missing(wanted, read_existing(Tables(socket, variant), wanted, true));
@@ -204,12 +254,12 @@ std::optional<std::string> missing(nf::NfSocket* socket, const Rules& rules) {
 bool has(nf::NfSocket* socket, const std::vector<Ip>& addresses) {
   for (const XtablesVariant variant : cni::kXtablesVariants) {
     for (const Family family : netlink::kFamilies) {
-      const auto own = own_rules(addresses, family);
+      const OwnRules own(addresses, family);
       if (own.empty()) continue;
       Tables tables(socket, variant);
       const auto seen = rules_in(tables, filter(family, kForward), mentioning(addresses));
       if (std::any_of(seen.begin(), seen.end(),
-                      [&](const FilterRule& rule) { return is_of(rule, own); })) {
+                      [&](const FilterRule& rule) { return own.has(rule); })) {
         return true;
       }
     }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "netlink/nf/socket.h"
+#include "plugins/firewall/claims.h"
 #include "plugins/firewall/conf.h"
 
 /// The backend `iptables`: the reference plugin's chains and rules in table filter, added by one
@@ -21,11 +22,14 @@ struct Rules {
   bool policy_alone = false;  ///< another backend accepts the addresses
   /// Whether an earlier ADD may have added rules for the addresses. All rules are read then.
   bool compare = true;
+  /// Where the rules of the addresses were added; for missing().
+  std::vector<RuleHandle> handles = {};
 };
 
-/// Adds what is missing of the families of the addresses. \throws cni::Error with the message of
+/// Adds what is missing of the families of the addresses. Returns the handles of the rules that it
+/// added for them, as far as iptables-nft added any. \throws cni::Error with the message of
 /// iptables-restore; kTryAgainLater if another program holds the xtables lock.
-void add(netlink::nf::NfSocket* socket, const Rules& rules);
+std::vector<RuleHandle> add(netlink::nf::NfSocket* socket, const Rules& rules);
 
 /// Removes the rules of the addresses from both variants of iptables, also those of the reference
 /// plugin. Chains, jumps and policies stay. Without rules it runs no program, and returns false.

@@ -158,7 +158,8 @@ void set_up_claimed(Node& node, const Conf& conf, const Attachment& attachment, 
     if (is_firewalld) firewalld::add(*node.firewalld(), conf.zone, ip, is_shared);
   }
   const bool has_policy = conf.policy != Policy::kOpen && !plugins::lacks_restore();
-  if (!is_firewalld || has_policy) iptables::add(node.nf(), rules);
+  if (is_firewalld && !has_policy) return;
+  claims.add_handles(claim.owner, iptables::add(node.nf(), rules));
 }
 
 void set_up_nftables(Node& node, const Conf& conf, const Attachment& attachment) {
@@ -234,8 +235,7 @@ std::optional<std::string> missing_in_firewalld(Node& node, const Conf& conf,
   return std::nullopt;
 }
 
-bool is_claimed(const Attachment& attachment) {
-  const auto claims = Claims::find();
+bool is_claimed(const std::optional<Claims>& claims, const Attachment& attachment) {
   return claims && !claims->of(attachment).empty();
 }
 
@@ -344,10 +344,13 @@ std::optional<std::string> missing(Node& node, const Conf& conf, const Attachmen
   std::optional<std::string> flaw;
   if (is_firewalld) flaw = missing_in_firewalld(node, conf, attachment);
   // The reference plugin has policies in iptables alone.
-  if (!flaw && is_claimed(attachment)) flaw = missing_policies(node, conf, attachment);
+  const auto claims = Claims::find();
+  if (!flaw && is_claimed(claims, attachment)) flaw = missing_policies(node, conf, attachment);
   const bool has_policy = conf.policy != Policy::kOpen && !plugins::lacks_restore();
   if (flaw || (is_firewalld && !has_policy)) return flaw;
-  return iptables::missing(node.nf(), iptables_rules(conf, attachment, backend));
+  auto rules = iptables_rules(conf, attachment, backend);
+  if (claims) rules.handles = claims->handles_of(attachment.prefix());
+  return iptables::missing(node.nf(), rules);
 }
 
 void TearDown::operator()() const {

@@ -34,15 +34,16 @@ netlink::RouteRequest address(const Link& outside, const Cidr& cidr) {
   return request;
 }
 
-// The kernel is asked for the path of a packet, because any rule or table may decide it.
+// The kernel is asked for the route of a packet, because any rule or table may decide it. As its
+// table has it: for the path of a packet the kernel compares the IPv6 addresses of all links.
 void require_route(RouteSocket& host, const Link& outside, const cni::Ip& pod) {
-  const auto path = host.path_to(pod);
-  if (path && path->link == outside.index) return;
-  const auto other = path ? host.find(path->link) : std::nullopt;
+  const auto found = host.match(pod);
+  if (found && found->route.link == outside.index) return;
+  const auto other = found ? host.find(found->route.link) : std::nullopt;
   throw cni::Error(cni::Code::kInternal,
                    cat("no route to ", pod.str(), " on '", outside.name, "'",
                        other ? cat(": the node routes it to '", other->name, "'") : std::string()),
-                   path && path->local ? "the node itself has the address" : "");
+                   found && found->local ? "the node itself has the address" : "");
 }
 
 std::vector<netlink::RouteRequest> requests_for(const Link& outside, const Routing& routing,
