@@ -12,6 +12,7 @@
 #include "cnitool/pool.h"
 #include "libcni/config/result.h"
 #include "libcni/runtime/conflist.h"
+#include "plugins/names/links.h"
 
 namespace tool {
 
@@ -139,7 +140,7 @@ GraphPod pod_of(const CachedAttachment& one, const cni::NetworkList& list,
 // The bridge that the attachment is meant to be on; empty where it is of another kind.
 std::string wanted_bridge(const cni::NetworkList& list) {
   const json* const conf = plugin_of(list, "bridge");
-  return conf == nullptr ? "" : text_at(*conf, "bridge", "cni0");
+  return conf == nullptr ? "" : text_at(*conf, "bridge", names::kDefaultBridge);
 }
 
 GraphBridge bridge_of(const std::string& name, const KernelState& kernel) {

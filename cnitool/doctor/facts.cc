@@ -9,6 +9,7 @@
 #include "cnitool/output.h"
 #include "libcni/common/hash.h"
 #include "libcni/config/names.h"
+#include "plugins/names/links.h"
 
 namespace tool::doctor {
 
@@ -38,7 +39,9 @@ std::vector<BridgeNetwork> routed_networks(const Node& node) {
       if (!conf) continue;
       out.push_back(
           {.list = &list,
-           .bridge = type == std::string_view("ptp") ? "" : text_at(*conf, "bridge", "cni0"),
+           .bridge = type == std::string_view("ptp")
+                         ? ""
+                         : text_at(*conf, "bridge", names::kDefaultBridge),
            .is_gateway = is_true(*conf, "isGateway") || is_true(*conf, "isDefaultGateway"),
            .masquerades = is_true(*conf, "ipMasq"),
            .hairpin = is_true(*conf, "hairpinMode"),

@@ -10,6 +10,7 @@
 #include "netlink/route/bridge_vlan.h"
 #include "netlink/types/mac.h"
 #include "plugins/common/firewall/masquerade.h"
+#include "plugins/names/links.h"
 
 namespace bridge {
 
@@ -17,7 +18,7 @@ extern const cni::Manual kManual;
 
 /// The network config of the bridge plugin; the README's table says what each key means.
 struct Conf {
-  std::string bridge = "cni0";
+  std::string bridge = names::kDefaultBridge;
   bool is_gateway = false;
   bool is_default_gateway = false;  ///< implies is_gateway
   bool force_address = false;

@@ -52,44 +52,57 @@ std::vector<Ip> settle(const Store& store, const Owner& owner) {
   return out;
 }
 
-cni::Address reserve_requested(const Store& store, const RangeSet& set, const Ip& ip,
-                               const Owner& owner) {
+/// Reserves addresses for one owner.
+struct Taker {
+  const Store& store;
+  const Owner& owner;
+  Neighbours& neighbours;
+
+  bool take(const Ip& ip) {
+    return neighbours.network_with(ip).empty() && store.reserve(ip, owner);
+  }
+};
+
+cni::Address reserve_requested(Taker& taker, const RangeSet& set, const Ip& ip) {
+  const Store& store = taker.store;
   const Range& range = *set.find(ip);
   if (ip == range.gateway) {
     throw Error(Code::kInvalidConfig, cat("requested ip ", ip.str(), " is subnet's gateway"));
   }
-  if (store.reserve(ip, owner)) return address_of({ip, &range});
+  const std::string other = taker.neighbours.network_with(ip);
+  if (other.empty() && taker.take(ip)) return address_of({ip, &range});
   const Survey found = reclaim(store, {ip});
-  if (!found.dead.empty() && store.reserve(ip, owner)) return address_of({ip, &range});
+  if (!found.dead.empty() && taker.take(ip)) return address_of({ip, &range});
   throw Error(Code::kTryAgainLater,
               cat("requested IP address ", ip.str(), " is not available in range set ", set.str()),
-              oldest(found));
+              other.empty() ? oldest(found)
+                            : cat("a pod of network '", other, "' on the same link has it"));
 }
 
 // The next free address of the set in the order of the cursor; nothing if all are in use.
-std::optional<Cursor::Candidate> reserve_free(const Store& store, const RangeSet& set,
-                                              const std::optional<Ip>& last, const Owner& owner) {
+std::optional<Cursor::Candidate> reserve_free(Taker& taker, const RangeSet& set,
+                                              const std::optional<Ip>& last) {
   // One look at a file is quick; after so many used ones in a row all names are read at once.
   constexpr unsigned kMaxProbes = 32;
   std::optional<std::vector<Ip>> used;
   unsigned probes = 0;
   Cursor cursor(set, last);
   while (const auto candidate = cursor.next()) {
-    if (!used && probes++ == kMaxProbes) used = store.used();
+    if (!used && probes++ == kMaxProbes) used = taker.store.used();
     if (used && std::binary_search(used->begin(), used->end(), candidate->ip)) continue;
-    if (store.reserve(candidate->ip, owner)) return candidate;
+    if (taker.take(candidate->ip)) return candidate;
   }
   return std::nullopt;
 }
 
-cni::Address reserve_any(const Store& store, const RangeSet& set, std::size_t number,
-                         const Owner& owner) {
+cni::Address reserve_any(Taker& taker, const RangeSet& set, std::size_t number) {
+  const Store& store = taker.store;
   const auto last = store.last_reserved(number);
-  if (const auto found = reserve_free(store, set, last, owner)) return address_of(*found);
+  if (const auto found = reserve_free(taker, set, last)) return address_of(*found);
   const auto used = used_of(set, store.used());
   const Survey survey = reclaim(store, used);
   if (!survey.dead.empty()) {
-    if (const auto found = reserve_free(store, set, last, owner)) return address_of(*found);
+    if (const auto found = reserve_free(taker, set, last)) return address_of(*found);
   }
   throw Error(Code::kTryAgainLater, cat("no IP addresses available in range set: ", set.str()),
               cat(share(set, used.size()), " used, oldest leases: ", oldest(survey)));
@@ -117,12 +130,13 @@ void refuse_duplicate(const Conf& conf, const Owner& owner, const std::vector<Ip
 void allocate_into(std::vector<cni::Address>& made, const Store& store, const Conf& conf,
                    const Owner& owner) {
   std::vector<Ip> requested = conf.requested;
+  Neighbours neighbours(conf.segment, conf.data_dir, store.network());
+  Taker taker{store, owner, neighbours};
   for (std::size_t i = 0; i < conf.sets.size(); ++i) {
     const RangeSet& set = conf.sets[i];
     made.push_back(cni::during(cat("failed to allocate for range ", i), [&] {
       const auto wanted = take_requested(requested, set);
-      return wanted ? reserve_requested(store, set, *wanted, owner)
-                    : reserve_any(store, set, i, owner);
+      return wanted ? reserve_requested(taker, set, *wanted) : reserve_any(taker, set, i);
     }));
     store.keep_last_reserved(i, made.back().cidr.ip);
   }

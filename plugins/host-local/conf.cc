@@ -274,6 +274,7 @@ Conf Conf::parse(const cni::Request& request, PodCidrs pod_cidrs) {
   Conf conf = read_conf(request, pod_cidrs);
   require_ranges(conf);
   check_together(conf.sets, request.version);
+  conf.segment = Segment::of(request);
   return conf;
 }
 

@@ -7,6 +7,7 @@
 #include "libcni/config/key.h"
 #include "libcni/plugin/request.h"
 #include "plugins/host-local/cursor.h"
+#include "plugins/host-local/neighbours.h"
 
 namespace host_local {
 
@@ -25,7 +26,8 @@ struct Conf {
   /// Path of the file with the node's pod CIDRs; empty is none. See cni::pod_cidr_in().
   std::string pod_cidr_file;
   PodCidrs pod_cidrs = PodCidrs::kRead;
-  bool lacks_ranges = false;  ///< of those, as they were skipped
+  bool lacks_ranges = false;       ///< of those, as they were skipped
+  std::optional<Segment> segment;  ///< of the network's pods
 
   /// \throws cni::Error: 7 with the JSON path, 4 for CNI_ARGS, 11 where the node's pod CIDR is
   /// wanted and not known yet.

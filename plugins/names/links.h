@@ -10,6 +10,9 @@
 /// Links that plugins create on the node under a name of their own.
 namespace names {
 
+/// The default of bridge's `bridge`.
+inline constexpr const char* kDefaultBridge = "cni0";
+
 /// Ifbs of bandwidth, as in the reference plugins.
 inline constexpr const char* kIfbPrefix = "bwp";
 
